@@ -1,11 +1,13 @@
 // kubed: the client of the Kubernetes API of a node. Wiring only: it applies manifests
 // (manifest-reconciler.h), keeps the Node object (node-reconciler.h), publishes static pods
 // (static-pod-reconciler.h) and members (member-reconciler.h), probes the local API server
-// (local-api-probe.h), gets the kubelet's first certificate (kubelet-join-reconciler.h), drains the
-// node (node-drain-reconciler.h) and serves surveys (survey-server.h).
+// (local-api-probe.h), renews the bootstrap token (bootstrap-token-reconciler.h), gets the
+// kubelet's first certificate (kubelet-join-reconciler.h), approves those of workers
+// (join-approver.h), drains the node (node-drain-reconciler.h) and serves surveys
+// (survey-server.h).
 //
-// --worker: without manifests, static pods, members, probe and surveys. A worker has the bootstrap
-// token and the kubelet's certificate, and no others.
+// --worker: without manifests, static pods, members, probe, surveys, renewals and approvals. A
+// worker has the bootstrap token and the kubelet's certificate, and no others.
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
 // (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,
@@ -20,7 +22,9 @@
 #include "common/kube/survey.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
+#include "kubed/manifests/bootstrap-token-reconciler.h"
 #include "kubed/manifests/extra-manifests.h"
+#include "kubed/nodes/join-approver.h"
 #include "kubed/nodes/kubelet-access.h"
 #include "kubed/nodes/kubelet-join-reconciler.h"
 #include "kubed/nodes/local-api-probe.h"
@@ -88,7 +92,9 @@ kj::Promise<void> runControlPlane(Shared& shared) {
                        .changed = changed});
   StaticPodReconciler staticPods(deps);
   MemberReconciler members(deps);
-  LocalApiProbe localApi(shared.timer, kj::systemPreciseCalendarClock(), shared.store, adapter);
+  LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);
+  BootstrapTokenReconciler token(deps);
+  JoinApprover approver(deps, kj::systemPreciseMonotonicClock());
   rpc::Kubernetes::Client surveys =
       kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); });
   auto serving = serveUnix(shared.lowLevel, shared.timer, inheritedSocket(kListenUnixVariable),
@@ -102,6 +108,8 @@ kj::Promise<void> runControlPlane(Shared& shared) {
       .exclusiveJoin(staticPods.run())
       .exclusiveJoin(members.run())
       .exclusiveJoin(localApi.run())
+      .exclusiveJoin(token.run())
+      .exclusiveJoin(approver.run())
       .exclusiveJoin(kj::mv(serving));
 }
 

@@ -106,6 +106,8 @@ struct KubeletJoinSpec $A.resource((type = "KubeletJoins.kubernetes.talos.dev", 
   # server. The id is kubelet.
   number @0 :UInt64;                            # of the request: each one has its own
   request @1 :Text;                             # PKCS#10, PEM
+  nodeCertificate @2 :Text;                     # PEM: the certificate of this node's API, which trustd has signed
+  nodeSignature @3 :Data $A.base64;             # of the request, with the key of that certificate
 }
 struct KubeletJoinStatusSpec $A.resource((type = "KubeletJoinStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # The progress of kubed with a KubeletJoin. The id is kubelet.

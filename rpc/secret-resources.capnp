@@ -101,4 +101,5 @@ struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev"
   # The id is kubelet.
   ca @0 :Data $A.base64;                        # of Kubernetes, PEM
   bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
+  machineCa @2 :Data $A.base64;                 # PEM: signs the certificates of all nodes; on a control-plane node
 }

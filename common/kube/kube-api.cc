@@ -76,6 +76,22 @@ Resource appsResource(kj::StringPtr plural, kj::StringPtr kind) {
   return {kj::str("apps"), kj::str("v1"), kj::str(plural), kj::str(kind), true};
 }
 
+Resource certificateRequests() {
+  return {.group = kj::str("certificates.k8s.io"),
+          .version = kj::str("v1"),
+          .plural = kj::str("certificatesigningrequests"),
+          .kind = kj::str("CertificateSigningRequest"),
+          .namespaced = false};
+}
+
+Resource roleBindings() {
+  return {.group = kj::str("rbac.authorization.k8s.io"),
+          .version = kj::str("v1"),
+          .plural = kj::str("clusterrolebindings"),
+          .kind = kj::str("ClusterRoleBinding"),
+          .namespaced = false};
+}
+
 GroupVersion readApiVersion(kj::StringPtr text) {
   GroupVersion result{kj::str(), kj::str(text)};
   KJ_IF_MAYBE (slash, text.findFirst('/')) {

@@ -24,6 +24,8 @@ struct Resource {
 
 Resource coreResource(kj::StringPtr plural, kj::StringPtr kind, bool namespaced = true);
 Resource appsResource(kj::StringPtr plural, kj::StringPtr kind);
+Resource certificateRequests();  // of certificates.k8s.io/v1
+Resource roleBindings();         // ClusterRoleBindings
 
 // Group and version of "apps/v1" or "v1". InvalidArgument for what is neither.
 struct GroupVersion {

@@ -351,8 +351,8 @@ kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::St
 
 kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
                                     kj::StringPtr name, const Json& object,
-                                    kj::StringPtr fieldManager) {
-  auto path = pathOf(resource, nameSpace, name);
+                                    kj::StringPtr fieldManager, kj::StringPtr subresource) {
+  auto path = pathOf(resource, nameSpace, name, subresource);
   addQuery(path, "fieldManager", fieldManager);
   if (how == Patch::kApply) addQuery(path, "force", "true");
   return impl->ask({.method = kj::HttpMethod::PATCH,

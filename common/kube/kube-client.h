@@ -87,7 +87,8 @@ class KubeClient {
                                       const Json& object, kj::StringPtr fieldManager);
   // kApply: `object` is the whole intent of the field manager (server-side apply, forced).
   kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
-                          kj::StringPtr name, const Json& object, kj::StringPtr fieldManager);
+                          kj::StringPtr name, const Json& object, kj::StringPtr fieldManager,
+                          kj::StringPtr subresource = "");
   // False: it did not exist.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
   // The outcome of asking a pod to leave its node.

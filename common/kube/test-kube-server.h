@@ -1,7 +1,7 @@
 // For tests: an API server of Kubernetes in this process, as far as our client goes: discovery,
-// get, list in pages, create, patch, delete, evict and watch. Objects are what was put there; it
-// validates nothing but that an object has a name and its namespace is there. A pod that is evicted
-// is marked as ending, and stays until it is dropped.
+// get, list in pages, create, patch, approve, delete, evict and watch. Objects are what was put
+// there; it validates nothing but that an object has a name and its namespace is there. A pod that
+// is evicted is marked as ending, and stays until it is dropped.
 #pragma once
 
 #include <kj/compat/http.h>
@@ -212,6 +212,7 @@ class ModelKube final : public kj::HttpService {
     if (kind != kinds.end()) return discovery(kind->second);
     if (one.method == "POST" && path.ends_with("/eviction")) return evict(one, parentOf(path));
     if (one.method == "POST") return create(one, path);
+    if (one.method == "PATCH" && path.ends_with("/approval")) path = parentOf(path);
     if (isCollection(path)) return list(url, path);
     auto found = objects.find(path);
     if (found == objects.end()) return status(404, "NotFound", "\"" + path + "\" not found");

@@ -6,6 +6,17 @@
 #include "common/tls/openssl.h"
 
 namespace talos::pki {
+namespace {
+
+kj::String writePublicKey(EVP_PKEY* key) {
+  Handle<BIO, BIO_free_all> out(BIO_new(BIO_s_mem()));
+  check(out && PEM_write_bio_PUBKEY(out.get(), key) == 1, "writing a public key");
+  char* text;
+  auto size = BIO_get_mem_data(out.get(), &text);
+  return kj::heapString(text, static_cast<size_t>(size));
+}
+
+}  // namespace
 
 bool isSignedBy(kj::StringPtr certificatePem, kj::StringPtr authorityPem) {
   KJ_DEFER(ERR_clear_error());
@@ -19,12 +30,15 @@ bool isSignedBy(kj::StringPtr certificatePem, kj::StringPtr authorityPem) {
 }
 
 kj::String publicKeyOf(kj::StringPtr keyPem) {
-  auto key = readKey(keyPem);
-  Handle<BIO, BIO_free_all> out(BIO_new(BIO_s_mem()));
-  check(out && PEM_write_bio_PUBKEY(out.get(), key.get()) == 1, "writing a public key");
-  char* text;
-  auto size = BIO_get_mem_data(out.get(), &text);
-  return kj::heapString(text, static_cast<size_t>(size));
+  return writePublicKey(readKey(keyPem).get());
+}
+
+kj::String publicKeyOfCertificate(kj::StringPtr certificatePem) {
+  KJ_DEFER(ERR_clear_error());
+  auto certificate = readCertificate(certificatePem);
+  auto key = X509_get0_pubkey(certificate.get());
+  check(key != nullptr, "reading the key of a certificate");
+  return writePublicKey(key);
 }
 
 }  // namespace talos::pki

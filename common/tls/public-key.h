@@ -11,5 +11,7 @@ bool isSignedBy(kj::StringPtr certificatePem, kj::StringPtr authorityPem);
 
 // PEM, "PUBLIC KEY" (SubjectPublicKeyInfo). InvalidArgument for any other text.
 kj::String publicKeyOf(kj::StringPtr keyPem);
+// The same of a certificate's key.
+kj::String publicKeyOfCertificate(kj::StringPtr certificatePem);
 
 }  // namespace talos::pki

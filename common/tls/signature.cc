@@ -78,6 +78,24 @@ bool VerifyKey::needsWhole() const {
   return impl->ed25519;
 }
 
+kj::Array<kj::byte> sign(kj::StringPtr keyPem, kj::ArrayPtr<const kj::byte> message) {
+  KJ_DEFER(ERR_clear_error());
+  auto key = readKey(keyPem);
+  bool ed25519 = EVP_PKEY_get_base_id(key.get()) == EVP_PKEY_ED25519;
+  if (!ed25519 && !isP256(key.get())) {
+    fail(ErrorKind::kInvalidArgument, "the key is not one of ECDSA P-256 or Ed25519");
+  }
+  DigestContext context(EVP_MD_CTX_new());
+  check(context != nullptr, "signing");
+  auto* digest = ed25519 ? nullptr : EVP_sha256();
+  check(EVP_DigestSignInit(context.get(), nullptr, digest, nullptr, key.get()) == 1, "signing");
+  kj::byte signature[kMostSignature];
+  size_t size = sizeof signature;
+  check(EVP_DigestSign(context.get(), signature, &size, message.begin(), message.size()) == 1,
+        "signing");
+  return kj::heapArray<kj::byte>(kj::arrayPtr(signature, size));
+}
+
 struct SignatureCheck::Impl {
   DigestContext context;
 };

@@ -1,5 +1,6 @@
-// Verifies signatures of files, as made by `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and
-// `cosign sign-blob --key`, with the public key that the machine config names. Pure.
+// Signatures as made by `openssl dgst -sign`, `openssl pkeyutl -sign -rawin` and `cosign sign-blob
+// --key`: verifies those of files, with the public key that the machine config names, and makes and
+// verifies those by which a node shows its key (common/kube/node-proof.h). Pure.
 #pragma once
 
 #include <kj/memory.h>
@@ -27,6 +28,9 @@ class VerifyKey {
   kj::Own<Impl> impl;
   kj::String called;
 };
+
+// By a private key of one of these types (PEM). InvalidArgument for any other text.
+kj::Array<kj::byte> sign(kj::StringPtr keyPem, kj::ArrayPtr<const kj::byte> message);
 
 // Verifies a message that arrives in pieces, without storing it.
 class SignatureCheck {

@@ -126,18 +126,26 @@ uint64_t KubernetesStoreAdapter::secretsVersion() const {
   return secrets.find(kSecretsId).map([](auto found) { return found.version(); }).orDefault(0);
 }
 
-pki::Pem KubernetesStoreAdapter::tokenSecret() const {
+KubernetesStoreAdapter::Token KubernetesStoreAdapter::token() const {
   KJ_IF_MAYBE (found, kubeletSecrets.find(kKubeletId)) {
     auto documents = kube::readYaml(found->getBootstrapKubeconfig(), "bootstrapKubeconfig");
     KJ_DEFER(for (auto& document : documents) kube::wipe(document));
     for (auto& document : documents) {
       for (auto user : kube::itemsAt(document, {"users"})) {
         auto token = kube::textAt(*user, {"user", "token"});
-        KJ_IF_MAYBE (dot, token.findFirst('.')) return pki::Pem(kj::str(token.slice(*dot + 1)));
+        KJ_IF_MAYBE (dot, token.findFirst('.')) {
+          return {.id = kj::heapString(token.slice(0, *dot)),
+                  .secret = pki::Pem(kj::str(token.slice(*dot + 1)))};
+        }
       }
     }
   }
   return {};
+}
+
+kj::String KubernetesStoreAdapter::machineCa() const {
+  KJ_IF_MAYBE (found, kubeletSecrets.find(kKubeletId)) return pemOf(found->getMachineCa());
+  return kj::str();
 }
 
 kj::String KubernetesStoreAdapter::hostname() const {

@@ -57,8 +57,14 @@ class KubernetesStoreAdapter final : public NodeStore {
   kj::Maybe<kj::String> obstacle() const;
   // Those of machined and of kubed. Valid until the event loop runs again.
   kj::Vector<ManifestText> manifests() const;
-  // The secret half of the bootstrap token; empty: not known yet.
-  pki::Pem tokenSecret() const;
+  // The halves of the bootstrap token; empty: not known yet.
+  struct Token {
+    kj::String id;
+    pki::Pem secret;
+  };
+  Token token() const;
+  // PEM: the CA that signs the certificates of nodes; empty: not known yet.
+  kj::String machineCa() const;
   kj::String hostname() const;
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
   kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;

@@ -35,13 +35,13 @@ kj::Promise<void> createObjects(kube::KubeClient& kubernetes,
 namespace {
 
 kj::Promise<void> createTogether(kube::KubeClient& kubernetes, kj::Vector<ManifestText> manifests,
-                                 kj::StringPtr tokenSecret,
+                                 kj::StringPtr tokenSecret, kj::StringPtr tokenEnd,
                                  kj::Function<void(const ManifestObject&)>& created,
                                  CreatedManifests& result) {
   auto ids = KJ_MAP(one, manifests) {
     return kj::str(one.id);
   };
-  auto objects = objectsOf(kj::mv(manifests), tokenSecret);
+  auto objects = objectsOf(kj::mv(manifests), tokenSecret, tokenEnd);
   KJ_DEFER(for (auto& one : objects) kube::wipe(one.object));
   co_await createObjects(kubernetes, objects, created);
   for (auto& id : ids) result.applied.add(kj::mv(id));
@@ -52,18 +52,20 @@ kj::Promise<void> createTogether(kube::KubeClient& kubernetes, kj::Vector<Manife
 kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
                                               kj::ArrayPtr<const ManifestText> manifests,
                                               kj::StringPtr tokenSecret,
-                                              kj::Function<void(const ManifestObject&)> created) {
+                                              kj::Function<void(const ManifestObject&)> created,
+                                              kj::StringPtr tokenEnd) {
   CreatedManifests result;
   kj::Vector<ManifestText> own;
   for (auto& one : manifests) {
     if (!one.extra) own.add(one);
   }
-  co_await createTogether(kubernetes, kj::mv(own), tokenSecret, created, result);
+  co_await createTogether(kubernetes, kj::mv(own), tokenSecret, tokenEnd, created, result);
   for (auto& one : manifests) {
     if (!one.extra) continue;
     kj::Vector<ManifestText> alone;
     alone.add(one);
-    auto creating = createTogether(kubernetes, kj::mv(alone), tokenSecret, created, result);
+    auto creating =
+        createTogether(kubernetes, kj::mv(alone), tokenSecret, tokenEnd, created, result);
     co_await creating.catch_([&](kj::Exception&& e) {
       result.failures.add(CreatedManifests::Failure{kj::str(one.id), messageOf(e)});
     });

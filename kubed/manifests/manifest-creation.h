@@ -27,6 +27,7 @@ struct CreatedManifests {
 kj::Promise<CreatedManifests> createManifests(kube::KubeClient& kubernetes,
                                               kj::ArrayPtr<const ManifestText> manifests,
                                               kj::StringPtr tokenSecret,
-                                              kj::Function<void(const ManifestObject&)> created);
+                                              kj::Function<void(const ManifestObject&)> created,
+                                              kj::StringPtr tokenEnd = "");
 
 }  // namespace talos::kubed

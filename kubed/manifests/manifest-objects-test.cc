@@ -45,10 +45,13 @@ TEST(ManifestObjects, TheSecretOfTheTokenIsPutIn) {
                         " stringData: {token-id: abcdef, token-secret: \"***\"}}\n"
                         "- {apiVersion: v1, kind: Secret, type: Opaque, metadata: {name: b},"
                         " stringData: {token-secret: \"***\"}}\n"}}),
-                "0123456789abcdef");
+                "0123456789abcdef", "2026-11-20T13:00:00Z");
   EXPECT_EQ(kube::textAt(objects[0].object, {"stringData", "token-secret"}), "0123456789abcdef"_kj);
+  EXPECT_EQ(kube::textAt(objects[0].object, {"stringData", "expiration"}),
+            "2026-11-20T13:00:00Z"_kj);
   EXPECT_EQ(objects[0].nameSpace(), "kube-system"_kj);
   EXPECT_EQ(kube::textAt(objects[1].object, {"stringData", "token-secret"}), "***"_kj);
+  EXPECT_EQ(kube::find(objects[1].object, {"stringData", "expiration"}), nullptr);
   EXPECT_EQ(objects[1].nameSpace(), "default"_kj);
 }
 

@@ -25,10 +25,11 @@ void requireObject(const ManifestText& from, const Json& object) {
   refuseManifest(from.id, "an object lacks apiVersion, kind or metadata.name");
 }
 
-void fillToken(Json& object, kj::StringPtr tokenSecret) {
+void fillToken(Json& object, kj::StringPtr tokenSecret, kj::StringPtr tokenEnd) {
   if (textAt(object, {"type"}) != "bootstrap.kubernetes.io/token") return;
   if (textAt(object, {"stringData", "token-secret"}) != kube::kHiddenTokenSecret) return;
   object["stringData"]["token-secret"] = std::string(tokenSecret.begin(), tokenSecret.size());
+  if (tokenEnd.size() > 0) object["stringData"]["expiration"] = tokenEnd.cStr();
 }
 
 // 0 and 1 are sorted by name.
@@ -49,8 +50,8 @@ kj::String ManifestObject::displayName() const {
   return kj::str(at.group, "/", at.version, "/", kind(), "/", name());
 }
 
-kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests,
-                                     kj::StringPtr tokenSecret) {
+kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::StringPtr tokenSecret,
+                                     kj::StringPtr tokenEnd) {
   std::sort(manifests.begin(), manifests.end(), [](auto& a, auto& b) { return a.id < b.id; });
   kj::Vector<ManifestObject> objects;
   for (auto& manifest : manifests) {
@@ -59,7 +60,7 @@ kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests,
       if (!document.is_array()) refuseManifest(manifest.id, "not a list of objects");
       for (auto& object : document) {
         requireObject(manifest, object);
-        fillToken(object, tokenSecret);
+        fillToken(object, tokenSecret, tokenEnd);
         objects.add(ManifestObject{kj::str(manifest.id), kj::mv(object)});
       }
     }

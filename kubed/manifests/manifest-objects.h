@@ -28,8 +28,10 @@ struct ManifestObject {
 
 // Ordered by the ids of the manifests; namespaces first, then definitions of custom resources, each
 // by name, then the others in their order. `tokenSecret` replaces the placeholder of the bootstrap
-// token's secret (common/kube/bootstrap-token.h). InvalidArgument with the id of a manifest that is
+// token's secret (common/kube/bootstrap-token.h), and `tokenEnd`, in RFC 3339, is when that token
+// ends; empty: never. InvalidArgument with the id of a manifest that is
 // not a list of objects.
-kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::StringPtr tokenSecret);
+kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::StringPtr tokenSecret,
+                                     kj::StringPtr tokenEnd = "");
 
 }  // namespace talos::kubed

@@ -1,9 +1,11 @@
 #include "kubed/manifests/manifest-reconciler.h"
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/etcd/etcd-mutex.h"
+#include "kubed/manifests/retired-objects.h"
 
 namespace talos::kubed {
 namespace {
@@ -138,15 +140,20 @@ kj::Promise<void> ManifestReconciler::apply(kj::Own<SharedKube> kubernetes,
 
 kj::Promise<void> ManifestReconciler::create(SharedKube& kubernetes,
                                              kj::ArrayPtr<const HeldManifest> manifests) {
-  auto secret = deps.adapter.tokenSecret();
+  auto token = deps.adapter.token();
+  auto& secret = token.secret;
   if (secret.bytes().size() == 0) {
     fail(ErrorKind::kUnavailable, "waiting for the bootstrap token of the kubelet");
   }
   auto texts = KJ_MAP(one, manifests) {
     return ManifestText{one.id, one.objects, one.extra, one.version};
   };
-  auto result = co_await createManifests(*kubernetes, texts, secret, [](auto& one) {
-    log::info(kj::str("created ", one.displayName()));
+  auto end = dateText(deps.clock.now() + kTokenLifetime);
+  auto result = co_await createManifests(
+      *kubernetes, texts, secret,
+      [](auto& one) { log::info(kj::str("created ", one.displayName())); }, end);
+  co_await removeRetired(*kubernetes, [](kj::StringPtr name) {
+    log::info(kj::str("removed ", name, ", which gave more rights than are needed"));
   });
   auto before = progress.failure();
   progress.note(texts, result);

@@ -4,7 +4,8 @@
 // on its own, one at a time. machined's manifests come first; each extra one is created by itself,
 // so a wrong one does not delay the others. A failed pass is repeated after 500 ms and then after
 // up to 10 s. An extra manifest that cannot be created is retried by itself, after 500 ms and then
-// after up to two minutes. An applied manifest is checked again only when it has changed.
+// after up to two minutes. An applied manifest is checked again only when it has changed. After a
+// pass the objects of earlier releases that gave too many rights are removed (retired-objects.h).
 // ManifestStatuses[manifests] says what the pass waits for, why it failed and which manifests are
 // applied. After a crash the pass is repeated and finds all objects; meanwhile the status keeps the
 // manifests that were applied before.
@@ -23,7 +24,10 @@ struct KubedDependencies {
   StoreClient& store;
   KubernetesStoreAdapter& adapter;
   Signal& changed;  // the inputs of the adapter
+  const kj::Clock& clock = kj::systemPreciseCalendarClock();
 };
+
+constexpr auto kTokenLifetime = 1 * kj::HOURS;  // of the bootstrap token, from its last renewal
 
 constexpr Backoff::Pace kRetryPace = {
     .first = 500 * kj::MILLISECONDS, .longest = 10 * kj::SECONDS, .chance0 = 0.75, .chance1 = 1.25};

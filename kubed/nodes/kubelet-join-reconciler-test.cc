@@ -42,11 +42,7 @@ struct Joins : public testing::Test {
 
   ~Joins() noexcept override {}
   Joins() {
-    model.addKind({.group = kj::str("certificates.k8s.io"),
-                   .version = kj::str("v1"),
-                   .plural = kj::str("certificatesigningrequests"),
-                   .kind = kj::str("CertificateSigningRequest"),
-                   .namespaced = false});
+    model.addKind(kube::certificateRequests());
     model.instead = [this](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
       if (refusal == 0) return nullptr;
       return kube::ModelKube::Reply{refusal, R"({"kind":"Status","message":"no"})", ""};
@@ -74,11 +70,20 @@ struct Joins : public testing::Test {
     auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number, [&](auto spec) {
       spec.setNumber(number);
       spec.setRequest(request);
+      spec.setNodeCertificate("CERTIFICATE");
+      spec.setNodeSignature("SIGNATURE"_kj.asBytes());
     });
     kind.publish(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
                  held.get());
   }
-  std::string pathOf(kj::StringPtr request) { return path + "/" + requestName(request).cStr(); }
+  static std::string nameFor(kj::StringPtr request) {
+    capnp::MallocMessageBuilder message;
+    auto join = message.initRoot<rpc::KubeletJoinSpec>();
+    join.setRequest(request);
+    join.setNodeCertificate("CERTIFICATE");
+    return requestName(join).cStr();
+  }
+  std::string pathOf(kj::StringPtr request) { return path + "/" + nameFor(request); }
   // "1 waiting MESSAGE", "1 issued CERT", or nothing.
   std::string reported() {
     std::string all;
@@ -125,10 +130,12 @@ TEST_F(Joins, AsksUntilThereIsACertificate) {
       reports("1 waiting Kubernetes at model:6443 does not let the bootstrap token create the "
               "request yet"));
   refusal = 0;
-  auto name = std::string(requestName("PKCS10").cStr());
+  auto name = nameFor("PKCS10");
   EXPECT_TRUE(reports("1 waiting the request " + name + " is not approved yet"));
   auto object = kube::Json(KJ_ASSERT_NONNULL(model.find(pathOf("PKCS10").c_str())));
   EXPECT_EQ(object["spec"]["request"], "UEtDUzEw");
+  EXPECT_EQ(object["metadata"]["annotations"]["talos.dev/node-certificate"], "CERTIFICATE");
+  EXPECT_EQ(object["metadata"]["annotations"]["talos.dev/node-signature"], "U0lHTkFUVVJF");
   EXPECT_EQ(object["spec"]["signerName"], "kubernetes.io/kube-apiserver-client-kubelet");
   EXPECT_EQ(object["spec"]["usages"].dump(),
             R"(["key encipherment","digital signature","client auth"])");
@@ -140,8 +147,7 @@ TEST_F(Joins, AsksUntilThereIsACertificate) {
   timer.afterDelay(2 * kFirstJoinPause).wait(io.waitScope);
   EXPECT_EQ(model.asked.size(), asked);
   request(2, "OTHER");
-  EXPECT_TRUE(reports("2 waiting the request " + std::string(requestName("OTHER").cStr()) +
-                      " is not approved yet"));
+  EXPECT_TRUE(reports("2 waiting the request " + nameFor("OTHER") + " is not approved yet"));
 }
 
 }  // namespace

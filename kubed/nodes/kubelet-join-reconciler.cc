@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/base/within.h"
+#include "common/kube/node-proof.h"
 #include "common/tls/signature.h"
 
 namespace talos::kubed {
@@ -33,17 +34,23 @@ kj::Duration nextJoinPause(kj::Duration last, kj::Duration asking) {
   return kj::min(last * 2, asking < kEagerly ? 2 * kFirstJoinPause : kLongestJoinPause);
 }
 
-kj::String requestName(kj::StringPtr request) {
-  auto digest = pki::sha256Of(request.asBytes());
+kj::String requestName(rpc::KubeletJoinSpec::Reader join) {
+  auto both = kj::str(join.getRequest(), join.getNodeCertificate());
+  auto digest = pki::sha256Of(both.asBytes());
   return kj::str("node-csr-", digest.slice(digest.size() - kNameDigits));
 }
 
-kube::Json requestObject(kj::StringPtr request) {
+kube::Json requestObject(rpc::KubeletJoinSpec::Reader join) {
   return {{"apiVersion", "certificates.k8s.io/v1"},
           {"kind", "CertificateSigningRequest"},
-          {"metadata", {{"name", requestName(request).cStr()}}},
+          {"metadata",
+           {{"name", requestName(join).cStr()},
+            {"annotations",
+             {{kube::kNodeCertificateAnnotation.cStr(), join.getNodeCertificate().cStr()},
+              {kube::kNodeSignatureAnnotation.cStr(),
+               kj::encodeBase64(join.getNodeSignature()).cStr()}}}}},
           {"spec",
-           {{"request", kj::encodeBase64(request.asBytes()).cStr()},
+           {{"request", kj::encodeBase64(join.getRequest().asBytes()).cStr()},
             {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
             // Releases before 1.27 require all three; later ones accept them, too.
             {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
@@ -113,15 +120,18 @@ kj::Promise<void> KubeletJoinReconciler::replaced(uint64_t number) {
 
 // Until the request is replaced.
 kj::Promise<void> KubeletJoinReconciler::carryOut(uint64_t number) {
-  kj::String request;
-  KJ_IF_MAYBE (join, joins.find(kJoinId)) request = kj::str(join->getRequest());
+  capnp::MallocMessageBuilder request;
+  KJ_IF_MAYBE (join, joins.find(kJoinId)) {
+    request.setRoot(static_cast<rpc::KubeletJoinSpec::Reader>(*join));
+  }
   auto pause = kFirstJoinPause;
   auto began = timer.now();
   kj::String lastReported;
   for (;;) {
     JoinProgress progress;
-    co_await ask(request).then([&](JoinProgress answered) { progress = kj::mv(answered); },
-                               [&](kj::Exception&& e) { progress.message = messageOf(e); });
+    co_await ask(request.getRoot<rpc::KubeletJoinSpec>())
+        .then([&](JoinProgress answered) { progress = kj::mv(answered); },
+              [&](kj::Exception&& e) { progress.message = messageOf(e); });
     bool issued = progress.certificate.size() > 0;
     if (issued || progress.message != lastReported) {
       co_await report(number, progress);
@@ -134,20 +144,16 @@ kj::Promise<void> KubeletJoinReconciler::carryOut(uint64_t number) {
   }
 }
 
-kj::Promise<JoinProgress> KubeletJoinReconciler::ask(kj::StringPtr request) {
+kj::Promise<JoinProgress> KubeletJoinReconciler::ask(rpc::KubeletJoinSpec::Reader join) {
   kj::Maybe<kj::Own<SharedKube>> known;
   KJ_IF_MAYBE (c, current) known = kj::addRef(**c);
   if (known == nullptr) co_return JoinProgress{kj::str(noClient), kj::String()};
   auto& client = *KJ_ASSERT_NONNULL(known);
-  kube::Resource requests{.group = kj::str("certificates.k8s.io"),
-                          .version = kj::str("v1"),
-                          .plural = kj::str("certificatesigningrequests"),
-                          .kind = kj::str("CertificateSigningRequest"),
-                          .namespaced = false};
+  auto requests = kube::certificateRequests();
   auto there = [&]() -> kj::Promise<kube::Json> {
-    auto created = co_await (*client).create(requests, "", requestObject(request), kOwner);
+    auto created = co_await (*client).create(requests, "", requestObject(join), kOwner);
     KJ_IF_MAYBE (c, created) co_return kj::mv(*c);
-    co_return co_await (*client).get(requests, "", requestName(request));
+    co_return co_await (*client).get(requests, "", requestName(join));
   };
   JoinProgress progress;
   co_await within(timer, kJoinAnswer, there(),

@@ -2,9 +2,11 @@
 // While machined requests it (KubeletJoins[kubelet], with the certificate request), the request is
 // created on the API server at the endpoint of the cluster, with the bootstrap token.
 // KubeletJoinStatuses[kubelet] says what it waits for, and has the certificate in the end. The
-// controller manager or an administrator approves and signs it.
+// kubed of a control-plane node (join-approver.h) or an administrator approves it, the controller
+// manager signs it.
 //
-// The object is named after the request, so a crash of this program at any line, or a lost answer,
+// The object is named after the request and the certificate with which the node shows whose it is
+// (common/kube/node-proof.h), so a crash of this program at any line, or a lost answer,
 // leaves one request, which the restarted program finds. A deleted request is created again; a
 // denied one waits until somebody deletes it. The server is polled with pauses that double and
 // restart when the status has changed: at first up to 500 ms, because a cluster that is just being
@@ -27,9 +29,9 @@ struct JoinProgress {
 };
 JoinProgress progressOf(const kube::Json& request);
 
-// The object for a PKCS#10 request, in PEM.
-kj::String requestName(kj::StringPtr request);
-kube::Json requestObject(kj::StringPtr request);
+// The object for a request.
+kj::String requestName(rpc::KubeletJoinSpec::Reader join);
+kube::Json requestObject(rpc::KubeletJoinSpec::Reader join);
 
 class KubeletJoinReconciler {
  public:
@@ -53,7 +55,7 @@ class KubeletJoinReconciler {
   void takeSecrets();
   kj::Promise<void> carryOut(uint64_t number);
   kj::Promise<void> replaced(uint64_t number);
-  kj::Promise<JoinProgress> ask(kj::StringPtr request);
+  kj::Promise<JoinProgress> ask(rpc::KubeletJoinSpec::Reader join);
   // None: removes the status.
   kj::Promise<void> report(uint64_t number, kj::Maybe<const JoinProgress&> progress);
 };

@@ -38,11 +38,19 @@ kj::Promise<void> WatchReconciler::follow() {
 kj::Promise<void> WatchReconciler::watchOnce(Selection& selection) {
   auto& kubernetes = **selection.kubernetes;
   kube::ListOptions options{.labels = "", .fields = selection.fields};
-  auto listed = co_await kubernetes.list(selection.resource, "", options);
-  startList();
-  for (auto& one : listed.items) take(one, false);
+  kj::String version;
+  if (selection.keepsNone) {
+    startList();
+    version = co_await kubernetes.visit(selection.resource, "", options,
+                                        [this](const kube::Json& one) { take(one, false); });
+  } else {
+    auto listed = co_await kubernetes.list(selection.resource, "", options);
+    startList();
+    for (auto& one : listed.items) take(one, false);
+    version = kj::mv(listed.version);
+  }
   co_await publish();
-  auto watch = co_await kubernetes.watch(selection.resource, "", options, listed.version);
+  auto watch = co_await kubernetes.watch(selection.resource, "", options, version);
   backoff.reset();
   watchStarted();
   for (;;) {

@@ -26,6 +26,9 @@ class WatchReconciler {
     kj::Own<SharedKube> kubernetes;
     kube::Resource resource;
     kj::String fields = kj::str();  // a field selector; empty: all objects
+    // Objects that others may make as many and as large as they like: they are taken one by one,
+    // and a list that fails in its middle has been begun.
+    bool keepsNone = false;
   };
   // None: there is nothing to watch until the inputs change.
   virtual kj::Promise<kj::Maybe<Selection>> select() = 0;

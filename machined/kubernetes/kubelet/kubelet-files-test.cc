@@ -33,7 +33,8 @@ TEST(KubeletFiles, KubeconfigOfTheKubelet) {
                       kBootstrap));
 }
 
-// Catches: a token that others can read, a kubelet without its CA, a key of another cluster.
+// Catches: a bootstrap token that stays on the node's disk, a kubelet without its CA, a key of
+// another cluster.
 TEST(KubeletFiles, AreRootsAlone) {
   TestTree tree;
   capnp::MallocMessageBuilder a, b;
@@ -51,14 +52,15 @@ TEST(KubeletFiles, AreRootsAlone) {
   auto write = [&] {
     EXPECT_TRUE(writeKubeletFiles(tree.root, spec, secrets, nullptr, kj::UNIX_EPOCH) != nullptr);
   };
+  tree.directory("etc/kubernetes");
+  tree.file("etc/kubernetes/bootstrap-kubeconfig", "token: abcdef.0123456789abcdef\n");
   write();
-  EXPECT_EQ(0600u, mode("etc/kubernetes/bootstrap-kubeconfig"));
+  EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/bootstrap-kubeconfig")) == nullptr);
   EXPECT_EQ(0600u, mode("etc/kubernetes/kubelet.yaml"));
   EXPECT_EQ(0500u, mode("etc/kubernetes/pki/ca.crt"));
   EXPECT_EQ(0700u, mode("var/extra"));
   EXPECT_EQ(0755u, mode("opt/cni/bin"));
   EXPECT_EQ("CA\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
-  EXPECT_EQ(kBootstrap, readFile(tree.at("etc/kubernetes/bootstrap-kubeconfig")));
 
   auto own = tree.at("etc/kubernetes/kubeconfig-kubelet");
   tree.file("etc/kubernetes/kubeconfig-kubelet", kOwn);

@@ -8,9 +8,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/lines.h"
 #include "common/base/log.h"
 #include "common/kube/kubeconfig.h"
+#include "common/kube/node-proof.h"
 #include "common/memory/secret-buffer.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/node-certificate.h"
@@ -20,26 +20,11 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kNodeUser = "system:node:"_kj, kNodeGroup = "system:nodes"_kj;
+using kube::kNodeGroup, kube::kNodeUser;
 constexpr kj::StringPtr kKubeletPki = "/var/lib/kubelet/pki"_kj,
                         kFirstPair = "kubelet-client-first.pem"_kj;
 // As in the controller manager (--cluster-signing-duration).
 constexpr auto kFirstLifetime = 365 * kj::DAYS;
-
-// The value of the first line of YAML with this key, at any depth.
-kj::String valueOf(kj::StringPtr text, kj::StringPtr key) {
-  auto wanted = kj::str(key, ": ");
-  for (auto line : Lines(text)) {
-    while (line.size() > 0 && (line[0] == ' ' || line[0] == '-')) line = line.slice(1, line.size());
-    if (line.size() < wanted.size() || line.slice(0, wanted.size()) != wanted.asArray()) continue;
-    auto value = line.slice(wanted.size(), line.size());
-    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'')) {
-      value = value.slice(1, value.size() - 1);
-    }
-    return kj::heapString(value);
-  }
-  return kj::String();
-}
 
 // Of the client certificate; empty when it cannot be read.
 kj::String registeredAs(kj::StringPtr path) {
@@ -147,13 +132,9 @@ KubeletRequest requestOf(rpc::KubeletSpecSpec::Reader spec) {
 
 bool leadsToThisNode(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig) {
   for (auto key : {"server"_kj, "certificate-authority-data"_kj}) {
-    if (valueOf(kubeconfig, key) != valueOf(bootstrapKubeconfig, key)) return false;
+    if (kubeconfigValue(kubeconfig, key) != kubeconfigValue(bootstrapKubeconfig, key)) return false;
   }
   return true;
-}
-
-kj::String serverOf(kj::StringPtr kubeconfig) {
-  return valueOf(kubeconfig, "server");
 }
 
 KubeletIssuer KubeletIssuer::clone() const {
@@ -180,7 +161,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   joinAnewIfElsewhere(root, spec, secrets);
   // Readable for root only; the CA is no secret.
   writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
-  writeIfOther(kj::str(root, kKubeletBootstrap), secrets.getBootstrapKubeconfig(), 0600);
+  removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
   if (hasGoodCertificate(root, now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {

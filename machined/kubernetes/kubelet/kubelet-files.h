@@ -1,6 +1,7 @@
-// Writes the files of the kubelet before each start: /etc/kubernetes has kubelet.yaml and
-// bootstrap-kubeconfig, which only root can read, the CA, and the folder of the manifests; missing
-// sources of extraMounts are created.
+// Writes the files of the kubelet before each start: /etc/kubernetes has kubelet.yaml, which only
+// root can read, the CA, and the folder of the manifests; missing sources of extraMounts are
+// created. The bootstrap token is in no file: whoever reads the node's files learns nothing with
+// which to ask for the certificate of a node.
 //
 // The kubelet renews its client certificate itself ("TLS bootstrapping" of Kubernetes' reference).
 // The first one, and one that replaces an expired one, is written before it starts: a control-plane
@@ -47,8 +48,5 @@ void keepKubeletCertificate(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spe
 
 // True when a kubeconfig that a kubelet wrote is for this cluster and this node.
 bool leadsToThisNode(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig);
-
-// "https://…", of the first cluster in it.
-kj::String serverOf(kj::StringPtr kubeconfig);
 
 }  // namespace talos::machined

@@ -124,15 +124,13 @@ TEST(KubeletPlan, ArgumentsOfReleases) {
   Node oldest("ghcr.io/talos-systems/kubelet:v1.20.6"), newest;
   EXPECT_THAT(
       oldest.arguments(),
-      ElementsAre("--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig",
-                  "--cert-dir=/var/lib/kubelet/pki", "--cni-conf-dir=/etc/cni/net.d",
+      ElementsAre("--cert-dir=/var/lib/kubelet/pki", "--cni-conf-dir=/etc/cni/net.d",
                   "--config=/etc/kubernetes/kubelet.yaml", "--container-runtime=remote",
                   "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
                   "--dynamic-config-dir=/etc/kubernetes/kubelet", "--hostname-override=worker-1",
                   "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet", "--node-ip=10.5.0.3"));
   EXPECT_THAT(newest.arguments(),
-              ElementsAre("--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig",
-                          "--cert-dir=/var/lib/kubelet/pki",
+              ElementsAre("--cert-dir=/var/lib/kubelet/pki",
                           "--config=/etc/kubernetes/kubelet.yaml", "--hostname-override=worker-1",
                           "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet", "--node-ip=10.5.0.3"));
 }
@@ -210,9 +208,9 @@ TEST(KubeletPlan, ExtraArgumentsReplaceByName) {
   extra[1].setKey("node-ip");
   extra[1].setValue("10.5.0.9");
   auto arguments = node.arguments();
-  EXPECT_EQ("--node-ip=10.5.0.9", arguments[5]);
-  EXPECT_EQ("--v=4", arguments[6]);
-  EXPECT_EQ(7u, arguments.size());
+  EXPECT_EQ("--node-ip=10.5.0.9", arguments[4]);
+  EXPECT_EQ("--v=4", arguments[5]);
+  EXPECT_EQ(6u, arguments.size());
 }
 
 constexpr const char* kCommon =
@@ -292,12 +290,14 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
       [&] { node.spec.initExtraMounts(1)[0].setDestination("/x"); },
       [&] { node.spec.getExtraMounts()[0].initOptions(1).set(0, "ro"); },
       [&] { node.secret.setCa("other"_kj.asBytes()); },
-      [&] { node.secret.setBootstrapKubeconfig("other"); },
+      [&] { node.secret.setBootstrapKubeconfig("server: https://other:6443\ntoken: a\n"); },
   };
   for (auto& change : changes) {
     change();
     EXPECT_TRUE(seen.insert(digest()).second);
   }
+  node.secret.setBootstrapKubeconfig("server: https://other:6443\ntoken: b\n");
+  EXPECT_FALSE(seen.insert(digest()).second) << "it does not get the token";
 }
 
 // Catches: a kubelet that sees another node than its own, or whose mounts nobody else sees.
@@ -316,7 +316,7 @@ TEST(KubeletPlan, ContainerIsPartOfTheNode) {
   container.capabilities = kj::arr("CAP_SYS_ADMIN"_kj);
   auto text = runtimeSpec(container);
   for (auto part :
-       {"\"args\":[\"/usr/local/bin/kubelet\",\"--bootstrap", "\"rootfsPropagation\":\"shared\"",
+       {"\"args\":[\"/usr/local/bin/kubelet\",\"--cert-dir", "\"rootfsPropagation\":\"shared\"",
         "\"namespaces\":[{\"type\":\"mount\"}]", "{\"allow\":true,\"access\":\"rwm\"}",
         "\"noNewPrivileges\":false", "\"effective\":[\"CAP_SYS_ADMIN\"]",
         "{\"destination\":\"/proc\",\"type\":\"bind\",\"source\":\"/proc\"",
@@ -330,7 +330,7 @@ TEST(KubeletPlan, ContainerIsPartOfTheNode) {
         "\"rbind\"]}"}) {
     EXPECT_THAT(text.cStr(), HasSubstr(part));
   }
-  EXPECT_THAT(text.cStr(), Not(HasSubstr("maskedPaths")));
+  for (auto part : {"maskedPaths", "seccomp"}) EXPECT_THAT(text.cStr(), Not(HasSubstr(part)));
   EXPECT_THAT(text.cStr(), Not(HasSubstr("/var/run"))) << "a link to /run, which is shared";
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/lines.h"
 #include "common/base/node-layout.h"
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
@@ -221,7 +222,6 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
                                  KubernetesVersion version) {
   kj::Vector<Argument> arguments;
   auto set = [&](kj::StringPtr key, kj::StringPtr value) { setArgument(arguments, key, value); };
-  set("bootstrap-kubeconfig", kKubeletBootstrap);
   set("cert-dir", "/var/lib/kubelet/pki");
   set("config", kKubeletConfig);
   set("hostname-override", name);
@@ -383,6 +383,7 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                         .context = "local"});
   out.setCa(authority);
   out.setBootstrapKubeconfig(kj::StringPtr(written));
+  out.setMachineCa(config.getMachine().getCa().getCrt());
   return nullptr;
 }
 
@@ -412,6 +413,24 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
   return container;
 }
 
+kj::String kubeconfigValue(kj::StringPtr kubeconfig, kj::StringPtr key) {
+  auto wanted = kj::str(key, ": ");
+  for (auto line : Lines(kubeconfig)) {
+    while (line.size() > 0 && (line[0] == ' ' || line[0] == '-')) line = line.slice(1, line.size());
+    if (line.size() < wanted.size() || line.slice(0, wanted.size()) != wanted.asArray()) continue;
+    auto value = line.slice(wanted.size(), line.size());
+    if (value.size() >= 2 && (value[0] == '"' || value[0] == '\'')) {
+      value = value.slice(1, value.size() - 1);
+    }
+    return kj::heapString(value);
+  }
+  return kj::String();
+}
+
+kj::String serverOf(kj::StringPtr kubeconfig) {
+  return kubeconfigValue(kubeconfig, "server");
+}
+
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets) {
   Sha256 digest;
@@ -430,7 +449,7 @@ kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
     for (auto option : mount.getOptions()) add(option.asBytes());
   }
   add(secrets.getCa());
-  add(secrets.getBootstrapKubeconfig().asBytes());
+  add(serverOf(secrets.getBootstrapKubeconfig()).asBytes());
   return digest.hex();
 }
 

@@ -67,7 +67,13 @@ kj::Maybe<kj::String> assumedRelease(config::Config::Reader config);
 // the service.
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);
 
-// A text that differs whenever the kubelet must be restarted.
+// The value of the first line of YAML with this key, at any depth: of a kubeconfig.
+kj::String kubeconfigValue(kj::StringPtr kubeconfig, kj::StringPtr key);
+// "https://…", of the first cluster in it.
+kj::String serverOf(kj::StringPtr kubeconfig);
+
+// A text that differs whenever the kubelet must be restarted: not for another bootstrap token,
+// which it does not get.
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets);
 

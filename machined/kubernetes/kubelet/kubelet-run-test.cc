@@ -1,8 +1,10 @@
 #include "machined/kubernetes/kubelet/kubelet-run.h"
 
 #include <gmock/gmock.h>
+#include <kj/encoding.h>
 
 #include "common/base/file.h"
+#include "common/kube/node-proof.h"
 #include "common/testing/test-tree.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
@@ -25,7 +27,10 @@ struct KubeletService : public SupervisorTest {
   static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
   unsigned prepared = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
-  kj::String request;  // of the record that was checked last
+  pki::CertificateAndKey machineCa =
+      pki::makeAuthority({.organization = "talos", .notBefore = clock.now()});
+  kube::Json object;   // of the request that was checked last, as kubed makes it
+  kj::String request;  // in it
 
   KubeletService() { begin(); }
   void begin() {
@@ -69,6 +74,14 @@ struct KubeletService : public SupervisorTest {
   kj::Maybe<uint64_t> joinRequest() {
     return store.tryGet<rpc::KubeletJoinSpec>(kKubeletId).map([this](auto found) {
       request = kj::str(found.getRequest());
+      object = {
+          {"metadata",
+           {{"annotations",
+             {{kube::kNodeCertificateAnnotation.cStr(), found.getNodeCertificate().cStr()},
+              {kube::kNodeSignatureAnnotation.cStr(),
+               kj::encodeBase64(found.getNodeSignature()).cStr()}}}}},
+          {"spec",
+           {{"request", kj::encodeBase64(request.asBytes()).cStr()}, {"usages", {"client auth"}}}}};
       return found.getNumber();
     });
   }
@@ -83,6 +96,25 @@ struct KubeletService : public SupervisorTest {
         },
         "test");
     advance(10 * kj::SECONDS);
+  }
+  // The certificate for the request that was checked last.
+  kj::String signature() {
+    return pki::signRequest(
+        authority.certificate, authority.key, request,
+        {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
+  }
+  // trustd has signed a certificate for this name.
+  void apiIs(kj::StringPtr name) {
+    auto pair = pki::issue(machineCa.certificate, machineCa.key,
+                           {.dnsNames = kj::arr(kj::str(name)), .notBefore = clock.now()});
+    putRecord<rpc::ApiCertificateSpec>(
+        store, "api",
+        [&](auto spec) {
+          spec.initServer().setCrt(pair.certificate.asBytes());
+          spec.getServer().setKey(pair.key.bytes());
+        },
+        "apid");
+    advance(1 * kj::SECONDS);
   }
   void kubedSays(uint64_t number, kj::StringPtr why, kj::StringPtr certificate = "") {
     putRecord<rpc::KubeletJoinStatusSpec>(
@@ -142,15 +174,14 @@ TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
 // double and double; one that does not say what it waits for, or takes the answer to another
 // request; a request that stays when nobody waits.
 TEST_F(KubeletService, IsStartedWithItsCertificate) {
+  apiIs("w-1");
   supervisor->start("kubelet");
   wants("one");
   EXPECT_EQ(1u, prepared) << "its image is not waited for first";
   EXPECT_FALSE(machine.runs("kubelet"));
   EXPECT_THAT(events, Contains("kubelet Preparing Waiting for kubed"));
   auto number = KJ_ASSERT_NONNULL(joinRequest());
-  auto signed_ = pki::signRequest(
-      authority.certificate, authority.key, request,
-      {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
+  auto signed_ = signature();
   kubedSays(number + 1, "", signed_);
   EXPECT_FALSE(machine.runs("kubelet"));
   kubedSays(number, "Kubernetes at lb:6443: connection refused");
@@ -164,12 +195,29 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/kubeconfig-kubelet")) != nullptr);
 }
 
-// Catches: a worker that never joins because kubed is broken.
-TEST_F(KubeletService, IsStartedWhenKubedDoesNotAnswer) {
+// Catches: a request that does not show whose it is, so that nobody approves it; one that shows the
+// certificate of before, under another name; a kubelet that starts without a certificate.
+TEST_F(KubeletService, ShowsItsNode) {
   supervisor->start("kubelet");
   wants("one");
+  EXPECT_TRUE(joinRequest() == nullptr);
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting for the certificate of this node's API"));
+  apiIs("localhost");
+  EXPECT_TRUE(joinRequest() == nullptr);
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting until the certificate of this node's API "
+                               "names w-1"));
+  apiIs("w-1");
+  auto first = KJ_ASSERT_NONNULL(joinRequest());
+  EXPECT_EQ("w-1", kube::proveNode(object, machineCa.certificate, clock.now()).name);
+  apiIs("w-1");
+  EXPECT_NE(first, KJ_ASSERT_NONNULL(joinRequest()));
+  EXPECT_EQ("w-1", kube::proveNode(object, machineCa.certificate, clock.now()).name);
+  advance(10 * kj::MINUTES);
   EXPECT_FALSE(machine.runs("kubelet"));
-  advance(kJoinTimeout);
+  auto second = KJ_ASSERT_NONNULL(joinRequest());
+  kubedSays(first, "", signature());
+  EXPECT_FALSE(machine.runs("kubelet"));
+  kubedSays(second, "", signature());
   EXPECT_TRUE(machine.runs("kubelet"));
 }
 

@@ -8,12 +8,14 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
+#include "common/kube/node-proof.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/resources/store-records.h"
 
 namespace talos::machined {
 namespace {
 
+constexpr kj::StringPtr kApiCertificateId = "api"_kj;
 constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 
 }  // namespace
@@ -93,38 +95,61 @@ kj::Promise<void> KubeletRun::keep(kj::String certificate) {
       });
 }
 
-kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)> note) {
-  auto number = ++joinRequests;
-  KJ_IF_MAYBE (asked, request) {
-    putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId, [&](auto spec) {
-      spec.setNumber(number);
-      spec.setRequest(asked->text);
-    });
-  } else {
-    co_return;
+kj::OneOf<KubeletRun::Identity, kj::String> KubeletRun::identity() {
+  KJ_IF_MAYBE (stored, deps.store.tryGet<rpc::ApiCertificateSpec>(kApiCertificateId)) {
+    auto pair = stored->getServer();
+    if (!stored->getMaintenance() && pair.getKey().size() > 0) {
+      auto certificate = kj::str(pair.getCrt().asChars());
+      kj::StringPtr name = KJ_ASSERT_NONNULL(prepared).spec().getNodename();
+      for (auto& named : pki::inspect(certificate).dnsNames) {
+        if (named == name) {
+          return Identity{kj::mv(certificate), pki::Pem(kj::str(pair.getKey().asChars()))};
+        }
+      }
+      return kj::str("Waiting until the certificate of this node's API names ", name);
+    }
   }
+  return kj::str("Waiting for the certificate of this node's API");
+}
+
+uint64_t KubeletRun::requestAs(const Identity& node) {
+  auto& asked = KJ_ASSERT_NONNULL(request);
+  auto signature = kube::signRequestAsNode(node.key, asked.text);
+  auto number = ++joinRequests;
+  putRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId, [&](auto spec) {
+    spec.setNumber(number);
+    spec.setRequest(asked.text);
+    spec.setNodeCertificate(node.certificate);
+    spec.setNodeSignature(signature);
+  });
+  return number;
+}
+
+kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)> note) {
+  if (request == nullptr) co_return;
   KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
-  auto until = timer.now() + kJoinTimeout;
-  kj::String lastNote;
-  for (bool answered = false;;) {
+  uint64_t number = 0;
+  kj::String shown, lastNote;  // the certificate in the request
+  for (;;) {
     auto next = changed.next();
     auto line = kj::str("Waiting for kubed");
+    auto node = identity();
+    KJ_IF_MAYBE (own, node.tryGet<Identity>()) {
+      if (own->certificate != shown) number = requestAs(*own);
+      shown = kj::mv(own->certificate);
+    } else if (number == 0) {
+      line = kj::mv(node.get<kj::String>());
+    }
     KJ_IF_MAYBE (status, deps.store.tryGet<rpc::KubeletJoinStatusSpec>(kKubeletId)) {
-      if (status->getNumber() == number) {
+      if (number > 0 && status->getNumber() == number) {
         if (status->getCertificate().size() > 0) {
           co_return co_await keep(kj::str(status->getCertificate()));
         }
-        answered = true;  // kubed continues also after a restart
         line = kj::str(messages::kWaitingForCertificate, status->getMessage());
       }
     }
-    if (!answered && timer.now() >= until) {
-      log::warn("starting the kubelet without a certificate: kubed does not answer");
-      co_return;
-    }
     if (line != lastNote) note(line);
     lastNote = kj::mv(line);
-    if (!answered) next = next.exclusiveJoin(timer.afterDelay(until - timer.now()));
     co_await next;
   }
 }
@@ -144,6 +169,7 @@ void KubeletRun::follow() {
   services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
   roots = deps.store.onChange<rpc::RootSecretSpec>([this] { changed.raise(); });
   joins = deps.store.onChange<rpc::KubeletJoinStatusSpec>([this] { changed.raise(); });
+  certificates = deps.store.onChange<rpc::ApiCertificateSpec>([this] { changed.raise(); });
   watching = watch().eagerlyEvaluate(nullptr);
 }
 

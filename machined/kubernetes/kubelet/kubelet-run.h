@@ -3,9 +3,10 @@
 //
 // A start needs both, and the kubelet's files (kubelet-files.h). A kubelet without a certificate
 // waits, with its image, until kubed has got it (KubeletJoins[kubelet],
-// KubeletJoinStatuses[kubelet]): a kubelet that requests it itself has no rights meanwhile, and
-// retries with pauses that double. When kubed does not answer within kJoinTimeout the kubelet
-// starts all the same, and requests it itself.
+// KubeletJoinStatuses[kubelet]), and the service says for what. The kubelet does not ask itself:
+// its request would be nobody's, because only the certificate of this node's API shows whose it is
+// (common/kube/node-proof.h). So that one is waited for first, and when it is replaced the
+// kubelet's is requested anew.
 //
 // /run has the digest of the settings of the last start, written before it: so a restarted brain
 // knows whether the running kubelet has the wanted settings. If not, it is restarted; its pods keep
@@ -24,8 +25,6 @@
 namespace talos::machined {
 
 constexpr uint16_t kKubeletHealthPort = 10248;
-
-constexpr auto kJoinTimeout = 1 * kj::MINUTES;
 
 class KubeletRun {
  public:
@@ -58,7 +57,7 @@ class KubeletRun {
   kj::Timer& timer;
   FailedStart failedStart;
   Signal changed;
-  kj::Own<void> specs, secrets, services, roots, joins;
+  kj::Own<void> specs, secrets, services, roots, joins, certificates;
   // A copy of both, and the issuer on a control-plane node.
   class Wanted {
    public:
@@ -98,6 +97,13 @@ class KubeletRun {
   kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
   kj::Maybe<kj::Maybe<KubeletIssuer>> issuer();  // none: it is to come
   kj::Promise<void> makeReady(Wanted what);
+  // The certificate of this node's API, which names the node; or the text of waiting for it.
+  struct Identity {
+    kj::String certificate;
+    pki::Pem key;
+  };
+  kj::OneOf<Identity, kj::String> identity();
+  uint64_t requestAs(const Identity& node);
   kj::Promise<void> keep(kj::String certificate);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before

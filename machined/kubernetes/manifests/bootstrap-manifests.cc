@@ -138,10 +138,8 @@ kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::String
     manifests.add(BootstrapManifest{kj::str(id), kj::mv(objects)});
   };
   add("00-kubelet-bootstrapping-token", bootstrapToken(tokenId));
-  add("01-csr-approver-role-binding", kj::str(kRequestApprover));
   add("01-csr-node-bootstrap", kj::str(kNodeBootstrap));
   add("01-csr-renewal-role-binding", kj::str(kRequestRenewal));
-  add("02-kube-system-sa-role-binding", kj::str(kSystemAccount));
   if (config.getPodSecurityPolicyEnabled()) {
     add("03-default-pod-security-policy", kj::str(kPodSecurityPolicy));
   }

@@ -1,0 +1,184 @@
+#include "kubed/nodes/join-approver.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+
+namespace talos::kubed {
+namespace {
+
+kube::Json read(kj::StringPtr text) {
+  return kube::readJson(text, "the test");
+}
+
+// Catches: a request of somebody else, or one that is decided, that is approved on the way.
+TEST(JoinApproval, IsForOpenRequestsOfTheBootstrapToken) {
+  auto open = read(R"({"spec": {"signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+      "groups": ["system:bootstrappers", "system:authenticated"]}})");
+  EXPECT_TRUE(awaitsApproval(open));
+  auto with = [&](const char* path, kube::Json value) {
+    auto other = open;
+    other[kube::Json::json_pointer(path)] = kj::mv(value);
+    return other;
+  };
+  EXPECT_FALSE(awaitsApproval(with("/spec/signerName", "kubernetes.io/kube-apiserver-client")));
+  EXPECT_FALSE(awaitsApproval(with("/spec/groups", {"system:nodes", "system:authenticated"})));
+  EXPECT_FALSE(awaitsApproval(with("/spec/groups", "system:bootstrappers")));
+  EXPECT_FALSE(awaitsApproval(with("/status/certificate", "Q0VSVA==")));
+  EXPECT_FALSE(awaitsApproval(
+      with("/status/conditions", kube::Json::array({{{"type", "Denied"}, {"status", "True"}}}))));
+}
+
+kube::ProvenNode proven(kj::StringPtr address) {
+  kube::ProvenNode node{.name = kj::str("worker-1"), .addresses = {}};
+  node.addresses.add(kj::str(address));
+  return node;
+}
+
+// Catches: a machine at another address that becomes a node that is there; a node with two ways to
+// write its address that never joins again.
+TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
+  auto at = [](kj::StringPtr address) {
+    return read(kj::str(R"({"metadata": {"name": "worker-1"}, "status": {"addresses": [)",
+                        R"({"type": "Hostname", "address": "worker-1"},)",
+                        R"({"type": "InternalIP", "address": ")", address, R"("}]}})"));
+  };
+  EXPECT_EQ(registrationError(proven("10.5.0.3"), at("10.5.0.3")), nullptr);
+  EXPECT_EQ(registrationError(proven("fd00::3"), at("fd00:0::3")), nullptr);
+  EXPECT_EQ(registrationError(proven("10.5.0.3"), read(R"({"metadata": {"name": "worker-1"}})")),
+            nullptr);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.9"), at("10.5.0.3"))),
+            "the node worker-1 has the address 10.5.0.3, but the request is from 10.5.0.9; delete "
+            "the Node object if the node has moved");
+  auto master = at("10.5.0.3");
+  master["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "";
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), master)),
+            "worker-1 is a control-plane node, which signs its own certificate");
+}
+
+struct Approvals : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube model{timer};
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+  pki::CertificateAndKey machineCa = pki::makeAuthority({.organization = "talos"});
+  kj::Maybe<KubernetesStoreAdapter> adapter;
+  kj::Maybe<JoinApprover> approver;
+  kj::Promise<void> running = nullptr;
+
+  ~Approvals() noexcept override { running = nullptr; }
+  Approvals() {
+    model.addUsualKinds();
+    model.addKind(kube::certificateRequests());
+    auto config = [](kube::KubeconfigContent content) { return kube::writeKubeconfig(content); };
+    auto admin = config({.cluster = "c",
+                         .server = "https://127.0.0.1:6443",
+                         .authority = "CA",
+                         .user = "u",
+                         .credentials = kube::ClientPair{"CERT", "KEY"},
+                         .context = "c"});
+    auto bootstrap = config({.cluster = "c",
+                             .server = "https://10.5.0.2:6443",
+                             .authority = "CA",
+                             .user = "u",
+                             .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
+                             .context = "c"});
+    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
+        "k8s-certs", "machined", 1,
+        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
+    machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
+        "kubelet", "machined", 1, [&](auto spec) {
+          spec.setBootstrapKubeconfig(kj::StringPtr(bootstrap));
+          spec.setMachineCa(machineCa.certificate.asBytes());
+        });
+    machined.start();
+    auto& reader = adapter.emplace(
+        store, etcd,
+        [this](kube::KubeAccess) {
+          return kj::heap<kube::KubeClient>(
+              timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+        },
+        changed);
+    running = approver
+                  .emplace(KubedDependencies{.timer = timer,
+                                             .random = random,
+                                             .store = store,
+                                             .adapter = reader,
+                                             .changed = changed},
+                           kj::systemPreciseMonotonicClock())
+                  .run()
+                  .eagerlyEvaluate(nullptr);
+  }
+  static kj::String pathOf(kj::StringPtr name) {
+    return kube::pathOf(kube::certificateRequests(), "", name);
+  }
+  // A request for the node `asked`, by a machine to which trustd has given a certificate for
+  // `shown`.
+  void put(kj::StringPtr name, kj::StringPtr asked, kj::StringPtr shown) {
+    auto machine = pki::issue(
+        machineCa.certificate, machineCa.key,
+        {.dnsNames = kj::arr(kj::str(shown)), .addresses = kj::arr(kj::str("10.5.0.3"))});
+    auto user = kj::str(kube::kNodeUser, asked);
+    auto request =
+        pki::makeRequest(pki::makeKey(pki::KeyType::kEcdsaP256),
+                         {.commonName = user, .organizations = kj::arr(kj::str(kube::kNodeGroup))});
+    auto signature = kj::encodeBase64(kube::signRequestAsNode(machine.key, request));
+    model.put(pathOf(name),
+              {{"metadata",
+                {{"name", name.cStr()},
+                 {"annotations",
+                  {{kube::kNodeCertificateAnnotation.cStr(), machine.certificate.cStr()},
+                   {kube::kNodeSignatureAnnotation.cStr(), signature.cStr()}}}}},
+               {"spec",
+                {{"request", kj::encodeBase64(request.asBytes()).cStr()},
+                 {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
+                 {"username", "system:bootstrap:abcdef"},
+                 {"groups", {"system:bootstrappers", "system:authenticated"}},
+                 {"usages", {"key encipherment", "digital signature", "client auth"}}}}});
+  }
+  std::string decisionOn(kj::StringPtr name) {
+    auto request = KJ_ASSERT_NONNULL(model.find(pathOf(name)));
+    std::string all;
+    for (auto condition : kube::itemsAt(request, {"status", "conditions"})) {
+      all += (*condition)["type"].get<std::string>() + ": " +
+             (*condition)["message"].get<std::string>();
+    }
+    return all;
+  }
+  std::string awaitDecision(kj::StringPtr name) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (decisionOn(name).empty() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return decisionOn(name);
+  }
+};
+
+// Catches: a worker that nobody lets in; a request for another node's name, or a control plane's,
+// that is approved; a request that holds up those behind it.
+TEST_F(Approvals, AreForTheNodesOwnName) {
+  model.put(
+      "/api/v1/nodes/master-1",
+      {{"metadata",
+        {{"name", "master-1"}, {"labels", {{"node-role.kubernetes.io/control-plane", ""}}}}}});
+  put("a-other", "worker-2", "worker-1");
+  put("b-master", "master-1", "master-1");
+  put("c-own", "worker-1", "worker-1");
+  constexpr auto kApproved =
+      "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd";
+  EXPECT_EQ(awaitDecision("c-own"), kApproved);
+  put("d-later", "worker-1", "worker-1");
+  EXPECT_EQ(awaitDecision("d-later"), kApproved);
+  EXPECT_EQ(decisionOn("a-other"), "");
+  EXPECT_EQ(decisionOn("b-master"), "");
+}
+
+}  // namespace
+}  // namespace talos::kubed

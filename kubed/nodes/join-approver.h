@@ -1,0 +1,62 @@
+// Approves the certificate requests of workers' kubelets ("TLS bootstrapping" in Kubernetes'
+// reference), on every control-plane node, in place of the controller manager: that one approves
+// each request of a bootstrap token, for the name of any node.
+//
+// A request is approved for the name that its node has shown to trustd, with a key that trustd has
+// signed (common/kube/node-proof.h). If there is a Node object of that name, it is no control
+// plane's, and one of its addresses is one that trustd saw. All others are left for an
+// administrator (`kubectl certificate approve`), with a line in the log. Requests that no bootstrap
+// token has made are not looked at: the controller manager approves renewals of a node's own.
+//
+// Requests are watched; each is looked at when it appears and whenever the list is read again,
+// every few minutes. Nothing is kept but the names of those that are to be approved. All
+// control-plane nodes do this at once: the first one approves, the others find it done. After a
+// crash the list is read again.
+#pragma once
+
+#include "common/base/log-line-limit.h"
+#include "common/kube/node-proof.h"
+#include "kubed/nodes/watch-reconciler.h"
+
+namespace talos::kubed {
+
+// A request that a bootstrap token has made for a kubelet, and that nobody has decided on. Pure.
+bool awaitsApproval(const kube::Json& request);
+// Why the node is not the one that is registered under its name; none: it may be. Pure.
+kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node, const kube::Json& registered);
+// The patch that approves the request of this version, and not a later one. Pure.
+kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now);
+
+class JoinApprover final : public WatchReconciler {
+ public:
+  JoinApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic)
+      : WatchReconciler(deps.timer, deps.random, deps.changed),
+        adapter(deps.adapter),
+        clock(deps.clock),
+        lines(monotonic) {}
+  ~JoinApprover() noexcept(false) = default;
+
+ private:
+  struct Proven {
+    kj::String version;
+    kube::ProvenNode node;
+  };
+  KubernetesStoreAdapter& adapter;
+  const kj::Clock& clock;
+  LineLimit lines;
+  kj::String machineCa;
+  kj::Own<SharedKube> kubernetes;          // that is watched
+  kj::TreeMap<kj::String, Proven> proven;  // by the name of the request
+  kj::String logged;                       // the last error
+
+  kj::Promise<kj::Maybe<Selection>> select() override;
+  void startList() override { proven.clear(); }
+  void take(const kube::Json& request, bool deleted) override;
+  kj::Promise<void> publish() override;
+  void watchStarted() override { logged = kj::str(); }
+  kj::Promise<void> failed(kj::String error) override;
+  kj::Promise<void> decide(kj::StringPtr name, const Proven& request);
+  void refuse(kj::StringPtr name, kj::StringPtr node, kj::StringPtr error);
+};
+
+}  // namespace talos::kubed
