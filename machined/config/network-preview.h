@@ -4,7 +4,7 @@
 #include <kj/timer.h>
 
 #include "machined/config/configuration-server.h"
-#include "machined/config/controllers/network-controller.h"
+#include "machined/config/network/network-controller.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::machined {

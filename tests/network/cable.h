@@ -7,7 +7,7 @@
 
 #include <random>
 
-#include "machined/config/controllers/network-controller.h"
+#include "machined/config/network/network-controller.h"
 #include "machined/resources/controller-runtime.h"
 #include "tests/network/node.h"
 

@@ -1,4 +1,4 @@
-#include "machined/config/controllers/network-controller.h"
+#include "machined/config/network/network-controller.h"
 
 #include <kj/encoding.h>
 #include <string.h>
