@@ -7,7 +7,7 @@
 // Of that time, 300 ms are the wait for somebody who has the address already (RFC 5227).
 // NETWORKD and CONFINE name the programs. Needs root.
 //
-// link: machined-config-controllers GTest::gtest
+// link: machined-config-network GTest::gtest
 #include <stdio.h>
 
 #include <algorithm>

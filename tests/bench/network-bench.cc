@@ -11,7 +11,7 @@
 // and VLANs, which a host may lack, are measured in a guest (tests/kernel/scale-test.cc). Needs
 // root.
 //
-// link: networkd-control machined-config-controllers GTest::gtest
+// link: networkd-control machined-config-network GTest::gtest
 #include "tests/bench/network-scale.h"
 
 #include <stdio.h>
