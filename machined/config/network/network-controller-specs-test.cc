@@ -1,6 +1,6 @@
 // Specs for networkd made of command line, config and links.
-#include "machined/config/network/network-controller.h"
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/config/network/network-controller.h"
 #include "machined/config/network/test-network-config.h"
 #include "rpc/local.capnp.h"
 

@@ -17,8 +17,8 @@
 //
 // None may start processes, trace, mount, load modules or change its identity. execve is possible
 // only with the very pointer that this wrapper passes, and once it is gone nothing lies there;
-// Landlock closes the rest. New threads are possible for storage, volumes, foreign and bus: all other
-// programs of ours have one.
+// Landlock closes the rest. New threads are possible for storage, volumes, foreign and bus: all
+// other programs of ours have one.
 #pragma once
 
 #include <kj/string.h>

@@ -29,7 +29,8 @@ struct ContainerMount {
 //
 // A privileged one is a part of the node in the form of an image: it has the node's processes and
 // devices, every capability that is known and no filter, and sees no file system of the kernel but
-// those that it is given. What it mounts in a place that it shares (rshared) is mounted in the node.
+// those that it is given. What it mounts in a place that it shares (rshared) is mounted in the
+// node.
 struct ContainerSpec {
   kj::String id, image;
   kj::Array<kj::String> arguments, environment;
