@@ -10,7 +10,7 @@ using grpc::GrpcStatus;
 
 // The longest text of an error, as of a status (common/grpc/grpc-server-call.cc): it may be from
 // another node.
-constexpr size_t kMostText = 8192;
+constexpr size_t kMostErrorText = 8192;
 
 // Answers up to this size are covered by the charge for their call (common/wire/budget.h).
 constexpr size_t kSmall = 16u << 10;
@@ -41,8 +41,8 @@ constexpr kj::StringPtr kCodeNames[] = {
 
 GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem) {
   auto status = grpc::statusOf(problem);
-  if (status.message.size() > kMostText) {
-    status.message = kj::heapString(status.message.slice(0, kMostText));
+  if (status.message.size() > kMostErrorText) {
+    status.message = kj::heapString(status.message.slice(0, kMostErrorText));
   }
   if (status.code == kFailedPrecondition && entry.conflictMeansExists &&
       kindOf(problem) == ErrorKind::kConflict) {

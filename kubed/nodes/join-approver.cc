@@ -11,7 +11,7 @@ namespace {
 
 constexpr kj::StringPtr kSigner = "kubernetes.io/kube-apiserver-client-kubelet"_kj,
                         kBootstrappers = "system:bootstrappers"_kj;
-constexpr size_t kMostAddresses = 16;
+constexpr size_t kMostNodeAddresses = 16;
 
 bool isNamed(kj::StringPtr address, kj::ArrayPtr<const kj::String> addresses) {
   auto one = Ip::parse(address);
@@ -43,7 +43,7 @@ kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
   if (kube::isControlPlane(registered)) {
     return kj::str(node.name, " is a control-plane node, which signs its own certificate");
   }
-  auto addresses = kube::internalAddressesOf(registered, kMostAddresses);
+  auto addresses = kube::internalAddressesOf(registered, kMostNodeAddresses);
   for (auto& address : addresses) {
     if (isNamed(address, node.addresses)) return nullptr;
   }
