@@ -15,6 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "talosctl/cluster/containers/device-filter.h"
+#include "talosctl/cluster/processes/monotonic-clock.h"
 
 namespace talos::container {
 namespace {
@@ -133,26 +134,20 @@ bool exists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-int64_t milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 // Waits until the v2 file has this line: the kernel announces a change by POLLPRI. False at the
 // timeout.
 bool waitForEvent(kj::StringPtr path, kj::StringPtr line, int timeout) {
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return true;  // the cgroup is gone
   KJ_DEFER(close(fd));
-  auto until = milliseconds() + timeout;
+  auto until = monotonicMilliseconds() + timeout;
   for (;;) {
     char text[256];
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
     if (n <= 0) return true;
     text[n] = 0;
     if (strstr(text, line.cStr()) != nullptr) return true;
-    auto left = until - milliseconds();
+    auto left = until - monotonicMilliseconds();
     if (left <= 0) return false;
     struct pollfd p = {fd, POLLPRI, 0};
     poll(&p, 1, static_cast<int>(left));

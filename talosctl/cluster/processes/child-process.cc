@@ -11,17 +11,12 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "talosctl/cluster/processes/monotonic-clock.h"
 
 namespace talos::cluster {
 namespace {
 
 constexpr int kStopTimeout = 500, kEndTimeout = 5000;  // milliseconds
-
-int64_t milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 }  // namespace
 
@@ -69,12 +64,12 @@ void ChildProcess::stop() {
   pthread_sigmask(SIG_BLOCK, &child, &before);
   KJ_DEFER(pthread_sigmask(SIG_SETMASK, &before, nullptr));
   signal(SIGSTOP);
-  for (auto until = milliseconds() + kStopTimeout;;) {
+  for (auto until = monotonicMilliseconds() + kStopTimeout;;) {
     siginfo_t info = {};
     KJ_SYSCALL(waitid(static_cast<idtype_t>(P_PIDFD), pidfd.get(), &info,
                       WSTOPPED | WEXITED | WNOHANG | WNOWAIT));
     if (info.si_pid != 0) return;
-    auto left = until - milliseconds();
+    auto left = until - monotonicMilliseconds();
     if (left <= 0) break;
     timespec time = {.tv_sec = 0, .tv_nsec = left * 1000000};
     sigtimedwait(&child, nullptr, &time);

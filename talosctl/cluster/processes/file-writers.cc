@@ -14,17 +14,12 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
+#include "talosctl/cluster/processes/monotonic-clock.h"
 
 namespace talos::cluster {
 namespace {
 
 constexpr size_t kMostInfo = 64u << 10;
-
-int64_t milliseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
 
 // "flags:\t0100002" of /proc/PID/fdinfo/N: octal, those of open(2).
 bool isForWriting(kj::StringPtr info) {
@@ -53,7 +48,7 @@ void waitForOne(kj::ArrayPtr<const int> pids, int64_t until) {
   if (pidfd < 0) return;  // ended just now
   KJ_DEFER(close(pidfd));
   struct pollfd p = {pidfd, POLLIN, 0};
-  poll(&p, 1, static_cast<int>(kj::max(until - milliseconds(), int64_t(0))));
+  poll(&p, 1, static_cast<int>(kj::max(until - monotonicMilliseconds(), int64_t(0))));
 }
 
 }  // namespace
@@ -78,11 +73,11 @@ kj::Vector<int> fileWriters(kj::StringPtr folder) {
 }
 
 void requireNoFileWriters(kj::StringPtr folder, kj::Duration deadline) {
-  auto until = milliseconds() + deadline / kj::MILLISECONDS;
+  auto until = monotonicMilliseconds() + deadline / kj::MILLISECONDS;
   for (;;) {
     auto pids = fileWriters(folder);
     if (pids.empty()) return;
-    if (milliseconds() >= until) {
+    if (monotonicMilliseconds() >= until) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("processes still write to ", folder, ": ", kj::strArray(pids, ", "),
                    "; end them, then repeat"));
