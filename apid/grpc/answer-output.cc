@@ -87,9 +87,14 @@ size_t framed(size_t bytes) {
 }  // namespace
 
 void AnswerCharge::set(size_t bytes) {
-  hold = nullptr;
-  if (bytes <= kSmall) return;
-  KJ_IF_MAYBE (a, account) hold = a->hold(bytes);
+  if (bytes <= kSmall) bytes = 0;
+  if (bytes < charged) {
+    holds.clear();
+    charged = 0;
+  }
+  if (bytes == charged) return;
+  KJ_IF_MAYBE (a, account) holds.add(a->hold(bytes - charged));
+  charged = bytes;
 }
 
 MergedAnswer::MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names,

@@ -20,12 +20,14 @@ grpc::GrpcStatus statusOf(const Entry& entry, const kj::Exception& problem);
 class AnswerCharge {
  public:
   explicit AnswerCharge(kj::Maybe<Budget::Account&> account) : account(account) {}
-  // The number of bytes from now on. Throws ResourceExhausted; then nothing is charged.
+  // The number of bytes from now on. Throws ResourceExhausted when it cannot grow; then what was
+  // charged before stays, as what it is for does.
   void set(size_t bytes);
 
  private:
   kj::Maybe<Budget::Account&> account;
-  kj::Maybe<Budget::Account::Hold> hold;
+  kj::Vector<Budget::Account::Hold> holds;  // one for each time that it grew
+  size_t charged = 0;
 };
 
 // A merged answer: its parts in the order of the nodes. Space for the error of a node is reserved

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "apid/grpc/answer-output.h"
 #include "apid/grpc/test-node-model.h"
 
 namespace talos::grpcapi {
@@ -126,6 +127,22 @@ TEST_F(CallTest, AnswersThatWaitForOtherNodesAreCharged) {
   pending.clear();
   EXPECT_TRUE(kj::runCatchingExceptions([&]() { account->hold(1u << 20); }) == nullptr);
   handler = nullptr;
+}
+
+// Catches: an answer that is kept and not charged any more, because the next one was too large.
+TEST_F(CallTest, WhatIsKeptStaysChargedWhenMoreIsRefused) {
+  Budget budget({1u << 20, 1u << 30});
+  auto account = budget.account("someone");
+  AnswerCharge charge(*account);
+  charge.set(600u << 10);
+  EXPECT_TRUE(kj::runCatchingExceptions([&]() { charge.set(1200u << 10); }) != nullptr);
+  auto fits = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  EXPECT_FALSE(fits(500u << 10));
+  EXPECT_TRUE(fits(400u << 10));
+  charge.set(100u << 10);
+  EXPECT_TRUE(fits(900u << 10));
 }
 
 // Catches: a request that is there once for each node and was paid for once; nodes that are paid
