@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
+#include <utility>
+#include <vector>
+
 #include "common/base/error.h"
+#include "common/tls/openssl.h"
 
 namespace talos::kube {
 namespace {
@@ -23,6 +27,23 @@ struct NodeProof : public testing::Test {
   kj::String requestFor(kj::StringPtr user, kj::StringPtr group = kNodeGroup) {
     return pki::makeRequest(kubeletKey,
                             {.commonName = user, .organizations = kj::arr(kj::str(group))});
+  }
+  // With these attributes in this order; `set` -1: all in one RDN.
+  kj::String requestOf(const std::vector<std::pair<int, const char*>>& subject, int set = 0,
+                       int type = V_ASN1_UTF8STRING) {
+    auto key = pki::readKey(kubeletKey);
+    pki::Request request(X509_REQ_new());
+    auto* name = X509_REQ_get_subject_name(request.get());
+    for (size_t i = 0; i < subject.size(); ++i) {
+      auto* text = reinterpret_cast<const unsigned char*>(subject[i].second);
+      pki::check(X509_NAME_add_entry_by_NID(name, subject[i].first, type, text, -1, -1,
+                                            i == 0 ? 0 : set) == 1,
+                 "writing a subject");
+    }
+    pki::check(X509_REQ_set_pubkey(request.get(), key.get()) == 1 &&
+                   X509_REQ_sign(request.get(), key.get(), EVP_sha256()) > 0,
+               "signing a request");
+    return pki::writeRequest(request.get());
   }
   Json objectOf(kj::StringPtr request, kj::StringPtr certificate,
                 kj::ArrayPtr<const kj::byte> signature) {
@@ -111,6 +132,52 @@ TEST_F(NodeProof, IsForAKubeletsClient) {
   object["spec"]["usages"] = {"client auth"};
   EXPECT_NE("proven", refused(object));
   EXPECT_NE("proven", refused(Json::array()));
+}
+
+// Catches: a worker that becomes a control plane, because its request names both, and one program
+// reads the first name and another one the last.
+TEST_F(NodeProof, HasOneName) {
+  auto node = certificateOf("worker-1", machineCa);
+  constexpr auto kWorker = "system:node:worker-1", kMaster = "system:node:master-1",
+                 kGroup = "system:nodes";
+  constexpr int kO = NID_organizationName, kCn = NID_commonName;
+  EXPECT_EQ("proven", refused(objectBy(node, requestOf({{kO, kGroup}, {kCn, kWorker}}))));
+  constexpr auto kTwoNames = "the request has more than one common name";
+  for (int set : {0, -1}) {
+    EXPECT_EQ(
+        kTwoNames,
+        refused(objectBy(node, requestOf({{kO, kGroup}, {kCn, kWorker}, {kCn, kMaster}}, set))));
+    EXPECT_EQ(
+        kTwoNames,
+        refused(objectBy(node, requestOf({{kO, kGroup}, {kCn, kMaster}, {kCn, kWorker}}, set))));
+  }
+  constexpr auto kOther =
+      "the subject of the request is something else than one organization and one common name";
+  EXPECT_EQ(kOther, refused(objectBy(node, requestOf({{kO, kGroup}, {kCn, kWorker}}, -1))));
+  EXPECT_EQ(kOther, refused(objectBy(
+                        node, requestOf({{kO, kGroup}, {NID_countryName, "AQ"}, {kCn, kWorker}}))));
+  EXPECT_EQ(kOther, refused(objectBy(
+                        node, requestOf({{kO, kGroup}, {kCn, kWorker}}, 0, V_ASN1_T61STRING))));
+}
+
+// Catches: a text with two requests of which one program reads the first and another the last.
+TEST_F(NodeProof, HasOneRequest) {
+  auto node = certificateOf("worker-1", machineCa);
+  auto own = requestFor("system:node:worker-1"), other = requestFor("system:node:master-1");
+  constexpr auto kNotOurs =
+      "the text of the request is not as this system writes it, in one PEM block";
+  auto hidden = kj::str(kj::repeat('x', 254), own);  // at the start of a line for OpenSSL alone
+  auto indented = kj::str(" ", own);
+  for (auto& text : {kj::str(own, other), kj::str(own, "\n"), kj::str("\n", own),
+                     kj::str(hidden, other), kj::str(own, kj::StringPtr("\0", 1), other),
+                     kj::str("x\n", own), kj::str(own.slice(0, own.size() - 1))}) {
+    EXPECT_EQ(kNotOurs, refused(objectBy(node, text))) << text.cStr();
+  }
+  EXPECT_NE("proven", refused(objectBy(node, indented)));
+  auto object = objectBy(node, own);
+  auto encoded = object["spec"]["request"].get<std::string>();
+  object["spec"]["request"] = encoded.substr(0, 8) + "!" + encoded.substr(8);
+  EXPECT_EQ("its text is not base64", refused(object));
 }
 
 }  // namespace

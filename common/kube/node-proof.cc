@@ -3,6 +3,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/tls/client-request.h"
 #include "common/tls/public-key.h"
 #include "common/tls/signature.h"
 
@@ -37,6 +38,7 @@ kj::String nameIn(kj::StringPtr request) {
   if (info.dnsNames.size() + info.addresses.size() > 0) {
     refuse("it has names and addresses of a server");
   }
+  pki::requireOneReading(request);
   return kj::str(info.commonName.slice(kNodeUser.size()));
 }
 
@@ -68,6 +70,7 @@ kj::Array<kj::byte> signRequestAsNode(kj::StringPtr keyPem, kj::StringPtr reques
 ProvenNode proveNode(const Json& object, kj::StringPtr machineCa, kj::Date now) {
   checkUsages(object);
   auto decoded = kj::decodeBase64(textAt(object, {"spec", "request"}));
+  if (decoded.hadErrors) refuse("its text is not base64");
   auto request = kj::heapString(decoded.asChars());
   ProvenNode node{.name = nameIn(request), .addresses = {}};
   auto certificate = textAt(object, {"metadata", "annotations", kNodeCertificateAnnotation});

@@ -29,7 +29,7 @@ struct ProvenNode {
 };
 // Of a CertificateSigningRequest. InvalidArgument, with a sentence for an operator, when it is not
 // the request of a kubelet, or when name and key are not shown by a certificate of `machineCa` that
-// is valid now. Foreign bytes.
+// is valid now, or when Kubernetes could read another name in it. Foreign bytes.
 ProvenNode proveNode(const Json& request, kj::StringPtr machineCa, kj::Date now);
 
 }  // namespace talos::kube

@@ -271,6 +271,22 @@ TEST(Pki, RequestWithABadSignatureIsRefused) {
   EXPECT_TRUE(contains(refusal([&] { inspectRequest(altered); }), "does not match its key"));
 }
 
+// Catches: a request that names one peer to whoever reads it here, and another one elsewhere.
+TEST(Pki, RequestWithTwoCommonNamesIsRefused) {
+  auto key = readKey(makeKey(KeyType::kEd25519));
+  Request request(X509_REQ_new());
+  X509_REQ_set_pubkey(request.get(), key.get());
+  for (auto name : {"one", "two"}) {
+    auto* bytes = reinterpret_cast<const unsigned char*>(name);
+    ASSERT_EQ(X509_NAME_add_entry_by_NID(X509_REQ_get_subject_name(request.get()), NID_commonName,
+                                         V_ASN1_UTF8STRING, bytes, -1, -1, 0),
+              1);
+  }
+  ASSERT_GT(X509_REQ_sign(request.get(), key.get(), nullptr), 0);
+  auto text = writeRequest(request.get());
+  EXPECT_TRUE(contains(refusal([&] { inspectRequest(text); }), "more than one common name"));
+}
+
 // Catches: a machine that gets an authority because it asked for one.
 TEST(Pki, RequestForAnAuthorityIsRefused) {
   auto key = readKey(makeKey(KeyType::kEd25519));

@@ -279,7 +279,11 @@ RequestInfo infoOf(X509_REQ* request) {
   if (info.keyType == KeyType::kEcdsaP256 && !onP256(X509_REQ_get_X509_PUBKEY(request))) {
     info.keyType = nullptr;
   }
-  info.commonName = firstOrEmpty(namesOf(subject, NID_commonName));
+  auto names = namesOf(subject, NID_commonName);
+  if (names.size() > 1) {  // others take the last one
+    fail(ErrorKind::kInvalidArgument, "the request has more than one common name");
+  }
+  info.commonName = firstOrEmpty(kj::mv(names));
   info.organizations = namesOf(subject, NID_organizationName);
   auto* extensions = X509_REQ_get_extensions(request);
   KJ_DEFER(sk_X509_EXTENSION_pop_free(extensions, X509_EXTENSION_free));
