@@ -48,8 +48,10 @@ TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
   };
   EXPECT_EQ(registrationError(proven("10.5.0.3"), at("10.5.0.3")), nullptr);
   EXPECT_EQ(registrationError(proven("fd00::3"), at("fd00:0::3")), nullptr);
-  EXPECT_EQ(registrationError(proven("10.5.0.3"), read(R"({"metadata": {"name": "worker-1"}})")),
-            nullptr);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"),
+                                                read(R"({"metadata": {"name": "worker-1"}})"))),
+            "the node worker-1 is registered without an InternalIP; wait until it has one, or "
+            "delete the Node object if the node is to join again");
   EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.9"), at("10.5.0.3"))),
             "the node worker-1 has the address 10.5.0.3, but the request is from 10.5.0.9; delete "
             "the Node object if the node has moved");
@@ -57,6 +59,23 @@ TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
   master["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "";
   EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), master)),
             "worker-1 is a control-plane node, which signs its own certificate");
+}
+
+// Catches: a worker that gets a second name, of a control plane or of another node that is to join.
+TEST(JoinApproval, IsForOneNameOfAnAddress) {
+  auto other = read(R"({"metadata": {"name": "worker-9"}, "status": {"addresses": [
+      {"type": "Hostname", "address": "nine"}, {"type": "ExternalIP", "address": "192.0.2.3"},
+      {"type": "InternalIP", "address": "fd00::3"}, {"type": "InternalIP", "address": "10.5.0.3"}
+      ]}})");
+  EXPECT_EQ(
+      KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), other)),
+      "the address 10.5.0.3 is that of the node worker-9; delete its Node object if that node "
+      "is gone, or is worker-1 now");
+  EXPECT_EQ(registrationError(proven("10.5.0.4"), other), nullptr);
+  EXPECT_EQ(registrationError(proven("192.0.2.3"), other), nullptr);
+  other["status"]["addresses"][0]["address"] = "worker-1";
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.4"), other)),
+            "worker-1 is the host name of the node worker-9");
 }
 
 struct Approvals : public testing::Test {
@@ -121,10 +140,11 @@ struct Approvals : public testing::Test {
   }
   // A request for the node `asked`, by a machine to which trustd has given a certificate for
   // `shown`.
-  void put(kj::StringPtr name, kj::StringPtr asked, kj::StringPtr shown) {
-    auto machine = pki::issue(
-        machineCa.certificate, machineCa.key,
-        {.dnsNames = kj::arr(kj::str(shown)), .addresses = kj::arr(kj::str("10.5.0.3"))});
+  void put(kj::StringPtr name, kj::StringPtr asked, kj::StringPtr shown,
+           kj::StringPtr address = "10.5.0.3") {
+    auto machine =
+        pki::issue(machineCa.certificate, machineCa.key,
+                   {.dnsNames = kj::arr(kj::str(shown)), .addresses = kj::arr(kj::str(address))});
     auto user = kj::str(kube::kNodeUser, asked);
     auto request =
         pki::makeRequest(pki::makeKey(pki::KeyType::kEcdsaP256),
@@ -170,6 +190,12 @@ TEST_F(Approvals, AreForTheNodesOwnName) {
         {{"name", "master-1"}, {"labels", {{"node-role.kubernetes.io/control-plane", ""}}}}}});
   put("a-other", "worker-2", "worker-1");
   put("b-master", "master-1", "master-1");
+  model.put(
+      "/api/v1/nodes/worker-3",
+      {{"metadata", {{"name", "worker-3"}}},
+       {"status",
+        {{"addresses", kube::Json::array({{{"type", "InternalIP"}, {"address", "10.5.0.7"}}})}}}});
+  put("b-second", "master-2", "master-2", "10.5.0.7");
   put("c-own", "worker-1", "worker-1");
   constexpr auto kApproved =
       "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd";
@@ -178,6 +204,7 @@ TEST_F(Approvals, AreForTheNodesOwnName) {
   EXPECT_EQ(awaitDecision("d-later"), kApproved);
   EXPECT_EQ(decisionOn("a-other"), "");
   EXPECT_EQ(decisionOn("b-master"), "");
+  EXPECT_EQ(decisionOn("b-second"), "") << "its machine is worker-3";
 }
 
 }  // namespace

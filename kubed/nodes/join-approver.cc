@@ -38,8 +38,39 @@ bool awaitsApproval(const kube::Json& request) {
   return false;
 }
 
+namespace {
+
+bool hasHostname(const kube::Json& registered, kj::StringPtr name) {
+  for (auto address : kube::itemsAt(registered, {"status", "addresses"})) {
+    if (kube::textAt(*address, {"type"}) == "Hostname" &&
+        kube::textAt(*address, {"address"}) == name) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A machine that is a node already gets no second name: that may be one that another node, or a
+// control plane, is going to have.
+kj::Maybe<kj::String> otherNodeError(const kube::ProvenNode& node, const kube::Json& registered) {
+  auto name = kube::nameOf(registered);
+  if (hasHostname(registered, node.name)) {
+    return kj::str(node.name, " is the host name of the node ", name);
+  }
+  for (auto& address : kube::internalAddressesOf(registered, kMostNodeAddresses)) {
+    if (isNamed(address, node.addresses)) {
+      return kj::str("the address ", address, " is that of the node ", name,
+                     "; delete its Node object if that node is gone, or is ", node.name, " now");
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
                                         const kube::Json& registered) {
+  if (kube::nameOf(registered) != node.name) return otherNodeError(node, registered);
   if (kube::isControlPlane(registered)) {
     return kj::str(node.name, " is a control-plane node, which signs its own certificate");
   }
@@ -47,7 +78,11 @@ kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
   for (auto& address : addresses) {
     if (isNamed(address, node.addresses)) return nullptr;
   }
-  if (addresses.empty()) return nullptr;
+  if (addresses.empty()) {
+    return kj::str("the node ", node.name,
+                   " is registered without an InternalIP; wait until it "
+                   "has one, or delete the Node object if the node is to join again");
+  }
   return kj::str("the node ", node.name, " has the address ", kj::strArray(addresses, ", "),
                  ", but the request is from ", kj::strArray(node.addresses, ", "),
                  "; delete the Node object if the node has moved");
@@ -109,11 +144,9 @@ kj::Promise<void> JoinApprover::publish() {
 kj::Promise<void> JoinApprover::decide(kj::StringPtr name, const Proven& request) {
   kj::Maybe<kj::String> error;
   co_await (**kubernetes)
-      .get(kube::coreResource("nodes", "Node", false), "", request.node.name)
-      .then([&](kube::Json node) { error = registrationError(request.node, node); },
-            [](kj::Exception&& e) {
-              if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-            });
+      .visit(kube::coreResource("nodes", "Node", false), "", {}, [&](const kube::Json& registered) {
+        if (error == nullptr) error = registrationError(request.node, registered);
+      });
   KJ_IF_MAYBE (e, error) co_return refuse(name, request.node.name, *e);
   bool done = true;
   co_await (**kubernetes)

@@ -4,7 +4,8 @@
 //
 // A request is approved for the name that its node has shown to trustd, with a key that trustd has
 // signed (common/kube/node-proof.h). If there is a Node object of that name, it is no control
-// plane's, and one of its addresses is one that trustd saw. All others are left for an
+// plane's, and one of its addresses is one that trustd saw. No other Node object has the name as
+// its host name, or one of the addresses: a node gets no second name. All others are left for an
 // administrator (`kubectl certificate approve`), with a line in the log. Requests that no bootstrap
 // token has made are not looked at: the controller manager approves renewals of a node's own.
 //
@@ -22,7 +23,8 @@ namespace talos::kubed {
 
 // A request that a bootstrap token has made for a kubelet, and that nobody has decided on. Pure.
 bool awaitsApproval(const kube::Json& request);
-// Why the node is not the one that is registered under its name; none: it may be. Pure.
+// Why the node may not have its name while this one is registered, under the same name or another;
+// none: it may. Pure.
 kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node, const kube::Json& registered);
 // The patch that approves the request of this version, and not a later one. Pure.
 kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now);
