@@ -365,6 +365,60 @@ TEST_F(JoinerTest, ARefusedNameLeavesTheAddress) {
   EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w2") << "another name is not the refused one";
 }
 
+// Catches: a worker without its host name, whose kubelet waits for ever, because of another name.
+TEST_F(JoinerTest, ARefusedNameLeavesTheHostName) {
+  auto named = [&] {
+    auto w = config();
+    w.commonName = kj::str("W1.lb.example.org");
+    for (auto name : {"alias.example.org"_kj, "w1.lb.example.org"_kj}) {
+      w.dnsNames.add(kj::str(name));
+    }
+    w.addresses.add(kj::str("10.9.9.9"));
+    return w;
+  };
+  notSigned.insert(kj::str("alias.example.org"));
+  auto& j = join(named());
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1 w1.lb.example.org");
+  EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5");
+  EXPECT_THAT(text(now().message),
+              HasSubstr("it names the host name, with and without its domain, and the address "
+                        "only: the name alias.example.org is not signed"));
+  notSigned.insert(kj::str("w1.lb.example.org"));
+  j.setConfig(config());
+  scope.poll();
+  EXPECT_EQ(held().dnsNames.size(), 1u);
+  j.setConfig(named());
+  pass(10 * kj::SECONDS);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+  EXPECT_THAT(text(now().message), HasSubstr("it names the host name and the address only: "));
+  EXPECT_TRUE(now().ready);
+  EXPECT_EQ(pki::inspectRequest(lastRequest).commonName, "w1");
+}
+
+// Catches: a kubelet that waits half a day for a name that has been free for long; a trustd that is
+// asked without a pause, or that signs the same again and again.
+TEST_F(JoinerTest, AMissingHostNameIsAskedForAgainWithinMinutes) {
+  refuseNames = true;
+  join();
+  EXPECT_EQ(held().dnsNames.size(), 0u);
+  auto before = asked.size();
+  pass(3 * kj::HOURS);
+  EXPECT_EQ(storedCount, 1u) << "what there is stays";
+  EXPECT_GT(asked.size(), before + 15);
+  EXPECT_LT(asked.size(), before + 25);
+  EXPECT_TRUE(now().ready);
+  for (auto& endpoint : {"10.5.0.2"_kj, "10.5.0.3"_kj}) down.insert(kj::str(endpoint));
+  pass(20 * kj::MINUTES);
+  EXPECT_TRUE(now().ready);
+  down.clear();
+  refuseNames = false;
+  pass(Joiner::kLongestNamesPause);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+  EXPECT_EQ(storedCount, 2u);
+  EXPECT_THAT(text(now().message), Not(HasSubstr("only")));
+}
+
 // Catches: names that are given up because something else was refused.
 TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
   refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");

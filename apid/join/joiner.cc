@@ -53,6 +53,51 @@ kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
 }
 
+// Of what a certificate is to name: the node's address always, and the less of the rest the more of
+// it trustd has refused.
+enum class Names { kAll, kHostNames, kHostName, kAddress };
+
+// Of the config's DNS names. kHostNames: the host name with and without its domain; kHostName:
+// without it.
+kj::Vector<kj::String> dnsNamesOf(const JoinConfig& config, Names names) {
+  auto full = canonicalName(config.commonName);
+  auto host = kj::heapString(full.slice(0, full.findFirst('.').orDefault(full.size())));
+  kj::Vector<kj::String> result;
+  for (auto& name : config.dnsNames) {
+    if (names == Names::kAll || (names != Names::kAddress && name == host) ||
+        (names == Names::kHostNames && name == full)) {
+      result.add(kj::str(name));
+    }
+  }
+  return result;
+}
+
+// Of what was refused, the next smaller part that holds a host name; or else the address alone.
+Names lessThan(const JoinConfig& config, Names names) {
+  auto size = dnsNamesOf(config, names).size();
+  for (auto less : {Names::kHostNames, Names::kHostName}) {
+    if (less <= names) continue;
+    auto left = dnsNamesOf(config, less).size();
+    bool same = left == size && (names != Names::kAll || config.addresses.empty());
+    if (left > 0 && !same) return less;
+  }
+  return Names::kAddress;
+}
+
+kj::StringPtr describe(Names names) {
+  switch (names) {
+    case Names::kAll:
+      return "all names";
+    case Names::kHostNames:
+      return "the host name, with and without its domain, and the address";
+    case Names::kHostName:
+      return "the host name and the address";
+    case Names::kAddress:
+      return "the address";
+  }
+  KJ_UNREACHABLE;
+}
+
 bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
   return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
          a.authority == b.authority && a.authorityHash == b.authorityHash &&
@@ -88,14 +133,20 @@ struct Joiner::State {
   kj::String beingStored;  // the certificate, while it is being stored
 
   Backoff backoff{{Joiner::kFirstPause, Joiner::kLongestPause, 2, 0.75, 1.25}};
-  kj::String lastGood;                 // endpoint
-  kj::Maybe<kj::String> namesRefused;  // the error; then only the address is requested
-  bool warned = false;                 // of an unverified trustd
-  kj::String lastLogged;               // the errors of the last failure
+  kj::String lastGood;  // endpoint
+  // Of the next request, and of the one that the identity is from; the last refusal of names.
+  Names asked = Names::kAll, granted = Names::kAll;
+  kj::String refusal;
+  // While some are missing, all are asked for again, long before the renewal: the kubelet of a
+  // worker waits for the host name.
+  Backoff namesBackoff{{Joiner::kFirstNamesPause, Joiner::kLongestNamesPause, 2, 0.75, 1.25}};
+  kj::TimePoint namesAgain;
+  bool warned = false;    // of an unverified trustd
+  kj::String lastLogged;  // the errors of the last failure
   Signal changed;
 
   State(kj::Timer& timer, const kj::Clock& clock, Dependencies& deps)
-      : timer(timer), clock(clock), deps(deps), receivedAt(timer.now()) {}
+      : timer(timer), clock(clock), deps(deps), receivedAt(timer.now()), namesAgain(timer.now()) {}
 
   kj::Maybe<kj::Date> now() const {
     if (clockSet) return clock.now();
@@ -144,7 +195,7 @@ struct Joiner::State {
       others = others || !(ours || contains(config.addresses, text));
     }
     if (!own) return false;
-    if (namesRefused != nullptr) return true;
+    if (granted != Names::kAll) return inside(dnsNamesOf(config, granted), info.dnsNames);
     return !(known && others) && inside(config.addresses, info.addresses) &&
            inside(config.dnsNames, info.dnsNames) && inside(info.dnsNames, config.dnsNames);
   }
@@ -195,8 +246,9 @@ struct Joiner::State {
                        ? kj::str("certificate will be renewed at ", dateText(clock.now() + left))
                        : kj::str("certificate will be renewed in ", seconds(left),
                                  "; its times are checked when the clock is set");
-    KJ_IF_MAYBE (error, namesRefused) {
-      message = kj::str(message, "; it names the address only: ", *error);
+    if (granted != Names::kAll) {
+      message = kj::str(message, "; it names ", describe(granted), " only: ", refusal,
+                        "; all names are asked for again in ", seconds(untilNames()));
     }
     if (configured(config).kind() == "nothing") {
       message = kj::str(message,
@@ -205,6 +257,11 @@ struct Joiner::State {
     }
     report(config, issuer, message);
   }
+
+  kj::Duration untilNames() const {
+    return std::max<kj::Duration>(namesAgain - timer.now(), 0 * kj::SECONDS);
+  }
+  void askNamesLater() { namesAgain = timer.now() + namesBackoff.next(deps.random()); }
 
   // --- requests ---
 
@@ -225,9 +282,14 @@ struct Joiner::State {
     pki::LeafOptions options;
     kj::Vector<kj::String> all;
     all.add(local.toString());
-    if (namesRefused == nullptr) {
+    auto names = dnsNamesOf(config, asked);
+    if (asked == Names::kAll || asked == Names::kHostNames) {
       options.commonName = config.commonName;
-      options.dnsNames = copyOf(config.dnsNames);
+    } else if (names.size() > 0) {
+      options.commonName = names[0];
+    }
+    options.dnsNames = copyOf(names);
+    if (asked == Names::kAll) {
       for (auto& address : config.addresses) {
         if (address != all[0]) all.add(kj::str(address));
       }
@@ -259,6 +321,7 @@ struct Joiner::State {
     co_await within(timer, kAnswerTimeout, deps.storeIdentity(fresh),
                     kj::str("the certificate was not stored within ", kAnswerTimeout));
     take(kj::mv(fresh));
+    granted = asked;
     issuer = server.toString();
   }
 
@@ -278,8 +341,8 @@ struct Joiner::State {
   }
 
   // The errors of all addresses of one endpoint; empty when one issued a certificate.
-  kj::Promise<kj::Vector<kj::String>> tryEndpoint(const JoinConfig& config,
-                                                  kj::StringPtr endpoint) {
+  kj::Promise<kj::Vector<kj::String>> tryEndpoint(const JoinConfig& config, kj::StringPtr endpoint,
+                                                  bool forNames) {
     kj::Vector<kj::String> errors;
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
@@ -300,6 +363,7 @@ struct Joiner::State {
       KJ_IF_MAYBE (e, failure) {
         errors.add(kj::str(text, ": ", presentable(messageOf(*e), config.token)));
         considerNames(*e, config);
+        if (isNoBetter(forNames)) break;
       } else {
         lastGood = kj::str(endpoint);
         co_return kj::Vector<kj::String>();
@@ -309,18 +373,16 @@ struct Joiner::State {
   }
 
   // A name that another node has must not keep this node's API from starting: the next request is
-  // for the address alone.
+  // for less of them. What a round that is for more names has left to ask for, the node has.
   void considerNames(const kj::Exception& e, const JoinConfig& config) {
     if (kindOf(e) != ErrorKind::kPermissionDenied) return;
-    if (namesRefused == nullptr) {
-      namesRefused = presentable(messageOf(e), config.token);
-    } else {
-      namesRefused = nullptr;
-    }
+    if (asked != Names::kAddress) refusal = presentable(messageOf(e), config.token);
+    asked = asked == Names::kAddress ? Names::kAll : lessThan(config, asked);
   }
+  bool isNoBetter(bool forNames) const { return forNames && asked >= granted; }
 
-  // All endpoints once.
-  kj::Promise<void> round(const JoinConfig& config) {
+  // All endpoints once. `forNames`: there is a certificate, which lacks names.
+  kj::Promise<void> round(const JoinConfig& config, bool forNames) {
     kj::Vector<kj::StringPtr> order;
     for (auto& endpoint : config.endpoints) {
       if (endpoint == lastGood) order.add(endpoint);
@@ -330,7 +392,7 @@ struct Joiner::State {
     }
     kj::Vector<kj::String> errors;
     for (auto endpoint : order) {
-      auto more = co_await tryEndpoint(config, endpoint);
+      auto more = co_await tryEndpoint(config, endpoint, forNames);
       if (more.empty()) {
         if (untilNextRequest(config) != nullptr) {
           succeeded();
@@ -342,6 +404,10 @@ struct Joiner::State {
         break;
       }
       for (auto& error : more) errors.add(kj::mv(error));
+      if (isNoBetter(forNames)) {
+        backoff.reset();
+        co_return askNamesLater();  // the report says it, and the log has said it
+      }
     }
     co_await pause(config, kj::strArray(errors, "; "));
   }
@@ -350,6 +416,10 @@ struct Joiner::State {
     log::info("certificate of the API received", {{"server", issuer}});
     backoff.reset();
     lastLogged = nullptr;
+    if (granted == Names::kAll) return namesBackoff.reset();
+    log::warn("trustd refuses names of this node; they are asked for again",
+              {{"error", refusal}, {"certificate", describe(granted)}});
+    askNamesLater();
   }
 
   kj::Promise<void> pause(const JoinConfig& config, kj::String errors) {
@@ -386,12 +456,18 @@ struct Joiner::State {
              "cluster.trustd.endpoints");
       return kj::NEVER_DONE;
     }
-    KJ_IF_MAYBE (left, untilNextRequest(config)) {
-      reportValid(config, *left);
-      return timer.afterDelay(std::min<kj::Duration>(*left, kLongestSleep));
+    auto left = untilNextRequest(config);
+    bool forNames = left != nullptr && granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
+    KJ_IF_MAYBE (renewal, left) {
+      if (!forNames) {
+        reportValid(config, *renewal);
+        auto sleep = std::min<kj::Duration>(*renewal, kLongestSleep);
+        if (granted != Names::kAll) sleep = std::min(sleep, untilNames());
+        return timer.afterDelay(sleep);
+      }
     }
-    if (backoff.failures() == 0) namesRefused = nullptr;  // they may be free by now
-    return round(config);
+    if (backoff.failures() == 0) asked = Names::kAll;  // they may be free by now
+    return round(config, forNames);
   }
 };
 
@@ -413,7 +489,8 @@ void Joiner::setConfig(kj::Maybe<JoinConfig> fresh) {
     if (!first && state->config == nullptr) return;
     state->config = nullptr;
   }
-  state->namesRefused = nullptr;
+  state->asked = state->granted = Names::kAll;
+  state->namesBackoff.reset();
   state->backoff.reset();
   state->changed.raise();
 }

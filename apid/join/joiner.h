@@ -7,6 +7,10 @@
 // expired certificate is still served: it admits no client, but a client that verifies it gets the
 // validity in its error.
 //
+// When trustd refuses a name, the host name with and without its domain is asked for, then without
+// it, then the address alone. While the certificate lacks one of the names, all are asked for again
+// every few minutes; the one that there is stays until a better one has come.
+//
 // trustd has to show a certificate of the config's CA, or of the CA with the config's hash, before
 // the token is sent. Names are not compared, because the endpoint may be a load balancer, which is
 // in no certificate: any holder of a server certificate of the CA either has the token already or
@@ -98,6 +102,8 @@ class Joiner {
   static constexpr auto kAnswerTimeout = 10 * kj::SECONDS;  // of one address, and of the store
   static constexpr auto kFirstPause = 1 * kj::SECONDS, kLongestPause = 30 * kj::SECONDS;
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
+  // Between two requests for names that trustd has refused.
+  static constexpr auto kFirstNamesPause = 1 * kj::MINUTES, kLongestNamesPause = 10 * kj::MINUTES;
 
   // All arguments outlive it.
   Joiner(kj::Timer& timer, const kj::Clock& clock, Dependencies& dependencies);

@@ -39,8 +39,8 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
 
   // The model of trustd.
   kj::Duration lifetime = 24 * kj::HOURS;
-  Ip own = Ip::require("10.5.0.5");  // as trustd sees this machine
-  kj::TreeSet<kj::String> down, silent;
+  Ip own = Ip::require("10.5.0.5");                 // as trustd sees this machine
+  kj::TreeSet<kj::String> down, silent, notSigned;  // notSigned: names
   kj::Maybe<kj::Exception> refusal;
   bool refuseNames = false, garbled = false;
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
@@ -74,6 +74,11 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
     auto info = pki::inspectRequest(lastRequest);
     if (refuseNames && info.dnsNames.size() > 0) {
       fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");
+    }
+    for (auto& name : info.dnsNames) {
+      if (notSigned.find(name) != nullptr) {
+        fail(ErrorKind::kPermissionDenied, kj::str("the name ", name, " is not signed"));
+      }
     }
     auto copy = [](const kj::Vector<kj::String>& from) {
       return KJ_MAP(f, from) {

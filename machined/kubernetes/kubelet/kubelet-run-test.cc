@@ -206,6 +206,12 @@ TEST_F(KubeletService, ShowsItsNode) {
   EXPECT_TRUE(joinRequest() == nullptr);
   EXPECT_THAT(events, Contains("kubelet Preparing Waiting until the certificate of this node's API "
                                "names w-1"));
+  // Catches: nobody who is told why the name is missing.
+  putRecord<rpc::JoinStatusSpec>(
+      store, "api", [](auto spec) { spec.setMessage("trustd refuses the name"); }, "apid");
+  advance(1 * kj::SECONDS);
+  EXPECT_THAT(events, Contains("kubelet Preparing Waiting until the certificate of this node's API "
+                               "names w-1: trustd refuses the name"));
   apiIs("w-1");
   auto first = KJ_ASSERT_NONNULL(joinRequest());
   EXPECT_EQ("w-1", kube::proveNode(object, machineCa.certificate, clock.now()).name);

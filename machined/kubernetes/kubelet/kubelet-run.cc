@@ -106,7 +106,11 @@ kj::OneOf<KubeletRun::Identity, kj::String> KubeletRun::identity() {
           return Identity{kj::mv(certificate), pki::Pem(kj::str(pair.getKey().asChars()))};
         }
       }
-      return kj::str("Waiting until the certificate of this node's API names ", name);
+      auto line = kj::str("Waiting until the certificate of this node's API names ", name);
+      KJ_IF_MAYBE (status, deps.store.tryGet<rpc::JoinStatusSpec>(kApiCertificateId)) {
+        line = kj::str(line, ": ", status->getMessage());
+      }
+      return kj::mv(line);
     }
   }
   return kj::str("Waiting for the certificate of this node's API");
@@ -170,6 +174,7 @@ void KubeletRun::follow() {
   roots = deps.store.onChange<rpc::RootSecretSpec>([this] { changed.raise(); });
   joins = deps.store.onChange<rpc::KubeletJoinStatusSpec>([this] { changed.raise(); });
   certificates = deps.store.onChange<rpc::ApiCertificateSpec>([this] { changed.raise(); });
+  apiStatus = deps.store.onChange<rpc::JoinStatusSpec>([this] { changed.raise(); });
   watching = watch().eagerlyEvaluate(nullptr);
 }
 

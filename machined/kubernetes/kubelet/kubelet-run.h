@@ -57,7 +57,7 @@ class KubeletRun {
   kj::Timer& timer;
   FailedStart failedStart;
   Signal changed;
-  kj::Own<void> specs, secrets, services, roots, joins, certificates;
+  kj::Own<void> specs, secrets, services, roots, joins, certificates, apiStatus;
   // A copy of both, and the issuer on a control-plane node.
   class Wanted {
    public:
