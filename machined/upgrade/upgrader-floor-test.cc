@@ -114,6 +114,25 @@ TEST_F(UpgradeFloor, OnlyAConfirmedSystemRaisesItAndNothingLowersIt) {
   EXPECT_THAT(upgrade(old, true), HasSubstr("v1.2.5 is older than v1.3.0"));
 }
 
+// Catches: a floor that a system raises which runs and was never confirmed, so that the node cannot
+// be upgraded to what it is confirmed to run.
+TEST_F(UpgradeFloor, ARunningSystemThatIsNotConfirmedDoesNotRaiseIt) {
+  disk.versions[0] = "v1.2.0";
+  disk.versions[1] = "v1.3.0";
+  disk.floor = kj::str("v1.2.0");
+  System node(disk);
+  node.key = "PEM";
+  node.boot(scope);
+  disk.environment.confirmed = Slot::kB;  // by somebody else, or with another boot loader's entry
+  disk.versions[0] = "v1.4.0";
+  disk.imageVersion = "v1.1.0";
+  EXPECT_THAT(upgrade(node, true), HasSubstr("v1.1.0 is older than v1.2.0"));
+  EXPECT_EQ(floor(), "v1.2.0");
+  disk.environment.confirmed = Slot::kA;
+  EXPECT_THAT(upgrade(node, true), HasSubstr("v1.1.0 is older than v1.4.0"));
+  EXPECT_EQ(floor(), "v1.4.0");
+}
+
 // Catches: a floor that a crash between the confirmation and the value has lost, or that a META
 // which cannot be written has lost; a signed image that is taken while nobody knows the floor.
 TEST_F(UpgradeFloor, ACrashOrAMetaThatFailsDoesNotLoseIt) {

@@ -129,9 +129,14 @@ kj::String Upgrader::runningVersion(const install::SlotsOnDisk& found) const {
   return kj::str(deps.version);
 }
 
-// The system that runs is confirmed. The floor is on the disk when it resolves.
+// A system that runs and is not confirmed leaves the floor as it is. It is on the disk when it
+// resolves.
 kj::Promise<kj::String> Upgrader::raiseFloor() {
-  co_return co_await raiseFloorTo(runningVersion(co_await slots.look()));
+  auto found = co_await slots.look();
+  if (found.state.confirmed == KJ_ASSERT_NONNULL(deps.running)) {
+    co_return co_await raiseFloorTo(runningVersion(found));
+  }
+  co_return (co_await deps.records.readVersionFloor()).orDefault(kj::String());
 }
 
 kj::Promise<kj::String> Upgrader::raiseFloorTo(kj::String running) {
