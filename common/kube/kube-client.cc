@@ -89,9 +89,10 @@ kj::String describe(const Resource& resource, kj::StringPtr nameSpace, kj::Strin
                  resource.namespaced ? nameSpace : ""_kj);
 }
 
-kj::String listPath(const Resource& resource, kj::StringPtr nameSpace, const ListOptions& options) {
+kj::String listPath(const Resource& resource, kj::StringPtr nameSpace, const ListOptions& options,
+                    unsigned pageSize = kPageSize) {
   auto path = pathOf(resource, nameSpace);
-  addQuery(path, "limit", kj::str(kPageSize));
+  addQuery(path, "limit", kj::str(pageSize));
   if (options.labels.size() > 0) addQuery(path, "labelSelector", options.labels);
   if (options.fields.size() > 0) addQuery(path, "fieldSelector", options.fields);
   return path;
@@ -332,6 +333,14 @@ kj::Promise<kj::String> KubeClient::visit(const Resource& resource, kj::StringPt
                                           kj::Function<void(const Json&)> take) {
   return impl->visitFrom(listPath(resource, nameSpace, options),
                          kj::str("list ", describe(resource, nameSpace, "")), kj::mv(take));
+}
+
+kj::Promise<Json> KubeClient::page(const Resource& resource, kj::StringPtr nameSpace,
+                                   const ListOptions& options, unsigned size, kj::StringPtr next) {
+  auto path = listPath(resource, nameSpace, options, size);
+  if (next.size() > 0) addQuery(path, "continue", next);
+  return impl->ask(
+      {.path = kj::mv(path), .doing = kj::str("list ", describe(resource, nameSpace, ""))});
 }
 
 kj::Promise<kj::Maybe<Json>> KubeClient::create(const Resource& resource, kj::StringPtr nameSpace,

@@ -82,6 +82,10 @@ class KubeClient {
   // The same one by one, none of them kept; what was given stays given when it fails. The version.
   kj::Promise<kj::String> visit(const Resource& resource, kj::StringPtr nameSpace,
                                 const ListOptions& options, kj::Function<void(const Json&)> take);
+  // One page of a list as the server gives it, of at most so many objects. `next`: where the page
+  // before ended (metadata.continue); empty: the first one.
+  kj::Promise<Json> page(const Resource& resource, kj::StringPtr nameSpace,
+                         const ListOptions& options, unsigned size, kj::StringPtr next);
   // None: an object of this name exists already.
   kj::Promise<kj::Maybe<Json>> create(const Resource& resource, kj::StringPtr nameSpace,
                                       const Json& object, kj::StringPtr fieldManager);

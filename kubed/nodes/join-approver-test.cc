@@ -172,12 +172,20 @@ struct Approvals : public testing::Test {
     }
     return all;
   }
-  std::string awaitDecision(kj::StringPtr name) {
+  void awaitTrue(kj::FunctionParam<bool()> holds) {
     auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (decisionOn(name).empty() && timer.now() < deadline) {
+    while (!holds() && timer.now() < deadline) {
       timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
     }
+  }
+  std::string awaitDecision(kj::StringPtr name) {
+    awaitTrue([&] { return !decisionOn(name).empty(); });
     return decisionOn(name);
+  }
+  size_t watches() {
+    size_t count = 0;
+    for (auto& one : model.asked) count += one.path.find("watch=true") != std::string::npos ? 1 : 0;
+    return count;
   }
 };
 
@@ -205,6 +213,34 @@ TEST_F(Approvals, AreForTheNodesOwnName) {
   EXPECT_EQ(decisionOn("a-other"), "");
   EXPECT_EQ(decisionOn("b-master"), "");
   EXPECT_EQ(decisionOn("b-second"), "") << "its machine is worker-3";
+}
+
+// Catches: workers that cannot join because whoever has the bootstrap token has filled the list:
+// with more than an answer may have, or with objects of which a page has more.
+TEST_F(Approvals, AreNotHeldUpByManyLargeRequests) {
+  auto fill = [&](kj::StringPtr name, size_t bytes) {
+    std::string request(bytes, 'A');
+    model.put(pathOf(name), {{"metadata", {{"name", name.cStr()}}},
+                             {"spec",
+                              {{"request", request},
+                               {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
+                               {"username", "system:bootstrap:abcdef"},
+                               {"groups", {"system:bootstrappers"}},
+                               {"usages", {"client auth"}}}}});
+  };
+  for (unsigned i = 0; i < 40; ++i) fill(kj::str("a-", 10 + i), 250u << 10);
+  for (unsigned i = 0; i < 5; ++i) fill(kj::str("b-", i), 2u << 20);
+  put("c-own", "worker-1", "worker-1");
+  constexpr auto kApproved =
+      "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd";
+  EXPECT_EQ(awaitDecision("c-own"), kApproved);
+  // One that no answer can have cuts the list off, and not what comes later.
+  model.put(pathOf("d-0"), {{"metadata", {{"name", std::string(9u << 20, 'd')}}}});
+  auto before = watches();
+  changed.raise();
+  awaitTrue([&] { return watches() > before; });
+  put("e-own", "worker-1", "worker-1");
+  EXPECT_EQ(awaitDecision("e-own"), kApproved);
 }
 
 }  // namespace

@@ -1,11 +1,21 @@
 #include "kubed/nodes/watch-reconciler.h"
 
 #include "common/base/error.h"
+#include "common/base/log.h"
 
 namespace talos::kubed {
 namespace {
 
 constexpr auto kWatchAgain = 500 * kj::MILLISECONDS;  // after the server has ended the watch
+// Kubernetes stores objects of up to 1.5 MiB, which are some 2 MiB as JSON.
+constexpr unsigned kFew = 5;
+
+void cutOff(const kube::Resource& resource, size_t count, kj::StringPtr error) {
+  log::warn(
+      "the list of objects was cut off; those after it are looked at when they change, or "
+      "with the next list",
+      {{"kind", resource.plural}, {"read", kj::str(count)}, {"error", error}});
+}
 
 }  // namespace
 
@@ -35,21 +45,57 @@ kj::Promise<void> WatchReconciler::follow() {
   co_await kj::Promise<void>(kj::NEVER_DONE);
 }
 
+kj::Promise<kj::String> WatchReconciler::takeList(Selection& selection) {
+  kube::ListOptions options{.labels = "", .fields = selection.fields};
+  auto listed = co_await (**selection.kubernetes).list(selection.resource, "", options);
+  startList();
+  for (auto& one : listed.items) take(one, false);
+  co_await publish();
+  co_return kj::mv(listed.version);
+}
+
+// Where the answer is too large, as many objects are read one by one.
+kj::Promise<kj::String> WatchReconciler::takePages(Selection& selection) {
+  kube::ListOptions options{.labels = "", .fields = selection.fields};
+  startList();
+  kj::String version, next;
+  unsigned single = 0, pages = 0;
+  for (size_t count = 0;;) {
+    kube::Json page;
+    kj::Maybe<kj::Exception> failure;
+    co_await (**selection.kubernetes)
+        .page(selection.resource, "", options, single > 0 ? 1 : kFew, next)
+        .then([&](kube::Json&& got) { page = kj::mv(got); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      if (single == 0 && kindOf(*e) == ErrorKind::kResourceExhausted) {
+        single = kFew;
+        continue;
+      }
+      if (version.size() == 0) kj::throwFatalException(kj::mv(*e));
+      cutOff(selection.resource, count, messageOf(*e));
+      break;
+    }
+    if (single > 0) --single;
+    auto items = kube::itemsAt(page, {"items"});
+    for (auto one : items) take(*one, false);
+    count += items.size();
+    co_await publish();
+    if (version.size() == 0) version = kj::str(kube::textAt(page, {"metadata", "resourceVersion"}));
+    next = kj::str(kube::textAt(page, {"metadata", "continue"}));
+    if (next.size() == 0) break;
+    if (count >= kube::kMostListed || ++pages >= kube::kMostListed) {
+      cutOff(selection.resource, count, "there are more");
+      break;
+    }
+  }
+  co_return kj::mv(version);
+}
+
 kj::Promise<void> WatchReconciler::watchOnce(Selection& selection) {
   auto& kubernetes = **selection.kubernetes;
+  auto version = co_await (selection.keepsNone ? takePages(selection) : takeList(selection));
   kube::ListOptions options{.labels = "", .fields = selection.fields};
-  kj::String version;
-  if (selection.keepsNone) {
-    startList();
-    version = co_await kubernetes.visit(selection.resource, "", options,
-                                        [this](const kube::Json& one) { take(one, false); });
-  } else {
-    auto listed = co_await kubernetes.list(selection.resource, "", options);
-    startList();
-    for (auto& one : listed.items) take(one, false);
-    version = kj::mv(listed.version);
-  }
-  co_await publish();
   auto watch = co_await kubernetes.watch(selection.resource, "", options, version);
   backoff.reset();
   watchStarted();

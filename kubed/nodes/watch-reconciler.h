@@ -26,15 +26,16 @@ class WatchReconciler {
     kj::Own<SharedKube> kubernetes;
     kube::Resource resource;
     kj::String fields = kj::str();  // a field selector; empty: all objects
-    // Objects that others may make as many and as large as they like: they are taken one by one,
-    // and a list that fails in its middle has been begun.
+    // Objects that others may make as many and as large as they like: they are read a few at a
+    // time and published after each page, so those of others hold up nothing that is before them. A
+    // list that fails in its middle is cut off there, with a line in the log, and the watch starts.
     bool keepsNone = false;
   };
   // None: there is nothing to watch until the inputs change.
   virtual kj::Promise<kj::Maybe<Selection>> select() = 0;
   virtual void startList() = 0;  // forgets the objects
   virtual void take(const kube::Json& object, bool deleted) = 0;
-  virtual kj::Promise<void> publish() = 0;  // after the whole list, then after each change
+  virtual kj::Promise<void> publish() = 0;  // after the list or its page, then after each change
   virtual void watchStarted() {}
   virtual kj::Promise<void> failed(kj::String error) = 0;
 
@@ -45,6 +46,8 @@ class WatchReconciler {
   Backoff backoff;
 
   kj::Promise<void> follow();
+  kj::Promise<kj::String> takeList(Selection& selection);  // the version to watch from
+  kj::Promise<kj::String> takePages(Selection& selection);
   kj::Promise<void> watchOnce(Selection& selection);
 };
 
