@@ -1,6 +1,7 @@
 #include "common/kube/kube-access.h"
 
 #include <kj/encoding.h>
+#include <string.h>
 
 #include "common/base/error.h"
 #include "common/kube/json-yaml.h"
@@ -11,7 +12,7 @@ namespace talos::kube {
 namespace {
 
 constexpr uint16_t kHttps = 443;
-constexpr size_t kLongestHost = 253;
+constexpr size_t kLongestHost = 253, kLongestPath = 1024;
 
 // A name of DNS, or an IPv4 address.
 bool isHostName(kj::StringPtr text) {
@@ -20,6 +21,21 @@ bool isHostName(kj::StringPtr text) {
     if (!letter && !(c >= '0' && c <= '9') && c != '-' && c != '.' && c != '_') return false;
   }
   return text.size() > 0 && text.size() <= kLongestHost;
+}
+
+// Of a URL, without what would have to be quoted anywhere.
+bool isPlainPath(kj::StringPtr text) {
+  for (char c : text) {
+    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    bool plain = letter || (c >= '0' && c <= '9') || strchr("-._~/%", c) != nullptr;
+    if (!plain) return false;
+  }
+  return text.size() <= kLongestPath;
+}
+
+[[noreturn]] void refuseServer(kj::StringPtr url) {
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("\"", url, "\" is not a valid server; use https://HOST or https://HOST:PORT"));
 }
 
 class AccessReader {
@@ -98,31 +114,43 @@ kj::String KubeAccess::name() const {
   return kj::str(v6 ? "[" : "", host, v6 ? "]:" : ":", port);
 }
 
-ServerAddress readServer(kj::StringPtr url) {
-  auto refuse = [&]() {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("\"", url, "\" is not a valid server; use https://HOST or https://HOST:PORT"));
-  };
-  if (!url.startsWith("https://")) refuse();
+kj::String ServerUrl::text() const {
+  auto v6 = host.findFirst(':') != nullptr;
+  auto behind = port.map([](uint16_t number) { return kj::str(":", number); }).orDefault(kj::str());
+  return kj::str("https://", v6 ? "[" : "", host, v6 ? "]" : "", behind, path);
+}
+
+ServerUrl readServerUrl(kj::StringPtr url) {
+  if (!url.startsWith("https://")) refuseServer(url);
   auto text = kj::str(url.slice(8));
-  if (text.endsWith("/")) text = kj::heapString(text.slice(0, text.size() - 1));
-  ServerAddress result{nullptr, kHttps};
+  ServerUrl result{nullptr, nullptr, nullptr};
+  KJ_IF_MAYBE (slash, text.findFirst('/')) {
+    result.path = kj::str(text.slice(*slash));
+    text = kj::heapString(text.slice(0, *slash));
+    if (!isPlainPath(result.path)) refuseServer(url);
+  }
   // Of an IPv6 address only a colon behind its bracket.
   auto hostEnd = text.findFirst(']').map([](size_t at) { return at + 1; }).orDefault(0);
   KJ_IF_MAYBE (colon, text.slice(hostEnd).findFirst(':')) {
     auto port = text.slice(hostEnd + *colon + 1).tryParseAs<uint16_t>().orDefault(0);
-    if (port == 0) refuse();
+    if (port == 0) refuseServer(url);
     result.port = port;
     text = kj::heapString(text.slice(0, hostEnd + *colon));
   }
   if (text.startsWith("[") && text.endsWith("]")) {
     text = kj::heapString(text.slice(1, text.size() - 1));
-    if (Ip::parse(text) == nullptr) refuse();
+    if (Ip::parse(text) == nullptr) refuseServer(url);
   } else if (!isHostName(text)) {
-    refuse();
+    refuseServer(url);
   }
   result.host = kj::mv(text);
   return result;
+}
+
+ServerAddress readServer(kj::StringPtr url) {
+  auto read = readServerUrl(url);
+  if (read.path.size() > 1) refuseServer(url);
+  return {kj::mv(read.host), read.port.orDefault(kHttps)};
 }
 
 KubeAccess readAccess(kj::StringPtr text, kj::StringPtr file, kj::StringPtr context) {

@@ -20,6 +20,17 @@ struct KubeAccess {
   kj::String name() const;
 };
 
+// https://host[:port][/path]
+struct ServerUrl {
+  kj::String host;           // name or address, without brackets
+  kj::Maybe<uint16_t> port;  // none: it does not say
+  kj::String path;           // empty, or from its slash on
+
+  kj::String text() const;
+};
+// InvalidArgument for anything else; a path must have no query and no characters that need quotes.
+ServerUrl readServerUrl(kj::StringPtr url);
+
 // Of https://host[:port]; InvalidArgument for anything else, a path included.
 struct ServerAddress {
   kj::String host;

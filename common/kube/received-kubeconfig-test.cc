@@ -104,7 +104,8 @@ TEST_F(ReceivedKubeconfigTest, AKeyOfAnotherKindIsNamed) {
 
 TEST_F(ReceivedKubeconfigTest, EachValueIsChecked) {
   EXPECT_EQ(errorWith([&]() { cluster()["server"] = "http://10.5.0.1:6443"; }),
-            "clusters[0].cluster.server: is not a valid server; use https://HOST:PORT"_kj);
+            "clusters[0].cluster.server: is not a valid server; use https://HOST:PORT, or "
+            "https://HOST:PORT/PATH of letters, digits and -._~%"_kj);
   EXPECT_EQ(errorWith([&]() { cluster()["server"] = 7; }),
             "clusters[0].cluster.server: is missing or not a text"_kj);
   EXPECT_TRUE(errorWith([&]() {
@@ -127,6 +128,25 @@ TEST_F(ReceivedKubeconfigTest, EachValueIsChecked) {
   EXPECT_EQ(errorWith([&]() { document["users"][0]["user"] = "x"; }),
             "users[0].user: is not a mapping"_kj);
   EXPECT_EQ(errorWith([&]() { document = Json::array(); }), "is not a mapping"_kj);
+}
+
+// Catches: a cluster whose machine config has an endpoint that its own client refuses.
+TEST_F(ReceivedKubeconfigTest, AServerMayHaveAPath) {
+  for (auto server : {"https://10.5.0.1:6443/k8s/clusters/c-1", "https://[fd00::1]/a%20b/",
+                      "https://kube.example.com:443", "https://a/"}) {
+    cluster()["server"] = server;
+    EXPECT_EQ(read(document), "accepted"_kj) << server;
+    auto received = readReceivedKubeconfig(writeYaml(document), "f");
+    EXPECT_EQ(received.server, kj::StringPtr(server));
+  }
+  cluster()["server"] = "https://10.5.0.1:6443";
+  for (auto wrong : {"https://a/b?c", "https://a/b#c", "https://u@a/b", "https://a/b c",
+                     "https://a/\x1b[2J", "https://a?b", "https://a/\"b"}) {
+    EXPECT_TRUE(errorWith([&]() {
+                  cluster()["server"] = wrong;
+                }).startsWith("clusters[0].cluster.server: is not a valid server"))
+        << wrong;
+  }
 }
 
 // Catches: a name that does something to the terminal of whoever lists contexts.

@@ -105,9 +105,12 @@ class ReceivedReader {
   void readCluster(const Json& cluster) {
     constexpr kj::StringPtr kPath = "clusters[0].cluster"_kj;
     allow(cluster, kPath, {"server", "certificate-authority-data"});
-    result.server = kj::str(required(cluster, kPath, "server"));
-    if (kj::runCatchingExceptions([&]() { readServer(result.server); }) != nullptr) {
-      refuse(kj::str(kPath, ".server"), "is not a valid server; use https://HOST:PORT");
+    auto given = required(cluster, kPath, "server");
+    auto read = [&]() { result.server = readServerUrl(given).text(); };
+    if (kj::runCatchingExceptions(read) != nullptr) {
+      refuse(kj::str(kPath, ".server"),
+             "is not a valid server; use https://HOST:PORT, or https://HOST:PORT/PATH of letters, "
+             "digits and -._~%");
     }
     result.authority = decoded(cluster, kPath, "certificate-authority-data");
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::inspect(result.authority); })) {

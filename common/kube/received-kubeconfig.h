@@ -15,7 +15,7 @@ namespace talos::kube {
 struct ReceivedKubeconfig {
   kj::String cluster, user, context;  // names
   kj::String nameSpace;               // may be empty
-  kj::String server;                  // https://host[:port]
+  kj::String server;                  // https://host[:port][/path]
   kj::String tlsName;      // that the server's certificate must have; empty: the server's host
   kj::String authority;    // PEM
   kj::String certificate;  // PEM

@@ -10,6 +10,7 @@ namespace {
 // Catches control characters that pass, and line ends or tabs that are lost.
 TEST(Text, KeepsLinesAndEscapesTheRest) {
   EXPECT_EQ(printableText("a\tb\n\x1b[2J\r\xff\n"_kj), "a\tb\n\\x1b[2J\\x0d\\xff\n");
+  EXPECT_EQ(printableText("a\r\n\r\nb\rc\r\r\nd\r"_kj), "a\n\nb\\x0dc\\x0d\nd\\x0d");
   EXPECT_EQ(printableText(""_kj), "");
   EXPECT_EQ(printableText("\n\n"_kj), "\n\n");
 }

@@ -14,7 +14,9 @@ kj::String printableText(kj::ArrayPtr<const char> text) {
   size_t start = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
     if (i < text.size() && text[i] != '\n' && text[i] != '\t') continue;
-    if (i > start) parts.add(printable(kj::heapString(text.slice(start, i))));
+    bool ended = i < text.size() && text[i] == '\n' && i > start && text[i - 1] == '\r';
+    auto end = ended ? i - 1 : i;
+    if (end > start) parts.add(printable(kj::heapString(text.slice(start, end))));
     if (i < text.size()) parts.add(kj::heapString(&text[i], 1));
     start = i + 1;
   }

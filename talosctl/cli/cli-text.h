@@ -8,7 +8,8 @@
 namespace talos::talosctl {
 
 // Escapes control characters and invalid UTF-8 like printable() of talosctl/cli/table.h, but keeps
-// line breaks and tabs: for error messages and log lines.
+// line breaks and tabs: for error messages and log lines. A carriage return before a line break,
+// with which consoles end a line, is left out.
 kj::String printableText(kj::ArrayPtr<const char> text);
 
 // The first `count` characters of UTF-8, or all of them.
