@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kMostSteps = 50'000'000;  // comparisons of two lines
 
-struct Lines {
+struct DiffLines {
   std::vector<std::string_view> text;  // without their newline
   bool complete = true;                // the last one has its newline
 };
 
-Lines split(kj::StringPtr text) {
-  Lines lines;
+DiffLines split(kj::StringPtr text) {
+  DiffLines lines;
   std::string_view rest(text.begin(), text.size());
   while (!rest.empty()) {
     size_t end = rest.find('\n');
@@ -32,7 +32,7 @@ Lines split(kj::StringPtr text) {
 // Lines as numbers: equal lines have equal numbers. An incomplete last line is like no other.
 class Numbers {
  public:
-  std::vector<uint32_t> of(const Lines& lines) {
+  std::vector<uint32_t> of(const DiffLines& lines) {
     std::vector<uint32_t> result;
     result.reserve(lines.text.size());
     for (size_t i = 0; i < lines.text.size(); ++i) {
@@ -108,7 +108,7 @@ Script compare(Span from, Span to) {
 
 class Writer {
  public:
-  Writer(const Lines& from, const Lines& to, const Script& script, size_t context)
+  Writer(const DiffLines& from, const DiffLines& to, const Script& script, size_t context)
       : from(from), to(to), script(script), context(context) {}
 
   void write(kj::StringPtr fromName, kj::StringPtr toName) {
@@ -127,8 +127,8 @@ class Writer {
   kj::Vector<char> out;
 
  private:
-  const Lines& from;
-  const Lines& to;
+  const DiffLines& from;
+  const DiffLines& to;
   const Script& script;
   size_t context;
 
@@ -183,7 +183,7 @@ class Writer {
     }
   }
 
-  void line(char mark, const Lines& lines, size_t i) {
+  void line(char mark, const DiffLines& lines, size_t i) {
     out.add(mark);
     addShown(lines.text[i]);
     add("\n");

@@ -1,9 +1,16 @@
 #include "common/base/user-file.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +29,28 @@ struct UserFile : public ::testing::Test {
     char path[] = "/tmp/user-file-XXXXXX";
     folder = kj::str(mkdtemp(path));
   }
-  ~UserFile() noexcept override { removeTree(folder); }
+  ~UserFile() noexcept override {
+    for (auto name : {"SUDO_UID", "SUDO_GID", "SUDO_USER"}) unsetenv(name);
+    removeTree(folder);
+  }
+  // A folder `home` of a user, and maybe that user as the caller of sudo.
+  void makeHome(bool sudo) {
+    KJ_SYSCALL(chmod(folder.cStr(), 0755));
+    makeDirectories(in("home"));
+    own("home", kUser);
+    auto id = kj::str(kUser);
+    if (sudo) {
+      for (auto name : {"SUDO_UID", "SUDO_GID"}) setenv(name, id.cStr(), 1);
+    }
+  }
+  void linkOf(uid_t user, kj::StringPtr target, kj::StringPtr name) {
+    KJ_SYSCALL(symlink(target.cStr(), in(name).cStr()));
+    KJ_SYSCALL(lchown(in(name).cStr(), user, user));
+  }
+  static std::string errorOf(kj::FunctionParam<void()> work) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(); })) return messageOf(*e).cStr();
+    return "";
+  }
   kj::String in(kj::StringPtr name) { return kj::str(folder, "/", name); }
   void own(kj::StringPtr name, uid_t user) { KJ_SYSCALL(chown(in(name).cStr(), user, user)); }
   // "4711:4711 600"
@@ -55,20 +83,157 @@ struct UserFile : public ::testing::Test {
   }
 };
 
-TEST_F(UserFile, RootLeavesItTheUsers) {
+TEST_F(UserFile, WhatIsTheSudoCallersStaysTheCallers) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  makeDirectories(in("home"));
-  own("home", kUser);
+  makeHome(true);
   makeUserFolders(in("home/a/b/file"), 0700);
   writeUserFile(in("home/a/b/file"), "x"_kj);
   EXPECT_EQ(describe("home/a"), "4711:4711 700");
   EXPECT_EQ(describe("home/a/b"), "4711:4711 700");
   EXPECT_EQ(describe("home/a/b/file"), "4711:4711 600");
   KJ_SYSCALL(chmod(in("home/a/b/file").cStr(), 0666));
-  own("home/a/b/file", kOther);
   writeUserFile(in("home/a/b/file"), "y"_kj);
-  EXPECT_EQ(describe("home/a/b/file"), "4712:4712 600");
+  EXPECT_EQ(describe("home/a/b/file"), "4711:4711 600");
   EXPECT_EQ(readFile(in("home/a/b/file")), "y"_kj);
+  {
+    UserFileLock lock(in("home/a/b/file"));
+    EXPECT_EQ(describe("home/a/b/file.lock"), "4711:4711 600");
+  }
+  EXPECT_NE(access(in("home/a/b/file.lock").cStr(), F_OK), 0);
+  createUserFile(in("home/new"), "z"_kj);
+  EXPECT_EQ(describe("home/new"), "4711:4711 600");
+  writeUserFile(in("roots"), "r"_kj);
+  EXPECT_EQ(describe("roots"), "0:0 600");
+}
+
+// Catches: a key of root that goes to whoever owns a folder.
+TEST_F(UserFile, RootGivesNothingAway) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeHome(false);
+  makeUserFolders(in("home/a/file"), 0700);
+  writeUserFile(in("home/a/file"), "x"_kj);
+  writeUserFile(in("home/file"), "x"_kj);
+  for (auto name : {"home/a/file", "home/file"}) EXPECT_EQ(describe(name), "0:0 600");
+  writeFileAtomically(in("home/theirs"), "theirs"_kj, 0644);
+  for (bool sudo : {false, true}) {
+    makeHome(sudo);
+    own("home/theirs", kOther);
+    EXPECT_EQ(errorOf([&]() { writeUserFile(in("home/theirs"), "x"_kj); }),
+              kj::str(in("home/theirs"), " belongs to uid 4712; use a file of your own").cStr());
+    EXPECT_EQ(readFile(in("home/theirs")), "theirs"_kj);
+  }
+  writeUserFile(in("home/file"), "y"_kj);  // root's, in the caller's folder
+  EXPECT_EQ(describe("home/file"), "0:0 600");
+}
+
+// Catches: a link of a user by which root writes or reads what the user cannot.
+TEST_F(UserFile, ALinkLeadsRootNowhereElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeDirectories(in("open"), 0755);
+  makeDirectories(in("closed"), 0700);
+  for (auto name : {"open/file", "closed/file"}) writeFileAtomically(in(name), "root's"_kj, 0600);
+  makeHome(false);
+  linkOf(kUser, "../open", "home/open");
+  linkOf(kUser, "../closed", "home/closed");
+  linkOf(kUser, "../open/file", "home/file");
+  linkOf(kUser, "../open/new", "home/new");
+  for (bool sudo : {false, true}) {
+    makeHome(sudo);
+    for (auto name : {"home/open/file", "home/closed/file", "home/file", "home/new",
+                      "home/open/new", "home/closed/new"}) {
+      EXPECT_NE(errorOf([&]() { writeUserFile(in(name), "x"_kj); }), "") << name;
+      EXPECT_NE(errorOf([&]() { UserFileLock lock(in(name)); }), "") << name;
+    }
+    for (auto name : {"home/open/a/b", "home/closed/a/b"}) {
+      EXPECT_NE(errorOf([&]() { makeUserFolders(in(name), 0700); }), "") << name;
+    }
+    for (auto name : {"home/open/made", "home/closed/made"}) {
+      EXPECT_NE(errorOf([&]() { createUserFile(in(name), "x"_kj); }), "") << name;
+    }
+  }
+  EXPECT_EQ(errorOf([&]() { writeUserFile(in("home/file"), "x"_kj); }),
+            kj::str(in("home/file"),
+                    " is a link of uid 4711, which root does not follow; name the file that it "
+                    "leads to")
+                .cStr());
+  EXPECT_NE(errorOf([&]() { tryReadUserFile(in("home/closed/file"), 100); }), "");
+  for (auto name : {"open", "closed"}) {
+    EXPECT_EQ(kj::strArray(namesIn(in(name)), " "), "file"_kj);
+    EXPECT_EQ(readFile(kj::str(in(name), "/file")), "root's"_kj);
+  }
+  EXPECT_EQ(KJ_ASSERT_NONNULL(tryReadUserFile(in("closed/file"), 100)), "root's"_kj);
+  linkOf(kUser, "real", "home/own");
+  writeUserFile(in("home/own"), "x"_kj);
+  EXPECT_EQ(describe("home/real"), "4711:4711 600");
+}
+
+TEST_F(UserFile, GroupsOfTheCallerCountAndRootsReturn) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeHome(false);
+  makeDirectories(in("shared"), 0770);
+  KJ_SYSCALL(chown(in("shared").cStr(), 0, kOther));
+  auto mayWrite = [&](kj::ArrayPtr<const gid_t> groups) {
+    kj::Maybe<SudoCaller> caller = SudoCaller{kUser, kUser, {}};
+    KJ_ASSERT_NONNULL(caller).groups.addAll(groups);
+    ActAs acting(caller);
+    return mkdir(in("shared/x").cStr(), 0700) == 0;
+  };
+  gid_t before[64];
+  int count = getgroups(64, before);
+  EXPECT_FALSE(mayWrite(nullptr));
+  const gid_t groups[] = {kOther};
+  EXPECT_TRUE(mayWrite(groups));
+  EXPECT_EQ(describe("shared/x"), "4711:4711 700");
+  EXPECT_EQ(setfsuid(-1), 0);
+  EXPECT_EQ(setfsgid(-1), static_cast<int>(getegid()));
+  gid_t after[64];
+  ASSERT_EQ(getgroups(64, after), count);
+  for (int i = 0; i < count; ++i) EXPECT_EQ(after[i], before[i]);
+}
+
+// Catches: a second key in place of the first, a key that goes where a link leads.
+TEST_F(UserFile, ANewFileReplacesNothing) {
+  createUserFile(in("file"), "one"_kj);
+  EXPECT_EQ(readFile(in("file")), "one"_kj);
+  EXPECT_EQ(describe("file").substr(describe("file").size() - 3), "600");
+  KJ_SYSCALL(symlink("nothing", in("link").cStr()));
+  for (auto name : {"file", "link"}) {
+    EXPECT_EQ(errorOf([&]() { createUserFile(in(name), "two"_kj); }),
+              kj::str(in(name), " already exists").cStr());
+  }
+  EXPECT_EQ(readFile(in("file")), "one"_kj);
+  EXPECT_EQ(kj::strArray(namesIn(folder), " "), "file link"_kj);
+}
+
+// From now on fchown(2) of this process fails, as on a file system that has no groups.
+void failFchown(int error) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fchown, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {sizeof code / sizeof code[0], code};
+  KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  KJ_SYSCALL(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+// Catches: a file system or a user namespace in which groups cannot be set.
+TEST_F(UserFile, AGroupThatCannotBeSetIsNoError) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  KJ_SYSCALL(chmod(folder.cStr(), 0777));
+  for (int error : {EINVAL, ENOSYS, EPERM, EIO}) {
+    for (gid_t group : {kUser, kOther}) {
+      writeFileAtomically(in("file"), "old"_kj, 0600);
+      KJ_SYSCALL(chown(in("file").cStr(), kUser, group));
+      auto failed = errorAs(kUser, [&]() {
+        failFchown(error);
+        writeUserFile(in("file"), "new"_kj);
+      });
+      bool matters = error == EIO && group == kOther;
+      EXPECT_EQ(failed.find("fchown") != std::string::npos, matters) << error << failed;
+      EXPECT_EQ(readFile(in("file")), matters ? "old"_kj : "new"_kj) << error;
+    }
+  }
 }
 
 // Catches: a file that changes hands because a folder is shared.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/replace-file.h"
 
@@ -19,25 +20,65 @@ namespace {
 constexpr mode_t kOwnerOnly = 0600;
 constexpr unsigned kMostLinks = 40;  // as the kernel
 
-struct Owner {
-  uid_t user;
-  gid_t group;
-};
-
-Owner ownerOfFolder(kj::StringPtr folder) {
-  struct stat found;
-  KJ_SYSCALL(stat(folder.cStr(), &found), folder);
-  return {found.st_uid, found.st_gid};
+// As the link says it; none when there is no link.
+kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
+  char target[4096];
+  auto length = readlink(link.cStr(), target, sizeof target);
+  if (length < 0) return nullptr;
+  auto text = kj::heapString(target, static_cast<size_t>(length));
+  return text.startsWith("/") ? kj::mv(text) : kj::str(folderOf(link), "/", text);
 }
 
-// Only root can give a file away. A group that a user is not in does not matter: the group has no
-// rights in these files.
-void give(int fd, Owner owner, kj::StringPtr path) {
-  if (geteuid() == 0) {
-    KJ_SYSCALL(fchown(fd, owner.user, owner.group), path);
-  } else if (fchown(fd, -1, owner.group) < 0 && errno != EPERM) {
-    KJ_FAIL_SYSCALL("fchown", errno, path);
+[[noreturn]] void failTooManyLinks(kj::StringPtr path) {
+  fail(ErrorKind::kInvalidArgument, kj::str(path, ": too many links"));
+}
+
+kj::String followLinks(kj::StringPtr path) {
+  auto at = kj::str(path);
+  for (unsigned links = 0; links < kMostLinks; ++links) {
+    KJ_IF_MAYBE (target, targetOf(at)) {
+      at = kj::mv(*target);
+    } else {
+      return at;
+    }
   }
+  failTooManyLinks(path);
+}
+
+// Of another user's links root follows those that lead to that user's own files and folders.
+void refuseForeignLinks(kj::StringPtr path, unsigned links = 0) {
+  if (links > kMostLinks) failTooManyLinks(path);
+  for (size_t i = 1; i <= path.size(); ++i) {
+    if (i < path.size() && path[i] != '/') continue;
+    auto part = kj::heapString(path.slice(0, i));
+    struct stat link, target;
+    if (lstat(part.cStr(), &link) < 0) return;  // the rest is not there, and so no link
+    if (!S_ISLNK(link.st_mode)) continue;
+    bool own = stat(part.cStr(), &target) == 0 && target.st_uid == link.st_uid;
+    if (link.st_uid != 0 && !own) {
+      fail(ErrorKind::kPermissionDenied,
+           kj::str(part, " is a link of uid ", link.st_uid,
+                   ", which root does not follow; name the file that it leads to"));
+    }
+    KJ_IF_MAYBE (next, targetOf(part)) refuseForeignLinks(*next, links + 1);
+  }
+}
+
+// Its rights, for a change of the file: the sudo caller's in what is the caller's, else our own.
+kj::Maybe<SudoCaller> whoChanges(kj::StringPtr path) {
+  auto caller = sudoCallerWhoOwns(path);
+  if (caller == nullptr && geteuid() == 0) refuseForeignLinks(path);
+  return caller;
+}
+
+// A group that a user is not in does not matter: the group has no rights in these files. Some file
+// systems have no groups at all.
+void keepGroup(int fd, gid_t group, kj::StringPtr path, bool root) {
+  struct stat now;
+  KJ_SYSCALL(fstat(fd, &now), path);
+  if (now.st_gid == group || fchown(fd, -1, group) == 0) return;
+  bool harmless = errno == EPERM || errno == EINVAL || errno == ENOSYS;
+  if (root || !harmless) KJ_FAIL_SYSCALL("fchown", errno, path);
 }
 
 void makeFolder(kj::StringPtr path, mode_t mode) {
@@ -48,50 +89,79 @@ void makeFolder(kj::StringPtr path, mode_t mode) {
   int raw;
   KJ_SYSCALL(raw = open(path.cStr(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), path);
   kj::AutoCloseFd folder(raw);
-  if (geteuid() == 0) give(folder, ownerOfFolder(folderOf(path)), path);
   KJ_SYSCALL(fchmod(folder, mode), path);
 }
 
 }  // namespace
 
 kj::String withoutLinks(kj::StringPtr path) {
-  auto at = kj::str(path);
-  for (unsigned links = 0; links < kMostLinks; ++links) {
-    char target[4096];
-    auto length = readlink(at.cStr(), target, sizeof target);
-    if (length < 0) return at;  // not a link, or nothing
-    auto text = kj::heapString(target, static_cast<size_t>(length));
-    at = text.startsWith("/") ? kj::mv(text) : kj::str(folderOf(at), "/", text);
-  }
-  fail(ErrorKind::kInvalidArgument, kj::str(path, ": too many links"));
+  ActAs acting(whoChanges(path));
+  return followLinks(path);
 }
 
 void makeUserFolders(kj::StringPtr path, mode_t mode) {
+  ActAs acting(whoChanges(path));
   for (size_t i = 1; i < path.size(); ++i) {
     if (path[i] == '/') makeFolder(kj::heapString(path.slice(0, i)), mode);
   }
 }
 
+kj::Maybe<kj::String> tryReadUserFile(kj::StringPtr path, size_t limit) {
+  auto caller = sudoCaller();
+  if (caller == nullptr) return tryReadFile(path, limit);
+  kj::Maybe<kj::String> content;
+  auto failed = kj::runCatchingExceptions([&]() {
+    ActAs acting(caller);
+    content = tryReadFile(path, limit);
+  });
+  KJ_IF_MAYBE (e, failed) {
+    if (kindOf(*e) != ErrorKind::kPermissionDenied) kj::throwFatalException(kj::mv(*e));
+    refuseForeignLinks(path);
+    return tryReadFile(path, limit);  // root's own
+  }
+  return content;
+}
+
 void writeUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
-  auto real = withoutLinks(path);
+  auto caller = whoChanges(path);
+  ActAs acting(caller);
+  auto real = followLinks(path);
   struct stat found;
   bool exists = stat(real.cStr(), &found) == 0;
-  auto owner = exists ? Owner{found.st_uid, found.st_gid} : ownerOfFolder(folderOf(real));
-  if (exists && geteuid() != 0 && owner.user != geteuid()) {
+  if (!exists && errno != ENOENT) KJ_FAIL_SYSCALL("stat", errno, real);
+  uid_t user = geteuid();
+  KJ_IF_MAYBE (other, caller) user = other->user;
+  if (exists && found.st_uid != user) {
     fail(ErrorKind::kPermissionDenied,
-         kj::str(real, " belongs to uid ", owner.user, "; use a file of your own"));
+         kj::str(real, " belongs to uid ", found.st_uid, "; use a file of your own"));
   }
   mode_t mode = exists ? found.st_mode & kOwnerOnly : kOwnerOnly;
   replaceFile(real, content, [&](int fd) {
-    give(fd, owner, real);
+    if (exists) keepGroup(fd, found.st_gid, real, user == 0);
     KJ_SYSCALL(fchmod(fd, mode), real);
   });
 }
 
-UserFileLock::UserFileLock(kj::StringPtr path) {
+void createUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
+  ActAs acting(whoChanges(folderOf(path)));
+  int raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
+  if (raw < 0) {
+    if (errno == EEXIST) fail(ErrorKind::kConflict, kj::str(path, " already exists"));
+    KJ_FAIL_SYSCALL("open", errno, path);
+  }
+  kj::AutoCloseFd file(raw);
+  KJ_ON_SCOPE_FAILURE(unlink(path.cStr()));
+  kj::FdOutputStream(file.get()).write(content.begin(), content.size());
+  KJ_SYSCALL(fchmod(file, kOwnerOnly), path);
+  KJ_SYSCALL(fsync(file), path);
+  syncFolder(folderOf(path));
+}
+
+UserFileLock::UserFileLock(kj::StringPtr path) : holder(whoChanges(path)) {
   KJ_ON_SCOPE_FAILURE(release());
+  ActAs acting(holder);
   take(locks[0], path);
-  auto real = withoutLinks(path);
+  auto real = followLinks(path);
   if (real != path) take(locks[1], real);
 }
 
@@ -100,6 +170,7 @@ UserFileLock::~UserFileLock() noexcept {
 }
 
 void UserFileLock::release() {
+  ActAs acting(holder);
   for (auto& lock : locks) {
     if (lock.size() > 0) unlink(lock.cStr());
     lock = nullptr;
@@ -108,7 +179,7 @@ void UserFileLock::release() {
 
 void UserFileLock::take(kj::String& lock, kj::StringPtr path) {
   auto name = kj::str(path, ".lock");
-  int raw = open(name.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  int raw = open(name.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
   if (raw < 0) {
     int error = errno;
     if (error == EEXIST) {

@@ -63,8 +63,12 @@ TEST(Talosconfig, ALinkStaysALinkAndTheOwnerStays) {
   writeFileAtomically(real, ""_kj, 0644);
   bool root = geteuid() == 0;
   if (root) {
+    KJ_SYSCALL(chown(folder.cStr(), 4711, 4712));
     KJ_SYSCALL(chown(real.cStr(), 4711, 4712));
+    setenv("SUDO_UID", "4711", 1);
+    setenv("SUDO_GID", "4712", 1);
   }
+  KJ_DEFER(for (auto name : {"SUDO_UID", "SUDO_GID"}) unsetenv(name));
   KJ_SYSCALL(symlink("real", link.cStr()));
   Talosconfig config;
   config.add("a", context("10.0.0.1"));

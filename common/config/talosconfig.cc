@@ -3,7 +3,6 @@
 #include <capnp/message.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/user-file.h"
 #include "common/memory/zeroize.h"
 #include "common/yaml/yaml-codec.h"
@@ -90,7 +89,7 @@ Talosconfig Talosconfig::read(kj::StringPtr text, kj::StringPtr file, bool unkno
 }
 
 Talosconfig Talosconfig::load(kj::StringPtr path) {
-  KJ_IF_MAYBE (text, tryReadFile(path, kLargestFile)) {
+  KJ_IF_MAYBE (text, tryReadUserFile(path, kLargestFile)) {
     KJ_DEFER(zeroize(text->asArray()));
     return parse(*text, path);
   }
@@ -121,6 +120,13 @@ void Talosconfig::save(kj::StringPtr path) const {
   auto text = toYaml();
   KJ_DEFER(zeroize(text.asArray()));
   writeUserFile(path, text);
+}
+
+void Talosconfig::saveNew(kj::StringPtr path) const {
+  makeUserFolders(path, 0700);
+  auto text = toYaml();
+  KJ_DEFER(zeroize(text.asArray()));
+  createUserFile(path, text);
 }
 
 kj::String Talosconfig::checkName(kj::StringPtr name) const {

@@ -37,6 +37,8 @@ class Talosconfig {
   static Talosconfig load(kj::StringPtr path);
   kj::String toYaml() const;
   void save(kj::StringPtr path) const;
+  // Conflict when there is anything of this name already.
+  void saveNew(kj::StringPtr path) const;
 
   kj::StringPtr currentName() const { return current; }
   const kj::TreeMap<kj::String, Context>& contexts() const { return all; }  // sorted by name

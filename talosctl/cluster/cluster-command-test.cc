@@ -4,13 +4,16 @@
 #include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/debug.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string>
 
 #include "common/base/file.h"
+#include "common/config/talosconfig.h"
 #include "talosctl/cli/run-command.h"
 #include "talosctl/cli/test-console.h"
 
@@ -35,6 +38,32 @@ TEST(ClusterCommand, OnlyAClustersOwnFolderIsRemoved) {
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("is not a valid cluster name"));
   }
   EXPECT_EQ(access(kj::str(clusters, "/a").cStr(), F_OK), 0);
+}
+
+// Catches: a first cluster under sudo that makes the folder of the talosconfig root's.
+TEST(ClusterCommand, TheFoldersAboveTheStateAreTheCallers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  char path[] = "/tmp/talosctl-cluster-XXXXXX";
+  kj::String home = kj::str(mkdtemp(path));
+  KJ_DEFER(removeTree(home));
+  KJ_SYSCALL(chown(home.cStr(), 4711, 4712));
+  setenv("SUDO_UID", "4711", 1);
+  setenv("SUDO_GID", "4712", 1);
+  KJ_DEFER(for (auto name : {"SUDO_UID", "SUDO_GID"}) unsetenv(name));
+  cluster::StateDirectory state(kj::str(home, "/.talos/clusters"), "a");
+  state.make();
+  Talosconfig().save(kj::str(home, "/.talos/config"));
+  struct Made {
+    kj::StringPtr name;
+    uid_t user;
+  };
+  for (auto& made :
+       {Made{"", 4711}, Made{"/clusters", 4711}, Made{"/config", 4711}, Made{"/clusters/a", 0}}) {
+    struct stat found;
+    KJ_SYSCALL(stat(kj::str(home, "/.talos", made.name).cStr(), &found));
+    EXPECT_EQ(found.st_uid, made.user) << made.name.cStr();
+    EXPECT_EQ(found.st_mode & 077, 0u) << made.name.cStr();
+  }
 }
 
 // Catches: a console that is followed for ever after its cluster is gone.

@@ -327,7 +327,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   }
   call.out("generating PKI and tokens\n");
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
-  makeDirectories(state.path(), 0700);
+  state.make();
   state.save(cluster);
   cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeStorage(cluster, state.path());

@@ -580,7 +580,13 @@ TEST_F(Runs, ConfigNew) {
   EXPECT_EQ(c.run({"config", "new", path}), 1);
   EXPECT_THAT(err(), HasSubstr("already exists"));
   EXPECT_EQ(readFile(path), before);
-  auto other = kj::str(c.folder, "/other");
+  auto other = kj::str(c.folder, "/other"), link = kj::str(c.folder, "/link");
+  ASSERT_EQ(symlink("other", link.cStr()), 0);
+  for (auto& taken : {kj::str(link), kj::str(path, "/below")}) {
+    EXPECT_EQ(c.run({"config", "new", taken}), 1);
+    EXPECT_THAT(err(), HasSubstr(kj::str(taken, " already exists").cStr()));
+  }
+  EXPECT_NE(access(other.cStr(), F_OK), 0);
   EXPECT_EQ(c.run({"config", "new", other, "--roles", "os:impersonator"}), 1);
   EXPECT_THAT(err(), HasSubstr("use os:admin, os:operator"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", other}), 1);

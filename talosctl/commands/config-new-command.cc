@@ -1,9 +1,10 @@
 // config new: a client configuration for someone else, or with fewer rights, signed by a node.
 //
 // The key is generated here and stored in the new file only; the node gets a signing request.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "common/base/date.h"
 #include "common/base/error.h"
@@ -17,8 +18,11 @@
 namespace talos::talosctl {
 namespace {
 
+// Before a certificate is asked for; what counts is that the file is made as a new one. A link is
+// something too, whatever it leads to, and so is what cannot be looked at.
 void refuseToReplace(kj::StringPtr path) {
-  if (access(path.cStr(), F_OK) == 0) {
+  struct stat found;
+  if (lstat(path.cStr(), &found) == 0 || errno != ENOENT) {
     fail(ErrorKind::kConflict, kj::str(path,
                                        " already exists and may hold the only copy of a "
                                        "key; use another name"));
@@ -91,8 +95,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
 
   Talosconfig made;
   made.add(name, kj::mv(context));
-  refuseToReplace(path);
-  made.save(path);
+  made.saveNew(path);
   call.out(kj::str("created ", path, ": ", kj::strArray(roles, ", "), ", valid until ",
                    dateText(end), "\n"));
   co_return 0;

@@ -20,7 +20,17 @@ class KubeconfigFile : public testing::Test {
   machined::TestTree tree;
   unsigned asked = 0;
 
-  ~KubeconfigFile() noexcept override {}
+  ~KubeconfigFile() noexcept override {
+    for (auto name : {"SUDO_UID", "SUDO_GID"}) unsetenv(name);
+  }
+  // A folder of the user who runs sudo.
+  void makeHome() {
+    makeDirectories(path("home"));
+    KJ_SYSCALL(chmod(tree.root.cStr(), 0755));
+    KJ_SYSCALL(chown(path("home").cStr(), 4711, 4712));
+    setenv("SUDO_UID", "4711", 1);
+    setenv("SUDO_GID", "4712", 1);
+  }
 
   static kube::ReceivedKubeconfig of(kj::StringPtr cluster, kj::StringPtr key = "KEY") {
     return {.cluster = kj::str(cluster),
@@ -105,20 +115,21 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
 // Catches: `sudo` that makes a user's file root's.
 TEST_F(KubeconfigFile, TheOwnerStays) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeHome();
   store("config", of("c1"), true);
-  KJ_SYSCALL(chown(path("config").cStr(), 4711, 4712));
-  store("config", of("c2"), true);
+  KJ_SYSCALL(rename(path("config").cStr(), path("home/config").cStr()));
+  KJ_SYSCALL(chown(path("home/config").cStr(), 4711, 4712));
+  store("home/config", of("c2"), true);
   struct stat found;
-  KJ_SYSCALL(stat(path("config").cStr(), &found));
+  KJ_SYSCALL(stat(path("home/config").cStr(), &found));
   EXPECT_EQ(found.st_uid, 4711u);
   EXPECT_EQ(found.st_gid, 4712u);
 }
 
 // Catches: a new file, and new folders, in a user's home that are root's.
-TEST_F(KubeconfigFile, WhatIsNewBelongsToTheOwnerOfItsFolder) {
+TEST_F(KubeconfigFile, WhatIsNewBelongsToTheUserOfSudo) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  makeDirectories(path("home"));
-  KJ_SYSCALL(chown(path("home").cStr(), 4711, 4712));
+  makeHome();
   store("home/.kube/config", of("c1"), true);
   for (auto name : {"home/.kube", "home/.kube/config"}) {
     struct stat found;

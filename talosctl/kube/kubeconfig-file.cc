@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/user-file.h"
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
@@ -46,7 +45,7 @@ kj::Promise<StoredKubeconfig> storeKubeconfig(
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
   makeUserFolders(target.path, kNewFolder);
   UserFileLock lock(target.path);
-  auto old = tryReadFile(target.path, kLargestKubeconfig);
+  auto old = tryReadUserFile(target.path, kLargestKubeconfig);
   KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
   if (old != nullptr && !target.merge && !target.force) {
     fail(ErrorKind::kConflict,

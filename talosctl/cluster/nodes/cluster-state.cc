@@ -10,6 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/user-file.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::cluster {
@@ -39,6 +40,11 @@ StateDirectory::StateDirectory(kj::StringPtr base, kj::StringPtr name, kj::Strin
 
 bool StateDirectory::exists() const {
   return access(directory.cStr(), F_OK) == 0;
+}
+
+void StateDirectory::make() const {
+  makeUserFolders(directory, 0700);
+  makeDirectories(directory, 0700);
 }
 
 kj::Own<capnp::MallocMessageBuilder> StateDirectory::load() const {

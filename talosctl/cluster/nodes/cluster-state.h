@@ -36,6 +36,8 @@ class StateDirectory {
   }
 
   bool exists() const;
+  // Root's alone, as the machines are; the folders above it belong to the user who runs sudo.
+  void make() const;
   // NotFound when there is no such cluster; InvalidArgument when its state.yaml cannot be read.
   kj::Own<capnp::MallocMessageBuilder> load() const;
   void save(rpc::LocalCluster::Reader cluster) const;
