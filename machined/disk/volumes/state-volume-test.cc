@@ -325,25 +325,25 @@ TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
 // Catches: a half-written copy of the config, left by a power cut, that stays on STATE for ever.
 TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
   tree.file("config.yaml", "machine: {}", 0600);
-  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  tree.file("config.yaml.unfinished-aB3xY9", "machine: {token: geh");
   tree.file("config.yaml.backup2", "kept");
-  tree.directory("folder.aB3xY9");
+  tree.directory("folder.unfinished-aB3xY9");
   EXPECT_EQ("", mount());
-  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.unfinished-aB3xY9")) == nullptr);
   EXPECT_EQ("machine: {}", readFile(tree.at("config.yaml")));
   EXPECT_EQ("kept", readFile(tree.at("config.yaml.backup2")));
-  EXPECT_EQ(0, access(tree.at("folder.aB3xY9").cStr(), F_OK));
+  EXPECT_EQ(0, access(tree.at("folder.unfinished-aB3xY9").cStr(), F_OK));
 }
 
 // Catches: a container that takes a disk of its host's for its own, or asks what is on one; a
 // half-written copy that stays because no disk was mounted.
 TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
   on = StateOn::kLauncher;
-  tree.file("config.yaml.aB3xY9", "machine: {token: geh");
+  tree.file("config.yaml.unfinished-aB3xY9", "machine: {token: geh");
   EXPECT_EQ("", mount(partition("vda5", FileSystem::kXfs)));
   EXPECT_EQ(0u, looks);
   EXPECT_THAT(said, HasSubstr("nothing is mounted at "));
-  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.aB3xY9")) == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("config.yaml.unfinished-aB3xY9")) == nullptr);
 }
 
 // Catches: a disk that hangs after it was mounted, and the boot with it.
