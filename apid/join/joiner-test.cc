@@ -396,6 +396,19 @@ TEST_F(JoinerTest, ARefusedNameLeavesTheHostName) {
   EXPECT_EQ(pki::inspectRequest(lastRequest).commonName, "w1");
 }
 
+// Catches: a worker that never gets an API, because a name of its config is one that nobody signs.
+TEST_F(JoinerTest, ANameThatIsNeverSignedLeavesTheHostName) {
+  auto w = config();
+  w.dnsNames.add(kj::str("*.example.org"));
+  notSigned.insert(kj::str("*.example.org"));
+  refusalKind = ErrorKind::kInvalidArgument;
+  join(kj::mv(w));
+  pass(5 * kj::SECONDS);
+  ASSERT_EQ(storedCount, 1u);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+  EXPECT_THAT(text(now().message), HasSubstr("the name *.example.org is not signed"));
+}
+
 // Catches: a kubelet that waits half a day for a name that has been free for long; a trustd that is
 // asked without a pause, or that signs the same again and again.
 TEST_F(JoinerTest, AMissingHostNameIsAskedForAgainWithinMinutes) {

@@ -137,6 +137,7 @@ struct Joiner::State {
   // Of the next request, and of the one that the identity is from; the last refusal of names.
   Names asked = Names::kAll, granted = Names::kAll;
   kj::String refusal;
+  bool answered = false;  // the last request: what is wrong since is in the answer
   // While some are missing, all are asked for again, long before the renewal: the kubelet of a
   // worker waits for the host name.
   Backoff namesBackoff{{Joiner::kFirstNamesPause, Joiner::kLongestNamesPause, 2, 0.75, 1.25}};
@@ -310,9 +311,11 @@ struct Joiner::State {
                                   local = address;
                                   return request(config, key, address);
                                 }};
+    answered = false;
     auto answer =
         co_await within(timer, kAnswerTimeout, deps.requestCertificate(kj::mv(trustdRequest)),
                         kj::str("no answer within ", kAnswerTimeout));
+    answered = true;
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
     warnUnverified(config, server);
     Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
@@ -375,7 +378,9 @@ struct Joiner::State {
   // A name that another node has must not keep this node's API from starting: the next request is
   // for less of them. What a round that is for more names has left to ask for, the node has.
   void considerNames(const kj::Exception& e, const JoinConfig& config) {
-    if (kindOf(e) != ErrorKind::kPermissionDenied) return;
+    bool ofNames =
+        kindOf(e) == ErrorKind::kPermissionDenied || kindOf(e) == ErrorKind::kInvalidArgument;
+    if (answered || !ofNames) return;
     if (asked != Names::kAddress) refusal = presentable(messageOf(e), config.token);
     asked = asked == Names::kAddress ? Names::kAll : lessThan(config, asked);
   }

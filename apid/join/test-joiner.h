@@ -42,6 +42,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
   Ip own = Ip::require("10.5.0.5");                 // as trustd sees this machine
   kj::TreeSet<kj::String> down, silent, notSigned;  // notSigned: names
   kj::Maybe<kj::Exception> refusal;
+  ErrorKind refusalKind = ErrorKind::kPermissionDenied;  // of those that are not signed
   bool refuseNames = false, garbled = false;
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
   kj::Maybe<const pki::CertificateAndKey&> signer, shown;
@@ -77,7 +78,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
     }
     for (auto& name : info.dnsNames) {
       if (notSigned.find(name) != nullptr) {
-        fail(ErrorKind::kPermissionDenied, kj::str("the name ", name, " is not signed"));
+        fail(refusalKind, kj::str("the name ", name, " is not signed"));
       }
     }
     auto copy = [](const kj::Vector<kj::String>& from) {
