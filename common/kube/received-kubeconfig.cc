@@ -161,6 +161,18 @@ KubeconfigContent ReceivedKubeconfig::content() const {
           .nameSpace = nameSpace};
 }
 
+ReceivedKubeconfig ReceivedKubeconfig::clone() const {
+  return {.cluster = kj::str(cluster),
+          .user = kj::str(user),
+          .context = kj::str(context),
+          .nameSpace = kj::str(nameSpace),
+          .server = kj::str(server),
+          .tlsName = kj::str(tlsName),
+          .authority = kj::str(authority),
+          .certificate = kj::str(certificate),
+          .key = key.clone()};
+}
+
 KubeAccess ReceivedKubeconfig::access() const {
   auto address = readServer(server);
   auto name = kj::str(tlsName.size() > 0 ? tlsName : address.host);

@@ -23,6 +23,7 @@ struct ReceivedKubeconfig {
 
   // Refers to this.
   KubeconfigContent content() const;
+  ReceivedKubeconfig clone() const;
   pki::Pem text() const { return writeKubeconfig(content()); }
   KubeAccess access() const;
 };

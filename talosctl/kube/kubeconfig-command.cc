@@ -52,7 +52,8 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
     if (!seen) return kube::MergeChoice::kRename;
     return askWhich(call, kind, name);
   };
-  auto stored = co_await storeKubeconfig(kj::mv(target), kj::mv(received), kj::mv(decide));
+  auto stored =
+      co_await storeKubeconfig(call.deps.timer, kj::mv(target), kj::mv(received), kj::mv(decide));
   for (auto& entry : stored.replaced) call.err(printableText(kj::str(entry, "\n")));
   if (formatOf(call) == Format::kJson) {
     auto lines = KJ_MAP(rename, stored.renames) {

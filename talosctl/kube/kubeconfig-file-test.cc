@@ -18,7 +18,9 @@ class KubeconfigFile : public testing::Test {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   machined::TestTree tree;
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned asked = 0;
+  kj::Function<void()> whileAsked = []() {};
 
   ~KubeconfigFile() noexcept override {
     for (auto name : {"SUDO_UID", "SUDO_GID"}) unsetenv(name);
@@ -47,14 +49,19 @@ class KubeconfigFile : public testing::Test {
     return kj::str(kj::StringPtr(of(cluster).text()));
   }
   kj::String path(kj::StringPtr name) { return tree.at(name); }
+  kj::Promise<StoredKubeconfig> storing(kj::StringPtr name, kube::ReceivedKubeconfig received,
+                                        bool merge, bool force = false,
+                                        kj::StringPtr context = "") {
+    return storeKubeconfig(timer, {path(name), merge, force, kj::str(context)}, kj::mv(received),
+                           [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
+                             ++asked;
+                             whileAsked();
+                             return kube::MergeChoice::kRename;
+                           });
+  }
   kj::String store(kj::StringPtr name, kube::ReceivedKubeconfig received, bool merge,
                    bool force = false, kj::StringPtr context = "") {
-    auto stored = storeKubeconfig({path(name), merge, force, kj::str(context)}, kj::mv(received),
-                                  [&](auto&, auto) -> kj::Promise<kube::MergeChoice> {
-                                    ++asked;
-                                    return kube::MergeChoice::kRename;
-                                  })
-                      .wait(scope);
+    auto stored = storing(name, kj::mv(received), merge, force, context).wait(scope);
     return kj::strArray(stored.renames, "; ");
   }
   mode_t mode(kj::StringPtr name) {
@@ -152,14 +159,47 @@ TEST_F(KubeconfigFile, OthersDoNotReadIt) {
 TEST_F(KubeconfigFile, KubectlsLockIsRespected) {
   store("config", of("c1"), true);
   writeFileAtomically(path("config.lock"), ""_kj, 0600);
-  auto failed = kj::runCatchingExceptions([&]() { store("config", of("c2"), true); });
+  auto refused = storing("config", of("c2"), true);
+  EXPECT_FALSE(refused.poll(scope));
+  timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+  EXPECT_FALSE(refused.poll(scope));
+  timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+  auto failed = kj::runCatchingExceptions([&]() { refused.wait(scope); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
             kj::str(path("config.lock"), " exists, so another program is changing ", path("config"),
                     "; retry, or remove the lock if none is"));
   EXPECT_EQ(readFile(path("config")), textOf("c1"));
+
+  auto waiting = storing("config", of("c2"), true);
+  EXPECT_FALSE(waiting.poll(scope));
   unlink(path("config.lock").cStr());
-  store("config", of("c2"), true);
+  timer.advanceTo(timer.now() + 1 * kj::SECONDS);
+  waiting.wait(scope);
+  auto merged = kube::readYaml(readFile(path("config")), "config");
+  EXPECT_EQ(kube::itemsAt(merged[0], {"clusters"}).size(), 2u);
   EXPECT_EQ(tryReadFile(path("config.lock")), nullptr);
+}
+
+// Catches: a kubectl that cannot write while somebody thinks about an answer, and what it wrote
+// meanwhile that is lost.
+TEST_F(KubeconfigFile, NobodyIsLockedOutWhileSomebodyIsAsked) {
+  store("config", of("c1"), true);
+  store("of-kubectl", of("c1"), true);
+  store("of-kubectl", of("c3"), true);
+  whileAsked = [&]() {
+    EXPECT_EQ(tryReadFile(path("config.lock")), nullptr);
+    writeFileAtomically(path("config"), readFile(path("of-kubectl")), 0600);
+  };
+  auto waiting = storing("config", of("c1", "OTHER"), true).then([](auto stored) {
+    return kj::strArray(stored.renames, "; ");
+  });
+  EXPECT_EQ(waiting.wait(scope),
+            "renamed auth info \"admin@c1\" -> \"admin@c1-1\"; "
+            "renamed context \"admin@c1\" -> \"admin@c1-1\""_kj);
+  EXPECT_EQ(asked, 1u);
+  auto merged = kube::readYaml(readFile(path("config")), "config");
+  EXPECT_EQ(kube::itemsAt(merged[0], {"clusters"}).size(), 2u);
+  EXPECT_EQ(kube::itemsAt(merged[0], {"users"}).size(), 3u);
 }
 
 TEST_F(KubeconfigFile, ALinkStaysALink) {

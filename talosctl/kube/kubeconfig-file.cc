@@ -1,5 +1,6 @@
 #include "talosctl/kube/kubeconfig-file.h"
 
+#include <kj/map.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -12,6 +13,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr mode_t kNewFolder = 0755;  // as kubectl
+constexpr kj::Duration kLockDeadline = 2 * kj::SECONDS, kLockRetry = 50 * kj::MILLISECONDS;
 constexpr size_t kLargestKubeconfig = 4u << 20;
 
 bool isFolder(kj::StringPtr path) {
@@ -28,6 +30,85 @@ kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
   return kj::mv(documents[0]);
 }
 
+// kubectl holds the lock for a moment only.
+kj::Promise<kj::Own<UserFileLock>> lockFile(kj::Timer& timer, kj::StringPtr path) {
+  auto deadline = timer.now() + kLockDeadline;
+  for (;;) {
+    kj::Own<UserFileLock> lock;
+    auto failed = kj::runCatchingExceptions([&]() { lock = kj::heap<UserFileLock>(path); });
+    KJ_IF_MAYBE (e, failed) {
+      if (kindOf(*e) != ErrorKind::kConflict || timer.now() >= deadline) {
+        kj::throwFatalException(kj::mv(*e));
+      }
+    } else {
+      co_return kj::mv(lock);
+    }
+    co_await timer.afterDelay(kLockRetry);
+  }
+}
+
+// The choices for entries that are there already, as far as they are known.
+class MergeAnswers {
+ public:
+  kj::Promise<kube::MergeChoice> answer(const kube::MergeKind& kind, kj::StringPtr name) {
+    KJ_IF_MAYBE (known, answers.find(keyOf(kind, name))) return *known;
+    if (open == nullptr) open = Question{kind, kj::str(name)};
+    return kube::MergeChoice::kRename;
+  }
+  // The first question without an answer.
+  struct Question {
+    kube::MergeKind kind;
+    kj::String name;
+  };
+  bool isOpen() const { return open != nullptr; }
+  kj::Maybe<Question> takeOpen() {
+    KJ_DEFER(open = nullptr);
+    return kj::mv(open);
+  }
+  void add(const Question& question, kube::MergeChoice choice) {
+    answers.insert(keyOf(question.kind, question.name), choice);
+  }
+
+ private:
+  kj::HashMap<kj::String, kube::MergeChoice> answers;
+  kj::Maybe<Question> open;
+
+  static kj::String keyOf(const kube::MergeKind& kind, kj::StringPtr name) {
+    return kj::str(kind.list, " ", name);
+  }
+};
+
+// Writes it, unless there is a question that has no answer. The caller holds the lock.
+kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
+                                       const kube::ReceivedKubeconfig& received,
+                                       MergeAnswers& answers, bool& asks) {
+  auto old = tryReadUserFile(target.path, kLargestKubeconfig);
+  KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
+  if (old != nullptr && !target.merge && !target.force) {
+    fail(ErrorKind::kConflict,
+         kj::str(target.path, " exists; use --force to replace it, or --merge"));
+  }
+  auto text = received.text();
+  StoredKubeconfig stored;
+  if (target.merge && (old != nullptr || target.contextName.size() > 0)) {
+    kube::Json existing;
+    KJ_IF_MAYBE (there, old) existing = onlyDocument(*there, target.path);
+    kube::MergeOptions options{target.contextName,
+                               [&answers](const kube::MergeKind& kind, kj::StringPtr name) {
+                                 return answers.answer(kind, name);
+                               }};
+    auto merged =
+        co_await kube::mergeKubeconfig(kj::mv(existing), received.clone(), kj::mv(options));
+    KJ_DEFER(kube::wipe(merged.config));
+    asks = answers.isOpen();
+    if (asks) co_return kj::mv(stored);
+    text = pki::Pem(kube::writeYaml(merged.config));
+    stored = {kj::mv(merged.renames), kj::mv(merged.replaced)};
+  }
+  writeUserFile(target.path, kj::StringPtr(text));
+  co_return kj::mv(stored);
+}
+
 }  // namespace
 
 kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home) {
@@ -41,30 +122,20 @@ kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringP
 }
 
 kj::Promise<StoredKubeconfig> storeKubeconfig(
-    KubeconfigTarget target, kube::ReceivedKubeconfig received,
+    kj::Timer& timer, KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide) {
   makeUserFolders(target.path, kNewFolder);
-  UserFileLock lock(target.path);
-  auto old = tryReadUserFile(target.path, kLargestKubeconfig);
-  KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
-  if (old != nullptr && !target.merge && !target.force) {
-    fail(ErrorKind::kConflict,
-         kj::str(target.path, " exists; use --force to replace it, or --merge"));
+  MergeAnswers answers;
+  for (;;) {
+    bool asks = false;
+    {
+      auto lock = co_await lockFile(timer, target.path);
+      auto stored = co_await tryStore(target, received, answers, asks);
+      if (!asks) co_return kj::mv(stored);
+    }
+    auto question = KJ_ASSERT_NONNULL(answers.takeOpen());
+    answers.add(question, co_await decide(question.kind, question.name));
   }
-  auto text = received.text();
-  StoredKubeconfig stored;
-  if (target.merge && (old != nullptr || target.contextName.size() > 0)) {
-    kube::Json existing;
-    KJ_IF_MAYBE (there, old) existing = onlyDocument(*there, target.path);
-    kube::MergeOptions options{target.contextName, kj::mv(decide)};
-    auto merged =
-        co_await kube::mergeKubeconfig(kj::mv(existing), kj::mv(received), kj::mv(options));
-    KJ_DEFER(kube::wipe(merged.config));
-    text = pki::Pem(kube::writeYaml(merged.config));
-    stored = {kj::mv(merged.renames), kj::mv(merged.replaced)};
-  }
-  writeUserFile(target.path, kj::StringPtr(text));
-  co_return kj::mv(stored);
 }
 
 }  // namespace talos::talosctl

@@ -2,10 +2,11 @@
 //
 // A file is replaced as a whole: after a crash it is the old one or the new one. It stays the
 // user's and is the user's alone (common/base/user-file.h), for it holds a key. kubectl's lock is
-// held from reading it until it is written.
+// held from reading it until it is written, and never while somebody is asked.
 #pragma once
 
 #include <kj/async.h>
+#include <kj/timer.h>
 
 #include "common/kube/kubeconfig-merge.h"
 
@@ -28,9 +29,10 @@ struct StoredKubeconfig {
 
 // Writes what a node sent, merged or not, and makes the folders above it. Conflict when there is a
 // file and it is neither to be merged nor replaced. `decide` is asked about entries that are there
-// already.
+// already, and then the file is read again. Conflict also when another program has kubectl's lock
+// for more than two seconds.
 kj::Promise<StoredKubeconfig> storeKubeconfig(
-    KubeconfigTarget target, kube::ReceivedKubeconfig received,
+    kj::Timer& timer, KubeconfigTarget target, kube::ReceivedKubeconfig received,
     kj::Function<kj::Promise<kube::MergeChoice>(const kube::MergeKind&, kj::StringPtr)> decide);
 
 }  // namespace talos::talosctl

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/error.h"
 #include "common/kube/kube-access.h"
 
 namespace talos::cluster {
@@ -26,6 +27,22 @@ TEST(LocalKubeconfig, LeadsThroughTheHost) {
   EXPECT_EQ(access.tlsName, "10.5.0.50"_kj);
   EXPECT_EQ(access.certificate, authority.certificate);
   EXPECT_EQ(kj::StringPtr(access.key), kj::StringPtr(authority.key));
+}
+
+// Catches: a cluster that is up, and a `cluster create` that says that it failed.
+TEST(LocalKubeconfig, ALockIsAWarning) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  kj::String warned;
+  auto outcome = [&](ErrorKind kind) {
+    kj::Promise<talosctl::StoredKubeconfig> storing = error(kind, "config.lock exists");
+    return warnWhenLocked(kj::mv(storing), [&](kj::StringPtr text) { warned = kj::str(text); });
+  };
+  EXPECT_TRUE(outcome(ErrorKind::kConflict).wait(scope).renames.empty());
+  EXPECT_EQ(warned,
+            "WARNING: the cluster is up, but its kubeconfig was not merged: config.lock exists\n"
+            "merge it with `talosctl kubeconfig`\n"_kj);
+  EXPECT_ANY_THROW(outcome(ErrorKind::kPermissionDenied).wait(scope));
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #include "talosctl/cluster/nodes/cluster-kubernetes.h"
 
+#include "common/base/error.h"
 #include "common/config/talosconfig.h"
+#include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/fetch-kubeconfig.h"
-#include "talosctl/kube/kubeconfig-file.h"
 
 namespace talos::cluster {
 namespace {
@@ -39,6 +40,16 @@ kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::St
   return kubeconfig;
 }
 
+kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
+    kj::Promise<talosctl::StoredKubeconfig> storing, kj::Function<void(kj::StringPtr)> warn) {
+  return storing.catch_([warn = kj::mv(warn)](kj::Exception&& e) mutable {
+    if (kindOf(e) != ErrorKind::kConflict) kj::throwFatalException(kj::mv(e));
+    warn(kj::str("WARNING: the cluster is up, but its kubeconfig was not merged: ",
+                 talosctl::messageText(e), "\nmerge it with `talosctl kubeconfig`\n"));
+    return talosctl::StoredKubeconfig();
+  });
+}
+
 kj::String userKubeconfig(talosctl::Invocation& call) {
   auto home = call.deps.environment("HOME");
   return talosctl::kubeconfigPath("", true,
@@ -56,7 +67,10 @@ kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalClus
   auto rename = [](const kube::MergeKind&, kj::StringPtr) -> kj::Promise<kube::MergeChoice> {
     return kube::MergeChoice::kRename;
   };
-  auto stored = co_await talosctl::storeKubeconfig(kj::mv(target), kj::mv(given), kj::mv(rename));
+  auto storing =
+      talosctl::storeKubeconfig(call.deps.timer, kj::mv(target), kj::mv(given), kj::mv(rename));
+  auto stored =
+      co_await warnWhenLocked(kj::mv(storing), [&call](kj::StringPtr text) { call.err(text); });
   for (auto& line : stored.renames) call.out(kj::str(line, "\n"));
 }
 

@@ -9,6 +9,7 @@
 #include "common/kube/received-kubeconfig.h"
 #include "rpc/cluster.capnp.h"
 #include "talosctl/cli/command.h"
+#include "talosctl/kube/kubeconfig-file.h"
 
 namespace talos::cluster {
 
@@ -19,6 +20,10 @@ kj::Promise<void> waitForKubernetes(talosctl::Invocation& call, rpc::LocalCluste
 // Changes a node's kubeconfig to reach the server at another host, by the name that its certificate
 // has. Pure.
 kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::StringPtr host);
+
+// A kubeconfig that another program has locked is a warning: the cluster itself is up.
+kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
+    kj::Promise<talosctl::StoredKubeconfig> storing, kj::Function<void(kj::StringPtr)> warn);
 
 // ~/.kube/config. InvalidArgument without a home directory.
 kj::String userKubeconfig(talosctl::Invocation& call);
