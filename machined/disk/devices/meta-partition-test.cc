@@ -104,6 +104,16 @@ TEST_F(MetaPartitions, KeepsValues) {
   for (char c : readFile(dev.at("vda3"))) ASSERT_EQ(0, c) << "the partition BOOT was written";
 }
 
+// Catches: a record of the system among the values of users.
+TEST_F(MetaPartitions, RecordsOfTheSystemAreNotListed) {
+  partition("vda4", "META", kMetaBytes);
+  auto floor = static_cast<uint32_t>(MetaTag::kVersionFloor);
+  EXPECT_EQ("ok", of(write(9, "mine")));
+  EXPECT_EQ("ok", of(write(floor, "v1.2.0")));
+  EXPECT_EQ("9=mine", read());
+  EXPECT_EQ(kj::str(floor, "=v1.2.0").cStr(), read(floor));
+}
+
 // Catches: a request that cannot be and yet changes the partition.
 TEST_F(MetaPartitions, RefusesWithoutAChange) {
   partition("vda4", "META", kMetaBytes);

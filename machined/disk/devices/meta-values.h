@@ -43,6 +43,21 @@ enum class MetaTag : uint32_t {
   kVersionFloor = 0x464c4f52,  // of signed images (machined/upgrade/version-floor.h)
 };
 
+// Records of the system's own, which are read by their key and are not among the values that users
+// see and choose keys for.
+inline bool isSystemRecord(uint32_t tag) {
+  switch (static_cast<MetaTag>(tag)) {
+    case MetaTag::kReset:
+    case MetaTag::kFormatState:
+    case MetaTag::kFormatEphemeral:
+    case MetaTag::kTrialFailure:
+    case MetaTag::kVersionFloor:
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct MetaWrite {
   uint64_t offset;
   kj::Array<kj::byte> bytes;

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/memory/secret-array.h"
+#include "machined/disk/devices/meta-values.h"
 #include "machined/disk/devices/sysfs.h"
 
 namespace talos::machined {
@@ -65,7 +66,12 @@ class StorageServer final : public rpc::Storage::Server {
 
   kj::Promise<void> readMeta(ReadMetaContext context) override {
     auto slot = calls->enter(CallKind::kRead);
-    auto found = co_await meta.read(pool.of(calls->number()), context.getParams().getKey());
+    auto key = context.getParams().getKey();
+    auto all = co_await meta.read(pool.of(calls->number()), key);
+    kj::Vector<MetaValue> found;
+    for (auto& value : all) {
+      if (key != 0 || !isSystemRecord(value.key)) found.add(kj::mv(value));
+    }
     fillList(context.getResults().initValues(found.size()), found, [](auto out, MetaValue& value) {
       out.setKey(value.key);
       out.setValue(value.value);
