@@ -2,10 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
-#include "common/base/date.h"
-#include "common/config/talosconfig.h"
 #include "common/tar/test-tar.h"
 #include "talosctl/commands/test-cluster.h"
 
@@ -68,47 +65,6 @@ TEST_F(Runs, VersionOfTheClientNeedsNoNode) {
   EXPECT_THAT(out(), HasSubstr("\n\nServer:\n\tNODE:        10.0.0.2\n\tTag:         v0.9.0\n"));
 }
 
-TEST_F(Runs, WithoutANodeTheFlagIsNamed) {
-  EXPECT_EQ(c.run({"memory"}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("--nodes"), HasSubstr("config node")));
-}
-
-TEST_F(Runs, EndpointsAreTriedInTurn) {
-  for (int i = 0; i < 4; ++i) {  // the order is random
-    EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.2", "-n", "10.0.0.2", "memory"}), 0);
-    EXPECT_EQ(err(), "");
-  }
-}
-
-// Catches an unreachable cluster that is reported without saying which endpoints were tried and why
-// each failed.
-TEST_F(Runs, UnreachableEndpointsAreNamed) {
-  EXPECT_EQ(c.run({"-e", "127.0.0.3", "-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(),
-              AllOf(HasSubstr("cannot connect to endpoint 127.0.0.3: "), HasSubstr("refused")));
-  EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4", "-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.3: "), HasSubstr("endpoint 127.0.0.4: ")));
-  EXPECT_EQ(c.run({"-e", "127.0.0.1:50000", "-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(), HasSubstr("port"));
-}
-
-// Catches a client that talks to a server which its CA did not sign.
-TEST_F(Runs, AForeignAuthorityIsRefused) {
-  auto foreign = pki::makeAuthority({.organization = "other"});
-  c.writeConfig(foreign);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("endpoint 127.0.0.1"), HasSubstr("certificate")));
-  EXPECT_EQ(node("10.0.0.2").calls, 0u);
-}
-
-TEST_F(Runs, ABrokenTalosconfigIsNamedWithItsPlace) {
-  writeFileAtomically(c.configPath(),
-                      "context: test\ncontexts:\n    test:\n        endpoints: {\n"_kj, 0600);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
-  EXPECT_THAT(err(), ::testing::ContainsRegex("talosconfig:[0-9]+:[0-9]+: "));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory", "--context", "nobody"}), 1);
-}
-
 TEST_F(Runs, Services) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "service", "apid"}), 0);
   EXPECT_THAT(out(),
@@ -162,61 +118,6 @@ TEST_F(Runs, GetNamesWhatIsWrong) {
   EXPECT_EQ(err(), "10.0.0.2: Node.sensitiveResources needs os:admin\n");
 }
 
-// Catches a watch that an interrupt turns into a failure, and rows that are held back.
-TEST_F(Runs, GetWatchesUntilInterrupted) {
-  auto interrupt = kj::newPromiseAndFulfiller<void>();
-  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"}, kj::mv(interrupt.promise));
-  c.settle();
-  EXPECT_EQ(out(),
-            "NODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   HEALTHY\n"
-            "10.0.0.2   +   runtime     Service   apid   3         true      true\n"
-            "10.0.0.2   -   runtime   Service   apid   3   true   true\n");
-  interrupt.fulfiller->fulfill();
-  EXPECT_EQ(c.finish(kj::mv(run)), 0);
-  EXPECT_EQ(err(), "interrupted\n");
-}
-
-// Catches: a row for each change on a terminal, or one of a resource that has gone without a word;
-// in a pipe it would be missing.
-TEST_F(Runs, GetWatchesInPlaceOnATerminal) {
-  c.test.console.terminal = true;
-  c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
-  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"});
-  c.settle();
-  auto table = [](kj::StringPtr change) {
-    return kj::str(
-        "\rNODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   "
-        "HEALTHY\x1b[K\n\r10.0.0.2   ",
-        change, "   runtime     Service   apid   3         true      true\x1b[K\n\x1b[J");
-  };
-  EXPECT_EQ(out(), kj::str(table("+"), "\x1b[2A", table("-")).cStr());
-}
-
-TEST_F(Runs, EventsAreShownAsTheyCome) {
-  auto interrupt = kj::newPromiseAndFulfiller<void>();
-  auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));
-  c.settle();
-  EXPECT_EQ(out(),
-            "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
-            "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
-  EXPECT_EQ(err(),
-            "10.0.0.2: 7 events are missing: they were overwritten before they could be sent\n");
-  interrupt.fulfiller->fulfill();
-  EXPECT_EQ(c.finish(kj::mv(run)), 0);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "0001"}), 1);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--boot", "b1"}), 1);
-  for (auto [flag, value] :
-       {std::pair("--tail", "3"), std::pair("--duration", "2m"), std::pair("--since", "0001")}) {
-    auto again = kj::newPromiseAndFulfiller<void>();
-    auto other = c.start({"-n", "10.0.0.2", "events", flag, value}, kj::mv(again.promise));
-    c.settle();
-    again.fulfiller->fulfill();
-    EXPECT_EQ(c.finish(kj::mv(other)), 0);
-  }
-  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "),
-            "last -1, last 3, seconds 120, after 0001"_kj);
-}
-
 // Catches: a key that is read in another notation, a change that reaches one node of two, bytes
 // that are lost or that reach the terminal, an absent key that is deleted with success.
 TEST_F(Runs, MetaIsReadWrittenAndDeleted) {
@@ -252,75 +153,6 @@ TEST_F(Runs, ARecoveryKeyIsShown) {
         << slot;
     EXPECT_THAT(err(), HasSubstr("is not a valid key slot; must be 0 to 31"));
   }
-}
-
-TEST_F(Runs, LogsArePrefixedAndEscaped) {
-  node("10.0.0.2").logLines.add(kj::str("one\ttwo"));
-  node("10.0.0.2").logLines.add(kj::str("\x1b[31mred"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid"}), 0);
-  EXPECT_EQ(out(), "10.0.0.2: one\ttwo\n10.0.0.2: \\x1b[31mred\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "json"}), 0);
-  EXPECT_THAT(out(), StartsWith("{\"node\":\"10.0.0.2\",\"message\":\"one\\ttwo\"}\n"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "nobody"}), 1);
-  EXPECT_EQ(err(), "ERROR: 10.0.0.2: no log \"nobody\"\n");
-}
-
-// Catches: an earlier boot that is asked for as this one.
-TEST_F(Runs, LogsAndEventsOfAnEarlierBoot) {
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--tail", "3"}), 0);
-  EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--previous", "--boot", "b1", "kernel-last-words"}),
-            0);
-  EXPECT_EQ(out(), "10.0.0.2: kernel-last-words of boot \"b1\", last -1\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "-f", "apid"}), 1);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--boot", "b1", "apid"}), 1);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous"}), 0);
-  EXPECT_THAT(out(), HasSubstr("earlier"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--boot", "b1"}), 0);
-  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "), "boot , boot b1"_kj);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
-}
-
-// Catches a followed log that ends with its connection, or begins again from the start.
-TEST_F(Runs, AFollowedLogGoesOnAfterALostConnection) {
-  auto& n = node("10.0.0.2");
-  n.logLines.add(kj::str("one"));
-  auto interrupt = kj::newPromiseAndFulfiller<void>();
-  auto run = c.start({"-n", "10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
-  c.settle();
-  EXPECT_EQ(out(), "10.0.0.2: one\n");
-  n.logLines.add(kj::str("two"));
-  c.restart();
-  c.settle();
-  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next try
-  c.settle();
-  EXPECT_EQ(out(), "10.0.0.2: two\n");
-  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: connection lost ("),
-                           HasSubstr("continues where it stopped")));
-  ASSERT_EQ(n.logFrom.size(), 2u);
-  EXPECT_EQ(n.logFrom[1], 1u);
-
-  n.bootId = kj::str("boot-2");  // positions of another boot mean nothing
-  n.logLines.clear();
-  n.logLines.add(kj::str("fresh"));
-  c.restart();
-  c.settle();
-  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
-  c.settle();
-  EXPECT_EQ(out(), "10.0.0.2: fresh\n");
-  EXPECT_THAT(err(), HasSubstr("was rebooted"));
-  interrupt.fulfiller->fulfill();
-  EXPECT_EQ(c.finish(kj::mv(run)), 0);
-}
-
-// Catches a stream that waits for ever in front of a node that is gone without a word.
-TEST_F(Runs, AStreamEndsWhenItsNodeStopsAnswering) {
-  auto& n = node("10.0.0.2");
-  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w", "--timeout", "5s"});
-  c.settle();
-  n.hangs = true;
-  EXPECT_EQ(c.finish(kj::mv(run)), 1);
-  EXPECT_EQ(err(), "10.0.0.2: no answer within 5s\n");
 }
 
 TEST_F(Runs, Files) {
@@ -479,123 +311,6 @@ TEST_F(Runs, AnInterruptedRequestIsAFailure) {
   c.settle();
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 1);
-}
-
-// Catches: a node that is asked, and shown, twice because it was named twice.
-TEST_F(Runs, EachNodeOnce) {
-  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "-n", "10.0.0.2", "memory"}), 0);
-  EXPECT_EQ(out(),
-            "NODE       TOTAL   USED   FREE   SHARED   BUFFERS   CACHE   AVAILABLE\n"
-            "10.0.0.2   2       2      0      0        0         0       0\n"
-            "10.0.0.3   2       2      0      0        0         0       0\n");
-  node("2001:db8::1");
-  EXPECT_EQ(c.run({"-n", "2001:db8::1,2001:DB8:0::1", "service", "apid", "restart"}), 0);
-  EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
-}
-
-// Catches: a call that is sent although one of its targets cannot be one.
-TEST_F(Runs, AWrongNodeIsNamedBeforeAnythingIsSent) {
-  for (auto wrong : {"10.0.0.3:50000", "[2001:db8::1]:50000", "a b", "10.0.0.3/24"}) {
-    EXPECT_EQ(c.run({"-n", "10.0.0.2", "-n", wrong, "service", "apid", "restart"}), 1) << wrong;
-    EXPECT_THAT(err(), HasSubstr("node")) << wrong;
-    EXPECT_EQ(out(), "") << wrong;
-  }
-}
-
-// Catches: one endpoint that is down and takes the command with it, wherever it stands in the list.
-TEST_F(Runs, ADeadEndpointIsSkipped) {
-  for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(c.run({"-e", "127.0.0.3,127.0.0.4,127.0.0.1,127.0.0.5", "-n", "10.0.0.2,10.0.0.3",
-                     "memory"}),
-              0);
-    EXPECT_EQ(err(), "");
-    EXPECT_THAT(out(), HasSubstr("10.0.0.3"));
-  }
-}
-
-// Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.
-TEST_F(Runs, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
-  node("10.0.0.3").off = true;
-  node("10.0.0.2").logLines.add(kj::str("one"));
-  auto interrupt = kj::newPromiseAndFulfiller<void>();
-  auto run = c.start({"-n", "10.0.0.3,10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
-  c.settle();
-  EXPECT_EQ(out(), "10.0.0.2: one\n");
-  node("10.0.0.2").logLines.add(kj::str("two"));
-  interrupt.fulfiller->fulfill();
-  EXPECT_EQ(c.finish(kj::mv(run)), 0);
-}
-
-// Catches: a refusal because of a certificate's validity that does not show it.
-TEST_F(Runs, ARefusedCertificateIsShownWithItsTimes) {
-  struct Row {
-    kj::Duration begin;
-    const char* error;
-  };
-  auto now = kj::systemPreciseCalendarClock().now();
-  for (auto& row :
-       {Row{-3650 * kj::DAYS, "certificate expired"}, Row{3650 * kj::DAYS, "bad certificate"}}) {
-    auto leaf = pki::issue(c.authority.certificate, c.authority.key,
-                           {.organizations = kj::arr(kj::str("os:admin")),
-                            .server = false,
-                            .lifetime = 1 * kj::DAYS,
-                            .notBefore = now + row.begin});
-    c.writeConfig(c.authority, leaf);
-    EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 1);
-    EXPECT_THAT(err(), AllOf(HasSubstr("refused"), HasSubstr(row.error),
-                             HasSubstr(kj::str("valid from ", dateText(now + row.begin), " until ",
-                                               dateText(now + row.begin + 1 * kj::DAYS))
-                                           .cStr()),
-                             HasSubstr("the clock here shows 2")));
-  }
-}
-
-// Catches: a key that leaves this computer, a file that others read or that replaces another one,
-// rights that nobody asked for.
-TEST_F(Runs, ConfigNew) {
-  auto& self = node("127.0.0.1");
-  self.authority = &c.authority;
-  auto path = kj::str(c.folder, "/new/talosconfig");
-  c.test.environment.upsert(kj::str("USER"), kj::str("ada"), [](auto&, auto&&) {});
-  EXPECT_EQ(
-      c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
-      << err();
-  EXPECT_THAT(out(), AllOf(StartsWith(kj::str("created ", path).cStr()), HasSubstr("valid until")));
-  EXPECT_EQ(self.certificateAsked, "os:reader,os:etcd:backup for 7200 s"_kj);
-  struct stat info;
-  ASSERT_EQ(stat(path.cStr(), &info), 0);
-  EXPECT_EQ(info.st_mode & 07777, 0600u);
-  auto made = Talosconfig::load(path);
-  EXPECT_EQ(made.currentName(), "test"_kj);
-  auto& context = made.resolve();
-  EXPECT_EQ(kj::strArray(context.endpoints, ","), "127.0.0.1");
-  pki::checkPair(context.certificate, context.key);
-  auto certificate = pki::inspect(context.certificate);
-  EXPECT_EQ(kj::strArray(certificate.organizations, ","), "os:reader,os:etcd:backup");
-  EXPECT_EQ(certificate.commonName, "ada"_kj);
-  EXPECT_EQ(c.run({"--talosconfig", path, "-n", "10.0.0.2", "memory"}), 0) << err();
-  out();
-
-  auto before = readFile(path);
-  EXPECT_EQ(c.run({"config", "new", path}), 1);
-  EXPECT_THAT(err(), HasSubstr("already exists"));
-  EXPECT_EQ(readFile(path), before);
-  auto other = kj::str(c.folder, "/other"), link = kj::str(c.folder, "/link");
-  ASSERT_EQ(symlink("other", link.cStr()), 0);
-  for (auto& taken : {kj::str(link), kj::str(path, "/below")}) {
-    EXPECT_EQ(c.run({"config", "new", taken}), 1);
-    EXPECT_THAT(err(), HasSubstr(kj::str(taken, " already exists").cStr()));
-  }
-  EXPECT_NE(access(other.cStr(), F_OK), 0);
-  EXPECT_EQ(c.run({"config", "new", other, "--roles", "os:impersonator"}), 1);
-  EXPECT_THAT(err(), HasSubstr("use os:admin, os:operator"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "config", "new", other}), 1);
-  EXPECT_THAT(err(), HasSubstr("no key here"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "config", "new", other}), 1);
-  EXPECT_THAT(err(), HasSubstr("one node signs"));
-  EXPECT_NE(access(other.cStr(), F_OK), 0);
-  EXPECT_EQ(c.run({"config", "new", other}), 0) << err();
-  EXPECT_EQ(self.certificateAsked, "os:admin for 315360000 s"_kj);
 }
 
 }  // namespace

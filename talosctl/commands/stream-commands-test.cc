@@ -1,0 +1,154 @@
+// Commands whose output is a stream: get --watch, events, logs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using Streams = ClusterTest;
+
+// Catches a watch that an interrupt turns into a failure, and rows that are held back.
+TEST_F(Streams, GetWatchesUntilInterrupted) {
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(),
+            "NODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   HEALTHY\n"
+            "10.0.0.2   +   runtime     Service   apid   3         true      true\n"
+            "10.0.0.2   -   runtime   Service   apid   3   true   true\n");
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+  EXPECT_EQ(err(), "interrupted\n");
+}
+
+// Catches: a row for each change on a terminal, or one of a resource that has gone without a word;
+// in a pipe it would be missing.
+TEST_F(Streams, GetWatchesInPlaceOnATerminal) {
+  c.test.console.terminal = true;
+  c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w"});
+  c.settle();
+  auto table = [](kj::StringPtr change) {
+    return kj::str(
+        "\rNODE       *   NAMESPACE   TYPE      ID     VERSION   RUNNING   "
+        "HEALTHY\x1b[K\n\r10.0.0.2   ",
+        change, "   runtime     Service   apid   3         true      true\x1b[K\n\x1b[J");
+  };
+  EXPECT_EQ(out(), kj::str(table("+"), "\x1b[2A", table("-")).cStr());
+}
+
+TEST_F(Streams, EventsAreShownAsTheyCome) {
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(),
+            "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
+            "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
+  EXPECT_EQ(err(),
+            "10.0.0.2: 7 events are missing: they were overwritten before they could be sent\n");
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "0001"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--boot", "b1"}), 1);
+  for (auto [flag, value] :
+       {std::pair("--tail", "3"), std::pair("--duration", "2m"), std::pair("--since", "0001")}) {
+    auto again = kj::newPromiseAndFulfiller<void>();
+    auto other = c.start({"-n", "10.0.0.2", "events", flag, value}, kj::mv(again.promise));
+    c.settle();
+    again.fulfiller->fulfill();
+    EXPECT_EQ(c.finish(kj::mv(other)), 0);
+  }
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "),
+            "last -1, last 3, seconds 120, after 0001"_kj);
+}
+
+TEST_F(Streams, LogsArePrefixedAndEscaped) {
+  node("10.0.0.2").logLines.add(kj::str("one\ttwo"));
+  node("10.0.0.2").logLines.add(kj::str("\x1b[31mred"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: one\ttwo\n10.0.0.2: \\x1b[31mred\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "json"}), 0);
+  EXPECT_THAT(out(), StartsWith("{\"node\":\"10.0.0.2\",\"message\":\"one\\ttwo\"}\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "nobody"}), 1);
+  EXPECT_EQ(err(), "ERROR: 10.0.0.2: no log \"nobody\"\n");
+}
+
+// Catches: an earlier boot that is asked for as this one.
+TEST_F(Streams, LogsAndEventsOfAnEarlierBoot) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--tail", "3"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--previous", "--boot", "b1", "kernel-last-words"}),
+            0);
+  EXPECT_EQ(out(), "10.0.0.2: kernel-last-words of boot \"b1\", last -1\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "-f", "apid"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "--boot", "b1", "apid"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous"}), 0);
+  EXPECT_THAT(out(), HasSubstr("earlier"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--boot", "b1"}), 0);
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "), "boot , boot b1"_kj);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--previous", "--tail", "3"}), 1);
+}
+
+// Catches a followed log that ends with its connection, or begins again from the start.
+TEST_F(Streams, AFollowedLogGoesOnAfterALostConnection) {
+  auto& n = node("10.0.0.2");
+  n.logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  n.logLines.add(kj::str("two"));
+  c.restart();
+  c.settle();
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);  // the pause before the next try
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: two\n");
+  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: connection lost ("),
+                           HasSubstr("continues where it stopped")));
+  ASSERT_EQ(n.logFrom.size(), 2u);
+  EXPECT_EQ(n.logFrom[1], 1u);
+
+  n.bootId = kj::str("boot-2");  // positions of another boot mean nothing
+  n.logLines.clear();
+  n.logLines.add(kj::str("fresh"));
+  c.restart();
+  c.settle();
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: fresh\n");
+  EXPECT_THAT(err(), HasSubstr("was rebooted"));
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches a stream that waits for ever in front of a node that is gone without a word.
+TEST_F(Streams, AStreamEndsWhenItsNodeStopsAnswering) {
+  auto& n = node("10.0.0.2");
+  auto run = c.start({"-n", "10.0.0.2", "get", "svc", "-w", "--timeout", "5s"});
+  c.settle();
+  n.hangs = true;
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+  EXPECT_EQ(err(), "10.0.0.2: no answer within 5s\n");
+}
+
+// Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.
+TEST_F(Streams, StreamsOfOthersDoNotWaitForANodeThatIsDown) {
+  node("10.0.0.3").off = true;
+  node("10.0.0.2").logLines.add(kj::str("one"));
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto run = c.start({"-n", "10.0.0.3,10.0.0.2", "logs", "-f", "apid"}, kj::mv(interrupt.promise));
+  c.settle();
+  EXPECT_EQ(out(), "10.0.0.2: one\n");
+  node("10.0.0.2").logLines.add(kj::str("two"));
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+}  // namespace
+}  // namespace talos::talosctl
