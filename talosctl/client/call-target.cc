@@ -7,6 +7,7 @@
 #include "common/config/talosconfig.h"
 #include "common/net/dns-resolver.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/client/file-lock.h"
 #include "talosctl/client/tls-unverified.h"
 
 namespace talos::talosctl {
@@ -131,13 +132,15 @@ kj::String renamedText(const Talosconfig::Rename& rename) {
   return kj::str("renamed talosconfig context \"", rename.from, "\" -> \"", rename.to, "\"");
 }
 
-kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into) {
-  auto config = Talosconfig::load(into);
-  auto renames = config.merge(Talosconfig::load(from));
-  config.save(into);
-  return KJ_MAP(r, renames) {
-    return renamedText(r);
-  };
+kj::Promise<kj::Array<kj::String>> mergeTalosconfigFile(kj::Timer& timer, kj::StringPtr from,
+                                                        kj::StringPtr into) {
+  kj::Vector<kj::String> lines;
+  auto other = Talosconfig::load(from);
+  co_await changeTalosconfig(timer, into, [&](Talosconfig& config) {
+    for (auto& rename : config.merge(kj::mv(other))) lines.add(renamedText(rename));
+    return true;
+  });
+  co_return lines.releaseAsArray();
 }
 
 }  // namespace talos::talosctl

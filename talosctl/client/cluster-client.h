@@ -53,7 +53,8 @@ void checkHost(kj::StringPtr host, kj::StringPtr what);
 kj::String renamedText(const Talosconfig::Rename& rename);
 // Merges the contexts of one client configuration into another. Returns one line for each context
 // that was renamed.
-kj::Array<kj::String> mergeTalosconfigFile(kj::StringPtr from, kj::StringPtr into);
+kj::Promise<kj::Array<kj::String>> mergeTalosconfigFile(kj::Timer& timer, kj::StringPtr from,
+                                                        kj::StringPtr into);
 
 class Client {
  public:

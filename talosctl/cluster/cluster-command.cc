@@ -80,7 +80,7 @@ StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
   return StateDirectory(absolute(base), name, flagsOf(call, name));
 }
 
-void discard(Invocation& call, const StateDirectory& state) {
+kj::Promise<void> discard(Invocation& call, const StateDirectory& state) {
   state.stopSupervisor();
   // A supervisor that was killed did not remove them.
   container::ClusterCgroups(container::readCgroups(),
@@ -89,10 +89,11 @@ void discard(Invocation& call, const StateDirectory& state) {
   // Nothing is removed while a process of the cluster may use it.
   cluster::requireNoFileWriters(state.path(), kProcessesEnd);
   // An unreadable talosconfig, of the cluster or of the user, must not stop the rest.
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                      [&] { cluster::removeContext(state, configPath(call)); })) {
-    call.err(kj::str("WARNING: cannot remove the cluster's context from the talosconfig: ",
-                     messageOf(*e), "\n"));
+  try {
+    co_await cluster::removeContext(call.deps.timer, state, configPath(call));
+  } catch (const kj::Exception& e) {
+    call.err(kj::str(
+        "WARNING: cannot remove the cluster's context from the talosconfig: ", messageOf(e), "\n"));
   }
   removeTree(state.path());
 }
@@ -157,7 +158,7 @@ kj::Promise<int> runDestroy(Invocation& call) {
     checkProvisioner(call, state.load()->getRoot<rpc::LocalCluster>());
   }
   call.err("destroying nodes and network\n");
-  discard(call, state);
+  co_await discard(call, state);
   call.err("removed the state directory\n");
   co_return 0;
 }

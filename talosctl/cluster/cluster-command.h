@@ -26,6 +26,6 @@ kj::Promise<void> readStates(Invocation& call, const cluster::StateDirectory& st
                              rpc::LocalCluster::Builder cluster);
 // Stops a cluster, if it runs, and removes everything that belongs to it. FailedPrecondition with
 // the pids while processes of it run: then its files are there as before.
-void discard(Invocation& call, const cluster::StateDirectory& state);
+kj::Promise<void> discard(Invocation& call, const cluster::StateDirectory& state);
 
 }  // namespace talos::talosctl

@@ -334,9 +334,8 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
   printNodeCounts(call, cluster);
   co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
-  KJ_IF_MAYBE (rename, cluster::addContext(state, configPath(call))) {
-    call.out(kj::str(renamedText(*rename), "\n"));
-  }
+  auto renamed = co_await cluster::addContext(call.deps.timer, state, configPath(call));
+  KJ_IF_MAYBE (rename, renamed) call.err(kj::str(renamedText(*rename), "\n"));
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
   if (call.on("skip-injecting-config")) printConfigPaths(call, cluster, state);
   if (apply || (wait && cluster.getWithoutConfig())) {
@@ -371,6 +370,11 @@ void checkMayCreate(const StateDirectory& state) {
                state.command("show")));
 }
 
+kj::Promise<kj::Maybe<kj::Exception>> failureOf(kj::Promise<void> attempt) {
+  return attempt.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
+                      [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+}
+
 kj::Promise<int> runCreate(Invocation& call) {
   auto state = stateOf(call);
   checkMayCreate(state);
@@ -380,10 +384,7 @@ kj::Promise<int> runCreate(Invocation& call) {
     return error(ErrorKind::kUnavailable, "interrupted");
   });
   auto stage = Stage::kIncomplete;
-  auto made = create(call, state, stage).exclusiveJoin(kj::mv(interrupted));
-  auto failure =
-      co_await made.then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
-                         [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
+  auto failure = co_await failureOf(create(call, state, stage).exclusiveJoin(kj::mv(interrupted)));
   KJ_IF_MAYBE (e, failure) {
     if (call.on("crashdump") && !stopped && state.exists()) {
       co_await dumpLocalCluster(call, state.path()).exclusiveJoin(call.interrupted());
@@ -392,8 +393,10 @@ kj::Promise<int> runCreate(Invocation& call) {
       fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster is kept: inspect it with ",
                                "`talosctl health`, remove it with ", state.command("destroy")));
     }
-    KJ_IF_MAYBE (left, kj::runCatchingExceptions([&]() { discard(call, state); })) {
-      fail(kindOf(*e), kj::str(messageOf(*e), "; the cluster was not removed: ", messageOf(*left)));
+    auto left = co_await failureOf(discard(call, state));
+    KJ_IF_MAYBE (error, left) {
+      fail(kindOf(*e),
+           kj::str(messageOf(*e), "; the cluster was not removed: ", messageOf(*error)));
     }
     if (stopped) fail(kindOf(*e), "interrupted; the incomplete cluster was removed");
     kj::throwFatalException(kj::mv(*e));

@@ -100,6 +100,26 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(tryReadFile(all), nullptr);
 }
 
+// Catches: two commands at once, of which one loses the entry that the other one wrote.
+TEST_F(Config, WaitsForAnotherProgramThatChangesTheFile) {
+  add("one");
+  writeFileAtomically(in(".talos/config.lock"), ""_kj, 0600);
+  for (auto verb : {"endpoint"_kj, "node"_kj}) {
+    kj::StringPtr words[] = {"config", verb, "10.0.0.2"};
+    auto before = readFile(in(".talos/config"));
+    auto waiting = talosctl::run(test.deps, *root, words, kj::NEVER_DONE);
+    EXPECT_FALSE(waiting.poll(test.io.waitScope)) << verb.cStr();
+    EXPECT_EQ(readFile(in(".talos/config")), before);
+    KJ_SYSCALL(unlink(in(".talos/config.lock").cStr()));
+    EXPECT_EQ(waiting.wait(test.io.waitScope), 0) << err();
+    EXPECT_EQ(tryReadFile(in(".talos/config.lock")), nullptr);
+    writeFileAtomically(in(".talos/config.lock"), ""_kj, 0600);
+  }
+  KJ_SYSCALL(unlink(in(".talos/config.lock").cStr()));
+  EXPECT_EQ(run({"config", "contexts"}), 0);
+  EXPECT_THAT(out(), HasSubstr("one    10.0.0.2    10.0.0.2\n"));
+}
+
 TEST_F(Config, NamesEachMistake) {
   EXPECT_EQ(run({"config", "endpoint", "10.0.0.2"}), 1);  // there is no context yet
   EXPECT_NE(err(), "");

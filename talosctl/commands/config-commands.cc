@@ -4,6 +4,7 @@
 #include "common/config/talosconfig.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/client/file-lock.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -14,11 +15,12 @@ namespace {
 // Reads the file, lets `change` work on it, writes it back.
 template <typename F>
 kj::Promise<int> edit(Invocation& call, F change) {
-  auto path = configPath(call);
-  auto config = Talosconfig::load(path);
-  change(config);
-  config.save(path);
-  return 0;
+  co_await changeTalosconfig(call.deps.timer, configPath(call),
+                             [change = kj::mv(change)](Talosconfig& config) mutable {
+                               change(config);
+                               return true;
+                             });
+  co_return 0;
 }
 
 // The arguments, without the blanks around them, checked.
@@ -40,18 +42,18 @@ Context& contextOf(Invocation& call, Talosconfig& config) {
 }
 
 kj::Promise<int> runEndpoint(Invocation& call) {
-  return edit(call, [&](Talosconfig& config) {
+  return edit(call, [&call](Talosconfig& config) {
     contextOf(call, config).endpoints = hosts(call, "endpoint");
   });
 }
 
 kj::Promise<int> runNode(Invocation& call) {
-  return edit(call,
-              [&](Talosconfig& config) { contextOf(call, config).nodes = hosts(call, "node"); });
+  return edit(
+      call, [&call](Talosconfig& config) { contextOf(call, config).nodes = hosts(call, "node"); });
 }
 
 kj::Promise<int> runContext(Invocation& call) {
-  return edit(call, [&](Talosconfig& config) { config.select(call.arguments[0]); });
+  return edit(call, [&call](Talosconfig& config) { config.select(call.arguments[0]); });
 }
 
 kj::Promise<int> runAdd(Invocation& call) {
@@ -62,7 +64,9 @@ kj::Promise<int> runAdd(Invocation& call) {
                   .key = pki::Pem(readFile(call.text("key")))};
   TlsEndpoint check(
       context.credentials());  // throws if they cannot be parsed or do not belong together
-  return edit(call, [&](Talosconfig& config) { config.add(call.arguments[0], kj::mv(context)); });
+  return edit(call, [&call, context = kj::mv(context)](Talosconfig& config) mutable {
+    config.add(call.arguments[0], kj::mv(context));
+  });
 }
 
 kj::Promise<int> runMerge(Invocation& call) {
@@ -70,9 +74,10 @@ kj::Promise<int> runMerge(Invocation& call) {
     if (tryReadFile(from) == nullptr) fail(ErrorKind::kNotFound, kj::str(from, ": no such file"));
   }
   for (auto& from : call.arguments) {
-    for (auto& line : mergeTalosconfigFile(from, configPath(call))) call.out(kj::str(line, "\n"));
+    auto renames = co_await mergeTalosconfigFile(call.deps.timer, from, configPath(call));
+    for (auto& line : renames) call.out(kj::str(line, "\n"));
   }
-  return 0;
+  co_return 0;
 }
 
 kj::String jsonList(kj::ArrayPtr<const kj::String> list) {

@@ -8,12 +8,12 @@
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/pki.h"
+#include "talosctl/client/file-lock.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr mode_t kNewFolder = 0755;  // as kubectl
-constexpr kj::Duration kLockDeadline = 2 * kj::SECONDS, kLockRetry = 50 * kj::MILLISECONDS;
 constexpr size_t kLargestKubeconfig = 4u << 20;
 
 bool isFolder(kj::StringPtr path) {
@@ -28,23 +28,6 @@ kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
     fail(ErrorKind::kInvalidArgument, kj::str(file, ": a kubeconfig must have one document"));
   }
   return kj::mv(documents[0]);
-}
-
-// kubectl holds the lock for a moment only.
-kj::Promise<kj::Own<UserFileLock>> lockFile(kj::Timer& timer, kj::StringPtr path) {
-  auto deadline = timer.now() + kLockDeadline;
-  for (;;) {
-    kj::Own<UserFileLock> lock;
-    auto failed = kj::runCatchingExceptions([&]() { lock = kj::heap<UserFileLock>(path); });
-    KJ_IF_MAYBE (e, failed) {
-      if (kindOf(*e) != ErrorKind::kConflict || timer.now() >= deadline) {
-        kj::throwFatalException(kj::mv(*e));
-      }
-    } else {
-      co_return kj::mv(lock);
-    }
-    co_await timer.afterDelay(kLockRetry);
-  }
 }
 
 // The choices for entries that are there already, as far as they are known.
@@ -129,7 +112,7 @@ kj::Promise<StoredKubeconfig> storeKubeconfig(
   for (;;) {
     bool asks = false;
     {
-      auto lock = co_await lockFile(timer, target.path);
+      auto lock = co_await lockUserFile(timer, target.path);
       auto stored = co_await tryStore(target, received, answers, asks);
       if (!asks) co_return kj::mv(stored);
     }

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/debug.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -22,6 +24,9 @@ Context contextOf(kj::StringPtr ca) {
 }
 
 struct User {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   kj::String folder;
   kj::String path;
   StateDirectory state;
@@ -37,6 +42,8 @@ struct User {
   }
   ~User() { removeTree(folder); }
 
+  kj::Maybe<Talosconfig::Rename> add() { return addContext(timer, state, path).wait(scope); }
+  void remove() { removeContext(timer, state, path).wait(scope); }
   void has(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> contexts) {
     Talosconfig config;
     for (auto& context : contexts) config.add(context.first, contextOf(context.second));
@@ -55,11 +62,11 @@ struct User {
 TEST(ClusterContext, OnlyItsOwnIsRemoved) {
   User user;
   user.has({{"mine", "cluster's"}, {"other", "cluster's"}, {"third", "another"}});
-  auto renamed = addContext(user.state, user.path);
+  auto renamed = user.add();
   EXPECT_STREQ(KJ_ASSERT_NONNULL(renamed).to.cStr(), "mine-1");
   EXPECT_STREQ(Talosconfig::load(user.path).currentName().cStr(), "mine-1");
   EXPECT_THAT(user.names(), ElementsAre("mine", "mine-1", "other", "third"));
-  removeContext(user.state, user.path);
+  user.remove();
   EXPECT_THAT(user.names(), ElementsAre("mine", "other", "third"));
 }
 
@@ -67,12 +74,12 @@ TEST(ClusterContext, OnlyItsOwnIsRemoved) {
 // left.
 TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
   User user;
-  EXPECT_TRUE(addContext(user.state, user.path) == nullptr);
+  EXPECT_TRUE(user.add() == nullptr);
   user.has({{"mine", "another"}});
-  removeContext(user.state, user.path);
+  user.remove();
   EXPECT_THAT(user.names(), ElementsAre("mine"));
   user.has({});
-  removeContext(user.state, user.path);
+  user.remove();
   EXPECT_THAT(user.names(), ElementsAre());
 }
 
@@ -80,8 +87,24 @@ TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
 TEST(ClusterContext, ACreationThatDidNotGetSoFarRemovesNothing) {
   User user;
   user.has({{"mine", "cluster's"}});
-  removeContext(user.state, user.path);
+  user.remove();
   EXPECT_THAT(user.names(), ElementsAre("mine"));
+}
+
+// Catches: an entry that another command writes at the same time, and that is lost.
+TEST(ClusterContext, WaitsForAnotherProgramThatChangesTheFile) {
+  User user;
+  user.has({{"other", "another"}});
+  writeFileAtomically(kj::str(user.path, ".lock"), ""_kj, 0600);
+  auto adding = addContext(user.timer, user.state, user.path);
+  EXPECT_FALSE(adding.poll(user.scope));
+  EXPECT_EQ(tryReadFile(user.state.file("context")), nullptr);
+  EXPECT_THAT(user.names(), ElementsAre("other"));
+  user.has({{"other", "another"}, {"third", "another"}});
+  KJ_SYSCALL(unlink(kj::str(user.path, ".lock").cStr()));
+  user.timer.advanceTo(user.timer.now() + 1 * kj::SECONDS);
+  adding.wait(user.scope);
+  EXPECT_THAT(user.names(), ElementsAre("mine", "other", "third"));
 }
 
 }  // namespace
