@@ -94,6 +94,17 @@ TEST_F(GrpcServerAttackTest, Floods) {
   }
 }
 
+// Catches: fewer calls that a client may open at once than it was offered.
+TEST_F(GrpcServerAttackTest, AllOfferedCallsAtOnce) {
+  std::string all;
+  for (unsigned i = 0; i < limits.calls; ++i) {
+    all += headersFrame(2 * i + 1, request("/a.B/Never"), kEndHeaders | kEndStream);
+  }
+  auto by = rawClient(all + ping());
+  EXPECT_EQ(by->goaway(), -1);
+  EXPECT_EQ(methods.running, limits.calls);
+}
+
 // Catches: an attacker that never reads, for whom the answers to what costs him nothing pile up.
 TEST_F(GrpcServerAttackTest, FloodsOfAClientThatDoesNotRead) {
   auto pipe = kj::newOneWayPipe();
@@ -183,6 +194,34 @@ TEST_F(GrpcServerAttackTest, AClientThatReadsNothingIsDisconnected) {
   settle();
   EXPECT_EQ(error, "the client does not read its answers");
   EXPECT_EQ(methods.running, 0u);
+}
+
+// Catches: answers that wait for a client and count only when a mebibyte has been received: small
+// requests have large answers. Of one that was sent in part, all memory is still in use.
+TEST_F(GrpcServerAttackTest, QueuedAnswersAreCharged) {
+  constexpr size_t kMiB = 1u << 20, kLimit = 8 * kMiB;
+  account = budget.account("somebody");
+  auto free = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  methods.table["/a.B/Big"] = [](GrpcCall& call) -> kj::Promise<GrpcStatus> {
+    co_await call.send(kj::heapArray<kj::byte>(3 * kMiB));
+    co_return GrpcStatus();
+  };
+  auto by = rawClient(call(1, "/a.B/Big") + call(3, "/a.B/Big"));
+  EXPECT_TRUE(free(2 * kMiB - 100'000));
+  EXPECT_FALSE(free(2 * kMiB)) << "six mebibytes wait";
+  send(*by, call(5, "/a.B/Big") + credit(0, 1u << 30));
+  EXPECT_THAT(by->status(5), HasSubstr("8: the calls of this client use more than 8388608 bytes"));
+  send(*by, credit(1, 3 * kMiB - 100'000));
+  EXPECT_GT(by->data[1].size(), 2 * kMiB);
+  EXPECT_FALSE(free(2 * kMiB)) << "nothing was freed yet";
+  send(*by, credit(1, kMiB));
+  EXPECT_EQ(by->status(1), "0");
+  EXPECT_TRUE(free(5 * kMiB - 100'000));
+  EXPECT_FALSE(free(5 * kMiB));
+  send(*by, reset(3));
+  EXPECT_TRUE(free(kLimit));
 }
 
 // Catches: headers that become large only when they are unpacked and are kept, or cost as much time
@@ -365,12 +404,12 @@ TEST_F(GrpcServerAttackTest, HonestClientsStayWithinTheBudget) {
 // Catches: a budget that fills by waiting without end, or from data that is none.
 TEST(FrameBudget, IsABucket) {
   auto now = kj::origin<kj::TimePoint>();
-  FrameBudget budget(now);
-  EXPECT_TRUE(budget.spend(FrameBudget::kMost, now));
+  FrameBudget budget(now, 24);
+  EXPECT_TRUE(budget.spend(FrameBudget::kBurst + 24, now));
   EXPECT_FALSE(budget.spend(1, now));
   EXPECT_TRUE(budget.spend(FrameBudget::kPerSecond - 1, now + 1 * kj::SECONDS));
   EXPECT_FALSE(budget.spend(1, now + 1999 * kj::MILLISECONDS));
-  EXPECT_TRUE(budget.spend(FrameBudget::kMost, now + 365 * kj::DAYS));
+  EXPECT_TRUE(budget.spend(FrameBudget::kBurst + 24, now + 365 * kj::DAYS));
   EXPECT_FALSE(budget.spend(1, now + 365 * kj::DAYS));
   budget.earn(5);
   EXPECT_TRUE(budget.spend(4, now + 365 * kj::DAYS));

@@ -14,6 +14,9 @@ constexpr size_t kSmall = 16u << 10;
 // The cost of an unread message besides its bytes.
 constexpr size_t kUnreadCost = 64;
 
+// The charge for an answer shrinks in steps of this size.
+constexpr size_t kAnswerStep = 64u << 10;
+
 // The time before the deadline for sending a partial answer: a tenth of the time, at most a second.
 constexpr int kPartOfTime = 10;
 constexpr auto kMostForAnswer = 1 * kj::SECONDS;
@@ -214,24 +217,41 @@ void ServerCall::begin() {
 kj::Promise<void> ServerCall::send(kj::Array<kj::byte> message) {
   if (finished) co_await kj::Promise<void>(kj::NEVER_DONE);  // the handler is about to be dropped
   auto size = message.size() + kFrameHeader;
+  auto before = out.memory();
   if (transport.queued + size > transport.limits.mostQueued) {
     fail(ErrorKind::kResourceExhausted,
          kj::str("the client does not read: ", transport.queued,
                  " bytes of answers wait to be sent; at most ", transport.limits.mostQueued));
   }
-  transport.queued += size;
+  chargeAnswer(before + size);
   out.add(frame(message));
   message = nullptr;
+  transport.queued += out.memory() - before;
   begin();
   transport.resume(stream);
   while (out.size() > transport.limits.queued) co_await drained.next();
 }
 
 size_t ServerCall::fill(kj::ArrayPtr<kj::byte> into) {
+  auto before = out.memory();
   auto done = out.fill(into);
-  transport.queued -= done;
+  transport.queued -= before - out.memory();
+  if (out.memory() + kAnswerStep <= answerHeld) chargeAnswer(out.memory());
   if (out.size() <= transport.limits.queued) drained.raise();
   return done;
+}
+
+// Charges the account for this many bytes that wait to be sent; few are part of the call. Throws
+// ResourceExhausted when it cannot grow.
+void ServerCall::chargeAnswer(size_t bytes) {
+  if (bytes <= kSmall || transport.account.get() == nullptr) bytes = 0;
+  if (bytes < answerHeld) {
+    answerHolds.clear();
+    answerHeld = 0;
+  }
+  if (bytes == answerHeld) return;
+  answerHolds.add(transport.account->hold(bytes - answerHeld));
+  answerHeld = bytes;
 }
 
 void ServerCall::finish(GrpcStatus status, bool discard) {
@@ -276,8 +296,9 @@ void ServerCall::dropRequest() {
 }
 
 void ServerCall::dropAnswer() {
-  transport.queued -= out.size();
+  transport.queued -= out.memory();
   out.clear();
+  chargeAnswer(0);
 }
 
 // Answers an HTTP request that is not gRPC.

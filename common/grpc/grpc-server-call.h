@@ -33,7 +33,7 @@ class CallTransport {
   GrpcHandler& handler;
   const GrpcLimits limits;
   kj::Own<Budget::Account> account;  // or null
-  size_t arriving = 0, queued = 0;   // bytes of all calls
+  size_t arriving = 0, queued = 0;   // bytes of all calls: SendQueue::memory()
 
  protected:
   CallTransport(kj::Timer& timer, GrpcHandler& handler, const GrpcLimits& limits,
@@ -89,6 +89,8 @@ class ServerCall final : public GrpcCall {
   bool lastReceived = false;
 
   SendQueue out;
+  kj::Vector<Budget::Account::Hold> answerHolds;  // one for each time that it grew
+  size_t answerHeld = 0;
   bool started = false, finished = false;
   kj::String statusCode, statusMessage;
   Signal arrived, drained;
@@ -98,6 +100,7 @@ class ServerCall final : public GrpcCall {
   kj::Maybe<GrpcStatus> checkRequest();
   void start();
   void recount();
+  void chargeAnswer(size_t bytes);
   void dropRequest();
   void dropAnswer();
   // `discard`: data that waits to be sent is discarded.

@@ -124,7 +124,7 @@ ServerSession::ServerSession(kj::Timer& timer, kj::Own<kj::AsyncIoStream> given,
                              kj::Own<Budget::Account> account)
     : CallTransport(timer, handler, limits, kj::mv(account)),
       stream(kj::mv(given)),
-      budget(timer.now()) {
+      budget(timer.now(), limits.calls) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   failed = kj::mv(paf.fulfiller);
   failing = kj::mv(paf.promise);

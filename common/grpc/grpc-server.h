@@ -11,11 +11,12 @@
 // size of unfinished ones (`arriving`, of all calls), answers that the client does not read
 // (`mostQueued`, of all calls), 4 KiB each for the two HPACK tables, and some 50 KiB of buffers.
 // With an account (common/wire/budget.h) a call is charged like one of Cap'n Proto, and so are its
-// messages and queued answers, and what all its connections do shares its turns
-// (common/wire/turns.h). Frames without data (HEADERS, PING, SETTINGS, PRIORITY, WINDOW_UPDATE,
-// empty DATA, resets of either side) have a budget that data refills. A client that exhausts it
-// loses the connection, and so does one with a header block, also of trailers, that unpacks to four
-// times the limit of headers, or that reads nothing of a large queue. Nothing survives a crash.
+// messages and each answer from when it is queued until it is freed, and what all its connections
+// do shares its turns (common/wire/turns.h). Frames without data (HEADERS, PING, SETTINGS,
+// PRIORITY, WINDOW_UPDATE, empty DATA, resets of either side) have a budget that data refills. A
+// client that exhausts it loses the connection, and so does one with a header block, also of
+// trailers, that unpacks to four times the limit of headers, or that reads nothing of a large
+// queue. Nothing survives a crash.
 #pragma once
 
 #include <kj/async-io.h>

@@ -1,7 +1,8 @@
 // A budget for HTTP/2 frames of a client that carry no data. Each costs the server work and the
 // client almost nothing, so their number is limited in proportion to data: honest clients send them
 // to acknowledge and credit data that they receive, and to measure round trips meanwhile. Headers
-// count too, by the size to which they unpack; the answer of an honest call gives back more. Pure.
+// count too, by the size to which they unpack; the answer of an honest call gives back more. Every
+// call that a client may have open is part of the burst. Pure.
 #pragma once
 
 #include "common/wire/token-bucket.h"
@@ -10,11 +11,13 @@ namespace talos::grpc {
 
 class FrameBudget : public TokenBucket {
  public:
-  explicit FrameBudget(kj::TimePoint now) : TokenBucket(now, kMost, kPerSecond) {}
+  // `calls`: that the client may have open at once.
+  FrameBudget(kj::TimePoint now, unsigned calls)
+      : TokenBucket(now, kBurst + calls * kEmpty, kPerSecond) {}
 
-  // The burst of an honest client (a dashboard that exits resets thirty streams), and the rate at
-  // which the budget refills.
-  static constexpr int64_t kMost = 1000, kPerSecond = 100;
+  // The burst of an honest client besides its calls (a dashboard that exits resets thirty streams),
+  // and the rate at which the budget refills.
+  static constexpr int64_t kBurst = 1000, kPerSecond = 100;
   // The costs of a frame without data, of a stream that the client resets, of one that the server
   // had to reset.
   static constexpr int64_t kEmpty = 1, kReset = 2, kWrong = 4;

@@ -58,11 +58,14 @@ class SendQueue {
   size_t fill(kj::ArrayPtr<kj::byte> into);
   bool empty() const { return frames.empty(); }
   size_t size() const { return waiting; }
+  // The memory that it uses: a message is freed as a whole, and costs something besides its bytes.
+  size_t memory() const { return waiting + offset + kCost * frames.size(); }
   // The first one has been sent in part.
   bool midFrame() const { return offset > 0; }
   void clear();
 
  private:
+  static constexpr size_t kCost = 64;
   std::deque<kj::Array<const kj::byte>> frames;
   size_t offset = 0;  // of the first one, that are sent
   size_t waiting = 0;
