@@ -170,6 +170,17 @@ TEST_F(BoundedStream, CallsAndTheirEndsAreNotLimited) {
   EXPECT_GT(calls, 20'000u);
 }
 
+// A capability alone.
+struct SmallNode final : capnp::Capability::Server {
+  DispatchCallResult dispatchCall(
+      uint64_t, uint16_t,
+      capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
+    auto results = context.getResults().initAsAnyStruct(0, 1).getPointerSection();
+    results[0].setAs<capnp::Capability>(kj::heap<SmallNode>());
+    return {kj::READY_NOW, false, false};
+  }
+};
+
 // A megabyte beside a capability.
 struct LargeNode final : capnp::Capability::Server {
   DispatchCallResult dispatchCall(
@@ -213,6 +224,31 @@ TEST_F(BoundedStream, AnswersThatAreKeptAreCharged) {
   });
   EXPECT_TRUE(failure != nullptr);
   EXPECT_LE(kept.size(), 4u);
+  timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+  auto error = serving.wait(scope);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(error),
+            "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
+}
+
+// Catches: kept answers that cost nothing because each is small: with all that a call leaves in
+// every layer they use as much memory as calls under way.
+TEST_F(BoundedStream, SmallAnswersThatAreKeptAreCharged) {
+  auto pipe = kj::newTwoWayPipe();
+  auto serving = serveConnection(timer, kj::mv(pipe.ends[0]), kj::heap<SmallNode>(), {},
+                                 kj::NEVER_DONE, budget.account("a"))
+                     .eagerlyEvaluate(nullptr);
+  capnp::TwoPartyClient client(*pipe.ends[1]);
+  auto node = client.bootstrap().castAs<rpc::Node>();
+  kj::Vector<capnp::Response<rpc::Node::MachineResults>> kept;
+  auto failure = kj::runCatchingExceptions([&] {
+    for (unsigned i = 0; i < 1000; ++i) {
+      auto answer = node.machineRequest().send();
+      timer.advanceTo(timer.now() + 1 * kj::MILLISECONDS);
+      kept.add(answer.wait(scope));
+    }
+  });
+  EXPECT_TRUE(failure != nullptr);
+  EXPECT_LE(kept.size(), 8 * kMiB / (16u << 10));
   timer.advanceTo(timer.now() + 10 * kj::SECONDS);
   auto error = serving.wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(error),

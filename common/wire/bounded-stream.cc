@@ -16,8 +16,10 @@ namespace {
 // TCP send a reset, and answers on their way are lost: hence a server's buffer is not smaller.
 constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 
-// Answers below this are not charged while they are kept: their call costs as much (budget.h).
-constexpr size_t kSmallAnswer = 16u << 10;
+// A client stops reading when so many times `queuedBytes` wait, beyond which it gives up a server
+// that takes nothing.
+constexpr size_t kStuckFactor = 4;
+
 // The answer as it was sent, and as it came from the node that it was forwarded from.
 constexpr size_t kCopies = 2;
 
@@ -244,15 +246,16 @@ void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer, size_t by
   KJ_IF_MAYBE (question, questions.find(answer.getAnswerId())) {
     question->answered = true;
     question->hold = nullptr;
-    if (!answer.isResults()) return;
     kj::Vector<uint32_t> given;
-    for (auto entry : answer.getResults().getCapTable()) {
-      if (entry.isSenderHosted()) given.add(entry.getSenderHosted());
-      if (entry.isSenderPromise()) given.add(entry.getSenderPromise());
+    if (answer.isResults()) {
+      for (auto entry : answer.getResults().getCapTable()) {
+        if (entry.isSenderHosted()) given.add(entry.getSenderHosted());
+        if (entry.isSenderPromise()) given.add(entry.getSenderPromise());
+      }
     }
     for (auto id : given) exports.upsert(id, 1, [](uint32_t& held, uint32_t) { ++held; });
     question->exports = given.releaseAsArray();
-    if (bytes <= kSmallAnswer || account.get() == nullptr || name.size() > 0) return;
+    if (account.get() == nullptr || name.size() > 0) return;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                         [&]() { question->hold.emplace(account->hold(kCopies * bytes)); })) {
       cutOff(messageOf(*e));
@@ -284,9 +287,15 @@ size_t BoundedMessageStream::queued() const {
   return writing;
 }
 
+// A server's queue grows by what it reads. A client reads on: if neither side read before the other
+// one did, both would wait for ever.
+bool BoundedMessageStream::full() const {
+  return queued() > (name.size() > 0 ? kStuckFactor : 1) * limits.queuedBytes;
+}
+
 // While something is queued, a write is under way whose end raises the signal.
 kj::Promise<void> BoundedMessageStream::waitForQueue() {
-  while (queued() > limits.queuedBytes) {
+  while (full()) {
     co_await sentSome.next();
     if (broken) throwAs(KJ_EXCEPTION(DISCONNECTED, "the peer does not read"));
   }
@@ -313,9 +322,9 @@ kj::Promise<void> BoundedMessageStream::drain() {
 kj::Promise<kj::Maybe<capnp::MessageReaderAndFds>> BoundedMessageStream::tryReadMessage(
     kj::ArrayPtr<kj::AutoCloseFd> fdSpace, capnp::ReaderOptions options,
     kj::ArrayPtr<capnp::word> scratchSpace) {
-  bool full = queued() > limits.queuedBytes;
-  if (full || !turns().admits(timer.now())) {
-    return (full ? waitForQueue() : turns().next(timer))
+  bool waits = full();
+  if (waits || !turns().admits(timer.now())) {
+    return (waits ? waitForQueue() : turns().next(timer))
         .then([this, fdSpace, options, scratchSpace]() {
           return tryReadMessage(fdSpace, options, scratchSpace);
         });
@@ -362,7 +371,9 @@ kj::Promise<void> BoundedMessageStream::watchWrites() {
     auto wasQueued = queued();
     co_await timer.afterDelay(kStuck);
     if (writing == 0) co_return;
-    if (writes != before || kj::min(queued(), wasQueued) <= 4 * limits.queuedBytes) continue;
+    if (writes != before || kj::min(queued(), wasQueued) <= kStuckFactor * limits.queuedBytes) {
+      continue;
+    }
     cutOff();
     co_return;
   }

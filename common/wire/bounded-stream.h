@@ -8,14 +8,14 @@
 // connection of a peer with more unfinished questions than `questions`, with more than
 // `capabilities` of ours, with a message of more than kMostDescriptors of its own, or with more
 // messages that start no call than calls and answers give rise to (idle-message-budget.h). While
-// more than `queuedBytes` wait to be sent, nothing more is read from the peer; one that takes none
-// of four times as much for kStuck loses its connection too. The limits hold for servers and
-// clients: a hostile server costs its client no more. A client names its server, so that every call
-// that is lost with the connection fails with that name and the cause. With an account (budget.h)
-// all connections of a client together have a limit as well, answers that it has not finished
-// count, and so does the work of small messages (turns.h). A large message has to make progress:
-// 256 KiB in 30 s. A server that exits calls drain(): calls under way are answered, and no new one
-// is started.
+// more than `queuedBytes` wait to be sent, a server reads nothing more from its peer, and a client
+// nothing while four times as much waits; a peer that takes none of that for kStuck loses its
+// connection too. The limits hold for servers and clients: a hostile server costs its client no
+// more. A client names its server, so that every call that is lost with the connection fails with
+// that name and the cause. With an account (budget.h) all connections of a client together have a
+// limit as well, answers that it has not finished count, and so does the work of small messages
+// (turns.h). A large message has to make progress: 256 KiB in 30 s. A server that exits calls
+// drain(): calls under way are answered, and no new one is started.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -119,6 +119,7 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   [[noreturn]] void throwAs(kj::Exception&& e);
   kj::Promise<void> watchWrites();
   size_t queued() const override;
+  bool full() const;
   void cutOff() override;
   kj::Promise<void> waitForQueue();
   bool allAnswered() const;

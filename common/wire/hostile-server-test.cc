@@ -158,6 +158,27 @@ TEST_F(HostileServer, AnAnswerOfAlmostTheLimitIsWhole) {
   EXPECT_EQ(wait(kj::mv(asking)), text.size());
 }
 
+// Catches: two sides of a connection that each wait until the other one reads what they have sent,
+// for ever: the one that called goes on reading answers.
+TEST_F(HostileServer, AnswersAreReadWhileMuchWaitsToBeSent) {
+  auto machine = connect();
+  kj::Vector<kj::Promise<void>> calls;
+  auto text = kj::str(kj::repeat('x', 1u << 20));
+  for (int i = 0; i < 12; ++i) {
+    auto request = machine.castAs<rpc::Services>().restartRequest();
+    request.setId(text);
+    calls.add(request.send().ignoreResult());
+  }
+  capnp::MallocMessageBuilder message;
+  auto answer = message.initRoot<capnp::rpc::Message>().initReturn();
+  answer.setAnswerId(1);  // the first question is the bootstrap
+  answer.initResults().getContent().initAs<rpc::Services::RestartResults>();
+  auto words = capnp::messageToFlatArray(message);
+  wait(server->write(words.asBytes().begin(), words.asBytes().size()));
+  wait(kj::mv(calls[0]));
+  EXPECT_TRUE(alive());
+}
+
 // Catches: calls that pile up for a server that does not read, without end.
 TEST_F(HostileServer, WhatItDoesNotReadDoesNotPileUp) {
   auto machine = connect();
