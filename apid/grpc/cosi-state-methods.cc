@@ -26,18 +26,19 @@ struct CosiRequest {
         id(options == 3 ? kj::String() : request.text(3)),
         one(id.size() > 0),
         options(request.in(options)),
-        ours(messages.oursOf(kind())) {}
+        ours(messages.oursOf(kind(), id)) {}
   KJ_DISALLOW_COPY_AND_MOVE(CosiRequest);
 };
 
 void checkKind(const ResourceMessages& messages, const CosiRequest& asked) {
   if (messages.types().byName(asked.ours.type) == nullptr) {
-    fail(ErrorKind::kPermissionDenied, kj::str("unknown resource type \"", asked.type, "\""));
+    fail(ErrorKind::kPermissionDenied,
+         kj::str("resource type \"", asked.type, "\" is not supported"));
   }
   for (auto space : Registry::namespaces()) {
     if (asked.ours.space == space) return;
   }
-  fail(ErrorKind::kPermissionDenied, kj::str("unknown namespace \"", asked.space, "\""));
+  fail(ErrorKind::kPermissionDenied, kj::str("namespace \"", asked.space, "\" is not supported"));
 }
 
 // Refuses options that are not supported and that no command of the original sets. Events in groups
@@ -163,7 +164,7 @@ class CosiWatch final : public Method {
 class Refused final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client, Bytes, Output&) const override {
-    return error(ErrorKind::kPermissionDenied, "resources are read-only");
+    return error(ErrorKind::kPermissionDenied, "write access is not allowed");
   }
 };
 

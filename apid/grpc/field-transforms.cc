@@ -137,6 +137,14 @@ constexpr NamedNumber kProtocols[] = {
     {"xorp"_kj, 14},    {"ntk"_kj, 15},   {"dhcp"_kj, 16},  {"mrouted"_kj, 17}, {"babel"_kj, 42}};
 constexpr NamedNumber kScopes[] = {{"global"_kj, 0}, {"universe"_kj, 0}, {"site"_kj, 200},
                                    {"link"_kj, 253}, {"host"_kj, 254},   {"nowhere"_kj, 255}};
+constexpr NamedNumber kVolumePhases[] = {
+    {"failed"_kj, 1},   {"missing"_kj, 2}, {"located"_kj, 3}, {"provisioned"_kj, 4},
+    {"prepared"_kj, 5}, {"ready"_kj, 6},   {"closed"_kj, 7}};  // waiting is 0
+constexpr NamedNumber kFilesystems[] = {
+    {"xfs"_kj, 1}, {"vfat"_kj, 2}, {"ext4"_kj, 3}, {"iso9660"_kj, 4}};
+constexpr NamedNumber kEncryptions[] = {{"luks2"_kj, 1}};
+constexpr NamedNumber kCacheStatuses[] = {{"disabled"_kj, 1}, {"preparing"_kj, 2}, {"ready"_kj, 3}};
+constexpr NamedNumber kCopyStatuses[] = {{"skipped"_kj, 1}, {"copying"_kj, 2}, {"ready"_kj, 3}};
 constexpr NamedNumber kRouteTypes[] = {
     {"unicast"_kj, 1},     {"local"_kj, 2},     {"broadcast"_kj, 3},
     {"anycast"_kj, 4},     {"multicast"_kj, 5}, {"blackhole"_kj, 6},
@@ -270,6 +278,11 @@ constexpr Transform kTransforms[] = {
     {"linkType"_kj, encodeNumber<kLinkTypes>},
     {"machineType"_kj, encodeNumber<kMachineTypes>},
     {"stage"_kj, encodeNumber<kStages>},
+    {"volumePhase"_kj, encodeNumber<kVolumePhases>},
+    {"filesystem"_kj, encodeNumber<kFilesystems>},
+    {"encryption"_kj, encodeNumber<kEncryptions>},
+    {"cacheStatus"_kj, encodeNumber<kCacheStatuses>},
+    {"copyStatus"_kj, encodeNumber<kCopyStatuses>},
     {"struct"_kj, encodeStruct},
     {"name"_kj, encodeName},
     {"action"_kj, encodeAction},

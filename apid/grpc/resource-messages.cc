@@ -2,10 +2,13 @@
 
 #include "common/base/resource.h"
 #include "common/yaml/yaml-codec.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/meta-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -39,15 +42,53 @@ const struct {
     {capnp::Schema::from<rpc::KubeletSpecSpec>(), "1:image 2:arguments 4:nodename 5:config~struct"},
     {capnp::Schema::from<rpc::StaticPodSpec>(), "1:pod~struct"},
     {capnp::Schema::from<rpc::StaticPodStatusSpec>(), "1:status~struct"},
+    {capnp::Schema::from<rpc::ServiceSpec>(), "1:running 2:healthy"},
+    {capnp::Schema::from<rpc::TimeStatusSpec>(), "1:synced 2:epoch 3:syncDisabled"},
+    {capnp::Schema::from<rpc::AddressStatusSpec>(),
+     "1:address~prefix 6:linkIndex 7:linkName 8:family~family 9:scope~scope"},
+    {capnp::Schema::from<rpc::MountStatusSpec>(),
+     "1:source 2:target 3:filesystemType 4:options 5:encrypted"},
+    {capnp::Schema::from<rpc::VolumeStatusSpec>(),
+     "1:phase~volumePhase 2:location 3:errorMessage 10:filesystem~filesystem 11:mountLocation "
+     "12:encryptionProvider~encryption"},
+    {capnp::Schema::from<rpc::DiscoveredVolumeSpec>(),
+     "1:size 4:name 6:label 12:partitionLabel 14:type 16:parent 17:devicePath 19:prettySize"},
+    {capnp::Schema::from<rpc::SecurityStateSpec>(),
+     "1:secureBoot 2:ukiSigningKeyFingerprint 3:pcrSigningKeyFingerprint"},
+    {capnp::Schema::from<rpc::PlatformMetadataSpec>(),
+     "1:platform 2:hostname 3:region 4:zone 5:instanceType 6:instanceId 7:providerId 8:spot 9:internalDns 10:externalDns"},
+    {capnp::Schema::from<rpc::SystemInformationSpec>(),
+     "1:manufacturer 2:productName 3:version 4:serialNumber 5:uuid 6:wakeUpType 7:skuNumber"},
+    {capnp::Schema::from<rpc::ProcessorSpec>(),
+     "1:socket 2:manufacturer 3:productName 10:coreCount 12:threadCount"},
+    {capnp::Schema::from<rpc::PciDeviceSpec>(),
+     "1:class 2:subclass 3:vendor 4:product 5:classId 6:subclassId 7:vendorId 8:productId"},
+    {capnp::Schema::from<rpc::DevicesStatusSpec>(), "1:ready"},
+    {capnp::Schema::from<rpc::MetaLoadSpec>(), "1:done"},
+    {capnp::Schema::from<rpc::UniqueMachineTokenSpec>(), "1:token"},
+    {capnp::Schema::from<rpc::EtcFileStatusSpec>(), "1:specVersion"},
+    {capnp::Schema::from<rpc::ClusterInfoSpec>(), "1:clusterId 2:clusterName"},
+    {capnp::Schema::from<rpc::LocalEtcdMemberSpec>(), "1:memberId"},
+    {capnp::Schema::from<rpc::DiscoveryConfigSpec>(),
+     "1:discoveryEnabled 2:registryKubernetesEnabled 3:registryServiceEnabled 4:serviceEndpoint "
+     "5:serviceEndpointInsecure 7:serviceClusterId"},
+    {capnp::Schema::from<rpc::KubernetesAccessConfigSpec>(),
+     "1:enabled 2:allowedApiRoles 3:allowedKubernetesNamespaces"},
+    {capnp::Schema::from<rpc::ImageCacheConfigSpec>(),
+     "1:status~cacheStatus 2:roots 3:copyStatus~copyStatus"},
+    {capnp::Schema::from<rpc::HostDnsConfigSpec>(), "1:enabled 4:resolveMemberNames"},
     // clang-format on
 };
 
 // Kinds of the original that are one of ours with the same ids and fields. An empty `type` is the
-// name of our type.
+// name of our type. With an `id`: that resource alone, which is of another kind here.
 const struct {
   kj::StringPtr space, type;
   capnp::StructSchema ours;
+  kj::StringPtr id = ""_kj;
 } kAliases[] = {
+    {"etcd"_kj, "EtcdMembers.etcd.talos.dev"_kj, capnp::Schema::from<rpc::LocalEtcdMemberSpec>(),
+     "local"_kj},
     {"network"_kj, "HostnameStatuses.net.talos.dev"_kj,
      capnp::Schema::from<rpc::HostnameSpecSpec>()},
     {"network"_kj, "ResolverStatuses.net.talos.dev"_kj,
@@ -91,11 +132,12 @@ kj::StringPtr ResourceMessages::definitions() {
   return typeName<rpc::ResourceDefinitionSpec>();
 }
 
-Kind ResourceMessages::oursOf(Kind asked) const {
+Kind ResourceMessages::oursOf(Kind asked, kj::StringPtr id) const {
   for (auto& alias : kAliases) {
     auto ours = typeName(alias.ours);
     auto theirs = alias.type.size() > 0 ? alias.type : ours;
     if (theirs != asked.type || alias.space != asked.space) continue;
+    if (alias.id.size() > 0 && alias.id != id) continue;
     return {KJ_ASSERT_NONNULL(registry.byName(ours)).defaultNamespace, ours};
   }
   return asked;

@@ -24,8 +24,8 @@ class ResourceMessages {
   static kj::StringPtr definitions();
 
   // The kind of our API for one of the original's: some have other names there, all others the
-  // same.
-  Kind oursOf(Kind asked) const;
+  // same. `id`: of the resource, empty for all of the kind.
+  Kind oursOf(Kind asked, kj::StringPtr id) const;
 
   // cosi.resource.Resource: 1 metadata, 2 spec, both also when empty. `as`: the kind that the
   // client has requested.

@@ -8,6 +8,8 @@
 #include "common/base/texts.h"
 #include "rpc/all-resources.h"
 #include "rpc/annotations.capnp.h"
+#include "rpc/feature-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 
 namespace talos {
 namespace {
@@ -53,15 +55,22 @@ bool wellFormed(kj::StringPtr type) {
   return labelLength >= 2;
 }
 
-constexpr kj::StringPtr kNamespaces[] = {"cluster"_kj, "config"_kj,  "controlplane"_kj,
-                                         "etcd"_kj,    "extras"_kj,  "meta"_kj,
-                                         "network"_kj, "runtime"_kj, "secrets"_kj};
+constexpr kj::StringPtr kNamespaces[] = {
+    "cluster"_kj,  "cluster-raw"_kj, "config"_kj,  "controlplane"_kj, "cri"_kj,
+    "etcd"_kj,     "extras"_kj,      "files"_kj,   "hardware"_kj,     "k8s"_kj,
+    "kubespan"_kj, "meta"_kj,        "network"_kj, "runtime"_kj,      "secrets"_kj};
 constexpr kj::StringPtr kDescriptions[] = {
     "The nodes of the cluster."_kj,
+    "Nodes as registries of a cluster know them."_kj,
     "Machine configuration and what follows from it."_kj,
     "State of the Kubernetes control plane on this node."_kj,
+    "Containers and their images."_kj,
     "etcd of this node and its cluster."_kj,
     "Manifests that were downloaded."_kj,
+    "Files that the node writes."_kj,
+    "The machine's hardware."_kj,
+    "Kubernetes on this node, for clients of the original."_kj,
+    "The network between the nodes of a cluster."_kj,
     "Definitions of namespaces and resource types."_kj,
     "Desired and observed state of the network."_kj,
     "The machine, its services and its clock."_kj,
@@ -75,6 +84,7 @@ const struct {
   kj::StringPtr alias;
 } kDocumentedAliases[] = {
     {capnp::Schema::from<rpc::StaticPodSpec>(), "sps"_kj},
+    {capnp::Schema::from<rpc::SecretStatusSpec>(), "ss"_kj},
 };
 
 void addType(kj::Vector<ResourceType>& all, capnp::StructSchema schema) {

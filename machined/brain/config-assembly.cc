@@ -61,6 +61,7 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
 ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
   return {
       .arguments = core.arguments,
+      .platform = core.platform,
       .uv = core.uv,
       .timer = core.timer,
       .clock = core.clock,

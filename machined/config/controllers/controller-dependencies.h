@@ -14,6 +14,7 @@ namespace talos::machined {
 // The dependencies of these controllers, which they do not outlive.
 struct ControllerDependencies {
   const KernelArguments& arguments;
+  kj::StringPtr platform;  // metal, container …
   UvLoop& uv;
   kj::Timer& timer;
   const kj::Clock& clock;

@@ -70,6 +70,7 @@ struct ConfigTest : public testing::Test {
   MachineConfigReader config;
   kj::Vector<kj::String> warnings;
   ControllerDependencies deps{.arguments = arguments,
+                              .platform = "container",
                               .uv = uv,
                               .timer = timer,
                               .clock = clock,

@@ -1,0 +1,156 @@
+// Resources of the machine, of its features and of its member of etcd, and the parsers of the
+// kernel's files behind them.
+#include "machined/config/controllers/inventory-controller.h"
+
+#include "common/testing/test-tree.h"
+#include "machined/config/controllers/machine-inventory.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct InventoryTest : public ConfigTest {
+  TestTree tree;
+  kj::String sys = tree.at("sys"), proc = tree.at("proc");
+
+  // A machine with firmware, two packages and a network card, that was booted securely.
+  InventoryTest() {
+    tree.directory("proc");
+    tree.directory("sys/class/dmi/id");
+    tree.file("sys/class/dmi/id/sys_vendor", "Example Inc. \n");
+    tree.file("sys/class/dmi/id/product_uuid", "4C4C4544-0042-3510-8051-B4C04F4A3132\n");
+    tree.directory("sys/bus/pci/devices/0000:00:1f.2");
+    tree.file("sys/bus/pci/devices/0000:00:1f.2/vendor", "0x8086\n");
+    tree.file("sys/bus/pci/devices/0000:00:1f.2/class", "0x020100\n");
+    tree.directory("sys/kernel/boot_params");
+    setSecureBoot(3);
+    tree.file("proc/cpuinfo",
+              "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: A CPU\nphysical id\t: 1\n"
+              "cpu cores\t: 2\n\nprocessor\t: 1\nvendor_id\t: GenuineIntel\nmodel name\t: A CPU\n"
+              "physical id\t: 0\ncpu cores\t: 2\n\nprocessor\t: 2\nphysical id\t: 1\n");
+  }
+  void setSecureBoot(char value) {
+    auto data = kj::heapString(4096);
+    memset(data.begin(), 0, data.size());
+    data[0x1ec] = value;
+    tree.file("sys/kernel/boot_params/data", data);
+  }
+  void run(kj::StringPtr platform) {
+    runtime.add(kj::heap<InventoryController>(uv, platform, InventoryPaths{sys, proc}));
+    runtime.whenIdle().wait(io.waitScope);
+  }
+  template <typename Spec>
+  size_t count() {
+    return store.list<Spec>().size();
+  }
+};
+
+// Catches: hardware that is not shown, in another form than the original's, or of another package.
+TEST_F(InventoryTest, AMachineShowsItsHardware) {
+  run("metal");
+  auto system = KJ_ASSERT_NONNULL(store.tryGet<rpc::SystemInformationSpec>("systeminformation"));
+  EXPECT_STREQ("Example Inc.", system.getManufacturer().cStr());
+  EXPECT_STREQ("4c4c4544-0042-3510-8051-b4c04f4a3132", system.getUuid().cStr());
+  EXPECT_STREQ("", system.getSerialNumber().cStr());
+  ASSERT_EQ(2u, count<rpc::ProcessorSpec>());
+  auto second = KJ_ASSERT_NONNULL(store.tryGet<rpc::ProcessorSpec>("CPU-1"));
+  EXPECT_EQ(2u, second.getThreadCount());
+  EXPECT_EQ(2u, second.getCoreCount());
+  EXPECT_STREQ("A CPU", second.getProductName().cStr());
+  EXPECT_EQ(1u, KJ_ASSERT_NONNULL(store.tryGet<rpc::ProcessorSpec>("CPU-0")).getThreadCount());
+  auto device = KJ_ASSERT_NONNULL(store.tryGet<rpc::PciDeviceSpec>("0000:00:1f.2"));
+  EXPECT_STREQ(
+      "0x02 0x01 0x8086",
+      kj::str(device.getClassId(), " ", device.getSubclassId(), " ", device.getVendorId()).cStr());
+  EXPECT_TRUE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
+  EXPECT_STREQ("metal",
+               KJ_ASSERT_NONNULL(store.tryGet<rpc::PlatformMetadataSpec>("platformmetadata"))
+                   .getPlatform()
+                   .cStr());
+}
+
+// Catches: a machine whose firmware checks nothing, which says that it does.
+TEST_F(InventoryTest, SecureBootThatIsOffOrNotKnown) {
+  for (char value : {0, 1, 2}) {
+    setSecureBoot(value);
+    EXPECT_FALSE(bootedSecurely(sys)) << int(value);
+  }
+  tree.file("sys/kernel/boot_params/data", "short");
+  EXPECT_FALSE(bootedSecurely(sys));
+  EXPECT_FALSE(bootedSecurely("/nowhere"));
+}
+
+// Catches: a container that shows the host's hardware as its own, or lacks what every node has.
+TEST_F(InventoryTest, AContainerHasNoHardware) {
+  run("container");
+  EXPECT_EQ(0u, count<rpc::SystemInformationSpec>());
+  EXPECT_EQ(0u, count<rpc::ProcessorSpec>());
+  EXPECT_EQ(0u, count<rpc::PciDeviceSpec>());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(store.tryGet<rpc::MetaLoadSpec>("meta-loaded")).getDone());
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(store.tryGet<rpc::DevicesStatusSpec>("devices")).getReady());
+}
+
+// Catches: text of the kernel that the parser does not expect.
+TEST(Inventory, ProcessorsOfAnyText) {
+  EXPECT_EQ(0u, processorPackages(""_kj.asArray()).size());
+  EXPECT_EQ(0u, processorPackages("no colon\n: \nmodel name : x"_kj.asArray()).size());
+  auto one = processorPackages("processor: 0\nphysical id: many\nprocessor: 1"_kj.asArray());
+  ASSERT_EQ(1u, one.size());
+  EXPECT_EQ(0u, one[0].socket);
+  EXPECT_EQ(2u, one[0].threads);
+  EXPECT_TRUE(readSystemInformation("/nowhere") == nullptr);
+}
+
+// Catches: a feature that is said to be on, one that has no answer, and the name of another
+// cluster.
+TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
+  runtime.add(featuresController(deps));
+  poll();
+  auto cache = KJ_ASSERT_NONNULL(store.tryGet<rpc::ImageCacheConfigSpec>("image-cache"));
+  EXPECT_STREQ("disabled skipped", kj::str(cache.getStatus(), " ", cache.getCopyStatus()).cStr());
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::HostDnsConfigSpec>("config")).getEnabled());
+  EXPECT_TRUE(store.tryGet<rpc::ClusterInfoSpec>("current") == nullptr) << "without a config";
+  auto configOf = [](kj::StringPtr type) {
+    return kj::str("version: v1alpha1\nmachine: {type: ", type, ", token: abcdef.0123456789abcdef,",
+                   " install: {disk: /dev/sda}}\ncluster:\n  clusterName: one\n"
+                   "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n");
+  };
+  publish(configOf("controlplane"));
+  poll();
+  auto info = KJ_ASSERT_NONNULL(store.tryGet<rpc::ClusterInfoSpec>("current"));
+  EXPECT_STREQ("one", info.getClusterName().cStr());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::DiscoveryConfigSpec>("cluster")).getDiscoveryEnabled());
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config")).getEnabled());
+  publish(configOf("worker"));
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::KubernetesAccessConfigSpec>("config") == nullptr) << "a worker";
+}
+
+// Catches: a member that is shown although its etcd is down, or whose id has another form.
+TEST_F(ConfigTest, TheLocalMemberOfEtcdIsThereWhileItIsHealthy) {
+  auto shown = [&]() -> kj::String {
+    poll();
+    KJ_IF_MAYBE (member, store.tryGet<rpc::LocalEtcdMemberSpec>("local")) {
+      return kj::str(member->getMemberId());
+    }
+    return kj::str("none");
+  };
+  runtime.add(localEtcdMemberController(deps));
+  EXPECT_EQ(shown(), "none");
+  put<rpc::EtcdStatusSpec>("etcd", [](auto spec) { spec.setMember("abc123"); });
+  EXPECT_EQ(shown(), "none");
+  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(true); });
+  EXPECT_EQ(shown(), "0000000000abc123");
+  put<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setHealthy(false); });
+  EXPECT_EQ(shown(), "none");
+}
+
+}  // namespace
+}  // namespace talos::machined

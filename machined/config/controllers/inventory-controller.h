@@ -1,0 +1,31 @@
+// runtime.InventoryController: the machine's hardware and platform as resources. Hardware is found
+// before this system runs and is read once; a node in a container has that of the host, which is
+// not its own, and shows none.
+#pragma once
+
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+
+namespace talos::machined {
+
+struct InventoryPaths {
+  kj::StringPtr sys = "/sys"_kj, proc = "/proc"_kj;
+};
+
+class InventoryController final : public Controller {
+ public:
+  InventoryController(UvLoop& uv, kj::StringPtr platform, InventoryPaths paths = {})
+      : uv(uv), platform(platform), paths(paths) {}
+
+  kj::StringPtr name() const override { return "runtime.InventoryController"; }
+  kj::Array<Input> inputs() const override { return nullptr; }
+  kj::Array<kj::StringPtr> outputs() const override;
+  kj::Promise<void> reconcile(Store& store) override;
+
+ private:
+  UvLoop& uv;
+  kj::StringPtr platform;
+  InventoryPaths paths;
+};
+
+}  // namespace talos::machined
