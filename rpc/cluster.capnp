@@ -14,7 +14,7 @@ struct LocalCluster {
   accelerator @6 :Text;            # kvm or tcg
   kernel @7 :Text;                 # paths
   initramfs @8 :Text;
-  qemuRoot @9 :Text;               # tree that holds QEMU and its libraries; empty: the host's own QEMU
+  qemuRoot @9 :Text;               # tree of --qemu-root; empty: none was named, and the usual one is found and checked at each start
   nodes @10 :List(LocalNode);
   withoutConfig @11 :Bool;         # the nodes boot into maintenance mode
   isoPath @12 :Text;               # a volume that every node has read-only; empty: none

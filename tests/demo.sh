@@ -99,9 +99,9 @@ create() {
   while read -r line; do
     mirrors+=(--registry-mirror "${line/127.0.0.1/$gateway}")
   done <"$folder/mirrors"
-  # Its own home: the kubeconfig is merged there.
-  HOME=$folder/home "$talosctl" cluster create --state "$state" --name demo --provisioner "$PROVISIONER" "${mirrors[@]}"
-  mv "$folder/home/.kube/config" "$folder/kubeconfig"
+  # A home and a kubeconfig of its own: both are merged there.
+  HOME=$folder/home KUBECONFIG=$folder/kubeconfig \
+    "$talosctl" cluster create --state "$state" --name demo --provisioner "$PROVISIONER" "${mirrors[@]}"
   rm -rf "$folder/home"
 }
 

@@ -91,6 +91,58 @@ TEST(ClusterCommand, AFollowedConsoleEndsWithItsCluster) {
   EXPECT_STREQ(test.console.takeOut().cStr(), "two\n");
 }
 
+// Catches: a cluster that is shown in the place of the one that the context leads to, and clusters
+// that only a look into the folder finds.
+TEST(ClusterCommand, TheContextsClusterIsShownAndAllAreListed) {
+  char path[] = "/tmp/talosctl-cluster-XXXXXX";
+  kj::String home = kj::str(mkdtemp(path));
+  KJ_DEFER(removeTree(home));
+  Talosconfig users;
+  for (kj::StringPtr name : {"a"_kj, "b"_kj, "talos-default"_kj}) {
+    cluster::StateDirectory state(kj::str(home, "/.talos/clusters"), name);
+    state.make();
+    capnp::MallocMessageBuilder message;
+    auto made = message.initRoot<rpc::LocalCluster>();
+    made.setName(name);
+    made.initNodes(1)[0].setName(kj::str(name, "-master-1"));
+    state.save(made);
+    auto contextOf = [&] {
+      Context context;
+      context.ca = kj::str("CA of ", name);
+      return context;
+    };
+    Talosconfig own;
+    own.add(name, contextOf());
+    own.save(state.file("talosconfig"));
+    if (name != "talos-default") users.add(name, contextOf());
+  }
+  users.select("b");
+  users.save(kj::str(home, "/.talos/config"));
+  ConsoleFixture test;
+  test.environment.insert(kj::str("HOME"), kj::str(home));
+  auto root = newRoot();
+  addClusterCommands(*root);
+  auto out = [&](std::initializer_list<kj::StringPtr> words) {
+    auto all = kj::heapArray<kj::StringPtr>(words);
+    EXPECT_EQ(run(test.deps, *root, all, kj::NEVER_DONE).wait(test.io.waitScope), 0)
+        << test.console.takeErr().cStr();
+    return std::string(test.console.takeOut().cStr());
+  };
+  EXPECT_THAT(out({"cluster", "show"}), HasSubstr("b-master-1"));
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("`talosctl cluster start --name b`"));
+  EXPECT_THAT(out({"cluster", "show", "--context", "a"}), HasSubstr("a-master-1"));
+  EXPECT_THAT(out({"cluster", "show", "--name", "a"}), HasSubstr("a-master-1"));
+  auto list = out({"cluster", "list"});
+  EXPECT_THAT(list, HasSubstr("\n          a "));
+  EXPECT_THAT(list, HasSubstr("\n*         b "));
+  EXPECT_THAT(out({"cluster", "list", "-o", "json"}), HasSubstr("{\"name\": \"talos-default\", "));
+  KJ_SYSCALL(unlink(kj::str(home, "/.talos/config").cStr()));
+  EXPECT_THAT(out({"cluster", "show"}), HasSubstr("talos-default-master-1"));
+  writeFileAtomically(kj::str(home, "/.talos/clusters/a/state.yaml"), "x: 1\n"_kj, 0600);
+  EXPECT_THAT(out({"cluster", "list"}), HasSubstr("unreadable"));
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("cannot read the cluster a: "));
+}
+
 // Catches: a hint that leads to another cluster, or that a shell reads as other words.
 TEST(ClusterCommand, HintsNameTheClusterThatWasAskedFor) {
   ConsoleFixture test;

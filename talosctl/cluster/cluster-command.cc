@@ -7,10 +7,13 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/yaml/yaml-codec.h"
+#include "talosctl/client/answer-output.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/containers/node-cgroups.h"
+#include "talosctl/cluster/context-cluster.h"
 #include "talosctl/cluster/nodes/cluster-context.h"
 #include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/nodes/cluster-list.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/cluster-show.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
@@ -21,6 +24,7 @@ namespace talos::talosctl {
 
 using cluster::StateDirectory;
 
+constexpr kj::StringPtr kUsualName = "talos-default"_kj;
 // From the end of a supervisor to that of its processes, which get SIGKILL then.
 constexpr kj::Duration kProcessesEnd = 10 * kj::SECONDS;
 
@@ -51,7 +55,7 @@ kj::String shellQuoted(kj::StringPtr text) {
 
 // The flags with which another command names the same cluster.
 kj::String flagsOf(Invocation& call, kj::StringPtr name) {
-  bool usual = name == "talos-default";
+  bool usual = name == kUsualName;
   return kj::str(usual ? kj::str() : kj::str(" --name ", name),
                  call.given("state")
                      ? kj::str(" --state ", shellQuoted(absolute(call.text("state"))))
@@ -64,20 +68,18 @@ StateDirectory stateOf(Invocation& call) {
   return stateOf(call, call.text("name"));
 }
 
+kj::String clustersFolder(Invocation& call) {
+  if (call.given("state")) return absolute(call.text("state"));
+  KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
+    return absolute(kj::str(*home, "/.talos/clusters"));
+  }
+  fail(ErrorKind::kInvalidArgument,
+       "HOME is not set; use --state to name the folder of the clusters");
+}
+
 StateDirectory stateOf(Invocation& call, kj::StringPtr name) {
   cluster::checkName(name);  // it becomes part of a path that may be removed
-  kj::String base;
-  if (call.given("state")) {
-    base = kj::str(call.text("state"));
-  } else {
-    KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
-      base = kj::str(*home, "/.talos/clusters");
-    } else {
-      fail(ErrorKind::kInvalidArgument,
-           "HOME is not set; use --state to name the folder of the clusters");
-    }
-  }
-  return StateDirectory(absolute(base), name, flagsOf(call, name));
+  return StateDirectory(clustersFolder(call), name, flagsOf(call, name));
 }
 
 kj::Promise<void> discard(Invocation& call, const StateDirectory& state) {
@@ -133,8 +135,16 @@ void checkProvisioner(Invocation& call, rpc::LocalCluster::Reader cluster) {
        kj::str("--provisioner: the provisioner of this cluster is ", cluster.getProvisioner()));
 }
 
+// The cluster of --name, else that of the context, else the one that `cluster create` makes without
+// a name.
+StateDirectory shownCluster(Invocation& call) {
+  if (call.given("name")) return stateOf(call);
+  KJ_IF_MAYBE (found, clusterOfContext(call)) return kj::mv(found->state);
+  return stateOf(call, kUsualName);
+}
+
 kj::Promise<int> runShow(Invocation& call) {
-  auto state = stateOf(call);
+  auto state = shownCluster(call);
   auto message = state.load();
   auto cluster = message->getRoot<rpc::LocalCluster>();
   checkProvisioner(call, cluster);
@@ -145,6 +155,39 @@ kj::Promise<int> runShow(Invocation& call) {
     call.out(codec::writeYaml(cluster.asReader()));
   } else {
     call.out(cluster::renderShow(cluster));
+  }
+  co_return 0;
+}
+
+cluster::ListedCluster listed(Invocation& call, kj::StringPtr name) {
+  auto state = stateOf(call, name);
+  cluster::ListedCluster row{.name = kj::str(name)};
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 row.running = state.supervisor() != nullptr;
+                 row.message = state.load();
+               })) {
+    row.error = kj::str(messageOf(*e));
+    call.err(kj::str("WARNING: cannot read the cluster ", name, ": ", row.error, "\n"));
+  }
+  return row;
+}
+
+kj::Promise<int> runList(Invocation& call) {
+  kj::String current;
+  KJ_IF_MAYBE (found, clusterOfContext(call)) current = kj::mv(found->name);
+  kj::Vector<cluster::ListedCluster> rows;
+  for (auto& name : clusterNames(call)) {
+    rows.add(listed(call, name));
+    rows.back().current = name == current;
+  }
+  if (formatOf(call) == Format::kJson) {
+    call.out(cluster::listJson(rows));
+  } else if (formatOf(call) == Format::kYaml) {
+    call.out(cluster::listYaml(rows));
+  } else if (rows.size() > 0) {
+    call.out(cluster::renderList(rows));
+  } else {
+    call.err(kj::str("no clusters in ", clustersFolder(call), "\n"));
   }
   co_return 0;
 }
@@ -163,16 +206,30 @@ kj::Promise<int> runDestroy(Invocation& call) {
   co_return 0;
 }
 
+void addFolderFlag(Command& command) {
+  command.flag({.name = "state",
+                .kind = FlagKind::kText,
+                .help = "folder of the clusters (default ~/.talos/clusters)"});
+}
+
+void addProvisionerFlag(Command& command) {
+  command.flag({.name = "provisioner",
+                .kind = FlagKind::kText,
+                .fallback = "auto",
+                .help =
+                    "backend that runs the nodes; auto is qemu where KVM works, else container; "
+                    "docker means container, and no Docker is needed",
+                .choices = {"auto", "qemu", "container", "docker"}});
+}
+
 }  // namespace
 
 void addStateFlags(Command& command) {
   command.flag({.name = "name",
                 .kind = FlagKind::kText,
-                .fallback = "talos-default",
+                .fallback = kUsualName,
                 .help = "name of the cluster"});
-  command.flag({.name = "state",
-                .kind = FlagKind::kText,
-                .help = "folder of the clusters (default ~/.talos/clusters)"});
+  addFolderFlag(command);
 }
 
 void addWaitFlags(Command& command) {
@@ -186,26 +243,25 @@ void addWaitFlags(Command& command) {
 
 void addCommonFlags(Command& command) {
   addStateFlags(command);
-  command.flag({.name = "provisioner",
-                .kind = FlagKind::kText,
-                .fallback = "auto",
-                .help =
-                    "backend that runs the nodes; auto is qemu where KVM works, else container; "
-                    "docker means container, and no Docker is needed",
-                .choices = {"auto", "qemu", "container", "docker"}});
+  addProvisionerFlag(command);
 }
 
 void addClusterCommands(Command& root) {
   auto& group = root.add("cluster", "Manage local clusters of virtual machines and containers");
   addCreateCommand(group);
   auto& show = group.add("show", "Show a local cluster");
-  addCommonFlags(show);
-  show.flag({.name = "output",
-             .letter = "o",
+  show.flag({.name = "name",
              .kind = FlagKind::kText,
-             .fallback = "table",
-             .choices = {"table", "json", "yaml"}});
+             .help = "name of the cluster (default: that of the context, else talos-default)"});
+  addFolderFlag(show);
+  addProvisionerFlag(show);
+  addOutputFlag(show);
   show.run = runShow;
+  auto& list = group.add("list", "List the local clusters");
+  list.aliases = {"ls"};
+  addFolderFlag(list);
+  addOutputFlag(list);
+  list.run = runList;
   auto& destroy = group.add("destroy", "Destroy a local cluster and remove its files");
   addCommonFlags(destroy);
   destroy.run = runDestroy;

@@ -1,4 +1,4 @@
-// talosctl cluster show | destroy, create (cluster-create-command.cc), the power commands
+// talosctl cluster show | list | destroy, create (cluster-create-command.cc), the power commands
 // (cluster-power-command.cc), and the hidden cluster-run (the supervisor's own process).
 #pragma once
 
@@ -12,9 +12,10 @@ void addClusterCommands(Command& root);
 // --- shared by those commands
 void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
-void addCommonFlags(Command& command);  // addStateFlags(), --provisioner
-void addStateFlags(Command& command);   // --name, --state
-void addWaitFlags(Command& command);    // --wait, --wait-timeout
+void addCommonFlags(Command& command);        // addStateFlags(), --provisioner
+void addStateFlags(Command& command);         // --name, --state
+void addWaitFlags(Command& command);          // --wait, --wait-timeout
+kj::String clustersFolder(Invocation& call);  // --state, absolute
 // The state folder of the cluster of --name, or of this name.
 cluster::StateDirectory stateOf(Invocation& call);
 cluster::StateDirectory stateOf(Invocation& call, kj::StringPtr name);

@@ -142,7 +142,8 @@ void chooseNodes(Invocation& call, cluster::Request& request) {
   if (!chosen.needsMachines()) return;
   request.kernel = artifact(call, "vmlinuz-path", "vmlinux");
   request.initramfs = artifact(call, "initrd-path", "initramfs");
-  request.qemuRoot = cluster::findQemu(absolute(call.text("qemu-root"))).root;
+  request.qemuRoot = absolute(call.text("qemu-root"));
+  cluster::findQemu(request.qemuRoot);  // throws when there is none
   auto wanted = call.text("accelerator");
   if (wanted == "auto") {
     if (kvm == nullptr) probe();
@@ -248,7 +249,7 @@ bool loopbackFree(unsigned a, unsigned b, unsigned nodes) {
 void printConfigPaths(Invocation& call, rpc::LocalCluster::Reader cluster,
                       const StateDirectory& state) {
   for (auto node : cluster.getNodes()) {
-    call.out(kj::str("created ", state.file(kj::str(node.getName(), ".yaml")), "\n"));
+    call.err(kj::str("created ", state.file(kj::str(node.getName(), ".yaml")), "\n"));
   }
 }
 
@@ -260,7 +261,7 @@ void printFingerprints(Invocation& call, rpc::LocalCluster::Reader cluster,
     auto node = cluster.getNodes()[i];
     table.add(node.getName(), node.getEndpoint(), fingerprints[i]);
   }
-  call.out(kj::str("\n", table.render()));
+  call.out(table.render());
 }
 
 // Without a config from the supervisor the nodes enter maintenance mode.
@@ -312,7 +313,7 @@ kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cl
 }
 
 kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& stage) {
-  call.out("validating CIDR and reserving IPs\n");
+  call.err("validating CIDR and reserving IPs\n");
   capnp::MallocMessageBuilder message;
   auto cluster = message.initRoot<rpc::LocalCluster>();
   if (call.on("skip-injecting-config") && call.on("with-apply-config")) {
@@ -325,7 +326,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
     cluster::uplinkNetwork(cluster::parseCidr(cluster.getCidr()));
     cluster::checkUplinkTools(cluster.getQemuRoot());
   }
-  call.out("generating PKI and tokens\n");
+  call.err("generating PKI and tokens\n");
   call.err(kj::str("creating state directory in \"", state.path(), "\"\n"));
   state.make();
   state.save(cluster);
@@ -342,17 +343,17 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
     co_await awaitMaintenance(call, cluster, state, apply);
   }
   if (wait && (apply || !cluster.getWithoutConfig())) {
-    call.out("waiting for API\n");
+    call.err("waiting for API\n");
     co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
     if (call.on("bootstrap")) {
-      call.out("bootstrapping etcd\n");
+      call.err("bootstrapping etcd\n");
       co_await cluster::bootstrapEtcd(call, cluster, state.path(), call.duration("wait-timeout"));
       stage = Stage::kHasEtcd;
     }
     co_await awaitKubernetes(call, cluster, state);
   }
   co_await readStates(call, state, cluster);
-  call.out(kj::str("\n", cluster::renderShow(cluster)));
+  call.out(cluster::renderShow(cluster));
   call.err(kj::str("the cluster survives a reboot of this host; start it again with ",
                    state.command("start"), "\n"));
 }
@@ -420,7 +421,8 @@ void addStartFlags(Command& create) {
                .help = "wait until Kubernetes is healthy as well, unless --wait=false or "
                        "--bootstrap=false"});
   create.flag({.name = "skip-kubeconfig",
-               .help = "do not merge an admin kubeconfig into ~/.kube/config then"});
+               .help = "do not merge an admin kubeconfig into the first file of $KUBECONFIG, else "
+                       "~/.kube/config"});
   create.flag({.name = "crashdump",
                .help = "if the cluster does not come up, print the last lines of all logs"});
 }
@@ -489,6 +491,10 @@ void addCreateFlags(Command& create) {
 
 void addCreateCommand(Command& cluster) {
   auto& create = cluster.add("create", "Create a local cluster and wait until it is up");
+  create.details =
+      "When Kubernetes is healthy, an admin kubeconfig is merged into the first file of "
+      "$KUBECONFIG, as kubectl would, else into ~/.kube/config. stdout has what `cluster show` "
+      "prints; progress goes to stderr.";
   addCommonFlags(create);
   addCreateFlags(create);
   create.interrupt = Interrupt::kIsCommands;

@@ -1,12 +1,12 @@
 #include "talosctl/cluster/report-commands.h"
 
 #include <capnp/message.h>
-#include <kj/filesystem.h>
 
 #include "common/base/error.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-command.h"
+#include "talosctl/cluster/context-cluster.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
 #include "talosctl/report/crash-dump.h"
 #include "talosctl/report/support-bundle.h"
@@ -16,40 +16,12 @@ namespace {
 
 using cluster::StateDirectory;
 
-struct LocalCluster {
-  StateDirectory state;
-  kj::Own<capnp::MallocMessageBuilder> message;
-  rpc::LocalCluster::Reader get() { return message->getRoot<rpc::LocalCluster>().asReader(); }
-};
-
-// The local cluster of the context: the one with its CA. None when there is none, or when its files
-// cannot be read.
-kj::Maybe<LocalCluster> localClusterOf(Invocation& call, const Context& context) {
-  auto any = kj::str(stateOf(call, "any").path());
-  auto folder = kj::heapString(any.slice(0, KJ_ASSERT_NONNULL(any.findLast('/'))));
-  auto disk = kj::newDiskFilesystem();
-  KJ_IF_MAYBE (clusters, disk->getRoot().tryOpenSubdir(disk->getCurrentPath().eval(folder))) {
-    for (auto& name : (*clusters)->listNames()) {
-      kj::Maybe<LocalCluster> found;
-      auto failed = kj::runCatchingExceptions([&] {
-        StateDirectory state(folder, name);
-        auto config = Talosconfig::load(state.file("talosconfig"));
-        if (config.resolve().ca != context.ca) return;
-        auto message = state.load();
-        found = LocalCluster{kj::mv(state), kj::mv(message)};
-      });
-      if (failed == nullptr && found != nullptr) return found;
-    }
-  }
-  return nullptr;
-}
-
 // A folder of the archive; names of nodes come from users.
 kj::String folderOf(kj::StringPtr node) {
   return node.startsWith(".") ? kj::str("node", node) : kj::str(node);
 }
 
-void addLocalFiles(LocalCluster& local, Bundle& bundle) {
+void addLocalFiles(FoundCluster& local, Bundle& bundle) {
   auto add = [&](kj::String name, kj::StringPtr file, bool config = false) {
     bundle.files.add(
         BundledFile{.name = kj::mv(name), .path = local.state.file(file), .config = config});
@@ -64,7 +36,7 @@ void addLocalFiles(LocalCluster& local, Bundle& bundle) {
 }
 
 // The nodes of --nodes; else those of the local cluster, else those of the context.
-void chooseNodes(Invocation& call, const Context& context, kj::Maybe<LocalCluster>& local,
+void chooseNodes(Invocation& call, const Context& context, kj::Maybe<FoundCluster>& local,
                  Bundle& bundle) {
   kj::ArrayPtr<const kj::String> named = call.list("nodes");
   KJ_IF_MAYBE (cluster, local) {
@@ -92,7 +64,7 @@ kj::Promise<int> runSupport(Invocation& call) {
   auto access = Access::of(call);
   auto config = Talosconfig::load(access.talosconfig);
   auto& context = config.resolve(access.context);
-  auto local = localClusterOf(call, context);
+  auto local = clusterOf(call, context);
   Bundle bundle;
   chooseNodes(call, context, local, bundle);
   KJ_IF_MAYBE (cluster, local) addLocalFiles(*cluster, bundle);

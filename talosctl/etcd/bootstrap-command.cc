@@ -37,8 +37,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   KJ_IF_MAYBE (file, snapshot) {
     auto recovery = request.initRecovery();
     recovery.setBytes((*file)->source([&](uint64_t done, uint64_t size) {
-      progress.set(0, kj::str("sending the snapshot: ", done * 20 / kj::max(size, uint64_t{1}) * 5,
-                              " % of ", size >> 20, " MiB"));
+      progress.set(0, sendingText(done, size, call.deps.console.errIsTerminal()));
     }));
     recovery.setSize((*file)->size());
     recovery.setSkipHashCheck(call.on("recover-skip-hash-check"));

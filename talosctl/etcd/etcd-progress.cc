@@ -31,4 +31,11 @@ kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress&
   }
 }
 
+kj::String sendingText(uint64_t done, uint64_t size, bool terminal) {
+  auto all = kj::str(size >> 20, " MiB");
+  if (!terminal) return kj::str("sending the snapshot: ", all);
+  return kj::str("sending the snapshot: ", done * 20 / kj::max(size, uint64_t{1}) * 5, " % of ",
+                 all);
+}
+
 }  // namespace talos::talosctl

@@ -12,4 +12,8 @@ namespace talos::talosctl {
 kj::Promise<void> followEtcd(Invocation& call, rpc::Node::Client node, Progress& progress,
                              kj::String& last);
 
+// How far a snapshot was sent, in steps of 5 % where a line is rewritten; elsewhere each change is
+// a line, and so it does not change. Pure.
+kj::String sendingText(uint64_t done, uint64_t size, bool terminal);
+
 }  // namespace talos::talosctl

@@ -37,8 +37,9 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
   target.contextName = kj::str(call.text("force-context-name"));
   auto home = call.deps.environment("HOME");
   auto given = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : ""_kj;
-  target.path = kubeconfigPath(given, target.merge,
-                               home.map([](kj::String& text) { return kj::StringPtr(text); }));
+  auto list = call.deps.environment("KUBECONFIG").orDefault(kj::str());
+  target.path = kubeconfigPath(
+      given, target.merge, home.map([](kj::String& text) { return kj::StringPtr(text); }), list);
   auto path = kj::str(target.path);
   auto session = co_await openSingle(call);
   auto received =
@@ -74,8 +75,10 @@ void addKubeconfigCommand(Command& root) {
   auto& command = root.add("kubeconfig", "Fetch an admin kubeconfig from a control-plane node");
   command.arguments = "[<local-path>]", command.most = 1;
   command.details =
-      "Merged into ~/.kube/config, or into the file at the path; with --merge=false written to "
-      "./kubeconfig or to the path. In a directory the file is called kubeconfig. Works before "
+      "Merged into the first file of $KUBECONFIG, else into ~/.kube/config, or into the file at "
+      "the "
+      "path; with --merge=false written to ./kubeconfig or to the path. In a directory the file is "
+      "called kubeconfig. Works before "
       "Kubernetes does.";
   command.flag({.name = "force",
                 .letter = "f",

@@ -77,6 +77,12 @@ TEST_F(KubeconfigFile, WhereItGoes) {
   EXPECT_EQ(kubeconfigPath("", false, home.asPtr()), "./kubeconfig"_kj);
   EXPECT_EQ(kubeconfigPath(home, true, nullptr), kj::str(home, "/kubeconfig"));
   EXPECT_EQ(kubeconfigPath("/a/b", true, nullptr), "/a/b"_kj);
+  // Catches: a kubeconfig that is merged where kubectl does not look.
+  EXPECT_EQ(kubeconfigPath("", true, home.asPtr(), "/a/b:/c"), "/a/b"_kj);
+  EXPECT_EQ(kubeconfigPath("", true, nullptr, "::/c"), "/c"_kj);
+  EXPECT_EQ(kubeconfigPath("", true, home.asPtr(), ":"), kj::str(home, "/.kube/config"));
+  EXPECT_EQ(kubeconfigPath("", false, nullptr, "/a/b"), "./kubeconfig"_kj);
+  EXPECT_EQ(kubeconfigPath("/d", true, nullptr, "/a/b"), "/d"_kj);
   auto failed = kj::runCatchingExceptions([&]() { kubeconfigPath("", true, nullptr); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
             "HOME is not set; name the file of the kubeconfig"_kj);

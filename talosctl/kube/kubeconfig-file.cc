@@ -30,6 +30,15 @@ kube::Json onlyDocument(kj::StringPtr text, kj::StringPtr file) {
   return kj::mv(documents[0]);
 }
 
+// Of names with a colon between them; kubectl ignores those that are empty.
+kj::String firstFile(kj::StringPtr list) {
+  size_t begin = 0;
+  while (begin < list.size() && list[begin] == ':') ++begin;
+  auto rest = list.slice(begin);
+  KJ_IF_MAYBE (end, rest.findFirst(':')) return kj::heapString(rest.slice(0, *end));
+  return kj::str(rest);
+}
+
 // The choices for entries that are there already, as far as they are known.
 class MergeAnswers {
  public:
@@ -94,8 +103,10 @@ kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
 
 }  // namespace
 
-kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home) {
+kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home,
+                          kj::StringPtr list) {
   auto path = kj::str(given);
+  if (path.size() == 0 && merge) path = firstFile(list);
   if (path.size() == 0 && merge) {
     KJ_IF_MAYBE (folder, home) return kj::str(*folder, "/.kube/config");
     fail(ErrorKind::kInvalidArgument, "HOME is not set; name the file of the kubeconfig");

@@ -18,9 +18,11 @@ struct KubeconfigTarget {
   kj::String contextName;  // of --force-context-name
 };
 
-// `given`: what the user named, or empty. ~/.kube/config when it is merged, else ./kubeconfig; in a
-// directory the file `kubeconfig`. InvalidArgument without a home directory.
-kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home);
+// `given`: what the user named, or empty. When it is merged the first file of `list`, which is
+// $KUBECONFIG as kubectl reads it, or ~/.kube/config; else ./kubeconfig. In a directory the file
+// `kubeconfig`. InvalidArgument without a home directory.
+kj::String kubeconfigPath(kj::StringPtr given, bool merge, kj::Maybe<kj::StringPtr> home,
+                          kj::StringPtr list = "");
 
 // One line for each entry, as MergedKubeconfig has them.
 struct StoredKubeconfig {

@@ -150,7 +150,7 @@ TEST(Clusters, InterruptedCreationLeavesNothing) {
                                 "cut", "--state", state, "--masters", "1", "--workers", "0",
                                 "--memory", "384", "--provisioner", "qemu"});
     ASSERT_TRUE(create.waitFor(
-        [](const std::string& out, const std::string&) { return contains(out, "waiting for API"); },
+        [](const std::string&, const std::string& err) { return contains(err, "waiting for API"); },
         60))
         << create.out() << create.err();
     EXPECT_FALSE(processesWith(state + "/cut").empty());

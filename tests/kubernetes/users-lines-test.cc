@@ -159,8 +159,9 @@ class UsersLinesOnCluster : public KubeHost {
     std::vector<std::string> all = {"sh", "-c", "cd \"$0\" && exec \"$@\"", desk};
     auto command = cluster->talos.command(words);
     all.insert(all.end(), command.begin(), command.end());
-    return harness::run(all, 300,
-                        {"HOME=" + desk, "EDITOR=" + (changes ? desk + "/editor" : "true")});
+    return harness::run(
+        all, 300,
+        {"HOME=" + desk, "KUBECONFIG=", "EDITOR=" + (changes ? desk + "/editor" : "true")});
   }
 
   static int statusSaid(const UsersLine& line) {

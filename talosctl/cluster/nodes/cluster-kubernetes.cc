@@ -52,8 +52,9 @@ kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
 
 kj::String userKubeconfig(talosctl::Invocation& call) {
   auto home = call.deps.environment("HOME");
-  return talosctl::kubeconfigPath("", true,
-                                  home.map([](kj::String& text) { return kj::StringPtr(text); }));
+  auto list = call.deps.environment("KUBECONFIG").orDefault(kj::str());
+  return talosctl::kubeconfigPath(
+      "", true, home.map([](kj::String& text) { return kj::StringPtr(text); }), list);
 }
 
 kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
@@ -62,7 +63,7 @@ kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalClus
   co_await client.connect(talosctl::kDeadline);
   auto given = co_await talosctl::fetchKubeconfig(client, "", talosctl::kDeadline);
   given = throughHost(kj::mv(given), cluster.getNodes()[0].getEndpoint());
-  call.out(kj::str("merging kubeconfig into \"", path, "\"\n"));
+  call.err(kj::str("merging kubeconfig into \"", path, "\"\n"));
   talosctl::KubeconfigTarget target{.path = kj::mv(path), .contextName = {}};
   auto rename = [](const kube::MergeKind&, kj::StringPtr) -> kj::Promise<kube::MergeChoice> {
     return kube::MergeChoice::kRename;
@@ -71,7 +72,7 @@ kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalClus
       talosctl::storeKubeconfig(call.deps.timer, kj::mv(target), kj::mv(given), kj::mv(rename));
   auto stored =
       co_await warnWhenLocked(kj::mv(storing), [&call](kj::StringPtr text) { call.err(text); });
-  for (auto& line : stored.renames) call.out(kj::str(line, "\n"));
+  for (auto& line : stored.renames) call.err(kj::str(line, "\n"));
 }
 
 }  // namespace talos::cluster

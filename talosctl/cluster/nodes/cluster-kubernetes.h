@@ -25,10 +25,10 @@ kube::ReceivedKubeconfig throughHost(kube::ReceivedKubeconfig kubeconfig, kj::St
 kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
     kj::Promise<talosctl::StoredKubeconfig> storing, kj::Function<void(kj::StringPtr)> warn);
 
-// ~/.kube/config. InvalidArgument without a home directory.
+// The first file of $KUBECONFIG, else ~/.kube/config. InvalidArgument without a home directory.
 kj::String userKubeconfig(talosctl::Invocation& call);
 // Fetches one from the first control-plane node and merges it there: an entry of the same name with
-// another content is renamed, which is printed on stdout.
+// another content is renamed, which is printed on stderr.
 kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                                       kj::StringPtr stateFolder, kj::String path);
 

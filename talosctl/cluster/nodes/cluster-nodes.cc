@@ -1,5 +1,6 @@
 #include "talosctl/cluster/nodes/cluster-nodes.h"
 
+#include <capnp/message.h>
 #include <errno.h>
 #include <kj/debug.h>
 #include <sched.h>
@@ -16,6 +17,8 @@
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/virtual-machine.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/nodes/cluster-programs.h"
+#include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {
@@ -44,11 +47,15 @@ kj::Promise<void> stopOrCut(NodePower& node) {
 }  // namespace
 
 void makeStorage(rpc::LocalCluster::Reader cluster, kj::StringPtr stateFolder) {
-  for (auto node : cluster.getNodes()) {
+  capnp::MallocMessageBuilder message;
+  message.setRoot(cluster);
+  auto prepared = message.getRoot<rpc::LocalCluster>();
+  prepareRun(prepared, buildFolder(), trustedOwners());
+  for (auto node : prepared.asReader().getNodes()) {
     if (isContainer(node)) {
       makeContainerFolders(node, stateFolder);
     } else {
-      makeDisks(cluster, node, stateFolder);
+      makeDisks(prepared, node, stateFolder);
     }
   }
 }

@@ -83,12 +83,16 @@ kj::Vector<kj::String> splitArguments(kj::StringPtr text) {
 
 }  // namespace
 
-void checkName(kj::StringPtr name) {
+bool isValidName(kj::StringPtr name) {
   bool good = name.size() > 0 && name.size() <= 40;
   for (char c : name) {
     good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
   }
-  if (!good || name[0] == '-' || name[name.size() - 1] == '-') {
+  return good && name[0] != '-' && name[name.size() - 1] != '-';
+}
+
+void checkName(kj::StringPtr name) {
+  if (!isValidName(name)) {
     refuse("--name", kj::str("\"", name,
                              "\" is not a valid cluster name; use 1 to 40 of a-z, 0-9 and '-', "
                              "with no '-' first or last"));

@@ -47,6 +47,7 @@ void plan(const Request& request,
           kj::Function<bool(unsigned a, unsigned b, unsigned count)> loopbackFree,
           rpc::LocalCluster::Builder out);
 
+bool isValidName(kj::StringPtr name);
 // Throws InvalidArgument unless the name is valid for a cluster, and so for its folder.
 void checkName(kj::StringPtr name);
 

@@ -18,7 +18,9 @@
 #include "talosctl/cluster/nodes/cluster-control.h"
 #include "talosctl/cluster/nodes/cluster-nodes.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/nodes/cluster-programs.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
+#include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {
@@ -38,7 +40,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
         state(state),
         message(state.load()),
         cluster(message->getRoot<rpc::LocalCluster>().asReader()),
-        tasks(*this) {}
+        tasks(*this) {
+    prepareRun(message->getRoot<rpc::LocalCluster>(), buildFolder(), trustedOwners());
+  }
 
   // The order matters: sockets of the host first, then this thread leaves the host's network.
   void start() {

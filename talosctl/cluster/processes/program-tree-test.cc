@@ -1,5 +1,6 @@
 #include "talosctl/cluster/processes/program-tree.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
@@ -10,6 +11,8 @@
 
 namespace talos::cluster {
 namespace {
+
+using ::testing::EndsWith;
 
 struct ProgramTree : public ::testing::Test {
   kj::String folder;
@@ -54,6 +57,32 @@ TEST_F(ProgramTree, OnlyOneThatNobodyElseCanChangeIsUsed) {
   }
   KJ_SYSCALL(unlink(kj::str(tree(), "/.stamp").cStr()));
   EXPECT_EQ(error(), "/build/root is not a build root: it has no .stamp");
+}
+
+// Catches: a tree whose root nobody else can change, with a program that somebody else wrote.
+TEST_F(ProgramTree, ItsProgramsAndLibrariesAreCheckedToo) {
+  auto library = kj::str(tree(), "/usr/lib/x86_64-linux-gnu/qemu/accel.so");
+  auto link = kj::str(tree(), "/usr/bin/qemu");
+  makeDirectories(kj::str(tree(), "/usr/lib/x86_64-linux-gnu/qemu"), 0755);
+  makeDirectories(kj::str(tree(), "/usr/bin"), 0755);
+  writeFileAtomically(library, "0"_kj, 0644);
+  KJ_SYSCALL(symlink("../lib/x86_64-linux-gnu/qemu/accel.so", link.cStr()));
+  EXPECT_EQ(error(), "");
+  KJ_SYSCALL(chmod(library.cStr(), 0666));
+  EXPECT_THAT(error(), EndsWith("/usr/lib/x86_64-linux-gnu/qemu/accel.so"));
+  KJ_SYSCALL(chmod(library.cStr(), 0644));
+  KJ_SYSCALL(chmod(kj::str(tree(), "/usr").cStr(), 0777));
+  EXPECT_EQ(error(), "everybody can write to /build/root/usr");
+  KJ_SYSCALL(chmod(kj::str(tree(), "/usr").cStr(), 0755));
+  makeDirectories(kj::str(folder, "/open"), 0755);
+  writeFileAtomically(kj::str(folder, "/open/qemu"), "0"_kj, 0644);
+  KJ_SYSCALL(chmod(kj::str(folder, "/open").cStr(), 0777));
+  KJ_SYSCALL(unlink(link.cStr()));
+  KJ_SYSCALL(symlink(kj::str(folder, "/open/qemu").cStr(), link.cStr()));
+  EXPECT_EQ(error(), "everybody can write to /open");
+  KJ_SYSCALL(unlink(link.cStr()));
+  KJ_SYSCALL(symlink("nowhere", link.cStr()));
+  EXPECT_EQ(error(), "");
 }
 
 // Catches: a link that leads around the check.

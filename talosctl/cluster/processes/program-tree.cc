@@ -7,12 +7,44 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/base/error.h"
 
 namespace talos::cluster {
 namespace {
 
 constexpr kj::StringPtr kMarker = ".stamp"_kj;  // that rootfs/buildroot.sh writes last
+// Folders of a tree with the programs that local clusters run, and with what these load.
+constexpr kj::StringPtr kRunFrom[] = {"/usr/bin"_kj,        "/usr/sbin"_kj,
+                                      "/usr/lib64"_kj,      "/usr/lib/x86_64-linux-gnu"_kj,
+                                      "/usr/share/qemu"_kj, "/usr/share/seabios"_kj,
+                                      "/usr/share/OVMF"_kj};
+
+kj::Maybe<kj::String> entryError(kj::StringPtr path, const struct stat& found,
+                                 kj::ArrayPtr<const uid_t> owners) {
+  bool trusted = false;
+  for (auto owner : owners) trusted = trusted || owner == found.st_uid;
+  if (!trusted) return kj::str(path, " belongs to uid ", found.st_uid);
+  if (!S_ISLNK(found.st_mode) && (found.st_mode & S_IWOTH) != 0) {
+    return kj::str("everybody can write to ", path);
+  }
+  return nullptr;
+}
+
+// Of everything in a folder, which has been checked itself.
+kj::Maybe<kj::String> contentError(kj::StringPtr folder, kj::ArrayPtr<const uid_t> owners) {
+  namespace fs = std::filesystem;
+  for (auto& entry : fs::recursive_directory_iterator(folder.cStr())) {
+    kj::StringPtr path = entry.path().c_str();
+    struct stat found;
+    if (lstat(path.cStr(), &found) < 0) return kj::str("cannot read ", path);
+    KJ_IF_MAYBE (error, entryError(path, found, owners)) return kj::mv(*error);
+    if (!S_ISLNK(found.st_mode) || access(path.cStr(), F_OK) < 0) continue;
+    KJ_IF_MAYBE (error, pathError(path, owners)) return kj::mv(*error);
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -63,10 +95,7 @@ kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> ow
     auto part = kj::heapString(whole.slice(0, end));
     struct stat found;
     if (lstat(part.cStr(), &found) < 0) return kj::str("cannot read ", part);
-    bool trusted = false;
-    for (auto owner : owners) trusted = trusted || owner == found.st_uid;
-    if (!trusted) return kj::str(part, " belongs to uid ", found.st_uid);
-    if ((found.st_mode & S_IWOTH) != 0) return kj::str("everybody can write to ", part);
+    KJ_IF_MAYBE (error, entryError(part, found, owners)) return kj::mv(*error);
   }
   return nullptr;
 }
@@ -77,7 +106,14 @@ kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> ow
   if (access(marker.cStr(), F_OK) < 0) {
     return kj::str(tree, " is not a build root: it has no ", kMarker);
   }
-  return pathError(marker, owners);
+  KJ_IF_MAYBE (e, pathError(marker, owners)) return kj::mv(*e);
+  for (auto folder : kRunFrom) {
+    auto path = kj::str(tree, folder);
+    if (access(path.cStr(), F_OK) < 0) continue;
+    KJ_IF_MAYBE (e, pathError(path, owners)) return kj::mv(*e);
+    KJ_IF_MAYBE (e, contentError(path, owners)) return kj::mv(*e);
+  }
+  return nullptr;
 }
 
 FoundProgram findProgram(kj::StringPtr root, kj::StringPtr path, bool orHost, kj::StringPtr hint) {

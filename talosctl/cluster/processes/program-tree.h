@@ -24,7 +24,8 @@ kj::Array<uid_t> trustedOwners();
 // An error when somebody else could replace this file or folder: when it, or a folder above it,
 // belongs to none of the owners or can be written by everybody. Links are followed first.
 kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners);
-// The same of a build root, which the build has marked as one.
+// The same of a build root, which the build has marked as one, and of everything in it that local
+// clusters run or load.
 kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
 
 // A program of a tree; an empty root: of the host itself.

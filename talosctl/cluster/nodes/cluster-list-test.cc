@@ -1,0 +1,48 @@
+#include "talosctl/cluster/nodes/cluster-list.h"
+
+#include <gtest/gtest.h>
+
+namespace talos::cluster {
+namespace {
+
+kj::Array<ListedCluster> twoClusters() {
+  auto rows = kj::heapArray<ListedCluster>(2);
+  rows[0].name = kj::str("a");
+  rows[0].current = rows[0].running = true;
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  auto cluster = message->initRoot<rpc::LocalCluster>();
+  cluster.setProvisioner("container");
+  cluster.setCidr("10.5.0.0/24");
+  auto nodes = cluster.initNodes(3);
+  for (auto i : kj::range(0u, 3u)) nodes[i].setType(i < 2 ? "controlplane" : "join");
+  nodes[0].setEndpoint("127.7.0.2");
+  rows[0].message = kj::mv(message);
+  rows[1].name = kj::str("b");
+  rows[1].error = kj::str("state.yaml:1:1: \"x\"");
+  return rows;
+}
+
+// Catches: one unreadable cluster that hides the others, or that is shown as one that is off.
+TEST(ClusterList, ShowsAllInEachForm) {
+  auto rows = twoClusters();
+  EXPECT_STREQ(
+      renderList(rows).cStr(),
+      "CURRENT   NAME   PROVISIONER   CIDR          CONTROL PLANE   WORKERS   ENDPOINT    STATE\n"
+      "*         a      container     10.5.0.0/24   2               1         127.7.0.2   running\n"
+      "          b                                                                        "
+      "unreadable\n");
+  EXPECT_STREQ(listJson(rows).cStr(),
+               "[\n    {\"name\": \"a\", \"current\": true, \"state\": \"running\", "
+               "\"provisioner\": \"container\", \"cidr\": \"10.5.0.0/24\", \"controlPlanes\": 2, "
+               "\"workers\": 1, \"endpoint\": \"127.7.0.2\"},\n    {\"name\": \"b\", \"current\": "
+               "false, \"state\": \"unreadable\", \"error\": \"state.yaml:1:1: \\\"x\\\"\"}\n]\n");
+  EXPECT_STREQ(listYaml(rows).cStr(),
+               "- name: \"a\"\n  current: true\n  state: \"running\"\n  provisioner: "
+               "\"container\"\n  cidr: \"10.5.0.0/24\"\n  controlPlanes: 2\n  workers: 1\n  "
+               "endpoint: \"127.7.0.2\"\n- name: \"b\"\n  current: false\n  state: "
+               "\"unreadable\"\n  error: \"state.yaml:1:1: \\\"x\\\"\"\n");
+  EXPECT_STREQ(listJson(nullptr).cStr(), "[]\n");
+}
+
+}  // namespace
+}  // namespace talos::cluster

@@ -1,0 +1,100 @@
+#include "talosctl/cluster/nodes/cluster-list.h"
+
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/table.h"
+
+namespace talos::cluster {
+namespace {
+
+kj::StringPtr stateOf(ListedCluster& cluster) {
+  if (cluster.message == nullptr) return "unreadable";
+  return cluster.running ? "running" : "off";
+}
+
+kj::Maybe<rpc::LocalCluster::Reader> readable(ListedCluster& cluster) {
+  KJ_IF_MAYBE (message, cluster.message) {
+    return (*message)->getRoot<rpc::LocalCluster>().asReader();
+  }
+  return nullptr;
+}
+
+struct Counts {
+  unsigned controlPlanes = 0, workers = 0;
+};
+
+Counts countsOf(rpc::LocalCluster::Reader cluster) {
+  Counts counts;
+  for (auto node : cluster.getNodes()) {
+    ++(node.getType() == "join" ? counts.workers : counts.controlPlanes);
+  }
+  return counts;
+}
+
+// Members of an object: a key, and its value as JSON, which is YAML as well.
+struct Member {
+  kj::StringPtr key;
+  kj::String value;
+};
+
+kj::Vector<Member> membersOf(ListedCluster& listed) {
+  kj::Vector<Member> all;
+  all.add(Member{"name", codec::jsonString(listed.name)});
+  all.add(Member{"current", kj::str(listed.current)});
+  all.add(Member{"state", codec::jsonString(stateOf(listed))});
+  KJ_IF_MAYBE (cluster, readable(listed)) {
+    auto counts = countsOf(*cluster);
+    all.add(Member{"provisioner", codec::jsonString(cluster->getProvisioner())});
+    all.add(Member{"cidr", codec::jsonString(cluster->getCidr())});
+    all.add(Member{"controlPlanes", kj::str(counts.controlPlanes)});
+    all.add(Member{"workers", kj::str(counts.workers)});
+    all.add(Member{"endpoint", codec::jsonString(cluster->getNodes()[0].getEndpoint())});
+  } else {
+    all.add(Member{"error", codec::jsonString(listed.error)});
+  }
+  return all;
+}
+
+}  // namespace
+
+kj::String renderList(kj::ArrayPtr<ListedCluster> clusters) {
+  Table table(
+      {"CURRENT", "NAME", "PROVISIONER", "CIDR", "CONTROL PLANE", "WORKERS", "ENDPOINT", "STATE"});
+  for (auto& listed : clusters) {
+    auto current = listed.current ? "*" : "";
+    KJ_IF_MAYBE (cluster, readable(listed)) {
+      auto counts = countsOf(*cluster);
+      table.add(current, listed.name, cluster->getProvisioner(), cluster->getCidr(),
+                counts.controlPlanes, counts.workers, cluster->getNodes()[0].getEndpoint(),
+                stateOf(listed));
+    } else {
+      table.add(current, listed.name, "", "", "", "", "", stateOf(listed));
+    }
+  }
+  return table.render();
+}
+
+kj::String listJson(kj::ArrayPtr<ListedCluster> clusters) {
+  auto objects = KJ_MAP(listed, clusters) {
+    auto members = KJ_MAP(m, membersOf(listed)) {
+      return kj::str("\"", m.key, "\": ", m.value);
+    };
+    return kj::str("    {", kj::strArray(members, ", "), "}");
+  };
+  if (objects.size() == 0) return kj::str("[]\n");
+  return kj::str("[\n", kj::strArray(objects, ",\n"), "\n]\n");
+}
+
+kj::String listYaml(kj::ArrayPtr<ListedCluster> clusters) {
+  if (clusters.size() == 0) return kj::str("[]\n");
+  kj::Vector<kj::String> lines;
+  for (auto& listed : clusters) {
+    kj::StringPtr indent = "- ";
+    for (auto& m : membersOf(listed)) {
+      lines.add(kj::str(indent, m.key, ": ", m.value, "\n"));
+      indent = "  ";
+    }
+  }
+  return kj::strArray(lines, "");
+}
+
+}  // namespace talos::cluster
