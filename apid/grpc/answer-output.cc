@@ -97,6 +97,10 @@ void AnswerCharge::set(size_t bytes) {
   charged = bytes;
 }
 
+bool AnswerCharge::trySet(size_t bytes) {
+  return kj::runCatchingExceptions([&]() { set(bytes); }) == nullptr;
+}
+
 MergedAnswer::MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names,
                            kj::Maybe<Budget::Account&> account)
     : names(names),
@@ -138,7 +142,9 @@ void MergedAnswer::addProblem(size_t index, kj::StringPtr node, GrpcStatus statu
     WireWriter out;
     writeMetadata(out, node, &status);
     auto fits = size + reserved - reservedFor(index) + framed(out.size()) <= kMostMerged;
-    if (fits || status.message.size() == 0) return put(index, out.finish());
+    // Without a text it is part of the call: which node failed, and how, has to be said.
+    if (status.message.size() == 0) return put(index, out.finish());
+    if (fits && charge.trySet(size + out.size())) return put(index, out.finish());
     status.message = kj::heapString(status.message.slice(0, status.message.size() / 2));
   }
 }

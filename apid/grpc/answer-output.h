@@ -23,6 +23,8 @@ class AnswerCharge {
   // The number of bytes from now on. Throws ResourceExhausted when it cannot grow; then what was
   // charged before stays, as what it is for does.
   void set(size_t bytes);
+  // The same, false when it cannot grow.
+  bool trySet(size_t bytes);
 
  private:
   kj::Maybe<Budget::Account&> account;
@@ -38,7 +40,8 @@ class MergedAnswer {
   MergedAnswer(kj::ArrayPtr<const kj::StringPtr> names, kj::Maybe<Budget::Account&> account);
 
   void add(size_t index, kj::Array<kj::byte> part);
-  // Adds an error instead of an answer, or behind it. A text that is too long is truncated.
+  // Adds an error instead of an answer, or behind it. A text that is too long, or for which nothing
+  // is left of the account, is truncated.
   void addProblem(size_t index, kj::StringPtr node, grpc::GrpcStatus status);
   bool answered(size_t index) const { return parts[index].size() > 0; }
   // Nothing more follows from this node.

@@ -68,7 +68,7 @@ class ApplyConfiguration final : public Method {
     auto response = co_await call.send();
     auto result = response.getResult();
     WireWriter out;
-    for (auto warning : result.getWarnings()) out.text(2, warning);
+    for (auto warning : itemsOf(result.getWarnings())) out.text(2, warning);
     for (auto i : kj::indices(kModes)) {
       if (kModes[i].mode == result.getMode() && i > 0) out.varint(3, i);
     }
@@ -87,7 +87,7 @@ class GenerateConfiguration final : public Method {
     auto wanted = documentOf(RequestFields(message).in(3).number(1));
     auto response = co_await call.send();
     WireWriter out;
-    for (auto document : response.getDocuments()) {
+    for (auto document : itemsOf(response.getDocuments())) {
       if (document.getName() == wanted) out.bytes(2, document.getContent());
       if (document.getName() == "talosconfig") out.bytes(3, document.getContent());
     }

@@ -88,7 +88,7 @@ class CosiList final : public Method {
     request.getKind().setType(asked.ours.type);
     auto response = co_await request.send();
     auto charge = output.charge(response.totalSize());
-    for (auto resource : response.getResources()) {
+    for (auto resource : itemsOf(response.getResources())) {
       co_await output.send(inField(1, messages.cosi(resource, asked.kind())));
     }
   }

@@ -68,7 +68,7 @@ class EventServer final : public rpc::EventSink::Server {
   kj::Promise<void> events(EventsContext context) override {
     auto charge = to->charge(context.getParams().totalSize());
     co_await started.addBranch();
-    for (auto event : context.getParams().getEvents()) {
+    for (auto event : itemsOf(context.getParams().getEvents())) {
       if (to->ended()) co_return;
       KJ_IF_MAYBE (message, messages.of(event)) co_await to->send(kj::mv(*message));
     }

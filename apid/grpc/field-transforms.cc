@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/struct-message.h"
 #include "common/base/ascii.h"
@@ -188,7 +189,7 @@ void encodeNumber(uint32_t number, DynamicValue::Reader value, WireWriter& out) 
 
 void encodeFlags(uint32_t number, DynamicValue::Reader value, WireWriter& out) {
   uint64_t mask = 0;
-  for (auto flag : value.as<capnp::DynamicList>()) {
+  for (auto flag : itemsOf(value.as<capnp::DynamicList>())) {
     mask |= numberOf(kInterfaceFlags, flag.as<capnp::Text>());
   }
   if (mask != 0) out.varint(number, mask);

@@ -447,6 +447,28 @@ TEST_F(CallTest, TooMuchForOneMessage) {
   EXPECT_EQ(8u, reply.in(1, 1).in(1).in(3).number(1)) << "ResourceExhausted";
 }
 
+// Catches: errors of many nodes that are kept and cost their client nothing; one that is lost since
+// its client has used up what it may have.
+TEST_F(CallTest, ErrorsAreChargedToo) {
+  Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
+  auto account = budget.account("someone");
+  auto free = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  kj::Vector<kj::StringPtr> names;
+  for (unsigned i = 0; i < 200; ++i) names.add("10.0.0.2");
+  MergedAnswer merged(names, *account);
+  auto text = kj::str(kj::repeat('x', 8000));
+  for (unsigned i = 0; i < 25; ++i) merged.addProblem(i, names[i], {14, kj::str(text)});
+  EXPECT_FALSE(free((1u << 20) - 380'000));
+  auto full = kj::heap(account->hold(600'000));
+  for (unsigned i = 25; i < 200; ++i) merged.addProblem(i, names[i], {14, kj::str(text)});
+  EXPECT_FALSE(free(20'000));
+  EXPECT_EQ(200u, Message(merged.finish()).count(1));
+  full = nullptr;
+  EXPECT_TRUE(free(1u << 20));
+}
+
 // Catches: an answer that fits without the bytes around its parts and not with them, and a node
 // that cannot even say that it failed, so that the whole call does.
 TEST_F(CallTest, NodesThatFailHaveRoom) {

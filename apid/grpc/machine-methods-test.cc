@@ -19,6 +19,15 @@ TEST_F(MachineMethodsTest, Memory) {
   EXPECT_EQ(41u, memory.number(41));
 }
 
+// Catches: lists whose items cost a node nothing, and apid a second each.
+TEST_F(MachineMethodsTest, ListsAreBounded) {
+  bed.items = 65'537;
+  for (auto path : {"/machine.MachineService/Memory", "/machine.MachineService/Netstat"}) {
+    TestCall call(path);
+    EXPECT_EQ("8 the node has sent a list of 65537 items; at most 65536 are read", run(call));
+  }
+}
+
 // Catches: sockets that were not asked for, a process that a client follows blindly, networks that
 // nobody here looks into and whose sockets are then none.
 TEST_F(MachineMethodsTest, Netstat) {

@@ -76,7 +76,7 @@ class Memory final : public Method {
     auto machine = node.machineRequest().send().getMachine();
     auto response = co_await machine.memoryRequest().send();
     uint64_t values[kj::size(kMemoryNames)] = {};
-    for (auto field : response.getFields()) {
+    for (auto field : itemsOf(response.getFields())) {
       auto name = plainName(field.getName());
       for (auto i : kj::indices(kMemoryNames)) {
         if (kMemoryNames[i] == name) values[i] = field.getValue();
@@ -129,7 +129,7 @@ class Netstat final : public Method {
     auto machine = node.machineRequest().send().getMachine();
     auto response = co_await machine.netstatRequest().send();
     WireWriter out;
-    for (auto socket : response.getSockets()) {
+    for (auto socket : itemsOf(response.getSockets())) {
       if (!filter.admits(socket)) continue;
       out.bytes(2, shape.encode(capnp::DynamicStruct::Reader(socket)));
     }
@@ -157,7 +157,9 @@ class Dependencies final : public Method {
     auto machine = node.machineRequest().send().getMachine();
     auto response = co_await machine.dependenciesRequest().send();
     WireWriter out;
-    for (auto controller : response.getControllers()) {
+    size_t edges = 0;
+    for (auto controller : itemsOf(response.getControllers())) {
+      checkItems(edges += size_t(controller.getWrites().size()) + controller.getReads().size());
       for (auto type : controller.getWrites())
         add(out, controller.getName(), kExclusive, "", type, "");
       for (auto input : controller.getReads()) {

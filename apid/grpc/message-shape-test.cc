@@ -69,6 +69,22 @@ struct ShapeTest : ::testing::Test {
   }
 };
 
+// Catches: millions of items without content, which are a hundred bytes on the wire and keep the
+// loop for seconds.
+TEST_F(ShapeTest, ListsOfAnswersAreBounded) {
+  thing.init("parts", kMostItems);
+  EXPECT_EQ(hex("10:parts{1:t}").size(), 4 * kMostItems);
+  thing.init("parts", kMostItems + 1);
+  thing.init("i32s", kMostItems + 1);
+  for (auto shape : {"10:parts{1:t}", "12:i32s"}) {
+    auto e = kj::runCatchingExceptions([&] { hex(shape); });
+    auto& refusal = KJ_REQUIRE_NONNULL(e, "it was written");
+    EXPECT_EQ(kindOf(refusal), ErrorKind::kResourceExhausted);
+    EXPECT_EQ(messageOf(refusal),
+              "the node has sent a list of 65537 items; at most 65536 are read"_kj);
+  }
+}
+
 // Catches: a name that is not in the schema, which would be an answer without the field.
 TEST_F(ShapeTest, NamesMustBeThere) {
   EXPECT_NE(nullptr, strstr(wrong("1:bee").cStr(), "Thing has no bee"));

@@ -88,6 +88,12 @@ capnp::Text::Reader asText(Bytes bytes, kj::Maybe<kj::String>& hold) {
 
 }  // namespace
 
+void checkItems(size_t count) {
+  if (count <= kMostItems) return;
+  fail(ErrorKind::kResourceExhausted,
+       kj::str("the node has sent a list of ", count, " items; at most ", kMostItems, " are read"));
+}
+
 struct Shape::Field {
   uint32_t number;
   kj::Vector<capnp::StructSchema::Field> path;  // none: the struct itself
@@ -294,6 +300,7 @@ void Shape::Field::encodeValue(DynamicValue::Reader value, WireWriter& out) cons
 }
 
 void Shape::Field::encodeList(DynamicList::Reader list, WireWriter& out) const {
+  checkItems(list.size());
   if (transform == nullptr && isNumber(itemType())) {
     if (list.size() == 0) return;
     WireWriter packed;

@@ -18,8 +18,9 @@
 // packed, and read either way. An absent field is read as zero, never as the default of the Cap'n
 // Proto schema.
 //
-// A shape is resolved against its schema once, which fails for a name that does not exist. Only
-// decode() reads foreign bytes: at most kMostItems of each list, InvalidArgument otherwise.
+// A shape is resolved against its schema once, which fails for a name that does not exist.
+// Requests and answers are foreign: of each list at most kMostItems are read, beyond which a
+// request is refused with InvalidArgument, and a node's answer with ResourceExhausted.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -32,6 +33,15 @@
 namespace talos::grpcapi {
 
 constexpr size_t kMostItems = 1u << 16;
+
+// The items of a list of a node's answer. Items without content cost a node nothing, and time here.
+// Throws ResourceExhausted for more than kMostItems.
+void checkItems(size_t count);
+template <typename List>
+List itemsOf(List list) {
+  checkItems(list.size());
+  return list;
+}
 
 class Shape {
  public:

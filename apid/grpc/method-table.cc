@@ -94,7 +94,7 @@ class ListOfItems final : public Method {
     in.decode(request, call);
     auto response = co_await call.send();
     auto charge = output.charge(response.totalSize());
-    for (auto item : response.get(list).as<capnp::DynamicList>()) {
+    for (auto item : itemsOf(response.get(list).as<capnp::DynamicList>())) {
       co_await output.send(out.encode(item.as<DynamicStruct>()));
     }
   }
@@ -157,7 +157,7 @@ class Stream final : public Method {
     auto charge = to.charge(params.totalSize());
     auto value = params.get(field);
     KJ_IF_MAYBE (shape, item) {
-      for (auto element : value.as<capnp::DynamicList>()) {
+      for (auto element : itemsOf(value.as<capnp::DynamicList>())) {
         co_await to.send(shape->encode(element.as<DynamicStruct>()));
       }
       co_return;

@@ -450,6 +450,28 @@ TEST_F(ResourcesTest, HeldAnswersCountAgainstTheirClient) {
   handler = nullptr;
 }
 
+// Catches: a watch whose state is charged twice whenever it grows, so that it ends at half of what
+// its client may have.
+TEST_F(ResourcesTest, TheStateOfAWatchIsChargedOnce) {
+  Budget budget({.perClient = 1u << 20, .inTotal = 1u << 30});
+  auto account = budget.account("someone");
+  handler = api.open(timer, client, kj::addRef(*account));
+  TestCall call("/cosi.resource.State/Watch", asking("runtime", kServices));
+  auto promise = handler->call(call);
+  EXPECT_FALSE(promise.poll(scope));
+  for (unsigned i = 0; i < 8; ++i) {
+    change(rpc::Change::Event::UPDATED, std::string(100'000, 'a' + i).c_str(), 1);
+  }
+  EXPECT_FALSE(promise.poll(scope));
+  auto free = [&](size_t bytes) {
+    return kj::runCatchingExceptions([&]() { account->hold(bytes); }) == nullptr;
+  };
+  EXPECT_TRUE(free(200'000));
+  EXPECT_FALSE(free(300'000)) << "it knows eight ids";
+  promise = nullptr;
+  handler = nullptr;
+}
+
 // Catches: a resource that is a thousand times as large as YAML, or as a message, as it was when it
 // came.
 TEST_F(ResourcesTest, TheTextOfAResourceIsBounded) {
@@ -464,7 +486,9 @@ TEST_F(ResourcesTest, TheTextOfAResourceIsBounded) {
       cosi ? messages.cosi(resource.asReader(), {"meta", type}) : messages.old(resource.asReader());
     });
     auto& refusal = KJ_REQUIRE_NONNULL(e, "it was written");
-    EXPECT_STREQ("the value needs more than 8388608 bytes as YAML", messageOf(refusal).cStr());
+    EXPECT_STREQ(cosi ? "the node has sent a list of 400000 items; at most 65536 are read"
+                      : "the value needs more than 8388608 bytes as YAML",
+                 messageOf(refusal).cStr());
   }
   resource.getSpec().getAs<rpc::ResourceDefinitionSpec>().initPrintColumns(1000);
   EXPECT_GT(messages.old(resource.asReader()).size(), 10'000u);

@@ -68,7 +68,7 @@ class OldList final : public Reading {
     WireWriter first;
     first.bytes(2, co_await definitionOf(kj::mv(node), asked.type));
     co_await output.send(first.finish());
-    for (auto resource : response.getResources()) {
+    for (auto resource : itemsOf(response.getResources())) {
       WireWriter out;
       out.bytes(3, messages.old(resource));
       co_await output.send(out.finish());

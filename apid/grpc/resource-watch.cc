@@ -2,6 +2,7 @@
 
 #include <kj/refcount.h>
 
+#include "apid/grpc/message-shape.h"
 #include "common/base/error.h"
 
 namespace talos::grpcapi {
@@ -12,7 +13,7 @@ using Event = WatchListener::Event;
 // The state that the client knows. The node may hold the sink for longer than the call lasts.
 class KnownState final : public kj::Refcounted {
  public:
-  explicit KnownState(WatchListener& listener) : listener(listener) {}
+  explicit KnownState(WatchListener& listener) : listener(listener), ids(listener.charge({0, 0})) {}
   // Cancels pending calls of the listener before it returns.
   void end() {
     listener = nullptr;
@@ -26,7 +27,7 @@ class KnownState final : public kj::Refcounted {
     if (first) co_await canceler.wrap(to().begin());
     auto before = kj::mv(versions);
     versions.clear();
-    for (auto resource : resources) {
+    for (auto resource : itemsOf(resources)) {
       auto id = resource.getMetadata().getId();
       auto version = resource.getMetadata().getVersion();
       addedBytes += id.size() + kIdCost;
@@ -50,11 +51,11 @@ class KnownState final : public kj::Refcounted {
     addedBytes = 0;
     size_t bytes = 0;
     for (auto& entry : versions) bytes += entry.key.size() + kIdCost;
-    ids = charge({bytes / sizeof(capnp::word), 0});
+    ids.set(bytes);
   }
 
   kj::Promise<void> changes(capnp::List<rpc::Change>::Reader changes) {
-    for (auto change : changes) {
+    for (auto change : itemsOf(changes)) {
       auto resource = change.getResource();
       auto id = kj::str(resource.getMetadata().getId());
       addedBytes += id.size() + kIdCost;
@@ -76,7 +77,7 @@ class KnownState final : public kj::Refcounted {
   bool started = false;
   kj::TreeMap<kj::String, uint64_t> versions;
   size_t addedBytes = 0;  // of ids, since they were charged
-  AnswerCharge ids{nullptr};
+  AnswerCharge ids;
 
   WatchListener& to() {
     KJ_IF_MAYBE (l, listener) return *l;

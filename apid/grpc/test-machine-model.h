@@ -22,6 +22,7 @@ struct Testbed {
   kj::Maybe<rpc::ResourceSink::Client> statuses;
   int64_t tail = 0;
   uint64_t leftOut = 0;  // sockets
+  uint32_t items = 0;    // of a list; 0: the usual ones
   bool admin = true;     // the caller
   kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
@@ -33,7 +34,7 @@ class FakeMachine final : public rpc::Machine::Server {
 
  protected:
   kj::Promise<void> memory(MemoryContext context) override {
-    auto fields = context.getResults().initFields(4);
+    auto fields = context.getResults().initFields(kj::max(bed.items, 4u));
     auto set = [&](unsigned i, const char* name, uint64_t value) {
       fields[i].setName(name);
       fields[i].setValue(value);
@@ -46,7 +47,7 @@ class FakeMachine final : public rpc::Machine::Server {
   }
   kj::Promise<void> netstat(NetstatContext context) override {
     context.getResults().setLeftOut(bed.leftOut);
-    auto sockets = context.getResults().initSockets(3);
+    auto sockets = context.getResults().initSockets(kj::max(bed.items, 3u));
     sockets[0].setProtocol("tcp");
     sockets[0].setState("LISTEN");
     sockets[0].setLocalPort(50000);

@@ -36,7 +36,7 @@ class ModelMachine final : public rpc::Machine::Server {
     r.setMode("metal");
   }
   kj::Promise<void> mounts(MountsContext context) override {
-    auto list = context.getResults().initMounts(70'000);
+    auto list = context.getResults().initMounts(60'000);
     for (auto m : list) m.setFilesystem("/dev/disk/by-partlabel/EPHEMERAL/and/more/of/it");
     return kj::READY_NOW;
   }
