@@ -1,10 +1,10 @@
 // kubed: the client of the Kubernetes API of a node. Wiring only: it applies manifests
 // (manifest-reconciler.h), keeps the Node object (node-reconciler.h), publishes static pods
-// (static-pod-reconciler.h) and members (member-reconciler.h), probes the local API server
-// (local-api-probe.h), renews the bootstrap token (bootstrap-token-reconciler.h), gets the
-// kubelet's first certificate (kubelet-join-reconciler.h), approves those of workers
-// (join-approver.h), drains the node (node-drain-reconciler.h) and serves surveys
-// (survey-server.h).
+// (static-pod-reconciler.h), members (member-reconciler.h) and the addresses of API servers
+// (api-endpoints-reconciler.h), probes the local API server (local-api-probe.h), renews the
+// bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
+// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), drains the node
+// (node-drain-reconciler.h) and serves surveys (survey-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals and approvals. A
 // worker has the bootstrap token and the kubelet's certificate, and no others.
@@ -24,6 +24,7 @@
 #include "common/wire/rpc-server.h"
 #include "kubed/manifests/bootstrap-token-reconciler.h"
 #include "kubed/manifests/extra-manifests.h"
+#include "kubed/nodes/api-endpoints-reconciler.h"
 #include "kubed/nodes/join-approver.h"
 #include "kubed/nodes/kubelet-access.h"
 #include "kubed/nodes/kubelet-join-reconciler.h"
@@ -66,9 +67,14 @@ kj::Promise<void> runWorker(Shared& shared) {
                        .store = shared.store,
                        .adapter = adapter,
                        .changed = shared.kubelet.changes()});
+  ApiEndpointsReconciler endpoints({.timer = shared.timer,
+                                    .random = shared.random,
+                                    .store = shared.store,
+                                    .adapter = adapter,
+                                    .changed = shared.kubelet.changes()});
   releaseStartMemory();
   log::info("waiting for a kubelet that joins, or a drain");
-  co_await node.run();
+  co_await node.run().exclusiveJoin(endpoints.run());
 }
 
 kj::Promise<void> runControlPlane(Shared& shared) {
@@ -90,6 +96,11 @@ kj::Promise<void> runControlPlane(Shared& shared) {
                        .store = shared.store,
                        .adapter = adapter,
                        .changed = changed});
+  ApiEndpointsReconciler endpoints({.timer = shared.timer,
+                                    .random = shared.random,
+                                    .store = shared.store,
+                                    .adapter = adapter,
+                                    .changed = changed});
   StaticPodReconciler staticPods(deps);
   MemberReconciler members(deps);
   LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);
@@ -105,6 +116,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   co_await manifests.run()
       .exclusiveJoin(extra.run())
       .exclusiveJoin(node.run())
+      .exclusiveJoin(endpoints.run())
       .exclusiveJoin(staticPods.run())
       .exclusiveJoin(members.run())
       .exclusiveJoin(localApi.run())

@@ -65,6 +65,10 @@ struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "
   operatingSystem @2 :Text $A.column("OS");
   addresses @3 :List(Text) $A.column("Addresses");
 }
+struct ApiEndpointsSpec $A.resource((type = "Endpoints.kubernetes.talos.dev", namespace = "controlplane")) {
+  # The addresses at which Kubernetes reaches its API servers: those of control-plane nodes. The id is kube-apiserver.
+  addresses @0 :List(Text) $A.column("Addresses");
+}
 struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namespace = "controlplane")) {
   # The desired state of this node's Node object in Kubernetes, from the config. The id is node.
   nodename @0 :Text $A.column("Nodename");

@@ -27,6 +27,7 @@ const struct {
     {capnp::Schema::from<rpc::MachineConfigSpec>(), "1:document"},
     {capnp::Schema::from<rpc::MachineTypeSpec>(), "1:type"},
     {capnp::Schema::from<rpc::MachineStatusSpec>(), "1:stage~stage 2!{1:ready 2:problems~condition}"},
+    {capnp::Schema::from<rpc::ApiEndpointsSpec>(), "1:addresses~ip"},
     {capnp::Schema::from<rpc::MemberSpec>(), "2:addresses~ip 3:hostname 4:machineType~machineType 5:operatingSystem 6{1=50000}"},
     {capnp::Schema::from<rpc::NodeAddressSpec>(), "1:addresses~prefix"},
     {capnp::Schema::from<rpc::NetworkStatusSpec>(), "1:addressReady 2:connectivityReady 3:hostnameReady"},

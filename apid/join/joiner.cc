@@ -456,9 +456,7 @@ struct Joiner::State {
       return kj::NEVER_DONE;
     }
     if (config.endpoints.empty()) {
-      report(config, "",
-             "the config names no control plane; set cluster.controlPlane.endpoint or "
-             "cluster.trustd.endpoints");
+      report(config, "", "the config names no control plane; set cluster.controlPlane.endpoint");
       return kj::NEVER_DONE;
     }
     auto left = untilNextRequest(config);

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
+#include "common/config/test-original-keys.h"
 #include "common/testing/printing.h"
 #include "common/tls/openssl.h"
 
@@ -132,22 +133,29 @@ TEST(Generate, HonoursItsOptions) {
   EXPECT_EQ(kj::StringPtr("http://10.5.0.1:5001"), found[1].getValue().getEndpoints()[0]);
 }
 
+// Catches: a key of ours in a config that the original's programs are to read.
+TEST(Generate, WritesOnlyKeysThatTheOriginalKnows) {
+  auto made = generate("test", "https://10.5.0.2:6443",
+                       {.kubernetesVersion = "1.34.4", .docs = true, .examples = true});
+  for (auto* text : {&made.init, &made.controlplane, &made.join}) {
+    EXPECT_EQ("", kj::strArray(OriginalKeys::unknownIn(*text), " "));
+  }
+  EXPECT_EQ("machine.caHash cluster.trustd",
+            kj::strArray(OriginalKeys::unknownIn("machine: {caHash: x, token: y}\n"
+                                                 "cluster: {trustd: {endpoints: [a]}}\n"),
+                         " "));
+}
+
 // Catches: a machine of a local cluster that comes up under another address than its cluster says.
 TEST(Generate, GivesAMachineItsOwnNetwork) {
   auto secrets = makeSecrets();
   auto nameservers = kj::arr(kj::str("8.8.8.8"));
-  auto endpoints = kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.4"));
   auto text =
       machineConfig(secrets, MachineType::WORKER, "test", "https://10.5.0.2:6443", {.docs = false},
                     {.hostname = "test-worker-1",
                      .cidr = "10.5.0.3/24",
                      .gateway = "10.5.0.1",
-                     .nameservers = nameservers,
-                     .trustdEndpoints = endpoints});
-  EXPECT_TRUE(contains(text,
-                       "    trustd:\n        endpoints:\n            - 10.5.0.2\n            - "
-                       "10.5.0.4\n"))
-      << text.cStr();
+                     .nameservers = nameservers});
   EXPECT_TRUE(contains(text,
                        "    network:\n"
                        "        hostname: test-worker-1\n"

@@ -168,11 +168,6 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
   network.initServiceSubnets(1).set(0, subnets.services);
   cluster.setToken(kj::StringPtr(secrets.clusterToken));
   setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
-  // Workers ask them for certificates, control-plane nodes before they make a cluster of etcd.
-  if (node.trustdEndpoints.size() > (controlPlane ? 1 : 0)) {
-    auto list = cluster.initTrustd().initEndpoints(node.trustdEndpoints.size());
-    for (size_t i = 0; i < node.trustdEndpoints.size(); ++i) list.set(i, node.trustdEndpoints[i]);
-  }
   if (!controlPlane) return;
 
   cluster.setClusterName(clusterName);

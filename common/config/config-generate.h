@@ -51,7 +51,6 @@ struct NodeSettings {
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
   kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
   kj::ArrayPtr<const kj::String> timeServers = nullptr;
-  kj::ArrayPtr<const kj::String> trustdEndpoints = nullptr;  // of the control plane
 };
 
 // "https://host[:port]". Throws InvalidArgument that proposes the URL that was probably meant.

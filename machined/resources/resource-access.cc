@@ -57,7 +57,8 @@ const Daemon kDaemons[] = {
                      rpc::KubeletClientSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
                       rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
-                      rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec>();
+                      rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec,
+                      rpc::ApiEndpointsSpec>();
      }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {

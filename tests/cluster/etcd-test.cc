@@ -98,9 +98,6 @@ TEST(EtcdStrangers, BootstrapOnAllAtOnceMakesOneClusterEachTime) {
   EtcdNodes nodes("strangers", 3, {"--bootstrap=false", "--use-vip"});
   areWaiting(nodes);
   for (auto& node : nodes.all()) {
-    auto patched = nodes.at(node, {"patch", "machineconfig", "--mode=no-reboot", "-p",
-                                   "[{\"op\": \"remove\", \"path\": \"/cluster/trustd\"}]"});
-    ASSERT_EQ(0, patched.status) << patched.err;
     ASSERT_TRUE(eventually(
         [&] {
           auto config = nodes.at(node, {"get", "etcdconfigs", "-o", "yaml"}).out;

@@ -13,8 +13,7 @@ using harness::eventually;
 constexpr double kJoined = 420;
 
 constexpr const char* kBalanced =
-    R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": "https://10.5.0.1:7443"},
-        {"op": "remove", "path": "/cluster/trustd"}])";
+    R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": "https://10.5.0.1:7443"}])";
 
 // On the segment's host, for whoever is on it, and for kubectl there.
 constexpr const char* kBalancer =

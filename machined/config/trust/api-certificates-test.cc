@@ -133,12 +133,29 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(kj::strArray(os.getCertSANs(), " "), "api.example.org");
   EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
 
+  // A config names no other control-plane node.
+  put<rpc::MemberSpec>("cp2", [](auto spec) {
+    spec.setHostname("cp2.example.org");
+    spec.setMachineType("controlplane");
+    spec.initAddresses(1).set(0, "10.5.0.8");
+  });
+  put<rpc::MemberSpec>("w1", [](auto spec) {
+    spec.setHostname("w1");
+    spec.setMachineType("worker");
+    spec.initAddresses(1).set(0, "10.5.0.7");
+  });
+  ASSERT_EQ(version(), 2u);
+  auto more = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
+  EXPECT_EQ(kj::strArray(more.getReserved(), " "),
+            "10.5.0.2 10.5.0.8 10.5.0.9 api.example.org cp1 cp1.example.org cp2 cp2.example.org "
+            "vip.example.org");
+
   runtime.poke("secrets.RootController");
   hosts = texts({"10.5.0.9", "vip.example.org"});
   runtime.poke("secrets.RootController");
-  EXPECT_EQ(version(), 1u);
-  putAddress("10.5.0.3/24");
   EXPECT_EQ(version(), 2u);
+  putAddress("10.5.0.3/24");
+  EXPECT_EQ(version(), 3u);
   type = config::MachineType::WORKER;
   runtime.poke("secrets.RootController");
   EXPECT_EQ(version(), 0u);

@@ -4,6 +4,7 @@
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -64,6 +65,29 @@ TEST_F(JoinTest, ASpecOfConfigAndNames) {
   EXPECT_EQ(spec.getCommonName(), "w1.example.org");
   EXPECT_EQ(joined(spec.getDnsNames()), "w1 w1.example.org worker.example.org");
   EXPECT_EQ(joined(spec.getAddresses()), "10.9.9.9");
+}
+
+// Catches: a worker whose config names one control-plane node, and that is lost with it.
+TEST_F(JoinTest, AsksTheNodesThatKubernetesHas) {
+  auto endpoints = [this] {
+    io.waitScope.poll();
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId));
+    return std::string(joined(spec.getEndpoints()).cStr());
+  };
+  auto member = [this](kj::StringPtr name, kj::StringPtr type, kj::StringPtr address) {
+    putRecord<rpc::MemberSpec>(store, name, [&](auto spec) {
+      spec.setMachineType(type);
+      spec.initAddresses(1).set(0, address);
+    });
+  };
+  start();
+  putRecord<rpc::ApiEndpointsSpec>(store, "kube-apiserver", [](auto spec) {
+    setTexts(spec.initAddresses(2), texts({"10.5.0.2", "10.5.0.3"}));
+  });
+  EXPECT_EQ(endpoints(), "api.example.org 10.5.0.2 10.5.0.3");
+  member("m4", "controlplane", "10.5.0.4");
+  member("w1", "worker", "10.5.0.5");
+  EXPECT_EQ(endpoints(), "api.example.org 10.5.0.2 10.5.0.3 10.5.0.4");
 }
 
 // Catches: a control-plane machine that asks another one, and a spec that outlives its reason.

@@ -1,8 +1,10 @@
 #include "machined/config/trust/join-controller.h"
 
+#include "common/base/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -27,9 +29,9 @@ kj::Vector<kj::String> withoutLocal(kj::Vector<kj::String> names) {
   return result;
 }
 
-void fill(rpc::JoinSpec::Builder out, config::Config::Reader config, NodeNames names) {
+void fill(rpc::JoinSpec::Builder out, config::Config::Reader config,
+          const kj::Vector<kj::String>& endpoints, NodeNames names) {
   auto machine = config.getMachine();
-  auto endpoints = trustdEndpoints(config);
   setList(out.initEndpoints(endpoints.size()), endpoints);
   out.setToken(machine.getToken());
   out.setCa(machine.getCa().getCrt());
@@ -40,12 +42,26 @@ void fill(rpc::JoinSpec::Builder out, config::Config::Reader config, NodeNames n
   setList(out.initAddresses(addresses.size()), addresses);
 }
 
+// Those of the config first: the others are of a cluster that was reached before.
+kj::Vector<kj::String> trustdHosts(Store& store, config::Config::Reader config) {
+  auto hosts = trustdEndpoints(config);
+  for (auto endpoints : store.list<rpc::ApiEndpointsSpec>()) {
+    for (auto address : endpoints.getAddresses()) addOnce(hosts, kj::str(address));
+  }
+  for (auto member : store.list<rpc::MemberSpec>()) {
+    if (!isControlPlaneMember(member)) continue;
+    for (auto address : member.getAddresses()) addOnce(hosts, kj::str(address));
+  }
+  return hosts;
+}
+
 }  // namespace
 
 JoinController::JoinController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
 
 kj::Array<Controller::Input> JoinController::inputs() const {
-  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::HostnameSpecSpec>());
+  return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::HostnameSpecSpec>(),
+                 input<rpc::ApiEndpointsSpec>(), input<rpc::MemberSpec>());
 }
 kj::Array<kj::StringPtr> JoinController::outputs() const {
   return typeNames<rpc::JoinSpec>();
@@ -62,7 +78,8 @@ kj::Promise<void> JoinController::reconcile(Store& store) {
         domain = spec.getDomainname();
       }
       // trustd adds the address of the machine from which the request comes.
-      fill(outputs.add(kJoinId), *c, nodeNames(hostname, domain, nullptr, apiCertSans(*c)));
+      fill(outputs.add(kJoinId), *c, trustdHosts(store, *c),
+           nodeNames(hostname, domain, nullptr, apiCertSans(*c)));
     }
   }
   outputs.apply(store);

@@ -1,8 +1,10 @@
 // secrets.JoinController: secrets/JoinSpecs[api], the request with which apid asks trustd for a
 // certificate.
 //
-// Only on a machine whose config has no key of machine.ca: there ApiCertificates is apid's to
-// write. Holds nothing; recomputed from the config and the machine's names after any crash.
+// It names the host of the Kubernetes API, cluster.trustd.endpoints, the API servers that
+// Kubernetes has (Endpoints) and the control-plane nodes among its members. Only on a machine whose
+// config has no key of machine.ca: there ApiCertificates is apid's to write. Holds nothing;
+// recomputed from its inputs after any crash.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"

@@ -7,6 +7,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -54,6 +55,12 @@ kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config) {
   addAll(hosts, storedAddresses(store));
   addAll(hosts, apiCertSans(config));
   addAll(hosts, controlPlaneHosts(config));
+  for (auto member : store.list<rpc::MemberSpec>()) {
+    if (!isControlPlaneMember(member)) continue;
+    hosts.add(kj::str(member.id()));
+    hosts.add(kj::str(member.getHostname()));
+    for (auto address : member.getAddresses()) hosts.add(kj::str(address));
+  }
   return tidy(kj::mv(hosts));
 }
 
@@ -130,7 +137,7 @@ bool signsForOthers(config::Config::Reader config) {
 
 kj::Array<Controller::Input> RootController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
-                 input<rpc::HostnameSpecSpec>());
+                 input<rpc::HostnameSpecSpec>(), input<rpc::MemberSpec>());
 }
 kj::Array<kj::StringPtr> RootController::outputs() const {
   return typeNames<rpc::RootSecretSpec>();

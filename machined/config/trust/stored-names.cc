@@ -24,4 +24,8 @@ NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans) {
   return nodeNames(hostname, domain, storedAddresses(store), certSans);
 }
 
+bool isControlPlaneMember(rpc::MemberSpec::Reader member) {
+  return member.getMachineType() == "controlplane";
+}
+
 }  // namespace talos::machined

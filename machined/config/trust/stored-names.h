@@ -1,8 +1,9 @@
-// The names and addresses of the machine in the store.
+// The names and addresses of the machine, and of its cluster, in the store.
 #pragma once
 
 #include "common/tls/node-certificate.h"
 #include "machined/resources/store.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 
@@ -12,5 +13,7 @@ kj::Vector<kj::String> storedAddresses(Store& store);
 
 // The names for a certificate of this machine.
 NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans);
+
+bool isControlPlaneMember(rpc::MemberSpec::Reader member);
 
 }  // namespace talos::machined

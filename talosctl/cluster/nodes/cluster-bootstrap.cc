@@ -39,11 +39,15 @@ class FirstNode {
   }
 };
 
+// `among`: the control-plane nodes, which the nodes' configs do not name.
 kj::Promise<void> makeCluster(talosctl::Invocation& call, FirstNode& first,
-                              talosctl::Progress& progress, kj::TimePoint until) {
+                              kj::ArrayPtr<const kj::String> among, talosctl::Progress& progress,
+                              kj::TimePoint until) {
   auto node = co_await first.node();
-  kj::Promise<void> asked =
-      node.etcdRequest().send().getEtcd().bootstrapRequest().send().ignoreResult();
+  auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
+  auto names = request.initAmong(static_cast<unsigned>(among.size()));
+  for (auto i : kj::indices(among)) names.set(i, among[i]);
+  kj::Promise<void> asked = request.send().ignoreResult();
   kj::String last;
   auto left = kj::max(until - call.deps.timer.now(), kEtcdAnswer);
   co_await talosctl::within(call.deps.timer, left, kj::mv(asked))
@@ -105,15 +109,17 @@ kj::Promise<void> bootstrapEtcd(talosctl::Invocation& call, rpc::LocalCluster::R
                                 kj::StringPtr stateFolder, kj::Duration deadline) {
   auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   auto& context = config.resolve();
-  size_t masters = 0;
-  for (auto node : cluster.getNodes()) masters += node.getType() != "join";
+  kj::Vector<kj::String> masters;
+  for (auto node : cluster.getNodes()) {
+    if (node.getType() != "join") masters.add(kj::str(node.getAddress()));
+  }
   auto until = call.deps.timer.now() + deadline;
   auto names = kj::arr(kj::str("etcd"));
   talosctl::Progress progress(call.deps.console, names);
   auto node = cluster.getNodes()[0];
   FirstNode first(call, context, node);
-  if (node.getType() != "init") co_await makeCluster(call, first, progress, until);
-  co_await awaitVoters(call, first, masters, progress, until);
+  if (node.getType() != "init") co_await makeCluster(call, first, masters, progress, until);
+  co_await awaitVoters(call, first, masters.size(), progress, until);
 }
 
 }  // namespace talos::cluster

@@ -163,7 +163,6 @@ class NodeConfigs {
     if (config::isControlPlane(type)) settings.vip = vip;
     // trustd signs nothing for a worker but the address that it calls from.
     if (config::isControlPlane(type)) settings.certSans = certSans;
-    settings.trustdEndpoints = controlPlane;
     settings.timeServers = gateway;
     KJ_IF_MAYBE (own, secrets) {
       kj::StringPtr host =
@@ -182,7 +181,7 @@ class NodeConfigs {
     }
     auto text = existing(options.inputFolder, type);
     KJ_DEFER(zeroize(text));
-    auto own = kj::arr(settingsPatch(settings, config::isControlPlane(type)));
+    auto own = kj::arr(settingsPatch(settings));
     return talosctl::applyPatches(text, "the existing config", own);
   }
 };

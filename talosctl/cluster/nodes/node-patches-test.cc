@@ -148,14 +148,13 @@ TEST(NodePatches, RegistriesAndNetworkPlugin) {
 // Catches: a config from elsewhere whose node has another's address, no route or no time.
 TEST(NodePatches, SettingsOfANodeAreThoseOfItsPlace) {
   auto list = [](kj::StringPtr text) { return kj::arr(kj::str(text)); };
-  auto servers = list("10.5.0.1"), sans = list("127.1.2.3"), trustd = list("10.5.0.2");
+  auto servers = list("10.5.0.1"), sans = list("127.1.2.3");
   config::NodeSettings settings;
   settings.hostname = "demo-worker-1";
   settings.cidr = "10.5.0.4/24";
   settings.gateway = "10.5.0.1";
   settings.nameservers = settings.timeServers = servers;
-  settings.trustdEndpoints = trustd;
-  auto worker = patched(settingsPatch(settings, false), config::MachineType::WORKER);
+  auto worker = patched(settingsPatch(settings), config::MachineType::WORKER);
   auto machine = worker.get().getMachine();
   auto link = machine.getNetwork().getInterfaces()[0];
   EXPECT_STREQ(machine.getNetwork().getHostname().cStr(), "demo-worker-1");
@@ -164,11 +163,9 @@ TEST(NodePatches, SettingsOfANodeAreThoseOfItsPlace) {
   EXPECT_STREQ(link.getRoutes()[0].getGateway().cStr(), "10.5.0.1");
   EXPECT_STREQ(machine.getNetwork().getNameservers()[0].cStr(), "10.5.0.1");
   EXPECT_STREQ(machine.getTime().getServers()[0].cStr(), "10.5.0.1");
-  EXPECT_STREQ(worker.get().getCluster().getTrustd().getEndpoints()[0].cStr(), "10.5.0.2");
   settings.certSans = sans;
-  auto master = patched(settingsPatch(settings, true), config::MachineType::CONTROLPLANE);
+  auto master = patched(settingsPatch(settings), config::MachineType::CONTROLPLANE);
   EXPECT_STREQ(master.get().getMachine().getCertSANs()[0].cStr(), "127.1.2.3");
-  EXPECT_EQ(master.get().getCluster().getTrustd().getEndpoints().size(), 0u);
 }
 
 // Catches: a container whose link is configured by its launcher and by its config.
@@ -176,7 +173,7 @@ TEST(NodePatches, ALinkThatSomebodyElseConfiguresIsLeftToThem) {
   config::NodeSettings settings;
   settings.hostname = "demo-worker-1";
   settings.ignoreInterface = true;
-  auto worker = patched(settingsPatch(settings, false), config::MachineType::WORKER);
+  auto worker = patched(settingsPatch(settings), config::MachineType::WORKER);
   auto link = worker.get().getMachine().getNetwork().getInterfaces()[0];
   EXPECT_STREQ(link.getInterface().cStr(), "eth0");
   EXPECT_TRUE(link.getIgnore());

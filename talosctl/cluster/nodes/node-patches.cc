@@ -154,7 +154,7 @@ talosctl::Patch encryption(bool state, bool ephemeral) {
           kj::str("machine: {systemDiskEncryption: {", kj::strArray(partitions, ", "), "}}\n")};
 }
 
-talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane) {
+talosctl::Patch settingsPatch(const config::NodeSettings& settings) {
   kj::Vector<kj::String> machine;
   auto route = settings.gateway.size() == 0
                    ? kj::str()
@@ -170,15 +170,9 @@ talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool control
   auto sans = settings.certSans.size() == 0
                   ? kj::str()
                   : kj::str("  certSANs: ", jsonList(settings.certSans), "\n");
-  // Workers ask them for certificates, control-plane nodes before they make a cluster of etcd.
-  bool others = settings.trustdEndpoints.size() > (controlPlane ? 1 : 0);
-  auto trustd =
-      !others
-          ? kj::str()
-          : kj::str("cluster: {trustd: {endpoints: ", jsonList(settings.trustdEndpoints), "}}\n");
   return {kj::str("the node's settings"),
           kj::str("machine:\n", sans, "  time: {servers: ", jsonList(settings.timeServers),
-                  "}\n  network: {", kj::strArray(machine, ", "), "}\n", trustd)};
+                  "}\n  network: {", kj::strArray(machine, ", "), "}\n")};
 }
 
 }  // namespace talos::cluster

@@ -31,6 +31,6 @@ talosctl::Patch encryption(bool state, bool ephemeral);
 
 // For --input-dir: the settings that depend on the node's place in the cluster, for a config that
 // was made without it. Nothing else of the config is changed.
-talosctl::Patch settingsPatch(const config::NodeSettings& settings, bool controlPlane);
+talosctl::Patch settingsPatch(const config::NodeSettings& settings);
 
 }  // namespace talos::cluster

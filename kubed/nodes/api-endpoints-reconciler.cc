@@ -1,0 +1,72 @@
+#include "kubed/nodes/api-endpoints-reconciler.h"
+
+#include <algorithm>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/texts.h"
+#include "common/net/ip.h"
+
+namespace talos::kubed {
+namespace {
+
+constexpr auto kRefresh = 2 * kj::MINUTES;
+constexpr Backoff::Pace kRetry = {
+    .first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES, .chance0 = 0.75, .chance1 = 1.25};
+constexpr size_t kMostAddresses = 64;
+
+}  // namespace
+
+kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints) {
+  kj::Vector<kj::String> addresses;
+  for (auto subset : kube::itemsAt(endpoints, {"subsets"})) {
+    for (auto item : kube::itemsAt(*subset, {"addresses"})) {
+      KJ_IF_MAYBE (address, Ip::parse(kube::textAt(*item, {"ip"}))) {
+        if (addresses.size() < kMostAddresses) addOnce(addresses, address->toString());
+      }
+    }
+  }
+  std::sort(addresses.begin(), addresses.end());
+  return addresses;
+}
+
+ApiEndpointsReconciler::ApiEndpointsReconciler(Dependencies deps) : deps(deps), backoff(kRetry) {}
+
+kj::Promise<void> ApiEndpointsReconciler::run() {
+  for (;;) {
+    auto change = deps.changed.next();
+    auto client = deps.adapter.client();
+    KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
+      kj::Maybe<kj::String> failure;
+      co_await refresh(**kubernetes).catch_([&](kj::Exception&& e) { failure = messageOf(e); });
+      auto pause = kRefresh;
+      KJ_IF_MAYBE (error, failure) {
+        if (logged != *error) {
+          log::warn("cannot read the endpoints of the API server; retrying", {{"error", *error}});
+        }
+        logged = kj::mv(*error);
+        pause = backoff.next(deps.random());
+      } else {
+        logged = kj::str();
+        backoff.reset();
+      }
+      change = change.exclusiveJoin(deps.timer.afterDelay(pause));
+    }
+    co_await change;
+  }
+}
+
+kj::Promise<void> ApiEndpointsReconciler::refresh(SharedKube& kubernetes) {
+  auto object = co_await (*kubernetes)
+                    .get(kube::coreResource("endpoints", "Endpoints"), "default", "kubernetes");
+  auto addresses = apiAddressesOf(object);
+  if (addresses.empty()) co_return;  // no API server is ready, yet one has answered
+  auto record = kj::heap<capnp::MallocMessageBuilder>();
+  auto list = record->initRoot<rpc::ApiEndpointsSpec>().initAddresses(addresses.size());
+  for (auto i : kj::indices(addresses)) list.set(i, addresses[i]);
+  StoreClient::Wanted wanted;
+  wanted.insert(kj::str(kApiEndpointsId), kj::mv(record));
+  co_await deps.store.replaceAll<rpc::ApiEndpointsSpec>(kj::mv(wanted));
+}
+
+}  // namespace talos::kubed
