@@ -114,6 +114,12 @@ start_again() {
   "$talosctl" cluster start --name demo
 }
 
+explain() {
+  say "the cluster runs, and its pods do not; what talosctl diagnose says:"
+  "$talosctl" diagnose >&2 || true
+  exit 1
+}
+
 # A pod, and its Service, which another pod asks by name.
 greet() {
   kubectl apply -f - >/dev/null <<'YAML'
@@ -140,8 +146,8 @@ kind: Service
 metadata: {name: hello}
 spec: {selector: {app: hello}, ports: [{port: 80, targetPort: 8080}]}
 YAML
-  kubectl wait --for=condition=Available --timeout=120s deployment/hello >/dev/null
-  kubectl wait --for=condition=Ready --timeout=120s nodes --all >/dev/null
+  kubectl wait --for=condition=Ready --timeout=120s nodes --all >/dev/null || explain
+  kubectl wait --for=condition=Available --timeout=120s deployment/hello >/dev/null || explain
 }
 
 answer() {

@@ -98,6 +98,7 @@ kj::Promise<void> KubeletController::reconcile(Store& store) {
       for (auto address : spec->getNodeIPs()) before.add(kj::str(address));
     }
     auto at = nodeContext(store);
+    at.sharesDisk = sharesDisk;
     auto spec = specs.add(kKubeletId);
     auto waits = planKubeletSecrets(*config, secrets.add(kKubeletId));
     if (waits == nullptr) waits = planKubelet(*config, at, before, spec);
@@ -132,9 +133,11 @@ void KubeletController::warnOfRelease(config::Config::Reader config) {
 }
 
 kj::Own<Controller> kubeletController(ControllerDependencies& deps) {
-  return kj::heap<KubeletController>([&config = deps.config](Store& store) {
-    return config.document(store).map([](const KnownConfig& known) { return known.get(); });
-  });
+  return kj::heap<KubeletController>(
+      [&config = deps.config](Store& store) {
+        return config.document(store).map([](const KnownConfig& known) { return known.get(); });
+      },
+      deps.platform == "container");
 }
 
 }  // namespace talos::machined

@@ -17,7 +17,9 @@ class KubeletController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 
-  explicit KubeletController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
+  // `sharesDisk`: as in KubeletNodeContext.
+  explicit KubeletController(ReadConfig readConfig, bool sharesDisk = false)
+      : readConfig(kj::mv(readConfig)), sharesDisk(sharesDisk) {}
 
   kj::StringPtr name() const override { return "k8s.KubeletController"; }
   kj::Array<Input> inputs() const override;
@@ -26,6 +28,7 @@ class KubeletController final : public Controller {
 
  private:
   ReadConfig readConfig;
+  bool sharesDisk;
   kj::String lastLogged, refused, assumed;
 
   void warnOfLabels(config::Machine::Reader machine);

@@ -249,6 +249,19 @@ TEST(KubeletPlan, ConfigurationOfReleases) {
   }
 }
 
+// Catches: a node in a container that is under DiskPressure because a large disk of the host is 88
+// % full, so that no pod is scheduled; one that loses the default for memory by that.
+TEST(KubeletPlan, ADiskThatIsSharedIsFullByBytes) {
+  Node node;
+  EXPECT_EQ("", node.waits());
+  EXPECT_THAT(node.spec.getConfig().cStr(), testing::Not(HasSubstr("evictionHard")));
+  node.at.sharesDisk = true;
+  EXPECT_EQ("", node.waits());
+  EXPECT_THAT(node.spec.getConfig().cStr(),
+              HasSubstr("imageGCHighThresholdPercent: 100\nevictionHard:\n  memory.available: "
+                        "100Mi\n  nodefs.available: 1Gi\n  imagefs.available: 1Gi\n"));
+}
+
 // Catches: a word of the config that becomes YAML of its own.
 TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
   Node node;

@@ -119,8 +119,17 @@ kj::Maybe<kj::String> ofFamily(int family, kj::ArrayPtr<const Ip> own,
 // --- kubelet.yaml
 // ---------------------------------------------------------------------------------
 
-kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String> nodeIps,
-                    KubernetesVersion version) {
+// The kubelet's defaults are percentages: on a large disk of the host tens of GiB that are free
+// would count as pressure. As all signals are replaced, that of memory has its default.
+constexpr kj::StringPtr kSharedDisk =
+    "imageGCHighThresholdPercent: 100\n"
+    "evictionHard:\n"
+    "  memory.available: 100Mi\n"
+    "  nodefs.available: 1Gi\n"
+    "  imagefs.available: 1Gi\n"_kj;
+
+kj::String configOf(config::Config::Reader config, const KubeletNodeContext& at,
+                    kj::ArrayPtr<const kj::String> nodeIps, KubernetesVersion version) {
   auto cluster = config.getCluster();
   bool six = false;
   for (auto& ip : nodeIps) six = six || ip.findFirst(':') != nullptr;
@@ -165,6 +174,7 @@ kj::String configOf(config::Config::Reader config, kj::ArrayPtr<const kj::String
   if (has(version, KubeFact::kKubeletDelaysShutdown)) {
     text = kj::str(text, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n");
   }
+  if (at.sharesDisk) text = kj::str(text, kSharedDisk);
   // Nodes in containers may have cgroups v1 only.
   if (has(version, KubeFact::kKubeletRefusesCgroup1)) text = kj::str(text, "failCgroupV1: false\n");
   return text;
@@ -356,7 +366,7 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
     return kj::str("--", a.name, "=", a.value);
   };
   fill(out.initArguments(words.size()), words);
-  out.setConfig(configOf(config, addresses, version));
+  out.setConfig(configOf(config, at, addresses, version));
   auto extra = kubelet.getExtraMounts();
   auto mounts = out.initExtraMounts(extra.size());
   for (auto i : kj::indices(extra)) {

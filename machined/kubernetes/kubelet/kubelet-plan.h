@@ -32,6 +32,7 @@ struct KubeletNodeContext {
   kj::Vector<kj::String> inner;
   // All addresses of its links, also without a carrier.
   kj::Vector<kj::String> assigned;
+  bool sharesDisk = false;  // with the host, and whatever else fills that: a node in a container
 };
 
 // The missing input, as it follows "waiting for".
