@@ -3,6 +3,7 @@
 #include <capnp/message.h>
 #include <gtest/gtest.h>
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 
 namespace talos::kubed {
@@ -124,6 +125,17 @@ TEST(NodePlan, AWorkersTaintsAreForOthers) {
             "t=w:NoSchedule n=1:NoSchedule u:NoExecute-"_kj);
   after.spec.setControlPlane(true);
   EXPECT_EQ(leftToOthers(after.spec, node), ""_kj);
+}
+
+// Catches: a node that counts as ready after a reboot because of what its kubelet reported before
+// it, or one whose kubelet has begun in the second of the boot that never is.
+TEST(NodePlan, AConditionOfTheBootBeforeIsNoReadiness) {
+  auto node = nodeWith(R"(}},"status":{"conditions":[{"type":"Ready","status":"True",)"
+                       R"("lastHeartbeatTime":"2026-11-20T12:07:35Z"}]}})");
+  auto heartbeat = KJ_ASSERT_NONNULL(parseDate("2026-11-20T12:07:35Z"));
+  EXPECT_TRUE(stateOf(node, heartbeat - 1 * kj::HOURS).ready);
+  EXPECT_TRUE(stateOf(node, heartbeat + 900 * kj::MILLISECONDS).ready);
+  EXPECT_FALSE(stateOf(node, heartbeat + 2 * kj::SECONDS).ready);
 }
 
 TEST(NodePlan, HowTheNodeIs) {

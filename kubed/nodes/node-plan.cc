@@ -1,5 +1,6 @@
 #include "kubed/nodes/node-plan.h"
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/kube/node-roles.h"
 
@@ -8,6 +9,8 @@ namespace {
 
 using kube::Json, kube::find, kube::itemsAt, kube::textAt;
 
+// Times of Kubernetes have no fractions.
+constexpr auto kWholeSecond = 1 * kj::SECONDS;
 constexpr kj::StringPtr kHostnameLabel = "kubernetes.io/hostname"_kj;
 
 std::string toStd(kj::StringPtr text) {
@@ -181,12 +184,13 @@ kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
   return patch;
 }
 
-NodeState stateOf(const Json& node) {
+NodeState stateOf(const Json& node, kj::Date boot) {
   NodeState state;
   state.unschedulable = kube::flagAt(node, {"spec", "unschedulable"});
   for (auto condition : itemsAt(node, {"status", "conditions"})) {
     if (textAt(*condition, {"type"}) == "Ready") {
-      state.ready = textAt(*condition, {"status"}) == "True";
+      auto heartbeat = parseDate(textAt(*condition, {"lastHeartbeatTime"})).orDefault(boot);
+      state.ready = textAt(*condition, {"status"}) == "True" && heartbeat + kWholeSecond >= boot;
     }
   }
   return state;

@@ -7,6 +7,8 @@
 // Kubernetes): it keeps the taints with which it joined, and an administrator changes them.
 #pragma once
 
+#include <kj/time.h>
+
 #include "common/kube/json.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
@@ -25,6 +27,8 @@ kj::String leftToOthers(rpc::NodeSpecSpec::Reader wanted, const kube::Json& node
 struct NodeState {
   bool ready = false, unschedulable = false;
 };
-NodeState stateOf(const kube::Json& node);
+// `boot`: of this machine. A condition whose heartbeat is from before that is the kubelet's of the
+// boot before, which Kubernetes believes for 40 s: such a node is not ready.
+NodeState stateOf(const kube::Json& node, kj::Date boot = kj::UNIX_EPOCH);
 
 }  // namespace talos::kubed

@@ -1,11 +1,22 @@
 #include "kubed/nodes/node-reconciler.h"
 
+#include <kj/debug.h>
+#include <time.h>
+
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "kubed/manifests/manifest-creation.h"
 
 namespace talos::kubed {
 namespace {
+
+// By the clock as it is set now, which that of the kubelet is as well.
+kj::Date bootTime() {
+  struct timespec up;
+  KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &up));
+  return kj::systemPreciseCalendarClock().now() - up.tv_sec * kj::SECONDS -
+         up.tv_nsec * kj::NANOSECONDS;
+}
 
 constexpr kj::StringPtr kNodeStatusId = "node"_kj;
 constexpr auto kBetweenPatches = 2 * kj::SECONDS;
@@ -57,7 +68,7 @@ kj::Promise<void> NodeReconciler::failed(kj::String error) {
 kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
   auto wanted = deps.adapter.node();
   KJ_IF_MAYBE (spec, wanted) {
-    status.state = stateOf(object);
+    status.state = stateOf(object, bootTime());
     auto plan = planNode(*spec, object);
     KJ_IF_MAYBE (patch, plan) {
       auto name = kj::str(kube::textAt(object, {"metadata", "name"}));

@@ -1,11 +1,13 @@
 #include "machined/brain/upgrade-assembly.h"
 
 #include <kj/debug.h>
+#include <string.h>
 #include <time.h>
 
 #include "common/base/file.h"
 #include "common/base/remove-file.h"
 #include "common/base/version.h"
+#include "common/base/within.h"
 #include "common/config/config-generate.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/network-complete.h"
@@ -20,7 +22,7 @@ constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
 constexpr size_t kMostRecord = 64u << 10;
 constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
                kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
-constexpr auto kNetworkTimeout = 1 * kj::SECONDS;
+constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 5 * kj::SECONDS;
 
 // etcd objects to a reboot while another member reboots, or while it is unhealthy: both may pass.
 constexpr auto kMayPass = ErrorKind::kUnavailable;
@@ -158,6 +160,18 @@ kj::Promise<void> UpgradeAssembly::save(const UpgradeRecord& record) {
       [bytes = encodeRecord(record)]() { writeFileAtomically(kUpgradeFile, bytes, 0600); });
 }
 
+kj::Promise<kj::Maybe<DutyRecord>> UpgradeAssembly::loadDuties() {
+  return core.uv.blocking([]() -> kj::Maybe<DutyRecord> {
+    KJ_IF_MAYBE (text, tryReadFile(kDutiesFile, kMostRecord)) return decodeDuties(*text);
+    return nullptr;
+  });
+}
+
+kj::Promise<void> UpgradeAssembly::saveDuties(const DutyRecord& duties) {
+  return core.uv.blocking(
+      [bytes = encodeDuties(duties)]() { writeFileAtomically(kDutiesFile, bytes, 0600); });
+}
+
 kj::Promise<void> UpgradeAssembly::writeTrialFailure(kj::StringPtr reason) {
   return disks.meta.write(disks.reads.of(0), kTrialFailure, kj::heapArray(reason.asBytes()));
 }
@@ -259,6 +273,67 @@ kj::Promise<Health> UpgradeAssembly::health() {
   for (auto& problem : core.status.failing()) lacks.add(kj::str(problem));
   if (lacks.empty()) co_return Health{};
   co_return Health{kj::strArray(lacks, "; ")};
+}
+
+// --- what it does for others
+
+// That another member's machine was reached is asked only when no member answers: a connection that
+// is accepted or refused was answered by its kernel.
+kj::Promise<kj::Maybe<DutyFacts::Etcd>> UpgradeAssembly::etcdFacts() {
+  auto outlook = co_await within(
+      core.timer, kEtcdTimeout, kubernetes.departure.outlook(rpc::DepartureKind::RESTARTS),
+      kj::str("etcd-supervisor did not answer within ", kEtcdTimeout / kj::SECONDS, " s"));
+  KJ_IF_MAYBE (found, outlook) {
+    auto members = found->getMembers();
+    auto facts = etcdFactsOf(members);
+    for (auto i = 0u; i < members.size() && facts.member && !facts.othersReached; ++i) {
+      if (members[i].getLocal()) continue;
+      for (auto url : members[i].getPeerUrls()) {
+        facts.othersReached = facts.othersReached ||
+                              co_await isReached(url).catch_([](kj::Exception&&) { return false; });
+      }
+    }
+    co_return kj::mv(facts);
+  }
+  co_return nullptr;
+}
+
+// A peer URL of etcd has an address, not a name.
+kj::Promise<bool> UpgradeAssembly::isReached(kj::StringPtr peerUrl) {
+  constexpr kj::StringPtr kScheme = "https://"_kj;
+  if (!peerUrl.startsWith(kScheme)) co_return false;
+  auto network =
+      co_await core.io.provider->getNetwork().parseAddress(peerUrl.slice(kScheme.size()));
+  bool reached = false;
+  co_await within(core.timer, kNetworkTimeout, network->connect().ignoreResult(),
+                  kj::str(peerUrl, " did not answer"))
+      .then([&]() { reached = true; },
+            [&](kj::Exception&& e) {
+              reached = strstr(e.getDescription().cStr(), strerror(ECONNREFUSED)) != nullptr;
+            });
+  co_return reached;
+}
+
+kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
+  DutyFacts facts;
+  for (auto& id : services.supervisor.ids()) {
+    capnp::MallocMessageBuilder message;
+    auto service = message.initRoot<rpc::Service>();
+    services.supervisor.fill(id, service);
+    DutyFacts::Service fact{.id = kj::str(id), .up = services.supervisor.isUp(id)};
+    for (auto event : service.asReader().getEvents()) {
+      if (event.getState() != rpc::ServiceState::FAILED || event.getUptime() == 0) continue;
+      fact.failedAgo = (service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
+    }
+    facts.services.add(kj::mv(fact));
+  }
+  facts.etcd = co_await etcdFacts().catch_([](kj::Exception&& e) -> kj::Maybe<DutyFacts::Etcd> {
+    DutyFacts::Etcd unknown;
+    unknown.member = true;
+    unknown.problems.add(messageOf(e));
+    return kj::mv(unknown);
+  });
+  co_return dutiesOf(core.store, facts);
 }
 
 }  // namespace talos::machined

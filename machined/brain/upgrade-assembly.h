@@ -46,12 +46,17 @@ class UpgradeAssembly final : private UpgradableNode,
   kj::Promise<kj::Vector<BlockDevice>> blockDevices() override;
   bool isBooted() override;
   kj::Promise<Health> health() override;
+  kj::Promise<kj::Vector<Duty>> duties() override;
+  kj::Promise<kj::Maybe<DutyFacts::Etcd>> etcdFacts();
+  kj::Promise<bool> isReached(kj::StringPtr peerUrl);
   kj::Promise<void> runSequence() override;
   kj::Promise<void> reboot(kj::StringPtr reason) override;
   void announce(kj::StringPtr line) override;
 
   kj::Promise<kj::Maybe<UpgradeRecord>> load() override;
   kj::Promise<void> save(const UpgradeRecord& record) override;
+  kj::Promise<void> saveDuties(const DutyRecord& duties) override;
+  kj::Promise<kj::Maybe<DutyRecord>> loadDuties() override;
   kj::Promise<void> writeTrialFailure(kj::StringPtr reason) override;
   kj::Promise<kj::Maybe<kj::String>> readTrialFailure() override;
   kj::Promise<void> clearTrialFailure() override;

@@ -4,6 +4,7 @@
 #include <capnp/message.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct ModelDisk final : Installer {
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
   kj::Maybe<UpgradeRecord> record;
+  kj::Maybe<DutyRecord> duties;
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
   std::vector<std::string> cleared;
   std::string imageVersion = "v3";
@@ -203,6 +205,25 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     if (lacks.empty()) return Health{};
     return Health{kj::str(lacks.c_str()), hopeless};
   }
+  kj::Promise<kj::Vector<Duty>> duties() override {
+    kj::Vector<Duty> list;
+    for (auto& [name, problem] : doing) {
+      Duty duty{.name = kj::str(name.c_str()), .causedElsewhere = elsewhere && !problem.empty()};
+      if (!problem.empty()) duty.problem = kj::str(problem.c_str());
+      list.add(kj::mv(duty));
+    }
+    return kj::mv(list);
+  }
+  kj::Promise<void> saveDuties(const DutyRecord& duties) override {
+    if (disk.full) return error(ErrorKind::kInternal, "STATE is full");
+    disk.duties = decodeDuties(encodeDuties(duties));
+    return kj::READY_NOW;
+  }
+  kj::Promise<kj::Maybe<DutyRecord>> loadDuties() override {
+    if (disk.unreadable) return error(ErrorKind::kInternal, "Input/output error");
+    return disk.duties.map(
+        [](DutyRecord& kept) { return KJ_ASSERT_NONNULL(decodeDuties(encodeDuties(kept))); });
+  }
   kj::Promise<void> runSequence() override { return upgrader.write(); }
   kj::Promise<void> reboot(kj::StringPtr) override {
     ++reboots;
@@ -295,8 +316,9 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   ModelPulls pulls{timer};
   ModelArchives archives;
   std::string lacks, key, verified, unsignedImage;
-  bool hopeless = false;
-  std::string etcdRefuses;  // what of etcdAsked
+  bool hopeless = false, elsewhere = false;
+  std::map<std::string, std::string> doing;  // duties with their problems
+  std::string etcdRefuses;                   // what of etcdAsked
   std::vector<std::string> etcdAsked;
   unsigned reboots = 0;
   std::vector<std::string> said;

@@ -5,6 +5,7 @@
 #include <kj/async.h>
 
 #include "machined/disk/devices/block-devices.h"
+#include "machined/upgrade/node-duties.h"
 #include "machined/upgrade/upgrade-record.h"
 
 namespace talos::machined {
@@ -12,6 +13,8 @@ namespace talos::machined {
 struct Health {
   kj::Maybe<kj::String> lacks;  // none: it is healthy
   bool hopeless = false;        // and will not get better
+  // All that it lacks is caused by other nodes (Duty::causedElsewhere).
+  bool causedElsewhere = false;
 };
 
 // The record of an upgrade on STATE, and in META the reason why a system on trial gave up and the
@@ -23,6 +26,10 @@ class UpgradeRecords {
   virtual kj::Promise<kj::Maybe<UpgradeRecord>> load() = 0;
   // The record is on the disk when it resolves.
   virtual kj::Promise<void> save(const UpgradeRecord& record) = 0;
+
+  // Before the record whose upgrade it belongs to.
+  virtual kj::Promise<void> saveDuties(const DutyRecord& duties) = 0;
+  virtual kj::Promise<kj::Maybe<DutyRecord>> loadDuties() = 0;
 
   // The reason stays until it is cleared.
   virtual kj::Promise<void> writeTrialFailure(kj::StringPtr reason) = 0;
@@ -46,7 +53,9 @@ class UpgradableNode {
   virtual kj::Promise<kj::Vector<BlockDevice>> blockDevices() = 0;
 
   virtual bool isBooted() = 0;
+  // Of the system itself; what it does for others is among its duties.
   virtual kj::Promise<Health> health() = 0;
+  virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // as they are now; within seconds
   // Runs the sequence "upgrade", which calls Upgrader::write().
   virtual kj::Promise<void> runSequence() = 0;
   virtual kj::Promise<void> reboot(kj::StringPtr reason) = 0;  // the text is a constant

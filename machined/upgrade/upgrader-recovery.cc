@@ -1,5 +1,6 @@
 // The Upgrader at the start of a system: what it finds, EPHEMERAL that is to be emptied, the trial.
 #include <kj/debug.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "common/base/error.h"
@@ -228,13 +229,49 @@ kj::Promise<void> Upgrader::recordEmptying(bool begins) {
 
 // --- the trial
 
+// Those of this upgrade. None: the system before has recorded none, or they cannot be read; then
+// the trial is about the system alone.
+kj::Promise<kj::Maybe<DutyRecord>> Upgrader::dutiesBefore() {
+  kj::Maybe<DutyRecord> before;
+  co_await kj::evalNow([&]() { return deps.records.loadDuties(); })
+      .then([&](kj::Maybe<DutyRecord> found) { before = kj::mv(found); },
+            [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  KJ_IF_MAYBE (duties, before) {
+    if (duties->upgrade != KJ_ASSERT_NONNULL(record).began) before = nullptr;
+  }
+  co_return kj::mv(before);
+}
+
+kj::Promise<Health> Upgrader::trialHealth(const kj::Maybe<DutyRecord>& before) {
+  auto health = co_await deps.node.health();
+  if (health.hopeless) co_return kj::mv(health);
+  KJ_IF_MAYBE (record, before) {
+    bool elsewhere = health.lacks == nullptr;
+    kj::Vector<kj::String> lacks;
+    KJ_IF_MAYBE (text, health.lacks) lacks.add(kj::str(*text));
+    for (auto& duty : failingOf(*record, co_await deps.node.duties())) {
+      auto text = describe(duty);
+      KJ_IF_MAYBE (found, health.lacks) {
+        if (strstr(found->cStr(), text.cStr()) != nullptr) continue;
+      }
+      elsewhere = elsewhere && duty.causedElsewhere;
+      lacks.add(kj::mv(text));
+    }
+    if (lacks.empty()) co_return Health{};
+    co_return Health{.lacks = kj::strArray(lacks, "; "), .causedElsewhere = elsewhere};
+  }
+  co_return kj::mv(health);
+}
+
 kj::Promise<void> Upgrader::trial() {
   auto& r = KJ_ASSERT_NONNULL(record);
   auto begin = deps.timer.now();
   auto timeout = deps.trialLeft.orDefault(r.healthTimeoutS * kj::SECONDS);
   kj::Maybe<kj::TimePoint> healthySince;
+  bool waitsForOthers = false;
+  auto before = co_await dutiesBefore();
   for (;;) {
-    auto health = co_await deps.node.health().catch_([](kj::Exception&& e) {
+    auto health = co_await trialHealth(before).catch_([](kj::Exception&& e) {
       return Health{kj::str("cannot find out its health: ", messageOf(e))};
     });
     auto now = deps.timer.now();
@@ -251,7 +288,19 @@ kj::Promise<void> Upgrader::trial() {
       bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
       if (steady && co_await confirm()) co_return;
     }
-    if (now - begin >= timeout) {
+    if (health.causedElsewhere && !waitsForOthers && now - begin >= timeout) {
+      co_await settle();
+      waitsForOthers = true;
+      deps.node.announce(kj::str("slot ", r.target(), " stays on trial, as the other slot could ",
+                                 "not be healthy either: ", r.reason));
+    }
+    // The others are back: this system has its time anew.
+    if (waitsForOthers && !health.causedElsewhere && health.lacks != nullptr) {
+      waitsForOthers = false;
+      begin = now;
+      timeout = r.healthTimeoutS * kj::SECONDS;
+    }
+    if (!waitsForOthers && now - begin >= timeout) {
       co_return co_await giveUp(
           kj::str("it was not healthy within ", r.healthTimeoutS, " s: ", r.reason));
     }

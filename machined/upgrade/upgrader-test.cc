@@ -39,6 +39,78 @@ TEST_F(UpgraderTest, AHealthySystemIsConfirmed) {
   EXPECT_EQ(disk.start(), Slot::kB);
 }
 
+// Catches: a system whose etcd does not start and that is kept, as it is healthy otherwise; one
+// that has to do what the node did not do before; duties of an earlier upgrade that count.
+TEST_F(UpgraderTest, ANewSystemFulfilsTheDutiesOfTheOldOne) {
+  auto go = [&](bool fulfils) {
+    {
+      System old(disk);
+      old.doing = {{"voter of etcd", ""}, {"clock", "no server answers"}};
+      old.boot(scope);
+      old.upgrader.rollback(60).wait(scope);
+      EXPECT_THAT(old.said, testing::Contains("upgrade: the new system need not mend clock: no "
+                                              "server answers"));
+    }
+    System fresh(disk);
+    fresh.doing = {{"voter of etcd", "it is a learner"}, {"clock", "still none"}};
+    fresh.boot(scope);
+    advance(fresh.timer, scope, 20 * kj::SECONDS);
+    EXPECT_EQ(fresh.status(), "trying B v2: voter of etcd: it is a learner");
+    if (fulfils) fresh.doing["voter of etcd"] = "";
+    advance(fresh.timer, scope, 45 * kj::SECONDS);
+    EXPECT_EQ(fresh.reboots, fulfils ? 0u : 1u);
+    EXPECT_EQ(fresh.status(), fulfils ? "done B v2: "
+                                      : "rebooting B v2: it was not healthy within 60 s: voter of "
+                                        "etcd: it is a learner");
+  };
+  go(false);
+  {
+    System old(disk);
+    ASSERT_EQ(old.running, Slot::kA);
+    old.boot(scope);
+    EXPECT_THAT(old.status(), HasSubstr("voter of etcd: it is a learner"));
+  }
+  go(true);
+  KJ_ASSERT_NONNULL(disk.record).began += 1 * kj::SECONDS;  // of a system that records none
+  KJ_ASSERT_NONNULL(disk.record).stage = UpgradeRecord::Stage::WRITTEN;
+  KJ_ASSERT_NONNULL(disk.record).from = Slot::kB;
+  KJ_ASSERT_NONNULL(disk.record).to = Slot::kA;
+  disk.environment.attempt = Slot::kA;
+  disk.environment.tries = 1;
+  System other(disk);
+  ASSERT_EQ(other.running, Slot::kA);
+  other.boot(scope);
+  advance(other.timer, scope, 8 * kj::SECONDS);
+  EXPECT_EQ(other.status(), "done A v1: ");
+}
+
+// Catches: a node that goes back to its old system because other nodes are down, which helps
+// nobody; one that stays on trial for ever when they are back and it is ill itself.
+TEST_F(UpgraderTest, ATrialWaitsForOtherNodes) {
+  {
+    System old(disk);
+    old.doing = {{"voter of etcd", ""}};
+    old.boot(scope);
+    old.upgrader.rollback(60).wait(scope);
+  }
+  System fresh(disk);
+  fresh.doing = {{"voter of etcd", "no leader"}};
+  fresh.elsewhere = true;
+  fresh.boot(scope);
+  advance(fresh.timer, scope, 58 * kj::SECONDS);
+  EXPECT_FALSE(fresh.settled());
+  advance(fresh.timer, scope, 600 * kj::SECONDS);
+  EXPECT_TRUE(fresh.settled());
+  EXPECT_EQ(fresh.reboots, 0u);
+  EXPECT_EQ(fresh.status(), "trying B v2: voter of etcd: no leader");
+  EXPECT_EQ(disk.environment.confirmed, Slot::kA);
+  fresh.elsewhere = false;
+  advance(fresh.timer, scope, 58 * kj::SECONDS);
+  EXPECT_EQ(fresh.reboots, 0u);
+  advance(fresh.timer, scope, 4 * kj::SECONDS);
+  EXPECT_EQ(fresh.reboots, 1u);
+}
+
 // Catches: a system that is never healthy and stays; an old one that does not say why it is back,
 // or is thought to be on trial itself.
 TEST_F(UpgraderTest, ASickSystemMakesWay) {

@@ -330,6 +330,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   r.empty = !w.preserve;
   awaited = nullptr;
   publish();
+  co_await recordDuties(r.began);
   co_await keep();
   deps.node.announce(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.node.kernelArguments());
@@ -340,6 +341,18 @@ kj::Promise<void> Upgrader::writeSlot() {
   r.stage = Stage::WRITTEN;
   co_await keep();
   co_await choose(r.from, r.to);
+}
+
+// Before anything ends that the node does for its cluster.
+kj::Promise<void> Upgrader::recordDuties(kj::Date upgrade) {
+  auto duties = co_await deps.node.duties();
+  auto before = recordOf(duties, upgrade);
+  for (auto& duty : duties) {
+    if (duty.problem != nullptr) {
+      deps.node.announce(kj::str("upgrade: the new system need not mend ", describe(duty)));
+    }
+  }
+  co_await deps.records.saveDuties(before);
 }
 
 UpgradeRecord Upgrader::newRecord(kj::String image) const {
@@ -386,6 +399,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
          kj::str("there is no system in slot ", nameOf(next.to), " that could be rolled back to"));
   }
   if (!force) co_await deps.clusters.requireSpare(true);
+  co_await recordDuties(next.began);
   co_await deps.clusters.leave(true, force);
   record = kj::mv(next);
   awaited = nullptr;

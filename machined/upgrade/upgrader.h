@@ -18,8 +18,13 @@
 //      on the next start is that of the new system, and the node reboots.
 //   4. The new system is on trial: the boot loader has counted its try before it started it, so
 //      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
-//      one again. When it has been healthy for a few seconds, one write confirms it.
-//   5. A system that is not healthy in time says why in the record and reboots. So does one whose
+//      one again. When it has been healthy for a few seconds, one write confirms it. Healthy
+//      includes each duty that the node fulfilled when step 2 began (node-duties.h); they are on
+//      STATE before the record is.
+//   5. A system that is not healthy in time says why in the record and reboots, unless all that it
+//      lacks is caused by other nodes, as a majority of etcd's voters that is lost: the old system
+//      could not help that either, so the trial goes on until it is healthy, or an operator
+//      reboots the node. So does one whose
 //      boot has failed; if that was before it had STATE, and with it the record, it leaves the
 //      error in META. Process 1 does the same a little later for a brain that does not
 //      (machined/process1/init), and the kernel for process 1.
@@ -160,6 +165,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> revoke();
   kj::Promise<void> carryOut();
   kj::Promise<void> rebootInto();
+  kj::Promise<void> recordDuties(kj::Date upgrade);
+  kj::Promise<kj::Maybe<DutyRecord>> dutiesBefore();
+  kj::Promise<Health> trialHealth(const kj::Maybe<DutyRecord>& before);
   kj::Promise<void> trial();
   kj::Promise<bool> confirm();
   kj::Promise<void> giveUp(kj::String reason);

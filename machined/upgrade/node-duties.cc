@@ -1,0 +1,220 @@
+#include "machined/upgrade/node-duties.h"
+
+#include <capnp/serialize.h>
+#include <string.h>
+
+#include "common/base/lines.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/node-duties.capnp.h"
+#include "rpc/storage-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj;
+constexpr unsigned kMostDuties = 256;
+constexpr size_t kMostName = 256;
+
+struct Duties {
+  const DutyFacts& facts;
+  bool majorityLost;
+  kj::Vector<Duty> list = {};
+
+  // `shared`: it needs etcd or the Kubernetes API of the cluster.
+  void add(kj::String name, kj::Maybe<kj::String> problem, bool shared) {
+    bool elsewhere = shared && majorityLost && problem != nullptr;
+    list.add(Duty{kj::mv(name), kj::mv(problem), elsewhere});
+  }
+};
+
+kj::Maybe<kj::String> problemUnless(bool fulfilled, kj::StringPtr reason, kj::StringPtr otherwise) {
+  if (fulfilled) return nullptr;
+  return kj::str(reason.size() > 0 ? reason : otherwise);
+}
+
+kj::Maybe<kj::String> problemOf(const DutyFacts::Service& service) {
+  if (!service.up) return kj::str("is not up");
+  KJ_IF_MAYBE (ago, service.failedAgo) {
+    if (*ago < kCrashFreeFor) return kj::str("failed ", *ago / kj::SECONDS, " s ago");
+  }
+  return nullptr;
+}
+
+void addEtcd(Duties& duties) {
+  KJ_IF_MAYBE (etcd, duties.facts.etcd) {
+    kj::Maybe<kj::String> problem;
+    if (!etcd->member) {
+      problem = kj::str("it is in no cluster of etcd");
+    } else if (!etcd->problems.empty()) {
+      problem = kj::strArray(etcd->problems, "; ");
+    } else if (!etcd->voter) {
+      problem = kj::str("it is a learner");
+    } else if (!etcd->leader) {
+      problem = kj::str("the cluster has no leader");
+    }
+    duties.add(kj::str("voter of etcd"), kj::mv(problem), true);
+  }
+}
+
+void addKubernetes(Duties& duties, const Store& store) {
+  for (auto node : store.list<rpc::NodeStatusSpec>()) {
+    duties.add(kj::str("Kubernetes node"),
+               problemUnless(node.getReady(), node.getMessage(), "its Node object is not Ready"),
+               true);
+  }
+  for (auto api : store.list<rpc::LocalApiStatusSpec>()) {
+    duties.add(kj::str(api.id()),
+               problemUnless(api.getReady(), api.getMessage(), "it is not ready"), true);
+  }
+  for (auto pod : store.list<rpc::StaticPodStatusSpec>()) {
+    duties.add(kj::str("pod ", pod.id()),
+               problemUnless(isPodReady(pod.getStatus()), "", "it is not Ready"), true);
+  }
+}
+
+// A candidate that knows the holder could hold the address itself.
+void addAddresses(Duties& duties, const Store& store) {
+  for (auto vip : store.list<rpc::VipStatusSpec>()) {
+    bool able =
+        vip.getState() == "holder" || (vip.getState() == "waiting" && vip.getHolder().size() > 0);
+    duties.add(kj::str("shared address ", vip.id()),
+               problemUnless(able, vip.getReason(), "it takes no part in the election"), true);
+  }
+}
+
+}  // namespace
+
+DutyFacts::Etcd etcdFactsOf(capnp::List<rpc::Etcd::Member>::Reader members) {
+  DutyFacts::Etcd facts;
+  for (auto one : members) {
+    if (!one.getLearner()) ++facts.voters;
+    facts.leader = facts.leader || one.getLeader();
+    if (one.getLocal()) {
+      facts.member = true;
+      facts.voter = !one.getLearner();
+      if (one.getProblem().size() > 0) facts.problems.add(kj::str(one.getProblem()));
+    } else if (!one.getLearner() && one.getProblem().size() == 0) {
+      ++facts.answering;
+    }
+  }
+  facts.othersReached = facts.answering > 0;
+  return facts;
+}
+
+bool isMajorityLost(const DutyFacts::Etcd& etcd) {
+  return etcd.member && etcd.othersReached && etcd.answering + 1 < etcd.voters / 2 + 1;
+}
+
+kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
+  bool lost = false;
+  KJ_IF_MAYBE (etcd, facts.etcd) lost = isMajorityLost(*etcd);
+  Duties duties{.facts = facts, .majorityLost = lost};
+  for (auto& service : facts.services) {
+    duties.add(kj::str(kService, service.id), problemOf(service), service.id == kEtcd);
+  }
+  addEtcd(duties);
+  addKubernetes(duties, store);
+  for (auto time : store.list<rpc::TimeStatusSpec>()) {
+    duties.add(kj::str("clock"),
+               problemUnless(time.getSynced(), time.getProblem(), "it is not synchronised"), false);
+  }
+  for (auto volume : store.list<rpc::VolumeStatusSpec>()) {
+    duties.add(kj::str("volume ", volume.id()),
+               problemUnless(volume.getPhase() == "ready", volume.getErrorMessage(),
+                             kj::str("it is ", volume.getPhase())),
+               false);
+  }
+  addAddresses(duties, store);
+  return kj::mv(duties.list);
+}
+
+bool isPodReady(kj::ArrayPtr<const char> status) {
+  bool ready = false, isTrue = false;  // of the present item of a list
+  for (auto line : Lines(status)) {
+    size_t begin = 0;
+    while (begin < line.size() && line[begin] == ' ') ++begin;
+    auto text = line.slice(begin, line.size());
+    if (text.size() >= 2 && text[0] == '-' && text[1] == ' ') {
+      ready = isTrue = false;
+      text = text.slice(2, text.size());
+    }
+    if (text == "type: Ready"_kj.asArray()) ready = true;
+    if (text == "status: \"True\""_kj.asArray()) isTrue = true;
+    if (ready && isTrue) return true;
+  }
+  return false;
+}
+
+kj::String describe(const Duty& duty) {
+  auto& problem = KJ_REQUIRE_NONNULL(duty.problem);
+  return kj::str(duty.name, duty.name.startsWith(kService) ? " " : ": ", problem);
+}
+
+DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade) {
+  DutyRecord record;
+  record.upgrade = upgrade;
+  for (auto& duty : duties.slice(0, kj::min(duties.size(), kMostDuties))) {
+    (duty.problem == nullptr ? record.fulfilled : record.failing).add(kj::str(duty.name));
+  }
+  return record;
+}
+
+kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now) {
+  kj::Vector<Duty> failing;
+  for (auto& name : before.fulfilled) {
+    bool found = false;
+    for (auto& duty : now) {
+      if (duty.name != name) continue;
+      found = true;
+      KJ_IF_MAYBE (problem, duty.problem) {
+        failing.add(Duty{kj::str(name), kj::str(*problem), duty.causedElsewhere});
+      }
+    }
+    if (!found && !name.startsWith(kService)) {
+      failing.add(Duty{kj::str(name), kj::str("missing")});
+    }
+  }
+  return failing;
+}
+
+kj::Maybe<DutyRecord> decodeDuties(kj::ArrayPtr<const char> bytes) {
+  kj::Maybe<DutyRecord> result;
+  // Of another version, or damaged: nothing is known.
+  (void)kj::runCatchingExceptions([&] {
+    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+    memcpy(words.begin(), bytes.begin(), words.asBytes().size());
+    capnp::FlatArrayMessageReader reader(words);
+    auto in = reader.getRoot<rpc::NodeDuties>();
+    DutyRecord record;
+    record.upgrade = kj::UNIX_EPOCH + in.getUpgrade() * kj::NANOSECONDS;
+    auto read = [](auto list, kj::Vector<kj::String>& out) {
+      KJ_REQUIRE(list.size() <= kMostDuties);
+      for (auto name : list) {
+        KJ_REQUIRE(name.size() > 0 && name.size() <= kMostName);
+        out.add(kj::str(name));
+      }
+    };
+    read(in.getFulfilled(), record.fulfilled);
+    read(in.getFailing(), record.failing);
+    result = kj::mv(record);
+  });
+  return result;
+}
+
+kj::Array<char> encodeDuties(const DutyRecord& record) {
+  capnp::MallocMessageBuilder message;
+  auto out = message.initRoot<rpc::NodeDuties>();
+  out.setUpgrade((record.upgrade - kj::UNIX_EPOCH) / kj::NANOSECONDS);
+  auto write = [](auto list, kj::ArrayPtr<const kj::String> names) {
+    for (auto i : kj::indices(names)) list.set(static_cast<unsigned>(i), names[i]);
+  };
+  write(out.initFulfilled(static_cast<unsigned>(record.fulfilled.size())), record.fulfilled);
+  write(out.initFailing(static_cast<unsigned>(record.failing.size())), record.failing);
+  auto words = capnp::messageToFlatArray(message);
+  return kj::heapArray<char>(words.asBytes().asChars());
+}
+
+}  // namespace talos::machined
