@@ -20,7 +20,7 @@ interface Containers {
   # Of pods and their containers; of the node itself: Machine.stats. Those without figures are left out.
 
   restart @2 (id :Text, kubernetes :Bool) -> () $allow("os:operator") $audit;
-  # SIGTERM to a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
+  # SIGTERM to a service or a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
   # The kubelet or machined starts them again. NotFound.
 
   logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");

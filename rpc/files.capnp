@@ -13,7 +13,8 @@ interface Files {
   # itself, relative name ".". Errors of single files are inside items; a missing root fails the call.
 
   diskUsage @1 (paths :List(Text), depth :UInt32, all :Bool, threshold :Int64, sink :UsageSink) -> () $allow("os:reader");
-  # Directories after their children; files only with `all`. threshold > 0 leaves out smaller items,
+  # Directories after their children, `depth` levels of them, of which a path itself is the first (0: all); files only
+  # with `all`. threshold > 0 leaves out smaller items,
   # < 0 larger ones. Every path is done.
 
   read @2 (path :Text, sink :ByteSink) -> ();

@@ -221,7 +221,7 @@ TEST_F(CallTest, Errors) {
                  out.text(1, "system");
                  out.text(2, "nope");
                }));
-  EXPECT_EQ("5 log \"nope\" was not registered; use one of apid", run(log));
+  EXPECT_EQ("5 log \"nope\" was not registered", run(log));
   TestCall unknown("/machine.MachineService/MakeCoffee");
   EXPECT_EQ("12 this node has no method /machine.MachineService/MakeCoffee", run(unknown));
   TestCall empty("/machine.MachineService/Version");

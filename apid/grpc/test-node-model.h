@@ -96,7 +96,7 @@ class ModelLogs final : public rpc::Logs::Server {
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
     if (params.getId() == "nope") {
-      fail(ErrorKind::kNotFound, "log \"nope\" was not registered; use one of apid");
+      fail(ErrorKind::kNotFound, "log \"nope\" was not registered");
     }
     record.tail = params.getTailLines();
     record.follow = params.getFollow();

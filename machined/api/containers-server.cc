@@ -1,5 +1,6 @@
 #include "machined/api/containers-server.h"
 
+#include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "machined/api/log-file-follower.h"
 #include "machined/services/containers/container-images.h"
@@ -11,7 +12,7 @@ namespace {
 class ContainersServer final : public rpc::Containers::Server {
  public:
   ContainersServer(Containerd& containerd, ContainersParts parts, kj::Own<ClientCalls> calls)
-      : containerd(containerd), parts(parts), calls(kj::mv(calls)) {}
+      : containerd(containerd), parts(kj::mv(parts)), calls(kj::mv(calls)) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto slot = calls->enter(CallKind::kRead);
@@ -45,8 +46,8 @@ class ContainersServer final : public rpc::Containers::Server {
     auto slot = calls->enter(CallKind::kStream);  // a container may take its time to exit
     auto params = context.getParams();
     auto id = kj::str(params.getId());
-    co_await (params.getKubernetes() ? endPodContainer(containerd, kj::mv(id))
-                                     : endSystemContainer(containerd, kj::mv(id)));
+    if (params.getKubernetes()) co_return co_await endPodContainer(containerd, kj::mv(id));
+    if (!co_await endedService(id)) co_await endSystemContainer(containerd, kj::mv(id));
   }
 
   kj::Promise<void> logs(LogsContext context) override {
@@ -81,13 +82,23 @@ class ContainersServer final : public rpc::Containers::Server {
   Containerd& containerd;
   ContainersParts parts;
   kj::Own<ClientCalls> calls;
+
+  // False: no service has this id. What is a container of the node elsewhere may be a service here.
+  kj::Promise<bool> endedService(kj::StringPtr id) {
+    return parts.endService(id).then([]() { return true; },
+                                     [](kj::Exception&& e) {
+                                       if (kindOf(e) != ErrorKind::kNotFound)
+                                         kj::throwFatalException(kj::mv(e));
+                                       return false;
+                                     });
+  }
 };
 
 }  // namespace
 
 rpc::Containers::Client serveContainers(Containerd& containerd, ContainersParts parts,
                                         kj::Own<ClientCalls> calls) {
-  return kj::heap<ContainersServer>(containerd, parts, kj::mv(calls));
+  return kj::heap<ContainersServer>(containerd, kj::mv(parts), kj::mv(calls));
 }
 
 }  // namespace talos::machined

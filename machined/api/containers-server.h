@@ -15,6 +15,8 @@ struct ContainersParts {
   ReadPool& pool;
   kj::UnixEventPort& port;
   kj::Timer& timer;
+  // Ends the process of a service of the node, which starts again; NotFound for another id.
+  kj::Function<kj::Promise<void>(kj::StringPtr id)> endService;
 };
 rpc::Containers::Client serveContainers(Containerd& containerd, ContainersParts parts,
                                         kj::Own<ClientCalls> calls);

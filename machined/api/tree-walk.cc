@@ -115,7 +115,7 @@ kj::Maybe<TreeWalk::Visit> TreeWalk::next() {
 UsageWalk::UsageWalk(kj::StringPtr root, UsageOptions options) : walk(root, 0), options(options) {}
 
 bool UsageWalk::wanted(const TreeWalk::Visit& visit, uint64_t size) const {
-  if (options.depth > 0 && visit.depth > options.depth) return false;
+  if (options.depth > 0 && visit.depth >= options.depth) return false;
   if (visit.error.size() > 0) return true;
   if (!S_ISDIR(visit.st.st_mode) && !options.all && visit.depth > 0) return false;
   if (options.threshold > 0) return size >= static_cast<uint64_t>(options.threshold);

@@ -50,7 +50,7 @@ class TreeWalk {
 // (st_size); a file with two names counts twice; /proc/kcore, which claims all address space,
 // counts 0.
 struct UsageOptions {
-  unsigned depth = 0;     // report so many levels below the root; 0: all
+  unsigned depth = 0;     // report so many levels, of which the root is the first; 0: all
   bool all = false;       // report files too
   int64_t threshold = 0;  // > 0: leave out smaller items; < 0: larger ones than its absolute value
 };

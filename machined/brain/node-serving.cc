@@ -1,5 +1,7 @@
 #include "machined/brain/node-serving.h"
 
+#include <signal.h>
+
 #include <algorithm>
 
 #include "common/base/error.h"
@@ -18,6 +20,7 @@
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/logs/console-log.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/resources/store-server.h"
@@ -100,10 +103,7 @@ NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
 rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
   auto mine = [&]() { return kj::addRef(client); };
   auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) -> kj::Promise<void> {
-    if (core.container) {
-      fail(ErrorKind::kFailedPrecondition,
-           "a node in a container has no kernel log of its own; use talosctl logs machined");
-    }
+    if (core.container) return serveConsoleLog(core.logs, params);
     return serveKernelLog(core.io.unixEventPort, params);
   };
   NodeParts parts = shared;
@@ -117,7 +117,11 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
                       : serveStorage(disks.reads, disks.meta,
                                      KJ_BIND_METHOD(configs.volumeKeys, newRecoveryKey), mine());
   parts.containers = serveContainers(services.containerd,
-                                     {disks.reads, core.io.unixEventPort, core.timer}, mine());
+                                     {disks.reads, core.io.unixEventPort, core.timer,
+                                      [&supervisor = services.supervisor](kj::StringPtr id) {
+                                        return supervisor.signal(id, SIGTERM);
+                                      }},
+                                     mine());
   parts.resources = serveResources(core.store, false, mine());
   parts.sensitiveResources = serveResources(core.store, true, mine());
   return serveNode(kj::mv(parts));

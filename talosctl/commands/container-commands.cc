@@ -130,8 +130,8 @@ void addContainerCommands(Command& root) {
   restart.arguments = "<id>";
   restart.least = restart.most = 1;
   restart.details =
-      "The id is one of talosctl containers. The container gets SIGTERM; its owner (a service of "
-      "the node, or the kubelet) starts it again.";
+      "The id is that of a service, or one of talosctl containers. It gets SIGTERM, and the node "
+      "or the kubelet starts it again.";
   kubernetes(restart, "a container of a pod, or a pod");
   restart.timeout = 1 * kj::MINUTES;
   addStreamOutputFlag(restart);

@@ -271,7 +271,7 @@ void addFileCommands(Command& root) {
               .letter = "d",
               .kind = FlagKind::kNumber,
               .fallback = "0",
-              .help = "maximum depth; 0 for no limit"});
+              .help = "levels to show, the path itself counted; 0 for no limit"});
   usage.flag({.name = "threshold",
               .letter = "t",
               .kind = FlagKind::kNumber,

@@ -61,6 +61,7 @@ struct Follow {
   Session& session;
   Format format;
   bool follow;
+  bool listed;  // among the logs of services that a node lists
   // Asks for the log from a position (0: as the user asked for it) into the sink.
   kj::Promise<void> (*request)(Invocation& call, rpc::Node::Client node, uint64_t from,
                                rpc::LogSink::Client sink);
@@ -77,6 +78,17 @@ kj::Promise<bool> rebooted(Session& session, rpc::Node::Client node, kj::StringP
       node.machineRequest().send().getMachine().versionRequest().send();
   auto version = co_await within(session.client.deps.timer, session.deadline, kj::mv(answer));
   co_return version.getBootId() != before;
+}
+
+// The logs that the node has, on stderr: the error's own text is one that scripts match.
+kj::Promise<void> reportLogs(Follow& f, kj::StringPtr name) {
+  kj::Promise<capnp::Response<rpc::Logs::ListResults>> answer =
+      f.session.client.node(name).logsRequest().send().getLogs().listRequest().send();
+  auto list = co_await within(f.call.deps.timer, f.session.deadline, kj::mv(answer));
+  auto ids = KJ_MAP(id, list.getIds()) {
+    return printableText(id);
+  };
+  f.call.err(kj::str(name, ": its logs: ", kj::strArray(ids, ", "), "\n"));
 }
 
 // One node's log until it ends or the node cannot be reached any more.
@@ -110,6 +122,10 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
       failure = kj::cp(e);
     }
     auto& e = KJ_ASSERT_NONNULL(failure);
+    if (kindOf(e) == ErrorKind::kNotFound && f.listed) {
+      co_await reportLogs(f, name).catch_([](kj::Exception&&) {});  // of the log is the error
+      kj::throwFatalException(kj::mv(e));
+    }
     if (!f.follow || !alive.answered || !isLoss(e)) kj::throwFatalException(kj::mv(e));
     KJ_IF_MAYBE (since, lostAt) {
       if (timer.now() - *since > kResumeFor) {
@@ -189,7 +205,12 @@ kj::Promise<int> runLogs(Invocation& call) {
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
   session->endless = call.on("follow");
-  co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestLog});
+  co_return co_await readAll({.call = call,
+                              .session = *session,
+                              .format = formatOf(call),
+                              .follow = call.on("follow"),
+                              .listed = !call.on("kubernetes") && !call.on("previous"),
+                              .request = requestLog});
 }
 
 kj::Promise<int> runDmesg(Invocation& call) {
@@ -197,7 +218,12 @@ kj::Promise<int> runDmesg(Invocation& call) {
     failUsage("--tail needs --follow: it shows new messages only");
   auto session = co_await openSession(call);
   session->endless = call.on("follow");
-  co_return co_await readAll({call, *session, formatOf(call), call.on("follow"), requestKernel});
+  co_return co_await readAll({.call = call,
+                              .session = *session,
+                              .format = formatOf(call),
+                              .follow = call.on("follow"),
+                              .listed = false,
+                              .request = requestKernel});
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_F(Streams, LogsArePrefixedAndEscaped) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "-o", "json"}), 0);
   EXPECT_THAT(out(), StartsWith("{\"node\":\"10.0.0.2\",\"message\":\"one\\ttwo\"}\n"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "nobody"}), 1);
-  EXPECT_EQ(err(), "ERROR: 10.0.0.2: no log \"nobody\"\n");
+  EXPECT_EQ(err(), "10.0.0.2: its logs: apid, ../etcd\nERROR: 10.0.0.2: no log \"nobody\"\n");
 }
 
 // Catches: an earlier boot that is asked for as this one.

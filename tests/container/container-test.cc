@@ -90,9 +90,11 @@ TEST_F(ContainerTest, TellsTheTruth) {
   auto version = ok({"get", "hostname"});
   EXPECT_THAT(version, HasSubstr("container-master-1"));
   EXPECT_EQ(1u, harness::lines(ok({"disks"})).size()) << "a heading and no disk";
-  auto kernelLog = run({"dmesg"});
-  EXPECT_NE(0, kernelLog.status);
-  EXPECT_THAT(kernelLog.err + kernelLog.out, HasSubstr("no kernel log of its own"));
+  EXPECT_THAT(ok({"dmesg"}), HasSubstr("]: [talos] "));
+  EXPECT_THAT(ok({"dmesg"}), Not(HasSubstr("kern: "))) << "the host's";
+  EXPECT_THAT(run({"logs", "nope"}).err, testing::EndsWith("log \"nope\" was not registered\n"));
+  EXPECT_EQ(2u, harness::lines(ok({"usage", "-d", "1", "/etc"})).size()) << "a heading and /etc";
+  ok({"restart", "trustd"});
   auto time = run({"time"});
   EXPECT_NE(0, time.status);
   EXPECT_THAT(time.err, HasSubstr("a container, whose clock is its host's"));

@@ -125,23 +125,26 @@ class Brain {
   rpc::Node::Client node() {
     auto calls = kj::refcounted<NodeCalls>();
     auto mine = [&]() { return kj::refcounted<ClientCalls>(kj::addRef(*calls)); };
-    return serveNode(
-        {.machine = nullptr,
-         .services = serveServices(supervisor),
-         .events = nullptr,
-         .logs = serveLogs(
-             logs, [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; },
-             [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; }, mine()),
-         .files = nullptr,
-         .resources = nullptr,
-         .sensitiveResources = nullptr,
-         .networkd = nullptr,
-         .configuration = nullptr,
-         .storage = nullptr,
-         .containers = serveContainers(containerd, {pool, io.unixEventPort, timer}, mine()),
-         .upgrades = nullptr,
-         .etcdSupervisor = nullptr,
-         .kubernetes = nullptr});
+    return serveNode({.machine = nullptr,
+                      .services = serveServices(supervisor),
+                      .events = nullptr,
+                      .logs = serveLogs(
+                          logs, [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; },
+                          [](auto) -> kj::Promise<void> { KJ_UNREACHABLE; }, mine()),
+                      .files = nullptr,
+                      .resources = nullptr,
+                      .sensitiveResources = nullptr,
+                      .networkd = nullptr,
+                      .configuration = nullptr,
+                      .storage = nullptr,
+                      .containers = serveContainers(
+                          containerd,
+                          {pool, io.unixEventPort, timer,
+                           [this](kj::StringPtr id) { return supervisor.signal(id, SIGTERM); }},
+                          mine()),
+                      .upgrades = nullptr,
+                      .etcdSupervisor = nullptr,
+                      .kubernetes = nullptr});
   }
 
   kj::Promise<void> takeDown() {
