@@ -75,6 +75,7 @@ class Client {
   kj::Maybe<kj::StringPtr> unknownFingerprint() const;
   bool insecure() const { return target.insecure; }
   kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
+  kj::ArrayPtr<const kj::String> endpoints() const { return target.endpoints; }
 
   Dependencies& deps;
 

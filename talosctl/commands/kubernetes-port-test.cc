@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/kube/test-kube-server.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -13,8 +14,10 @@ struct KubernetesPort : public ::testing::Test {
   TestCluster c;
   ~KubernetesPort() noexcept override {}
 
-  // The output of upgrade-k8s where nothing listens for Kubernetes.
-  std::string said(uint16_t port) {
+  // The output of a command where nothing listens at the server of the kubeconfig.
+  std::string said(uint16_t port, std::initializer_list<kj::StringPtr> words = {
+                                      "-n", "10.0.0.2,10.0.0.3", "upgrade-k8s", "--to", "1.34.4",
+                                      "--timeout", "3s"}) {
     auto leaf = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
     for (auto address : {"10.0.0.2"_kj, "127.0.0.1"_kj}) {
       FakeNode node;
@@ -29,8 +32,7 @@ struct KubernetesPort : public ::testing::Test {
           ", client-key-data: ", TestCluster::base64(leaf.key), "}}]\n");
       c.nodes.insert(kj::str(address), kj::mv(node));
     }
-    EXPECT_EQ(
-        c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade-k8s", "--to", "1.34.4", "--timeout", "3s"}), 1);
+    EXPECT_EQ(c.run(words), 1);
     c.nodes.clear();
     return c.test.console.takeErr().cStr();
   }
@@ -43,6 +45,38 @@ TEST_F(KubernetesPort, IsTheOneThatTheEndpointListensOn) {
   EXPECT_THAT(usual, HasSubstr("127.0.0.1:6443"));
   EXPECT_THAT(usual,
               HasSubstr("using 10.0.0.2; ignoring 10.0.0.3: Kubernetes lists the other nodes\n"));
+}
+
+// Catches: a check from this host that ends where the kubeconfig leads, to a network that the host
+// is not in, and one that does not say which server it has asked.
+TEST_F(KubernetesPort, HealthFromThisHostGoesThroughTheEndpoint) {
+  auto health = [&](uint16_t port) {
+    return said(port, {"-n", "10.0.0.2", "health", "--server=false", "--wait-timeout", "3s"});
+  };
+  EXPECT_THAT(health(4711), HasSubstr("127.0.0.1:4711"));
+  auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                         {.addresses = kj::arr(kj::str("127.0.0.9")), .client = false});
+  TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+  kube::ModelKube model(c.test.deps.timer);
+  model.addUsualKinds();
+  uint16_t port = 0;
+  auto fd = listenTcp("127.0.0.1", port);
+  sockaddr_in name{};
+  socklen_t length = sizeof(name);
+  KJ_SYSCALL(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length));
+  port = ntohs(name.sin_port);
+  auto receiver = c.test.deps.lowLevel.wrapListenSocketFd(kj::mv(fd));
+  auto serve = [&]() -> kj::Promise<void> {
+    for (;;) {
+      auto accepted = co_await tls.accept(co_await receiver->accept(), kj::str("client"));
+      c.serving.add(model.serve(kj::mv(accepted.stream)).eagerlyEvaluate(nullptr));
+    }
+  };
+  auto serving = serve().eagerlyEvaluate(nullptr);
+  EXPECT_THAT(health(port),
+              HasSubstr(kj::str("asking Kubernetes at 127.0.0.1:", port, "\n").cStr()));
+  EXPECT_GT(model.asked.size(), 0u);
+  c.serving.clear();
 }
 
 }  // namespace

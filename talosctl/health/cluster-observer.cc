@@ -28,7 +28,10 @@ kj::Promise<kj::Array<NodeFacts>> ApiObserver::nodes(kj::ArrayPtr<const kj::Stri
 
 kj::Promise<HealthObserver::Survey> ApiObserver::survey(kj::Duration deadline) {
   if (kubernetes == nullptr) {
-    kubernetes = co_await connectKubernetes(client, node, {.server = server}, deadline);
+    KubeRoute route{.server = server,
+                    .orEndpoint = server.size() == 0,
+                    .reached = [this](kj::StringPtr address) { reached(address); }};
+    kubernetes = co_await connectKubernetes(client, node, kj::mv(route), deadline);
   }
   auto& one = *KJ_ASSERT_NONNULL(kubernetes);
   auto message =

@@ -22,11 +22,13 @@ class NodeObserver final : public HealthObserver {
 };
 
 // Asks the API server itself, with a kubeconfig that the node gives (empty: the endpoint) when it
-// is asked for the first time. `server`: a host instead of the one in it, port 6443.
+// is asked for the first time. `server`: a host instead of the one in it, port 6443; else, where
+// that one does not answer, through the endpoints. `reached` gets the address that is asked.
 class ApiObserver final : public HealthObserver {
  public:
-  ApiObserver(Client& client, kj::StringPtr node, kj::StringPtr server)
-      : client(client), node(kj::str(node)), server(kj::str(server)) {}
+  ApiObserver(Client& client, kj::StringPtr node, kj::StringPtr server,
+              kj::Function<void(kj::StringPtr)> reached)
+      : client(client), node(kj::str(node)), server(kj::str(server)), reached(kj::mv(reached)) {}
   kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
                                           kj::Duration deadline) override;
   kj::Promise<Survey> survey(kj::Duration deadline) override;
@@ -34,6 +36,7 @@ class ApiObserver final : public HealthObserver {
  private:
   Client& client;
   kj::String node, server;
+  kj::Function<void(kj::StringPtr)> reached;
   kj::Maybe<kj::Own<kube::KubeClient>> kubernetes;
 };
 

@@ -27,11 +27,9 @@ ClusterNodes givenNodes(Invocation& call) {
   return nodes;
 }
 
-kj::Promise<void> runChecks(Client& client, HealthObserver& observer, ClusterNodes expected,
-                            bool json, kj::Duration timeout) {
-  auto& deps = client.deps;
-  HealthLines lines(deps.console, deps.timer, json);
-  HealthRun run(deps.timer, observer, lines, timeout);
+kj::Promise<void> runChecks(kj::Timer& timer, HealthObserver& observer, HealthLines& lines,
+                            ClusterNodes expected, kj::Duration timeout) {
+  HealthRun run(timer, observer, lines, timeout);
   auto all = [&]() -> kj::Promise<void> {
     if (expected.controlPlane.empty()) expected = co_await run.discover();
     co_await run.check(expected);
@@ -53,10 +51,11 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
   }
   bool json = call.text("output") == "json";
   auto timeout = call.duration("wait-timeout");
+  HealthLines lines(call.deps.console, call.deps.timer, json);
   if (call.on("server")) {
     auto session = co_await openSingle(call);
     NodeObserver observer(session->client, session->client.nodes()[0]);
-    co_await runChecks(session->client, observer, kj::mv(nodes), json, timeout);
+    co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), timeout);
     co_return 0;
   }
   Client client(call.deps, resolveTarget(call));
@@ -66,8 +65,10 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
   } else if (client.nodes().size() == 1) {
     asked = client.nodes()[0];
   }
-  ApiObserver observer(client, asked, server);
-  co_await runChecks(client, observer, kj::mv(nodes), json, timeout);
+  ApiObserver observer(client, asked, server, [&lines](kj::StringPtr address) {
+    lines.note(kj::str("asking Kubernetes at ", address));
+  });
+  co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), timeout);
   co_return 0;
 }
 
@@ -79,7 +80,8 @@ kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected,
   ClusterNodes nodes;
   for (auto& node : expected.controlPlane) nodes.controlPlane.add(kj::str(node));
   for (auto& node : expected.workers) nodes.workers.add(kj::str(node));
-  co_await runChecks(client, observer, kj::mv(nodes), false, timeout);
+  HealthLines lines(client.deps.console, client.deps.timer, false);
+  co_await runChecks(client.deps.timer, observer, lines, kj::mv(nodes), timeout);
 }
 
 void addHealthCommand(Command& root) {
@@ -87,7 +89,8 @@ void addHealthCommand(Command& root) {
   command.details =
       "Checks etcd, the services of the nodes and Kubernetes, one after the other, and waits for "
       "each. The control-plane node of --nodes asks Kubernetes, or with --server=false this host "
-      "does, with an admin kubeconfig (role os:admin). Without a list, Kubernetes lists the nodes. "
+      "does, with an admin kubeconfig (role os:admin), at its server or through an endpoint, and "
+      "says which. Without a list, Kubernetes lists the nodes. "
       "Exit status 1 if a check does not pass in time.";
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,

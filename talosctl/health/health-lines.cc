@@ -69,6 +69,12 @@ void HealthLines::end() {
   console.out(kj::str(kube::writeJson(line), "\n"));
 }
 
+void HealthLines::note(kj::StringPtr text) {
+  bool rewritten = open && console.errIsTerminal();
+  console.err(kj::str(rewritten ? "\r\x1b[K" : "", printable(text), "\n"));
+  if (rewritten) draw();
+}
+
 void HealthLines::draw() {
   auto before = kj::str("waiting for ", check, ": ");
   auto line = printable(kj::str(before, resultText(last)));

@@ -18,6 +18,8 @@ class HealthLines final : public HealthReport {
   void state(const CheckResult& result) override;
   void end() override;
 
+  // A line of its own, between those of the checks.
+  void note(kj::StringPtr text);
   // Turns the sign; until dropped.
   kj::Promise<void> turn();
 

@@ -13,43 +13,49 @@ namespace {
 constexpr uint16_t kKubernetesPort = 6443;
 constexpr auto kPortAnswer = 5 * kj::SECONDS;
 
-// Two ways to one cluster. The one that led there last is tried first.
+// One way to a cluster.
+struct KubeWay {
+  kj::String address;
+  kube::KubeDial dial;
+};
+
+// Several. The one that led there last is tried first.
 class KubeWays : public kj::Refcounted {
  public:
-  // `where` the second one leads, for messages; of the first one the client says it.
-  KubeWays(kube::KubeDial first, kube::KubeDial second, kj::String where)
-      : ways{kj::mv(first), kj::mv(second)}, where(kj::mv(where)) {}
+  KubeWays(kj::Vector<KubeWay> ways, kj::Function<void(kj::StringPtr)> reached)
+      : ways(kj::mv(ways)), reached(kj::mv(reached)) {}
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
-    kj::Maybe<kj::Exception> failure;
+    auto errors = kj::heapArray<kj::String>(ways.size());
     auto first = best;  // another dial may change it meanwhile
-    try {
-      co_return co_await ways[first]();
-    } catch (...) {
-      failure = kj::getCaughtExceptionAsKj();
+    for (auto n : kj::indices(ways)) {
+      auto i = n == 0 ? first : n <= first ? n - 1 : n;
+      try {
+        auto stream = co_await ways[i].dial();
+        if (!connected || i != best) reached(ways[i].address);
+        connected = true;
+        best = i;
+        co_return kj::mv(stream);
+      } catch (...) {
+        errors[i] = kj::str(messageOf(kj::getCaughtExceptionAsKj()));
+      }
     }
-    auto other = 1 - first;
-    try {
-      auto stream = co_await ways[other]();
-      best = other;
-      co_return kj::mv(stream);
-    } catch (...) {
-      auto e = kj::getCaughtExceptionAsKj();
-      auto named = messageOf(first == 0 ? KJ_ASSERT_NONNULL(failure) : e);
-      auto both =
-          kj::str(named, "; ", where, ": ", messageOf(first == 0 ? e : KJ_ASSERT_NONNULL(failure)));
-      kj::throwFatalException(error(ErrorKind::kUnavailable, both));
+    // Of the first one the client says the address.
+    for (auto i : kj::range(size_t(1), ways.size())) {
+      errors[i] = kj::str(ways[i].address, ": ", errors[i]);
     }
+    kj::throwFatalException(error(ErrorKind::kUnavailable, kj::strArray(errors, "; ")));
   }
 
  private:
-  kube::KubeDial ways[2];
-  kj::String where;
-  unsigned best = 0;
+  kj::Vector<KubeWay> ways;
+  kj::Function<void(kj::StringPtr)> reached;
+  size_t best = 0;
+  bool connected = false;
 };
 
-kube::KubeDial eitherOf(kube::KubeDial first, kube::KubeDial second, kj::String where) {
-  auto ways = kj::refcounted<KubeWays>(kj::mv(first), kj::mv(second), kj::mv(where));
+kube::KubeDial anyOf(kj::Vector<KubeWay> all, kj::Function<void(kj::StringPtr)> reached) {
+  auto ways = kj::refcounted<KubeWays>(kj::mv(all), kj::mv(reached));
   return [ways = kj::mv(ways)]() mutable {
     auto again = kj::addRef(*ways);
     auto& one = *again;
@@ -87,17 +93,25 @@ kj::Promise<kj::Own<kube::KubeClient>> connectKubernetes(Client& client, kj::Str
   }
   auto& deps = client.deps;
   kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
-  auto dial = kube::dialerOf(dialing, access);
-  if (route.orEndpoint && access.host != client.endpoint()) {
-    auto host = kj::mv(access.host);
+  kj::Vector<KubeWay> ways;
+  ways.add(KubeWay{access.name(), kube::dialerOf(dialing, access)});
+  if (route.orEndpoint) {
+    auto server = kj::mv(access.host);
     auto port = access.port;
-    access.host = kj::str(client.endpoint());
     access.port = co_await portOfEndpoint(client, deadline);
-    dial = eitherOf(kj::mv(dial), kube::dialerOf(dialing, access),
-                    kj::str(access.host, ":", access.port));
-    access.host = kj::mv(host);
+    auto add = [&](kj::StringPtr host) {
+      if (host == server) return;
+      access.host = kj::str(host);
+      ways.add(KubeWay{access.name(), kube::dialerOf(dialing, access)});
+    };
+    add(client.endpoint());
+    for (auto& endpoint : client.endpoints()) {
+      if (endpoint != client.endpoint()) add(endpoint);
+    }
+    access.host = kj::mv(server);
     access.port = port;
   }
+  auto dial = anyOf(kj::mv(ways), kj::mv(route.reached));
   auto random = [engine = std::minstd_rand(std::random_device{}())]() mutable {
     return std::uniform_real_distribution<double>(0, 1)(engine);
   };
