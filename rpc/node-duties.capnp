@@ -1,5 +1,5 @@
 @0xb7d3f0a6c4921e58;
-# What a node did before an upgrade, as it is on STATE: the system on trial has to do the same
+# The duties of a node before an upgrade, as they are on STATE: the system on trial has to fulfil them
 # (machined/upgrade/node-duties.h). Both systems read it.
 
 using Cxx = import "/capnp/c++.capnp";
