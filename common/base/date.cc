@@ -40,7 +40,10 @@ kj::Maybe<kj::Date> parseDate(kj::StringPtr text) {
   struct tm parts = {};
   auto* end = strptime(text.cStr(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   if (end == nullptr || *end != '\0') return nullptr;
-  return kj::UNIX_EPOCH + int64_t(timegm(&parts)) * kj::SECONDS;
+  int64_t seconds = timegm(&parts);
+  constexpr int64_t kLast = INT64_MAX / (kj::SECONDS / kj::NANOSECONDS);  // in 2262
+  if (seconds > kLast || seconds < -kLast) return nullptr;
+  return kj::UNIX_EPOCH + seconds * kj::SECONDS;
 }
 
 }  // namespace talos

@@ -38,6 +38,10 @@ constexpr kj::StringPtr kListenTcpVariable = "TALOS_LISTEN_TCP_FD"_kj;
 constexpr kj::StringPtr kListenUnixVariable = "TALOS_LISTEN_FD"_kj;
 constexpr kj::StringPtr kStoreVariable = "TALOS_STORE"_kj;
 constexpr kj::StringPtr kStateVariable = "TALOS_STATE"_kj;
+// The two ends of a pair of sockets that outlives the daemon: what it has sent over it, descriptors
+// included, its next start receives.
+constexpr kj::StringPtr kKeepingVariable = "TALOS_KEEPING_FD"_kj,
+                        kKeptVariable = "TALOS_KEPT_FD"_kj;
 
 // For a daemon: the value from its environment, or else the default of a node.
 inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr fallback) {

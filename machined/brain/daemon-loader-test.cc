@@ -65,22 +65,24 @@ struct DaemonLoaderTest : testing::Test {
     supervisor->load(kj::mv(networkd));
     supervisor->start("networkd");
     loader = kj::heap<DaemonLoader>(
-        table, DaemonLoader::Dependencies{
-                   .supervisor = *supervisor,
-                   .daemon = {.lowLevel = *io.lowLevelProvider,
-                              .store = store,
-                              .networkd = nullptr,
-                              .etcdSupervisor = nullptr,
-                              .containerd = containerd,
-                              .etcd = nullptr},
-                   .open = [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
-                     EXPECT_EQ(daemon.listen.port, 50001);
-                     ++listened;
-                     if (cannotListen) {
-                       return error(ErrorKind::kUnavailable, "port 50001 is in use");
-                     }
-                     return FakeMachine::duplicate(port);
-                   }});
+        table,
+        DaemonLoader::Dependencies{
+            .supervisor = *supervisor,
+            .daemon = {.lowLevel = *io.lowLevelProvider,
+                       .store = store,
+                       .networkd = nullptr,
+                       .etcdSupervisor = nullptr,
+                       .containerd = containerd,
+                       .etcd = nullptr},
+            .open = [this](const Daemon& daemon) -> kj::Promise<kj::AutoCloseFd> {
+              EXPECT_EQ(daemon.listen.port, 50001);
+              ++listened;
+              if (cannotListen) {
+                return error(ErrorKind::kUnavailable, "port 50001 is in use");
+              }
+              return FakeMachine::duplicate(port);
+            },
+            .openPair = [this](const Daemon& daemon) { return keptPair(*process1, daemon.id); }});
     loader->follow().wait(io.waitScope);
     run();
   }

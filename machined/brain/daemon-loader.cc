@@ -46,11 +46,16 @@ bool DaemonLoader::becomesWanted(const Daemon& daemon) {
 }
 
 kj::Promise<void> DaemonLoader::load(const Daemon& daemon) {
-  int listening = -1;
+  DaemonSockets of;
   if (daemon.listen.port != 0 || daemon.listen.socket != nullptr) {
-    listening = sockets.add(co_await deps.open(daemon)).get();
+    of.listening = sockets.add(co_await deps.open(daemon)).get();
   }
-  deps.supervisor.load(definitionOf(daemon, listening, deps.daemon));
+  if (daemon.keeps) {
+    auto pair = co_await deps.openPair(daemon);
+    of.keeping = sockets.add(kj::mv(pair.keeping)).get();
+    of.kept = sockets.add(kj::mv(pair.kept)).get();
+  }
+  deps.supervisor.load(definitionOf(daemon, of, deps.daemon));
 }
 
 kj::Promise<void> DaemonLoader::loadAndStart(const Daemon& daemon) {

@@ -9,7 +9,7 @@
 
 #include <map>
 
-#include "machined/brain/daemon-table.h"
+#include "machined/brain/held-sockets.h"
 
 namespace talos::machined {
 
@@ -19,6 +19,7 @@ class DaemonLoader {
     Supervisor& supervisor;
     DaemonDependencies daemon;
     kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its socket, if it has one
+    kj::Function<kj::Promise<KeptPair>(const Daemon&)> openPair;     // if it keeps descriptors
   };
   // `table` outlives it.
   DaemonLoader(kj::ArrayPtr<const Daemon> table, Dependencies deps)

@@ -13,11 +13,11 @@ struct DaemonTableTest : StoreTest {
   ~DaemonTableTest() noexcept override {}
   ServiceDefinition definition(kj::StringPtr id, int listening = 7) {
     for (auto& daemon : daemons()) {
-      if (daemon.id == id) return definitionOf(daemon, listening, deps);
+      if (daemon.id == id) return definitionOf(daemon, {.listening = listening}, deps);
     }
     KJ_FAIL_REQUIRE("not in the table", id);
   }
-  ServiceDefinition define(const Daemon& row) { return definitionOf(row, -1, deps); }
+  ServiceDefinition define(const Daemon& row) { return definitionOf(row, {}, deps); }
   static bool has(const kj::Array<kj::String>& words, kj::StringPtr word) {
     for (auto& it : words) {
       if (it == word) return true;
@@ -35,7 +35,6 @@ struct DaemonTableTest : StoreTest {
     return kj::strArray(paths, " ");
   }
 
- private:
   struct NoIo final : kj::LowLevelAsyncIoProvider {
     kj::Own<kj::AsyncInputStream> wrapInputFd(Fd, kj::uint) override { KJ_UNIMPLEMENTED("none"); }
     kj::Own<kj::AsyncOutputStream> wrapOutputFd(Fd, kj::uint) override { KJ_UNIMPLEMENTED("none"); }
@@ -174,6 +173,23 @@ TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   EXPECT_EQ(d.sockets[0].fd, 7);
   EXPECT_TRUE(has(d.environment, kj::str("TALOS_LISTEN_FD=", d.sockets[0].as)));
   EXPECT_EQ(definition("networkd", -1).sockets.size(), 0u);
+}
+
+// Catches: a login1 that cannot hand its locks to its next start.
+TEST_F(DaemonTableTest, WhatKeepsDescriptorsGetsThePair) {
+  for (auto& daemon : daemons()) {
+    if (daemon.container != nullptr) continue;
+    auto d = definitionOf(daemon, {.keeping = 8, .kept = 9}, deps);
+    EXPECT_EQ(has(d.environment, kj::str("TALOS_KEEPING_FD=4")), daemon.keeps) << daemon.id.cStr();
+    EXPECT_EQ(daemon.keeps, daemon.id == "login1");
+    if (!daemon.keeps) continue;
+    EXPECT_TRUE(has(d.environment, kj::str("TALOS_KEPT_FD=5")));
+    ASSERT_EQ(d.sockets.size(), 2u);
+    EXPECT_EQ(d.sockets[0].fd, 8);
+    EXPECT_EQ(d.sockets[0].as, 4);
+    EXPECT_EQ(d.sockets[1].fd, 9);
+    EXPECT_EQ(d.sockets[1].as, 5);
+  }
 }
 
 }  // namespace

@@ -299,6 +299,7 @@ const Daemon kDaemons[] = {
      .libraries = true,
      .memoryMax = 64 * kMiB,
      .oomScore = -950,
+     .keeps = true,  // the locks
      .after = "dbus-daemon",
      .file = kBusSocket,
      .givesWayTo = kContainerdGivesWayTo,
@@ -346,7 +347,8 @@ const Daemon kDaemons[] = {
      .check = nullptr},
 };
 
-constexpr int kListenAs = 3;  // the number of the listening socket in a daemon
+// The numbers of the sockets in a daemon.
+constexpr int kListenAs = 3, kKeepingAs = 4, kKeptAs = 5;
 
 bool runsInContainer(const Daemon& daemon, DaemonDependencies& deps) {
   if (daemon.container == nullptr) return false;
@@ -365,6 +367,10 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon, bool container) {
     add(kListenTcpVariable, kListenAs);
   } else if (daemon.listen.socket != nullptr) {
     add(kListenUnixVariable, kListenAs);
+  }
+  if (daemon.keeps) {
+    add(kKeepingVariable, kKeepingAs);
+    add(kKeptVariable, kKeptAs);
   }
   add(kStoreVariable, kMachinedSocket);
   if (daemon.state != nullptr) add(kStateVariable, daemon.state);
@@ -424,7 +430,8 @@ kj::String serviceCgroup(kj::StringPtr id) {
   return id == "machined" ? kj::str("init") : kj::str("system/", id);
 }
 
-ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonDependencies& deps) {
+ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
+                               DaemonDependencies& deps) {
   ServiceDefinition d;
   d.id = kj::str(daemon.id);
   bool container = runsInContainer(daemon, deps);
@@ -446,7 +453,12 @@ ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonDepend
   for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
   d.givesWayFor = daemon.givesWayFor;
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
-  if (listening >= 0) d.sockets.add(ServiceDefinition::Socket{listening, kListenAs});
+  auto pass = [&](int fd, int as) {
+    if (fd >= 0) d.sockets.add(ServiceDefinition::Socket{fd, as});
+  };
+  pass(sockets.listening, kListenAs);
+  pass(sockets.keeping, kKeepingAs);
+  pass(sockets.kept, kKeptAs);
   if (daemon.prepare != nullptr) {
     d.prepare = [prepare = daemon.prepare, &deps](kj::Function<void(kj::StringPtr)> note) {
       return prepare(deps, kj::mv(note));

@@ -68,6 +68,9 @@ struct Daemon {
   // killed last.
   int oomScore = 0;  // one that is not confined sets its own
   DaemonListener listen = {};
+  // It gets a pair of sockets over which it hands descriptors to its next start
+  // (common/base/node-layout.h: kKeepingVariable).
+  bool keeps = false;
   kj::StringPtr after = nullptr;  // the service that must be up
   kj::StringPtr file = nullptr;   // the file that must exist
   // Services that start first, because they bring the API: ServiceDefinition::givesWayTo.
@@ -87,8 +90,13 @@ struct Daemon {
 
 kj::ArrayPtr<const Daemon> daemons();
 
-// `listening`: its socket, which outlives it; -1 without one.
-ServiceDefinition definitionOf(const Daemon& daemon, int listening, DaemonDependencies& deps);
+// The sockets of a daemon, which outlive it; -1 without one.
+struct DaemonSockets {
+  int listening = -1;
+  int keeping = -1, kept = -1;
+};
+ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
+                               DaemonDependencies& deps);
 
 // The command that starts this program as confined as the daemon: the exec wrapper, own uid, no new
 // privileges, and what the daemon needs beyond that.

@@ -89,5 +89,39 @@ TEST_F(HeldSocketsTest, WhatCannotBeMadeIsNotHeld) {
   EXPECT_FALSE(machine.holds("listen/apid"));
 }
 
+// Catches: a program that sends to a pair of which its next start has another half; descriptors
+// that are lost with the brain; a brain that ends at what another one has held under the name.
+TEST_F(HeldSocketsTest, APairIsMadeOnceAndIsWhole) {
+  ino_t first, second;
+  {
+    FakeProcess1 brain(machine);
+    auto pair = keptPair(brain, "login1").wait(scope);
+    first = inode(pair.keeping);
+    second = inode(pair.kept);
+    KJ_SYSCALL(send(pair.keeping, "x", 1, MSG_NOSIGNAL));
+  }
+  {
+    FakeProcess1 brain(machine);
+    auto pair = keptPair(brain, "login1").wait(scope);
+    EXPECT_EQ(inode(pair.keeping), first);
+    EXPECT_EQ(inode(pair.kept), second);
+    char byte = 0;
+    EXPECT_EQ(recv(pair.kept, &byte, 1, MSG_DONTWAIT), 1);
+    brain.drop("keeping/login1").wait(scope);  // as if it had not been held yet
+  }
+  {
+    FakeProcess1 brain(machine);
+    auto pair = keptPair(brain, "login1").wait(scope);
+    EXPECT_NE(inode(pair.kept), second);
+    KJ_SYSCALL(send(pair.keeping, "x", 1, MSG_NOSIGNAL));
+    char byte = 0;
+    EXPECT_EQ(recv(pair.kept, &byte, 1, MSG_DONTWAIT), 1);
+    brain.hold("kept/login1", STDIN_FILENO).wait(scope);
+  }
+  FakeProcess1 brain(machine);
+  auto pair = keptPair(brain, "login1").wait(scope);
+  KJ_SYSCALL(send(pair.keeping, "x", 1, MSG_NOSIGNAL));
+}
+
 }  // namespace
 }  // namespace talos::machined

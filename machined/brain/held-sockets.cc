@@ -19,6 +19,16 @@ bool listens(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
 }
 
+bool hasOption(int fd, int option, int wanted) {
+  int value = 0;
+  socklen_t size = sizeof value;
+  return getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 && value == wanted;
+}
+
+bool isOfPair(int fd) {
+  return hasOption(fd, SO_DOMAIN, AF_UNIX) && hasOption(fd, SO_TYPE, SOCK_SEQPACKET);
+}
+
 }  // namespace
 
 kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr service,
@@ -31,6 +41,25 @@ kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr servic
   }
   auto made = make();
   co_await process1.hold(name, made.get());
+  co_return kj::mv(made);
+}
+
+kj::Promise<KeptPair> keptPair(Process1& process1, kj::StringPtr service) {
+  auto keeping = kj::str("keeping/", service), kept = kj::str("kept/", service);
+  KJ_IF_MAYBE (first, process1.takeHeld(kept)) {
+    KJ_IF_MAYBE (second, process1.takeHeld(keeping)) {
+      if (isOfPair(*first) && isOfPair(*second))
+        co_return KeptPair{kj::mv(*second), kj::mv(*first)};
+      log::error("the held descriptors are not a pair of sockets; making a new one",
+                 {{"service", service}});
+    }
+  }
+  int ends[2];
+  KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+  KeptPair made{kj::AutoCloseFd(ends[0]), kj::AutoCloseFd(ends[1])};
+  co_await process1.drop(keeping);
+  co_await process1.hold(kept, made.kept.get());
+  co_await process1.hold(keeping, made.keeping.get());
   co_return kj::mv(made);
 }
 

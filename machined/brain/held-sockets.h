@@ -1,7 +1,8 @@
 // The listening sockets of the node. Each is made once in the life of the machine and held by
 // process 1 as "listen/<service>": a new brain takes over its predecessor's sockets, and a client
 // that connects meanwhile waits a moment. A socket that was not held yet at a crash is gone with
-// its brain, and the next brain makes it.
+// its brain, and the next brain makes it. The same holds for the pairs of sockets over which a
+// service hands descriptors to its next start.
 #pragma once
 
 #include "machined/brain/daemon-table.h"
@@ -12,6 +13,13 @@ namespace talos::machined {
 // Resolves with the held socket, or with a new one once process 1 holds it.
 kj::Promise<kj::AutoCloseFd> heldSocket(Process1& process1, kj::StringPtr service,
                                         kj::Function<kj::AutoCloseFd()> make);
+
+// A connected pair, held as "kept/<service>" and "keeping/<service>" in this order: where the
+// second one is held, the first one is of the same pair.
+struct KeptPair {
+  kj::AutoCloseFd keeping, kept;
+};
+kj::Promise<KeptPair> keptPair(Process1& process1, kj::StringPtr service);
 
 kj::Promise<kj::AutoCloseFd> openMachinedSocket(Process1& process1);
 kj::Promise<kj::AutoCloseFd> openDaemonSocket(Process1& process1, const Daemon& daemon);

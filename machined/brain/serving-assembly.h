@@ -22,9 +22,14 @@ class ServingAssembly {
                                                  .containerd = services.containerd,
                                                  .etcd = kubernetes.etcd,
                                                  .kubelet = kubernetes.kubelet},
-                                      .open = [this](const Daemon& daemon) {
-                                        return openDaemonSocket(this->core.process1, daemon);
-                                      }}) {}
+                                      .open =
+                                          [this](const Daemon& daemon) {
+                                            return openDaemonSocket(this->core.process1, daemon);
+                                          },
+                                      .openPair =
+                                          [this](const Daemon& daemon) {
+                                            return keptPair(this->core.process1, daemon.id);
+                                          }}) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
 
  private:

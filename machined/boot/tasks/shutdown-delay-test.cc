@@ -81,5 +81,34 @@ TEST_F(DelayOfAShutdown, HasAnEnd) {
   EXPECT_THAT(reported, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
 }
 
+// Catches: a node that goes down under a kubelet because login1 crashed a moment before, or while
+// it was waited for; one that waits for a login1 that does not come back.
+TEST_F(DelayOfAShutdown, ALogin1ThatIsRestartedIsWaitedFor) {
+  putRecord<rpc::InhibitorSpec>(store, "1", [](auto spec) { spec.setWho("kubelet"); }, "login1");
+  login1(false);
+  auto delay = begin();
+  EXPECT_FALSE(delay.poll(scope));
+  advance(timer, scope, 5 * kj::SECONDS);
+  login1(true);
+  answers(1, "waiting", "kubelet (pid 7)");
+  login1(false);
+  advance(timer, scope, 14 * kj::SECONDS);
+  EXPECT_FALSE(delay.poll(scope)) << "the time of a restart begins anew";
+  login1(true);
+  answers(1, "waiting", "kubelet (pid 7)");
+  answers(1, "over");
+  delay.wait(scope);
+  EXPECT_THAT(reported, ElementsAre("shutting down: waiting for kubelet (pid 7)"));
+
+  reported.clear();
+  login1(false);
+  auto inVain = begin();
+  advance(timer, scope, 14 * kj::SECONDS);
+  EXPECT_FALSE(inVain.poll(scope));
+  advance(timer, scope, 1 * kj::SECONDS);
+  inVain.wait(scope);
+  EXPECT_THAT(reported, ElementsAre("warning: login1 has exited; not waiting for inhibitor locks"));
+}
+
 }  // namespace
 }  // namespace talos::machined

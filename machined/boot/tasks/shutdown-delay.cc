@@ -8,12 +8,19 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kDelayId = "node"_kj, kLogin1 = "login1"_kj, kOver = "over"_kj;
-// login1 waits for 45 s (machined/confined/login1/shutdown-delay.h).
+// login1 waits for 45 s (machined/confined/login1/locks/shutdown-delay.h).
 constexpr auto kDelayEnd = 55 * kj::SECONDS;
+// A login1 that has exited is restarted within 5 s, and has its locks again (kept-locks.h).
+constexpr auto kRestartEnd = 15 * kj::SECONDS;
 
 bool login1Runs(Store& store) {
   KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kLogin1)) return service->getRunning();
   return false;
+}
+
+// Of a login1 that has exited as well: what it wrote stays.
+bool someoneHoldsALock(Store& store) {
+  return !store.list<rpc::InhibitorSpec>().empty();
 }
 
 // Returns the number of the request.
@@ -33,17 +40,26 @@ uint64_t requestShutdown(Store& store) {
 
 kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
                                 kj::Function<void(kj::StringPtr line)> report) {
-  if (!login1Runs(store)) co_return;
+  if (!login1Runs(store) && !someoneHoldsALock(store)) co_return;
   Signal changed;
   auto delays = store.onChange<rpc::ShutdownDelaySpec>([&] { changed.raise(); });
   auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
   auto number = requestShutdown(store);
   auto end = timer.now() + kDelayEnd;
+  kj::Maybe<kj::TimePoint> restartEnd;  // while it does not run
   kj::String lastReported;
   for (;;) {
     auto next = changed.next();
-    if (!login1Runs(store))
-      co_return report("warning: login1 has exited; not waiting for inhibitor locks");
+    if (!login1Runs(store)) {
+      auto until = restartEnd.orDefault(timer.now() + kRestartEnd);
+      restartEnd = until;
+      if (timer.now() >= until || !someoneHoldsALock(store)) {
+        co_return report("warning: login1 has exited; not waiting for inhibitor locks");
+      }
+      co_await next.exclusiveJoin(timer.afterDelay(until - timer.now()));
+      continue;
+    }
+    restartEnd = nullptr;
     KJ_IF_MAYBE (delay, store.tryGet<rpc::ShutdownDelaySpec>(kDelayId)) {
       if (delay->getNumber() == number) {
         auto waits = kj::strArray(delay->getWaitsFor(), ", ");

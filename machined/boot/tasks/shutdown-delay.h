@@ -2,8 +2,10 @@
 // announces the shutdown (ShutdownRequests[node]), and login1 says when no lock is left
 // (ShutdownDelays[node]).
 //
-// Bounded by login1, and once more here; without a running login1 it resolves at once. It does not
-// reject. The request stays: a brain that was restarted meanwhile finds it, and its answer.
+// Bounded by login1, and once more here. A login1 that has exited is waited for as long as its
+// restart may take, if somebody holds a lock; without one and without locks it resolves at once. It
+// does not reject. The request stays: a brain that was restarted meanwhile finds it, and its
+// answer.
 #pragma once
 
 #include <kj/async.h>

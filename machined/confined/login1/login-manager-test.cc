@@ -13,6 +13,7 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "machined/confined/login1/locks/test-pair.h"
 
 namespace talos::login1 {
 namespace {
@@ -22,6 +23,9 @@ using testing::HasSubstr;
 constexpr kj::StringPtr kOfTheNode = "unix:path=/run/dbus/system_bus_socket"_kj;
 const char* const kName = "org.freedesktop.login1";
 const char* const kManager = "org.freedesktop.login1.Manager";
+
+using ListedLock =
+    sdbus::Struct<std::string, std::string, std::string, std::string, uint32_t, uint32_t>;
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
@@ -77,6 +81,12 @@ class Bus {
   pid_t pid = 0;
 };
 
+kj::AutoCloseFd duplicate(int fd) {
+  int copy;
+  KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return kj::AutoCloseFd(copy);
+}
+
 struct LoginManagerTest : public testing::Test {
   ~LoginManagerTest() noexcept override {}
   Bus bus{getuid()};
@@ -89,15 +99,23 @@ struct LoginManagerTest : public testing::Test {
                         KJ_IF_MAYBE (it, listening) it->prepareForShutdown(begins);
                       },
                       [this] { changed.raise(); }};
-  LoginManager manager{io.unixEventPort, timer, kj::systemPreciseCalendarClock(), bus.address,
-                       delay};
+  // Held by process 1 on a node.
+  TestPair pair;
+  KeptLocks kept{duplicate(pair.keeping), duplicate(pair.kept)};
+  kj::Own<LoginManager> manager = kj::heap<LoginManager>(
+      io.unixEventPort, timer, kj::systemPreciseCalendarClock(), bus.address, delay, kept);
   kj::Maybe<kj::Exception> ended;
-  kj::Promise<void> running = manager.run().eagerlyEvaluate([this](kj::Exception&& e) {
+  kj::Promise<void> running = manager->run().eagerlyEvaluate([this](kj::Exception&& e) {
     ended = kj::mv(e);
     changed.raise();
   });
 
-  LoginManagerTest() { listening = manager; }
+  LoginManagerTest() { listening = *manager; }
+  void crash() {
+    listening = nullptr;
+    running = nullptr;
+    manager = nullptr;
+  }
 
   void await(kj::Function<bool()> condition) {
     timer
@@ -128,6 +146,20 @@ struct Kubelet {
     });
     connection->enterEventLoopAsync();
   }
+
+  sdbus::UnixFd inhibit(const std::string& who) {
+    sdbus::UnixFd fd;
+    proxy->callMethod("Inhibit")
+        .onInterface(kManager)
+        .withArguments("shutdown", who, "it ends pods", "delay")
+        .storeResultsTo(fd);
+    return fd;
+  }
+  std::vector<ListedLock> list() {
+    std::vector<ListedLock> all;
+    proxy->callMethod("ListInhibitors").onInterface(kManager).storeResultsTo(all);
+    return all;
+  }
 };
 
 // Runs `work` in a thread, while the loop of the test goes on, and returns its result.
@@ -157,23 +189,10 @@ TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
     return kubelet.proxy->getProperty("InhibitDelayMaxUSec").onInterface(kManager).get<uint64_t>();
   });
   EXPECT_EQ(maximum, 45'000'000u);
-  auto lock = beside(*this, [&] {
-    sdbus::UnixFd fd;
-    kubelet.proxy->callMethod("Inhibit")
-        .onInterface(kManager)
-        .withArguments("shutdown", "kubelet", "it ends pods", "delay")
-        .storeResultsTo(fd);
-    return fd;
-  });
+  auto lock = beside(*this, [&] { return kubelet.inhibit("kubelet"); });
   EXPECT_EQ(kj::strArray(delay.inhibitors().holders(), ""),
             kj::str("kubelet (pid ", getpid(), ")"));
-  auto listed = beside(*this, [&] {
-    std::vector<
-        sdbus::Struct<std::string, std::string, std::string, std::string, uint32_t, uint32_t>>
-        all;
-    kubelet.proxy->callMethod("ListInhibitors").onInterface(kManager).storeResultsTo(all);
-    return all;
-  });
+  auto listed = beside(*this, [&] { return kubelet.list(); });
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].get<1>(), "kubelet");
   EXPECT_EQ(listed[0].get<4>(), getuid());
@@ -185,6 +204,54 @@ TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
   lock.reset();
   await([&] { return delay.stateName() == "over"; });
   EXPECT_TRUE(delay.inhibitors().empty());
+}
+
+// Catches: a node that goes down under a kubelet whose lock was lost with login1, although the
+// kubelet still has its end of the pipe.
+TEST_F(LoginManagerTest, TheNextLogin1HasTheLocks) {
+  Kubelet kubelet(*this);
+  auto lock = beside(*this, [&] { return kubelet.inhibit("kubelet"); });
+  auto released = beside(*this, [&] { return kubelet.inhibit("released meanwhile"); });
+  crash();
+  released.reset();
+
+  ShutdownDelay later(
+      timer,
+      [this](bool begins) {
+        KJ_IF_MAYBE (it, listening) it->prepareForShutdown(begins);
+      },
+      [this] { changed.raise(); });
+  LoginManager next(io.unixEventPort, timer, kj::systemPreciseCalendarClock(), bus.address, later,
+                    kept);
+  listening = next;
+  auto run = next.run().eagerlyEvaluate([](kj::Exception&&) {});
+  await([&] { return later.inhibitors().holders().size() == 1; });
+  auto listed = beside(*this, [&] { return kubelet.list(); });
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].get<0>(), "shutdown");
+  EXPECT_EQ(listed[0].get<1>(), "kubelet");
+  EXPECT_EQ(listed[0].get<2>(), "it ends pods");
+  EXPECT_EQ(listed[0].get<3>(), "delay");
+  EXPECT_EQ(listed[0].get<4>(), getuid());
+  EXPECT_EQ(listed[0].get<5>(), static_cast<uint32_t>(getpid()));
+
+  later.request(1);
+  timer.timeoutAfter(20 * kj::SECONDS, kj::mv(kubelet.first.promise)).wait(io.waitScope);
+  EXPECT_EQ(later.stateName(), "waiting"_kj);
+  lock.reset();
+  await([&] { return later.stateName() == "over"; });
+  EXPECT_EQ(later.message(), "all locks were released"_kj);
+  listening = nullptr;
+}
+
+// Catches: an answer that is not a string of D-Bus, which is UTF-8.
+TEST_F(LoginManagerTest, ALongNameIsCutBetweenCharacters) {
+  Kubelet kubelet(*this);
+  std::string who(255, 'x');
+  auto lock = beside(*this, [&] { return kubelet.inhibit(who + "\u00e9"); });
+  auto listed = beside(*this, [&] { return kubelet.list(); });
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].get<1>(), who);
 }
 
 // Catches: a lock that is given and not kept; a refusal without a message.
@@ -216,11 +283,13 @@ TEST_F(LoginManagerTest, WithoutItsBusItEnds) {
 TEST(LoginBus, OnlyLogin1HasTheName) {
   if (getuid() != 0) GTEST_SKIP() << "needs root";
   Bus bus(1);  // the user daemon
+  TestPair pair;
+  KeptLocks kept(kj::mv(pair.keeping), kj::mv(pair.kept));
   auto io = kj::setupAsyncIo();
   ShutdownDelay delay(io.provider->getTimer(), [](bool) {}, [] {});
   auto refused = kj::runCatchingExceptions([&] {
     LoginManager manager(io.unixEventPort, io.provider->getTimer(),
-                         kj::systemPreciseCalendarClock(), bus.address, delay);
+                         kj::systemPreciseCalendarClock(), bus.address, delay, kept);
   });
   EXPECT_THAT(KJ_ASSERT_NONNULL(refused).getDescription().cStr(), HasSubstr("AccessDenied"));
 }

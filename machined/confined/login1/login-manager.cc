@@ -68,8 +68,9 @@ uint64_t inMicroseconds(kj::Duration duration) {
 }  // namespace
 
 LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::Clock& clock,
-                           kj::StringPtr address, ShutdownDelay& delay)
-    : port(port), timer(timer), clock(clock), delay(delay) {
+                           kj::StringPtr address, ShutdownDelay& delay, KeptLocks& kept)
+    : port(port), timer(timer), clock(clock), delay(delay), kept(kept) {
+  restoreLocks();
   connection = sdbus::createSessionBusConnectionWithAddress(textFor(address));
   object = sdbus::createObject(*connection, sdbus::ObjectPath{kObject});
   bus = sdbus::createProxy(*connection, sdbus::ServiceName{kBus}, sdbus::ObjectPath{kBusObject});
@@ -120,7 +121,7 @@ LoginManager::LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::
 LoginManager::~LoginManager() noexcept(false) = default;
 
 void LoginManager::Errors::taskFailed(kj::Exception&& e) {
-  log::warn("cannot watch a lock; treating it as released", {{"error", messageOf(e)}});
+  log::error("cannot release a lock", {{"error", messageOf(e)}});
 }
 
 void LoginManager::prepareForShutdown(bool begins) {
@@ -137,14 +138,52 @@ kj::AutoCloseFd LoginManager::inhibit(Inhibitor lock) {
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
   lock.since = clock.now();
   auto who = kj::str(lock.who), pid = kj::str(lock.pid);
-  auto id = delay.take(kj::mv(lock));
+  take(kj::mv(lock), kj::mv(reading));
+  keepLocks();
   log::info("lock", {{"service", who}, {"pid", pid}});
-  held.add(awaitRelease(id, kj::mv(reading)));
   return writing;
 }
 
-kj::Promise<void> LoginManager::awaitRelease(Inhibitors::Id id, kj::AutoCloseFd pipe) {
-  KJ_DEFER(delay.release(id));
+// Before the name is there, and before a shutdown is requested.
+void LoginManager::restoreLocks() {
+  for (auto& each : kept.restore()) {
+    auto who = kj::str(each.lock.who), pid = kj::str(each.lock.pid);
+    auto refused = kj::runCatchingExceptions([&] { take(kj::mv(each.lock), kj::mv(each.pipe)); });
+    KJ_IF_MAYBE (e, refused) {
+      log::warn("refused a kept lock", {{"error", messageOf(*e)}});
+      continue;
+    }
+    log::info("restored a lock", {{"service", who}, {"pid", pid}});
+  }
+}
+
+void LoginManager::take(Inhibitor lock, kj::AutoCloseFd pipe) {
+  auto id = delay.take(kj::mv(lock));
+  int fd = pipe;
+  pipes.insert(id, kj::mv(pipe));
+  held.add(awaitEnd(port, fd)
+               .catch_([](kj::Exception&& e) {
+                 log::warn("cannot watch a lock; treating it as released",
+                           {{"error", messageOf(e)}});
+               })
+               .then([this, id] { release(id); }));
+}
+
+void LoginManager::release(Inhibitors::Id id) {
+  delay.release(id);
+  pipes.erase(id);
+  keepLocks();
+}
+
+void LoginManager::keepLocks() {
+  kj::Vector<KeptLocks::Reference> all;
+  for (auto& entry : delay.inhibitors()) {
+    all.add(KeptLocks::Reference{&entry.value, KJ_REQUIRE_NONNULL(pipes.find(entry.key))});
+  }
+  kept.replace(all);
+}
+
+kj::Promise<void> LoginManager::awaitEnd(kj::UnixEventPort& port, int pipe) {
   kj::UnixEventPort::FdObserver observer(port, pipe, kj::UnixEventPort::FdObserver::OBSERVE_READ);
   for (;;) {
     auto readable = observer.whenBecomesReadable();

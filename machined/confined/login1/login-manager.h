@@ -5,7 +5,8 @@
 // Owns the connection, which the loop drives, and the reading end of a pipe for each lock: who
 // holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is
 // asked who that is, twice for at most 2 s, in which nothing else is answered. A connection that is
-// lost rejects run(): the program ends, and its supervisor starts it anew.
+// lost rejects run(): the program ends, and its supervisor starts it anew. A lock that was given is
+// kept (kept-locks.h) before its holder gets it, and so the next start has it.
 #pragma once
 
 #include <kj/async-io.h>
@@ -13,7 +14,8 @@
 
 #include <memory>
 
-#include "machined/confined/login1/shutdown-delay.h"
+#include "machined/confined/login1/locks/kept-locks.h"
+#include "machined/confined/login1/locks/shutdown-delay.h"
 
 namespace sdbus {
 class IConnection;
@@ -28,7 +30,7 @@ class LoginManager {
   // Of a bus, "unix:path=…". Asks for the name; throws when the bus is not there or refuses. All
   // outlive it. `clock`: the time of day.
   LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::Clock& clock,
-               kj::StringPtr address, ShutdownDelay& delay);
+               kj::StringPtr address, ShutdownDelay& delay, KeptLocks& kept);
   ~LoginManager() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(LoginManager);
 
@@ -40,6 +42,8 @@ class LoginManager {
   kj::Timer& timer;
   const kj::Clock& clock;
   ShutdownDelay& delay;
+  KeptLocks& kept;
+  kj::TreeMap<Inhibitors::Id, kj::AutoCloseFd> pipes;  // of delay's locks
   std::unique_ptr<sdbus::IConnection> connection;
   std::unique_ptr<sdbus::IObject> object;
   std::unique_ptr<sdbus::IProxy> bus;  // itself
@@ -51,7 +55,12 @@ class LoginManager {
   bool preparing = false;
 
   kj::AutoCloseFd inhibit(Inhibitor lock);
-  kj::Promise<void> awaitRelease(Inhibitors::Id id, kj::AutoCloseFd pipe);
+  void restoreLocks();
+  void take(Inhibitor lock, kj::AutoCloseFd pipe);
+  void keepLocks();
+  void release(Inhibitors::Id id);
+  // Resolves when nobody has the writing end any more.
+  static kj::Promise<void> awaitEnd(kj::UnixEventPort& port, int pipe);
 };
 
 }  // namespace talos::login1

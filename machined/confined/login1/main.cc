@@ -5,12 +5,14 @@
 //
 // machined announces a shutdown in ShutdownRequests[node]; the holders that are waited for are in
 // ShutdownDelays[node], the locks in Inhibitors. The environment says where machined listens and
-// where the bus is (common/base/node-layout.h). Needs no capability and writes no file.
+// where the bus is (common/base/node-layout.h), and which two sockets have the locks of the login1
+// before (kept-locks.h). Needs no capability and writes no file.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/memory/process-memory.h"
+#include "common/wire/rpc-server.h"
 #include "common/wire/store-client.h"
 #include "machined/confined/login1/login-manager.h"
 #include "rpc/machine-resources.capnp.h"
@@ -74,8 +76,9 @@ void run() {
       },
       [&] { changed.raise(); });
   auto address = kj::str("unix:path=", kBusSocket);
+  KeptLocks kept(inheritedSocket(kKeepingVariable), inheritedSocket(kKeptVariable));
   LoginManager manager(io.unixEventPort, timer, kj::systemPreciseCalendarClock(),
-                       fromEnvironment(kBusVariable, address), delay);
+                       fromEnvironment(kBusVariable, address), delay, kept);
   listening = manager;
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("login1"));
   Watched<rpc::ShutdownRequestSpec> requests;
@@ -86,7 +89,7 @@ void run() {
         delay.request(number);
       },
       kNodeId);
-  changed.raise();  // nothing is left of an earlier life
+  changed.raise();  // the store has what an earlier life wrote
   releaseStartMemory();
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");

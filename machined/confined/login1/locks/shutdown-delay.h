@@ -3,16 +3,15 @@
 // passed in.
 //
 // A request is followed once. A request that is withdrawn is announced as well, so that a holder
-// that has begun to end goes on. Nothing is kept: after a crash of this program, or of the bus, the
-// locks are gone with their pipes, and so the delay ends at once; pods are then stopped by machined
-// alone.
+// that has begun to end goes on. After a crash of this program, or of the bus, the next start has
+// the locks (kept-locks.h), finds the request, announces it again, and waits anew.
 #pragma once
 
 #include <kj/async.h>
 #include <kj/timer.h>
 
 #include "common/base/signal.h"
-#include "machined/confined/login1/inhibitors.h"
+#include "machined/confined/login1/locks/inhibitors.h"
 
 namespace talos::login1 {
 

@@ -1,4 +1,4 @@
-#include "machined/confined/login1/shutdown-delay.h"
+#include "machined/confined/login1/locks/shutdown-delay.h"
 
 namespace talos::login1 {
 
