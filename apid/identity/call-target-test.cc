@@ -33,6 +33,39 @@ TEST(Target, OtherNode) {
   }
 }
 
+// Catches: a member that is known by its name, and called by its address only; a name whose node
+// claims the address of another one, so that a reset reaches that one.
+TEST(Target, AMembersName) {
+  auto known = self();
+  auto add = [&](kj::StringPtr name, std::initializer_list<kj::StringPtr> addresses) {
+    KnownMember member{.name = kj::str(name), .addresses = {}};
+    for (auto address : addresses) member.addresses.add(Ip::require(address));
+    known.members.add(kj::mv(member));
+  };
+  add("node1", {"10.5.0.2"});
+  add("worker-1", {"10.5.0.3", "fd00::3"});
+  add("worker-2", {"10.5.0.4"});
+  add("worker-3", {"10.5.0.4"});
+  add("worker-4", {"10.5.0.2"});
+  add("worker-5", {});
+  EXPECT_TRUE(resolveTarget("node1", known).is<ThisNode>());
+  auto target = resolveTarget("Worker-1", known);
+  ASSERT_TRUE(target.is<Ip>());
+  EXPECT_EQ(target.get<Ip>().toString(), "10.5.0.3"_kj);
+  auto refused = [&](kj::StringPtr name) {
+    auto failure = kj::runCatchingExceptions([&] { resolveTarget(name, known); });
+    return std::string(messageOf(KJ_ASSERT_NONNULL(failure, name)).cStr());
+  };
+  EXPECT_EQ(refused("worker-2"),
+            "\"worker-2\" has the address 10.5.0.4, which \"worker-3\" has as well; use the IP "
+            "address of the node that you mean");
+  EXPECT_EQ(
+      refused("worker-4"),
+      "\"worker-4\" has the address 10.5.0.2, which this node has as well; use the IP address "
+      "of the node that you mean");
+  EXPECT_NE(refused("worker-5").find("nor of a member of its cluster"), std::string::npos);
+}
+
 // Catches: a mistake that is dialled, or an error that does not say what would be right.
 TEST(Target, Mistakes) {
   struct Case {

@@ -17,6 +17,30 @@ bool hasPort(kj::StringPtr target) {
   return false;
 }
 
+bool hasAddress(kj::ArrayPtr<const Ip> addresses, const Ip& address) {
+  for (auto& each : addresses) {
+    if (each == address) return true;
+  }
+  return false;
+}
+
+// The address of a member, for its name.
+Ip addressOf(const KnownMember& member, const Self& self) {
+  auto& address = member.addresses[0];
+  auto refuse = [&](kj::StringPtr other) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("\"", member.name, "\" has the address ", address.toString(), ", which ", other,
+                 " has as well; use the IP address of the node that you mean"));
+  };
+  if (hasAddress(self.addresses, address)) refuse("this node");
+  for (auto& other : self.members) {
+    if (&other != &member && hasAddress(other.addresses, address)) {
+      refuse(kj::str("\"", other.name, "\""));
+    }
+  }
+  return address;
+}
+
 }  // namespace
 
 kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
@@ -46,10 +70,12 @@ kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
   for (auto& own : self.names) {
     if (own == name) return ThisNode();
   }
+  for (auto& member : self.members) {
+    if (member.name == name && member.addresses.size() > 0) return addressOf(member, self);
+  }
   fail(ErrorKind::kInvalidArgument,
-       kj::str("\"", target,
-               "\" is not the name of this node, which does not resolve names of other ",
-               "nodes; use the IP address"));
+       kj::str("\"", target, "\" is neither the name of this node nor of a member of its cluster ",
+               "(`talosctl get members`); use the IP address"));
 }
 
 }  // namespace talos::apid

@@ -28,6 +28,7 @@ NodeIdentity::NodeIdentity(StoreClient& store, kj::StringPtr hostname)
   certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificatesChanged(); });
   addresses = store.watch<rpc::NodeAddressSpec>([this]() { selfChanged(); });
   names = store.watch<rpc::HostnameSpecSpec>([this]() { selfChanged(); });
+  members = store.watch<rpc::MemberSpec>([this]() { selfChanged(); });
 }
 
 NodeIdentity::~NodeIdentity() noexcept(false) {}
@@ -137,6 +138,13 @@ void NodeIdentity::selfChanged() {
         fresh.addresses.add(address->unmapped());
       }
     }
+  }
+  for (auto spec : members) {
+    KnownMember member{.name = lowerCase(spec.getHostname()), .addresses = {}};
+    for (kj::StringPtr written : spec.getAddresses()) {
+      KJ_IF_MAYBE (address, Ip::parse(written)) member.addresses.add(address->unmapped());
+    }
+    fresh.members.add(kj::mv(member));
   }
   known = kj::mv(fresh);
 }

@@ -13,6 +13,7 @@
 #include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -62,6 +63,7 @@ class NodeIdentity {
   Watched<rpc::ApiCertificateSpec> certificates;
   Watched<rpc::NodeAddressSpec> addresses;
   Watched<rpc::HostnameSpecSpec> names;
+  Watched<rpc::MemberSpec> members;
 
   void certificatesChanged();
   void use(rpc::ApiCertificateSpec::Reader spec);

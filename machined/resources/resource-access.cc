@@ -21,7 +21,7 @@ const Daemon kDaemons[] = {
     {kApidUid, "apid"_kj,
      [](Access& may) {
        may.allowRead<rpc::ApiCertificateSpec, rpc::NodeAddressSpec, rpc::HostnameSpecSpec,
-                     rpc::JoinSpec, rpc::TimeStatusSpec>();
+                     rpc::JoinSpec, rpc::MemberSpec, rpc::TimeStatusSpec>();
        may.allowWrite<rpc::ApiCertificateSpec, rpc::JoinStatusSpec>();
      }},
     {kTrustdUid, "trustd"_kj,
