@@ -29,8 +29,7 @@ void Announcements::service(rpc::ServiceStateEvent::Reader event) {
 void Announcements::trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn) {
   auto text = kj::str(what);
   KJ_IF_MAYBE (left, revertsIn) {
-    text = kj::str(what, ": reverting in ", *left / kj::SECONDS, " s, ",
-                   "unless another config is applied");
+    text = kj::str(what, ": reverting in ", *left / kj::SECONDS, " s, ", "unless it is confirmed");
   }
   console.say(kj::str("machine config: ", text), Tone::kAlarm);
   events.publish([&](rpc::Event::Builder out) {

@@ -34,6 +34,29 @@ void checkAtOnce(const Decision& decision, const Situation& now) {
                  "\nuse mode reboot or staged, or undo these changes"));
 }
 
+// "machine.sysctls.a, machine.sysctls.b and 3 more"
+kj::String summary(const kj::Vector<config::Change>& changes) {
+  constexpr size_t kMostNamed = 3;
+  kj::Vector<kj::StringPtr> paths;
+  for (auto& change : changes) {
+    if (paths.size() < kMostNamed) paths.add(change.path);
+  }
+  auto more = changes.size() - paths.size();
+  return kj::str(kj::strArray(paths, ", "),
+                 more == 0 ? kj::str() : kj::str(" and ", more, " more"));
+}
+
+void checkDuringTrial(config::Config::Reader running, config::Config::Reader wanted,
+                      const RunningTrial& trial) {
+  if (config::changes(running, wanted).empty()) return;
+  if (config::changes(trial.before, wanted).empty()) return;
+  refuse(kj::str("a config is on trial (", summary(config::changes(trial.before, running)),
+                 ") and will be reverted in ", trial.left / kj::SECONDS,
+                 " s; this change would keep a part of it for good. Confirm the trial first "
+                 "(talosctl patch machineconfig --mode=no-reboot -p '[]'), wait for its end, or "
+                 "use mode try"));
+}
+
 constexpr auto kEncryption = "machine.systemDiskEncryption"_kj;
 
 // The next boot must have the keys of the volumes in its config.
@@ -94,7 +117,13 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     }
     decision.mode = rpc::ApplyMode::NO_REBOOT;
   } else {
-    KJ_IF_MAYBE (running, now.running) decision.changes = config::changes(*running, wanted);
+    KJ_IF_MAYBE (running, now.running) {
+      decision.changes = config::changes(*running, wanted);
+      KJ_IF_MAYBE (trial, now.trial) {
+        if (asked != rpc::ApplyMode::TRY) checkDuringTrial(*running, wanted, *trial);
+      }
+      decision.warnings = checkIdentity(*running, wanted, now.identity);
+    }
     if (asked == rpc::ApplyMode::AUTO) {
       bool atOnce = !now.failed && now.running != nullptr && allLive(decision.changes);
       decision.mode = atOnce ? rpc::ApplyMode::NO_REBOOT : rpc::ApplyMode::REBOOT;

@@ -5,9 +5,16 @@
 #include <kj/vector.h>
 
 #include "machined/config/config-change.h"
+#include "machined/config/node-identity.h"
 #include "rpc/configuration.capnp.h"
 
 namespace talos::machined {
+
+// A trial that has not ended.
+struct RunningTrial {
+  config::Config::Reader before;  // the config that its end brings back
+  kj::Duration left;
+};
 
 // The state of the machine when a document arrives.
 struct Situation {
@@ -15,6 +22,8 @@ struct Situation {
   bool failed = false;       // the boot has failed
   kj::Maybe<config::Config::Reader> running;
   kj::Maybe<kj::String> notDurable;  // why a copy on disk would be gone at the next boot
+  kj::Maybe<RunningTrial> trial;
+  NodeIdentity identity;
 };
 
 struct Decision {
@@ -24,6 +33,9 @@ struct Decision {
 };
 
 // FailedPrecondition when the requested mode is not possible, with the reason and an alternative.
+// During a trial that is each change but another trial, the config on trial itself, which confirms
+// it, and the one from before, which ends it: a change is made of the running config, so anything
+// else would keep a part of what is on trial for good.
 Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now);
 
 kj::StringPtr nameOf(rpc::ApplyMode mode);  // as users write it: no-reboot

@@ -353,56 +353,12 @@ kj::Promise<void> ConfigManager::toDisk(const KnownConfig& config) {
 
 // --- apply ---
 
-Situation ConfigManager::situation() {
-  Situation now;
-  now.maintenance = inMaintenance();
-  now.failed = deps.host.bootFailed();
-  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    now.running = running->get();
-  }
-  // On metal a config applied in maintenance is installed with the system.
-  bool installed = now.maintenance && deps.mode == config::Mode::kMetal;
-  if (!installed) now.notDurable = deps.disk.whyNotDurable();
-  return now;
-}
-
 void ConfigManager::requireMaintenance() const {
   if (inMaintenance()) return;
   fail(ErrorKind::kUnauthenticated,
        published(deps.store) ? "this node has a config now; connect with a client certificate"_kj
                              : "the boot of this node failed, and it accepts no config; talosctl "
                                "status --insecure shows why"_kj);
-}
-
-void ConfigManager::checkFree(Caller caller) {
-  if (caller == Caller::kVisitor) requireMaintenance();
-  KJ_IF_MAYBE (w, work) {
-    fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
-                                       "); this one was not applied; retry"));
-  }
-  auto sequence = deps.host.sequence();
-  if (!inMaintenance() && sequence.size() > 0) {
-    fail(ErrorKind::kConflict,
-         kj::str("the sequence ", sequence,
-                 " is running; the config was not applied; retry when it has ended"));
-  }
-}
-
-// The version of the resource counts its changes.
-uint64_t ConfigManager::publishedVersion() {
-  KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
-    return running->version();
-  }
-  return 0;
-}
-
-void ConfigManager::checkVersion(uint64_t ifVersion) {
-  if (ifVersion == 0) return;
-  auto version = publishedVersion();
-  if (version == ifVersion) return;
-  fail(ErrorKind::kConflict,
-       kj::str("the config changed in the meantime: this one is based on version ", ifVersion,
-               ", but version ", version, " is active; repeat the change on that version"));
 }
 
 kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
@@ -428,15 +384,21 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   // A caller that may not see the running config gets no diff.
   if (request.caller == Caller::kVisitor) checkFree(request.caller);
   kj::String diff;
+  kj::Maybe<Checked> before;
   for (bool current = false; !current;) {
     auto version = publishedVersion();
     diff = co_await difference(checked.config);
-    current = version == publishedVersion();
+    before = co_await beforeTrial();
+    current = version == publishedVersion() && (before != nullptr) == (trial != nullptr);
   }
   // Nothing suspends from here to begin(): the decision is still valid then.
   if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
   checkVersion(request.ifVersion);
-  auto decision = decide(request.mode, checked.config.get(), situation());
+  auto now = situation();
+  KJ_IF_MAYBE (b, before) {
+    now.trial = RunningTrial{b->config.get(), KJ_ASSERT_NONNULL(revertsIn())};
+  }
+  auto decision = decide(request.mode, checked.config.get(), now);
   deps.keys.check(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
   if (decision.mode != rpc::ApplyMode::TRY) {
@@ -449,7 +411,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   }
   if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
     checked.warnings.add(
-        kj::str("the trial of another config continues; this one is for the next boot"));
+        kj::str("the trial continues until its end; this config is for the next boot"));
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
   if (request.dryRun) {
@@ -457,48 +419,6 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     co_return kj::mv(outcome);
   }
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
-}
-
-// The config of the next boot, if it differs from the running one; a trial ends with this boot
-// anyway.
-kj::Maybe<kj::String> ConfigManager::stagedText() {
-  auto differs = [&](kj::ArrayPtr<const char> running) -> kj::Maybe<kj::String> {
-    kj::Maybe<kj::String> text;
-    auto unreadable = kj::runCatchingExceptions([&]() { text = deps.disk.read(); });
-    if (unreadable != nullptr) return nullptr;  // writing reports the error
-    KJ_IF_MAYBE (kept, text) {
-      if (kept->asArray() != running) return kj::mv(text);
-      zeroize(*kept);
-    }
-    return nullptr;
-  };
-  KJ_IF_MAYBE (t, trial) return differs(t->before);
-  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    return differs(running->bytes());
-  }
-  return nullptr;
-}
-
-// None also when `next` is on disk already, as after a crash.
-kj::Promise<kj::Maybe<ConfigManager::Checked>> ConfigManager::stagedBefore(
-    const KnownConfig& next) {
-  auto staged = stagedText();
-  KJ_IF_MAYBE (text, staged) {
-    KJ_DEFER(zeroize(*text));
-    if (text->asArray() == next.bytes()) co_return nullptr;
-    auto checked = co_await checkAgain(*text);
-    if (checked.errors.empty()) co_return kj::mv(checked);
-  }
-  co_return nullptr;
-}
-
-// Compares with the running config; empty on a machine without one.
-kj::Promise<kj::String> ConfigManager::difference(const KnownConfig& wanted) {
-  KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
-    auto shown = co_await deps.foreign.redact(running->bytes(), wanted.bytes());
-    co_return unifiedDiff(shown.from, shown.to, "running", "new");
-  }
-  co_return kj::str();
 }
 
 // The work continues when the caller disconnects. After a reboot has been decided no other is

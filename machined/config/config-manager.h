@@ -32,9 +32,9 @@
 // Mode try has steps of its own: process 1 holds the document, the previous one and the deadline
 // (config-trial.h), then the document is published; the disk is never written. At the deadline the
 // previous one is published and process 1 drops the trial; a brain that starts later does that at
-// once, one that starts earlier continues the trial. A change with mode no-reboot that succeeds
-// ends the trial for good, whichever brain finishes it; one that fails, is staged or reboots does
-// not.
+// once, one that starts earlier continues the trial. During a trial only the config on trial and
+// the one from before can be applied (apply-decision.h); with mode no-reboot that ends the trial
+// for good, whichever brain finishes it, and one that fails, is staged or reboots does not.
 //
 // Maintenance that has begun (its certificate is in the store) continues at once after a crash of
 // the brain: the fingerprint that an operator has read stays valid.
@@ -211,6 +211,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
   uint64_t publishedVersion();
   kj::Promise<kj::String> difference(const KnownConfig& wanted);
+  kj::Promise<kj::Maybe<Checked>> beforeTrial();
   kj::Promise<Outcome> begin(Outcome outcome, KnownConfig config, Request request);
   kj::Promise<kj::Maybe<kj::Exception>> ended(kj::Promise<void> work);
   void taskFailed(kj::Exception&& e) override;

@@ -351,8 +351,7 @@ TEST_F(Configs, ATrialSaysWhenItEnds) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=try"}), 0) << err();
   EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::TRY);
   EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 60'000u);
-  EXPECT_EQ(out(),
-            "10.0.0.2: on trial: in effect, reverting in 1m0s unless another config is applied\n");
+  EXPECT_EQ(out(), "10.0.0.2: on trial: in effect, reverting in 1m0s unless it is confirmed\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--mode=try", "--timeout", "1m30s", "-p",
                    R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])"}),
             0)

@@ -155,8 +155,7 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
       if (settings.dryRun) {
         return kj::str("would take effect without a reboot, for ", length);
       }
-      return kj::str("on trial: in effect, reverting in ", length,
-                     " unless another config is applied");
+      return kj::str("on trial: in effect, reverting in ", length, " unless it is confirmed");
     }
     default:
       if (!changed) {

@@ -1,0 +1,85 @@
+#include "machined/config/node-identity.h"
+
+#include "common/yaml/yaml-codec.h"
+#include "machined/config/test-config-manager.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+// A node a at 10.5.0.2 of a cluster with b at 10.5.0.3, and what is left of it under the name old.
+struct NodeIdentityTest : public ConfigManagerTest {
+  ~NodeIdentityTest() noexcept override {}
+  void join() {
+    auto& store = booted(document("a")).store;
+    putRecord<rpc::NodenameSpec>(store, "nodename", [](auto spec) { spec.setNodename("a"); });
+    putRecord<rpc::NodeAddressSpec>(store, "current",
+                                    [](auto spec) { spec.initAddresses(1).set(0, "10.5.0.2"); });
+    auto member = [&](kj::StringPtr name, kj::StringPtr address) {
+      putRecord<rpc::MemberSpec>(store, name, [&](auto spec) {
+        spec.setHostname(name);
+        spec.setMachineType("controlplane");
+        spec.initAddresses(1).set(0, address);
+      });
+    };
+    member("a", "10.5.0.2");
+    member("b", "10.5.0.3");
+    member("old", "10.5.0.2");
+  }
+};
+
+// Catches: the config of another node, which is taken; a node that may not be renamed, or not back.
+TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
+  join();
+  for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::TRY}) {
+    auto text = refusal(apply(document("B."), mode));
+    EXPECT_TRUE(contains(text,
+                         "FailedPrecondition: this config is that of another node: "
+                         "machine.network.hostname B. belongs to b, and this node is a; check -n"))
+        << text;
+  }
+  auto text = refusal(apply(
+      document("a", "    interfaces: [{interface: eth0, cidr: 10.5.0.3/24}]\n"), ApplyMode::AUTO));
+  EXPECT_TRUE(contains(text, "the address 10.5.0.3 belongs to b")) << text;
+  EXPECT_EQ("a/a", state());
+  for (auto name : {"c", "old"})
+    apply(document(name), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+}
+
+// Catches: a second Node object of one machine that nobody was told of; a warning where the name
+// stays, or where Kubernetes does not know the node yet.
+TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {
+  booted(document("a"));
+  EXPECT_EQ(0u,
+            apply(document("c"), ApplyMode::NO_REBOOT, true).wait(io.waitScope).warnings.size());
+  join();
+  auto outcome = apply(document("c"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+  ASSERT_EQ(1u, outcome.warnings.size());
+  EXPECT_STREQ(outcome.warnings[0].cStr(),
+               "machine.network.hostname: renames the node from a to c: Kubernetes will see a new "
+               "one; when that is ready, remove the old one: kubectl delete node a");
+  outcome = apply(document("a", "  sysctls: {a.b: \"1\"}\n"), ApplyMode::NO_REBOOT, true)
+                .wait(io.waitScope);
+  EXPECT_EQ(0u, outcome.warnings.size());
+}
+
+// Catches: a document that says the same in another notation, shown as a change of every line.
+TEST_F(NodeIdentityTest, ADocumentOfTheSameMeaningIsNoChange) {
+  booted(document("a"));
+  auto json = [](kj::StringPtr hostname) {
+    auto parsed = config::parse(document(hostname), "f");
+    return codec::writeJson(parsed.get(), {.empties = codec::Empties::kOmit});
+  };
+  auto outcome = apply(json("a"), ApplyMode::AUTO, true).wait(io.waitScope);
+  EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
+  EXPECT_EQ(0u, outcome.changes.size());
+  EXPECT_STREQ("", outcome.diff.cStr());
+  outcome = apply(json("b"), ApplyMode::AUTO, true).wait(io.waitScope);
+  EXPECT_TRUE(contains(outcome.diff.cStr(), "-        hostname: a\n+        hostname: b\n"))
+      << outcome.diff.cStr();
+  EXPECT_FALSE(contains(outcome.diff.cStr(), "-version")) << outcome.diff.cStr();
+}
+
+}  // namespace
+}  // namespace talos::machined

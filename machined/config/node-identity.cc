@@ -1,0 +1,111 @@
+#include "machined/config/node-identity.h"
+
+#include "common/base/error.h"
+#include "common/net/ip.h"
+#include "common/tls/node-certificate.h"
+#include "machined/config/trust/stored-names.h"
+#include "rpc/kubernetes-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
+  for (auto& item : list) {
+    if (item == text) return true;
+  }
+  return false;
+}
+
+// Without its length, in canonical form; what is no address stays as it is.
+kj::String addressOf(kj::StringPtr cidr) {
+  auto slash = cidr.findFirst('/').orDefault(cidr.size());
+  auto text = kj::heapString(cidr.begin(), slash);
+  KJ_IF_MAYBE (ip, Ip::parse(text)) return ip->toString();
+  return text;
+}
+
+// The static ones; shared ones are every control-plane node's.
+kj::Vector<kj::String> staticAddresses(config::Config::Reader config) {
+  kj::Vector<kj::String> result;
+  auto addAll = [&](auto link) {
+    if (link.getCidr().size() > 0) result.add(addressOf(link.getCidr()));
+    for (auto cidr : link.getAddresses()) result.add(addressOf(cidr));
+  };
+  for (auto interface : config.getMachine().getNetwork().getInterfaces()) {
+    if (interface.getIgnore()) continue;
+    addAll(interface);
+    for (auto vlan : interface.getVlans()) addAll(vlan);
+  }
+  return result;
+}
+
+[[noreturn]] void refuse(const NodeIdentity& node, const NodeIdentity::Other& other,
+                         kj::StringPtr key, kj::StringPtr value) {
+  fail(
+      ErrorKind::kFailedPrecondition,
+      kj::str("this config is that of another node: ", key, " ", value, " belongs to ", other.name,
+              node.nodename.size() == 0 ? kj::str() : kj::str(", and this node is ", node.nodename),
+              "; check -n, or remove that node from the cluster first (kubectl delete node ",
+              other.name, ")"));
+}
+
+void checkHostname(kj::StringPtr from, kj::StringPtr to, const NodeIdentity& node) {
+  auto name = canonicalName(to);
+  for (auto& other : node.others) {
+    if (name == canonicalName(other.name) || name == canonicalName(other.hostname)) {
+      refuse(node, other, "machine.network.hostname", to);
+    }
+  }
+}
+
+}  // namespace
+
+NodeIdentity identityOf(Store& store) {
+  NodeIdentity identity;
+  for (auto name : store.list<rpc::NodenameSpec>()) identity.nodename = kj::str(name.getNodename());
+  auto own = storedAddresses(store);
+  for (auto member : store.list<rpc::MemberSpec>()) {
+    if (member.id() == identity.nodename) continue;
+    NodeIdentity::Other other{kj::str(member.id()), kj::str(member.getHostname()), {}};
+    bool ours = false;
+    for (auto address : member.getAddresses()) {
+      ours = ours || has(own, address);
+      other.addresses.add(addressOf(address));
+    }
+    if (!ours) identity.others.add(kj::mv(other));
+  }
+  return identity;
+}
+
+kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Config::Reader wanted,
+                                     const NodeIdentity& node) {
+  kj::Vector<kj::String> warnings;
+  auto from = running.getMachine().getNetwork().getHostname();
+  auto to = wanted.getMachine().getNetwork().getHostname();
+  if (to.size() > 0 && from != to) {
+    checkHostname(from, to, node);
+    if (node.nodename.size() > 0 && canonicalName(to) != canonicalName(node.nodename)) {
+      warnings.add(kj::str("machine.network.hostname: renames the node from ", node.nodename,
+                           " to ", to,
+                           ": Kubernetes will see a new one; when that is ready, remove "
+                           "the old one: kubectl delete node ",
+                           node.nodename));
+    }
+  }
+  auto before = staticAddresses(running);
+  for (auto& address : staticAddresses(wanted)) {
+    if (has(before, address)) continue;
+    for (auto& other : node.others) {
+      if (has(other.addresses, address)) refuse(node, other, "the address", address);
+    }
+  }
+  auto oldCa = running.getMachine().getCa().getCrt(), newCa = wanted.getMachine().getCa().getCrt();
+  if (oldCa.size() > 0 && newCa.size() > 0 && oldCa != newCa) {
+    warnings.add(kj::str(
+        "machine.ca: this config has another CA than this node, so it may be that of another "
+        "cluster; clients with the present talosconfig will be refused"));
+  }
+  return warnings;
+}
+
+}  // namespace talos::machined
