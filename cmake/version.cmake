@@ -1,7 +1,8 @@
 # Writes common/base/version-data.h:  cmake -DSOURCE=… -DOUT=… -P version.cmake
 # Runs at every build and touches the file only when something changed.
 cmake_minimum_required(VERSION 3.25)
-set(tag v0.9.0)
+# Of this system. The original's versions are others; apid/grpc/method-table.inc has the one whose API this system speaks.
+set(tag v0.100.0)
 set(sha none)
 set(built 1970-01-01T00:00:00Z)
 set(git git -c safe.directory=* -C ${SOURCE})

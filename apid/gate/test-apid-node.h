@@ -48,6 +48,7 @@ class ModelMachine final : public rpc::Machine::Server {
   kj::Promise<void> version(VersionContext context) override {
     ++model.versions;
     context.getResults().setTag(model.tag);
+    context.getResults().setSha(model.tag);
     return kj::READY_NOW;
   }
   kj::Promise<void> reboot(RebootContext context) override {

@@ -29,6 +29,7 @@ class AnyMachine final : public rpc::Machine::Server {
  protected:
   kj::Promise<void> version(VersionContext context) override {
     context.getResults().setTag("v1");
+    context.getResults().setSha("abc");
     context.getResults().setHostname("w1");
     return kj::READY_NOW;
   }
@@ -92,6 +93,7 @@ TEST_F(JoiningNodeTest, ItsAnswersAreMarked) {
   auto machine = node.machineRequest().send().getMachine();
   auto version = machine.versionRequest().send().wait(scope);
   EXPECT_EQ(version.getTag(), "v1 (not authenticated)");
+  EXPECT_EQ(version.getSha(), "abc (not authenticated)");
   EXPECT_EQ(version.getHostname(), "w1");
   auto status = machine.statusRequest().send().wait(scope);
   ASSERT_EQ(status.getProblems().size(), 2u);

@@ -57,6 +57,7 @@ class JoiningMachine final : public Joining<rpc::Machine> {
     context.setResults(answer);
     auto out = context.getResults();
     out.setTag(kj::str(answer.getTag(), " (", kNotAuthenticated, ")"));
+    out.setSha(kj::str(answer.getSha(), " (", kNotAuthenticated, ")"));  // for clients by gRPC
   }
   kj::Promise<void> status(StatusContext context) override {
     auto answer = co_await remote.statusRequest().send();

@@ -1,7 +1,10 @@
-// Methods for containers: of the node itself, which are its services, or of Kubernetes.
+// Methods for containers and images: of the node itself, or of Kubernetes.
 #include "apid/grpc/all-methods.h"
+#include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
+#include "common/base/resource.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -91,6 +94,56 @@ class Restart final : public Method {
   kj::Own<const Method> kubernetes = methodOf(kContainer[1]);
 };
 
+// One store has all images. Those of the namespace "system" are the ones that the node itself runs:
+// its kubelet's, under each name that this image has.
+class ImageList final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
+    constexpr uint64_t kSystem = 1, kPods = 2;
+    auto space = RequestFields(request).number(1);
+    if (space != kSystem && space != kPods) {
+      fail(ErrorKind::kInvalidArgument, "invalid namespace; use --namespace system or cri");
+    }
+    auto response = co_await node.containersRequest().send().getContainers().imagesRequest().send();
+    auto charge = output.charge(response.totalSize());
+    kj::Maybe<kj::String> digest;
+    if (space == kSystem)
+      digest = digestOf(co_await kubeletImage(kj::mv(node)), response.getImages());
+    for (auto image : response.getImages()) {
+      if (space == kSystem &&
+          digest.map([&](auto& d) { return d != image.getDigest(); }).orDefault(true))
+        continue;
+      co_await output.send(shape.encode(capnp::DynamicStruct::Reader(image)));
+    }
+  }
+
+ private:
+  Shape shape{"2:name 3:digest 4:size 5:created~time", capnp::Schema::from<rpc::ContainerImage>()};
+
+  // Empty without a kubelet.
+  static kj::Promise<kj::String> kubeletImage(rpc::Node::Client node) {
+    auto request = node.resourcesRequest().send().getResources().getRequest();
+    request.getKind().setType(typeName<rpc::KubeletSpecSpec>());
+    request.setId("kubelet");
+    return request.send().then(
+        [](auto&& answer) {
+          auto spec = answer.getResource().getSpec().template getAs<rpc::KubeletSpecSpec>();
+          return kj::str(spec.getImage());
+        },
+        [](kj::Exception&& e) {
+          if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+          return kj::String();
+        });
+  }
+  static kj::Maybe<kj::String> digestOf(kj::StringPtr name,
+                                        capnp::List<rpc::ContainerImage>::Reader images) {
+    for (auto image : images) {
+      if (image.getName() == name) return kj::str(image.getDigest());
+    }
+    return nullptr;
+  }
+};
+
 }  // namespace
 
 void addByNamespace(kj::Vector<Entry>& all) {
@@ -102,6 +155,7 @@ void addByNamespace(kj::Vector<Entry>& all) {
   add("/machine.MachineService/Stats", Answer::kMerged, kStats);
   add("/machine.MachineService/Containers", Answer::kMerged, kContainers);
   all.add(Entry{"/machine.MachineService/Restart", Answer::kMerged, kj::heap<Restart>()});
+  all.add(Entry{"/machine.MachineService/ImageList", Answer::kItems, kj::heap<ImageList>()});
 }
 
 }  // namespace talos::grpcapi

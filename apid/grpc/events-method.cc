@@ -1,6 +1,8 @@
 // The method Events: our events as the kinds that the original's clients know; others have no
 // counterpart and are left out. Clients of 1.x also wait for the machine's status, which is a
-// resource of ours: a change of it is sent as an event.
+// resource of ours: its newest change is an event of the past, a new one is sent when it happens.
+#include <algorithm>
+
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/lent-output.h"
 #include "apid/grpc/message-shape.h"
@@ -12,6 +14,9 @@
 
 namespace talos::grpcapi {
 namespace {
+
+constexpr kj::StringPtr kDigits = "0123456789abcdefghijklmnopqrstuv"_kj;
+constexpr size_t kIdDigits = 20;
 
 class EventMessages {
  public:
@@ -26,8 +31,8 @@ class EventMessages {
     }
     return nullptr;
   }
-  kj::Array<kj::byte> of(rpc::MachineStatusSpec::Reader machine) const {
-    return wrapped("MachineStatusEvent", status.encode(capnp::DynamicStruct::Reader(machine)), "");
+  kj::Array<kj::byte> of(rpc::MachineStatusSpec::Reader machine, kj::StringPtr id) const {
+    return wrapped("MachineStatusEvent", status.encode(capnp::DynamicStruct::Reader(machine)), id);
   }
 
  private:
@@ -59,93 +64,265 @@ class EventMessages {
   }
 };
 
-class EventServer final : public rpc::EventSink::Server {
+// An id at this time, in the form of the ids of events: 96 bits (seconds, nanoseconds, a serial
+// number) in digits whose order as text is that of the times.
+kj::String idAt(uint64_t nanoseconds) {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  auto bits = (unsigned __int128){nanoseconds / kSecond} << 68 |
+              (unsigned __int128){nanoseconds % kSecond} << 36;
+  auto text = kj::heapString(kIdDigits);
+  for (auto i : kj::indices(text)) text[i] = kDigits[(bits >> (5 * (kIdDigits - 1 - i))) & 31];
+  return text;
+}
+
+// The id behind it: the serial number, which ends four bits before the text does, plus one. Empty
+// for a text that is no id.
+kj::String idBehind(kj::StringPtr id) {
+  auto text = kj::heapString(id);
+  unsigned carry = 16;
+  for (size_t i = text.size(); i > 0 && carry > 0; --i) {
+    auto digit = kDigits.findFirst(text[i - 1]).orDefault(kDigits.size()) + carry;
+    if (digit >= 2 * kDigits.size()) return kj::String();
+    text[i - 1] = kDigits[digit % kDigits.size()];
+    carry = digit / kDigits.size();
+  }
+  return text;
+}
+
+// The events for one client, in the order of their ids.
+//
+// The node has no events of the machine's status, which is a resource of ours with the time of its
+// newest change. That time gives it an id, and so a place among the events: the newest status is
+// part of the past, and later ones come as they are published.
+class EventStream final : public kj::Refcounted {
  public:
-  EventServer(const EventMessages& messages, kj::Own<LentOutput> to, kj::Promise<void> started)
-      : messages(messages), to(kj::mv(to)), started(started.fork()) {}
+  EventStream(const EventMessages& messages, kj::Own<LentOutput> to)
+      : messages(messages), to(kj::mv(to)) {}
+
+  // An event of the past, which is kept until sendPast().
+  void addPast(rpc::Event::Reader event) {
+    if (++seen > kMostPast) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str("the node has more than ", kMostPast, " events of the past; ask for fewer"));
+    }
+    newest = kj::str(event.getId());
+    KJ_IF_MAYBE (message, messages.of(event)) {
+      auto& kept = past.add(Kept{kj::str(newest), kj::mv(*message)});
+      bytes += kept.message.size() + kept.id.size();
+    }
+  }
+  void chargePast() { charge = to->charge({bytes / sizeof(capnp::word), 0}); }
+
+  // The machine's status becomes one of the past if it is behind `after`.
+  void addStatusToPast(kj::StringPtr after) {
+    KJ_IF_MAYBE (s, status) {
+      if (!(after < s->id)) return;
+      auto place = std::upper_bound(past.begin(), past.end(), s->id,
+                                    [](auto& id, auto& event) { return id < event.id; });
+      auto index = place - past.begin();
+      past.add(kj::mv(*s));
+      std::rotate(past.begin() + index, past.end() - 1, past.end());
+    }
+  }
+  // The id of the oldest event of the past that clients know; empty: there is none.
+  kj::StringPtr oldestPast() const { return past.empty() ? kj::StringPtr() : past[0].id.asPtr(); }
+
+  kj::Promise<void> sendPast(size_t last) {
+    for (auto i = past.size() - kj::min(past.size(), last); i < past.size(); ++i) {
+      sent = kj::mv(past[i].id);
+      co_await to->send(kj::mv(past[i].message));
+    }
+    past.clear();
+    charge = AnswerCharge(nullptr);
+  }
+
+  kj::Promise<void> send(rpc::Event::Reader event) {
+    KJ_IF_MAYBE (message, messages.of(event)) {
+      sent = kj::str(event.getId());
+      return to->send(kj::mv(*message));
+    }
+    return kj::READY_NOW;
+  }
+  void setStatus(rpc::Resource::Reader resource) {
+    auto id = idAt(resource.getMetadata().getUpdated());
+    auto message = messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>(), id);
+    status = Kept{kj::mv(id), kj::mv(message)};
+  }
+  // Of a status that has just changed: behind all that was sent.
+  kj::Promise<void> sendStatus(rpc::Resource::Reader resource) {
+    auto id = idAt(resource.getMetadata().getUpdated());
+    if (!(sent < id)) id = idBehind(sent);
+    sent = kj::str(id);
+    return to->send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>(), id));
+  }
+
+  LentOutput& output() { return *to; }
+  // The id of the newest event that the node has sent of the past, of any kind; empty: none.
+  kj::StringPtr newestPast() const { return newest; }
+
+ private:
+  static constexpr size_t kMostPast = 4096;  // of the node's events; it keeps 1000
+  struct Kept {
+    kj::String id;
+    kj::Array<kj::byte> message;
+  };
+  const EventMessages& messages;  // as long as the call lasts
+  kj::Own<LentOutput> to;
+  kj::Vector<Kept> past;
+  kj::Maybe<Kept> status;
+  kj::String newest, sent;
+  size_t seen = 0, bytes = 0;
+  AnswerCharge charge{nullptr};
+};
+
+class PastEvents final : public rpc::EventSink::Server {
+ public:
+  explicit PastEvents(kj::Own<EventStream> stream) : stream(kj::mv(stream)) {}
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
-    auto charge = to->charge(context.getParams().totalSize());
-    co_await started.addBranch();
-    for (auto event : itemsOf(context.getParams().getEvents())) {
-      if (to->ended()) co_return;
-      KJ_IF_MAYBE (message, messages.of(event)) co_await to->send(kj::mv(*message));
+    for (auto event : context.getParams().getEvents()) stream->addPast(event);
+    stream->chargePast();
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
+
+ private:
+  kj::Own<EventStream> stream;
+};
+
+// Those of the present, which wait for the past to be sent.
+class EventServer final : public rpc::EventSink::Server {
+ public:
+  EventServer(kj::Own<EventStream> stream, kj::Promise<void> pastSent)
+      : stream(kj::mv(stream)), pastSent(pastSent.fork()) {}
+
+ protected:
+  kj::Promise<void> events(EventsContext context) override {
+    auto charge = stream->output().charge(context.getParams().totalSize());
+    co_await pastSent.addBranch();
+    for (auto event : context.getParams().getEvents()) {
+      if (stream->output().ended()) co_return;
+      co_await stream->send(event);
     }
   }
   kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
 
  private:
-  const EventMessages& messages;  // as long as the call lasts
-  kj::Own<LentOutput> to;
-  kj::ForkedPromise<void> started;
+  kj::Own<EventStream> stream;
+  kj::ForkedPromise<void> pastSent;
 };
 
-// Sends changes of the machine's status, and its current status if the client asked for past
-// events. The client waits for an empty event, after which it misses none: that is sent when the
-// node sends the first snapshot, as the watch of events was started before. Then `started` is
-// resolved.
+// The client waits for an empty event, after which it misses none: that is sent when the node sends
+// the first snapshot.
 class MachineStatus final : public WatchListener {
  public:
-  MachineStatus(const EventMessages& messages, bool reporting, Output& output,
-                kj::Own<kj::PromiseFulfiller<void>> started)
-      : messages(messages), reporting(reporting), output(output), started(kj::mv(started)) {}
+  MachineStatus(EventStream& stream, kj::Own<kj::PromiseFulfiller<void>> known,
+                kj::Promise<void> pastSent)
+      : stream(stream), known(kj::mv(known)), pastSent(pastSent.fork()) {}
 
-  kj::Promise<void> begin() override {
-    co_await output.send(nullptr);
-    started->fulfill();
-  }
+  kj::Promise<void> begin() override { return stream.output().send(nullptr); }
   kj::Promise<void> bootstrapped() override {
-    reporting = true;
+    started = true;
+    known->fulfill();
     return kj::READY_NOW;
   }
   kj::Promise<void> changed(Event event, rpc::Resource::Reader resource) override {
-    if (!reporting || event == Event::kDestroyed) return kj::READY_NOW;
-    return output.send(messages.of(resource.getSpec().getAs<rpc::MachineStatusSpec>()));
+    if (event == Event::kDestroyed) co_return;
+    if (!started) {
+      stream.setStatus(resource);
+      co_return;
+    }
+    co_await pastSent.addBranch();
+    co_await stream.sendStatus(resource);
   }
   kj::Promise<void> gone(kj::StringPtr) override { return kj::READY_NOW; }
-  AnswerCharge charge(capnp::MessageSize kept) override { return output.charge(kept); }
+  AnswerCharge charge(capnp::MessageSize kept) override { return stream.output().charge(kept); }
 
  private:
-  const EventMessages& messages;
-  bool reporting;
-  Output& output;
-  kj::Own<kj::PromiseFulfiller<void>> started;
+  EventStream& stream;
+  kj::Own<kj::PromiseFulfiller<void>> known;
+  kj::ForkedPromise<void> pastSent;
+  bool started = false;
+};
+
+// The past that a client wants: of several choices the first one counts.
+struct Past {
+  int32_t last;      // so many; negative: all
+  kj::String after;  // what is behind this id
+  int32_t seconds;
+
+  explicit Past(const RequestFields& request)
+      : last(static_cast<int32_t>(request.number(1))),
+        after(request.text(2)),
+        seconds(static_cast<int32_t>(request.number(3))) {
+    if (last != 0) after = kj::String();
+    if (last != 0 || after.size() > 0) seconds = 0;
+  }
+  bool wanted() const { return last != 0 || after.size() > 0 || seconds > 0; }
+  size_t most() const { return last > 0 ? last : SIZE_MAX; }
+  // Kinds that no client knows are among the node's events, so that all of them are asked for.
+  void set(rpc::Tail::Builder tail) const {
+    if (last != 0) tail.setLast(-1);
+    if (after.size() > 0) tail.setAfter(after);
+    if (seconds > 0) tail.setSeconds(seconds);
+  }
 };
 
 class EventsMethod final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
     RequestFields request(message);
-    auto watching = node.eventsRequest().send().getEvents().watchRequest();
-    bool past = setTail(request, watching.initTail());
     auto lent = kj::refcounted<LentOutput>(output);
     KJ_DEFER(lent->end());
-    auto started = kj::newPromiseAndFulfiller<void>();
-    watching.setSink(kj::heap<EventServer>(messages, kj::addRef(*lent), kj::mv(started.promise)));
-    auto events = watching.send().ignoreResult();
-    MachineStatus status(messages, past, output, kj::mv(started.fulfiller));
-    auto resources = node.resourcesRequest().send().getResources();
-    auto machine =
-        watch(kj::mv(resources), "runtime", typeName<rpc::MachineStatusSpec>(), "machine", status);
-    co_await events.exclusiveJoin(kj::mv(machine));
+    auto stream = kj::refcounted<EventStream>(messages, kj::addRef(*lent));
+    auto known = kj::newPromiseAndFulfiller<void>(), sent = kj::newPromiseAndFulfiller<void>();
+    auto pastSent = sent.promise.fork();
+    MachineStatus status(*stream, kj::mv(known.fulfiller), pastSent.addBranch());
+    // Events are watched before the client is told so.
+    Past past(request);
+    auto events = node.eventsRequest().send().getEvents();
+    auto present = kj::Promise<void>(kj::NEVER_DONE);
+    if (!past.wanted()) present = watchPresent(events, *stream, pastSent.addBranch(), past);
+    auto machine = watch(node.resourcesRequest().send().getResources(), "runtime",
+                         typeName<rpc::MachineStatusSpec>(), "machine", status);
+    // Nothing here has an actor: a client that wants those of one gets none.
+    if (request.text(4).size() > 0) co_return co_await machine;
+    auto begin = [&]() -> kj::Promise<void> {
+      co_await known.promise;
+      if (past.wanted()) {
+        auto asked = events.watchRequest();
+        past.set(asked.initTail());
+        asked.setOnce(true);
+        asked.setSink(kj::heap<PastEvents>(kj::addRef(*stream)));
+        co_await asked.send().ignoreResult();
+        // Where the last seconds begin is a time by the node's clock: at their first event.
+        auto from = past.seconds > 0 ? stream->oldestPast() : past.after.asPtr();
+        if (past.seconds == 0 || from.size() > 0) stream->addStatusToPast(from);
+        co_await stream->sendPast(past.most());
+        present = watchPresent(events, *stream, pastSent.addBranch(), past);
+      }
+      sent.fulfiller->fulfill();
+      co_await present;
+    };
+    co_await begin().exclusiveJoin(kj::mv(machine));
   }
 
  private:
   EventMessages messages;
 
-  // Returns true if the client wants past events.
-  static bool setTail(const RequestFields& request, rpc::Tail::Builder tail) {
-    auto last = static_cast<int32_t>(request.number(1));
-    auto after = request.text(2);
-    auto seconds = static_cast<int32_t>(request.number(3));
-    if ((last != 0) + (after.size() > 0) + (seconds != 0) > 1) {
-      fail(ErrorKind::kInvalidArgument, "use one of tail_events, tail_id and tail_seconds");
+  // Those behind the past that was sent.
+  static kj::Promise<void> watchPresent(rpc::Events::Client& events, EventStream& stream,
+                                        kj::Promise<void> pastSent, const Past& past) {
+    auto watching = events.watchRequest();
+    auto tail = watching.initTail();
+    if (stream.newestPast().size() > 0) {
+      tail.setAfter(stream.newestPast());
+    } else {
+      past.set(tail);
     }
-    if (last != 0) tail.setLast(last);
-    if (after.size() > 0) tail.setAfter(after);
-    if (seconds > 0) tail.setSeconds(seconds);
-    return last != 0 || after.size() > 0 || seconds > 0;
+    watching.setSink(kj::heap<EventServer>(kj::addRef(stream), kj::mv(pastSent)));
+    return watching.send().ignoreResult();
   }
 };
 

@@ -20,10 +20,13 @@ struct Testbed {
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   kj::Maybe<rpc::EventSink::Client> events;
   kj::Maybe<rpc::ResourceSink::Client> statuses;
-  int64_t tail = 0;
-  uint64_t leftOut = 0;  // sockets
-  uint32_t items = 0;    // of a list; 0: the usual ones
-  bool admin = true;     // the caller
+  std::vector<std::string> tails;  // "last -1, once", of each watch of events
+  using EventsOfSink = capnp::StreamingRequest<rpc::EventSink::EventsParams>;
+  kj::Maybe<kj::Function<void(EventsOfSink&)>> past;  // fills in the events of the past
+  uint64_t updated = 0;                               // the machine's status, ns since 1970
+  uint64_t leftOut = 0;                               // sockets
+  uint32_t items = 0;                                 // of a list; 0: the usual ones
+  bool admin = true;                                  // the caller
   kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
 };
@@ -183,10 +186,23 @@ class FakeEvents final : public rpc::Events::Server {
 
  protected:
   kj::Promise<void> watch(WatchContext context) override {
-    bed.events = context.getParams().getSink();
-    auto tail = context.getParams().getTail();
-    bed.tail = tail.isLast() ? tail.getLast() : tail.isSeconds() ? tail.getSeconds() : 0;
-    return kj::NEVER_DONE;
+    auto params = context.getParams();
+    auto tail = params.getTail();
+    auto text = tail.isLast()      ? kj::str("last ", tail.getLast())
+                : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
+                : tail.isAfter()   ? kj::str("after ", tail.getAfter())
+                                   : kj::str("none");
+    bed.tails.push_back(kj::str(text, params.getOnce() ? ", once" : "").cStr());
+    if (!params.getOnce()) {
+      bed.events = params.getSink();
+      co_await kj::Promise<void>(kj::NEVER_DONE);
+    }
+    auto sink = params.getSink();
+    KJ_IF_MAYBE (fill, bed.past) {
+      auto request = sink.eventsRequest();
+      (*fill)(request);
+      co_await request.send();
+    }
   }
 
  private:
@@ -196,9 +212,11 @@ class FakeEvents final : public rpc::Events::Server {
 class FakeResources final : public rpc::Resources::Server {
  public:
   explicit FakeResources(Testbed& bed) : bed(bed) {}
-  static void fill(rpc::Resource::Builder resource, const char* stage, bool ready) {
+  static void fill(rpc::Resource::Builder resource, const char* stage, bool ready,
+                   uint64_t updated) {
     auto metadata = resource.initMetadata();
     metadata.setId("machine");
+    metadata.setUpdated(updated);
     auto spec = resource.initSpec().initAs<rpc::MachineStatusSpec>();
     spec.setStage(stage);
     spec.setReady(ready);
@@ -211,7 +229,7 @@ class FakeResources final : public rpc::Resources::Server {
     bed.statuses = sink;
     co_await bed.snapshotGate.addBranch();
     auto request = sink.snapshotRequest();
-    fill(request.initResources(1)[0], "running", true);
+    fill(request.initResources(1)[0], "running", true, bed.updated);
     co_await request.send();
     co_await kj::Promise<void>(kj::NEVER_DONE);
   }

@@ -4,6 +4,7 @@
 
 #include "apid/grpc/grpc-api.h"
 #include "apid/grpc/test-grpc-api.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::grpcapi {
 
@@ -11,6 +12,7 @@ namespace talos::grpcapi {
 struct Record {
   int killed = 0;
   std::string image, query;  // of an upgrade
+  std::string kubelet;       // its image; empty: there is none
   int64_t tail = 0;
   uint32_t filler = 0;  // bytes of the host's name; 0: a usual one
   bool follow = false, ended = false, failsLate = false;
@@ -27,6 +29,7 @@ class ModelMachine final : public rpc::Machine::Server {
   kj::Promise<void> version(VersionContext context) override {
     auto r = context.getResults();
     r.setTag(tag);
+    r.setSha(tag);
     // Behind the answers of all others.
     for (unsigned i = 0; record.failsLate && i < 50; ++i) co_await kj::evalLater([]() {});
     if (record.failsLate) fail(ErrorKind::kUnavailable, "it went away");
@@ -200,8 +203,34 @@ class ModelUpgrades final : public rpc::Upgrades::Server {
 
 class ModelContainers final : public rpc::Containers::Server {
  protected:
-  kj::Promise<void> images(ImagesContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> images(ImagesContext context) override {
+    auto images = context.getResults().initImages(3);
+    images[0].setName("registry.example/kubelet:v1");
+    images[0].setDigest("sha256:1");
+    images[1].setName("registry.example/kubelet@sha256:1");
+    images[1].setDigest("sha256:1");
+    images[2].setName("registry.example/pause:3");
+    images[2].setDigest("sha256:3");
+    return kj::READY_NOW;
+  }
   kj::Promise<void> pull(PullContext context) override { return kj::READY_NOW; }
+};
+
+// Has the kubelet's spec alone.
+class ModelKubelet final : public rpc::Resources::Server {
+ public:
+  explicit ModelKubelet(Record& record) : record(record) {}
+
+ protected:
+  kj::Promise<void> get(GetContext context) override {
+    if (record.kubelet.size() == 0) fail(ErrorKind::kNotFound, "no such resource");
+    auto spec = context.getResults().initResource().initSpec().initAs<rpc::KubeletSpecSpec>();
+    spec.setImage(record.kubelet);
+    return kj::READY_NOW;
+  }
+
+ private:
+  Record& record;
 };
 
 class ModelNode final : public rpc::Node::Server {
@@ -219,6 +248,10 @@ class ModelNode final : public rpc::Node::Server {
   }
   kj::Promise<void> containers(ContainersContext context) override {
     context.getResults().setContainers(kj::heap<ModelContainers>());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> resources(ResourcesContext context) override {
+    context.getResults().setResources(kj::heap<ModelKubelet>(record));
     return kj::READY_NOW;
   }
   kj::Promise<void> upgrades(UpgradesContext context) override {

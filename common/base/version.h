@@ -7,7 +7,7 @@
 namespace talos {
 
 struct BuildVersion {
-  kj::StringPtr tag;  // v0.9.0
+  kj::StringPtr tag;  // v0.100.0
   kj::StringPtr sha;  // first 8 digits of the commit, "-dirty" behind them if files were changed;
                       // "none" without git
   kj::StringPtr

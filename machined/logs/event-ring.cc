@@ -156,9 +156,21 @@ struct Events::Impl : public kj::Refcounted {
         co_await published.next();
       } else {
         auto count = kj::min(next - cursor, kBatch);
+        auto fill = [&](auto list) {
+          for (auto i : kj::zeroTo(count)) list.setWithCaveats(i, at(cursor + i).event());
+        };
+        if (once && cursor + count >= now) {
+          // The end of the call is the end of the events: this one is answered when it was
+          // processed, and all before it. That of a streaming method returns earlier.
+          constexpr uint16_t kEvents = 0;  // EventSink.events @0
+          auto request =
+              sink.typelessRequest(capnp::typeId<rpc::EventSink>(), kEvents, nullptr, {});
+          fill(request.initAs<rpc::EventSink::EventsParams>().initEvents(count));
+          co_await request.send().ignoreResult();
+          co_return;
+        }
         auto request = sink.eventsRequest();
-        auto list = request.initEvents(count);
-        for (auto i : kj::zeroTo(count)) list.setWithCaveats(i, at(cursor + i).event());
+        fill(request.initEvents(count));
         cursor += count;
         co_await request.send();
       }

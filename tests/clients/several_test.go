@@ -31,7 +31,7 @@ type comparison struct {
 }
 
 var comparisons = []comparison{
-	{method: machine + "Version", field: 2, then: 1, command: "version", key: "tag", some: true},
+	{method: machine + "Version", field: 2, then: 2, command: "version", key: "sha", some: true},
 	{method: machine + "Version", field: 3, then: 2, command: "version", key: "mode", some: true},
 	{method: machine + "ServiceList", field: 2, then: 1, command: "services", key: "services.id", some: true},
 	{method: machine + "Mounts", field: 2, then: 4, command: "mounts", key: "mounts.mountedOn", some: true},
