@@ -150,5 +150,31 @@ TEST_F(Clients, G_ResetAndShutdown) {
   EXPECT_TRUE(eventually([&] { return kill(process1, 0) != 0; }, kBoot, 0.2));
 }
 
+// The fingerprint that `cluster create` prints for the first node.
+std::string fingerprintIn(const std::string& table) {
+  constexpr size_t kLength = 44;  // base64 of 32 bytes
+  auto end = table.find("=\n");
+  if (end == std::string::npos || end + 1 < kLength) return "";
+  return table.substr(end + 1 - kLength, kLength);
+}
+
+// The sequences of programs that make clusters, from a machine without a config to one that has
+// none again.
+TEST(Providers, FromMaintenanceToReset) {
+  if (harness::foreignClient().empty()) {
+    GTEST_SKIP() << "CLIENTS is not set: `make test` compiles them";
+  }
+  Cluster cluster("providers", {"--provisioner", "container", "--masters", "1", "--workers", "0",
+                                "--skip-injecting-config"});
+  auto fingerprint = fingerprintIn(cluster.creation().out);
+  ASSERT_NE(fingerprint, "") << cluster.creation().out;
+  for (auto test : {"^TestTerraform$", "^TestClusterAPI$", "^TestIsNewAgain$"}) {
+    harness::runForeignClient(cluster, test, kMaster,
+                              {"HOSTNAME_OF_NODE=providers-master-1", "FINGERPRINT=" + fingerprint,
+                               "CONFIG=" + cluster.stateFolder() + "/providers-master-1.yaml"});
+    if (HasFailure()) return;
+  }
+}
+
 }  // namespace
 }  // namespace talos
