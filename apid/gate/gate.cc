@@ -239,7 +239,12 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
            kj::str(address.toString(), " is not an address of this node; a call that another node ",
                    "forwarded is not forwarded again"));
     }
-    return gate.peers.node(address, {kj::str(caller.name), kj::str(caller.address), copyOf(roles)})
+    return gate.peers
+        .node(address, {.name = kj::str(caller.name),
+                        .address = kj::str(caller.address),
+                        .roles = copyOf(roles),
+                        .privileged = permits(roles, kRoleOperator),
+                        .account = kj::addRef(*client->client->account)})
         .then([context](rpc::Node::Client&& node) mutable {
           context.getResults().setNode(kj::mv(node));
         });

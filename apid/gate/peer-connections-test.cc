@@ -106,7 +106,7 @@ struct PeerConnectionsTest : testing::Test {
                                         kj::StringPtr name = "someone") {
     kj::Vector<kj::String> list;
     for (auto role : roles) list.add(kj::str(role));
-    return {kj::str(name), kj::str("10.0.0.99"), list.releaseAsArray()};
+    return {.name = kj::str(name), .address = kj::str("10.0.0.99"), .roles = list.releaseAsArray()};
   }
   void use(rpc::Node::Client node) {
     auto tag = node.machineRequest().send().getMachine().versionRequest().send().wait(bed.scope);
@@ -240,6 +240,56 @@ TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheTargets) {
   again = nullptr;
   bed.scope.poll();
   EXPECT_TRUE(kj::runCatchingExceptions([&] { get("10.0.0.3", "greedy"); }) == nullptr);
+}
+
+// Catches: one reader with so many calls to a node that the node closes the connection that all
+// share; readers who leave nothing for those who administer it; an end of calls that is not
+// noticed.
+TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheCalls) {
+  ForwardingLimits few = {.perClient = {.calls = 4, .bytes = 1u << 20},
+                          .inTotal = {.calls = 7, .bytes = 4u << 20},
+                          .reserve = {.calls = 2, .bytes = 0}};
+  PeerConnections small(bed.timer, [this](const Ip& address) { return dial(address.toString()); },
+                        {.forwarding = few});
+  auto get = [&](kj::StringPtr name, bool privileged = false) {
+    bed.caller = kj::str(name);
+    auto client = caller({}, name);
+    client.privileged = privileged;
+    auto node = small.node(Ip::require("10.0.0.3"), kj::mv(client)).wait(bed.scope);
+    bed.scope.poll();
+    return node;
+  };
+  auto refusal = [&](auto&& what) {
+    auto failure = kj::runCatchingExceptions([&] { what(); });
+    return failure == nullptr ? kj::str("taken") : messageOf(KJ_ASSERT_NONNULL(failure));
+  };
+  auto of = [](kj::StringPtr name) {
+    return kj::str(name, " has 4 calls of 65536 bytes to 10.0.0.3 under way; at most 4 of 1048576 ",
+                   "bytes are forwarded for one client");
+  };
+  kj::Maybe<rpc::Node::Client> greedy = get("greedy");
+  auto& node = KJ_ASSERT_NONNULL(greedy);
+  {
+    auto kept = node.machineRequest().send().wait(bed.scope);
+    auto machine = kept.getMachine();
+    auto first = machine.memoryRequest().send(), second = machine.memoryRequest().send();
+    EXPECT_EQ(refusal([&] { use(node); }), of("greedy"));
+    EXPECT_EQ(refusal([&] { get("greedy"); }), of("greedy"));
+    auto other = get("other");
+    EXPECT_EQ(
+        refusal([&] { use(other); }),
+        "5 calls to 10.0.0.3 are under way, which is the limit for all clients; retry later"_kj);
+    auto admin = get("admin", true);
+    EXPECT_EQ(refusal([&] { admin.machineRequest().send().wait(bed.scope); }), "taken"_kj);
+  }
+  bed.scope.poll();
+  use(node);
+  auto large = node.castAs<rpc::Services>().restartRequest();
+  large.setId(kj::str(kj::repeat('x', 1u << 20)));
+  EXPECT_NE(refusal([&] {
+              large.send().ignoreResult().wait(bed.scope);
+            }).startsWith("greedy has 1 calls"),
+            false);
 }
 
 // Catches: hosts that are no nodes at all, whose connections take the places of nodes.

@@ -34,8 +34,12 @@ struct PeerConnections::Usage : kj::Refcounted {
 // The connection to one node. Exists while it is in the map or has leases.
 class PeerConnections::Peer final : public kj::Refcounted {
  public:
-  Peer(kj::Timer& timer, const Limits& limits, kj::Own<Usage> usage)
-      : timer(timer), limits(limits), lastUse(timer.now()), usage(kj::mv(usage)) {}
+  Peer(kj::Timer& timer, const Limits& limits, kj::Own<Usage> usage, kj::String address)
+      : timer(timer),
+        limits(limits),
+        lastUse(timer.now()),
+        usage(kj::mv(usage)),
+        calls(kj::refcounted<ForwardedCalls>(kj::mv(address), limits.forwarding)) {}
   ~Peer() noexcept(false) { hangUp(); }
 
   bool inUse() const { return leases > 0 || dialling; }
@@ -81,6 +85,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   }
 
   rpc::Cluster::Client& remote() { return cluster; }
+  ForwardedCalls& forwarded() { return *calls; }
   // None: the identity of the peer is verified.
   kj::Maybe<kj::String> error() const {
     return verificationError.map([](const kj::String& error) { return kj::str(error); });
@@ -119,6 +124,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   unsigned leases = 0;
   Counts users;  // leases of each client
   kj::Own<Usage> usage;
+  kj::Own<ForwardedCalls> calls;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::String> verificationError;
@@ -127,37 +133,53 @@ class PeerConnections::Peer final : public kj::Refcounted {
   kj::Promise<void> expiry = kj::READY_NOW, watching = kj::READY_NOW;
 };
 
-// Marks a peer as in use while it exists.
+// Marks a peer as in use while it exists. The node that it is for was asked for by a call, which
+// counts as long.
 class PeerConnections::Lease {
  public:
-  Lease(kj::Own<Peer> peer, kj::StringPtr client) : peer(kj::mv(peer)), client(kj::str(client)) {
-    this->peer->take(client);
+  Lease(kj::Own<Peer> p, ForwardedCalls::Client c)
+      : peer(kj::mv(p)), client(kj::mv(c)), call(peer->forwarded().begin(client)) {
+    peer->take(client.name);
   }
-  ~Lease() noexcept(false) { peer->giveBack(client); }
+  ~Lease() noexcept(false) { peer->giveBack(client.name); }
   KJ_DISALLOW_COPY_AND_MOVE(Lease);
 
- private:
   kj::Own<Peer> peer;
-  kj::String client;
+  ForwardedCalls::Client client;
+
+ private:
+  kj::Own<ForwardedCalls::Call> call;
 };
 
-// A membrane that passes everything. Every capability obtained through it holds a reference to it,
-// and so the lease.
+// A membrane that passes everything, and counts it. Every capability obtained through it holds a
+// reference to it, and so the lease.
 class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   explicit KeepInUse(kj::Own<Lease> lease) : lease(kj::mv(lease)) {}
+  // Each call goes once more through the membrane, then without a detour.
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t, uint16_t,
-                                                   capnp::Capability::Client) override {
-    return nullptr;
+                                                   capnp::Capability::Client target) override {
+    if (passes) {
+      passes = false;
+      return nullptr;
+    }
+    return lease->peer->forwarded().counted(capnp::membrane(kj::mv(target), addRef()),
+                                            lease->client.clone(), passes);
   }
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
-                                                    capnp::Capability::Client) override {
-    return nullptr;
+                                                    capnp::Capability::Client target) override {
+    auto& account = lease->client.account;
+    if (passes || account.get() == nullptr) {
+      passes = false;
+      return nullptr;
+    }
+    return charged(capnp::reverseMembrane(kj::mv(target), addRef()), kj::addRef(*account), passes);
   }
   kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
 
  private:
   kj::Own<Lease> lease;
+  bool passes = false;  // the call that is being made was counted
 };
 
 PeerConnections::PeerConnections(kj::Timer& timer, Dial dial, Limits limits)
@@ -203,7 +225,7 @@ kj::Own<PeerConnections::Peer> PeerConnections::peerAt(const Ip& address, kj::St
     return kj::addRef(**peer);
   }
   makeRoom();
-  auto peer = kj::refcounted<Peer>(timer, limits, kj::addRef(*usage));
+  auto peer = kj::refcounted<Peer>(timer, limits, kj::addRef(*usage), kj::str(key));
   auto result = kj::addRef(*peer);
   byAddress.insert(kj::mv(key), kj::mv(peer));
   return result;
@@ -211,7 +233,9 @@ kj::Own<PeerConnections::Peer> PeerConnections::peerAt(const Ip& address, kj::St
 
 kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
   auto peer = peerAt(address, client.name);
-  auto lease = kj::heap<Lease>(kj::addRef(*peer), client.name);
+  auto lease = kj::heap<Lease>(
+      kj::addRef(*peer),
+      ForwardedCalls::Client{kj::str(client.name), client.privileged, kj::mv(client.account)});
   co_await peer->connect(dial, address);
 
   auto withRoles = peer->remote().withRolesRequest();

@@ -7,13 +7,14 @@
 // is lost, or whose other side exceeded a limit (common/wire/bounded-stream.h), is closed at once.
 // One to a node whose identity is not verified (unverified-peers.h) is opened anew after
 // `unverifiedFor`, as the node may have its certificate by then; there are at most `unverified` of
-// those.
+// those. What one client has under way over a connection is limited (forwarded-calls.h).
 #pragma once
 
 #include <kj/function.h>
 #include <kj/map.h>
 #include <kj/timer.h>
 
+#include "apid/gate/forwarded-calls.h"
 #include "apid/gate/unverified-peers.h"
 #include "common/net/ip.h"
 #include "rpc/node.capnp.h"
@@ -27,6 +28,7 @@ class PeerConnections {
     unsigned perClient = 192;  // it may ask all nodes of a large cluster; a quarter is for others
     unsigned unverified = 64;  // nodes that join at the same time; each may cost 256 KiB
     kj::Duration idle = 5 * kj::MINUTES, unverifiedFor = 200 * kj::MILLISECONDS;
+    ForwardingLimits forwarding = {};
   };
   // Dials a node, with a deadline of its own and errors that name the address.
   using Dial = kj::Function<kj::Promise<Remote>(const Ip&)>;
@@ -36,10 +38,12 @@ class PeerConnections {
   KJ_DISALLOW_COPY_AND_MOVE(PeerConnections);
 
   // The other node, for a client with these roles and no others, which is named to it for its audit
-  // log.
+  // log. The account is charged for what that node sends to the client's capabilities.
   struct Client {
     kj::String name, address;
     kj::Array<kj::String> roles;
+    bool privileged = false;
+    kj::Own<Budget::Account> account = {};  // or null
   };
   kj::Promise<rpc::Node::Client> node(Ip address, Client client);
 

@@ -116,6 +116,9 @@ class JoiningNode final : public Joining<rpc::Node> {
 
 }  // namespace
 
+// More than all clients may have together (gate.h).
+constexpr uint64_t kInFlight = 128u << 20;
+
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
                                 kj::StringPtr expectedName, kj::Own<Budget::Account> account) {
@@ -130,6 +133,9 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
   };
   auto limits = [&]() {
     auto result = verificationError == nullptr ? DialLimits() : DialLimits::small();
+    // Calls of the node go to sinks of clients, whose accounts are charged (forwarded-calls.h): no
+    // client may keep all others from reading.
+    if (verificationError == nullptr) result.inFlightWords = kInFlight / sizeof(capnp::word);
     result.account = kj::mv(account);
     return result;
   };

@@ -157,9 +157,9 @@ class Dependencies final : public Method {
     auto machine = node.machineRequest().send().getMachine();
     auto response = co_await machine.dependenciesRequest().send();
     WireWriter out;
-    size_t edges = 0;
+    size_t items = 0;
     for (auto controller : itemsOf(response.getControllers())) {
-      checkItems(edges += size_t(controller.getWrites().size()) + controller.getReads().size());
+      checkItems(items += size_t(controller.getWrites().size()) + controller.getReads().size());
       for (auto type : controller.getWrites())
         add(out, controller.getName(), kExclusive, "", type, "");
       for (auto input : controller.getReads()) {
@@ -170,7 +170,7 @@ class Dependencies final : public Method {
   }
 
  private:
-  // Kinds of edges: of an output, and of an input that nothing waits for.
+  // Kinds of items: of an output, and of an input that nothing waits for.
   static constexpr uint64_t kExclusive = 0, kWeak = 2;
 
   static void add(WireWriter& out, kj::StringPtr controller, uint64_t kind, kj::StringPtr space,

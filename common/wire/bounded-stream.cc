@@ -20,6 +20,10 @@ constexpr size_t kServerBufferWords = 2048, kClientBufferWords = 512;
 // that takes nothing.
 constexpr size_t kStuckFactor = 4;
 
+// Of a stream, what is under way to its sink: a socket's buffer may have megabytes, and a client
+// that does not read has as much on each node that its streams pass.
+constexpr int kMostWindow = 256 << 10;
+
 // The answer as it was sent, and as it came from the node that it was forwarded from.
 constexpr size_t kCopies = 2;
 
@@ -406,7 +410,7 @@ kj::Promise<void> BoundedMessageStream::writeMessages(
 }
 
 kj::Maybe<int> BoundedMessageStream::getSendBufferSize() {
-  return inner.getSendBufferSize();
+  return inner.getSendBufferSize().map([](int size) { return kj::min(size, kMostWindow); });
 }
 
 kj::Promise<void> BoundedMessageStream::end() {

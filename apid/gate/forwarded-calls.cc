@@ -1,0 +1,244 @@
+#include "apid/gate/forwarded-calls.h"
+
+#include "common/base/error.h"
+
+namespace talos::apid {
+namespace {
+
+using capnp::AnyPointer;
+using capnp::CallContextHook;
+using capnp::ClientHook;
+using capnp::MessageSize;
+using capnp::PipelineHook;
+using capnp::PipelineOp;
+using capnp::RequestHook;
+using capnp::ResponseHook;
+using Call = ForwardedCalls::Call;
+using CallRequest = capnp::Request<AnyPointer, AnyPointer>;
+using CallResponse = capnp::Response<AnyPointer>;
+
+// The cost of a call besides its bytes, as the other node charges it (common/wire/budget.h).
+constexpr size_t kLeast = 16u << 10;
+
+size_t bytesOf(AnyPointer::Reader message) {
+  return message.targetSize().wordCount * sizeof(capnp::word);
+}
+
+// Stands for a capability of a membrane for one call.
+class WrappedHook : public ClientHook, public kj::Refcounted {
+ public:
+  WrappedHook(kj::Own<ClientHook> inner, bool& passes) : inner(kj::mv(inner)), passes(passes) {}
+  kj::Maybe<ClientHook&> getResolved() override { return nullptr; }
+  kj::Maybe<kj::Promise<kj::Own<ClientHook>>> whenMoreResolved() override { return nullptr; }
+  kj::Own<ClientHook> addRef() override { return kj::addRef(*this); }
+  const void* getBrand() override { return &kBrand; }
+  kj::Maybe<int> getFd() override { return nullptr; }
+
+ protected:
+  VoidPromiseAndPipeline pass(uint64_t interface, uint16_t method, kj::Own<CallContextHook> context,
+                              CallHints hints) {
+    passes = true;
+    KJ_DEFER(passes = false);
+    return inner->call(interface, method, kj::mv(context), hints);
+  }
+  CallRequest passNew(uint64_t interface, uint16_t method, kj::Maybe<MessageSize> size,
+                      CallHints hints) {
+    passes = true;
+    KJ_DEFER(passes = false);
+    return inner->newCall(interface, method, size, hints);
+  }
+
+ private:
+  static constexpr char kBrand = 0;
+  kj::Own<ClientHook> inner;
+  bool& passes;
+};
+
+class CountedPipeline final : public PipelineHook, public kj::Refcounted {
+ public:
+  CountedPipeline(kj::Own<PipelineHook> inner, kj::Own<Call> call)
+      : call(kj::mv(call)), inner(kj::mv(inner)) {}
+  kj::Own<PipelineHook> addRef() override { return kj::addRef(*this); }
+  kj::Own<ClientHook> getPipelinedCap(kj::ArrayPtr<const PipelineOp> ops) override {
+    return inner->getPipelinedCap(ops);
+  }
+  kj::Own<ClientHook> getPipelinedCap(kj::Array<PipelineOp>&& ops) override {
+    return inner->getPipelinedCap(kj::mv(ops));
+  }
+
+ private:
+  kj::Own<Call> call;
+  kj::Own<PipelineHook> inner;
+};
+
+class CountedResponse final : public ResponseHook {
+ public:
+  CountedResponse(kj::Own<ResponseHook> inner, kj::Own<Call> call)
+      : call(kj::mv(call)), inner(kj::mv(inner)) {}
+
+ private:
+  kj::Own<Call> call;
+  kj::Own<ResponseHook> inner;
+};
+
+class CountedRequest final : public RequestHook {
+ public:
+  CountedRequest(CallRequest request, ForwardedCalls& calls, ForwardedCalls::Client client)
+      : params(request),
+        inner(RequestHook::from(kj::mv(request))),
+        calls(kj::addRef(calls)),
+        client(kj::mv(client)) {}
+
+  capnp::RemotePromise<AnyPointer> send() override {
+    auto call = begin();
+    auto sent = inner->send();
+    auto pipeline =
+        kj::refcounted<CountedPipeline>(PipelineHook::from(kj::mv(sent)), kj::addRef(*call));
+    auto response = sent.then([call = kj::mv(call)](CallResponse&& response) mutable {
+      AnyPointer::Reader reader = response;
+      return CallResponse(
+          reader, kj::heap<CountedResponse>(ResponseHook::from(kj::mv(response)), kj::mv(call)));
+    });
+    return capnp::RemotePromise<AnyPointer>(kj::mv(response),
+                                            AnyPointer::Pipeline(kj::mv(pipeline)));
+  }
+  kj::Promise<void> sendStreaming() override {
+    auto call = begin();
+    return inner->sendStreaming().attach(kj::mv(call));
+  }
+  AnyPointer::Pipeline sendForPipeline() override {
+    auto call = begin();
+    return AnyPointer::Pipeline(kj::refcounted<CountedPipeline>(
+        PipelineHook::from(inner->sendForPipeline()), kj::mv(call)));
+  }
+  const void* getBrand() override { return nullptr; }
+
+ private:
+  AnyPointer::Builder params;
+  kj::Own<RequestHook> inner;
+  kj::Own<ForwardedCalls> calls;
+  ForwardedCalls::Client client;
+
+  kj::Own<Call> begin() { return calls->begin(client, bytesOf(params.asReader())); }
+};
+
+class CountedHook final : public WrappedHook {
+ public:
+  CountedHook(kj::Own<ClientHook> inner, bool& passes, ForwardedCalls& calls,
+              ForwardedCalls::Client client)
+      : WrappedHook(kj::mv(inner), passes), calls(kj::addRef(calls)), client(kj::mv(client)) {}
+
+  CallRequest newCall(uint64_t interface, uint16_t method, kj::Maybe<MessageSize> size,
+                      CallHints hints) override {
+    auto request = passNew(interface, method, size, hints);
+    AnyPointer::Builder params = request;
+    return CallRequest(params, kj::heap<CountedRequest>(kj::mv(request), *calls, client.clone()));
+  }
+  VoidPromiseAndPipeline call(uint64_t interface, uint16_t method,
+                              kj::Own<CallContextHook>&& context, CallHints hints) override {
+    kj::Own<Call> call;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { call = calls->begin(client, bytesOf(context->getParams())); })) {
+      return {kj::cp(*e), capnp::newBrokenPipeline(kj::mv(*e))};
+    }
+    auto result = pass(interface, method, kj::mv(context), hints);
+    return {result.promise.attach(kj::addRef(*call)),
+            kj::refcounted<CountedPipeline>(kj::mv(result.pipeline), kj::mv(call))};
+  }
+
+ private:
+  kj::Own<ForwardedCalls> calls;
+  ForwardedCalls::Client client;
+};
+
+class ChargedHook final : public WrappedHook {
+ public:
+  ChargedHook(kj::Own<ClientHook> inner, bool& passes, kj::Own<Budget::Account> account)
+      : WrappedHook(kj::mv(inner), passes), account(kj::mv(account)) {}
+
+  // Not of what arrives: that comes by call().
+  CallRequest newCall(uint64_t interface, uint16_t method, kj::Maybe<MessageSize> size,
+                      CallHints hints) override {
+    return passNew(interface, method, size, hints);
+  }
+  VoidPromiseAndPipeline call(uint64_t interface, uint16_t method,
+                              kj::Own<CallContextHook>&& context, CallHints hints) override {
+    kj::Maybe<Budget::Account::Hold> hold;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { hold.emplace(account->hold(bytesOf(context->getParams()))); })) {
+      return {kj::cp(*e), capnp::newBrokenPipeline(kj::mv(*e))};
+    }
+    auto result = pass(interface, method, kj::mv(context), hints);
+    return {result.promise.attach(kj::mv(hold)), kj::mv(result.pipeline)};
+  }
+
+ private:
+  kj::Own<Budget::Account> account;
+};
+
+}  // namespace
+
+ForwardedCalls::Client ForwardedCalls::Client::clone() {
+  return {kj::str(name), privileged,
+          account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)};
+}
+
+ForwardedCalls::Call::Call(ForwardedCalls& calls, const Client& client, size_t size)
+    : client(kj::str(client.name)), privileged(client.privileged), bytes(kj::max(size, kLeast)) {
+  auto& limits = calls.limits;
+  auto own = calls.byClient.find(client.name).map([](Used& u) { return u; }).orDefault(Used());
+  if (own.calls >= limits.perClient.calls || own.bytes + bytes > limits.perClient.bytes) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(client.name, " has ", own.calls, " calls of ", own.bytes, " bytes to ", calls.node,
+                 " under way; at most ", limits.perClient.calls, " of ", limits.perClient.bytes,
+                 " bytes are forwarded for one client"));
+  }
+  auto tooMany = [&](const Used& used, unsigned mostCalls, size_t mostBytes) {
+    return used.calls >= mostCalls || used.bytes + bytes > mostBytes;
+  };
+  if (tooMany(calls.all, limits.inTotal.calls, limits.inTotal.bytes) ||
+      (!privileged && tooMany(calls.byUsual, limits.inTotal.calls - limits.reserve.calls,
+                              limits.inTotal.bytes - limits.reserve.bytes))) {
+    fail(ErrorKind::kResourceExhausted,
+         kj::str(calls.all.calls, " calls to ", calls.node,
+                 " are under way, which is the limit for all clients; retry later"));
+  }
+  this->calls = kj::addRef(calls);
+  calls.change(client.name, privileged, 1, static_cast<ptrdiff_t>(bytes));
+}
+
+ForwardedCalls::Call::~Call() noexcept(false) {
+  if (calls.get() == nullptr) return;
+  calls->change(client, privileged, -1, -static_cast<ptrdiff_t>(bytes));
+}
+
+void ForwardedCalls::change(kj::StringPtr client, bool privileged, int calls, ptrdiff_t bytes) {
+  auto add = [&](Used& used) {
+    used.calls += calls;
+    used.bytes += bytes;
+    return used.calls == 0;
+  };
+  add(all);
+  if (!privileged) add(byUsual);
+  auto& own = byClient.findOrCreate(
+      client, [&]() { return decltype(byClient)::Entry{kj::str(client), Used()}; });
+  if (add(own)) byClient.erase(client);
+}
+
+kj::Own<ForwardedCalls::Call> ForwardedCalls::begin(const Client& client, size_t bytes) {
+  return kj::refcounted<Call>(*this, client, bytes);
+}
+
+capnp::Capability::Client ForwardedCalls::counted(capnp::Capability::Client target, Client client,
+                                                  bool& passes) {
+  return capnp::Capability::Client(
+      kj::refcounted<CountedHook>(ClientHook::from(kj::mv(target)), passes, *this, kj::mv(client)));
+}
+
+capnp::Capability::Client charged(capnp::Capability::Client target,
+                                  kj::Own<Budget::Account> account, bool& passes) {
+  return capnp::Capability::Client(
+      kj::refcounted<ChargedHook>(ClientHook::from(kj::mv(target)), passes, kj::mv(account)));
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,92 @@
+// Readers that use the connection between two nodes against those who share it: each is refused,
+// and an honest call to the same node is answered.
+#include "apid/gate/test-apid.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr auto kOther = "10.0.0.2"_kj;
+
+struct ForwardingAttack : testing::ApidTest {
+  ~ForwardingAttack() noexcept override {}
+
+  void startBoth() {
+    start(a);
+    b.certify(authority);
+    b.startMachined();
+    b.startApid({.questions = 2048});  // as apid/main.cc
+    wait(b.identity.ready());
+    while (b.identity.self().addresses.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  Session connectTo(testing::TestNode& node, kj::StringPtr name) {
+    return connect(node, authority.client(name, kj::arr("os:reader"_kj)));
+  }
+  static rpc::Node::Client other(Session& session) {
+    auto request = session.cluster.nodeRequest();
+    request.setAddress(kOther);
+    return request.send().getNode();
+  }
+  void expectAnswered(Session& honest) {
+    EXPECT_EQ(version(machine(honest.cluster, kOther)), "node 10.0.0.2"_kj);
+  }
+};
+
+// Catches: readers with streams that they do not read, for whom this node stops reading from the
+// other one.
+TEST_F(ForwardingAttack, UnreadStreams) {
+  startBoth();
+  auto honest = connectTo(a, "honest");
+  expectAnswered(honest);
+  Session evil[] = {connectTo(a, "one"), connectTo(a, "two"), connectTo(a, "three")};
+  kj::Vector<kj::Promise<void>> reading;
+  for (auto& session : evil) {
+    auto logs = other(session).logsRequest().send().getLogs();
+    for (unsigned i = 0; i < 100; ++i) {
+      auto request = logs.readRequest();
+      request.setSink(kj::heap<testing::SlowSink>());
+      reading.add(request.send().ignoreResult().eagerlyEvaluate([&](kj::Exception&& e) {
+        EXPECT_EQ(kindOf(e), ErrorKind::kResourceExhausted) << messageOf(e).cStr();
+      }));
+    }
+  }
+  // Until the other node sends nothing more.
+  auto end = timer.now() + 10 * kj::SECONDS;
+  for (unsigned quiet = 0; quiet < 100 && timer.now() < end; ++quiet) {
+    auto before = b.model.sent;
+    io.waitScope.poll();
+    if (b.model.sent != before || b.model.sent == 0) quiet = 0;
+  }
+  EXPECT_GT(b.model.sent, 500u) << "of 16 KiB";
+  expectAnswered(honest);
+}
+
+// Catches: readers who keep so many answers of another node that it closes the connection.
+TEST_F(ForwardingAttack, KeptAnswers) {
+  startBoth();
+  auto honest = connectTo(a, "honest");
+  auto held = machine(honest.cluster, kOther);
+  EXPECT_EQ(version(held), "node 10.0.0.2"_kj);
+  Session evil[] = {connectTo(a, "evil"), connectTo(a, "evil")};
+  kj::Vector<capnp::Response<rpc::Node::MachineResults>> kept;
+  unsigned refused = 0;
+  for (auto& session : evil) {
+    auto node = other(session);
+    kj::Vector<kj::Promise<void>> calls;
+    for (unsigned i = 0; i < 1025; ++i) {
+      calls.add(node.machineRequest().send().then(
+          [&](auto&& answer) { kept.add(kj::mv(answer)); },
+          [&](kj::Exception&& e) {
+            EXPECT_EQ(kindOf(e), ErrorKind::kResourceExhausted) << messageOf(e).cStr();
+            ++refused;
+          }));
+    }
+    wait(kj::joinPromises(calls.releaseAsArray()));
+  }
+  EXPECT_EQ(version(held), "node 10.0.0.2"_kj) << "the connection was closed";
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(kept.size(), 500u);
+  expectAnswered(honest);
+}
+
+}  // namespace
+}  // namespace talos::apid
