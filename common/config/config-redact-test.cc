@@ -1,5 +1,6 @@
 #include "common/config/config-redact.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -149,6 +150,21 @@ TEST(ConfigRedact, ShowsThatASecretChanged) {
   auto shifted =
       redact("x: 1\n---\nmachine: {token: a}\n"_kj, "x: 2\n---\nmachine: {token: a}\n"_kj);
   EXPECT_STREQ("x: 2\n---\nmachine: {token: ***}\n", shifted.to.cStr());
+}
+
+// Catches: a diff of all lines between a config in YAML and the same in JSON; one in which a secret
+// that changed is not seen, or is seen in clear.
+TEST(ConfigRedact, NotationsAreComparedByMeaning) {
+  auto both = redact(
+      "# mine\nversion: v1alpha1\nmachine:\n  type: worker\n  token: a\n"
+      "cluster:\n  controlPlane:\n    endpoint: https://a:6443\n"_kj,
+      R"({"version": "v1alpha1", "machine": {"token": "b", "type": "worker"},)"
+      R"( "cluster": {"controlPlane": {"endpoint": "https://a:6443"}}})"_kj);
+  EXPECT_THAT(unifiedDiff(both.from, both.to, "a", "b").cStr(),
+              testing::HasSubstr("\n     type: worker\n-    token: *** (old)\n"
+                                 "+    token: *** (new)\n cluster:\n"));
+  // What is no config is shown as it is.
+  EXPECT_STREQ("{x: 1}", redact("machine:\n"_kj, "{x: 1}"_kj).to.cStr());
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "common/config/config-redact.h"
 
+#include <kj/debug.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +11,8 @@
 
 #include "common/base/annotation.h"
 #include "common/base/url-secrets.h"
+#include "common/memory/zeroize.h"
+#include "common/yaml/yaml-codec.h"
 #include "common/yaml/yaml-source.h"
 #include "rpc/config.capnp.h"
 
@@ -285,14 +289,7 @@ class Redactor {
   }
 };
 
-}  // namespace
-
-kj::String redact(kj::ArrayPtr<const char> source) {
-  Paths paths;
-  return Redactor(source, paths).write();
-}
-
-RedactedPair redact(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
+RedactedPair redactPair(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
   Paths paths;
   Redactor before(from, paths), after(to, paths);
   std::map<Paths::Path, kj::StringPtr> values, old, changed;
@@ -304,6 +301,43 @@ RedactedPair redact(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) 
     changed.emplace(secret.path, "*** (new)"_kj);
   }
   return {before.write(old), after.write(changed)};
+}
+
+bool isJson(kj::ArrayPtr<const char> text) {
+  for (char c : text) {
+    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') return c == '{';
+  }
+  return false;
+}
+
+// None for a text that is no config.
+kj::Maybe<kj::String> asYaml(kj::ArrayPtr<const char> text) {
+  SecretMessage message;
+  auto config = message.initRoot<Config>();
+  Problems problems;
+  if (!codec::readYaml(text, config, problems, {.unknownKeysAreWarnings = true})) return nullptr;
+  return codec::writeYaml(config.asReader(), {.empties = codec::Empties::kOmit});
+}
+
+}  // namespace
+
+kj::String redact(kj::ArrayPtr<const char> source) {
+  Paths paths;
+  return Redactor(source, paths).write();
+}
+
+RedactedPair redact(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
+  if (isJson(from) != isJson(to)) {
+    auto before = asYaml(from), after = asYaml(to);
+    KJ_IF_MAYBE (b, before) {
+      KJ_DEFER(zeroize(*b));
+      KJ_IF_MAYBE (a, after) {
+        KJ_DEFER(zeroize(*a));
+        return redactPair(*b, *a);
+      }
+    }
+  }
+  return redactPair(from, to);
 }
 
 }  // namespace talos::config

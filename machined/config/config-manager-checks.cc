@@ -2,28 +2,10 @@
 #include "common/base/diff.h"
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
-#include "common/yaml/yaml-codec.h"
 #include "machined/config/config-manager.h"
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
-namespace {
-
-bool isJson(kj::ArrayPtr<const char> text) {
-  for (char c : text) {
-    if (c != ' ' && c != '\t' && c != '\n' && c != '\r') return c == '{';
-  }
-  return false;
-}
-
-// In one notation, without comments and secrets.
-kj::String meaning(config::Config::Reader config) {
-  return codec::writeYaml(config,
-                          {.empties = codec::Empties::kOmit, .secrets = codec::Secrets::kHide});
-}
-
-}  // namespace
-
 Situation ConfigManager::situation() {
   Situation now;
   now.maintenance = inMaintenance();
@@ -109,9 +91,6 @@ kj::Promise<kj::String> ConfigManager::difference(const KnownConfig& wanted) {
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     auto from = running->get(), to = wanted.get();
     if (config::changes(from, to).empty()) co_return kj::str();
-    if (isJson(running->bytes()) != isJson(wanted.bytes())) {
-      co_return unifiedDiff(meaning(from), meaning(to), "running", "new");
-    }
     auto shown = co_await deps.foreign.redact(running->bytes(), wanted.bytes());
     co_return unifiedDiff(shown.from, shown.to, "running", "new");
   }

@@ -55,7 +55,8 @@ void check(const Inhibitors& locks) {
   require(message.size() <= kMostKeptBytes);
   auto next = decodeLocks(message, all.size());
   for (auto i : kj::indices(next)) {
-    auto &was = *all[i], &is = next[i];
+    auto& was = *all[i];
+    auto& is = next[i];
     require(is.who == was.who && is.why == was.why && is.what == was.what && is.mode == was.mode);
     require(is.uid == was.uid && is.pid == was.pid && is.since == was.since);
   }
