@@ -109,7 +109,7 @@ class ImageList final : public Method {
     kj::Maybe<kj::String> digest;
     if (space == kSystem)
       digest = digestOf(co_await kubeletImage(kj::mv(node)), response.getImages());
-    for (auto image : response.getImages()) {
+    for (auto image : itemsOf(response.getImages())) {
       if (space == kSystem &&
           digest.map([&](auto& d) { return d != image.getDigest(); }).orDefault(true))
         continue;
@@ -137,7 +137,7 @@ class ImageList final : public Method {
   }
   static kj::Maybe<kj::String> digestOf(kj::StringPtr name,
                                         capnp::List<rpc::ContainerImage>::Reader images) {
-    for (auto image : images) {
+    for (auto image : itemsOf(images)) {
       if (image.getName() == name) return kj::str(image.getDigest());
     }
     return nullptr;

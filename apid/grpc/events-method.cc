@@ -181,7 +181,7 @@ class PastEvents final : public rpc::EventSink::Server {
 
  protected:
   kj::Promise<void> events(EventsContext context) override {
-    for (auto event : context.getParams().getEvents()) stream->addPast(event);
+    for (auto event : itemsOf(context.getParams().getEvents())) stream->addPast(event);
     stream->chargePast();
     return kj::READY_NOW;
   }
@@ -201,7 +201,7 @@ class EventServer final : public rpc::EventSink::Server {
   kj::Promise<void> events(EventsContext context) override {
     auto charge = stream->output().charge(context.getParams().totalSize());
     co_await pastSent.addBranch();
-    for (auto event : context.getParams().getEvents()) {
+    for (auto event : itemsOf(context.getParams().getEvents())) {
       if (stream->output().ended()) co_return;
       co_await stream->send(event);
     }

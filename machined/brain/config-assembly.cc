@@ -63,6 +63,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .arguments = core.arguments,
       .platform = core.platform,
       .uv = core.uv,
+      .port = core.io.unixEventPort,
       .timer = core.timer,
       .clock = core.clock,
       .config = core.configReader,

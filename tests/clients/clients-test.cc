@@ -96,7 +96,8 @@ TEST_F(Clients, A_GiveMachinesTheirConfigs) {
 
 TEST_F(Clients, B_OneNode) {
   runTests(
-      "^Test(Version|ServiceList|Logs|Files|Facts|Events|Errors|Roles|Definitions|GetAndList|"
+      "^Test(Version|ServiceList|Logs|Lines|Features|TailOfEvents|Files|Facts|Events|Errors|Roles|"
+      "Definitions|GetAndList|"
       "Watch|OldResources|ApplyConfiguration|LargeStreamWithSmallWindows|ManyStreams|Services|"
       "PacketCapture|GenerateConfiguration)$",
       kMaster);
@@ -105,7 +106,7 @@ TEST_F(Clients, B_OneNode) {
 TEST_F(Clients, C_Etcd) {
   runTests("^TestBootstrap$", kMaster);
   ASSERT_TRUE(threeVote());
-  runTests("^Test(Etcd|Containers)$", kMaster);
+  runTests("^Test(Etcd|Containers|LocalMember)$", kMaster);
 }
 
 TEST_F(Clients, D_SomeNodesFail) {

@@ -16,6 +16,7 @@ struct ControllerDependencies {
   const KernelArguments& arguments;
   kj::StringPtr platform;  // metal, container …
   UvLoop& uv;
+  kj::UnixEventPort& port;
   kj::Timer& timer;
   const kj::Clock& clock;
   MachineConfigReader& config;

@@ -72,6 +72,7 @@ struct ConfigTest : public testing::Test {
   ControllerDependencies deps{.arguments = arguments,
                               .platform = "container",
                               .uv = uv,
+                              .port = io.unixEventPort,
                               .timer = timer,
                               .clock = clock,
                               .config = config,

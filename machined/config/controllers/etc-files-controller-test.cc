@@ -1,0 +1,64 @@
+#include "machined/config/controllers/etc-files-controller.h"
+
+#include "common/testing/test-tree.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/inventory-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct EtcFilesTest : public ConfigTest {
+  TestTree tree;
+  kj::String folder = tree.at("etc"), linked = tree.at("run");
+
+  // Names of the files that have a record.
+  kj::String shown() {
+    kj::Vector<kj::String> names;
+    for (auto file : store.list<rpc::EtcFileStatusSpec>()) names.add(kj::str(file.id()));
+    return kj::strArray(names, " ");
+  }
+  kj::String version(kj::StringPtr file) {
+    KJ_IF_MAYBE (found, store.tryGet<rpc::EtcFileStatusSpec>(file)) {
+      return kj::str(found->getSpecVersion());
+    }
+    return kj::str("none");
+  }
+  // Runs the loop until it is so.
+  void until(kj::FunctionParam<bool()> isSo) {
+    for (unsigned i = 0; i < 1000 && !isSo(); ++i) {
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    EXPECT_TRUE(isSo()) << shown().cStr();
+  }
+};
+
+// Catches: a file without a record, one that is gone and still has it, a new text under the old
+// version, a link into another folder whose changes nobody sees, and a folder that the boot makes
+// later.
+TEST_F(EtcFilesTest, EachFileHasARecordThatChangesWithIt) {
+  runtime.add(kj::heap<EtcFilesController>(io.unixEventPort, folder, linked));
+  poll();
+  EXPECT_EQ(shown(), "");
+  tree.directory("etc/cri");
+  tree.directory("run");
+  tree.file("etc/hosts", "one");
+  tree.file("etc/hosts.unfinished-abc123", "tw");
+  tree.link("etc/resolv.conf", kj::str(linked, "/resolv.conf"));
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("a"); });
+  poll();
+  EXPECT_EQ(shown(), "hosts") << "a folder, a link to nothing and half a file are none";
+  auto before = version("hosts");
+  tree.file("run/resolv.conf", "nameserver 10.5.0.1\n");
+  until([&]() { return shown() == "hosts resolv.conf"; });
+  EXPECT_EQ(version("hosts"), before);
+  tree.file("etc/hosts", "two");
+  until([&]() { return version("hosts") != before; });
+  auto resolver = version("resolv.conf");
+  tree.file("run/resolv.conf", "nameserver 10.5.0.2\n");
+  until([&]() { return version("resolv.conf") != resolver; });
+  KJ_SYSCALL(unlink(tree.at("etc/hosts").cStr()));
+  until([&]() { return shown() == "resolv.conf"; });
+}
+
+}  // namespace
+}  // namespace talos::machined
