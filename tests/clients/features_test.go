@@ -53,17 +53,17 @@ func TestFeatures(t *testing.T) {
 	}
 	node, conn := here(t)
 	for kind, namespace := range map[string]string{
-		"SystemInformations.hardware.talos.dev":    "hardware",
-		"Processors.hardware.talos.dev":            "hardware",
-		"Affiliates.cluster.talos.dev":             "cluster-raw",
-		"Diagnostics.runtime.talos.dev":            "runtime",
-		"ExtensionStatuses.runtime.talos.dev":      "runtime",
-		"SiderolinkStatuses.siderolink.talos.dev":  "config",
-		"KubeSpanPeerStatuses.kubespan.talos.dev":  "kubespan",
-		"NfTablesChains.net.talos.dev":             "network",
-		"KubePrismStatuses.kubernetes.talos.dev":   "k8s",
-		"WatchdogTimerStatuses.runtime.talos.dev":  "runtime",
-		"ImageCacheConfigs.cri.talos.dev":          "runtime", // of another namespace: none
+		"SystemInformations.hardware.talos.dev":   "hardware",
+		"Processors.hardware.talos.dev":           "hardware",
+		"Affiliates.cluster.talos.dev":            "cluster-raw",
+		"Diagnostics.runtime.talos.dev":           "runtime",
+		"ExtensionStatuses.runtime.talos.dev":     "runtime",
+		"SiderolinkStatuses.siderolink.talos.dev": "config",
+		"KubeSpanPeerStatuses.kubespan.talos.dev": "kubespan",
+		"NfTablesChains.net.talos.dev":            "network",
+		"KubePrismStatuses.kubernetes.talos.dev":  "k8s",
+		"WatchdogTimerStatuses.runtime.talos.dev": "runtime",
+		"ImageCacheConfigs.cri.talos.dev":         "runtime", // of another namespace: none
 	} {
 		items, err := All(ToOne(node), conn, "/cosi.resource.State/List", Request{}.Text(1, namespace).Text(2, kind))
 		if err != nil || len(items) != 0 {
