@@ -37,6 +37,9 @@ kj::Promise<void> ManifestReconciler::run() {
         // it.
         if (*at > deps.timer.now()) change = change.exclusiveJoin(deps.timer.atTime(*at));
       }
+      KJ_IF_MAYBE (at, nextCheck) {
+        if (*at > deps.timer.now()) change = change.exclusiveJoin(deps.timer.atTime(*at));
+      }
     }
     co_await change;
   }
@@ -78,12 +81,16 @@ kj::Promise<void> ManifestReconciler::pass() {
       bool again = false;
       KJ_IF_MAYBE (at, extraRetry) again = deps.timer.now() >= *at;
       auto due = progress.due(deps.adapter.manifests(), deps.adapter.secretsVersion(), again);
+      KJ_IF_MAYBE (at, nextCheck) checking = deps.timer.now() >= *at;
+      KJ_DEFER(checking = false);
+      if (checking) due = deps.adapter.manifests();
       if (!due.empty()) {
         // Copies: the store may change meanwhile.
         auto held = KJ_MAP(one, due) {
           return HeldManifest{kj::str(one.id), kj::str(one.objects), one.extra, one.version};
         };
         co_await apply(kj::mv(kubernetes), kj::mv(held));
+        if (checking || nextCheck == nullptr) nextCheck = deps.timer.now() + kCheckAgain;
       }
       if (progress.failure().size() == 0) {
         extraBackoff.reset();
@@ -98,7 +105,7 @@ kj::Promise<void> ManifestReconciler::pass() {
 }
 
 bool ManifestReconciler::quiet() const {
-  return failed.size() > 0 || progress.failure().size() > 0;
+  return checking || failed.size() > 0 || progress.failure().size() > 0;
 }
 
 kj::Promise<void> ManifestReconciler::recall() {

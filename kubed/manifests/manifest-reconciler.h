@@ -4,7 +4,8 @@
 // on its own, one at a time. machined's manifests come first; each extra one is created by itself,
 // so a wrong one does not delay the others. A failed pass is repeated after 500 ms and then after
 // up to 10 s. An extra manifest that cannot be created is retried by itself, after 500 ms and then
-// after up to two minutes. An applied manifest is checked again only when it has changed. After a
+// after up to two minutes. Applied manifests are checked again every few minutes: an object that
+// somebody has deleted, and that the config asks for, comes back. After a
 // pass the objects of earlier releases that gave too many rights are removed (retired-objects.h).
 // ManifestStatuses[manifests] says what the pass waits for, why it failed and which manifests are
 // applied. After a crash the pass is repeated and finds all objects; meanwhile the status keeps the
@@ -32,6 +33,8 @@ constexpr auto kTokenLifetime = 1 * kj::HOURS;  // of the bootstrap token, from 
 constexpr Backoff::Pace kRetryPace = {
     .first = 500 * kj::MILLISECONDS, .longest = 10 * kj::SECONDS, .chance0 = 0.75, .chance1 = 1.25};
 
+constexpr auto kCheckAgain = 3 * kj::MINUTES;  // for objects that were deleted
+
 constexpr Backoff::Pace kExtraPace = {
     .first = 500 * kj::MILLISECONDS, .longest = 2 * kj::MINUTES, .chance0 = 0.75, .chance1 = 1.25};
 
@@ -56,6 +59,8 @@ class ManifestReconciler {
   Backoff backoff, extraBackoff;
   ManifestProgress progress;
   kj::Maybe<kj::TimePoint> extraRetry;  // when extra manifests that failed are tried again
+  kj::Maybe<kj::TimePoint> nextCheck;   // of all manifests; none: they have not been applied yet
+  bool checking = false;                // the pass that runs is such a check
   bool recalled = false;
   kj::String lastReported;
   kj::String failed;  // the error of the newest pass; empty: none
