@@ -309,7 +309,10 @@ kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cl
   auto path = merge ? cluster::userKubeconfig(call) : kj::String();
   call.err("waiting for Kubernetes\n");
   co_await cluster::waitForKubernetes(call, cluster, state.path(), call.duration("wait-timeout"));
-  if (merge) co_await cluster::mergeUserKubeconfig(call, cluster, state.path(), kj::mv(path));
+  auto kubeconfig = co_await cluster::keepKubeconfig(call, cluster, state.path());
+  if (merge) {
+    co_await cluster::mergeUserKubeconfig(call, cluster, kj::mv(kubeconfig), kj::mv(path));
+  }
 }
 
 kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& stage) {

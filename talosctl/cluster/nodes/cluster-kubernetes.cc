@@ -1,6 +1,7 @@
 #include "talosctl/cluster/nodes/cluster-kubernetes.h"
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/config/talosconfig.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/nodes/cluster-supervisor.h"
@@ -57,11 +58,18 @@ kj::String userKubeconfig(talosctl::Invocation& call) {
       "", true, home.map([](kj::String& text) { return kj::StringPtr(text); }), list);
 }
 
-kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
-                                      kj::StringPtr stateFolder, kj::String path) {
+kj::Promise<kube::ReceivedKubeconfig> keepKubeconfig(talosctl::Invocation& call,
+                                                     rpc::LocalCluster::Reader cluster,
+                                                     kj::StringPtr stateFolder) {
   talosctl::Client client(call.deps, firstNode(cluster, stateFolder));
   co_await client.connect(talosctl::kDeadline);
   auto given = co_await talosctl::fetchKubeconfig(client, "", talosctl::kDeadline);
+  writeFileAtomically(kj::str(stateFolder, "/kubeconfig"), kj::StringPtr(given.text()), 0600);
+  co_return kj::mv(given);
+}
+
+kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
+                                      kube::ReceivedKubeconfig given, kj::String path) {
   given = throughHost(kj::mv(given), cluster.getNodes()[0].getEndpoint());
   call.err(kj::str("merging kubeconfig into \"", path, "\"\n"));
   talosctl::KubeconfigTarget target{.path = kj::mv(path), .contextName = {}};

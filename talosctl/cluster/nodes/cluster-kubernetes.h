@@ -27,9 +27,14 @@ kj::Promise<talosctl::StoredKubeconfig> warnWhenLocked(
 
 // The first file of $KUBECONFIG, else ~/.kube/config. InvalidArgument without a home directory.
 kj::String userKubeconfig(talosctl::Invocation& call);
-// Fetches one from the first control-plane node and merges it there: an entry of the same name with
-// another content is renamed, which is printed on stderr.
+// Fetches one from the first control-plane node into the cluster's own files (0600), where its
+// supervisor finds it.
+kj::Promise<kube::ReceivedKubeconfig> keepKubeconfig(talosctl::Invocation& call,
+                                                     rpc::LocalCluster::Reader cluster,
+                                                     kj::StringPtr stateFolder);
+// Merges it into the user's: an entry of the same name with another content is renamed, which is
+// printed on stderr.
 kj::Promise<void> mergeUserKubeconfig(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
-                                      kj::StringPtr stateFolder, kj::String path);
+                                      kube::ReceivedKubeconfig given, kj::String path);
 
 }  // namespace talos::cluster

@@ -3,6 +3,7 @@
 //   state.yaml        the description of the cluster (rpc/cluster.capnp)
 //   lock              locked by the supervisor while it runs
 //   talosconfig       client configuration, 0600: the cluster's one context
+//   kubeconfig        of an administrator, 0600, once Kubernetes was healthy
 //   context           its name in the user's own (cluster-context.h)
 //   supervisor.log    log of the supervisor
 //   <node>.yaml       machine config, 0600

@@ -6,9 +6,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <random>
+
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/kube/received-kubeconfig.h"
+#include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
 #include "common/wire/rpc-server.h"
 #include "talosctl/cluster/network/node-config-server.h"
@@ -20,10 +25,13 @@
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/cluster-programs.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
+#include "talosctl/cluster/nodes/node-ports.h"
 #include "talosctl/cluster/processes/program-tree.h"
 
 namespace talos::cluster {
 namespace {
+
+constexpr kj::Duration kServicesPause = 2 * kj::SECONDS;
 
 // A port of a node that is forwarded from the host's loopback.
 struct ForwardedPort {
@@ -72,6 +80,7 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     tasks.add(serveControl(io, state.path(), *nodes));
     nodes->startAll();
     if (!cluster.getWithoutUplink()) startUplink();
+    tasks.add(forwardNodePorts());
   }
 
   // Runs until a signal; then ends every node and waits for it.
@@ -113,6 +122,54 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
                                                .gateway = Ip::require(cluster.getGateway())});
     uplink->start().wait(io.waitScope);
     tasks.add(uplink->run());
+  }
+
+  // Of whichever control-plane node answers.
+  kj::Promise<void> followServices(NodePorts& nodePorts, kj::StringPtr kubeconfig, size_t attempt) {
+    kj::Vector<kj::StringPtr> servers;
+    for (auto node : cluster.getNodes()) {
+      if (node.getType() != "join") servers.add(node.getAddress());
+    }
+    auto access = kube::readReceivedKubeconfig(kubeconfig, state.file("kubeconfig")).access();
+    access.host = kj::str(servers[attempt % servers.size()]);
+    access.port = kKubernetesPort;
+    auto dial = kube::dialerOf({*io.lowLevelProvider, io.unixEventPort, timer}, access);
+    auto random = [engine = std::minstd_rand(std::random_device{}())]() mutable {
+      return std::uniform_real_distribution<double>(0, 1)(engine);
+    };
+    kube::KubeClient client(timer, kj::mv(random), kj::mv(dial), kj::mv(access));
+    co_await nodePorts.follow(client);
+  }
+
+  // From when `cluster create` has stored a kubeconfig: until then there is no Kubernetes to ask.
+  kj::Promise<void> forwardNodePorts() {
+    NodePorts nodePorts(cluster.getNodes().size(), [this](size_t index, uint16_t port) {
+      auto node = cluster.getNodes()[index];
+      auto endpoint = kj::str(node.getEndpoint());
+      kj::AutoCloseFd listening;
+      host->inside([&] { listening = listenTcp(endpoint, port); });
+      return forward(*io.lowLevelProvider, timer, kj::mv(listening), kj::str(node.getAddress()),
+                     port);
+    });
+    kj::String logged;
+    for (size_t attempt = 0;; ++attempt) {
+      kj::String error;
+      try {
+        auto kubeconfig = tryReadFile(state.file("kubeconfig"));
+        KJ_IF_MAYBE (text, kubeconfig) {
+          KJ_DEFER(zeroize(text->asArray()));
+          co_await followServices(nodePorts, *text, attempt);
+        }
+      } catch (const kj::Exception& e) {
+        error = kj::str(messageOf(e));
+      }
+      if (error.size() > 0 && error != logged) {
+        log::warn("cannot read the Services, whose NodePorts are forwarded; retrying",
+                  {{"error", error}});
+      }
+      logged = kj::mv(error);
+      co_await timer.afterDelay(kServicesPause);
+    }
   }
 
   void taskFailed(kj::Exception&& e) override {
