@@ -345,6 +345,13 @@ TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
   EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
 }
 
+// Catches: a confirmation of a trial that is not sent because it changes nothing.
+TEST_F(Configs, APatchWithoutAChangeConfirmsATrial) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]", "--mode=no-reboot"}), 0) << err();
+  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
+  EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::NO_REBOOT);
+}
+
 // Catches: a time that is not the one that was asked for, and an answer that does not say that it
 // ends.
 TEST_F(Configs, ATrialSaysWhenItEnds) {

@@ -77,7 +77,9 @@ kj::Promise<int> runPatch(Invocation& call) {
   }
   kj::Vector<Parcel> parcels;
   for (auto& work : task.work) {
-    if (work.patched == work.running) {
+    // With no-reboot an unchanged config confirms one that is on trial.
+    bool confirms = settings.mode == rpc::ApplyMode::NO_REBOOT;
+    if (work.patched == work.running && !confirms) {
       printSkipped(call, "patch", work.node, "nothing changed");
     } else {
       parcels.add(Parcel{work.node, work.patched, work.version});
