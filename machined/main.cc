@@ -7,12 +7,14 @@
 #include "common/base/log.h"
 #include "common/memory/process-memory.h"
 #include "machined/brain/wiring.h"
+#include "machined/confined/sandbox/brain-rights.h"
 #include "machined/process1/process1-socket.h"
 
 int main(int, char**) {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
     refuseCoreDumps();  // the machine config is in it
+    confine::keepBrainRights();
     auto io = kj::setupAsyncIo();
     machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));
     machined::Wiring brain(io, toProcess1);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <sys/prctl.h>
 
 #include <filesystem>
 #include <set>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "common/base/file.h"
+#include "common/base/process-capabilities.h"
 #include "common/memory/zeroize.h"
 #include "machined/system/system-tree.h"
 
@@ -238,7 +238,7 @@ RegistryFile::~RegistryFile() noexcept(false) {
 }
 
 OomScores ownOomScores() {
-  return prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE) == 1 ? OomScores::kAny : OomScores::kNotLower;
+  return process1May(CAP_SYS_RESOURCE) ? OomScores::kAny : OomScores::kNotLower;
 }
 
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries, kj::StringPtr folder,

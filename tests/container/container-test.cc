@@ -9,6 +9,7 @@
 #include <regex>
 #include <sstream>
 
+#include "machined/confined/sandbox/brain-rights.h"
 #include "tests/harness/cluster.h"
 #include "tests/harness/host-state.h"
 
@@ -121,6 +122,22 @@ TEST_F(ContainerTest, ItsEnvironmentHoldsNoConfig) {
     static const std::regex left(R"(USERDATA=[^\x00])");
     EXPECT_FALSE(std::regex_search(environment, data, left)) << pid.first;
   }
+}
+
+// Catches: a brain with more rights than it needs, or more than the launcher gave the node.
+TEST_F(ContainerTest, ItsBrainHasFewerRights) {
+  auto setOf = [&](int pid, const char* name) {
+    auto status = ok({"read", "/proc/" + std::to_string(pid) + "/status"});
+    std::smatch digits;
+    std::regex line(std::string(name) + R"(:\s([0-9a-f]{16})\n)");
+    EXPECT_TRUE(std::regex_search(status, digits, line)) << status;
+    EXPECT_EQ(pid != 1, contains(status, "\nNoNewPrivs:\t1\n")) << status;
+    return std::stoull(digits[1].str(), nullptr, 16);
+  };
+  int brain = cluster->servicePids()["machined"];
+  auto expected = setOf(1, "CapBnd") & confine::brainCapabilities();
+  EXPECT_NE(expected, setOf(1, "CapBnd"));
+  for (auto name : {"CapEff", "CapPrm", "CapBnd"}) EXPECT_EQ(expected, setOf(brain, name)) << name;
 }
 
 // Catches: a parameter of the host's that a config sets, and one of the node's own that it cannot.

@@ -71,6 +71,12 @@ void awaitReboot(const KubeCluster& cluster, const std::string& before) {
   cluster.awaitReady(2, kNodeUp);
 }
 
+size_t restoredLocks(const std::string& log) {
+  size_t count = 0;
+  for (size_t at = 0; (at = log.find("restored a lock", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 struct NodeThatGoes : public KubeHost {
   ~NodeThatGoes() noexcept override {}
 };
@@ -91,6 +97,20 @@ void endsItsPods(const KubeCluster& cluster) {
       },
       kPodsUp, 0.5));
   if (testing::Test::HasFailure()) return;
+  // login1 alone, by its supervisor and by a crash: the kubelet notices neither.
+  const std::vector<std::string> ends[] = {{"restart"}, {"kill", "--signal", "SIGKILL"}};
+  for (size_t i = 0; i < std::size(ends); ++i) {
+    std::vector<std::string> call = {"-n", kWorker, "service", "login1"};
+    call.insert(call.end(), ends[i].begin(), ends[i].end());
+    cluster.talos.ok(call);
+    EXPECT_TRUE(eventually(
+        [&] {
+          auto log = cluster.talos.talosctl({"-n", kWorker, "logs", "login1"}).out;
+          return restoredLocks(log) == i + 1;
+        },
+        kGone, 0.5));
+    EXPECT_TRUE(contains(locks(), "kubelet")) << locks();
+  }
   auto before = bootId(cluster);
   cluster.talos.ok({"-n", kWorker, "reboot"});
   awaitReboot(cluster, before);

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "common/base/version.h"
+#include "machined/confined/sandbox/brain-rights.h"
 #include "tests/vm/shared.h"
 
 namespace talos::vm {
@@ -305,6 +306,25 @@ TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
     auto limits = machine().ok({"read", "/proc/" + std::to_string(pids[name]) + "/limits"});
     EXPECT_TRUE(std::regex_search(limits, std::regex(R"(Max core file size\s+0\s+0)"))) << limits;
   }
+}
+
+// Catches: a brain that has a right which the documents do not list, or lacks one that they list
+// (machined/confined/sandbox/brain-rights.h); a process 1 that cannot give others theirs.
+TEST(Vm, B2_TheBrainHasTheRightsThatAreListed) {
+  ASSERT_TRUE(allUp(60));
+  auto status = [](int pid) {
+    return machine().ok({"read", "/proc/" + std::to_string(pid) + "/status"});
+  };
+  auto brain = status(machine().servicePids()["machined"]);
+  auto set = std::string(kj::str(kj::hex(confine::brainCapabilities())).cStr());
+  for (auto name : {"CapEff", "CapPrm", "CapBnd"}) {
+    EXPECT_TRUE(std::regex_search(brain, std::regex(std::string(name) + R"(:\s0*)" + set + "\n")))
+        << name << " " << set << "\n"
+        << brain;
+  }
+  EXPECT_TRUE(std::regex_search(brain, std::regex(R"(NoNewPrivs:\s1)"))) << brain;
+  EXPECT_TRUE(std::regex_search(brain, std::regex(R"(Seccomp:\s2)"))) << brain;
+  EXPECT_TRUE(std::regex_search(status(1), std::regex(R"(CapBnd:\s0*1ff)"))) << status(1);
 }
 
 // Catches: a daemon that a node starts with fewer walls than its row says; what each wall keeps out

@@ -207,6 +207,23 @@ constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_dele
 
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
+// The brain does these, which a foreign program may not: it starts programs, mounts, opens
+// encrypted volumes (in the kernel's keyring), loads modules, sets the clock and the host name, and
+// makes devices.
+constexpr kj::StringPtr kOfTheBrain[] = {
+    "fork"_kj,          "vfork"_kj,         "mount"_kj,       "umount2"_kj,       "move_mount"_kj,
+    "open_tree"_kj,     "fsopen"_kj,        "fsconfig"_kj,    "fsmount"_kj,       "fspick"_kj,
+    "mount_setattr"_kj, "keyctl"_kj,        "add_key"_kj,     "request_key"_kj,   "finit_module"_kj,
+    "adjtimex"_kj,      "clock_adjtime"_kj, "sethostname"_kj, "setdomainname"_kj, "mknod"_kj,
+    "mknodat"_kj};
+
+bool isOfTheBrain(kj::StringPtr call) {
+  for (auto name : kOfTheBrain) {
+    if (name == call) return true;
+  }
+  return false;
+}
+
 enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
 enum class Ioctls { kOfFiles, kNetwork, kDevices };
 struct Profile {
@@ -326,6 +343,15 @@ void loadForeign(const char* program, bool bus) {
 }
 
 }  // namespace
+
+void installBrainFilter() {
+  Filter filter(SCMP_ACT_ALLOW);
+  for (auto* name : kRefusedCalls) {
+    if (!isOfTheBrain(name)) filter.refuse(name, EPERM);
+  }
+  for (uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuseIf("ioctl", is(1, request));
+  filter.load();
+}
 
 void installFilter(kj::StringPtr profile, const char* program) {
   if (profile == kForeign || profile == kBus) return loadForeign(program, profile == kBus);

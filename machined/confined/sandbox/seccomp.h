@@ -29,4 +29,8 @@ namespace talos::confine {
 // InvalidArgument for an unknown profile, naming the known ones.
 void installFilter(kj::StringPtr profile, const char* program);
 
+// The filter of the brain and of all programs that it starts: it refuses what neither of them does,
+// a part of what a foreign program is refused.
+void installBrainFilter();
+
 }  // namespace talos::confine

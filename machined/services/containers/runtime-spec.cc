@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <kj/vector.h>
 #include <sched.h>
-#include <sys/prctl.h>
 
+#include "common/base/process-capabilities.h"
 #include "common/base/refused-calls.h"
 #include "machined/services/containers/container-run.h"
 
@@ -197,7 +197,7 @@ kj::String boundsOf(const ContainerSpec& spec) {
 kj::Array<kj::StringPtr> grantableCapabilities() {
   kj::Vector<kj::StringPtr> grantable;
   for (auto i : kj::indices(kAllCapabilities)) {
-    if (prctl(PR_CAPBSET_READ, i) == 1) grantable.add(kAllCapabilities[i]);
+    if (process1May(static_cast<unsigned>(i))) grantable.add(kAllCapabilities[i]);
   }
   return grantable.releaseAsArray();
 }

@@ -1,0 +1,117 @@
+#include "machined/confined/sandbox/brain-rights.h"
+
+#include <errno.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <linux/bpf.h>
+#include <sched.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/reboot.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+
+#include "common/base/file.h"
+#include "common/base/lines.h"
+#include "common/base/process-capabilities.h"
+
+namespace talos::confine {
+namespace {
+
+uint64_t ownBoundingSet() {
+  return KJ_REQUIRE_NONNULL(boundingSetOf(readFile("/proc/self/status")));
+}
+
+bool refused(long result) {
+  return result == -1 && errno == EPERM;
+}
+
+// Runs a program as the brain does. 0 when it ended well.
+int runs(const char* program, const char* argument) {
+  const char* argv[] = {program, argument, nullptr};
+  pid_t child;
+  int error = posix_spawn(&child, program, nullptr, nullptr, const_cast<char**>(argv), environ);
+  int status = 0;
+  if (error != 0 || waitpid(child, &status, 0) != child) return -1;
+  return status;
+}
+
+// The first thing that is not as it should be; it is the exit status of a process.
+int firstWrong(uint64_t before) {
+  auto status = readFile("/proc/self/status");
+  auto has = [&](kj::String line) {
+    for (auto it : Lines(status)) {
+      if (kj::heapString(it) == line) return true;
+    }
+    return false;
+  };
+  auto set = kj::str(kj::hex(before & brainCapabilities()));
+  auto digits = kj::str(kj::repeat('0', 16 - set.size()), set);
+  for (auto name : {"CapBnd", "CapPrm", "CapEff"}) {
+    if (!has(kj::str(name, ":\t", digits))) return 1;
+  }
+  if (!has(kj::str("CapInh:\t0000000000000000"))) return 2;
+  if (!has(kj::str("NoNewPrivs:\t1")) || !has(kj::str("Seccomp:\t2"))) return 3;
+  if (!refused(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr))) return 4;
+  if (!refused(unshare(CLONE_NEWUTS))) return 5;
+  if (!refused(reboot(RB_ENABLE_CAD))) return 6;
+  if (!refused(chroot("/"))) return 7;
+  union bpf_attr attributes = {};
+  if (!refused(syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes))) return 8;
+  // It does its work: mounts, and starts programs, which have no more rights than itself.
+  if (mount("none", "/nowhere", "tmpfs", 0, nullptr) != -1 || errno != ENOENT) return 9;
+  if (runs("/bin/true", nullptr) != 0) return 10;
+  return 0;
+}
+
+// Catches: a brain that keeps what it does not need, also through a program that it starts; one
+// that cannot do its work.
+TEST(BrainRights, AreKeptAndNoOthers) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  auto before = ownBoundingSet();
+  pid_t child = fork();
+  if (child == 0) {
+    int wrong = 99;
+    auto failed = kj::runCatchingExceptions([&] {
+      keepBrainRights();
+      wrong = firstWrong(before);
+    });
+    KJ_IF_MAYBE (e, failed) fprintf(stderr, "%s\n", e->getDescription().cStr());
+    _exit(wrong);
+  }
+  int status = 0;
+  KJ_SYSCALL(waitpid(child, &status, 0));
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "the line of firstWrong() that returns this";
+}
+
+// Catches: a right without a reason; a reason for a right that is not there.
+TEST(BrainRights, TheDocumentsListThem) {
+  auto text = readFile(kj::str(TALOS_SOURCE_DIR, "/docs/machined.md"));
+  std::set<std::string> listed, kept;
+  bool inSection = false;
+  for (auto line : Lines(text)) {
+    std::string row(line.begin(), line.end());
+    if (row.starts_with("#")) inSection = row == "### Rights of the brain";
+    if (!inSection || !row.starts_with("| ")) continue;
+    std::string name;
+    for (char c : row.substr(2)) {
+      bool isOfName = (c >= 'A' && c <= 'Z') || c == '_';
+      if (isOfName) name += c;
+      if (!isOfName && name.size() > 2) listed.insert(name);
+      if (!isOfName) name.clear();
+      if (c == '|') break;
+    }
+  }
+  for (auto& each : kBrainCapabilities) kept.insert(each.name.cStr());
+  EXPECT_EQ(listed, kept);
+}
+
+}  // namespace
+}  // namespace talos::confine
