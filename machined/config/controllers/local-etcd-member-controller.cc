@@ -8,14 +8,14 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kId = "etcd"_kj;
+constexpr kj::StringPtr kEtcdId = "etcd"_kj;
 constexpr size_t kDigits = 16;
 
 class LocalEtcdMemberController final : public Controller {
  public:
   kj::StringPtr name() const override { return "etcd.LocalMemberController"; }
   kj::Array<Input> inputs() const override {
-    return kj::arr(input<rpc::EtcdStatusSpec>(kId), input<rpc::ServiceSpec>(kId));
+    return kj::arr(input<rpc::EtcdStatusSpec>(kEtcdId), input<rpc::ServiceSpec>(kEtcdId));
   }
   kj::Array<kj::StringPtr> outputs() const override {
     return typeNames<rpc::LocalEtcdMemberSpec>();
@@ -23,7 +23,7 @@ class LocalEtcdMemberController final : public Controller {
 
   kj::Promise<void> reconcile(Store& store) override {
     Outputs<rpc::LocalEtcdMemberSpec> outputs(name());
-    KJ_IF_MAYBE (status, store.tryGet<rpc::EtcdStatusSpec>(kId)) {
+    KJ_IF_MAYBE (status, store.tryGet<rpc::EtcdStatusSpec>(kEtcdId)) {
       kj::StringPtr member = status->getMember();
       if (member.size() > 0 && member.size() <= kDigits && isHealthy(store)) {
         auto zeros = kj::repeat('0', kDigits - member.size());
@@ -36,7 +36,7 @@ class LocalEtcdMemberController final : public Controller {
 
  private:
   static bool isHealthy(Store& store) {
-    KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kId)) return service->getHealthy();
+    KJ_IF_MAYBE (service, store.tryGet<rpc::ServiceSpec>(kEtcdId)) return service->getHealthy();
     return false;
   }
 };
