@@ -20,6 +20,7 @@ Command& Command::add(kj::StringPtr childName, kj::StringPtr childSummary) {
 }
 
 void Command::flag(Flag flag) {
+  if (flag.refused.size() > 0) flag.hidden = true;
   flags.push_back(kj::mv(flag));
 }
 
@@ -31,6 +32,20 @@ kj::Maybe<Command&> Command::child(kj::StringPtr argument) {
     }
   }
   return nullptr;
+}
+
+kj::Maybe<Command&> commandAt(Command& root, kj::StringPtr path) {
+  auto* at = &root;
+  for (size_t begin = 0; begin < path.size();) {
+    auto end = begin + path.slice(begin).findFirst(' ').orDefault(path.size() - begin);
+    KJ_IF_MAYBE (child, at->child(kj::heapString(path.slice(begin, end)))) {
+      at = child;
+    } else {
+      return nullptr;
+    }
+    begin = end + 1;
+  }
+  return *at;
 }
 
 kj::String Command::path() const {

@@ -85,6 +85,9 @@ struct Flag {
   std::vector<kj::StringPtr> choices = {};
   bool required = false;
   bool hidden = false;
+  // A flag of the original that cannot mean anything here: why, as the end of a sentence. It is
+  // hidden, and only what asks for nothing is accepted: its fallback, an empty value, false.
+  kj::StringPtr refused = "";
 };
 
 // How long an answer may take when neither the user nor the command says otherwise.
@@ -132,6 +135,9 @@ struct Command {
   // "talosctl config endpoint"
   kj::String path() const;
 };
+
+// The command below `root` with these names or aliases: "config endpoint"; `root` itself for "".
+kj::Maybe<Command&> commandAt(Command& root, kj::StringPtr path);
 
 // The root with its persistent flags: --talosconfig --context --nodes --endpoints --timeout --help.
 kj::Own<Command> newRoot();

@@ -127,6 +127,12 @@ kj::Maybe<kj::String> checkValue(const Flag& flag, kj::StringPtr text) {
   return nullptr;
 }
 
+// True for a value that is the default, or that asks for nothing where there is none.
+bool asksForNothing(const Flag& flag, kj::StringPtr text) {
+  if (flag.fallback.size() > 0) return text == flag.fallback;
+  return text.size() == 0 || (flag.kind == FlagKind::kBool && text == "false");
+}
+
 // Fills in one flag; what is wrong with it, if anything.
 kj::Maybe<kj::String> take(Invocation& call, const Flag& flag, const CLI::Option& option) {
   Invocation::Value value;
@@ -150,6 +156,8 @@ kj::Maybe<kj::String> take(Invocation& call, const Flag& flag, const CLI::Option
     for (auto& text : value.texts) {
       KJ_IF_MAYBE (wrong, checkValue(flag, text)) {
         mistake = kj::mv(*wrong);
+      } else if (flag.refused.size() > 0 && !asksForNothing(flag, text)) {
+        mistake = kj::str("flag --", flag.name, " is not available: ", flag.refused);
       }
     }
   } else if (flag.required) {

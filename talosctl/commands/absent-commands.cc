@@ -1,6 +1,8 @@
 // Commands of the documents that this program does not have: each reports that, and what to do
 // instead, instead of being an unknown word or doing half of its work. They are hidden from help
 // and completion.
+#include <kj/debug.h>
+
 #include "common/base/error.h"
 #include "talosctl/commands/all-commands.h"
 
@@ -18,13 +20,21 @@ constexpr Absent kAbsent[] = {
      "it converts control planes that bootkube made on nodes of Talos 0.8, and no node of this "
      "system ever had one"_kj},
     {"dashboard"_kj, "use \"processes --watch\", \"memory\" and \"stats\""_kj},
+    {"gen secureboot"_kj, "no image is signed for secure boot"_kj},
+    {"image cache-create"_kj,
+     "nodes have no image cache; use a registry that mirrors, with machine.registries.mirrors"_kj},
+    {"image source-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
+    {"image k8s-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"inject"_kj, "use \"config new\" for a client configuration with fewer rights"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
+    {"rotate-ca"_kj,
+     "a CA is replaced by configs that trust the old one and the new one; see docs/trust.md"_kj},
+    {"wipe"_kj, "\"reset --system-labels-to-wipe\" erases partitions of the system disk"_kj},
 };
 
 kj::Promise<int> runAbsent(Invocation& call) {
   for (auto& absent : kAbsent) {
-    if (absent.name != call.command.name) continue;
+    if (!kj::str(call.command.path(), " ").endsWith(kj::str(" ", absent.name, " "))) continue;
     fail(ErrorKind::kUnimplemented,
          kj::str("\"", call.command.path(),
                  "\" is not available in this version of talosctl: ", absent.instead));
@@ -35,12 +45,18 @@ kj::Promise<int> runAbsent(Invocation& call) {
 }  // namespace
 
 void addAbsentCommands(Command& root) {
+  refuseFlags(root);
   for (auto& absent : kAbsent) {
-    if (root.child(absent.name) != nullptr) continue;
-    auto& command = root.add(absent.name, "Not available in this version");
-    command.hidden = command.anyFlags = true;
-    command.most = kj::maxValue;
-    command.run = runAbsent;
+    auto blank = absent.name.findLast(' ');
+    auto group = kj::heapString(absent.name.slice(0, blank.orDefault(0)));
+    auto name = blank == nullptr ? absent.name : absent.name.slice(KJ_ASSERT_NONNULL(blank) + 1);
+    KJ_IF_MAYBE (parent, commandAt(root, group)) {
+      if (parent->child(name) != nullptr) continue;
+      auto& command = parent->add(name, "Not available in this version");
+      command.hidden = command.anyFlags = true;
+      command.most = kj::maxValue;
+      command.run = runAbsent;
+    }
   }
 }
 

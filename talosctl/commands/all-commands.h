@@ -7,8 +7,10 @@ namespace talos::talosctl {
 
 // Adds every command of commands.inc: all except those of clusters, which talosctl/main.cc adds.
 void addCommands(Command& root);
-// Those that the documents name and this program does not have: after all others, because one that
-// exists is not absent.
+// Those that the documents name and this program does not have, and flags of the original that are
+// refused with a reason (refused-flags.cc): after all others, because one that exists is not
+// absent.
 void addAbsentCommands(Command& root);
+void refuseFlags(Command& root);
 
 }  // namespace talos::talosctl

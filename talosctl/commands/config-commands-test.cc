@@ -141,19 +141,23 @@ TEST_F(Config, NamesEachMistake) {
 // Catches a cluster's only secrets replaced without a word, and files that others may read.
 TEST_F(Config, GenConfigWritesUsableFiles) {
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 0) << err();
-  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", folder,
-                           "/out/init.yaml\ncreated ", folder, "/out/controlplane.yaml\ncreated ",
-                           folder, "/out/join.yaml\ncreated ", folder, "/out/talosconfig\n")
-                       .cStr());
+  EXPECT_EQ(out(), "");
+  auto created = kj::str("\nCreated ", folder, "/out/");
+  EXPECT_EQ(err(),
+            kj::str("generating PKI and tokens", created, "init.yaml", created, "controlplane.yaml",
+                    created, "join.yaml", created, "worker.yaml", created, "talosconfig\n")
+                .cStr());
+  EXPECT_EQ(readFile(in("out/join.yaml")), readFile(in("out/worker.yaml")));
   for (kj::StringPtr name : {"out/init.yaml", "out/talosconfig"}) EXPECT_EQ(mode(in(name)), 0600u);
   auto before = readFile(in("out/talosconfig"));
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", in("out")}), 1);
-  EXPECT_THAT(err(), AllOf(HasSubstr("already exists"), HasSubstr("--force")));
+  EXPECT_THAT(err(), AllOf(HasSubstr("already exists, use --force to overwrite")));
   EXPECT_EQ(readFile(in("out/talosconfig")), before);
 
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0) << err();
   EXPECT_EQ(run({"config", "merge", in("out/talosconfig")}), 0);
-  EXPECT_EQ(out(), "renamed talosconfig context \"demo\" -> \"demo-1\"\n");
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "renamed talosconfig context \"demo\" -> \"demo-1\"\n");
   EXPECT_EQ(run({"config", "info"}), 0);
   EXPECT_THAT(out(), AllOf(HasSubstr("demo-1"), HasSubstr("os:admin"), HasSubstr("127.0.0.1")));
 }
@@ -166,15 +170,26 @@ TEST_F(Config, OneOfTheConfigsGoesToAFileOrStdout) {
       0)
       << err();
   EXPECT_THAT(std::string(readFile(in("w.yaml")).cStr()), HasSubstr("type: worker"));
-  EXPECT_EQ(out(), kj::str("generating PKI and tokens\ncreated ", in("w.yaml"), "\n").cStr());
+  EXPECT_EQ(err(), kj::str("generating PKI and tokens\nCreated ", in("w.yaml"), "\n").cStr());
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "--output-types", "talosconfig",
                  "-o", "-"}),
             0);
   EXPECT_EQ(out().find("context: demo"), 0u);
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-o", "-"}), 1);
-  EXPECT_THAT(err(), HasSubstr("standard output takes one type"));
+  EXPECT_THAT(err(), HasSubstr("can't use multiple output types with stdout"));
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "--output-types", ""}), 1);
+  EXPECT_THAT(err(), HasSubstr("at least one output type must be specified"));
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "worker", "--output-dir",
+                 in("old")}),
+            0);
+  EXPECT_EQ(readFile(in("old")).size() > 0, true);
+  EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "worker", "--output-dir",
+                 in("old"), "-o", "-"}),
+            1);
+  EXPECT_THAT(err(), HasSubstr("--output-dir is --output under its earlier name"));
   EXPECT_EQ(run({"gen", "config", "demo", "https://10.0.0.2:6443", "-t", "master"}), 1);
-  EXPECT_THAT(err(), HasSubstr("use init, controlplane, join, worker or talosconfig"));
+  EXPECT_THAT(err(), HasSubstr("invalid output type: \"master\"; use init, controlplane, join, "
+                               "worker or talosconfig"));
 }
 
 TEST_F(Config, GenConfigRefusesBeforeItWrites) {

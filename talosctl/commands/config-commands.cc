@@ -75,7 +75,7 @@ kj::Promise<int> runMerge(Invocation& call) {
   }
   for (auto& from : call.arguments) {
     auto renames = co_await mergeTalosconfigFile(call.deps.timer, from, configPath(call));
-    for (auto& line : renames) call.out(kj::str(line, "\n"));
+    for (auto& line : renames) call.err(kj::str(line, "\n"));
   }
   co_return 0;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/talosconfig.h"
@@ -91,13 +90,10 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   }
   context.certificate = kj::heapString(answer.getCertificate().asChars());
   TlsEndpoint check(context.credentials());  // throws if the certificate is not for our key
-  auto end = pki::inspect(context.certificate).notAfter;
 
   Talosconfig made;
   made.add(name, kj::mv(context));
   made.saveNew(path);
-  call.out(kj::str("created ", path, ": ", kj::strArray(roles, ", "), ", valid until ",
-                   dateText(end), "\n"));
   co_return 0;
 }
 

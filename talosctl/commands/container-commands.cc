@@ -143,6 +143,7 @@ void addContainerCommands(Command& root) {
   addOutputFlag(list);
   list.run = runImages;
   auto& pull = image.add("pull", "Pull an image on nodes");
+  pull.aliases = {"p"};
   pull.arguments = "<image>";
   pull.least = pull.most = 1;
   pull.details = "Mirrors, credentials and CAs are those of machine.registries.";

@@ -32,11 +32,16 @@ void declare(Command& command, Run run, kj::StringPtr details) {
 }  // namespace
 
 void addLifecycleCommands(Command& root) {
-  declare(root.add("reboot", "Reboot nodes"), runReboot,
+  auto& reboot = root.add("reboot", "Reboot nodes");
+  declare(reboot, runReboot,
           "Waits until each node and its services are up again, at most --timeout, unless "
           "--wait=false is given.");
-  declare(root.add("shutdown", "Shut nodes down"), runShutdown,
+  addRebootMode(reboot, "mode");
+  auto& shutdown = root.add("shutdown", "Shut nodes down");
+  declare(shutdown, runShutdown,
           "Waits until each node is off, at most --timeout, unless --wait=false is given.");
+  shutdown.flag(
+      {.name = "force", .help = "do not drain the node first, which a shutdown here never does"});
 }
 
 }  // namespace talos::talosctl

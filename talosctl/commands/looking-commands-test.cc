@@ -35,7 +35,7 @@ TEST_F(Looking, VersionAsJsonHasTwoSpellings) {
   EXPECT_EQ(c.run({"version", "--client", "-o", "json"}), 0);
   EXPECT_EQ(out(), json);
   EXPECT_EQ(c.run({"version", "--client", "--short"}), 0);
-  EXPECT_THAT(out(), StartsWith("Client:\n\tClient v"));
+  EXPECT_THAT(out(), StartsWith("Client:\nTalos v"));
 }
 
 // Catches: flags that choose other sockets, a pod whose namespace is not asked for.
@@ -146,7 +146,10 @@ TEST_F(Looking, ACaptureGoesToAFile) {
             0);
   EXPECT_EQ(node("10.0.0.2").captured, "lo 4096 2000 20");
   EXPECT_EQ(readFile(path.c_str()), "pcap");
+  EXPECT_EQ(err(), "");  // all of them came
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-i", "busy", "--duration", "2s"}), 0);
   EXPECT_EQ(err(), "3 packets captured, 1 lost because they came too fast\n");
+  EXPECT_EQ(out(), "pcap");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "-o", path.c_str()}), 1);
   EXPECT_THAT(err(), HasSubstr("x.pcap already exists; use another name"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "pcap", "--bpf-filter", "{ 0x6, 0, 0, 0x40000 },"}), 0);

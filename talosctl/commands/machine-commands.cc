@@ -64,7 +64,7 @@ kj::Promise<int> runVersion(Invocation& call) {
     failUsage("--short works with the table only; it cannot be combined with --output");
   }
   if (format == Format::kTable) {
-    call.out(call.on("short") ? kj::str("Client:\n\tClient ", client.tag, "-", client.sha, "\n")
+    call.out(call.on("short") ? kj::str("Client:\nTalos ", client.tag, "\n")
                               : renderClientVersion(client));
   } else {
     Documents(call, format)

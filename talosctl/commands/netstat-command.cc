@@ -25,9 +25,9 @@ bool isSelected(const SocketView& view, rpc::Socket::Reader socket) {
   if (view.listening && !listens) return false;
   if (!view.listening && !view.all && listens) return false;
   if (view.ipv4 != view.ipv6 && view.ipv6 != isIpv6(protocol)) return false;
-  if (!view.tcp && !view.udp && !view.raw) return true;
+  if (!view.tcp && !view.udp && !view.udpLite && !view.raw) return true;
   return (view.tcp && isOf(protocol, "tcp")) || (view.udp && isOf(protocol, "udp")) ||
-         (view.raw && isOf(protocol, "raw"));
+         (view.udpLite && isOf(protocol, "udplite")) || (view.raw && isOf(protocol, "raw"));
 }
 
 kj::String socketAddress(kj::StringPtr protocol, kj::StringPtr address, uint16_t port) {
@@ -40,6 +40,7 @@ SocketView viewOf(const Invocation& call) {
   view.all = call.on("all");
   view.listening = call.on("listening");
   view.tcp = call.on("tcp"), view.udp = call.on("udp"), view.raw = call.on("raw");
+  view.udpLite = call.on("udplite");
   view.ipv4 = call.on("ipv4"), view.ipv6 = call.on("ipv6");
   view.extend = call.on("extend");
   view.programs = call.on("programs");
@@ -120,6 +121,7 @@ kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const Socke
 
 void addNetstatCommands(Command& root) {
   auto& netstat = root.add("netstat", "List the sockets of nodes, or of a pod");
+  netstat.aliases = {"ss"};
   netstat.arguments = "[<namespace>/<pod>]";
   netstat.most = 1;
   netstat.details =
@@ -129,6 +131,7 @@ void addNetstatCommands(Command& root) {
   netstat.flag({.name = "listening", .letter = "l", .help = "show listening sockets only"});
   netstat.flag({.name = "tcp", .letter = "t", .help = "TCP"});
   netstat.flag({.name = "udp", .letter = "u", .help = "UDP and UDP-Lite"});
+  netstat.flag({.name = "udplite", .letter = "U", .help = "UDP-Lite"});
   netstat.flag({.name = "raw", .letter = "w", .help = "raw IP"});
   netstat.flag({.name = "ipv4", .letter = "4", .help = "IPv4 only"});
   netstat.flag({.name = "ipv6", .letter = "6", .help = "IPv6 only"});

@@ -105,7 +105,9 @@ kj::Promise<int> runCapture(Invocation& call) {
   co_await broken.before(watched(*session, node, alive, request.send().then([&](auto&& counts) {
     packets = counts.getPackets(), lost = counts.getDropped();
   })));
-  call.err(kj::str(packets, " packets captured, ", lost, " lost because they came too fast\n"));
+  if (lost > 0) {
+    call.err(kj::str(packets, " packets captured, ", lost, " lost because they came too fast\n"));
+  }
   co_return 0;
 }
 
@@ -114,9 +116,8 @@ kj::Promise<int> runCapture(Invocation& call) {
 void addCaptureCommands(Command& root) {
   auto& pcap = root.add("pcap", "Capture packets of a link of one node");
   pcap.details =
-      "Captures until --duration has passed, or Ctrl-C, which ends it without the counts. The pcap "
-      "file goes "
-      "to stdout or to --output, which "
+      "Captures until --duration has passed, which then says how many packets were lost, if any "
+      "were, or until Ctrl-C. The pcap file goes to stdout or to --output, which "
       "must not exist yet; \"tcpdump -r\" and Wireshark read it. --bpf-filter takes the output of "
       "\"tcpdump -dd EXPRESSION\", or @FILE with it; without it everything is captured but the "
       "traffic of the API itself, TCP port 50000.";

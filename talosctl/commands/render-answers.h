@@ -28,9 +28,10 @@ kj::String renderInterfaces(kj::ArrayPtr<const Reply<rpc::Network::InterfacesRes
 kj::String renderRoutes(kj::ArrayPtr<const Reply<rpc::Network::RoutesResults>> replies);
 
 struct SocketView {
-  bool all = false, listening = false;  // neither: those that are connected
-  bool tcp = false, udp = false, raw = false, ipv4 = false, ipv6 = false;  // none: all
-  bool extend = false, programs = false;                                   // more columns
+  bool all = false, listening = false;                          // neither: those that are connected
+  bool tcp = false, udp = false, udpLite = false, raw = false;  // none: all
+  bool ipv4 = false, ipv6 = false;
+  bool extend = false, programs = false;  // more columns
 };
 kj::String renderSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies,
                          const SocketView& view);

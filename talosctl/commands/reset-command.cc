@@ -147,6 +147,11 @@ void addResetCommand(Command& root) {
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,
               .help = "erase these partitions only: EFI, BIOS, BOOT, META, STATE, EPHEMERAL"});
+  reset.flag({.name = "wipe-mode",
+              .kind = FlagKind::kText,
+              .fallback = "all",
+              .help = "both erase the system disk, or the partitions of --system-labels-to-wipe",
+              .choices = {"all", "system-disk"}});
   reset.flag({.name = "yes", .letter = "y", .help = "do not ask"});
   addWaitFlag(reset, true);
   addStreamOutputFlag(reset);

@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 using Targets = ClusterTest;
 
@@ -123,7 +122,7 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_EQ(
       c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
       << err();
-  EXPECT_THAT(out(), AllOf(StartsWith(kj::str("created ", path).cStr()), HasSubstr("valid until")));
+  EXPECT_EQ(out() + err(), "");
   EXPECT_EQ(self.certificateAsked, "os:reader,os:etcd:backup for 7200 s"_kj);
   struct stat info;
   ASSERT_EQ(stat(path.cStr(), &info), 0);

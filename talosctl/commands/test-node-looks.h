@@ -66,6 +66,11 @@ class FakeNetwork final : public rpc::Network::Server {
     context.getResults().initInterfaces(0);
     return kj::READY_NOW;
   }
+  kj::Promise<void> routes(RoutesContext context) override {
+    auto route = context.getResults().initRoutes(1)[0];
+    route.setInterface("eth0"), route.setDestination("0.0.0.0/0"), route.setGateway("10.5.0.1/32");
+    return kj::READY_NOW;
+  }
   kj::Promise<void> capture(CaptureContext context) override {
     auto params = context.getParams();
     captured = kj::str(params.getLink(), " ", params.getSnapLength(), " ", params.getDurationMs(),
@@ -75,7 +80,7 @@ class FakeNetwork final : public rpc::Network::Server {
     write.setBytes("pcap"_kj.asBytes());
     co_await write.send();
     context.getResults().setPackets(3);
-    context.getResults().setDropped(1);
+    if (params.getLink() == "busy") context.getResults().setDropped(1);
   }
 
  private:

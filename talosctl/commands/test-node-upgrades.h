@@ -12,6 +12,7 @@ namespace talos::talosctl {
 struct FakeUpgrades {
   unsigned voters = 0;  // of etcd; 0: the node has none
   bool etcdHangs = false;
+  bool alarm = false;            // of its member
   kj::Vector<kj::String> asked;  // "upgrade x:y preserve", "rollback forced"
 };
 
@@ -22,6 +23,7 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
   kj::Promise<void> members(MembersContext context) override {
     if (node.etcdHangs) return kj::NEVER_DONE;
     if (node.voters == 0) fail(ErrorKind::kFailedPrecondition, "this node is a worker");
+    context.getResults().setQuorum(true);
     auto members = context.getResults().initMembers(node.voters);
     for (auto i : kj::zeroTo(node.voters)) {
       members[i].setName(kj::str("m", i + 1));
@@ -42,6 +44,25 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
       request.setBytes(part);
       co_await request.send();
     }
+  }
+  kj::Promise<void> bootstrap(BootstrapContext context) override {
+    context.getResults().setDone(false);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> status(StatusContext context) override {
+    context.getResults().initStatus().setId(1);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> leave(LeaveContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> removeMember(RemoveMemberContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> alarms(AlarmsContext context) override {
+    if (node.alarm) context.getResults().initAlarms(1)[0].setAlarm("NOSPACE");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> disarm(DisarmContext context) override {
+    if (node.alarm) context.getResults().initAlarms(1)[0].setAlarm("NOSPACE");
+    node.alarm = false;
+    return kj::READY_NOW;
   }
   kj::Promise<void> forfeitLeadership(ForfeitLeadershipContext context) override {
     context.getResults().setLeader("m2");

@@ -9,6 +9,7 @@
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
 #include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-containers.h"
 #include "talosctl/commands/test-node-kubernetes.h"
 #include "talosctl/commands/test-node-looks.h"
 #include "talosctl/commands/test-node-upgrades.h"
@@ -77,6 +78,15 @@ class FakeMachine final : public rpc::Machine::Server {
     field.setName("MemTotal");
     field.setValue(2048);
     field.setUnit("kB");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> mounts(MountsContext context) override {
+    auto mount = context.getResults().initMounts(1)[0];
+    mount.setFilesystem("/dev/vda6"), mount.setMountedOn("/var"), mount.setSize(6'000'000'000);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> stats(StatsContext context) override {
+    context.getResults().initStats(1)[0].setId("apid");
     return kj::READY_NOW;
   }
   kj::Promise<void> processes(ProcessesContext context) override {
@@ -233,6 +243,11 @@ class FakeLogs final : public rpc::Logs::Server {
     }
   }
 
+  kj::Promise<void> kernel(KernelContext context) override {
+    auto request = context.getParams().getSink().writeRequest();
+    request.setBytes("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n"_kj.asBytes());
+    co_await request.send();
+  }
   kj::Promise<void> previous(PreviousContext context) override {
     auto params = context.getParams();
     auto request = params.getSink().writeRequest();
@@ -452,6 +467,10 @@ class FakeNodeServer final : public rpc::Node::Server {
   }
   kj::Promise<void> events(EventsContext context) override {
     context.getResults().setEvents(kj::heap<FakeEvents>(node_));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> containers(ContainersContext context) override {
+    context.getResults().setContainers(kj::heap<FakeContainers>());
     return kj::READY_NOW;
   }
   kj::Promise<void> network(NetworkContext context) override {

@@ -12,6 +12,7 @@
 #include "talosctl/client/follow-node.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/image-file.h"
+#include "talosctl/commands/take-down.h"
 #include "talosctl/etcd/etcd-quorum.h"
 
 namespace talos::talosctl {
@@ -245,7 +246,7 @@ kj::Promise<int> runChange(Invocation& call) {
   auto asked = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   for (auto i : kj::indices(names)) asked.add(request(change, *session, *turns, i));
   co_await kj::joinPromises(asked.finish());
-  if (change.failures.size() < names.size() && !json) {
+  if (change.failures.size() < names.size() && !json && !call.on("wait")) {
     call.out(acknowledged(change, call.deps.clock.now()));
   }
   if (call.on("wait")) {
@@ -301,6 +302,7 @@ void addUpgradeCommands(Command& root) {
       "a "
       "file beside it with .sig at its end is its signature. A URL with http needs the digest of "
       "the archive.";
+  addRebootMode(upgrade, "reboot-mode");
   addHealthFlags(upgrade);
   auto& rollback = root.add("rollback", "Revert to the system of the other slot");
   rollback.details =

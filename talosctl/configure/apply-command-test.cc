@@ -23,10 +23,10 @@ TEST_F(Configs, ApplyGivesEveryNodeTheFile) {
     EXPECT_EQ(config(address).mode, rpc::ApplyMode::REBOOT);
     EXPECT_FALSE(config(address).dryRun);
   }
-  auto text = out();
+  auto text = err();
   EXPECT_THAT(text, HasSubstr("10.0.0.2: applied: the node reboots\n"));
   EXPECT_THAT(text, HasSubstr("10.0.0.3: applied: the node reboots\n"));
-  EXPECT_EQ(err(), "");
+  EXPECT_EQ(out(), "");
 }
 
 TEST_F(Configs, FlagsChooseTheMode) {
@@ -121,8 +121,9 @@ TEST_F(Configs, PrintsTheOutcomeOfEachNode) {
   node("10.0.0.4").hangs = true;
   EXPECT_EQ(
       c.run({"-n", "10.0.0.2,10.0.0.3,10.0.0.4", "apply-config", "-f", file(), "--immediate"}), 1);
-  EXPECT_EQ(out(), "10.0.0.3: nothing changed\n");
+  EXPECT_EQ(out(), "");
   EXPECT_EQ(err(),
+            "10.0.0.3: nothing changed\n"
             "error: 2 nodes failed:\n  10.0.0.2: the sequence boot runs\n  10.0.0.4: no "
             "answer within 30s; it is not known whether the node has applied the config\n");
 }
@@ -162,9 +163,10 @@ TEST_F(Configs, ADryRunShowsWhatWouldHappen) {
 TEST_F(Configs, ARebootIsFollowedWhenAskedFor) {
   node("10.0.0.2").answersUntilReboot = 2;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--wait"}), 0);
-  EXPECT_EQ(out(), "10.0.0.2: applied: the node reboots\n");
+  EXPECT_EQ(out(), "");
   EXPECT_THAT(err(),
-              AllOf(HasSubstr("10.0.0.2: stopping\n"), HasSubstr("rebooted, all services are up")));
+              AllOf(StartsWith("10.0.0.2: applied: the node reboots\n"),
+                    HasSubstr("10.0.0.2: stopping\n"), HasSubstr("rebooted, all services are up")));
   node("10.0.0.2").bootId = kj::str("boot-1");
   node("10.0.0.2").answersUntilReboot = 1;
   node("10.0.0.2").stage = rpc::Status::Stage::FAILED;
@@ -180,8 +182,8 @@ TEST_F(Configs, WhatGoesOnAfterTheAnswerIsFollowed) {
   fake.operation = 7;
   for (unsigned i = 0; i < 3; ++i) fake.operationStates.add(kj::str("running"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--immediate"}), 0);
-  EXPECT_THAT(err(), HasSubstr("10.0.0.2: adding the key of slot 5\n"));
-  EXPECT_THAT(out(), StartsWith("10.0.0.2: "));
+  EXPECT_THAT(err(), AllOf(HasSubstr("10.0.0.2: adding the key of slot 5\n"),
+                           HasSubstr("10.0.0.2: nothing changed\n")));
   EXPECT_TRUE(fake.operationStates.empty());
 
   fake.operationStates.add(kj::str("running"));
@@ -235,18 +237,20 @@ TEST_F(Maintenance, AFingerprintThatIsNotGivenIsShown) {
   EXPECT_EQ(c.run({"apply-config", "--insecure", "-n", "127.0.0.1", "-f", file(), "--talosconfig",
                    "/nonexistent/file"}),
             0);
-  EXPECT_EQ(out(), "127.0.0.1: applied: the machine boots with this config\n");
+  EXPECT_EQ(out(), "");
   auto text = err();
   EXPECT_THAT(text, AllOf(StartsWith("WARNING: "), HasSubstr(fingerprint.cStr()),
                           HasSubstr("--cert-fingerprint")));
-  EXPECT_EQ(text.find('\n'), text.size() - 1) << "one line";
+  EXPECT_EQ(text.substr(text.find('\n') + 1),
+            "127.0.0.1: applied: the machine boots with this config\n")
+      << "of the warning one line";
   EXPECT_EQ(config("127.0.0.1").applied.size(), 1u);
   auto wrong = kj::encodeBase64(kj::heapArray<kj::byte>(32));
   auto both = kj::str(wrong, ",", fingerprint);
   EXPECT_EQ(
       c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--cert-fingerprint", both}),
       0);
-  EXPECT_EQ(err(), "");
+  EXPECT_EQ(err(), "127.0.0.1: applied: the machine boots with this config\n");
 }
 
 // Catches: a config, with all its secrets, that is sent to another machine than the one meant.
@@ -358,13 +362,13 @@ TEST_F(Configs, ATrialSaysWhenItEnds) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=try"}), 0) << err();
   EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::TRY);
   EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 60'000u);
-  EXPECT_EQ(out(), "10.0.0.2: on trial: in effect, reverting in 1m0s unless it is confirmed\n");
+  EXPECT_EQ(err(), "10.0.0.2: on trial: in effect, reverting in 1m0s unless it is confirmed\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "--mode=try", "--timeout", "1m30s", "-p",
                    R"([{"op":"replace","path":"/machine/network/hostname","value":"x"}])"}),
             0)
       << err();
   EXPECT_EQ(config("10.0.0.2").tryTimeoutMs, 90'000u);
-  EXPECT_THAT(out(), HasSubstr("reverting in 1m30s unless"));
+  EXPECT_THAT(err(), HasSubstr("reverting in 1m30s unless"));
   EXPECT_EQ(c.run({"apply-config", "-i", "-n", "127.0.0.1", "-f", file(), "--mode=try"}), 1);
   EXPECT_THAT(err(), HasSubstr("--mode=try cannot be used with --insecure"));
 }

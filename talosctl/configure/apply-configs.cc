@@ -75,10 +75,11 @@ struct Delivery {
       documents.answer(node, dynamic<rpc::ApplyResult>(result));
       return;
     }
-    if (done.size() > 0 && !settings.dryRun) call.out(kj::str(done, " ", printable(node), "\n"));
+    if (done.size() > 0 && !settings.dryRun) call.err(kj::str(done, " ", printable(node), "\n"));
     bool colour = call.deps.console.outIsTerminal() &&
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
-    call.out(renderOutcome(node, result, settings, insecure, colour));
+    auto text = renderOutcome(node, result, settings, insecure, colour);
+    settings.dryRun ? call.out(text) : call.err(text);
   }
 };
 
@@ -338,11 +339,9 @@ kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
   return kj::str(head, diff, "\n", table.render(), plan);
 }
 
-void printSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr reason) {
-  auto text = kj::str(what, " of the node ", printable(node), " skipped: ", reason, "\n");
-  if (formatOf(call) == Format::kTable) return call.out(text);
-  call.err(text);
-  if (formatOf(call) == Format::kYaml) return;
+void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason) {
+  call.err(kj::str(printable(node), ": Apply was skipped: ", reason, ".\n"));
+  if (formatOf(call) != Format::kJson) return;
   capnp::MallocMessageBuilder nothing;
   call.out(jsonAnswer(
       node, capnp::DynamicStruct::Reader(nothing.initRoot<rpc::ApplyResult>().asReader())));

@@ -60,8 +60,8 @@ kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
                          const ApplySettings& settings, bool insecure, bool colour);
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);
 
-// "patch of the node 10.0.0.2 skipped: nothing changed", on stdout where the result is for people;
-// a program gets an answer in which nothing was done.
-void printSkipped(Invocation& call, kj::StringPtr what, kj::StringPtr node, kj::StringPtr reason);
+// "10.0.0.2: Apply was skipped: no changes detected." on stderr, in the words of the original; with
+// -o json also an answer in which nothing was done.
+void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason);
 
 }  // namespace talos::talosctl

@@ -14,6 +14,8 @@ void addApplyCommands(Command& root);  // apply-config, apply
 void addEditCommands(Command& root);
 void addPatchCommands(Command& root);
 
+// --force, of a group whose commands write files.
+Flag forceFlag();
 // The arguments, flags and action of gen config, which has two names.
 void declareGenConfig(Command& command);
 

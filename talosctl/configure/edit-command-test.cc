@@ -37,12 +37,13 @@ TEST_F(Configs, EditGoesNodeByNode) {
 TEST_F(Configs, NothingChangedSendsNothing) {
   editor("echo >>$f");  // a newline at the end, as editors add one
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "machineconfig", "v1alpha1"}), 0) << err();
-  EXPECT_EQ(out(), "edit of the node 10.0.0.2 skipped: nothing changed\n");
+  EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
   editor("sed -i '/^#/!d' $f");
   EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "edit", "mc"}), 0);
-  EXPECT_EQ(out(),
-            "edit of the node 10.0.0.2 skipped: the text is empty\n"
-            "edit of the node 10.0.0.3 skipped: the text is empty\n");
+  EXPECT_EQ(err(),
+            "10.0.0.2: Apply was skipped: empty file.\n"
+            "10.0.0.3: Apply was skipped: empty file.\n");
+  EXPECT_EQ(out(), "");
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
@@ -68,6 +69,7 @@ TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {
     if (text == "  type: wroker") EXPECT_EQ(named, line);
   }
   EXPECT_GT(named, 0u);
+  EXPECT_EQ(err(), "10.0.0.2: applied: the node reboots\n");
 
   config("10.0.0.2").document = good("one");
   editor("sed -i 's/type: worker/type: wroker/' $f");
@@ -212,7 +214,7 @@ TEST_F(Configs, PatchChangesEachNodesOwn) {
                 AllOf(HasSubstr(address[7] == '2' ? "hostname: one" : "hostname: two"),
                       HasSubstr("join"), HasSubstr("1,2")));
   }
-  auto text = out();
+  auto text = err();
   EXPECT_THAT(text, AllOf(HasSubstr("patched mc at the node 10.0.0.2\n"),
                           HasSubstr("patched mc at the node 10.0.0.3\n")));
 }
@@ -258,7 +260,7 @@ TEST_F(Configs, APatchThatCannotBeDoneSendsNothing) {
 TEST_F(Configs, APatchThatChangesNothingIsNotJudged) {
   config("10.0.0.2").document = kj::str("machine:\n  type: wroker\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]"}), 0) << err();
-  EXPECT_EQ(out(), "patch of the node 10.0.0.2 skipped: nothing changed\n");
+  EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
 }
 
 // Catches: a doubt about something that cannot have happened.
@@ -276,9 +278,9 @@ TEST_F(Configs, OnlySuccessIsCalledPatched) {
   EXPECT_EQ(err(), "error: 10.0.0.2: the sequence boot runs\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{machine: {network: {hostname: one}}}"}),
             0);
-  EXPECT_EQ(out(), "patch of the node 10.0.0.2 skipped: nothing changed\n");
+  EXPECT_EQ(err(), "10.0.0.2: Apply was skipped: no changes detected.\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "{debug: true}", "--dry-run"}), 0);
-  EXPECT_THAT(out(), Not(HasSubstr("patched")));
+  EXPECT_THAT(out() + err(), Not(HasSubstr("patched")));
 }
 
 }  // namespace

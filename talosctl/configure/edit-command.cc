@@ -124,7 +124,7 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
   });
   Draft draft(call.deps, kj::str("machineconfig-", subject.id, ".yaml"));
   auto editor = editorOf(call.deps);
-  auto skip = [&](kj::StringPtr reason) { printSkipped(call, "edit", subject.node, reason); };
+  auto skip = [&](kj::StringPtr reason) { printSkipped(call, subject.node, reason); };
   Round round{.comments = introduction(subject), .refusal = nullptr};
   for (;;) {
     auto comments = asComments(round.comments);
@@ -137,8 +137,8 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
     KJ_DEFER(zeroize(saved));
     auto edited = withoutComments(saved, comments);
     KJ_DEFER(zeroize(edited));
-    if (isBlank(edited)) co_return skip("the text is empty");
-    if (sameText(edited, original.document)) co_return skip("nothing changed");
+    if (isBlank(edited)) co_return skip("empty file");
+    if (sameText(edited, original.document)) co_return skip("no changes detected");
     if (round.refusal != nullptr && sameText(edited, text)) {
       kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(round.refusal)));
     }

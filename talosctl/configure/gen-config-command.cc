@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/config-generate.h"
@@ -40,8 +42,7 @@ kj::Promise<config::Generated> generate(Invocation& call, const config::Generate
     printWarnings(call, warnings);
     return config::generate(secrets, cluster, endpoint, options);
   }
-  bool toStdout = call.text("output-dir") == "-";
-  (toStdout ? call.err("generating PKI and tokens\n") : call.out("generating PKI and tokens\n"));
+  call.err("generating PKI and tokens\n");
   return config::generate(cluster, endpoint, options);
 }
 
@@ -74,15 +75,25 @@ bool isFolder(kj::StringPtr path) {
   return path.endsWith("/") || (stat(path.cStr(), &found) == 0 && S_ISDIR(found.st_mode));
 }
 
+kj::StringPtr placeOf(Invocation& call) {
+  if (call.given("output") && call.given("output-dir")) {
+    failUsage("--output-dir is --output under its earlier name; use one of them");
+  }
+  for (auto flag : {"output"_kj, "output-dir"_kj}) {
+    if (!call.given(flag)) continue;
+    if (call.text(flag).size() == 0) failUsage(kj::str("--", flag, " must not be empty"));
+    return call.text(flag);
+  }
+  return "."_kj;
+}
+
 // Several types go to a folder; one goes to a folder that is there, a file, or standard output.
 kj::Vector<Output> outputsOf(Invocation& call) {
-  auto place = call.given("output-dir") ? call.text("output-dir") : "."_kj;
-  if (place.size() == 0) fail(ErrorKind::kInvalidArgument, "--output-dir must not be empty");
+  auto place = placeOf(call);
   auto types = call.list("output-types");
-  bool toFile = types.size() == 1 && call.given("output-types") && !isFolder(place);
-  if (place == "-" && !toFile) {
-    failUsage("standard output takes one type; use --output-types with one of them");
-  }
+  if (types.size() == 0) failUsage("at least one output type must be specified");
+  if (place == "-" && types.size() > 1) failUsage("can't use multiple output types with stdout");
+  bool toFile = types.size() == 1 && !isFolder(place);
   kj::Vector<Output> outputs;
   for (auto& wanted : types) {
     bool known = false;
@@ -95,9 +106,8 @@ kj::Vector<Output> outputsOf(Invocation& call) {
       outputs.add(Output{type, kj::mv(path)});
     }
     if (!known) {
-      failUsage(kj::str("invalid value \"", wanted,
-                        "\" for flag --output-types: use init, "
-                        "controlplane, join, worker or talosconfig"));
+      failUsage(kj::str("invalid output type: \"", wanted,
+                        "\"; use init, controlplane, join, worker or talosconfig"));
     }
   }
   return outputs;
@@ -110,7 +120,8 @@ void write(Invocation& call, const Output& output, const config::Generated& made
     if (*slash > 0) makeDirectories(kj::heapString(output.path.slice(0, *slash)));
   }
   writeFileAtomically(output.path, text, 0600);
-  call.out(kj::str("created ", output.path, "\n"));
+  auto whole = std::filesystem::absolute(output.path.cStr()).lexically_normal();
+  call.err(kj::str("Created ", whole.c_str(), "\n"));
 }
 
 kj::Promise<int> runGenConfig(Invocation& call) {
@@ -124,9 +135,9 @@ kj::Promise<int> runGenConfig(Invocation& call) {
   // The files hold the only copy of a cluster's secrets: never replace them by accident.
   for (auto& output : outputs) {
     if (!call.on("force") && output.path != "-" && access(output.path.cStr(), F_OK) == 0) {
-      fail(
-          ErrorKind::kConflict,
-          kj::str(output.path, " already exists; use --force to replace it and the secrets in it"));
+      fail(ErrorKind::kConflict,
+           kj::str(output.path,
+                   " already exists, use --force to overwrite it and the secrets in it"));
     }
   }
 
@@ -194,22 +205,34 @@ void declareGenConfig(Command& config) {
                .help = "add an example for each absent key as a comment"});
   RolePatches::addFlags(config);
   addInsecureFlags(config);
-  config.flag({.name = "output-dir",
+  config.flag({.name = "output",
                .letter = "o",
                .kind = FlagKind::kText,
-               .help = "folder to write to (default: the current one); of one type a file, or -"});
+               .help =
+                   "folder to write to (default: the current one); of one type a file, or - for "
+                   "standard output"});
+  config.flag({.name = "output-dir",
+               .kind = FlagKind::kText,
+               .help = "--output under its earlier name",
+               .hidden = true});
   config.flag({.name = "output-types",
                .letter = "t",
                .kind = FlagKind::kList,
-               .fallback = "init,controlplane,join,talosconfig",
+               .fallback = "init,controlplane,join,worker,talosconfig",
                .help = "files to write; worker is the later name of join"});
-  config.flag({.name = "force", .help = "replace existing files"});
   config.timeout = 2 * kj::MINUTES;  // with --insecure; a slow node needs time for the keys
   config.run = runGenConfig;
 }
 
+Flag forceFlag() {
+  return {.name = "force",
+          .letter = "f",
+          .help = "replace existing files, and the keys and secrets in them"};
+}
+
 void addGenerateCommands(Command& root) {
   auto& gen = root.add("gen", "Generate configurations, keys and certificates");
+  gen.flag(forceFlag());
   declareGenConfig(gen.add(
       "config", "Generate the machine configs and the client configuration of a new cluster"));
 }

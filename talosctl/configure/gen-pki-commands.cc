@@ -19,15 +19,14 @@ namespace {
 
 constexpr size_t kMostPemBytes = 1u << 20;
 
-void writeOut(Invocation& call, kj::StringPtr path, kj::StringPtr text) {
+void writeOut(kj::StringPtr path, kj::StringPtr text) {
   writeFileAtomically(path, text, 0600);
-  call.out(kj::str("created ", path, "\n"));
 }
 
 void keepKey(Invocation& call, kj::StringPtr path) {
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
     fail(ErrorKind::kConflict,
-         kj::str(path, " already exists; use --force to replace the key in it"));
+         kj::str(path, " already exists, use --force to overwrite the key in it"));
   }
 }
 
@@ -89,9 +88,9 @@ kj::Promise<int> runGenCa(Invocation& call) {
        .keyType = call.on("rsa") ? pki::KeyType::kRsa4096 : pki::KeyType::kEd25519,
        .lifetime = lifetime});
   auto hash = kj::decodeBase64(pki::fingerprint(made.certificate));
-  writeOut(call, key, made.key);
-  writeOut(call, certificate, made.certificate);
-  writeOut(call, kj::str(name, ".sha256"), kj::str("sha256:", kj::encodeHex(hash), "\n"));
+  writeOut(key, made.key);
+  writeOut(certificate, made.certificate);
+  writeOut(kj::str(name, ".sha256"), kj::str("sha256:", kj::encodeHex(hash), "\n"));
   return 0;
 }
 
@@ -103,15 +102,15 @@ kj::Promise<int> runGenKeypair(Invocation& call) {
   if (call.given("ip")) addresses.add(address(call));
   auto made = pki::makeAuthority(
       {.organization = name, .lifetime = 24 * kj::HOURS, .addresses = addresses});
-  writeOut(call, key, made.key);
-  writeOut(call, kj::str(name, ".crt"), made.certificate);
+  writeOut(key, made.key);
+  writeOut(kj::str(name, ".crt"), made.certificate);
   return 0;
 }
 
 kj::Promise<int> runGenKey(Invocation& call) {
   auto path = kj::str(fileName(call, "name"), ".key");
   keepKey(call, path);
-  writeOut(call, path, pki::makeKey(pki::KeyType::kEd25519));
+  writeOut(path, pki::makeKey(pki::KeyType::kEd25519));
   return 0;
 }
 
@@ -138,7 +137,7 @@ kj::Promise<int> runGenCsr(Invocation& call) {
          kj::str(path, ": the request would replace the key; rename the key, such as to ",
                  path.slice(0, path.size() - 4), ".key"));
   }
-  writeOut(call, target, request);
+  writeOut(target, request);
   return 0;
 }
 
@@ -165,9 +164,8 @@ kj::Promise<int> runGenCrt(Invocation& call) {
   options.dnsNames = asked.dnsNames.releaseAsArray();
   options.addresses = asked.addresses.releaseAsArray();
   options.lifetime = lifetime;
-  writeOut(call, target, of(requestPath, [&] {
-             return pki::signRequest(authority, key, request, kj::mv(options));
-           }));
+  writeOut(target, of(requestPath,
+                      [&] { return pki::signRequest(authority, key, request, kj::mv(options)); }));
   return 0;
 }
 
@@ -179,10 +177,6 @@ Command& declare(Command& gen, kj::StringPtr name, kj::StringPtr summary, Run ru
 
 Flag required(kj::StringPtr name, kj::StringPtr help) {
   return {.name = name, .kind = FlagKind::kText, .help = help, .required = true};
-}
-
-Flag force() {
-  return {.name = "force", .help = "replace an existing key"};
 }
 
 Flag lifetime(kj::StringPtr fallback) {
@@ -206,18 +200,15 @@ void addPkiCommands(Command& root) {
       required("organization", "name of the CA and of its files: NAME.crt, NAME.key, NAME.sha256"));
   ca.flag(lifetime("87600"));
   ca.flag({.name = "rsa", .help = "use a key of type RSA 4096 instead of Ed25519"});
-  ca.flag(force());
 
   auto& keypair =
       declare(gen, "keypair", "Generate a key and a self-signed certificate", runGenKeypair);
   keypair.flag(
       required("organization", "name in the certificate and of the files: NAME.crt, NAME.key"));
   keypair.flag({.name = "ip", .kind = FlagKind::kText, .help = "IP address for the certificate"});
-  keypair.flag(force());
 
   auto& key = declare(gen, "key", "Generate a private key (Ed25519)", runGenKey);
   key.flag(required("name", "name of the file: NAME.key"));
-  key.flag(force());
 
   auto& csr = declare(gen, "csr", "Generate a certificate signing request", runGenCsr);
   csr.flag(required(

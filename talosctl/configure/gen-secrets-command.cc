@@ -28,7 +28,7 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
   auto path = call.text("output-file");
   if (!call.on("force") && access(path.cStr(), F_OK) == 0) {
     fail(ErrorKind::kConflict,
-         kj::str(path, " already exists; use --force to replace it and the secrets in it"));
+         kj::str(path, " already exists, use --force to overwrite it and the secrets in it"));
   }
   auto folder = call.text("from-kubernetes-pki");
   if (call.given("from-controlplane-config") && call.given("from-kubernetes-pki"))
@@ -45,7 +45,6 @@ kj::Promise<int> runGenSecrets(Invocation& call) {
   auto text = config::writeSecrets(secrets);
   KJ_DEFER(zeroize(text));
   writeFileAtomically(path, text, 0600);
-  call.out(kj::str("created ", path, "\n"));
   return 0;
 }
 
@@ -76,7 +75,6 @@ void addSecretsCommand(Command& root) {
                 .letter = "t",
                 .kind = FlagKind::kText,
                 .help = "import this bootstrap token"});
-  secrets.flag({.name = "force", .help = "replace an existing file"});
   secrets.run = runGenSecrets;
 }
 

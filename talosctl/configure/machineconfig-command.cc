@@ -35,7 +35,9 @@ kj::Promise<int> runPatchFile(Invocation& call) {
 void addMachineConfigCommands(Command& root) {
   auto& group = root.add("machineconfig", "Generate and patch machine configs as files");
   group.aliases = {"mc"};
-  declareGenConfig(group.add("gen", "Generate machine configs (same as gen config)"));
+  auto& gen = group.add("gen", "Generate machine configs (same as gen config)");
+  gen.flag(forceFlag());
+  declareGenConfig(gen);
   auto& patch = group.add("patch", "Patch a machine config in a file");
   patch.arguments = "<file>";
   patch.least = patch.most = 1;

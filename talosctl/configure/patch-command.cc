@@ -80,7 +80,7 @@ kj::Promise<int> runPatch(Invocation& call) {
     // With no-reboot an unchanged config confirms one that is on trial.
     bool confirms = settings.mode == rpc::ApplyMode::NO_REBOOT;
     if (work.patched == work.running && !confirms) {
-      printSkipped(call, "patch", work.node, "nothing changed");
+      printSkipped(call, work.node, "no changes detected");
     } else {
       parcels.add(Parcel{work.node, work.patched, work.version});
     }

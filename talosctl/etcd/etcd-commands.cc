@@ -54,14 +54,18 @@ kj::String renderEtcdStatus(kj::ArrayPtr<const Reply<Etcd::StatusResults>> repli
   return table.render();
 }
 
-kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Etcd::AlarmsResults>> replies) {
+// Empty without an alarm.
+template <typename Results>
+kj::String renderEtcdAlarms(kj::ArrayPtr<const Reply<Results>> replies) {
   Table table({"NODE", "MEMBER", "HOSTNAME", "ALARM"});
+  bool any = false;
   for (auto& r : replies) {
     for (auto a : r.value.getAlarms()) {
       table.add(r.node, memberIdText(a.getMember()), a.getName(), a.getAlarm());
+      any = true;
     }
   }
-  return table.render();
+  return any ? table.render() : kj::String();
 }
 
 // --- commands
@@ -94,9 +98,13 @@ kj::Promise<int> runAlarms(Invocation& call) {
       });
 }
 
+// Shows what was disarmed.
 kj::Promise<int> runDisarm(Invocation& call) {
-  return silently<Etcd::DisarmResults>(
-      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).disarmRequest().send(); });
+  return tabulate<Etcd::DisarmResults>(
+      call, [](rpc::Node::Client node) { return etcdOf(kj::mv(node)).disarmRequest().send(); },
+      [](Invocation&, kj::ArrayPtr<const Reply<Etcd::DisarmResults>> replies) {
+        return renderEtcdAlarms(replies);
+      });
 }
 
 // One member at a time: the others have to answer meanwhile.
@@ -109,9 +117,6 @@ kj::Promise<int> runDefragment(Invocation& call) {
   if (formatOf(call) == Format::kJson) {
     call.out(jsonDone(session->client.nodes()[0], kj::str(",\"before\":", answer.getBefore(),
                                                           ",\"after\":", answer.getAfter())));
-  } else {
-    call.out(kj::str("database: ", humanSize(answer.getBefore()), " before, ",
-                     humanSize(answer.getAfter()), " after\n"));
   }
   co_return 0;
 }
@@ -122,13 +127,10 @@ kj::Promise<int> runForfeit(Invocation& call) {
   auto answer = co_await within(call.deps.timer, session->deadline,
                                 kj::Promise<capnp::Response<Etcd::ForfeitLeadershipResults>>(
                                     etcdOf(node).forfeitLeadershipRequest().send()));
-  auto leader = answer.getLeader();
   if (formatOf(call) == Format::kJson) {
-    call.out(
-        jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", codec::jsonString(leader))));
+    auto leader = codec::jsonString(answer.getLeader());
+    call.out(jsonDone(session->client.nodes()[0], kj::str(",\"leader\":", leader)));
   }
-  call.err(leader.size() > 0 ? kj::str("the leader is now ", printableText(leader), "\n")
-                             : kj::str("this member was not the leader\n"));
   co_return 0;
 }
 
@@ -278,7 +280,7 @@ void addEtcdCommands(Command& root) {
   addOutputFlag(list);
   list.run = runAlarms;
   auto& disarm = alarm.add("disarm", "Disarm all alarms of etcd");
-  addStreamOutputFlag(disarm);
+  addOutputFlag(disarm);
   disarm.run = runDisarm;
 
   auto& defrag = etcd.add("defrag", "Free unused space of etcd's database");

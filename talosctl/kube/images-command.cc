@@ -1,4 +1,6 @@
-// images
+// images, image default
+#include <kj/debug.h>
+
 #include "common/base/version.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
@@ -32,6 +34,8 @@ void addImagesCommand(Command& root) {
       "listed: "
       "it is part of the system, unless cluster.etcd.image names one.";
   command.run = runClusterImages;
+  auto& defaults = KJ_ASSERT_NONNULL(root.child("image")).add("default", "The same as \"images\"");
+  defaults.run = runClusterImages;
 }
 
 }  // namespace talos::talosctl

@@ -110,7 +110,7 @@ Words Leaf::line() const {
 
 bool Leaf::talksToNodes() const {
   if (kRemote.contains(name)) return true;
-  return !kLocal.contains(path[0]) && path[0] != "cluster";
+  return name != "image default" && !kLocal.contains(path[0]) && path[0] != "cluster";
 }
 
 bool Leaf::actsOnHost() const {

@@ -10,15 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "common/base/file.h"
-#include "common/config/config-generate.h"
-#include "common/health/test-health.h"
 #include "common/kube/json.h"
-#include "talosctl/cli/commandline.h"
 #include "talosctl/cli/wait-line.h"
-#include "talosctl/commands/test-cluster.h"
-#include "tests/client/command-words.h"
-#include "tests/client/test-kubernetes.h"
+#include "tests/client/whole-client.h"
 
 namespace talos::talosctl {
 namespace {
@@ -28,91 +22,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-using Words = std::vector<std::string>;
-
-constexpr kj::StringPtr kRelease = "1.34.4"_kj;
 constexpr kj::StringPtr kDown = "127.0.0.3"_kj, kSilent = "127.0.0.5"_kj;
 
 // These need no --nodes: the endpoint signs; the cluster lists its nodes; a flag names them.
 const std::set<std::string> kHasNodesOfItsOwn = {"config new", "diagnose", "crashdump"};
 
-struct EveryCommand : public ::testing::Test {
-  TestCluster c;
-  std::vector<Leaf> leaves;
-  kj::String machine;  // a config
-  ModelHealth health;
-  TestKubernetes kubernetes{c, kRelease};
-  EveryCommand() {
-    health.survey.setVersion(kj::str("v", kRelease));
-    c.root = newRoot();
-    addWholeTable(*c.root);
-    leaves = leavesOf(*c.root);
-    // Commands that write files write them here.
-    KJ_SYSCALL(chdir(c.folder.cStr()));
-    auto made = config::generate("c1", "https://10.0.0.2:6443", {});
-    writeFileAtomically(kj::str(c.folder, "/machine.yaml"), made.controlplane, 0600);
-    machine = kj::str(made.controlplane);
-    c.test.environment.insert(kj::str("HOME"), kj::str(c.folder));
-    c.test.environment.insert(kj::str("TALOS_EDITOR"), kj::str("true"));
-    c.test.clock.time = kj::systemPreciseCalendarClock().now();  // certificates are of today
-    freshNode();
-  }
-  ~EveryCommand() noexcept override { KJ_SYSCALL(chdir("/")); }
-
-  // The node that commands are for, and those that its Kubernetes knows.
-  void freshNode() {
-    c.nodes.clear();
-    for (auto address : {"10.0.0.2"_kj, "10.5.0.2"_kj, "10.5.0.3"_kj, "10.5.0.4"_kj}) {
-      FakeNode fresh;
-      for (auto id : {"apid", "etcd", "kubelet"}) fresh.serviceIds.add(kj::str(id));
-      fresh.config.document = kj::str(machine);
-      fresh.kubernetes.release = kj::str(kRelease);
-      fresh.kubernetes.survey = health.survey.asReader();
-      fresh.kubeconfig = kubernetes.kubeconfig();
-      c.nodes.insert(kj::str(address), kj::mv(fresh));
-    }
-  }
-
-  struct Outcome {
-    int status;  // -1: it did not end
-    std::string out, err;
-  };
-  // Interrupts it when it has not ended after `rounds` of the client's clock.
-  Outcome run(const Words& words, int rounds = 400) {
-    auto pointers = KJ_MAP(word, words) {
-      return kj::StringPtr(word.c_str(), word.size());
-    };
-    auto interrupt = kj::newPromiseAndFulfiller<void>();
-    auto running = c.start(pointers, kj::mv(interrupt.promise));
-    auto& scope = c.test.io.waitScope;
-    Outcome outcome{-1, "", ""};
-    for (int round = 0; outcome.status < 0 && round < rounds + 40; ++round) {
-      if (round == rounds) interrupt.fulfiller->fulfill();
-      for (int i = 0; i < 20 && !running.poll(scope); ++i) {
-        c.test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
-      }
-      if (running.poll(scope)) {
-        outcome.status = running.wait(scope);
-      } else KJ_IF_MAYBE (next, c.clock.nextEvent()) {
-        c.clock.advanceTo(kj::max(*next, c.clock.now()));
-      }
-    }
-    outcome.out = c.test.console.takeOut().cStr();
-    outcome.err = c.test.console.takeErr().cStr();
-    return outcome;
-  }
-  static Words with(Words words, const Words& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  static Words wordsOf(const Command& command) {
-    Words words;
-    for (auto* at = &command; at->parent != nullptr; at = at->parent) {
-      words.insert(words.begin(), at->name.cStr());
-    }
-    return words;
-  }
-};
+struct EveryCommand : public WholeClient {};
 
 // Catches: a command whose help is silent, or goes to stderr; lines that a narrow terminal breaks
 // wherever it likes.

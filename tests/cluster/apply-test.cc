@@ -250,8 +250,8 @@ TEST_F(Config, C1_ALiveChangeOfBothAtOnce) {
        R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"77"}])"});
   EXPECT_EQ(patched.status, 0) << patched.err;
   for (auto node : kNodes) {
-    EXPECT_TRUE(contains(patched.out, std::string("patched mc at the node ") + node))
-        << patched.out;
+    EXPECT_TRUE(contains(patched.err, std::string("patched mc at the node ") + node))
+        << patched.err;
     EXPECT_TRUE(eventually([&] { return ttl(node) == "77"; }, 20)) << ttl(node);
     EXPECT_TRUE(contains(running(node), "hostname: " + machineOf(node)))
         << "a node got another one's config";
@@ -262,7 +262,7 @@ TEST_F(Config, C1_ALiveChangeOfBothAtOnce) {
       {"-n", kBoth, "patch", "mc", "--immediate", "-p",
        R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":"77"}])"});
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_FALSE(contains(again.out, "patched mc at")) << again.out;
+  EXPECT_FALSE(contains(again.err, "patched mc at")) << again.err;
 }
 
 // Catches: a change that is half made, or made although it was refused.
@@ -435,7 +435,7 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
          R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":")" + value +
              R"("}])"});
     EXPECT_EQ(done.status, 0) << done.err;
-    return done.out;
+    return done.out + done.err;
   };
   auto output = change("try", "71");
   EXPECT_TRUE(contains(output, std::string("reverting in ") + kTrial)) << output;

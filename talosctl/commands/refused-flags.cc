@@ -1,0 +1,95 @@
+// Flags of the original's clients, of 0.9 and of today, that cannot mean anything here: each is
+// refused with its reason, instead of being an unknown word or being ignored. What asks for nothing
+// (false, an empty value, the original's default) is accepted, because scripts pass it.
+#include "talosctl/commands/all-commands.h"
+
+namespace talos::talosctl {
+
+namespace {
+
+struct Refused {
+  kj::StringPtr command;  // its path; empty: every command
+  kj::StringPtr name, letter;
+  FlagKind kind;
+  kj::StringPtr fallback;  // the original's default
+  kj::StringPtr reason;
+};
+
+constexpr auto kSwitch = FlagKind::kBool;
+constexpr auto kText = FlagKind::kText;
+constexpr auto kList = FlagKind::kList;
+
+constexpr kj::StringPtr kConsole = "follow the kernel's log with \"dmesg -f\""_kj;
+constexpr kj::StringPtr kRepository =
+    "an image keeps the repository that the machine configs name, and gets another tag; change it "
+    "with \"patch mc\""_kj;
+constexpr kj::StringPtr kWithoutConfig =
+    "a node without a config answers version, status, disks, interfaces, gen config and "
+    "apply-config only"_kj;
+constexpr kj::StringPtr kDiscovery =
+    "there is no discovery service; nodes find each other by etcd and Kubernetes"_kj;
+constexpr kj::StringPtr kComments = "a config keeps the comments that it has"_kj;
+
+constexpr Refused kRefused[] = {
+    {""_kj, "cluster"_kj, ""_kj, kText, ""_kj,
+     "an endpoint is a node of its cluster, not a proxy of several; use --context"_kj},
+    {"cgroups"_kj, "schema-file"_kj, ""_kj, kText, ""_kj,
+     "columns are chosen by --preset; -o json has every figure"_kj},
+    {"events"_kj, "actor-id"_kj, ""_kj, kText, ""_kj, "events here have no actor"_kj},
+    {"gen config"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
+    {"gen config"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
+     "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
+    {"image"_kj, "namespace"_kj, ""_kj, kText, "cri"_kj,
+     "a node has images of the CRI only, since its services are no containers"_kj},
+    {"machineconfig gen"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
+    {"machineconfig gen"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
+     "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
+    {"get"_kj, "insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
+    {"meta"_kj, "insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
+    {"netstat"_kj, "pods"_kj, "k"_kj, kSwitch, ""_kj,
+     "name one pod as <namespace>/<pod>; \"containers -k\" lists them"_kj},
+    {"netstat"_kj, "timers"_kj, ""_kj, kSwitch, ""_kj, "nodes do not report timers of sockets"_kj},
+    {"netstat"_kj, "verbose"_kj, "v"_kj, kSwitch, ""_kj, "-o json has every field of a socket"_kj},
+    {"reboot"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"reset"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"reset"_kj, "insecure"_kj, ""_kj, kSwitch, ""_kj, kWithoutConfig},
+    {"reset"_kj, "user-disks-to-wipe"_kj, ""_kj, kList, ""_kj,
+     "a reset erases the system disk only"_kj},
+    {"shutdown"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"support"_kj, "verbose"_kj, "v"_kj, kSwitch, ""_kj,
+     "each step is a line on stderr as it is, where that is not a terminal"_kj},
+    {"upgrade"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"upgrade"_kj, "insecure"_kj, ""_kj, kSwitch, ""_kj,
+     "a node without a config is installed by \"apply-config --insecure\""_kj},
+    {"upgrade-k8s"_kj, "apiserver-image"_kj, ""_kj, kText, "registry.k8s.io/kube-apiserver"_kj,
+     kRepository},
+    {"upgrade-k8s"_kj, "controller-manager-image"_kj, ""_kj, kText,
+     "registry.k8s.io/kube-controller-manager"_kj, kRepository},
+    {"upgrade-k8s"_kj, "scheduler-image"_kj, ""_kj, kText, "registry.k8s.io/kube-scheduler"_kj,
+     kRepository},
+    {"upgrade-k8s"_kj, "proxy-image"_kj, ""_kj, kText, "registry.k8s.io/kube-proxy"_kj,
+     kRepository},
+    {"upgrade-k8s"_kj, "kubelet-image"_kj, ""_kj, kText, "ghcr.io/siderolabs/kubelet"_kj,
+     kRepository},
+    {"upgrade-k8s"_kj, "pre-pull-images"_kj, ""_kj, kSwitch, "true"_kj,
+     "images are always pulled before anything is changed"_kj},
+    {"upgrade-k8s"_kj, "with-docs"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+    {"upgrade-k8s"_kj, "with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+};
+
+}  // namespace
+
+void refuseFlags(Command& root) {
+  for (auto& flag : kRefused) {
+    KJ_IF_MAYBE (command, commandAt(root, flag.command)) {
+      command->flag({.name = flag.name,
+                     .letter = flag.letter,
+                     .kind = flag.kind,
+                     .fallback = flag.fallback,
+                     .help = "not available",
+                     .refused = flag.reason});
+    }
+  }
+}
+
+}  // namespace talos::talosctl
