@@ -181,6 +181,12 @@ kj::String usageText(const Command& command, size_t columns) {
   return kj::strArray(parts, "");
 }
 
+kj::String usageHint(const Command& command, size_t columns) {
+  auto hint = kj::str("Use \"", command.path(), " --help\" for its ",
+                      command.children.empty() ? "flags." : "commands.");
+  return kj::str(usageLine(command, columns), "\n", wrapped(hint, columns, ""), "\n");
+}
+
 kj::String helpText(const Command& command, size_t columns) {
   auto details = command.details.size() > 0
                      ? kj::str("\n", wrapped(command.details, columns, ""), "\n")

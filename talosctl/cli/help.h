@@ -9,6 +9,8 @@
 namespace talos::talosctl {
 
 // The output of -h: the summary, the details and the usage.
+// For a mistake on the command line: one line of usage, and where the rest is.
+kj::String usageHint(const Command& command, size_t columns);
 kj::String helpText(const Command& command, size_t columns);
 
 // How a command is called, with its flags and those of its parents.

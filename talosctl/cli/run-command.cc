@@ -12,11 +12,21 @@ namespace {
 int report(Invocation& call, const kj::Exception& e) {
   if (isUsage(e)) {
     call.err(kj::str("error: ", printableText(e.getDescription()), "\n\n",
-                     usageText(call.command, helpColumns(call.deps))));
+                     usageHint(call.command, helpColumns(call.deps))));
   } else {
     call.err(kj::str("error: ", messageText(e), "\n"));
   }
   return 1;
+}
+
+// As a shell reports a program that SIGINT has ended.
+constexpr int kInterrupted = 130;
+
+// What the first Ctrl-C leaves behind: a node goes on with what it has accepted.
+kj::StringPtr interruptedText(const Invocation& call) {
+  bool follows = call.declared("wait") && call.on("wait");
+  return follows ? "interrupted; a node that has accepted the request continues\n"_kj
+                 : "interrupted\n"_kj;
 }
 
 kj::Promise<int> guarded(Invocation& call) {
@@ -34,7 +44,7 @@ kj::Promise<int> run(Dependencies& deps, const Command& root,
   KJ_IF_MAYBE (mistake, parsed.mistake) {
     if (!parsed.help) {
       call.err(kj::str("error: ", printableText(*mistake), "\n\n",
-                       usageText(call.command, helpColumns(deps))));
+                       usageHint(call.command, helpColumns(deps))));
       co_return 1;
     }
   }
@@ -52,8 +62,8 @@ kj::Promise<int> run(Dependencies& deps, const Command& root,
   if (call.command.interrupt != Interrupt::kIsCommands) {
     bool success = call.command.interrupt == Interrupt::kIsSuccess;
     outcome = outcome.exclusiveJoin(call.interrupted().then([&call, success]() {
-      call.err("interrupted\n");
-      return success ? 0 : 1;
+      call.err(interruptedText(call));
+      return success ? 0 : kInterrupted;
     }));
   }
   co_return co_await outcome;

@@ -39,6 +39,25 @@ TEST(TableLook, FreeTextIsCutToTheWidth) {
             "10.0.0.2  etcd     Failed   ?       größer\n");
 }
 
+// Catches: an image without its tag beside a digest that nobody reads, a pod's container that is
+// cut off, a table that the terminal wraps.
+TEST(TableLook, WhatIdentifiesStays) {
+  Table images({"NODE", "IMAGE", "DIGEST", "SIZE", "CREATED"});
+  images.add("10.5.0.2", "registry.k8s.io/kube-controller-manager:v1.34.4",
+             "sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c", "22 MB",
+             "2026-11-23T20:37:46Z");
+  EXPECT_EQ(dressed(images.render(), {.columns = 80}),
+            "NODE      IMAGE                 DIGEST               SIZE   CREATED\n"
+            "10.5.0.2  …ler-manager:v1.34.4  sha256:278fb9dbcca9  22 MB  2026-11-23T20:37:46Z\n");
+  Table pods({"NODE", "NAMESPACE", "ID", "IMAGE", "PID", "STATUS"});
+  pods.add("10.5.0.2", "k8s.io", "└─ kube-system/kube-apiserver-cp-1:kube-apiserver",
+           "registry.k8s.io/kube-apiserver:v1.34.4", "812", "CONTAINER_RUNNING");
+  auto text = dressed(pods.render(), {.columns = 80});
+  EXPECT_THAT(std::string(text.cStr()),
+              ::testing::HasSubstr("└─ kube-system/ku…p-1:kube-apiserver"));
+  EXPECT_THAT(std::string(text.cStr()), ::testing::HasSubstr("…ver:v1.34.4"));
+}
+
 // Catches: colours that move the columns, or that are given to words which are no states.
 TEST(TableLook, StatesHaveColours) {
   Table table({"NODE", "ID", "STATE"});

@@ -11,9 +11,31 @@ namespace {
 constexpr size_t kLeastWidth = 12;  // of a column that is cut
 constexpr size_t kNarrowGap = 2;    // between columns of a table that is cut
 
-constexpr kj::StringPtr kFreeText[] = {"LAST EVENT"_kj, "MESSAGE"_kj,   "PROBLEM"_kj, "COMMAND"_kj,
-                                       "IMAGE"_kj,      "MODALIAS"_kj,  "WWID"_kj,    "UUID"_kj,
-                                       "MODEL"_kj,      "MOUNTED ON"_kj};
+constexpr size_t kLeastName = 36;        // of a name of which the middle is left out
+constexpr size_t kDigestWidth = 7 + 12;  // of "sha256:" and what is shown of a digest elsewhere
+
+// Which part of a cell goes first where a table is too wide.
+enum class Cut { kNothing, kEnd, kStart, kMiddle, kDigest };
+
+struct CutColumn {
+  kj::StringPtr name;
+  Cut cut;
+};
+// Free text loses its end. A reference of an image is known by its end, its tag; an id by both
+// ends: the namespace, and the container. Those of one kind go before those of the next.
+constexpr CutColumn kCutColumns[] = {
+    {"DIGEST"_kj, Cut::kDigest},  {"LAST EVENT"_kj, Cut::kEnd}, {"MESSAGE"_kj, Cut::kEnd},
+    {"PROBLEM"_kj, Cut::kEnd},    {"COMMAND"_kj, Cut::kEnd},    {"MODALIAS"_kj, Cut::kEnd},
+    {"WWID"_kj, Cut::kEnd},       {"UUID"_kj, Cut::kEnd},       {"MODEL"_kj, Cut::kEnd},
+    {"MOUNTED ON"_kj, Cut::kEnd}, {"ADDRESSES"_kj, Cut::kEnd},  {"OS"_kj, Cut::kEnd},
+    {"IMAGE"_kj, Cut::kStart},    {"ID"_kj, Cut::kMiddle}};
+
+Cut cutOf(kj::StringPtr column) {
+  for (auto& known : kCutColumns) {
+    if (known.name == column) return known.cut;
+  }
+  return Cut::kNothing;
+}
 
 struct State {
   kj::StringPtr text;  // lower case
@@ -124,26 +146,13 @@ class DressedTable {
     }
   }
 
-  // Cuts the widest column of free text until the table fits, or no column can be cut.
+  // Shortens digests, then free text, then references of images, then ids, each time the widest
+  // column of the kind, until the table fits.
   void fit(size_t columns) {
-    auto total = [&] {
-      size_t sum = kNarrowGap * (widths.size() - 1);
-      for (auto width : widths) sum += width;
-      return sum;
-    };
-    while (total() > columns) {
-      kj::Maybe<size_t> widest;
-      for (size_t i = 0; i < widths.size(); ++i) {
-        auto header = charactersIn(rows[0][i]);
-        bool free = contains(kFreeText, rows[0][i]) && widths[i] > kj::max(header, kLeastWidth);
-        if (free && (widest == nullptr || widths[i] > widths[widest.orDefault(0)])) widest = i;
-      }
-      KJ_IF_MAYBE (i, widest) {
-        --widths[*i];
-      } else {
-        return;
-      }
-    }
+    narrow(columns, Cut::kDigest, kDigestWidth);
+    narrow(columns, Cut::kEnd, kLeastWidth);
+    narrow(columns, Cut::kStart, kLeastWidth);
+    narrow(columns, Cut::kMiddle, kLeastName);
   }
 
   size_t firstWidth() const { return widths[0]; }
@@ -152,7 +161,7 @@ class DressedTable {
     kj::Vector<char> out;
     for (size_t r = 0; r < rows.size(); ++r) {
       for (size_t i = 0; i < starts.size(); ++i) {
-        auto cell = cut(rows[r][i], widths[i]);
+        auto cell = cut(rows[r][i], widths[i], r > 0 ? cutOf(rows[0][i]) : Cut::kEnd);
         auto paint = color && r > 0 ? colorOf(rows[0][i], cell) : ""_kj;
         out.addAll(paint);
         out.addAll(cell);
@@ -170,9 +179,33 @@ class DressedTable {
   kj::Array<size_t> widths;
   kj::Vector<kj::Vector<kj::String>> rows;  // the header first
 
-  static kj::String cut(kj::StringPtr cell, size_t width) {
-    if (charactersIn(cell) <= width) return kj::str(cell);
-    return kj::str(cell.slice(0).asArray().slice(0, byteOf(cell, width - 1)), "…");
+  void narrow(size_t columns, Cut kind, size_t least) {
+    for (;;) {
+      size_t total = kNarrowGap * (widths.size() - 1);
+      for (auto width : widths) total += width;
+      kj::Maybe<size_t> widest;
+      for (size_t i = 0; i < widths.size(); ++i) {
+        if (cutOf(rows[0][i]) != kind) continue;
+        if (widths[i] <= kj::max(charactersIn(rows[0][i]), least)) continue;
+        if (widest == nullptr || widths[i] > widths[widest.orDefault(0)]) widest = i;
+      }
+      if (total <= columns || widest == nullptr) return;
+      auto& width = widths[KJ_ASSERT_NONNULL(widest)];
+      width = kind == Cut::kDigest ? least : width - 1;
+    }
+  }
+
+  static kj::String cut(kj::StringPtr cell, size_t width, Cut how) {
+    auto size = charactersIn(cell);
+    if (size <= width) return kj::str(cell);
+    auto part = [&](size_t from, size_t to) {
+      return cell.asArray().slice(byteOf(cell, from), byteOf(cell, to));
+    };
+    if (how == Cut::kDigest) return kj::str(part(0, width));
+    if (how == Cut::kStart) return kj::str("…", part(size - (width - 1), size));
+    if (how != Cut::kMiddle) return kj::str(part(0, width - 1), "…");
+    auto front = (width - 1) / 2;
+    return kj::str(part(0, front), "…", part(size - (width - 1 - front), size));
   }
 
   static kj::StringPtr colorOf(kj::StringPtr column, kj::StringPtr cell) {

@@ -227,10 +227,13 @@ kj::String withoutProgram(const Command& command) {
 
 kj::Promise<kj::Own<Session>> openSingle(Invocation& call) {
   auto target = resolveTarget(call);
-  if (target.nodes.size() > 1) {
+  // As the user named them: one that is named twice counts as two, as with the original.
+  kj::ArrayPtr<const kj::String> named = target.nodes;
+  if (call.given("nodes")) named = call.list("nodes");
+  if (named.size() > 1) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("command \"", withoutProgram(call.command),
-                 "\" is not supported with multiple nodes (", kj::strArray(target.nodes, ", "),
+                 "\" is not supported with multiple nodes (", kj::strArray(named, ", "),
                  "); name one with --nodes"));
   }
   return openSession(call);

@@ -184,7 +184,8 @@ cluster::ConfigOptions configOptions(Invocation& call, const RolePatches& patche
 cluster::Request requestOf(Invocation& call) {
   cluster::Request request;
   request.name = kj::str(call.text("name"));
-  request.masters = count(call, "masters", 200);
+  auto masters = call.given("controlplanes") ? "controlplanes"_kj : "masters"_kj;
+  request.masters = count(call, masters, 200);
   request.workers = count(call, "workers", 200);
   if (call.given("cpus")) {
     KJ_IF_MAYBE (cpus, call.text("cpus").tryParseAs<double>()) {
@@ -438,6 +439,7 @@ void addCreateFlags(Command& create) {
     create.flag({.name = name, .kind = FlagKind::kNumber, .fallback = fallback, .help = help});
   };
   number("masters", "1", "number of control-plane nodes");
+  number("controlplanes", "1", "the same as --masters, which it replaces if both are given");
   number("workers", "1", "number of workers");
   number("virtual-machines", "0",
          "so many of the nodes, the last ones, are virtual machines, the others containers");

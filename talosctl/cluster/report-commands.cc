@@ -61,11 +61,13 @@ void chooseNodes(Invocation& call, const Context& context, kj::Maybe<FoundCluste
 }
 
 kj::Promise<int> runSupport(Invocation& call) {
+  if (call.number("num-workers") < 0) failUsage("--num-workers must not be negative");
   auto access = Access::of(call);
   auto config = Talosconfig::load(access.talosconfig);
   auto& context = config.resolve(access.context);
   auto local = clusterOf(call, context);
   Bundle bundle;
+  bundle.atOnce = static_cast<size_t>(call.number("num-workers"));
   chooseNodes(call, context, local, bundle);
   KJ_IF_MAYBE (cluster, local) addLocalFiles(*cluster, bundle);
   auto answered = co_await writeSupportBundle(call, access, bundle, call.text("output"));
@@ -122,6 +124,11 @@ void addReportCommands(Command& root) {
                 .kind = FlagKind::kText,
                 .fallback = "support.zip",
                 .help = "the archive"});
+  support.flag({.name = "num-workers",
+                .letter = "w",
+                .kind = FlagKind::kNumber,
+                .fallback = "0",
+                .help = "nodes to ask at once; 0: all"});
   support.flag({.name = "state",
                 .kind = FlagKind::kText,
                 .help = "folder of the local clusters (default ~/.talos/clusters)"});

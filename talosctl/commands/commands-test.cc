@@ -109,6 +109,7 @@ TEST_F(Runs, GetPrintsTheDocumentedForms) {
 TEST_F(Runs, GetNamesWhatIsWrong) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "svc", "nobody"}), 1);
   EXPECT_EQ(err(), "10.0.0.2: resource \"nobody\" doesn't exist\n");
+  EXPECT_EQ(out(), "");  // not the header of an empty table
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "nonsense"}), 1);
   EXPECT_THAT(err(), HasSubstr("nonsense"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "as"}), 1);
@@ -310,7 +311,14 @@ TEST_F(Runs, AnInterruptedRequestIsAFailure) {
   auto run = c.start({"-n", "10.0.0.2", "memory"}, kj::mv(interrupt.promise));
   c.settle();
   interrupt.fulfiller->fulfill();
-  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+  EXPECT_EQ(c.finish(kj::mv(run)), 130);
+  EXPECT_EQ(err(), "interrupted\n");
+  auto again = kj::newPromiseAndFulfiller<void>();
+  auto reboot = c.start({"-n", "10.0.0.2", "reboot"}, kj::mv(again.promise));
+  c.settle();
+  again.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(reboot)), 130);
+  EXPECT_EQ(err(), "interrupted; a node that has accepted the request continues\n");
 }
 
 }  // namespace

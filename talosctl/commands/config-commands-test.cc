@@ -87,8 +87,8 @@ TEST_F(Config, ContextsAreSwitched) {
   EXPECT_EQ(run({"config", "context", "three"}), 1);
   EXPECT_THAT(err(), HasSubstr("three"));
   EXPECT_EQ(run({"config", "info", "--context", "one"}), 0);
-  EXPECT_THAT(out(), AllOf(HasSubstr("Context:               one\n"),
-                           HasSubstr("Roles:                 os:admin\n")));
+  EXPECT_THAT(out(), AllOf(HasSubstr("Current context:     one\n"),
+                           HasSubstr("Roles:               os:admin\n")));
   // Of another context than the current one.
   EXPECT_EQ(run({"config", "endpoint", "--context", "one", "10.0.0.9"}), 0) << err();
   EXPECT_EQ(run({"config", "node", "--context", "one", "10.0.0.8"}), 0) << err();

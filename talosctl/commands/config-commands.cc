@@ -110,6 +110,26 @@ kj::Promise<int> runContexts(Invocation& call) {
   return 0;
 }
 
+// In its largest unit: "3 hours from now", "2 days ago".
+kj::String fromNow(uint64_t then, uint64_t now) {
+  struct Unit {
+    kj::StringPtr name;
+    uint64_t seconds;
+  };
+  static constexpr Unit kUnits[] = {{"year"_kj, 365 * 86400},
+                                    {"day"_kj, 86400},
+                                    {"hour"_kj, 3600},
+                                    {"minute"_kj, 60},
+                                    {"second"_kj, 1}};
+  auto seconds = (then > now ? then - now : now - then) / 1'000'000'000;
+  auto behind = then > now ? " from now"_kj : " ago"_kj;
+  for (auto& unit : kUnits) {
+    auto count = seconds / unit.seconds;
+    if (count > 0) return kj::str(count, " ", unit.name, count == 1 ? "" : "s", behind);
+  }
+  return kj::str("now");
+}
+
 // JSON, which is YAML as well; the two differ in their first and last line.
 kj::String infoDocument(Format format, kj::StringPtr name, const Context& context,
                         const pki::CertificateInfo& certificate, uint64_t expiry, uint64_t now) {
@@ -121,6 +141,8 @@ kj::String infoDocument(Format format, kj::StringPtr name, const Context& contex
   auto rows = kj::arr(
       row("context", codec::jsonString(name)), row("endpoints", jsonList(context.endpoints)),
       row("nodes", jsonList(context.nodes)), row("roles", jsonList(certificate.organizations)),
+      row("certTTL", codec::jsonString(fromNow(expiry, now))),
+      row("certNotAfter", codec::jsonString(rfc3339(expiry))),
       row("certificateExpires", codec::jsonString(rfc3339(expiry))),
       row("certificateSecondsLeft", kj::str(left)));
   return json ? kj::str("{\n", kj::strArray(rows, ",\n"), "\n}\n")
@@ -137,14 +159,15 @@ kj::Promise<int> runInfo(Invocation& call) {
     call.out(infoDocument(formatOf(call), name, context, certificate, expiry, now));
     return 0;
   }
-  auto validity = expiry > now ? kj::str(rfc3339(expiry), " (",
-                                         (expiry - now) / 1'000'000'000 / 86400, " days left)")
-                               : kj::str(rfc3339(expiry), " (expired)");
-  call.out(printableText(kj::str(
-      "Context:               ", name,
-      "\nEndpoints:             ", kj::strArray(context.endpoints, ", "),
-      "\nNodes:                 ", kj::strArray(context.nodes, ", "), "\nRoles:                 ",
-      kj::strArray(certificate.organizations, ", "), "\nCertificate expires:   ", validity, "\n")));
+  auto listed = [](kj::ArrayPtr<const kj::String> list) {
+    return list.size() > 0 ? kj::strArray(list, ", ") : kj::str("not defined");
+  };
+  auto date = kj::heapString(rfc3339(expiry).slice(0, 10));
+  call.out(printableText(
+      kj::str("Current context:     ", name, "\nNodes:               ", listed(context.nodes),
+              "\nEndpoints:           ", listed(context.endpoints),
+              "\nRoles:               ", kj::strArray(certificate.organizations, ", "),
+              "\nCertificate expires: ", fromNow(expiry, now), " (", date, ")\n")));
   return 0;
 }
 
@@ -183,7 +206,12 @@ void addConfigCommands(Command& root) {
       declare(config, "info",
               "Show the current context: endpoints, nodes, roles, expiry of the certificate", "", 0,
               0, runInfo);
-  addOutputFlag(info);
+  info.flag({.name = "output",
+             .letter = "o",
+             .kind = FlagKind::kText,
+             .fallback = "text",
+             .help = "output format; table is the same as text",
+             .choices = {"text", "table", "yaml", "json"}});
   auto& add = declare(config, "add", "Add or replace a context", "<context>", 1, 1, runAdd);
   add.flag({.name = "ca",
             .kind = FlagKind::kText,

@@ -66,6 +66,7 @@ kj::Promise<int> runConfigNew(Invocation& call) {
                   .key = {}};
   for (auto& endpoint : target.endpoints) context.endpoints.add(kj::str(endpoint));
   auto config = Talosconfig::load(configPath(call));
+  for (auto& node : config.resolve(call.text("context")).nodes) context.nodes.add(kj::str(node));
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
 
   auto node = kj::str(target.nodes[0]);
@@ -113,7 +114,7 @@ void addConfigNewCommand(Command& root) {
                 .help = "roles of the holder"});
   command.flag({.name = "crt-ttl",
                 .kind = FlagKind::kDuration,
-                .fallback = "87600h",
+                .fallback = "8760h",
                 .help = "lifetime of the certificate"});
   command.run = runConfigNew;
 }

@@ -76,7 +76,9 @@ class Listing {
       lines->show(all.render(), lookOf(call));
     }
   }
-  void finish() {
+  // A table without rows has its header only if no node failed.
+  void finish(bool failed) {
+    if (failed && table.empty()) return;
     if (format == Format::kTable && path == nullptr) outTable(call, table.render());
   }
   Format form() const { return format; }
@@ -213,7 +215,7 @@ kj::Promise<int> runGet(Invocation& call) {
       call, *session, printer.form(), [&](kj::StringPtr name, rpc::Node::Client node) {
         return within(timer, deadline, fetch(wanted, printer, name, kj::mv(node)));
       });
-  printer.finish();
+  printer.finish(status != 0);
   co_return status;
 }
 

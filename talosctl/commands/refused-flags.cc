@@ -28,6 +28,8 @@ constexpr kj::StringPtr kWithoutConfig =
     "apply-config only"_kj;
 constexpr kj::StringPtr kDiscovery =
     "there is no discovery service; nodes find each other by etcd and Kubernetes"_kj;
+constexpr kj::StringPtr kChaos =
+    "the network of a cluster is not disturbed by this program; use tc(8) in its network namespace"_kj;
 constexpr kj::StringPtr kComments = "a config keeps the comments that it has"_kj;
 
 constexpr Refused kRefused[] = {
@@ -35,6 +37,43 @@ constexpr Refused kRefused[] = {
      "an endpoint is a node of its cluster, not a proxy of several; use --context"_kj},
     {"cgroups"_kj, "schema-file"_kj, ""_kj, kText, ""_kj,
      "columns are chosen by --preset; -o json has every figure"_kj},
+    {"cluster create"_kj, "bad-rtc"_kj, ""_kj, kSwitch, ""_kj, "use --clock, which sets the clock that the nodes start with"_kj},
+    {"cluster create"_kj, "config-injection-method"_kj, ""_kj, kText, ""_kj, "a node gets its config from the server of the cluster, as it would from its platform"_kj},
+    {"cluster create"_kj, "control-plane-port"_kj, ""_kj, kText, "6443"_kj, "the API server listens on 6443"_kj},
+    {"cluster create"_kj, "cpus-workers"_kj, ""_kj, kText, "2.0"_kj, "all nodes have the same --cpus"_kj},
+    {"cluster create"_kj, "disable-dhcp-hostname"_kj, ""_kj, kSwitch, ""_kj, "names of nodes are in their configs"_kj},
+    {"cluster create"_kj, "disk-block-size"_kj, ""_kj, kText, "512"_kj, "disks of virtual machines have blocks of 512 bytes"_kj},
+    {"cluster create"_kj, "disk-encryption-key-types"_kj, ""_kj, kList, "uuid"_kj, "--encrypt-state and --encrypt-ephemeral use the node id; set other keys with --config-patch"_kj},
+    {"cluster create"_kj, "disk-preallocate"_kj, ""_kj, kSwitch, ""_kj, "disks are sparse files"_kj},
+    {"cluster create"_kj, "docker-disable-ipv6"_kj, ""_kj, kSwitch, ""_kj, "nodes in containers need no Docker"_kj},
+    {"cluster create"_kj, "extra-disks"_kj, ""_kj, kText, "0"_kj, "use --user-disk for another partition of a node"_kj},
+    {"cluster create"_kj, "extra-disks-drivers"_kj, ""_kj, kList, ""_kj, "use --user-disk for another partition of a node"_kj},
+    {"cluster create"_kj, "extra-disks-size"_kj, ""_kj, kText, "5120"_kj, "use --user-disk for another partition of a node"_kj},
+    {"cluster create"_kj, "extra-uefi-search-paths"_kj, ""_kj, kList, ""_kj, "the firmware is that of the build; see --qemu-root"_kj},
+    {"cluster create"_kj, "ipxe-boot-script"_kj, ""_kj, kText, ""_kj, "virtual machines start from --vmlinuz-path, --iso-path or their disk"_kj},
+    {"cluster create"_kj, "kubeprism-port"_kj, ""_kj, kText, "7445"_kj, "nodes have no KubePrism; kubelets use the shared address or the endpoint"_kj},
+    {"cluster create"_kj, "memory-workers"_kj, ""_kj, kText, "2048"_kj, "all nodes have the same --memory"_kj},
+    {"cluster create"_kj, "mount"_kj, ""_kj, kText, ""_kj, "nodes share no folder with this host"_kj},
+    {"cluster create"_kj, "no-masquerade-cidrs"_kj, ""_kj, kList, ""_kj, "the network of a cluster is left through a program, not by rules of this host"_kj},
+    {"cluster create"_kj, "skip-k8s-node-readiness-check"_kj, ""_kj, kSwitch, ""_kj, "leave it out: nodes of Kubernetes are waited for only with --wait-kubernetes"_kj},
+    {"cluster create"_kj, "usb-path"_kj, ""_kj, kText, ""_kj, "use --iso-path"_kj},
+    {"cluster create"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
+    {"cluster create"_kj, "with-firewall"_kj, ""_kj, kText, ""_kj, "nodes have no ingress firewall"_kj},
+    {"cluster create"_kj, "with-json-logs"_kj, ""_kj, kSwitch, ""_kj, "nodes send their logs nowhere by themselves; use \"logs -f\""_kj},
+    {"cluster create"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj, "use --wireguard-cidr"_kj},
+    {"cluster create"_kj, "with-network-bandwidth"_kj, ""_kj, kText, "0"_kj, kChaos},
+    {"cluster create"_kj, "with-network-chaos"_kj, ""_kj, kSwitch, ""_kj, kChaos},
+    {"cluster create"_kj, "with-network-jitter"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"cluster create"_kj, "with-network-latency"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"cluster create"_kj, "with-network-packet-corrupt"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"cluster create"_kj, "with-network-packet-loss"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"cluster create"_kj, "with-network-packet-reorder"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"cluster create"_kj, "with-siderolink"_kj, ""_kj, kText, "none"_kj, "nodes do not know SideroLink"_kj},
+    {"cluster create"_kj, "with-tpm2"_kj, ""_kj, kSwitch, ""_kj, "virtual machines have no TPM"_kj},
+    {"cluster create"_kj, "with-uuid-hostnames"_kj, ""_kj, kSwitch, ""_kj, "names of nodes are in their configs"_kj},
+    {"cluster destroy"_kj, "force"_kj, "f"_kj, kSwitch, ""_kj, "what is left of a cluster is always removed"_kj},
+    {"cluster destroy"_kj, "save-cluster-logs-archive-path"_kj, ""_kj, kText, ""_kj, "\"support\" makes an archive with the consoles of a local cluster"_kj},
+    {"cluster destroy"_kj, "save-support-archive-path"_kj, ""_kj, kText, ""_kj, "use \"support\" before"_kj},
     {"events"_kj, "actor-id"_kj, ""_kj, kText, ""_kj, "events here have no actor"_kj},
     {"gen config"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
     {"gen config"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj,

@@ -68,6 +68,19 @@ TEST_F(Targets, EachNodeOnce) {
   EXPECT_EQ(out(), "NODE          RESPONSE\n2001:db8::1   Service \"apid\" restarted\n");
 }
 
+// Catches: a script that names its node twice and goes unnoticed here, where the original refuses.
+TEST_F(Targets, OneNodeIsNamedOnce) {
+  for (auto command : {"read", "kubeconfig"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "--nodes", "10.0.0.2", command, "/etc/hosts"}), 1);
+    EXPECT_THAT(err(), HasSubstr(kj::str("command \"", command,
+                                         "\" is not supported with multiple "
+                                         "nodes (10.0.0.2, 10.0.0.2)")
+                                     .cStr()));
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.2", "cp", "/etc", "-"}), 1);
+  EXPECT_THAT(err(), HasSubstr("not supported with multiple nodes"));
+}
+
 // Catches: a call that is sent although one of its targets cannot be one.
 TEST_F(Targets, AWrongNodeIsNamedBeforeAnythingIsSent) {
   for (auto wrong : {"10.0.0.3:50000", "[2001:db8::1]:50000", "a b", "10.0.0.3/24"}) {
@@ -119,6 +132,7 @@ TEST_F(Targets, ConfigNew) {
   self.authority = &c.authority;
   auto path = kj::str(c.folder, "/new/talosconfig");
   c.test.environment.upsert(kj::str("USER"), kj::str("ada"), [](auto&, auto&&) {});
+  EXPECT_EQ(c.run({"config", "node", "10.0.0.2", "10.0.0.3"}), 0);
   EXPECT_EQ(
       c.run({"config", "new", path, "--roles", "os:reader,os:etcd:backup", "--crt-ttl", "2h"}), 0)
       << err();
@@ -131,6 +145,7 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_EQ(made.currentName(), "test"_kj);
   auto& context = made.resolve();
   EXPECT_EQ(kj::strArray(context.endpoints, ","), "127.0.0.1");
+  EXPECT_EQ(kj::strArray(context.nodes, ","), "10.0.0.2,10.0.0.3");
   pki::checkPair(context.certificate, context.key);
   auto certificate = pki::inspect(context.certificate);
   EXPECT_EQ(kj::strArray(certificate.organizations, ","), "os:reader,os:etcd:backup");
@@ -157,7 +172,7 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_THAT(err(), HasSubstr("one node signs"));
   EXPECT_NE(access(other.cStr(), F_OK), 0);
   EXPECT_EQ(c.run({"config", "new", other}), 0) << err();
-  EXPECT_EQ(self.certificateAsked, "os:admin for 315360000 s"_kj);
+  EXPECT_EQ(self.certificateAsked, "os:admin for 31536000 s"_kj);
 }
 
 }  // namespace

@@ -29,6 +29,19 @@ TEST_F(Configs, ApplyGivesEveryNodeTheFile) {
   EXPECT_EQ(out(), "");
 }
 
+// Catches: the config of a node, as "get" prints it, that cannot be applied again.
+TEST_F(Configs, WhatGetPrintsIsApplied) {
+  for (auto form : {"yaml", "json"}) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "mc", "-o", form}), 0);
+    auto printed = write("printed", out().c_str());
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", printed}), 0) << err();
+    err();
+  }
+  ASSERT_EQ(config("10.0.0.2").applied.size(), 2u);
+  EXPECT_THAT(config("10.0.0.2").applied[0].cStr(), HasSubstr("hostname: one"));
+  EXPECT_THAT(config("10.0.0.2").applied[1].cStr(), HasSubstr("hostname: one"));
+}
+
 TEST_F(Configs, FlagsChooseTheMode) {
   struct Row {
     const char* flag;

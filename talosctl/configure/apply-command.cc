@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cli/standard-input.h"
+#include "talosctl/config/config-resource.h"
 #include "talosctl/config/patches.h"
 #include "talosctl/configure/apply-configs.h"
 #include "talosctl/configure/configure-commands.h"
@@ -28,6 +29,10 @@ kj::Promise<int> runApply(Invocation& call) {
   auto document = co_await readFileOrInput(call.deps, call.text("file"), kMostConfigBytes);
   KJ_DEFER(zeroize(document));
   auto file = nameOfInput(call.text("file"));
+  KJ_IF_MAYBE (config, configInResource(document, file)) {
+    zeroize(document);
+    document = kj::mv(*config);
+  }
   auto patches = readPatches(call.list("config-patch"), "config-patch");
   if (patches.size() > 0) {
     auto patched = applyPatches(document, file, patches);
@@ -45,11 +50,13 @@ kj::Promise<int> runApply(Invocation& call) {
 }
 
 void declare(Command& command) {
-  command.flag({.name = "file",
-                .letter = "f",
-                .kind = FlagKind::kText,
-                .help = "file with the machine config, or - for standard input",
-                .required = true});
+  command.flag(
+      {.name = "file",
+       .letter = "f",
+       .kind = FlagKind::kText,
+       .help = "file with the machine config, or with what \"get mc -o yaml\" printed, or - for "
+               "standard input",
+       .required = true});
   command.flag({.name = "config-patch",
                 .letter = "p",
                 .kind = FlagKind::kTexts,

@@ -47,6 +47,19 @@ TEST_F(Configs, NothingChangedSendsNothing) {
   EXPECT_EQ(config("10.0.0.2").applied.size(), 0u);
 }
 
+// Catches: a script as the editor that is started for ever, and a text that is lost with it.
+TEST_F(Configs, AScriptThatKeepsFailingIsStartedThreeTimes) {
+  editor("echo \"nonsense: $(date +%N)\" >>$f");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "edit", "mc"}), 1);
+  EXPECT_EQ(runs(), 3u);
+  auto text = err();
+  EXPECT_THAT(text, AllOf(HasSubstr("nonsense"), HasSubstr("the editor was opened 3 times")));
+  auto from = text.find("is kept in ");
+  ASSERT_NE(from, std::string::npos);
+  auto kept = text.substr(from + 11, text.find('\n', from) - from - 11);
+  EXPECT_THAT(readFile(kept.c_str()).cStr(), HasSubstr("nonsense: "));
+}
+
 // Catches: a mistake that costs the user what was typed, a place that is off by the comments above
 // it, an endless round with an editor that changes nothing.
 TEST_F(Configs, AnInvalidEditComesBackWithItsProblems) {

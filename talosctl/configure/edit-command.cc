@@ -2,7 +2,7 @@
 //
 // One node after the other: opens its running config in the user's editor until the node accepts
 // the text or there is nothing to send. A text that cannot be applied is opened again as the user
-// left it, with its errors as comments on top.
+// left it, with its errors as comments on top; three times at most where no user is at a terminal.
 #include <kj/debug.h>
 
 #include "common/base/diff.h"
@@ -55,6 +55,9 @@ void addRefusal(kj::Vector<kj::String>& lines, kj::StringPtr reason) {
   lines.add(kj::str("The config was not applied:"));
   for (auto& line : linesOf(printableText(reason))) lines.add(kj::str("  ", line));
 }
+
+// Rounds that an editor without a user, a script, gets to write a text that can be applied.
+constexpr unsigned kScriptRounds = 3;
 
 // The errors of a text, with their lines below `above` lines of comments.
 kj::Vector<kj::String> commentsOn(kj::StringPtr text, const Subject& subject) {
@@ -126,7 +129,14 @@ kj::Promise<void> editOne(Invocation& call, Session& session, Subject subject,
   auto editor = editorOf(call.deps);
   auto skip = [&](kj::StringPtr reason) { printSkipped(call, subject.node, reason); };
   Round round{.comments = introduction(subject), .refusal = nullptr};
-  for (;;) {
+  bool user = call.deps.console.inIsTerminal();
+  for (unsigned rounds = 0;; ++rounds) {
+    if (!user && rounds == kScriptRounds) {
+      auto& refusal = KJ_ASSERT_NONNULL(round.refusal);
+      fail(kindOf(refusal),
+           kj::str(messageOf(refusal), "\nthe editor was opened ", rounds,
+                   " times; its last text, with its secrets, is kept in ", draft.keep(text)));
+    }
     auto comments = asComments(round.comments);
     auto shown = kj::str(comments, text);
     KJ_DEFER({

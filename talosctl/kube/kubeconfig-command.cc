@@ -27,7 +27,23 @@ kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind&
   }
 }
 
+// "-": the kubeconfig of the cluster alone, to standard output.
+kj::Promise<int> printKubeconfig(Invocation& call) {
+  if ((call.given("merge") && call.on("merge")) || call.given("force-context-name")) {
+    failUsage("standard output cannot be merged into; leave out --merge and --force-context-name");
+  }
+  if (formatOf(call) != Format::kTable) failUsage("a kubeconfig is YAML; leave out --output");
+  auto session = co_await openSingle(call);
+  auto received =
+      co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
+  outText(call, kj::StringPtr(received.text()));
+  co_return 0;
+}
+
 kj::Promise<int> runKubeconfig(Invocation& call) {
+  if (call.arguments.size() > 0 && call.arguments[0] == "-") {
+    co_return co_await printKubeconfig(call);
+  }
   if (call.given("force-context-name") && !call.on("merge")) {
     failUsage("--force-context-name names the context when merging; it needs --merge");
   }
@@ -73,7 +89,7 @@ kj::Promise<int> runKubeconfig(Invocation& call) {
 
 void addKubeconfigCommand(Command& root) {
   auto& command = root.add("kubeconfig", "Fetch an admin kubeconfig from a control-plane node");
-  command.arguments = "[<local-path>]", command.most = 1;
+  command.arguments = "[<local-path> | -]", command.most = 1;
   command.details =
       "Merged into the first file of $KUBECONFIG, else into ~/.kube/config, or into the file at "
       "the "

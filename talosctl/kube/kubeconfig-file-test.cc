@@ -108,7 +108,8 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
   KJ_SYSCALL(chmod(path("config").cStr(), 0600));
   auto failed = kj::runCatchingExceptions([&]() { store("config", of("c2"), false); });
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)),
-            kj::str(path("config"), " exists; use --force to replace it, or --merge"));
+            kj::str("kubeconfig file already exists, use --force to overwrite: \"", path("config"),
+                    "\"; or use --merge"));
   EXPECT_EQ(readFile(path("config")), textOf("c1"));
 
   EXPECT_EQ(store("config", of("c2"), true), ""_kj);

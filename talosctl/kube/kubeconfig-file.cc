@@ -78,7 +78,8 @@ kj::Promise<StoredKubeconfig> tryStore(const KubeconfigTarget& target,
   KJ_DEFER(KJ_IF_MAYBE (there, old) zeroize(there->asArray()));
   if (old != nullptr && !target.merge && !target.force) {
     fail(ErrorKind::kConflict,
-         kj::str(target.path, " exists; use --force to replace it, or --merge"));
+         kj::str("kubeconfig file already exists, use --force to overwrite: \"", target.path,
+                 "\"; or use --merge"));
   }
   auto text = received.text();
   StoredKubeconfig stored;

@@ -124,10 +124,17 @@ kj::Promise<size_t> writeSupportBundle(Invocation& call, const Access& access, c
   Progress progress(call.deps.console, names);
   ReportArchive archive{.zip = zip, .progress = progress, .errors = {}};
   auto outcomes = kj::heapArray<kj::String>(bundle.nodes.size());
-  auto all = kj::heapArrayBuilder<kj::Promise<void>>(bundle.nodes.size());
-  for (auto i : kj::indices(bundle.nodes)) {
-    all.add(addNode(call, access, bundle.nodes[i], archive, i, outcomes[i]));
-  }
+  auto workers = bundle.nodes.size();
+  if (bundle.atOnce > 0) workers = kj::min(workers, bundle.atOnce);
+  size_t next = 0;
+  auto work = [&]() -> kj::Promise<void> {
+    while (next < bundle.nodes.size()) {
+      auto i = next++;
+      co_await addNode(call, access, bundle.nodes[i], archive, i, outcomes[i]);
+    }
+  };
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(workers);
+  for (size_t i = 0; i < workers; ++i) all.add(work());
   co_await kj::joinPromisesFailFast(all.finish());
   for (auto& local : bundle.files) addFile(local, archive);
   zip.add("summary.txt", summary(call, bundle, outcomes));

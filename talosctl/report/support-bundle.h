@@ -7,7 +7,7 @@
 //   <node>/local-config.yaml  the config that it was created with, without secrets
 //   cluster/…              files of a local cluster
 //
-// All nodes are asked at once. The archive gets its name when it is complete and on the disk, and
+// The archive gets its name when it is complete and on the disk, and
 // only its owner can read it. It replaces nothing; of two that are made at once, one fails.
 #pragma once
 
@@ -29,6 +29,7 @@ struct BundledNode {
 struct Bundle {
   kj::Vector<BundledNode> nodes;
   kj::Vector<BundledFile> files;  // of this host
+  size_t atOnce = 0;              // nodes that are asked at the same time; 0: all
 };
 
 // Writes the archive, with progress on stderr. Throws when it cannot be written; a node that does

@@ -190,7 +190,7 @@ TEST_F(EveryCommand, EndsWhenItIsInterrupted) {
     SCOPED_TRACE(leaf.name);
     auto found = run(with(leaf.line(), {"-e", kSilent.cStr(), "-n", "10.0.0.2"}), 0);
     bool success = leaf.command->interrupt == Interrupt::kIsSuccess;
-    EXPECT_EQ(found.status, success ? 0 : 1);
+    EXPECT_EQ(found.status, success ? 0 : 130);
     EXPECT_THAT(found.err, HasSubstr("interrupted"));
   }
 }
