@@ -22,7 +22,7 @@ int report(Invocation& call, const kj::Exception& e) {
 // As a shell reports a program that SIGINT has ended.
 constexpr int kInterrupted = 130;
 
-// What the first Ctrl-C leaves behind: a node goes on with what it has accepted.
+// The first Ctrl-C ends the command only: a node goes on with what it has accepted.
 kj::StringPtr interruptedText(const Invocation& call) {
   bool follows = call.declared("wait") && call.on("wait");
   return follows ? "interrupted; a node that has accepted the request continues\n"_kj

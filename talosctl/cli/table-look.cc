@@ -14,7 +14,7 @@ constexpr size_t kNarrowGap = 2;    // between columns of a table that is cut
 constexpr size_t kLeastName = 36;        // of a name of which the middle is left out
 constexpr size_t kDigestWidth = 7 + 12;  // of "sha256:" and what is shown of a digest elsewhere
 
-// Which part of a cell goes first where a table is too wide.
+// The part of a cell that goes first where a table is too wide.
 enum class Cut { kNothing, kEnd, kStart, kMiddle, kDigest };
 
 struct CutColumn {

@@ -7,8 +7,8 @@
 
 namespace talos::talosctl {
 
-// The config, with the comments in it if the text is YAML; none for a text that is no such resource.
-// InvalidArgument for several of them: they are the configs of several nodes.
+// The config, with the comments in it if the text is YAML; none for a text that is no such
+// resource. InvalidArgument for several of them: they are the configs of several nodes.
 kj::Maybe<kj::String> configInResource(kj::ArrayPtr<const char> text, kj::StringPtr file);
 
 }  // namespace talos::talosctl

@@ -91,6 +91,7 @@ TEST_F(OriginalCommands, AreHereOrRefusedWithAReason) {
       auto own = findFlag(command, flag.name);
       EXPECT_NE(own, nullptr) << "--" << flag.name;
       if (own == nullptr) continue;
+      if (flag.letter.empty()) continue;  // ours may have one
       EXPECT_EQ(std::string(own->letter.cStr()), flag.letter) << "--" << flag.name;
     }
   }
