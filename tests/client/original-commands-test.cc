@@ -162,13 +162,13 @@ TEST_F(OriginalCommands, AreOnThePage) {
   auto streams = streamsOf(leaves);
   std::ostringstream page;
   page << "# The commands of the original's clients, and ours\n\n"
-          "Each command of the talosctl of Talos 0.9 and 1.9 with its flags; what ours prints on "
-          "success. Written by\n"
-          "`UPDATE_DOCS=1 client-test --gtest_filter='OriginalCommands*'` from "
-          "[original-commands.txt](../../tests/client/original-commands.txt)\n"
-          "and [streams.txt](../../tests/client/streams.txt); the tests beside those try every row "
-          "on a model of a cluster. Differences in\n"
-          "behaviour: [talosctl-differences.md](talosctl-differences.md).\n\n"
+          "Each command of the talosctl of Talos 0.9 and 1.9 with its flags, and what ours prints "
+          "on "
+          "success. Differences in\nbehaviour: [talosctl-differences.md](talosctl-differences.md). "
+          "Written with `UPDATE_DOCS=1` by `client-test` from\n"
+          "[original-commands.txt](../../tests/client/original-commands.txt) and "
+          "[streams.txt](../../tests/client/streams.txt), whose rows\n"
+          "the tests beside them try on a model of a cluster.\n\n"
           "| Command | Talos | Flags | Prints | Here |\n|---|---|---|---|---|\n";
   for (auto& original : originals()) {
     auto verdict = original.verdict;
