@@ -30,26 +30,26 @@ Counts countsOf(rpc::LocalCluster::Reader cluster) {
   return counts;
 }
 
-// Members of an object: a key, and its value as JSON, which is YAML as well.
-struct Member {
+// Fields of an object: a key, and its value as JSON, which is YAML as well.
+struct ListedField {
   kj::StringPtr key;
   kj::String value;
 };
 
-kj::Vector<Member> membersOf(ListedCluster& listed) {
-  kj::Vector<Member> all;
-  all.add(Member{"name", codec::jsonString(listed.name)});
-  all.add(Member{"current", kj::str(listed.current)});
-  all.add(Member{"state", codec::jsonString(stateOf(listed))});
+kj::Vector<ListedField> fieldsOf(ListedCluster& listed) {
+  kj::Vector<ListedField> all;
+  all.add(ListedField{"name", codec::jsonString(listed.name)});
+  all.add(ListedField{"current", kj::str(listed.current)});
+  all.add(ListedField{"state", codec::jsonString(stateOf(listed))});
   KJ_IF_MAYBE (cluster, readable(listed)) {
     auto counts = countsOf(*cluster);
-    all.add(Member{"provisioner", codec::jsonString(cluster->getProvisioner())});
-    all.add(Member{"cidr", codec::jsonString(cluster->getCidr())});
-    all.add(Member{"controlPlanes", kj::str(counts.controlPlanes)});
-    all.add(Member{"workers", kj::str(counts.workers)});
-    all.add(Member{"endpoint", codec::jsonString(cluster->getNodes()[0].getEndpoint())});
+    all.add(ListedField{"provisioner", codec::jsonString(cluster->getProvisioner())});
+    all.add(ListedField{"cidr", codec::jsonString(cluster->getCidr())});
+    all.add(ListedField{"controlPlanes", kj::str(counts.controlPlanes)});
+    all.add(ListedField{"workers", kj::str(counts.workers)});
+    all.add(ListedField{"endpoint", codec::jsonString(cluster->getNodes()[0].getEndpoint())});
   } else {
-    all.add(Member{"error", codec::jsonString(listed.error)});
+    all.add(ListedField{"error", codec::jsonString(listed.error)});
   }
   return all;
 }
@@ -75,7 +75,7 @@ kj::String renderList(kj::ArrayPtr<ListedCluster> clusters) {
 
 kj::String listJson(kj::ArrayPtr<ListedCluster> clusters) {
   auto objects = KJ_MAP(listed, clusters) {
-    auto members = KJ_MAP(m, membersOf(listed)) {
+    auto members = KJ_MAP(m, fieldsOf(listed)) {
       return kj::str("\"", m.key, "\": ", m.value);
     };
     return kj::str("    {", kj::strArray(members, ", "), "}");
@@ -89,7 +89,7 @@ kj::String listYaml(kj::ArrayPtr<ListedCluster> clusters) {
   kj::Vector<kj::String> lines;
   for (auto& listed : clusters) {
     kj::StringPtr indent = "- ";
-    for (auto& m : membersOf(listed)) {
+    for (auto& m : fieldsOf(listed)) {
       lines.add(kj::str(indent, m.key, ": ", m.value, "\n"));
       indent = "  ";
     }
