@@ -163,7 +163,7 @@ TEST(ConfigRedact, NotationsAreComparedByMeaning) {
   EXPECT_THAT(unifiedDiff(both.from, both.to, "a", "b").cStr(),
               testing::HasSubstr("\n     type: worker\n-    token: *** (old)\n"
                                  "+    token: *** (new)\n cluster:\n"));
-  // What is no config is shown as it is.
+  // A text that is no config is shown as it is.
   EXPECT_STREQ("{x: 1}", redact("machine:\n"_kj, "{x: 1}"_kj).to.cStr());
 }
 

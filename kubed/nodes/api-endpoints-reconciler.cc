@@ -13,7 +13,7 @@ namespace {
 constexpr auto kRefresh = 2 * kj::MINUTES;
 constexpr Backoff::Pace kRetry = {
     .first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES, .chance0 = 0.75, .chance1 = 1.25};
-constexpr size_t kMostAddresses = 64;
+constexpr size_t kMostEndpoints = 64;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints) {
   for (auto subset : kube::itemsAt(endpoints, {"subsets"})) {
     for (auto item : kube::itemsAt(*subset, {"addresses"})) {
       KJ_IF_MAYBE (address, Ip::parse(kube::textAt(*item, {"ip"}))) {
-        if (addresses.size() < kMostAddresses) addOnce(addresses, address->toString());
+        if (addresses.size() < kMostEndpoints) addOnce(addresses, address->toString());
       }
     }
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj;
 constexpr unsigned kMostDuties = 256;
-constexpr size_t kMostName = 256;
+constexpr size_t kMostDutyName = 256;
 
 struct Duties {
   const DutyFacts& facts;
@@ -193,7 +193,7 @@ kj::Maybe<DutyRecord> decodeDuties(kj::ArrayPtr<const char> bytes) {
     auto read = [](auto list, kj::Vector<kj::String>& out) {
       KJ_REQUIRE(list.size() <= kMostDuties);
       for (auto name : list) {
-        KJ_REQUIRE(name.size() > 0 && name.size() <= kMostName);
+        KJ_REQUIRE(name.size() > 0 && name.size() <= kMostDutyName);
         out.add(kj::str(name));
       }
     };
