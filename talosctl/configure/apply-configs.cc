@@ -46,6 +46,12 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
 }
 
 // Everything about one run that its nodes share.
+bool isUnchanged(rpc::ApplyResult::Reader result) {
+  auto mode = result.getMode();
+  bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY;
+  return !acts && result.getChanges().size() == 0 && result.getDiff().size() == 0;
+}
+
 struct Delivery {
   Invocation& call;
   ApplySettings settings;
@@ -75,7 +81,8 @@ struct Delivery {
       documents.answer(node, dynamic<rpc::ApplyResult>(result));
       return;
     }
-    if (done.size() > 0 && !settings.dryRun) call.err(kj::str(done, " ", printable(node), "\n"));
+    if (done.size() > 0 && !settings.dryRun && !isUnchanged(result))
+      call.err(kj::str(done, " ", printable(node), "\n"));
     bool colour = call.deps.console.outIsTerminal() &&
                   call.deps.environment("NO_COLOR").orDefault(kj::str()).size() == 0;
     auto text = renderOutcome(node, result, settings, insecure, colour);
@@ -139,7 +146,6 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
 }
 
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
-  bool changed = result.getChanges().size() > 0 || result.getDiff().size() > 0;
   if (insecure) {
     return kj::str(tense(settings, "applied: the machine boots with this config",
                          "the machine would boot with this config"));
@@ -159,7 +165,7 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
       return kj::str("on trial: in effect, reverting in ", length, " unless it is confirmed");
     }
     default:
-      if (!changed) {
+      if (isUnchanged(result)) {
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
       }
       return kj::str(tense(settings, "applied: in effect, without a reboot",

@@ -215,6 +215,7 @@ TEST_F(Configs, APatchSaysWhatItWasMadeFrom) {
 
 // Catches: one node's patched config that is sent to the others.
 TEST_F(Configs, PatchChangesEachNodesOwn) {
+  for (auto address : {"10.0.0.2", "10.0.0.3"}) config(address).diff = kj::str("+ a.b: 1,2\n");
   EXPECT_EQ(
       c.run(
           {"-n", "10.0.0.2,10.0.0.3", "patch", "mc", "--immediate", "-p",

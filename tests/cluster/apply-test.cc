@@ -425,19 +425,24 @@ TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   EXPECT_FALSE(contains(cluster->ok({"-n", kNodes[1], "routes"}), "10.5.0.77"));
 }
 
-// Catches: a trial that nobody can see, that a crash of machined makes permanent, or that comes
-// back over what was applied after it.
+// Catches: a trial that nobody can see, that a crash of machined or another change makes permanent,
+// or that is reverted after it was confirmed.
 TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   auto disk = onDisk(kNodes[0]);
-  auto change = [&](const std::string& mode, const std::string& value) {
-    auto done = cluster->talosctl(
-        {"-n", kNodes[0], "patch", "mc", "--mode=" + mode, "--timeout", kTrial, "-p",
-         R"([{"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":")" + value +
-             R"("}])"});
+  auto patch = [&](const std::string& mode, const std::string& operations) {
+    return cluster->talosctl({"-n", kNodes[0], "patch", "mc", "--mode=" + mode, "--timeout", kTrial,
+                              "-p", "[" + operations + "]"});
+  };
+  auto set = [](const std::string& value) {
+    return R"({"op":"replace","path":"/machine/sysctls/net.ipv4.ip_default_ttl","value":")" +
+           value + R"("})";
+  };
+  auto change = [&](const std::string& mode, const std::string& operations) {
+    auto done = patch(mode, operations);
     EXPECT_EQ(done.status, 0) << done.err;
     return done.out + done.err;
   };
-  auto output = change("try", "71");
+  auto output = change("try", set("71"));
   EXPECT_TRUE(contains(output, std::string("reverting in ") + kTrial)) << output;
   EXPECT_TRUE(eventually([&] { return ttl(kNodes[0]) == "71"; }, 20)) << ttl(kNodes[0]);
   EXPECT_TRUE(contains(cluster->ok({"-n", kNodes[0], "status"}), "a config is on trial"));
@@ -456,9 +461,13 @@ TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   ASSERT_TRUE(eventually([&] { return ttl(kNodes[0]) != "71"; }, 100));
   EXPECT_EQ(onDisk(kNodes[0]), disk);
 
-  change("try", "72");
-  change("no-reboot", "73");
-  EXPECT_TRUE(contains(onDisk(kNodes[0]), "ip_default_ttl: \"73\""));
+  change("try", set("72"));
+  auto refused = patch("no-reboot", set("73"));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "a config is on trial")) << refused.err;
+  EXPECT_EQ(onDisk(kNodes[0]), disk);
+  change("no-reboot", "");
+  EXPECT_TRUE(contains(onDisk(kNodes[0]), "ip_default_ttl: \"72\""));
   harness::Background events(cluster->command({"-n", kNodes[0], "events", "--tail", "-1"}));
   EXPECT_TRUE(events.waitFor(
       [](const std::string& out, const std::string&) {

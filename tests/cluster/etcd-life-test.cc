@@ -172,6 +172,13 @@ TEST(EtcdReplacement, AFailedNodeIsRemovedFirst) {
   EXPECT_TRUE(contains(removed.err, "without replace-master-1 it has 2 voters")) << removed.err;
   nodes.erase(failed);
   nodes.start(failed);
+  // Its config names no other node, as the endpoint of the cluster is its own address: the
+  // talosconfig does.
+  ASSERT_TRUE(eventually([&] { return nodes.says(failed, "phase: waiting"); }, EtcdNodes::kTimeout))
+      << nodes.statusOf(failed);
+  auto joined = nodes.at(failed, {"bootstrap"});
+  EXPECT_TRUE(contains(joined.err, "has a cluster already; this node joins it by itself"))
+      << joined.err;
   EXPECT_TRUE(nodes.haveVoters(stays, 3)) << nodes.members(stays) << nodes.statusOf(failed);
   EXPECT_EQ("again\n", nodes.get(failed, "/there"));
 }
