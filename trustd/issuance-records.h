@@ -1,5 +1,5 @@
 // Writes the records of issued certificates: IssuedCertificates/<serial> in machined's store, and a
-// log line for each, in a bounded number for each holder (common/base/log-line-limit.h).
+// log line for each, in a bounded number for each holder (common/wire/log-line-limit.h).
 //
 // Append-only: a record is never changed, and is removed by the rules of certificate-expiry.h,
 // which can also refuse a certificate (ResourceExhausted). A record is in the store before its
@@ -7,7 +7,7 @@
 // There may be a record whose certificate nobody received.
 #pragma once
 
-#include "common/base/log-line-limit.h"
+#include "common/wire/log-line-limit.h"
 #include "common/wire/store-client.h"
 #include "trustd/certificate-expiry.h"
 #include "trustd/issuer.h"

@@ -6,7 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
-#include "common/base/texts.h"
+#include "common/text/texts.h"
 
 namespace talos::trustd {
 namespace {

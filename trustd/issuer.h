@@ -8,8 +8,8 @@
 
 #include <kj/timer.h>
 
-#include "common/base/log-line-limit.h"
 #include "common/tls/node-certificate.h"
+#include "common/wire/log-line-limit.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"
 

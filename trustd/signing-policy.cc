@@ -1,8 +1,8 @@
 #include "trustd/signing-policy.h"
 
 #include "common/base/error.h"
-#include "common/base/texts.h"
 #include "common/net/text-values.h"
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 
 namespace talos::trustd {

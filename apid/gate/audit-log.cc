@@ -2,8 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/texts.h"
 #include "common/base/within.h"
+#include "common/text/texts.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos::apid {

@@ -3,9 +3,9 @@
 #include <kj/map.h>
 
 #include "common/base/error.h"
-#include "common/base/log-line-limit.h"
 #include "common/base/log.h"
-#include "common/base/texts.h"
+#include "common/text/texts.h"
+#include "common/wire/log-line-limit.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 

@@ -3,7 +3,7 @@
 //
 // Roles are the entries of the certificate's O that begin with "os:". Capabilities of this node are
 // behind the membrane of common/wire/roles.h: a call without the role is denied and logged (for
-// each client in a bounded number of lines, common/base/log-line-limit.h), and a call that changes
+// each client in a bounded number of lines, common/wire/log-line-limit.h), and a call that changes
 // something is recorded in the node's audit log. Calls for another node are checked and recorded
 // there, with the roles and the name of the client. Another apid has the role os:impersonator and
 // may only request the Cluster of given roles, which is never forwarded again: there are no loops.

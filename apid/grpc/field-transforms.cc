@@ -5,10 +5,10 @@
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/struct-message.h"
-#include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/url-secrets.h"
 #include "common/net/ip.h"
+#include "common/text/ascii.h"
 
 namespace talos::grpcapi {
 namespace {

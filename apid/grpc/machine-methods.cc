@@ -3,7 +3,7 @@
 #include "apid/grpc/kernel-counters.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
-#include "common/base/ascii.h"
+#include "common/text/ascii.h"
 
 namespace talos::grpcapi {
 namespace {

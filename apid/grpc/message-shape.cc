@@ -1,8 +1,8 @@
 #include "apid/grpc/message-shape.h"
 
 #include "apid/grpc/field-transforms.h"
-#include "common/base/ascii.h"
 #include "common/base/error.h"
+#include "common/text/ascii.h"
 
 namespace talos::grpcapi {
 namespace {

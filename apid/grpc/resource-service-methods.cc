@@ -4,7 +4,7 @@
 #include "apid/grpc/request-fields.h"
 #include "apid/grpc/resource-messages.h"
 #include "apid/grpc/resource-watch.h"
-#include "common/base/ascii.h"
+#include "common/text/ascii.h"
 
 namespace talos::grpcapi {
 namespace {

@@ -1,8 +1,8 @@
 #include "apid/identity/call-target.h"
 
-#include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "common/text/ascii.h"
 
 namespace talos::apid {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <kj/debug.h>
 
-#include "common/base/ascii.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/text/ascii.h"
 
 namespace talos::apid {
 namespace {

@@ -9,8 +9,8 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
-#include "common/base/texts.h"
 #include "common/base/within.h"
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/diff.h"
 #include "common/config/config-generate.h"
+#include "common/text/diff.h"
 
 namespace talos::config {
 namespace {

@@ -3,8 +3,8 @@
 #include <capnp/message.h>
 
 #include "common/base/error.h"
-#include "common/base/user-file.h"
 #include "common/memory/zeroize.h"
+#include "common/user/user-file.h"
 #include "common/yaml/yaml-codec.h"
 #include "rpc/talosconfig.capnp.h"
 

@@ -1,7 +1,7 @@
 // The client's configuration file: contexts, each with endpoints, nodes and the user's certificate.
 //
 // A value: read it, change it, write it. The file holds a private key, so it is its user's alone
-// (common/base/user-file.h), and a directory is made 0700.
+// (common/user/user-file.h), and a directory is made 0700.
 // Everything thrown is InvalidArgument or NotFound with a text for the user; mistakes in the file
 // carry its line and column.
 #pragma once

@@ -3,9 +3,9 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/plain-text.h"
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
+#include "common/text/plain-text.h"
 
 namespace talos::kube {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "common/base/date.h"
 #include "common/base/fill-list.h"
-#include "common/base/texts.h"
 #include "common/kube/node-object.h"
+#include "common/text/texts.h"
 
 namespace talos::kube {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <kj/encoding.h>
 
-#include "common/base/ascii.h"
 #include "common/base/file.h"
 #include "common/memory/zeroize.h"
 #include "common/net/ip.h"
+#include "common/text/ascii.h"
 
 namespace talos::config {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <linux/rtnetlink.h>
 
-#include "common/base/named-bits.h"
+#include "common/netlink/named-bits.h"
 #include "common/netlink/netlink-attributes.h"
 #include "common/netlink/netlink-codec.h"
 

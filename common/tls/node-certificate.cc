@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "common/base/ascii.h"
-#include "common/base/texts.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
+#include "common/text/ascii.h"
+#include "common/text/texts.h"
 
 namespace talos {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/base/annotation.h"
-#include "common/base/ascii.h"
 #include "common/base/error.h"
-#include "common/base/texts.h"
+#include "common/text/ascii.h"
+#include "common/text/texts.h"
 #include "rpc/all-resources.h"
 #include "rpc/annotations.capnp.h"
 #include "rpc/feature-resources.capnp.h"

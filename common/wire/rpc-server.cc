@@ -15,13 +15,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/base/log-line-limit.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/net/ip.h"
 #include "common/net/tcp-info.h"
 #include "common/wire/bounded-stream.h"
+#include "common/wire/log-line-limit.h"
 #include "common/wire/peek.h"
 
 namespace talos {

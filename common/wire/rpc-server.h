@@ -4,7 +4,7 @@
 // broken peer from costing more than its own connection: handshake deadline, connections in total
 // and per peer address, bytes of one message, words of calls in flight, calls at once, bytes that
 // wait to be sent. A peer over a limit is disconnected and logged, in a bounded number of lines for
-// each peer (common/base/log-line-limit.h); the listener itself never ends because of a peer. When
+// each peer (common/wire/log-line-limit.h); the listener itself never ends because of a peer. When
 // all connections are in use, an idle one is evicted (SessionParams::idleSince), or else the oldest
 // one in its handshake (when a peer has all that one may have, one of its own). With `queue`, newer
 // ones wait instead: in the kernel's queue, or in this process for a connection of their own peer;

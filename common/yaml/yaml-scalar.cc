@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "common/base/ascii.h"
+#include "common/text/ascii.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {

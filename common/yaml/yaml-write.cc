@@ -1,9 +1,9 @@
 // Writes trees of nodes as YAML text. It does not parse, so a program that only writes has no
 // parser in it (json-write.cc has one).
 
-#include "common/base/ascii.h"
-#include "common/base/plain-text.h"
 #include "common/memory/zeroize.h"
+#include "common/text/ascii.h"
+#include "common/text/plain-text.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/node-layout.h"
-#include "common/base/texts.h"
 #include "common/base/within.h"
+#include "common/text/texts.h"
 #include "etcd-supervisor/plan/departure-check.h"
 
 namespace talos::supervisor {

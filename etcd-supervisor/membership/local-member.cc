@@ -2,8 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/texts.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "etcd-supervisor/membership/peer-queries.h"
 
 namespace talos::supervisor {

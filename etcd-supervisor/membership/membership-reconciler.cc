@@ -4,8 +4,8 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
-#include "common/base/texts.h"
 #include "common/base/within.h"
+#include "common/text/texts.h"
 
 namespace talos::supervisor {
 namespace {

@@ -1,8 +1,8 @@
 #include "etcd-supervisor/membership/peer-queries.h"
 
 #include "common/base/error.h"
-#include "common/base/texts.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 
 namespace talos::supervisor {
 namespace {

@@ -1,6 +1,6 @@
 #include "etcd-supervisor/plan/membership-types.h"
 
-#include "common/base/texts.h"
+#include "common/text/texts.h"
 
 namespace talos::supervisor {
 

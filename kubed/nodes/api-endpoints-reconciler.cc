@@ -4,8 +4,8 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
-#include "common/base/texts.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 
 namespace talos::kubed {
 namespace {

@@ -15,8 +15,8 @@
 // crash the list is read again.
 #pragma once
 
-#include "common/base/log-line-limit.h"
 #include "common/kube/node-proof.h"
+#include "common/wire/log-line-limit.h"
 #include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {

@@ -5,8 +5,8 @@
 // launcher gave process 1 counts instead (machined/process1/init/inside-container.h).
 #pragma once
 
-#include "common/base/kernel-arguments.h"
 #include "common/config/config.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/boot/sequences.h"
 #include "machined/process1/process1.h"
 

@@ -6,7 +6,7 @@
 
 #include <random>
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/boot/announcements.h"
 #include "machined/boot/machine-stage.h"
 #include "machined/boot/node-environment.h"

@@ -1,7 +1,7 @@
 // ConfigManager's part that looks at the machine, and at what is on disk, before a change.
-#include "common/base/diff.h"
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/diff.h"
 #include "machined/config/config-manager.h"
 #include "rpc/machine-resources.capnp.h"
 

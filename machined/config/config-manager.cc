@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "common/base/backoff.h"
-#include "common/base/diff.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/memory/zeroize.h"
+#include "common/text/diff.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"

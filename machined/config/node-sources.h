@@ -5,7 +5,7 @@
 // trusted.
 #pragma once
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/config/config-fetch.h"
 #include "machined/config/config-sources.h"
 #include "machined/disk/volumes/volume-search.h"

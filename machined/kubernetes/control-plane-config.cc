@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "common/base/ascii.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
+#include "common/text/ascii.h"
 #include "machined/kubernetes/kube-versions.h"
 #include "rpc/kubernetes-resources.capnp.h"
 

@@ -3,7 +3,7 @@
 #include <capnp/message.h>
 
 #include "common/base/annotation.h"
-#include "common/base/ascii.h"
+#include "common/text/ascii.h"
 #include "rpc/meta-resources.capnp.h"
 
 namespace talos::machined {

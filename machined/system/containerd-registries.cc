@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/file.h"
-#include "common/base/process-capabilities.h"
+#include "common/kernel/process-capabilities.h"
 #include "common/memory/zeroize.h"
 #include "machined/system/system-tree.h"
 

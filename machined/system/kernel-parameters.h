@@ -1,7 +1,7 @@
 // Kernel settings that the brain makes before anything else runs.
 #pragma once
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 
 namespace talos::machined {
 

@@ -1,7 +1,7 @@
 // Helpers for the records of network-status.h, and names of flags and protocols.
 #pragma once
 
-#include "common/base/named-bits.h"
+#include "common/netlink/named-bits.h"
 #include "networkd/plan/network-status.h"
 
 namespace talos::networkd {

@@ -2,7 +2,7 @@
 
 #include <kj/debug.h>
 
-#include "common/base/plain-text.h"
+#include "common/text/plain-text.h"
 
 namespace talos {
 namespace {

@@ -1,14 +1,14 @@
 // Changes of a user's file that other programs change too, such as a kubeconfig or a talosconfig:
 // each reads the file, changes it and writes it back while it holds kubectl's lock
-// (common/base/user-file.h), so that none loses what another one added.
+// (common/user/user-file.h), so that none loses what another one added.
 #pragma once
 
 #include <kj/async.h>
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "common/base/user-file.h"
 #include "common/config/talosconfig.h"
+#include "common/user/user-file.h"
 
 namespace talos::talosctl {
 

@@ -5,13 +5,13 @@
 // left it, with its errors as comments on top; three times at most where no user is at a terminal.
 #include <kj/debug.h>
 
-#include "common/base/diff.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
+#include "common/text/diff.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"

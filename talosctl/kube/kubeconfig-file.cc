@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include "common/base/error.h"
-#include "common/base/user-file.h"
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/pki.h"
+#include "common/user/user-file.h"
 #include "talosctl/client/file-lock.h"
 
 namespace talos::talosctl {

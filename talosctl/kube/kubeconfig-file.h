@@ -1,7 +1,7 @@
 // Where a kubeconfig is put, and how it gets there.
 //
 // A file is replaced as a whole: after a crash it is the old one or the new one. It stays the
-// user's and is the user's alone (common/base/user-file.h), for it holds a key. kubectl's lock is
+// user's and is the user's alone (common/user/user-file.h), for it holds a key. kubectl's lock is
 // held from reading it until it is written, and never while somebody is asked.
 #pragma once
 

@@ -4,9 +4,9 @@
 #include <kj/async.h>
 #include <kj/debug.h>
 
-#include "common/base/plain-text.h"
 #include "common/kube/json-yaml.h"
 #include "common/kube/kubeconfig-merge.h"
+#include "common/text/plain-text.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/base/plain-text.h"
+#include "common/text/plain-text.h"
 #include "machined/confined/login1/locks/kept-locks.h"
 
 namespace {

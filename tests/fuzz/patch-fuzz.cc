@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "common/base/diff.h"
+#include "common/text/diff.h"
 #include "common/yaml/yaml.h"
 #include "talosctl/config/config-shape.h"
 

@@ -6,7 +6,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-#include "common/base/plain-text.h"
+#include "common/text/plain-text.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/stream.capnp.h"
 #include "talosctl/cli/table-look.h"

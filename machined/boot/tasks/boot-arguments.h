@@ -2,7 +2,7 @@
 // config. Pure.
 #pragma once
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "rpc/config.capnp.h"
 
 namespace talos::machined {

@@ -2,7 +2,7 @@
 // everything. They do not return.
 #include <linux/reboot.h>
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/event-ring.h"
 #include "machined/process1/process1.h"

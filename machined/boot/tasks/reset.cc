@@ -10,7 +10,7 @@
 #include <linux/reboot.h>
 
 #include "common/base/error.h"
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/boot/tasks/stop-pods.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/volumes/ephemeral-volume.h"

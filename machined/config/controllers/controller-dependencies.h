@@ -3,7 +3,7 @@
 // this folder and a line there, and nothing else.
 #pragma once
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"

@@ -1,9 +1,9 @@
 #include "machined/config/controllers/machine-config-reader.h"
 
 #include "common/base/error.h"
-#include "common/base/texts.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 
 namespace talos::machined {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "common/base/ascii.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
+#include "common/text/ascii.h"
 
 namespace talos::machined {
 namespace {

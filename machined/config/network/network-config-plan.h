@@ -23,8 +23,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/base/kernel-arguments.h"
 #include "common/config/config.h"
+#include "common/kernel/kernel-arguments.h"
 #include "common/net/ip.h"
 #include "machined/config/network/network-cmdline.h"
 #include "machined/config/network/network-links.h"

@@ -1,6 +1,6 @@
 #include "machined/config/trust/join-controller.h"
 
-#include "common/base/texts.h"
+#include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"

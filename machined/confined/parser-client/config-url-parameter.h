@@ -4,7 +4,7 @@
 
 #include <kj/one-of.h>
 
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 
 namespace talos::machined {
 

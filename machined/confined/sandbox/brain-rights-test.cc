@@ -19,7 +19,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
-#include "common/base/process-capabilities.h"
+#include "common/kernel/process-capabilities.h"
 
 namespace talos::confine {
 namespace {

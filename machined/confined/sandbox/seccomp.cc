@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/base/refused-calls.h"
+#include "common/kernel/refused-calls.h"
 
 namespace talos::confine {
 namespace {

@@ -1,9 +1,9 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
 
 #include "common/base/log.h"
-#include "common/base/texts.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"

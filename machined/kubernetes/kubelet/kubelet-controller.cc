@@ -1,8 +1,8 @@
 #include "machined/kubernetes/kubelet/kubelet-controller.h"
 
 #include "common/base/log.h"
-#include "common/base/texts.h"
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
 

@@ -25,7 +25,7 @@ struct ContainerMount {
 // The container that a service asks for. The network, the names and the users are the node's;
 // processes, mounts and IPC are its own. Root has the usual capabilities of a container. It is a
 // server of IP: its system call filter leaves it threads, and neither processes nor sockets of Unix
-// (common/base/refused-calls.h).
+// (common/kernel/refused-calls.h).
 //
 // A privileged one is a part of the node in the form of an image: it has the node's processes and
 // devices, every capability that is known and no filter, and sees no file system of the kernel but

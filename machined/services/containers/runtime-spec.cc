@@ -3,8 +3,8 @@
 #include <kj/vector.h>
 #include <sched.h>
 
-#include "common/base/process-capabilities.h"
-#include "common/base/refused-calls.h"
+#include "common/kernel/process-capabilities.h"
+#include "common/kernel/refused-calls.h"
 #include "machined/services/containers/container-run.h"
 
 namespace talos::machined {

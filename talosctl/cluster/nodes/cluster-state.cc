@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/user-file.h"
+#include "common/user/user-file.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::cluster {

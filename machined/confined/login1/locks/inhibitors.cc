@@ -1,7 +1,7 @@
 #include "machined/confined/login1/locks/inhibitors.h"
 
 #include "common/base/error.h"
-#include "common/base/plain-text.h"
+#include "common/text/plain-text.h"
 
 namespace talos::login1 {
 namespace {

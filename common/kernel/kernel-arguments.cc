@@ -1,4 +1,4 @@
-#include "common/base/kernel-arguments.h"
+#include "common/kernel/kernel-arguments.h"
 
 #include "common/base/file.h"
 

@@ -1,4 +1,4 @@
-#include "common/base/sudo-caller.h"
+#include "common/user/sudo-caller.h"
 
 #include <errno.h>
 #include <kj/debug.h>

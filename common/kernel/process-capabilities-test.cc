@@ -1,4 +1,4 @@
-#include "common/base/process-capabilities.h"
+#include "common/kernel/process-capabilities.h"
 
 #include <gtest/gtest.h>
 

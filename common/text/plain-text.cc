@@ -1,4 +1,4 @@
-#include "common/base/plain-text.h"
+#include "common/text/plain-text.h"
 
 namespace talos {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/base/log-line-limit.h"
+#include "common/wire/log-line-limit.h"
 
 #include <kj/vector.h>
 

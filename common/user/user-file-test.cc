@@ -1,4 +1,4 @@
-#include "common/base/user-file.h"
+#include "common/user/user-file.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

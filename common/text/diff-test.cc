@@ -1,4 +1,4 @@
-#include "common/base/diff.h"
+#include "common/text/diff.h"
 
 #include <gtest/gtest.h>
 

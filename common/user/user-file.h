@@ -13,7 +13,7 @@
 #include <kj/string.h>
 #include <sys/types.h>
 
-#include "common/base/sudo-caller.h"
+#include "common/user/sudo-caller.h"
 
 namespace talos {
 
