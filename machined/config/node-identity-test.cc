@@ -47,6 +47,24 @@ TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
     apply(document(name), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
 }
 
+// Catches: host names with a domain, which is no part of the name in Kubernetes unless the kubelet
+// registers with it: the config of another node that is taken, a warning of a name that stays.
+TEST_F(NodeIdentityTest, TheDomainIsPartOfANameOnlyIfTheKubeletSaysSo) {
+  join();
+  auto warnings = [&](kj::StringPtr hostname, kj::StringPtr more) {
+    auto outcome = apply(document(hostname, more), ApplyMode::REBOOT, true).wait(io.waitScope);
+    return kj::strArray(outcome.warnings, " ");
+  };
+  constexpr kj::StringPtr kQualified = "  kubelet: {registerWithFQDN: true}\n"_kj;
+  auto text = refusal(apply(document("b.example.org"), ApplyMode::REBOOT, true));
+  EXPECT_TRUE(contains(text, "machine.network.hostname b.example.org belongs to b,")) << text;
+  EXPECT_EQ(warnings("a.example.org", ""), ""_kj);
+  EXPECT_TRUE(contains(warnings("b.example.org", kQualified).cStr(),
+                       "renames the node from a to b.example.org:"));
+  EXPECT_TRUE(contains(warnings("a.example.org", kQualified).cStr(),
+                       "renames the node from a to a.example.org:"));
+}
+
 // Catches: a second Node object of one machine that nobody was told of; a warning where the name
 // stays, or where Kubernetes does not know the node yet.
 TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {

@@ -49,11 +49,17 @@ kj::Vector<kj::String> staticAddresses(config::Config::Reader config) {
               other.name, ")"));
 }
 
-void checkHostname(kj::StringPtr from, kj::StringPtr to, const NodeIdentity& node) {
-  auto name = canonicalName(to);
+// The name with which the kubelet of such a node registers; empty: the config leaves it open.
+kj::String registeredName(config::Config::Reader config) {
+  auto name = canonicalName(config.getMachine().getNetwork().getHostname());
+  if (config.getMachine().getKubelet().getRegisterWithFQDN()) return name;
+  return kj::heapString(name.slice(0, name.findFirst('.').orDefault(name.size())));
+}
+
+void checkHostname(kj::StringPtr registered, kj::StringPtr hostname, const NodeIdentity& node) {
   for (auto& other : node.others) {
-    if (name == canonicalName(other.name) || name == canonicalName(other.hostname)) {
-      refuse(node, other, "machine.network.hostname", to);
+    if (registered == canonicalName(other.name) || registered == canonicalName(other.hostname)) {
+      refuse(node, other, "machine.network.hostname", hostname);
     }
   }
 }
@@ -80,11 +86,10 @@ NodeIdentity identityOf(Store& store) {
 kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Config::Reader wanted,
                                      const NodeIdentity& node) {
   kj::Vector<kj::String> warnings;
-  auto from = running.getMachine().getNetwork().getHostname();
-  auto to = wanted.getMachine().getNetwork().getHostname();
-  if (to.size() > 0 && from != to) {
-    checkHostname(from, to, node);
-    if (node.nodename.size() > 0 && canonicalName(to) != canonicalName(node.nodename)) {
+  auto to = registeredName(wanted);
+  if (to.size() > 0 && registeredName(running) != to) {
+    checkHostname(to, wanted.getMachine().getNetwork().getHostname(), node);
+    if (node.nodename.size() > 0 && to != canonicalName(node.nodename)) {
       warnings.add(kj::str("machine.network.hostname: renames the node from ", node.nodename,
                            " to ", to,
                            ": Kubernetes will see a new one; when that is ready, remove "

@@ -171,6 +171,18 @@ TEST(NodeDuties, FailingOf) {
   EXPECT_EQ(kj::strArray(failing, ", "), "volume A: missing, voter of etcd: no");
 }
 
+// Catches: a static pod with a long name, because of which all other duties are forgotten.
+TEST(NodeDuties, OneOfALongNameIsRecorded) {
+  auto longest = kj::str("pod ", kj::repeat('n', 63), "/", kj::repeat('p', 253));
+  auto endless = kj::str("pod ", kj::repeat('x', 2000));
+  kj::Vector<Duty> duties;
+  for (kj::StringPtr name : {"clock"_kj, longest.asPtr(), endless.asPtr()}) {
+    duties.add(Duty{.name = kj::str(name)});
+  }
+  auto record = KJ_ASSERT_NONNULL(decodeDuties(encodeDuties(recordOf(duties, kj::UNIX_EPOCH))));
+  EXPECT_EQ(kj::strArray(record.fulfilled, " "), kj::str("clock ", longest));
+}
+
 // Catches: a file that is no record, or was cut off, that is read beyond its end or stops a boot.
 TEST(NodeDuties, DamagedRecords) {
   Duty duty{.name = kj::str("clock")};

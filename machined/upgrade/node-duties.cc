@@ -16,7 +16,7 @@ namespace {
 
 constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj;
 constexpr unsigned kMostDuties = 256;
-constexpr size_t kMostDutyName = 256;
+constexpr size_t kMostDutyName = 512;  // a pod has 63 characters of namespace and 253 of name
 
 struct Duties {
   const DutyFacts& facts;
@@ -157,6 +157,7 @@ DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade) {
   DutyRecord record;
   record.upgrade = upgrade;
   for (auto& duty : duties.slice(0, kj::min(duties.size(), kMostDuties))) {
+    if (duty.name.size() > kMostDutyName) continue;
     (duty.problem == nullptr ? record.fulfilled : record.failing).add(kj::str(duty.name));
   }
   return record;

@@ -138,6 +138,13 @@ TEST(ClusterCommand, TheContextsClusterIsShownAndAllAreListed) {
   EXPECT_THAT(out({"cluster", "list", "-o", "json"}), HasSubstr("{\"name\": \"talos-default\", "));
   KJ_SYSCALL(unlink(kj::str(home, "/.talos/config").cStr()));
   EXPECT_THAT(out({"cluster", "show"}), HasSubstr("talos-default-master-1"));
+  // Catches: a configuration without a usable context, in which no cluster is found any more.
+  for (kj::StringPtr text : {"context: gone\ncontexts: {a: {}}\n"_kj, "contexts: {a: {}}\n"_kj}) {
+    writeFileAtomically(kj::str(home, "/.talos/config"), text, 0600);
+    EXPECT_THAT(out({"cluster", "show"}), HasSubstr("talos-default-master-1"));
+    EXPECT_THAT(out({"cluster", "list"}), HasSubstr("\n          b "));
+  }
+  KJ_SYSCALL(unlink(kj::str(home, "/.talos/config").cStr()));
   writeFileAtomically(kj::str(home, "/.talos/clusters/a/state.yaml"), "x: 1\n"_kj, 0600);
   EXPECT_THAT(out({"cluster", "list"}), HasSubstr("unreadable"));
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("cannot read the cluster a: "));

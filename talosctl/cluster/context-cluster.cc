@@ -40,8 +40,10 @@ kj::Maybe<FoundCluster> clusterOf(Invocation& call, const Context& context) {
 
 kj::Maybe<FoundCluster> clusterOfContext(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
-  if (config.contexts().size() == 0 && !call.given("context")) return nullptr;
-  return clusterOf(call, config.resolve(call.text("context")));
+  auto name = call.text("context");
+  if (name.size() == 0) name = config.currentName();
+  if (!call.given("context") && config.contexts().find(name) == nullptr) return nullptr;
+  return clusterOf(call, config.resolve(name));
 }
 
 }  // namespace talos::talosctl

@@ -21,8 +21,8 @@ kj::Array<kj::String> clusterNames(Invocation& call);
 // The local cluster of a context: the one with its CA. None when there is none, or when its files
 // cannot be read.
 kj::Maybe<FoundCluster> clusterOf(Invocation& call, const Context& context);
-// That of the call's context. None also when there is no talosconfig; throws when --context names
-// an unknown one.
+// That of the call's context. None also when there is no talosconfig, or no current context in it;
+// throws when --context names an unknown one.
 kj::Maybe<FoundCluster> clusterOfContext(Invocation& call);
 
 }  // namespace talos::talosctl

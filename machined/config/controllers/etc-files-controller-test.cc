@@ -1,5 +1,6 @@
 #include "machined/config/controllers/etc-files-controller.h"
 
+#include "common/base/file.h"
 #include "common/testing/test-tree.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "rpc/inventory-resources.capnp.h"
@@ -58,6 +59,32 @@ TEST_F(EtcFilesTest, EachFileHasARecordThatChangesWithIt) {
   until([&]() { return version("resolv.conf") != resolver; });
   KJ_SYSCALL(unlink(tree.at("etc/hosts").cStr()));
   until([&]() { return shown() == "resolv.conf"; });
+}
+
+// Catches: a new file that has the record of the one before it, as both were written within a tick
+// of the kernel's clock; no records on a node whose name was known before the boot made the
+// folders.
+TEST_F(EtcFilesTest, FilesOfOneMomentAndFoldersOfALaterOneHaveRecords) {
+  put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("a"); });
+  runtime.add(kj::heap<EtcFilesController>(io.unixEventPort, folder, linked));
+  poll();
+  tree.directory("etc");
+  tree.directory("run");
+  auto hosts = tree.at("etc/hosts");
+  writeFileAtomically(hosts, "one"_kj, 0644);
+  put<rpc::MachineConfigSpec>(kMachineConfigId, [](auto) {});
+  poll();
+  EXPECT_EQ(shown(), "hosts");
+  for (unsigned i = 0; i < 20; ++i) {
+    writeFileAtomically(hosts, "two"_kj, 0644);
+    runtime.poke("files.EtcFilesController");
+    poll();
+    auto before = version("hosts");
+    writeFileAtomically(hosts, "one"_kj, 0644);
+    runtime.poke("files.EtcFilesController");
+    poll();
+    EXPECT_NE(version("hosts"), before);
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -28,11 +29,13 @@ kj::AutoCloseFd newInotify() {
   return kj::AutoCloseFd(fd);
 }
 
-// None for what is no file, or a link to none.
-kj::Maybe<uint64_t> versionOf(kj::StringPtr path) {
+// None for what is no file, or a link to none. Files of one tick of the clock differ in their
+// inode.
+kj::Maybe<kj::String> versionOf(kj::StringPtr path) {
   struct stat found;
   if (stat(path.cStr(), &found) != 0 || !S_ISREG(found.st_mode)) return nullptr;
-  return uint64_t(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec;
+  auto time = uint64_t(found.st_mtim.tv_sec) * 1'000'000'000 + found.st_mtim.tv_nsec;
+  return kj::str(time, "-", found.st_ino);
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ EtcFilesController::EtcFilesController(kj::UnixEventPort& port, kj::StringPtr fo
       observer(port, changes, kj::UnixEventPort::FdObserver::OBSERVE_READ) {}
 
 kj::Array<Controller::Input> EtcFilesController::inputs() const {
-  return kj::arr(input<rpc::HostnameSpecSpec>());
+  return kj::arr(input<rpc::HostnameSpecSpec>(), input<rpc::MachineConfigSpec>(kMachineConfigId));
 }
 kj::Array<kj::StringPtr> EtcFilesController::outputs() const {
   return typeNames<rpc::EtcFileStatusSpec>();
@@ -53,7 +56,13 @@ kj::Array<kj::StringPtr> EtcFilesController::outputs() const {
 
 void EtcFilesController::watchFolders() {
   for (auto& path : {folder.asPtr(), linked.asPtr()}) {
-    inotify_add_watch(changes, path.cStr(), kChanges);  // again: the same watch
+    KJ_SYSCALL_HANDLE_ERRORS(
+        inotify_add_watch(changes, path.cStr(), kChanges)) {  // may be the same
+      case ENOENT:
+        break;
+      default:
+        KJ_FAIL_SYSCALL("inotify_add_watch", error, path);
+    }
   }
 }
 
@@ -81,7 +90,7 @@ kj::Promise<void> EtcFilesController::reconcile(Store& store) {
   for (auto& file : namesIn(folder, kMostFiles)) {
     if (strstr(file.cStr(), kUnfinished) != nullptr) continue;
     KJ_IF_MAYBE (version, versionOf(kj::str(folder, "/", file))) {
-      outputs.add(file).setSpecVersion(kj::str(*version));
+      outputs.add(file).setSpecVersion(*version);
     }
   }
   outputs.apply(store);

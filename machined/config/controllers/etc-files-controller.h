@@ -1,6 +1,7 @@
 // files.EtcFilesController: a record for each file of /etc that this machine has written, with a
 // version that changes with the file. It looks whenever one of the folders with these files
-// changes, and whenever the host name does, because the folders are made during the boot.
+// changes, and whenever the host name or the config does: the boot makes the folders before it has
+// a config.
 #pragma once
 
 #include <kj/async-unix.h>

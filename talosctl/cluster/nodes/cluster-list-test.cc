@@ -44,5 +44,22 @@ TEST(ClusterList, ShowsAllInEachForm) {
   EXPECT_STREQ(listJson(nullptr).cStr(), "[]\n");
 }
 
+// Catches: a state file without nodes, which is read beyond the end of the list.
+TEST(ClusterList, ShowsAClusterWithoutNodes) {
+  auto rows = kj::heapArray<ListedCluster>(1);
+  rows[0].name = kj::str("a");
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  auto cluster = message->initRoot<rpc::LocalCluster>();
+  cluster.initNodes(0);
+  for (auto i : kj::range(0, 9)) cluster.setCidr(kj::str("10.5.", i, ".0/24"));
+  cluster.setProvisioner("container");
+  rows[0].message = kj::mv(message);
+  EXPECT_STREQ(
+      renderList(rows).cStr(),
+      "CURRENT   NAME   PROVISIONER   CIDR          CONTROL PLANE   WORKERS   ENDPOINT   STATE\n"
+      "          a      container     10.5.8.0/24   0               0                    off\n");
+  EXPECT_TRUE(listJson(rows).endsWith("\"workers\": 0, \"endpoint\": \"\"}\n]\n"));
+}
+
 }  // namespace
 }  // namespace talos::cluster

@@ -18,16 +18,18 @@ kj::Maybe<rpc::LocalCluster::Reader> readable(ListedCluster& cluster) {
   return nullptr;
 }
 
-struct Counts {
+struct ListedNodes {
   unsigned controlPlanes = 0, workers = 0;
+  kj::StringPtr endpoint;  // of the first node
 };
 
-Counts countsOf(rpc::LocalCluster::Reader cluster) {
-  Counts counts;
+ListedNodes nodesOf(rpc::LocalCluster::Reader cluster) {
+  ListedNodes nodes;
   for (auto node : cluster.getNodes()) {
-    ++(node.getType() == "join" ? counts.workers : counts.controlPlanes);
+    if (nodes.controlPlanes + nodes.workers == 0) nodes.endpoint = node.getEndpoint();
+    ++(node.getType() == "join" ? nodes.workers : nodes.controlPlanes);
   }
-  return counts;
+  return nodes;
 }
 
 // Fields of an object: a key, and its value as JSON, which is YAML as well.
@@ -42,12 +44,12 @@ kj::Vector<ListedField> fieldsOf(ListedCluster& listed) {
   all.add(ListedField{"current", kj::str(listed.current)});
   all.add(ListedField{"state", codec::jsonString(stateOf(listed))});
   KJ_IF_MAYBE (cluster, readable(listed)) {
-    auto counts = countsOf(*cluster);
+    auto nodes = nodesOf(*cluster);
     all.add(ListedField{"provisioner", codec::jsonString(cluster->getProvisioner())});
     all.add(ListedField{"cidr", codec::jsonString(cluster->getCidr())});
-    all.add(ListedField{"controlPlanes", kj::str(counts.controlPlanes)});
-    all.add(ListedField{"workers", kj::str(counts.workers)});
-    all.add(ListedField{"endpoint", codec::jsonString(cluster->getNodes()[0].getEndpoint())});
+    all.add(ListedField{"controlPlanes", kj::str(nodes.controlPlanes)});
+    all.add(ListedField{"workers", kj::str(nodes.workers)});
+    all.add(ListedField{"endpoint", codec::jsonString(nodes.endpoint)});
   } else {
     all.add(ListedField{"error", codec::jsonString(listed.error)});
   }
@@ -62,10 +64,9 @@ kj::String renderList(kj::ArrayPtr<ListedCluster> clusters) {
   for (auto& listed : clusters) {
     auto current = listed.current ? "*" : "";
     KJ_IF_MAYBE (cluster, readable(listed)) {
-      auto counts = countsOf(*cluster);
+      auto nodes = nodesOf(*cluster);
       table.add(current, listed.name, cluster->getProvisioner(), cluster->getCidr(),
-                counts.controlPlanes, counts.workers, cluster->getNodes()[0].getEndpoint(),
-                stateOf(listed));
+                nodes.controlPlanes, nodes.workers, nodes.endpoint, stateOf(listed));
     } else {
       table.add(current, listed.name, "", "", "", "", "", stateOf(listed));
     }

@@ -34,13 +34,18 @@ struct Followed : public ::testing::Test {
   kube::KubeClient client{timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access()};
   std::set<std::pair<size_t, uint16_t>> open;
   bool refuses = false;
+  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> failing;  // of the first one that was opened
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> endless;
   NodePorts ports{2, [this](size_t node, uint16_t port) -> kj::Promise<void> {
                     if (refuses) KJ_FAIL_REQUIRE("address in use");
                     auto place = std::make_pair(node, port);
                     open.insert(place);
-                    return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this, place] {
-                      open.erase(place);
-                    }));
+                    auto end = kj::newPromiseAndFulfiller<void>();
+                    if (failing == nullptr)
+                      failing = kj::mv(end.fulfiller);
+                    else
+                      endless.add(kj::mv(end.fulfiller));
+                    return end.promise.attach(kj::defer([this, place] { open.erase(place); }));
                   }};
 
   Followed() {
@@ -78,6 +83,21 @@ TEST_F(Followed, OpensAndClosesWithTheServices) {
   put("c", "{\"port\": 80}");
   settle();
   EXPECT_THAT(open, ElementsAre(Pair(0, 30091), Pair(1, 30091)));
+}
+
+// Catches: a listener that has failed since, and whose port stays closed as long as its Service is
+// there.
+TEST_F(Followed, AListenerThatFailedIsOpenedAgain) {
+  put("a", "{\"nodePort\": 30080}");
+  auto following = ports.follow(client);
+  settle();
+  ASSERT_EQ(open.size(), 2u);
+  KJ_ASSERT_NONNULL(failing)->reject(KJ_EXCEPTION(FAILED, "too many open files"));
+  settle();
+  EXPECT_THAT(open, ElementsAre(Pair(1, 30080)));
+  put("b", "{\"port\": 80}");
+  settle();
+  EXPECT_THAT(open, ElementsAre(Pair(0, 30080), Pair(1, 30080)));
 }
 
 }  // namespace

@@ -49,7 +49,18 @@ kj::Promise<void> NodePorts::follow(kube::KubeClient& kubernetes) {
   }
 }
 
+// A promise is not to be dropped while it runs, so what has failed is forgotten later.
+kj::Promise<void> NodePorts::keepOpen(Place place) {
+  return open(place.first, place.second).catch_([this, place](kj::Exception&& e) {
+    log::warn("a NodePort is not forwarded any more; retrying when a Service changes",
+              {{"port", place.second}, {"error", messageOf(e)}});
+    failed.insert(place);
+  });
+}
+
 void NodePorts::reconcile() {
+  for (auto& place : failed) forwarded.erase(place);
+  failed.clear();
   std::set<uint16_t> desired;
   for (auto& [name, ports] : services) desired.insert(ports.begin(), ports.end());
   std::erase_if(forwarded, [&](auto& each) { return desired.count(each.first.second) == 0; });
@@ -57,8 +68,8 @@ void NodePorts::reconcile() {
     for (auto node : kj::range(size_t(0), nodes)) {
       if (forwarded.count({node, port}) > 0) continue;
       KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                     forwarded.emplace(Place{node, port},
-                                       open(node, port).eagerlyEvaluate(nullptr));
+                     Place place{node, port};
+                     forwarded.emplace(place, keepOpen(place).eagerlyEvaluate(nullptr));
                    })) {
         log::warn("the host cannot reach this NodePort at a loopback address",
                   {{"port", port}, {"error", messageOf(*e)}});

@@ -2,7 +2,8 @@
 // Service of Kubernetes opens on every node is opened there too.
 //
 // The ports are those of the Services that Kubernetes has at the moment; nothing is kept. One that
-// the host refuses is logged, and tried again when a Service changes. UDP is not forwarded.
+// the host refuses, or whose listener fails, is logged, and tried again when a Service changes. UDP
+// is not forwarded.
 #pragma once
 
 #include <map>
@@ -33,8 +34,10 @@ class NodePorts {
   size_t nodes;
   Open open;
   std::map<std::string, std::set<uint16_t>> services;  // by namespace and name
+  std::set<Place> failed;                              // of `forwarded`
   std::map<Place, kj::Promise<void>> forwarded;
 
+  kj::Promise<void> keepOpen(Place place);
   void reconcile();
 };
 
