@@ -60,5 +60,24 @@ TEST(LinkTree, LinksThatStandOnEachOtherAreDrawnOnce) {
   EXPECT_EQ(lines, 3u) << text.cStr();
 }
 
+// Catches: a hostile node that sends escape sequences to the terminal in other fields than the
+// name.
+TEST(LinkTree, NoFieldReachesTheTerminalAsItCame) {
+  constexpr kj::StringPtr kHostile = "\033[2J\n"_kj;
+  Links l;
+  auto spec = l.add(kHostile, kHostile, 1);
+  spec.setOperationalState(kHostile);
+  spec.setHardwareAddress(kHostile);
+  spec.initBondMaster().setPrimary(kHostile);
+  spec.initBondMember().setState(kHostile);
+  spec.getBondMember().setMiiStatus(kHostile);
+  auto text = drawLinks(l.links);
+  EXPECT_EQ(text.findFirst('\033'), nullptr) << text.cStr();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(text.findFirst('\n')), text.size() - 1) << text.cStr();
+  auto typed = l.add("eth0", "", 2);
+  typed.setType(kHostile);
+  EXPECT_EQ(drawLinks(l.links).findFirst('\033'), nullptr);
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -102,7 +102,7 @@ class Drawing {
 
   void add(const DrawnLink& link, kj::StringPtr head, kj::StringPtr indent, size_t depth) {
     if (depth > kMaxDepth || !drawn.insert(&link).second) return;
-    lines.add(Line{kj::str(head, printable(link.name)), restOf(link.spec)});
+    lines.add(Line{kj::str(head, printable(link.name)), printable(restOf(link.spec))});
     kj::Vector<const DrawnLink*> children;
     for (auto other : sorted) {
       if (parentOf(*other) == &link && drawn.count(other) == 0) children.add(other);

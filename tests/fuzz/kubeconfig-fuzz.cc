@@ -87,7 +87,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto again = readReceivedKubeconfig(written, "f");
     must(kj::StringPtr(again.text()) == kj::StringPtr(written));
     must(received.access().host.size() > 0);
-    mergeInto(kj::mv(readYaml(kj::StringPtr(usual().text()), "f")[0]), kj::mv(again), scope);
+    static const Json kUsual = kj::mv(readYaml(kj::StringPtr(usual().text()), "f")[0]);
+    mergeInto(kUsual, kj::mv(again), scope);
   });
   (void)kj::runCatchingExceptions([&]() {
     auto documents = readYaml(text, "f");

@@ -62,8 +62,9 @@ void check(const Inhibitors& locks) {
   }
 }
 
-void add(Inhibitors& locks, Inhibitor lock) {
-  kj::runCatchingExceptions([&] { locks.add(kj::mv(lock)); });
+// False if it was refused.
+bool add(Inhibitors& locks, Inhibitor lock) {
+  return kj::runCatchingExceptions([&] { locks.add(kj::mv(lock)); }) == nullptr;
 }
 
 // The arguments of calls, and locks that are released.
@@ -83,12 +84,13 @@ void calls(Input input) {
     lock.uid = input.byte();
     lock.pid = input.byte();
     for (unsigned i = kind & 0x80 ? 40 : 1; i > 0; --i) {
-      add(locks, Inhibitor{.what = kj::str(lock.what),
-                           .who = kj::str(lock.who),
-                           .why = kj::str(lock.why),
-                           .mode = kj::str(lock.mode),
-                           .uid = lock.uid,
-                           .pid = lock.pid});
+      bool added = add(locks, Inhibitor{.what = kj::str(lock.what),
+                                        .who = kj::str(lock.who),
+                                        .why = kj::str(lock.why),
+                                        .mode = kj::str(lock.mode),
+                                        .uid = lock.uid,
+                                        .pid = lock.pid});
+      if (!added) break;  // the same one again is refused again
     }
   }
   check(locks);

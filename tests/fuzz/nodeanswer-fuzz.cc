@@ -215,10 +215,13 @@ kj::uint ask(const grpcapi::GrpcApi& api, kj::StringPtr path, kj::ArrayPtr<const
   return status.code;
 }
 
-kj::Array<kj::byte> right(size_t kind) {
-  MallocMessageBuilder message;
-  kRight[kind % kj::size(kRight)](message);
-  return kj::heapArray(capnp::messageToFlatArray(message).asBytes());
+kj::ArrayPtr<const kj::byte> right(size_t kind) {
+  static const auto all = KJ_MAP(fill, kRight) {
+    MallocMessageBuilder message;
+    fill(message);
+    return kj::heapArray(capnp::messageToFlatArray(message).asBytes());
+  };
+  return all[kind % all.size()];
 }
 
 }  // namespace

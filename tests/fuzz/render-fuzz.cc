@@ -1,7 +1,7 @@
 // link: talosctl-commands
-// The answers of a node in hostile hands, as talosctl prints them: any message, read as every kind
-// of answer. What comes out is text that a terminal shows and does not interpret, of a bounded
-// size.
+// The answers of a node in hostile hands, as talosctl prints them: any message, read as the kind of
+// answer that the first byte says, of resources as the type that the second says. What comes out is
+// text that a terminal shows and does not interpret, of a bounded size.
 #include <capnp/serialize.h>
 #include <kj/debug.h>
 #include <string.h>
@@ -20,7 +20,6 @@ namespace {
 using namespace talos;
 using namespace talos::talosctl;
 
-constexpr size_t kTypesApart = 8;
 constexpr uint64_t kNow = 1'615'000'000'000'000'000;
 // Of what may be printed for a word that was received: a row of a table with its blanks.
 constexpr size_t kMostPerWord = 4096, kMostAlways = 4u << 20;
@@ -75,66 +74,37 @@ class HostileAnswer {
   }
 };
 
-void readMachine(const HostileAnswer& answer) {
-  using rpc::Machine;
-  answer.asAnswer<rpc::Version>(renderServerVersions);
-  answer.asAnswer<rpc::Status>(renderStatus);
-  answer.asAnswer<Machine::MemoryResults>(renderMemory);
-  answer.asAnswer<Machine::MemoryResults>(renderMemoryVerbose);
-  answer.asAnswer<Machine::MountsResults>(renderMounts);
-  answer.asAnswer<Machine::StatsResults>(renderStats);
-  answer.asAnswer<Machine::TimeResults>(renderTimes);
-  answer.asAnswer<Machine::ProcessesResults>(
-      [](auto replies) { return renderProcesses(replies, SortBy::kCpu); });
-  answer.asAnswer<Machine::NetstatResults>([](auto replies) {
-    return renderSockets(replies, {.all = true, .extend = true, .programs = true});
-  });
-  answer.asAnswer<Machine::CgroupsResults>(
-      [](auto replies) { return renderCgroups(replies, "memory"); });
-  answer.as<Machine::DependenciesResults>(
-      [](auto value) { return drawDependencies(value, nullptr); });
+// How one kind of answer is read.
+using Read = void (*)(const HostileAnswer& answer);
+
+template <typename Type, auto render>
+void readAnswer(const HostileAnswer& answer) {
+  answer.asAnswer<Type>(render);
 }
 
-void readOthers(const HostileAnswer& answer) {
-  answer.asAnswer<rpc::Containers::ListResults>(renderContainers);
-  answer.asAnswer<rpc::Containers::StatsResults>(renderPodStats);
-  answer.asAnswer<rpc::Containers::ImagesResults>(renderImages);
-  answer.asAnswer<rpc::Network::InterfacesResults>(renderInterfaces);
-  answer.asAnswer<rpc::Network::RoutesResults>(renderRoutes);
-  answer.asAnswer<rpc::Storage::DisksResults>(renderDisks);
-  answer.asAnswer<rpc::Storage::ReadMetaResults>(renderMeta);
-  answer.asAnswer<rpc::Services::ListResults>(
-      [](auto replies) { return renderServices(replies, kNow); });
-  answer.as<rpc::Service>([](auto service) { return renderService("n", service, kNow); });
+template <bool humanize>
+void readFile(const HostileAnswer& answer) {
+  answer.as<rpc::FileInfo>([](auto file) {
+    Table table({"NODE", "MODE", "UID", "GID", "SIZE(B)", "LASTMOD", "NAME"});
+    table.row(fileRow("n", file, true, {.humanize = humanize, .now = kNow}));
+    return table.render();
+  });
+}
+
+void readEvent(const HostileAnswer& answer) {
   answer.as<rpc::Event>([](auto event) {
     Table table({"NODE", "EVENT", "SOURCE", "MESSAGE", "ACTOR", "TIME", "MORE", "REST"});
     KJ_IF_MAYBE (row, eventRow("n", event)) table.row(kj::mv(*row));
     return table.render();
   });
-  for (bool humanize : {false, true}) {
-    answer.as<rpc::FileInfo>([humanize](auto file) {
-      Table table({"NODE", "MODE", "UID", "GID", "SIZE(B)", "LASTMOD", "NAME"});
-      table.row(fileRow("n", file, true, {.humanize = humanize, .now = kNow}));
-      return table.render();
-    });
-  }
 }
 
-void readResources(const HostileAnswer& answer, size_t size) {
-  // An eighth of the types in each run, or it would be most of the work.
-  static const Registry registry;
-  auto types = registry.types();
-  for (size_t i = size / sizeof(capnp::word) % kTypesApart; i < types.size(); i += kTypesApart) {
-    auto& type = types[i];
-    answer.as<rpc::Resource>([&](auto resource) {
-      auto table = resourceTable(type, true);
-      table.row(resourceRow(type, "n", resource, true, ChangeKind::kCreated));
-      return table.render();
-    });
-    answer.as<rpc::Resource>(
-        [&](auto resource) { return printableText(resourceYaml(type, "n", resource)); });
-    answer.as<rpc::Resource>([&](auto resource) { return resourceJson(type, "n", resource); });
-  }
+void readDependencies(const HostileAnswer& answer) {
+  answer.as<rpc::Machine::DependenciesResults>(
+      [](auto value) { return drawDependencies(value, nullptr); });
+}
+
+void readLinks(const HostileAnswer& answer) {
   answer.as<rpc::Resources::ListResults>([](auto list) {
     kj::Vector<DrawnLink> links;
     for (auto resource : list.getResources()) {
@@ -145,14 +115,74 @@ void readResources(const HostileAnswer& answer, size_t size) {
   });
 }
 
+kj::String renderByCpu(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>> replies) {
+  return renderProcesses(replies, SortBy::kCpu);
+}
+kj::String renderAllSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies) {
+  return renderSockets(replies, {.all = true, .extend = true, .programs = true});
+}
+kj::String renderCgroupMemory(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies) {
+  return renderCgroups(replies, "memory");
+}
+kj::String renderServicesNow(kj::ArrayPtr<const Reply<rpc::Services::ListResults>> replies) {
+  return renderServices(replies, kNow);
+}
+void readService(const HostileAnswer& answer) {
+  answer.as<rpc::Service>([](auto service) { return renderService("n", service, kNow); });
+}
+
+// New ones at the end: the corpus has their numbers. Any other number is a resource.
+constexpr Read kKinds[] = {
+    readAnswer<rpc::Version, renderServerVersions>,
+    readAnswer<rpc::Status, renderStatus>,
+    readAnswer<rpc::Machine::MemoryResults, renderMemory>,
+    readAnswer<rpc::Machine::MemoryResults, renderMemoryVerbose>,
+    readAnswer<rpc::Machine::MountsResults, renderMounts>,
+    readAnswer<rpc::Machine::StatsResults, renderStats>,
+    readAnswer<rpc::Machine::TimeResults, renderTimes>,
+    readAnswer<rpc::Machine::ProcessesResults, renderByCpu>,
+    readAnswer<rpc::Machine::NetstatResults, renderAllSockets>,
+    readAnswer<rpc::Machine::CgroupsResults, renderCgroupMemory>,
+    readDependencies,
+    readAnswer<rpc::Containers::ListResults, renderContainers>,
+    readAnswer<rpc::Containers::StatsResults, renderPodStats>,
+    readAnswer<rpc::Containers::ImagesResults, renderImages>,
+    readAnswer<rpc::Network::InterfacesResults, renderInterfaces>,
+    readAnswer<rpc::Network::RoutesResults, renderRoutes>,
+    readAnswer<rpc::Storage::DisksResults, renderDisks>,
+    readAnswer<rpc::Storage::ReadMetaResults, renderMeta>,
+    readAnswer<rpc::Services::ListResults, renderServicesNow>,
+    readService,
+    readEvent,
+    readFile<false>,
+    readFile<true>,
+    readLinks,
+};
+
+void readResource(const HostileAnswer& answer, const ResourceType& type) {
+  answer.as<rpc::Resource>([&](auto resource) {
+    auto table = resourceTable(type, true);
+    table.row(resourceRow(type, "n", resource, true, ChangeKind::kCreated));
+    return table.render();
+  });
+  answer.as<rpc::Resource>(
+      [&](auto resource) { return printableText(resourceYaml(type, "n", resource)); });
+  answer.as<rpc::Resource>([&](auto resource) { return resourceJson(type, "n", resource); });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto words = kj::heapArray<capnp::word>(size / sizeof(capnp::word));
-  memcpy(words.begin(), data, words.asBytes().size());
+  static const Registry registry;
+  if (size < 2) return 0;
+  auto words = kj::heapArray<capnp::word>((size - 2) / sizeof(capnp::word));
+  memcpy(words.begin(), data + 2, words.asBytes().size());
   HostileAnswer answer(words);
-  readMachine(answer);
-  readOthers(answer);
-  readResources(answer, size);
+  if (data[0] >= kj::size(kKinds)) {
+    auto types = registry.types();
+    readResource(answer, types[data[1] % types.size()]);
+  } else {
+    kKinds[data[0]](answer);
+  }
   return 0;
 }
