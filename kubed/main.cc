@@ -62,16 +62,13 @@ struct Shared {
 
 kj::Promise<void> runWorker(Shared& shared) {
   WorkerStoreAdapter adapter(shared.store, shared.kubelet);
-  NodeReconciler node({.timer = shared.timer,
-                       .random = shared.random,
-                       .store = shared.store,
-                       .adapter = adapter,
-                       .changed = shared.kubelet.changes()});
-  ApiEndpointsReconciler endpoints({.timer = shared.timer,
-                                    .random = shared.random,
-                                    .store = shared.store,
-                                    .adapter = adapter,
-                                    .changed = shared.kubelet.changes()});
+  NodeDependencies deps{.timer = shared.timer,
+                        .random = shared.random,
+                        .store = shared.store,
+                        .adapter = adapter,
+                        .changed = shared.kubelet.changes()};
+  NodeReconciler node(deps);
+  ApiEndpointsReconciler endpoints(deps);
   releaseStartMemory();
   log::info("waiting for a kubelet that joins, or a drain");
   co_await node.run().exclusiveJoin(endpoints.run());
@@ -91,16 +88,8 @@ kj::Promise<void> runControlPlane(Shared& shared) {
                          .changed = changed};
   ExtraManifests extra(deps, shared.dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
   ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
-  NodeReconciler node({.timer = shared.timer,
-                       .random = shared.random,
-                       .store = shared.store,
-                       .adapter = adapter,
-                       .changed = changed});
-  ApiEndpointsReconciler endpoints({.timer = shared.timer,
-                                    .random = shared.random,
-                                    .store = shared.store,
-                                    .adapter = adapter,
-                                    .changed = changed});
+  NodeReconciler node(deps.ofNode());
+  ApiEndpointsReconciler endpoints(deps.ofNode());
   StaticPodReconciler staticPods(deps);
   MemberReconciler members(deps);
   LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);

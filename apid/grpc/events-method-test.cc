@@ -77,8 +77,8 @@ TEST_F(MachineMethodsTest, Events) {
   EXPECT_TRUE(call.message(4).in(2).in(2).has(2)) << "a client follows it blindly";
 }
 
-// Catches: a client that is told "I watch" before anybody does, and misses what it waits for; an
-// event that comes before that; a node that cannot be reached and is said to be watched.
+// Catches: an answer that says "I watch" before anybody does, so that the client misses an event;
+// an event that comes before that answer; a node that cannot be reached and is said to be watched.
 TEST_F(MachineMethodsTest, EventsBeginWhenTheyAreWatched) {
   auto snapshot = kj::newPromiseAndFulfiller<void>();
   bed.snapshotGate = snapshot.promise.fork();

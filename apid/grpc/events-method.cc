@@ -279,7 +279,7 @@ class EventsMethod final : public Method {
     auto known = kj::newPromiseAndFulfiller<void>(), sent = kj::newPromiseAndFulfiller<void>();
     auto pastSent = sent.promise.fork();
     MachineStatus status(*stream, kj::mv(known.fulfiller), pastSent.addBranch());
-    // Events are watched before the client is told so.
+    // The node watches the events before its answer says so.
     Past past(request);
     auto events = node.eventsRequest().send().getEvents();
     auto present = kj::Promise<void>(kj::NEVER_DONE);

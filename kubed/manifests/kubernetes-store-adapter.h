@@ -40,6 +40,15 @@ class NodeStore {
   virtual kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const = 0;
 };
 
+// Of those who ask Kubernetes about this node; all outlive them.
+struct NodeDependencies {
+  kj::Timer& timer;
+  kj::Function<double()>& random;  // in [0,1)
+  StoreClient& store;
+  NodeStore& adapter;
+  Signal& changed;  // of the adapter
+};
+
 class KubernetesStoreAdapter final : public NodeStore {
  public:
   // All outlive it. `changed` is raised after each change.

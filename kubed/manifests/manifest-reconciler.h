@@ -26,6 +26,11 @@ struct KubedDependencies {
   KubernetesStoreAdapter& adapter;
   Signal& changed;  // the inputs of the adapter
   const kj::Clock& clock = kj::systemPreciseCalendarClock();
+
+  NodeDependencies ofNode() const {
+    return {
+        .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed};
+  }
 };
 
 constexpr auto kTokenLifetime = 1 * kj::HOURS;  // of the bootstrap token, from its last renewal

@@ -1,11 +1,6 @@
 #include "kubed/nodes/api-endpoints-reconciler.h"
 
-#include <gtest/gtest.h>
-
-#include "common/kube/kubeconfig.h"
-#include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
-#include "kubed/nodes/kubelet-access.h"
+#include "kubed/nodes/test-worker.h"
 
 namespace talos::kubed {
 namespace {
@@ -27,34 +22,13 @@ TEST(ApiAddresses, AreTheReadyOnesOfTheObject) {
 
 constexpr kj::StringPtr kObject = "/api/v1/namespaces/default/endpoints/kubernetes"_kj;
 
-struct ApiEndpoints : public testing::Test {
-  kj::AsyncIoContext io = kj::setupAsyncIo();
-  kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
-  kube::ModelKube model{timer};
-  kj::Function<double()> random = [] { return 0.0; };
-
+struct ApiEndpoints : public TestWorker {
   ApiEndpoints() { model.addKind(kube::coreResource("endpoints", "Endpoints")); }
-  ~ApiEndpoints() noexcept override {}
 
   void put(kj::StringPtr subsets) {
     model.put(kObject, kube::readJson(kj::str(R"({"metadata": {"name": "kubernetes"}, "subsets": )",
                                               subsets, "}"),
                                       "the test"));
-  }
-  void offerCertificate(uint64_t version) {
-    auto kubeconfig = kube::writeKubeconfig({.cluster = "local",
-                                             .server = "https://127.0.0.1:6443",
-                                             .authority = "CA",
-                                             .user = "kubelet",
-                                             .credentials = kube::ClientPair{"CERT", "KEY"},
-                                             .context = "local"});
-    auto& kind = machined.kind<rpc::KubeletClientSpec>();
-    auto& held = kind.set<rpc::KubeletClientSpec>("kubelet", "machined", version, [&](auto spec) {
-      spec.setKubeconfig(kj::StringPtr(kubeconfig));
-    });
-    kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
-                 held.get());
   }
   std::string published() {
     auto& kind = machined.kind<rpc::ApiEndpointsSpec>();
@@ -64,13 +38,6 @@ struct ApiEndpoints : public testing::Test {
     }
     return "";
   }
-  bool eventually(kj::Function<bool()> so) {
-    auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (!so() && timer.now() < deadline) {
-      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    }
-    return so();
-  }
 };
 
 // Catches: a worker that knows no control-plane node but the endpoint in its config; one that
@@ -78,17 +45,8 @@ struct ApiEndpoints : public testing::Test {
 TEST_F(ApiEndpoints, AreReadWithTheAccessOfTheKubelet) {
   put(R"([{"addresses": [{"ip": "10.5.0.3"}, {"ip": "10.5.0.2"}]}])");
   machined.start();
-  StoreClient store(*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner));
-  KubeletAccess access(store, [&](kube::KubeAccess) {
-    return kj::heap<kube::KubeClient>(
-        timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
-  });
-  WorkerStoreAdapter adapter(store, access);
-  ApiEndpointsReconciler reconciler({.timer = timer,
-                                     .random = random,
-                                     .store = store,
-                                     .adapter = adapter,
-                                     .changed = access.changes()});
+  Kubed kubed(*this);
+  ApiEndpointsReconciler reconciler(kubed.deps);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   offerCertificate(1);
   EXPECT_TRUE(eventually([&] { return published() == "10.5.0.2 10.5.0.3"; })) << published();

@@ -30,7 +30,8 @@ kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints) {
   return addresses;
 }
 
-ApiEndpointsReconciler::ApiEndpointsReconciler(Dependencies deps) : deps(deps), backoff(kRetry) {}
+ApiEndpointsReconciler::ApiEndpointsReconciler(NodeDependencies deps)
+    : deps(deps), backoff(kRetry) {}
 
 kj::Promise<void> ApiEndpointsReconciler::run() {
   for (;;) {

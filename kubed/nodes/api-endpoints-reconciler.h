@@ -19,21 +19,13 @@ kj::Vector<kj::String> apiAddressesOf(const kube::Json& endpoints);
 
 class ApiEndpointsReconciler {
  public:
-  // All outlive it.
-  struct Dependencies {
-    kj::Timer& timer;
-    kj::Function<double()>& random;  // in [0,1)
-    StoreClient& store;
-    NodeStore& adapter;
-    Signal& changed;  // of the adapter
-  };
-  explicit ApiEndpointsReconciler(Dependencies deps);
+  explicit ApiEndpointsReconciler(NodeDependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(ApiEndpointsReconciler);
 
   kj::Promise<void> run();  // until dropped
 
  private:
-  Dependencies deps;
+  NodeDependencies deps;
   Backoff backoff;
   kj::String logged;  // the last error
 

@@ -2,12 +2,7 @@
 // server.
 #include "kubed/nodes/node-reconciler.h"
 
-#include <gtest/gtest.h>
-
-#include "common/kube/kubeconfig.h"
-#include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
-#include "kubed/nodes/kubelet-access.h"
+#include "kubed/nodes/test-worker.h"
 
 namespace talos::kubed {
 namespace {
@@ -16,15 +11,7 @@ using kube::Json;
 
 constexpr kj::StringPtr kNode = "/api/v1/nodes/w"_kj;
 
-struct WorkerNode : public testing::Test {
-  ~WorkerNode() noexcept override {}
-  kj::AsyncIoContext io = kj::setupAsyncIo();
-  kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
-  kube::ModelKube model{timer};
-  kj::Function<double()> random = [] { return 0.0; };
-  unsigned made = 0;  // clients
-
+struct WorkerNode : public TestWorker {
   WorkerNode() {
     model.addUsualKinds();
     Json labels{{"kubernetes.io/hostname", "w"}, {"other", "x"}};
@@ -47,19 +34,6 @@ struct WorkerNode : public testing::Test {
     kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
                  held.get());
   }
-  void offerCertificate() {
-    auto kubeconfig = kube::writeKubeconfig({.cluster = "local",
-                                             .server = "https://127.0.0.1:6443",
-                                             .authority = "CA",
-                                             .user = "kubelet",
-                                             .credentials = kube::ClientPair{"CERT", "KEY"},
-                                             .context = "local"});
-    auto& kind = machined.kind<rpc::KubeletClientSpec>();
-    auto& held = kind.set<rpc::KubeletClientSpec>("kubelet", "machined", 1, [&](auto spec) {
-      spec.setKubeconfig(kj::StringPtr(kubeconfig));
-    });
-    kind.publish(rpc::Change::Event::CREATED, held.get());
-  }
   std::string label(kj::StringPtr key) {
     return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNode)), {"metadata", "labels", key}).cStr();
   }
@@ -70,13 +44,6 @@ struct WorkerNode : public testing::Test {
     }
     return "";
   }
-  bool eventually(kj::Function<bool()> so) {
-    auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (!so() && timer.now() < deadline) {
-      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    }
-    return so();
-  }
 };
 
 // Catches: labels that a worker has only from its registration; a patch of taints, which would be
@@ -84,18 +51,8 @@ struct WorkerNode : public testing::Test {
 TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
   want(1, "disk", "slow", "gpu");
   machined.start();
-  StoreClient store(*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner));
-  KubeletAccess access(store, [&](kube::KubeAccess) {
-    ++made;
-    return kj::heap<kube::KubeClient>(
-        timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
-  });
-  WorkerStoreAdapter adapter(store, access);
-  NodeReconciler reconciler({.timer = timer,
-                             .random = random,
-                             .store = store,
-                             .adapter = adapter,
-                             .changed = access.changes()});
+  Kubed kubed(*this);
+  NodeReconciler reconciler(kubed.deps);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   EXPECT_TRUE(eventually([&] {
     return reported() == "waiting for the certificate of the kubelet";

@@ -15,15 +15,7 @@ namespace talos::kubed {
 
 class NodeReconciler final : public WatchReconciler {
  public:
-  // All outlive it.
-  struct Dependencies {
-    kj::Timer& timer;
-    kj::Function<double()>& random;  // in [0,1)
-    StoreClient& store;
-    NodeStore& adapter;
-    Signal& changed;  // of the adapter
-  };
-  explicit NodeReconciler(Dependencies deps)
+  explicit NodeReconciler(NodeDependencies deps)
       : WatchReconciler(deps.timer, deps.random, deps.changed), deps(deps) {}
   ~NodeReconciler() noexcept(false) = default;
 
@@ -34,7 +26,7 @@ class NodeReconciler final : public WatchReconciler {
     bool applied = false;
     kj::String message;
   };
-  Dependencies deps;
+  NodeDependencies deps;
   Status status;
   kj::Own<SharedKube> kubernetes;  // that is watched
   kj::Maybe<kube::Json> node;

@@ -65,8 +65,8 @@ TEST_F(NodeIdentityTest, TheDomainIsPartOfANameOnlyIfTheKubeletSaysSo) {
                        "renames the node from a to a.example.org:"));
 }
 
-// Catches: a second Node object of one machine that nobody was told of; a warning where the name
-// stays, or where Kubernetes does not know the node yet.
+// Catches: a second Node object of one machine without a warning; a warning where the name stays,
+// or where Kubernetes does not know the node yet.
 TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {
   booted(document("a"));
   EXPECT_EQ(0u,
@@ -92,6 +92,8 @@ TEST_F(NodeIdentityTest, ADocumentOfTheSameMeaningIsNoChange) {
   auto outcome = apply(json("a"), ApplyMode::AUTO, true).wait(io.waitScope);
   EXPECT_EQ(ApplyMode::NO_REBOOT, outcome.mode);
   EXPECT_EQ(0u, outcome.changes.size());
+  EXPECT_STREQ("", outcome.diff.cStr());
+  outcome = apply(kj::str("# a note\n", document("a")), ApplyMode::AUTO, true).wait(io.waitScope);
   EXPECT_STREQ("", outcome.diff.cStr());
   outcome = apply(json("b"), ApplyMode::AUTO, true).wait(io.waitScope);
   EXPECT_TRUE(contains(outcome.diff.cStr(), "-        hostname: a\n+        hostname: b\n"))

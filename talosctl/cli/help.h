@@ -8,9 +8,9 @@
 
 namespace talos::talosctl {
 
-// The output of -h: the summary, the details and the usage.
 // For a mistake on the command line: one line of usage, and where the rest is.
 kj::String usageHint(const Command& command, size_t columns);
+// The output of -h: the summary, the details and the usage.
 kj::String helpText(const Command& command, size_t columns);
 
 // How a command is called, with its flags and those of its parents.

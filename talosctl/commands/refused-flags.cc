@@ -7,12 +7,16 @@ namespace talos::talosctl {
 
 namespace {
 
-struct Refused {
-  kj::StringPtr command;  // its path; empty: every command
+struct RefusedFlag {
   kj::StringPtr name, letter;
   FlagKind kind;
   kj::StringPtr fallback;  // the original's default
   kj::StringPtr reason;
+};
+
+struct RefusedFlags {
+  kj::StringPtr command;  // its path; empty: every command
+  kj::ArrayPtr<const RefusedFlag> flags;
 };
 
 constexpr auto kSwitch = FlagKind::kBool;
@@ -34,129 +38,157 @@ constexpr kj::StringPtr kInteractive =
     "generate a config with \"gen config --insecure\" and edit it"_kj;
 constexpr kj::StringPtr kComments = "a config keeps the comments that it has"_kj;
 
-constexpr Refused kRefused[] = {
-    {""_kj, "cluster"_kj, ""_kj, kText, ""_kj,
+constexpr RefusedFlag kOfEveryCommand[] = {
+    {"cluster"_kj, ""_kj, kText, ""_kj,
      "an endpoint is a node of its cluster, not a proxy of several; use --context"_kj},
-    {"apply-config"_kj, "interactive"_kj, ""_kj, kSwitch, ""_kj, kInteractive},
-    {"apply"_kj, "interactive"_kj, ""_kj, kSwitch, ""_kj, kInteractive},
-    {"cgroups"_kj, "schema-file"_kj, ""_kj, kText, ""_kj,
+};
+constexpr RefusedFlag kOfApplyConfig[] = {
+    {"interactive"_kj, ""_kj, kSwitch, ""_kj, kInteractive},
+};
+constexpr RefusedFlag kOfCgroups[] = {
+    {"schema-file"_kj, ""_kj, kText, ""_kj,
      "columns are chosen by --preset; -o json has every figure"_kj},
-    {"cluster create"_kj, "bad-rtc"_kj, ""_kj, kSwitch, ""_kj,
+};
+constexpr RefusedFlag kOfClusterCreate[] = {
+    {"bad-rtc"_kj, ""_kj, kSwitch, ""_kj,
      "use --clock, which sets the clock that the nodes start with"_kj},
-    {"cluster create"_kj, "config-injection-method"_kj, ""_kj, kText, ""_kj,
+    {"config-injection-method"_kj, ""_kj, kText, ""_kj,
      "a node gets its config from the server of the cluster, as it would from its platform"_kj},
-    {"cluster create"_kj, "control-plane-port"_kj, ""_kj, kText, "6443"_kj,
-     "the API server listens on 6443"_kj},
-    {"cluster create"_kj, "cpus-workers"_kj, ""_kj, kText, "2.0"_kj,
-     "all nodes have the same --cpus"_kj},
-    {"cluster create"_kj, "disable-dhcp-hostname"_kj, ""_kj, kSwitch, ""_kj,
-     "names of nodes are in their configs"_kj},
-    {"cluster create"_kj, "disk-block-size"_kj, ""_kj, kText, "512"_kj,
+    {"control-plane-port"_kj, ""_kj, kText, "6443"_kj, "the API server listens on 6443"_kj},
+    {"cpus-workers"_kj, ""_kj, kText, "2.0"_kj, "all nodes have the same --cpus"_kj},
+    {"disable-dhcp-hostname"_kj, ""_kj, kSwitch, ""_kj, "names of nodes are in their configs"_kj},
+    {"disk-block-size"_kj, ""_kj, kText, "512"_kj,
      "disks of virtual machines have blocks of 512 bytes"_kj},
-    {"cluster create"_kj, "disk-encryption-key-types"_kj, ""_kj, kList, "uuid"_kj,
+    {"disk-encryption-key-types"_kj, ""_kj, kList, "uuid"_kj,
      "--encrypt-state and --encrypt-ephemeral use the node id; set other keys with --config-patch"_kj},
-    {"cluster create"_kj, "disk-preallocate"_kj, ""_kj, kSwitch, ""_kj,
-     "disks are sparse files"_kj},
-    {"cluster create"_kj, "docker-disable-ipv6"_kj, ""_kj, kSwitch, ""_kj,
-     "nodes in containers need no Docker"_kj},
-    {"cluster create"_kj, "extra-disks"_kj, ""_kj, kText, "0"_kj,
+    {"disk-preallocate"_kj, ""_kj, kSwitch, ""_kj, "disks are sparse files"_kj},
+    {"docker-disable-ipv6"_kj, ""_kj, kSwitch, ""_kj, "nodes in containers need no Docker"_kj},
+    {"extra-disks"_kj, ""_kj, kText, "0"_kj, "use --user-disk for another partition of a node"_kj},
+    {"extra-disks-drivers"_kj, ""_kj, kList, ""_kj,
      "use --user-disk for another partition of a node"_kj},
-    {"cluster create"_kj, "extra-disks-drivers"_kj, ""_kj, kList, ""_kj,
+    {"extra-disks-size"_kj, ""_kj, kText, "5120"_kj,
      "use --user-disk for another partition of a node"_kj},
-    {"cluster create"_kj, "extra-disks-size"_kj, ""_kj, kText, "5120"_kj,
-     "use --user-disk for another partition of a node"_kj},
-    {"cluster create"_kj, "extra-uefi-search-paths"_kj, ""_kj, kList, ""_kj,
+    {"extra-uefi-search-paths"_kj, ""_kj, kList, ""_kj,
      "the firmware is that of the build; see --qemu-root"_kj},
-    {"cluster create"_kj, "ipxe-boot-script"_kj, ""_kj, kText, ""_kj,
+    {"ipxe-boot-script"_kj, ""_kj, kText, ""_kj,
      "virtual machines start from --vmlinuz-path, --iso-path or their disk"_kj},
-    {"cluster create"_kj, "kubeprism-port"_kj, ""_kj, kText, "7445"_kj,
+    {"kubeprism-port"_kj, ""_kj, kText, "7445"_kj,
      "nodes have no KubePrism; kubelets use the shared address or the endpoint"_kj},
-    {"cluster create"_kj, "memory-workers"_kj, ""_kj, kText, "2048"_kj,
-     "all nodes have the same --memory"_kj},
-    {"cluster create"_kj, "mount"_kj, ""_kj, kText, ""_kj,
-     "nodes share no folder with this host"_kj},
-    {"cluster create"_kj, "no-masquerade-cidrs"_kj, ""_kj, kList, ""_kj,
+    {"memory-workers"_kj, ""_kj, kText, "2048"_kj, "all nodes have the same --memory"_kj},
+    {"mount"_kj, ""_kj, kText, ""_kj, "nodes share no folder with this host"_kj},
+    {"no-masquerade-cidrs"_kj, ""_kj, kList, ""_kj,
      "the network of a cluster is left through a program, not by rules of this host"_kj},
-    {"cluster create"_kj, "skip-k8s-node-readiness-check"_kj, ""_kj, kSwitch, ""_kj,
+    {"skip-k8s-node-readiness-check"_kj, ""_kj, kSwitch, ""_kj,
      "leave it out: nodes of Kubernetes are waited for only with --wait-kubernetes"_kj},
-    {"cluster create"_kj, "usb-path"_kj, ""_kj, kText, ""_kj, "use --iso-path"_kj},
-    {"cluster create"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
-    {"cluster create"_kj, "with-firewall"_kj, ""_kj, kText, ""_kj,
-     "nodes have no ingress firewall"_kj},
-    {"cluster create"_kj, "with-json-logs"_kj, ""_kj, kSwitch, ""_kj,
+    {"usb-path"_kj, ""_kj, kText, ""_kj, "use --iso-path"_kj},
+    {"with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
+    {"with-firewall"_kj, ""_kj, kText, ""_kj, "nodes have no ingress firewall"_kj},
+    {"with-json-logs"_kj, ""_kj, kSwitch, ""_kj,
      "nodes send their logs nowhere by themselves; use \"logs -f\""_kj},
-    {"cluster create"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj, "use --wireguard-cidr"_kj},
-    {"cluster create"_kj, "with-network-bandwidth"_kj, ""_kj, kText, "0"_kj, kChaos},
-    {"cluster create"_kj, "with-network-chaos"_kj, ""_kj, kSwitch, ""_kj, kChaos},
-    {"cluster create"_kj, "with-network-jitter"_kj, ""_kj, kText, ""_kj, kChaos},
-    {"cluster create"_kj, "with-network-latency"_kj, ""_kj, kText, ""_kj, kChaos},
-    {"cluster create"_kj, "with-network-packet-corrupt"_kj, ""_kj, kText, ""_kj, kChaos},
-    {"cluster create"_kj, "with-network-packet-loss"_kj, ""_kj, kText, ""_kj, kChaos},
-    {"cluster create"_kj, "with-network-packet-reorder"_kj, ""_kj, kText, ""_kj, kChaos},
-    {"cluster create"_kj, "with-siderolink"_kj, ""_kj, kText, "none"_kj,
-     "nodes do not know SideroLink"_kj},
-    {"cluster create"_kj, "with-tpm2"_kj, ""_kj, kSwitch, ""_kj, "virtual machines have no TPM"_kj},
-    {"cluster create"_kj, "with-uuid-hostnames"_kj, ""_kj, kSwitch, ""_kj,
-     "names of nodes are in their configs"_kj},
-    {"cluster destroy"_kj, "force"_kj, "f"_kj, kSwitch, ""_kj,
-     "what is left of a cluster is always removed"_kj},
-    {"cluster destroy"_kj, "save-cluster-logs-archive-path"_kj, ""_kj, kText, ""_kj,
+    {"with-kubespan"_kj, ""_kj, kSwitch, ""_kj, "use --wireguard-cidr"_kj},
+    {"with-network-bandwidth"_kj, ""_kj, kText, "0"_kj, kChaos},
+    {"with-network-chaos"_kj, ""_kj, kSwitch, ""_kj, kChaos},
+    {"with-network-jitter"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"with-network-latency"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"with-network-packet-corrupt"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"with-network-packet-loss"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"with-network-packet-reorder"_kj, ""_kj, kText, ""_kj, kChaos},
+    {"with-siderolink"_kj, ""_kj, kText, "none"_kj, "nodes do not know SideroLink"_kj},
+    {"with-tpm2"_kj, ""_kj, kSwitch, ""_kj, "virtual machines have no TPM"_kj},
+    {"with-uuid-hostnames"_kj, ""_kj, kSwitch, ""_kj, "names of nodes are in their configs"_kj},
+};
+constexpr RefusedFlag kOfClusterDestroy[] = {
+    {"force"_kj, "f"_kj, kSwitch, ""_kj, "what is left of a cluster is always removed"_kj},
+    {"save-cluster-logs-archive-path"_kj, ""_kj, kText, ""_kj,
      "\"support\" makes an archive with the consoles of a local cluster"_kj},
-    {"cluster destroy"_kj, "save-support-archive-path"_kj, ""_kj, kText, ""_kj,
-     "use \"support\" before"_kj},
-    {"events"_kj, "actor-id"_kj, ""_kj, kText, ""_kj, "events here have no actor"_kj},
-    {"gen config"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
-    {"gen config"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
+    {"save-support-archive-path"_kj, ""_kj, kText, ""_kj, "use \"support\" before"_kj},
+};
+constexpr RefusedFlag kOfEvents[] = {
+    {"actor-id"_kj, ""_kj, kText, ""_kj, "events here have no actor"_kj},
+};
+constexpr RefusedFlag kOfGenConfig[] = {
+    {"with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
+    {"with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
      "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
-    {"image"_kj, "namespace"_kj, ""_kj, kText, "cri"_kj,
+};
+constexpr RefusedFlag kOfImage[] = {
+    {"namespace"_kj, ""_kj, kText, "cri"_kj,
      "a node has images of the CRI only, since its services are no containers"_kj},
-    {"machineconfig gen"_kj, "with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
-    {"machineconfig gen"_kj, "with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
-     "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
-    {"get"_kj, "insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
-    {"meta"_kj, "insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
-    {"netstat"_kj, "pods"_kj, "k"_kj, kSwitch, ""_kj,
+};
+constexpr RefusedFlag kOfGet[] = {
+    {"insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
+};
+constexpr RefusedFlag kOfNetstat[] = {
+    {"pods"_kj, "k"_kj, kSwitch, ""_kj,
      "name one pod as <namespace>/<pod>; \"containers -k\" lists them"_kj},
-    {"netstat"_kj, "timers"_kj, ""_kj, kSwitch, ""_kj, "nodes do not report timers of sockets"_kj},
-    {"netstat"_kj, "verbose"_kj, "v"_kj, kSwitch, ""_kj, "-o json has every field of a socket"_kj},
-    {"reboot"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
-    {"reset"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
-    {"reset"_kj, "insecure"_kj, ""_kj, kSwitch, ""_kj, kWithoutConfig},
-    {"reset"_kj, "user-disks-to-wipe"_kj, ""_kj, kList, ""_kj,
-     "a reset erases the system disk only"_kj},
-    {"shutdown"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
-    {"support"_kj, "verbose"_kj, "v"_kj, kSwitch, ""_kj,
+    {"timers"_kj, ""_kj, kSwitch, ""_kj, "nodes do not report timers of sockets"_kj},
+    {"verbose"_kj, "v"_kj, kSwitch, ""_kj, "-o json has every field of a socket"_kj},
+};
+constexpr RefusedFlag kOfReboot[] = {
+    {"debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+};
+constexpr RefusedFlag kOfReset[] = {
+    {"debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"insecure"_kj, ""_kj, kSwitch, ""_kj, kWithoutConfig},
+    {"user-disks-to-wipe"_kj, ""_kj, kList, ""_kj, "a reset erases the system disk only"_kj},
+};
+constexpr RefusedFlag kOfSupport[] = {
+    {"verbose"_kj, "v"_kj, kSwitch, ""_kj,
      "each step is a line on stderr as it is, where that is not a terminal"_kj},
-    {"upgrade"_kj, "debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
-    {"upgrade"_kj, "insecure"_kj, ""_kj, kSwitch, ""_kj,
+};
+constexpr RefusedFlag kOfUpgrade[] = {
+    {"debug"_kj, ""_kj, kSwitch, ""_kj, kConsole},
+    {"insecure"_kj, ""_kj, kSwitch, ""_kj,
      "a node without a config is installed by \"apply-config --insecure\""_kj},
-    {"upgrade-k8s"_kj, "apiserver-image"_kj, ""_kj, kText, "registry.k8s.io/kube-apiserver"_kj,
+};
+constexpr RefusedFlag kOfUpgradeK8s[] = {
+    {"apiserver-image"_kj, ""_kj, kText, "registry.k8s.io/kube-apiserver"_kj, kRepository},
+    {"controller-manager-image"_kj, ""_kj, kText, "registry.k8s.io/kube-controller-manager"_kj,
      kRepository},
-    {"upgrade-k8s"_kj, "controller-manager-image"_kj, ""_kj, kText,
-     "registry.k8s.io/kube-controller-manager"_kj, kRepository},
-    {"upgrade-k8s"_kj, "scheduler-image"_kj, ""_kj, kText, "registry.k8s.io/kube-scheduler"_kj,
-     kRepository},
-    {"upgrade-k8s"_kj, "proxy-image"_kj, ""_kj, kText, "registry.k8s.io/kube-proxy"_kj,
-     kRepository},
-    {"upgrade-k8s"_kj, "kubelet-image"_kj, ""_kj, kText, "ghcr.io/siderolabs/kubelet"_kj,
-     kRepository},
-    {"upgrade-k8s"_kj, "pre-pull-images"_kj, ""_kj, kSwitch, "true"_kj,
+    {"scheduler-image"_kj, ""_kj, kText, "registry.k8s.io/kube-scheduler"_kj, kRepository},
+    {"proxy-image"_kj, ""_kj, kText, "registry.k8s.io/kube-proxy"_kj, kRepository},
+    {"kubelet-image"_kj, ""_kj, kText, "ghcr.io/siderolabs/kubelet"_kj, kRepository},
+    {"pre-pull-images"_kj, ""_kj, kSwitch, "true"_kj,
      "images are always pulled before anything is changed"_kj},
-    {"upgrade-k8s"_kj, "with-docs"_kj, ""_kj, kSwitch, "true"_kj, kComments},
-    {"upgrade-k8s"_kj, "with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+    {"with-docs"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+    {"with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+};
+
+constexpr RefusedFlags kRefused[] = {
+    {""_kj, kOfEveryCommand},
+    {"apply-config"_kj, kOfApplyConfig},
+    {"apply"_kj, kOfApplyConfig},
+    {"cgroups"_kj, kOfCgroups},
+    {"cluster create"_kj, kOfClusterCreate},
+    {"cluster destroy"_kj, kOfClusterDestroy},
+    {"events"_kj, kOfEvents},
+    {"gen config"_kj, kOfGenConfig},
+    {"machineconfig gen"_kj, kOfGenConfig},
+    {"image"_kj, kOfImage},
+    {"get"_kj, kOfGet},
+    {"meta"_kj, kOfGet},
+    {"netstat"_kj, kOfNetstat},
+    {"reboot"_kj, kOfReboot},
+    {"shutdown"_kj, kOfReboot},
+    {"reset"_kj, kOfReset},
+    {"support"_kj, kOfSupport},
+    {"upgrade"_kj, kOfUpgrade},
+    {"upgrade-k8s"_kj, kOfUpgradeK8s},
 };
 
 }  // namespace
 
 void refuseFlags(Command& root) {
-  for (auto& flag : kRefused) {
-    KJ_IF_MAYBE (command, commandAt(root, flag.command)) {
-      command->flag({.name = flag.name,
-                     .letter = flag.letter,
-                     .kind = flag.kind,
-                     .fallback = flag.fallback,
-                     .help = "not available",
-                     .refused = flag.reason});
+  for (auto& group : kRefused) {
+    KJ_IF_MAYBE (command, commandAt(root, group.command)) {
+      for (auto& flag : group.flags) {
+        command->flag({.name = flag.name,
+                       .letter = flag.letter,
+                       .kind = flag.kind,
+                       .fallback = flag.fallback,
+                       .help = "not available",
+                       .refused = flag.reason});
+      }
     }
   }
 }

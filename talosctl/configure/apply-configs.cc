@@ -45,13 +45,13 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
   return call.send();
 }
 
-// Everything about one run that its nodes share.
 bool isUnchanged(rpc::ApplyResult::Reader result) {
   auto mode = result.getMode();
   bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY;
   return !acts && result.getChanges().size() == 0 && result.getDiff().size() == 0;
 }
 
+// Everything about one run that its nodes share.
 struct Delivery {
   Invocation& call;
   ApplySettings settings;

@@ -1,0 +1,72 @@
+// For tests: a worker between models of machined and of the API server, which it reaches by the
+// kubelet's certificate.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+#include "kubed/nodes/kubelet-access.h"
+
+namespace talos::kubed {
+
+struct TestWorker : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube model{timer};
+  kj::Function<double()> random = [] { return 0.0; };
+  unsigned made = 0;  // clients
+
+  ~TestWorker() noexcept override {}
+
+  // kubed of this worker.
+  struct Kubed {
+    StoreClient store;
+    KubeletAccess access;
+    WorkerStoreAdapter adapter;
+    NodeDependencies deps;
+
+    explicit Kubed(TestWorker& worker)
+        : store(*worker.io.lowLevelProvider, worker.timer, worker.machined.socket(),
+                kj::str(kOwner)),
+          access(store,
+                 [&worker](kube::KubeAccess) {
+                   ++worker.made;
+                   return kj::heap<kube::KubeClient>(
+                       worker.timer, [] { return 0.0; }, worker.model.dialer(),
+                       kube::ModelKube::access());
+                 }),
+          adapter(store, access),
+          deps{.timer = worker.timer,
+               .random = worker.random,
+               .store = store,
+               .adapter = adapter,
+               .changed = access.changes()} {}
+  };
+
+  void offerCertificate(uint64_t version = 1) {
+    auto kubeconfig = kube::writeKubeconfig({.cluster = "local",
+                                             .server = "https://127.0.0.1:6443",
+                                             .authority = "CA",
+                                             .user = "kubelet",
+                                             .credentials = kube::ClientPair{"CERT", "KEY"},
+                                             .context = "local"});
+    auto& kind = machined.kind<rpc::KubeletClientSpec>();
+    auto& held = kind.set<rpc::KubeletClientSpec>("kubelet", "machined", version, [&](auto spec) {
+      spec.setKubeconfig(kj::StringPtr(kubeconfig));
+    });
+    kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
+                 held.get());
+  }
+  bool eventually(kj::Function<bool()> so) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!so() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return so();
+  }
+};
+
+}  // namespace talos::kubed
