@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "common/testing/printing.h"
 #include "common/testing/sanitizers.h"
 #include "common/testing/test-ip.h"
@@ -116,6 +118,68 @@ TEST(Expiry, AFullBookIsFast) {
   if (!kSanitized) {  // which makes it several times slower
     EXPECT_LT(took / kj::MILLISECONDS, 200 * 20) << "of which each is a moment without answers";
   }
+}
+
+// A search through all records by the rules of the header: the next to go when all are too many.
+kj::StringPtr nextOf(kj::ArrayPtr<const Expiry::Record> records, const Expiry::Limits& limits) {
+  auto bytesOf = [&](const Ip& holder) {
+    size_t bytes = 0;
+    for (auto& r : records) bytes += r.holder == holder ? r.bytes : 0;
+    return bytes;
+  };
+  const Expiry::Record* most = &records[0];
+  for (auto& r : records) {
+    auto more = bytesOf(r.holder), now = bytesOf(most->holder);
+    if (more > now || (more == now && r.holder > most->holder)) most = &r;
+  }
+  auto first = [&](auto&& suits) {
+    const Expiry::Record* found = nullptr;
+    for (auto& r : records) {
+      if (suits(r) && (found == nullptr || r.end < found->end)) found = &r;
+    }
+    return found == nullptr ? ""_kj : found->serial.asPtr();
+  };
+  auto superseded = [&](const Expiry::Record& r) {
+    for (auto& other : records) {
+      if (other.holder == r.holder && other.subject == r.subject && other.end > r.end) return true;
+    }
+    return false;
+  };
+  auto ofMost = [&](const Expiry::Record& r) { return r.holder == most->holder; };
+  auto next = first([&](auto& r) { return ofMost(r) && superseded(r); });
+  if (next == "" && bytesOf(most->holder) > limits.fair) next = first(ofMost);
+  return next == "" ? first(superseded) : next;
+}
+
+// Catches: indices that do not have the same records, or that take another one than a search would.
+TEST(Expiry, TheIndicesFindWhatASearchFinds) {
+  const Expiry::Limits limits{.bytes = 300, .perHolder = 1000, .fair = 60};
+  Expiry expiry(limits);
+  kj::Vector<Expiry::Record> records;
+  std::mt19937 random(1);
+  auto below = [&](unsigned n) { return unsigned(random() % n); };
+  unsigned removed = 0;
+  for (unsigned i = 0; i < 3000; ++i) {
+    auto next = record(kj::str(kj::hex(0x100000 + i)), kNow + below(1'000'000) * kj::SECONDS,
+                       kj::str("10.0.0.", 1 + below(5)), below(4), 10 + below(60));
+    records.add(record(next.serial, next.end, next.holder.toString(), next.subject[0], next.bytes));
+    expiry.add(next);
+    size_t total = 0;
+    for (auto& r : records) total += r.bytes;
+    auto wanted = total > limits.bytes ? nextOf(records, limits) : ""_kj;
+    auto due = expiry.takeDue(kNow);
+    auto serial = due.map([](auto& r) { return kj::str(r.serial); }).orDefault(kj::String());
+    ASSERT_EQ(serial, wanted) << "after " << i;
+    if (due == nullptr) continue;
+    ++removed;
+    kj::Vector<Expiry::Record> rest;
+    for (auto& r : records) {
+      if (r.serial != serial) rest.add(kj::mv(r));
+    }
+    records = kj::mv(rest);
+  }
+  EXPECT_GT(removed, 2900u);
+  EXPECT_EQ(expiry.size(), records.size());
 }
 
 TEST(Expiry, InvalidSerialNumbersAreRefused) {

@@ -3,25 +3,23 @@
 #include <kj/encoding.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace talos::trustd {
 
-size_t Expiry::bytesOf(const Ip& holder) const {
-  return perHolder.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
-}
-
 kj::Maybe<kj::String> Expiry::quotaError(const Record& record, size_t underWayOfHolder,
                                          size_t underWay) const {
-  auto mine = bytesOf(record.holder) + underWayOfHolder + record.bytes;
+  auto known = holders.find(record.holder);
+  auto mine = (known == holders.end() ? 0 : known->second.bytes) + underWayOfHolder + record.bytes;
   bool full = total + underWay + record.bytes > limits.bytes;
   if (mine <= limits.perHolder && !full) return nullptr;
-  if (subjects.contains({record.holder, record.subject}))
-    return nullptr;  // the older record is removed
+  // Of a renewal the older record is removed.
+  if (known != holders.end() && known->second.subjects.contains(record.subject)) return nullptr;
   if (mine > limits.perHolder) {
     return kj::str("the records of certificates issued to ", record.holder.toString(),
                    " fill its quota of ", limits.perHolder, " bytes");
   }
-  if (victim() == entries.end()) {
+  if (victim() == nullptr) {
     return kj::str("the records of certificates fill all ", limits.bytes, " bytes");
   }
   return nullptr;
@@ -38,67 +36,81 @@ bool Expiry::add(const Record& record) {
   if (bytes.hadErrors || bytes.size() == 0 || bytes.size() > entry.serial.size()) return false;
   std::copy(bytes.begin(), bytes.end(), entry.serial.begin());
   if (!entries.insert(entry).second) return false;
-  total += entry.bytes;
-  ++subjects[{entry.holder, entry.subject}];
-  perHolder.upsert(entry.holder, entry.bytes, [](size_t& old, size_t more) { old += more; });
+  auto& holder = holders[entry.holder];
+  holder.entries.insert(entry);
+  auto& same = holder.subjects[entry.subject];
+  auto place = same.insert(entry).first;
+  if (std::next(place) != same.end()) {
+    setSuperseded(holder, entry, true);
+  } else if (place != same.begin()) {
+    setSuperseded(holder, *std::prev(place), true);
+  }
+  addBytes(entry.holder, holder, entry.bytes);
   return true;
 }
 
-// The first to expire, of this holder or of any, that a later one of the same subject supersedes.
-Expiry::Entries::const_iterator Expiry::superseded(kj::Maybe<Ip> holder) const {
-  return std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
-    return entry.holder == holder.orDefault(entry.holder) &&
-           subjects.at({entry.holder, entry.subject}) > 1;
-  });
+// `bytes` may be the two's complement of a number to subtract.
+void Expiry::addBytes(const Ip& address, Holder& holder, size_t bytes) {
+  byBytes.erase({holder.bytes, address});
+  holder.bytes += bytes;
+  total += bytes;
+  if (!holder.entries.empty()) byBytes.insert({holder.bytes, address});
 }
 
-Expiry::Entries::const_iterator Expiry::victim() const {
-  kj::Maybe<Ip> holder;
-  size_t most = 0;
-  for (auto& row : perHolder) {
-    if (row.value <= most) continue;
-    most = row.value;
-    holder = row.key;
-  }
-  KJ_IF_MAYBE (h, holder) {
-    auto found = superseded(*h);
-    if (found != entries.end()) return found;
-    if (most > limits.fair) {
-      return std::find_if(entries.begin(), entries.end(),
-                          [&](const Entry& entry) { return entry.holder == *h; });
+void Expiry::setSuperseded(Holder& holder, const Entry& entry, bool is) {
+  for (auto index : {&holder.superseded, &superseded}) {
+    if (is) {
+      index->insert(entry);
+    } else {
+      index->erase(entry);
     }
   }
-  return superseded(nullptr);
 }
 
-Expiry::Record Expiry::take(Entries::const_iterator entry) {
-  Record record{.serial = kj::encodeHex(kj::arrayPtr(entry->serial.data(), entry->length)),
-                .end = kj::UNIX_EPOCH + entry->end * kj::SECONDS,
-                .holder = entry->holder,
-                .subject = entry->subject,
-                .bytes = entry->bytes};
-  total -= entry->bytes;
-  auto same = subjects.find({entry->holder, entry->subject});
-  if (--same->second == 0) subjects.erase(same);
-  auto& mine = KJ_ASSERT_NONNULL(perHolder.find(record.holder));
-  mine -= entry->bytes;
-  if (mine == 0) perHolder.erase(record.holder);
+kj::Maybe<Expiry::Entry> Expiry::victim() const {
+  if (byBytes.empty()) return nullptr;
+  auto& [most, address] = *byBytes.rbegin();
+  auto& holder = holders.at(address);
+  if (!holder.superseded.empty()) return *holder.superseded.begin();
+  if (most > limits.fair) return *holder.entries.begin();
+  if (!superseded.empty()) return *superseded.begin();
+  return nullptr;
+}
+
+Expiry::Record Expiry::take(Entry entry) {
+  Record record{.serial = kj::encodeHex(kj::arrayPtr(entry.serial.data(), entry.length)),
+                .end = kj::UNIX_EPOCH + entry.end * kj::SECONDS,
+                .holder = entry.holder,
+                .subject = entry.subject,
+                .bytes = entry.bytes};
+  auto& holder = holders.at(entry.holder);
   entries.erase(entry);
+  holder.entries.erase(entry);
+  setSuperseded(holder, entry, false);
+  auto& same = holder.subjects.at(entry.subject);
+  same.erase(entry);
+  if (same.empty()) {
+    holder.subjects.erase(entry.subject);
+  } else {
+    setSuperseded(holder, *same.rbegin(), false);  // if this one superseded it
+  }
+  addBytes(entry.holder, holder, -size_t(entry.bytes));
+  if (holder.entries.empty()) holders.erase(entry.holder);
   return record;
 }
 
 kj::Maybe<Expiry::Record> Expiry::takeDue(kj::Date now) {
   if (entries.empty()) return nullptr;
   auto expired = (now - kKeptAfterEnd - kj::UNIX_EPOCH) / kj::SECONDS;
-  if (entries.begin()->end <= expired) return take(entries.begin());
-  for (auto& row : perHolder) {
-    if (row.value <= limits.perHolder) continue;
-    auto found = superseded(row.key);
-    if (found != entries.end()) return take(found);
+  if (entries.begin()->end <= expired) return take(*entries.begin());
+  for (auto row = byBytes.rbegin(); row != byBytes.rend() && row->first > limits.perHolder; ++row) {
+    auto& spare = holders.at(row->second).superseded;
+    if (!spare.empty()) return take(*spare.begin());
   }
   if (total > limits.bytes) {
-    auto found = victim();
-    if (found != entries.end()) return take(found);
+    KJ_IF_MAYBE (found, victim()) {
+      return take(*found);
+    }
   }
   return nullptr;
 }

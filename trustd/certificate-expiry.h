@@ -33,6 +33,8 @@ class Expiry {
     size_t bytes = 6u << 20;
     size_t perHolder = bytes / 4;  // a whole site of nodes can be behind one address
     size_t fair = 16u << 10;       // two certificates with all names that one may have
+    // Of records in progress (issuance-records.h), which may be in the store on top of `bytes`.
+    size_t inProgress = bytes / 8, inProgressOfHolder = inProgress / 6;
   };
   Expiry() : Expiry(Limits()) {}
   explicit Expiry(Limits limits) : limits(limits) {}
@@ -66,18 +68,25 @@ class Expiry {
     uint32_t bytes;
     auto operator<=>(const Entry& other) const = default;
   };
-  using Entries = std::set<Entry>;
+  using Entries = std::set<Entry>;  // the first to end first
+  struct Holder {
+    Entries entries;
+    Entries superseded;  // of each subject all but the last to end
+    std::map<Subject, Entries> subjects;
+    size_t bytes = 0;
+  };
   Limits limits;
-  Entries entries;  // the first to end first
+  // Indices of the same records: what to remove next is found in a full book without a search, also
+  // while somebody asks for certificates without end.
+  Entries entries, superseded;
+  std::map<Ip, Holder> holders;
+  std::set<std::pair<size_t, Ip>> byBytes;  // of each holder
   size_t total = 0;
-  kj::TreeMap<Ip, size_t> perHolder;  // bytes
-  // The number of records of each subject, for fast lookups in a flood of renewals.
-  std::map<std::pair<Ip, Subject>, unsigned> subjects;
 
-  size_t bytesOf(const Ip& holder) const;
-  Entries::const_iterator superseded(kj::Maybe<Ip> holder) const;
-  Entries::const_iterator victim() const;
-  Record take(Entries::const_iterator entry);
+  void addBytes(const Ip& address, Holder& holder, size_t bytes);
+  void setSuperseded(Holder& holder, const Entry& entry, bool is);
+  kj::Maybe<Entry> victim() const;
+  Record take(Entry entry);
 };
 
 }  // namespace talos::trustd

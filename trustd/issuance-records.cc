@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/wire/rpc-server.h"
-#include "rpc/secret-resources.capnp.h"
 
 namespace talos::trustd {
 namespace {
@@ -69,26 +68,41 @@ Expiry::Record counted(const Record& record, size_t words) {
 
 }  // namespace
 
-// Counts a record while it is being written.
-class Records::Writing {
+// Counts a record until it is written, and until those that it displaced are removed.
+class Records::InProgress {
  public:
-  Writing(Records& records, const Expiry::Record& record)
-      : records(records), holder(record.holder), bytes(record.bytes) {
-    records.allUnderWay += bytes;
-    records.underWay.upsert(holder, bytes, [](size_t& old, size_t more) { old += more; });
+  InProgress(Records& records, Expiry::Record given) : records(records), entry(kj::mv(given)) {
+    for (auto count : {&records.allInProgress, &records.inProgress[entry.holder]}) {
+      count->unwritten += entry.bytes;
+      count->all += entry.bytes;
+    }
   }
-  ~Writing() noexcept(false) {
-    records.allUnderWay -= bytes;
-    auto& mine = KJ_ASSERT_NONNULL(records.underWay.find(holder));
-    mine -= bytes;
-    if (mine == 0) records.underWay.erase(holder);
+  ~InProgress() noexcept(false) {
+    written();
+    auto& mine = records.inProgress.at(entry.holder);
+    for (auto count : {&records.allInProgress, &mine}) count->all -= entry.bytes;
+    if (mine.all == 0) records.inProgress.erase(entry.holder);
   }
-  KJ_DISALLOW_COPY_AND_MOVE(Writing);
+  KJ_DISALLOW_COPY_AND_MOVE(InProgress);
+
+  // Also if it failed: the record may be in the store.
+  void written() {
+    if (isWritten) return;
+    isWritten = true;
+    for (auto count : {&records.allInProgress, &records.inProgress.at(entry.holder)}) {
+      count->unwritten -= entry.bytes;
+    }
+    records.expiry.add(entry);
+  }
 
  private:
   Records& records;
-  const Ip holder;
-  const size_t bytes;
+
+ public:
+  const Expiry::Record entry;
+
+ private:
+  bool isWritten = false;
 };
 
 Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
@@ -96,9 +110,12 @@ Records::Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock,
     : store(store),
       timer(timer),
       clock(clock),
+      limits(limits),
       expiry(limits),
       lines(timer),
-      regularly(cleanRegularly().eagerlyEvaluate(nullptr)) {}
+      tasks(*this) {
+  tasks.add(cleanRegularly());
+}
 
 kj::Promise<void> Records::load(Issuer& issuer) {
   kj::String lastError;
@@ -129,27 +146,33 @@ kj::Promise<void> Records::loadOnce(Issuer& issuer) {
   });
 }
 
-kj::Promise<void> Records::keep(const Record& record) {
-  auto serial = kj::str(record.serial), peer = record.caller.toString(),
-       names = kj::strArray(record.dnsNames, ","), addresses = kj::strArray(record.addresses, ",");
-  auto end = record.notAfter;
-  capnp::MallocMessageBuilder message(kRecordWords);
-  auto spec = message.initRoot<rpc::IssuedCertificateSpec>();
+kj::Promise<void> Records::keep(Record record) {
+  auto message = kj::heap<capnp::MallocMessageBuilder>(kRecordWords);
+  auto spec = message->initRoot<rpc::IssuedCertificateSpec>();
   fill(spec, record);
   auto entry = counted(record, spec.asReader().totalSize().wordCount);
-  auto mine = underWay.find(entry.holder).map([](size_t& n) { return n; }).orDefault(0);
-  KJ_IF_MAYBE (quota, expiry.quotaError(entry, mine, allUnderWay)) {
+  auto known = inProgress.find(entry.holder);
+  auto mine = known == inProgress.end() ? Bytes{} : known->second;
+  bool many = mine.all + entry.bytes > limits.inProgressOfHolder;
+  if (many || allInProgress.all + entry.bytes > limits.inProgress) {
+    auto whose = many ? kj::str(" for ", entry.holder.toString()) : kj::str();
+    fail(ErrorKind::kUnavailable,
+         kj::str("too many certificates", whose, " are being recorded; retry"));
+  }
+  KJ_IF_MAYBE (quota, expiry.quotaError(entry, mine.unwritten, allInProgress.unwritten)) {
     fail(ErrorKind::kResourceExhausted, *quota);
   }
-  Writing writing(*this, entry);
-  // In any case the record may be in the store, also when its caller disconnects.
-  KJ_DEFER({
-    expiry.add(entry);
-    clean();
-  });
+  auto progress = kj::heap<InProgress>(*this, kj::mv(entry));
+  // A caller that disconnects must not leave others the removal of what it displaced.
+  auto work = writeAndMakeRoom(kj::mv(record), kj::mv(message), kj::mv(progress)).fork();
+  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // the caller's error
+  return work.addBranch();
+}
+
+kj::Promise<void> Records::write(const kj::String& serial,
+                                 rpc::IssuedCertificateSpec::Reader spec) {
   kj::Maybe<kj::String> error;
-  co_await within(timer, kStoreTimeout,
-                  store.create<rpc::IssuedCertificateSpec>(serial, spec.asReader()),
+  co_await within(timer, kStoreTimeout, store.create<rpc::IssuedCertificateSpec>(serial, spec),
                   kj::str("no answer within ", kStoreTimeout / kj::SECONDS, " s"))
       .catch_([&](kj::Exception&& e) { error = messageOf(e); });
   KJ_IF_MAYBE (e, error) {
@@ -158,42 +181,59 @@ kj::Promise<void> Records::keep(const Record& record) {
     fail(ErrorKind::kUnavailable,
          kj::str("cannot write the record of the certificate: ", *e, "; retry"));
   }
-  // Endless renewals must not displace other lines of the log; the records are complete.
-  if (!lines.admits(entry.holder.toString())) co_return;
-  log::info("certificate issued", {{"peer", peer},
-                                   {"serial", serial},
-                                   {"names", names},
-                                   {"addresses", addresses},
-                                   {"until", dateText(end)}});
 }
 
+kj::Promise<void> Records::writeAndMakeRoom(Record record,
+                                            kj::Own<capnp::MallocMessageBuilder> message,
+                                            kj::Own<InProgress> progress) {
+  kj::Maybe<kj::Exception> failure;
+  co_await write(record.serial, message->getRoot<rpc::IssuedCertificateSpec>().asReader())
+      .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  progress->written();
+  co_await removeDue(progress->entry.bytes)
+      .then([this] { clean(); }, [this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
+  KJ_IF_MAYBE (e, failure) {
+    kj::throwFatalException(kj::mv(*e));
+  }
+  // Endless renewals must not displace other lines of the log; the records are complete.
+  if (!lines.admits(progress->entry.holder.toString())) co_return;
+  log::info("certificate issued", {{"peer", record.caller.toString()},
+                                   {"serial", record.serial},
+                                   {"names", kj::strArray(record.dnsNames, ",")},
+                                   {"addresses", kj::strArray(record.addresses, ",")},
+                                   {"until", dateText(record.notAfter)}});
+}
+
+// Removes due records one after the other, until they had this many bytes. One that does not exist
+// any more is not an error.
+kj::Promise<void> Records::removeDue(size_t bytes) {
+  for (size_t removed = 0; removed < bytes;) {
+    auto next = expiry.takeDue(clock.now());
+    if (next == nullptr) co_return;
+    auto& due = KJ_ASSERT_NONNULL(next);
+    kj::Maybe<kj::Exception> failure;
+    co_await within(timer, kStoreTimeout, store.destroy<rpc::IssuedCertificateSpec>(due.serial),
+                    kj::str("no answer within ", kStoreTimeout / kj::SECONDS, " s"))
+        .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      if (kindOf(*e) != ErrorKind::kNotFound) {
+        expiry.add(due);  // the next round tries again
+        kj::throwFatalException(kj::mv(*e));
+      }
+    }
+    removed += due.bytes;
+  }
+}
+
+// Removes all that are due.
 void Records::clean() {
   if (cleaning) return;
   cleaning = true;
-  cleanup = removeDue().eagerlyEvaluate([this](kj::Exception&& e) {
-    cleaning = false;
-    log::warn("cannot remove the record of a certificate; retrying", {{"error", messageOf(e)}});
-  });
+  tasks.add(removeDue(kj::maxValue).attach(kj::defer([this] { cleaning = false; })));
 }
 
-// Removes records one after the other. One that does not exist any more is not an error.
-kj::Promise<void> Records::removeDue() {
-  for (;;) {
-    KJ_IF_MAYBE (due, expiry.takeDue(clock.now())) {
-      kj::Maybe<kj::Exception> failure;
-      co_await within(timer, kStoreTimeout, store.destroy<rpc::IssuedCertificateSpec>(due->serial),
-                      kj::str("no answer within ", kStoreTimeout / kj::SECONDS, " s"))
-          .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
-      KJ_IF_MAYBE (e, failure) {
-        if (kindOf(*e) == ErrorKind::kNotFound) continue;
-        expiry.add(*due);  // the next round tries again
-        kj::throwFatalException(kj::mv(*e));
-      }
-    } else {
-      break;
-    }
-  }
-  cleaning = false;
+void Records::taskFailed(kj::Exception&& e) {
+  log::warn("cannot remove the record of a certificate; retrying", {{"error", messageOf(e)}});
 }
 
 kj::Promise<void> Records::cleanRegularly() {

@@ -5,10 +5,18 @@
 // which can also refuse a certificate (ResourceExhausted). A record is in the store before its
 // caller gets the certificate: after a crash at any line there is no certificate without a record.
 // There may be a record whose certificate nobody received.
+//
+// Bounded at every moment, not only in the end: whoever is answered has waited until the records
+// that its own displaced were removed, so the store exceeds the limits of certificate-expiry.h by
+// the records in progress at most, and these have limits too. Otherwise a holder of the token, who
+// adds faster than one can remove, would fill the store, and no machine could renew.
 #pragma once
+
+#include <map>
 
 #include "common/wire/log-line-limit.h"
 #include "common/wire/store-client.h"
+#include "rpc/secret-resources.capnp.h"
 #include "trustd/certificate-expiry.h"
 #include "trustd/issuer.h"
 
@@ -16,7 +24,7 @@ namespace talos::trustd {
 
 constexpr auto kStoreTimeout = 5 * kj::SECONDS;
 
-class Records {
+class Records final : private kj::TaskSet::ErrorHandler {
  public:
   // All must outlive it.
   Records(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, Expiry::Limits limits = {});
@@ -24,26 +32,35 @@ class Records {
 
   // Loads the stored records into the issuer's name book. Retries until the store answers.
   kj::Promise<void> load(Issuer& issuer);
-  // Resolves when the store has it; ResourceExhausted when its holder has too many, Unavailable
-  // when the store does not have it within kStoreTimeout.
-  kj::Promise<void> keep(const Record& record);
+  // Resolves when the store has it, and has removed those that it displaced; goes on when its
+  // promise is dropped. ResourceExhausted when its holder has too many; Unavailable when the store
+  // does not have it within kStoreTimeout, or too many are in progress.
+  kj::Promise<void> keep(Record record);
 
  private:
   StoreClient& store;
   kj::Timer& timer;
   const kj::Clock& clock;
+  const Expiry::Limits limits;
   Expiry expiry;
-  LineLimit lines;                   // about issued certificates
-  kj::TreeMap<Ip, size_t> underWay;  // bytes of records that are being written, by holder
-  size_t allUnderWay = 0;
+  LineLimit lines;  // about issued certificates
+  struct Bytes {
+    size_t unwritten = 0, all = 0;
+  };
+  std::map<Ip, Bytes> inProgress;  // by holder
+  Bytes allInProgress;
   bool cleaning = false;
-  kj::Promise<void> cleanup = nullptr, regularly;
+  kj::TaskSet tasks;  // last: they use the rest
 
-  class Writing;
+  class InProgress;
   kj::Promise<void> loadOnce(Issuer& issuer);
+  kj::Promise<void> write(const kj::String& serial, rpc::IssuedCertificateSpec::Reader spec);
+  kj::Promise<void> writeAndMakeRoom(Record record, kj::Own<capnp::MallocMessageBuilder> message,
+                                     kj::Own<InProgress> progress);
+  kj::Promise<void> removeDue(size_t bytes);
   void clean();
-  kj::Promise<void> removeDue();
   kj::Promise<void> cleanRegularly();
+  void taskFailed(kj::Exception&& e) override;
 };
 
 }  // namespace talos::trustd

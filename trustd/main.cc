@@ -25,7 +25,7 @@ void run() {
   Issuer issuer(clock, kj::systemPreciseMonotonicClock());
   Secrets secrets(store, timer, clock, issuer);
   Records records(store, timer, clock);
-  Keep keep = [&](const Record& record) { return records.keep(record); };
+  Keep keep = [&](Record record) { return records.keep(kj::mv(record)); };
   log::info("waiting for the CA");
   secrets.ready().wait(io.waitScope);
   records.load(issuer).wait(io.waitScope);

@@ -36,6 +36,7 @@ struct ModelStore {
   bool losesAnswers = false;  // writes are stored, but not acknowledged
   bool refusesRemoval = false;
   kj::Function<kj::Promise<void>()> beforeWrite = [] { return kj::READY_NOW; };
+  kj::Function<kj::Promise<void>()> beforeRemoval = [] { return kj::READY_NOW; };
   kj::String hostname = kj::str("cp1");
   unsigned destroyed = 0;  // refused ones too
   kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> records;
@@ -105,10 +106,10 @@ class StoreServer final : public rpc::Store::Server {
   kj::Promise<void> destroy(DestroyContext context) override {
     ++model.destroyed;
     if (model.refusesRemoval) fail(ErrorKind::kPermissionDenied, "not today");
+    co_await model.beforeRemoval();
     if (!model.records.erase(kj::str(context.getParams().getId()))) {
       fail(ErrorKind::kNotFound, "there is no such record");
     }
-    return kj::READY_NOW;
   }
 
  private:
@@ -289,7 +290,7 @@ class TestTrustd {
     Issuer issuer;
     Secrets secrets;
     Records records;
-    Keep keep = [this](const Record& record) { return records.keep(record); };
+    Keep keep = [this](Record record) { return records.keep(kj::mv(record)); };
     kj::Promise<void> serving = nullptr;
   };
   kj::Maybe<Program> program;

@@ -141,6 +141,59 @@ TEST_F(Serving, AFloodWashesNoRecordOut) {
   EXPECT_LT(trustd.model.records.size(), 40u);
 }
 
+// Catches: a store that is full, so that nobody gets a certificate, because somebody with the token
+// adds records faster than older ones are removed, or hangs up so that nobody removes them.
+TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
+  constexpr size_t kKept = 16u << 10, kInProgress = 8u << 10;
+  trustd.keeps = {.bytes = kKept,
+                  .perHolder = kKept,
+                  .fair = 1u << 10,
+                  .inProgress = kInProgress,
+                  .inProgressOfHolder = 3u << 10};
+  wait(trustd.start());
+  auto stored = [&] {
+    size_t bytes = 0;
+    for (auto& record : trustd.model.records) {
+      bytes += record.value->getRoot<rpc::Resource>().asReader().totalSize().wordCount * 8;
+    }
+    return bytes;
+  };
+  auto honest = wait(trustd.call("10.0.0.9"));
+  auto known = ask({"10.0.0.9"}, {"w1"}).request;
+  wait(honest.certificate(known));
+  auto gate = kj::newPromiseAndFulfiller<void>();
+  auto open = gate.promise.fork();
+  trustd.model.beforeRemoval = [&] { return open.addBranch(); };
+  constexpr unsigned kLanes = 4, kCalls = 20;  // together five times what may be stored
+  unsigned ended = 0;
+  auto flood = [&](kj::StringPtr from) -> kj::Promise<void> {
+    auto flooder = co_await trustd.call(from);
+    auto request = ask({from}).request;
+    for (unsigned i = 0; i < kCalls; ++i) {
+      co_await flooder.certificate(request).ignoreResult().catch_([](kj::Exception&& e) {
+        EXPECT_TRUE(kindOf(e) == ErrorKind::kUnavailable) << messageOf(e).cStr();
+      });
+    }
+    ++ended;
+  };
+  for (auto round : {1, 2}) {  // those of the first have hung up
+    auto before = ended + trustd.model.destroyed;
+    kj::Vector<kj::Promise<void>> lanes;
+    for (unsigned i = 0; i < kLanes; ++i) {
+      for (auto from : {"10.0.0.66"_kj, "10.0.0.67"_kj}) {
+        lanes.add(flood(from).eagerlyEvaluate(nullptr));
+      }
+    }
+    // Each has made all its calls, or waits for a removal.
+    until([&] { return ended + trustd.model.destroyed >= before + lanes.size(); });
+    EXPECT_LE(stored(), kKept + kInProgress) << "in round " << round;
+  }
+  gate.fulfiller->fulfill();
+  wait(honest.certificate(known));
+  until([&] { return stored() <= kKept; });
+  wait(honest.certificate(known));
+}
+
 // Catches: a log that is washed out by somebody who renews without end.
 TEST_F(Serving, RenewalWithoutEndIsABoundedNumberOfLines) {
   wait(trustd.start());

@@ -47,7 +47,7 @@ class TrustServer final : public rpc::Trust::Server {
     auto issued =
         issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(), caller);
     context.releaseParams();
-    co_await keep(issued.record);
+    co_await keep(kj::mv(issued.record));
     auto octets = issued.authority.size() + issued.certificate.size();
     auto results = context.getResults(capnp::MessageSize{octets / sizeof(capnp::word) + 16, 0});
     results.setCa(issued.authority.asBytes());

@@ -24,7 +24,7 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
 
 // Resolves when the record is stored outside of trustd; rejects when the certificate must not be
 // issued.
-using Keep = kj::Function<kj::Promise<void>(const Record&)>;
+using Keep = kj::Function<kj::Promise<void>(Record)>;
 
 // The session of one connection. All arguments outlive it.
 SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,

@@ -68,7 +68,7 @@ class TrustTestbed {
   Wall wall;
   Steady steady;
   trustd::Issuer issuer;
-  trustd::Keep keep = [this](const trustd::Record&) -> kj::Promise<void> {
+  trustd::Keep keep = [this](trustd::Record) -> kj::Promise<void> {
     ++kept;
     return kj::READY_NOW;
   };
