@@ -132,7 +132,8 @@ TEST_F(Clients, E_ThreeControlPlanesAndAWorker) {
         kBoot, 0.5));
   }
   ASSERT_TRUE(threeVote());
-  runTests("^Test(EveryNode|EveryNodeTells|EveryMember|Refused|Health)$", kMaster);
+  runTests("^Test(EveryNode|EveryNodeTells|EveryMember|Refused|Health|UnknownKeys|ConfigKeys)$",
+           kMaster);
 }
 
 // Last: what they leave is another boot, or no node.

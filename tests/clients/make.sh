@@ -8,7 +8,7 @@ umask 022
 cd "$1"
 here=tests/clients
 go=/usr/lib/go-1.24/bin/go
-key=$(cat $here/*.go $here/go.mod $here/go.sum "$0" | sha256sum | cut -c1-16)
+key=$(cat $here/*.go $here/*.txt $here/go.mod $here/go.sum "$0" | sha256sum | cut -c1-16)
 folder=build/cache/clients/$key
 if [ ! -e "$folder/clients" ]; then
   passed=()

@@ -164,7 +164,7 @@ void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
         [&] { return node.slot() == slot && contains(node.status(), "stage: done"); }, kComesUp, 1))
         << node.status() << cluster.console(node.name);
   };
-  harness::runForeignClient(cluster, "^TestMachine$", kNode, {});
+  harness::runForeignClient(cluster, "^Test(Machine|ConfigKeys)$", kNode, {});
   harness::runForeignClient(cluster, "^TestUpgrade$", kNode,
                             {"IMAGE=" + images.inRegistry("v9.9.1")});
   becomes("B");
