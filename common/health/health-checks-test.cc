@@ -106,6 +106,8 @@ TEST(HealthChecks, WhatTheySay) {
        "10.5.0.4: connection refused"},
       {kKubelet, [](auto& m) { m.nodes[1].service(1).setState(rpc::ServiceState::FAILED); },
        "10.5.0.3: service kubelet is Failed"},
+      {kKubelet, [](auto& m) { m.nodes[2].service(1).setState(rpc::ServiceState::FINISHED); },
+       "10.5.0.4: service kubelet is Finished"},
       {kBoot,
        [](auto& m) {
          m.nodes[0].state().setStage(rpc::Status::Stage::BOOTING);

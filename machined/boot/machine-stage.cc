@@ -21,12 +21,14 @@ void MachineStatus::setFailing(kj::Vector<kj::String> problems) {
   changed();
 }
 
-void MachineStatus::fill(rpc::Status::Builder out) const {
+void MachineStatus::fill(rpc::Status::Builder out, kj::ArrayPtr<const kj::String> others) const {
   out.setStage(current);
-  auto list = out.initProblems(static_cast<unsigned>(stageProblems.size() + failures.size()));
+  auto list = out.initProblems(
+      static_cast<unsigned>(stageProblems.size() + failures.size() + others.size()));
   unsigned at = 0;
   for (auto& problem : stageProblems) list.set(at++, problem);
   for (auto& problem : failures) list.set(at++, problem);
+  for (auto& problem : others) list.set(at++, problem);
 }
 
 }  // namespace talos::machined

@@ -22,7 +22,8 @@ class MachineStatus {
   // Problems that do not depend on the stage.
   void setFailing(kj::Vector<kj::String> problems);
   kj::ArrayPtr<const kj::String> failing() const { return failures; }
-  void fill(rpc::Status::Builder out) const;  // stage, and problems of both kinds
+  // Stage, and problems of both kinds; `others`: of what the machine does beside.
+  void fill(rpc::Status::Builder out, kj::ArrayPtr<const kj::String> others = nullptr) const;
 
  private:
   kj::Function<void()> changed;

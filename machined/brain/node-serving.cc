@@ -162,7 +162,10 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {
-  core.status.fill(out);
+  // Before it runs, and when it goes down, services are not up yet or any more.
+  bool running = core.status.stage() == MachineStatus::Stage::RUNNING;
+  auto problems = running ? services.supervisor.problems() : kj::Vector<kj::String>();
+  core.status.fill(out, problems);
   out.setSequence(life.sequencer.currentSequence());
   out.setPhase(life.sequencer.currentPhase());
   out.setBrainRestarts(core.process1.brainRestarts());

@@ -38,6 +38,22 @@ TEST_F(SupervisorTest, StopIsTermThenKill) {
   EXPECT_FALSE(machine.runs("a"));  // and it is not restarted
 }
 
+// Catches: a machine without problems whose kubelet somebody has stopped.
+TEST_F(SupervisorTest, AStoppedServiceIsAProblem) {
+  supervisor->load(define("a"));
+  EXPECT_THAT(supervisor->problems(), testing::IsEmpty()) << "nobody has started it";
+  supervisor->start("a");
+  run();
+  EXPECT_THAT(supervisor->problems(), testing::IsEmpty());
+  auto stopped = supervisor->stop("a");
+  run();
+  ASSERT_EQ(1u, supervisor->problems().size());
+  EXPECT_EQ("service a is stopped: talosctl service a start"_kj, supervisor->problems()[0]);
+  supervisor->start("a");
+  run();
+  EXPECT_THAT(supervisor->problems(), testing::IsEmpty());
+}
+
 // Catches: a stop of a process that not even SIGKILL ends, waiting for ever.
 TEST_F(SupervisorTest, StopOfTheUnkillableSaysSo) {
   machine.diesOf = [](auto&, int) { return false; };

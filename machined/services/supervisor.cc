@@ -216,6 +216,29 @@ void Supervisor::fill(kj::StringPtr id, rpc::Service::Builder out) const {
   impl->find(id).fill(out);
 }
 
+kj::Vector<kj::String> Supervisor::problems() const {
+  kj::Vector<kj::String> result;
+  for (auto& item : impl->services) {
+    capnp::MallocMessageBuilder scratch;
+    auto service = scratch.initRoot<rpc::Service>();
+    item.value->fill(service);
+    auto events = service.getEvents();
+    auto health = service.getHealth();
+    auto state = service.getState();
+    if (state == rpc::ServiceState::FINISHED) {
+      result.add(
+          kj::str("service ", item.key, " is stopped: talosctl service ", item.key, " start"));
+    } else if (state == rpc::ServiceState::FAILED) {
+      auto last = events.size() > 0 ? kj::StringPtr(events[events.size() - 1].getMessage()) : ""_kj;
+      result.add(kj::str("service ", item.key, " has failed: ", last));
+    } else if (state == rpc::ServiceState::RUNNING && !health.getUnknown() &&
+               !health.getHealthy()) {
+      result.add(kj::str("service ", item.key, " is not healthy: ", health.getLastMessage()));
+    }
+  }
+  return result;
+}
+
 kj::Vector<kj::String> Supervisor::ids() const {
   kj::Vector<kj::String> result;
   for (auto& item : impl->services) result.add(kj::str(item.key));

@@ -135,6 +135,8 @@ class Supervisor {
 
   void fill(kj::StringPtr id, rpc::Service::Builder out) const;  // NotFound
   kj::Vector<kj::String> ids() const;                            // sorted
+  // Of those that were started: which is stopped, has failed or fails its checks, and why.
+  kj::Vector<kj::String> problems() const;
   void note(kj::StringPtr id, kj::StringPtr message);  // an event of it, in its present state
   // This program itself: state Running, no process of its own to supervise.
   void loadSelf(kj::StringPtr id);
