@@ -43,10 +43,8 @@ void run() {
   Budget budget(kClientBudget);
   PeerConnections peers(timer, [&](const Ip& address) {
     if (!identity.mayForward()) refuseToForward();
-    auto name = address.toString();
-    auto account = budget.account(kj::str("node ", name));
-    return dialMachine(lowLevel, timer, identity.client(), address, kApidPort, name,
-                       kj::mv(account));
+    return dialMachine(lowLevel, timer, identity.client(), address, kApidPort, address.toString(),
+                       budget);
   });
   NodeMaintenance maintenance(identity, lowLevel, timer, machined);
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));

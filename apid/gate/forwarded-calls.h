@@ -1,5 +1,5 @@
-// Limits what one client may have under way with another node, over the connection that it shares
-// with all other clients of this node (peer-connections.h).
+// Limits what one client may have under way with another node, over the connections that it shares
+// with all other clients of this node (peer-connections.h): one for each address of that node.
 //
 // The other node knows this node, not its clients: when calls exceed a limit there, it closes the
 // connection for all of them. So the calls of each client are counted here, and of all together,
@@ -28,11 +28,11 @@ struct ForwardingLimits {
   Amount reserve = {300, 12u << 20};    // of the total, for privileged clients
 };
 
-// The calls of all clients to one node. May outlive the connection.
+// The calls of all clients to one node. May outlive the connections.
 class ForwardedCalls : public kj::Refcounted {
  public:
-  ForwardedCalls(kj::String node, const ForwardingLimits& limits)
-      : node(kj::mv(node)), limits(limits) {}
+  ForwardedCalls(kj::StringPtr node, const ForwardingLimits& limits)
+      : node(kj::str(node)), limits(limits) {}
   KJ_DISALLOW_COPY_AND_MOVE(ForwardedCalls);
 
   struct Client {

@@ -21,9 +21,9 @@ struct ForwardingAttack : testing::ApidTest {
   Session connectTo(testing::TestNode& node, kj::StringPtr name) {
     return connect(node, authority.client(name, kj::arr("os:reader"_kj)));
   }
-  static rpc::Node::Client other(Session& session) {
+  static rpc::Node::Client other(Session& session, kj::StringPtr address = kOther) {
     auto request = session.cluster.nodeRequest();
-    request.setAddress(kOther);
+    request.setAddress(address);
     return request.send().getNode();
   }
   void expectAnswered(Session& honest) {
@@ -86,6 +86,31 @@ TEST_F(ForwardingAttack, KeptAnswers) {
   EXPECT_GT(refused, 1000u);
   EXPECT_GT(kept.size(), 500u);
   expectAnswered(honest);
+}
+
+// Catches: a reader that has as many calls with a node as it has addresses, until the node, which
+// knows only this one as its client, closes the connections.
+TEST_F(ForwardingAttack, AddressesOfOneNodeShareItsLimits) {
+  startBoth();
+  auto evil = connectTo(a, "evil");
+  kj::Vector<capnp::Response<rpc::Node::MachineResults>> kept;
+  unsigned refused = 0;
+  for (auto address : {kOther, "fd00::2"_kj, "::ffff:10.0.0.2"_kj, "FD00:0:0::0002"_kj}) {
+    auto node = other(evil, address);
+    kj::Vector<kj::Promise<void>> calls;
+    for (unsigned i = 0; i < 400; ++i) {
+      calls.add(node.machineRequest().send().then(
+          [&](auto&& answer) { kept.add(kj::mv(answer)); },
+          [&](kj::Exception&& e) {
+            EXPECT_EQ(kindOf(e), ErrorKind::kResourceExhausted) << messageOf(e).cStr();
+            ++refused;
+          }));
+    }
+    wait(kj::joinPromises(calls.releaseAsArray()));
+  }
+  EXPECT_GT(kept.size(), 400u);
+  EXPECT_LE(kept.size(), 512u) << "what one client may have under way with one node";
+  EXPECT_EQ(kept.size() + refused, 1600u);
 }
 
 }  // namespace

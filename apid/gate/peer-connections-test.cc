@@ -15,6 +15,7 @@ struct PeerTestbed {
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
   kj::Maybe<kj::String> verificationError;  // of the next connection
+  kj::String serial;                        // of nodes' certificates
   kj::Maybe<kj::Promise<void>> gate;
   kj::String caller = kj::str("someone");
   kj::Vector<kj::String> asked;                          // roles that a remote was asked for
@@ -97,7 +98,8 @@ struct PeerConnectionsTest : testing::Test {
     }
     if (bed.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
     bed.dead = false;
-    co_return Remote(kj::heap<FakeConnection>(bed), kj::mv(bed.verificationError));
+    co_return Remote(kj::heap<FakeConnection>(bed), kj::mv(bed.verificationError),
+                     kj::str(bed.serial));
   }
   rpc::Node::Client node(kj::StringPtr address) {
     return peers.node(Ip::require(address), caller({"os:reader"})).wait(bed.scope);
@@ -290,6 +292,32 @@ TEST_F(PeerConnectionsTest, OneClientHasAPartOfTheCalls) {
               large.send().ignoreResult().wait(bed.scope);
             }).startsWith("greedy has 1 calls"),
             false);
+}
+
+// Catches: a budget for each address of a node; calls to a node that count for the one which had
+// its address before.
+TEST_F(PeerConnectionsTest, CallsAreCountedByNode) {
+  PeerConnections small(bed.timer, [this](const Ip& address) { return dial(address.toString()); },
+                        {.forwarding = {.perClient = {.calls = 4, .bytes = 1u << 20}}});
+  bed.caller = kj::str("greedy");
+  auto get = [&](kj::StringPtr address) {
+    auto node = small.node(Ip::require(address), caller({}, "greedy")).wait(bed.scope);
+    bed.scope.poll();
+    return node;
+  };
+  auto refused = [&](kj::StringPtr address) {
+    return kj::runCatchingExceptions([&] { use(get(address)); }) != nullptr;
+  };
+  bed.serial = kj::str("0a");
+  auto held = get("10.0.0.3"), again = get("10.0.0.3"), byOther = get("fd00::3");
+  EXPECT_TRUE(refused("10.0.0.3"));
+  EXPECT_TRUE(refused("fd00::3"));
+  EXPECT_TRUE(refused("10.0.0.100")) << "an address that is not known yet";
+  EXPECT_EQ(bed.dialled, 3u);
+  bed.serial = kj::str("0b");
+  EXPECT_FALSE(refused("10.0.0.4"));
+  bed.dead = true;
+  EXPECT_FALSE(refused("10.0.0.100")) << "which the other node took over";
 }
 
 // Catches: hosts that are no nodes at all, whose connections take the places of nodes.

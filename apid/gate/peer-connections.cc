@@ -39,7 +39,8 @@ class PeerConnections::Peer final : public kj::Refcounted {
         limits(limits),
         lastUse(timer.now()),
         usage(kj::mv(usage)),
-        calls(kj::refcounted<ForwardedCalls>(kj::mv(address), limits.forwarding)) {}
+        address(kj::mv(address)),
+        calls(kj::refcounted<ForwardedCalls>(this->address, limits.forwarding)) {}
   ~Peer() noexcept(false) { hangUp(); }
 
   bool inUse() const { return leases > 0 || dialling; }
@@ -86,6 +87,14 @@ class PeerConnections::Peer final : public kj::Refcounted {
 
   rpc::Cluster::Client& remote() { return cluster; }
   ForwardedCalls& forwarded() { return *calls; }
+  // Of the node's certificate; empty: it is not verified.
+  kj::StringPtr serial() const { return nodeSerial; }
+  // Calls are not counted together with those to other addresses of the node yet.
+  bool countsAlone() const { return alone; }
+  void countWith(ForwardedCalls& other) {
+    calls = kj::addRef(other);
+    alone = false;
+  }
   // None: the identity of the peer is verified.
   kj::Maybe<kj::String> error() const {
     return verificationError.map([](const kj::String& error) { return kj::str(error); });
@@ -109,6 +118,12 @@ class PeerConnections::Peer final : public kj::Refcounted {
     }
     dialled = timer.now();
     verificationError = kj::mv(fresh.verificationError);
+    if (nodeSerial != fresh.serial) {
+      // Another node may have the address now.
+      if (nodeSerial.size() > 0) calls = kj::refcounted<ForwardedCalls>(address, limits.forwarding);
+      nodeSerial = kj::mv(fresh.serial);
+      alone = true;
+    }
     cluster = fresh.connection->bootstrap().castAs<rpc::Cluster>();
     // In a later turn: the connection may be calling this.
     watching = fresh.connection->onDisconnect()
@@ -124,7 +139,10 @@ class PeerConnections::Peer final : public kj::Refcounted {
   unsigned leases = 0;
   Counts users;  // leases of each client
   kj::Own<Usage> usage;
+  const kj::String address;
   kj::Own<ForwardedCalls> calls;
+  kj::String nodeSerial;
+  bool alone = true;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
   kj::Maybe<kj::String> verificationError;
@@ -138,14 +156,25 @@ class PeerConnections::Peer final : public kj::Refcounted {
 class PeerConnections::Lease {
  public:
   Lease(kj::Own<Peer> p, ForwardedCalls::Client c)
-      : peer(kj::mv(p)), client(kj::mv(c)), call(peer->forwarded().begin(client)) {
+      : peer(kj::mv(p)),
+        client(kj::mv(c)),
+        calls(kj::addRef(peer->forwarded())),
+        call(calls->begin(client)) {
     peer->take(client.name);
   }
   ~Lease() noexcept(false) { peer->giveBack(client.name); }
   KJ_DISALLOW_COPY_AND_MOVE(Lease);
 
+  // The peer is connected: the call counts for its node now. Throws ResourceExhausted.
+  void connected() {
+    if (calls.get() == &peer->forwarded()) return;
+    calls = kj::addRef(peer->forwarded());
+    call = calls->begin(client);
+  }
+
   kj::Own<Peer> peer;
   ForwardedCalls::Client client;
+  kj::Own<ForwardedCalls> calls;
 
  private:
   kj::Own<ForwardedCalls::Call> call;
@@ -163,8 +192,8 @@ class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj
       passes = false;
       return nullptr;
     }
-    return lease->peer->forwarded().counted(capnp::membrane(kj::mv(target), addRef()),
-                                            lease->client.clone(), passes);
+    return lease->calls->counted(capnp::membrane(kj::mv(target), addRef()), lease->client.clone(),
+                                 passes);
   }
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
                                                     capnp::Capability::Client target) override {
@@ -231,12 +260,25 @@ kj::Own<PeerConnections::Peer> PeerConnections::peerAt(const Ip& address, kj::St
   return result;
 }
 
+// Addresses of one node share its limits.
+void PeerConnections::countByNode(Peer& peer) {
+  if (!peer.countsAlone() || peer.serial().size() == 0) return;
+  kj::Maybe<Peer&> same;
+  for (auto& entry : byAddress) {
+    Peer& other = *entry.value;
+    if (!other.countsAlone() && other.serial() == peer.serial()) same = other;
+  }
+  peer.countWith(same.orDefault(peer).forwarded());
+}
+
 kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
   auto peer = peerAt(address, client.name);
   auto lease = kj::heap<Lease>(
       kj::addRef(*peer),
       ForwardedCalls::Client{kj::str(client.name), client.privileged, kj::mv(client.account)});
   co_await peer->connect(dial, address);
+  countByNode(*peer);
+  lease->connected();
 
   auto withRoles = peer->remote().withRolesRequest();
   auto list = withRoles.initRoles(client.roles.size());

@@ -1,4 +1,4 @@
-// Connections to the apids of other nodes: one per target, shared by all callers.
+// Connections to the apids of other nodes: one per address, shared by all callers.
 //
 // A connection is opened when first needed and after it was lost, and closed when it was not used
 // for `idle`. At most `targets` are open; the one that was unused longest is closed for a new one.
@@ -7,7 +7,8 @@
 // is lost, or whose other side exceeded a limit (common/wire/bounded-stream.h), is closed at once.
 // One to a node whose identity is not verified (unverified-peers.h) is opened anew after
 // `unverifiedFor`, as the node may have its certificate by then; there are at most `unverified` of
-// those. What one client has under way over a connection is limited (forwarded-calls.h).
+// those. What one client has under way with a node is limited (forwarded-calls.h), over all
+// addresses that lead to it: these are recognized by the node's certificate.
 #pragma once
 
 #include <kj/function.h>
@@ -59,6 +60,7 @@ class PeerConnections {
   kj::TreeMap<kj::String, kj::Own<Peer>> byAddress;
 
   kj::Own<Peer> peerAt(const Ip& address, kj::StringPtr client);
+  void countByNode(Peer& peer);
   void makeRoom();
 };
 

@@ -216,6 +216,11 @@ class ModelMachined final : public rpc::Machined::Server {
   Model& model;
 };
 
+// Each node has an IPv6 address as well: fd00::2 is 10.0.0.2.
+inline kj::String secondAddressOf(kj::StringPtr address) {
+  return kj::str("fd00::", address.slice(KJ_ASSERT_NONNULL(address.findLast('.')) + 1));
+}
+
 struct Authority {
   pki::CertificateAndKey pair = pki::makeAuthority({.organization = "talos"});
 
@@ -240,7 +245,8 @@ struct Authority {
       to.setCrt(from.certificate.asBytes());
       to.setKey(from.key.bytes());
     };
-    fill(spec.initServer(), issue("", nullptr, {address, "127.0.0.1"_kj}));
+    fill(spec.initServer(),
+         issue("", nullptr, {address, "127.0.0.1"_kj, secondAddressOf(address)}));
     fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
     return message;
   }

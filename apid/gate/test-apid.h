@@ -25,7 +25,10 @@ struct ApidTest : ::testing::Test {
   // The network between the nodes: their addresses are ports of loopback.
   kj::Promise<Remote> dialFrom(TestNode& from, const Ip& address) {
     auto text = address.toString();
-    uint16_t port = text == "10.0.0.1" ? a.port : text == "10.0.0.2" ? b.port : 1;
+    auto isOf = [&](TestNode& node) {
+      return text == node.address || text == secondAddressOf(node.address);
+    };
+    uint16_t port = isOf(a) ? a.port : isOf(b) ? b.port : 1;
     return dialMachine(*io.lowLevelProvider, timer, from.identity.client(),
                        Ip::require("127.0.0.1"), port, text)
         .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<Remote> {

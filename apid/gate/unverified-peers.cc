@@ -121,13 +121,15 @@ constexpr uint64_t kInFlight = 128u << 20;
 
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
-                                kj::StringPtr expectedName, kj::Own<Budget::Account> account) {
+                                kj::StringPtr expectedName, kj::Maybe<Budget&> budget) {
   kj::Maybe<kj::String> verificationError;
+  kj::String serial;
   auto name = kj::str(expectedName);
   auto text = address.toString();
   Secure secure = [&](kj::Own<kj::AsyncIoStream> stream) {
     return tls.connectTolerant(kj::mv(stream), name).then([&](TlsEndpoint::TolerantConnection&& c) {
       verificationError = kj::mv(c.verificationError);
+      serial = kj::mv(c.serial);
       return kj::mv(c.stream);
     });
   };
@@ -136,12 +138,14 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
     // Calls of the node go to sinks of clients, whose accounts are charged (forwarded-calls.h): no
     // client may keep all others from reading.
     if (verificationError == nullptr) result.inFlightWords = kInFlight / sizeof(capnp::word);
-    result.account = kj::mv(account);
+    KJ_IF_MAYBE (b, budget) {
+      result.account = b->account(kj::str("node ", serial.size() > 0 ? serial : text));
+    }
     return result;
   };
   auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialTimeout,
                                         kj::mv(limits));
-  co_return Remote(kj::mv(connection), kj::mv(verificationError));
+  co_return Remote(kj::mv(connection), kj::mv(verificationError), kj::mv(serial));
 }
 
 void refuseToForward() {

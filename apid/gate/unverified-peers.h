@@ -24,17 +24,21 @@ namespace talos::apid {
 
 // A connection to another machine's apid.
 struct Remote {
-  Remote(kj::Own<Connection> connection, kj::Maybe<kj::String> verificationError = nullptr)
-      : connection(kj::mv(connection)), verificationError(kj::mv(verificationError)) {}
+  Remote(kj::Own<Connection> connection, kj::Maybe<kj::String> verificationError = nullptr,
+         kj::String serial = {})
+      : connection(kj::mv(connection)),
+        verificationError(kj::mv(verificationError)),
+        serial(kj::mv(serial)) {}
   kj::Own<Connection> connection;
   kj::Maybe<kj::String> verificationError;  // none: the identity of the other end is verified
+  kj::String serial;  // of its certificate, the same at all its addresses; empty: not verified
 };
 
-// Unavailable naming address, port and cause, as connectTcp(). `account` is charged for bytes that
-// wait to be sent.
+// Unavailable naming address, port and cause, as connectTcp(). An account of the budget, one for
+// each node, is charged for bytes that wait to be sent.
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
-                                kj::StringPtr expectedName, kj::Own<Budget::Account> account = {});
+                                kj::StringPtr expectedName, kj::Maybe<Budget&> budget = nullptr);
 
 // For a node without a client certificate: throws FailedPrecondition that names other endpoints.
 [[noreturn]] void refuseToForward();

@@ -186,10 +186,17 @@ kj::Promise<TlsEndpoint::TolerantConnection> TlsEndpoint::connectTolerant(
   tolerateUnverified(*context, *error);
   kj::Maybe<kj::Exception> failure;
   try {
-    auto up = explainRefusal(co_await context->wrapClient(kj::mv(stream), name), shared->own);
+    auto up = co_await context->wrapClient(
+        kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}, name);
     auto verificationError = kj::mv(*error);
-    co_return TolerantConnection{up.attach(kj::mv(context), kj::mv(error)),
-                                 kj::mv(verificationError)};
+    kj::String serial;
+    if (verificationError == nullptr) {
+      serial =
+          pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity))).serial;
+    }
+    auto explained = explainRefusal(kj::mv(up.stream), shared->own);
+    co_return TolerantConnection{explained.attach(kj::mv(context), kj::mv(error)),
+                                 kj::mv(verificationError), kj::mv(serial)};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
   }
