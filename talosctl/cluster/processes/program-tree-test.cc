@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 
 namespace talos::cluster {
@@ -28,7 +29,7 @@ struct ProgramTree : public ::testing::Test {
   kj::String tree() { return kj::str(folder, "/build/root"); }
   // Without the name of the test's folder.
   std::string error() {
-    KJ_IF_MAYBE (text, treeError(tree(), trustedOwners())) {
+    KJ_IF_MAYBE (text, buildRootError(tree(), trustedOwners())) {
       std::string found = text->cStr();
       for (size_t at; (at = found.find(folder.cStr())) != std::string::npos;) {
         found.erase(at, folder.size());
@@ -51,7 +52,7 @@ TEST_F(ProgramTree, OnlyOneThatNobodyElseCanChangeIsUsed) {
     for (auto name : {"/build", "/build/root", "/build/root/.stamp"}) {
       KJ_SYSCALL(chown(kj::str(folder, name).cStr(), 4711, 0));
       EXPECT_EQ(error(), kj::str(name, " belongs to uid 4711").cStr());
-      EXPECT_EQ(treeError(tree(), kj::arr(uid_t(0), uid_t(4711))), nullptr);
+      EXPECT_EQ(buildRootError(tree(), kj::arr(uid_t(0), uid_t(4711))), nullptr);
       KJ_SYSCALL(chown(kj::str(folder, name).cStr(), 0, 0));
     }
   }
@@ -94,6 +95,48 @@ TEST_F(ProgramTree, LinksAreFollowedFirst) {
   KJ_SYSCALL(rmdir(tree().cStr()));
   KJ_SYSCALL(symlink("../open/root", tree().cStr()));
   EXPECT_EQ(error(), "everybody can write to /open");
+}
+
+// Catches: a tree that root runs programs of, unchecked because somebody has named it.
+TEST_F(ProgramTree, ANamedTreeIsCheckedAsWell) {
+  constexpr kj::StringPtr kProgram = "/usr/bin/program-of-a-tree"_kj;
+  auto program = kj::str(tree(), kProgram), link = kj::str(folder, "/link");
+  makeDirectories(kj::str(tree(), "/usr/bin"), 0755);
+  writeFileAtomically(program, "0"_kj, 0755);
+  KJ_SYSCALL(unlink(kj::str(tree(), "/.stamp").cStr()));  // it needs not be a build root
+  auto found = [&](kj::StringPtr root) -> std::string {
+    kj::Maybe<kj::String> result;
+    auto failure = kj::runCatchingExceptions(
+        [&]() { result = findProgram(root, kProgram, true, "do this").program; });
+    KJ_IF_MAYBE (e, failure) result = messageOf(*e);
+    std::string text = KJ_ASSERT_NONNULL(result).cStr();
+    for (size_t at; (at = text.find(folder.cStr())) != std::string::npos;) {
+      text.erase(at, folder.size());
+    }
+    return text;
+  };
+  constexpr auto kAdvice =
+      "; use a tree of root or of your own, in a folder that others cannot write to";
+  auto refused = [&](const char* error) {
+    return kj::str("cannot run /build/root", kProgram, ": ", error, kAdvice);
+  };
+  EXPECT_EQ(found(tree()), "/build/root/usr/bin/program-of-a-tree");
+  KJ_SYSCALL(symlink("build/root", link.cStr()));
+  EXPECT_EQ(found(link), "/build/root/usr/bin/program-of-a-tree") << "not what a link may become";
+  KJ_SYSCALL(chmod(program.cStr(), 0777));
+  EXPECT_EQ(found(tree()),
+            refused("everybody can write to /build/root/usr/bin/program-of-a-tree").cStr());
+  KJ_SYSCALL(chmod(program.cStr(), 0755));
+  KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 01777));
+  EXPECT_EQ(found(link), refused("everybody can write to /build").cStr());
+  KJ_SYSCALL(chmod(kj::str(folder, "/build").cStr(), 0755));
+  if (geteuid() == 0) {
+    KJ_SYSCALL(chown(program.cStr(), 4711, 0));
+    EXPECT_EQ(found(tree()),
+              refused("/build/root/usr/bin/program-of-a-tree belongs to uid 4711").cStr());
+  }
+  EXPECT_EQ(found(kj::str(folder, "/none")),
+            "cannot find /none/usr/bin/program-of-a-tree or /usr/bin/program-of-a-tree; do this");
 }
 
 }  // namespace

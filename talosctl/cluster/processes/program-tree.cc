@@ -16,9 +16,13 @@ namespace {
 
 constexpr kj::StringPtr kMarker = ".stamp"_kj;  // that rootfs/buildroot.sh writes last
 // Folders of a tree with the programs that local clusters run, and with what these load.
-constexpr kj::StringPtr kRunFrom[] = {"/usr/bin"_kj,        "/usr/sbin"_kj,
-                                      "/usr/lib64"_kj,      "/usr/lib/x86_64-linux-gnu"_kj,
-                                      "/usr/share/qemu"_kj, "/usr/share/seabios"_kj,
+constexpr kj::StringPtr kRunFrom[] = {"/usr/bin"_kj,
+                                      "/usr/sbin"_kj,
+                                      "/lib64"_kj,
+                                      "/usr/lib64"_kj,
+                                      "/usr/lib/x86_64-linux-gnu"_kj,
+                                      "/usr/share/qemu"_kj,
+                                      "/usr/share/seabios"_kj,
                                       "/usr/share/OVMF"_kj};
 
 kj::Maybe<kj::String> entryError(kj::StringPtr path, const struct stat& found,
@@ -44,6 +48,13 @@ kj::Maybe<kj::String> contentError(kj::StringPtr folder, kj::ArrayPtr<const uid_
     KJ_IF_MAYBE (error, pathError(path, owners)) return kj::mv(*error);
   }
   return nullptr;
+}
+
+kj::String resolved(kj::String path) {
+  auto real = realpath(path.cStr(), nullptr);
+  if (real == nullptr) return path;
+  KJ_DEFER(free(real));
+  return kj::str(real);
 }
 
 }  // namespace
@@ -100,13 +111,18 @@ kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> ow
   return nullptr;
 }
 
-kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
+kj::Maybe<kj::String> buildRootError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
   KJ_IF_MAYBE (e, pathError(tree, owners)) return kj::mv(*e);
   auto marker = kj::str(tree, "/", kMarker);
   if (access(marker.cStr(), F_OK) < 0) {
     return kj::str(tree, " is not a build root: it has no ", kMarker);
   }
   KJ_IF_MAYBE (e, pathError(marker, owners)) return kj::mv(*e);
+  return treeError(tree, owners);
+}
+
+kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners) {
+  KJ_IF_MAYBE (e, pathError(tree, owners)) return kj::mv(*e);
   for (auto folder : kRunFrom) {
     auto path = kj::str(tree, folder);
     if (access(path.cStr(), F_OK) < 0) continue;
@@ -117,12 +133,19 @@ kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> ow
 }
 
 FoundProgram findProgram(kj::StringPtr root, kj::StringPtr path, bool orHost, kj::StringPtr hint) {
-  auto tree = root.size() > 0 ? kj::str(root) : kj::str(buildFolder(), "/root");
+  bool named = root.size() > 0;
+  auto tree = resolved(named ? kj::str(root) : kj::str(buildFolder(), "/root"));
   auto program = kj::str(tree, path);
   kj::Maybe<kj::String> error;
   if (access(program.cStr(), X_OK) == 0) {
-    if (root.size() == 0) error = treeError(tree, trustedOwners());
+    error = (named ? treeError : buildRootError)(tree, trustedOwners());
     if (error == nullptr) return {kj::mv(tree), kj::mv(program)};
+    if (named) {
+      fail(ErrorKind::kPermissionDenied,
+           kj::str("cannot run ", program, ": ", KJ_ASSERT_NONNULL(error),
+                   "; use a tree of root or ",
+                   "of your own, in a folder that others cannot write to"));
+    }
   }
   if (orHost && access(path.cStr(), X_OK) == 0) return {kj::str(), kj::str(path)};
   auto places = orHost ? kj::str(program, " or ", path) : kj::str(program);

@@ -24,17 +24,19 @@ kj::Array<uid_t> trustedOwners();
 // An error when somebody else could replace this file or folder: when it, or a folder above it,
 // belongs to none of the owners or can be written by everybody. Links are followed first.
 kj::Maybe<kj::String> pathError(kj::StringPtr path, kj::ArrayPtr<const uid_t> owners);
-// The same of a build root, which the build has marked as one, and of everything in it that local
-// clusters run or load.
+// The same of a tree, and of everything in it that local clusters run or load.
 kj::Maybe<kj::String> treeError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
+// The same of a build root, which the build has marked as one.
+kj::Maybe<kj::String> buildRootError(kj::StringPtr tree, kj::ArrayPtr<const uid_t> owners);
 
 // A program of a tree; an empty root: of the host itself.
 struct FoundProgram {
   kj::String root, program;
 };
 // The program with this path: that of `root`, which the user has named, else that of this build's
-// root, else, with `orHost`, the host's own. NotFound names the places searched, the error of one
-// that cannot be used, and `hint`.
+// root, else, with `orHost`, the host's own. Links to the tree are resolved, as they may change.
+// NotFound names the places searched, and `hint`. PermissionDenied: a tree that somebody else could
+// change, unless the host's program is used in its place; never in that of a named tree.
 FoundProgram findProgram(kj::StringPtr root, kj::StringPtr path, bool orHost, kj::StringPtr hint);
 
 }  // namespace talos::cluster
