@@ -172,9 +172,9 @@ AnswerCharge Output::charge(capnp::MessageSize kept) {
 }
 
 kj::Promise<void> Output::send(kj::Array<kj::byte> message) {
-  KJ_IF_MAYBE (name, node) {
+  if (named) {
     WireWriter out;
-    writeMetadata(out, *name);
+    writeMetadata(out, node);
     out.append(message);
     message = out.finish();
   }
@@ -186,11 +186,11 @@ kj::Promise<void> Output::send(kj::Array<kj::byte> message) {
 kj::Promise<void> Output::sendProblem(kj::Exception problem) {
   auto status = statusOf(entry, problem);
   if (entry.answer == Answer::kMerged) {
-    merged.addProblem(index, node.orDefault(""), kj::mv(status));
+    merged.addProblem(index, named ? node : kj::StringPtr(), kj::mv(status));
     return kj::READY_NOW;
   }
   WireWriter out;
-  writeMetadata(out, node.orDefault(""), &status);
+  writeMetadata(out, named ? node : kj::StringPtr(), &status);
   return call.send(out.finish());
 }
 

@@ -63,10 +63,17 @@ class MergedAnswer {
 // The output of a method for one node. Outlives its call.
 class Output {
  public:
-  // `node`: named in each message; none: messages are not changed.
-  Output(grpc::GrpcCall& call, const Entry& entry, kj::Maybe<kj::StringPtr> node,
+  // With `named`, `node` is named in each message; otherwise messages are not changed. An empty
+  // node is this one.
+  Output(grpc::GrpcCall& call, const Entry& entry, kj::StringPtr node, bool named,
          MergedAnswer& merged, size_t index, kj::Maybe<Budget::Account&> account)
-      : call(call), entry(entry), node(node), merged(merged), index(index), account(account) {}
+      : call(call),
+        entry(entry),
+        node(node),
+        named(named),
+        merged(merged),
+        index(index),
+        account(account) {}
   KJ_DISALLOW_COPY_AND_MOVE(Output);
 
   // Sends the fields of a message except field 1, which names the node. Resolves when it was taken.
@@ -77,11 +84,14 @@ class Output {
   // Charges the client for an answer of a node that is kept while messages made of it are sent.
   // Throws ResourceExhausted.
   AnswerCharge charge(capnp::MessageSize kept);
+  // As the client names it, for errors.
+  kj::StringPtr nodeName() const { return node.size() > 0 ? node : "this node"_kj; }
 
  private:
   grpc::GrpcCall& call;
   const Entry& entry;
-  kj::Maybe<kj::StringPtr> node;
+  kj::StringPtr node;
+  bool named;
   MergedAnswer& merged;
   size_t index;
   kj::Maybe<Budget::Account&> account;

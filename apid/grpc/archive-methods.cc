@@ -2,6 +2,7 @@
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/lent-output.h"
 #include "apid/grpc/request-fields.h"
+#include "common/kube/received-kubeconfig.h"
 #include "common/tar/tar-writer.h"
 
 namespace talos::grpcapi {
@@ -51,11 +52,14 @@ class Copy final : public Method {
   }
 };
 
+// The node may be in foreign hands: kubectl runs what a kubeconfig names, so the client gets a text
+// made of what the answer must have (common/kube/received-kubeconfig.h).
 class Kubeconfig final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
     auto machine = node.machineRequest().send().getMachine();
-    auto archive = archiveOf(co_await machine.kubeconfigRequest().send());
+    auto archive =
+        archiveOf(checked(co_await machine.kubeconfigRequest().send(), output.nodeName()));
     auto charge = output.charge({archive.size() / sizeof(capnp::word), 0});
     for (size_t at = 0; at < archive.size(); at += kChunk) {
       auto end = kj::min(at + kChunk, archive.size());
@@ -64,9 +68,29 @@ class Kubeconfig final : public Method {
   }
 
  private:
-  static kj::Vector<kj::byte> archiveOf(
-      const capnp::Response<rpc::Machine::KubeconfigResults>& response) {
-    Bytes kubeconfig = response.getKubeconfig();
+  // Read at once: twenty times the usual size.
+  static constexpr size_t kMostKubeconfig = 128u << 10;
+
+  static pki::Pem checked(const capnp::Response<rpc::Machine::KubeconfigResults>& response,
+                          kj::StringPtr node) {
+    auto received = response.getKubeconfig().asChars();
+    if (received.size() > kMostKubeconfig) {
+      fail(ErrorKind::kResourceExhausted,
+           kj::str(node, ": the kubeconfig has ", received.size(), " bytes; at most ",
+                   kMostKubeconfig, " are read"));
+    }
+    pki::Pem result, text(kj::heapString(received));
+    auto read = [&]() {
+      result = kube::readReceivedKubeconfig(text, "the kubeconfig from this node").text();
+    };
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(read)) {
+      fail(ErrorKind::kInternal, kj::str(node, ": ", messageOf(*e)));
+    }
+    return result;
+  }
+
+  static kj::Vector<kj::byte> archiveOf(const pki::Pem& checked) {
+    auto kubeconfig = kj::StringPtr(checked).asBytes();
     kj::Vector<kj::byte> tar, archive;
     appendTarHeader(tar, {.name = "kubeconfig", .mode = 0600, .size = kubeconfig.size()});
     tar.addAll(kubeconfig);

@@ -92,7 +92,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
       }
       co_await kj::joinPromisesFailFast(asked.finish());
     } else {
-      Output output(call, entry, nullptr, merged, 0, charged());
+      Output output(call, entry, targets.one, false, merged, 0, charged());
       co_await entry.method->ask(node(targets.one), message, output);
     }
     if (entry.answer == Answer::kMerged) co_await call.send(merged.finish());
@@ -108,8 +108,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     RequestStream messages(call);
     MergedAnswer merged(targets.names, charged());
     auto name = targets.merged ? targets.names[0] : targets.one;
-    Output output(call, entry, targets.merged ? kj::Maybe<kj::StringPtr>(name) : nullptr, merged, 0,
-                  charged());
+    Output output(call, entry, name, targets.merged, merged, 0, charged());
     kj::Maybe<kj::Exception> problem;
     try {
       CallContext context{.cluster = cluster, .timer = timer, .account = charged()};
@@ -129,7 +128,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   // which is charged before the request is copied. Each starts in a turn of the loop of its own.
   kj::Promise<void> askOne(GrpcCall& call, const Entry& entry, kj::StringPtr name, Bytes request,
                            MergedAnswer& merged, size_t index) {
-    Output output(call, entry, name, merged, index, charged());
+    Output output(call, entry, name, true, merged, index, charged());
     kj::Maybe<kj::Exception> problem;
     try {
       co_await kj::evalLater([]() {});

@@ -123,15 +123,13 @@ TEST_F(MachineMethodsTest, Copy) {
   EXPECT_NE(std::string::npos, some.message(1).in(1).text(2).find("/proc/kmsg"));
 }
 
-// Catches: a kubeconfig that is not in an archive, or not whole.
-TEST_F(MachineMethodsTest, Kubeconfig) {
-  TestCall call("/machine.MachineService/Kubeconfig");
-  EXPECT_EQ("0 ", run(call));
+// The content of an archive by gzip.
+std::string unpacked(const TestCall& call) {
   std::string packed;
   for (size_t i = 0; i < call.sent.size(); ++i) packed += call.message(i).text(2);
   std::string tar(1 << 20, '\0');
   z_stream z{};
-  ASSERT_EQ(Z_OK, inflateInit2(&z, 16 + MAX_WBITS));
+  KJ_ASSERT(inflateInit2(&z, 16 + MAX_WBITS) == Z_OK);
   z.next_in = reinterpret_cast<Bytef*>(packed.data());
   z.avail_in = packed.size();
   z.next_out = reinterpret_cast<Bytef*>(tar.data());
@@ -139,11 +137,59 @@ TEST_F(MachineMethodsTest, Kubeconfig) {
   EXPECT_EQ(Z_STREAM_END, inflate(&z, Z_FINISH));
   tar.resize(z.total_out);
   inflateEnd(&z);
+  return tar;
+}
+
+// Catches: a kubeconfig that is not in an archive, or not whole.
+TEST_F(MachineMethodsTest, Kubeconfig) {
+  TestCall call("/machine.MachineService/Kubeconfig");
+  EXPECT_EQ("0 ", run(call));
+  auto tar = unpacked(call);
   EXPECT_EQ("kubeconfig", std::string(tar.c_str()));
   EXPECT_EQ("0000600", std::string(tar.c_str() + 100));
   EXPECT_EQ(0u, tar.size() % 512);
-  EXPECT_EQ(std::string(100'000, 'k'), tar.substr(512, 100'000));
+  EXPECT_EQ(bed.kubeconfig, tar.substr(512, bed.kubeconfig.size()));
   EXPECT_EQ(std::string(1024, '\0'), tar.substr(tar.size() - 1024)) << "the end of an archive";
+}
+
+// Catches: a node in foreign hands whose kubeconfig has the administrator's next kubectl run a
+// program, read a file or go through a proxy.
+TEST_F(MachineMethodsTest, AKubeconfigWithMoreThanCredentials) {
+  auto usual = bed.kubeconfig;
+  auto answerWith = [&](const char* before, const char* added) {
+    bed.kubeconfig = usual;
+    auto at = usual.find(before);
+    KJ_ASSERT(at != std::string::npos, before);
+    bed.kubeconfig.insert(at, added);
+    TestCall call("/machine.MachineService/Kubeconfig");
+    call.toNode("node");
+    auto status = run(call);
+    EXPECT_TRUE(call.sent.empty());
+    TestCall several("/machine.MachineService/Kubeconfig");
+    several.toNodes({"node"});
+    EXPECT_EQ("0 ", run(several));
+    EXPECT_EQ(1u, several.sent.size());
+    EXPECT_EQ(status, kj::str(several.message(0).in(1).in(3).number(1), ' ',
+                              several.message(0).in(1).in(3).text(2).c_str())
+                          .cStr());
+    return status;
+  };
+  auto refused = [](const char* key) {
+    return std::string("13 node: the kubeconfig from this node is refused: ") + key +
+           ": a node must not set this key; a kubeconfig from a node has the server, its CA, a "
+           "certificate with its key, and names";
+  };
+  EXPECT_EQ(refused("users[0].user.exec"),
+            answerWith("client-certificate-data", "exec: {command: /bin/sh}\n    "));
+  EXPECT_EQ(refused("users[0].user.tokenFile"),
+            answerWith("client-key-data", "tokenFile: /etc/shadow\n    "));
+  EXPECT_EQ(refused("clusters[0].cluster.proxy-url"),
+            answerWith("server:", "proxy-url: http://192.0.2.1\n    "));
+  bed.kubeconfig = usual + "# " + std::string(1 << 20, 'x');
+  TestCall large("/machine.MachineService/Kubeconfig");
+  EXPECT_EQ("8 this node: the kubeconfig has " + std::to_string(bed.kubeconfig.size()) +
+                " bytes; at most 131072 are read",
+            run(large));
 }
 
 }  // namespace

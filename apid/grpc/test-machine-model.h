@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apid/grpc/test-grpc-api.h"
+#include "common/kube/kubeconfig.h"
 #include "common/tls/pki.h"
 #include "rpc/machine-resources.capnp.h"
 
@@ -27,8 +28,23 @@ struct Testbed {
   uint64_t leftOut = 0;                               // sockets
   uint32_t items = 0;                                 // of a list; 0: the usual ones
   bool admin = true;                                  // the caller
+  std::string kubeconfig = usualKubeconfig();
   kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
+
+  std::string usualKubeconfig() {
+    auto admin =
+        pki::issue(authority.certificate, authority.key, {.commonName = "admin", .server = false});
+    pki::Pem text =
+        kube::writeKubeconfig({.cluster = "c1",
+                               .server = "https://10.5.0.1:6443",
+                               .authority = authority.certificate,
+                               .user = "admin@c1",
+                               .credentials = kube::ClientPair{admin.certificate, admin.key},
+                               .context = "admin@c1",
+                               .nameSpace = "default"});
+    return kj::StringPtr(text).cStr();
+  }
 };
 
 class FakeMachine final : public rpc::Machine::Server {
@@ -94,8 +110,8 @@ class FakeMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> kubeconfig(KubeconfigContext context) override {
-    auto text = kj::str(kj::repeat('k', 100'000));
-    context.getResults().setKubeconfig(text.asBytes());
+    context.getResults().setKubeconfig(
+        kj::arrayPtr(bed.kubeconfig.data(), bed.kubeconfig.size()).asBytes());
     return kj::READY_NOW;
   }
   kj::Promise<void> clientCertificate(ClientCertificateContext context) override {
@@ -276,7 +292,9 @@ class FakeNode final : public rpc::Node::Server {
 
 struct MachineMethodsTest : testing::GrpcApiTest {
   Testbed bed;
-  MachineMethodsTest() { cluster->nodes.insert({"", kj::heap<FakeNode>(bed)}); }
+  MachineMethodsTest() {
+    for (auto name : {"", "node"}) cluster->nodes.insert({name, kj::heap<FakeNode>(bed)});
+  }
   ~MachineMethodsTest() noexcept override {
     handler = nullptr;
     bed.events = nullptr;
