@@ -24,6 +24,12 @@ size_t bytesOf(AnyPointer::Reader message) {
   return message.targetSize().wordCount * sizeof(capnp::word);
 }
 
+// Few bytes are part of the call.
+kj::Maybe<Budget::Account::Hold> holdAnswer(kj::Own<Budget::Account>& account, size_t bytes) {
+  if (account.get() == nullptr || bytes <= kLeast) return nullptr;
+  return account->hold(bytes);
+}
+
 // Stands for a capability of a membrane for one call.
 class WrappedHook : public ClientHook, public kj::Refcounted {
  public:
@@ -73,11 +79,13 @@ class CountedPipeline final : public PipelineHook, public kj::Refcounted {
 
 class CountedResponse final : public ResponseHook {
  public:
-  CountedResponse(kj::Own<ResponseHook> inner, kj::Own<Call> call)
-      : call(kj::mv(call)), inner(kj::mv(inner)) {}
+  CountedResponse(kj::Own<ResponseHook> inner, kj::Own<Call> call,
+                  kj::Maybe<Budget::Account::Hold> hold)
+      : call(kj::mv(call)), hold(kj::mv(hold)), inner(kj::mv(inner)) {}
 
  private:
   kj::Own<Call> call;
+  kj::Maybe<Budget::Account::Hold> hold;
   kj::Own<ResponseHook> inner;
 };
 
@@ -94,10 +102,12 @@ class CountedRequest final : public RequestHook {
     auto sent = inner->send();
     auto pipeline =
         kj::refcounted<CountedPipeline>(PipelineHook::from(kj::mv(sent)), kj::addRef(*call));
-    auto response = sent.then([call = kj::mv(call)](CallResponse&& response) mutable {
+    auto response = sent.then([call = kj::mv(call),
+                               account = client.clone().account](CallResponse&& response) mutable {
       AnyPointer::Reader reader = response;
-      return CallResponse(
-          reader, kj::heap<CountedResponse>(ResponseHook::from(kj::mv(response)), kj::mv(call)));
+      auto hold = holdAnswer(account, bytesOf(reader));
+      return CallResponse(reader, kj::heap<CountedResponse>(ResponseHook::from(kj::mv(response)),
+                                                            kj::mv(call), kj::mv(hold)));
     });
     return capnp::RemotePromise<AnyPointer>(kj::mv(response),
                                             AnyPointer::Pipeline(kj::mv(pipeline)));
@@ -136,14 +146,20 @@ class CountedHook final : public WrappedHook {
   }
   VoidPromiseAndPipeline call(uint64_t interface, uint16_t method,
                               kj::Own<CallContextHook>&& context, CallHints hints) override {
-    kj::Own<Call> call;
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                        [&]() { call = calls->begin(client, bytesOf(context->getParams())); })) {
-      return {kj::cp(*e), capnp::newBrokenPipeline(kj::mv(*e))};
+    try {
+      // A request of our own: its answer is charged wherever it is kept.
+      auto params = context->getParams();
+      auto request = newCall(interface, method, params.targetSize(), hints);
+      request.set(params);
+      context->releaseParams();
+      if (hints.onlyPromisePipeline) {
+        return {kj::NEVER_DONE, PipelineHook::from(request.sendForPipeline())};
+      }
+      return context->directTailCall(RequestHook::from(kj::mv(request)));
+    } catch (...) {
+      auto failure = kj::getCaughtExceptionAsKj();
+      return {kj::cp(failure), capnp::newBrokenPipeline(kj::mv(failure))};
     }
-    auto result = pass(interface, method, kj::mv(context), hints);
-    return {result.promise.attach(kj::addRef(*call)),
-            kj::refcounted<CountedPipeline>(kj::mv(result.pipeline), kj::mv(call))};
   }
 
  private:

@@ -6,8 +6,8 @@
 // below the other node's limits (apid/main.cc, gate.h); one beyond fails with ResourceExhausted. A
 // call counts until its answer was dropped, as the other node keeps it that long. A part is
 // reserved for privileged clients. What the other node sends to a capability of a client (a sink)
-// is charged to that client's account until the client has taken it, so it is the client that is
-// refused, and reading from the connection goes on.
+// is charged to that client's account until the client has taken it, and an answer as long as it is
+// kept here, so it is the client that is refused, and reading from the connection goes on.
 #pragma once
 
 #include <capnp/capability.h>

@@ -34,6 +34,10 @@ class RemoteMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> memory(MemoryContext context) override { return kj::NEVER_DONE; }
+  kj::Promise<void> kubeconfig(KubeconfigContext context) override {
+    context.getResults().initKubeconfig(1u << 20);
+    return kj::READY_NOW;
+  }
 };
 class RemoteNode final : public rpc::Node::Server {
  protected:
@@ -318,6 +322,32 @@ TEST_F(PeerConnectionsTest, CallsAreCountedByNode) {
   EXPECT_FALSE(refused("10.0.0.4"));
   bed.dead = true;
   EXPECT_FALSE(refused("10.0.0.100")) << "which the other node took over";
+}
+
+// Catches: answers of other nodes that are kept for a client of the gRPC API, which has no
+// connection of Cap'n Proto that they would count for.
+TEST_F(PeerConnectionsTest, AnswersAreChargedToTheirClient) {
+  Budget budget({.perClient = 4u << 20, .inTotal = 32u << 20});
+  auto client = caller({});
+  client.account = budget.account("someone");
+  auto node = peers.node(Ip::require("10.0.0.3"), kj::mv(client)).wait(bed.scope);
+  using Answer = capnp::Response<rpc::Machine::KubeconfigResults>;
+  kj::Vector<Answer> kept;
+  auto machine = node.machineRequest().send().wait(bed.scope).getMachine();
+  auto ask = [&](bool pipelined) {
+    auto from = pipelined ? node.machineRequest().send().getMachine() : machine;
+    auto failure = kj::runCatchingExceptions(
+        [&]() { kept.add(from.kubeconfigRequest().send().wait(bed.scope)); });
+    KJ_IF_MAYBE (e, failure) return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e));
+    return kj::str("answered");
+  };
+  constexpr auto kRefusal =
+      "ResourceExhausted: the calls of this client use more than 4194304 bytes, over all its "
+      "connections"_kj;
+  for (bool pipelined : {false, true, false}) EXPECT_EQ(ask(pipelined), "answered"_kj);
+  for (bool pipelined : {false, true}) EXPECT_EQ(ask(pipelined), kRefusal);
+  kept.clear();
+  for (bool pipelined : {true, false, true}) EXPECT_EQ(ask(pipelined), "answered"_kj);
 }
 
 // Catches: hosts that are no nodes at all, whose connections take the places of nodes.

@@ -118,6 +118,8 @@ class JoiningNode final : public Joining<rpc::Node> {
 
 // More than all clients may have together (gate.h).
 constexpr uint64_t kInFlight = 128u << 20;
+// Of messages that arrive from a node, and of bytes that wait to be sent to it.
+constexpr size_t kMostOfNode = 32u << 20;
 
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
@@ -139,7 +141,10 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
     // client may keep all others from reading.
     if (verificationError == nullptr) result.inFlightWords = kInFlight / sizeof(capnp::word);
     KJ_IF_MAYBE (b, budget) {
-      result.account = b->account(kj::str("node ", serial.size() > 0 ? serial : text));
+      // With the reserve: clients that use up all of their own must not keep an administrator from
+      // the answers of other nodes.
+      result.account = b->account(kj::str("node ", serial.size() > 0 ? serial : text), kMostOfNode,
+                                  Budget::Rank::kPrivileged);
     }
     return result;
   };

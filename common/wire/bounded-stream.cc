@@ -117,11 +117,9 @@ BoundedMessageStream::BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer&
       name(kj::mv(name)),
       account(kj::mv(a)),
       idleMessages(timer.now()),
-      accounted(kj::heap<AccountedStream>(stream, timer,
-                                          account.get() != nullptr && this->name.size() == 0
-                                              ? kj::Maybe<Budget::Account&>(*account)
-                                              : nullptr,
-                                          turns(), arriving)),
+      accounted(kj::heap<AccountedStream>(
+          stream, timer, account.get() == nullptr ? kj::Maybe<Budget::Account&>() : *account,
+          turns(), arriving)),
       inner(*accounted, capnp::IncomingRpcMessage::getShortLivedCallback(),
             this->name.size() > 0 ? kClientBufferWords : kServerBufferWords),
       failing(nullptr) {
@@ -161,13 +159,16 @@ void BoundedMessageStream::throwAs(kj::Exception&& e) {
   fail(gone ? ErrorKind::kUnavailable : ErrorKind::kUnauthenticated, kj::str(name, ": ", cause));
 }
 
-// Charges the account for a message of a client. Answers of a server are not charged: its client
-// requested them.
+// Charges the account for a message of a client. Answers of a server are charged only while they
+// arrive: whoever keeps one is charged for it where it is kept.
 kj::Maybe<Budget::Account::Hold> BoundedMessageStream::holdFor(capnp::MessageReader& reader) {
   if (account.get() == nullptr) return nullptr;
   size_t bytes = reader.sizeInWords() * sizeof(capnp::word);
   account->received(bytes);
-  if (name.size() > 0) return nullptr;
+  if (name.size() > 0) {
+    arriving = nullptr;
+    return nullptr;
+  }
   KJ_IF_MAYBE (held, arriving) {
     kj::Maybe<Hold> taken = kj::mv(*held);
     arriving = nullptr;

@@ -89,7 +89,7 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   kj::Own<Budget::Account> account;  // or null
   Turns ownTurns;                    // of a peer without an account
   IdleMessageBudget idleMessages;
-  kj::Maybe<Hold> arriving;  // for the message that is being received
+  kj::Maybe<Hold> arriving;  // for the message that is being received, if it is large
   kj::Own<kj::AsyncIoStream> accounted;
   capnp::BufferedMessageStream inner;
   kj::Maybe<capnp::TwoPartyVatNetwork&> network;

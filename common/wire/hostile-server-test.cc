@@ -35,10 +35,11 @@ struct HostileServer : testing::Test {
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
   }
-  rpc::Machine::Client connect() {
+  rpc::Machine::Client connect(DialLimits limits = {}) {
     auto receiver = io.lowLevelProvider->wrapListenSocketFd(dup(listening));
     auto accepting = receiver->accept();
-    connection = wait(connectUnix(*io.lowLevelProvider, timer, path));
+    connection =
+        wait(connectUnix(*io.lowLevelProvider, timer, path, 5 * kj::SECONDS, kj::mv(limits)));
     server = wait(kj::mv(accepting));
     return KJ_ASSERT_NONNULL(connection)->bootstrap().castAs<rpc::Machine>();
   }
@@ -137,6 +138,40 @@ TEST_F(HostileServer, AHeaderOfAGibibyte) {
   uint32_t header[2] = {0, (1u << 30) / sizeof(capnp::word)};
   wait(server->write(header, sizeof header));
   expectLost(machine, "a message is larger than 8388608 bytes");
+}
+
+// Catches: servers that announce large messages and send nothing of them, for which a client keeps
+// the memory of each; what stays charged after a message was received.
+TEST_F(HostileServer, AnnouncedMessagesAreCharged) {
+  Budget budget({.perClient = 8u << 20, .inTotal = 32u << 20});
+  auto account = budget.account("one");
+  auto connectCharged = [&]() {
+    DialLimits limits;
+    limits.account = kj::addRef(*account);
+    return connect(kj::mv(limits));
+  };
+  auto announce = [&](uint32_t bytes) {
+    const uint32_t header[2] = {0, uint32_t(bytes / sizeof(capnp::word))};
+    wait(server->write(header, sizeof header));
+  };
+  {
+    auto other = account->hold(3u << 20);
+    auto machine = connectCharged();
+    announce(6u << 20);
+    expectLost(machine,
+               "the calls of this client use more than 8388608 bytes, over all its connections");
+  }
+  auto machine = connectCharged();
+  announce(6u << 20);
+  auto rest = kj::heapArray<kj::byte>(6u << 20);
+  memset(rest.begin(), 0, rest.size());
+  wait(server->write(rest.begin(), rest.size()));
+  auto end = timer.now() + 20 * kj::SECONDS;
+  auto isFree = [&]() {
+    return kj::runCatchingExceptions([&]() { account->hold(8u << 20); }) == nullptr;
+  };
+  while (!isFree() && timer.now() < end) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  EXPECT_TRUE(isFree());
 }
 
 // Catches: a limit that honest answers do not fit into, or of what is read in them.

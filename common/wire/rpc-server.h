@@ -126,7 +126,7 @@ struct DialLimits {
   unsigned questions = 4096;
   unsigned capabilities = 16384;
   size_t queuedBytes = 8u << 20;
-  // Charged for bytes that wait to be sent to the server; null: none.
+  // Charged for a message while it arrives, and bytes that wait to be sent; null: none.
   kj::Own<Budget::Account> account;
 
   // For a server whose identity is not verified, or of which little is requested: 256 KiB, and
