@@ -88,6 +88,29 @@ TEST_F(ForwardingAttack, KeptAnswers) {
   expectAnswered(honest);
 }
 
+// Catches: readers whose calls fail because the node ended the connection that all share; one that
+// must ask for the node again; a reboot that is requested twice.
+TEST_F(ForwardingAttack, AConnectionThatTheNodeEnds) {
+  startBoth();
+  auto first = connectTo(a, "one"), second = connectTo(a, "two");
+  auto admin = connect(a, authority.client("admin", kj::arr("os:admin"_kj)));
+  auto held = machine(first.cluster, kOther), other = machine(second.cluster, kOther),
+       changing = machine(admin.cluster, kOther);
+  for (auto each : {&held, &other, &changing}) EXPECT_EQ(version(*each), "node 10.0.0.2"_kj);
+  auto one = held.versionRequest().send().then([](auto&& r) { return kj::str(r.getTag()); });
+  auto two = other.versionRequest().send().then([](auto&& r) { return kj::str(r.getTag()); });
+  auto reboot = changing.rebootRequest().send().ignoreResult();
+  b.stopApid();
+  auto failure = failureOf(kj::mv(reboot));
+  EXPECT_EQ(kindOf(failure), ErrorKind::kUnavailable) << messageOf(failure).cStr();
+  EXPECT_EQ(messageOf(failure), kj::str("127.0.0.1:", b.port, ": the connection was lost"));
+  b.startApid();
+  EXPECT_EQ(wait(kj::mv(one)), "node 10.0.0.2"_kj);
+  EXPECT_EQ(wait(kj::mv(two)), "node 10.0.0.2"_kj);
+  EXPECT_EQ(version(held), "node 10.0.0.2"_kj);
+  EXPECT_EQ(b.model.reboots, 0u);
+}
+
 // Catches: a reader that has as many calls with a node as it has addresses, until the node, which
 // knows only this one as its client, closes the connections.
 TEST_F(ForwardingAttack, AddressesOfOneNodeShareItsLimits) {

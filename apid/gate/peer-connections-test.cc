@@ -14,6 +14,8 @@ struct PeerTestbed {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
+  unsigned calls = 0, lostCalls = 0;        // lost: the next ones that end their connection
+  bool unavailable = false;                 // calls fail, the connection stays
   kj::Maybe<kj::String> verificationError;  // of the next connection
   kj::String serial;                        // of nodes' certificates
   kj::Maybe<kj::Promise<void>> gate;
@@ -28,9 +30,17 @@ struct PeerTestbed {
 };
 
 class RemoteMachine final : public rpc::Machine::Server {
+ public:
+  explicit RemoteMachine(PeerTestbed& bed) : bed(bed) {}
+
  protected:
   kj::Promise<void> version(VersionContext context) override {
+    called();
     context.getResults().setTag("remote");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> reboot(RebootContext) override {
+    called();
     return kj::READY_NOW;
   }
   kj::Promise<void> memory(MemoryContext context) override { return kj::NEVER_DONE; }
@@ -38,13 +48,33 @@ class RemoteMachine final : public rpc::Machine::Server {
     context.getResults().initKubeconfig(1u << 20);
     return kj::READY_NOW;
   }
+
+ private:
+  PeerTestbed& bed;
+
+  // Perhaps the end of the connection.
+  void called() {
+    ++bed.calls;
+    if (bed.lostCalls == 0 && !bed.unavailable) return;
+    if (bed.lostCalls > 0) {
+      --bed.lostCalls;
+      bed.dead = true;
+    }
+    fail(ErrorKind::kUnavailable, "10.0.0.3:50000: the connection was lost");
+  }
 };
 class RemoteNode final : public rpc::Node::Server {
+ public:
+  explicit RemoteNode(PeerTestbed& bed) : bed(bed) {}
+
  protected:
   kj::Promise<void> machine(MachineContext context) override {
-    context.getResults().setMachine(kj::heap<RemoteMachine>());
+    context.getResults().setMachine(kj::heap<RemoteMachine>(bed));
     return kj::READY_NOW;
   }
+
+ private:
+  PeerTestbed& bed;
 };
 class RemoteCluster final : public rpc::Cluster::Server {
  public:
@@ -53,7 +83,7 @@ class RemoteCluster final : public rpc::Cluster::Server {
  protected:
   kj::Promise<void> node(NodeContext context) override {
     EXPECT_EQ(context.getParams().getAddress(), ""_kj);
-    context.getResults().setNode(kj::heap<RemoteNode>());
+    context.getResults().setNode(kj::heap<RemoteNode>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> withRoles(WithRolesContext context) override {
@@ -348,6 +378,64 @@ TEST_F(PeerConnectionsTest, AnswersAreChargedToTheirClient) {
   for (bool pipelined : {false, true}) EXPECT_EQ(ask(pipelined), kRefusal);
   kept.clear();
   for (bool pipelined : {true, false, true}) EXPECT_EQ(ask(pipelined), "answered"_kj);
+}
+
+// Catches: a reader whose calls fail because another one, or the node, ended the connection that
+// all share.
+TEST_F(PeerConnectionsTest, AReadIsMadeAgainOverANewConnection) {
+  auto held = node("10.0.0.3");
+  auto machine = held.machineRequest().send().wait(bed.scope).getMachine();
+  auto version = [&]() {
+    return kj::str(machine.versionRequest().send().wait(bed.scope).getTag());
+  };
+  for (unsigned i = 1; i <= 2; ++i) {
+    bed.lostCalls = 1;
+    use(held);  // in one round trip
+    bed.lostCalls = 1;
+    EXPECT_EQ(version(), "remote"_kj);
+    EXPECT_EQ(bed.dialled, 1 + 2 * i);
+  }
+  bed.calls = 0;
+  auto dialled = bed.dialled;
+  EXPECT_EQ(version(), "remote"_kj);
+  EXPECT_EQ(bed.calls, 1u);
+  EXPECT_EQ(bed.dialled, dialled) << "the newest connection is not used";
+  for (auto& roles : bed.asked) EXPECT_EQ(roles, "os:reader"_kj);
+  // Callers that fail together share a connection.
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  bed.gate = kj::mv(paf.promise);
+  bed.lostCalls = 3;
+  kj::Vector<kj::Promise<void>> calls;
+  for (unsigned i = 0; i < 3; ++i) calls.add(machine.versionRequest().send().ignoreResult());
+  bed.scope.poll();
+  EXPECT_EQ(bed.lostCalls, 0u);
+  paf.fulfiller->fulfill();
+  kj::joinPromises(calls.releaseAsArray()).wait(bed.scope);
+  EXPECT_EQ(bed.dialled, dialled + 1);
+}
+
+// Catches: a node that is called for ever; a call that is made again although it may have been
+// done, or although the node has answered.
+TEST_F(PeerConnectionsTest, WhatIsNotMadeAgain) {
+  auto machine = node("10.0.0.3").machineRequest().send().wait(bed.scope).getMachine();
+  auto error = [&](auto&& call) {
+    bed.calls = 0;
+    auto failure = kj::runCatchingExceptions([&]() { call(); });
+    return kj::str(bed.calls, " ", messageOf(KJ_ASSERT_NONNULL(failure)));
+  };
+  auto version = [&]() { machine.versionRequest().send().ignoreResult().wait(bed.scope); };
+  auto reboot = [&]() { machine.rebootRequest().send().ignoreResult().wait(bed.scope); };
+  bed.unavailable = true;
+  EXPECT_EQ(error(version), "1 10.0.0.3:50000: the connection was lost"_kj);
+  bed.unavailable = false;
+  bed.lostCalls = 2;
+  EXPECT_EQ(error(version), "2 10.0.0.3:50000: the connection was lost"_kj);
+  bed.dead = false;
+  bed.lostCalls = 1;
+  EXPECT_EQ(error(reboot), "1 10.0.0.3:50000: the connection was lost"_kj);
+  bed.refuse = true;
+  bed.lostCalls = 1;
+  EXPECT_EQ(error(version), "1 10.0.0.3:50000: Connection refused"_kj);
 }
 
 // Catches: hosts that are no nodes at all, whose connections take the places of nodes.

@@ -29,6 +29,7 @@ unsigned countOf(Counts& counts, kj::StringPtr key) {
 struct PeerConnections::Usage : kj::Refcounted {
   Counts clients;  // the number of peers in which a client has a lease
   unsigned unverified = 0;
+  kj::Maybe<PeerConnections&> connections;  // none: they are gone
 };
 
 // The connection to one node. Exists while it is in the map or has leases.
@@ -86,6 +87,13 @@ class PeerConnections::Peer final : public kj::Refcounted {
   }
 
   rpc::Cluster::Client& remote() { return cluster; }
+  // Counts connections.
+  unsigned number() const { return connections; }
+  // This connection has ended.
+  bool lost(unsigned number) {
+    KJ_IF_MAYBE (c, connection) return number != connections || !(*c)->alive();
+    return true;
+  }
   ForwardedCalls& forwarded() { return *calls; }
   // Of the node's certificate; empty: it is not verified.
   kj::StringPtr serial() const { return nodeSerial; }
@@ -116,6 +124,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
       }
       ++usage->unverified;
     }
+    ++connections;
     dialled = timer.now();
     verificationError = kj::mv(fresh.verificationError);
     if (nodeSerial != fresh.serial) {
@@ -136,7 +145,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   kj::Timer& timer;
   const Limits limits;
   kj::TimePoint lastUse, dialled = kj::origin<kj::TimePoint>();
-  unsigned leases = 0;
+  unsigned leases = 0, connections = 0;
   Counts users;  // leases of each client
   kj::Own<Usage> usage;
   const kj::String address;
@@ -212,10 +221,13 @@ class PeerConnections::KeepInUse final : public capnp::MembranePolicy, public kj
 };
 
 PeerConnections::PeerConnections(kj::Timer& timer, Dial dial, Limits limits)
-    : timer(timer), dial(kj::mv(dial)), limits(limits), usage(kj::refcounted<Usage>()) {}
+    : timer(timer), dial(kj::mv(dial)), limits(limits), usage(kj::refcounted<Usage>()) {
+  usage->connections = *this;
+}
 PeerConnections::PeerConnections(kj::Timer& timer, Dial dial)
     : PeerConnections(timer, kj::mv(dial), Limits()) {}
 PeerConnections::~PeerConnections() noexcept(false) {
+  usage->connections = nullptr;
   // A sink that the other node still has keeps its peer in use, and the peer the connection over
   // which the sink is exported.
   for (auto& entry : byAddress) entry.value->hangUp();
@@ -271,7 +283,29 @@ void PeerConnections::countByNode(Peer& peer) {
   peer.countWith(same.orDefault(peer).forwarded());
 }
 
+PeerConnections::Client PeerConnections::Client::clone() {
+  return {.name = kj::str(name),
+          .address = kj::str(address),
+          .roles = KJ_MAP(role, roles){return kj::str(role);
+}
+, .privileged = privileged,
+    .account = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)
+};  // namespace talos::apid
+}
+
 kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
+  auto again = [usage = kj::addRef(*usage), address,
+                client = client.clone()]() mutable -> kj::Promise<ConnectedNode> {
+    KJ_IF_MAYBE (connections, usage->connections) {
+      return connections->reach(address, client.clone());
+    }
+    return error(ErrorKind::kUnavailable, "the API server of this node is exiting");
+  };
+  auto reached = co_await reach(address, kj::mv(client));
+  co_return repeatingNode(kj::addRef(*repeatable), kj::mv(reached), kj::mv(again));
+}
+
+kj::Promise<ConnectedNode> PeerConnections::reach(Ip address, Client client) {
   auto peer = peerAt(address, client.name);
   auto lease = kj::heap<Lease>(
       kj::addRef(*peer),
@@ -288,11 +322,14 @@ kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) 
   caller.setAddress(client.address);
   auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
   auto error = peer->error();
+  auto lost = [peer = kj::addRef(*peer), number = peer->number()]() mutable {
+    return peer->lost(number);
+  };
   node = capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
   KJ_IF_MAYBE (e, error) {
-    co_return joiningNode(kj::mv(node), address.toString(), kj::mv(*e));
+    node = joiningNode(kj::mv(node), address.toString(), kj::mv(*e));
   }
-  co_return kj::mv(node);
+  co_return ConnectedNode{kj::mv(node), kj::mv(lost)};
 }
 
 }  // namespace talos::apid

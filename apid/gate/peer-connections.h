@@ -16,6 +16,7 @@
 #include <kj/timer.h>
 
 #include "apid/gate/forwarded-calls.h"
+#include "apid/gate/repeated-calls.h"
 #include "apid/gate/unverified-peers.h"
 #include "common/net/ip.h"
 #include "rpc/node.capnp.h"
@@ -39,12 +40,15 @@ class PeerConnections {
   KJ_DISALLOW_COPY_AND_MOVE(PeerConnections);
 
   // The other node, for a client with these roles and no others, which is named to it for its audit
-  // log. The account is charged for what that node sends to the client's capabilities.
+  // log. The account is charged for what that node sends to the client's capabilities, and for its
+  // answers. Calls that only read are made again when their connection ends (repeated-calls.h).
   struct Client {
     kj::String name, address;
     kj::Array<kj::String> roles;
     bool privileged = false;
     kj::Own<Budget::Account> account = {};  // or null
+
+    Client clone();
   };
   kj::Promise<rpc::Node::Client> node(Ip address, Client client);
 
@@ -57,8 +61,10 @@ class PeerConnections {
   Dial dial;
   Limits limits;
   kj::Own<Usage> usage;
+  kj::Own<RepeatableMethods> repeatable = kj::refcounted<RepeatableMethods>();
   kj::TreeMap<kj::String, kj::Own<Peer>> byAddress;
 
+  kj::Promise<ConnectedNode> reach(Ip address, Client client);
   kj::Own<Peer> peerAt(const Ip& address, kj::StringPtr client);
   void countByNode(Peer& peer);
   void makeRoom();

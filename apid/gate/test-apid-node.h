@@ -329,6 +329,8 @@ class TestNode {
   void startApid(ServerLimits limits = {}) {
     serving = serveWhenReady(limits).eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
+  // It closes its connections; clients that connect wait until it comes up.
+  void stopApid() { serving = nullptr; }
 
   kj::AsyncIoContext& io;
   kj::Timer& timer;
@@ -371,8 +373,10 @@ class TestNode {
   kj::Promise<void> serveWhenReady(ServerLimits limits) {
     co_await identity.ready();
     identity.server().enableHttp2();
+    int fd;
+    KJ_SYSCALL(fd = dup(listening));
     co_await serveTls(
-        *io.lowLevelProvider, timer, kj::mv(listening), identity.server(),
+        *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), identity.server(),
         [this](const Peer& peer) { return gate.open(peer); }, limits, kj::NEVER_DONE,
         grpcapi::grpcProtocol(timer, grpcApi));
   }
