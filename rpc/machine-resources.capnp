@@ -70,7 +70,7 @@ struct OperationSpec $A.resource((type = "Operations.runtime.talos.dev", namespa
 }
 struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The newest upgrade or rollback of an installed node. The id is node.
-  stage @0 :Text $A.column("Stage");            # none, fetching, writing, rebooting, trying, done or failed
+  stage @0 :Text $A.column("Stage");            # docs/upgrades.md has all of them
   slot @1 :Text $A.column("Slot");              # that runs
   version @2 :Text $A.column("Version");        # that runs
   image @3 :Text $A.column("Image");            # empty: a rollback
@@ -78,6 +78,7 @@ struct UpgradeStatusSpec $A.resource((type = "UpgradeStatuses.runtime.talos.dev"
   target @5 :Text;                              # the other slot, and the version in it: "B v0.9.0"
   began @6 :Text;                               # RFC 3339
   reason @7 :Text $A.column("Reason");          # of the failure; of a trial, what it waits for; of a fetch, its progress
+  canStage @8 :Bool;                            # an older system reboots at once, whatever Upgrades.upgrade has in stage
 }
 struct MachineConfigSpec $A.resource((type = "MachineConfigs.config.talos.dev", namespace = "config", sensitive = true))
     $A.inline {

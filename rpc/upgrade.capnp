@@ -12,7 +12,7 @@ using import "stream.capnp".ByteSource;
 
 interface Upgrades {
   upgrade @0 (image :Text, preserve :Bool, healthTimeoutS :UInt32, query :Text $secret, file :ImageFile,
-      force :Bool)
+      force :Bool, stage :Bool)
       -> (bootId :Text) $allow("os:admin") $audit;
   # Fetches the installer image and then answers with the id of the boot that ends. From there on it continues without
   # the caller. 0 s: the default, 10 minutes. Without preserve the new system starts with an empty
@@ -26,9 +26,15 @@ interface Upgrades {
   # reboot. `force`: the check is left out, and leaving may fail.
   # FailedPrecondition when machine.install.imageKey is set and the image is older than the newest system that was ever
   # confirmed on this node; `force` installs it.
-  rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text) $allow("os:admin") $audit;
+  # `stage`: the node does not reboot. The new system is tried at the next reboot, and without preserve the node leaves
+  # etcd then.
+  rollback @1 (healthTimeoutS :UInt32, force :Bool) -> (bootId :Text, withdrawn :Text) $allow("os:admin") $audit;
   # The system of the other slot, tried in the same way. NotFound when there is none. EPHEMERAL is kept: a control-plane
-  # node checks etcd as an upgrade with preserve does.
+  # node checks etcd as an upgrade with preserve does. A system that is staged is not tried: it is withdrawn, and the node
+  # does not reboot. `withdrawn` is its slot and version.
+  confirm @2 () -> (lacked :Text) $allow("os:admin") $audit;
+  # Confirms the system that runs and is on trial, whatever it waits for: `lacked`; empty when it was healthy.
+  # FailedPrecondition when no trial is running; Unavailable when the disk does not take it, and the trial continues.
 }
 
 struct ImageFile {
@@ -53,6 +59,8 @@ struct UpgradeRecord {
   reason @9 :Text;           # failed; while it is tried, what it waits for
   began @10 :Int64;          # ns since 1970
   emptying @11 :Bool;        # that has begun: whichever system is started ends it
+  staged @12 :Bool;          # written: the boot loader tries it after the next reboot; failed: it was withdrawn
+  forced @13 :Bool;          # staged: leaving etcd may fail
   enum Stage {
     writing @0;              # the other slot; it cannot be started
     written @1;              # the boot loader tries it next

@@ -318,6 +318,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Storage.newRecoveryKey",
       "Storage.readMeta",
       "Storage.writeMeta",
+      "Upgrades.confirm",
       "Upgrades.rollback",
       "Upgrades.upgrade",
       "UsageSink.usages",
@@ -356,7 +357,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.shutdown Network.capture "
       "Services.kill Services.restart Services.start Services.stop SnapshotUpload.done "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
-      "Upgrades.rollback Upgrades.upgrade",
+      "Upgrades.confirm Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));
 }
 

@@ -66,7 +66,8 @@ TEST(Sequences, NamesAndOrder) {
       show("install", Mode::kMetal));
   EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kMetal));
   EXPECT_EQ(
-      "reboot: cleanup(stopAllPods,stopNetworkd) stopEverything(stopAllServices) "
+      "reboot: upgrade(tryStagedUpgrade) cleanup(stopAllPods,stopNetworkd) "
+      "stopEverything(stopAllServices) "
       "unmountUser(unmountUserDisks) umount(unmountOverlayFilesystems,unmountPodMounts) "
       "unmountBind(unmountSystemDiskBindMounts) "
       "unmountSystem(unmountEphemeralPartition,unmountStatePartition) reboot(reboot)",

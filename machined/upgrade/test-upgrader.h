@@ -341,6 +341,10 @@ struct UpgraderTest : testing::Test {
     EXPECT_EQ(old.reboots, 1u);
     EXPECT_EQ(old.status(), "rebooting A " + disk.versions[0] + ": ");
   }
+  template <typename T>
+  std::string problem(kj::Promise<T> promise) {
+    return problem(promise.ignoreResult());
+  }
   std::string problem(kj::Promise<void> promise) {
     std::string text;
     promise.catch_([&](kj::Exception&& e) { text = messageOf(e).cStr(); }).wait(scope);

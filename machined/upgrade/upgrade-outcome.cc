@@ -12,6 +12,7 @@ UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot r
   }
   KJ_IF_MAYBE (r, record) {
     if (r->isOver() || slots.confirmed != running) return UpgradeFinding::kNothing;
+    if (r->isStaged() && r->to != running) return UpgradeFinding::kStaged;
     bool ran = r->stage != UpgradeRecord::Stage::WRITING;
     return r->to == running && ran ? UpgradeFinding::kConfirmed : UpgradeFinding::kCutOff;
   }

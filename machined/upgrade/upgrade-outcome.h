@@ -10,6 +10,7 @@ enum class UpgradeFinding {
   kNothing,    // nothing is under way
   kOnTrial,    // this is the new system, and it has not been confirmed
   kConfirmed,  // it has, and the record does not know yet
+  kStaged,     // the other slot has a system that the next reboot is to try
   kWaiting,    // the other slot has a system that the next start tries
   kFellBack,   // it was tried, and this is the old one again
   kCutOff,     // it was never ready to be tried

@@ -17,6 +17,8 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.healthTimeoutS = in.getHealthTimeoutS();
   record.empty = in.getEmpty();
   record.emptying = in.getEmptying();
+  record.staged = in.getStaged();
+  record.forced = in.getForced();
   KJ_REQUIRE(in.getStage() <= UpgradeRecord::Stage::FAILED);
   record.stage = in.getStage();
   record.reason = kj::str(in.getReason());
@@ -54,6 +56,8 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setHealthTimeoutS(record.healthTimeoutS);
   out.setEmpty(record.empty);
   out.setEmptying(record.emptying);
+  out.setStaged(record.staged);
+  out.setForced(record.forced);
   out.setStage(record.stage);
   // A system's own description may be of any length, a record may not.
   constexpr size_t kMostReason = 8192;

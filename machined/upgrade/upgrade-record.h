@@ -18,13 +18,15 @@ struct UpgradeRecord {
   install::Slot from = install::Slot::kA, to = install::Slot::kB;
   kj::String fromVersion = {}, toVersion = {};
   unsigned healthTimeoutS = install::kHealthTimeoutS;
-  bool empty = false, emptying = false;
+  bool empty = false, emptying = false, staged = false, forced = false;
   Stage stage = Stage::WRITING;
   kj::String reason = {};
   kj::Date began = kj::UNIX_EPOCH;
 
   kj::String target() const;  // slot and version
   bool isOver() const { return stage == Stage::DONE || stage == Stage::FAILED; }
+  bool isStaged() const { return staged && stage == Stage::WRITTEN; }
+  bool isWithdrawn() const { return staged && stage == Stage::FAILED; }
 };
 
 // None for what is no record.

@@ -16,6 +16,7 @@ class UpgradesServer final : public rpc::Upgrades::Server {
                            .healthTimeoutS = params.getHealthTimeoutS(),
                            .query = kj::str(params.getQuery())};
     request.force = params.getForce();
+    request.stage = params.getStage();
     auto file = params.getFile();
     if (file.hasBytes()) {
       request.file = ClientFile{.bytes = file.getBytes(),
@@ -28,7 +29,13 @@ class UpgradesServer final : public rpc::Upgrades::Server {
   kj::Promise<void> rollback(RollbackContext context) override {
     context.getResults().setBootId(bootId);
     auto params = context.getParams();
-    return upgrader.rollback(params.getHealthTimeoutS(), params.getForce());
+    return upgrader.rollback(params.getHealthTimeoutS(), params.getForce())
+        .then([context](kj::Maybe<kj::String> withdrawn) mutable {
+          KJ_IF_MAYBE (target, withdrawn) context.getResults().setWithdrawn(*target);
+        });
+  }
+  kj::Promise<void> confirm(ConfirmContext context) override {
+    context.getResults().setLacked(co_await upgrader.confirmTrial());
   }
 
  private:

@@ -63,6 +63,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
     // A choice that was reported as failed has left the boot loader its slot, and keeps the data.
     if (first && r.stage != Stage::WRITTEN) r.empty = false;
     r.stage = Stage::STARTED;
+    r.staged = false;
     if (r.toVersion.size() == 0) r.toVersion = kj::str(deps.version);
     publish();
     onTrial = true;
@@ -76,6 +77,9 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
   switch (finding) {
     case UpgradeFinding::kFellBack:
       co_await fellBack(running, kj::mv(trialFailure));
+      break;
+    case UpgradeFinding::kStaged:
+      publish();
       break;
     case UpgradeFinding::kCutOff:
       co_await cutOff(beginsAnew);
@@ -279,15 +283,16 @@ kj::Promise<void> Upgrader::trial() {
       healthySince = nullptr;
       if (health.hopeless) co_return co_await giveUp(kj::mv(*lacks));
       if (r.reason != *lacks) {
-        r.reason = kj::mv(*lacks);
+        r.reason = kj::str(*lacks);
         publish();
         co_await saveOrReport();
       }
     } else {
       if (healthySince == nullptr) healthySince = now;
       bool steady = now - KJ_ASSERT_NONNULL(healthySince) >= kHealthyFor;
-      if (steady && co_await confirm()) co_return;
+      if (steady && co_await confirm(kj::String())) co_return;
     }
+    if (confirmers.size() > 0 && co_await confirmAsAsked(health.lacks)) co_return;
     if (health.causedElsewhere && !waitsForOthers && now - begin >= timeout) {
       co_await settle();
       waitsForOthers = true;
@@ -309,7 +314,7 @@ kj::Promise<void> Upgrader::trial() {
 }
 
 // False: the disk does not take it; it may still.
-kj::Promise<bool> Upgrader::confirm() {
+kj::Promise<bool> Upgrader::confirm(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   bool good = true;
   co_await choose(r.to, nullptr).catch_([&](kj::Exception&& e) {
@@ -322,17 +327,57 @@ kj::Promise<bool> Upgrader::confirm() {
   co_await reportFailure(raiseFloor());
   onTrial = false;
   r.stage = Stage::DONE;
-  r.reason = kj::String();
-  deps.node.announce(kj::str("slot ", r.target(), " is healthy and confirmed"));
+  r.reason = kj::mv(reason);
+  auto outcome = r.reason.size() > 0 ? r.reason.asPtr() : "healthy and confirmed"_kj;
+  deps.node.announce(kj::str("slot ", r.target(), " is ", outcome));
+  refuseConfirmation("it is confirmed already");
   publish();
   co_await saveOrReport();
   co_return true;
+}
+
+// By the trial itself, so that it never gives up what is being confirmed.
+kj::Promise<bool> Upgrader::confirmAsAsked(const kj::Maybe<kj::String>& lacks) {
+  auto callers = kj::mv(confirmers);
+  auto lacked = kj::str(lacks.orDefault(kj::String()));
+  auto text = kj::str("confirmed by an operator", lacked.size() > 0 ? ", although: " : "", lacked);
+  if (co_await confirm(kj::mv(text))) {
+    for (auto& caller : callers) caller->fulfill(kj::str(lacked));
+    co_return true;
+  }
+  auto& reason = KJ_ASSERT_NONNULL(record).reason;
+  for (auto& caller : callers) caller->reject(error(ErrorKind::kUnavailable, reason));
+  co_return false;
+}
+
+void Upgrader::refuseConfirmation(kj::StringPtr reason) {
+  for (auto& caller : confirmers) {
+    caller->reject(error(ErrorKind::kFailedPrecondition, kj::str("no trial is running: ", reason)));
+  }
+  confirmers.clear();
+}
+
+kj::Promise<kj::String> Upgrader::confirmTrial() {
+  constexpr auto kNone = "no trial is running: "_kj;
+  if (!onTrial) {
+    fail(ErrorKind::kFailedPrecondition,
+         isTried() ? kj::str(kNone, "the system on trial has not mounted STATE yet; repeat this")
+                   : kj::str(kNone, "there is nothing to confirm; see talosctl get upgradestatus"));
+  }
+  auto& r = KJ_ASSERT_NONNULL(record);
+  if (r.stage != Stage::STARTED) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(kNone, "it is given up: ", r.reason));
+  }
+  auto paf = kj::newPromiseAndFulfiller<kj::String>();
+  confirmers.add(kj::mv(paf.fulfiller));
+  co_return co_await paf.promise;
 }
 
 kj::Promise<void> Upgrader::giveUp(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   r.stage = Stage::GIVING_UP;
   r.reason = kj::mv(reason);
+  refuseConfirmation(kj::str("it is given up: ", r.reason));
   deps.node.announce(kj::str("giving up slot ", r.target(), ": ", r.reason,
                              "; rebooting into slot ", nameOf(r.from)));
   publish();

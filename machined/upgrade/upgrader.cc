@@ -78,6 +78,8 @@ kj::StringPtr Upgrader::stageName() const {
       case Stage::WRITING:
         return "writing";
       case Stage::WRITTEN:
+        if (r->staged && !rebooting) return "staged";
+        return "rebooting";
       case Stage::GIVING_UP:
         return "rebooting";
       case Stage::STARTED:
@@ -85,7 +87,7 @@ kj::StringPtr Upgrader::stageName() const {
       case Stage::DONE:
         return "done";
       case Stage::FAILED:
-        return "failed";
+        return r->isWithdrawn() ? "withdrawn" : "failed";
     }
   }
   return "none";
@@ -95,6 +97,7 @@ void Upgrader::publish() {
   Outputs<rpc::UpgradeStatusSpec> outputs(kOwner);
   auto spec = outputs.add("node");
   spec.setStage(stageName());
+  spec.setCanStage(true);
   spec.setVersion(deps.version);
   KJ_IF_MAYBE (slot, deps.running) spec.setSlot(nameOf(*slot));
   KJ_IF_MAYBE (image, fetching) {
@@ -108,7 +111,11 @@ void Upgrader::publish() {
     spec.setDigest(r->digest);
     spec.setTarget(r->target());
     spec.setBegan(dateText(r->began));
-    spec.setReason(drained.size() > 0 ? drained : r->reason);
+    if (r->isStaged() && !rebooting) {
+      spec.setReason(stagedReason());
+    } else {
+      spec.setReason(drained.size() > 0 ? drained : r->reason);
+    }
   }
   outputs.apply(deps.store);
 }
@@ -116,6 +123,7 @@ void Upgrader::publish() {
 kj::Promise<void> Upgrader::failed(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   r.stage = Stage::FAILED;
+  r.staged = false;
   r.reason = kj::mv(reason);
   awaited = nullptr;
   deps.node.announce(kj::str(r.image.size() > 0 ? "upgrade" : "rollback", " failed: ", r.reason,
@@ -140,7 +148,8 @@ Slot Upgrader::requireIdle() {
   if (isTried()) {
     fail(
         ErrorKind::kFailedPrecondition,
-        "the system that runs is itself on trial; wait until talosctl get upgradestatus says done");
+        "the system that runs is itself on trial; wait until talosctl get upgradestatus says done, "
+        "keep it with talosctl confirm-upgrade, or return to the old one with talosctl reboot");
   }
   if (fetching != nullptr || wanted != nullptr || rebooting) {
     fail(ErrorKind::kConflict, "an upgrade is under way; see talosctl get upgradestatus");
@@ -187,14 +196,14 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   co_await within(deps.timer, kReadyTimeout, ready(registry),
                   kj::str("the node is still booting, or its containerd does not run; see "
                           "talosctl services"));
-  if (!request.force) co_await deps.clusters.requireSpare(request.preserve);
+  if (!request.force && !request.stage) co_await deps.clusters.requireSpare(request.preserve);
   auto next = registry ? pulled(kj::str(request.image), kj::str(key))
                        : archived(request, kj::mv(url), kj::str(key));
   auto got = co_await next;
   if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(got);
-  bool goesOn = false;
-  KJ_DEFER(if (request.preserve && !goesOn) tasks.add(deps.clusters.stay()));
-  if (request.preserve) co_await takeRestartTurn(request.force);
+  bool goesOn = false, takesTurn = request.preserve && !request.stage;
+  KJ_DEFER(if (takesTurn && !goesOn) tasks.add(deps.clusters.stay()));
+  if (takesTurn) co_await takeRestartTurn(request.force);
   // The config can change in the minutes that this takes.
   if (deps.node.imageKey() != key) {
     fail(ErrorKind::kConflict,
@@ -206,6 +215,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   w.image = kj::mv(request.image);
   w.preserve = request.preserve;
   w.force = request.force;
+  w.stage = request.stage;
   w.healthTimeoutS = timeout;
   goesOn = true;
   tasks.add(carryOut());
@@ -289,8 +299,9 @@ kj::Promise<void> Upgrader::carryOut() {
   co_await deps.node.runSequence().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   auto image = kj::mv(KJ_ASSERT_NONNULL(wanted).image);
   bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
-  bool hasTurn = KJ_ASSERT_NONNULL(wanted).preserve;
-  rebooting = wrong == nullptr;  // no other one begins from here to the reboot
+  bool stages = KJ_ASSERT_NONNULL(wanted).stage;
+  bool hasTurn = KJ_ASSERT_NONNULL(wanted).preserve && !stages;
+  rebooting = wrong == nullptr && !stages;  // no other one begins from here to the reboot
   wanted = nullptr;
   // Of no use any more; what cannot be dropped now is replaced by the next one.
   if (viewed) {
@@ -305,7 +316,9 @@ kj::Promise<void> Upgrader::carryOut() {
     if (!begun) record = newRecord(kj::mv(image));
     co_return co_await failed(problem.size() > 0 ? kj::mv(problem) : messageOf(*e));
   }
-  co_await rebootInto();
+  if (!stages) co_return co_await rebootInto();
+  publish();
+  deps.node.announce(kj::str("upgrade: staged: ", stagedReason()));
 }
 
 void Upgrader::reportDrain(kj::StringPtr line) {
@@ -334,6 +347,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await keep();
   deps.node.announce(kj::str("upgrade: writing ", w.image, " to slot ", nameOf(r.to)));
   r.toVersion = co_await slots.write(r.to, w.content, deps.node.kernelArguments());
+  if (w.stage) co_return co_await stage();
   reportDrain("draining the node");
   co_await deps.clusters.drain();
   reportDrain("");
@@ -369,16 +383,33 @@ UpgradeRecord Upgrader::newRecord(kj::String image) const {
 }
 
 // Goes on without its caller: the boot loader's choice may be made already.
-kj::Promise<void> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
+kj::Promise<kj::Maybe<kj::String>> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
   giveWay();
-  auto work = rollBack(healthTimeoutS, force).fork();
-  tasks.add(work.addBranch().catch_([](kj::Exception&&) {}));  // reported to the caller
-  return work.addBranch();
+  auto paf = kj::newPromiseAndFulfiller<kj::Maybe<kj::String>>();
+  tasks.add(rollBack(healthTimeoutS, force)
+                .then(
+                    [&fulfiller = *paf.fulfiller](kj::Maybe<kj::String> withdrawn) {
+                      fulfiller.fulfill(kj::mv(withdrawn));
+                    },
+                    [&fulfiller = *paf.fulfiller](kj::Exception&& e) {
+                      fulfiller.reject(kj::mv(e));  // the caller reports it
+                    })
+                .attach(kj::mv(paf.fulfiller)));
+  return kj::mv(paf.promise);
 }
 
-kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
+kj::Promise<kj::Maybe<kj::String>> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
   auto running = requireIdle();
   auto timeout = healthTimeout(healthTimeoutS);
+  KJ_IF_MAYBE (r, record) {
+    if (r->isStaged()) co_return co_await withdraw();
+    // A rollback that is repeated after it has withdrawn one must not try what nobody has run.
+    if (r->isWithdrawn()) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("there is no system to roll back to: slot ", r->target(),
+                   " was staged and withdrawn, and has never run; upgrade again to run it"));
+    }
+  }
   rebooting = true;
   bool accepted = false;
   KJ_DEFER(rebooting = accepted);
@@ -415,6 +446,7 @@ kj::Promise<void> Upgrader::rollBack(unsigned healthTimeoutS, bool force) {
   }
   accepted = true;
   tasks.add(rebootInto());
+  co_return nullptr;
 }
 
 kj::Promise<void> Upgrader::rebootInto() {

@@ -31,8 +31,22 @@
 //      Emptying EPHEMERAL, if that was asked for, begins after the record says so: a cut in it
 //      leaves something that is neither data nor empty, and whichever system is started then ends
 //      it.
+//      An operator may confirm it before, whatever it lacks: the trial does that as if it were
+//      healthy, and the record keeps what it lacked.
 //   6. The old system finds that it runs again, and reports why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
+//
+// An upgrade that is staged ends after step 2, with a record that says "written, staged" and a boot
+// loader that starts what runs, so a power cut, a crash and a shutdown start the same system again,
+// which finds it staged. Its step 3 is done by the next reboot, before anything is stopped: what
+// the node does is recorded anew, a node whose EPHEMERAL is to be emptied leaves etcd, and the boot
+// loader tries the other slot. The record stays as it is meanwhile:
+//   * cut off before the boot loader's one write, it is still staged, and a node that has left etcd
+//     joins it again;
+//   * after it, the new system is on trial, as of step 4, which ends the staging in its record.
+// What fails there is in the record: the reboot starts the same system, and the next one tries it.
+// Another upgrade replaces a staged one, from when it writes; a rollback withdraws it, and is then
+// refused until there is a system in the other slot that has run.
 #pragma once
 
 #include <kj/async.h>
@@ -55,6 +69,7 @@ struct UpgradeRequest {
   kj::String query = nullptr;   // of the URL
   kj::Maybe<ClientFile> file = nullptr;
   bool force = false;  // whatever that means to etcd, and below the version floor
+  bool stage = false;  // it is tried at the next reboot
 };
 
 class Upgrader final : private kj::TaskSet::ErrorHandler {
@@ -91,11 +106,16 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
 
   // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
   kj::Promise<void> upgrade(UpgradeRequest request);
-  // A rollback keeps EPHEMERAL, and asks etcd as an upgrade that does.
-  kj::Promise<void> rollback(unsigned healthTimeoutS, bool force = false);
+  // A rollback keeps EPHEMERAL, and asks etcd as an upgrade that does. One that withdraws a staged
+  // system resolves to its slot and version, and the node does not reboot.
+  kj::Promise<kj::Maybe<kj::String>> rollback(unsigned healthTimeoutS, bool force = false);
+  // Confirms the system on trial as it is. Resolves to what it lacks, or to nothing.
+  kj::Promise<kj::String> confirmTrial();
 
   // The task of the sequence.
   kj::Promise<void> write();
+  // That of a reboot: the next start is that of a staged system, if there is one. Does not throw.
+  kj::Promise<void> tryStaged();
 
   // For the upgrade that an installation has left to the installed system
   // (upgrade-to-config-image.h). As upgrade(), until the image is there; a call of upgrade() or
@@ -119,7 +139,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   struct Wanted {
     kj::String image, digest;
     NewSystem content;
-    bool preserve, force;
+    bool preserve, force, stage;
     unsigned healthTimeoutS;
   };
   Dependencies deps;
@@ -135,6 +155,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<UpgradeRecord> record;
   kj::ForkedPromise<void> saving = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Maybe<Awaited> awaited;
+  kj::Vector<kj::Own<kj::PromiseFulfiller<kj::String>>> confirmers;  // confirmTrial(), of the trial
   kj::TaskSet tasks;
   kj::Canceler unasked;  // what it ends may leave a task
   static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskTimeout = 10 * kj::SECONDS;
@@ -152,7 +173,11 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> reportFailure(kj::Promise<kj::String> raising);
   kj::String runningVersion(const install::SlotsOnDisk& found) const;
   kj::Promise<void> takeRestartTurn(bool force);
-  kj::Promise<void> rollBack(unsigned healthTimeoutS, bool force);
+  kj::Promise<kj::Maybe<kj::String>> rollBack(unsigned healthTimeoutS, bool force);
+  kj::Promise<kj::Maybe<kj::String>> withdraw();
+  kj::Promise<void> stage();
+  kj::Promise<void> chooseStaged();
+  kj::String stagedReason() const;
   kj::Promise<void> ready(bool containerd);
   kj::Promise<void> writeSlot();
   kj::Promise<void> findOut(kj::Maybe<BeginsAnew>& beginsAnew);
@@ -169,7 +194,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<kj::Maybe<DutyRecord>> dutiesBefore();
   kj::Promise<Health> trialHealth(const kj::Maybe<DutyRecord>& before);
   kj::Promise<void> trial();
-  kj::Promise<bool> confirm();
+  kj::Promise<bool> confirm(kj::String reason);
+  kj::Promise<bool> confirmAsAsked(const kj::Maybe<kj::String>& lacks);
+  void refuseConfirmation(kj::StringPtr reason);
   kj::Promise<void> giveUp(kj::String reason);
   kj::Promise<void> settle();
   kj::Promise<void> failed(kj::String reason);

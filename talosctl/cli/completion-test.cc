@@ -38,7 +38,7 @@ struct Completions : public ::testing::Test {
 // forgotten.
 TEST_F(Completions, OffersWhatFits) {
   EXPECT_THAT(offered({"rebo"}), ElementsAre("reboot"));
-  EXPECT_THAT(offered({"-n", "logs", "conf"}), ElementsAre("config"));
+  EXPECT_THAT(offered({"-n", "logs", "conf"}), ElementsAre("config", "confirm-upgrade"));
   EXPECT_THAT(offered({"config", "cont"}), ElementsAre("context", "contexts"));
   EXPECT_THAT(offered({"ls", "--lo"}), ElementsAre("--long"));
   EXPECT_THAT(offered({"get", "svc", "-o", ""}),

@@ -35,6 +35,11 @@ TEST(UpgradeOutcome, ItIsOverWhenAnotherBootSaysSo) {
   EXPECT_EQ(judged("failed", "new", "no API"), "failed: no API; back on slot B (v2)");
   EXPECT_EQ(judged("failed", "old", "damaged"), "failed: damaged; still running slot B (v2)");
   EXPECT_EQ(judged("fetching", "old"), "wait: fetching x/installer:v2");
+  EXPECT_EQ(judged("staged", "old", "v3, tried at the next reboot"),
+            "done: staged: v3, tried at the next reboot; running slot B (v2)");
+  EXPECT_EQ(judged("withdrawn", "old", "v3 was withdrawn"), "failed: v3 was withdrawn");
+  EXPECT_EQ(judged("done", "new", "confirmed by an operator"),
+            "done: running slot B (v2), confirmed by an operator");
 }
 
 }  // namespace talos::talosctl

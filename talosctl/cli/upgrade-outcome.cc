@@ -11,6 +11,13 @@ Judgement judgeUpgrade(kj::StringPtr before, kj::StringPtr bootId,
         Verdict::kFailed,
         kj::str(status.getReason(), bootId == before ? "; still running " : "; back on ", running)};
   }
+  if (stage == "withdrawn") return {Verdict::kFailed, kj::str(status.getReason())};
+  if (stage == "staged") {
+    return {Verdict::kDone, kj::str("staged: ", status.getReason(), "; running ", running)};
+  }
+  if (stage == "done" && bootId != before && status.getReason().size() > 0) {
+    return {Verdict::kDone, kj::str("running ", running, ", ", status.getReason())};
+  }
   if (stage == "done" && bootId != before) {
     return {Verdict::kDone, kj::str("running ", running, ", healthy and confirmed")};
   }

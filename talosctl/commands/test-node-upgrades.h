@@ -13,6 +13,8 @@ struct FakeUpgrades {
   unsigned voters = 0;  // of etcd; 0: the node has none
   bool etcdHangs = false;
   bool alarm = false;            // of its member
+  bool canStage = true;          // not of an older system
+  kj::StringPtr staged, lacks;   // what a rollback withdraws; of a system on trial
   kj::Vector<kj::String> asked;  // "upgrade x:y preserve", "rollback forced"
 };
 
@@ -85,13 +87,18 @@ class FakeUpgradesServer final : public rpc::Upgrades::Server {
   kj::Promise<void> upgrade(UpgradeContext context) override {
     auto params = context.getParams();
     node.asked.add(kj::str("upgrade ", params.getImage(), params.getPreserve() ? " preserve" : "",
-                           params.getForce() ? " forced" : ""));
+                           params.getForce() ? " forced" : "", params.getStage() ? " staged" : ""));
     context.getResults().setBootId("boot-1");
     return kj::READY_NOW;
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     node.asked.add(kj::str("rollback", context.getParams().getForce() ? " forced" : ""));
     context.getResults().setBootId("boot-1");
+    context.getResults().setWithdrawn(node.staged);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> confirm(ConfirmContext context) override {
+    context.getResults().setLacked(node.lacks);
     return kj::READY_NOW;
   }
 

@@ -392,6 +392,12 @@ class FakeResources final : public rpc::Resources::Server {
       spec.initAs<rpc::BootstrapStatusSpec>();
       if (type == typeName<rpc::BootstrapStatusSpec>()) return kj::READY_NOW;
     }
+    if (params.getKind().getType() == typeName<rpc::UpgradeStatusSpec>()) {
+      auto status = context.getResults().initResource().getSpec().initAs<rpc::UpgradeStatusSpec>();
+      status.setStage("none");
+      status.setCanStage(node_.upgrades.canStage);
+      return kj::READY_NOW;
+    }
     if (params.getKind().getType() == typeName<rpc::OperationSpec>()) {
       auto& states = node_.config.operationStates;
       auto state = states.empty() ? kj::str("done") : kj::str(states.front());

@@ -48,5 +48,39 @@ TEST_F(UpgradeCommands, ARollbackIsARestart) {
                kj::strArray(node("10.0.0.2").asked, "; ").cStr());
 }
 
+// Catches: a node that is to be followed to a reboot which does not come.
+TEST_F(UpgradeCommands, ARollbackWithdrawsWhatIsStaged) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "--stage", "--wait=false"}), 0);
+  EXPECT_STREQ("upgrade x/i:v2 staged", node("10.0.0.2").asked[0].cStr());
+  node("10.0.0.2").staged = "B v2";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "rollback"}), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: withdrew B v2, which was staged; the node does not "
+                               "reboot\n"));
+}
+
+// Catches: a node that does not know of staging, and reboots at once.
+TEST_F(UpgradeCommands, ANodeThatCannotStageIsNotUpgraded) {
+  node("10.0.0.2").canStage = false;
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "--stage", "--wait=false"}), 1);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: failed: the node cannot stage an upgrade: "));
+  EXPECT_EQ(node("10.0.0.2").asked.size(), 0u);
+  EXPECT_EQ(node("10.0.0.3").asked.size(), 1u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "--wait=false"}), 0);
+}
+
+// Catches: a system that is kept without a word about what it lacks.
+TEST_F(UpgradeCommands, AConfirmationPrintsWhatIsLacking) {
+  node("10.0.0.2").lacks = "voter of etcd: no leader";
+  node("10.0.0.3");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "confirm-upgrade"}), 0);
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("10.0.0.2: confirmed, although: voter of etcd: no leader\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: confirmed\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "confirm-upgrade", "-o", "json"}), 0);
+  EXPECT_EQ(out(),
+            "{\"node\":\"10.0.0.2\",\"done\":true,\"lacked\":\"voter of etcd: no leader\"}\n");
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -30,7 +30,7 @@ struct Change {
   Invocation& call;
   kj::ArrayPtr<const kj::String> names;
   Progress progress;
-  kj::Array<kj::String> bootIds;  // empty: it was refused
+  kj::Array<kj::String> bootIds;  // empty: it was refused, or has ended already
   kj::Vector<Failure> failures;
   kj::Maybe<kj::Own<ImageFile>> file = nullptr;  // that is sent
 };
@@ -44,6 +44,30 @@ unsigned healthSeconds(Invocation& call) {
   return static_cast<unsigned>(seconds);
 }
 
+kj::Promise<capnp::Response<rpc::Resources::GetResults>> upgradeStatus(rpc::Node::Client node) {
+  auto get = node.resourcesRequest().send().getResources().getRequest();
+  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
+  get.setId("node");
+  return get.send();
+}
+
+// A system that does not know of staging would reboot at once.
+kj::Promise<void> requireStaging(rpc::Node::Client node) {
+  bool can = false;
+  co_await upgradeStatus(kj::mv(node))
+      .then(
+          [&](capnp::Response<rpc::Resources::GetResults>&& found) {
+            can = found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>().getCanStage();
+          },
+          [](kj::Exception&& e) {
+            if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+          });
+  if (can) co_return;
+  fail(ErrorKind::kFailedPrecondition,
+       "the node cannot stage an upgrade: it has no slots, as a node in a container, or its system "
+       "is older than --stage; leave out --stage");
+}
+
 kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index) {
   auto& call = change.call;
   auto upgrades = node.upgradesRequest().send().getUpgrades();
@@ -51,14 +75,20 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
     auto request = upgrades.rollbackRequest();
     request.setHealthTimeoutS(healthSeconds(call));
     request.setForce(call.on("force"));
-    co_return kj::str((co_await request.send()).getBootId());
+    auto answer = co_await request.send();
+    if (answer.getWithdrawn().size() == 0) co_return kj::str(answer.getBootId());
+    change.progress.set(index, kj::str("withdrew ", answer.getWithdrawn(),
+                                       ", which was staged; the node does not reboot"));
+    co_return kj::String();
   }
+  if (call.on("stage")) co_await requireStaging(node);
   auto request = upgrades.upgradeRequest();
   auto image = splitImageName(call.text("image"));
   request.setImage(image.name);
   request.setQuery(image.query);
   request.setPreserve(call.on("preserve"));
   request.setForce(call.on("force"));
+  request.setStage(call.on("stage"));
   request.setHealthTimeoutS(healthSeconds(call));
   KJ_IF_MAYBE (file, change.file) {
     (*file)->fill(request.initFile(), [&change, index](uint64_t done, uint64_t size) {
@@ -67,13 +97,6 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
     });
   }
   co_return kj::str((co_await request.send()).getBootId());
-}
-
-kj::Promise<capnp::Response<rpc::Resources::GetResults>> upgradeStatus(rpc::Node::Client node) {
-  auto get = node.resourcesRequest().send().getResources().getRequest();
-  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
-  get.setId("node");
-  return get.send();
 }
 
 // Shows the progress of an image that the node fetches itself. Until dropped.
@@ -291,13 +314,13 @@ void addUpgradeCommands(Command& root) {
                         "--preserve, upgrading the only voter ends the etcd cluster"});
   upgrade.flag({.name = "stage",
                 .letter = "s",
-                .help = "has no effect: the new system is always written beside the running one"});
+                .help = "write and verify the new system now, and try it at the next reboot"});
   upgrade.details =
       "The new system is started once. If it is not healthy in time (the API, the services, the "
       "network), the node reverts to the old one by itself. The upgrade of a control-plane node is "
       "refused if etcd would lose its quorum; without --preserve the node leaves etcd, and joins "
-      "it again with the new system. Shows the progress until the new system is confirmed, unless "
-      "--wait=false is given. See talosctl get upgradestatus.\n\n"
+      "it again with the new system. Shows the progress until the new system is confirmed, or "
+      "staged, unless --wait=false is given. See talosctl get upgradestatus.\n\n"
       "A path that begins with / ./ or ../ is a file of this machine, which is sent to the nodes; "
       "a "
       "file beside it with .sig at its end is its signature. A URL with http needs the digest of "
@@ -308,7 +331,7 @@ void addUpgradeCommands(Command& root) {
   rollback.details =
       "It is tried like a new one: if it is not healthy in time, the node reverts to the system "
       "that runs now. The rollback of a control-plane node is refused if etcd would lose its "
-      "quorum meanwhile.";
+      "quorum meanwhile. A system that is staged is withdrawn instead, without a reboot.";
   rollback.flag({.name = "force",
                  .letter = "f",
                  .help = "roll back even if etcd would lose its quorum or is not healthy"});

@@ -71,7 +71,7 @@ TEST_F(EveryCommand, HasAPlaceInTheListOfCommands) {
     ASSERT_NE(at, std::string::npos) << theme.title.cStr();
   }
   EXPECT_THAT(help, Not(HasSubstr("Other commands")));
-  EXPECT_THAT(help, HasSubstr("\n  routes          List routes\n"));
+  EXPECT_THAT(help, HasSubstr("\n  routes            List routes\n"));
 }
 
 // Catches: a deadline of a command's own that its help does not show.

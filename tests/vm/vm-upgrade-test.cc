@@ -172,12 +172,41 @@ void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
   becomes("A");
 }
 
+// From slot A to slot B, by the reboot that comes after it.
+void staged(Cluster& cluster, Machine& node, const std::string& image) {
+  constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+  ASSERT_EQ(node.slot(), "A");
+  auto boot = cluster.ok({"read", kBootId});
+  auto stage = [&] {
+    auto result = node.upgradeTo(image, {"--preserve", "--stage"});
+    EXPECT_EQ(result.status, 0) << result.err << cluster.console(node.name);
+    EXPECT_TRUE(contains(result.err, ", tried at the next reboot; running slot A (")) << result.err;
+    EXPECT_TRUE(contains(node.status(), "stage: staged")) << node.status();
+  };
+  stage();
+  auto withdrawal = cluster.talosctl({"rollback"}, kComesUp);
+  EXPECT_EQ(withdrawal.status, 0) << withdrawal.err;
+  EXPECT_TRUE(contains(node.status(), "stage: withdrawn")) << node.status();
+  stage();
+  EXPECT_EQ(cluster.ok({"read", kBootId}), boot) << "it has rebooted";
+  EXPECT_EQ(node.slot(), "A");
+
+  cluster.ok({"reboot"}, kComesUp);
+  EXPECT_EQ(node.slot(), "B");
+  EXPECT_TRUE(node.tells("is on trial")) << cluster.console(node.name);
+  EXPECT_TRUE(eventually([&] { return contains(node.status(), "stage: done"); }, kComesUp, 1))
+      << node.status() << cluster.console(node.name);
+  cluster.ok({"reboot"}, kComesUp);
+  EXPECT_EQ(node.slot(), "B") << "it was not confirmed";
+}
+
 }  // namespace
 
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
 // whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a
 // config or data that are lost with it; a rollback that leads nowhere. An archive from a web
-// server, or a file, that does not arrive, or in which the system is not found.
+// server, or a file, that does not arrive, or in which the system is not found. One that is staged
+// and reboots the node at once, or that the next reboot does not try.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -227,6 +256,7 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_EQ(node.slot(), "A");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
   if (!harness::foreignClient().empty()) byAForeignClient(cluster, node, images);
+  staged(cluster, node, images.inRegistry("v9.9.1"));
 }
 
 // Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is

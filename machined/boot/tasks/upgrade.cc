@@ -1,6 +1,7 @@
 // resumeUpgrade (initialize, upgrade): detects a system on trial, a failed trial of another system,
 // and the record of an installation. upgrade (upgrade, upgrade): writes another system into the
-// idle slot. leaveInstallImage (install, installImage): records the image that the installed node
+// idle slot. tryStagedUpgrade (reboot, upgrade): makes the boot loader try a staged system.
+// leaveInstallImage (install, installImage): records the image that the installed node
 // upgrades itself to.
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/volumes/state-volume.h"
@@ -18,6 +19,10 @@ kj::Promise<void> writeUpgrade(Upgrader& upgrader) {
   return upgrader.write();
 }
 
+kj::Promise<void> chooseStaged(Upgrader& upgrader) {
+  return upgrader.tryStaged();
+}
+
 kj::Promise<void> leave(InstallImage& image) {
   return image.leave();
 }
@@ -26,6 +31,7 @@ kj::Promise<void> leave(InstallImage& image) {
 
 extern const BootTask resumeUpgrade = task<resumeBothUpgrades>("resumeUpgrade");
 extern const BootTask leaveInstallImage = task<leave>("leaveInstallImage");
+extern const BootTask tryStagedUpgrade = task<chooseStaged>("tryStagedUpgrade");
 extern const BootTask upgrade = task<writeUpgrade>("upgrade");
 
 }  // namespace talos::machined::tasks
