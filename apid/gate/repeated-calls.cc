@@ -77,8 +77,8 @@ class NodePath final : public kj::Refcounted {
   kj::ForkedPromise<void> attempt = nullptr;
 };
 
-// What a method of Node returns. Keeps the answer, which counts for the client
-// (forwarded-calls.h) as long.
+// Stands for a part that a method of Node has returned. Keeps the answer, which counts for the
+// client (forwarded-calls.h) as long.
 class RepeatingPart final : public ClientHook, public kj::Refcounted {
  public:
   RepeatingPart(kj::Own<NodePath> path, uint16_t method, AnyPointer::Pipeline answer)
