@@ -1,8 +1,10 @@
 #include "common/user/user-file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/thread.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -13,6 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -189,6 +193,39 @@ TEST_F(UserFile, GroupsOfTheCallerCountAndRootsReturn) {
   gid_t after[64];
   ASSERT_EQ(getgroups(64, after), count);
   for (int i = 0; i < count; ++i) EXPECT_EQ(after[i], before[i]);
+}
+
+// Catches: a folder that becomes a link between the check and the write, by which root replaces a
+// file of root, or puts a key where it does not belong.
+TEST_F(UserFile, AFolderThatIsExchangedLeadsRootNowhereElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  makeHome(false);
+  makeDirectories(in("home/folder"));
+  own("home/folder", kUser);
+  makeDirectories(in("root"));
+  linkOf(kUser, in("root"), "home/link");
+  writeFileAtomically(in("root/config"), "root's"_kj, 0600);
+  std::atomic<bool> done = false;
+  auto folderPath = in("home/folder"), linkPath = in("home/link");
+  kj::Thread other([&]() {
+    while (!done) {
+      renameat2(AT_FDCWD, folderPath.cStr(), AT_FDCWD, linkPath.cStr(), RENAME_EXCHANGE);
+    }
+  });
+  KJ_DEFER(done = true);
+  unsigned written = 0, refused = 0;
+  auto intact = [&]() {
+    return namesIn(in("root")).size() == 1 &&
+           KJ_ASSERT_NONNULL(tryReadFile(in("root/config"), 100)) == "root's"_kj;
+  };
+  for (unsigned i = 0; i < 3000 && intact(); ++i) {
+    auto count = [&](std::string error) { ++(error == "" ? written : refused); };
+    count(errorOf([&]() { writeUserFile(in("home/folder/config"), "x"_kj); }));
+    count(errorOf([&]() { createUserFile(in(kj::str("home/folder/key", i)), "x"_kj); }));
+  }
+  EXPECT_TRUE(intact());
+  EXPECT_GT(written, 0u);
+  EXPECT_GT(refused, 0u);
 }
 
 // Catches: a second key in place of the first, a key that goes where a link leads.

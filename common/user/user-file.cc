@@ -13,6 +13,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/replace-file.h"
+#include "common/user/pinned-path.h"
 
 namespace talos {
 namespace {
@@ -122,31 +123,28 @@ kj::Maybe<kj::String> tryReadUserFile(kj::StringPtr path, size_t limit) {
   return content;
 }
 
-void writeUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
-  auto caller = whoChanges(path);
-  ActAs acting(caller);
-  auto real = followLinks(path);
+namespace {
+
+void replaceUserFile(kj::StringPtr path, kj::StringPtr shown, uid_t user,
+                     kj::ArrayPtr<const char> content) {
   struct stat found;
-  bool exists = stat(real.cStr(), &found) == 0;
-  if (!exists && errno != ENOENT) KJ_FAIL_SYSCALL("stat", errno, real);
-  uid_t user = geteuid();
-  KJ_IF_MAYBE (other, caller) user = other->user;
+  bool exists = lstat(path.cStr(), &found) == 0;
+  if (!exists && errno != ENOENT) KJ_FAIL_SYSCALL("stat", errno, path);
   if (exists && found.st_uid != user) {
     fail(ErrorKind::kPermissionDenied,
-         kj::str(real, " belongs to uid ", found.st_uid, "; use a file of your own"));
+         kj::str(shown, " belongs to uid ", found.st_uid, "; use a file of your own"));
   }
   mode_t mode = exists ? found.st_mode & kOwnerOnly : kOwnerOnly;
-  replaceFile(real, content, [&](int fd) {
-    if (exists) keepGroup(fd, found.st_gid, real, user == 0);
-    KJ_SYSCALL(fchmod(fd, mode), real);
+  replaceFile(path, content, [&](int fd) {
+    if (exists) keepGroup(fd, found.st_gid, path, user == 0);
+    KJ_SYSCALL(fchmod(fd, mode), path);
   });
 }
 
-void createUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
-  ActAs acting(whoChanges(folderOf(path)));
+void createFile(kj::StringPtr path, kj::StringPtr shown, kj::ArrayPtr<const char> content) {
   int raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
   if (raw < 0) {
-    if (errno == EEXIST) fail(ErrorKind::kConflict, kj::str(path, " already exists"));
+    if (errno == EEXIST) fail(ErrorKind::kConflict, kj::str(shown, " already exists"));
     KJ_FAIL_SYSCALL("open", errno, path);
   }
   kj::AutoCloseFd file(raw);
@@ -155,6 +153,43 @@ void createUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
   KJ_SYSCALL(fchmod(file, kOwnerOnly), path);
   KJ_SYSCALL(fsync(file), path);
   syncFolder(folderOf(path));
+}
+
+// With root's rights: `work` gets a path whose folders nobody can exchange.
+void asRoot(kj::StringPtr path, bool followLast,
+            kj::FunctionParam<void(kj::StringPtr usable, kj::StringPtr shown)> work) {
+  PinnedPath pinned(path, followLast);
+  auto shown = followLast ? pinned.shown() : kj::str(path);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(pinned.usable(), shown); })) {
+    kj::throwFatalException(pinned.readable(kj::mv(*e)));
+  }
+}
+
+}  // namespace
+
+void writeUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
+  auto caller = whoChanges(path);
+  uid_t user = geteuid();
+  KJ_IF_MAYBE (other, caller) user = other->user;
+  if (user == 0) {
+    return asRoot(path, true, [&](kj::StringPtr usable, kj::StringPtr shown) {
+      replaceUserFile(usable, shown, user, content);
+    });
+  }
+  ActAs acting(caller);
+  auto real = followLinks(path);
+  replaceUserFile(real, real, user, content);
+}
+
+void createUserFile(kj::StringPtr path, kj::ArrayPtr<const char> content) {
+  auto caller = whoChanges(folderOf(path));
+  if (caller == nullptr && geteuid() == 0) {
+    return asRoot(path, false, [&](kj::StringPtr usable, kj::StringPtr shown) {
+      createFile(usable, shown, content);
+    });
+  }
+  ActAs acting(caller);
+  createFile(path, path, content);
 }
 
 UserFileLock::UserFileLock(kj::StringPtr path) : holder(whoChanges(path)) {
