@@ -223,9 +223,26 @@ TEST_F(UserFile, AFolderThatIsExchangedLeadsRootNowhereElse) {
     count(errorOf([&]() { writeUserFile(in("home/folder/config"), "x"_kj); }));
     count(errorOf([&]() { createUserFile(in(kj::str("home/folder/key", i)), "x"_kj); }));
   }
+  for (unsigned i = 0; i < 3000 && intact(); ++i) {
+    errorOf([&]() { makeUserFolders(in(kj::str("home/folder/new", i, "/key")), 0700); });
+  }
   EXPECT_TRUE(intact());
   EXPECT_GT(written, 0u);
   EXPECT_GT(refused, 0u);
+}
+
+// Catches: a relative path that is refused, or whose folders are made elsewhere.
+TEST_F(UserFile, RelativePathsNameFoldersAsWell) {
+  char before[4096];
+  KJ_ASSERT(getcwd(before, sizeof before) != nullptr);
+  KJ_SYSCALL(chdir(folder.cStr()));
+  KJ_DEFER(KJ_SYSCALL(chdir(before)));
+  makeUserFolders("./one/../two//three/file", 0700);
+  writeUserFile("./one/../two//three/file", "x"_kj);
+  createUserFile("two/other", "y"_kj);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(tryReadFile(in("two/three/file"), 100)), "x"_kj);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(tryReadFile(in("two/other"), 100)), "y"_kj);
+  EXPECT_EQ(errorOf([&]() { createUserFile("two/other", "z"_kj); }), "two/other already exists");
 }
 
 // Catches: a second key in place of the first, a key that goes where a link leads.

@@ -93,6 +93,16 @@ void makeFolder(kj::StringPtr path, mode_t mode) {
   KJ_SYSCALL(fchmod(folder, mode), path);
 }
 
+// With root's rights: `work` gets a path whose folders nobody can exchange.
+void asRoot(kj::StringPtr path, bool followLast,
+            kj::FunctionParam<void(kj::StringPtr usable, kj::StringPtr shown)> work) {
+  PinnedPath pinned(path, followLast);
+  auto shown = followLast ? pinned.shown() : kj::str(path);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(pinned.usable(), shown); })) {
+    kj::throwFatalException(pinned.readable(kj::mv(*e)));
+  }
+}
+
 }  // namespace
 
 kj::String withoutLinks(kj::StringPtr path) {
@@ -101,9 +111,18 @@ kj::String withoutLinks(kj::StringPtr path) {
 }
 
 void makeUserFolders(kj::StringPtr path, mode_t mode) {
-  ActAs acting(whoChanges(path));
+  auto caller = whoChanges(path);
+  bool root = caller == nullptr && geteuid() == 0;
+  ActAs acting(caller);
   for (size_t i = 1; i < path.size(); ++i) {
-    if (path[i] == '/') makeFolder(kj::heapString(path.slice(0, i)), mode);
+    if (path[i] != '/') continue;
+    auto folder = kj::heapString(path.slice(0, i));
+    if (folder == "." || folder == ".." || folder.endsWith("/..")) continue;
+    if (root) {
+      asRoot(folder, false, [&](kj::StringPtr usable, kj::StringPtr) { makeFolder(usable, mode); });
+    } else {
+      makeFolder(folder, mode);
+    }
   }
 }
 
@@ -153,16 +172,6 @@ void createFile(kj::StringPtr path, kj::StringPtr shown, kj::ArrayPtr<const char
   KJ_SYSCALL(fchmod(file, kOwnerOnly), path);
   KJ_SYSCALL(fsync(file), path);
   syncFolder(folderOf(path));
-}
-
-// With root's rights: `work` gets a path whose folders nobody can exchange.
-void asRoot(kj::StringPtr path, bool followLast,
-            kj::FunctionParam<void(kj::StringPtr usable, kj::StringPtr shown)> work) {
-  PinnedPath pinned(path, followLast);
-  auto shown = followLast ? pinned.shown() : kj::str(path);
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(pinned.usable(), shown); })) {
-    kj::throwFatalException(pinned.readable(kj::mv(*e)));
-  }
 }
 
 }  // namespace
