@@ -13,6 +13,7 @@
 #   make installer-image   what `talosctl upgrade` takes; customized with TREE=, REMOVE=, KERNEL= (docs/customizing.md)
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
+#   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
 #   KUBERNETES=1             of `make bench`: the figures of Kubernetes too, for which it is compiled once
@@ -35,7 +36,9 @@ OUT      := $(BUILD)/$(NAME)
 INNER    := /build/$(NAME)
 HOURS    ?= 2
 PROVISIONER ?= container
-export MIRROR SECURITY_MIRROR
+FLAVOUR  ?= cloud
+IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))
+export MIRROR SECURITY_MIRROR FLAVOUR
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
 .PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
@@ -61,10 +64,10 @@ man: programs
 	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
 
 image: programs
-	@$(IN_ROOT) rootfs/image.sh $(ROOT) $(INNER) /build/image
+	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 
 iso: image
-	@$(IN_ROOT) rootfs/iso.sh /build/image
+	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE)
 
 installer-image: programs
 	@rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
@@ -96,4 +99,4 @@ bench: image all
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
 
 clean:
-	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/image
+	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/image $(BUILD)/image-*

@@ -5,8 +5,9 @@
 set -euo pipefail
 root=$1 checkout=$2 inner=$3
 run() { "$checkout/rootfs/enter.sh" "$root" "$checkout" env "${given[@]}" "$@"; }
-given=(VERSION="${VERSION:-}" RELEASE="${RELEASE:-}")
+given=(VERSION="${VERSION:-}" RELEASE="${RELEASE:-}" FLAVOUR="${FLAVOUR:-cloud}")
 image=image
+[ "${FLAVOUR:-cloud}" = cloud ] || image=image-$FLAVOUR
 if [ -n "${TREE:-}${REMOVE:-}${KERNEL:-}" ]; then
   image=custom
   folder=$checkout/build/custom/given

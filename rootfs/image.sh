@@ -5,6 +5,8 @@
 # compiled programs as seen from inside. A step runs again only when its inputs have changed: each keeps a stamp
 # of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
 # is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer.
+# FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
+# virtual machines, which is smaller.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
 # it; KERNEL=package is the kernel, a Debian package with its modules.
 set -euo pipefail
@@ -16,6 +18,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$image/work
 kernel_work=/build/kernel${KERNEL:+-$(basename "$KERNEL" .deb)}
 level=3
+lists=("$here/packages/modules.list")
+case ${FLAVOUR:-cloud} in
+  cloud) ;;
+  metal)
+    KERNEL=${KERNEL:-$("$here/metal-kernel.sh")}
+    kernel_work=/build/kernel-$(basename "$KERNEL" .deb)
+    lists+=("$here/packages/metal.list") ;;
+  *) printf 'image: FLAVOUR is "%s"; cloud and metal are known\n' "$FLAVOUR" >&2; exit 1 ;;
+esac
 [ -z "${RELEASE:-}" ] || level=15
 
 . "$here/pack.sh"
@@ -45,6 +56,7 @@ debs=(${KERNEL:-/opt/kernel/linux-image-*.deb})
 [ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; remove $root and run make to create it again"
 deb=${debs[0]}
 mkdir -p "$kernel_work" "$work"
+ln -sfn "$kernel_work" "$work/kernel"   # for iso.sh
 if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
   say "unpacking $(basename "$deb")"
   rm -rf "$kernel_work"
@@ -61,15 +73,28 @@ modules=$kernel_work/usr/lib/modules/$release
 SOURCE_DATE_EPOCH=$(stat -c %Y "$modules/modules.builtin")
 export SOURCE_DATE_EPOCH
 
+named_modules() {  # MODULES <NAMES: those of folders one by one
+  local name folder found
+  while read -r name; do
+    case $name in
+      */)
+        found=$(cd "$1/kernel" && find "$name" -name '*.ko*' 2>/dev/null | sort) || true
+        [ -n "$found" ] || die "no modules below $name in this kernel" ;;
+      *) found=$name ;;
+    esac
+    printf '%s\n' "$found"
+  done
+}
+
 # --- modules: the closure of modules.list, uncompressed ------------------------------------------------
-stamp=$(cat "$kernel_work/.stamp" "$here/packages/modules.list" "$0" "$here/pack.sh" | digest)
+stamp=$(cat "$kernel_work/.stamp" "${lists[@]}" "$0" "$here/pack.sh" | digest)
 if ! fresh "$work/modules.stamp" "$stamp"; then
   rm -rf "$work/modules" "$work/early"
   tree=$work/modules/usr/lib/modules/$release
   mkdir -p "$tree" "$work/early"
   # Each by itself: what fails within the words of another command is not noticed.
   early=$(early_names "$here/packages/modules.list")
-  late=$(late_names "$here/packages/modules.list")
+  late=$(for list in "${lists[@]}"; do late_names "$list"; done | named_modules "$modules")
   early_files=$(module_closure "$modules" $early)
   late_files=$(module_closure "$modules" $late)
   for file in $early_files; do

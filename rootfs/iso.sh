@@ -7,7 +7,7 @@ set -euo pipefail
 umask 022
 export LC_ALL=C
 image=$1
-kernel=$(echo /build/kernel/boot/vmlinuz-*)
+kernel=$(echo "$image"/work/kernel/boot/vmlinuz-*)
 label=TALOS
 grub=/usr/lib/grub
 modules=(iso9660 part_gpt part_msdos fat search search_label normal configfile linux echo test reboot halt)

@@ -1,7 +1,9 @@
 #include "machined/brain/disk-assembly.h"
 
+#include "common/base/error.h"
 #include "common/base/version.h"
 #include "machined/disk/volumes/disk-controllers.h"
+#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 
@@ -70,8 +72,32 @@ void DiskAssembly::fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh) {
   core.status.setFailing(kj::mv(problems));
 }
 
+kj::Promise<void> DiskAssembly::loadDrivers(HotplugDrivers::New devices) {
+  auto problems = co_await core.uv.blocking([devices = kj::mv(devices)]() {
+    kj::Vector<kj::String> problems;
+    auto failed = [&](kj::StringPtr problem) { problems.add(kj::str(problem)); };
+    auto modules = Modules::ofRunningKernel();
+    if (devices.all) {
+      modules.coldplug(failed);
+      return problems;
+    }
+    for (auto& modalias : devices.modaliases) {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { modules.load(modalias); })) {
+        failed(messageOf(*e));
+      }
+    }
+    return problems;
+  });
+  for (auto& problem : problems) core.console.say(kj::str("warning: ", problem));
+}
+
 void DiskAssembly::addControllers() {
   if (core.container) return;
+  // A boot loads those of the devices that there are, in its order; a brain after another one does
+  // not know which came meanwhile.
+  bool after = core.process1.brainRestarts() > 0;
+  hotplug = kj::heap<HotplugDrivers>(core.io.unixEventPort, core.timer, after,
+                                     KJ_BIND_METHOD(*this, loadDrivers));
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
 }

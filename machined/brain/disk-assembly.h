@@ -4,6 +4,7 @@
 
 #include "machined/brain/brain-core.h"
 #include "machined/config/volume-keys.h"
+#include "machined/disk/devices/hotplug-drivers.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/node-reset.h"
@@ -68,12 +69,14 @@ class DiskAssembly {
   FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
                                                  KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};
+  kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // none in a container
 
   SystemPartitions::Dependencies partitionsDependencies();
   BootRecorder::Dependencies recorderDependencies();
   kj::Own<Reset> makeReset();
   kj::Maybe<kj::String> headerBackups();
   kj::Vector<kj::String> mountsToWatch();
+  kj::Promise<void> loadDrivers(HotplugDrivers::New devices);
   void fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh);
 };
 

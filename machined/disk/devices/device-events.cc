@@ -36,33 +36,42 @@ bool concernsDisks(kj::ArrayPtr<const char> uevent) {
   return false;
 }
 
-DeviceEvents::DeviceEvents(kj::UnixEventPort& port) : socket(openSocket()) {
+UeventSocket::UeventSocket(kj::UnixEventPort& port) : socket(openSocket()) {
   if (socket == nullptr) return;
   observer = kj::heap<kj::UnixEventPort::FdObserver>(port, socket.get(),
                                                      kj::UnixEventPort::FdObserver::OBSERVE_READ);
 }
 
-bool DeviceEvents::drain() {
-  bool any = false;
+kj::Promise<void> UeventSocket::whenReadable() {
+  if (socket == nullptr) return kj::NEVER_DONE;
+  return observer->whenBecomesReadable();
+}
+
+bool UeventSocket::drain(kj::FunctionParam<void(kj::ArrayPtr<const char>)> each) {
+  if (socket == nullptr) return true;
+  bool complete = true;
   for (;;) {
     char message[8192];
     ssize_t size = recv(socket, message, sizeof(message), 0);
     if (size > 0) {
-      any = any || concernsDisks(kj::arrayPtr(message, static_cast<size_t>(size)));
+      each(kj::arrayPtr(message, static_cast<size_t>(size)));
     } else if (size < 0 && errno == ENOBUFS) {
-      any = true;  // some were lost: one of those, for all we know
+      complete = false;
     } else if (size < 0 && errno != EINTR) {
-      return any;
+      return complete;
     }
   }
 }
 
 kj::Promise<void> DeviceEvents::next() {
-  if (socket == nullptr) return kj::NEVER_DONE;
-  auto readable =
-      observer->whenBecomesReadable();  // before the look: the observer is edge-triggered
-  if (drain()) return kj::READY_NOW;
-  return readable.then([this]() { return next(); });
+  for (;;) {
+    auto readable = events.whenReadable();
+    bool any = false;
+    bool complete =
+        events.drain([&](kj::ArrayPtr<const char> event) { any = any || concernsDisks(event); });
+    if (any || !complete) co_return;  // of those that were lost it may be one
+    co_await readable;
+  }
 }
 
 }  // namespace talos::machined

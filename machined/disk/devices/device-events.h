@@ -3,22 +3,37 @@
 #pragma once
 
 #include <kj/async-unix.h>
+#include <kj/function.h>
 #include <kj/io.h>
 
 namespace talos::machined {
 
+// The kernel's own uevents, as they come.
+class UeventSocket {
+ public:
+  // Where the kernel gives no such socket (in a container) there are none.
+  explicit UeventSocket(kj::UnixEventPort& port);
+
+  // Edge-triggered: ask before a drain(), and nothing is missed.
+  kj::Promise<void> whenReadable();
+  // Gives each that has come to `each`; false if some were lost.
+  bool drain(kj::FunctionParam<void(kj::ArrayPtr<const char>)> each);
+
+ private:
+  kj::AutoCloseFd socket;
+  kj::Own<kj::UnixEventPort::FdObserver> observer;
+};
+
 class DeviceEvents {
  public:
   // Where the kernel gives no such socket (in a container), next() never resolves.
-  explicit DeviceEvents(kj::UnixEventPort& port);
+  explicit DeviceEvents(kj::UnixEventPort& port) : events(port) {}
 
   // Resolves at the first event since the last call, or since construction.
   kj::Promise<void> next();
 
  private:
-  kj::AutoCloseFd socket;
-  kj::Own<kj::UnixEventPort::FdObserver> observer;
-  bool drain();  // whether one was among them
+  UeventSocket events;
 };
 
 // "add@/devices/…\0ACTION=add\0SUBSYSTEM=block\0…" as the kernel sends it. Anything is parsed.

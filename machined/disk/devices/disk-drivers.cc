@@ -8,9 +8,12 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kControllers[] = {"kernel/drivers/block/"_kj, "kernel/drivers/ata/"_kj,
-                                          "kernel/drivers/scsi/"_kj, "kernel/drivers/nvme/"_kj,
-                                          "kernel/drivers/message/"_kj};
+// Also of buses on which disks or cards appear later (hotplug-drivers.h): a machine may have no
+// other ones.
+constexpr kj::StringPtr kControllers[] = {
+    "kernel/drivers/block/"_kj,    "kernel/drivers/ata/"_kj, "kernel/drivers/scsi/"_kj,
+    "kernel/drivers/nvme/"_kj,     "kernel/drivers/mmc/"_kj, "kernel/drivers/message/"_kj,
+    "kernel/drivers/usb/host/"_kj, "kernel/drivers/hv/"_kj};
 constexpr kj::StringPtr kCdrom = "scsi:t-0x05"_kj;  // the peripheral device type of SPC
 
 }  // namespace

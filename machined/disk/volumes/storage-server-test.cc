@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "machined/disk/devices/block-devices.h"
 #include "machined/disk/devices/device-events.h"
+#include "machined/disk/devices/hotplug-drivers.h"
 #include "machined/disk/devices/storage-server.h"
 #include "machined/disk/devices/test-sysfs.h"
 #include "machined/disk/volumes/mount-volume.h"
@@ -187,6 +188,27 @@ TEST(DeviceEvents, OnlyDisksConcernUs) {
   EXPECT_FALSE(concernsDisks(event("SUBSYSTEM=net")));
   EXPECT_FALSE(concernsDisks("SUBSYSTEM=blockade"_kj.asArray()));
   EXPECT_FALSE(concernsDisks(nullptr));
+}
+
+// Catches: a disk behind a controller that looks for it late, for which nobody loads a driver; a
+// module for a device that goes; a text that was cut off.
+TEST(HotplugDrivers, TheModaliasOfNewDevices) {
+  const char zero = 0;
+  auto of = [&](kj::StringPtr action, kj::StringPtr field, kj::StringPtr end = "SEQNUM=1") {
+    auto text = kj::str("add@/devices/x", zero, action, zero, field, zero, end, zero);
+    return modaliasOfNewDevice(text)
+        .map([](kj::StringPtr t) { return kj::str(t); })
+        .orDefault(kj::str("none"));
+  };
+  EXPECT_EQ(of("ACTION=add", "MODALIAS=scsi:t-0x00"), "scsi:t-0x00");
+  EXPECT_EQ(of("MODALIAS=usb:v0525pA4A2", "ACTION=add"), "usb:v0525pA4A2") << "in any order";
+  EXPECT_EQ(of("ACTION=remove", "MODALIAS=scsi:t-0x00"), "none");
+  EXPECT_EQ(of("ACTION=add", "SUBSYSTEM=block"), "none");
+  EXPECT_EQ(of("ACTION=add", "MODALIAS="), "none");
+  EXPECT_EQ(of("ACTION=add", "MODALIAS=cpu:type:x86,ven0000fam0006"), "none");
+  EXPECT_EQ(of("ACTION=add", kj::str("MODALIAS=", kj::repeat('x', 2000))), "none");
+  EXPECT_TRUE(modaliasOfNewDevice("ACTION=add"_kj.asArray()) == nullptr);
+  EXPECT_TRUE(modaliasOfNewDevice(nullptr) == nullptr);
 }
 
 // Catches: a mount at another place whose name begins the same, which would leave STATE unmounted.
