@@ -19,6 +19,8 @@ struct HostileServer : testing::Test {
     connection = nullptr;
     removeTree(directory);
   }
+  // Outlives the connection, which is charged to it until its end.
+  Budget budget{{.perClient = 8u << 20, .inTotal = 32u << 20}};
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   kj::String directory = makeDirectory();
@@ -143,7 +145,6 @@ TEST_F(HostileServer, AHeaderOfAGibibyte) {
 // Catches: servers that announce large messages and send nothing of them, for which a client keeps
 // the memory of each; what stays charged after a message was received.
 TEST_F(HostileServer, AnnouncedMessagesAreCharged) {
-  Budget budget({.perClient = 8u << 20, .inTotal = 32u << 20});
   auto account = budget.account("one");
   auto connectCharged = [&]() {
     DialLimits limits;
