@@ -33,7 +33,10 @@ for release in "${releases[@]}"; do
   case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes-images.h)
 done
 [ -z "${CONFORMANCE:-}" ] || folders+=("conformance-${releases[0]}")
-in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs
+in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs || {
+  [ -z "${SUDO_USER:-}" ] || echo "kubernetes: sudo drops GOPROXY, SSL_CERT_FILE and the like; if Go needs them: sudo -E" >&2
+  exit 1
+}
 rm -rf $build/work   # Go's caches; module files are read-only
 key=$(cat $build/programs $here/images.sh $here/*.c $here/install-cni.sh $build/root/.stamp | sha256sum | cut -c1-16)
 storage=build/cache/kubernetes/images-$key
