@@ -35,9 +35,9 @@ enum ApplyMode {
   noReboot @2;    # takes effect at once
   staged @3;      # written to disk for the next boot; nothing else
   try @4;         # takes effect at once, in memory only, like noReboot; reverted after tryTimeoutMs, and by a
-                  # reboot. Another try restarts the time; noReboot makes its document permanent; reboot and
-                  # staged write theirs to disk and do not affect the trial. FailedPrecondition in maintenance
-                  # mode: there is no config to revert to.
+                  # reboot. Another try restarts the time. Until it ends only the document on trial, which noReboot
+                  # confirms, and the one from before, with which noReboot ends it, can be applied: anything else is
+                  # a FailedPrecondition. So is a try in maintenance mode: there is no config to revert to.
 }
 
 struct ApplyRequest {
@@ -59,6 +59,8 @@ struct ApplyResult {
   revertsInMs @7 :UInt64;       # mode try: time until the config is reverted
   operation @8 :UInt64;         # not 0: keys of volumes are being changed; the config is stored and takes effect as
                                 # soon as that is done. Number of the resource Operations/apply-config
+  notInEffect @9 :List(Text);   # parts of the changes that the kernel refused, and why; the config is stored all the same
+  confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

@@ -69,6 +69,9 @@ class ApplyConfiguration final : public Method {
     auto result = response.getResult();
     WireWriter out;
     for (auto warning : itemsOf(result.getWarnings())) out.text(2, warning);
+    for (auto missing : itemsOf(result.getNotInEffect())) {
+      out.text(2, kj::str("not in effect: ", missing));
+    }
     for (auto i : kj::indices(kModes)) {
       if (kModes[i].mode == result.getMode() && i > 0) out.varint(3, i);
     }

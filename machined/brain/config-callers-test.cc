@@ -36,7 +36,8 @@ struct ConfigurationTest : public ConfigManagerTest {
                   .networkd = kj::cp(none),
                   .configuration = kj::heap<ConfigurationServer>(
                       b.manager, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
-                      [this](auto& wanted) { return preview(wanted); }),
+                      [this](auto& wanted) { return preview(wanted); },
+                      [] { return kj::arr(kj::str("machine.sysctls.vm.a: refused")); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
@@ -190,11 +191,31 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   EXPECT_EQ(kText, failure(visitors.machineRequest().send()));
   rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
       b.manager, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
-      [this](auto& wanted) { return preview(wanted); });
+      [this](auto& wanted) { return preview(wanted); },
+      []() -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());
   (void)bare;
+}
+
+// Catches: "in effect" for a kernel parameter that the kernel refused, asked about although nothing
+// of it changed, or in a dry run.
+TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
+  booted(document("a"));
+  auto ask = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
+    auto request = configuration(ConfigManager::Caller::kAdmin).applyRequest();
+    request.initRequest().setDocument(text.asBytes());
+    request.getRequest().setMode(mode);
+    request.getRequest().setDryRun(dryRun);
+    auto response = request.send().wait(io.waitScope);
+    return std::string(kj::strArray(response.getResult().getNotInEffect(), " ").cStr());
+  };
+  auto with = document("a", "  sysctls: {vm.a: \"1\"}\n");
+  EXPECT_EQ("", ask(document("b"), ApplyMode::NO_REBOOT, false));
+  EXPECT_EQ("", ask(with, ApplyMode::NO_REBOOT, true));
+  EXPECT_EQ("", ask(with, ApplyMode::STAGED, false));
+  EXPECT_EQ("machine.sysctls.vm.a: refused", ask(with, ApplyMode::NO_REBOOT, false));
 }
 
 // Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to

@@ -16,6 +16,7 @@
 #include "machined/boot/node-environment.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/config/configuration-server.h"
+#include "machined/config/controllers/sysctl-controller.h"
 #include "machined/config/network-preview.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
@@ -34,6 +35,7 @@ constexpr unsigned kMostClients = 1536;
 
 // The longest time between a call that shuts the machine down and its audit record.
 constexpr auto kRequesterKnown = 5 * kj::SECONDS;
+constexpr auto kEffectDeadline = 5 * kj::SECONDS;
 
 constexpr kj::StringPtr kWithoutLeaving =
     "or use talosctl reset --graceful=false, which erases the node without leaving etcd"_kj;
@@ -158,7 +160,16 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
       [this](const KnownConfig& wanted) {
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
                               core.timer);
-      });
+      },
+      KJ_BIND_METHOD(*this, sysctlProblems));
+}
+
+kj::Promise<kj::Array<kj::String>> NodeServing::sysctlProblems() {
+  auto late = core.timer.afterDelay(kEffectDeadline).then([]() -> kj::Array<kj::String> {
+    fail(ErrorKind::kDeadlineExceeded,
+         kj::str("the kernel has not taken them within ", kEffectDeadline));
+  });
+  return applySysctls(configs.controllerDeps, core.store).exclusiveJoin(kj::mv(late));
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {

@@ -101,7 +101,7 @@ kj::StringPtr nameOf(rpc::ApplyMode mode) {
 }
 
 Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now) {
-  Decision decision{asked, {}, {}};
+  Decision decision{.mode = asked, .changes = {}, .warnings = {}};
   if (static_cast<unsigned>(asked) > static_cast<unsigned>(rpc::ApplyMode::TRY)) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("mode ", static_cast<unsigned>(asked), " is unknown to this version"));
@@ -137,6 +137,7 @@ Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situa
     }
   }
   if (decision.mode == rpc::ApplyMode::NO_REBOOT) {
+    decision.confirms = now.trial != nullptr && decision.changes.empty();
     if (!wanted.getPersist()) {
       decision.warnings.add(
           kj::str("persist: false: the node fetches its config again with the next boot"));

@@ -30,6 +30,7 @@ struct Decision {
   rpc::ApplyMode mode;                 // never auto; in maintenance always noReboot
   kj::Vector<config::Change> changes;  // from the running config; empty without one
   kj::Vector<kj::String> warnings;
+  bool confirms = false;  // the config is the one on trial, and stays
 };
 
 // FailedPrecondition when the requested mode is not possible, with the reason and an alternative.

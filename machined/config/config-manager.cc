@@ -414,6 +414,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
         kj::str("the trial continues until its end; this config is for the next boot"));
   }
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
+  outcome.confirms = decision.confirms;
   if (request.dryRun) {
     outcome.wanted = kj::mv(checked.config);
     co_return kj::mv(outcome);

@@ -143,6 +143,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     kj::String diff;
     kj::Maybe<KnownConfig> wanted = nullptr;  // of a dry run
     uint64_t operation = 0;                   // not 0: it continues (apply-operation.h)
+    bool confirms = false;                    // the config that was on trial
   };
   // Rules and errors: rpc/configuration.capnp.
   kj::Promise<Outcome> apply(Request request);

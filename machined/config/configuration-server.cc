@@ -28,14 +28,29 @@ kj::Duration trialLength(uint64_t milliseconds) {
 ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader,
                                          Store& store, ForeignBytes& foreign,
                                          ConfigManager::Caller caller, kj::String bootId,
-                                         PreviewNetwork preview)
+                                         PreviewNetwork preview, AwaitEffects effects)
     : manager(manager),
       reader(reader),
       store(store),
       foreign(foreign),
       caller(caller),
       bootId(kj::mv(bootId)),
-      preview(kj::mv(preview)) {}
+      preview(kj::mv(preview)),
+      effects(kj::mv(effects)) {}
+
+// Of the changes that an administrator has just made and that no boot task applies.
+kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
+    const ConfigManager::Outcome& outcome) {
+  bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
+  bool asks = false;
+  for (auto& change : outcome.changes) {
+    asks = asks || change.path.startsWith("machine.sysctls");
+  }
+  if (!atOnce || !asks || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  return kj::evalNow([this] { return effects(); }).catch_([](kj::Exception&& e) {
+    return kj::arr(kj::str("machine.sysctls: ", messageOf(e)));
+  });
+}
 
 kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   auto request = context.getParams().getRequest();
@@ -61,6 +76,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
       outcome.warnings.add(kj::str("cannot predict the changes of the network: ", *error));
     }
   }
+  auto missing = co_await notInEffect(outcome);
   auto result = context.getResults().initResult();
   result.setMode(outcome.mode);
   fillTexts(result.initWarnings(outcome.warnings.size()), outcome.warnings);
@@ -73,6 +89,8 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   fillTexts(result.initNetworkPlan(network.steps.size()), network.steps);
   fillTexts(result.initNetworkProblems(network.problems.size()), network.problems);
   result.setOperation(outcome.operation);
+  fillTexts(result.initNotInEffect(missing.size()), missing);
+  result.setConfirmed(outcome.confirms);
   if (outcome.mode == rpc::ApplyMode::REBOOT) result.setBootId(bootId);
   if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
 }

@@ -15,10 +15,12 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     kj::Vector<kj::String> steps, problems;
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
+  // Resolves with parts of the running config that the node could not do. Rejects when unknown.
+  using AwaitEffects = kj::Function<kj::Promise<kj::Array<kj::String>>()>;
   // `bootId`: of this boot. `preview` rejects when the changes are unknown.
   ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
                       ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
-                      PreviewNetwork preview);
+                      PreviewNetwork preview, AwaitEffects effects);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -31,7 +33,10 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   ConfigManager::Caller caller;
   kj::String bootId;
   PreviewNetwork preview;
+  AwaitEffects effects;
   unsigned generating = 0;
+
+  kj::Promise<kj::Array<kj::String>> notInEffect(const ConfigManager::Outcome& outcome);
 };
 
 }  // namespace talos::machined

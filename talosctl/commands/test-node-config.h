@@ -20,7 +20,8 @@ struct FakeConfig {
   kj::Vector<kj::Maybe<kj::Exception>> refusals;
   // The answer.
   kj::Maybe<rpc::ApplyMode> done;  // default: as asked for; auto is without a reboot
-  kj::Vector<kj::String> warnings, liveChanges, otherChanges;
+  kj::Vector<kj::String> warnings, liveChanges, otherChanges, notInEffect;
+  bool confirmed = false;
   kj::String diff;
   kj::Vector<kj::String> networkPlan, networkProblems;
   kj::String talosconfig;  // of generate(); empty: it makes none
@@ -54,6 +55,9 @@ class FakeConfiguration final : public rpc::Configuration::Server {
     result.setDiff(config.diff);
     result.setBootId(bootId);
     result.setOperation(config.operation);
+    result.setConfirmed(config.confirmed);
+    auto missing = result.initNotInEffect(config.notInEffect.size());
+    for (size_t i = 0; i < missing.size(); ++i) missing.set(i, config.notInEffect[i]);
     auto warnings = result.initWarnings(config.warnings.size());
     for (size_t i = 0; i < warnings.size(); ++i) warnings.set(i, config.warnings[i]);
     auto changes = result.initChanges(config.liveChanges.size() + config.otherChanges.size());

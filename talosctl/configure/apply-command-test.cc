@@ -362,11 +362,21 @@ TEST_F(Configs, AMachineWithAConfigSaysThatInsecureIsWrong) {
   EXPECT_EQ(config("127.0.0.1").applied.size(), 0u);
 }
 
-// Catches: a confirmation of a trial that is not sent because it changes nothing.
-TEST_F(Configs, APatchWithoutAChangeConfirmsATrial) {
+// Catches: "in effect" for what the kernel refused; a confirmation that is not sent because it
+// changes nothing, or that is called "nothing changed".
+TEST_F(Configs, WhatIsNotInEffectIsSaidAndATrialIsConfirmed) {
+  auto& fake = config("10.0.0.2");
+  fake.liveChanges.add(kj::str("machine.sysctls.vm.a"));
+  fake.notInEffect.add(kj::str("machine.sysctls.vm.a: refused"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--mode=no-reboot"}), 0);
+  EXPECT_EQ(err(), "10.0.0.2: applied: stored, but not in effect: machine.sysctls.vm.a: refused\n");
+  fake.notInEffect.clear();
+  fake.liveChanges.clear();
+  fake.confirmed = true;
+  auto sent = fake.applied.size();
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", "mc", "-p", "[]", "--mode=no-reboot"}), 0) << err();
-  EXPECT_EQ(config("10.0.0.2").applied.size(), 1u);
-  EXPECT_EQ(config("10.0.0.2").mode, rpc::ApplyMode::NO_REBOOT);
+  EXPECT_EQ(fake.applied.size(), sent + 1);
+  EXPECT_THAT(err(), HasSubstr("confirmed: the config that was on trial is kept"));
 }
 
 // Catches: a time that is not the one that was asked for, and an answer that does not say that it

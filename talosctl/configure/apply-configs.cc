@@ -48,7 +48,8 @@ kj::Promise<capnp::Response<ApplyResults>> send(rpc::Node::Client node, const Pa
 bool isUnchanged(rpc::ApplyResult::Reader result) {
   auto mode = result.getMode();
   bool acts = mode == ApplyMode::REBOOT || mode == ApplyMode::STAGED || mode == ApplyMode::TRY;
-  return !acts && result.getChanges().size() == 0 && result.getDiff().size() == 0;
+  return !acts && !result.getConfirmed() && result.getChanges().size() == 0 &&
+         result.getDiff().size() == 0;
 }
 
 // Everything about one run that its nodes share.
@@ -145,6 +146,14 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
   return kj::str(", as requested; --mode=no-reboot would be enough");
 }
 
+// `whole` when the node could do all of it.
+kj::String effect(rpc::ApplyResult::Reader result, kj::StringPtr whole) {
+  kj::Vector<kj::String> missing;
+  for (auto text : result.getNotInEffect()) missing.add(printable(text));
+  if (missing.empty()) return kj::str(whole);
+  return kj::str("stored, but not in effect: ", kj::strArray(missing, "; "));
+}
+
 kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settings, bool insecure) {
   if (insecure) {
     return kj::str(tense(settings, "applied: the machine boots with this config",
@@ -162,14 +171,19 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
       if (settings.dryRun) {
         return kj::str("would take effect without a reboot, for ", length);
       }
-      return kj::str("on trial: in effect, reverting in ", length, " unless it is confirmed");
+      return kj::str("on trial: ", effect(result, "in effect"), ", reverting in ", length,
+                     " unless it is confirmed");
     }
     default:
+      if (result.getConfirmed()) {
+        return kj::str(tense(settings, "confirmed: the config that was on trial is kept",
+                             "would confirm the config that is on trial"));
+      }
       if (isUnchanged(result)) {
         return kj::str(tense(settings, "nothing changed", "nothing would change"));
       }
-      return kj::str(tense(settings, "applied: in effect, without a reboot",
-                           "would take effect without a reboot"));
+      if (settings.dryRun) return kj::str("would take effect without a reboot");
+      return kj::str("applied: ", effect(result, "in effect, without a reboot"));
   }
 }
 

@@ -33,4 +33,18 @@ kj::Own<Controller> sysctlController(ControllerDependencies& deps) {
       [&deps](kj::StringPtr problem) { deps.warn(problem); });
 }
 
+kj::Promise<kj::Array<kj::String>> applySysctls(ControllerDependencies& deps, Store& store) {
+  if (!deps.sysctls.begun()) {
+    fail(ErrorKind::kUnavailable, "the boot has not set kernel parameters yet");
+  }
+  kj::Vector<WantedSysctl> wanted;
+  KJ_IF_MAYBE (machine, deps.config.tryMachine(store)) wanted = wantedSysctls(*machine);
+  auto problems = co_await deps.uv.blocking(
+      [&sysctls = deps.sysctls, wanted = kj::mv(wanted)]() { return sysctls.apply(wanted); });
+  if (problems.news) {
+    for (auto& problem : problems.list) deps.warn(problem);
+  }
+  co_return problems.list.releaseAsArray();
+}
+
 }  // namespace talos::machined

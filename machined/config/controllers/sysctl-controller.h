@@ -2,6 +2,7 @@
 // them first. What the kernel refused is retried, since a module may bring the parameter.
 #pragma once
 
+#include "machined/config/controllers/controller-dependencies.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/sysctls.h"
@@ -28,5 +29,9 @@ class SysctlController final : public Controller {
 
   kj::Promise<void> follow(kj::Vector<WantedSysctl> wanted);
 };
+
+// Sets what the published config asks for, without waiting for the controller's next attempt.
+// Resolves with what the kernel refused; Unavailable when the boot has not begun with it.
+kj::Promise<kj::Array<kj::String>> applySysctls(ControllerDependencies& deps, Store& store);
 
 }  // namespace talos::machined
