@@ -1,0 +1,49 @@
+@0xba389502c6d6b736;
+# The containers of a node, of Kubernetes and of the node itself, and their images.
+# The services of the node itself are processes: machine.capnp.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "annotations.capnp".audit;
+using import "stream.capnp".LogSink;
+
+interface Containers {
+  # Unavailable as long as containerd does not run.
+
+  list @0 (kubernetes :Bool) -> (containers :List(Container)) $allow("os:reader");
+  # Of the node itself, those with a task, sorted by id; with kubernetes, the pods that are ready, sorted by id,
+  # each followed by its containers.
+
+  stats @1 () -> (stats :List(ContainerStat)) $allow("os:reader");
+  # Of pods and their containers; of the node itself: Machine.stats. Those without figures are left out.
+
+  restart @2 (id :Text, kubernetes :Bool) -> () $allow("os:operator") $audit;
+  # SIGTERM to a service or a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
+  # The kubelet or machined starts them again. NotFound.
+
+  logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
+  # The log file of a container of a pod, as the CRI writes it: time, stream, tag, text. Otherwise as Logs.read.
+
+  images @4 () -> (images :List(ContainerImage)) $allow("os:reader");
+  # Sorted by name.
+
+  pull @5 (image :Text) -> () $allow("os:operator") $audit;
+  # One attempt, no retries. NotFound, InvalidArgument (not a reference), PermissionDenied (the registry
+  # wants credentials), Unauthenticated (its CA is unknown), Unavailable.
+}
+
+struct Container {
+  namespace @0 :Text;
+  id @1 :Text;             # namespace/pod of a pod, namespace/pod:container of a container in it
+  image @2 :Text;
+  pid @3 :UInt32;          # 0: it does not run
+  status @4 :Text;         # RUNNING …; of Kubernetes SANDBOX_READY, CONTAINER_RUNNING …
+  podId @5 :Text;          # namespace/pod; empty for those of the node itself
+}
+struct ContainerStat {
+  namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; podId @4 :Text;
+}
+struct ContainerImage { name @0 :Text; digest @1 :Text; size @2 :UInt64; created @3 :UInt64; }
+# size in bytes, compressed; created: when it was pulled, ns since 1970

@@ -1,0 +1,46 @@
+@0x954f13e8248cea21;
+# Resources of etcd: its part of the config, how it is run, its state and its members.
+# Field order is the order in which `get` prints keys and columns.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using A = import "annotations.capnp";
+using Config = import "config.capnp";
+
+struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespace = "etcd")) {
+  # The part of a control-plane node's config that is about etcd, with addresses resolved. The id is etcd.
+  name @0 :Text $A.column("Name");              # of the member: the host name
+  image @1 :Text;                               # empty: etcd of the system
+  extraArgs @2 :List(Config.StringPair) $A.map;
+  addresses @3 :List(Text) $A.column("Addresses");  # of the node, shared ones excepted; the first is advertised
+  listenAddresses @4 :List(Text);               # empty: every address
+  peers @5 :List(Text);                         # names or addresses of the other control-plane nodes
+  bootstraps @6 :Bool;                          # machine.type: init
+  shared @7 :List(Text);                        # addresses that move between the control-plane nodes
+}
+struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
+  # The arguments of etcd on this node, which etcd-supervisor writes and machined carries out. The id is etcd.
+  waitsFor @0 :Text $A.column("Waits for");     # the reason why it must not run; empty: it must
+  image @1 :Text;                               # empty: etcd of the system
+  arguments @2 :List(Config.StringPair) $A.map;          # without dashes, sorted
+  recoverFrom @3 :Text;                         # a snapshot to restore before the start; removed then
+  skipHashCheck @4 :Bool;                       # of the snapshot
+}
+struct EtcdStatusSpec $A.resource((type = "EtcdStatuses.etcd.talos.dev", namespace = "etcd")) {
+  # The id is etcd.
+  phase @0 :Text $A.column("Phase");            # waiting, bootstrapping, joining, learner, member, leaving or left
+  member @1 :Text $A.column("Member");          # its id, in hexadecimal
+  leader @2 :Text $A.column("Leader");          # name of the leader
+  voters @3 :UInt32 $A.column("Voters");        # of the whole cluster
+  tolerates @4 :UInt32 $A.column("Tolerates");  # how many more of them may fail
+  message @5 :Text $A.column("Message");        # the current step, or what it waits for, and why
+  alarms @6 :List(Text);                        # master-1: NOSPACE
+  changed @7 :Text;                             # RFC 3339: start of the phase
+}
+struct EtcdMemberSpec $A.resource((type = "EtcdMembers.etcd.talos.dev", namespace = "etcd")) {
+  # The id is the member's, in hexadecimal.
+  name @0 :Text $A.column("Name");              # empty: it has not started yet
+  peerUrls @1 :List(Text) $A.column("Peer URLs");
+  clientUrls @2 :List(Text) $A.column("Client URLs");
+  learner @3 :Bool $A.column("Learner");
+}

@@ -1,0 +1,118 @@
+@0xffa38880c4abfbd0;
+# Types of resources of features that this system does not have: no node has one of them, and clients of the original
+# that ask for them get none instead of an error. Field order is the order in which `get` prints columns.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+using A = import "annotations.capnp";
+
+# --- discovery, KubeSpan, SideroLink ---
+struct AffiliateSpec $A.resource((type = "Affiliates.cluster.talos.dev", namespace = "cluster")) {
+  hostname @0 :Text $A.column("Hostname");
+  machineType @1 :Text $A.column("Machine Type");
+  addresses @2 :List(Text) $A.column("Addresses");
+}
+struct IdentitySpec $A.resource((type = "Identities.cluster.talos.dev", namespace = "cluster")) {
+  nodeId @0 :Text $A.column("ID");
+}
+struct KubeSpanConfigSpec $A.resource((type = "KubeSpanConfigs.kubespan.talos.dev", namespace = "config", sensitive = true)) {
+  enabled @0 :Bool;
+}
+struct KubeSpanIdentitySpec $A.resource((type = "KubeSpanIdentities.kubespan.talos.dev", namespace = "kubespan", sensitive = true)) {
+  address @0 :Text $A.column("Address");
+  publicKey @1 :Text $A.column("PublicKey");
+}
+struct KubeSpanEndpointSpec $A.resource((type = "KubeSpanEndpoints.kubespan.talos.dev", namespace = "kubespan")) {
+  endpoint @0 :Text $A.column("Endpoint");
+  affiliateId @1 :Text $A.column("Affiliate ID") $A.name("affiliateID");
+}
+struct KubeSpanPeerSpecSpec $A.resource((type = "KubeSpanPeerSpecs.kubespan.talos.dev", namespace = "kubespan")) {
+  label @0 :Text $A.column("Label");
+  endpoints @1 :List(Text) $A.column("Endpoints");
+}
+struct KubeSpanPeerStatusSpec $A.resource((type = "KubeSpanPeerStatuses.kubespan.talos.dev", namespace = "kubespan")) {
+  label @0 :Text $A.column("Label");
+  endpoint @1 :Text $A.column("Endpoint");
+  state @2 :Text $A.column("State");
+  receiveBytes @3 :UInt64 $A.column("Rx");
+  transmitBytes @4 :UInt64 $A.column("Tx");
+}
+struct SiderolinkConfigSpec $A.resource((type = "SiderolinkConfigs.siderolink.talos.dev", namespace = "config", sensitive = true)) {
+  apiEndpoint @0 :Text $A.column("API Endpoint");
+  tunnel @1 :Bool $A.column("Tunnel");
+}
+struct SiderolinkStatusSpec $A.resource((type = "SiderolinkStatuses.siderolink.talos.dev", namespace = "config")) {
+  host @0 :Text $A.column("Host");
+  connected @1 :Bool $A.column("Connected");
+}
+struct SiderolinkTunnelSpec $A.resource((type = "SiderolinkTunnels.siderolink.talos.dev", namespace = "config", sensitive = true)) {
+  apiEndpoint @0 :Text;
+}
+
+# --- the machine ---
+struct DiagnosticSpec $A.resource((type = "Diagnostics.runtime.talos.dev", namespace = "runtime")) {
+  message @0 :Text $A.column("Message");
+  details @1 :List(Text);
+}
+struct ExtensionStatusSpec $A.resource((type = "ExtensionStatuses.runtime.talos.dev", namespace = "runtime",
+    aliases = ["extensions"])) {
+  name @0 :Text $A.column("Name");
+  version @1 :Text $A.column("Version");
+}
+struct ExtensionServiceConfigSpec $A.resource((type = "ExtensionServiceConfigs.runtime.talos.dev", namespace = "runtime")) {}
+struct ExtensionServiceConfigStatusSpec
+    $A.resource((type = "ExtensionServiceConfigStatuses.runtime.talos.dev", namespace = "runtime")) {}
+struct WatchdogTimerConfigSpec $A.resource((type = "WatchdogTimerConfigs.runtime.talos.dev", namespace = "runtime")) {
+  device @0 :Text $A.column("Device");
+  timeout @1 :Text $A.column("Timeout");
+}
+struct WatchdogTimerStatusSpec $A.resource((type = "WatchdogTimerStatuses.runtime.talos.dev", namespace = "runtime")) {
+  device @0 :Text $A.column("Device");
+  timeout @1 :Text $A.column("Timeout");
+  feedInterval @2 :Text;
+}
+struct EventSinkConfigSpec $A.resource((type = "EventSinkConfigs.runtime.talos.dev", namespace = "runtime")) {
+  endpoint @0 :Text;
+}
+struct KmsgLogConfigSpec $A.resource((type = "KmsgLogConfigs.runtime.talos.dev", namespace = "runtime")) {
+  destinations @0 :List(Text);
+}
+struct UserDiskConfigStatusSpec $A.resource((type = "UserDiskConfigStatuses.block.talos.dev", namespace = "runtime")) {
+  ready @0 :Bool $A.column("Ready");
+}
+
+# --- the network ---
+struct NfTablesChainSpec $A.resource((type = "NfTablesChains.net.talos.dev", namespace = "network",
+    aliases = ["chain", "chains"])) {
+  type @0 :Text $A.column("Type");
+  hook @1 :Text $A.column("Hook");
+  priority @2 :Int32 $A.column("Priority");
+  policy @3 :Text $A.column("Policy");
+}
+struct DnsResolveCacheSpec $A.resource((type = "DNSResolveCaches.net.talos.dev", namespace = "network")) {
+  status @0 :Text $A.column("Status");
+}
+struct DnsUpstreamSpec $A.resource((type = "DNSUpstreams.net.talos.dev", namespace = "network")) {
+  healthy @0 :Bool $A.column("Healthy");
+  address @1 :Text $A.column("Address");
+}
+struct ProbeSpecSpec $A.resource((type = "ProbeSpecs.net.talos.dev", namespace = "network")) {
+  interval @0 :Text;
+}
+struct ProbeStatusSpec $A.resource((type = "ProbeStatuses.net.talos.dev", namespace = "network", aliases = ["probe", "probes"])) {
+  success @0 :Bool $A.column("Success");
+  lastError @1 :Text;
+}
+
+# --- Kubernetes ---
+struct KubePrismConfigSpec $A.resource((type = "KubePrismConfigs.kubernetes.talos.dev", namespace = "k8s")) {
+  host @0 :Text $A.column("Host");
+  port @1 :UInt32 $A.column("Port");
+}
+struct KubePrismEndpointsSpec $A.resource((type = "KubePrismEndpoints.kubernetes.talos.dev", namespace = "k8s")) {
+  hosts @0 :List(Text) $A.column("Hosts");
+}
+struct KubePrismStatusSpec $A.resource((type = "KubePrismStatuses.kubernetes.talos.dev", namespace = "k8s")) {
+  host @0 :Text $A.column("Host");
+  healthy @1 :Bool $A.column("Healthy");
+}

@@ -1,0 +1,38 @@
+@0xf63fccee3442dc61;
+# Files of a node, read-only.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "stream.capnp".ByteSink;
+
+interface Files {
+  list @0 (root :Text, recurse :Bool, depth :UInt32, types :List(FileType), sink :FileSink) -> () $allow("os:reader");
+  # Empty root: "/". Without recurse one level; recurse with depth 0: no limit. The first item is the root
+  # itself, relative name ".". Errors of single files are inside items; a missing root fails the call.
+
+  diskUsage @1 (paths :List(Text), depth :UInt32, all :Bool, threshold :Int64, sink :UsageSink) -> () $allow("os:reader");
+  # Directories after their children, `depth` levels of them, of which a path itself is the first (0: all); files only
+  # with `all`. threshold > 0 leaves out smaller items,
+  # < 0 larger ones. Every path is done.
+
+  read @2 (path :Text, sink :ByteSink) -> ();
+  # A regular file, whole.
+
+  copy @3 (path :Text, sink :ByteSink) -> (unreadable :List(Text));
+  # A gzip'd tar (POSIX ustar with pax headers) of the tree below an absolute path, the root left out
+  # unless it is a file. Files that cannot be read are left out and named in the answer.
+}
+
+enum FileType { regular @0; directory @1; symlink @2; }
+
+struct FileInfo {
+  name @0 :Text; size @1 :UInt64; mode @2 :UInt32; modified @3 :Int64;   # st_mode; seconds since 1970
+  error @4 :Text; link @5 :Text; relativeName @6 :Text;
+  uid @7 :UInt32; gid @8 :UInt32;
+}
+interface FileSink { files @0 (files :List(FileInfo)) -> stream; }
+
+struct Usage { name @0 :Text; size @1 :UInt64; error @2 :Text; relativeName @3 :Text; }
+interface UsageSink { usages @0 (usages :List(Usage)) -> stream; }

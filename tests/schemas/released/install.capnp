@@ -1,0 +1,103 @@
+@0x9c41b2d07fe35a68;
+# Messages between the brain of machined and the installer, the program that writes to the system disk
+# (machined/disk/volumes/installer-client.h, machined/disk/installer): one request, messages about its progress, one answer. No
+# capabilities.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+
+struct InstallRequest {
+  union {
+    none @0 :Void;
+    write :group {
+      # Everything except the last write, which marks the disk as that of an installed node.
+      disk @1 :Text;                 # /dev/vda
+      wipe @2 :Bool;                 # even if there is data on it
+      arguments @3 :Text;            # of the kernel, in the boot entry
+      again @4 :Bool;                # an earlier request may have completed
+    }
+    finish :group {
+      # The last write.
+      disk @5 :Text;
+      bootLoader @6 :Bool;
+    }
+    format :group {
+      # An XFS on a partition whose first bytes, so many, are zero.
+      device @7 :Text;
+      label @8 :Text;
+      empty @9 :UInt64;
+    }
+    grow @10 :Text;                  # the last partition of this disk, to the disk's end
+    upgrade :group {
+      # Another system into a slot that does not run.
+      device @11 :Text;              # the partition BOOT
+      slot @12 :Text;                # B
+      image @13 :ImageMount;              # with the folder usr/install
+      arguments @14 :Text;
+    }
+    slots @15 :Text;                 # read the slots of the partition BOOT
+    choose :group {
+      # Selects the slot to boot.
+      device @16 :Text;
+      confirmed @17 :Text;
+      attempt @18 :Text;             # empty: none
+      healthTimeoutS @19 :UInt32;    # of the attempt
+    }
+    clear :group {
+      # The first bytes of a partition, so many, become zero.
+      device @20 :Text;
+      bytes @21 :UInt64;
+    }
+    erase :group {
+      # A reset: these partitions, and the mark of the reset in META at last.
+      disk @22 :Text;
+      labels @23 :List(Text);        # none: all, and the partition table
+    }
+    divide :group {
+      # A disk for the user's data, with an XFS on each partition.
+      disk @24 :Text;
+      sizes @25 :List(UInt64);       # bytes; 0, of the last one: the rest
+    }
+    upgradeFrom :group {
+      # As upgrade, from an archive that the program was started with, as its descriptor 4.
+      device @26 :Text;
+      slot @27 :Text;
+      parts @28 :List(ImagePart);
+      arguments @29 :Text;
+    }
+    version :group {
+      # The version that an image says it has; nothing is written.
+      image @30 :ImageMount;
+      parts @31 :List(ImagePart);    # if there are any, the image is in the archive, as of upgradeFrom
+    }
+  }
+}
+struct InstallAnswer {
+  union {
+    none @0 :Void;
+    progress @1 :Text;                 # a line of progress for the console; more messages follow
+    done @2 :Bool;                   # true: something was changed
+    failed @3 :Text;
+    slots @4 :Slots;
+  }
+}
+struct ImageMount {
+  # As containerd gives it: "bind" or "overlay".
+  type @0 :Text;
+  source @1 :Text;
+  options @2 :List(Text);
+}
+struct ImagePart {
+  # A file of an image, as it lies in an archive.
+  name @0 :Text;                     # below usr/install
+  offset @1 :UInt64;
+  size @2 :UInt64;
+}
+struct Slots {
+  confirmed @0 :Text;                # A or B
+  attempt @1 :Text;                  # that is to be tried, or was; empty: none
+  tries @2 :UInt32;                  # left
+  systems @3 :List(System);          # those that are whole
+  struct System { slot @0 :Text; version @1 :Text; }
+  image @4 :Text;                    # of the request `version`, which says nothing else
+}

@@ -1,0 +1,82 @@
+@0xe1c05b7a96d2f348;
+# Kubernetes as a control-plane node sees it: kubed asks the API server with the node's own admin kubeconfig, so it
+# answers while the cluster's endpoint, its load balancer or the caller's kubeconfig do not.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+
+interface Kubernetes {
+  survey @0 () -> (survey :Survey) $allow("os:reader");
+  # Read anew by every call, within 30 s. What could not be read is empty and named in `problems`. Unavailable, with the
+  # reason, when the API server does not answer at all; FailedPrecondition on a worker.
+}
+
+struct Survey {
+  # The state of a cluster as far as its health and the diagnosis look at it; common/kube/survey.h makes it of
+  # Kubernetes' objects. No contents of secrets, config maps or environments are in it.
+  server @0 :Text;                 # the API server that was asked: "10.5.0.2:6443"
+  version @1 :Text;                # its release: v1.34.4
+  nodes @2 :List(Node);            # sorted by name
+  workloads @3 :List(Workload);    # of kube-system, sorted by kind and name
+  pods @4 :List(Pod);              # all of kube-system; of others those that are neither ready nor completed
+  endpoints @5 :List(Endpoints);   # default/kubernetes and kube-system/kube-dns
+  warnings @6 :List(Event);        # the 50 newest of type Warning, newest first
+  problems @7 :List(Text);         # what could not be read, and why
+  unreadPods @8 :UInt32;           # of those that are not ready outside of kube-system: more than the 500 that `pods` holds
+
+  struct Node {
+    name @0 :Text;
+    addresses @1 :List(Text);      # InternalIPs
+    ready @2 :Bool;
+    reason @3 :Text;               # of the condition Ready: KubeletNotReady
+    message @4 :Text;
+    controlPlane @5 :Bool;         # by its label
+    unschedulable @6 :Bool;
+    taints @7 :List(Text);         # key=value:Effect
+    pressures @8 :List(Text);      # other conditions that are true, "DiskPressure: <message>"
+    podCidrs @9 :List(Text);
+    kubeletVersion @10 :Text;
+    since @11 :Int64;              # s since 1970: when Ready became what it is
+  }
+  struct Workload {
+    kind @0 :Text;                 # DaemonSet, Deployment, ReplicaSet
+    name @1 :Text;
+    app @2 :Text;                  # label k8s-app
+    desired @3 :UInt32;            # pods
+    ready @4 :UInt32;
+    message @5 :Text;              # why pods cannot be made, of its conditions
+  }
+  struct Pod {
+    namespace @0 :Text;
+    name @1 :Text;
+    node @2 :Text;                 # empty: not scheduled
+    app @3 :Text;                  # label k8s-app
+    component @4 :Text;            # label component: kube-apiserver
+    phase @5 :Text;                # Running
+    ready @6 :Bool;
+    mirror @7 :Bool;               # of a static pod
+    checkpoint @8 :Bool;           # of bootkube's checkpointer
+    owner @9 :Text;                # kind/name of what made it; empty: nobody
+    reason @10 :Text;              # of what keeps it from being ready: ImagePullBackOff, Unschedulable
+    message @11 :Text;
+    container @12 :Text;           # of which container, if of one
+    restarts @13 :UInt32;          # of all its containers
+    addresses @14 :List(Text);
+    deleted @15 :Bool;             # it is ending
+  }
+  struct Endpoints {
+    service @0 :Text;              # namespace/name
+    clusterIp @1 :Text;
+    ready @2 :List(Text);          # address:port
+    notReady @3 :List(Text);
+  }
+  struct Event {
+    time @0 :Int64;                # s since 1970
+    object @1 :Text;               # Pod kube-system/coredns-1
+    reason @2 :Text;               # FailedScheduling
+    message @3 :Text;
+    count @4 :UInt32;
+  }
+}

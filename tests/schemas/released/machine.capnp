@@ -1,0 +1,240 @@
+@0xb36a67ff3f783201;
+# The machine itself: facts about it, its life cycle, its services and its events.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
+using import "annotations.capnp".joining;
+using import "annotations.capnp".audit;
+using Etcd = import "etcd.capnp".Etcd;
+
+interface Machine {
+  version @0 () -> Version $allow("os:reader") $maintenance $joining;
+  status @1 () -> Status $allow("os:reader") $maintenance $joining;
+  memory @2 () -> (fields :List(MemoryField)) $allow("os:reader");
+  # Every line of /proc/meminfo in its order.
+  mounts @3 () -> (mounts :List(Mount)) $allow("os:reader");
+  processes @4 () -> (processes :List(Process)) $allow("os:reader");
+  stats @5 () -> (stats :List(Stat)) $allow("os:reader");
+  # One for each running service, from its cgroup.
+
+  reboot @6 () -> (bootId :Text) $allow("os:operator") $audit;
+  # Answers before the machine goes down, with the id of the boot that ends: a caller waits until version()
+  # returns another one. A running sequence is aborted.
+  shutdown @7 () -> (bootId :Text) $allow("os:operator") $audit;
+
+  time @8 (server :Text) -> (answer :Time) $allow("os:reader");
+  # One question to an NTP server: the one that is named, else the one that the clock follows, else the first
+  # one of the config. Unavailable with the reason when it does not answer.
+
+  clientCertificate @9 (request :Data, roles :List(Text), lifetimeS :UInt64) -> (ca :Data, certificate :Data)
+      $allow("os:admin") $audit;
+  # A certificate for a client of the machine API, with these roles in O and the request's common name (PKCS#10,
+  # PEM): the key stays with the caller. FailedPrecondition on a node without the CA's key.
+
+  previewReset @10 (labels :List(Text), graceful :Bool)
+      -> (disk :Text, targets :List(ResetTarget), etcd :List(Etcd.Member), etcdProblem :Text) $allow("os:reader");
+  # The partitions that reset() with these labels would erase, in its order; nothing is changed. Without labels all of the system
+  # disk, whose partition table goes too. InvalidArgument for an unknown label, NotFound for a partition that is not
+  # there, FailedPrecondition on a node that nothing is installed on, and, if graceful, where reset() would refuse
+  # to leave etcd. `etcd`: the members of the node's cluster, its own among them; none: it is in none, or
+  # `etcdProblem` says why they are not known.
+  reset @11 (graceful :Bool, reboot :Bool, labels :List(Text)) -> (bootId :Text) $allow("os:admin") $audit;
+  # Answers, as reboot() does, when no crash and no power cut can make it forgotten: whatever happens then, the node
+  # erases what previewReset() says and reboots or powers off. `graceful`: the node leaves its cluster of etcd before
+  # that is promised, and pods get the time to end. FailedPrecondition, and nothing has been changed, when that would
+  # cost the cluster its quorum, or another voter is ill; Unavailable or DeadlineExceeded, and nothing has been erased,
+  # when it could not leave: a second reset continues where the first one stopped.
+  kubeconfig @12 () -> (kubeconfig :Data) $allow("os:admin") $audit;
+  # An admin kubeconfig with a new pair of its own (PEM in YAML), for the endpoint of the cluster; lasts as long as
+  # cluster.adminKubeconfig.certLifetime says. FailedPrecondition on a node that has no CA of Kubernetes.
+
+  netstat @13 (process :Int32) -> (sockets :List(Socket), leftOut :UInt64) $allow("os:reader");
+  # TCP, UDP and raw IP sockets of the node, or of the network namespace that this process is in, in the kernel's
+  # order, as many as an answer holds. NotFound for a process that is not there.
+  cgroups @14 () -> (groups :List(Cgroup), leftOut :UInt64) $allow("os:reader");
+  # The control groups of the node, each before those below it and siblings by name; the first one is the root.
+  dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
+  # The resources that each controller and each daemon declares to read and write. Sorted by name.
+  counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
+  # Counters of the kernel in its own format: the files that Counter names, and no others.
+}
+
+enum Counter {
+  load @0;                         # /proc/loadavg
+  system @1;                       # /proc/stat
+  processors @2;                   # /proc/cpuinfo
+  network @3;                      # /proc/net/dev
+  disks @4;                        # /proc/diskstats
+  frequencies @5;
+  # /sys/devices/system/cpu/cpu<n>/cpufreq/scaling_cur_freq, …_min_freq, …_max_freq (kHz) and scaling_governor, the
+  # processors by their number; none of one whose frequency nobody governs.
+}
+struct CounterFile { path @0 :Text; text @1 :Text; }
+
+struct Socket {
+  protocol @0 :Text;               # tcp, tcp6, udp, udp6, udplite, udplite6, raw, raw6
+  localAddress @1 :Text; localPort @2 :UInt16;     # of a raw socket the port is the IP protocol
+  remoteAddress @3 :Text; remotePort @4 :UInt16;   # 0.0.0.0 or :: and 0 when it is not connected
+  state @5 :Text;                  # ESTABLISHED, LISTEN …; empty of one that has none
+  receiveQueue @6 :UInt64; sendQueue @7 :UInt64;   # bytes; of a listening socket: connections that wait
+  uid @8 :UInt32; inode @9 :UInt64;
+  pid @10 :Int32; program @11 :Text;               # the first process other than process 1 that has it open; 0: none
+}
+
+struct Cgroup {
+  # Counts and bytes; a limit of -1 is none. What the kernel does not count for a group is null, of a single number
+  # `uncounted`.
+  const uncounted :Int64 = -2;
+  path @0 :Text;                   # below the root, "system/apid"; the root itself is empty
+  processes @1 :UInt32;            # in the group itself
+  memory @2 :Memory;
+  cpu @3 :Cpu;
+  pids @4 :Pids;
+  io @5 :Io;
+  pressure @6 :List(Pressure);
+  struct Memory {
+    current @0 :Int64; peak @1 :Int64; min @2 :Int64; low @3 :Int64; high @4 :Int64; max @5 :Int64;
+    swapCurrent @6 :Int64; swapMax @7 :Int64; oomKills @8 :Int64;
+  }
+  struct Cpu {
+    usageUs @0 :Int64; userUs @1 :Int64; systemUs @2 :Int64; throttledUs @3 :Int64; throttledPeriods @4 :Int64;
+    weight @5 :Int64;
+    quotaUs @6 :Int64; periodUs @7 :Int64;         # so much in each period
+  }
+  struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }
+  struct Io { readBytes @0 :Int64; writtenBytes @1 :Int64; reads @2 :Int64; writes @3 :Int64; }  # of all disks
+  struct Pressure {
+    resource @0 :Text;             # cpu, memory, io
+    someAvg10 @1 :Float64; someAvg60 @2 :Float64; someAvg300 @3 :Float64; someTotalUs @4 :Int64;
+    fullAvg10 @5 :Float64; fullAvg60 @6 :Float64; fullAvg300 @7 :Float64; fullTotalUs @8 :Int64;
+  }
+}
+
+struct ControllerLinks {
+  name @0 :Text;                   # config.MachineTypeController, networkd
+  daemon @1 :Bool;
+  reads @2 :List(Input);
+  writes @3 :List(Text);           # full names of types
+  struct Input { namespace @0 :Text; type @1 :Text; id @2 :Text; }   # an empty id: all of the type
+}
+
+struct ResetTarget {
+  label @0 :Text;           # STATE
+  device @1 :Text;          # /dev/vda5; in a container the folder
+  size @2 :UInt64;          # bytes; 0 of a folder
+}
+
+struct Time {
+  server @0 :Text;
+  local @1 :Int64;          # ns since 1970, when the answer came
+  remote @2 :Int64;         # what the server's clock was then
+}
+
+struct Version {
+  tag @0 :Text;
+  sha @1 :Text;
+  built @2 :Text;           # RFC 3339
+  compiler @3 :Text;
+  os @4 :Text;
+  arch @5 :Text;
+  platform @6 :Text;        # metal, container …
+  mode @7 :Text;            # metal, cloud, container
+  bootId @8 :Text;          # /proc/sys/kernel/random/boot_id
+  hostname @9 :Text;
+  uptimeMs @10 :UInt64;
+}
+
+struct Status {
+  # The stage of the machine, and the problems that stop it.
+  stage @0 :Stage;
+  sequence @1 :Text;        # the one that runs, or empty
+  phase @2 :Text;
+  problems @3 :List(Text);  # why the machine cannot go on; also on its console
+  revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
+  brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
+  hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
+  enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
+}
+
+struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
+struct Mount { filesystem @0 :Text; size @1 :UInt64; available @2 :UInt64; mountedOn @3 :Text; }  # bytes
+struct Process {
+  pid @0 :Int32; ppid @1 :Int32; state @2 :Text; threads @3 :UInt32; cpuTimeMs @4 :UInt64;
+  virtualMemory @5 :UInt64; residentMemory @6 :UInt64;      # bytes
+  command @7 :Text; executable @8 :Text; args @9 :Text;
+}
+struct Stat { namespace @0 :Text; id @1 :Text; memoryUsage @2 :UInt64; cpuUsageNs @3 :UInt64; }
+
+interface Services {
+  list @0 () -> (services :List(Service)) $allow("os:reader") $joining;
+  # Sorted by id.
+  start @1 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  stop @2 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  restart @3 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
+  kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
+  # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
+  # 1 is no service. FailedPrecondition when it does not run.
+}
+
+enum ServiceState {
+  initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
+}
+struct Health { unknown @0 :Bool = true; healthy @1 :Bool; lastMessage @2 :Text; lastChange @3 :UInt64; }
+struct Service {
+  id @0 :Text;
+  state @1 :ServiceState;
+  events @2 :List(ServiceEvent);   # the 64 newest, oldest first
+  health @3 :Health;
+  pid @4 :Int32;                   # 0 when it does not run
+  checked @5 :Bool;                # it has a health check: its health is unknown until the first one
+  uptime @6 :UInt64;               # of the node, now: ns by a clock that is never set
+}
+struct ServiceEvent {
+  message @0 :Text;
+  state @1 :ServiceState;
+  time @2 :UInt64;                 # ns since 1970, as the node's clock was set then
+  uptime @3 :UInt64;               # as Service.uptime, then; 0: not known
+}
+
+interface Events {
+  watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
+  # Runs until the caller drops it; `once`: until it has sent the existing ones. Without a tail: new
+  # events only.
+  previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
+  # Those of an earlier boot, as Logs.previous.
+}
+struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
+# last: so many (negative: all); after: those behind this event id; seconds: those of so many seconds.
+interface EventSink {
+  events @0 (events :List(Event)) -> stream;
+  missed @1 (count :UInt64) -> stream;
+  # This reader fell behind the ring of 1000: so many were never sent; the next ones follow.
+}
+struct Event {
+  id @0 :Text;                     # 20 characters, sortable
+  time @1 :UInt64;                 # ns since 1970
+  union {
+    sequence @2 :SequenceEvent;
+    phase @3 :PhaseEvent;
+    task @4 :PhaseEvent;
+    service @5 :ServiceStateEvent;
+    restart @6 :Int64;             # reboot(2) command
+    network @7 :NetworkEvent;
+    config @8 :ConfigEvent;
+    upgrade @9 :UpgradeEvent;
+  }
+}
+enum Action { noop @0; start @1; stop @2; }
+struct NetworkEvent { link @0 :Text; message @1 :Text; }
+# Another program changed what networkd configures, and networkd repaired it.
+struct ConfigEvent { message @0 :Text; revertsInMs @1 :UInt64; }
+# A config is on trial (and for how long), or no longer.
+struct UpgradeEvent { message @0 :Text; }
+# How far an upgrade or a rollback is, and why it failed.
+struct SequenceEvent { sequence @0 :Text; action @1 :Action; error @2 :Text; locked @3 :Bool; }
+struct PhaseEvent { name @0 :Text; action @1 :Action; }
+struct ServiceStateEvent { service @0 :Text; state @1 :ServiceState; message @2 :Text; health @3 :Health; }

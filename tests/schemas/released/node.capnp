@@ -1,0 +1,76 @@
+@0xb475c73f7746e467;
+# The API of a node, as capabilities. `apid` hands an authenticated client a Cluster; everything else
+# follows from it, and calls can be pipelined: cluster.node("10.0.0.3").machine().version() is one round
+# trip. The role that a method needs is its $allow annotation; common/wire/roles.h enforces it as a membrane.
+# A call that its caller drops is cancelled on the server ($Cxx.allowCancellation in every file): what must
+# not stop half-way (a sequence, a write) is not owned by the method that requests it.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
+using import "annotations.capnp".joining;
+using import "stream.capnp".LogSink;
+using Machine = import "machine.capnp".Machine;
+using Services = import "machine.capnp".Services;
+using Events = import "machine.capnp".Events;
+using Files = import "files.capnp".Files;
+using Resources = import "resources.capnp".Resources;
+using Network = import "network.capnp".Network;
+using Configuration = import "configuration.capnp".Configuration;
+using Storage = import "storage.capnp".Storage;
+using Containers = import "containers.capnp".Containers;
+using Upgrades = import "upgrade.capnp".Upgrades;
+using Etcd = import "etcd.capnp".Etcd;
+using Kubernetes = import "kubernetes.capnp".Kubernetes;
+
+interface Cluster {
+  # The bootstrap capability of TCP 50000.
+
+  node @0 (address :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
+  # The node at this address, through this one. Empty, or an address of this node: this node.
+  # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
+  # roles go with the call, so forwarding never adds a right.
+
+  withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
+  # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
+  # carries os:impersonator, which may do nothing but this. `caller` is for the audit log of the other machine,
+  # and is accepted from os:impersonator only.
+}
+struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; its address
+
+interface Node {
+  machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;
+  services @1 () -> (services :Services) $allow("os:reader") $joining;
+  events @2 () -> (events :Events) $allow("os:reader");
+  logs @3 () -> (logs :Logs) $allow("os:reader");
+  files @4 () -> (files :Files) $allow("os:reader");
+  resources @5 () -> (resources :Resources) $allow("os:reader");
+  # Without the types that are marked sensitive.
+  network @6 () -> (network :Network) $allow("os:reader") $maintenance;
+  sensitiveResources @7 () -> (resources :Resources) $allow("os:admin");
+  # All types, secrets included.
+  configuration @8 () -> (configuration :Configuration) $allow("os:reader") $maintenance;
+  storage @9 () -> (storage :Storage) $allow("os:reader") $maintenance;
+  containers @10 () -> (containers :Containers) $allow("os:reader");
+  upgrades @11 () -> (upgrades :Upgrades) $allow("os:reader");
+  etcd @12 () -> (etcd :Etcd) $allow("os:reader or os:etcd:backup");
+  kubernetes @13 () -> (kubernetes :Kubernetes) $allow("os:reader");
+}
+
+interface Logs {
+  list @0 () -> (ids :List(Text)) $allow("os:reader");
+
+  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
+  # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
+  # kept. `from` > 0: from this position (a `next` of LogSink) instead. Unknown id: NotFound.
+  # Returns at the end, or, with follow, when the caller drops the call.
+
+  kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");
+  # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
+
+  previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink) -> () $allow("os:reader");
+  # A log of an earlier boot, as far as STATE has it; empty boot: the one before this. Also the log
+  # `kernel-last-words`. FailedPrecondition without a STATE; NotFound for an unknown boot or log.
+}

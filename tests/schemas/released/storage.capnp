@@ -1,0 +1,40 @@
+@0xb94f0e6c2a7d51e3;
+# The disks of a node, the values of META and recovery keys of encrypted volumes.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+using import "annotations.capnp".allow;
+using import "annotations.capnp".maintenance;
+using import "annotations.capnp".audit;
+using import "annotations.capnp".base64;
+
+interface Storage {
+  disks @0 () -> (disks :List(Disk)) $allow("os:reader") $maintenance;
+  # Whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
+
+  readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin");
+  # The values of the partition META : that of this key, NotFound without one; with
+  # the key 0 all of them, sorted by key. Among them are keys of encryption. FailedPrecondition without the partition.
+  writeMeta @2 (key :UInt32, value :Data) -> () $allow("os:admin") $audit;
+  # Answers when the value is on the disk. The audit log has its length only. InvalidArgument when there is no room for it.
+  deleteMeta @3 (key :UInt32) -> () $allow("os:admin") $audit;
+  # NotFound when there is none.
+
+  newRecoveryKey @4 (volume :Text, slot :UInt32) -> (passphrase :Text) $allow("os:admin") $audit;
+  # A passphrase that opens STATE or EPHEMERAL, in a slot that the config names as that of a recovery key; the one
+  # that was there opens it no more. The node keeps none: this answer is the only place where it is.
+  # FailedPrecondition when the volume is not encrypted, or the config has no such slot.
+}
+struct MetaValue {
+  key @0 :UInt32;               # 1 to 2^32-1
+  value @1 :Data $base64;
+}
+struct Disk {
+  device @0 :Text;              # /dev/vda
+  size @1 :UInt64;              # bytes
+  model @2 :Text; serial @3 :Text; modalias @4 :Text; uuid @5 :Text; wwid @6 :Text;
+  type @7 :Type;
+  enum Type { unknown @0; ssd @1; hdd @2; nvme @3; sd @4; }
+  name @8 :Text;                # the name that a memory card reports
+}

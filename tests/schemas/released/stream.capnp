@@ -1,0 +1,27 @@
+@0x86fb1e8eb13f9389;
+# Sinks that a caller passes in to receive a stream of data. Every method that carries data is `-> stream`: the
+# sender waits for the window that Cap'n Proto's flow control opens, so a slow reader makes the sender
+# slow and never makes it grow. A sender ends a flow by returning from the call that got the sink.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("talos::rpc");
+$Cxx.allowCancellation;
+
+interface ByteSink {
+  write @0 (bytes :Data) -> stream;
+  # At most 64 KiB each.
+}
+
+interface ByteSource {
+  # A file that the caller serves and the callee reads at its own pace.
+  read @0 (offset :UInt64, size :UInt32) -> (bytes :Data);
+  # At most 64 KiB; fewer bytes than asked for only at the end.
+}
+
+interface LogSink {
+  write @0 (bytes :Data, next :UInt64) -> stream;
+  # Whole lines, each ended by '\n'. `next` is the log's position behind them: give it as `from` to go on
+  # after a lost connection without a gap or a repeat.
+  missed @1 (bytes :UInt64) -> stream;
+  # This reader was slower than the log: so much was overwritten unread.
+}
