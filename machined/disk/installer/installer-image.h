@@ -1,0 +1,53 @@
+// The files of an installer image, in its folder usr/install: of a file system that containerd has
+// unpacked, or of an archive. What is in them is foreign.
+//
+// Everything blocks, and throws FailedPrecondition for what is no installer image.
+#pragma once
+
+#include <kj/io.h>
+#include <kj/one-of.h>
+#include <kj/vector.h>
+
+#include "machined/disk/installer/synced-file.h"
+
+namespace talos::install {
+
+// The file system of an image, as containerd gives it.
+struct ImageMount {
+  kj::String type, source;  // "bind" or "overlay"
+  kj::Vector<kj::String> options;
+};
+
+// An archive that is open, and where in it the files of the folder usr/install are.
+struct ImageInArchive {
+  int archive;
+  struct Part {
+    kj::String name;
+    uint64_t offset, size;
+  };
+  kj::Vector<Part> parts;
+};
+
+using ImageSource = kj::OneOf<ImageMount, ImageInArchive>;
+
+class InstallerImage {
+ public:
+  virtual ~InstallerImage() noexcept(false) = default;
+
+  struct Part {
+    kj::AutoCloseFd own;  // none: it is a part of a file that stays open
+    FileRange range;
+  };
+  virtual Part openPart(kj::StringPtr name) = 0;
+
+  kj::Array<char> small(kj::StringPtr name, size_t limit);
+  kj::Array<char> versionFile();
+  kj::String version();  // that it says it has
+};
+
+constexpr size_t kMostVersionFile = 128;
+
+// `source` stays.
+kj::Own<InstallerImage> openImage(const ImageSource& source);
+
+}  // namespace talos::install

@@ -1,0 +1,144 @@
+#include "machined/disk/installer/slot-store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "machined/disk/installer/digest-list.h"
+#include "machined/disk/installer/kernel-image.h"
+#include "machined/disk/installer/synced-file.h"
+#include "machined/disk/volumes/mount-volume.h"
+
+namespace talos::install {
+namespace {
+
+constexpr kj::StringPtr kPartitionFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "version"_kj,
+                                             "boot.cfg"_kj};
+constexpr kj::StringPtr kFolderFiles[] = {"rootfs.sqsh"_kj, "version"_kj};
+
+void requireRoom(int top, uint64_t needed, kj::StringPtr where) {
+  struct statvfs fs;
+  KJ_SYSCALL(fstatvfs(top, &fs));
+  uint64_t left = uint64_t{fs.f_bavail} * fs.f_frsize;
+  if (needed < left) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("the new system is too large: it needs ", needed >> 20, " MiB, and ", where, " has ",
+               left >> 20, " MiB left beside the one that runs"));
+}
+
+void checkKernelFile(const FileRange& kernel) {
+  auto head = kj::heapArray<kj::byte>(kj::min(kernel.size, uint64_t{kKernelHeadBytes}));
+  ssize_t n;
+  KJ_SYSCALL(n = pread(kernel.fd, head.begin(), head.size(), static_cast<off_t>(kernel.begin)));
+  checkKernel(head.slice(0, static_cast<size_t>(n)), kernel.size);
+}
+
+DigestList digestsOf(InstallerImage& image) {
+  return DigestList(image.small("SHA256SUMS", kMostDigestListBytes));
+}
+
+kj::String writeFile(int top, kj::StringPtr path, const FileRange& from) {
+  NewFile file(top, path, 0600);
+  file.addAll(from);
+  return file.sync();
+}
+
+void syncFolder(int top, kj::StringPtr path) {
+  int raw;
+  KJ_SYSCALL(raw = openat(top, path.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
+  kj::AutoCloseFd folder(raw);
+  KJ_SYSCALL(fsync(folder), path);
+}
+
+class PartitionSlots final : public SlotStore {
+ public:
+  explicit PartitionSlots(kj::StringPtr device) : device(device) {}
+
+  kj::AutoCloseFd open() override {
+    return machined::openFileSystem(device, machined::FileSystem::kXfs,
+                                    machined::MountAccess::kReadWrite);
+  }
+  kj::ArrayPtr<const kj::StringPtr> files() const override { return kPartitionFiles; }
+  kj::String lastFile(Slot slot, kj::StringPtr, kj::StringPtr arguments) const override {
+    return bootEntry(slot, arguments);
+  }
+  kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) override {
+    auto list = digestsOf(from);
+    auto version = from.versionFile();
+    imageVersion(version);
+    auto kernel = from.openPart("vmlinuz"), early = from.openPart("initramfs"),
+         image = from.openPart("rootfs.sqsh");
+    checkKernelFile(kernel.range);
+    requireRoom(top, kernel.range.size + early.range.size + image.range.size, "BOOT");
+    auto in = [&](kj::StringPtr name) { return kj::str(nameOf(slot), "/", name); };
+    kj::Vector<WrittenFile> written;
+    auto& first = written.add(WrittenFile{"vmlinuz", writeFile(top, in("vmlinuz"), kernel.range)});
+    // An image that is built FROM an installer image may have another kernel at last; the header is
+    // what is left to compare it with.
+    if (list.lists("vmlinuz")) list.check("vmlinuz", first.digest);
+    InitramfsParts parts;
+    written.add(WrittenFile{"initramfs",
+                            writeInitramfs(top, in("initramfs"), early.range, image.range, parts)});
+    list.check("initramfs", parts.early.hex());
+    list.check("rootfs.sqsh", parts.image.hex());
+    putFile(top, in("version"), version, 0600);
+    sync(top, slot);
+    return written;
+  }
+  void sync(int top, Slot) override { syncAll(top); }
+
+ private:
+  kj::StringPtr device;
+};
+
+// Kernel, initramfs and arguments of the image are not used: the kernel is the host's.
+class FolderSlots final : public SlotStore {
+ public:
+  explicit FolderSlots(kj::StringPtr folder) : folder(folder) {}
+
+  kj::AutoCloseFd open() override {
+    int raw = ::open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (raw < 0) {
+      fail(ErrorKind::kFailedPrecondition, kj::str("cannot open ", folder, ": ", strerror(errno)));
+    }
+    return kj::AutoCloseFd(raw);
+  }
+  kj::ArrayPtr<const kj::StringPtr> files() const override { return kFolderFiles; }
+  kj::String lastFile(Slot, kj::StringPtr version, kj::StringPtr) const override {
+    return kj::str(version, "\n");
+  }
+  kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) override {
+    auto list = digestsOf(from);
+    auto image = from.openPart("rootfs.sqsh");
+    requireRoom(top, image.range.size, folder);
+    auto path = kj::str(nameOf(slot), "/rootfs.sqsh");
+    kj::Vector<WrittenFile> written;
+    auto& only = written.add(WrittenFile{"rootfs.sqsh", writeFile(top, path, image.range)});
+    list.check("rootfs.sqsh", only.digest);
+    sync(top, slot);
+    return written;
+  }
+  // Not its whole file system: that is the host's, and others write to it.
+  void sync(int top, Slot slot) override {
+    syncFolder(top, nameOf(slot));
+    syncFolder(top, ".");
+  }
+
+ private:
+  kj::StringPtr folder;
+};
+
+}  // namespace
+
+kj::Own<SlotStore> slotStoreAt(kj::StringPtr place) {
+  struct stat info;
+  if (stat(place.cStr(), &info) == 0 && S_ISDIR(info.st_mode)) return kj::heap<FolderSlots>(place);
+  return kj::heap<PartitionSlots>(place);
+}
+
+}  // namespace talos::install
