@@ -18,6 +18,13 @@ Intent::State stateOf(kj::StringPtr word, kj::StringPtr line) {
   damaged(line);
 }
 
+bool isKey(kj::StringPtr key) {
+  for (char c : key) {
+    if ((c < 'a' || c > 'z') && c != '-') return false;
+  }
+  return key.size() > 0;
+}
+
 void read(Intent& intent, kj::StringPtr line, bool& hasState) {
   auto space = line.findFirst(' ').orDefault(line.size());
   auto key = kj::str(line.slice(0, space));
@@ -40,6 +47,8 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
     intent.skipHashCheck = true;
   } else if (key == "heard-of") {
     intent.learnedPeers.add(kj::str(value));
+  } else if (isKey(key)) {
+    intent.unknown.add(kj::str(line));
   } else {
     damaged(line);
   }
@@ -53,8 +62,10 @@ Intent Intent::clone() const {
               .cluster = kj::str(cluster),
               .recovers = recovers,
               .skipHashCheck = skipHashCheck,
-              .learnedPeers = {}};
+              .learnedPeers = {},
+              .unknown = {}};
   for (auto& one : learnedPeers) copy.learnedPeers.add(kj::str(one));
+  for (auto& line : unknown) copy.unknown.add(kj::str(line));
   return copy;
 }
 
@@ -71,7 +82,8 @@ kj::String format(const Intent& intent) {
       intent.member == 0 ? kj::String() : kj::str("member ", hex(intent.member), "\n"),
       intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
       intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
-      kj::strArray(learnedPeers, ""));
+      kj::strArray(learnedPeers, ""), kj::strArray(intent.unknown, "\n"),
+      intent.unknown.empty() ? "" : "\n");
 }
 
 Intent parseIntent(kj::StringPtr text) {

@@ -25,6 +25,7 @@ struct Intent {
   bool recovers = false;      // makes: of a snapshot
   bool skipHashCheck = false;
   kj::Vector<kj::String> learnedPeers;  // addresses
+  kj::Vector<kj::String> unknown;  // lines of a later release, for it: keys unknown to this one
 
   Intent clone() const;
 };
@@ -33,7 +34,8 @@ kj::StringPtr nameOf(Intent::State state);
 
 // A line for each thing that it says.
 kj::String format(const Intent& intent);
-// InvalidArgument, naming the line, for what format() has not written.
+// InvalidArgument, naming the line, for what no release writes, and for a state that is unknown to
+// this one: it would not continue what the node was about to do.
 Intent parseIntent(kj::StringPtr text);
 
 }  // namespace talos::supervisor

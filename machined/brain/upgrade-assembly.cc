@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/base/file.h"
+#include "common/base/log.h"
 #include "common/base/remove-file.h"
 #include "common/base/version.h"
 #include "common/base/within.h"
@@ -63,6 +64,18 @@ class InstallImageController final : public Controller {
  private:
   InstallImage& image;
 };
+
+kj::Promise<kj::Maybe<kj::String>> recordIn(UvLoop& uv, kj::StringPtr file) {
+  return uv.blocking([file]() { return tryReadFile(file, kMostRecord); });
+}
+
+template <typename Record>
+kj::Maybe<Record> understood(kj::Maybe<Record> record, kj::StringPtr file) {
+  if (record == nullptr) {
+    log::warn("the record is damaged or of a later release; ignored", {{"file", file}});
+  }
+  return record;
+}
 
 }  // namespace
 
@@ -149,10 +162,10 @@ void UpgradeAssembly::announce(kj::StringPtr line) {
 // --- records on STATE and in META
 
 kj::Promise<kj::Maybe<UpgradeRecord>> UpgradeAssembly::load() {
-  return core.uv.blocking([]() -> kj::Maybe<UpgradeRecord> {
-    KJ_IF_MAYBE (text, tryReadFile(kUpgradeFile, kMostRecord)) return decodeRecord(*text);
-    return nullptr;
-  });
+  KJ_IF_MAYBE (text, co_await recordIn(core.uv, kUpgradeFile)) {
+    co_return understood(decodeRecord(*text), kUpgradeFile);
+  }
+  co_return nullptr;
 }
 
 kj::Promise<void> UpgradeAssembly::save(const UpgradeRecord& record) {
@@ -161,10 +174,10 @@ kj::Promise<void> UpgradeAssembly::save(const UpgradeRecord& record) {
 }
 
 kj::Promise<kj::Maybe<DutyRecord>> UpgradeAssembly::loadDuties() {
-  return core.uv.blocking([]() -> kj::Maybe<DutyRecord> {
-    KJ_IF_MAYBE (text, tryReadFile(kDutiesFile, kMostRecord)) return decodeDuties(*text);
-    return nullptr;
-  });
+  KJ_IF_MAYBE (text, co_await recordIn(core.uv, kDutiesFile)) {
+    co_return understood(decodeDuties(*text), kDutiesFile);
+  }
+  co_return nullptr;
 }
 
 kj::Promise<void> UpgradeAssembly::saveDuties(const DutyRecord& duties) {
@@ -203,12 +216,10 @@ kj::Maybe<kj::String> UpgradeAssembly::configuredImage() {
 }
 
 kj::Promise<kj::Maybe<PendingImage>> UpgradeAssembly::loadPendingImage() {
-  return core.uv.blocking([]() -> kj::Maybe<PendingImage> {
-    KJ_IF_MAYBE (text, tryReadFile(kPendingImageFile, kMostRecord)) {
-      return decodePendingImage(*text);
-    }
-    return nullptr;
-  });
+  KJ_IF_MAYBE (text, co_await recordIn(core.uv, kPendingImageFile)) {
+    co_return understood(decodePendingImage(*text), kPendingImageFile);
+  }
+  co_return nullptr;
 }
 
 kj::Promise<void> UpgradeAssembly::savePendingImage(kj::Maybe<PendingImage> pending) {

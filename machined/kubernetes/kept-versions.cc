@@ -17,25 +17,27 @@ kj::String digestOf(kj::ArrayPtr<const kj::byte> content) {
   return hash.hex();
 }
 
+// A later version may have more fields, behind these.
+bool readLine(kj::StringPtr line, KeptVersionMap& into) {
+  kj::Vector<kj::String> fields;
+  for (size_t begin = 0, i = 0; i <= line.size(); ++i) {
+    if (i < line.size() && line[i] != ' ') continue;
+    fields.add(kj::heapString(line.slice(begin, i)));
+    begin = i + 1;
+  }
+  if (fields.size() < 3 || fields[0].size() == 0) return false;
+  auto version = fields[1].tryParseAs<uint64_t>().orDefault(0);
+  if (version == 0 || fields[2].size() != 2 * Sha256::kBytes) return false;
+  into.upsert(kj::mv(fields[0]), KeptVersion{version, kj::mv(fields[2])});
+  return true;
+}
+
 }  // namespace
 
-KeptVersionMap readKeptVersions(kj::StringPtr text) {
+KeptVersionMap readKeptVersions(kj::StringPtr text, kj::Vector<kj::String>& unknown) {
   KeptVersionMap result;
-  while (text.size() > 0) {
-    auto end = text.findFirst('\n').orDefault(text.size());
-    auto line = kj::heapString(text.slice(0, end));
-    text = text.slice(kj::min(end + 1, text.size()));
-    auto first = line.findFirst(' ').orDefault(0);
-    auto second = line.findLast(' ').orDefault(0);
-    auto version =
-        second > first
-            ? kj::heapString(line.slice(first + 1, second)).tryParseAs<uint64_t>().orDefault(0)
-            : 0;
-    auto digest = kj::str(line.slice(second + 1));
-    if (first == 0 || version == 0 || digest.size() != 2 * Sha256::kBytes) {
-      fail(ErrorKind::kInvalidArgument, kj::str("\"", line, "\" is not a valid version record"));
-    }
-    result.upsert(kj::heapString(line.slice(0, first)), KeptVersion{version, kj::mv(digest)});
+  for (auto& line : linesOf(text)) {
+    if (!readLine(line, result)) unknown.add(kj::mv(line));
   }
   return result;
 }
@@ -51,12 +53,13 @@ kj::String writeKeptVersions(const KeptVersionMap& versions) {
 kj::Promise<void> KeptVersions::load() {
   struct Read : public kj::Refcounted {
     KeptVersionMap found;
+    kj::Vector<kj::String> unknown;
   };
   auto read = kj::refcounted<Read>();
   auto failure = co_await deps
                      .blocking([file = deps.file, read = kj::addRef(*read)]() mutable {
                        KJ_IF_MAYBE (text, tryReadFile(file, kMostVersionsFile)) {
-                         read->found = readKeptVersions(*text);
+                         read->found = readKeptVersions(*text, read->unknown);
                        }
                      })
                      .then([]() -> kj::Maybe<kj::Exception> { return nullptr; },
@@ -64,6 +67,10 @@ kj::Promise<void> KeptVersions::load() {
   KJ_IF_MAYBE (e, failure) {
     log::error("cannot read the stored versions; counting restarts",
                {{"file", deps.file}, {"error", messageOf(*e)}});
+  }
+  for (auto& line : read->unknown) {
+    log::warn("a stored version is damaged or of a later release; ignored",
+              {{"file", deps.file}, {"line", line}});
   }
   for (auto& entry : read->found) {
     auto& kept = versions.findOrCreate(

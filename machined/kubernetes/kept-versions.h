@@ -13,6 +13,7 @@
 #include <kj/async.h>
 #include <kj/function.h>
 #include <kj/map.h>
+#include <kj/vector.h>
 
 namespace talos::machined {
 
@@ -24,8 +25,9 @@ struct KeptVersion {
 };
 using KeptVersionMap = kj::TreeMap<kj::String, KeptVersion>;
 
-// One per line: "kube-apiserver 5 <hex>". InvalidArgument for anything else.
-KeptVersionMap readKeptVersions(kj::StringPtr text);
+// One per line: "kube-apiserver 5 <hex>", and maybe what a later release has behind it. `unknown`:
+// the lines that are anything else, which do not take the others with them.
+KeptVersionMap readKeptVersions(kj::StringPtr text, kj::Vector<kj::String>& unknown);
 kj::String writeKeptVersions(const KeptVersionMap& versions);
 
 class KeptVersions {

@@ -171,6 +171,22 @@ TEST(NodeDuties, FailingOf) {
   EXPECT_EQ(kj::strArray(failing, ", "), "volume A: missing, voter of etcd: no");
 }
 
+// Catches: a rollback to an older system that is never confirmed, because the newer one has
+// recorded a duty that the older one does not know.
+TEST(NodeDuties, ADutyOfALaterReleaseIsNoneOfThisOne) {
+  DutyRecord before;
+  for (auto name :
+       {"attested TPM", "witness of etcd", "clock", "volume A", "pod a/b", "Kubernetes node",
+        "kube-apiserver", "voter of etcd", "shared address 10.5.0.9"}) {
+    before.fulfilled.add(kj::str(name));
+  }
+  kj::Vector<kj::String> failing;
+  for (auto& duty : failingOf(before, nullptr)) failing.add(kj::mv(duty.name));
+  EXPECT_EQ(kj::strArray(failing, ", "),
+            "clock, volume A, pod a/b, Kubernetes node, kube-apiserver, voter of etcd, "
+            "shared address 10.5.0.9");
+}
+
 // Catches: a static pod with a long name, because of which all other duties are forgotten.
 TEST(NodeDuties, OneOfALongNameIsRecorded) {
   auto longest = kj::str("pod ", kj::repeat('n', 63), "/", kj::repeat('p', 253));

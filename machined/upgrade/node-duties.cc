@@ -14,7 +14,10 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj;
+constexpr kj::StringPtr kService = "service "_kj, kEtcd = "etcd"_kj, kVoter = "voter of etcd"_kj,
+                        kNode = "Kubernetes node"_kj, kApi = "kube-apiserver"_kj, kPod = "pod "_kj,
+                        kClock = "clock"_kj, kVolume = "volume "_kj,
+                        kAddress = "shared address "_kj;
 constexpr unsigned kMostDuties = 256;
 constexpr size_t kMostDutyName = 512;  // a pod has 63 characters of namespace and 253 of name
 
@@ -55,13 +58,13 @@ void addEtcd(Duties& duties) {
     } else if (!etcd->leader) {
       problem = kj::str("the cluster has no leader");
     }
-    duties.add(kj::str("voter of etcd"), kj::mv(problem), true);
+    duties.add(kj::str(kVoter), kj::mv(problem), true);
   }
 }
 
 void addKubernetes(Duties& duties, const Store& store) {
   for (auto node : store.list<rpc::NodeStatusSpec>()) {
-    duties.add(kj::str("Kubernetes node"),
+    duties.add(kj::str(kNode),
                problemUnless(node.getReady(), node.getMessage(), "its Node object is not Ready"),
                true);
   }
@@ -70,9 +73,17 @@ void addKubernetes(Duties& duties, const Store& store) {
                problemUnless(api.getReady(), api.getMessage(), "it is not ready"), true);
   }
   for (auto pod : store.list<rpc::StaticPodStatusSpec>()) {
-    duties.add(kj::str("pod ", pod.id()),
+    duties.add(kj::str(kPod, pod.id()),
                problemUnless(isPodReady(pod.getStatus()), "", "it is not Ready"), true);
   }
+}
+
+// Duties that dutiesOf() would name if the node still had them.
+bool isKnown(kj::StringPtr name) {
+  for (auto kind : {kPod, kVolume, kAddress}) {
+    if (name.startsWith(kind)) return true;
+  }
+  return name == kVoter || name == kNode || name == kApi || name == kClock;
 }
 
 // A candidate that knows the holder could hold the address itself.
@@ -80,7 +91,7 @@ void addAddresses(Duties& duties, const Store& store) {
   for (auto vip : store.list<rpc::VipStatusSpec>()) {
     bool able =
         vip.getState() == "holder" || (vip.getState() == "waiting" && vip.getHolder().size() > 0);
-    duties.add(kj::str("shared address ", vip.id()),
+    duties.add(kj::str(kAddress, vip.id()),
                problemUnless(able, vip.getReason(), "it takes no part in the election"), true);
   }
 }
@@ -118,11 +129,11 @@ kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
   addEtcd(duties);
   addKubernetes(duties, store);
   for (auto time : store.list<rpc::TimeStatusSpec>()) {
-    duties.add(kj::str("clock"),
+    duties.add(kj::str(kClock),
                problemUnless(time.getSynced(), time.getProblem(), "it is not synchronised"), false);
   }
   for (auto volume : store.list<rpc::VolumeStatusSpec>()) {
-    duties.add(kj::str("volume ", volume.id()),
+    duties.add(kj::str(kVolume, volume.id()),
                problemUnless(volume.getPhase() == "ready", volume.getErrorMessage(),
                              kj::str("it is ", volume.getPhase())),
                false);
@@ -174,7 +185,7 @@ kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> no
         failing.add(Duty{kj::str(name), kj::str(*problem), duty.causedElsewhere});
       }
     }
-    if (!found && !name.startsWith(kService)) {
+    if (!found && isKnown(name)) {
       failing.add(Duty{kj::str(name), kj::str("missing")});
     }
   }

@@ -65,7 +65,9 @@ bool isPodReady(kj::ArrayPtr<const char> status);
 
 kj::String describe(const Duty& duty);  // of one that fails: name and problem
 DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade);
-// The duties of before that are not fulfilled now. One that does not exist now fails as "missing".
+// The duties of before that are not fulfilled now. One that does not exist now fails as "missing",
+// but for services and for kinds that only a later release knows: the record was its own when this
+// system is the older one.
 kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now);
 
 kj::Maybe<DutyRecord> decodeDuties(kj::ArrayPtr<const char> bytes);  // none for what is no record

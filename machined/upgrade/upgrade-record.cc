@@ -19,8 +19,10 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.emptying = in.getEmptying();
   record.staged = in.getStaged();
   record.forced = in.getForced();
-  KJ_REQUIRE(in.getStage() <= UpgradeRecord::Stage::FAILED);
-  record.stage = in.getStage();
+  // A stage of a later release is one on the way: what else the record says holds, above all that
+  // EPHEMERAL is half-emptied.
+  bool known = in.getStage() <= UpgradeRecord::Stage::FAILED;
+  record.stage = known ? in.getStage() : UpgradeRecord::Stage::STARTED;
   record.reason = kj::str(in.getReason());
   record.began = kj::UNIX_EPOCH + in.getBegan() * kj::NANOSECONDS;
   return record;

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "common/testing/later-message.h"
 #include "common/testing/test-tree.h"
 #include "machined/logs/history/append-only-frames.h"
 #include "machined/resources/store-records.h"
@@ -116,6 +117,32 @@ TEST_F(IssuedRecordsTest, WhatIsNoRecordIsPassedOver) {
   b->issue("0b", "10.0.0.3");
   b->records.end().wait(io.waitScope);
   EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", boot()->shown());
+}
+
+// Catches: records of a later release, after a fall-back to this one, that hide those behind them,
+// and a kind of entry that is taken for a certificate.
+TEST_F(IssuedRecordsTest, ThoseOfALaterReleaseAreRead) {
+  auto b = boot();
+  b->issue("0a", "10.0.0.2");
+  b->records.end().wait(io.waitScope);
+  b = boot();
+  b->issue("0b", "10.0.0.3");
+  b->records.end().wait(io.waitScope);
+  kj::Vector<kj::byte> all;
+  uint64_t position = 7;  // of the first: an entry of another kind
+  readFrames(readFile(file).asBytes(), [&](Piece piece) {
+    auto words = kj::heapArray<capnp::word>(piece.bytes.size() / sizeof(capnp::word));
+    memcpy(words.begin(), piece.bytes.begin(), words.asBytes().size());
+    capnp::FlatArrayMessageReader message(words);
+    auto known = message.getRoot<rpc::Resource>();
+    all.addAll(frameOf(position, laterMessage<rpc::Resource>([&](rpc::Resource::Builder out) {
+                         out.setMetadata(known.getMetadata());
+                         out.getSpec().set(known.getSpec());
+                       })));
+    position = 1;
+  });
+  writeFileAtomically(file, all.asPtr().asChars(), 0600);
+  EXPECT_EQ("0b=10.0.0.3 ", boot()->shown());
 }
 
 // Catches: a file that grows with every certificate for ever.

@@ -60,6 +60,7 @@ Kept readKept(kj::StringPtr file) {
         kept.records.erase(kj::heapString(piece.bytes));
         return;
       }
+      if (piece.position != kCame) return;  // of a later release
       readRecord(piece.bytes, [&](rpc::Resource::Reader record) {
         kept.records.upsert(kj::str(record.getMetadata().getId()), kj::heapArray(piece.bytes),
                             [](auto& old, auto&& now) { old = kj::mv(now); });
