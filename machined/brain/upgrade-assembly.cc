@@ -97,6 +97,8 @@ RealImageArchives::Dependencies UpgradeAssembly::archivesDependencies() {
 }
 
 Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
+  kj::Maybe<UpgradeVolumes&> volumes;
+  if (!core.container) volumes = partitions;
   return {.timer = core.timer,
           .clock = core.clock,
           .process1 = core.process1,
@@ -104,7 +106,7 @@ Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
           .containerd = services.containerd,
           .installer = disks.installer,
           .archives = archives,
-          .container = core.container,
+          .volumes = volumes,
           .running = install::slotNamed(core.arguments.first("talos.slot").orDefault("")),
           .version = kj::str(buildVersion().tag),
           .trialLeft = trialLeft(core.arguments),
@@ -137,10 +139,6 @@ kj::String UpgradeAssembly::imageKey() {
 
 kj::Promise<void> UpgradeAssembly::requireSignature(kj::String pinned, kj::String key) {
   return machined::requireSignature(services.containerd, core.foreign, kj::mv(pinned), kj::mv(key));
-}
-
-kj::Promise<kj::Vector<BlockDevice>> UpgradeAssembly::blockDevices() {
-  return core.uv.blocking([]() { return readBlockDevices(); });
 }
 
 bool UpgradeAssembly::isBooted() {

@@ -30,6 +30,8 @@ class UpgradeAssembly final : private UpgradableNode,
   KubernetesAssembly& kubernetes;
   LifeAssembly& life;
   RealImageArchives archives{archivesDependencies()};
+  UpgradePartitions partitions{
+      disks.installer, [this]() { return core.uv.blocking([]() { return readBlockDevices(); }); }};
 
  public:
   Upgrader upgrader{upgraderDependencies()};
@@ -43,7 +45,6 @@ class UpgradeAssembly final : private UpgradableNode,
   kj::String kernelArguments() override;
   kj::String imageKey() override;
   kj::Promise<void> requireSignature(kj::String pinned, kj::String key) override;
-  kj::Promise<kj::Vector<BlockDevice>> blockDevices() override;
   bool isBooted() override;
   kj::Promise<Health> health() override;
   kj::Promise<kj::Vector<Duty>> duties() override;

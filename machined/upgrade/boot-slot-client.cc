@@ -1,6 +1,7 @@
 #include "machined/upgrade/boot-slot-client.h"
 
 #include "common/base/error.h"
+#include "common/disk/empty-partition.h"
 
 namespace talos::machined {
 namespace {
@@ -73,13 +74,17 @@ kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::String
   fail(ErrorKind::kFailedPrecondition, "no disk has the partitions STATE and BOOT");
 }
 
-kj::Promise<kj::String> BootSlots::partition(kj::StringPtr name) {
+kj::Promise<kj::String> UpgradePartitions::partition(kj::StringPtr name) {
   auto all = co_await devices();
   co_return partitionOfSystem(all, name);
 }
 
+kj::Promise<void> UpgradePartitions::empty(kj::String ephemeral) {
+  return installer.clear(kj::mv(ephemeral), kEmptyHead);
+}
+
 kj::Promise<install::SlotsOnDisk> BootSlots::look() {
-  auto boot = co_await partition("BOOT");
+  auto boot = co_await place();
   install::SlotsOnDisk result;
   co_await installer.slots([&](rpc::InstallRequest::Builder request) { request.setSlots(boot); },
                            [&](rpc::Slots::Reader found) {
@@ -97,7 +102,7 @@ kj::Promise<install::SlotsOnDisk> BootSlots::look() {
 
 kj::Promise<void> BootSlots::choose(Slot confirmed, kj::Maybe<Slot> attempt,
                                     unsigned healthTimeoutS) {
-  auto boot = co_await partition("BOOT");
+  auto boot = co_await place();
   co_await installer.slots(
       [&](rpc::InstallRequest::Builder request) {
         auto choose = request.initChoose();
@@ -110,7 +115,7 @@ kj::Promise<void> BootSlots::choose(Slot confirmed, kj::Maybe<Slot> attempt,
 }
 
 kj::Promise<kj::String> BootSlots::write(Slot slot, const NewSystem& system, kj::String arguments) {
-  auto boot = co_await partition("BOOT");
+  auto boot = co_await place();
   kj::String version;
   co_await installer.slots(
       [&](rpc::InstallRequest::Builder request) {

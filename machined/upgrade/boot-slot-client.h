@@ -1,10 +1,10 @@
-// The slots of this node's system disk, as the program that works on them
-// (machined/disk/installer/boot-slot-writer.h) reads and changes them, and the other partitions of
-// that disk.
+// The slots of this node, as the program that works on them
+// (machined/disk/installer/boot-slot-writer.h) reads and changes them, and EPHEMERAL, which an
+// upgrade may empty: on a machine they are partitions of its system disk.
 //
-// Nothing is remembered: the disk is looked for each time, and the program reads what is on it. All
-// of them reject with FailedPrecondition when there is no such disk, or more than one, and as the
-// program does.
+// Nothing is remembered: they are looked for each time, and the program reads what is on the disk.
+// All of them reject with FailedPrecondition when there is no such disk, or more than one, and as
+// the program does.
 #pragma once
 
 #include "machined/disk/devices/block-devices.h"
@@ -21,13 +21,40 @@ kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::String
 // The content of a slot: an image that is unpacked, or the places of its files in an archive.
 using NewSystem = kj::OneOf<ImageView, ImageArchive>;
 
-class BootSlots {
+// Where a node has what an upgrade changes. A node that has none has no slots.
+class UpgradeVolumes {
+ public:
+  virtual ~UpgradeVolumes() noexcept(false) = default;
+
+  virtual kj::Promise<kj::String> slots() = 0;  // a place of machined/disk/installer/slot-store.h
+  virtual kj::Promise<kj::String> ephemeral() = 0;
+  // Of the name that ephemeral() has given. Cut off, it is repeated from its beginning.
+  virtual kj::Promise<void> empty(kj::String ephemeral) = 0;
+};
+
+class UpgradePartitions final : public UpgradeVolumes {
  public:
   using Devices = kj::Function<kj::Promise<kj::Vector<BlockDevice>>()>;
-  BootSlots(Installer& installer, Devices devices)
+  UpgradePartitions(Installer& installer, Devices devices)
       : installer(installer), devices(kj::mv(devices)) {}
 
+  kj::Promise<kj::String> slots() override { return partition("BOOT"); }
+  kj::Promise<kj::String> ephemeral() override { return partition("EPHEMERAL"); }
+  kj::Promise<void> empty(kj::String ephemeral) override;
+
+ private:
+  Installer& installer;
+  Devices devices;
+
   kj::Promise<kj::String> partition(kj::StringPtr name);  // its device; the name is a constant
+};
+
+class BootSlots {
+ public:
+  // Each call asks for the place.
+  using Place = kj::Function<kj::Promise<kj::String>()>;
+  BootSlots(Installer& installer, Place place) : installer(installer), place(kj::mv(place)) {}
+
   // The slot that the boot loader will start, and the systems that are whole.
   kj::Promise<install::SlotsOnDisk> look();
   // One write: from there on the next start is that.
@@ -40,7 +67,7 @@ class BootSlots {
 
  private:
   Installer& installer;
-  Devices devices;
+  Place place;
 };
 
 }  // namespace talos::machined

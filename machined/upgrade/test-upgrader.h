@@ -24,6 +24,7 @@ using install::SlotState;
 struct ModelDisk final : Installer {
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
+  std::string slotsAt = "/dev/vda3";
   kj::Maybe<UpgradeRecord> record;
   kj::Maybe<DutyRecord> duties;
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
@@ -87,7 +88,7 @@ struct ModelDisk final : Installer {
   }
   void choose(rpc::InstallRequest::Choose::Reader params) {
     if (refuses) fail(ErrorKind::kFailedPrecondition, "the disk does not take it");
-    EXPECT_STREQ(params.getDevice().cStr(), "/dev/vda3");
+    EXPECT_EQ(params.getDevice().cStr(), slotsAt);
     environment.confirmed = KJ_ASSERT_NONNULL(install::slotNamed(params.getConfirmed()));
     environment.attempt = install::slotNamed(params.getAttempt());
     environment.tries = environment.attempt == nullptr ? 0 : 1;
@@ -169,11 +170,30 @@ inline kj::Maybe<UpgradeRecord> copyOfRecord(const kj::Maybe<UpgradeRecord>& rec
   return nullptr;
 }
 
+// Slots and EPHEMERAL as folders.
+struct FolderVolumes final : UpgradeVolumes {
+  explicit FolderVolumes(ModelDisk& disk) : disk(disk) {}
+  kj::Promise<kj::String> slots() override { return kj::str("/slots"); }
+  kj::Promise<kj::String> ephemeral() override { return kj::str("/var"); }
+  kj::Promise<void> empty(kj::String ephemeral) override {
+    EXPECT_TRUE(KJ_ASSERT_NONNULL(disk.record).emptying);
+    disk.cleared.push_back(ephemeral.cStr());
+    return kj::READY_NOW;
+  }
+  ModelDisk& disk;
+};
+
+enum class VolumesAs { kPartitions, kFolders, kNone };
+
 // From one start to the next.
 class System final : public UpgradableNode, public UpgradeRecords, public UpgradeClusters {
  public:
-  explicit System(ModelDisk& disk, bool container = false, unsigned earlierBrains = 0)
+  explicit System(ModelDisk& disk, VolumesAs kind = VolumesAs::kPartitions,
+                  unsigned earlierBrains = 0)
       : disk(disk),
+        partitions(disk,
+                   []() -> kj::Promise<kj::Vector<BlockDevice>> { return systemDisk("vda"); }),
+        folders(disk),
         running(disk.start()),
         process1(after(machine, earlierBrains)),
         upgrader({.timer = timer,
@@ -183,7 +203,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
                   .containerd = pulls.containerd,
                   .installer = disk,
                   .archives = archives,
-                  .container = container,
+                  .volumes = volumesAs(kind),
                   .running = running,
                   .version = kj::str(disk.versions[running == Slot::kA ? 0 : 1].c_str()),
                   .trialLeft = trialLeft(disk, running),
@@ -199,7 +219,6 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     if (unsignedImage.empty()) return kj::READY_NOW;
     return error(ErrorKind::kPermissionDenied, unsignedImage.c_str());
   }
-  kj::Promise<kj::Vector<BlockDevice>> blockDevices() override { return systemDisk("vda"); }
   bool isBooted() override { return true; }
   kj::Promise<Health> health() override {
     if (lacks.empty()) return Health{};
@@ -285,6 +304,11 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
     if (etcdRefuses != what.cStr()) return kj::READY_NOW;
     return error(ErrorKind::kUnavailable, "etcd has 1 voter");
   }
+  kj::Maybe<UpgradeVolumes&> volumesAs(VolumesAs kind) {
+    if (kind == VolumesAs::kPartitions) return partitions;
+    if (kind == VolumesAs::kFolders) return folders;
+    return nullptr;
+  }
   static kj::Maybe<kj::Duration> trialLeft(ModelDisk& disk, Slot running) {
     if (running == disk.environment.confirmed) return nullptr;
     return disk.environment.healthTimeoutS * kj::SECONDS;
@@ -306,6 +330,8 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   bool settled() { return machine.holds(process1::kSettled); }
 
   ModelDisk& disk;
+  UpgradePartitions partitions;
+  FolderVolumes folders;
   Slot running;
   unsigned uncordoned = 0;
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};

@@ -4,7 +4,6 @@
 
 #include <kj/async.h>
 
-#include "machined/disk/devices/block-devices.h"
 #include "machined/upgrade/node-duties.h"
 #include "machined/upgrade/upgrade-record.h"
 
@@ -41,7 +40,7 @@ class UpgradeRecords {
   virtual kj::Promise<void> writeVersionFloor(kj::StringPtr version) = 0;
 };
 
-// The node with its config, its sequences and its disks.
+// The node with its config and its sequences.
 class UpgradableNode {
  public:
   virtual ~UpgradableNode() noexcept(false) = default;
@@ -50,7 +49,6 @@ class UpgradableNode {
   virtual kj::String imageKey() = 0;         // machine.install.imageKey
   // Of an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
   virtual kj::Promise<void> requireSignature(kj::String pinned, kj::String key) = 0;
-  virtual kj::Promise<kj::Vector<BlockDevice>> blockDevices() = 0;
 
   virtual bool isBooted() = 0;
   // Of the system itself; what it does for others is among its duties.

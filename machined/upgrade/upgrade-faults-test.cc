@@ -178,7 +178,7 @@ TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
     EXPECT_TRUE(disk.environment.attempt == nullptr);
   }
   // One that could not be revoked then.
-  System next(disk, false, 1);
+  System next(disk, VolumesAs::kPartitions, 1);
   disk.environment.attempt = Slot::kB;
   disk.environment.tries = 1;
   next.boot(scope);

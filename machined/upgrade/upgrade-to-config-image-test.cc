@@ -25,7 +25,7 @@ kj::Maybe<PendingImage> copyOf(const kj::Maybe<PendingImage>& pending) {
 struct Node final : PendingImageNode {
   Node(ModelDisk& disk, kj::Maybe<PendingImage>& kept, std::string configured,
        unsigned earlierBrains = 0)
-      : system(disk, false, earlierBrains),
+      : system(disk, VolumesAs::kPartitions, earlierBrains),
         configured(configured),
         kept(kept),
         image({.timer = system.timer,

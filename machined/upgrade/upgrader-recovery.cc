@@ -214,12 +214,13 @@ kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
   } else {
     co_return;
   }
-  auto node = co_await slots.partition("EPHEMERAL");
+  auto& volumes = KJ_REQUIRE_NONNULL(deps.volumes);
+  auto ephemeral = co_await volumes.ephemeral();
   co_await recordEmptying(true);
-  co_await deps.installer.clear(kj::str(node), kEmptyHead);
+  co_await volumes.empty(kj::str(ephemeral));
   co_await recordEmptying(false);
   deps.node.announce(
-      kj::str("EPHEMERAL: ", node, " was emptied, as the upgrade was without --preserve"));
+      kj::str("EPHEMERAL: ", ephemeral, " was emptied, as the upgrade was without --preserve"));
 }
 
 // In the record that is there now: a rollback, which does not wait for the end of the boot, has put

@@ -52,7 +52,7 @@ TEST_F(StagedUpgrade, IsTriedAtTheNextRebootAndNotBefore) {
     EXPECT_TRUE(disk.environment.attempt == nullptr);
   }
   {
-    System next(disk, false, 1);
+    System next(disk, VolumesAs::kPartitions, 1);
     next.boot(scope);
     EXPECT_EQ(next.status(), kStagedB);
     EXPECT_EQ(next.reboots, 0u);

@@ -243,7 +243,7 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   trial.boot(scope);
   EXPECT_THAT(problem(trial.upgrader.rollback(0)),
               HasSubstr("return to the old one with talosctl reboot"));
-  System container(disk, true);
+  System container(disk, VolumesAs::kNone);
   container.boot(scope);
   EXPECT_EQ(container.status(), "none");
   EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
@@ -491,6 +491,28 @@ TEST_F(UpgraderTest, ARecordThatCannotBeReadIsSaid) {
   System node(disk);
   node.boot(scope);
   EXPECT_THAT(node.said.back(), HasSubstr("Input/output error"));
+}
+
+// Catches: a node whose slots are no partitions that is refused, or that is looked for on a disk.
+TEST_F(UpgraderTest, SlotsThatAreFolders) {
+  disk.slotsAt = "/slots";
+  System old(disk, VolumesAs::kFolders);
+  old.boot(scope);
+  old.upgrader.rollback(60).wait(scope);
+  scope.poll();
+  EXPECT_EQ(old.reboots, 1u);
+  KJ_ASSERT_NONNULL(disk.record).empty = true;
+  System fresh(disk, VolumesAs::kFolders);
+  fresh.lacks = "x";
+  fresh.boot(scope);
+  EXPECT_EQ(fresh.status(), "trying B v2: x");
+  fresh.upgrader.emptyEphemeralIfAsked().wait(scope);
+  EXPECT_THAT(disk.cleared, testing::ElementsAre("/var"));
+  EXPECT_THAT(fresh.said.back(), HasSubstr("EPHEMERAL: /var was emptied"));
+  System back(disk, VolumesAs::kFolders);
+  back.boot(scope);
+  EXPECT_TRUE(disk.environment.attempt == nullptr);
+  EXPECT_THAT(back.status(), testing::StartsWith("failed A v1"));
 }
 
 // Catches: data that are emptied though they were to be kept, emptied twice, or by the old system.

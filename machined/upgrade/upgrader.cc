@@ -33,7 +33,7 @@ unsigned healthTimeout(unsigned request) {
 
 Upgrader::Upgrader(Dependencies d)
     : deps(kj::mv(d)),
-      slots(deps.installer, [this]() { return deps.node.blockDevices(); }),
+      slots(deps.installer, [this]() { return KJ_REQUIRE_NONNULL(deps.volumes).slots(); }),
       tasks(*this) {}
 
 void Upgrader::taskFailed(kj::Exception&& e) {
@@ -135,7 +135,7 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
 // --- what is asked for
 
 Slot Upgrader::requireIdle() {
-  if (deps.container) {
+  if (deps.volumes == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
          "a node in a container runs the image of its host; upgrade the host, and create the node "
          "anew");

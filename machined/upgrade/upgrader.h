@@ -82,8 +82,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     Containerd& containerd;
     Installer& installer;
     ImageArchives& archives;
-    bool container;
-    kj::Maybe<install::Slot> running;  // none: from a medium, or the network
+    kj::Maybe<UpgradeVolumes&> volumes;  // none: in a container
+    kj::Maybe<install::Slot> running;    // none: from a medium, or the network
     kj::String version;
     kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=
     UpgradableNode& node;
@@ -125,7 +125,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   void reportDrain(kj::StringPtr line);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
-  bool hasSlots() const { return !deps.container && deps.running != nullptr; }
+  bool hasSlots() const { return deps.volumes != nullptr && deps.running != nullptr; }
   // An upgrade that waits and the error of its last attempt, as long as nothing newer happens.
   // None: nothing waits.
   struct Awaited {
