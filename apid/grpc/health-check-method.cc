@@ -166,7 +166,7 @@ class HealthCheckMethod final : public StreamMethod {
   static kj::Promise<void> check(HealthRun& run, ClusterNodes& nodes,
                                  kj::Maybe<kj::Exception>& problem) {
     try {
-      if (nodes.controlPlane.empty()) nodes = co_await run.discover();
+      if (nodes.controlPlane.empty()) nodes = co_await run.discover("");
       co_await run.check(nodes);
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();

@@ -1,6 +1,8 @@
 #include "common/base/error.h"
 
+#include <ctype.h>
 #include <kj/debug.h>
+#include <string.h>
 
 namespace talos {
 namespace {
@@ -56,6 +58,35 @@ Parsed parse(kj::StringPtr description) {
   return {nullptr, text};
 }
 
+bool isErrorOfSystem(kj::StringPtr text) {
+  constexpr int kErrors = 134;  // of Linux
+  for (int number = 1; number < kErrors; ++number) {
+    if (text.startsWith(strerrordesc_np(number) ?: "\n")) return true;
+  }
+  return false;
+}
+
+// The end of the name that begins there.
+size_t nameEnd(kj::StringPtr text, size_t at) {
+  while (at < text.size() && (isalnum(text[at]) || text[at] == '_')) ++at;
+  return at;
+}
+
+// KJ_SYSCALL describes a failure by the source of the call, which says nothing to a user:
+// "n = ::read(fd, buffer, maxBytes): Connection reset by peer" is "read: Connection reset by peer".
+kj::Maybe<kj::String> systemCallText(kj::StringPtr text) {
+  size_t begin = nameEnd(text, 0);
+  begin = begin > 0 && text.slice(begin).startsWith(" = ") ? begin + 3 : 0;
+  if (text.slice(begin).startsWith("::")) begin += 2;
+  auto open = nameEnd(text, begin);
+  if (open == begin || open == text.size() || text[open] != '(') return nullptr;
+  for (size_t i = open; i < text.size() && text[i] != '"'; ++i) {
+    if (!text.slice(i).startsWith("): ") || !isErrorOfSystem(text.slice(i + 3))) continue;
+    return kj::str(text.slice(begin, open), ": ", text.slice(i + 3));
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 kj::StringPtr nameOf(ErrorKind kind) {
@@ -92,6 +123,9 @@ ErrorKind kindOf(const kj::Exception& e) {
 kj::String messageOf(const kj::Exception& e) {
   auto parsed = parse(e.getDescription());
   if (parsed.message.size() == 0) return kj::str("no message");
+  if (parsed.kind == nullptr) {
+    KJ_IF_MAYBE (text, systemCallText(parsed.message)) return kj::mv(*text);
+  }
   return kj::str(parsed.message);
 }
 

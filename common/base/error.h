@@ -42,7 +42,7 @@ kj::Exception error(ErrorKind kind, kj::StringPtr message, const char* file = __
 ErrorKind kindOf(const kj::Exception& e);
 
 // The text for a user: the message without the kind, without KJ's "remote exception:" prefixes and
-// without a stack.
+// without a stack; a system call that failed has its name, without the source of its arguments.
 kj::String messageOf(const kj::Exception& e);
 
 }  // namespace talos

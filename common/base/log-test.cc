@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+
+#include "common/base/date.h"
+
 namespace talos::log {
 namespace {
 
@@ -15,13 +19,21 @@ TEST(Log, ALineIsAlwaysOneLine) {
                "level=warning message=\"\" v=\"\\x1b[31m\\\"q\\\\\"");
 }
 
-// Catches: lines that run into each other.
-TEST(Log, WriteEndsTheLine) {
+// Catches: lines that run into each other, or that do not say when.
+TEST(Log, WriteBeginsALineWithItsTimeAndEndsIt) {
+  auto before = kj::systemPreciseCalendarClock().now();
   testing::internal::CaptureStderr();
   info("one", {{"n", 1}});
   warn("two");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "level=info message=one n=1\nlevel=warning message=two\n");
+  auto text = testing::internal::GetCapturedStderr();
+  constexpr size_t kTime = sizeof("time=2026-11-20T12:07:35.042Z ") - 1;
+  ASSERT_GT(text.size(), kTime);
+  auto date = text.substr(5, kTime - 6);
+  EXPECT_LE(std::string(dateTextMs(before).cStr()), date);
+  EXPECT_LE(date, std::string(dateTextMs(kj::systemPreciseCalendarClock().now()).cStr()));
+  auto plain = std::regex_replace(text, std::regex("time=\\S{24} "), "");
+  EXPECT_EQ(plain, "level=info message=one n=1\nlevel=warning message=two\n");
+  EXPECT_EQ(text.size(), plain.size() + 2 * kTime);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <kj/vector.h>
 #include <unistd.h>
 
+#include "common/base/date.h"
 #include "common/base/url-secrets.h"
 
 namespace talos::log {
@@ -75,7 +76,8 @@ kj::String format(Level level, kj::StringPtr message, std::initializer_list<Fiel
 }
 
 void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
-  auto line = kj::str(format(level, message, fields), '\n');
+  auto time = dateTextMs(kj::systemPreciseCalendarClock().now());
+  auto line = kj::str("time=", time, ' ', format(level, message, fields), '\n');
   auto rest = line.asArray();
   while (rest.size() > 0) {
     ssize_t n = ::write(STDERR_FILENO, rest.begin(), rest.size());

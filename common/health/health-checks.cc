@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/node-messages.h"
 #include "common/health/service-state.h"
 
 namespace talos {
@@ -64,7 +65,20 @@ CheckResult judgeNodes(const HealthView& view, ProblemOf problemOf) {
   return reasons.result();
 }
 
+bool awaitsCluster(const NodeFacts& facts) {
+  if (facts.silence != nullptr) return false;
+  KJ_IF_MAYBE (etcd, serviceOf(facts, "etcd")) {
+    auto events = etcd->getEvents();
+    if (etcd->getState() != rpc::ServiceState::PREPARING || events.size() == 0) return false;
+    kj::StringPtr last = events[events.size() - 1].getMessage();
+    // The service's event begins with a capital letter.
+    return last.size() > 0 && last.slice(1).startsWith(messages::kWaitingForCluster.slice(1));
+  }
+  return false;
+}
+
 CheckResult etcdIsHealthy(const HealthView& view) {
+  KJ_IF_MAYBE (step, bootstrapNeeded(view.nodes)) return CheckResult::waiting(kj::mv(*step));
   return judgeNodes(view, [](const NodeFacts& facts) { return whyNotHealthy(facts, "etcd"); });
 }
 
@@ -305,6 +319,17 @@ kj::Vector<kj::String> ClusterNodes::all() const {
   for (auto& node : controlPlane) nodes.add(kj::str(node));
   for (auto& node : workers) nodes.add(kj::str(node));
   return nodes;
+}
+
+kj::Maybe<kj::String> bootstrapNeeded(kj::ArrayPtr<const NodeFacts> controlPlane) {
+  if (controlPlane.size() == 0) return nullptr;
+  for (auto& facts : controlPlane) {
+    if (!awaitsCluster(facts)) return nullptr;
+  }
+  auto& first = controlPlane[0].node;
+  return kj::str("etcd is not bootstrapped; run \"talosctl ",
+                 first.size() > 0 ? kj::str("-n ", first, " ") : kj::String(),
+                 "bootstrap\", once in the life of the cluster, on one control-plane node");
 }
 
 kj::ArrayPtr<const HealthCheck> healthChecks() {

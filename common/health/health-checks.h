@@ -45,6 +45,10 @@ struct HealthCheck {
 };
 kj::ArrayPtr<const HealthCheck> healthChecks();
 
+// The next step where nobody has made the cluster yet: the etcd of each of these control-plane
+// nodes waits for that. None: it is not so.
+kj::Maybe<kj::String> bootstrapNeeded(kj::ArrayPtr<const NodeFacts> controlPlane);
+
 // The nodes that Kubernetes knows, by their first addresses: the control plane by its label.
 ClusterNodes discoveredNodes(rpc::Survey::Reader survey);
 // `discovered nodes: control plane: ["10.5.0.2"], worker: ["10.5.0.3" "10.5.0.4"]`

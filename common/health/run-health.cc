@@ -41,8 +41,9 @@ kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResu
   report.end();
 }
 
-kj::Promise<ClusterNodes> HealthRun::discover() {
+kj::Promise<ClusterNodes> HealthRun::discover(kj::StringPtr asked) {
   ClusterNodes nodes;
+  kj::String first[] = {kj::str(asked)};
   co_await await({.name = kDiscovery,
                   .limit = kDiscoveryLimit,
                   .interval = kDiscoveryInterval,
@@ -60,6 +61,8 @@ kj::Promise<ClusterNodes> HealthRun::discover() {
                      throwIfFinal(e);
                      problem = messageOf(e);
                    }
+                   auto facts = co_await observer.nodes(first, kDiscoveryInterval);
+                   KJ_IF_MAYBE (step, bootstrapNeeded(facts)) problem = kj::mv(*step);
                    co_return CheckResult::waiting(kj::mv(problem));
                  });
   report.discovered(nodes);

@@ -48,8 +48,9 @@ class HealthRun {
       : timer(timer), observer(observer), report(report), end(timer.now() + timeout) {}
   KJ_DISALLOW_COPY_AND_MOVE(HealthRun);
 
-  // The nodes that Kubernetes knows, as soon as it answers.
-  kj::Promise<ClusterNodes> discover();
+  // The nodes that Kubernetes knows, as soon as it answers. `asked`: the control-plane node whose
+  // etcd is looked at while it does not.
+  kj::Promise<ClusterNodes> discover(kj::StringPtr asked);
   // DeadlineExceeded naming the check and what it waited for.
   kj::Promise<void> check(const ClusterNodes& expected);
 

@@ -13,6 +13,7 @@
 #include "machined/api/cgroup-facts.h"
 #include "machined/api/client-certificate.h"
 #include "machined/api/counter-files.h"
+#include "machined/api/memory-lines.h"
 #include "machined/api/socket-table.h"
 
 namespace talos::machined {
@@ -104,7 +105,7 @@ kj::Promise<void> MachineServer::status(StatusContext context) {
 }
 
 kj::Promise<void> MachineServer::memory(MemoryContext context) {
-  auto lines = parseMeminfo(readFile(kj::str(paths.proc, "/meminfo")));
+  auto lines = readMemory(paths.proc, paths.cgroups, paths.memory);
   fillList(context.getResults().initFields(lines.size()), lines, [](auto out, auto& line) {
     out.setName(line.name);
     out.setValue(line.value);

@@ -10,6 +10,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/base/container-memory.h"
 #include "common/tls/pki.h"
 #include "machined/api/machine-facts.h"
 #include "machined/process1/client-call-limits.h"
@@ -72,6 +73,7 @@ struct MachinePaths {
   kj::StringPtr proc = "/proc";
   kj::StringPtr cgroups = "/sys/fs/cgroup";
   kj::StringPtr sys = "/sys";
+  kj::StringPtr memory = kMemoryOfContainer;
 };
 
 class MachineServer final : public rpc::Machine::Server {

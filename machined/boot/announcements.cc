@@ -1,5 +1,6 @@
 #include "machined/boot/announcements.h"
 
+#include "common/base/date.h"
 #include "common/base/log.h"
 #include "machined/services/service-lifecycle.h"
 #include "machined/system/time/time-service.h"
@@ -57,7 +58,9 @@ void Announcements::drain(kj::StringPtr text) {
 }
 
 void Announcements::time(kj::StringPtr text) {
-  logs.append(kTimed, kj::str(log::format(log::Level::kInfo, text, {}), "\n").asArray());
+  auto now = dateTextMs(kj::systemPreciseCalendarClock().now());
+  auto line = kj::str("time=", now, ' ', log::format(log::Level::kInfo, text, {}), '\n');
+  logs.append(kTimed, line.asArray());
   console.say(kj::str(kTimed, ": ", text));
 }
 

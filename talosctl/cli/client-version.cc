@@ -1,5 +1,6 @@
 #include "talosctl/cli/client-version.h"
 
+#include "common/base/lines.h"
 #include "common/base/version.h"
 #include "common/yaml/yaml-codec.h"
 
@@ -22,20 +23,37 @@ kj::Array<Member> members(const ClientVersion& v) {
                  Member{"compiler", v.compiler}, Member{"os", v.os}, Member{"arch", v.arch});
 }
 
-}  // namespace
-
-kj::String clientVersionJson(const ClientVersion& version) {
-  auto lines = KJ_MAP(m, members(version)) {
-    return kj::str("        \"", m.key, "\": ", codec::jsonString(m.value));
-  };
-  return kj::str("{\n    \"client\": {\n", kj::strArray(lines, ",\n"), "\n    }\n}\n");
+// Each line of a document begins with `rest`, the first with `first`.
+kj::String indented(kj::StringPtr document, kj::StringPtr first, kj::StringPtr rest) {
+  kj::Vector<kj::String> lines;
+  for (auto line : Lines(document)) lines.add(kj::str(lines.empty() ? first : rest, line));
+  return kj::strArray(lines, "\n");
 }
 
-kj::String clientVersionYaml(const ClientVersion& version) {
-  auto lines = KJ_MAP(m, members(version)) {
+}  // namespace
+
+kj::String versionsJson(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers) {
+  auto lines = KJ_MAP(m, members(client)) {
+    return kj::str("        \"", m.key, "\": ", codec::jsonString(m.value));
+  };
+  auto answers = KJ_MAP(s, servers) {
+    return indented(s, "        ", "        ");
+  };
+  auto list = answers.size() == 0
+                  ? kj::String()
+                  : kj::str(",\n    \"server\": [\n", kj::strArray(answers, ",\n"), "\n    ]");
+  return kj::str("{\n    \"client\": {\n", kj::strArray(lines, ",\n"), "\n    }", list, "\n}\n");
+}
+
+kj::String versionsYaml(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers) {
+  auto lines = KJ_MAP(m, members(client)) {
     return kj::str("    ", m.key, ": ", codec::yamlScalar(m.value), "\n");
   };
-  return kj::str("client:\n", kj::strArray(lines, ""));
+  auto answers = KJ_MAP(s, servers) {
+    return kj::str(indented(s, "    - ", "      "), "\n");
+  };
+  return kj::str("client:\n", kj::strArray(lines, ""), answers.size() == 0 ? "" : "server:\n",
+                 kj::strArray(answers, ""));
 }
 
 }  // namespace talos::talosctl

@@ -10,7 +10,9 @@ struct ClientVersion {
 };
 
 ClientVersion clientVersion();
-kj::String clientVersionJson(const ClientVersion& version);  // {"client": {…}}
-kj::String clientVersionYaml(const ClientVersion& version);
+// One document: {"client": {…}, "server": […]}. `servers` are answers of nodes in the same form, as
+// answer-output.h makes them; without one, "server" is absent.
+kj::String versionsJson(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers);
+kj::String versionsYaml(const ClientVersion& client, kj::ArrayPtr<const kj::String> servers);
 
 }  // namespace talos::talosctl

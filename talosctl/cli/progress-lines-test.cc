@@ -17,6 +17,20 @@ TEST(Progress, PlainLinesForEachChangeWhenPiped) {
   EXPECT_EQ(console.takeErr(), "a: booting\nb: off\\x1b[2J\n");
 }
 
+// Catches: a failure that is printed twice, and a line that goes on waiting.
+TEST(Progress, AFailureIsAStateOfATerminalOnly) {
+  TestConsole console;
+  kj::String names[] = {kj::str("a")};
+  Progress piped(console, names);
+  piped.set(0, "booting");
+  piped.fail(0);
+  EXPECT_EQ(console.takeErr(), "a: booting\n");
+  console.terminal = true;
+  Progress progress(console, names);
+  progress.fail(0);
+  EXPECT_EQ(console.takeErr(), "\ra: failed\x1b[K\n");
+}
+
 // Catches lines that pile up on a terminal, or wrap and so break the count of lines to go up.
 TEST(Progress, RewritesInPlaceOnATerminal) {
   TestConsole console;

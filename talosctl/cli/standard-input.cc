@@ -27,24 +27,39 @@ bool mayWait(int fd) {
   return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || isatty(fd) == 1;
 }
 
+class Input {
+ public:
+  explicit Input(Dependencies& deps) : fd(deps.input) {
+    if (!mayWait(fd)) return;
+    deps.console.waiting("");  // it is the user who is waited for
+    observer.emplace(deps.port, fd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
+  }
+
+  // How many bytes there are now; 0 at the end.
+  kj::Promise<size_t> read(kj::ArrayPtr<char> buffer) {
+    KJ_IF_MAYBE (o, observer) {
+      auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
+      if (!readable(fd)) co_await ready;
+    }
+    ssize_t n;
+    KJ_SYSCALL(n = ::read(fd, buffer.begin(), buffer.size()), "standard input");
+    co_return static_cast<size_t>(n);
+  }
+
+ private:
+  int fd;
+  kj::Maybe<kj::UnixEventPort::FdObserver> observer;
+};
+
 }  // namespace
 
 kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit) {
-  kj::Maybe<kj::UnixEventPort::FdObserver> observer;
-  if (mayWait(deps.input)) {
-    deps.console.waiting("");  // it is the user who is waited for
-    observer.emplace(deps.port, deps.input, kj::UnixEventPort::FdObserver::OBSERVE_READ);
-  }
+  Input input(deps);
   kj::Vector<char> text;
   char chunk[65536];
   KJ_DEFER(zeroize(chunk));
   for (;;) {
-    KJ_IF_MAYBE (o, observer) {
-      auto ready = o->whenBecomesReadable();  // before the check: it is edge-triggered
-      if (!readable(deps.input)) co_await ready;
-    }
-    ssize_t n;
-    KJ_SYSCALL(n = read(deps.input, chunk, sizeof chunk), "standard input");
+    auto n = co_await input.read(chunk);
     if (n == 0) break;
     text.addAll(chunk, chunk + n);
     if (text.size() > limit) {
@@ -54,6 +69,16 @@ kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit) {
   auto result = kj::heapString(text.asPtr());
   zeroize(text);
   co_return kj::mv(result);
+}
+
+kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question) {
+  deps.console.err(kj::str(question, " [y/N] "));
+  Input input(deps);
+  kj::Vector<char> line;
+  for (char c; line.size() < 16 && co_await input.read(kj::arrayPtr(&c, 1)) == 1 && c != '\n';)
+    line.add(c);
+  kj::ArrayPtr<const char> said = line;
+  co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
 }
 
 kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, size_t limit) {

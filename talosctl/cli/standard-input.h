@@ -15,4 +15,8 @@ inline kj::StringPtr nameOfInput(kj::StringPtr file) {
   return file == "-" ? "standard input"_kj : file;
 }
 
+// Asks "<question> [y/N] " on stderr and reads one line of standard input; what ends without one is
+// no answer.
+kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question);
+
 }  // namespace talos::talosctl

@@ -41,6 +41,10 @@ void addStreamOutputFlag(Command& command) {
   declare(command, {"table", "json"});
 }
 
+void addRecordOutputFlag(Command& command) {
+  declare(command, {"table", "yaml", "json"});
+}
+
 Format formatOf(const Invocation& call) {
   if (call.declared("json") && call.on("json")) return Format::kJson;
   auto text = call.text("output");
@@ -105,8 +109,15 @@ void outText(Invocation& call, kj::StringPtr text) {
   }
 }
 
+void streamRecord(Invocation& call, Format format, kj::StringPtr node,
+                  capnp::DynamicStruct::Reader value) {
+  outText(call, format == Format::kJson ? jsonLine(node, value)
+                                        : kj::str("---\n", yamlAnswer(node, value)));
+}
+
 void streamFailure(Invocation& call, Format format, const Failure& failure, kj::StringPtr prefix) {
   if (format == Format::kJson) call.out(jsonFailure(failure, 0));
+  if (format == Format::kYaml) outText(call, kj::str("---\n", yamlFailure(failure)));
   call.err(kj::str(prefix, describe(failure), "\n"));
 }
 

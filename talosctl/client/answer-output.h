@@ -1,8 +1,8 @@
 // The forms in which an answer is printed: table, YAML, JSON.
 //
 // JSON and YAML show one object for each node's answer, which is the answer's struct with "node" in
-// front, or {"node", "error": {"kind", "message"}}. Answers that come once are indented by 4,
-// streams are one line each.
+// front, or {"node", "error": {"kind", "message"}}. Answers that come once are indented by 4; in
+// streams each is one line of JSON, or a document of YAML behind "---".
 #pragma once
 
 #include "common/yaml/yaml-codec.h"
@@ -16,6 +16,7 @@ enum class Format { kTable, kYaml, kJson };
 // Declares -o/--output with these forms.
 void addOutputFlag(Command& command);        // table, yaml, json
 void addStreamOutputFlag(Command& command);  // table, json
+void addRecordOutputFlag(Command& command);  // table, yaml, json: of streams of structs
 Format formatOf(const Invocation& call);
 
 // Prints text that is a node's own: for a terminal with control characters as \xNN, elsewhere byte
@@ -52,8 +53,10 @@ capnp::DynamicStruct::Reader dynamic(typename Results::Reader value) {
   return capnp::DynamicStruct::Reader(kj::mv(value));
 }
 
-// Prints one failure of a stream: a JSON object on stdout in that form, and always a line on
-// stderr.
+// Prints one struct of a stream, in a form that is no table.
+void streamRecord(Invocation& call, Format format, kj::StringPtr node,
+                  capnp::DynamicStruct::Reader value);
+// Prints one failure of a stream: an object on stdout in that form, and always a line on stderr.
 void streamFailure(Invocation& call, Format format, const Failure& failure,
                    kj::StringPtr prefix = "");
 

@@ -16,9 +16,10 @@ void shuffle(kj::Vector<kj::String>& list) {
   for (size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[arc4random_uniform(i)]);
 }
 
-// One endpoint has so much of the deadline, and the next one begins so much later.
-constexpr kj::Duration kAttempt = 10 * kj::SECONDS;
+// So much later than one endpoint, the next one begins.
 constexpr kj::Duration kStagger = 2 * kj::SECONDS;
+// One of several addresses of an endpoint has so much; the last one has what is left.
+constexpr kj::Duration kOneAddress = 5 * kj::SECONDS;
 
 }  // namespace
 
@@ -63,7 +64,7 @@ struct Client::Race {
 kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> turn) {
   co_await turn;
   auto& endpoint = target.endpoints[index];
-  auto share = kj::max(kj::min(kAttempt, race.end - deps.timer.now()), 0 * kj::SECONDS);
+  auto share = kj::max(race.end - deps.timer.now(), 0 * kj::SECONDS);
   kj::Maybe<kj::Exception> failure;
   try {
     auto made = co_await within(deps.timer, share, dial(endpoint, share));
@@ -121,9 +122,13 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Durati
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
   kj::Vector<kj::String> failures;
   bool several = !target.insecure && (target.endpoints.size() > 1 || addresses.size() > 1);
-  auto share = deadline / addresses.size();
-  for (auto& address : addresses) {
+  auto begin = deps.timer.now();
+  for (auto i : kj::indices(addresses)) {
+    auto& address = addresses[i];
     kj::Maybe<kj::Exception> failure;
+    auto rest = kj::max(begin + deadline - deps.timer.now(), 0 * kj::SECONDS);
+    auto behind = addresses.size() - i - 1;
+    auto share = behind == 0 ? rest : kj::min(kOneAddress, rest / (behind + 1));
     try {
       auto end = deps.timer.now() + share;
       auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
@@ -210,7 +215,9 @@ kj::Promise<kj::Own<Session>> openSession(Invocation& call, kj::Duration most) {
          "no node given; use --nodes, or set the default of the context with \"talosctl config "
          "node\"");
   }
-  co_await session->client.connect(session->deadline);
+  // The time that a command has for its work is not that of a connection, unless the user says so.
+  auto connection = call.given("timeout") ? session->deadline : kDeadline;
+  co_await session->client.connect(kj::min(session->deadline, connection));
   if (session->client.insecure()) co_await greet(call, *session);
   co_return kj::mv(session);
 }

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "common/tar/test-tar.h"
 #include "talosctl/commands/test-cluster.h"
@@ -10,6 +11,7 @@ namespace talos::talosctl {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -275,6 +277,39 @@ TEST_F(Runs, ResetIsRefusedWhereItCannotAsk) {
   EXPECT_EQ(node("10.0.0.2").resets.size(), 0u);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "reset", "--wait=false", "--yes"}), 0);
   EXPECT_EQ(node("10.0.0.2").resets.size(), 1u);
+}
+
+// Catches: a backup that is lost to a mistyped name without a word, and a script that stops at a
+// question.
+TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
+  auto path = kj::str(c.folder, "/etcd.db");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), 0);
+  EXPECT_EQ(err(), "");
+  auto snapshot = readFile(path);
+  writeFileAtomically(path, "older"_kj, 0600);
+  timespec times[2] = {{1'600'000'000, 0}, {1'600'000'000, 0}};
+  KJ_SYSCALL(utimensat(AT_FDCWD, path.cStr(), times, 0));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), 0);
+  EXPECT_THAT(err(), EndsWith("etcd.db\", which was written 2020-09-13T12:26:40Z\n"));
+  EXPECT_EQ(readFile(path), snapshot);
+
+  writeFileAtomically(path, "older"_kj, 0600);
+  c.test.console.terminal = true;
+  for (kj::StringPtr said : {"n\n"_kj, ""_kj, "y\n"_kj}) {
+    int ends[2];
+    KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+    kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
+    KJ_SYSCALL(write(writing, said.begin(), said.size()));
+    writing = nullptr;
+    c.deps->input = reading;
+    bool yes = said == "y\n";
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), yes ? 0 : 1) << said.cStr();
+    EXPECT_THAT(err(), AllOf(HasSubstr("replace \""), HasSubstr("? [y/N] "),
+                             HasSubstr(yes ? "replaced" : "already exists, use --force")));
+    EXPECT_EQ(readFile(path), yes ? snapshot : "older"_kj) << said.cStr();
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path, "--force"}), 0);
+  EXPECT_THAT(err(), Not(HasSubstr("[y/N]")));
 }
 
 // Catches: a flag that is taken and does nothing.

@@ -50,6 +50,23 @@ TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
                            HasSubstr("endpoint 127.0.0.3: "), HasSubstr("refused")));
 }
 
+// Catches: an endpoint that is given up long before the time that the user or the help names, and
+// a command with ten minutes for its work that spends them on a connection.
+TEST_F(Endpoints, AConnectionHasTheTimeoutThatIsNamed) {
+  auto silent = listenTcp("127.0.0.5", c.port);  // nobody accepts
+  auto took = [&](std::initializer_list<kj::StringPtr> words) {
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.run(words), 1) << out();
+    return (c.clock.now() - begin) / kj::SECONDS;
+  };
+  EXPECT_EQ(took({"-e", "127.0.0.5", "-n", "10.0.0.2", "memory"}), 30);
+  EXPECT_THAT(err(), HasSubstr("cannot connect to endpoint 127.0.0.5: no answer within 30s"));
+  EXPECT_EQ(took({"-e", "127.0.0.5", "-n", "10.0.0.2", "memory", "--timeout", "45s"}), 45);
+  EXPECT_THAT(err(), HasSubstr("no answer within 45s"));
+  EXPECT_EQ(took({"-e", "127.0.0.5", "-n", "10.0.0.2", "bootstrap"}), 30);
+  EXPECT_THAT(err(), HasSubstr("no answer within 30s"));
+}
+
 // Catches: one address of a name that connects, says nothing, and has all of the time of the
 // others.
 TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {

@@ -36,8 +36,8 @@ class EventPrinter final : public rpc::EventSink::Server {
 
   kj::Promise<void> events(EventsContext context) override {
     for (auto event : context.getParams().getEvents()) {
-      if (format == Format::kJson) {
-        call.out(jsonLine(node, dynamic<rpc::Event>(event)));
+      if (format != Format::kTable) {
+        streamRecord(call, format, node, dynamic<rpc::Event>(event));
       } else KJ_IF_MAYBE (row, eventRow(node, event)) {
         table.row(kj::mv(*row));
         call.out(table.render());
@@ -156,7 +156,7 @@ void addEventCommands(Command& root) {
                .help = "with --previous: of the boot with this id (talosctl get bootrecords)"});
   events.flag(
       {.name = "since", .kind = FlagKind::kText, .help = "start after the event with this id"});
-  addStreamOutputFlag(events);
+  addRecordOutputFlag(events);
   events.interrupt = Interrupt::kIsSuccess;
   events.run = runEvents;
 }

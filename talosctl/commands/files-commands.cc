@@ -12,7 +12,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// Collects rows of a table, prints JSON at once.
+// Collects rows of a table, prints other forms at once.
 class FileCollector final : public rpc::FileSink::Server {
  public:
   FileCollector(Invocation& call, Format format, Table& table, kj::StringPtr node, bool longForm,
@@ -26,8 +26,8 @@ class FileCollector final : public rpc::FileSink::Server {
 
   kj::Promise<void> files(FilesContext context) override {
     for (auto file : context.getParams().getFiles()) {
-      if (format == Format::kJson) {
-        call.out(jsonLine(node, dynamic<rpc::FileInfo>(file)));
+      if (format != Format::kTable) {
+        streamRecord(call, format, node, dynamic<rpc::FileInfo>(file));
       } else if (file.getError().size() > 0) {
         call.err(
             kj::str(node, ": ", printable(file.getName()), ": ", printable(file.getError()), "\n"));
@@ -56,8 +56,8 @@ class UsageCollector final : public rpc::UsageSink::Server {
   kj::Promise<void> usages(UsagesContext context) override {
     for (auto usage : context.getParams().getUsages()) {
       if (usage.getError().size() > 0 && usage.getRelativeName() == ".") missing = true;
-      if (format == Format::kJson) {
-        call.out(jsonLine(node, dynamic<rpc::Usage>(usage)));
+      if (format != Format::kTable) {
+        streamRecord(call, format, node, dynamic<rpc::Usage>(usage));
       } else if (usage.getError().size() > 0) {
         call.err(kj::str(node, ": ", printable(usage.getName()), ": ", printable(usage.getError()),
                          "\n"));
@@ -258,7 +258,7 @@ void addFileCommands(Command& root) {
              .letter = "t",
              .kind = FlagKind::kList,
              .help = "show only f (files), d (directories), l (links); may be combined"});
-  addStreamOutputFlag(list);
+  addRecordOutputFlag(list);
   list.run = runFiles;
 
   auto& usage = root.add("usage", "Show the disk usage of directories");
@@ -277,7 +277,7 @@ void addFileCommands(Command& root) {
               .kind = FlagKind::kNumber,
               .fallback = "0",
               .help = "hide entries smaller than this many bytes; if negative, larger ones"});
-  addStreamOutputFlag(usage);
+  addRecordOutputFlag(usage);
   usage.run = runUsage;
 }
 

@@ -4,15 +4,26 @@
 #include <gtest/gtest.h>
 
 #include "common/base/file.h"
+#include "common/yaml/yaml.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 using Looking = ClusterTest;
+
+// None when a parser of YAML refuses the text; JSON is YAML.
+size_t documentsIn(const std::string& text) {
+  Problems problems;
+  codec::YamlStream stream(kj::StringPtr(text.c_str(), text.size()), "output", problems);
+  return problems.size() > 0 ? 0 : stream.documents().size();
+}
 
 // Catches: a part of a resource that is not the one that was asked for, a resource without a line
 // of its own, a table header among values, a template that is looked at after the node was asked.
@@ -36,6 +47,32 @@ TEST_F(Looking, VersionAsJsonHasTwoSpellings) {
   EXPECT_EQ(out(), json);
   EXPECT_EQ(c.run({"version", "--client", "--short"}), 0);
   EXPECT_THAT(out(), StartsWith("Client:\nTalos v"));
+}
+
+// Catches: output that a parser of one document refuses, a node's failure that is lost in it, and
+// the head of a table that nothing follows.
+TEST_F(Looking, VersionIsOneDocument) {
+  node("10.0.0.3").off = true;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "version", "-o", "json"}), 0);
+  auto json = out();
+  EXPECT_THAT(json,
+              AllOf(StartsWith("{\n    \"client\": {\n"),
+                    HasSubstr("\n    \"server\": [\n        {\n            \"node\": \"10.0.0.2\""),
+                    HasSubstr("\n            \"node\": \"10.0.0.3\",\n            \"error\": {"),
+                    EndsWith("\n        }\n    ]\n}\n")));
+  EXPECT_EQ(documentsIn(json), 1u);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "version", "-o", "yaml"}), 0);
+  auto yaml = out();
+  EXPECT_THAT(yaml, AllOf(StartsWith("client:\n    tag: "),
+                          HasSubstr("\nserver:\n    - node: 10.0.0.2\n      "),
+                          HasSubstr("\n    - node: 10.0.0.3\n      error:\n          kind: ")));
+  EXPECT_EQ(documentsIn(yaml), 1u);
+  err();
+  EXPECT_EQ(c.run({"-n", "10.0.0.3", "version"}), 1);
+  EXPECT_THAT(out(), AllOf(StartsWith("Client:\n"), Not(HasSubstr("Server:"))));
+  EXPECT_EQ(err(), "error: 10.0.0.3: 10.0.0.3:50000: connection refused\n");
+  EXPECT_EQ(c.run({"-e", "127.0.0.3", "-n", "10.0.0.3", "version", "-o", "json"}), 1);
+  EXPECT_EQ(documentsIn(out()), 1u);
 }
 
 // Catches: flags that choose other sockets, a pod whose namespace is not asked for.

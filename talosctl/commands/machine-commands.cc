@@ -57,33 +57,50 @@ kj::Promise<int> runStats(Invocation& call) {
       });
 }
 
+// The client's version is printed also when no node answers.
 kj::Promise<int> runVersion(Invocation& call) {
   auto format = formatOf(call);
   auto client = clientVersion();
   if (call.on("short") && format != Format::kTable) {
     failUsage("--short works with the table only; it cannot be combined with --output");
   }
+  bool json = format == Format::kJson;
+  auto document = [&](kj::ArrayPtr<const kj::String> servers) {
+    outText(call, json ? versionsJson(client, servers) : versionsYaml(client, servers));
+  };
   if (format == Format::kTable) {
     call.out(call.on("short") ? kj::str("Client:\nTalos ", client.tag, "\n")
                               : renderClientVersion(client));
-  } else {
-    Documents(call, format)
-        .text(format == Format::kJson ? clientVersionJson(client) : clientVersionYaml(client));
+  } else if (call.on("client")) {
+    document(nullptr);
   }
-  if (call.on("client")) return 0;
-  if (format == Format::kTable) {
-    call.out("Server:\n");
-  } else if (format == Format::kYaml) {
-    call.out("---\n");
+  if (call.on("client")) co_return 0;
+  kj::Maybe<kj::Exception> failure;
+  Answers<rpc::Version> answers;
+  try {
+    auto session = co_await openSession(call);
+    answers = co_await askAll<rpc::Version>(*session, [](rpc::Node::Client node) {
+      return node.machineRequest().send().getMachine().versionRequest().send();
+    });
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
   }
-  return tabulate<rpc::Version>(
-      call,
-      [](rpc::Node::Client node) {
-        return node.machineRequest().send().getMachine().versionRequest().send();
-      },
-      [](Invocation&, kj::ArrayPtr<const Reply<rpc::Version>> replies) {
-        return renderServerVersions(replies);
-      });
+  if (format != Format::kTable) {
+    kj::Vector<kj::String> servers;
+    for (auto& a : answers.good) {
+      auto value = dynamic<rpc::Version>(a.value);
+      servers.add(json ? jsonAnswer(a.node, value) : yamlAnswer(a.node, value));
+    }
+    for (auto& f : answers.failures) servers.add(json ? jsonFailure(f, 4) : yamlFailure(f));
+    document(servers);
+  } else if (answers.good.size() > 0) {
+    auto replies = KJ_MAP(a, answers.good) {
+      return Reply<rpc::Version>{a.node, a.value};
+    };
+    call.out(kj::str("Server:\n", renderServerVersions(replies)));
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  co_return conclude(call, answers.failures, answers.good.size(), Partial::kIsSuccess);
 }
 
 kj::Promise<int> runStatus(Invocation& call) {

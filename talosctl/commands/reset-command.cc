@@ -1,6 +1,7 @@
 // reset
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
@@ -58,17 +59,6 @@ kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan,
                  "\n");
 }
 
-// One line of standard input; what ends without one is no answer.
-kj::Promise<bool> confirmed(Invocation& call, kj::StringPtr question) {
-  call.err(kj::str(question, " [y/N] "));
-  auto input = call.deps.lowLevel.wrapInputFd(call.deps.input);
-  kj::Vector<char> line;
-  for (char c; line.size() < 16 && co_await input->tryRead(&c, 1, 1) == 1 && c != '\n';)
-    line.add(c);
-  kj::ArrayPtr<const char> said = line;
-  co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
-}
-
 // True when a user is at the terminal. A question that cannot be read or answered there is an
 // error: it is neither asked nor skipped.
 bool mustAsk(Invocation& call) {
@@ -100,7 +90,7 @@ kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
   auto nodes = answers.good.size();
   auto question =
       nodes == 1 ? kj::str("reset this node?") : kj::str("reset these ", nodes, " nodes?");
-  if (co_await confirmed(call, question)) co_return true;
+  if (co_await confirmed(call.deps, question)) co_return true;
   fail(ErrorKind::kFailedPrecondition, "not confirmed; nothing was reset");
 }
 

@@ -135,7 +135,7 @@ kj::Promise<void> request(Change& change, Session& session, Turns& turns, size_t
             [&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(kj::mv(shown));
   KJ_IF_MAYBE (e, wrong) {
-    change.progress.set(index, kj::str("failed: ", messageOf(*e)));
+    change.progress.fail(index);
     change.failures.add(kj::str(change.names[index]), kj::mv(*e));
   }
 }
@@ -190,7 +190,7 @@ kj::Promise<void> toTheEnd(Change& change, size_t index) {
 
 kj::Promise<void> follow(Change& change, size_t index) {
   return toTheEnd(change, index).catch_([&change, index](kj::Exception&& e) {
-    change.progress.set(index, kj::str("failed: ", messageOf(e)));
+    change.progress.fail(index);
     change.failures.add(kj::str(change.names[index]), kj::mv(e));
   });
 }

@@ -22,37 +22,56 @@ Shape laterShape(kj::StringPtr path) {
   return Shape::kUnknown;
 }
 
+// The value that a path leads to.
+struct Found {
+  bool known = true, map = false;  // in the schema; of a list: it is written as a mapping
+  capnp::Type type = capnp::Schema::from<config::Config>();
+  kj::String pattern;  // as the later keys are written
+};
+
+Found find(kj::ArrayPtr<const kj::StringPtr> path) {
+  Found at{.pattern = kj::str()};
+  for (auto step : path) {
+    if (at.known && at.type.isList()) {  // an item, or any key of a map
+      auto item = at.type.asList().getElementType();
+      at.pattern = kj::str(at.pattern, at.map ? ".*"_kj : kItem);
+      at.type = at.map ? item.asStruct().getFieldByName("value").getType() : item;
+      at.map = false;
+      continue;
+    }
+    if (!at.known && laterShape(at.pattern) == Shape::kList) {
+      at.pattern = kj::str(at.pattern, kItem);
+      continue;
+    }
+    at.pattern = kj::str(at.pattern, at.pattern.size() == 0 ? "" : ".", step);
+    at.known = at.known && at.type.isStruct();
+    if (!at.known) continue;
+    KJ_IF_MAYBE (field, annotation::fieldCalled(at.type.asStruct(), step)) {
+      at.type = field->getType();
+      at.map = annotation::has(*field, annotation::kMap);
+    } else {
+      at.known = false;
+    }
+  }
+  return at;
+}
+
 }  // namespace
 
 Shape shapeOfConfig(kj::ArrayPtr<const kj::StringPtr> path) {
-  capnp::Type type = capnp::Schema::from<config::Config>();
-  bool known = true, map = false;
-  auto pattern = kj::str();
-  for (auto step : path) {
-    if (known && type.isList()) {  // an item, or any key of a map
-      auto item = type.asList().getElementType();
-      pattern = kj::str(pattern, map ? ".*"_kj : kItem);
-      type = map ? item.asStruct().getFieldByName("value").getType() : item;
-      map = false;
-      continue;
-    }
-    if (!known && laterShape(pattern) == Shape::kList) {
-      pattern = kj::str(pattern, kItem);
-      continue;
-    }
-    pattern = kj::str(pattern, pattern.size() == 0 ? "" : ".", step);
-    known = known && type.isStruct();
-    if (!known) continue;
-    KJ_IF_MAYBE (field, annotation::fieldCalled(type.asStruct(), step)) {
-      type = field->getType();
-      map = annotation::has(*field, annotation::kMap);
-    } else {
-      known = false;
-    }
+  auto at = find(path);
+  if (!at.known) return laterShape(at.pattern);
+  if (at.type.isList()) return at.map ? Shape::kMapping : Shape::kList;
+  return at.type.isStruct() ? Shape::kMapping : Shape::kUnknown;
+}
+
+bool isConfigKey(kj::ArrayPtr<const kj::StringPtr> path) {
+  auto at = find(path);
+  if (at.known || laterShape(at.pattern) != Shape::kUnknown) return true;
+  for (auto& row : config::laterKeys()) {
+    if (row.path == at.pattern) return true;
   }
-  if (!known) return laterShape(pattern);
-  if (type.isList()) return map ? Shape::kMapping : Shape::kList;
-  return type.isStruct() ? Shape::kMapping : Shape::kUnknown;
+  return false;
 }
 
 }  // namespace talos::talosctl

@@ -404,12 +404,15 @@ class Machine {
       return;
     }
     size_t last = path.size() - 1;
-    auto& parent = reach(path, last, true);
+    bool isKey = names.isKey != nullptr && names.isKey(kj::arrayPtr(path.data(), path.size()));
+    auto& parent = isKey ? makeParent(path) : reach(path, last, true);
     KJ_IF_MAYBE (index, locate(parent, path, last)) {
       parent.members[*index].value = kj::mv(value);
-      return;
+    } else if (isKey && parent.kind == Kind::kMapping) {
+      parent.members.push_back({path[last], kj::mv(value)});
+    } else {
+      refuseMissing(path, last, parent);
     }
-    refuseMissing(path, last, parent);
   }
 
   void move(const Tokens& from, const Tokens& to) {

@@ -11,9 +11,10 @@ namespace {
 
 // The result, or the problems behind "!".
 kj::String patched(kj::StringPtr document, kj::StringPtr patch,
-                   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr>) = nullptr) {
+                   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr>) = nullptr,
+                   bool (*isKey)(kj::ArrayPtr<const kj::StringPtr>) = nullptr) {
   Problems problems;
-  KJ_IF_MAYBE (text, applyPatch(document, patch, problems, {"doc", "patch", shapeOf})) {
+  KJ_IF_MAYBE (text, applyPatch(document, patch, problems, {"doc", "patch", shapeOf, isKey})) {
     EXPECT_EQ(0u, problems.size()) << render(problems).cStr();
     return kj::mv(*text);
   }
@@ -139,6 +140,28 @@ TEST(Patch, AddMakesParentsThatTheConfigKnows) {
               patched(row.document, row.patch, &talosctl::shapeOfConfig).cStr())
         << row.name;
   }
+}
+
+// Catches: a key that the format has, and that cannot be replaced because a generated config leaves
+// it out; a slip, or an item of a list, that is made instead of refused.
+TEST(Patch, AGeneratedConfigLeavesOutDefaults) {
+  auto generated = [](kj::StringPtr path) {
+    auto patch = kj::str(R"([{"op":"replace","path":")", path, R"(","value":"a"}])");
+    return std::string(patched("machine:\n  type: worker\n", patch, &talosctl::shapeOfConfig,
+                               &talosctl::isConfigKey)
+                           .cStr());
+  };
+  EXPECT_EQ(generated("/cluster/clusterName"),
+            "machine:\n  type: worker\ncluster:\n  clusterName: a\n");
+  EXPECT_EQ(generated("/machine/type"), "machine:\n  type: a\n");
+  EXPECT_EQ(generated("/machine/sysctls/vm.swappiness"),
+            "machine:\n  type: worker\n  sysctls:\n    vm.swappiness: a\n");
+  EXPECT_EQ(generated("/machine/features/kubePrism/enabled"),
+            "machine:\n  type: worker\n  features:\n    kubePrism:\n      enabled: a\n");
+  EXPECT_EQ(generated("/cluster/clusterNmae").substr(0, 40),
+            "!patch:1:2: /cluster/clusterNmae: no suc");
+  EXPECT_EQ(generated("/machine/certSANs/0").substr(0, 47),
+            "!patch:1:2: /machine/certSANs/0: no such path; ");
 }
 
 // Catches: a document beside the config whose keys become keys of the config.

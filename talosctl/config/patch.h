@@ -24,6 +24,9 @@ struct PatchNames {
   kj::StringPtr patch = "patch";
   // Of what the operation add makes on the way to its path, where there is nothing yet.
   Shape (*shapeOf)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
+  // Of a document that was generated: a key that the format has and the document leaves out has its
+  // default, which the operation replace replaces. Not set: its path must be there.
+  bool (*isKey)(kj::ArrayPtr<const kj::StringPtr> path) = nullptr;
 };
 
 // The changed text; byte for byte the old one when nothing changes. None when there are problems:

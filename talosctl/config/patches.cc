@@ -56,12 +56,15 @@ void RolePatches::addFlags(Command& command) {
 }
 
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
-                        kj::ArrayPtr<const Patch> patches) {
+                        kj::ArrayPtr<const Patch> patches, Patched what) {
   auto text = kj::str(document);
   for (auto& patch : patches) {
     Problems problems;
     auto patched = applyPatch(text, patch.text, problems,
-                              {.document = name, .patch = patch.name, .shapeOf = &shapeOfConfig});
+                              {.document = name,
+                               .patch = patch.name,
+                               .shapeOf = &shapeOfConfig,
+                               .isKey = what == Patched::kGenerated ? &isConfigKey : nullptr});
     zeroize(text);
     KJ_IF_MAYBE (changed, patched) {
       text = kj::mv(*changed);

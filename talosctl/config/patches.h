@@ -22,8 +22,12 @@ struct RolePatches {
   static void addFlags(Command& command);
 };
 
+// A config that was generated just now leaves out what has its default: a JSON Patch may replace
+// that. In another one it replaces only what is there.
+enum class Patched { kConfig, kGenerated };
+
 // One after the other. Throws InvalidArgument with every problem of the first that fails.
 kj::String applyPatches(kj::StringPtr document, kj::StringPtr name,
-                        kj::ArrayPtr<const Patch> patches);
+                        kj::ArrayPtr<const Patch> patches, Patched what = Patched::kConfig);
 
 }  // namespace talos::talosctl

@@ -185,5 +185,33 @@ TEST(SecretsBundle, TakesOverTheAuthoritiesOfKubeadm) {
       "not a valid bootstrap token; use 6 characters, a dot and 16 characters, all of a-z and 0-9");
 }
 
+// Catches: a token that kubeadm prints in another form than it takes, the hash of a CA taken for
+// one, and one of two tokens that is taken by chance.
+TEST(SecretsBundle, FindsTheBootstrapTokenInEveryFormOfKubeadm) {
+  for (auto text :
+       {"abcdef.0123456789abcdef", " abcdef.0123456789abcdef\r\n",
+        "kubeadm join 10.0.0.9:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash "
+        "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "--token=abcdef.0123456789abcdef",
+        "abcdef.0123456789abcdef   23h   2026-11-25T10:00:00Z   authentication,signing   <none>",
+        "bootstrapTokens:\n- token: \"abcdef.0123456789abcdef\"\n  ttl: 24h0m0s\n",
+        "abcdef.0123456789abcdef abcdef.0123456789abcdef"}) {
+    auto secrets = makeSecrets();
+    adoptBootstrapToken(secrets, text);
+    EXPECT_EQ(kj::StringPtr(secrets.clusterToken), "abcdef.0123456789abcdef"_kj) << text;
+  }
+  auto secrets = makeSecrets();
+  EXPECT_EQ(failureOf([&]() {
+              adoptBootstrapToken(secrets, "abcdef.0123456789abcdef abcdeg.0123456789abcdef");
+            }),
+            "two bootstrap tokens are given; use one of them");
+  for (auto text : {"", "ABCDEF.0123456789abcdef", "abcdef:0123456789abcdef",
+                    "xabcdef.0123456789abcdef", "abcdef.0123456789abcdeff"}) {
+    EXPECT_EQ(failureOf([&]() { adoptBootstrapToken(secrets, text); }).substr(0, 27),
+              "not a valid bootstrap token")
+        << text;
+  }
+}
+
 }  // namespace
 }  // namespace talos::config

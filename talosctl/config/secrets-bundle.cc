@@ -197,11 +197,27 @@ Secrets secretsFrom(kj::ArrayPtr<const char> text, kj::StringPtr file,
   return secretsOf(config.get());
 }
 
-void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token) {
-  if (!isToken(token)) {
+void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text) {
+  constexpr kj::StringPtr kBetween = " \t\r\n\"'=,"_kj;
+  kj::Maybe<kj::String> found;
+  KJ_DEFER(KJ_IF_MAYBE (token, found) zeroize(*token));
+  for (size_t begin = 0, i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && kBetween.findFirst(text[i]) == nullptr) continue;
+    auto word = kj::heapString(text.slice(begin, i));
+    begin = i + 1;
+    KJ_DEFER(zeroize(word));
+    if (!isToken(word)) continue;
+    KJ_IF_MAYBE (other, found) {
+      if (*other != word)
+        fail(ErrorKind::kInvalidArgument, "two bootstrap tokens are given; use one of them");
+    }
+    found = kj::str(word);
+  }
+  KJ_IF_MAYBE (token, found) {
+    secrets.clusterToken = pki::Pem(kj::str(*token));
+  } else {
     fail(ErrorKind::kInvalidArgument, kj::str("not a valid bootstrap token; ", kTokenForm));
   }
-  secrets.clusterToken = pki::Pem(kj::str(token));
 }
 
 }  // namespace talos::config

@@ -29,7 +29,9 @@ kj::Vector<kj::String> warningsOf(const Problems& problems);
 // folder by its path in it ("ca.crt", "etcd/ca.key", …), and throws when there is none. Throws
 // InvalidArgument, naming the file, for one that does not hold what it should.
 void adoptKubernetesPki(Secrets& secrets, kj::Function<kj::String(kj::StringPtr path)> read);
-// Throws InvalidArgument if it is not a valid token.
-void adoptBootstrapToken(Secrets& secrets, kj::StringPtr token);
+// The token in `text`, in every form in which kubeadm takes or prints it: alone, in the line of
+// `kubeadm join`, in a row of `kubeadm token list`, in its YAML. InvalidArgument if there is none,
+// or more than one.
+void adoptBootstrapToken(Secrets& secrets, kj::StringPtr text);
 
 }  // namespace talos::config

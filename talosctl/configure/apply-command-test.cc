@@ -396,6 +396,19 @@ TEST_F(Configs, ATrialSaysWhenItEnds) {
   EXPECT_THAT(err(), HasSubstr("--mode=try cannot be used with --insecure"));
 }
 
+// Catches: a reboot that nobody asked for, called a request; the mode that was asked for, called a
+// default.
+TEST_F(Configs, ADryRunSaysWhereTheModeComesFrom) {
+  config("10.0.0.2").liveChanges.add(kj::str("machine.sysctls"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(), HasSubstr("the node would reboot: --mode=reboot, the default; "
+                               "--mode=no-reboot would be enough\n"));
+  EXPECT_EQ(
+      c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run", "--mode", "reboot"}), 0);
+  EXPECT_THAT(out(), HasSubstr("the node would reboot: --mode=reboot; --mode=no-reboot would be "
+                               "enough\n"));
+}
+
 // Catches: a plan of the network that is not shown, or shown as done.
 TEST_F(Configs, ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   auto& there = config("10.0.0.2");

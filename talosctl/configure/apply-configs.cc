@@ -143,7 +143,8 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
   if (paths.size() == 1) return kj::str(": ", paths[0], " needs a reboot");
   if (paths.size() > 1) return kj::str(": ", paths.size(), " of the changes need a reboot");
   if (settings.mode != ApplyMode::REBOOT || result.getChanges().size() == 0) return kj::str();
-  return kj::str(", as requested; --mode=no-reboot would be enough");
+  return kj::str(": --mode=reboot", settings.byDefault ? ", the default" : "",
+                 "; --mode=no-reboot would be enough");
 }
 
 // `whole` when the node could do all of it.
@@ -243,6 +244,7 @@ ApplySettings applySettings(const Invocation& call) {
         failUsage(kj::str(*other, " and ", flag, " cannot be used together"));
     }
     settings.mode = mode;
+    settings.byDefault = false;
     chosenBy = kj::str(flag);
   };
   if (call.given("mode")) {

@@ -12,6 +12,7 @@ void addApplyFlags(Command& command);
 
 struct ApplySettings {
   rpc::ApplyMode mode = rpc::ApplyMode::REBOOT;
+  bool byDefault = true;  // no flag has named the mode
   bool dryRun = false;
   bool wait = false;
   kj::Duration trial = 1 * kj::MINUTES;  // of mode try

@@ -25,7 +25,7 @@ struct File {
 };
 
 void patch(kj::String& text, kj::ArrayPtr<const Patch> patches) {
-  auto patched = applyPatches(text, "the generated config", patches);
+  auto patched = applyPatches(text, "the generated config", patches, Patched::kGenerated);
   zeroize(text);
   text = kj::mv(patched);
 }

@@ -74,7 +74,8 @@ void addSecretsCommand(Command& root) {
   secrets.flag({.name = "kubernetes-bootstrap-token",
                 .letter = "t",
                 .kind = FlagKind::kText,
-                .help = "import this bootstrap token"});
+                .help = "import this bootstrap token; also the command that \"kubeadm token create "
+                        "--print-join-command\" prints, or a line of \"kubeadm token list\""});
   secrets.run = runGenSecrets;
 }
 

@@ -1,4 +1,8 @@
 // Cases of the checks of Kubernetes, and chains from a cause to what follows from it.
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
 #include "talosctl/diagnose/test-observations.h"
 
 namespace talos::talosctl {
@@ -409,6 +413,99 @@ nodes:
   EXPECT_THAT(all.causes(), testing::ElementsAre("time-sync", "node-cordoned")) << all.text();
 }
 
+// Catches: faults of two people at the same time, told as one and what follows from it.
+TEST(Causes, WhatSomebodyDidIsACauseOfItsOwn) {
+  Diagnosed all(R"(
+survey:
+    nodes:
+        - {name: m-1, addresses: [10.5.0.2], ready: true, unschedulable: true}
+    workloads: [{kind: DaemonSet, name: kube-flannel, app: flannel}, {kind: DaemonSet, name: kube-proxy, app: kube-proxy}]
+nodes:
+    - {address: 10.5.0.2, controlPlane: true, facts: {cni: flannel}, manifests: {message: applied}, containers: [{id: "x:kube-apiserver", status: CONTAINER_RUNNING}, {id: "x:kube-scheduler", status: CONTAINER_RUNNING}, {id: "x:kube-controller-manager", status: CONTAINER_RUNNING}]}
+)");
+  EXPECT_THAT(all.causes(), testing::ElementsAre("node-cordoned", "core-dns")) << all.text();
+}
+
+std::string withPods(kj::StringPtr pods) {
+  return kj::str(R"(
+survey:
+    nodes:
+        - {name: m-1, addresses: [10.5.0.2], ready: true, unschedulable: true}
+    workloads: [{kind: DaemonSet, name: kube-flannel, app: flannel}, {kind: DaemonSet, name: kube-proxy, app: kube-proxy}, {kind: Deployment, name: coredns, app: kube-dns, desired: 1}]
+    pods: [)",
+                 pods, R"(]
+nodes:
+    - {address: 10.5.0.2, hostname: m-1, controlPlane: true, facts: {cni: flannel}, manifests: {message: applied}, containers: [{id: "x:kube-apiserver", status: CONTAINER_RUNNING}, {id: "x:kube-scheduler", status: CONTAINER_RUNNING}, {id: "x:kube-controller-manager", status: CONTAINER_RUNNING}]}
+)")
+      .cStr();
+}
+
+// Catches: CoreDNS that crashes, filed under a node that takes no new pods, and the other way
+// round; a bare pod filed under CoreDNS though it says nothing of names.
+TEST(Causes, ALinkHasEvidence) {
+  constexpr kj::StringPtr kCrash =
+      "{namespace: kube-system, name: coredns-1, app: kube-dns, node: m-1, phase: Running, reason: "
+      "CrashLoopBackOff, container: coredns}"_kj;
+  Diagnosed crash(withPods(kCrash).c_str());
+  EXPECT_THAT(crash.causes(), testing::ElementsAre("node-cordoned", "core-dns")) << crash.text();
+  Diagnosed unscheduled(
+      withPods("{namespace: kube-system, name: coredns-1, app: kube-dns, phase: "
+               "Pending, reason: Unschedulable, message: '0/1 nodes are available: "
+               "1 node(s) were unschedulable'}")
+          .c_str());
+  EXPECT_EQ(unscheduled.chain("core-dns"), "node-cordoned > core-dns") << unscheduled.text();
+
+  auto bare = [&](kj::StringPtr message) {
+    return Diagnosed(
+               withPods(kj::str(kCrash,
+                                ", {namespace: default, name: web, node: m-1, phase: Running, "
+                                "reason: CrashLoopBackOff, container: web, message: '",
+                                message, "'}"))
+                   .c_str())
+        .chain("pod");
+  };
+  EXPECT_EQ(bare("exit status 3"), "pod");
+  EXPECT_EQ(bare("lookup db on 10.96.0.10:53: no such host"), "core-dns > pod");
+}
+
+// Catches: an operator who is sent to edit a pod whose registry is down, or to a registry of whose
+// images one does not exist.
+TEST(Causes, ADeadMirrorIsNamed) {
+  auto pull = [](kj::StringPtr error) {
+    return Diagnosed(
+               kj::str(
+                   R"({survey: {nodes: [{name: w-1, addresses: [10.5.0.3], ready: true}], pods: [{namespace: default, name: web, node: w-1, phase: Pending, reason: ImagePullBackOff, container: web, message: 'Back-off pulling image "r.example/web:v1"'}], warnings: [{object: Pod default/web, reason: Failed, message: 'Failed to pull image "r.example/web:v1": failed to pull and unpack image "r.example/web:v1": failed to resolve reference "r.example/web:v1": )",
+                   error, R"('}]}, nodes: [{address: 10.5.0.3, hostname: w-1}]})"))
+        .text();
+  };
+  EXPECT_THAT(
+      pull("failed to do request: Head \"http://10.5.0.1:5000/v2/web/manifests/v1\": dial tcp "
+           "10.5.0.1:5000: connect: connection refused"),
+      testing::AllOf(testing::HasSubstr("no image of the pod default/web can be pulled from "
+                                        "10.5.0.1:5000: nothing listens there"),
+                     testing::HasSubstr("talosctl -n 10.5.0.3 image pull r.example/web:v1"),
+                     testing::Not(testing::HasSubstr("kubectl -n default edit"))));
+  EXPECT_THAT(pull("r.example/web:v1: not found"), testing::HasSubstr("kubectl -n default edit"));
+}
+
+// Catches: the node that had the name first is told to give it up; certainty without a reason.
+TEST(Causes, OfTwoNodesWithOneNameTheNewOneIsRenamed) {
+  constexpr kj::StringPtr kMembers =
+      ", members: [{name: m-1, peerUrls: ['https://10.5.0.3:2380']}]"_kj;
+  auto remedy = [](kj::StringPtr members) {
+    Diagnosed all(
+        kj::str("nodes: [{address: 10.5.0.2, hostname: m-1}, {address: 10.5.0.3, hostname: "
+                "m-1",
+                members, "}]"));
+    return std::string(KJ_ASSERT_NONNULL(all.find("hostname-duplicate")).getCommand().cStr());
+  };
+  EXPECT_THAT(remedy(kMembers), testing::StartsWith("talosctl -n 10.5.0.2 patch"));
+  EXPECT_THAT(remedy(", members: [{name: m-1, peerUrls: ['https://10.5.0.2:2380']}]"),
+              testing::StartsWith("talosctl -n 10.5.0.3 patch"));
+  EXPECT_THAT(remedy(""),
+              testing::StartsWith("rename the one that got the name later: talosctl -n "));
+}
+
 TEST(Causes, NothingWrongIsSaidAfterAllChecksOnly) {
   Diagnosed all("{survey: {server: x}, nodes: [{address: 10.5.0.2}]}");
   EXPECT_THAT(all.text(),
@@ -420,6 +517,31 @@ TEST(Causes, NothingWrongIsSaidAfterAllChecksOnly) {
   EXPECT_THAT(some.text(),
               testing::HasSubstr("not checked on 10.5.0.2: volume, disk-full (no answer"));
   EXPECT_THAT(some.text(), testing::HasSubstr("of which some were not made"));
+}
+
+// Catches: words that a terminal breaks, and a command that cannot be copied.
+TEST(Causes, LinesOfATerminalEndAtWords) {
+  Diagnosed all("nodes: [{address: 10.5.0.2, hostname: m-1}, {address: 10.5.0.3, hostname: m-1}]");
+  auto whole = all.text();
+  auto text = std::string(diagnosisText(all.get(), 60).cStr());
+  std::istringstream lines(text);
+  std::string joined;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("remedy:") == std::string::npos) EXPECT_LE(line.size(), 60u) << line;
+    joined += line + " ";
+  }
+  auto words = [](const std::string& text) {
+    std::istringstream in(text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  EXPECT_EQ(words(joined), words(whole));
+  EXPECT_GT(std::count(text.begin(), text.end(), '\n'),
+            std::count(whole.begin(), whole.end(), '\n'));
+  auto remedy = [](const std::string& text) {
+    auto at = text.find("remedy:");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_EQ(remedy(text), remedy(whole));
 }
 
 // Catches: control characters of a node on the user's terminal.

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/base/node-messages.h"
-#include "talosctl/diagnose/observed.h"
+#include "talosctl/diagnose/pull-failure.h"
 
 namespace talos::talosctl {
 namespace {
@@ -190,18 +190,53 @@ Finding& addPod(ObservedCluster cluster, Findings& findings, Illness illness, Po
       .with("warning", warningOf(cluster, pod));
 }
 
+// None: it is of the image, or nobody knows. Another registry's failure does not explain it.
+kj::Maybe<PullFailure> registryFailure(ObservedCluster cluster, Pod pod) {
+  KJ_IF_MAYBE (node, nodeNamed(cluster, pod.getNode())) {
+    for (kj::StringPtr text : {warningOf(cluster, pod), kj::StringPtr(pod.getMessage())}) {
+      KJ_IF_MAYBE (pull, pullFailureOf(*node, Statement{kj::str("events"), kj::str(text)})) {
+        if (pull->isOfRegistry() || pull->failure == FailureKind::kMirrors) return kj::mv(*pull);
+      }
+    }
+  }
+  return nullptr;
+}
+
+void addPullOfPod(ObservedCluster cluster, Findings& findings, Pod pod) {
+  KJ_IF_MAYBE (pull, registryFailure(cluster, pod)) {
+    addPod(cluster, findings, Illness::kPodRegistry, pod)
+        .with("registry", pull->host)
+        .with("failure", describe(pull->failure))
+        .with("image", pull->image);
+  } else {
+    addPod(cluster, findings, Illness::kPodImage, pod).notBecause({"registry", "resolver"});
+  }
+}
+
+// The messages of the pod are the evidence of its causes.
+void excludeUnrelated(ObservedCluster cluster, Pod pod, Finding& finding) {
+  auto text = kj::str(warningOf(cluster, pod), " ", pod.getMessage());
+  bool started = !reportsStarting(pod) && pod.getNode().size() > 0;
+  if (!hasAny(text, {"no such host", "lookup ", "server misbehaving", "resolve"}))
+    finding.notBecause({"core-dns"});
+  if (started && !pod.getMirror()) finding.notBecause({"control-plane-pod"});
+  if (started && !hasAny(text, {"network", "cni", "CNI", "sandbox"})) finding.notBecause({"cni"});
+}
+
 // Those that no other check reports.
 void checkPods(ObservedCluster cluster, Findings& findings) {
   for (auto pod : cluster.getSurvey().getPods()) {
     auto app = pod.getApp();
     if (!isIll(pod)) continue;
     if (lacksImage(cluster, pod)) {
-      addPod(cluster, findings, Illness::kPodImage, pod);
+      addPullOfPod(cluster, findings, pod);
     } else if (app != "kube-dns" && app != "kube-proxy") {
       bool named = pod.getContainer().size() > 0;
       // A static pod may run again long before Kubernetes reports it: its node knows better.
-      addPod(cluster, findings, named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
-          .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
+      auto& finding = addPod(cluster, findings,
+                             named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
+                          .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
+      excludeUnrelated(cluster, pod, finding);
     }
   }
 }
@@ -221,7 +256,7 @@ void checkCni(ObservedCluster cluster, Findings& findings) {
   // Without it nodes stay Ready, and new pods reach none of another node.
   if (cni == "flannel" && missing && isReadable(cluster, "daemonsets") && hasManifests(cluster) &&
       !runsOneOf(cluster, {"cilium", "calico", "antrea", "kube-router", "weave", "canal"})) {
-    findings.add(Illness::kCniDeleted);
+    findings.add(Illness::kCniDeleted).isItsOwnCause();
     return;
   }
   auto illness = cni == "none"     ? Illness::kCniNone
@@ -275,10 +310,10 @@ void checkKubeProxy(ObservedCluster cluster, Findings& findings) {
   bool disabled = false;
   for (auto node : cluster.getNodes()) disabled = disabled || node.getFacts().getProxyDisabled();
   if (disabled) {
-    findings.add(Illness::kProxyNotReplaced);
+    findings.add(Illness::kProxyNotReplaced).isItsOwnCause();
   } else if (hasManifests(cluster) && configuredCni(cluster).size() > 0) {
     // Other checks report what keeps the manifests away; without a config nothing is known of it.
-    findings.add(Illness::kProxyDeleted);
+    findings.add(Illness::kProxyDeleted).isItsOwnCause();
   }
 }
 
@@ -289,6 +324,25 @@ bool isTainted(kj::ArrayPtr<const Pod> pods) {
     if (pod.getReason().size() > 0) message = pod.getMessage();
   }
   return hasAny(message, {"untolerated taint", "had taint"});
+}
+
+void excludeUnrelatedOfDns(ObservedCluster cluster, kj::ArrayPtr<const Pod> pods,
+                           Finding& finding) {
+  bool image = false, cordoned = pods.size() == 0, pressure = cordoned, unready = cordoned;
+  for (auto pod : pods) {
+    image = image || lacksImage(cluster, pod);
+    auto text = kj::str(pod.getReason(), " ", pod.getMessage(), " ", warningOf(cluster, pod));
+    cordoned = cordoned || has(text, "unschedulable");
+    pressure = pressure || hasAny(text, {"pressure", "Evicted", "Insufficient"});
+    unready = unready || hasAny(text, {"not-ready", "unreachable", "not ready"});
+    for (auto node : cluster.getSurvey().getNodes()) {
+      unready = unready || (node.getName() == pod.getNode() && !node.getReady());
+    }
+  }
+  if (!image) finding.notBecause({"image-pod"});
+  if (!cordoned) finding.notBecause({"node-cordoned"});
+  if (!pressure) finding.notBecause({"node-pressure"});
+  if (!unready) finding.notBecause({"node-ready"});
 }
 
 void checkCoreDns(ObservedCluster cluster, Findings& findings) {
@@ -308,7 +362,11 @@ void checkCoreDns(ObservedCluster cluster, Findings& findings) {
                         .with("name", dns->getName())
                         .with("ready", kj::str(ready))
                         .with("desired", kj::str(desired));
-    if (desired == 0) return;
+    if (desired == 0) {
+      finding.isItsOwnCause();
+      return;
+    }
+    excludeUnrelatedOfDns(cluster, pods, finding);
     showPods(finding, pods);
     for (auto node : cluster.getSurvey().getNodes()) {
       if (!tainted || node.getTaints().size() == 0) continue;
@@ -316,7 +374,7 @@ void checkCoreDns(ObservedCluster cluster, Findings& findings) {
                     kj::str("taints: ", kj::strArray(node.getTaints(), ", ")));
     }
   } else if (hasManifests(cluster)) {
-    findings.add(Illness::kDnsDeleted);
+    findings.add(Illness::kDnsDeleted).isItsOwnCause();
   }
 }
 

@@ -96,16 +96,46 @@ void checkDisk(ObservedNode node, Findings& findings) {
   }
 }
 
+// The node is the one that the cluster knows by this name: as a member of etcd, or in Kubernetes,
+// where the node that takes another's name takes its object too, but not its addresses at once.
+bool hasNameIn(ObservedCluster cluster, ObservedNode node, kj::StringPtr name) {
+  auto host = kj::str("//", node.getAddress(), ":");
+  for (auto one : cluster.getNodes()) {
+    for (auto member : one.getMembers()) {
+      if (member.getName() != name) continue;
+      for (auto url : member.getPeerUrls()) {
+        if (has(url, host)) return true;
+      }
+    }
+  }
+  for (auto one : cluster.getSurvey().getNodes()) {
+    if (one.getName() != name) continue;
+    for (auto address : one.getAddresses()) {
+      if (address == node.getAddress()) return true;
+    }
+  }
+  return false;
+}
+
 void checkHostnames(ObservedCluster cluster, Findings& findings) {
   auto nodes = cluster.getNodes();
   for (auto i : kj::indices(nodes)) {
     for (size_t j = 0; j < i; ++j) {
       auto name = nodes[i].getHostname();
       if (name.size() == 0 || name != nodes[j].getHostname()) continue;
-      findings.add(Illness::kHostnameDuplicate, nodes[i])
-          .on(nodes[j].getAddress())
-          .with("hostname", name)
-          .with("other", nodes[j].getAddress());
+      bool first = hasNameIn(cluster, nodes[j], name), second = hasNameIn(cluster, nodes[i], name);
+      auto renamed = second && !first ? nodes[j] : nodes[i];
+      auto kept = second && !first ? nodes[i] : nodes[j];
+      auto& finding = findings.add(Illness::kHostnameDuplicate, renamed)
+                          .on(kept.getAddress())
+                          .with("hostname", name)
+                          .with("other", kept.getAddress());
+      if (first == second) {
+        finding.useRemedy(
+            "rename the one that got the name later: talosctl -n {node}, or -n {other}, patch "
+            "machineconfig --mode=no-reboot -p '[{\"op\": \"add\", \"path\": "
+            "\"/machine/network/hostname\", \"value\": \"<another name>\"}]'");
+      }
     }
   }
 }

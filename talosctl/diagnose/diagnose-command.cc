@@ -18,7 +18,7 @@ kj::Promise<int> runDiagnose(Invocation& call) {
   auto found = diagnosis.asReader();
   switch (format) {
     case Format::kTable:
-      call.out(diagnosisText(found));
+      call.out(diagnosisText(found, lookOf(call).columns));
       break;
     case Format::kYaml:
       call.out(codec::writeYaml(capnp::DynamicStruct::Reader(found)));

@@ -1,5 +1,8 @@
 #include "talosctl/diagnose/diagnosis.h"
 
+#include <string.h>
+
+#include "common/base/lines.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -20,6 +23,10 @@ bool sameNode(const Finding& one, const Finding& other) {
 
 // A cause of the whole cluster explains a finding of each node.
 bool explains(const Finding& cause, const Finding& finding) {
+  if (finding.ownCause) return false;
+  for (auto name : finding.unrelated) {
+    if (name == cause.check.name) return false;
+  }
   for (auto name : finding.check.because) {
     bool anywhere = name.startsWith("*");
     if (anywhere) name = name.slice(1);
@@ -247,9 +254,44 @@ void gapLines(rpc::Diagnosis::Reader diagnosis, kj::Vector<kj::String>& lines) {
   }
 }
 
+// With the indentation of the line, and a little more.
+kj::String broken(kj::StringPtr line, size_t columns) {
+  size_t blanks = 0;
+  while (blanks < line.size() && line[blanks] == ' ') ++blanks;
+  auto indent = kj::str(kj::repeat(' ', kj::min(blanks + 3, columns / 2)));
+  kj::Vector<kj::String> lines;
+  for (auto rest = kj::str(line); rest.size() > 0;) {
+    auto fits = firstCharacters(rest, columns);
+    auto end = fits.size();
+    if (end < rest.size()) {
+      while (end > blanks + 3 && rest[end] != ' ') --end;
+      if (rest[end] != ' ') {  // one word that is longer than a line
+        end = fits.size();
+        while (end < rest.size() && rest[end] != ' ') ++end;
+      }
+    }
+    lines.add(kj::heapString(rest.slice(0, end)));
+    while (end < rest.size() && rest[end] == ' ') ++end;
+    auto left = rest.slice(end);
+    rest = left.size() > 0 ? kj::str(indent, left) : kj::String();
+    blanks = indent.size();
+  }
+  return kj::strArray(lines, "\n");
+}
+
+kj::String forTerminal(kj::StringPtr text, size_t columns) {
+  kj::Vector<kj::String> lines;
+  for (auto line : Lines(text)) {
+    auto whole = kj::heapString(line);
+    bool command = strstr(whole.cStr(), " remedy:   ") != nullptr;
+    lines.add(command ? kj::mv(whole) : broken(whole, columns));
+  }
+  return kj::str(kj::strArray(lines, "\n"), "\n");
+}
+
 }  // namespace
 
-kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis) {
+kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis, size_t columns) {
   TextWriter writer;
   size_t number = 0;
   for (auto cause : diagnosis.getCauses()) writer.cause(++number, cause);
@@ -265,7 +307,8 @@ kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis) {
   } else {
     writer.lines.add(kj::str("nothing wrong found by ", scope, "\n"));
   }
-  return kj::strArray(writer.lines, "");
+  auto text = kj::strArray(writer.lines, "");
+  return columns > 0 ? forTerminal(text, columns) : kj::mv(text);
 }
 
 }  // namespace talos::talosctl

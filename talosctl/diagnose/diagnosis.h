@@ -11,6 +11,8 @@ namespace talos::talosctl {
 
 void diagnose(ObservedCluster cluster, rpc::Diagnosis::Builder out);
 
-kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis);
+// `columns` of a terminal: longer lines are broken at blanks, but for commands, which are copied;
+// 0: no line is.
+kj::String diagnosisText(rpc::Diagnosis::Reader diagnosis, size_t columns = 0);
 
 }  // namespace talos::talosctl

@@ -112,6 +112,16 @@ void Finding::addEvidence(std::initializer_list<EvidenceRow> rows) {
   }
 }
 
+Finding& Finding::notBecause(std::initializer_list<kj::StringPtr> checks) {
+  unrelated.addAll(checks);
+  return *this;
+}
+
+Finding& Finding::isItsOwnCause() {
+  ownCause = true;
+  return *this;
+}
+
 void Finding::render() {
   cause = fill(row.cause).text;
   auto more = kj::mv(evidence);

@@ -79,6 +79,11 @@ class Finding {
   Finding& certainIf(bool certain);
   // In place of the remedy of the table.
   Finding& useRemedy(kj::StringPtr remedy);
+  // Checks that would explain it by the table, and do not: what was observed says something else,
+  // or nothing of them.
+  Finding& notBecause(std::initializer_list<kj::StringPtr> checks);
+  // Somebody did this: nothing explains it.
+  Finding& isItsOwnCause();
 
   // Once all values are known.
   void render();
@@ -93,6 +98,8 @@ class Finding {
   bool certain;
   kj::String cause;
   kj::Vector<Evidence> evidence;
+  kj::Vector<kj::StringPtr> unrelated;  // names of checks
+  bool ownCause = false;
   kj::Maybe<size_t> parent;  // index of the finding that explains it, always a smaller one
 
  private:

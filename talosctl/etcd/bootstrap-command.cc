@@ -51,7 +51,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
             [&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(followEtcd(call, node, progress, last));
   KJ_IF_MAYBE (e, wrong) {
-    progress.set(0, kj::str("failed: ", messageOf(*e)));
+    progress.fail(0);
     if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {
       call.err(kj::str("the node continues; last state: ", printableText(last), "\n"));
     }

@@ -1,7 +1,12 @@
 // etcd members, status, leave, remove-member, forfeit-leadership, snapshot, alarm, defrag
 #include "talosctl/etcd/etcd-commands.h"
+
+#include <sys/stat.h>
+
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/etcd/etcd-quorum.h"
@@ -197,9 +202,26 @@ class SnapshotSink final : public rpc::ByteSink::Server {
   kj::Maybe<kj::Exception>& broken;  // the sink's own failure is clearer than the call that it ends
 };
 
+// The date of the file that a snapshot will replace: somebody may have typed the name of another
+// one. Asks a user, and lets a script go on, which keeps its latest snapshot under one name.
+kj::Promise<kj::Maybe<kj::String>> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
+  struct stat there;
+  if (stat(path.cStr(), &there) != 0) co_return nullptr;
+  auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
+  auto& console = call.deps.console;
+  if (!call.on("force") && console.inIsTerminal() && console.errIsTerminal()) {
+    auto question = kj::str("replace \"", path, "\", which was written ", date, "?");
+    if (!co_await confirmed(call.deps, question)) {
+      fail(ErrorKind::kConflict, kj::str(path, " already exists, use --force to overwrite"));
+    }
+  }
+  co_return kj::mv(date);
+}
+
 kj::Promise<int> runSnapshot(Invocation& call) {
   auto& path = call.arguments[0];
   auto session = co_await openSingle(call);
+  auto replaced = co_await replacedBySnapshot(call, path);
   SnapshotFile file(path);
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = etcdOf(node).snapshotRequest();
@@ -211,6 +233,9 @@ kj::Promise<int> runSnapshot(Invocation& call) {
   KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
   KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
   file.keep();
+  KJ_IF_MAYBE (date, replaced) {
+    call.err(kj::str("replaced \"", path, "\", which was written ", *date, "\n"));
+  }
   if (formatOf(call) == Format::kJson) {
     call.out(jsonDone(session->client.nodes()[0],
                       kj::str(",\"path\":", codec::jsonString(path), ",\"bytes\":", file.size())));
@@ -272,6 +297,7 @@ void addEtcdCommands(Command& root) {
   snapshot.details =
       "The file holds every secret of the cluster. It is verified, and appears only when it is "
       "complete. See talosctl bootstrap --recover-from.";
+  snapshot.flag({.name = "force", .help = "replace a file without a question"});
   addStreamOutputFlag(snapshot);
   snapshot.run = runSnapshot;
 

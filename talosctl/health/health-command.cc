@@ -28,13 +28,20 @@ ClusterNodes givenNodes(Invocation& call) {
 }
 
 kj::Promise<void> runChecks(kj::Timer& timer, HealthObserver& observer, HealthLines& lines,
-                            ClusterNodes expected, kj::Duration timeout) {
+                            ClusterNodes expected, kj::StringPtr asked, kj::Duration timeout) {
   HealthRun run(timer, observer, lines, timeout);
   auto all = [&]() -> kj::Promise<void> {
-    if (expected.controlPlane.empty()) expected = co_await run.discover();
+    if (expected.controlPlane.empty()) expected = co_await run.discover(asked);
     co_await run.check(expected);
   };
   co_await all().exclusiveJoin(lines.turn());
+}
+
+HealthLines::Results resultsOf(const Invocation& call) {
+  auto form = call.text("output");
+  return form == "json"   ? HealthLines::Results::kJson
+         : form == "yaml" ? HealthLines::Results::kYaml
+                          : HealthLines::Results::kNone;
 }
 
 kj::Promise<int> runHealthCommand(Invocation& call) {
@@ -49,13 +56,13 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
     checkHost(server, "endpoint");
     if (call.on("server")) failUsage("--k8s-endpoint needs --server=false: the node asks its own");
   }
-  bool json = call.text("output") == "json";
   auto timeout = call.duration("wait-timeout");
-  HealthLines lines(call.deps.console, call.deps.timer, json);
+  HealthLines lines(call.deps.console, call.deps.timer, resultsOf(call));
   if (call.on("server")) {
     auto session = co_await openSingle(call);
     NodeObserver observer(session->client, session->client.nodes()[0]);
-    co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), timeout);
+    co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), session->client.nodes()[0],
+                       timeout);
     co_return 0;
   }
   Client client(call.deps, resolveTarget(call));
@@ -68,7 +75,7 @@ kj::Promise<int> runHealthCommand(Invocation& call) {
   ApiObserver observer(client, asked, server, [&lines](kj::StringPtr address) {
     lines.note(kj::str("asking Kubernetes at ", address));
   });
-  co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), timeout);
+  co_await runChecks(call.deps.timer, observer, lines, kj::mv(nodes), asked, timeout);
   co_return 0;
 }
 
@@ -80,8 +87,8 @@ kj::Promise<void> waitForHealth(Client& client, const ClusterNodes& expected,
   ClusterNodes nodes;
   for (auto& node : expected.controlPlane) nodes.controlPlane.add(kj::str(node));
   for (auto& node : expected.workers) nodes.workers.add(kj::str(node));
-  HealthLines lines(client.deps.console, client.deps.timer, false);
-  co_await runChecks(client.deps.timer, observer, lines, kj::mv(nodes), timeout);
+  HealthLines lines(client.deps.console, client.deps.timer, HealthLines::Results::kNone);
+  co_await runChecks(client.deps.timer, observer, lines, kj::mv(nodes), "", timeout);
 }
 
 void addHealthCommand(Command& root) {
@@ -106,8 +113,8 @@ void addHealthCommand(Command& root) {
                 .letter = "o",
                 .kind = FlagKind::kText,
                 .fallback = "text",
-                .help = "json: a line for each check on stdout as well",
-                .choices = {"text", "json"}});
+                .help = "yaml, json: a document or a line for each check on stdout as well",
+                .choices = {"text", "yaml", "json"}});
   command.flag({.name = "run-e2e",
                 .help = "not available; its message names programs that run conformance tests"});
   command.flag({.name = "server",

@@ -1,6 +1,7 @@
 #include "talosctl/health/health-lines.h"
 
 #include "common/kube/json.h"
+#include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/cli/wait-line.h"
@@ -61,7 +62,13 @@ void HealthLines::state(const CheckResult& result) {
 void HealthLines::end() {
   open = false;
   if (console.errIsTerminal()) console.err("\n"_kj);
-  if (!json) return;
+  if (results == Results::kNone) return;
+  if (results == Results::kYaml) {
+    console.out(kj::str("---\ncheck: ", codec::yamlScalar(check), "\nresult: ", resultOf(last),
+                        "\nmessage: ", codec::yamlScalar(last.text),
+                        "\nseconds: ", (timer.now() - begun) / kj::SECONDS, "\n"));
+    return;
+  }
   kube::Json line{{"check", check.cStr()},
                   {"result", resultOf(last).cStr()},
                   {"message", last.text.cStr()},

@@ -1,6 +1,7 @@
 // The progress of the checks, on stderr: `waiting for etcd to be healthy: OK`. On a terminal each
 // check has one line that is rewritten in place, with colours and a sign that turns; otherwise
-// there is a line for each change. With results on stdout as JSON, one line for each check as well.
+// there is a line for each change. With results on stdout, a line of JSON or a document of YAML for
+// each check as well.
 #pragma once
 
 #include "common/health/run-health.h"
@@ -10,8 +11,9 @@ namespace talos::talosctl {
 
 class HealthLines final : public HealthReport {
  public:
-  HealthLines(Console& console, kj::Timer& timer, bool json)
-      : console(console), timer(timer), json(json) {}
+  enum class Results { kNone, kJson, kYaml };
+  HealthLines(Console& console, kj::Timer& timer, Results results)
+      : console(console), timer(timer), results(results) {}
 
   void discovered(const ClusterNodes& nodes) override;
   void begin(kj::StringPtr check) override;
@@ -26,7 +28,7 @@ class HealthLines final : public HealthReport {
  private:
   Console& console;
   kj::Timer& timer;
-  bool json;
+  Results results;
   kj::String check;
   CheckResult last = CheckResult::waiting(kj::String());
   bool open = false;  // a line of the terminal is being rewritten

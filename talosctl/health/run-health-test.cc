@@ -39,7 +39,7 @@ class HealthRuns : public testing::Test {
   TestConsole console;
   ModelHealth model;
   ModelObserver observer{model};
-  HealthLines lines{console, timer, true};
+  HealthLines lines{console, timer, HealthLines::Results::kJson};
 
   ~HealthRuns() noexcept override {}
 
@@ -55,7 +55,7 @@ class HealthRuns : public testing::Test {
 TEST_F(HealthRuns, AClusterThatIsWell) {
   HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
   model.survey.getWorkloads()[0].setApp("none");
-  auto found = run.discover().wait(scope);
+  auto found = run.discover("10.5.0.2").wait(scope);
   run.check(found).wait(scope);
   EXPECT_EQ(console.takeErr(),
             "discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: [\"10.5.0.4\"]\n"
@@ -87,6 +87,49 @@ TEST_F(HealthRuns, AClusterThatIsWell) {
                       "\"seconds\":0}\n{\"check\":\"bootkube"))
       << json.cStr();
   EXPECT_EQ(observer.attempts, 12u);
+}
+
+// Catches: a new user who waits for Kubernetes, and is not told that the cluster has to be made.
+TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
+  auto waits = [&](unsigned node) {
+    auto etcd = model.nodes[node].service(0);
+    etcd.setState(rpc::ServiceState::PREPARING);
+    etcd.initEvents(1)[0].setMessage(
+        "Waiting for a cluster: run talosctl bootstrap on one control-plane node, unless …");
+  };
+  waits(0);
+  observer.failure = error(ErrorKind::kUnavailable, "127.0.0.1:6443: connection refused");
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  kj::Promise<void> discovering = run.discover("10.5.0.2").ignoreResult();
+  pass(1 * kj::SECONDS);
+  constexpr kj::StringPtr kStep =
+      "etcd is not bootstrapped; run \"talosctl -n 10.5.0.2 bootstrap\", once in the life of the "
+      "cluster, on one control-plane node\n"_kj;
+  EXPECT_EQ(console.takeErr(), kj::str("waiting for Kubernetes to list its nodes: ...\n"
+                                       "waiting for Kubernetes to list its nodes: ",
+                                       kStep));
+  EXPECT_FALSE(discovering.poll(scope)) << "it goes on when it is done";
+  // Another one has the cluster: this one joins.
+  auto joining = run.check(model.expected);
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(console.takeErr(),
+            "waiting for etcd to be healthy: ...\n"
+            "waiting for etcd to be healthy: 10.5.0.2: service etcd is Preparing: Waiting for a "
+            "cluster: run talosctl bootstrap on one control-plane node, unless …\n"_kj);
+  waits(1);
+  pass(5 * kj::SECONDS);
+  EXPECT_EQ(console.takeErr(), kj::str("waiting for etcd to be healthy: ", kStep));
+}
+
+// Catches: text that is no document, or one that means something else: a message with a colon.
+TEST_F(HealthRuns, ResultsAsYaml) {
+  HealthLines yaml(console, timer, HealthLines::Results::kYaml);
+  yaml.begin("etcd to be healthy");
+  yaml.state(CheckResult::waiting(kj::str("10.5.0.2: no answer")));
+  yaml.end();
+  EXPECT_EQ(console.takeOut(),
+            "---\ncheck: etcd to be healthy\nresult: failed\nmessage: \"10.5.0.2: no answer\"\n"
+            "seconds: 0\n"_kj);
 }
 
 // Catches: a check that is tried more often than its interval says, or gives up early; a text that
@@ -132,7 +175,7 @@ TEST_F(HealthRuns, TheTimeForAllOfThemIsALimitToo) {
 TEST_F(HealthRuns, WhatNoWaitingMakesGoodEndsIt) {
   observer.failure = error(ErrorKind::kUnavailable, "not yet");
   HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
-  kj::Promise<void> discovering = run.discover().ignoreResult();
+  kj::Promise<void> discovering = run.discover("10.5.0.2").ignoreResult();
   pass(6 * kj::SECONDS);
   EXPECT_FALSE(discovering.poll(scope));
   EXPECT_EQ(console.takeErr(),
@@ -146,7 +189,7 @@ TEST_F(HealthRuns, WhatNoWaitingMakesGoodEndsIt) {
 // Catches: a line that is not rewritten, or one that wraps; a colour that runs on.
 TEST_F(HealthRuns, OnATerminalALineIsRewritten) {
   console.terminal = true;
-  HealthLines terminal(console, timer, false);
+  HealthLines terminal(console, timer, HealthLines::Results::kNone);
   terminal.begin("x");
   EXPECT_EQ(console.takeErr(), "\r◰ waiting for x: \x1b[33m...\x1b[0m\x1b[K"_kj);
   auto turning = terminal.turn();

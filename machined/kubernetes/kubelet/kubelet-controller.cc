@@ -1,5 +1,8 @@
 #include "machined/kubernetes/kubelet/kubelet-controller.h"
 
+#include <unistd.h>
+
+#include "common/base/container-memory.h"
 #include "common/base/log.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
@@ -99,6 +102,7 @@ kj::Promise<void> KubeletController::reconcile(Store& store) {
     }
     auto at = nodeContext(store);
     at.sharesDisk = sharesDisk;
+    at.memoryFile = memoryFile;
     auto spec = specs.add(kKubeletId);
     auto waits = planKubeletSecrets(*config, secrets.add(kKubeletId));
     if (waits == nullptr) waits = planKubelet(*config, at, before, spec);
@@ -133,11 +137,14 @@ void KubeletController::warnOfRelease(config::Config::Reader config) {
 }
 
 kj::Own<Controller> kubeletController(ControllerDependencies& deps) {
+  bool inContainer = deps.platform == "container";
+  // It is there from the start of the container, and stays.
+  bool limited = inContainer && access(kMemoryOfContainer.cStr(), F_OK) == 0;
   return kj::heap<KubeletController>(
       [&config = deps.config](Store& store) {
         return config.document(store).map([](const KnownConfig& known) { return known.get(); });
       },
-      deps.platform == "container");
+      inContainer, limited ? kMemoryOfContainer : ""_kj);
 }
 
 }  // namespace talos::machined

@@ -17,9 +17,10 @@ class KubeletController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 
-  // `sharesDisk`: as in KubeletNodeContext.
-  explicit KubeletController(ReadConfig readConfig, bool sharesDisk = false)
-      : readConfig(kj::mv(readConfig)), sharesDisk(sharesDisk) {}
+  // The others: as in KubeletNodeContext.
+  explicit KubeletController(ReadConfig readConfig, bool sharesDisk = false,
+                             kj::StringPtr memoryFile = "")
+      : readConfig(kj::mv(readConfig)), sharesDisk(sharesDisk), memoryFile(memoryFile) {}
 
   kj::StringPtr name() const override { return "k8s.KubeletController"; }
   kj::Array<Input> inputs() const override;
@@ -29,6 +30,7 @@ class KubeletController final : public Controller {
  private:
   ReadConfig readConfig;
   bool sharesDisk;
+  kj::StringPtr memoryFile;
   kj::String lastLogged, refused, assumed;
 
   void warnOfLabels(config::Machine::Reader machine);

@@ -262,6 +262,21 @@ TEST(KubeletPlan, ADiskThatIsSharedIsFullByBytes) {
                         "100Mi\n  nodefs.available: 1Gi\n  imagefs.available: 1Gi\n"));
 }
 
+// Catches: a node with 2 GiB of a host's 24 to which the scheduler gives pods for 24.
+TEST(KubeletPlan, ALimitOfMemoryIsTheKubelets) {
+  Node node;
+  node.kubelet().initExtraMounts(1)[0].setDestination("/var/lib/x");
+  EXPECT_EQ("", node.waits());
+  EXPECT_EQ(node.spec.getExtraMounts().size(), 1u);
+  node.at.memoryFile = "/run/.meminfo";
+  EXPECT_EQ("", node.waits());
+  auto mounts = node.spec.getExtraMounts();
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_STREQ("/var/lib/x", mounts[0].getDestination().cStr());
+  EXPECT_STREQ("/proc/meminfo", mounts[1].getDestination().cStr());
+  EXPECT_STREQ("/run/.meminfo", mounts[1].getSource().cStr());
+}
+
 // Catches: a word of the config that becomes YAML of its own.
 TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
   Node node;

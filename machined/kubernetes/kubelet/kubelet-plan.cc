@@ -368,12 +368,22 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   fill(out.initArguments(words.size()), words);
   out.setConfig(configOf(config, at, addresses, version));
   auto extra = kubelet.getExtraMounts();
-  auto mounts = out.initExtraMounts(extra.size());
+  bool limited = at.memoryFile.size() > 0;
+  auto mounts = out.initExtraMounts(extra.size() + (limited ? 1 : 0));
   for (auto i : kj::indices(extra)) {
     mounts[i].setDestination(extra[i].getDestination());
     mounts[i].setType(extra[i].getType().size() > 0 ? extra[i].getType() : "bind"_kj);
     mounts[i].setSource(extra[i].getSource());
     mounts[i].setOptions(extra[i].getOptions());
+  }
+  if (limited) {
+    auto mount = mounts[extra.size()];
+    mount.setDestination("/proc/meminfo");
+    mount.setType("bind");
+    mount.setSource(at.memoryFile);
+    auto options = mount.initOptions(2);
+    options.set(0, "bind");
+    options.set(1, "ro");
   }
   return nullptr;
 }

@@ -33,6 +33,9 @@ struct KubeletNodeContext {
   // All addresses of its links, also without a carrier.
   kj::Vector<kj::String> assigned;
   bool sharesDisk = false;  // with the host, and whatever else fills that: a node in a container
+  // It may use a part of the machine's memory, which this file names instead of /proc/meminfo;
+  // empty: all. So the scheduler does not give it pods for more.
+  kj::StringPtr memoryFile;
 };
 
 // The missing input, as it follows "waiting for".

@@ -89,6 +89,19 @@ kj::StringPtr cause(kj::StringPtr text) {
   return text;
 }
 
+// "registry.example/a" of "registry.example/a:v1" and of "registry.example/a@sha256:…".
+std::string repositoryOf(const std::string& name) {
+  auto at = name.find('@');
+  if (at != std::string::npos) return name.substr(0, at);
+  auto colon = name.rfind(':'), slash = name.rfind('/');
+  bool tag = colon != std::string::npos && (slash == std::string::npos || colon > slash);
+  return tag ? name.substr(0, colon) : name;
+}
+
+bool isPinned(const std::string& name) {
+  return name.find('@') != std::string::npos;
+}
+
 }  // namespace
 
 kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd) {
@@ -101,9 +114,17 @@ kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd) {
     for (auto& name : image.repo_tags()) sizes[name] = image.size();
     for (auto& name : image.repo_digests()) sizes[name] = image.size();
   }
+  // The CRI keeps each image that it pulls by a tag under its digest as well.
+  std::set<std::pair<std::string, std::string>> tagged;  // repository, digest
+  for (auto& image : listed.images()) {
+    if (!isPinned(image.name()))
+      tagged.emplace(repositoryOf(image.name()), image.target().digest());
+  }
   kj::Vector<ContainerImage> result;
   for (auto& image : listed.images()) {
     if (image.name().starts_with("sha256:")) continue;
+    auto key = std::make_pair(repositoryOf(image.name()), image.target().digest());
+    if (isPinned(image.name()) && tagged.count(key) > 0) continue;
     result.add(ContainerImage{.name = imageText(image.name()),
                               .digest = imageText(image.target().digest()),
                               .size = sizes[image.name()],

@@ -17,7 +17,8 @@ struct ContainerImage {
   uint64_t size;  // bytes, compressed; of one platform
   kj::Date created;
 };
-// Sorted by name; without the names that are a digest only.
+// Sorted by name; without the names that are a digest only, and without those with a digest that
+// have the same image under a tag.
 kj::Promise<kj::Vector<ContainerImage>> images(Containerd& containerd);
 
 struct UnpackedImage {

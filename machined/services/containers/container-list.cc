@@ -235,6 +235,7 @@ kj::Promise<kj::Vector<ContainerUse>> podUse(Containerd& containerd) {
   std::map<std::string, const cri::ContainerStats*> byKey;
   for (auto& one : stats.stats()) byKey[one.attributes().id()] = &one;
   kj::Vector<ContainerUse> result;
+  size_t pod = 0;  // its row; those of its containers are behind it
   for (auto& fact : facts) {
     ContainerUse use;
     use.nameSpace = kj::mv(fact.nameSpace);
@@ -245,6 +246,10 @@ kj::Promise<kj::Vector<ContainerUse>> podUse(Containerd& containerd) {
       if (found == byKey.end()) continue;
       use.memoryBytes = found->second->memory().working_set_bytes().value();
       use.cpuNanoseconds = found->second->cpu().usage_core_nano_seconds().value();
+      result[pod].memoryBytes += use.memoryBytes;
+      result[pod].cpuNanoseconds += use.cpuNanoseconds;
+    } else {
+      pod = result.size();
     }
     result.add(kj::mv(use));
   }

@@ -27,7 +27,9 @@ struct ContainerUse {
 // Sorted by pod, each before its containers, and by id.
 kj::Promise<kj::Vector<ContainerFact>> systemContainers(Containerd& containerd);
 kj::Promise<kj::Vector<ContainerFact>> podContainers(Containerd& containerd);
-// Of pods and their containers: the working set; those without figures are left out, pods have 0.
+// Of pods and their containers: the working set; those without figures are left out. A pod has what
+// its containers use together: the CRI counts them, and the container that holds its namespaces is
+// none of them.
 kj::Promise<kj::Vector<ContainerUse>> podUse(Containerd& containerd);
 
 // The file into which the container's output goes. NotFound for an unknown id; a pod has none.

@@ -158,6 +158,56 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
                                 "kube-system/own:main r/old@sha256:4 0 CONTAINER_EXITED"));
 }
 
+// Catches: a pod that uses nothing, or what another one uses.
+TEST_F(ContainersModelTest, APodUsesWhatItsContainersUse) {
+  twoPods();
+  on<cri::ListContainerStatsRequest, cri::ListContainerStatsResponse>(
+      "/runtime.v1.RuntimeService/ListContainerStats", [](auto&) {
+        cri::ListContainerStatsResponse list;
+        for (auto& [id, bytes] : {std::pair("c-old", 1), std::pair("c-own", 20),
+                                  std::pair("c-node", 300), std::pair("c-stray", 4000)}) {
+          auto& one = *list.add_stats();
+          one.mutable_attributes()->set_id(id);
+          one.mutable_memory()->mutable_working_set_bytes()->set_value(bytes);
+          one.mutable_cpu()->mutable_usage_core_nano_seconds()->set_value(7 * bytes);
+        }
+        return list;
+      });
+  std::vector<std::string> rows;
+  for (auto& use : podUse(containerd).wait(scope)) {
+    rows.push_back(kj::str(use.id, " ", use.memoryBytes, " ", use.cpuNanoseconds).cStr());
+  }
+  EXPECT_THAT(rows, ElementsAre("kube-system/node 300 2100", "kube-system/node:main 300 2100",
+                                "kube-system/own 21 147", "kube-system/own:main 20 140",
+                                "kube-system/own:main 1 7"));
+}
+
+// Catches: each image twice, as the CRI keeps it; one that is left out although nothing else names
+// it: its tag is of another image, or another repository's.
+TEST_F(ContainersModelTest, AnImageIsListedOnce) {
+  namespace named = ::containerd::services::images::v1;
+  on<named::ListImagesRequest, named::ListImagesResponse>(
+      "/containerd.services.images.v1.Images/List", [](auto&) {
+        named::ListImagesResponse list;
+        for (auto& [name, digest] :
+             {std::pair("r:5000/i:v1", "sha256:1"), std::pair("r:5000/i@sha256:1", "sha256:1"),
+              std::pair("r:5000/i@sha256:2", "sha256:2"),
+              std::pair("r:5000/j@sha256:1", "sha256:1"),
+              std::pair("r:5000/i:v1-again", "sha256:1"), std::pair("sha256:c", "sha256:1")}) {
+          auto& image = *list.add_images();
+          image.set_name(name);
+          image.mutable_target()->set_digest(digest);
+        }
+        return list;
+      });
+  on<cri::ListImagesRequest, cri::ListImagesResponse>(
+      "/runtime.v1.ImageService/ListImages", [](auto&) { return cri::ListImagesResponse(); });
+  std::vector<std::string> names;
+  for (auto& image : images(containerd).wait(scope)) names.push_back(image.name.cStr());
+  EXPECT_THAT(names, ElementsAre("r:5000/i:v1", "r:5000/i:v1-again", "r:5000/i@sha256:2",
+                                 "r:5000/j@sha256:1"));
+}
+
 // Catches: an image of which a name is left, so that nothing is pulled anew, or that is there by
 // another name than it was asked for by; another one that goes too.
 TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {

@@ -107,8 +107,15 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, Network& network,
   auto state = kj::str(folder, "/state"), ephemeral = kj::str(folder, "/var");
   auto bootId = newBootId();
   auto mounts = cgroups.mounts();
-  auto steps = container::planContainer(
-      {.stateFolder = state, .ephemeralFolder = ephemeral, .bootId = bootId, .cgroups = mounts});
+  uint64_t memory = node.getMemory();
+  for (auto& controller : cgroups.unlimited()) {
+    if (controller == "memory") memory = 0;
+  }
+  auto steps = container::planContainer({.stateFolder = state,
+                                         .ephemeralFolder = ephemeral,
+                                         .bootId = bootId,
+                                         .cgroups = mounts,
+                                         .memory = memory});
   auto environment = environmentOf(launch);
   KJ_DEFER(for (auto& variable : environment) zeroize(variable));
   auto log = kj::str(folder, ".log");

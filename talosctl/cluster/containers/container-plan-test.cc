@@ -106,6 +106,22 @@ TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
   EXPECT_STREQ(file->source.cStr(), "id\n");
 }
 
+// Catches: a node that takes the host's memory for its own, and one without a limit that has none.
+TEST(ContainerPlan, ALimitOfMemoryIsAFile) {
+  auto content = [](uint64_t memory) -> std::string {
+    for (auto& step : planContainer({.stateFolder = "/s",
+                                     .ephemeralFolder = "/v",
+                                     .bootId = "id",
+                                     .cgroups = nullptr,
+                                     .memory = memory})) {
+      if (step.path == "run/.meminfo") return step.source.cStr();
+    }
+    return "none";
+  };
+  EXPECT_EQ(content(2048ull << 20), "MemTotal: 2097152 kB\nSwapTotal: 0 kB\n");
+  EXPECT_EQ(content(0), "none");
+}
+
 // Catches: a kubelet that sets the host's parameters, or does not start because it may not; one
 // that another mount covers; a kernel without one of them on which nothing starts.
 TEST(ContainerPlan, KernelParametersOfTheKubeletAreFilesOfTheNode) {

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "common/base/container-memory.h"
+
 namespace talos::container {
 namespace {
 
@@ -187,6 +189,10 @@ kj::Vector<Step> planContainer(const ContainerSettings& settings) {
   planSettings(plan);
   plan.file("run/.boot-id", kj::str(settings.bootId, "\n"));
   plan.bind("run/.boot-id", "proc/sys/kernel/random/boot_id");
+  if (settings.memory > 0) {
+    plan.file(kMemoryOfContainer.slice(1),
+              kj::str("MemTotal: ", settings.memory >> 10, " kB\nSwapTotal: 0 kB\n"));
+  }
   return kj::mv(plan.steps);
 }
 

@@ -42,6 +42,7 @@ struct ContainerSettings {
   kj::StringPtr stateFolder, ephemeralFolder;  // of the host: STATE and /var
   kj::StringPtr bootId;                        // random, of this boot
   kj::ArrayPtr<const CgroupMount> cgroups;
+  uint64_t memory = 0;  // bytes that it may use; 0: all of the host's
 };
 
 kj::Vector<Step> planContainer(const ContainerSettings& settings);

@@ -94,7 +94,8 @@ class NodeConfigs {
     auto type = typeOf(node.getType());
     auto text = made(node, type);
     auto step = [&](kj::ArrayPtr<const Patch> patches) {
-      auto next = talosctl::applyPatches(text, "the generated config", patches);
+      auto next = talosctl::applyPatches(text, "the generated config", patches,
+                                         talosctl::Patched::kGenerated);
       zeroize(text);
       text = kj::mv(next);
     };
