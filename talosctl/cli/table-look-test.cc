@@ -73,5 +73,28 @@ TEST(TableLook, StatesHaveColours) {
             "d      y         new\n");
 }
 
+// Catches: rows that wrap on a usual terminal because of what is the same in all of them; a column
+// that says which is which, left out; one that is left out although there is room.
+TEST(TableLook, SpareColumnsGoBeforeRowsWrap) {
+  constexpr kj::StringPtr kMembers =
+      "NODE        NAMESPACE   TYPE     ID                VERSION   HOSTNAME          MACHINE TYPE "
+      "  OS\n"
+      "10.63.0.2   cluster     Member   rows-1-master-1   1         rows-1-master-1   controlplane "
+      "  Talos (v0.100.0)\n"
+      "10.63.0.2   cluster     Member   rows-1-worker-1   2         rows-1-worker-1   worker         Talos (v0.100.0)\n"_kj;
+  auto narrow = dressed(kMembers, {.columns = 80, .color = false});
+  EXPECT_EQ(
+      narrow,
+      "NODE       ID               VERSION  HOSTNAME         MACHINE TYPE  OS\n"
+      "10.63.0.2  rows-1-master-1  1        rows-1-master-1  controlplane  Talos (v0.1…\n"
+      "10.63.0.2  rows-1-worker-1  2        rows-1-worker-1  worker        Talos (v0.1…\n"_kj);
+  EXPECT_EQ(dressed(kMembers, {.columns = 120, .color = false}), kMembers);
+  constexpr kj::StringPtr kMixed =
+      "NAMESPACE   ID\n"
+      "default     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
+      "other       aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"_kj;
+  EXPECT_TRUE(dressed(kMixed, {.columns = 40, .color = false}).startsWith("NAMESPACE  ID\n"));
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -30,6 +30,15 @@ constexpr CutColumn kCutColumns[] = {
     {"MOUNTED ON"_kj, Cut::kEnd}, {"ADDRESSES"_kj, Cut::kEnd},  {"OS"_kj, Cut::kEnd},
     {"IMAGE"_kj, Cut::kStart},    {"ID"_kj, Cut::kMiddle}};
 
+// Columns that a terminal goes without, in this order, where nothing else makes a table fit: they
+// are the same in all rows, or do not say which thing a row is of.
+struct Spare {
+  kj::StringPtr name;
+  bool whenConstant;
+};
+constexpr Spare kSpare[] = {
+    {"TYPE"_kj, true}, {"NAMESPACE"_kj, true}, {"VERSION"_kj, false}, {"OS"_kj, true}};
+
 Cut cutOf(kj::StringPtr column) {
   for (auto& known : kCutColumns) {
     if (known.name == column) return known.cut;
@@ -149,10 +158,23 @@ class DressedTable {
   // Shortens digests, then free text, then references of images, then ids, each time the widest
   // column of the kind, until the table fits.
   void fit(size_t columns) {
-    narrow(columns, Cut::kDigest, kDigestWidth);
-    narrow(columns, Cut::kEnd, kLeastWidth);
-    narrow(columns, Cut::kStart, kLeastWidth);
-    narrow(columns, Cut::kMiddle, kLeastName);
+    auto whole = kj::heapArray<size_t>(widths.asPtr());
+    auto shorten = [&]() {
+      narrow(columns, Cut::kDigest, kDigestWidth);
+      narrow(columns, Cut::kEnd, kLeastWidth);
+      narrow(columns, Cut::kStart, kLeastWidth);
+      narrow(columns, Cut::kMiddle, kLeastName);
+    };
+    shorten();
+    for (auto& spare : kSpare) {
+      if (width() <= columns) return;
+      KJ_IF_MAYBE (column, spareColumn(spare)) {
+        whole = without(whole, *column);
+        widths = kj::heapArray<size_t>(whole.asPtr());
+        for (auto& row : rows) row = withoutCell(kj::mv(row), *column);
+        shorten();
+      }
+    }
   }
 
   size_t firstWidth() const { return widths[0]; }
@@ -160,13 +182,13 @@ class DressedTable {
   kj::String render(size_t gap, bool color) const {
     kj::Vector<char> out;
     for (size_t r = 0; r < rows.size(); ++r) {
-      for (size_t i = 0; i < starts.size(); ++i) {
+      for (size_t i = 0; i < widths.size(); ++i) {
         auto cell = cut(rows[r][i], widths[i], r > 0 ? cutOf(rows[0][i]) : Cut::kEnd);
         auto paint = color && r > 0 ? colorOf(rows[0][i], cell) : ""_kj;
         out.addAll(paint);
         out.addAll(cell);
         if (paint.size() > 0) out.addAll(kPlain);
-        if (i + 1 == starts.size()) break;
+        if (i + 1 == widths.size()) break;
         for (auto n = widths[i] + gap - charactersIn(cell); n > 0; --n) out.add(' ');
       }
       out.add('\n');
@@ -179,10 +201,40 @@ class DressedTable {
   kj::Array<size_t> widths;
   kj::Vector<kj::Vector<kj::String>> rows;  // the header first
 
+  size_t width() const {
+    size_t total = kNarrowGap * (widths.size() - 1);
+    for (auto one : widths) total += one;
+    return total;
+  }
+
+  kj::Maybe<size_t> spareColumn(const Spare& spare) const {
+    for (auto i : kj::indices(widths)) {
+      if (rows[0][i] != spare.name) continue;
+      for (size_t r = 2; spare.whenConstant && r < rows.size(); ++r) {
+        if (rows[r][i] != rows[1][i]) return nullptr;
+      }
+      return i;
+    }
+    return nullptr;
+  }
+  static kj::Array<size_t> without(kj::ArrayPtr<const size_t> all, size_t index) {
+    kj::Vector<size_t> kept;
+    for (auto i : kj::indices(all)) {
+      if (i != index) kept.add(all[i]);
+    }
+    return kept.releaseAsArray();
+  }
+  static kj::Vector<kj::String> withoutCell(kj::Vector<kj::String> cells, size_t index) {
+    kj::Vector<kj::String> kept;
+    for (auto i : kj::indices(cells)) {
+      if (i != index) kept.add(kj::mv(cells[i]));
+    }
+    return kept;
+  }
+
   void narrow(size_t columns, Cut kind, size_t least) {
     for (;;) {
-      size_t total = kNarrowGap * (widths.size() - 1);
-      for (auto width : widths) total += width;
+      auto total = width();
       kj::Maybe<size_t> widest;
       for (size_t i = 0; i < widths.size(); ++i) {
         if (cutOf(rows[0][i]) != kind) continue;

@@ -399,6 +399,10 @@ TEST_F(Configs, ATrialSaysWhenItEnds) {
 // Catches: a reboot that nobody asked for, called a request; the mode that was asked for, called a
 // default.
 TEST_F(Configs, ADryRunSaysWhereTheModeComesFrom) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
+  EXPECT_THAT(out(),
+              HasSubstr("the node would reboot, although nothing changes: --mode=reboot, the "
+                        "default; --mode=auto would not reboot\n"));
   config("10.0.0.2").liveChanges.add(kj::str("machine.sysctls"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0) << err();
   EXPECT_THAT(out(), HasSubstr("the node would reboot: --mode=reboot, the default; "

@@ -142,7 +142,13 @@ kj::String rebootReason(rpc::ApplyResult::Reader result, const ApplySettings& se
   }
   if (paths.size() == 1) return kj::str(": ", paths[0], " needs a reboot");
   if (paths.size() > 1) return kj::str(": ", paths.size(), " of the changes need a reboot");
-  if (settings.mode != ApplyMode::REBOOT || result.getChanges().size() == 0) return kj::str();
+  if (settings.mode != ApplyMode::REBOOT) return kj::str();
+  if (result.getChanges().size() == 0) {
+    return result.getDiff().size() > 0 ? kj::str()
+                                       : kj::str(", although nothing changes: --mode=reboot",
+                                                 settings.byDefault ? ", the default" : "",
+                                                 "; --mode=auto would not reboot");
+  }
   return kj::str(": --mode=reboot", settings.byDefault ? ", the default" : "",
                  "; --mode=no-reboot would be enough");
 }

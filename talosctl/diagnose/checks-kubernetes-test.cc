@@ -455,6 +455,12 @@ TEST(Causes, ALinkHasEvidence) {
           .c_str());
   EXPECT_EQ(unscheduled.chain("core-dns"), "node-cordoned > core-dns") << unscheduled.text();
 
+  Diagnosed pending(
+      withPods("{namespace: default, name: web, phase: Pending, reason: Unschedulable, "
+               "message: '0/1 nodes are available: 1 node(s) were unschedulable'}")
+          .c_str());
+  EXPECT_EQ(pending.chain("pod"), "node-cordoned > pod") << pending.text();
+
   auto bare = [&](kj::StringPtr message) {
     return Diagnosed(
                withPods(kj::str(kCrash,

@@ -217,6 +217,7 @@ void addPullOfPod(ObservedCluster cluster, Findings& findings, Pod pod) {
 void excludeUnrelated(ObservedCluster cluster, Pod pod, Finding& finding) {
   auto text = kj::str(warningOf(cluster, pod), " ", pod.getMessage());
   bool started = !reportsStarting(pod) && pod.getNode().size() > 0;
+  if (!has(text, "were unschedulable")) finding.notBecause({"node-cordoned"});
   if (!hasAny(text, {"no such host", "lookup ", "server misbehaving", "resolve"}))
     finding.notBecause({"core-dns"});
   if (started && !pod.getMirror()) finding.notBecause({"control-plane-pod"});

@@ -10,6 +10,7 @@
 #include "github.com/containerd/containerd/api/services/containers/v1/containers.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
 #include "machined/services/containers/container-run.h"
+#include "machined/services/containers/container-use.h"
 #include "machined/services/containers/cri.pb.h"
 
 namespace talos::machined {
@@ -246,6 +247,11 @@ kj::Promise<kj::Vector<ContainerUse>> podUse(Containerd& containerd) {
       if (found == byKey.end()) continue;
       use.memoryBytes = found->second->memory().working_set_bytes().value();
       use.cpuNanoseconds = found->second->cpu().usage_core_nano_seconds().value();
+      if (use.memoryBytes + use.cpuNanoseconds == 0 && fact.pid != 0) {
+        auto counted = groupUseOf(fact.pid);
+        use.memoryBytes = counted.memoryBytes;
+        use.cpuNanoseconds = counted.cpuNanoseconds;
+      }
       result[pod].memoryBytes += use.memoryBytes;
       result[pod].cpuNanoseconds += use.cpuNanoseconds;
     } else {
