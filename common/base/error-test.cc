@@ -46,7 +46,8 @@ TEST(Error, ASystemCallHasItsNameAlone) {
   EXPECT_EQ(text("fsync(fd): No space left on device; part = a.part"),
             "fsync: No space left on device; part = a.part");
   for (auto kept : {"open(\"/x\"): Permission denied", "lookup(r.example): no such host", "(x): y",
-                    "two words(x): Broken pipe (of a program)", "Peer disconnected."}) {
+                    "connect(): Connection refused", "two words(x): Broken pipe (of a program)",
+                    "Peer disconnected."}) {
     EXPECT_EQ(text(kept), kept);
   }
   int fd = -1;

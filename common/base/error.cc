@@ -80,6 +80,7 @@ kj::Maybe<kj::String> systemCallText(kj::StringPtr text) {
   if (text.slice(begin).startsWith("::")) begin += 2;
   auto open = nameEnd(text, begin);
   if (open == begin || open == text.size() || text[open] != '(') return nullptr;
+  if (text.slice(open).startsWith("()")) return nullptr;  // it has none
   for (size_t i = open; i < text.size() && text[i] != '"'; ++i) {
     if (!text.slice(i).startsWith("): ") || !isErrorOfSystem(text.slice(i + 3))) continue;
     return kj::str(text.slice(begin, open), ": ", text.slice(i + 3));

@@ -491,6 +491,10 @@ TEST(Causes, ADeadMirrorIsNamed) {
                                         "10.5.0.1:5000: nothing listens there"),
                      testing::HasSubstr("talosctl -n 10.5.0.3 image pull r.example/web:v1"),
                      testing::Not(testing::HasSubstr("kubectl -n default edit"))));
+  EXPECT_THAT(
+      pull("failed to do request: Head \"http://10.5.0.1:5000/v2/web/manifests/v1?ns=r\": read "
+           "tcp 10.5.0.3:44480->10.5.0.1:5000: read: connection reset by peer"),
+      testing::HasSubstr("can be pulled from 10.5.0.1:5000: it closes each connection"));
   EXPECT_THAT(pull("r.example/web:v1: not found"), testing::HasSubstr("kubectl -n default edit"));
 }
 

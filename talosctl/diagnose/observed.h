@@ -65,6 +65,7 @@ enum class FailureKind {
   kUnknownName,   // the name servers answered that there is no such name
   kNoNameServer,  // they did not answer
   kRefused,       // nothing listens there
+  kClosed,        // a forwarder, or a server that is going, ends the connection
   kUnreachable,   // no route
   kSilent,        // no answer
   kCertificate,   // of another CA, for another name, expired or not yet valid

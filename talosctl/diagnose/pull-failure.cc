@@ -96,6 +96,7 @@ void blameMirror(ObservedNode node, PullFailure& pull) {
 bool PullFailure::isOfRegistry() const {
   switch (failure) {
     case FailureKind::kRefused:
+    case FailureKind::kClosed:
     case FailureKind::kSilent:
     case FailureKind::kUnreachable:
     case FailureKind::kUnknownName:

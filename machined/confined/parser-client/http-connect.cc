@@ -21,10 +21,10 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectToAddress(kj::Network& network,
 
 // KJ's text for a failed system call: "::read(fd, …): Connection reset by peer".
 kj::String httpReason(const kj::Exception& e, const HttpProgress& state) {
-  auto text = messageOf(e);
-  if (!text.startsWith("::") && !text.startsWith("connect")) return text;
+  auto text = e.getDescription();
+  if (!text.startsWith("::") && !text.startsWith("connect")) return messageOf(e);
   auto* reason = strstr(text.cStr(), "): ");
-  return reason == nullptr ? kj::mv(text) : kj::str(state.doing, ": ", reason + 3);
+  return reason == nullptr ? messageOf(e) : kj::str(state.doing, ": ", reason + 3);
 }
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSource& at,
