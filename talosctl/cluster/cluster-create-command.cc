@@ -73,8 +73,9 @@ void checkHost(Invocation& call) {
   }
   auto missing = container::ClusterCgroups(container::readCgroups(), "").unlimited();
   if (missing.size() == 0) return;
-  call.err(kj::str("NOTE: this host has no cgroup controller for ", kj::strArray(missing, " and "),
-                   ": these resources of nodes in containers are not limited\n"));
+  call.err(kj::str("NOTE: nodes in containers get no cgroup controller for ",
+                   kj::strArray(missing, " and "),
+                   " on this host: these resources are not limited\n"));
 }
 
 void checkCidr(kj::StringPtr cidr) {

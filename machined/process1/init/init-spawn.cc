@@ -123,6 +123,20 @@ int makeCgroup(const char* root, const char* path) {
   return result;
 }
 
+int enterCgroup(const char* root, const char* name) {
+  int parent = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (parent < 0) return errno;
+  char procs[kCgroupSize + 16];
+  snprintf(procs, sizeof(procs), "%s/cgroup.procs", name);
+  int error = mkdirat(parent, name, 0755) != 0 && errno != EEXIST ? errno : 0;
+  int entrance = error == 0 ? openat(parent, procs, O_WRONLY | O_CLOEXEC) : -1;
+  if (error == 0 && (entrance < 0 || write(entrance, "0", 1) != 1)) error = errno;
+  if (entrance >= 0) close(entrance);
+  if (error == 0) passControllersOn(parent);
+  close(parent);
+  return error;
+}
+
 int limitMemory(int cgroup, uint64_t bytes) {
   const char* none = "max";
   int fd = openat(cgroup, "memory.max", O_WRONLY | O_CLOEXEC);

@@ -40,6 +40,12 @@ int launch(const Launch& launch, Launched& launched, char* reason);
 // kernel has them. 0 or an errno.
 int makeCgroup(const char* root, const char* path);
 
+// Makes this cgroup and moves the calling process from the root into it; only then controllers are
+// passed on. A node in a container has a root that is not the kernel's: with a process in it the
+// kernel makes it a root of threads as soon as it passes any on, and no process can enter the
+// cgroups below. 0 or an errno.
+int enterCgroup(const char* root, const char* name);
+
 // Writes the limit (0: none) into a cgroup's folder, of either version. A kernel or container
 // without the controller has none to set: that is 0 too. Otherwise an errno.
 int limitMemory(int cgroup, uint64_t bytes);

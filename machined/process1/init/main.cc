@@ -36,14 +36,10 @@ void prepareKernel(const Console& console) {
   writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
 }
 
-void enterCgroup(const char* root, const Console& console) {
-  if (int error = makeCgroup(root, "init")) {
-    console.error("cannot make the cgroup init in ", root, ": ", errorText(error));
-    return;
+void leaveRootCgroup(const char* root, const Console& console) {
+  if (int error = enterCgroup(root, "init")) {
+    console.error("cannot enter the cgroup init in ", root, ": ", errorText(error));
   }
-  Line path;
-  path.add(root).add("/init/cgroup.procs");
-  writeText(path.text(), "0", 1);
 }
 
 // Children inherit it, and from containerd every container, which would otherwise have as few as
@@ -66,9 +62,9 @@ void prepare(Settings& settings, bool container, const Console& console) {
     console.error(
         "no cgroup2 at /sys/fs/cgroup or /sys/fs/cgroup/unified; going on without cgroups");
   } else {
-    enterCgroup(settings.cgroupRoot, console);
+    leaveRootCgroup(settings.cgroupRoot, console);
   }
-  if (settings.memoryRoot[0] != 0) enterCgroup(settings.memoryRoot, console);
+  if (settings.memoryRoot[0] != 0) leaveRootCgroup(settings.memoryRoot, console);
 }
 
 }  // namespace

@@ -33,8 +33,9 @@ constexpr kj::StringPtr kControllers[] = {
     "cpu"_kj,   "cpuacct"_kj, "cpuset"_kj,  "memory"_kj,   "devices"_kj, "freezer"_kj,
     "blkio"_kj, "pids"_kj,    "net_cls"_kj, "net_prio"_kj, "hugetlb"_kj, "perf_event"_kj,
 };
-// Of v2; those that the host has are handed down.
-constexpr kj::StringPtr kV2Controllers[] = {"cpuset"_kj, "cpu"_kj, "io"_kj, "memory"_kj, "pids"_kj};
+// Of v2; those that the host has are passed on. First those that a cgroup with processes in it
+// refuses to pass on.
+constexpr kj::StringPtr kV2Controllers[] = {"memory"_kj, "io"_kj, "cpuset"_kj, "cpu"_kj, "pids"_kj};
 
 kj::Vector<kj::String> split(kj::StringPtr text, char at) {
   kj::Vector<kj::String> parts;
@@ -78,14 +79,24 @@ void inherit(kj::StringPtr parent, kj::StringPtr child, kj::StringPtr name) {
   }
 }
 
+// To the cgroups below; on v1 there is no such file. A root with processes in it, which is that of
+// a container, cannot pass on memory and I/O. If it passed on the others, the kernel would make it
+// a root of threads, and no process could enter the cgroups below: then it passes on none, and this
+// is false.
+bool passControllersOn(kj::StringPtr cgroup) {
+  for (auto controller : kV2Controllers) {
+    bool passed = tryWrite(kj::str(cgroup, "/cgroup.subtree_control"), kj::str("+", controller));
+    if (!passed && errno == EBUSY) return false;
+  }
+  return true;
+}
+
 // Creates `path` below `root`, folder by folder, with controllers enabled and cpusets filled.
 // Starts again when the end of another cluster removes the common folder at the same time.
 void makeCgroups(kj::StringPtr root, kj::StringPtr path, unsigned attempts = 100) {
   auto parent = kj::str(root);
   for (auto& part : split(path, '/')) {
-    for (auto controller : kV2Controllers) {  // those that exist; on v1 there is no such file
-      tryWrite(kj::str(parent, "/cgroup.subtree_control"), kj::str("+", controller));
-    }
+    passControllersOn(parent);
     auto next = kj::str(parent, "/", part);
     if (mkdir(next.cStr(), 0755) < 0 && errno != EEXIST) {
       if (errno == ENOENT && attempts > 1) return makeCgroups(root, path, attempts - 1);
@@ -214,12 +225,15 @@ void ClusterCgroups::create() {
 
 kj::Vector<kj::String> ClusterCgroups::unlimited() const {
   kj::Vector<kj::String> result;
+  kj::String listed;
+  if (passControllersOn(layout.unified)) {
+    listed = tryReadFile(kj::str(layout.unified, "/cgroup.controllers")).orDefault(kj::str());
+  }
   for (auto controller : {"cpu"_kj, "memory"_kj}) {
     bool found = false;
     for (auto& each : layout.v1) {
       for (auto& name : split(each.controllers, ',')) found = found || name == controller;
     }
-    auto listed = tryReadFile(kj::str(layout.unified, "/cgroup.controllers")).orDefault(kj::str());
     for (auto& name : split(listed, ' ')) {
       // The last one has the newline.
       found = found || name == controller || name == kj::str(controller, "\n");

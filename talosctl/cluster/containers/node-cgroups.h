@@ -47,7 +47,8 @@ class ClusterCgroups {
   // filter.
   // Throws kFailedPrecondition naming what the host lacks.
   void create();
-  // The controllers that this host lacks: "memory", "cpu".
+  // The controllers that nodes do not get here: "memory", "cpu". The root passes the others on
+  // then.
   kj::Vector<kj::String> unlimited() const;
 
   // Creates a node's cgroups. Returns descriptors of their cgroup.procs: a process that writes "0"
