@@ -54,6 +54,25 @@ TEST(Folder, IsFlushed) {
   EXPECT_NE(nullptr, strstr(failure.cStr(), tree.root.cStr())) << failure.cStr();
 }
 
+// Catches: a folder that goes with its content, or keeps some of it; a link that is followed; the
+// one entry that is to stay, removed.
+TEST(Folder, IsEmptied) {
+  machined::TestTree tree;
+  tree.directory("elsewhere");
+  tree.file("elsewhere/a", "");
+  for (auto name : {"full"_kj, "full/c"_kj}) tree.directory(name);
+  for (auto name : {"full/a"_kj, "full/b"_kj, "full/c/below"_kj, "full/.hidden"_kj}) {
+    tree.file(name, "");
+  }
+  tree.link("full/link", tree.at("elsewhere"));
+  emptyFolder(tree.at("full"), tree.at("full/b"));
+  EXPECT_STREQ("b", list(tree.at("full")).cStr());
+  emptyFolder(tree.at("full"));
+  EXPECT_STREQ("", list(tree.at("full")).cStr());
+  EXPECT_EQ(0, access(tree.at("full").cStr(), F_OK));
+  EXPECT_STREQ("a", list(tree.at("elsewhere")).cStr());
+}
+
 TEST(Folder, OfAPath) {
   EXPECT_STREQ("/a/b", folderOf("/a/b/c").cStr());
   EXPECT_STREQ("/", folderOf("/a").cStr());

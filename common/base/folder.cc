@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "common/base/file.h"
+
 namespace talos {
 
 kj::Vector<kj::String> namesIn(kj::StringPtr folder, size_t most) {
@@ -38,6 +40,17 @@ void syncFolder(kj::StringPtr folder) {
   KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
   kj::AutoCloseFd owned(fd);
   KJ_SYSCALL(fsync(fd), folder);
+}
+
+void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
+  for (auto& name : namesIn(folder)) {
+    auto path = kj::str(folder, "/", name);
+    if (path != kept) removeTree(path);
+  }
+  int fd;
+  KJ_SYSCALL(fd = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
+  kj::AutoCloseFd owned(fd);
+  KJ_SYSCALL(syncfs(fd), folder);
 }
 
 kj::String folderOf(kj::StringPtr path) {

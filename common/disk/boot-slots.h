@@ -7,6 +7,9 @@
 // starts it. Whoever installs a system beside the running one names it in `try`; whoever finds that
 // it works makes it `slot`. A system that cannot be loaded at all makes the other one start at
 // once.
+//
+// A node in a container has its slots in a folder: A/ and B/, grub/grubenv, which is the record,
+// and the file `meta`, which has the format of the partition META of a machine.
 #pragma once
 
 #include <kj/array.h>
@@ -18,6 +21,11 @@ enum class Slot { kA, kB };
 kj::StringPtr nameOf(Slot slot);
 kj::Maybe<Slot> slotNamed(kj::StringPtr name);
 Slot otherThan(Slot slot);
+
+// Of a folder of slots, and where a node in a container has its own.
+constexpr kj::StringPtr kSlotsPath = "/system/boot"_kj;
+constexpr kj::StringPtr kRecordFile = "grub/grubenv"_kj, kMetaFile = "meta"_kj;
+constexpr uint64_t kMetaFileBytes = 1u << 20;  // zeros are a META without values
 
 constexpr unsigned kMostTries = 3;
 constexpr unsigned kHealthTimeoutS = 600, kMostHealthTimeoutS = 86400;

@@ -8,6 +8,7 @@
 #include "common/base/lines.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 #include "machined/process1/init/init-protocol.h"
+#include "machined/process1/init/inside-container.h"
 #include "machined/system/etc-files.h"
 
 namespace talos::machined {
@@ -50,7 +51,8 @@ KernelArguments kernelArguments() {
   }
   auto* name = getenv("HOSTNAME");
   bool named = name != nullptr && *name != 0 && kj::StringPtr(name) != "(none)";
-  return KernelArguments(named ? kj::str("talos.hostname=", name) : kj::str());
+  auto own = process1::hasOwnCommandLine() ? readFile("/proc/cmdline") : kj::String();
+  return KernelArguments(named ? kj::str(own, " talos.hostname=", name) : kj::mv(own));
 }
 
 UserData userDataOf(Process1& process1) {

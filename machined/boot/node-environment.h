@@ -18,7 +18,8 @@ kj::String systemUuid();
 kj::String thisBootId();
 config::Mode configMode(Mode mode);
 kj::String platformOf(const KernelArguments& arguments);
-// The kernel's; in a container only the host name, as talos.hostname.
+// The kernel's; in a container those that the launcher has put over the host's, and the host name
+// as talos.hostname.
 KernelArguments kernelArguments();
 // Reads the launcher's USERDATA (base64) at each call; the caller zeroes the copy.
 using UserData = kj::Function<kj::Maybe<kj::Array<char>>()>;

@@ -40,8 +40,8 @@ TEST(Sequences, NamesAndOrder) {
       "systemRequirements(writeRequiredSysctlsForContainer,"
       "setupSystemDirectory,setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork) "
-      "finishReset(finishReset) mountSystem(mountStatePartition) config(loadConfig) "
-      "unlockState(unlockStatePartition)",
+      "finishReset(finishReset) mountSystem(mountStatePartition) upgrade(resumeUpgrade) "
+      "config(loadConfig) unlockState(unlockStatePartition) upgrade(resumeUpgrade)",
       show("initialize", Mode::kContainer));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
@@ -65,6 +65,11 @@ TEST(Sequences, NamesAndOrder) {
       "stopEverything(stopAllServices) reboot(reboot)",
       show("install", Mode::kMetal));
   EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kMetal));
+  EXPECT_EQ("upgrade: upgrade(upgrade)", show("upgrade", Mode::kContainer));
+  EXPECT_EQ(
+      "reboot: upgrade(tryStagedUpgrade) cleanup(stopAllPods,stopNetworkd) "
+      "stopEverything(stopAllServices) unmountSystem(unmountStatePartition) reboot(reboot)",
+      show("reboot", Mode::kContainer));
   EXPECT_EQ(
       "reboot: upgrade(tryStagedUpgrade) cleanup(stopAllPods,stopNetworkd) "
       "stopEverything(stopAllServices) "
@@ -99,7 +104,7 @@ TEST(Sequences, EachTaskDoesItsOwn) {
   for (auto mode : {Mode::kMetal, Mode::kContainer}) {
     for (auto sequence :
          {"initialize"_kj, "install"_kj, "boot"_kj, "reboot"_kj, "shutdown"_kj, "upgrade"_kj}) {
-      if ((sequence == "install" || sequence == "upgrade") && mode == Mode::kContainer) continue;
+      if (sequence == "install" && mode == Mode::kContainer) continue;
       for (auto& phase : plannedPhases(sequence, mode)) {
         for (auto task : phase.tasks) tasks.insert(task);
       }

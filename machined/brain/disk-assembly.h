@@ -16,6 +16,8 @@
 
 namespace talos::machined {
 
+constexpr kj::StringPtr kMetaInContainer = "/system/boot/meta"_kj;  // in its folder of slots
+
 class DiskAssembly {
  public:
   // `sequence`: the name of the running one.
@@ -33,11 +35,13 @@ class DiskAssembly {
 
  public:
   RealVolumes volumes{core.uv, core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
-  RealInstaller installer{core.io, core.printAlarms()};
+  RealInstaller installer{core.io, core.printAlarms(),
+                          core.container ? kContainerRights : kMachineRights};
   ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {
                    core.console.say(kj::str("warning: ", line), Tone::kAlarm);
                  }};
-  MetaPartition meta{core.timer};
+  MetaPartition meta = core.container ? MetaPartition::inFile(core.timer, kMetaInContainer)
+                                      : MetaPartition(core.timer);
 
  private:
   RealLuks luks{core.io, core.uv};

@@ -10,10 +10,12 @@
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/config/config-generate.h"
+#include "machined/api/machine-facts.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/disk/devices/meta-values.h"
+#include "machined/disk/volumes/mount-volume.h"
 #include "machined/upgrade/image-signatures.h"
 
 namespace talos::machined {
@@ -33,13 +35,21 @@ rpc::DepartureKind goingOf(bool preserve) {
   return preserve ? rpc::DepartureKind::RESTARTS : rpc::DepartureKind::REJOINS;
 }
 
+// Of this system, not of a container's host.
+kj::Duration uptime(bool container) {
+  struct timespec now;
+  KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
+  auto kernel = now.tv_sec * kj::SECONDS + now.tv_nsec * kj::NANOSECONDS;
+  if (!container) return kernel;
+  auto started = processStartMs("/proc", 1).orDefault(0);
+  return kj::max(kernel - static_cast<int64_t>(started) * kj::MILLISECONDS, 0 * kj::SECONDS);
+}
+
 // The rest of the seconds that talos.trial gives the system from its start on.
-kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments) {
+kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments, bool container) {
   KJ_IF_MAYBE (text, arguments.first(kTrialArgument)) {
     KJ_IF_MAYBE (seconds, text->tryParseAs<unsigned>()) {
-      struct timespec now;
-      KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
-      return kj::max(int64_t{*seconds} - now.tv_sec, 0) * kj::SECONDS;
+      return kj::max(int64_t{*seconds} * kj::SECONDS - uptime(container), 0 * kj::SECONDS);
     }
   }
   return nullptr;
@@ -96,9 +106,13 @@ RealImageArchives::Dependencies UpgradeAssembly::archivesDependencies() {
           .foreign = core.foreign};
 }
 
+kj::Maybe<UpgradeVolumes&> UpgradeAssembly::volumes() {
+  if (!core.container) return partitions;
+  if (isMountPoint(install::kSlotsPath, readFile("/proc/self/mountinfo"))) return folders;
+  return nullptr;
+}
+
 Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
-  kj::Maybe<UpgradeVolumes&> volumes;
-  if (!core.container) volumes = partitions;
   return {.timer = core.timer,
           .clock = core.clock,
           .process1 = core.process1,
@@ -106,10 +120,10 @@ Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
           .containerd = services.containerd,
           .installer = disks.installer,
           .archives = archives,
-          .volumes = volumes,
+          .volumes = volumes(),
           .running = install::slotNamed(core.arguments.first("talos.slot").orDefault("")),
           .version = kj::str(buildVersion().tag),
-          .trialLeft = trialLeft(core.arguments),
+          .trialLeft = trialLeft(core.arguments, core.container),
           .node = *this,
           .records = *this,
           .clusters = *this};

@@ -32,6 +32,7 @@ class UpgradeAssembly final : private UpgradableNode,
   RealImageArchives archives{archivesDependencies()};
   UpgradePartitions partitions{
       disks.installer, [this]() { return core.uv.blocking([]() { return readBlockDevices(); }); }};
+  UpgradeFolders folders{install::kSlotsPath, kVarPath, core.blocking()};
 
  public:
   Upgrader upgrader{upgraderDependencies()};
@@ -39,6 +40,7 @@ class UpgradeAssembly final : private UpgradableNode,
 
  private:
   RealImageArchives::Dependencies archivesDependencies();
+  kj::Maybe<UpgradeVolumes&> volumes();
   Upgrader::Dependencies upgraderDependencies();
   InstallImage::Dependencies installImageDependencies();
 

@@ -1,6 +1,7 @@
 #include "machined/upgrade/boot-slot-client.h"
 
 #include "common/base/error.h"
+#include "common/base/folder.h"
 #include "common/disk/empty-partition.h"
 
 namespace talos::machined {
@@ -81,6 +82,10 @@ kj::Promise<kj::String> UpgradePartitions::partition(kj::StringPtr name) {
 
 kj::Promise<void> UpgradePartitions::empty(kj::String ephemeral) {
   return installer.clear(kj::mv(ephemeral), kEmptyHead);
+}
+
+kj::Promise<void> UpgradeFolders::empty(kj::String ephemeral) {
+  return blocking([folder = kj::mv(ephemeral)]() { emptyFolder(folder); });
 }
 
 kj::Promise<install::SlotsOnDisk> BootSlots::look() {

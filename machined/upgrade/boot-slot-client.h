@@ -1,6 +1,7 @@
 // The slots of this node, as the program that works on them
 // (machined/disk/installer/boot-slot-writer.h) reads and changes them, and EPHEMERAL, which an
-// upgrade may empty: on a machine they are partitions of its system disk.
+// upgrade may empty: on a machine they are partitions of its system disk, in a container folders
+// that its launcher has mounted.
 //
 // Nothing is remembered: they are looked for each time, and the program reads what is on the disk.
 // All of them reject with FailedPrecondition when there is no such disk, or more than one, and as
@@ -47,6 +48,22 @@ class UpgradePartitions final : public UpgradeVolumes {
   Devices devices;
 
   kj::Promise<kj::String> partition(kj::StringPtr name);  // its device; the name is a constant
+};
+
+class UpgradeFolders final : public UpgradeVolumes {
+ public:
+  // `blocking`: on the thread pool.
+  using Blocking = kj::Function<kj::Promise<void>(kj::Function<void()> work)>;
+  UpgradeFolders(kj::StringPtr slots, kj::StringPtr ephemeral, Blocking blocking)
+      : slotsFolder(slots), ephemeralFolder(ephemeral), blocking(kj::mv(blocking)) {}
+
+  kj::Promise<kj::String> slots() override { return kj::str(slotsFolder); }
+  kj::Promise<kj::String> ephemeral() override { return kj::str(ephemeralFolder); }
+  kj::Promise<void> empty(kj::String ephemeral) override;
+
+ private:
+  kj::StringPtr slotsFolder, ephemeralFolder;
+  Blocking blocking;
 };
 
 class BootSlots {

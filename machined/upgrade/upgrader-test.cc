@@ -246,7 +246,7 @@ TEST_F(UpgraderTest, WhatIsRefused) {
   System container(disk, VolumesAs::kNone);
   container.boot(scope);
   EXPECT_EQ(container.status(), "none");
-  EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("the image of its host"));
+  EXPECT_THAT(problem(container.upgrader.rollback(0)), HasSubstr("has given it no slots"));
 }
 
 // Catches: an archive that is fetched and not written, or written without its places; a secret of

@@ -137,8 +137,8 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
 Slot Upgrader::requireIdle() {
   if (deps.volumes == nullptr) {
     fail(ErrorKind::kFailedPrecondition,
-         "a node in a container runs the image of its host; upgrade the host, and create the node "
-         "anew");
+         "the launcher of this container has given it no slots; restart the cluster with talosctl "
+         "cluster stop and start, of this version, or create the node anew with another image");
   }
   if (deps.running == nullptr || !resumed) {
     fail(ErrorKind::kFailedPrecondition,

@@ -82,7 +82,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     Containerd& containerd;
     Installer& installer;
     ImageArchives& archives;
-    kj::Maybe<UpgradeVolumes&> volumes;  // none: in a container
+    kj::Maybe<UpgradeVolumes&> volumes;  // none: in a container whose launcher gives it no slots
     kj::Maybe<install::Slot> running;    // none: from a medium, or the network
     kj::String version;
     kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=

@@ -55,10 +55,10 @@ func (r refusal) check(t *testing.T, conn *grpc.ClientConn, node string) {
 func TestRefused(t *testing.T) {
 	node, conn := here(t)
 	const precondition = codes.FailedPrecondition
-	image := "example.com/installer:v1"
+	image := "http://example.com/installer.tar" // without a digest
 	for _, r := range []refusal{
-		{machine + "Upgrade", Request{}.Text(1, image), precondition, []string{"upgrade", "--wait=false", "-i", image}, false},
-		{machine + "Rollback", nil, precondition, []string{"rollback", "--wait=false"}, false},
+		{machine + "Upgrade", Request{}.Text(1, image), codes.InvalidArgument, []string{"upgrade", "--wait=false", "-i", image}, false},
+		{machine + "Rollback", nil, codes.NotFound, []string{"rollback", "--wait=false"}, false},
 		{machine + "MetaWrite", Request{}.Number(1, 10).Text(2, "x"), precondition, []string{"meta", "write", "10", "x"}, false},
 		{machine + "MetaDelete", Request{}.Number(1, 10), precondition, []string{"meta", "delete", "10"}, false},
 		{"/time.TimeService/Time", nil, precondition, []string{"time"}, false},

@@ -99,14 +99,14 @@ func TestTerraform(t *testing.T) {
 		}
 	}
 	healthUntil(t, conn, node)
-	// The newer service first, whose absence means the older one. A node in a container has no disk to write to.
+	// The newer service first, whose absence means the older one.
 	_, err = All(ToOne(node), conn, "/machine.LifecycleService/Upgrade", nil)
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("LifecycleService: %v", err)
 	}
-	_, err = Unary(ToOne(node), conn, machine+"Upgrade", Request{}.Text(1, "10.5.0.1:5000/installer:v0.9.1"))
-	if status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("an upgrade of a node in a container: %v", err)
+	_, err = Unary(ToOne(node), conn, machine+"Upgrade", Request{}.Text(1, "http://10.5.0.1:5000/installer.tar"))
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("an upgrade to an archive without a digest: %v", err)
 	}
 }
 

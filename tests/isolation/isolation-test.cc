@@ -117,8 +117,9 @@ struct Isolation : public ::testing::Test {
     // As the supervisor does: mounts are this process's own.
     KJ_SYSCALL(unshare(CLONE_NEWNS));
     KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
-    for (auto name : {"image/sbin", "image/proc", "image/sys", "image/dev", "image/run",
-                      "image/system", "image/tmp", "image/etc", "image/var", "state", "var"}) {
+    for (auto name :
+         {"image/sbin", "image/proc", "image/sys", "image/dev", "image/run", "image/system",
+          "image/tmp", "image/etc", "image/var", "state", "var", "boot"}) {
       fs::create_directories(folder + "/" + name);
     }
     fs::copy_file("/proc/self/exe", folder + "/image/sbin/init");
@@ -134,9 +135,12 @@ struct Isolation : public ::testing::Test {
     auto& made = KJ_ASSERT_NONNULL(cgroups);
     made.create();
     auto mounts = made.mounts();
-    auto state = kj::str(folder.c_str(), "/state"), var = kj::str(folder.c_str(), "/var");
+    auto state = kj::str(folder.c_str(), "/state"), var = kj::str(folder.c_str(), "/var"),
+         boot = kj::str(folder.c_str(), "/boot");
     auto steps = container::planContainer({.stateFolder = state,
                                            .ephemeralFolder = var,
+                                           .slotsFolder = boot,
+                                           .arguments = kArguments.c_str(),
                                            .bootId = "11111111-2222-4333-8444-555555555555",
                                            .cgroups = mounts});
     auto network = newNetwork();

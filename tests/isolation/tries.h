@@ -7,6 +7,9 @@
 
 namespace talos::isolation {
 
+// Those of the container, as its launcher passes them.
+inline const std::string kArguments = "talos.slot=A";
+
 // How a try ends.
 enum class Outcome {
   kRefused,   // the kernel says no

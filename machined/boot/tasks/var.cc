@@ -29,8 +29,8 @@ kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& 
 }
 
 // A file system that the launcher has mounted stays over a reboot.
-void mountVarOfLauncher(Mounts& mounts, Console& console) {
-  if (mounts.isMountPoint("/var")) return;
+kj::Promise<void> mountVarOfLauncher(Mounts& mounts, Console& console, Upgrader& upgrader) {
+  if (mounts.isMountPoint(kVarPath)) co_return co_await upgrader.emptyEphemeralIfAsked();
   mountEphemeral("", mounts);
   console.say(
       "nothing is mounted at /var, so it is in memory; its content will be lost with a reboot");

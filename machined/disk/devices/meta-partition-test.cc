@@ -82,6 +82,24 @@ struct MetaPartitions : public testing::Test {
   }
 };
 
+// Catches: a node in a container that takes a disk of its host for its own, or keeps nothing; one
+// whose launcher gives it no file, and which is said to be damaged.
+TEST_F(MetaPartitions, OrAFile) {
+  partition("vda4", "META", kMetaBytes);
+  auto file = MetaPartition::inFile(timer, dev.at("meta"));
+  auto storage = serveStorage(pool, file, recovery.reference(), ClientCalls::alone(), sys.root);
+  std::swap(storage, this->storage);
+  EXPECT_THAT(of(write(9, "x")), HasSubstr("this node has no META: "));
+  EXPECT_THAT(read(), HasSubstr("FailedPrecondition"));
+  dev.file("meta", "");
+  ASSERT_EQ(0, truncate(dev.at("meta").cStr(), kMetaBytes));
+  EXPECT_EQ("", read());
+  EXPECT_EQ("ok", of(write(9, "hello")));
+  EXPECT_EQ("9=hello", read());
+  std::swap(storage, this->storage);
+  EXPECT_EQ("", read()) << "of the partition";
+}
+
 // Catches: a value that only this process sees, a key that takes another one's value with it, both
 // vectors mixed up, a key that was never there and is said to be deleted.
 TEST_F(MetaPartitions, KeepsValues) {

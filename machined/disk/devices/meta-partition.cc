@@ -114,6 +114,21 @@ const BlockDevice& findMeta(kj::ArrayPtr<const BlockDevice> devices) {
   return *named[0];
 }
 
+namespace {
+
+// The node of the partition, or the file.
+kj::String placeOf(const kj::Maybe<kj::String>& file, kj::StringPtr sys, kj::StringPtr dev) {
+  KJ_IF_MAYBE (path, file) {
+    if (access(path->cStr(), F_OK) == 0) return kj::str(*path);
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("this node has no META: ", *path, ": ", strerror(errno)));
+  }
+  auto devices = readBlockDevices(sys);
+  return kj::str(dev, "/", findMeta(devices).name);
+}
+
+}  // namespace
+
 // Its end is the next one's beginning. It belongs to the work, which ends when it ends and not when
 // its caller gives up.
 class MetaPartition::Turn {
@@ -146,11 +161,11 @@ auto MetaPartition::waitAndRun(ReadPool::Client pool, F work)
       break;
     }
   }
-  co_return co_await pool.run("using META", [turn = kj::heap<Turn>(*state), work = kj::mv(work),
-                                             sys = kj::str(sys), dev = kj::str(dev)]() mutable {
-    auto devices = readBlockDevices(sys);
-    return work(kj::str(dev, "/", findMeta(devices).name));
-  });
+  co_return co_await pool.run(
+      "using META", [turn = kj::heap<Turn>(*state), work = kj::mv(work), sys = kj::str(sys),
+                     dev = kj::str(dev), file = file.map([](kj::String& path) {
+                       return kj::str(path);
+                     })]() mutable { return work(placeOf(file, sys, dev)); });
 }
 
 template <typename F>

@@ -1,10 +1,10 @@
 // The partition META of this machine: where it is, what it holds, and changes of that
-// (meta-values.h has the format).
+// (meta-values.h has the format). A node in a container has a file in its place.
 //
-// It is looked for by its name in the GPT at each call, so nothing is remembered that a disk could
-// make untrue. All work on the disk is in the pool. One call at a time has the partition, reads
-// too: the next one waits until the work of the one before has ended, also when the caller of that
-// has hung up or its deadline has passed.
+// The partition is looked for by its name in the GPT at each call, so nothing is remembered that a
+// disk could make untrue. All work on the disk is in the pool. One call at a time has the
+// partition, reads too: the next one waits until the work of the one before has ended, also when
+// the caller of that has hung up or its deadline has passed.
 //
 // A change is answered when it is on the disk. Each of its writes is flushed before the next one
 // begins, and after a crash at any of them the partition has the old value or the new one.
@@ -31,6 +31,10 @@ class MetaPartition {
  public:
   explicit MetaPartition(kj::Timer& timer, kj::StringPtr sys = "/sys", kj::StringPtr dev = "/dev")
       : timer(timer), sys(kj::str(sys)), dev(kj::str(dev)) {}
+  // No disk is looked at. FailedPrecondition of each call when there is no such file.
+  static MetaPartition inFile(kj::Timer& timer, kj::StringPtr path) {
+    return MetaPartition(timer, nullptr, nullptr, kj::str(path));
+  }
   KJ_DISALLOW_COPY_AND_MOVE(MetaPartition);
 
   // The value of this key, NotFound when there is none; of key 0 all, in the order of their keys.
@@ -42,12 +46,15 @@ class MetaPartition {
  private:
   kj::Timer& timer;
   kj::String sys, dev;
+  kj::Maybe<kj::String> file;
 
   // State that the object and the work in the pool share, all on the loop's thread.
   struct State : public kj::Refcounted {
     kj::Maybe<kj::ForkedPromise<void>> busy;  // until the work that has the partition has ended
   };
   class Turn;
+  MetaPartition(kj::Timer& timer, kj::String sys, kj::String dev, kj::String file)
+      : timer(timer), sys(kj::mv(sys)), dev(kj::mv(dev)), file(kj::mv(file)) {}
   kj::Own<State> state = kj::refcounted<State>();
 
   template <typename F>

@@ -37,11 +37,21 @@ class Installer {
   kj::Promise<void> clear(kj::String device, uint64_t bytes);
 };
 
+// Mounts and partition tables; the drivers of file systems, which a container cannot load.
+constexpr kj::StringPtr kMachineRights = "sys_admin,sys_module"_kj,
+                        kContainerRights = "sys_admin"_kj;
+
 class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler {
  public:
   RealInstaller(kj::AsyncIoContext& io, kj::Function<void(kj::StringPtr line)> say,
-                kj::StringPtr confine = kConfine, kj::StringPtr program = kInstaller)
-      : io(io), say(kj::mv(say)), confine(confine), program(program), reaping(*this) {}
+                kj::StringPtr rights = kMachineRights, kj::StringPtr confine = kConfine,
+                kj::StringPtr program = kInstaller)
+      : io(io),
+        say(kj::mv(say)),
+        rights(rights),
+        confine(confine),
+        program(program),
+        reaping(*this) {}
 
   kj::Promise<bool> run(Fill fill) override;
   kj::Promise<void> slots(Fill fill, Hear hear, int archive) override;
@@ -50,7 +60,7 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
  private:
   kj::AsyncIoContext& io;
   kj::Function<void(kj::StringPtr line)> say;
-  kj::StringPtr confine, program;
+  kj::StringPtr rights, confine, program;
   kj::TaskSet reaping;
 
   using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;

@@ -1,10 +1,7 @@
 #include "machined/disk/volumes/node-reset.h"
 
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/io.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -123,18 +120,6 @@ class DiskReset final : public Reset {
 // --- of folders
 
 constexpr kj::StringPtr kMarkFile = "reset"_kj;
-
-// All but `kept`. A mount below it stays, and is named by the exception.
-void emptyFolder(kj::StringPtr folder, kj::StringPtr kept) {
-  for (auto& name : namesIn(folder)) {
-    auto path = kj::str(folder, "/", name);
-    if (path != kept) removeTree(path);
-  }
-  int raw;
-  KJ_SYSCALL(raw = open(folder.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), folder);
-  kj::AutoCloseFd owned(raw);
-  KJ_SYSCALL(syncfs(owned), folder);
-}
 
 class FolderReset final : public Reset {
  public:

@@ -54,6 +54,21 @@ TEST(Container, TakesOverWhatItsLauncherGave) {
       said.text());
 }
 
+// Catches: the host's command line taken for the node's own, and the other way round.
+TEST(Container, HasArgumentsOfItsOwn) {
+  char folder[] = "/tmp/own-cmdline-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(folder));
+  auto line = std::string(folder) + "/cmdline";
+  EXPECT_FALSE(hasOwnCommandLine(folder)) << "there is none";
+  close(open(line.c_str(), O_WRONLY | O_CREAT, 0600));
+  EXPECT_FALSE(hasOwnCommandLine(folder)) << "as proc has it";
+  unlink(line.c_str());
+  ASSERT_EQ(0, symlink("/proc/self/stat", line.c_str()));
+  EXPECT_TRUE(hasOwnCommandLine(folder)) << "of another file system";
+  unlink(line.c_str());
+  rmdir(folder);
+}
+
 // Catches: a config of no bytes where there is none, and messages where nothing is wrong.
 TEST(Container, IsGivenNothing) {
   char platform[] = "PLATFORM=container", data[] = "USERDATA=";

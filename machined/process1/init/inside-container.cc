@@ -54,6 +54,13 @@ bool inContainer() {
   return stat("/proc/self/ns/pid", &found) != 0 || found.st_ino != kFirstPidNamespace;
 }
 
+bool hasOwnCommandLine(const char* proc) {
+  char path[256];
+  snprintf(path, sizeof(path), "%s/cmdline", proc);
+  struct stat all, one;
+  return stat(proc, &all) == 0 && stat(path, &one) == 0 && all.st_dev != one.st_dev;
+}
+
 const char* findCgroupRoot(const char* at) {
   static char unified[256];
   return isA(CGROUP2_SUPER_MAGIC, at) ? at : folderOf(CGROUP2_SUPER_MAGIC, at, "unified", unified);

@@ -11,6 +11,11 @@ namespace talos::process1 {
 // Not in the kernel's first pid namespace. True where /proc is missing.
 bool inContainer();
 
+// The launcher has put arguments of its own over the host's kernel command line, as a boot loader
+// passes them to a kernel: another file is mounted at cmdline of `proc`. Without that the command
+// line is the host's, and is not about this node.
+bool hasOwnCommandLine(const char* proc = "/proc");
+
 // The root of the tree of cgroups (version 2): /sys/fs/cgroup, or `unified` below it on a host that
 // has version 1 beside it; "" when neither is mounted. `at` is for tests.
 const char* findCgroupRoot(const char* at = "/sys/fs/cgroup");

@@ -202,7 +202,8 @@ unsigned trialSecondsOfCommandLine() {
   ssize_t size = read(fd, text, sizeof(text) - 1);
   close(fd);
   text[size < 0 ? 0 : size] = 0;
-  known = inContainer() ? 0 : static_cast<int>(trialSeconds(text));
+  bool ofHost = inContainer() && !hasOwnCommandLine();
+  known = ofHost ? 0 : static_cast<int>(trialSeconds(text));
   return static_cast<unsigned>(known);
 }
 

@@ -19,7 +19,8 @@ namespace talos::process1 {
 // The second function reads the seconds that the kernel's command line gives a system to become
 // healthy (talos.trial=); 0: it is not on trial.
 unsigned trialSeconds(const char* commandLine);
-unsigned trialSecondsOfCommandLine();  // of this kernel; 0 in a container
+// Of this kernel; in a container those that its launcher passes (inside-container.h).
+unsigned trialSecondsOfCommandLine();
 
 [[noreturn]] void stayForEver(const Console& console, const char* what, int error);
 

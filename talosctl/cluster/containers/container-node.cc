@@ -5,11 +5,15 @@
 #include <kj/encoding.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/log.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/containers/container-launch.h"
+#include "talosctl/cluster/containers/image-mount.h"
+#include "talosctl/cluster/containers/node-slots.h"
 #include "talosctl/cluster/processes/child-process.h"
 
 namespace talos::cluster {
@@ -30,30 +34,67 @@ kj::String newBootId() {
                  hex.slice(16, 20), "-", hex.slice(20));
 }
 
+// Longer than process 1 waits for its brain (machined/process1/init/main.cc).
+constexpr auto kTrialGrace = 120 * kj::SECONDS;
+
+// False where the kernel does not list children.
+bool hasNoChildren(int pid) {
+  auto list = tryReadFile(kj::str("/proc/", pid, "/task/", pid, "/children"), 4096);
+  KJ_IF_MAYBE (text, list) return text->size() == 0;
+  return false;
+}
+
+struct Places {
+  kj::String folder, slots, root, log;
+
+  Places(const ContainerLaunch& launch)
+      : folder(kj::str(launch.stateFolder, "/", launch.node.getName())),
+        slots(slotsFolderOf(launch.node, launch.stateFolder)),
+        root(kj::str(folder, "/root")),
+        log(kj::str(folder, ".log")) {}
+};
+
+kj::AutoCloseFd openConsole(const Places& places) {
+  int console;
+  KJ_SYSCALL(console = open(places.log.cStr(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
+             places.log);
+  return kj::AutoCloseFd(console);
+}
+
 class ContainerNode final : public Instance {
  public:
-  ContainerNode(kj::UnixEventPort& port, Network& network, container::ClusterCgroups& cgroups,
-                const ContainerLaunch& launch, container::Launched launched)
-      : network(network),
+  ContainerNode(kj::UnixEventPort& port, kj::Timer& timer, Network& network,
+                container::ClusterCgroups& cgroups, const ContainerLaunch& launch, Places places,
+                kj::Maybe<unsigned> trialS, container::Launched launched)
+      : timer(timer),
+        network(network),
         cgroups(cgroups),
         name(kj::str(launch.node.getName())),
         link(kj::str(launch.link)),
+        places(kj::mv(places)),
+        trialS(trialS),
         process(kj::heap<ChildProcess>(port, launched.pid, kj::mv(launched.pidfd))) {}
 
   ~ContainerNode() noexcept(false) {
     process = nullptr;  // and with it every process in its cgroups
     cgroups.removeNode(name);
     network.removeContainer(link);
+    container::unmountImage(places.root);
   }
 
   int pid() const override { return process->pid(); }
 
   kj::Promise<End> onEnd() override {
+    auto watching = endHangingTrial().eagerlyEvaluate(nullptr);
     auto exit = co_await process->onExit();
     if (exit.killed && exit.status == SIGHUP) co_return End{End::Kind::kReboot, kj::str("reboot")};
     if (exit.killed && exit.status == SIGINT)
       co_return End{End::Kind::kOff, kj::str("switched off")};
-    co_return End{End::Kind::kFailed, kj::str("process 1 ", exit.describe())};
+    auto how = kj::str("process 1 ", exit.describe());
+    if (trialS == nullptr) co_return End{End::Kind::kFailed, kj::mv(how)};
+    auto console = openConsole(places);
+    say(console, kj::str(how, ", and its system was started on trial; rebooting"));
+    co_return End{End::Kind::kReboot, kj::str(how, ", of a system on trial")};
   }
 
   kj::Promise<void> shutDown() override {
@@ -65,11 +106,30 @@ class ContainerNode final : public Instance {
   void pause() override { cgroups.freeze(name, true); }
   void resume() override { cgroups.freeze(name, false); }
 
+  static void say(int console, kj::StringPtr text) {
+    auto line = kj::str("[launcher] ", text, "\n");
+    auto ignored = write(console, line.begin(), line.size());  // a full disk
+    (void)ignored;
+  }
+
  private:
+  kj::Timer& timer;
   Network& network;
   container::ClusterCgroups& cgroups;
   kj::String name, link;
+  Places places;
+  kj::Maybe<unsigned> trialS;
   kj::Own<ChildProcess> process;
+
+  kj::Promise<void> endHangingTrial() {
+    KJ_IF_MAYBE (seconds, trialS) {
+      co_await timer.afterDelay(*seconds * kj::SECONDS + kTrialGrace);
+      if (!hasNoChildren(process->pid())) co_return;
+      auto console = openConsole(places);
+      say(console, "process 1 has started nothing in the time of its trial; killing it");
+      process->signal(SIGKILL);
+    }
+  }
 };
 
 // PLATFORM and, for a node that has a config, USERDATA.
@@ -99,42 +159,77 @@ void makeContainerFolders(rpc::LocalNode::Reader node, kj::StringPtr stateFolder
   makeDirectories(kj::str(base, "/var"), 0755);
 }
 
-kj::Own<Instance> launchContainer(kj::UnixEventPort& port, Network& network,
+kj::String slotsFolderOf(rpc::LocalNode::Reader node, kj::StringPtr stateFolder) {
+  return kj::str(stateFolder, "/", node.getName(), "/boot");
+}
+
+namespace {
+
+// One attempt of the boot loader, with the image mounted.
+SlotChoice loadSystem(const Places& places, int console) {
+  makeDirectories(places.root, 0700);
+  auto choice = startOfSlots(places.slots, [&](kj::AutoCloseFd image) {
+    container::mountImage(image, "it", places.root);
+  });
+  for (auto& line : choice.said) {
+    log::warn("boot loader", {{"node", places.folder}, {"message", line}});
+    ContainerNode::say(console, line);
+  }
+  return choice;
+}
+
+}  // namespace
+
+kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Network& network,
                                   container::ClusterCgroups& cgroups,
                                   const ContainerLaunch& launch) {
   auto node = launch.node;
-  auto folder = kj::str(launch.stateFolder, "/", node.getName());
-  auto state = kj::str(folder, "/state"), ephemeral = kj::str(folder, "/var");
+  Places places(launch);
+  auto console = openConsole(places);
+  auto environment = environmentOf(launch);
+  KJ_DEFER(for (auto& variable : environment) zeroize(variable));
+  auto inside =
+      network.addContainer(launch.link, {.address = node.getAddress(), .mac = node.getMac()});
+  auto cgroupProcs = cgroups.createNode(
+      node.getName(), {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
+  auto state = kj::str(places.folder, "/state"), ephemeral = kj::str(places.folder, "/var");
+  auto hostname = kj::str(node.getName());
   auto bootId = newBootId();
   auto mounts = cgroups.mounts();
   uint64_t memory = node.getMemory();
   for (auto& controller : cgroups.unlimited()) {
     if (controller == "memory") memory = 0;
   }
-  auto steps = container::planContainer({.stateFolder = state,
-                                         .ephemeralFolder = ephemeral,
-                                         .bootId = bootId,
-                                         .cgroups = mounts,
-                                         .memory = memory});
-  auto environment = environmentOf(launch);
-  KJ_DEFER(for (auto& variable : environment) zeroize(variable));
-  auto log = kj::str(folder, ".log");
-  int console;
-  KJ_SYSCALL(console = open(log.cStr(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600), log);
-  kj::AutoCloseFd closing(console);
-  auto inside =
-      network.addContainer(launch.link, {.address = node.getAddress(), .mac = node.getMac()});
-  auto cgroupProcs = cgroups.createNode(
-      node.getName(), {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
-  auto hostname = kj::str(node.getName());
-  auto launched = container::launch({.image = launch.image,
-                                     .hostname = hostname,
-                                     .steps = steps,
-                                     .cgroupProcs = cgroupProcs,
-                                     .network = inside.get(),
-                                     .console = console,
-                                     .environment = environment});
-  return kj::heap<ContainerNode>(port, network, cgroups, launch, kj::mv(launched));
+  // As often as there are tries: a system on trial whose process 1 cannot be run is one that ends.
+  for (;;) {
+    auto choice = loadSystem(places, console);
+    auto arguments = argumentsOf(choice);
+    auto steps = container::planContainer({.stateFolder = state,
+                                           .ephemeralFolder = ephemeral,
+                                           .slotsFolder = places.slots,
+                                           .arguments = arguments,
+                                           .bootId = bootId,
+                                           .cgroups = mounts,
+                                           .memory = memory});
+    kj::Maybe<container::Launched> launched;
+    auto failure = kj::runCatchingExceptions([&]() {
+      launched = container::launch({.image = places.root,
+                                    .hostname = hostname,
+                                    .steps = steps,
+                                    .cgroupProcs = cgroupProcs,
+                                    .network = inside.get(),
+                                    .console = console,
+                                    .environment = environment});
+    });
+    KJ_IF_MAYBE (started, launched) {
+      return kj::heap<ContainerNode>(port, timer, network, cgroups, launch, kj::mv(places),
+                                     choice.trialS, kj::mv(*started));
+    }
+    container::unmountImage(places.root);
+    auto& e = KJ_ASSERT_NONNULL(failure);
+    if (choice.trialS == nullptr) kj::throwFatalException(kj::mv(e));
+    ContainerNode::say(console, kj::str("the system on trial is given up: ", messageOf(e)));
+  }
 }
 
 }  // namespace talos::cluster

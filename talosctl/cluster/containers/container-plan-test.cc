@@ -14,8 +14,12 @@ namespace talos::container {
 namespace {
 
 kj::Vector<Step> plan(kj::ArrayPtr<const CgroupMount> cgroups) {
-  return planContainer(
-      {.stateFolder = "/s", .ephemeralFolder = "/v", .bootId = "id", .cgroups = cgroups});
+  return planContainer({.stateFolder = "/s",
+                        .ephemeralFolder = "/v",
+                        .slotsFolder = "/b",
+                        .arguments = "talos.slot=B",
+                        .bootId = "id",
+                        .cgroups = cgroups});
 }
 
 kj::Vector<Step> unifiedPlan() {
@@ -79,8 +83,8 @@ TEST(ContainerPlan, OnlyTheNetworksSettingsAreWritable) {
 // without one of them on which nothing starts.
 TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
   auto steps = unifiedPlan();
-  for (auto path : {"proc/kcore"_kj, "proc/keys"_kj, "proc/kallsyms"_kj, "proc/cmdline"_kj,
-                    "proc/timer_list"_kj, "proc/sched_debug"_kj}) {
+  for (auto path : {"proc/kcore"_kj, "proc/keys"_kj, "proc/kallsyms"_kj, "proc/timer_list"_kj,
+                    "proc/sched_debug"_kj}) {
     EXPECT_EQ(on(steps, path).from, "dev/null") << path.cStr();
     EXPECT_TRUE(on(steps, path).optional) << path.cStr();
   }
@@ -94,16 +98,35 @@ TEST(ContainerPlan, WhatIsTheHostsAloneIsHidden) {
 }
 
 // Catches: the folders mixed up (a config that is lost, or a container store on a tmpfs), and a
-// boot id that is the host's.
+// boot id or kernel arguments that are the host's.
 TEST(ContainerPlan, StateAndEphemeralAreTheHostsFolders) {
   auto steps = unifiedPlan();
   EXPECT_EQ(on(steps, "system/state").from, "/s");
   EXPECT_EQ(on(steps, "var").from, "/v");
   EXPECT_FALSE(on(steps, "var").flags & MS_RDONLY);
+  auto expectFile = [&](kj::StringPtr path, kj::StringPtr text) {
+    auto file = std::find_if(steps.begin(), steps.end(),
+                             [&](const Step& step) { return step.path == path; });
+    ASSERT_NE(file, steps.end()) << path.cStr();
+    EXPECT_STREQ(file->source.cStr(), text.cStr());
+  };
   EXPECT_EQ(on(steps, "proc/sys/kernel/random/boot_id").from, "run/.boot-id");
-  auto file = std::find_if(steps.begin(), steps.end(),
-                           [](const Step& step) { return step.path == "run/.boot-id"; });
-  EXPECT_STREQ(file->source.cStr(), "id\n");
+  expectFile("run/.boot-id", "id\n");
+  EXPECT_EQ(on(steps, "proc/cmdline").from, "run/.cmdline");
+  expectFile("run/.cmdline", "talos.slot=B\n");
+}
+
+// Catches: slots that others than root of the node see, or that the node cannot write.
+TEST(ContainerPlan, SlotsAreAFolderOfTheHost) {
+  auto steps = unifiedPlan();
+  auto folder = std::find_if(steps.begin(), steps.end(),
+                             [](const Step& step) { return step.path == "system/boot"; });
+  ASSERT_NE(folder, steps.end());
+  EXPECT_EQ(folder->kind, Step::Kind::kFolder);
+  EXPECT_EQ(folder->mode, 0700);
+  auto slots = on(steps, "system/boot");
+  EXPECT_EQ(slots.from, "/b");
+  EXPECT_EQ(slots.flags, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC);
 }
 
 // Catches: a node that takes the host's memory for its own, and one without a limit that has none.

@@ -45,9 +45,9 @@ constexpr kj::StringPtr kReadOnly[] = {
 };
 // Files that reveal memory, keys and timers of the host, or the addresses of its kernel.
 constexpr kj::StringPtr kHiddenFiles[] = {
-    "proc/kcore"_kj,         "proc/keys"_kj,     "proc/timer_list"_kj,  "proc/sched_debug"_kj,
-    "proc/latency_stats"_kj, "proc/kallsyms"_kj, "proc/kpagecount"_kj,  "proc/kpageflags"_kj,
-    "proc/kpagecgroup"_kj,   "proc/cmdline"_kj,  "proc/vmallocinfo"_kj,
+    "proc/kcore"_kj,         "proc/keys"_kj,        "proc/timer_list"_kj, "proc/sched_debug"_kj,
+    "proc/latency_stats"_kj, "proc/kallsyms"_kj,    "proc/kpagecount"_kj, "proc/kpageflags"_kj,
+    "proc/kpagecgroup"_kj,   "proc/vmallocinfo"_kj,
 };
 constexpr kj::StringPtr kHiddenFolders[] = {
     "proc/acpi"_kj,          "proc/scsi"_kj,           "sys/firmware"_kj,  "sys/kernel/debug"_kj,
@@ -119,6 +119,9 @@ void planFolders(Plan& plan, const ContainerSettings& settings) {
   plan.folder("system/state", 0700);
   plan.bind(settings.stateFolder, "system/state");
   plan.bind(settings.ephemeralFolder, "var");
+  plan.folder("system/boot", 0700);
+  plan.bind(settings.slotsFolder, "system/boot");
+  plan.remount("system/boot", kQuiet);
 }
 
 void planDevices(Plan& plan) {
@@ -187,6 +190,8 @@ kj::Vector<Step> planContainer(const ContainerSettings& settings) {
   planCgroups(plan, settings.cgroups);
   planMasks(plan);
   planSettings(plan);
+  plan.file("run/.cmdline", kj::str(settings.arguments, "\n"));
+  plan.bind("run/.cmdline", "proc/cmdline");
   plan.file("run/.boot-id", kj::str(settings.bootId, "\n"));
   plan.bind("run/.boot-id", "proc/sys/kernel/random/boot_id");
   if (settings.memory > 0) {

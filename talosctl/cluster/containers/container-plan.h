@@ -40,6 +40,8 @@ struct CgroupMount {
 
 struct ContainerSettings {
   kj::StringPtr stateFolder, ephemeralFolder;  // of the host: STATE and /var
+  kj::StringPtr slotsFolder;                   // of the host: its systems (node-slots.h)
+  kj::StringPtr arguments;                     // in the place of the kernel's command line
   kj::StringPtr bootId;                        // random, of this boot
   kj::ArrayPtr<const CgroupMount> cgroups;
   uint64_t memory = 0;  // bytes that it may use; 0: all of the host's

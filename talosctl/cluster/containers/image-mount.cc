@@ -20,11 +20,8 @@ constexpr unsigned kAttempts = 100;  // others may take the free device first
        kj::str("cannot mount ", image, ": ", what, ": ", strerror(errno)));
 }
 
-kj::AutoCloseFd attach(kj::StringPtr image, kj::String& device) {
-  int raw = open(image.cStr(), O_RDONLY | O_CLOEXEC);
-  if (raw < 0) failToMount(image, "open");
-  kj::AutoCloseFd file(raw);
-  raw = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+kj::AutoCloseFd attach(int file, kj::StringPtr image, kj::String& device) {
+  int raw = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   if (raw < 0) failToMount(image, "/dev/loop-control");
   kj::AutoCloseFd control(raw);
   for (unsigned attempt = 0; attempt < kAttempts; ++attempt) {
@@ -35,7 +32,7 @@ kj::AutoCloseFd attach(kj::StringPtr image, kj::String& device) {
     if (raw < 0) failToMount(image, device);
     kj::AutoCloseFd loop(raw);
     loop_config config{};
-    config.fd = file.get();
+    config.fd = static_cast<uint32_t>(file);
     config.info.lo_flags = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR;
     if (ioctl(loop, LOOP_CONFIGURE, &config) == 0) return loop;
     if (errno != EBUSY) failToMount(image, device);
@@ -46,11 +43,22 @@ kj::AutoCloseFd attach(kj::StringPtr image, kj::String& device) {
 }  // namespace
 
 void mountImage(kj::StringPtr image, kj::StringPtr folder) {
+  int raw = open(image.cStr(), O_RDONLY | O_CLOEXEC);
+  if (raw < 0) failToMount(image, "open");
+  kj::AutoCloseFd file(raw);
+  mountImage(file, image, folder);
+}
+
+void mountImage(int image, kj::StringPtr name, kj::StringPtr folder) {
   kj::String device;
-  auto loop = attach(image, device);
+  auto loop = attach(image, name, device);
   if (mount(device.cStr(), folder.cStr(), "squashfs", MS_RDONLY | MS_NODEV, nullptr) < 0) {
-    failToMount(image, errno == ENODEV ? "this kernel has no squashfs"_kj : device);
+    failToMount(name, errno == ENODEV ? "this kernel has no squashfs"_kj : device);
   }
+}
+
+void unmountImage(kj::StringPtr folder) {
+  umount2(folder.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW);
 }
 
 }  // namespace talos::container

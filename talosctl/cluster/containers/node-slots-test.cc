@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <string>
@@ -45,6 +46,8 @@ struct NodeSlots : testing::Test {
   machined::TestTree tree;
   kj::String slots = tree.at("slots");
 
+  std::string unmountable;  // the image that the kernel refuses
+
   void SetUp() override {
     tree.file("image.sqsh", squashfs("first"));
     makeSlots(slots, tree.at("image.sqsh"), "v1");
@@ -62,10 +65,12 @@ struct NodeSlots : testing::Test {
   // With the name in the image that is started.
   std::string start() {
     try {
-      auto started = startOfSlots(slots);
       char name[7] = {};
-      KJ_ASSERT(pread(started.image, name, 6, 100) >= 0);
-      return textOf(started.choice) + ": " + name;
+      auto choice = startOfSlots(slots, [&](kj::AutoCloseFd image) {
+        KJ_ASSERT(pread(image, name, 6, 100) >= 0);
+        if (unmountable == name) fail(ErrorKind::kFailedPrecondition, "the kernel refuses it");
+      });
+      return textOf(choice) + ": " + name;
     } catch (const kj::Exception& e) {
       return messageOf(e).cStr();
     }
@@ -102,6 +107,26 @@ TEST(SlotChoice, FromTheRecord) {
             "A; the record of the slots is missing or damaged; starting slot A");
 }
 
+// Catches: a system that does not know its slot, or that it is on trial.
+TEST(SlotChoice, IsPassedToTheSystem) {
+  SlotChoice choice;
+  EXPECT_EQ(argumentsOf(choice), "talos.slot=A");
+  choice.slot = Slot::kB;
+  choice.trialS = 90;
+  EXPECT_EQ(argumentsOf(choice), "talos.slot=B talos.trial=90");
+}
+
+// Catches: a cluster that cannot be created where its folder and the build are on two file systems.
+TEST_F(NodeSlots, TheImageIsOnAnotherFileSystem) {
+  int memory;
+  KJ_SYSCALL(memory = memfd_create("image", MFD_CLOEXEC));
+  kj::AutoCloseFd image(memory);
+  auto text = squashfs("memory");
+  ASSERT_EQ(write(image, text.begin(), text.size()), ssize_t(text.size()));
+  makeSlots(tree.at("others"), kj::str("/proc/self/fd/", memory), "v1");
+  EXPECT_EQ(readFile(tree.at("others/A/rootfs.sqsh")), text);
+}
+
 // Catches: a system on trial that is started again after a crash or a power cut.
 TEST_F(NodeSlots, ATryIsCountedOnTheDisk) {
   EXPECT_EQ(start(), "A: first");
@@ -126,6 +151,9 @@ TEST_F(NodeSlots, ASystemThatCannotBeStarted) {
   fallsBack("B/rootfs.sqsh is cut off: it has 120 of 121 bytes");
   tree.file("slots/B/rootfs.sqsh", kj::heapString(squashfs("second").slice(0, 95)));
   fallsBack("B/rootfs.sqsh is not a squashfs");
+  second();
+  unmountable = "second";
+  fallsBack("the kernel refuses it");
   KJ_SYSCALL(unlink(tree.at("slots/B/rootfs.sqsh").cStr()));
   tree.link("slots/B/rootfs.sqsh", tree.at("image.sqsh"));
   fallsBack("cannot open B/rootfs.sqsh: Too many levels of symbolic links");
@@ -158,6 +186,8 @@ TEST_F(NodeSlots, ARecordThatCannotBeRead) {
 TEST_F(NodeSlots, AreMadeOnceFromTheImage) {
   EXPECT_EQ(readFile(tree.at("slots/A/version")), "v1\n");
   EXPECT_EQ(recorded(), "A 0");
+  EXPECT_EQ(std::string(readFile(tree.at("slots/meta")).cStr(), install::kMetaFileBytes),
+            std::string(install::kMetaFileBytes, 0));
   tree.file("image.sqsh", squashfs("other"));
   makeSlots(slots, tree.at("image.sqsh"), "v9");
   EXPECT_EQ(start(), "A: first");

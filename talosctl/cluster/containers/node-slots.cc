@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,11 +17,11 @@
 namespace talos::cluster {
 namespace {
 
+using install::kRecordFile;
 using install::nameOf;
 using install::Slot;
 using install::SlotState;
 
-constexpr kj::StringPtr kRecord = "grub/grubenv"_kj;
 constexpr size_t kMostRecord = 4096;
 
 // Of a squashfs: its first bytes, and the length of all that it uses.
@@ -55,7 +56,7 @@ kj::AutoCloseFd openFileOf(int folder, kj::StringPtr path, int access) {
 kj::Maybe<SlotState> readRecord(int folder) {
   kj::Maybe<SlotState> state;
   kj::runCatchingExceptions([&]() {
-    auto file = openFileOf(folder, kRecord, O_RDONLY);
+    auto file = openFileOf(folder, kRecordFile, O_RDONLY);
     char text[kMostRecord];
     ssize_t n;
     KJ_SYSCALL(n = pread(file, text, sizeof text, 0));
@@ -66,7 +67,7 @@ kj::Maybe<SlotState> readRecord(int folder) {
 
 // In place, as GRUB does: one sector.
 void saveRecord(int folder, const SlotState& state) {
-  auto file = openFileOf(folder, kRecord, O_WRONLY);
+  auto file = openFileOf(folder, kRecordFile, O_WRONLY);
   auto text = install::writeSlots(state);
   ssize_t n;
   KJ_SYSCALL(n = pwrite(file, text.begin(), text.size(), 0));
@@ -107,10 +108,19 @@ void copyInto(kj::StringPtr from, kj::StringPtr to) {
   constexpr size_t kPiece = 16u << 20;
   for (;;) {
     ssize_t n;
-    KJ_SYSCALL(n = copy_file_range(source, nullptr, target, nullptr, kPiece, 0), from, to);
+    // copy_file_range() fails between file systems of two kinds.
+    KJ_SYSCALL(n = sendfile(target, source, nullptr, kPiece), from, to);
     if (n == 0) break;
   }
   KJ_SYSCALL(fsync(target), to);
+}
+
+void makeMeta(kj::StringPtr path) {
+  int raw;
+  KJ_SYSCALL(raw = open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), path);
+  kj::AutoCloseFd file(raw);
+  KJ_SYSCALL(ftruncate(file, install::kMetaFileBytes), path);
+  KJ_SYSCALL(fsync(file), path);
 }
 
 void syncFolder(kj::StringPtr path) {
@@ -147,29 +157,38 @@ void makeSlots(kj::StringPtr folder, kj::StringPtr image, kj::StringPtr version)
   for (auto name : {"A"_kj, "B"_kj, "grub"_kj}) makeDirectories(kj::str(part, "/", name), 0700);
   copyInto(image, kj::str(part, "/A/rootfs.sqsh"));
   writeFileAtomically(kj::str(part, "/A/version"), kj::str(version, "\n"), 0600);
-  writeFileAtomically(kj::str(part, "/", kRecord), install::writeSlots({}), 0600);
+  writeFileAtomically(kj::str(part, "/", kRecordFile), install::writeSlots({}), 0600);
+  makeMeta(kj::str(part, "/", install::kMetaFile));
   for (auto name : {"/A"_kj, "/grub"_kj, ""_kj}) syncFolder(kj::str(part, name));
   KJ_SYSCALL(rename(part.cStr(), folder.cStr()), folder);
   syncFolder(kj::str(folder, "/.."));
 }
 
-SlotStart startOfSlots(kj::StringPtr path) {
+SlotChoice startOfSlots(kj::StringPtr path, LoadImage load) {
   auto folder = openFolder(path);
   auto choice =
       chooseSlot(readRecord(folder), [&](const SlotState& state) { saveRecord(folder, state); });
-  kj::AutoCloseFd image;
+  auto start = [&](Slot slot) {
+    return kj::runCatchingExceptions([&]() { load(openImage(folder, slot)); });
+  };
   auto other = install::otherThan(choice.slot);
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { image = openImage(folder, choice.slot); })) {
+  KJ_IF_MAYBE (e, start(choice.slot)) {
     choice.said.add(kj::str("slot ", nameOf(choice.slot), " cannot be started: ", messageOf(*e),
                             "; starting slot ", nameOf(other)));
-    KJ_IF_MAYBE (e2, kj::runCatchingExceptions([&]() { image = openImage(folder, other); })) {
+    KJ_IF_MAYBE (e2, start(other)) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str(path, ": neither system can be started: ", messageOf(*e), "; ", messageOf(*e2)));
     }
     choice.slot = other;
     choice.trialS = nullptr;
   }
-  return {.choice = kj::mv(choice), .image = kj::mv(image)};
+  return choice;
+}
+
+kj::String argumentsOf(const SlotChoice& choice) {
+  auto slot = kj::str("talos.slot=", nameOf(choice.slot));
+  KJ_IF_MAYBE (seconds, choice.trialS) return kj::str(slot, " talos.trial=", *seconds);
+  return slot;
 }
 
 }  // namespace talos::cluster

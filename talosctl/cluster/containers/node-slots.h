@@ -6,7 +6,8 @@
 //   * a try is counted on the disk before the slot on trial is started; where the count cannot be
 //     written, the slot is not tried, as it would be tried for ever;
 //   * a system that cannot be loaded makes the other one start at once, and not on trial;
-//   * a record that cannot be read means slot A, and is reported.
+//   * a record that cannot be read means slot A, and is reported;
+//   * the system gets talos.slot and, on trial, talos.trial (argumentsOf()).
 // So whatever ends a system on trial, a power cut of the host included, the next start is the old
 // one.
 //
@@ -35,14 +36,16 @@ struct SlotChoice {
 SlotChoice chooseSlot(kj::Maybe<install::SlotState> record,
                       kj::FunctionParam<void(const install::SlotState&)> save);
 
-// Creates the folder of a node that has none, with the image as slot A and the record saying so.
+// Creates the folder of a node that has none, with the image as slot A, the record saying so, and a
+// META without values.
 void makeSlots(kj::StringPtr folder, kj::StringPtr image, kj::StringPtr version);
 
-struct SlotStart {
-  SlotChoice choice;
-  kj::AutoCloseFd image;  // a squashfs, of its full length
-};
-// The next start, with the try counted. FailedPrecondition when neither system can be loaded.
-SlotStart startOfSlots(kj::StringPtr folder);
+// The next start, with the try counted. `load` gets a squashfs of its full length, and throws when
+// that cannot be started. FailedPrecondition when neither system can be loaded.
+using LoadImage = kj::FunctionParam<void(kj::AutoCloseFd image)>;
+SlotChoice startOfSlots(kj::StringPtr folder, LoadImage load);
+
+// As a boot loader passes them to a kernel: "talos.slot=B talos.trial=600".
+kj::String argumentsOf(const SlotChoice& choice);
 
 }  // namespace talos::cluster

@@ -10,9 +10,12 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/lines.h"
 #include "common/base/log.h"
+#include "common/base/version.h"
 #include "talosctl/cluster/containers/container-node.h"
 #include "talosctl/cluster/containers/image-mount.h"
+#include "talosctl/cluster/containers/node-slots.h"
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/virtual-machine.h"
@@ -28,6 +31,22 @@ namespace {
 void leaveMounts() {
   KJ_SYSCALL(unshare(CLONE_NEWNS));
   KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
+}
+
+// That of its os-release. It is mounted at `folder` meanwhile.
+kj::String versionOfImage(kj::StringPtr image, kj::StringPtr folder) {
+  constexpr kj::StringPtr kKey = "VERSION_ID="_kj;
+  makeDirectories(folder, 0700);
+  container::mountImage(image, folder);
+  KJ_DEFER(container::unmountImage(folder));
+  auto text = tryReadFile(kj::str(folder, "/usr/lib/os-release"), 4096);
+  KJ_IF_MAYBE (lines, text) {
+    for (auto line : Lines(*lines)) {
+      if (line.size() < kKey.size() || line.slice(0, kKey.size()) != kKey.asArray()) continue;
+      return kj::heapString(line.slice(kKey.size(), line.size()));
+    }
+  }
+  return kj::str(buildVersion().tag);
 }
 
 // Cuts the power of a node that cannot be resumed or stopped.
@@ -84,19 +103,30 @@ void ClusterNodes::prepareContainers() {
   auto& made =
       cgroups.emplace(container::readCgroups(), cgroupName(cluster.getName(), stateFolder));
   made.create();
-  imageFolder = kj::str(stateFolder, "/image");
-  makeDirectories(imageFolder, 0700);
-  container::mountImage(cluster.getImage(), imageFolder);
+  makeSlotsFromImage();
+}
+
+// The image is not needed any more when all have theirs.
+void ClusterNodes::makeSlotsFromImage() {
+  kj::Vector<kj::String> missing;
+  for (auto node : cluster.getNodes()) {
+    if (!isContainer(node)) continue;
+    auto folder = slotsFolderOf(node, stateFolder);
+    if (access(folder.cStr(), F_OK) != 0) missing.add(kj::mv(folder));
+  }
+  if (missing.empty()) return;
+  auto version = versionOfImage(cluster.getImage(), kj::str(stateFolder, "/image"));
+  for (auto& folder : missing) makeSlots(folder, cluster.getImage(), version);
 }
 
 kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader node,
                                                         unsigned index) {
   if (isContainer(node)) {
     return [this, node, link = kj::str("node", index)]() {
-      return launchContainer(io.unixEventPort, *network, KJ_ASSERT_NONNULL(cgroups),
+      return launchContainer(io.unixEventPort, io.provider->getTimer(), *network,
+                             KJ_ASSERT_NONNULL(cgroups),
                              {.node = node,
                               .stateFolder = stateFolder,
-                              .image = imageFolder,
                               .link = link,
                               .withoutConfig = cluster.getWithoutConfig()});
     };

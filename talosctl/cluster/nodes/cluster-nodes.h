@@ -1,5 +1,6 @@
 // Owns what the nodes of a local cluster run on, in the calling thread's network and mount
-// namespaces: the bridge, the image's mount, the cgroups, and the power switch of each node.
+// namespaces: the bridge, the cgroups, and the power switch of each node. A container whose node
+// has no slots yet gets them from the cluster's image.
 #pragma once
 
 #include <kj/async-io.h>
@@ -37,10 +38,10 @@ class ClusterNodes {
   kj::StringPtr stateFolder;
   kj::Maybe<container::ClusterCgroups> cgroups;
   kj::Own<Network> network;
-  kj::String imageFolder;
   kj::Vector<kj::Own<NodePower>> powers;
 
   void prepareContainers();
+  void makeSlotsFromImage();
   kj::Function<kj::Own<Instance>()> makerOf(rpc::LocalNode::Reader node, unsigned index);
 };
 

@@ -9,7 +9,8 @@
 //   <node>.yaml       machine config, 0600
 //   <node>.log        console
 //   control.sock      of the supervisor: power and state of the nodes (cluster-control.h)
-//   image/            mount point of the image of containers, in the supervisor's mount namespace
+//   image/            mount point, in the supervisor's mount namespace, while slots are made
+//   <node>/boot, <node>/root   of a container: its slots; where the one that runs is mounted, there
 //   <node>.disk, <node>.state, <node>/   disks or folders of a node (node-disks.h)
 //   <node>.vars       variables of the UEFI firmware of a virtual machine
 //   <node>.erst       the last messages of a virtual machine's kernel that panicked (pstore)
