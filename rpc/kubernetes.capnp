@@ -25,6 +25,7 @@ struct Survey {
   warnings @6 :List(Event);        # the 50 newest of type Warning, newest first
   problems @7 :List(Text);         # what could not be read, and why
   unreadPods @8 :UInt32;           # of those that are not ready outside of kube-system: more than the 500 that `pods` holds
+  budgets @9 :List(Budget);        # PodDisruptionBudgets, sorted by namespace and name
 
   struct Node {
     name @0 :Text;
@@ -71,6 +72,17 @@ struct Survey {
     clusterIp @1 :Text;
     ready @2 :List(Text);          # address:port
     notReady @3 :List(Text);
+  }
+  struct Budget {
+    namespace @0 :Text;
+    name @1 :Text;
+    allowed @2 :UInt32;            # so many pods may be evicted now
+    pods @3 :List(BudgetPod);      # that it is about and a drain evicts, the first 200
+    more @4 :UInt32;               # of such pods
+  }
+  struct BudgetPod {
+    name @0 :Text;
+    node @1 :Text;                 # its name in Kubernetes
   }
   struct Event {
     time @0 :Int64;                # s since 1970

@@ -35,6 +35,12 @@ interface Upgrades {
   confirm @2 () -> (lacked :Text) $allow("os:admin") $audit;
   # Confirms the system that runs and is on trial, whatever it waits for: `lacked`; empty when it was healthy.
   # FailedPrecondition when no trial is running; Unavailable when the disk does not take it, and the trial continues.
+  fetch @3 (image :Text, query :Text $secret, file :ImageFile, force :Bool, keep :Bool)
+      -> (digest :Text, version :Text, signed :Bool) $allow("os:admin") $audit;
+  # Fetches an image and verifies it as upgrade() does, and changes nothing else. The errors of upgrade(), without those
+  # of etcd. `digest` is what another node, or upgrade() here, takes as `image` to get the same; `signed`: its signature
+  # fits machine.install.imageKey. `keep`: an upgrade() to this digest does not fetch it again, for an hour, until another
+  # image is asked for, or until machined restarts. A file that is kept needs no `file` then: `image` is sha256:<hex>.
 }
 
 struct ImageFile {

@@ -8,6 +8,7 @@ namespace {
 
 constexpr auto kPartDeadline = 10 * kj::SECONDS;
 
+constexpr kj::StringPtr kBudget = "PodDisruptionBudget"_kj;
 struct ServiceName {
   kj::StringPtr nameSpace, name;
 };
@@ -28,6 +29,7 @@ class SurveyReader {
                     visit(appsResource(plurals(kind), kind), "kube-system", {},
                           [this, kind](auto& one) { found.addWorkload(kind, one); }));
     }
+    co_await part("PodDisruptionBudgets", readBudgets());
     co_await part("pods", visit(coreResource("pods", "Pod"), "", {},
                                 [this](auto& pod) { found.addPod(pod); }));
     for (auto& service : kServices) {
@@ -75,6 +77,21 @@ class SurveyReader {
   kj::Promise<void> visit(Resource resource, kj::StringPtr nameSpace, ListOptions options,
                           kj::Function<void(const Json&)> take) {
     return client.visit(resource, nameSpace, options, kj::mv(take)).ignoreResult();
+  }
+
+  // Under its older name before 1.21.
+  kj::Promise<void> readBudgets() {
+    kj::Maybe<Resource> kind;
+    try {
+      kind = co_await client.resource("policy/v1", kBudget);
+    } catch (...) {
+      auto e = kj::getCaughtExceptionAsKj();
+      if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+    }
+    if (kind == nullptr) kind = co_await client.resource("policy/v1beta1", kBudget);
+    auto version = kj::str(KJ_ASSERT_NONNULL(kind).version);
+    co_await visit(kj::mv(KJ_ASSERT_NONNULL(kind)), "", {},
+                   [&](auto& budget) { found.addBudget(budget, version); });
   }
 
   kj::Promise<void> readService(const ServiceName& service) {

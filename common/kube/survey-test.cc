@@ -285,6 +285,9 @@ class SurveyReaderTest : public testing::Test {
     for (auto one : survey.getEndpoints()) {
       parts.add(kj::str(one.getService(), " ", joined(one.getReady().asReader())));
     }
+    for (auto one : survey.getBudgets()) {
+      parts.add(kj::str("budget ", one.getName(), " of ", one.getPods().size(), " pods"));
+    }
     parts.add(kj::str(survey.getWarnings().size(), " warnings"));
     for (auto problem : survey.getProblems()) parts.add(kj::str(problem));
     return kj::str(survey.getServer(), " ", survey.getVersion(), ": ", kj::strArray(parts, ", "));
@@ -296,6 +299,24 @@ TEST_F(SurveyReaderTest, AllPartsAreRead) {
   EXPECT_EQ(read(),
             "model:6443 v1.34.4: node m1, DaemonSet d, pod x, default/kubernetes 10.5.0.2:6443, "
             "1 warnings"_kj);
+}
+
+// Catches: budgets that are read after the pods that they are about, or by a name that only newer
+// or older servers know.
+TEST_F(SurveyReaderTest, BudgetsAreReadBeforePods) {
+  model.addKind(Resource{kj::str("policy"), kj::str("v1beta1"), kj::str("poddisruptionbudgets"),
+                         kj::str("PodDisruptionBudget")});
+  model.put("/apis/policy/v1beta1/namespaces/a/poddisruptionbudgets/b",
+            surveyJson(R"({"metadata":{"namespace":"a","name":"b"},
+                "spec":{"selector":{"matchLabels":{"app":"x"}}}})"));
+  model.put("/api/v1/namespaces/a/pods/p",
+            surveyJson(R"({"metadata":{"namespace":"a","name":"p","labels":{"app":"x"},
+                "ownerReferences":[{"kind":"ReplicaSet","controller":true}]},
+                "spec":{"nodeName":"m1"},"status":{"phase":"Running","conditions":[
+                  {"type":"Ready","status":"True"}]}})"));
+  EXPECT_EQ(read(),
+            "model:6443 v1.34.4: node m1, DaemonSet d, pod x, default/kubernetes 10.5.0.2:6443, "
+            "budget b of 1 pods, 1 warnings"_kj);
 }
 
 // Catches: one part that fails and takes the others with it.

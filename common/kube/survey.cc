@@ -325,6 +325,7 @@ void SurveyObjects::addWorkload(kj::StringPtr kind, const Json& workload) {
 }
 
 void SurveyObjects::addPod(const Json& pod) {
+  budgets.addPod(pod);
   bool ready = hasCondition(pod, "Ready");
   if (textAt(pod, {"metadata", "namespace"}) == kSystem) {
     auto row = addRow(systemPods, kMostSystemPods);
@@ -411,6 +412,10 @@ void SurveyObjects::fill(rpc::Survey::Builder out) {
         leftOut, " nodes, workloads or pods of kube-system were left out: there are too many"));
     leftOut = 0;
   }
+  if (budgets.leftOut() > 0) {
+    addProblem(
+        kj::str(budgets.leftOut(), " PodDisruptionBudgets were left out: there are too many"));
+  }
   auto byName = [](auto a, auto b) { return a.getName() < b.getName(); };
   sortRows(nodes, byName);
   sortRows(workloads, [&](auto a, auto b) {
@@ -438,6 +443,7 @@ void SurveyObjects::fill(rpc::Survey::Builder out) {
     setTexts(row.initReady(ends.ready.size()), ends.ready);
     setTexts(row.initNotReady(ends.notReady.size()), ends.notReady);
   });
+  budgets.fill(out.initBudgets(static_cast<unsigned>(budgets.size())));
   setTexts(out.initProblems(problems.size()), problems);
   out.setUnreadPods(unreadPods);
 }

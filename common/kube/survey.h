@@ -11,6 +11,7 @@
 #include <capnp/message.h>
 #include <capnp/orphan.h>
 
+#include "common/kube/disruption-budgets.h"
 #include "common/kube/kube-client.h"
 #include "rpc/kubernetes.capnp.h"
 
@@ -29,7 +30,10 @@ class SurveyObjects {
   void addVersion(const Json& version);  // of /version
   void addNode(const Json& node);
   void addWorkload(kj::StringPtr kind, const Json& workload);  // of kube-system
-  void addPod(const Json& pod);                                // of any namespace
+  void addBudget(const Json& budget, kj::StringPtr version) {  // before pods
+    budgets.addBudget(budget, version);
+  }
+  void addPod(const Json& pod);  // of any namespace
   void addEvent(const Json& event);
   void addService(const Json& service);
   // Of a service that was added, or is added later.
@@ -54,6 +58,7 @@ class SurveyObjects {
   Rows<rpc::Survey::Pod> systemPods, otherPods;
   Rows<rpc::Survey::Event> events;
   kj::Vector<ServiceEnds> services;
+  DisruptionBudgets budgets;
   kj::Vector<kj::String> problems;
   uint32_t unreadPods = 0;
   size_t leftOut = 0;  // nodes, workloads and pods of kube-system

@@ -319,6 +319,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Storage.readMeta",
       "Storage.writeMeta",
       "Upgrades.confirm",
+      "Upgrades.fetch",
       "Upgrades.rollback",
       "Upgrades.upgrade",
       "UsageSink.usages",
@@ -357,7 +358,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.shutdown Network.capture "
       "Services.kill Services.restart Services.start Services.stop SnapshotUpload.done "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
-      "Upgrades.confirm Upgrades.rollback Upgrades.upgrade",
+      "Upgrades.confirm Upgrades.fetch Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));
 }
 

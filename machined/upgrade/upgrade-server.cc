@@ -3,6 +3,14 @@
 namespace talos::machined {
 namespace {
 
+kj::Maybe<ClientFile> fileOf(rpc::ImageFile::Reader file) {
+  if (!file.hasBytes()) return nullptr;
+  return ClientFile{.bytes = file.getBytes(),
+                    .size = file.getSize(),
+                    .sha256 = kj::heapArray(file.getSha256()),
+                    .signature = kj::heapArray(file.getSignature())};
+}
+
 class UpgradesServer final : public rpc::Upgrades::Server {
  public:
   UpgradesServer(Upgrader& upgrader, kj::StringPtr bootId)
@@ -17,13 +25,7 @@ class UpgradesServer final : public rpc::Upgrades::Server {
                            .query = kj::str(params.getQuery())};
     request.force = params.getForce();
     request.stage = params.getStage();
-    auto file = params.getFile();
-    if (file.hasBytes()) {
-      request.file = ClientFile{.bytes = file.getBytes(),
-                                .size = file.getSize(),
-                                .sha256 = kj::heapArray(file.getSha256()),
-                                .signature = kj::heapArray(file.getSignature())};
-    }
+    request.file = fileOf(params.getFile());
     return upgrader.upgrade(kj::mv(request));
   }
   kj::Promise<void> rollback(RollbackContext context) override {
@@ -36,6 +38,18 @@ class UpgradesServer final : public rpc::Upgrades::Server {
   }
   kj::Promise<void> confirm(ConfirmContext context) override {
     context.getResults().setLacked(co_await upgrader.confirmTrial());
+  }
+  kj::Promise<void> fetch(FetchContext context) override {
+    auto params = context.getParams();
+    UpgradeRequest request{.image = kj::str(params.getImage()),
+                           .query = kj::str(params.getQuery())};
+    request.force = params.getForce();
+    request.file = fileOf(params.getFile());
+    auto fetched = co_await upgrader.fetch(kj::mv(request), params.getKeep());
+    auto results = context.getResults();
+    results.setDigest(fetched.digest);
+    results.setVersion(fetched.version);
+    results.setSigned(fetched.isSigned);
   }
 
  private:

@@ -5,7 +5,6 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/within.h"
-#include "machined/confined/parser-client/parser-messages.h"
 #include "machined/resources/controller-outputs.h"
 #include "machined/upgrade/version-floor.h"
 #include "rpc/machine-resources.capnp.h"
@@ -17,10 +16,8 @@ using Stage = UpgradeRecord::Stage;
 using install::nameOf;
 using install::Slot;
 
-constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj, kViewName = "machined-upgrade"_kj;
-constexpr auto kReadyTimeout = 2 * kj::MINUTES;
+constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj;
 constexpr unsigned kLeastHealthTimeoutS = 30;
-constexpr size_t kMostName = 256;
 
 unsigned healthTimeout(unsigned request) {
   if (request == 0) return install::kHealthTimeoutS;
@@ -175,16 +172,7 @@ kj::Promise<void> Upgrader::upgradeByConfig(UpgradeRequest request) {
 kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   requireIdle();
   auto timeout = healthTimeout(request.healthTimeoutS);
-  if (request.image.size() == 0)
-    fail(ErrorKind::kInvalidArgument, "the image is missing; use --image");
-  kj::Maybe<ArchiveUrl> url;
-  if (request.file == nullptr) {
-    url = archiveUrl(request.image, request.query);
-  } else {
-    request.image = oneLine(request.image, kMostName);  // whatever a client calls it
-  }
-  bool registry = request.file == nullptr && url == nullptr;
-  KJ_IF_MAYBE (u, url) request.image = kj::str(u->place.shown);  // the rest may be secret
+  auto source = sourceOf(request);
   fetching = kj::str(request.image);
   KJ_DEFER({
     fetching = nullptr;
@@ -193,15 +181,14 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   });
   publish();
   auto key = deps.node.imageKey();
-  co_await within(deps.timer, kReadyTimeout, ready(registry),
-                  kj::str("the node is still booting, or its containerd does not run; see "
-                          "talosctl services"));
+  co_await requireReady(source);
   if (!request.force && !request.stage) co_await deps.clusters.requireSpare(request.preserve);
-  auto next = registry ? pulled(kj::str(request.image), kj::str(key))
-                       : archived(request, kj::mv(url), kj::str(key));
-  auto got = co_await next;
-  if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(got);
-  bool goesOn = false, takesTurn = request.preserve && !request.stage;
+  auto earlier = takeKept(source, key);
+  bool wasKept = earlier != nullptr, goesOn = false;
+  auto next = wasKept ? kj::mv(KJ_ASSERT_NONNULL(earlier)) : co_await obtain(request, source, key);
+  KJ_DEFER(if (wasKept && !goesOn) keepForLater(kj::mv(next), kj::str(key)));
+  if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(next);
+  bool takesTurn = request.preserve && !request.stage;
   KJ_DEFER(if (takesTurn && !goesOn) tasks.add(deps.clusters.stay()));
   if (takesTurn) co_await takeRestartTurn(request.force);
   // The config can change in the minutes that this takes.
@@ -210,7 +197,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
          "machine.install.imageKey was changed while the image was fetched; nothing was written; "
          "repeat the upgrade");
   }
-  wanted = kj::mv(got);
+  wanted = kj::mv(next);
   auto& w = KJ_ASSERT_NONNULL(wanted);
   w.image = kj::mv(request.image);
   w.preserve = request.preserve;
@@ -228,39 +215,6 @@ kj::Promise<void> Upgrader::takeRestartTurn(bool force) {
   return deps.clusters.leave(true, force);
 }
 
-kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key) {
-  // A view that a power cut has left would keep what was unpacked then.
-  co_await dropView(deps.containerd, kj::str(kViewName));
-  co_await forgetImage(deps.containerd, kj::str(image));
-  auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
-  if (key.size() > 0) co_await deps.node.requireSignature(kj::str(unpacked.pinned), kj::mv(key));
-  auto view = co_await viewImage(deps.containerd, kj::str(kViewName), kj::mv(unpacked.snapshot));
-  Wanted next{};
-  next.digest = kj::mv(unpacked.pinned);
-  next.content = kj::mv(view);
-  co_return kj::mv(next);
-}
-
-kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url,
-                                                 kj::String key) {
-  kj::Maybe<ImageArchive> archive;
-  kj::String prefix;
-  KJ_IF_MAYBE (u, url) {
-    prefix = kj::str(u->place.shown, "#");
-    archive =
-        co_await deps.archives.fetch(kj::mv(*u), kj::mv(key), KJ_BIND_METHOD(*this, progressed));
-  } else KJ_IF_MAYBE (file, request.file) {
-    archive = co_await deps.archives.receive(kj::str(request.image), kj::mv(*file), kj::mv(key),
-                                             KJ_BIND_METHOD(*this, progressed));
-  }
-  auto& a = KJ_ASSERT_NONNULL(archive);
-  Wanted next{};
-  next.digest =
-      prefix.size() > 0 ? kj::str(prefix, "sha256=", a.sha256) : kj::str("sha256:", a.sha256);
-  next.content = kj::mv(a);
-  co_return kj::mv(next);
-}
-
 kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next) {
   constexpr auto kHint = "; nothing was written; use --force to install it all the same"_kj;
   auto version = co_await slots.versionOf(next.content);
@@ -276,15 +230,6 @@ kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next) {
   KJ_IF_MAYBE (refusal, belowFloor(version, floor)) {
     fail(ErrorKind::kFailedPrecondition, kj::str(next.digest, ": ", *refusal, kHint));
   }
-}
-
-// Watchers get one message for each twentieth.
-void Upgrader::progressed(uint64_t done, uint64_t size) {
-  auto text = size == 0 ? kj::str(done >> 24 << 4, " MiB")
-                        : kj::str(done * 20 / size * 5, " % of ", size >> 20, " MiB");
-  if (text == fetched) return;
-  fetched = kj::mv(text);
-  publish();
 }
 
 // One that is given an order while it comes up carries it out when it is up.

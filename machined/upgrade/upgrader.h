@@ -112,6 +112,14 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   // Confirms the system on trial as it is. Resolves to what it lacks, or to nothing.
   kj::Promise<kj::String> confirmTrial();
 
+  // Fetches an image and verifies it, and changes nothing else. `keep`: an upgrade to its digest
+  // does not fetch it again, for an hour, until another one is asked for, or this brain ends.
+  struct Fetched {
+    kj::String digest, version;
+    bool isSigned;
+  };
+  kj::Promise<Fetched> fetch(UpgradeRequest request, bool keep);
+
   // The task of the sequence.
   kj::Promise<void> write();
   // That of a reboot: the next start is that of a staged system, if there is one. Does not throw.
@@ -142,6 +150,12 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     bool preserve, force, stage;
     unsigned healthTimeoutS;
   };
+  // An image that was fetched for an upgrade that may come, and the key that its signature fits.
+  struct Kept {
+    Wanted image;
+    kj::String key;
+    uint64_t number;
+  };
   Dependencies deps;
   BootSlots slots;
   bool resumed = false, onTrial = false, rebooting = false;
@@ -152,18 +166,33 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::String fetched;              // how far it is
   kj::String drained;              // the same of the drain; empty: it is none of that
   kj::Maybe<Wanted> wanted;
+  kj::Maybe<Kept> kept;
+  uint64_t keptNumber = 0;
   kj::Maybe<UpgradeRecord> record;
   kj::ForkedPromise<void> saving = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Maybe<Awaited> awaited;
   kj::Vector<kj::Own<kj::PromiseFulfiller<kj::String>>> confirmers;  // confirmTrial(), of the trial
   kj::TaskSet tasks;
   kj::Canceler unasked;  // what it ends may leave a task
+  static constexpr kj::StringPtr kViewName = "machined-upgrade"_kj;  // of an image
   static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskTimeout = 10 * kj::SECONDS;
 
   install::Slot requireIdle();
   bool isTried() const;  // the system that runs is on trial, or may be
   void giveWay();
   kj::Promise<void> get(UpgradeRequest request);
+  kj::Promise<Fetched> verify(UpgradeRequest request, bool keep);
+  struct Source {
+    kj::Maybe<ArchiveUrl> url;
+    bool registry = false;
+    kj::String digest;  // if the request names it, as Wanted::digest
+  };
+  Source sourceOf(UpgradeRequest& request);
+  kj::Promise<void> requireReady(const Source& source);
+  kj::Promise<Wanted> obtain(UpgradeRequest& request, Source& source, kj::StringPtr key);
+  kj::Maybe<Wanted> takeKept(const Source& source, kj::StringPtr key);
+  void keepForLater(Wanted image, kj::String key);
+  kj::Promise<void> dropKept();
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
