@@ -19,6 +19,15 @@ void addWaitFlag(Command& command, bool fallback) {
                 .help = "wait for the outcome and show progress"});
 }
 
+void addRebootMode(Command& command, kj::StringPtr name) {
+  command.flag({.name = name,
+                .letter = "m",
+                .kind = FlagKind::kText,
+                .fallback = "default",
+                .help = "how to start again; both go through the firmware",
+                .choices = {"default", "powercycle"}});
+}
+
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
                          kj::String bootId, Progress& progress, size_t index) {
   auto& timer = call.deps.timer;

@@ -13,6 +13,10 @@ constexpr kj::Duration kOutcome = 10 * kj::MINUTES;
 // Declares --wait.
 void addWaitFlag(Command& command, bool fallback);
 
+// Declares the flag in which the original has how a machine is started again. Here that is always
+// through its firmware.
+void addRebootMode(Command& command, kj::StringPtr name);
+
 // Uses connections of its own. Shows each state in line `index` of `progress`. Rejects with the
 // reason when the node failed, and with its last state when --timeout (kOutcome if it was not
 // given) has passed.

@@ -3,6 +3,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
+#include "talosctl/client/question.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
 #include "talosctl/etcd/etcd-quorum.h"
@@ -59,17 +60,6 @@ kj::String etcdDescribed(kj::StringPtr node, PreviewResults::Reader plan,
                  "\n");
 }
 
-// True when a user is at the terminal. A question that cannot be read or answered there is an
-// error: it is neither asked nor skipped.
-bool mustAsk(Invocation& call) {
-  auto& console = call.deps.console;
-  if (console.inIsTerminal() == console.errIsTerminal()) return console.errIsTerminal();
-  fail(ErrorKind::kFailedPrecondition,
-       kj::str(
-           "cannot ask whether to reset: ", console.errIsTerminal() ? "standard input" : "stderr",
-           " is not a terminal; use --yes"));
-}
-
 // Keeps what the nodes said; whether all of them did.
 kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
   auto session = co_await openSession(call, kDeadline);
@@ -86,7 +76,7 @@ kj::Promise<bool> announce(Invocation& call, const ResetOptions& options) {
     call.err(described(a.node, a.value, options));
     call.err(etcdDescribed(a.node, a.value, options));
   }
-  if (call.on("yes") || !mustAsk(call)) co_return true;
+  if (call.on("yes") || !canAsk(call, "whether to reset")) co_return true;
   auto nodes = answers.good.size();
   auto question =
       nodes == 1 ? kj::str("reset this node?") : kj::str("reset these ", nodes, " nodes?");

@@ -8,17 +8,6 @@
 
 namespace talos::talosctl {
 
-// Declares the flag in which the original has how a machine is started again. Here that is always
-// through its firmware.
-inline void addRebootMode(Command& command, kj::StringPtr name) {
-  command.flag({.name = name,
-                .letter = "m",
-                .kind = FlagKind::kText,
-                .fallback = "default",
-                .help = "how to start again; both go through the firmware",
-                .choices = {"default", "powercycle"}});
-}
-
 struct TakeDown {
   Invocation& call;
   Outcome::Kind kind;

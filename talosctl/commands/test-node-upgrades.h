@@ -12,10 +12,13 @@ namespace talos::talosctl {
 struct FakeUpgrades {
   unsigned voters = 0;  // of etcd; 0: the node has none
   bool etcdHangs = false;
-  bool alarm = false;            // of its member
-  bool canStage = true;          // not of an older system
-  kj::StringPtr staged, lacks;   // what a rollback withdraws; of a system on trial
-  kj::Vector<kj::String> asked;  // "upgrade x:y preserve", "rollback forced"
+  bool alarm = false;                          // of its member
+  bool canStage = true;                        // not of an older system
+  kj::StringPtr staged, lacks;                 // what a rollback withdraws; of a system on trial
+  kj::Vector<kj::String> asked;                // "upgrade x:y preserve", "rollback forced"
+  kj::String stage = kj::str("none"), reason;  // of UpgradeStatuses
+  kj::StringPtr outcome, outcomeReason;        // of what is asked for; empty: it stays as it is
+  bool rebooted = false;                       // since that
 };
 
 class FakeEtcdServer final : public rpc::Etcd::Server {
@@ -89,12 +92,24 @@ class FakeUpgradesServer final : public rpc::Upgrades::Server {
     node.asked.add(kj::str("upgrade ", params.getImage(), params.getPreserve() ? " preserve" : "",
                            params.getForce() ? " forced" : "", params.getStage() ? " staged" : ""));
     context.getResults().setBootId("boot-1");
+    if (node.outcome.size() > 0) {
+      node.stage = kj::str(node.outcome);
+      node.reason = kj::str(node.outcomeReason);
+      node.rebooted = true;
+    }
     return kj::READY_NOW;
   }
   kj::Promise<void> rollback(RollbackContext context) override {
     node.asked.add(kj::str("rollback", context.getParams().getForce() ? " forced" : ""));
     context.getResults().setBootId("boot-1");
     context.getResults().setWithdrawn(node.staged);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> fetch(FetchContext context) override {
+    auto params = context.getParams();
+    node.asked.add(kj::str("fetch ", params.getImage(), params.getKeep() ? " keep" : ""));
+    context.getResults().setDigest("x/i@sha256:33");
+    context.getResults().setVersion("v3");
     return kj::READY_NOW;
   }
   kj::Promise<void> confirm(ConfirmContext context) override {

@@ -65,7 +65,7 @@ class FakeMachine final : public rpc::Machine::Server {
     v.setTag("v0.9.0");
     v.setOs("linux");
     v.setArch("amd64");
-    v.setBootId(node_.bootId);
+    v.setBootId(node_.upgrades.rebooted ? "boot-2"_kj : node_.bootId.asPtr());
     return kj::READY_NOW;
   }
   kj::Promise<void> status(StatusContext context) override {
@@ -394,7 +394,10 @@ class FakeResources final : public rpc::Resources::Server {
     }
     if (params.getKind().getType() == typeName<rpc::UpgradeStatusSpec>()) {
       auto status = context.getResults().initResource().getSpec().initAs<rpc::UpgradeStatusSpec>();
-      status.setStage("none");
+      status.setStage(node_.upgrades.stage);
+      status.setReason(node_.upgrades.reason);
+      status.setSlot("B");
+      status.setVersion("v2");
       status.setCanStage(node_.upgrades.canStage);
       return kj::READY_NOW;
     }

@@ -21,18 +21,20 @@ const std::map<std::string, std::string> kArguments = {{"key", "10"},
                                                        {"file", "machine.yaml"}};
 
 // Commands that need other flags than those that the table requires to come as far as the node.
-const std::map<std::string, Words> kWords = {{"patch", {"-p", "[]"}},
-                                             {"machineconfig patch", {"-p", "[]"}},
-                                             {"apply-config", {"-f", "machine.yaml"}},
-                                             {"apply", {"-f", "machine.yaml"}},
-                                             {"validate", {"-c", "machine.yaml", "-m", "metal"}},
-                                             {"config new", {"new-config"}},
-                                             {"crashdump", {"--control-plane-nodes", "10.0.0.2"}},
-                                             {"upgrade", {"--image", "x", "--wait=false"}},
-                                             {"rollback", {"--wait=false"}},
-                                             {"upgrade-k8s", {"--to", "1.34.4"}},
-                                             {"events", {"--tail", "1", "--once"}},
-                                             {"health", {"--wait-timeout", "1s"}}};
+const std::map<std::string, Words> kWords = {
+    {"patch", {"-p", "[]"}},
+    {"machineconfig patch", {"-p", "[]"}},
+    {"apply-config", {"-f", "machine.yaml"}},
+    {"apply", {"-f", "machine.yaml"}},
+    {"validate", {"-c", "machine.yaml", "-m", "metal"}},
+    {"config new", {"new-config"}},
+    {"crashdump", {"--control-plane-nodes", "10.0.0.2"}},
+    {"upgrade", {"--image", "x", "--wait=false"}},
+    {"upgrade-cluster", {"--image", "x/i:v3", "--dry-run", "--kubernetes=false"}},
+    {"rollback", {"--wait=false"}},
+    {"upgrade-k8s", {"--to", "1.34.4"}},
+    {"events", {"--tail", "1", "--once"}},
+    {"health", {"--wait-timeout", "1s"}}};
 
 // Arguments of commands that would do harm with those above.
 const std::map<std::string, Words> kArgumentsOf = {{"etcd snapshot", {"etcd.snapshot"}}};

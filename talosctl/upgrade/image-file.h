@@ -21,6 +21,7 @@ class ImageFile {
   explicit ImageFile(kj::StringPtr path);
   KJ_DISALLOW_COPY_AND_MOVE(ImageFile);
 
+  kj::String digestText() const;  // sha256:<hex>, as a node names it
   // `served` hears how far the node has read. This object has to outlive the capability.
   void fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t done, uint64_t size)> served);
 

@@ -10,10 +10,10 @@
 #include "talosctl/cli/upgrade-outcome.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/follow-node.h"
-#include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/image-file.h"
-#include "talosctl/commands/take-down.h"
 #include "talosctl/etcd/etcd-quorum.h"
+#include "talosctl/upgrade/image-file.h"
+#include "talosctl/upgrade/upgrade-answers.h"
+#include "talosctl/upgrade/upgrade-commands.h"
 
 namespace talos::talosctl {
 
@@ -44,24 +44,14 @@ unsigned healthSeconds(Invocation& call) {
   return static_cast<unsigned>(seconds);
 }
 
-kj::Promise<capnp::Response<rpc::Resources::GetResults>> upgradeStatus(rpc::Node::Client node) {
-  auto get = node.resourcesRequest().send().getResources().getRequest();
-  get.initKind().setType("UpgradeStatuses.runtime.talos.dev");
-  get.setId("node");
-  return get.send();
-}
-
 // A system that does not know of staging would reboot at once.
 kj::Promise<void> requireStaging(rpc::Node::Client node) {
   bool can = false;
-  co_await upgradeStatus(kj::mv(node))
-      .then(
-          [&](capnp::Response<rpc::Resources::GetResults>&& found) {
-            can = found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>().getCanStage();
-          },
-          [](kj::Exception&& e) {
-            if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-          });
+  co_await askUpgradeStatus(kj::mv(node))
+      .then([&](UpgradeAnswer&& found) { can = upgradeStatusOf(found).getCanStage(); },
+            [](kj::Exception&& e) {
+              if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+            });
   if (can) co_return;
   fail(ErrorKind::kFailedPrecondition,
        "the node cannot stage an upgrade: it has no slots, as a node in a container, or its system "
@@ -100,17 +90,18 @@ kj::Promise<kj::String> ask(Change& change, rpc::Node::Client node, size_t index
 }
 
 // Shows the progress of an image that the node fetches itself. Until dropped.
-kj::Promise<void> showFetch(Change& change, Session& session, size_t index) {
+kj::Promise<void> showFetch(Change& change, Client& client, size_t index) {
   auto& timer = change.call.deps.timer;
   for (;;) {
     co_await timer.afterDelay(kLookFetch);
     kj::Maybe<kj::String> text;
-    co_await within(timer, kLookAnswer, upgradeStatus(session.client.node(change.names[index])))
+    co_await within(timer, kLookAnswer, askUpgradeStatus(client.node(change.names[index])))
         .then(
-            [&](capnp::Response<rpc::Resources::GetResults>&& found) {
-              auto status = found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>();
-              if (status.getStage() == "fetching" && status.getReason().size() > 0) {
-                text = kj::str("fetching ", status.getImage(), ": ", status.getReason());
+            [&](UpgradeAnswer&& found) {
+              auto status = upgradeStatusOf(found);
+              auto progress = fetchProgress(status);
+              if (progress.size() > 0) {
+                text = kj::str("fetching ", status.getImage(), ": ", progress);
               }
             },
             [](kj::Exception&&) {});  // the request itself says what is wrong
@@ -118,19 +109,16 @@ kj::Promise<void> showFetch(Change& change, Session& session, size_t index) {
   }
 }
 
-kj::Promise<void> request(Change& change, Session& session, Turns& turns, size_t index) {
-  KJ_DEFER(turns.answered(index));
-  co_await turns.start(index);
+kj::Promise<void> request(Change& change, Client& client, size_t index) {
   auto& call = change.call;
   kj::Promise<void> shown = kj::NEVER_DONE;
   if (call.declared("image")) {
     change.progress.set(index, kj::str(change.file == nullptr ? "fetching " : "sending ",
                                        splitImageName(call.text("image")).name));
-    if (change.file == nullptr) shown = showFetch(change, session, index);
+    if (change.file == nullptr) shown = showFetch(change, client, index);
   }
   kj::Maybe<kj::Exception> wrong;
-  co_await within(call.deps.timer, kFetch,
-                  ask(change, session.client.node(change.names[index]), index))
+  co_await within(call.deps.timer, kFetch, ask(change, client.node(change.names[index]), index))
       .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
             [&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(kj::mv(shown));
@@ -144,11 +132,10 @@ kj::Promise<Judgement> look(Client& client, kj::StringPtr name, kj::StringPtr be
   co_await client.connect(kLookAnswer);
   auto node = client.node(name);
   auto version = node.machineRequest().send().getMachine().versionRequest().send();
-  auto status = upgradeStatus(node);
+  auto status = askUpgradeStatus(node);
   auto bootId = kj::str((co_await version).getBootId());
   auto found = co_await status;
-  co_return judgeUpgrade(before, bootId,
-                         found.getResource().getSpec().getAs<rpc::UpgradeStatusSpec>());
+  co_return judgeUpgrade(before, bootId, upgradeStatusOf(found));
 }
 
 kj::Promise<void> toTheEnd(Change& change, size_t index) {
@@ -193,6 +180,59 @@ kj::Promise<void> follow(Change& change, size_t index) {
     change.progress.fail(index);
     change.failures.add(kj::str(change.names[index]), kj::mv(e));
   });
+}
+
+kj::Promise<void> requestInTurn(Change& change, Session& session, Turns& turns, size_t index) {
+  KJ_DEFER(turns.answered(index));
+  co_await turns.start(index);
+  co_await request(change, session.client, index);
+}
+
+// All at once; the node through which the others are reached is asked last.
+kj::Promise<void> requestAll(Change& change, Session& session) {
+  auto turns = co_await takeTurns(session, change.names);
+  auto asked = kj::heapArrayBuilder<kj::Promise<void>>(change.names.size());
+  for (auto i : kj::indices(change.names)) asked.add(requestInTurn(change, session, *turns, i));
+  co_await kj::joinPromises(asked.finish());
+}
+
+kj::Promise<void> followAll(Change& change) {
+  kj::Vector<kj::Promise<void>> followed;
+  for (auto i : kj::indices(change.names)) {
+    if (change.bootIds[i].size() > 0) followed.add(follow(change, i));
+  }
+  co_await kj::joinPromises(followed.releaseAsArray());
+}
+
+// The connection of before may go through a node that has rebooted since.
+kj::Promise<void> changeOne(Change& change, size_t index) {
+  Client client(change.call.deps, resolveTarget(change.call));
+  co_await client.connect(kDeadline);
+  co_await request(change, client, index);
+  if (change.bootIds[index].size() > 0) co_await follow(change, index);
+}
+
+// Each when the system of the one before is confirmed. The first failure leaves the others as they
+// are.
+kj::Promise<void> changeOneByOne(Change& change) {
+  auto& names = change.names;
+  auto& console = change.call.deps.console;
+  for (auto i : kj::range(1ul, names.size())) change.progress.set(i, "waiting for its turn"_kj);
+  for (auto i : kj::indices(names)) {
+    co_await changeOne(change, i).catch_([&](kj::Exception&& e) {
+      change.progress.fail(i);
+      change.failures.add(kj::str(names[i]), kj::mv(e));
+    });
+    if (change.failures.empty()) continue;
+    auto rest = names.slice(i + 1, names.size());
+    auto text = kj::str("left as it is, because ", names[i], " failed; repeat it with --nodes ",
+                        kj::strArray(rest, ","), " when that is well");
+    for (auto later : kj::range(i + 1, names.size())) {
+      if (console.errIsTerminal()) change.progress.set(later, "left as it is"_kj);
+      change.failures.add(kj::str(names[later]), error(ErrorKind::kFailedPrecondition, text));
+    }
+    co_return;
+  }
 }
 
 kj::String acknowledged(const Change& change, kj::Date now) {
@@ -259,25 +299,21 @@ kj::Promise<int> runChange(Invocation& call) {
   bool json = formatOf(call) == Format::kJson;
   auto names = session->client.nodes();
   co_await printDepartures(call, *session, names);
-  auto turns = co_await takeTurns(*session, names);
   Change change{.call = call,
                 .names = names,
                 .progress = Progress(call.deps.console, names),
                 .bootIds = kj::heapArray<kj::String>(names.size()),
                 .failures = {},
                 .file = kj::mv(file)};
-  auto asked = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
-  for (auto i : kj::indices(names)) asked.add(request(change, *session, *turns, i));
-  co_await kj::joinPromises(asked.finish());
-  if (change.failures.size() < names.size() && !json && !call.on("wait")) {
-    call.out(acknowledged(change, call.deps.clock.now()));
-  }
-  if (call.on("wait")) {
-    kj::Vector<kj::Promise<void>> followed;
-    for (auto i : kj::indices(names)) {
-      if (change.bootIds[i].size() > 0) followed.add(follow(change, i));
+  bool stages = call.declared("stage") && call.on("stage");
+  if (call.on("wait") && !stages && names.size() > 1) {
+    co_await changeOneByOne(change);
+  } else {
+    co_await requestAll(change, *session);
+    if (change.failures.size() < names.size() && !json && !call.on("wait")) {
+      call.out(acknowledged(change, call.deps.clock.now()));
     }
-    co_await kj::joinPromises(followed.releaseAsArray());
+    if (call.on("wait")) co_await followAll(change);
   }
   if (json) printOutcomes(change);
   co_return conclude(call, change.failures, names.size() - change.failures.size(),
@@ -321,6 +357,9 @@ void addUpgradeCommands(Command& root) {
       "refused if etcd would lose its quorum; without --preserve the node leaves etcd, and joins "
       "it again with the new system. Shows the progress until the new system is confirmed, or "
       "staged, unless --wait=false is given. See talosctl get upgradestatus.\n\n"
+      "Several nodes take turns, in the order in which they are given: each is upgraded when the "
+      "system of the one before is confirmed, and the first failure leaves the others as they are. "
+      "With --stage or --wait=false all are asked at once.\n\n"
       "A path that begins with / ./ or ../ is a file of this machine, which is sent to the nodes; "
       "a "
       "file beside it with .sig at its end is its signature. A URL with http needs the digest of "

@@ -1,7 +1,7 @@
 // confirm-upgrade
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
-#include "talosctl/commands/all-commands.h"
+#include "talosctl/upgrade/upgrade-commands.h"
 
 namespace talos::talosctl {
 

@@ -1,5 +1,5 @@
 // The file that is sent with an upgrade, and what is not one.
-#include "talosctl/commands/image-file.h"
+#include "talosctl/upgrade/image-file.h"
 
 #include <capnp/message.h>
 #include <gmock/gmock.h>

@@ -71,6 +71,48 @@ TEST_F(UpgradeCommands, ANodeThatCannotStageIsNotUpgraded) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2", "--wait=false"}), 0);
 }
 
+// Catches: nodes that are upgraded at the same time; one that is asked before the one before it is
+// confirmed; one that is forgotten.
+TEST_F(UpgradeCommands, SeveralNodesTakeTurns) {
+  node("10.0.0.2").outcome = node("10.0.0.3").outcome = "done";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "-p"}), 0);
+  EXPECT_EQ(err(),
+            "10.0.0.3: waiting for its turn\n"
+            "10.0.0.2: fetching x/i:v2\n"
+            "10.0.0.2: running slot B (v2), healthy and confirmed after 0s\n"
+            "10.0.0.3: fetching x/i:v2\n"
+            "10.0.0.3: running slot B (v2), healthy and confirmed after 0s\n");
+}
+
+// Catches: a bad system that goes to every node; a node that is left alone without a word.
+TEST_F(UpgradeCommands, TheFirstFailureLeavesTheOthersAsTheyAre) {
+  node("10.0.0.2").outcome = node("10.0.0.4").outcome = "done";
+  node("10.0.0.3").outcome = "failed", node("10.0.0.3").outcomeReason = "apid is not up";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3,10.0.0.4,10.0.0.5", "upgrade", "-i", "x/i:v2"}), 1);
+  auto text = err();
+  EXPECT_THAT(text, HasSubstr("  10.0.0.3: apid is not up; back on slot B (v2)\n"));
+  EXPECT_THAT(text, HasSubstr("10.0.0.5: left as it is, because 10.0.0.3 failed; repeat it with "
+                              "--nodes 10.0.0.4,10.0.0.5 when that is well\n"));
+  EXPECT_EQ(node("10.0.0.2").asked.size(), 1u);
+  EXPECT_EQ(node("10.0.0.4").asked.size(), 0u);
+  EXPECT_EQ(node("10.0.0.5").asked.size(), 0u);
+  // So does one that refuses.
+  node("10.0.0.4").outcome = "";
+  EXPECT_EQ(c.run({"-n", "10.0.0.9,10.0.0.2", "upgrade", "-i", "x/i:v2"}), 1);
+  EXPECT_EQ(node("10.0.0.2").asked.size(), 1u);
+}
+
+// Catches: turns where nothing reboots, or where nobody waits.
+TEST_F(UpgradeCommands, WithoutAWaitAllAreAskedAtOnce) {
+  node("10.0.0.2").outcome = "failed";
+  node("10.0.0.3");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "--wait=false"}), 0);
+  EXPECT_EQ(node("10.0.0.3").asked.size(), 1u);
+  node("10.0.0.2").outcome = node("10.0.0.3").outcome = "staged";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "--stage"}), 0);
+  EXPECT_THAT(err(), Not(HasSubstr("turn")));
+}
+
 // Catches: a system that is kept without a word about what it lacks.
 TEST_F(UpgradeCommands, AConfirmationPrintsWhatIsLacking) {
   node("10.0.0.2").lacks = "voter of etcd: no leader";

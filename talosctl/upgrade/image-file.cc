@@ -1,5 +1,6 @@
-#include "talosctl/commands/image-file.h"
+#include "talosctl/upgrade/image-file.h"
 
+#include <kj/encoding.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -26,6 +27,10 @@ ImageFile::ImageFile(kj::StringPtr path) : file(path) {
   KJ_IF_MAYBE (text, tryReadFile(kj::str(path, ".sig"), pki::kMostSignatureFile)) {
     signature = kj::heapArray(text->asBytes());
   }
+}
+
+kj::String ImageFile::digestText() const {
+  return kj::str("sha256:", kj::encodeHex(digest));
 }
 
 void ImageFile::fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t, uint64_t)> served) {

@@ -1,0 +1,116 @@
+// Takes every node of a cluster to an image, as the plan says (rolling-plan.h).
+//
+// First it surveys the cluster and has each node fetch and verify the image: until then nothing has
+// changed. Then it upgrades node after node, and goes on when the node's system is confirmed, etcd
+// has caught up and Kubernetes has the node back. The first one that is not well ends the run; the
+// others stay as they are, and the cluster works with both systems beside each other.
+//
+// The nodes hold the only state: what they run, and how far their upgrades are. So a run that was
+// cut off at any line, on whichever machine, continues when it is started again: nodes that run
+// the image are skipped, and one in the middle of its upgrade is followed. A node that is asked
+// twice, by two runs at once, refuses the second request, and is followed as well. Every wait has a
+// limit and says what for.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "talosctl/cli/node-outcome.h"
+#include "talosctl/upgrade-cluster/rolling-lines.h"
+
+namespace talos::talosctl {
+
+// The cluster that is upgraded.
+class RollingCluster {
+ public:
+  virtual ~RollingCluster() noexcept(false) = default;
+
+  // Nodes that do not answer are silent in it.
+  virtual kj::Promise<ClusterSurvey> survey() = 0;
+
+  struct Look {
+    Judgement judgement;  // of an upgrade that began in the boot `before`
+    kj::String digest, version;
+  };
+  // Rejects when the node does not answer.
+  virtual kj::Promise<Look> look(kj::StringPtr node, kj::StringPtr before) = 0;
+
+  // Never rejects. `keep`: for the upgrade that follows.
+  using Fetched = kj::Function<void(kj::StringPtr progress)>;
+  virtual kj::Promise<FetchOutcome> fetch(kj::StringPtr node, const TargetImage& target, bool keep,
+                                          Fetched progress) = 0;
+  // The id of the boot that ends. Conflict: an upgrade is under way; Unavailable: etcd cannot do
+  // without it now; NotFound: it does not keep the file that it was sent.
+  virtual kj::Promise<kj::String> upgrade(kj::StringPtr node, const TargetImage& target) = 0;
+  // Its member of etcd hands the leadership over.
+  virtual kj::Promise<void> forfeit(kj::StringPtr node) = 0;
+};
+
+struct RollingOptions {
+  unsigned parallel = 1;  // workers
+  bool ignoreBudgets = false, dryRun = false;
+  kj::Duration healthTimeout = 10 * kj::MINUTES;
+};
+
+// Limits of the waits, and the interval of the attempts.
+constexpr auto kSettleLimit = 3 * kj::MINUTES, kWellLimit = 10 * kj::MINUTES,
+               kBudgetLimit = 5 * kj::MINUTES, kTurnLimit = 10 * kj::MINUTES,
+               kHandOverLimit = 30 * kj::SECONDS, kRebootLimit = 20 * kj::MINUTES,
+               kConflictLimit = 30 * kj::SECONDS, kSurveyPause = 1 * kj::SECONDS,
+               kLookPause = 500 * kj::MILLISECONDS;
+
+class RollingRun {
+ public:
+  using Confirm = kj::Function<kj::Promise<bool>(kj::StringPtr question)>;
+  // All outlive it. `confirm` is asked before the first change.
+  RollingRun(kj::Timer& timer, RollingCluster& cluster, RollingLines& lines, TargetImage target,
+             RollingOptions options, Confirm confirm)
+      : timer(timer),
+        cluster(cluster),
+        lines(lines),
+        target(kj::mv(target)),
+        options(options),
+        confirm(kj::mv(confirm)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(RollingRun);
+
+  // False: the question was answered with no. Rejects when it stops, with what to do.
+  kj::Promise<bool> run();
+
+ private:
+  kj::Timer& timer;
+  RollingCluster& cluster;
+  RollingLines& lines;
+  TargetImage target;
+  RollingOptions options;
+  Confirm confirm;
+  kj::Vector<kj::String> away;     // nodes that are being upgraded
+  kj::Vector<kj::String> fetched;  // nodes that have answered whether they can take the image
+  kj::Maybe<kj::Exception> failure;
+  kj::String failedNode;
+
+  using Attempt = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
+  kj::Promise<void> await(kj::StringPtr node, kj::String what, kj::Duration limit, Attempt attempt);
+  void refuse(const kj::Vector<Finding>& findings);
+  kj::Promise<ClusterSurvey> settledSurvey();
+  kj::Promise<ClusterSurvey> resolve(ClusterSurvey state);
+  kj::Promise<FetchOutcome> fetchOn(kj::String node);
+  kj::Promise<void> fetchAll(const ClusterSurvey& state);
+  void take(const FetchOutcome& fetched);
+
+  kj::Promise<ClusterSurvey> awaitWell(kj::StringPtr node, bool itself);
+  kj::Promise<void> awaitBudgets(kj::StringPtr node);
+  kj::Promise<void> handOver(kj::StringPtr node);
+  kj::Promise<kj::String> request(kj::StringPtr node);
+  kj::Promise<kj::String> requestInTurn(kj::StringPtr node);
+  kj::Promise<void> follow(kj::StringPtr node, kj::String before, kj::StringPtr wanted);
+  kj::Promise<void> awaitReturn(kj::StringPtr node, bool wasCordoned);
+  kj::Promise<void> step(kj::StringPtr node);
+  kj::Promise<void> stepOrFail(kj::String node);
+  kj::Promise<void> controlPlane();
+  kj::Promise<void> worker(kj::ArrayPtr<const kj::String> queue, size_t& next);
+  kj::Promise<void> workers();
+  kj::Promise<void> conclude(const RollingPlan& plan);
+  void leave(kj::StringPtr node);
+};
+
+}  // namespace talos::talosctl
