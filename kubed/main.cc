@@ -3,11 +3,12 @@
 // (static-pod-reconciler.h), members (member-reconciler.h) and the addresses of API servers
 // (api-endpoints-reconciler.h), probes the local API server (local-api-probe.h), renews the
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
-// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), drains the node
-// (node-drain-reconciler.h) and serves surveys (survey-server.h).
+// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), gives pods access to
+// the machine API (pod-access.h), drains the node (node-drain-reconciler.h) and serves surveys
+// (survey-server.h).
 //
-// --worker: without manifests, static pods, members, probe, surveys, renewals and approvals. A
-// worker has the bootstrap token and the kubelet's certificate, and no others.
+// --worker: without manifests, static pods, members, probe, surveys, renewals, approvals and pods.
+// A worker has the bootstrap token and the kubelet's certificate, and no others.
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
 // (common/base/node-layout.h). It connects to etcd and the API server on the loopback interface,
@@ -22,6 +23,7 @@
 #include "common/kube/survey.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
+#include "kubed/accounts/pod-access.h"
 #include "kubed/manifests/bootstrap-token-reconciler.h"
 #include "kubed/manifests/extra-manifests.h"
 #include "kubed/nodes/api-endpoints-reconciler.h"
@@ -95,6 +97,8 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);
   BootstrapTokenReconciler token(deps);
   JoinApprover approver(deps, kj::systemPreciseMonotonicClock());
+  AccessStoreAdapter access(shared.timer, shared.store, changed);
+  PodAccess pods(deps, access, etcd);
   rpc::Kubernetes::Client surveys =
       kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); });
   auto serving = serveUnix(shared.lowLevel, shared.timer, inheritedSocket(kListenUnixVariable),
@@ -111,6 +115,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
       .exclusiveJoin(localApi.run())
       .exclusiveJoin(token.run())
       .exclusiveJoin(approver.run())
+      .exclusiveJoin(pods.run())
       .exclusiveJoin(kj::mv(serving));
 }
 

@@ -60,6 +60,27 @@ struct Machine {
       $A.doc("Labels of the node in Kubernetes.");
   nodeTaints @16 :List(StringPair) $A.live $A.map $A.since("v1.6")
       $A.doc("Taints of the node in Kubernetes; the value is VALUE:EFFECT or EFFECT, such as NoSchedule.");
+  features @17 :Features $A.live $A.since("v0.11") $A.doc("Features that are off unless they are enabled.");
+}
+
+struct Features {
+  kubernetesTalosAPIAccess @0 :PodApiAccess $A.since("v1.2")
+      $A.doc("Access of pods to the machine API. Only on control-plane nodes; set it on all of them.");
+}
+
+struct PodApiAccess {
+  enabled @0 :Bool $A.default("false")
+      $A.doc("Give a client configuration to each ServiceAccount of talos.dev in the allowed namespaces, as a Secret "
+             "of its name.");
+  allowedRoles @1 :List(ApiRole) $A.doc("Roles that such an account may ask for.");
+  allowedKubernetesNamespaces @2 :List(Text) $A.doc("Namespaces whose accounts are given access.");
+}
+
+enum ApiRole $A.noun("role") {
+  admin @0 $A.name("os:admin");
+  operator @1 $A.name("os:operator");
+  reader @2 $A.name("os:reader");
+  etcdBackup @3 $A.name("os:etcd:backup");
 }
 
 enum MachineType $A.noun("machine type") {

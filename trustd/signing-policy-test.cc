@@ -64,6 +64,7 @@ TEST(Policy, OnlyProvedContentIsGranted) {
       {"a name that only ends alike", request({"myapi.example.org"}, {"10.0.0.9"}), nullptr},
       {"a service's short name", request({"kubernetes"}, {"10.0.0.9"}), denied},
       {"a service", request({"kubernetes.default.svc"}, {"10.0.0.9"}), denied},
+      {"the API of machines for pods", request({"talos.default"}, {"10.0.0.9"}), denied},
       {"a service with the cluster's domain",
        request({"kubernetes.default.svc.cluster.local"}, {"10.0.0.9"}), denied},
       {"localhost", request({"localhost"}, {"10.0.0.9"}), denied},

@@ -70,10 +70,11 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
       addOnce(result.names, canonicalName(host.startsWith("*.") ? host.slice(2) : host));
     }
   }
-  for (auto service : {"localhost"_kj, "kubernetes"_kj, "kubernetes.default"_kj}) {
+  for (auto service :
+       {"localhost"_kj, "kubernetes"_kj, "kubernetes.default"_kj, "kubernetes.default.svc"_kj,
+        "talos"_kj, "talos.default"_kj, "talos.default.svc"_kj}) {
     addOnce(result.names, kj::str(service));
   }
-  addOnce(result.names, kj::str("kubernetes.default.svc"));
   if (dnsDomain.size() > 0) addOnce(result.names, canonicalName(dnsDomain));
   return result;
 }

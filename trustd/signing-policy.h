@@ -30,7 +30,7 @@ struct Reserved {
   kj::Vector<Ip> addresses;
 };
 // Of a control-plane machine's own config and names: its host name, the endpoint, certSANs of both
-// APIs, and the names of the Kubernetes service.
+// APIs, and the names of the services by which pods reach the two.
 Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomain);
 
 // The holders of names, while their certificates are valid.

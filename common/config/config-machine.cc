@@ -95,6 +95,40 @@ void checkIdentity(Report& report, Machine::Reader machine) {
   report.hosts("machine.certSANs", machine.getCertSANs());
 }
 
+// As a name of Kubernetes: a label of DNS.
+bool isNamespace(kj::StringPtr name) {
+  if (name.size() == 0 || name.size() > 63 || name[0] == '-' || name[name.size() - 1] == '-') {
+    return false;
+  }
+  for (char c : name) {
+    if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-') return false;
+  }
+  return true;
+}
+
+void checkPodAccess(Report& report, Machine::Reader machine) {
+  constexpr auto kPath = "machine.features.kubernetesTalosAPIAccess"_kj;
+  auto access = machine.getFeatures().getKubernetesTalosAPIAccess();
+  auto namespaces = access.getAllowedKubernetesNamespaces();
+  for (auto i : kj::indices(namespaces)) {
+    if (isNamespace(namespaces[i])) continue;
+    report.error(kj::str(kPath, ".allowedKubernetesNamespaces[", i, "]"),
+                 kj::str("\"", namespaces[i], "\" is not a valid name of a namespace"),
+                 "use lower-case letters, digits and -");
+  }
+  if (!access.getEnabled()) return;
+  if (!isControlPlane(machine.getType())) {
+    report.error(kj::str(kPath, ".enabled"),
+                 kj::str("access of pods to the machine API is for control-plane nodes only"),
+                 "remove it from the configs of workers");
+    return;
+  }
+  if (access.getAllowedRoles().size() == 0 || namespaces.size() == 0) {
+    report.warn(kPath, kj::str("no pod is given access"),
+                "set allowedRoles and allowedKubernetesNamespaces");
+  }
+}
+
 }  // namespace
 
 void checkMachine(Report& report, Machine::Reader machine) {
@@ -109,6 +143,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
   }
   checkEnvironment(report, machine.getEnv());
   checkSysctls(report, machine.getSysctls());
+  checkPodAccess(report, machine);
   checkStorage(report, machine);
   checkRegistries(report, machine.getRegistries());
 }

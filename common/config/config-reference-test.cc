@@ -149,6 +149,8 @@ machine:
   sysctls: {net.ipv4.ip_forward: 1}
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
+  features:
+    kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
   systemDiskEncryption:
     state:
       provider: luks2

@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/text/ascii.h"
 #include "common/text/texts.h"
+#include "rpc/access-resources.capnp.h"
 #include "rpc/all-resources.h"
 #include "rpc/annotations.capnp.h"
 #include "rpc/feature-resources.capnp.h"

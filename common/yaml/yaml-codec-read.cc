@@ -200,6 +200,8 @@ class TreeReader {
       hint = kj::str("it belongs below ", below);
     } else KJ_IF_MAYBE (name, closest(entry.key, names)) {
       hint = kj::str("did you mean \"", *name, "\"?");
+    } else KJ_IF_MAYBE (name, closest(entry.key, later.namesBelow(parent))) {
+      hint = kj::str("did you mean \"", *name, "\"?");
     } else if (names.size() <= 12) {
       hint = kj::str("known keys here: ", kj::strArray(names, ", "));
     }

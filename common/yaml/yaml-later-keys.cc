@@ -46,6 +46,18 @@ bool LaterReader::read(const Entry& entry, const Path& path) {
   return false;
 }
 
+kj::Vector<kj::StringPtr> LaterReader::namesBelow(const Path& path) const {
+  kj::Vector<kj::StringPtr> names;
+  for (auto& row : rows) {
+    KJ_IF_MAYBE (dot, row.path.findLast('.')) {
+      auto name = row.path.slice(*dot + 1);
+      bool plain = name != "*" && name.findFirst('[') == nullptr;
+      if (plain && fits(row.path.slice(0, *dot), path)) names.add(name);
+    }
+  }
+  return names;
+}
+
 kj::Maybe<const LaterKey&> LaterReader::find(const Path& path) const {
   for (auto& row : rows) {
     if (fits(row.path, path)) return row;

@@ -41,6 +41,8 @@ class LaterReader {
 
   // True if the key at `path` is one of the rows. Then it, and everything below it, was reported.
   bool read(const Entry& entry, const Path& path);
+  // The keys of the rows right below the path.
+  kj::Vector<kj::StringPtr> namesBelow(const Path& path) const;
 
  private:
   kj::ArrayPtr<const LaterKey> rows;

@@ -11,10 +11,10 @@
 #include "common/base/lines.h"
 #include "common/base/within.h"
 #include "machined/api/cgroup-facts.h"
-#include "machined/api/client-certificate.h"
 #include "machined/api/counter-files.h"
 #include "machined/api/memory-lines.h"
 #include "machined/api/socket-table.h"
+#include "machined/config/trust/client-certificate.h"
 
 namespace talos::machined {
 namespace {

@@ -2,7 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "rpc/access-resources.capnp.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -54,7 +56,9 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
                      rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletJoinSpec,
-                     rpc::KubeletClientSpec>();
+                     rpc::KubeletClientSpec, rpc::KubernetesAccessConfigSpec,
+                     rpc::PodCertificateSpec>();
+       may.allowWrite<rpc::PodCertificateRequestSpec>();
        may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
                       rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
                       rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec,

@@ -63,7 +63,8 @@ kj::Own<Command> newRoot() {
       "the client configuration; see \"talosctl config\".";
   root->flag({.name = "talosconfig",
               .kind = FlagKind::kText,
-              .help = "client configuration file (default $TALOSCONFIG, else ~/.talos/config)"});
+              .help = "client configuration file (default $TALOSCONFIG, else ~/.talos/config, else "
+                      "that of a pod's account)"});
   root->flag({.name = "context",
               .kind = FlagKind::kText,
               .help = "context to use instead of the file's current one"});

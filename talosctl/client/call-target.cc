@@ -1,5 +1,6 @@
 // Addresses and identity of a call: flags first, then the context of the client configuration.
 #include <kj/map.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
@@ -13,6 +14,13 @@
 namespace talos::talosctl {
 
 namespace {
+
+// Where a pod has the Secret of its account (`inject serviceaccount`).
+constexpr kj::StringPtr kPodConfig = "/var/run/secrets/talos.dev/config"_kj;
+
+bool exists(kj::StringPtr path) {
+  return access(path.cStr(), F_OK) == 0;
+}
 
 // Each host once, in the order in which they were named; an address may be written in several ways.
 kj::Vector<kj::String> copy(kj::ArrayPtr<const kj::String> list) {
@@ -51,7 +59,11 @@ kj::String configPath(Invocation& call) {
   KJ_IF_MAYBE (path, call.deps.environment("TALOSCONFIG")) {
     if (path->size() > 0) return kj::mv(*path);
   }
-  KJ_IF_MAYBE (home, call.deps.environment("HOME")) return kj::str(*home, "/.talos/config");
+  KJ_IF_MAYBE (home, call.deps.environment("HOME")) {
+    auto own = kj::str(*home, "/.talos/config");
+    if (exists(own) || !exists(kPodConfig)) return own;
+  }
+  if (exists(kPodConfig)) return kj::str(kPodConfig);
   fail(ErrorKind::kInvalidArgument,
        "no client configuration; use --talosconfig, or set TALOSCONFIG or HOME");
 }

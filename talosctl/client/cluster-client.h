@@ -42,7 +42,8 @@ bool isInsecure(const Invocation& call);
 Target resolveTarget(Invocation& call);
 // Every endpoint and node that the context and the flags name, each once.
 kj::Vector<kj::String> namedHosts(Invocation& call);
-// Of the client configuration: --talosconfig, $TALOSCONFIG, or ~/.talos/config.
+// Of the client configuration: --talosconfig, $TALOSCONFIG, ~/.talos/config, or that of the account
+// of a pod.
 kj::String configPath(Invocation& call);
 
 // Throws InvalidArgument when the text is not a valid host: empty, with a port, or with characters

@@ -26,7 +26,6 @@ constexpr Absent kAbsent[] = {
      "nodes have no image cache; use a registry that mirrors, with machine.registries.mirrors"_kj},
     {"image source-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"image k8s-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
-    {"inject"_kj, "use \"config new\" for a client configuration with fewer rights"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
     {"rotate-ca"_kj,
      "a CA is replaced by configs that trust the old one and the new one; see docs/trust.md"_kj},

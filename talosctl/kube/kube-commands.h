@@ -7,6 +7,7 @@ namespace talos::talosctl {
 
 void addKubeconfigCommand(Command& root);
 void addImagesCommand(Command& root);
+void addInjectCommand(Command& root);
 
 // The images that a cluster pulls when its config names none, in the order of `images`.
 kj::Array<kj::String> clusterImages();

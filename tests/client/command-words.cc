@@ -26,6 +26,7 @@ const std::map<std::string, Words> kWords = {
     {"machineconfig patch", {"-p", "[]"}},
     {"apply-config", {"-f", "machine.yaml"}},
     {"apply", {"-f", "machine.yaml"}},
+    {"inject serviceaccount", {"-f", "pod.yaml"}},
     {"validate", {"-c", "machine.yaml", "-m", "metal"}},
     {"config new", {"new-config"}},
     {"crashdump", {"--control-plane-nodes", "10.0.0.2"}},
@@ -40,8 +41,8 @@ const std::map<std::string, Words> kWords = {
 const std::map<std::string, Words> kArgumentsOf = {{"etcd snapshot", {"etcd.snapshot"}}};
 
 // Commands that call no node, by the start of their names.
-const std::set<std::string> kLocal = {"completion", "config", "docs",     "gen",
-                                      "help",       "images", "validate", "machineconfig"};
+const std::set<std::string> kLocal = {"completion", "config", "docs",     "gen",          "help",
+                                      "images",     "inject", "validate", "machineconfig"};
 const std::set<std::string> kRemote = {"config new"};
 
 Words argumentsOf(const Command& command) {

@@ -37,6 +37,10 @@ struct WholeClient : public ::testing::Test {
     auto made = config::generate("c1", "https://10.0.0.2:6443", {});
     writeFileAtomically(kj::str(c.folder, "/machine.yaml"), made.controlplane, 0600);
     machine = kj::str(made.controlplane);
+    writeFileAtomically(kj::str(c.folder, "/pod.yaml"),
+                        "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
+                        "spec: {containers: [{name: a, image: x}]}\n"_kj,
+                        0600);
     c.test.environment.insert(kj::str("HOME"), kj::str(c.folder));
     c.test.environment.insert(kj::str("TALOS_EDITOR"), kj::str("true"));
     c.test.clock.time = kj::systemPreciseCalendarClock().now();  // certificates are of today

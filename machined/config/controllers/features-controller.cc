@@ -1,12 +1,21 @@
-// config.FeaturesController: what clients of the original ask about the features of a node. Those
-// that this system does not have are off, whatever the config says: nothing is discovered, no image
-// cache is kept, no pod gets a certificate of the API, and nothing answers DNS for pods.
+// config.FeaturesController: what clients of the original ask about the features of a node, and the
+// policy by which pods get access to the API. Features that this system does not have are off,
+// whatever the config says: nothing is discovered, no image cache is kept, and nothing answers DNS
+// for pods.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
+
+void fill(rpc::KubernetesAccessConfigSpec::Builder out, config::PodApiAccess::Reader access) {
+  out.setEnabled(access.getEnabled());
+  auto roles = access.getAllowedRoles();
+  auto names = out.initAllowedApiRoles(roles.size());
+  for (auto i : kj::indices(roles)) names.set(i, roleName(roles[i]));
+  out.setAllowedKubernetesNamespaces(access.getAllowedKubernetesNamespaces());
+}
 
 class FeaturesController final : public Controller {
  public:
@@ -39,7 +48,7 @@ class FeaturesController final : public Controller {
       discovery.add("cluster");
       auto type = machineTypeOf(*c);
       if (type == rpc::MachineType::INIT || type == rpc::MachineType::CONTROLPLANE) {
-        access.add("config");
+        fill(access.add("config"), c->getMachine().getFeatures().getKubernetesTalosAPIAccess());
       }
     }
     clusters.apply(store);

@@ -1,10 +1,12 @@
 #include "machined/config/controllers/machine-config-reader.h"
 
 #include "common/base/error.h"
+#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
+#include "common/wire/roles.h"
 
 namespace talos::machined {
 
@@ -36,10 +38,30 @@ kj::Vector<kj::String> sharedAddresses(config::Config::Reader config) {
   return result;
 }
 
+kj::StringPtr roleName(config::ApiRole role) {
+  switch (role) {
+    case config::ApiRole::ADMIN:
+      return kRoleAdmin;
+    case config::ApiRole::OPERATOR:
+      return kRoleOperator;
+    case config::ApiRole::READER:
+      return kRoleReader;
+    case config::ApiRole::ETCD_BACKUP:
+      return kRoleEtcdBackup;
+  }
+  return ""_kj;  // of a later release
+}
+
 kj::Vector<kj::String> apiCertSans(config::Config::Reader config) {
   kj::Vector<kj::String> result;
   for (auto san : config.getMachine().getCertSANs()) result.add(kj::str(san));
   for (auto& address : sharedAddresses(config)) result.add(kj::mv(address));
+  if (config.getMachine().getFeatures().getKubernetesTalosAPIAccess().getEnabled()) {
+    for (auto name : {"talos"_kj, "talos.default"_kj, "talos.default.svc"_kj}) {
+      result.add(kj::str(name));
+    }
+    result.add(kj::str("talos.default.svc.", config::dnsDomain(config.getCluster())));
+  }
   return result;
 }
 

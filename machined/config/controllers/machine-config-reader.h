@@ -17,8 +17,10 @@ using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 rpc::MachineType machineTypeOf(config::Config::Reader config);
 bool hasKey(config::CertificateAndKey::Reader authority);               // and the certificate
 kj::Vector<kj::String> sharedAddresses(config::Config::Reader config);  // VIPs
-// machine.certSANs and the shared addresses: a client of one of these may reach this machine.
+// machine.certSANs, the shared addresses, and the Service by which pods reach the API, if they may:
+// a client of one of these may reach this machine.
 kj::Vector<kj::String> apiCertSans(config::Config::Reader config);
+kj::StringPtr roleName(config::ApiRole role);                 // os:admin; empty: of a later release
 kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certificates of machine APIs
 // The hosts that trustd is asked at: the host of the Kubernetes API, then cluster.trustd.endpoints.
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);

@@ -64,6 +64,25 @@ TEST(BootstrapManifests, OfEachTestedRelease) {
   expectGolden("1.34", Release("1.34.4").all());
 }
 
+// Catches: a Service or a kind of accounts in a cluster whose config does not enable them, or of
+// another name than the documented one.
+TEST(BootstrapManifests, AccessOfPodsOnlyWhereItIsEnabled) {
+  Release release("1.34.4");
+  auto without = release.render();
+  auto with = renderManifests(release.config.asReader(), "abcdef", true);
+  ASSERT_EQ(with.size(), without.size() + 2);
+  auto &service = with[with.size() - 2], &kind = with[with.size() - 1];
+  EXPECT_EQ(service.id, "12-talos-api-service");
+  auto first = kube::readYaml(service.objects, service.id)[0][0];
+  EXPECT_EQ(kube::nameOf(first), "default/talos");
+  EXPECT_EQ(first["spec"]["ports"][0]["port"], 50000);
+  EXPECT_FALSE(first["spec"].contains("selector"));
+  EXPECT_EQ(kind.id, "13-talos-service-account-crd");
+  auto second = kube::readYaml(kind.objects, kind.id)[0][0];
+  EXPECT_EQ(kube::nameOf(second), "serviceaccounts.talos.dev");
+  EXPECT_EQ(second["spec"]["names"]["shortNames"][0], "tsa");
+}
+
 TEST(BootstrapManifests, AreListsOfObjectsInTheOrderOfTheirIds) {
   Release release("1.20.6");
   release.config.setPodSecurityPolicyEnabled(true);

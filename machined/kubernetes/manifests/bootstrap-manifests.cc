@@ -14,6 +14,7 @@ namespace {
 #include "machined/kubernetes/manifests/templates/core-dns.inc"
 #include "machined/kubernetes/manifests/templates/flannel.inc"
 #include "machined/kubernetes/manifests/templates/kube-proxy.inc"
+#include "machined/kubernetes/manifests/templates/pod-access.inc"
 #include "machined/kubernetes/manifests/templates/rbac.inc"
 
 constexpr uint16_t kHttpsPort = 443;
@@ -132,7 +133,8 @@ kj::String bootstrapToken(kj::StringPtr tokenId) {
 
 }  // namespace
 
-kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::StringPtr tokenId) {
+kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::StringPtr tokenId,
+                                              bool podAccess) {
   kj::Vector<BootstrapManifest> manifests;
   auto add = [&](kj::StringPtr id, kj::String objects) {
     manifests.add(BootstrapManifest{kj::str(id), kj::mv(objects)});
@@ -154,6 +156,10 @@ kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::String
   }
   add("11-kube-config-in-cluster",
       ManifestText(kInClusterKubeconfig).set("server", config.getServer()).fill());
+  if (podAccess) {
+    add("12-talos-api-service", kj::str(kAccessService));
+    add("13-talos-service-account-crd", kj::str(kPodAccounts));
+  }
   return manifests;
 }
 

@@ -23,8 +23,10 @@ class ManifestController final : public Controller {
     KJ_IF_MAYBE (document, config.document(store)) {
       KJ_IF_MAYBE (wanted, store.tryGet<rpc::ControlPlaneConfigSpec>(kSystemManifestsId)) {
         if (wanted->isSystemManifests()) {
-          auto token = document->get().getCluster().getToken();
-          auto rendered = renderManifests(wanted->getSystemManifests(), tokenId(token));
+          auto config = document->get();
+          auto token = config.getCluster().getToken();
+          auto pods = config.getMachine().getFeatures().getKubernetesTalosAPIAccess().getEnabled();
+          auto rendered = renderManifests(wanted->getSystemManifests(), tokenId(token), pods);
           for (auto& manifest : rendered) outputs.add(manifest.id).setObjects(manifest.objects);
         }
       }

@@ -1,4 +1,4 @@
-#include "machined/api/client-certificate.h"
+#include "machined/config/trust/client-certificate.h"
 
 #include <gtest/gtest.h>
 

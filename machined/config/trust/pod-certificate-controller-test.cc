@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include "common/wire/roles.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/access-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct PodCertificates : public ConfigTest {
+  ~PodCertificates() noexcept override {}
+  pki::Pem key = pki::makeKey(pki::KeyType::kEd25519);
+
+  void startUp() { runtime.add(podCertificateController(deps)); }
+  // A control-plane node's config with these lines of the feature, indented by six.
+  void configure(kj::StringPtr lines) {
+    auto pem = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
+    publish(kj::str("version: v1alpha1\nmachine:\n  type: controlplane\n  token: ", token,
+                    "\n  ca: {crt: ", pem(authority.certificate), ", key: ", pem(authority.key),
+                    "}\n  install: {disk: /dev/sda}\n  features:\n"
+                    "    kubernetesTalosAPIAccess:\n",
+                    lines, "cluster:\n  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
+  }
+  void request(uint64_t number, kj::StringPtr in, std::initializer_list<kj::StringPtr> roles,
+               kj::StringPtr text = "") {
+    auto asked = text.size() > 0 ? kj::str(text) : pki::makeRequest(key, {.commonName = "sa"});
+    putRecord<rpc::PodCertificateRequestSpec>(
+        store, "account",
+        [&](auto spec) {
+          spec.setNumber(number);
+          spec.setKubernetesNamespace(in);
+          spec.setRequest(asked);
+          auto list = spec.initRoles(roles.size());
+          unsigned i = 0;
+          for (auto role : roles) list.set(i++, role);
+        },
+        "kubed");
+  }
+  // "NUMBER ERROR", or "NUMBER ROLES"; "" while there is no answer.
+  std::string answer(uint64_t number) {
+    auto deadline = io.provider->getTimer().now() + 20 * kj::SECONDS;
+    while (io.provider->getTimer().now() < deadline) {
+      KJ_IF_MAYBE (found, store.tryGet<rpc::PodCertificateSpec>("account")) {
+        if (found->getNumber() == number) return textOf(*found);
+      }
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return "no answer";
+  }
+  std::string textOf(rpc::PodCertificateSpec::Reader found) {
+    if (found.getError().size() > 0) return found.getError().cStr();
+    auto certificate = kj::heapString(found.getCertificate().asChars());
+    pki::checkPair(certificate, key);
+    EXPECT_EQ(kj::heapString(found.getCa().asChars()), authority.certificate);
+    auto info = pki::inspect(certificate);
+    auto left = info.notAfter - kj::systemPreciseCalendarClock().now();
+    EXPECT_LE(left, 6 * kj::HOURS + 2 * kj::SECONDS);
+    return kj::str(info.commonName, " ", kj::strArray(info.organizations, ",")).cStr();
+  }
+};
+
+constexpr kj::StringPtr kReaders =
+    "      enabled: true\n      allowedRoles: [os:reader, os:etcd:backup]\n"
+    "      allowedKubernetesNamespaces: [apps]\n"_kj;
+
+// Catches: a role or a namespace of pods that the config does not allow, however kubed asks; a
+// request that is not answered, or an answer that outlives it.
+TEST_F(PodCertificates, AreSignedAsTheConfigAllows) {
+  configure(kReaders);
+  startUp();
+  request(1, "apps", {"os:reader"});
+  EXPECT_EQ(answer(1), "sa os:reader");
+  request(2, "apps", {"os:etcd:backup", "os:reader"});
+  EXPECT_EQ(answer(2), "sa os:etcd:backup,os:reader");
+  request(3, "apps", {"os:reader", "os:admin"});
+  EXPECT_EQ(answer(3), "pods are not allowed to have the role os:admin");
+  request(4, "apps", {"os:impersonator"});
+  EXPECT_EQ(answer(4), "pods are not allowed to have the role os:impersonator");
+  request(5, "kube-system", {"os:reader"});
+  EXPECT_EQ(answer(5),
+            "pods of the namespace kube-system are not allowed to access the machine API");
+  request(6, "apps", {});
+  EXPECT_EQ(answer(6), "a client must have 1 to 16 roles, not 0");
+  request(7, "apps", {"os:reader"}, "nonsense");
+  EXPECT_NE(answer(7).find("request"), std::string::npos) << answer(7);
+  store.destroy("", typeName<rpc::PodCertificateRequestSpec>(), "account", "kubed");
+  poll();
+  EXPECT_TRUE(store.tryGet<rpc::PodCertificateSpec>("account") == nullptr);
+}
+
+TEST_F(PodCertificates, AreNotSignedWithoutTheFeature) {
+  configure(
+      "      enabled: false\n      allowedRoles: [os:reader]\n"
+      "      allowedKubernetesNamespaces: [apps]\n");
+  startUp();
+  request(1, "apps", {"os:reader"});
+  EXPECT_EQ(answer(1), "the access of pods to the machine API is not enabled");
+}
+
+// Catches: a policy that kubed does not see; a server certificate that pods refuse, or one with
+// these names where no pod has access.
+TEST_F(PodCertificates, ThePolicyAndTheNamesOfTheServiceFollowTheConfig) {
+  runtime.add(featuresController(deps));
+  auto sans = [&] {
+    return kj::strArray(apiCertSans(KJ_ASSERT_NONNULL(config.tryConfig(store))), " ");
+  };
+  configure(kReaders);
+  poll();
+  auto policy = KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config"));
+  EXPECT_TRUE(policy.getEnabled());
+  EXPECT_EQ(kj::strArray(policy.getAllowedApiRoles(), " "), "os:reader os:etcd:backup");
+  EXPECT_EQ(kj::strArray(policy.getAllowedKubernetesNamespaces(), " "), "apps");
+  EXPECT_EQ(sans(), "talos talos.default talos.default.svc talos.default.svc.cluster.local");
+  configure("      enabled: false\n");
+  poll();
+  EXPECT_FALSE(
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::KubernetesAccessConfigSpec>("config")).getEnabled());
+  EXPECT_EQ(sans(), "");
+}
+
+// Catches: a role of the config that no client can have, or one that is missing there.
+TEST(ApiRoles, AreThoseOfClients) {
+  kj::Vector<kj::String> names;
+  for (auto one : capnp::Schema::from<config::ApiRole>().getEnumerants()) {
+    names.add(kj::str(roleName(static_cast<config::ApiRole>(one.getOrdinal()))));
+  }
+  EXPECT_EQ(kj::strArray(names, " "), kj::strArray(clientRoles(), " "));
+}
+
+}  // namespace
+}  // namespace talos::machined
