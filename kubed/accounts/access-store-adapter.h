@@ -1,5 +1,5 @@
-// The inputs of kubed for the access of pods to the machine API, from machined's store: the policy of
-// the config, the addresses of the control plane, and the signer of certificates.
+// The inputs of kubed for the access of pods to the machine API, from machined's store: the policy
+// of the config, the addresses of the control plane, and the signer of certificates.
 #pragma once
 
 #include "common/base/signal.h"
