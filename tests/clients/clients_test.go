@@ -81,8 +81,14 @@ const apiVersion = "v1.9.6"
 // with an answer that names a node.
 func TestVersion(t *testing.T) {
 	node, conn := here(t)
-	var ours struct{ Tag, Sha, Os, Arch, Mode string }
-	must(t, TalosctlJSON(&ours, "-n", node, "version"))
+	var printed struct {
+		Server []struct{ Tag, Sha, Os, Arch, Mode string }
+	}
+	must(t, TalosctlJSON(&printed, "-n", node, "version"))
+	if len(printed.Server) != 1 {
+		t.Fatalf("ours is %+v", printed)
+	}
+	ours := printed.Server[0]
 	version := ask(t, conn, node, machine+"Version", nil)
 	theirs := version.In(2)
 	if theirs.Text(1) != apiVersion || theirs.Text(2) != ours.Sha || theirs.Text(5) != ours.Os ||
