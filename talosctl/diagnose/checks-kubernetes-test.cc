@@ -413,7 +413,7 @@ nodes:
   EXPECT_THAT(all.causes(), testing::ElementsAre("time-sync", "node-cordoned")) << all.text();
 }
 
-// Catches: faults of two people at the same time, told as one and what follows from it.
+// Catches: faults of two people at the same time, shown as one and its consequence.
 TEST(Causes, WhatSomebodyDidIsACauseOfItsOwn) {
   Diagnosed all(R"(
 survey:
@@ -498,7 +498,7 @@ TEST(Causes, ADeadMirrorIsNamed) {
   EXPECT_THAT(pull("r.example/web:v1: not found"), testing::HasSubstr("kubectl -n default edit"));
 }
 
-// Catches: the node that had the name first is told to give it up; certainty without a reason.
+// Catches: the node that had the name first is asked to give it up; certainty without a reason.
 TEST(Causes, OfTwoNodesWithOneNameTheNewOneIsRenamed) {
   constexpr kj::StringPtr kMembers =
       ", members: [{name: m-1, peerUrls: ['https://10.5.0.3:2380']}]"_kj;

@@ -89,7 +89,7 @@ TEST_F(HealthRuns, AClusterThatIsWell) {
   EXPECT_EQ(observer.attempts, 12u);
 }
 
-// Catches: a new user who waits for Kubernetes, and is not told that the cluster has to be made.
+// Catches: a new user who waits for Kubernetes without reading that the cluster has to be made.
 TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
   auto waits = [&](unsigned node) {
     auto etcd = model.nodes[node].service(0);

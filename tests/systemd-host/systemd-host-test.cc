@@ -192,7 +192,7 @@ TEST_F(SystemdHost, StopsAndStarts) {
 }
 
 // Catches: a root that passes controllers on although processes are in it, so that no node could
-// start, and limits that nobody is told to be missing.
+// start, and limits that are missing without a note.
 TEST_F(SystemdHost, InsideAContainer) {
   std::string folder = "/tmp/nested";
   auto nested = [&](std::vector<std::string> arguments) {
