@@ -36,7 +36,7 @@ inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool
 constexpr kj::StringPtr kEnv = "  env: {a: b}\n"_kj;
 
 // The disk outlives the brain.
-struct ModelDisk final : public ConfigDisk {
+struct ModelConfigDisk final : public ConfigDisk {
   kj::Maybe<kj::String> content;
   bool broken = false, unreadable = false;
   kj::Maybe<kj::String> volatileBecause, lockedBecause;
@@ -112,7 +112,7 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   ConfigManager manager;
 
   ModelBrain(FakeMachine& machine, const Registry& registry, const kj::Clock& clock,
-             ModelDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
+             ModelConfigDisk& disk, ModelSources& sources, kj::Timer& timer, config::Mode mode,
              bool startsFailed, kj::WaitScope& scope)
       : process1(machine),
         store(registry, clock),
@@ -204,7 +204,7 @@ struct ConfigManagerTest : public testing::Test {
   Registry registry;
   TestClock clock;
   FakeMachine machine;
-  ModelDisk disk;
+  ModelConfigDisk disk;
   ModelSources sources;
   config::Mode mode = config::Mode::kCloud;
   kj::Maybe<kj::Own<ModelBrain>> current;

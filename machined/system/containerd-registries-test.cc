@@ -176,7 +176,7 @@ TEST(RegistryFiles, Credentials) {
 // Catches: files of an earlier config that stay (a mirror that is gone is asked, a key is left),
 // readable credentials, a folder that others' files are deleted around.
 TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
-  TestTree tree;
+  TestSystemTree tree;
   auto folder = tree.path("/system/etc/cri");
   auto write = [&](std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
     kj::Vector<RegistryFile> files;
@@ -202,7 +202,7 @@ TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
 // Catches: a change of the config that is not in the files, files that are deleted while there is
 // no config.
 TEST(RegistriesController, FollowsTheConfig) {
-  TestTree tree;
+  TestSystemTree tree;
   auto folder = tree.path("/cri");
   auto io = kj::setupAsyncIo();
   UvLoop uv(io.unixEventPort, io.provider->getTimer());

@@ -23,7 +23,7 @@ class MountsTest : public testing::Test {
   ~MountsTest() noexcept override {}
 
  protected:
-  TestTree tree;
+  TestSystemTree tree;
   KernelMounts mounts;
 
   static void SetUpTestSuite() {

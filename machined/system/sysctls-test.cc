@@ -22,7 +22,7 @@ class SysctlsTest : public testing::Test {
   ~SysctlsTest() noexcept override {}
 
  protected:
-  TestTree tree;
+  TestSystemTree tree;
   kj::Own<UserSysctls> sysctls;
 
   SysctlsTest() {

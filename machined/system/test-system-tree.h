@@ -15,16 +15,16 @@
 
 namespace talos::machined {
 
-struct TestTree {
+struct TestSystemTree {
   kj::String root;
 
-  TestTree() {
+  TestSystemTree() {
     char name[] = "/tmp/effects-test-XXXXXX";
     root = kj::str(mkdtemp(name));
     for (auto folder : {"/var", "/etc/ssl/certs", "/etc/kubernetes", "/system/etc"})
       makeDirectories(kj::str(root, folder));
   }
-  ~TestTree() noexcept(false) { removeTree(root); }
+  ~TestSystemTree() noexcept(false) { removeTree(root); }
 
   kj::String path(kj::StringPtr relative) const { return kj::str(root, relative); }
   void put(kj::StringPtr relative, kj::StringPtr content, mode_t mode = 0644) {

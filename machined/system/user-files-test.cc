@@ -22,7 +22,7 @@ class UserFilesTest : public testing::Test {
   ~UserFilesTest() noexcept override {}
 
  protected:
-  TestTree tree;
+  TestSystemTree tree;
   FakeMounts mounts;
 
   std::vector<std::string> warnings;
@@ -142,7 +142,7 @@ TEST_F(UserFilesTest, TheUmaskChangesNothing) {
 
 // Catches: a link that is followed where none may be, or out of the tree.
 TEST(Tree, Links) {
-  TestTree tree;
+  TestSystemTree tree;
   tree.put("/var/file", "x");
   tree.link("file", "/var/near");
   tree.link("../var/file", "/var/out");

@@ -20,7 +20,7 @@ class Judge {
   Judge(const ClusterSurvey& survey, const TargetImage& target, const SurveyOptions& options)
       : survey(survey), target(target), options(options) {}
 
-  kj::Vector<Finding> all() {
+  kj::Vector<PreflightFinding> all() {
     for (auto& node : survey.nodes) judgeNode(node);
     KJ_IF_MAYBE (etcd, survey.etcd) judgeEtcd(*etcd);
     KJ_IF_MAYBE (kubernetes, survey.kubernetes) judgeKubernetes(*kubernetes);
@@ -31,13 +31,13 @@ class Judge {
   const ClusterSurvey& survey;
   const TargetImage& target;
   const SurveyOptions& options;
-  kj::Vector<Finding> findings;
+  kj::Vector<PreflightFinding> findings;
 
   void stop(kj::StringPtr node, kj::String text, kj::StringPtr remedy) {
-    findings.add(Finding{true, kj::str(node), kj::mv(text), kj::str(remedy)});
+    findings.add(PreflightFinding{true, kj::str(node), kj::mv(text), kj::str(remedy)});
   }
   void warn(kj::StringPtr node, kj::String text, kj::StringPtr remedy = "") {
-    findings.add(Finding{false, kj::str(node), kj::mv(text), kj::str(remedy)});
+    findings.add(PreflightFinding{false, kj::str(node), kj::mv(text), kj::str(remedy)});
   }
 
   // Its image is the target, or may be: which one a tag is, is not known yet.
@@ -228,26 +228,26 @@ NodeAction actionFor(const NodeSurvey& node, const TargetImage& target) {
   return NodeAction::kUpgrade;
 }
 
-kj::String Finding::line() const {
+kj::String PreflightFinding::line() const {
   return kj::str(node, node.size() > 0 ? ": " : "", text, remedy.size() > 0 ? "; " : "", remedy);
 }
 
-kj::Vector<Finding> judgeSurvey(const ClusterSurvey& survey, const TargetImage& target,
-                                const SurveyOptions& options) {
+kj::Vector<PreflightFinding> judgeSurvey(const ClusterSurvey& survey, const TargetImage& target,
+                                         const SurveyOptions& options) {
   return Judge(survey, target, options).all();
 }
 
-kj::Vector<Finding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetches,
-                                 const ClusterSurvey& survey) {
-  kj::Vector<Finding> findings;
+kj::Vector<PreflightFinding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetches,
+                                          const ClusterSurvey& survey) {
+  kj::Vector<PreflightFinding> findings;
   for (auto& one : fetches) {
     if (one.unknown) {
-      findings.add(Finding{false, kj::str(one.node),
-                           kj::str("its system cannot fetch an image before its upgrade"),
-                           kj::str("it fetches and verifies it in its turn")});
+      findings.add(PreflightFinding{false, kj::str(one.node),
+                                    kj::str("its system cannot fetch an image before its upgrade"),
+                                    kj::str("it fetches and verifies it in its turn")});
     } else if (one.error.size() > 0) {
-      findings.add(Finding{true, kj::str(one.node),
-                           kj::str("it cannot take the image: ", one.error), kj::str()});
+      findings.add(PreflightFinding{true, kj::str(one.node),
+                                    kj::str("it cannot take the image: ", one.error), kj::str()});
     }
   }
   return findings;

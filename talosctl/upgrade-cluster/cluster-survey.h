@@ -84,7 +84,7 @@ enum class NodeAction {
 // The target is known.
 NodeAction actionFor(const NodeSurvey& node, const TargetImage& target);
 
-struct Finding {
+struct PreflightFinding {
   bool stops;       // otherwise it is a warning
   kj::String node;  // empty: the cluster
   kj::String text, remedy;
@@ -94,8 +94,8 @@ struct SurveyOptions {
   bool ignoreBudgets = false;
 };
 // Nodes that run the target already are judged too: the others rely on them.
-kj::Vector<Finding> judgeSurvey(const ClusterSurvey& survey, const TargetImage& target,
-                                const SurveyOptions& options);
+kj::Vector<PreflightFinding> judgeSurvey(const ClusterSurvey& survey, const TargetImage& target,
+                                         const SurveyOptions& options);
 
 // The answer of a node that was asked to fetch the image.
 struct FetchOutcome {
@@ -105,8 +105,8 @@ struct FetchOutcome {
   kj::String digest, version;
   bool isSigned = false;  // by the key of its config
 };
-kj::Vector<Finding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetches,
-                                 const ClusterSurvey& survey);
+kj::Vector<PreflightFinding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetches,
+                                          const ClusterSurvey& survey);
 
 // Why the next node has to wait, or nothing. `away`: nodes that are being upgraded, of which
 // nothing is expected.

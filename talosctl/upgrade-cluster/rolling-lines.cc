@@ -30,7 +30,7 @@ void RollingLines::note(kj::StringPtr text) {
   console.err(kj::str(printableText(text), "\n"));
 }
 
-void RollingLines::finding(const Finding& finding) {
+void RollingLines::finding(const PreflightFinding& finding) {
   auto line = finding.line();
   for (auto& earlier : found) {
     if (earlier == line) return;

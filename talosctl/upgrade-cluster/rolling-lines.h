@@ -18,7 +18,7 @@ class RollingLines {
 
   void note(kj::StringPtr text);
   // Each once.
-  void finding(const Finding& finding);
+  void finding(const PreflightFinding& finding);
   void plan(const RollingPlan& plan, const TargetImage& target, bool dryRun);
 
   // The lines of these nodes begin below what was printed before.

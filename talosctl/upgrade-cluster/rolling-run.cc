@@ -40,7 +40,7 @@ kj::Promise<void> RollingRun::await(kj::StringPtr node, kj::String what, kj::Dur
 
 // --- before anything has changed
 
-void RollingRun::refuse(const kj::Vector<Finding>& findings) {
+void RollingRun::refuse(const kj::Vector<PreflightFinding>& findings) {
   size_t stops = 0;
   for (auto& finding : findings) {
     lines.finding(finding);

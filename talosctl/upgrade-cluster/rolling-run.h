@@ -90,7 +90,7 @@ class RollingRun {
 
   using Attempt = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
   kj::Promise<void> await(kj::StringPtr node, kj::String what, kj::Duration limit, Attempt attempt);
-  void refuse(const kj::Vector<Finding>& findings);
+  void refuse(const kj::Vector<PreflightFinding>& findings);
   kj::Promise<ClusterSurvey> settledSurvey();
   kj::Promise<ClusterSurvey> resolve(ClusterSurvey state);
   kj::Promise<FetchOutcome> fetchOn(kj::String node);
