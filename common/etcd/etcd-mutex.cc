@@ -84,6 +84,8 @@ class Mutex::Impl::Session final : public Lock {
     return impl.end(lease);
   }
 
+  LeaseId leaseId() const override { return lease.id; }
+
   Impl& impl;
   Lease lease;
   kj::String key;

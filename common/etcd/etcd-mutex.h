@@ -38,6 +38,8 @@ class Mutex {
     // Resolves when nobody is kept waiting by us any more: etcd has confirmed it, or the lease is
     // over. Asked once, and nothing else after it.
     virtual kj::Promise<void> release() = 0;
+    // Whose end is the end of the lock: another process may revoke it.
+    virtual LeaseId leaseId() const = 0;
   };
 
   // Hears who holds it ("cp-1"), when there is somebody to wait for and when that changes.

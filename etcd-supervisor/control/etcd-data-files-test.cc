@@ -37,7 +37,9 @@ TEST_F(RealFilesTest, OnlyALogOfEtcdIsData) {
 
 TEST_F(RealFilesTest, IntentIsThereAfterARestartUntilItIsOver) {
   EXPECT_EQ(files().load().state, Intent::State::kNone);
-  Intent joins{Intent::State::kJoins, 0x8e05, kj::str("a=https://10.0.0.1:2380"), false, false, {}};
+  Intent joins{.state = Intent::State::kJoins,
+               .member = 0x8e05,
+               .cluster = kj::str("a=https://10.0.0.1:2380")};
   files().store(joins);
   auto read = files().load();
   EXPECT_EQ(format(read), format(joins));

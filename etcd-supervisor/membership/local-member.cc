@@ -36,6 +36,8 @@ void LocalMember::load() {
   auto next = atStart(stored, data, sameBoot);
   if (next.state != stored.state || next.member != stored.member) deps.files.store(next);
   intent_ = kj::mv(next);
+  // The reboot may still come: the turn is for that, or ends with its lease.
+  if (sameBoot) intent_.rebootLease = 0;
   if (!intent_.recovers) deps.files.removeSnapshot();
   loaded = true;
   changed.raise();
@@ -64,6 +66,12 @@ void LocalMember::record(Intent next) {
 void LocalMember::recordMember(etcd::MemberId member) {
   Intent next;
   next.member = member;
+  record(kj::mv(next));
+}
+
+void LocalMember::recordRebootLease(etcd::LeaseId lease) {
+  auto next = intent_.clone();
+  next.rebootLease = lease;
   record(kj::mv(next));
 }
 

@@ -27,6 +27,7 @@ class LocalMember {
   void record(Intent next);
   // No change is under way; the node is this member.
   void recordMember(etcd::MemberId member);
+  void recordRebootLease(etcd::LeaseId lease);  // 0: none
   Data data() { return deps.files.data(); }
   Phase phase() { return phaseOf(intent_, data()); }
   BootstrapState bootstrapState();

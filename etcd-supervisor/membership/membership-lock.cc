@@ -8,7 +8,8 @@ constexpr kj::StringPtr kMembersPrefix = "talos:v1:etcd:membership"_kj,
 // A change of members takes some seconds; after a crash nobody waits longer than this. A node that
 // reboots is back after its lease has expired.
 constexpr auto kMembersLease = 30 * kj::SECONDS, kAwayLease = 60 * kj::SECONDS;
-constexpr auto kTurn = 60 * kj::SECONDS;
+// Of a holder that has crashed the lease is waited for.
+constexpr auto kMembersTurn = 60 * kj::SECONDS, kAwayTurn = 75 * kj::SECONDS;
 
 }  // namespace
 
@@ -23,7 +24,8 @@ kj::Own<etcd::Mutex> mutexFor(Exclusive what, Dependencies& deps, etcd::Etcd& th
 
 kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mutex,
                                                 kj::Function<void(kj::String)> say) {
-  return mutex.lock(kTurn, [what, say = kj::mv(say)](kj::StringPtr other) mutable {
+  auto turn = what == Exclusive::kMembers ? kMembersTurn : kAwayTurn;
+  return mutex.lock(turn, [what, say = kj::mv(say)](kj::StringPtr other) mutable {
     say(what == Exclusive::kMembers
             ? kj::str("waiting until ", other, " has changed the members of the cluster")
             : kj::str("waiting until ", other, " has restarted"));

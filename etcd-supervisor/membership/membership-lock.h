@@ -15,7 +15,7 @@ enum class Exclusive {
 kj::Own<etcd::Mutex> mutexFor(Exclusive what, Dependencies& deps, etcd::Etcd& through,
                               kj::StringPtr holder);
 
-// Waits a minute at most, then DeadlineExceeded. `say` is called with the holder's name.
+// Waits 60 s at most, for kAway 75, then DeadlineExceeded. `say` is called with the holder's name.
 kj::Promise<kj::Own<etcd::Mutex::Lock>> lockFor(Exclusive what, etcd::Mutex& mutex,
                                                 kj::Function<void(kj::String)> say);
 

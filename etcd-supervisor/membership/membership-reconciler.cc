@@ -244,6 +244,8 @@ void MembershipReconciler::settle() {
       self.record(kj::mv(joins));
     } else if (local->member != self.intent().member) {
       self.recordMember(local->member);
+    } else if (observed.problem.size() == 0) {
+      reboot.memberIsWell();
     }
   }
 }

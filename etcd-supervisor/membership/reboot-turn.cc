@@ -1,5 +1,6 @@
 #include "etcd-supervisor/membership/reboot-turn.h"
 
+#include "common/base/error.h"
 #include "common/base/log.h"
 #include "etcd-supervisor/membership/membership-lock.h"
 
@@ -30,7 +31,13 @@ kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
   auto lock = co_await lockFor(Exclusive::kAway, *KJ_ASSERT_NONNULL(mutex),
                                [](kj::String text) { log::info(text); });
   co_await view.requireSpare(endpoint, config);
+  auto lease = lock->leaseId();
   turn = kj::mv(lock);
+  // A disk that does not take it costs the next node a minute, not this one its reboot.
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { self.recordRebootLease(lease); })) {
+    log::warn("cannot record the turn to restart; it will end with its lease",
+              {{"error", messageOf(*e)}});
+  }
   end = deps.timer.afterDelay(kGoing)
             .then([this]() {
               log::info("this node has not restarted; another one may");
@@ -42,6 +49,30 @@ kj::Promise<void> RebootTurn::take(kj::ArrayPtr<const kj::String> known) {
 void RebootTurn::giveBack() {
   end = nullptr;
   turn = nullptr;
+}
+
+void RebootTurn::memberIsWell() {
+  auto lease = self.intent().rebootLease;
+  if (lease == 0 || turn != nullptr || self.busy() || endsLast) return;
+  endsLast = true;
+  lastEnd = endLast(lease)
+                .catch_([](kj::Exception&& e) {
+                  log::warn("cannot end the turn of the last restart; trying again",
+                            {{"error", messageOf(e)}});
+                })
+                .then([this] { endsLast = false; })
+                .eagerlyEvaluate(nullptr);
+}
+
+kj::Promise<void> RebootTurn::endLast(etcd::LeaseId lease) {
+  kj::Maybe<kj::Exception> wrong;
+  co_await deps.endpoints.at(kLocal).revoke(lease).catch_(
+      [&](kj::Exception&& e) { wrong = kj::mv(e); });
+  KJ_IF_MAYBE (e, wrong) {
+    if (kindOf(*e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(*e));
+  }
+  // It may be another one by now.
+  if (self.intent().rebootLease == lease) self.recordRebootLease(0);
 }
 
 }  // namespace talos::supervisor

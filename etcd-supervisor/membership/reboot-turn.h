@@ -1,9 +1,12 @@
 // A member's turn to be away for a reboot: one at a time in the whole cluster, by a mutex in its
 // etcd.
 //
-// A node that has it and reboots keeps it until its lease expires, a minute after it is gone; the
-// next one that asks finds it back, or not healthy, and is refused. A crash counts as a reboot. A
-// node that does not reboot gives the turn back after a while.
+// A node that has it and reboots keeps it until its member is well again, or until its lease
+// expires, a minute after it is gone and another one after each change of etcd's leader: the next
+// one that asks finds it back, or not healthy, and is refused. The lease is in the intent, so the
+// node knows it after the reboot; a restart of this process alone forgets it, because the reboot
+// may still come. A crash counts as a reboot. A node that does not reboot gives the turn back after
+// a while.
 #pragma once
 
 #include "common/etcd/etcd-mutex.h"
@@ -24,6 +27,8 @@ class RebootTurn {
   kj::Promise<void> take(kj::ArrayPtr<const kj::String> known);
   // The node does not reboot after all: another one may. Does nothing without a turn.
   void giveBack();
+  // The local member is well: the turn of a reboot that is over ends.
+  void memberIsWell();
 
  private:
   Dependencies& deps;
@@ -33,6 +38,10 @@ class RebootTurn {
   kj::Maybe<kj::Own<etcd::Mutex>> mutex;  // kept by the local member
   kj::Maybe<kj::Own<etcd::Mutex::Lock>> turn;
   kj::Promise<void> end = nullptr;  // of the turn
+  bool endsLast = false;
+  kj::Promise<void> lastEnd = nullptr;  // of the turn before the reboot
+
+  kj::Promise<void> endLast(etcd::LeaseId lease);
 };
 
 }  // namespace talos::supervisor

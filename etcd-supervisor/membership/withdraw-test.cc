@@ -45,6 +45,38 @@ TEST_F(Goings, ATurnIsOneAndIsGivenBack) {
   EXPECT_EQ("n2 withdraw: done", outcome());
 }
 
+// Catches: a turn that lasts until its lease expires although the node is back, so that the next
+// one gives up before that.
+TEST_F(Goings, ATurnEndsWhenTheNodeIsBack) {
+  formed();
+  for (auto node : {&n1, &n2, &n3, &n1}) {
+    withdraw(bed, *node, Going::kRestarts);
+    EXPECT_EQ(kj::str(node->config.name, " withdraw: done").cStr(), outcome());
+    bed.powerOff(*node);
+    bed.pass(2 * kj::SECONDS);
+    bed.powerOn(*node);
+    ASSERT_TRUE(
+        bed.eventually(15 * kj::SECONDS, [&] { return node->disk.intent.rebootLease == 0; }));
+  }
+}
+
+// Catches: a restart of etcd-supervisor that counts as the reboot for which the node has its turn.
+TEST_F(Goings, ARestartOfTheProcessAloneEndsNoTurn) {
+  formed();
+  withdraw(bed, n1, Going::kRestarts);
+  EXPECT_EQ("n1 withdraw: done", outcome());
+  bed.crash(n1);
+  bed.pass(10 * kj::SECONDS);
+  ASSERT_TRUE(n1.serves());
+  withdraw(bed, n2, Going::kRestarts);
+  bed.pass(30 * kj::SECONDS);
+  EXPECT_EQ(1u, bed.pending) << "n1 may still reboot";
+  bed.powerOff(n1);
+  bed.pass(2 * kj::SECONDS);
+  bed.powerOn(n1);
+  EXPECT_TRUE(bed.eventually(15 * kj::SECONDS, [&] { return bed.pending == 0; }));
+}
+
 // Catches: a node that publishes that it leaves only when it has looked again at all
 // members, of which some are silent.
 TEST_F(Goings, PublishesAtOnceThatItLeaves) {

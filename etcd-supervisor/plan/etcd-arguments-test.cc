@@ -141,16 +141,18 @@ TEST(EtcdArguments, MembersWithoutANameHaveOneInTheList) {
 }
 
 TEST(Intent, IsReadAsItWasWritten) {
+  using State = Intent::State;
   Intent intents[] = {
       {},
-      {Intent::State::kMakes, 0, kj::str("0123456789abcdef"), true, true, {}},
-      {Intent::State::kJoins,
-       0xfedcba9876543210,
-       kj::str("a=https://10.0.0.1:2380"),
-       false,
-       false,
-       {}},
-      {Intent::State::kLeft, 7, kj::String(), false, false, {}},
+      {.state = State::kMakes,
+       .cluster = kj::str("0123456789abcdef"),
+       .recovers = true,
+       .skipHashCheck = true},
+      {.state = State::kJoins,
+       .member = 0xfedcba9876543210,
+       .cluster = kj::str("a=https://10.0.0.1:2380")},
+      {.state = State::kLeft, .member = 7},
+      {.member = 7, .rebootLease = 0x7587a1b2c3d4e5f6},
   };
   intents[0].learnedPeers.add(kj::str("10.0.0.2"));
   intents[0].learnedPeers.add(kj::str("fd00::2"));
@@ -158,6 +160,7 @@ TEST(Intent, IsReadAsItWasWritten) {
     auto read = parseIntent(format(intent));
     EXPECT_EQ(format(read), format(intent));
     EXPECT_EQ(read.member, intent.member);
+    EXPECT_EQ(read.rebootLease, intent.rebootLease);
     EXPECT_EQ(read.cluster, intent.cluster);
     EXPECT_EQ(read.recovers, intent.recovers);
     EXPECT_EQ(joined(read.learnedPeers), joined(intent.learnedPeers));
@@ -176,7 +179,7 @@ TEST(Intent, LinesOfALaterReleaseAreKept) {
 
 TEST(Intent, DamageIsNamed) {
   for (auto text : {"", "state makes", "state flies\n", "state makes\nmember x\n", "makes\n",
-                    "state makes\n\x01\n"}) {
+                    "state none\nreboot-lease -1\n", "state makes\n\x01\n"}) {
     auto failure = kj::runCatchingExceptions([&] { parseIntent(text); });
     KJ_IF_MAYBE (e, failure) {
       EXPECT_EQ(kindOf(*e), ErrorKind::kInvalidArgument) << text;

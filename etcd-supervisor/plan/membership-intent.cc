@@ -39,6 +39,12 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
     } else {
       damaged(line);
     }
+  } else if (key == "reboot-lease") {
+    KJ_IF_MAYBE (id, kj::str("0x", value).tryParseAs<uint64_t>()) {
+      intent.rebootLease = static_cast<etcd::LeaseId>(*id);
+    } else {
+      damaged(line);
+    }
   } else if (key == "cluster") {
     intent.cluster = kj::str(value);
   } else if (line == "recovers") {
@@ -59,6 +65,7 @@ void read(Intent& intent, kj::StringPtr line, bool& hasState) {
 Intent Intent::clone() const {
   Intent copy{.state = state,
               .member = member,
+              .rebootLease = rebootLease,
               .cluster = kj::str(cluster),
               .recovers = recovers,
               .skipHashCheck = skipHashCheck,
@@ -80,6 +87,9 @@ kj::String format(const Intent& intent) {
   return kj::str(
       "state ", nameOf(intent.state), "\n",
       intent.member == 0 ? kj::String() : kj::str("member ", hex(intent.member), "\n"),
+      intent.rebootLease == 0
+          ? kj::String()
+          : kj::str("reboot-lease ", hex(static_cast<uint64_t>(intent.rebootLease)), "\n"),
       intent.cluster.size() == 0 ? kj::String() : kj::str("cluster ", intent.cluster, "\n"),
       intent.recovers ? "recovers\n" : "", intent.skipHashCheck ? "skip-hash-check\n" : "",
       kj::strArray(learnedPeers, ""), kj::strArray(intent.unknown, "\n"),

@@ -7,8 +7,9 @@
 //   left     it was removed; its data goes, and it joins nothing by itself until the next boot
 //
 // Besides, in any state, the id of this node's member as last observed: a member that was removed
-// is not mistaken for another one that has its name or its address now. And, until it votes: the
-// other nodes of the cluster to be that have asked it and that its config need not name.
+// is not mistaken for another one that has its name or its address now. The lease of the turn with
+// which it reboots (membership/reboot-turn.h). And, until it votes: the other nodes of the cluster
+// to be that have asked it and that its config need not name.
 //
 // The file is whole after a crash at any line: the old intent or the new one.
 #pragma once
@@ -21,8 +22,9 @@ struct Intent {
   enum class State { kNone, kMakes, kJoins, kLeaves, kLeft };
   State state = State::kNone;
   etcd::MemberId member = 0;  // this node's; 0: not known, or none
-  kj::String cluster;         // joins: name=url,name=url; makes: its token
-  bool recovers = false;      // makes: of a snapshot
+  etcd::LeaseId rebootLease = 0;
+  kj::String cluster;     // joins: name=url,name=url; makes: its token
+  bool recovers = false;  // makes: of a snapshot
   bool skipHashCheck = false;
   kj::Vector<kj::String> learnedPeers;  // addresses
   kj::Vector<kj::String> unknown;  // lines of a later release, for it: keys unknown to this one
