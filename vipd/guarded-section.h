@@ -7,7 +7,7 @@
 // starts it again finds it as after any other crash. (A virtual machine that is paused notices
 // nothing, for its clocks stand still as well.)
 //
-// What is inside must have no wait of its own. Where the kernel itself was late, inside of the one
+// The code inside must have no wait of its own. Where the kernel itself was late, inside of the one
 // system call, the process ends as well, right after it; what came late is taken back first, by a
 // message that was made ready before, for there is nobody left who could do so later. One for each
 // process; the signal is SIGALRM.

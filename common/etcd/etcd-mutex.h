@@ -1,8 +1,8 @@
 // A mutex of the whole cluster, kept in etcd as its own concurrency package keeps them, so programs
 // that use that one take turns with those that use this.
 //
-// Who wants it creates the key "<prefix>/<lease id in hex>" with a lease; the key that was created
-// first holds it, the others wait in order. The lease is renewed while the mutex is held or waited
+// Each process that wants it creates a key "<prefix>/<lease id in hex>" with a lease; the oldest
+// key holds it, the others wait in order. The lease is renewed while the mutex is held or waited
 // for. Whoever crashes or is cut off loses it when the lease ends, and knows it before: lost() is
 // reported by the monotonic clock at the latest a moment before that, whether or not etcd answers.
 // Nothing has to be cleaned up after a crash.
@@ -38,7 +38,7 @@ class Mutex {
     // Resolves when nobody is kept waiting by us any more: etcd has confirmed it, or the lease is
     // over. Asked once, and nothing else after it.
     virtual kj::Promise<void> release() = 0;
-    // Whose end is the end of the lock: another process may revoke it.
+    // The lock ends with this lease, which another process may revoke.
     virtual LeaseId leaseId() const = 0;
   };
 

@@ -1,8 +1,8 @@
 // A tar archive's parts (POSIX ustar with pax headers), and gzip as a stream. Pure: bytes in, bytes
 // out.
 //
-// What a ustar header cannot say (names over 100 bytes or not in ASCII, sizes from 8 GiB, times
-// before 1970, large ids) is put into a pax header in front of it, which every tar of the last
+// Values that do not fit a ustar header (names over 100 bytes or not in ASCII, sizes from 8 GiB,
+// times before 1970, large ids) go into a pax header in front of it, which every tar of the last
 // twenty years reads.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Files of a user that a command changes, maybe as root (sudo): they stay the user's.
 //
-// What belongs to the caller of sudo is reached and made with the caller's rights (sudo-caller.h);
+// Files of the caller of sudo are reached and made with the caller's rights (sudo-caller.h);
 // everything else with the process's own. Root gives nothing away: what it makes elsewhere is its
 // own, a file of a third user is refused, and so is a link by which another user leads it to files
 // that are not that user's.

@@ -1,12 +1,13 @@
 // Roles as a membrane: a capability that only lets those calls through which a role may make.
 //
-// Which role a method needs is its $allow annotation in rpc/, read by reflection; a method without
-// one needs os:admin, so a new method is never open by mistake. os:admin includes all others;
-// os:operator includes os:reader; os:etcd:backup stands for its own methods and the way to them
-// alone, since a backup holds every secret of the cluster. Any other organization that starts with
-// "os:" gives no right. Capabilities that a call returns are inside the membrane too; capabilities
-// that the caller passes in (sinks) are its own and are not restricted. A refused call fails with
-// PermissionDenied, naming method, role held and role needed, and is reported to `denied`.
+// The role that a method needs is its $allow annotation in rpc/, read by reflection; a method
+// without one needs os:admin, so a new method is never open by mistake. os:admin includes all
+// others; os:operator includes os:reader; os:etcd:backup stands for its own methods and the way to
+// them alone, since a backup holds every secret of the cluster. Any other organization that starts
+// with "os:" gives no right. Capabilities that a call returns are inside the membrane too;
+// capabilities that the caller passes in (sinks) are its own and are not restricted. A refused call
+// fails with PermissionDenied, naming method, role held and role needed, and is reported to
+// `denied`.
 //
 // Calls of $audit methods, refused ones too, go to an AuditTrail (audit.h) before they are
 // answered.

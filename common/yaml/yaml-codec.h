@@ -1,6 +1,6 @@
 // The one codec between YAML or JSON text and Cap'n Proto structs, by reflection.
 //
-// What a key is called, what it defaults to, what is secret, base64, a mapping or raw text is in
+// A key's name and default, and whether it is secret, base64, a mapping or raw text, are in
 // the schema's annotations (rpc/annotations.capnp); no type has code of its own. JSON is read
 // by the same parser (it is a subset of YAML 1.2) and written by the same walk.
 //

@@ -1,6 +1,6 @@
 // The static pods of the Kubernetes control plane, as the kubelet reads them. Pure.
 //
-// What differs between releases of Kubernetes is asked of the table (kube-versions.h). An argument
+// Differences between releases of Kubernetes are in the table (kube-versions.h). An argument
 // of the config takes the place of the built-in one of its name; the others follow, sorted. The two
 // annotations say which config and which secrets a pod is of: the kubelet starts a pod anew when
 // any byte of it changes, so equal input gives equal bytes.

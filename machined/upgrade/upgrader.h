@@ -44,7 +44,7 @@
 //   * cut off before the boot loader's one write, it is still staged, and a node that has left etcd
 //     joins it again;
 //   * after it, the new system is on trial, as of step 4, which ends the staging in its record.
-// What fails there is in the record: the reboot starts the same system, and the next one tries it.
+// A failure there is in the record: the reboot starts the same system, and the next one tries it.
 // Another upgrade replaces a staged one, from when it writes; a rollback withdraws it, and is then
 // refused until there is a system in the other slot that has run.
 #pragma once

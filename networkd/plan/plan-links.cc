@@ -141,7 +141,7 @@ class LinkPlanner::Impl {
   }
 
   // --- what is there, and is it what is wanted
-  // Whether the link is made as it is wanted; what differs cannot be changed, only made anew.
+  // True if the link need not be made anew: all that only its creation can set is as wanted.
   bool fits(const Now& link) {
     auto& want = *link.want;
     if (ours(*link.link) && lostAddress(*link.link)) return false;

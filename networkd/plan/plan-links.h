@@ -12,8 +12,8 @@
 //   * A parent's MTU is set before that of its VLANs, and a parent goes up before its VLANs.
 //   * Peers of WireGuard are changed one by one; those that stay the same are not touched.
 //
-// What cannot be met (no such link, a name that is taken, an option that has no meaning in the
-// mode) is a problem in words and does not stop the rest.
+// A part that cannot be met (no such link, a name that is taken, an option that has no meaning in
+// the mode) is a problem in words and does not stop the rest.
 #pragma once
 
 #include "networkd/plan/network-plan.h"

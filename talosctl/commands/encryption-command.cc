@@ -13,7 +13,7 @@ using Results = rpc::Storage::NewRecoveryKeyResults;
 constexpr uint32_t kSlots = 32;
 
 // Two keys are derived, each for a second and more, one after what the node is deriving already.
-// What is given up here may have been made all the same, and nobody knows it then.
+// After the deadline the key may still be made, and then nobody has it.
 constexpr auto kDeriving = 5 * kj::MINUTES;
 
 uint32_t slotOf(kj::StringPtr text) {

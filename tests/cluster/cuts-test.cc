@@ -3,8 +3,8 @@
 // and boots from; of many more the disks are made of a recording, and looked at with the code that
 // the boot has for them.
 //
-// What the configs differ in is not in the one that they can fetch again: a node that has lost its
-// config and has that one instead has neither.
+// The configs differ in something that the one that they can fetch again does not have: a node that
+// has lost its config and has that one instead has neither.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // The power of a cluster whose nodes are of both kinds: two containers and a virtual machine.
-// Whether the nodes boot matters to an orderly stop only, so nothing else waits for it.
+// Only an orderly stop needs nodes that have booted, so nothing else waits for that.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>

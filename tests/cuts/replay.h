@@ -1,10 +1,10 @@
 // The disks of a recording (tests/disks/disk-log.h) as a power cut at any of its events
 // leaves them.
 //
-// What was flushed before is there; of the rest what the seed says, by the code that cuts the power
-// of virtual machines (tests/disks/machine-disks.h). The images are sparse files that
-// are kept rolled forward to the last flush of each disk; what a cut does to them is undone when it
-// has been looked at.
+// All that was flushed before is there; of the rest a part that the seed chooses, by the code that
+// cuts the power of virtual machines (tests/disks/machine-disks.h). The images are sparse files
+// that are kept rolled forward to the last flush of each disk; what a cut does to them is undone
+// when it has been looked at.
 #pragma once
 
 #include <kj/async.h>

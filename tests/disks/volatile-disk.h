@@ -8,7 +8,7 @@
 // sectors: a disk may drop and reorder writes in its cache, but it has only the newest of each
 // sector.
 //
-// What is remembered is bounded: beyond that the oldest writes count as flushed, as a disk writes
+// The memory of writes is bounded: beyond that the oldest writes count as flushed, as a disk writes
 // back when its cache is full. An operation that is larger than that by itself counts as flushed.
 //
 // After a crash in the middle of cut() the medium is as if some of the unflushed writes had been

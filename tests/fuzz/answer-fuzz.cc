@@ -1,5 +1,5 @@
 // link: machined-confined-parser-client
-// What a process that parses foreign bytes may answer once a document has taken it over: any
+// The answers of a process that parses foreign bytes once a document has taken it over: any
 // message, read as the answer to every kind of request. What comes out keeps what foreign.h
 // promises.
 #include <kj/debug.h>

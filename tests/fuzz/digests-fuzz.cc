@@ -1,6 +1,6 @@
 // link: machined-disk-installer
-// What a node reads of an installer image: the list of digests, the version, the head of the
-// kernel.
+// The parts of an installer image that a node reads: the list of digests, the version, the head of
+// the kernel.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // link: machined-logs-history
-// What a disk gives for the record of an earlier boot.
+// Any bytes of a disk as the record of an earlier boot.
 #include <kj/debug.h>
 
 #include "machined/logs/event-ring.h"

@@ -1,5 +1,5 @@
 // link: kubed-nodes
-// What an API server of Kubernetes, a kubeconfig and a manifest say: any bytes.
+// Any bytes as answers of an API server of Kubernetes, as a kubeconfig and as a manifest.
 #include <kj/debug.h>
 
 #include "common/kube/json-yaml.h"

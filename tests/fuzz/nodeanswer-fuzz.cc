@@ -1,6 +1,6 @@
 // Answers of a hostile node to apid, for a client of the original's API: any message as the answer
 // to any method, and as what the node calls on a sink; most are right answers that are damaged.
-// What the client is sent is a protobuf message of bounded size.
+// The client gets a protobuf message of bounded size.
 // link: apid-grpc
 #include <capnp/dynamic.h>
 #include <capnp/serialize.h>

@@ -1,5 +1,5 @@
 // link: init-core
-// What the brain sends to process 1: whatever check() lets through must be safe to take apart.
+// Messages of the brain to process 1: whatever check() lets through must be safe to take apart.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

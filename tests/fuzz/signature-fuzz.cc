@@ -1,5 +1,5 @@
 // link: machined-confined-parser
-// What a registry has as signatures of an image: any bytes, as the manifest and as a payload.
+// The signatures of an image in a registry: any bytes, as the manifest and as a payload.
 #include <kj/debug.h>
 
 #include "machined/confined/parser-client/parser-messages.h"

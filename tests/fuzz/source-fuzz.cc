@@ -1,5 +1,5 @@
 // link: machined-confined-parser
-// What a web server answers: where it sends us on, and a body that may be packed; and the kernel
+// Answers of a web server: a redirect, and a body that may be packed; and the kernel
 // parameters, which a boot server may write.
 #include <kj/debug.h>
 

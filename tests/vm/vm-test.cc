@@ -254,7 +254,7 @@ void killAndSeeItComeBack(const std::string& victim) {
       EXPECT_EQ(pid, before[name]) << name << " was disturbed when " << victim << " was killed";
   }
   // Something new reaches the log, and the follower gets it, through whatever broke in between.
-  // What it got before that broke is none of it.
+  // Lines from before that do not count.
   auto seen = follow.out().size();
   auto networkd = machine().servicePids()["networkd"];
   machine().talosctl({"service", "networkd", "restart"});
