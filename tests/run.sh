@@ -116,7 +116,7 @@ kubernetes() {
     esac
   done <<<"$found"
   in_root env KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
-    KUBE_FAULTS="${KUBE_FAULTS:-}" DIAGNOSE="${DIAGNOSE:-}" \
+    KUBE_FAULTS="${KUBE_FAULTS:-}" ROLLING_UPGRADES="${ROLLING_UPGRADES:-}" DIAGNOSE="${DIAGNOSE:-}" \
     /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@"
 }
 

@@ -282,9 +282,14 @@ kj::Promise<void> awaitMaintenance(Invocation& call, rpc::LocalCluster::Builder 
   }
 }
 
-void printNodeCounts(Invocation& call, rpc::LocalCluster::Reader cluster) {
+unsigned workersOf(rpc::LocalCluster::Reader cluster) {
   unsigned workers = 0;
   for (auto node : cluster.getNodes()) workers += node.getType() == "join";
+  return workers;
+}
+
+void printNodeCounts(Invocation& call, rpc::LocalCluster::Reader cluster) {
+  auto workers = workersOf(cluster);
   auto accelerator = cluster::hasVirtualMachines(cluster)
                          ? kj::str(", accelerator ", cluster.getAccelerator())
                          : kj::str();
@@ -314,6 +319,30 @@ kj::Promise<void> awaitKubernetes(Invocation& call, rpc::LocalCluster::Reader cl
   auto kubeconfig = co_await cluster::keepKubeconfig(call, cluster, state.path());
   if (merge) {
     co_await cluster::mergeUserKubeconfig(call, cluster, kj::mv(kubeconfig), kj::mv(path));
+  }
+}
+
+// First the control plane: with a shared address workers are not up before etcd, which elects who
+// holds it.
+kj::Promise<void> awaitNodes(Invocation& call, rpc::LocalCluster::Reader cluster,
+                             const StateDirectory& state, Stage& stage) {
+  auto limit = call.duration("wait-timeout");
+  bool bootstraps = call.on("bootstrap"), workers = workersOf(cluster) > 0;
+  bool bySelf = cluster.getNodes()[0].getType() == "init";
+  bool first = workers && (bootstraps || (call.on("use-vip") && !bySelf));
+  call.err("waiting for API\n");
+  co_await cluster::waitUntilUp(call, cluster, state.path(), limit,
+                                first ? cluster::Among::kControlPlane : cluster::Among::kAllNodes);
+  if (bootstraps) {
+    call.err("bootstrapping etcd\n");
+    co_await cluster::bootstrapEtcd(call, cluster, state.path(), limit);
+    stage = Stage::kHasEtcd;
+    if (workers) call.err("waiting for workers\n");
+    if (workers) co_await cluster::waitUntilUp(call, cluster, state.path(), limit);
+  } else if (first) {
+    call.err(
+        "NOTE: workers are not waited for: they get their certificates at the shared address, "
+        "which no node has before talosctl bootstrap\n");
   }
 }
 
@@ -348,13 +377,7 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
     co_await awaitMaintenance(call, cluster, state, apply);
   }
   if (wait && (apply || !cluster.getWithoutConfig())) {
-    call.err("waiting for API\n");
-    co_await cluster::waitUntilUp(call, cluster, state.path(), call.duration("wait-timeout"));
-    if (call.on("bootstrap")) {
-      call.err("bootstrapping etcd\n");
-      co_await cluster::bootstrapEtcd(call, cluster, state.path(), call.duration("wait-timeout"));
-      stage = Stage::kHasEtcd;
-    }
+    co_await awaitNodes(call, cluster, state, stage);
     co_await awaitKubernetes(call, cluster, state);
   }
   co_await readStates(call, state, cluster);

@@ -166,6 +166,15 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
   EXPECT_THAT(err(),
               HasSubstr("waiting up to 3m0s for 10.5.0.3: it is booting, or does not answer"));
   EXPECT_THAT(upgrades(), Not(testing::Contains("upgrade 10.5.0.3")));
+  // Its API server is the one that is asked.
+  cluster.phases = {{"10.5.0.4", Phase::kDone}};
+  surveys = 0;
+  cluster.change = [&](ClusterSurvey& s) {
+    if (++surveys < 20) KJ_ASSERT_NONNULL(s.kubernetes).problem = kj::str("connection refused");
+  };
+  EXPECT_EQ(run(), "yes");
+  EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s for Kubernetes: it does not answer"));
+  cluster.change = [](auto&) {};
   // All of them are under way: which image the tag is, is known when one of them has ended.
   for (int i = 2; i < 7; ++i) {
     cluster.phases[kj::str("10.5.0.", i).cStr()] = Phase::kTrying;

@@ -11,6 +11,19 @@ bool hasSettled(const NodeSurvey& node) {
          node.stage != "rebooting";
 }
 
+// Something that is seldom away for long, each with its state.
+kj::Vector<kj::String> whatIsMissing(const ClusterSurvey& state) {
+  kj::Vector<kj::String> missing;
+  for (auto& node : state.nodes) {
+    if (hasSettled(node)) continue;
+    missing.add(kj::str(node.address, ": it is booting, or does not answer"));
+  }
+  KJ_IF_MAYBE (kubernetes, state.kubernetes) {
+    if (kubernetes->problem.size() > 0) missing.add(kj::str("Kubernetes: it does not answer"));
+  }
+  return missing;
+}
+
 kj::String before(const NodeSurvey& node) {
   // A system on trial becomes the confirmed one in the same boot.
   bool trial = KJ_ASSERT_NONNULL(node.upgrade).stage == "trying";
@@ -53,22 +66,22 @@ void RollingRun::refuse(const kj::Vector<PreflightFinding>& findings) {
                           : kj::str("the ", stops, " errors above stop it")));
 }
 
-// A node that reboots just now, in an upgrade that an earlier run has begun, comes back.
+// A node that reboots just now, in an upgrade that an earlier run has begun, comes back, and with
+// it Kubernetes, if it is the one that was asked for it.
 kj::Promise<ClusterSurvey> RollingRun::settledSurvey() {
   auto end = timer.now() + kSettleLimit;
-  bool noted = false;
+  kj::Vector<kj::String> noted;
   for (;;) {
     auto state = co_await cluster.survey();
-    kj::Vector<kj::String> missing;
-    for (auto& node : state.nodes) {
-      if (!hasSettled(node)) missing.add(kj::str(node.address));
-    }
+    auto missing = whatIsMissing(state);
     if (missing.empty() || timer.now() >= end) co_return kj::mv(state);
-    if (!noted) {
-      lines.note(kj::str("waiting up to ", durationText(kSettleLimit), " for ",
-                         kj::strArray(missing, ", "), ": it is booting, or does not answer"));
+    for (auto& text : missing) {
+      bool known = false;
+      for (auto& earlier : noted) known = known || earlier == text;
+      if (known) continue;
+      lines.note(kj::str("waiting up to ", durationText(kSettleLimit), " for ", text));
+      noted.add(kj::mv(text));
     }
-    noted = true;
     co_await timer.afterDelay(kSurveyPause);
   }
 }

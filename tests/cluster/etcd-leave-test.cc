@@ -17,7 +17,8 @@ constexpr double kTimeout = EtcdNodes::kTimeout;
 
 struct EtcdLeave : public testing::Test {
   ~EtcdLeave() noexcept override {}
-  EtcdNodes nodes{"leave", 3, {"--use-vip", "--bootstrap=true"}};
+  // With a worker, which gets its certificate at the shared address: after the bootstrap.
+  EtcdNodes nodes{"leave", 3, {"--use-vip", "--bootstrap=true", "--workers", "1"}};
 
   std::string members(const EtcdNode& node) { return nodes.members(node); }
   size_t voters(const EtcdNode& node) { return nodes.voters(node); }

@@ -181,25 +181,32 @@ kj::Promise<void> waitForNode(Wait& wait, size_t index, rpc::LocalNode::Reader n
   }
 }
 
-using MakeQuestion = kj::Function<kj::Own<Question>(size_t index, rpc::LocalNode::Reader node)>;
+// None: this node is not waited for.
+using MakeQuestion =
+    kj::Function<kj::Maybe<kj::Own<Question>>(size_t index, rpc::LocalNode::Reader node)>;
 
 // One question for each node, all at once.
 kj::Promise<void> waitForAll(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
                              kj::StringPtr stateFolder, kj::Duration deadline, MakeQuestion make) {
   kj::Vector<kj::String> names;
-  for (auto node : cluster.getNodes()) names.add(kj::str(node.getName()));
+  kj::Vector<kj::Own<Question>> questions;
+  kj::Vector<rpc::LocalNode::Reader> nodes;
+  for (auto i : kj::indices(cluster.getNodes())) {
+    auto node = cluster.getNodes()[static_cast<unsigned>(i)];
+    KJ_IF_MAYBE (question, make(i, node)) {
+      names.add(kj::str(node.getName()));
+      questions.add(kj::mv(*question));
+      nodes.add(node);
+    }
+  }
   auto control = co_await ControlClient::connect(call.deps.lowLevel, call.deps.timer, stateFolder);
   Wait wait{.call = call,
             .stateFolder = stateFolder,
             .control = *control,
             .until = call.deps.timer.now() + deadline,
             .progress = talosctl::Progress(call.deps.console, names)};
-  kj::Vector<kj::Own<Question>> questions;
-  auto all = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
-  for (size_t i = 0; i < names.size(); ++i) questions.add(make(i, cluster.getNodes()[i]));
-  for (size_t i = 0; i < names.size(); ++i) {
-    all.add(waitForNode(wait, i, cluster.getNodes()[i], *questions[i]));
-  }
+  auto all = kj::heapArrayBuilder<kj::Promise<void>>(nodes.size());
+  for (auto i : kj::indices(nodes)) all.add(waitForNode(wait, i, nodes[i], *questions[i]));
   co_await kj::joinPromisesFailFast(all.finish());
 }
 
@@ -219,18 +226,21 @@ kj::Promise<void> applyConfig(talosctl::Invocation& call, kj::String endpoint,
 }  // namespace
 
 kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
-                              kj::StringPtr stateFolder, kj::Duration deadline) {
+                              kj::StringPtr stateFolder, kj::Duration deadline, Among among) {
   auto config = Talosconfig::load(kj::str(stateFolder, "/talosconfig"));
   auto& context = config.resolve();
   // A worker's certificate does not have the loopback address used here, so the worker is reached
   // through the first control-plane node.
   kj::StringPtr first = cluster.getNodes()[0].getEndpoint();
   co_await waitForAll(call, cluster, stateFolder, deadline,
-                      [&](size_t, rpc::LocalNode::Reader node) -> kj::Own<Question> {
+                      [&](size_t, rpc::LocalNode::Reader node) -> kj::Maybe<kj::Own<Question>> {
+                        if (among == Among::kControlPlane && node.getType() == "join") {
+                          return nullptr;
+                        }
                         kj::StringPtr through =
                             node.getType() == "join" ? first : kj::StringPtr(node.getEndpoint());
-                        return kj::heap<IsUp>(call.deps, targetOf(context, through),
-                                              node.getAddress());
+                        return kj::Own<Question>(kj::heap<IsUp>(
+                            call.deps, targetOf(context, through), node.getAddress()));
                       });
 }
 
@@ -239,12 +249,13 @@ kj::Promise<kj::Array<kj::String>> waitForMaintenance(talosctl::Invocation& call
                                                       kj::StringPtr stateFolder,
                                                       kj::Duration deadline) {
   auto fingerprints = kj::heapArray<kj::String>(cluster.getNodes().size());
-  co_await waitForAll(call, cluster, stateFolder, deadline,
-                      [&](size_t index, rpc::LocalNode::Reader node) -> kj::Own<Question> {
-                        return kj::heap<IsInMaintenance>(
-                            call.deps, node.getEndpoint(),
-                            kj::str(stateFolder, "/", node.getName(), ".log"), fingerprints[index]);
-                      });
+  co_await waitForAll(
+      call, cluster, stateFolder, deadline,
+      [&](size_t index, rpc::LocalNode::Reader node) -> kj::Maybe<kj::Own<Question>> {
+        return kj::Own<Question>(kj::heap<IsInMaintenance>(
+            call.deps, node.getEndpoint(), kj::str(stateFolder, "/", node.getName(), ".log"),
+            fingerprints[index]));
+      });
   co_return kj::mv(fingerprints);
 }
 

@@ -11,9 +11,13 @@ namespace talos::cluster {
 // All of them throw DeadlineExceeded naming the node and its last observed state, with the end of
 // its console, or FailedPrecondition when a node cannot come up any more.
 
-// Until every node answers and all its services are up. Reads <stateFolder>/talosconfig.
+// Until each of these nodes answers and all its services are up. Reads <stateFolder>/talosconfig.
+// A worker gets its certificate at the cluster's endpoint: if that is a shared address, it is up
+// only after the bootstrap of etcd.
+enum class Among { kAllNodes, kControlPlane };
 kj::Promise<void> waitUntilUp(talosctl::Invocation& call, rpc::LocalCluster::Reader cluster,
-                              kj::StringPtr stateFolder, kj::Duration deadline);
+                              kj::StringPtr stateFolder, kj::Duration deadline,
+                              Among among = Among::kAllNodes);
 
 // Until every node waits for its config with the fingerprint on its console. Returns the
 // fingerprints, in the order of the nodes.

@@ -1,0 +1,220 @@
+// `talosctl upgrade-cluster` for real: three control planes and two workers in containers, with
+// Kubernetes, are brought from one system to another and back, while a client writes to the API
+// through the shared address. Each run but the first is interrupted at another step, and started
+// again. What each cost is printed, and is no condition: it depends on the machine.
+//
+//   ROLLING_UPGRADES=all   five times there and back, and every interruption (default: one of each)
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include "common/kube/json.h"
+#include "tests/kubernetes/api-writer.h"
+#include "tests/kubernetes/kube-cluster.h"
+#include "tests/kubernetes/web-servers.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+
+constexpr double kUpgrade = 1800, kWell = 420;  // seconds, on a busy machine
+constexpr const char* kVersions[] = {"v9.9.1", "v9.9.2"};
+
+struct Interruption {
+  enum class How { kNone, kKillClient, kPowerCut, kPowerCutOther };
+
+  const char* name;
+  How how = How::kNone;
+  const char* after = nullptr;  // an event of the run with this text
+  bool always = false;
+};
+
+using How = Interruption::How;
+
+const Interruption kInterruptions[] = {
+    {.name = "none", .always = true},
+    {.name = "client killed while nodes fetch",
+     .how = How::kKillClient,
+     .after = "fetching the image"},
+    {.name = "client killed at the first reboot",
+     .how = How::kKillClient,
+     .after = "no answer",
+     .always = true},
+    {.name = "client killed after the first node",
+     .how = How::kKillClient,
+     .after = "\"upgraded\""},
+    {.name = "power cut of the node on trial", .how = How::kPowerCut, .after = "trying slot"},
+    {.name = "power cut of another control plane", .how = How::kPowerCutOther, .after = "drain: "},
+};
+
+class RollingUpgrade : public KubeHost {
+ protected:
+  std::unique_ptr<KubeCluster> cluster;
+  std::unique_ptr<ApiWriter> writer;
+  std::string table;
+  std::map<std::string, std::string> digests;  // of the archives, by version
+  unsigned made = 0;                           // upgrades
+
+  void TearDown() override {
+    writer = nullptr;
+    cluster = nullptr;
+    KubeHost::TearDown();
+  }
+
+  std::string archive(const std::string& version) const { return folder + "/" + version + ".tar"; }
+  void makeArchives();
+  void upgrade(const Interruption& interruption);
+  void interrupt(const Interruption& interruption, harness::Background& run);
+  std::vector<std::string> command(const std::string& version) const;
+  uint64_t etcdTerm() const;
+  unsigned restarts() const;
+  void expectVersion(const std::string& version) const;
+  void awaitWrites(unsigned more) const;
+  const KubeNode& nodeAt(const std::string& address) const;
+};
+
+// Of the image that runs, in another version each.
+void RollingUpgrade::makeArchives() {
+  for (auto version : kVersions) {
+    auto made = harness::run(
+        {"env", std::string("VERSION=") + version, std::string(getenv("ROOTFS")) + "/installer.sh",
+         getenv("IMAGE"), archive(version)},
+        300);
+    ASSERT_EQ(made.status, 0) << made.err;
+    auto sum = harness::run({"sha256sum", archive(version)}, 60);
+    ASSERT_EQ(sum.status, 0) << sum.err;
+    digests[version] = sum.out.substr(0, 64);
+  }
+}
+
+std::vector<std::string> RollingUpgrade::command(const std::string& version) const {
+  return {"-n",
+          cluster->nodes[0].address,
+          "upgrade-cluster",
+          "--image",
+          archive(version),
+          "--yes",
+          "-o",
+          "json"};
+}
+
+// Grows by one with each election.
+uint64_t RollingUpgrade::etcdTerm() const {
+  auto answer =
+      cluster->talos.ok({"-n", cluster->nodes[0].address, "etcd", "status", "-o", "json"});
+  auto at = answer.find("\"raftTerm\"");
+  if (at == std::string::npos) return 0;
+  return strtoull(answer.c_str() + answer.find_first_of("0123456789", at), nullptr, 10);
+}
+
+unsigned RollingUpgrade::restarts() const {
+  unsigned count = 0;
+  for (auto& [name, pod] : cluster->pods()) count += pod.over ? 0 : pod.restarts;
+  return count;
+}
+
+void RollingUpgrade::expectVersion(const std::string& version) const {
+  for (auto& node : cluster->nodes) {
+    auto state = cluster->talos.ok(cluster->at(node, {"get", "upgradestatus", "-o", "json"}));
+    EXPECT_THAT(state, testing::HasSubstr(digests.at(version))) << node.name;
+    EXPECT_THAT(state, testing::HasSubstr("\"done\"")) << node.name;
+  }
+  auto members = cluster->talos.ok({"-n", cluster->nodes[0].address, "etcd", "members"});
+  for (auto& node : cluster->nodes) {
+    EXPECT_EQ(contains(members, node.name), node.controlPlane) << members;
+  }
+}
+
+void RollingUpgrade::awaitWrites(unsigned more) const {
+  unsigned enough = writer->succeeded + more;
+  EXPECT_TRUE(eventually([&] { return writer->succeeded >= enough; }, kWell))
+      << "the client's writes do not succeed\n"
+      << cluster->overview();
+}
+
+const KubeNode& RollingUpgrade::nodeAt(const std::string& address) const {
+  for (auto& node : cluster->nodes) {
+    if (node.address == address) return node;
+  }
+  KJ_FAIL_REQUIRE("there is no such node", address.c_str());
+}
+
+// The node of the last event with this text, and what is done to it or to the client.
+void RollingUpgrade::interrupt(const Interruption& interruption, harness::Background& run) {
+  ASSERT_TRUE(
+      run.waitFor([&](auto& out, auto&) { return contains(out, interruption.after); }, kUpgrade))
+      << run.out() << run.err();
+  if (interruption.how == How::kKillClient) return;  // with the object
+  std::string address;
+  for (auto& line : harness::lines(run.out())) {
+    if (!contains(line, interruption.after)) continue;
+    auto event = kube::Json::parse(line);
+    if (event.contains("node")) address = event["node"].get<std::string>();
+  }
+  auto* node = &nodeAt(address);
+  if (interruption.how == How::kPowerCutOther) {
+    node = node == &cluster->nodes[0] ? &cluster->nodes[1] : &cluster->nodes[0];
+  }
+  fprintf(stderr, "    power cut of %s\n", node->name.c_str());
+  cluster->talos.ok({"cluster", "node", "kill", node->name});
+  cluster->talos.ok({"cluster", "node", "start", node->name});
+  // It says how it ends; whether it stops there depends on the moment.
+  EXPECT_NE(run.finish(kUpgrade), -1) << run.out() << run.err();
+}
+
+void RollingUpgrade::upgrade(const Interruption& interruption) {
+  SCOPED_TRACE(std::string("interruption: ") + interruption.name);
+  std::string version = kVersions[made++ % 2];
+  auto term = etcdTerm();
+  auto restarted = restarts();
+  writer->take();
+  if (interruption.how != How::kNone) {
+    harness::Background run(cluster->talos.command(command(version)));
+    interrupt(interruption, run);
+  }
+  auto done = cluster->talos.talosctl(command(version), kUpgrade);
+  auto figures = writer->take();
+  char row[400];
+  snprintf(row, sizeof row, "| %s | %s | %.0f s | %u | %u | %.1f s | %d | %d |\n", version.c_str(),
+           interruption.name, done.seconds, figures.calls, figures.failed, figures.longest,
+           static_cast<int>(etcdTerm() - term), static_cast<int>(restarts() - restarted));
+  table += row;
+  fprintf(stderr, "%s    last failure: %s\n", row, figures.error.c_str());
+  ASSERT_EQ(done.status, 0) << done.out << done.err << cluster->overview();
+  expectVersion(version);
+  cluster->awaitSystem();
+  cluster->awaitPods("default", "app=web", cluster->nodes.size(), kPodsUp);
+  awaitWrites(4);
+  writer->checkWritten(*cluster);
+}
+
+// Catches: a run that stops or breaks the cluster; one that cannot be continued after it was cut
+// off at some step; a node that comes back with its old system, or that is left cordoned; a member
+// that is lost or doubled; a write that was answered and is lost.
+TEST_F(RollingUpgrade, ThereAndBackWhileAClientWrites) {
+  auto which = getenv("ROLLING_UPGRADES");
+  bool all = which != nullptr && std::string(which) == "all";
+  ASSERT_NO_FATAL_FAILURE(makeArchives());
+  cluster = std::make_unique<KubeCluster>("rolling", 3, 2, std::vector<std::string>{"--use-vip"});
+  cluster->awaitSystem();
+  cluster->apply(kWebServers);
+  cluster->apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " +
+                 std::string(ApiWriter::kObject) + "}\n");
+  cluster->awaitPods("default", "app=web", cluster->nodes.size(), kPodsUp);
+  if (HasFailure()) return;
+  writer = std::make_unique<ApiWriter>(placeOf(cluster->segment()),
+                                       harness::slurp(cluster->kubeconfigPath()));
+  awaitWrites(4);
+  for (auto& interruption : kInterruptions) {
+    if (!HasFailure() && (all || interruption.always)) upgrade(interruption);
+  }
+  while (all && !HasFailure() && made < 10) upgrade(kInterruptions[0]);
+  fprintf(stderr,
+          "| to | interruption | from then on | calls | failed | no answer for at most | leader "
+          "changes | pods restarted |\n|---|---|---|---|---|---|---|---|\n%s",
+          table.c_str());
+}
+
+}  // namespace
+}  // namespace talos
