@@ -21,7 +21,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj;
+constexpr kj::StringPtr kTrialArgument = "talos.trial"_kj, kBrainService = "machined"_kj;
 constexpr size_t kMostRecord = 64u << 10;
 constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
                kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
@@ -347,6 +347,10 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
     for (auto event : service.asReader().getEvents()) {
       if (event.getState() != rpc::ServiceState::FAILED || event.getUptime() == 0) continue;
       fact.failedAgo = (service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
+    }
+    // A brain that ended wrote no event of it.
+    if (id == kBrainService && core.process1.brainRestarts() > 0) {
+      fact.failedAgo = core.timer.now() - brainStarted;
     }
     facts.services.add(kj::mv(fact));
   }

@@ -29,6 +29,7 @@ class UpgradeAssembly final : private UpgradableNode,
   DiskAssembly& disks;
   KubernetesAssembly& kubernetes;
   LifeAssembly& life;
+  kj::TimePoint brainStarted = core.timer.now();
   RealImageArchives archives{archivesDependencies()};
   UpgradePartitions partitions{
       disks.installer, [this]() { return core.uv.blocking([]() { return readBlockDevices(); }); }};

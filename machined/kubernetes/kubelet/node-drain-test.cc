@@ -32,6 +32,10 @@ struct NodeDrainTest : public StoreTest {
                    [this](kj::StringPtr line) { reported.push_back(line.cStr()); }}};
 
   void join() {
+    know();
+    kubelet(false);
+  }
+  void know() {
     putRecord<rpc::NodenameSpec>(
         store, kNodenameId, [](auto spec) { spec.setNodename("w-1"); }, "test");
     putRecord<rpc::KubeletSecretsSpec>(
@@ -142,6 +146,24 @@ TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   again.wait(scope);
   EXPECT_THAT(reported,
               Contains("warning: the node is not drained after 6 minutes; shutting down anyway"));
+}
+
+// Catches: half a minute that each upgrade of a node waits for a Kubernetes that was never there;
+// pods that are left on the node because its kubelet is being restarted.
+TEST_F(NodeDrainTest, WithoutAKubeletThereIsNothingToDrain) {
+  know();
+  drain.follow();
+  auto draining = drain.drain();
+  EXPECT_TRUE(draining.poll(scope));
+  EXPECT_EQ(request(), "");
+  EXPECT_THAT(reported, IsEmpty());
+
+  kubelet(false);
+  store.destroy("", typeName<rpc::ServiceSpec>(), kKubeletService, "test");
+  settle();
+  auto again = drain.drain();
+  settle();
+  EXPECT_EQ(request(), "drain 1 w-1");
 }
 
 // Catches: a node without Kubernetes that waits for it; one that a predecessor has cordoned and

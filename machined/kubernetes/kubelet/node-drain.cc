@@ -63,7 +63,10 @@ kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr auth
 void NodeDrain::follow() {
   requests = deps.store.onChange<rpc::NodeDrainSpec>([this] { changed.raise(); });
   statuses = deps.store.onChange<rpc::NodeDrainStatusSpec>([this] { changed.raise(); });
-  services = deps.store.onChange<rpc::ServiceSpec>([this] { changed.raise(); });
+  services = deps.store.onChange<rpc::ServiceSpec>([this] {
+    noteKubelet();
+    changed.raise();
+  });
   nodes = deps.store.onChange<rpc::NodeSpecSpec>([this] { changed.raise(); });
   uncordon();
   following = putRequest().eagerlyEvaluate(nullptr);
@@ -162,7 +165,14 @@ void NodeDrain::uncordon() {
   changed.raise();
 }
 
+// A service that is between two starts has no record.
+void NodeDrain::noteKubelet() {
+  kubeletRan = kubeletRan || deps.store.tryGet<rpc::ServiceSpec>(kKubeletService) != nullptr;
+}
+
 kj::Promise<void> NodeDrain::drain() {
+  noteKubelet();
+  if (!kubeletRan) co_return;
   if (nodename() == nullptr || !co_await offerClient()) co_return;
   lastReported = kj::str();
   auto number = request(kDrain);

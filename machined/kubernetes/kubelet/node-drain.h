@@ -8,7 +8,8 @@
 // node's object (kubed/nodes/node-reconciler.h).
 //
 // A drain never blocks the shutdown: failures are warnings, and each wait has a timeout. A node
-// that has not joined a cluster has nothing to drain. The node's object remembers that it was
+// that has not joined a cluster has nothing to drain, and neither has one whose kubelet has not run
+// since the boot: it has no pods. The node's object remembers that it was
 // cordoned, so after a crash or a power cut at any line the next brain, of this boot or the next,
 // requests to uncordon it; a node that somebody else has cordoned stays as it is.
 #pragma once
@@ -55,6 +56,7 @@ class NodeDrain {
   Signal changed;
   kj::Own<void> requests, statuses, services, nodes;
   bool uncordons = false;  // request it when the kubelet is healthy
+  bool kubeletRan = false;
   kj::String lastReported;
   kj::Promise<void> following = nullptr;
 
@@ -63,6 +65,7 @@ class NodeDrain {
   uint64_t request(kj::StringPtr action);  // its number
   void settle();
   bool keepsNode();
+  void noteKubelet();
   bool tellProgress(uint64_t number, bool& answered);
   kj::Maybe<kj::String> nodename() const;
 };
