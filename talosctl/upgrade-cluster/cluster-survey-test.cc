@@ -14,7 +14,7 @@ std::string judged(const ClusterSurvey& survey, const SurveyOptions& options = {
                    const TargetImage& target = modelTarget()) {
   kj::String all;
   for (auto& finding : judgeSurvey(survey, target, options)) {
-    all = kj::str(all, finding.stops ? "stop " : "warn ", finding.line(), "\n");
+    all = kj::str(all, finding.stops() ? "stop " : "warn ", finding.line(), "\n");
   }
   return all.cStr();
 }
@@ -193,9 +193,9 @@ TEST(JudgeFetches, ARefusalStops) {
   auto survey = modelSurvey();
   auto found = judgeFetches(outcomes, survey);
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_TRUE(found[0].stops);
+  EXPECT_TRUE(found[0].stops());
   EXPECT_EQ(found[0].line(), "10.5.0.3: it cannot take the image: no space left on device");
-  EXPECT_FALSE(found[1].stops);
+  EXPECT_FALSE(found[1].stops());
   EXPECT_EQ(found[1].line(),
             "10.5.0.4: its system cannot fetch an image before its upgrade; it "
             "fetches and verifies it in its turn");

@@ -3,6 +3,8 @@
 namespace talos::talosctl {
 namespace {
 
+using Kind = PreflightFinding::Kind;
+
 constexpr kj::StringPtr kRunning = "running"_kj, kMember = "member"_kj;
 // An archive has at most 1 GiB (docs/upgrades.md).
 constexpr uint64_t kLeastFree = 1ull << 30;
@@ -34,10 +36,14 @@ class Judge {
   kj::Vector<PreflightFinding> findings;
 
   void stop(kj::StringPtr node, kj::String text, kj::StringPtr remedy) {
-    findings.add(PreflightFinding{true, kj::str(node), kj::mv(text), kj::str(remedy)});
+    findings.add(PreflightFinding{Kind::kStops, kj::str(node), kj::mv(text), kj::str(remedy)});
+  }
+  void stopIfItStays(kj::StringPtr node, kj::String text, kj::StringPtr remedy) {
+    findings.add(
+        PreflightFinding{Kind::kStopsIfItStays, kj::str(node), kj::mv(text), kj::str(remedy)});
   }
   void warn(kj::StringPtr node, kj::String text, kj::StringPtr remedy = "") {
-    findings.add(PreflightFinding{false, kj::str(node), kj::mv(text), kj::str(remedy)});
+    findings.add(PreflightFinding{Kind::kWarning, kj::str(node), kj::mv(text), kj::str(remedy)});
   }
 
   // Its image is the target, or may be: which one a tag is, is not known yet.
@@ -52,9 +58,10 @@ class Judge {
 
   void judgeNode(const NodeSurvey& node) {
     KJ_IF_MAYBE (why, node.silence) {
-      return stop(node.address, kj::str("it does not answer: ", *why),
-                  "start it, or repair its network; of a node that is gone for good, remove the "
-                  "Node object and its member of etcd");
+      return stopIfItStays(
+          node.address, kj::str("it does not answer: ", *why),
+          "start it, or repair its network; of a node that is gone for good, remove the "
+          "Node object and its member of etcd");
     }
     KJ_IF_MAYBE (upgrade, node.upgrade) {
       judgeUpgradeState(node, *upgrade);
@@ -64,10 +71,10 @@ class Judge {
     }
     for (auto& problem : node.problems) warn(node.address, kj::str(problem));
     if (node.controlPlane && node.etcdPhase != kMember && !isAway(node)) {
-      stop(node.address,
-           kj::str("its etcd is no voting member (", node.etcdPhase,
-                   node.etcdMessage.size() > 0 ? ": " : "", node.etcdMessage, ")"),
-           "see talosctl etcd members");
+      stopIfItStays(node.address,
+                    kj::str("its etcd is no voting member (", node.etcdPhase,
+                            node.etcdMessage.size() > 0 ? ": " : "", node.etcdMessage, ")"),
+                    "see talosctl etcd members");
     }
     KJ_IF_MAYBE (bytes, node.freeBytes) {
       if (*bytes < kLeastFree && changes(node)) {
@@ -95,7 +102,8 @@ class Judge {
                   "wait until talosctl get upgradestatus says done or failed");
     }
     if (node.stage != kRunning) {
-      stop(node.address, kj::str("it is ", node.stage), "wait until talosctl status says running");
+      stopIfItStays(node.address, kj::str("it is ", node.stage),
+                    "wait until talosctl status says running");
     }
     if (upgrade.stage == "staged" && changes(node)) {
       warn(node.address, kj::str("the system that is staged is replaced: ", upgrade.reason));
@@ -109,14 +117,15 @@ class Judge {
   void judgeEtcd(const EtcdSurvey& etcd) {
     constexpr auto kSee = "see talosctl etcd members"_kj;
     if (etcd.problem.size() > 0) {
-      return stop("", kj::str("the members of etcd are not known: ", etcd.problem), kSee);
+      return stopIfItStays("", kj::str("the members of etcd are not known: ", etcd.problem), kSee);
     }
-    if (!etcd.quorum) stop("", kj::str("etcd has no quorum"), "start its members; docs: etcd");
+    if (!etcd.quorum)
+      stopIfItStays("", kj::str("etcd has no quorum"), "start its members; docs: etcd");
     unsigned voters = 0;
     for (auto& member : etcd.members) {
       if (member.learner) {
-        stop("", kj::str("member ", member.name, " of etcd is a learner"),
-             "wait until it votes, or remove it with talosctl etcd remove-member");
+        stopIfItStays("", kj::str("member ", member.name, " of etcd is a learner"),
+                      "wait until it votes, or remove it with talosctl etcd remove-member");
       } else {
         ++voters;
       }
@@ -126,8 +135,9 @@ class Judge {
         away = away || (node.hostname == member.name && isAway(node));
       }
       if (member.problem.size() > 0 && !away) {
-        stop("", kj::str("member ", member.name, " of etcd does not answer: ", member.problem),
-             "start it, or remove it with talosctl etcd remove-member");
+        stopIfItStays("",
+                      kj::str("member ", member.name, " of etcd does not answer: ", member.problem),
+                      "start it, or remove it with talosctl etcd remove-member");
       }
       if (!known) {
         warn("", kj::str("member ", member.name, " of etcd is none of the nodes"),
@@ -146,15 +156,15 @@ class Judge {
 
   void judgeKubernetes(const KubernetesSurvey& kubernetes) {
     if (kubernetes.problem.size() > 0) {
-      return stop("", kj::str("Kubernetes does not answer: ", kubernetes.problem),
-                  "repair it, or use --kubernetes=false with all nodes in --nodes");
+      return stopIfItStays("", kj::str("Kubernetes does not answer: ", kubernetes.problem),
+                           "repair it, or use --kubernetes=false with all nodes in --nodes");
     }
     for (auto& part : kubernetes.unread) warn("", kj::str("not known: ", part));
     for (auto& node : survey.nodes) {
       KJ_IF_MAYBE (there, kubernetes.at(node)) {
         if (!there->ready && !isAway(node) && node.silence == nullptr) {
-          stop(node.address, kj::str("its kubelet is not Ready: ", there->reason),
-               "see talosctl diagnose");
+          stopIfItStays(node.address, kj::str("its kubelet is not Ready: ", there->reason),
+                        "see talosctl diagnose");
         }
         if (there->unschedulable && !isAway(node)) {
           warn(node.address, kj::str("it is cordoned"), "it stays so");
@@ -242,11 +252,11 @@ kj::Vector<PreflightFinding> judgeFetches(kj::ArrayPtr<const FetchOutcome> fetch
   kj::Vector<PreflightFinding> findings;
   for (auto& one : fetches) {
     if (one.unknown) {
-      findings.add(PreflightFinding{false, kj::str(one.node),
+      findings.add(PreflightFinding{Kind::kWarning, kj::str(one.node),
                                     kj::str("its system cannot fetch an image before its upgrade"),
                                     kj::str("it fetches and verifies it in its turn")});
     } else if (one.error.size() > 0) {
-      findings.add(PreflightFinding{true, kj::str(one.node),
+      findings.add(PreflightFinding{Kind::kStops, kj::str(one.node),
                                     kj::str("it cannot take the image: ", one.error), kj::str()});
     }
   }

@@ -85,9 +85,15 @@ enum class NodeAction {
 NodeAction actionFor(const NodeSurvey& node, const TargetImage& target);
 
 struct PreflightFinding {
-  bool stops;       // otherwise it is a warning
+  enum class Kind {
+    kWarning,
+    kStops,
+    kStopsIfItStays,  // it passes by itself after a restart: of a node, its kubelet, a member
+  };
+  Kind kind;
   kj::String node;  // empty: the cluster
   kj::String text, remedy;
+  bool stops() const { return kind != Kind::kWarning; }
   kj::String line() const;  // "10.5.0.2: it does not answer; start it"
 };
 struct SurveyOptions {

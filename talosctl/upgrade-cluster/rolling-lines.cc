@@ -35,8 +35,8 @@ void RollingLines::finding(const PreflightFinding& finding) {
   for (auto& earlier : found) {
     if (earlier == line) return;
   }
-  note(kj::str(finding.stops ? "error: " : "WARNING: ", line));
-  kube::Json out{{"event", "finding"}, {"stops", finding.stops}};
+  note(kj::str(finding.stops() ? "error: " : "WARNING: ", line));
+  kube::Json out{{"event", "finding"}, {"stops", finding.stops()}};
   if (finding.node.size() > 0) out["node"] = finding.node.cStr();
   out["message"] = finding.text.cStr();
   if (finding.remedy.size() > 0) out["remedy"] = finding.remedy.cStr();

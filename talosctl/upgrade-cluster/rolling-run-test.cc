@@ -112,6 +112,7 @@ TEST_F(RollingRunTest, WhatStopsItStopsItFirst) {
             "stops it");
   EXPECT_TRUE(cluster.asked.empty());
   EXPECT_EQ(err(),
+            "waiting up to 3m0s: 10.5.0.6: its kubelet is not Ready: KubeletReady\n"
             "error: 10.5.0.6: its kubelet is not Ready: KubeletReady; see talosctl "
             "diagnose\n");
   cluster.change = [](auto&) {};
@@ -163,8 +164,7 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
     if (++surveys == 20) cluster.phases["10.5.0.3"] = Phase::kTrying;
   };
   EXPECT_EQ(run(), "yes");
-  EXPECT_THAT(err(),
-              HasSubstr("waiting up to 3m0s for 10.5.0.3: it is booting, or does not answer"));
+  EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s: 10.5.0.3: it is booting, or does not answer"));
   EXPECT_THAT(upgrades(), Not(testing::Contains("upgrade 10.5.0.3")));
   // Its API server is the one that is asked.
   cluster.phases = {{"10.5.0.4", Phase::kDone}};
@@ -173,7 +173,17 @@ TEST_F(RollingRunTest, ARunThatWasCutOffContinues) {
     if (++surveys < 20) KJ_ASSERT_NONNULL(s.kubernetes).problem = kj::str("connection refused");
   };
   EXPECT_EQ(run(), "yes");
-  EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s for Kubernetes: it does not answer"));
+  EXPECT_THAT(err(),
+              HasSubstr("waiting up to 3m0s: Kubernetes does not answer: connection refused"));
+  // It is back after a power cut in the middle of its trial.
+  cluster.phases = {{"10.5.0.4", Phase::kDone}, {"10.5.0.3", Phase::kFailed}};
+  surveys = 0;
+  cluster.change = [&](ClusterSurvey& s) {
+    if (++surveys < 20) KJ_ASSERT_NONNULL(s.kubernetes).nodes[1].ready = false;
+  };
+  EXPECT_EQ(run(), "yes");
+  EXPECT_THAT(err(), HasSubstr("waiting up to 3m0s: 10.5.0.3: its kubelet is not Ready"));
+  EXPECT_THAT(upgrades(), testing::Contains("upgrade 10.5.0.3"));
   cluster.change = [](auto&) {};
   // All of them are under way: which image the tag is, is known when one of them has ended.
   for (int i = 2; i < 7; ++i) {

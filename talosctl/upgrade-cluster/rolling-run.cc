@@ -11,15 +11,20 @@ bool hasSettled(const NodeSurvey& node) {
          node.stage != "rebooting";
 }
 
-// Something that is seldom away for long, each with its state.
-kj::Vector<kj::String> whatIsMissing(const ClusterSurvey& state) {
+// Texts of what is not there, and may be soon.
+kj::Vector<kj::String> whatIsMissing(const ClusterSurvey& state, const TargetImage& target) {
   kj::Vector<kj::String> missing;
   for (auto& node : state.nodes) {
     if (hasSettled(node)) continue;
     missing.add(kj::str(node.address, ": it is booting, or does not answer"));
   }
-  KJ_IF_MAYBE (kubernetes, state.kubernetes) {
-    if (kubernetes->problem.size() > 0) missing.add(kj::str("Kubernetes: it does not answer"));
+  for (auto& finding : judgeSurvey(state, target, {.ignoreBudgets = true})) {
+    if (finding.kind != PreflightFinding::Kind::kStopsIfItStays) continue;
+    bool known = false;
+    for (auto& node : state.nodes)
+      known = known || (node.address == finding.node && !hasSettled(node));
+    if (known) continue;
+    missing.add(kj::str(finding.node, finding.node.size() > 0 ? ": " : "", finding.text));
   }
   return missing;
 }
@@ -57,7 +62,7 @@ void RollingRun::refuse(const kj::Vector<PreflightFinding>& findings) {
   size_t stops = 0;
   for (auto& finding : findings) {
     lines.finding(finding);
-    stops += finding.stops ? 1 : 0;
+    stops += finding.stops() ? 1 : 0;
   }
   if (stops == 0) return;
   fail(ErrorKind::kFailedPrecondition,
@@ -67,19 +72,19 @@ void RollingRun::refuse(const kj::Vector<PreflightFinding>& findings) {
 }
 
 // A node that reboots just now, in an upgrade that an earlier run has begun, comes back, and with
-// it Kubernetes, if it is the one that was asked for it.
+// it its kubelet, its member of etcd, and Kubernetes if it is the node that is asked for that.
 kj::Promise<ClusterSurvey> RollingRun::settledSurvey() {
   auto end = timer.now() + kSettleLimit;
   kj::Vector<kj::String> noted;
   for (;;) {
     auto state = co_await cluster.survey();
-    auto missing = whatIsMissing(state);
+    auto missing = whatIsMissing(state, target);
     if (missing.empty() || timer.now() >= end) co_return kj::mv(state);
     for (auto& text : missing) {
       bool known = false;
       for (auto& earlier : noted) known = known || earlier == text;
       if (known) continue;
-      lines.note(kj::str("waiting up to ", durationText(kSettleLimit), " for ", text));
+      lines.note(kj::str("waiting up to ", durationText(kSettleLimit), ": ", text));
       noted.add(kj::mv(text));
     }
     co_await timer.afterDelay(kSurveyPause);
