@@ -1,6 +1,6 @@
 // Programs written in Go, with the transport of the original's clients, on nodes in containers:
 // from machines without a config over a cluster of which one node is down, one has none and one
-// does not answer to three control-plane nodes and a worker.
+// does not answer to three control-plane nodes and two workers.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -16,7 +16,7 @@ using harness::contains;
 using harness::eventually;
 
 constexpr const char *kMaster = "10.5.0.2", *kOther = "10.5.0.3", *kDown = "10.5.0.4",
-                     *kWithout = "10.5.0.5";
+                     *kWithout = "10.5.0.5", *kSecond = "10.5.0.6";
 constexpr double kBoot = 240;
 
 class Clients : public ::testing::Test {
@@ -26,7 +26,7 @@ class Clients : public ::testing::Test {
   static void SetUpTestSuite() {
     if (harness::foreignClient().empty()) return;
     cluster = new Cluster("clients", {"--provisioner", "container", "--masters", "3", "--workers",
-                                      "1", "--wait=false", "--skip-injecting-config"});
+                                      "2", "--wait=false", "--skip-injecting-config"});
   }
   static void TearDownTestSuite() { delete cluster; }
 
@@ -35,19 +35,20 @@ class Clients : public ::testing::Test {
     if (cluster == nullptr) GTEST_SKIP() << "CLIENTS is not set: `make test` compiles them";
   }
   static std::string nameOf(const std::string& node) {
-    return node == kMaster  ? "clients-master-1"
-           : node == kOther ? "clients-master-2"
-           : node == kDown  ? "clients-master-3"
-                            : "clients-worker-1";
+    return node == kMaster    ? "clients-master-1"
+           : node == kOther   ? "clients-master-2"
+           : node == kDown    ? "clients-master-3"
+           : node == kWithout ? "clients-worker-1"
+                              : "clients-worker-2";
   }
   // Those of the program's tests that the expression names, against one node.
   static void runTests(const std::string& names, const std::string& node) {
-    harness::runForeignClient(
-        *cluster, names, node,
-        {"HOSTNAME_OF_NODE=" + nameOf(node), std::string("OTHER=") + kOther,
-         std::string("DOWN=") + kDown, std::string("MAINTENANCE=") + kWithout,
-         std::string("NODES=") + kMaster + " " + kOther + " " + kDown + " " + kWithout,
-         "CONFIG=" + cluster->stateFolder() + "/" + nameOf(node) + ".yaml"});
+    harness::runForeignClient(*cluster, names, node,
+                              {"HOSTNAME_OF_NODE=" + nameOf(node), std::string("OTHER=") + kOther,
+                               std::string("DOWN=") + kDown, std::string("MAINTENANCE=") + kWithout,
+                               std::string("NODES=") + kMaster + " " + kOther + " " + kDown + " " +
+                                   kWithout + " " + kSecond,
+                               "CONFIG=" + cluster->stateFolder() + "/" + nameOf(node) + ".yaml"});
   }
   // By a machine that waits for its config.
   static void giveConfig(const std::string& node) {
@@ -119,11 +120,11 @@ TEST_F(Clients, D_SomeNodesFail) {
   ASSERT_EQ(0, kill(slow, SIGCONT));
   runTests("^TestSlowNodeGoesOn$", kMaster);
   cluster->ok({"cluster", "node", "start", nameOf(kDown)});
-  giveConfig(kWithout);
+  for (auto node : {kWithout, kSecond}) giveConfig(node);
 }
 
-TEST_F(Clients, E_ThreeControlPlanesAndAWorker) {
-  for (auto node : {kDown, kWithout}) {
+TEST_F(Clients, E_ThreeControlPlanesAndTwoWorkers) {
+  for (auto node : {kDown, kWithout, kSecond}) {
     ASSERT_TRUE(up(node)) << node << cluster->console(nameOf(node));
     // Also through the other one, which may still wait for an answer of the time before.
     auto through = cluster->endpoint(kMaster);

@@ -304,8 +304,10 @@ func TestHealth(t *testing.T) {
 		cluster = cluster.Text(1, node)
 		arguments = append(arguments, "--control-plane-nodes", node)
 	}
-	cluster = cluster.Text(2, nodes[3])
-	arguments = append(arguments, "--worker-nodes", nodes[3])
+	for _, node := range nodes[3:] {
+		cluster = cluster.Text(2, node)
+		arguments = append(arguments, "--worker-nodes", node)
+	}
 	items, err := All(ToOne(nodes[0]), conn, "/cluster.ClusterService/HealthCheck",
 		Request{}.Message(1, Request{}.Number(1, 3)).Message(2, cluster))
 	out, ours := Talosctl(arguments...)
