@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 #include "tests/harness/process.h"
 
@@ -16,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMark = "the fault of this program: ";
+constexpr std::string_view kPatch = "patch ";
 constexpr size_t kMostFault = 100;
-// The libraries of all services are there, so that the sandbox of each allows it.
 constexpr const char* kOriginals = "usr/lib/";
 
 std::string setting(const char* name) {
@@ -56,6 +57,20 @@ std::string programWith(const std::string& fault) {
   return program.replace(at, text.size(), text);
 }
 
+std::string patched(const std::string& path, const std::string& patch) {
+  auto blank = patch.find(' ');
+  auto old = patch.substr(0, blank), fresh = patch.substr(blank + 1);
+  KJ_REQUIRE(old.size() == fresh.size(), patch.c_str());
+  auto program = readAll(path);
+  unsigned count = 0;
+  for (size_t at = 0; (at = program.find(old, at)) != std::string::npos; at += old.size()) {
+    program.replace(at, old.size(), fresh);
+    ++count;
+  }
+  KJ_REQUIRE(count > 0, "the program has no such text", path.c_str(), old.c_str());
+  return program;
+}
+
 std::string nameOf(const std::string& program) {
   return program.substr(program.rfind('/') + 1);
 }
@@ -88,7 +103,9 @@ std::string SystemImages::make(const std::string& version, const std::vector<Fau
   std::vector<std::string> replaced;
   for (auto& fault : faults) {
     auto bad = folder + "/" + nameOf(fault.program);
-    writeAll(bad, programWith(fault.kind));
+    writeAll(bad, fault.kind.starts_with(kPatch)
+                      ? patched(tree + "/" + fault.program, fault.kind.substr(kPatch.size()))
+                      : programWith(fault.kind));
     command.insert(command.end(), {"-p", "/" + fault.program + " f 0755 0 0 cat " + bad});
     if (harness::contains(fault.kind, original(fault.program))) {
       command.insert(command.end(), {"-p", original(fault.program) + " f 0755 0 0 cat " + tree +

@@ -1,7 +1,7 @@
 // Installer images for tests, of the system that was built, with faults.
 //
-// A fault is a program of the image that is replaced by bad-program.cc. The root is packed from the
-// tree of `make image` as it is, without a copy of that.
+// A fault is a program of the image that is replaced by bad-program.cc, or by itself with another
+// text in it. The root is packed from the tree of `make image` as it is, without a copy of that.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace talos {
 
 struct Fault {
   std::string program;  // "usr/bin/apid"
-  std::string kind;     // what bad-program.cc does
+  std::string kind;     // what bad-program.cc does, or "patch OLD NEW", two texts of one length
 };
 
 class SystemImages {
