@@ -3,11 +3,12 @@
 // (static-pod-reconciler.h), members (member-reconciler.h) and the addresses of API servers
 // (api-endpoints-reconciler.h), probes the local API server (local-api-probe.h), renews the
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
-// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), gives pods access to
-// the machine API (pod-access.h), drains the node (node-drain-reconciler.h) and serves surveys
-// (survey-server.h).
+// (kubelet-join-reconciler.h), approves those of workers (join-approver.h), removes Node objects
+// of earlier names (superseded-node-reconciler.h), gives pods access to the machine API
+// (pod-access.h), drains the node (node-drain-reconciler.h) and serves surveys (survey-server.h).
 //
-// --worker: without manifests, static pods, members, probe, surveys, renewals, approvals and pods.
+// --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
+// and pods.
 // A worker has the bootstrap token and the kubelet's certificate, and no others.
 //
 // Its environment names the listening Unix socket that its supervisor holds, and machined's socket
@@ -35,6 +36,7 @@
 #include "kubed/nodes/node-drain-reconciler.h"
 #include "kubed/nodes/node-reconciler.h"
 #include "kubed/nodes/static-pod-reconciler.h"
+#include "kubed/nodes/superseded-node-reconciler.h"
 #include "kubed/nodes/survey-server.h"
 
 namespace talos::kubed {
@@ -97,6 +99,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   LocalApiProbe localApi(shared.timer, deps.clock, shared.store, adapter);
   BootstrapTokenReconciler token(deps);
   JoinApprover approver(deps, kj::systemPreciseMonotonicClock());
+  SupersededNodeReconciler superseded(deps);
   AccessStoreAdapter access(shared.timer, shared.store, changed);
   PodAccess pods(deps, access, etcd);
   rpc::Kubernetes::Client surveys =
@@ -115,6 +118,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
       .exclusiveJoin(localApi.run())
       .exclusiveJoin(token.run())
       .exclusiveJoin(approver.run())
+      .exclusiveJoin(superseded.run())
       .exclusiveJoin(pods.run())
       .exclusiveJoin(kj::mv(serving));
 }

@@ -109,6 +109,26 @@ TEST_F(KubeClientTest, DeletedOnce) {
   EXPECT_FALSE(client.remove(pods(), "a", "x").wait(scope));
 }
 
+// Catches: an object that is removed although it has changed, or is another one of that name.
+TEST_F(KubeClientTest, DeletedOnlyAsItWasRead) {
+  auto object = named("x");
+  object["metadata"]["uid"] = "u-1";
+  model.put("/api/v1/namespaces/a/pods/x", object);
+  auto version = [&] {
+    auto read = client.get(pods(), "a", "x").wait(scope);
+    return kj::str(textAt(read, {"metadata", "resourceVersion"}));
+  };
+  auto before = version();
+  model.put("/api/v1/namespaces/a/pods/x", object);
+  auto remove = [&](kj::StringPtr uid, kj::StringPtr number) {
+    return client.remove(pods(), "a", "x", Version{uid, number});
+  };
+  EXPECT_TRUE(failureOf(remove("u-1", before)).startsWith("Conflict"));
+  EXPECT_TRUE(failureOf(remove("u-2", version())).startsWith("Conflict"));
+  EXPECT_TRUE(remove("u-1", version()).wait(scope));
+  EXPECT_FALSE(remove("u-1", before).wait(scope));
+}
+
 // Catches: a client that hammers a server that asks for a pause, or that waits for ever.
 TEST_F(KubeClientTest, AServerThatWantsAPauseGetsIt) {
   model.put("/api/v1/nodes/m-1", named("m-1"));

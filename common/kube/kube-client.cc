@@ -372,10 +372,19 @@ kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::Str
 }
 
 kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nameSpace,
-                                     kj::StringPtr name) {
+                                     kj::StringPtr name, kj::Maybe<Version> only) {
+  kj::String body;
+  KJ_IF_MAYBE (version, only) {
+    body = writeJson(
+        {{"apiVersion", "v1"},
+         {"kind", "DeleteOptions"},
+         {"preconditions",
+          {{"uid", version->uid.cStr()}, {"resourceVersion", version->resourceVersion.cStr()}}}});
+  }
   return impl->askGone({.method = kj::HttpMethod::DELETE,
                         .path = pathOf(resource, nameSpace, name),
-                        .doing = kj::str("delete ", describe(resource, nameSpace, name))});
+                        .doing = kj::str("delete ", describe(resource, nameSpace, name)),
+                        .body = kj::mv(body)});
 }
 
 kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr name,

@@ -39,6 +39,11 @@ struct ListOptions {
   kj::StringPtr fields = "";  // spec.nodeName=master-1
 };
 
+// An object as it was read.
+struct Version {
+  kj::StringPtr uid, resourceVersion;
+};
+
 enum class Patch { kMerge, kStrategic, kApply };
 
 // A stream of events, until the server ends it.
@@ -93,8 +98,9 @@ class KubeClient {
   kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager,
                           kj::StringPtr subresource = "");
-  // False: it did not exist.
-  kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name);
+  // False: it did not exist. `only`: Conflict when the object is another one, or has changed.
+  kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name,
+                           kj::Maybe<Version> only = nullptr);
   // The outcome of asking a pod to leave its node.
   struct Eviction {
     enum class Outcome {

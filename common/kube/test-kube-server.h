@@ -217,6 +217,12 @@ class ModelKube final : public kj::HttpService {
     auto found = objects.find(path);
     if (found == objects.end()) return status(404, "NotFound", "\"" + path + "\" not found");
     if (one.method == "DELETE") {
+      for (auto key : {"uid", "resourceVersion"}) {
+        auto only = textAt(one.body, {"preconditions", key});
+        if (only.size() > 0 && only != textAt(found->second, {"metadata", key})) {
+          return status(409, "Conflict", std::string("the object has another ") + key);
+        }
+      }
       drop(path.c_str());
       return {200, "{}", ""};
     }

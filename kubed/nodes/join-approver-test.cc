@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 
+#include "common/base/date.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
 #include "common/wire/test-machined.h"
@@ -38,6 +39,15 @@ kube::ProvenNode proven(kj::StringPtr address) {
   return node;
 }
 
+constexpr kj::StringPtr kNow = "2026-11-20T12:00:00Z"_kj;
+
+kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
+                                        std::initializer_list<kube::Json> registered) {
+  RegistrationCheck check(node, KJ_ASSERT_NONNULL(parseDate(kNow)));
+  for (auto& one : registered) check.add(one);
+  return kj::mv(check.error);
+}
+
 // Catches: a machine at another address that becomes a node that is there; a node with two ways to
 // write its address that never joins again.
 TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
@@ -46,18 +56,18 @@ TEST(JoinApproval, IsForTheAddressOfTheRegisteredNode) {
                         R"({"type": "Hostname", "address": "worker-1"},)",
                         R"({"type": "InternalIP", "address": ")", address, R"("}]}})"));
   };
-  EXPECT_EQ(registrationError(proven("10.5.0.3"), at("10.5.0.3")), nullptr);
-  EXPECT_EQ(registrationError(proven("fd00::3"), at("fd00:0::3")), nullptr);
+  EXPECT_EQ(registrationError(proven("10.5.0.3"), {at("10.5.0.3")}), nullptr);
+  EXPECT_EQ(registrationError(proven("fd00::3"), {at("fd00:0::3")}), nullptr);
   EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"),
-                                                read(R"({"metadata": {"name": "worker-1"}})"))),
+                                                {read(R"({"metadata": {"name": "worker-1"}})")})),
             "the node worker-1 is registered without an InternalIP; wait until it has one, or "
             "delete the Node object if the node is to join again");
-  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.9"), at("10.5.0.3"))),
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.9"), {at("10.5.0.3")})),
             "the node worker-1 has the address 10.5.0.3, but the request is from 10.5.0.9; delete "
             "the Node object if the node has moved");
   auto master = at("10.5.0.3");
   master["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "";
-  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), master)),
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), {master})),
             "worker-1 is a control-plane node, which signs its own certificate");
 }
 
@@ -67,15 +77,43 @@ TEST(JoinApproval, IsForOneNameOfAnAddress) {
       {"type": "Hostname", "address": "nine"}, {"type": "ExternalIP", "address": "192.0.2.3"},
       {"type": "InternalIP", "address": "fd00::3"}, {"type": "InternalIP", "address": "10.5.0.3"}
       ]}})");
-  EXPECT_EQ(
-      KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), other)),
-      "the address 10.5.0.3 is that of the node worker-9; delete its Node object if that node "
-      "is gone, or is worker-1 now");
-  EXPECT_EQ(registrationError(proven("10.5.0.4"), other), nullptr);
-  EXPECT_EQ(registrationError(proven("192.0.2.3"), other), nullptr);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.3"), {other})),
+            "the address 10.5.0.3 is that of the node worker-9, which has not been NotReady for 60 "
+            "s; wait, or delete its Node object if it is worker-1 now");
+  EXPECT_EQ(registrationError(proven("10.5.0.4"), {other}), nullptr);
+  EXPECT_EQ(registrationError(proven("192.0.2.3"), {other}), nullptr);
   other["status"]["addresses"][0]["address"] = "worker-1";
-  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.4"), other)),
+  EXPECT_EQ(KJ_ASSERT_NONNULL(registrationError(proven("10.5.0.4"), {other})),
             "worker-1 is the host name of the node worker-9");
+}
+
+kube::Json nodeAt(kj::StringPtr name, kj::StringPtr address, kj::StringPtr ready,
+                  kj::StringPtr since) {
+  return read(kj::str(R"({"metadata": {"name": ")", name, R"("}, "status": {"addresses": [)",
+                      R"({"type": "InternalIP", "address": ")", address, R"("}], "conditions": [)",
+                      R"({"type": "Ready", "status": ")", ready, R"(", "lastTransitionTime": ")",
+                      since, R"("}]}})"));
+}
+
+// Catches: a renamed worker that never joins again; a name beside one that is in use, two of them
+// beside each other, or one that is a control plane's.
+TEST(JoinApproval, IsForAnotherNameWhenTheOldOneIsNotUsedAnyMore) {
+  auto error = [](std::initializer_list<kube::Json> registered) {
+    return registrationError(proven("10.5.0.3"), registered).orDefault(kj::str());
+  };
+  auto old = nodeAt("old", "10.5.0.3", "Unknown", "2026-11-20T11:59:00Z");
+  EXPECT_EQ(error({old}), ""_kj);
+  EXPECT_TRUE(error({nodeAt("old", "10.5.0.3", "Unknown", "2026-11-20T11:59:01Z")})
+                  .startsWith("the address 10.5.0.3 is that of the node old, which has not been"));
+  EXPECT_NE(error({nodeAt("old", "10.5.0.3", "True", "2026-11-20T11:00:00Z")}), ""_kj);
+  EXPECT_EQ(error({old, nodeAt("older", "10.5.0.3", "False", "2026-11-20T11:00:00Z")}),
+            "the address 10.5.0.3 is that of the node older, and of old; delete the Node objects "
+            "of nodes that are gone");
+  auto master = old;
+  master["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = "";
+  EXPECT_EQ(error({master}),
+            "the address 10.5.0.3 is that of the node old, which is a control plane's; delete its "
+            "Node object if that node is gone, or is worker-1 now");
 }
 
 struct Approvals : public testing::Test {
@@ -213,6 +251,26 @@ TEST_F(Approvals, AreForTheNodesOwnName) {
   EXPECT_EQ(decisionOn("a-other"), "");
   EXPECT_EQ(decisionOn("b-master"), "");
   EXPECT_EQ(decisionOn("b-second"), "") << "its machine is worker-3";
+}
+
+// Catches: a request that waits for the next list, which is minutes away, when what stood in its
+// way is gone.
+TEST_F(Approvals, AreLookedAtAgain) {
+  auto registered = [&](kj::StringPtr since) {
+    model.put("/api/v1/nodes/old", nodeAt("old", "10.5.0.3", "Unknown", since));
+  };
+  registered("2999-01-01T00:00:00Z");
+  put("own", "worker-1", "worker-1");
+  auto asked = [&] {
+    size_t lists = 0;
+    for (auto& one : model.asked) lists += one.path.starts_with("/api/v1/nodes?") ? 1 : 0;
+    return lists;
+  };
+  awaitTrue([&] { return asked() > 0; });
+  EXPECT_EQ(decisionOn("own"), "");
+  registered("2026-01-01T00:00:00Z");
+  EXPECT_EQ(awaitDecision("own"),
+            "Approved: the node worker-1 has shown this name and the address 10.5.0.3 to trustd");
 }
 
 // Catches: workers that cannot join because whoever has the bootstrap token has filled the list:

@@ -3,28 +3,16 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/kube/node-object.h"
-#include "common/net/ip.h"
 #include "kubed/manifests/manifest-creation.h"
+#include "kubed/nodes/superseded-nodes.h"
 
 namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kSigner = "kubernetes.io/kube-apiserver-client-kubelet"_kj,
                         kBootstrappers = "system:bootstrappers"_kj;
-constexpr size_t kMostNodeAddresses = 16;
-
-bool isNamed(kj::StringPtr address, kj::ArrayPtr<const kj::String> addresses) {
-  auto one = Ip::parse(address);
-  for (auto& text : addresses) {
-    auto other = Ip::parse(text);
-    KJ_IF_MAYBE (a, one) {
-      KJ_IF_MAYBE (b, other) {
-        if (a->unmapped() == b->unmapped()) return true;
-      }
-    }
-  }
-  return false;
-}
+constexpr auto kLookAgain = 10 * kj::SECONDS;
+constexpr size_t kMostHeld = 64;
 
 }  // namespace
 
@@ -50,42 +38,55 @@ bool hasHostname(const kube::Json& registered, kj::StringPtr name) {
   return false;
 }
 
+}  // namespace
+
 // A machine that is a node already gets no second name: that may be one that another node, or a
-// control plane, is going to have.
-kj::Maybe<kj::String> otherNodeError(const kube::ProvenNode& node, const kube::Json& registered) {
-  auto name = kube::nameOf(registered);
+// control plane, is going to have. It gets another one in place of that which it no longer uses.
+kj::Maybe<kj::String> RegistrationCheck::otherNodeError(const kube::Json& registered) {
+  auto other = recordOf(registered);
   if (hasHostname(registered, node.name)) {
-    return kj::str(node.name, " is the host name of the node ", name);
+    return kj::str(node.name, " is the host name of the node ", other.name);
   }
-  for (auto& address : kube::internalAddressesOf(registered, kMostNodeAddresses)) {
-    if (isNamed(address, node.addresses)) {
-      return kj::str("the address ", address, " is that of the node ", name,
-                     "; delete its Node object if that node is gone, or is ", node.name, " now");
-    }
+  if (!haveAddressInCommon(other.addresses, node.addresses)) return nullptr;
+  auto isOfNode = kj::str("the address ", kj::strArray(node.addresses, ", "),
+                          " is that of the node ", other.name);
+  if (other.controlPlane) {
+    return kj::str(isOfNode,
+                   ", which is a control plane's; delete its Node object if that node is "
+                   "gone, or is ",
+                   node.name, " now");
   }
+  if (!isAway(other, now)) {
+    return kj::str(isOfNode, ", which has not been NotReady for ", kLeftAfter / kj::SECONDS,
+                   " s; wait, or delete its Node object if it is ", node.name, " now");
+  }
+  KJ_IF_MAYBE (name, earlier) {
+    return kj::str(isOfNode, ", and of ", *name,
+                   "; delete the Node objects of nodes that are gone");
+  }
+  earlier = kj::str(other.name);
   return nullptr;
 }
 
-}  // namespace
-
-kj::Maybe<kj::String> registrationError(const kube::ProvenNode& node,
-                                        const kube::Json& registered) {
-  if (kube::nameOf(registered) != node.name) return otherNodeError(node, registered);
-  if (kube::isControlPlane(registered)) {
-    return kj::str(node.name, " is a control-plane node, which signs its own certificate");
+void RegistrationCheck::add(const kube::Json& registered) {
+  if (error != nullptr) return;
+  if (kube::nameOf(registered) != node.name) {
+    error = otherNodeError(registered);
+    return;
   }
-  auto addresses = kube::internalAddressesOf(registered, kMostNodeAddresses);
-  for (auto& address : addresses) {
-    if (isNamed(address, node.addresses)) return nullptr;
+  auto there = recordOf(registered);
+  auto asked = kj::strArray(node.addresses, ", ");
+  if (there.controlPlane) {
+    error = kj::str(node.name, " is a control-plane node, which signs its own certificate");
+  } else if (there.addresses.empty()) {
+    error = kj::str("the node ", node.name,
+                    " is registered without an InternalIP; wait until it "
+                    "has one, or delete the Node object if the node is to join again");
+  } else if (!haveAddressInCommon(there.addresses, node.addresses)) {
+    error = kj::str("the node ", node.name, " has the address ",
+                    kj::strArray(there.addresses, ", "), ", but the request is from ", asked,
+                    "; delete the Node object if the node has moved");
   }
-  if (addresses.empty()) {
-    return kj::str("the node ", node.name,
-                   " is registered without an InternalIP; wait until it "
-                   "has one, or delete the Node object if the node is to join again");
-  }
-  return kj::str("the node ", node.name, " has the address ", kj::strArray(addresses, ", "),
-                 ", but the request is from ", kj::strArray(node.addresses, ", "),
-                 "; delete the Node object if the node has moved");
 }
 
 kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::Date now) {
@@ -98,6 +99,10 @@ kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::D
                                                {"reason", "ShownToTrustd"},
                                                {"message", message.cStr()},
                                                {"lastUpdateTime", dateText(now).cStr()}}})}}}};
+}
+
+kj::Promise<void> JoinApprover::run() {
+  return WatchReconciler::run().exclusiveJoin(lookAgain());
 }
 
 kj::Promise<kj::Maybe<WatchReconciler::Selection>> JoinApprover::select() {
@@ -116,15 +121,21 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> JoinApprover::select() {
   return kj::Maybe<Selection>(nullptr);
 }
 
+void JoinApprover::startList() {
+  proven.clear();
+  held.clear();
+}
+
 // Verified at once, so that what anybody else sends in is not kept.
 void JoinApprover::take(const kube::Json& request, bool deleted) {
   auto name = kube::nameOf(request);
   proven.erase(name);
+  held.erase(name);
   if (deleted || !awaitsApproval(request)) return;
   auto failure = kj::runCatchingExceptions([&] {
     auto node = kube::proveNode(request, machineCa, clock.now());
     auto version = kj::str(kube::textAt(request, {"metadata", "resourceVersion"}));
-    proven.insert(kj::str(name), Proven{kj::mv(version), kj::mv(node)});
+    proven.insert(kj::str(name), Proven{kj::mv(version), kj::mv(node), kj::str()});
   });
   KJ_IF_MAYBE (e, failure) {
     refuse(name, kube::textAt(request, {"spec", "username"}), messageOf(*e));
@@ -132,24 +143,54 @@ void JoinApprover::take(const kube::Json& request, bool deleted) {
 }
 
 kj::Promise<void> JoinApprover::publish() {
-  while (proven.size() > 0) {
-    auto first = proven.begin();
-    auto name = kj::str(first->key);
-    auto request = kj::mv(first->value);
-    proven.erase(name);
-    co_await decide(name, request);
+  return decide(kj::mv(proven));
+}
+
+kj::Promise<void> JoinApprover::lookAgain() {
+  for (;;) {
+    co_await timer.afterDelay(kLookAgain);
+    // A server that cannot be asked is noticed by the watch, which lists the requests again.
+    if (kubernetes.get() != nullptr) co_await decide(kj::mv(held)).catch_([](kj::Exception&&) {});
   }
 }
 
-kj::Promise<void> JoinApprover::decide(kj::StringPtr name, const Proven& request) {
-  kj::Maybe<kj::String> error;
-  co_await (**kubernetes)
-      .visit(kube::coreResource("nodes", "Node", false), "", {}, [&](const kube::Json& registered) {
-        if (error == nullptr) error = registrationError(request.node, registered);
-      });
-  KJ_IF_MAYBE (e, error) co_return refuse(name, request.node.name, *e);
+// Keeps the requests that fail, and throws the failure.
+kj::Promise<void> JoinApprover::decide(Requests requests) {
+  if (requests.size() == 0) co_return;
+  auto server = kj::addRef(*kubernetes);
+  kj::TreeMap<kj::StringPtr, RegistrationCheck> checks;
+  for (auto& request : requests) {
+    checks.insert(request.key, RegistrationCheck(request.value.node, clock.now()));
+  }
+  kj::Maybe<kj::Exception> failure;
+  co_await (**server)
+      .visit(kube::coreResource("nodes", "Node", false), "", {},
+             [&](const kube::Json& registered) {
+               for (auto& check : checks) check.value.add(registered);
+             })
+      .ignoreResult()
+      .catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
+  bool unknown = failure != nullptr;
+  for (auto& request : requests) {
+    auto& check = KJ_ASSERT_NONNULL(checks.find(request.key));
+    KJ_IF_MAYBE (error, check.error) {
+      hold(request.key, kj::mv(request.value), kj::mv(*error));
+      continue;
+    }
+    bool decided = false;
+    if (!unknown) {
+      co_await approve(*server, request.key, request.value)
+          .then([&] { decided = true; }, [&](kj::Exception&& e) { failure = kj::mv(e); });
+    }
+    if (!decided) keep(request.key, kj::mv(request.value));
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+}
+
+kj::Promise<void> JoinApprover::approve(SharedKube& server, kj::StringPtr name,
+                                        const Proven& request) {
   bool done = true;
-  co_await (**kubernetes)
+  co_await (*server)
       .patch(kube::Patch::kMerge, kube::certificateRequests(), "", name,
              approvalOf(request.version, request.node, clock.now()), kFieldManager, "approval")
       .ignoreResult()
@@ -165,6 +206,18 @@ kj::Promise<void> JoinApprover::decide(kj::StringPtr name, const Proven& request
               {{"node", request.node.name},
                {"request", name},
                {"address", kj::strArray(request.node.addresses, ", ")}});
+  }
+}
+
+void JoinApprover::hold(kj::StringPtr name, Proven request, kj::String error) {
+  if (request.error != error) refuse(name, request.node.name, error);
+  request.error = kj::mv(error);
+  keep(name, kj::mv(request));
+}
+
+void JoinApprover::keep(kj::StringPtr name, Proven request) {
+  if (held.size() < kMostHeld && held.find(name) == nullptr) {
+    held.insert(kj::str(name), kj::mv(request));
   }
 }
 

@@ -76,7 +76,7 @@ TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {
   ASSERT_EQ(1u, outcome.warnings.size());
   EXPECT_STREQ(outcome.warnings[0].cStr(),
                "machine.network.hostname: renames the node from a to c: Kubernetes will see a new "
-               "one; when that is ready, remove the old one: kubectl delete node a");
+               "one; the old one is removed when the new one is ready");
   outcome = apply(document("a", "  sysctls: {a.b: \"1\"}\n"), ApplyMode::NO_REBOOT, true)
                 .wait(io.waitScope);
   EXPECT_EQ(0u, outcome.warnings.size());

@@ -92,9 +92,8 @@ kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Con
     if (node.nodename.size() > 0 && to != canonicalName(node.nodename)) {
       warnings.add(kj::str("machine.network.hostname: renames the node from ", node.nodename,
                            " to ", to,
-                           ": Kubernetes will see a new one; when that is ready, remove "
-                           "the old one: kubectl delete node ",
-                           node.nodename));
+                           ": Kubernetes will see a new one; the old one is removed when the new "
+                           "one is ready"));
     }
   }
   auto before = staticAddresses(running);

@@ -23,6 +23,8 @@ using testing::UnorderedElementsAre;
 
 // One more than an API server, its controller manager and kubed need on a busy machine.
 constexpr double kDecided = 60;
+// A boot, the minute in which the old Node object is kept, and the 40 s after which it is NotReady.
+constexpr double kRenamed = 420;
 
 std::string decoded(const std::string& base64) {
   return kj::heapString(kj::decodeBase64(kj::StringPtr(base64.c_str())).asChars()).cStr();
@@ -265,9 +267,33 @@ void checkExporter(const KubeCluster& cluster) {
   }
 }
 
+// A worker with another name is another node for Kubernetes: it gets the certificate of that one
+// when the old one is not used any more, and then the old Node object goes.
+void checkRename(const KubeCluster& cluster) {
+  auto &master = cluster.nodes.front(), &worker = cluster.nodes.back();
+  auto patched = cluster.talos.talosctl(
+      cluster.at(worker, {"patch", "mc", "--mode=reboot", "-p",
+                          R"([{"op": "add", "path": "/machine/network/hostname",)"
+                          R"( "value": "renamed"}])"}),
+      120);
+  EXPECT_EQ(patched.status, 0) << patched.out;
+  EXPECT_THAT(patched.err, testing::HasSubstr("renames the node from " + worker.name +
+                                              " to renamed: Kubernetes will see a new one; the old "
+                                              "one is removed when the new one is ready"));
+  auto names = [&] {
+    return cluster.kubectl({"get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"}).out;
+  };
+  EXPECT_TRUE(eventually([&] { return names() == master.name + " renamed"; }, kRenamed, 1))
+      << kubedLog(cluster) << cluster.overview();
+  cluster.awaitReady(2, kClusterUp);
+  EXPECT_THAT(kubedLog(cluster),
+              testing::HasSubstr("removed the Node object of a machine that has another name now"));
+}
+
 // Catches: rights of an account or a token that nobody needs; a token without an end, or one that
 // is also on the worker's disk; a request for another node's name that is approved; a key of the
-// control plane that a pod without rights reads from its node's root.
+// control plane that a pod without rights reads from its node's root; a renamed worker that never
+// joins again, or whose old Node object stays.
 TEST_F(KubeHost, CredentialsOfAWorkerAndOfPodsAreForThemselves) {
   KubeCluster cluster("access", 1, 1);
   cluster.awaitSystem();
@@ -276,6 +302,7 @@ TEST_F(KubeHost, CredentialsOfAWorkerAndOfPodsAreForThemselves) {
   checkRights(cluster, access);
   checkRequests(cluster, access);
   checkExporter(cluster);
+  checkRename(cluster);
 }
 
 }  // namespace

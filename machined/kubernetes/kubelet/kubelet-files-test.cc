@@ -61,6 +61,11 @@ TEST(KubeletFiles, AreRootsAlone) {
   EXPECT_EQ(0700u, mode("var/extra"));
   EXPECT_EQ(0755u, mode("opt/cni/bin"));
   EXPECT_EQ("CA\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
+  auto id = readFile(tree.at("var/lib/kubelet/machine-id"));
+  EXPECT_EQ(id.size(), 33u) << id.cStr();
+  spec.setNodename("renamed");
+  write();
+  EXPECT_EQ(id, readFile(tree.at("var/lib/kubelet/machine-id")));
 
   auto own = tree.at("etc/kubernetes/kubeconfig-kubelet");
   tree.file("etc/kubernetes/kubeconfig-kubelet", kOwn);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <kj/debug.h>
+#include <kj/encoding.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,6 +44,14 @@ void writeIfOther(kj::StringPtr path, kj::ArrayPtr<const char> content, mode_t m
     if (before->asArray() == content) return;
   }
   writeFileAtomically(path, content, mode);
+}
+
+void writeMachineId(kj::StringPtr root) {
+  auto path = kj::str(root, kMachineId);
+  KJ_IF_MAYBE (there, tryReadFile(path)) {
+    if (there->size() > 0) return;
+  }
+  writeFileAtomically(path, kj::str(kj::encodeHex(pki::randomBytes(16)), "\n"), 0444);
 }
 
 void removeFile(kj::StringPtr path) {
@@ -158,6 +167,7 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
       if (stat(source.cStr(), &found) != 0) makeDirectories(source, 0700);
     }
   }
+  writeMachineId(root);
   joinAnewIfElsewhere(root, spec, secrets);
   // Readable for root only; the CA is no secret.
   writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);

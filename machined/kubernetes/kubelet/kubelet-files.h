@@ -1,7 +1,7 @@
 // Writes the files of the kubelet before each start: /etc/kubernetes has kubelet.yaml, which only
 // root can read, the CA, and the folder of the manifests; missing sources of extraMounts are
-// created. The bootstrap token is in no file: whoever reads the node's files learns nothing with
-// which to ask for the certificate of a node.
+// created. The machine's id for Kubernetes is made once. The bootstrap token is in no file: whoever
+// reads the node's files learns nothing with which to ask for the certificate of a node.
 //
 // The kubelet renews its client certificate itself ("TLS bootstrapping" of Kubernetes' reference).
 // The first one, and one that replaces an expired one, is written before it starts: a control-plane

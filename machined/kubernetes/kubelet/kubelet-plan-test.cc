@@ -350,6 +350,8 @@ TEST(KubeletPlan, ContainerIsPartOfTheNode) {
         "{\"destination\":\"/proc\",\"type\":\"bind\",\"source\":\"/proc\"",
         "{\"destination\":\"/var/lib/kubelet\",\"type\":\"bind\",\"source\":\"/var/lib/kubelet\","
         "\"options\":[\"rbind\",\"rshared\",\"rw\"]}",
+        "{\"destination\":\"/etc/machine-id\",\"type\":\"bind\",\"source\":\"/var/lib/kubelet/"
+        "machine-id\",\"options\":[\"bind\",\"ro\"]}",
         "{\"destination\":\"/run\",\"type\":\"bind\",\"source\":\"/run\"",
         "{\"destination\":\"/sys\",\"type\":\"sysfs\",\"source\":\"sysfs\"",
         "{\"destination\":\"/data\",\"type\":\"bind\",\"source\":\"/var/data\",\"options\":["

@@ -421,6 +421,7 @@ ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec) {
       .type = kj::str("sysfs"),
       .options = kj::arr(kj::str("nosuid"), kj::str("noexec"), kj::str("nodev"), kj::str("ro"))});
   for (auto path : kLookedAt) mounts.add(mountWith(path, path, {"bind", "ro"}));
+  mounts.add(mountWith(kMachineId, "/etc/machine-id", {"bind", "ro"}));
   for (auto path : kShared) mounts.add(mountWith(path, path, {"rbind", "rshared", "rw"}));
   for (auto extra : spec.getExtraMounts()) {
     mounts.add(ContainerMount{.source = kj::str(extra.getSource()),

@@ -22,6 +22,10 @@ constexpr kj::StringPtr kKubeletConfig = "/etc/kubernetes/kubelet.yaml"_kj,
                         kKubeletBootstrap = "/etc/kubernetes/bootstrap-kubeconfig"_kj,
                         kKubeletKubeconfig = "/etc/kubernetes/kubeconfig-kubelet"_kj;
 
+// The id of the machine for Kubernetes (status.nodeInfo.machineID), which stays when it gets
+// another name: 32 digits, on EPHEMERAL beside all else that the kubelet keeps.
+constexpr kj::StringPtr kMachineId = "/var/lib/kubelet/machine-id"_kj;
+
 // The facts of the node.
 struct KubeletNodeContext {
   kj::String hostname, domainname;

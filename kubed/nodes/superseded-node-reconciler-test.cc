@@ -1,0 +1,119 @@
+#include "kubed/nodes/superseded-node-reconciler.h"
+
+#include <gtest/gtest.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+
+namespace talos::kubed {
+namespace {
+
+struct Renamed : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube model{timer};
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+  kj::Maybe<KubernetesStoreAdapter> adapter;
+  kj::Maybe<SupersededNodeReconciler> reconciler;
+  kj::Promise<void> running = nullptr;
+
+  ~Renamed() noexcept override { running = nullptr; }
+  Renamed() {
+    model.addUsualKinds();
+    auto kubeconfig = kube::writeKubeconfig({.cluster = "c",
+                                             .server = "https://127.0.0.1:6443",
+                                             .authority = "CA",
+                                             .user = "u",
+                                             .credentials = kube::ClientPair{"CERT", "KEY"},
+                                             .context = "c"});
+    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
+        "k8s-certs", "machined", 1,
+        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
+    machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
+        "node", "machined", 1, [](auto spec) { spec.setNodename("master-1"); });
+    machined.start();
+    auto& reader = adapter.emplace(
+        store, etcd,
+        [this](kube::KubeAccess) {
+          return kj::heap<kube::KubeClient>(
+              timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+        },
+        changed);
+    reconciler.emplace(KubedDependencies{
+        .timer = timer, .random = random, .store = store, .adapter = reader, .changed = changed});
+  }
+  void start() { running = KJ_ASSERT_NONNULL(reconciler).run().eagerlyEvaluate(nullptr); }
+  static kj::String pathOf(kj::StringPtr name) { return kj::str("/api/v1/nodes/", name); }
+  void put(kj::StringPtr name, kj::StringPtr created, bool ready) {
+    auto text = kj::str(
+        R"({"metadata": {"name": ")", name, R"(", "uid": "uid-)", name,
+        R"(", "creationTimestamp": ")", created,
+        R"("}, "status": {"nodeInfo": {"machineID": "m"}, "addresses": [{"type": "InternalIP",)",
+        R"( "address": "10.5.0.3"}], "conditions": [{"type": "Ready", "status": ")",
+        ready ? "True" : "Unknown", R"(", "lastTransitionTime": "2026-01-02T00:00:00Z"}]}})");
+    model.put(pathOf(name), kube::readJson(text, "the test"));
+  }
+  bool has(kj::StringPtr name) { return model.find(pathOf(name)) != nullptr; }
+  size_t removals() {
+    size_t count = 0;
+    for (auto& one : model.asked) count += one.method == "DELETE" ? 1 : 0;
+    return count;
+  }
+  bool eventually(kj::Function<bool()> condition) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!condition() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return condition();
+  }
+};
+
+// Catches: a Node object of an earlier name that stays, or goes before the new one is Ready;
+// another one that goes with it.
+TEST_F(Renamed, LoseTheNodeObjectOfTheEarlierName) {
+  put("master-1", "2026-01-01T00:00:00Z", true);
+  put("old", "2026-01-01T00:00:00Z", false);
+  put("new", "2026-01-02T00:00:00Z", false);
+  start();
+  auto watches = [&] {
+    size_t count = 0;
+    for (auto& one : model.asked) count += one.path.find("watch=true") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  EXPECT_TRUE(eventually([&] { return watches() > 0; }));
+  EXPECT_TRUE(has("old"));
+  put("new", "2026-01-02T00:00:00Z", true);
+  EXPECT_TRUE(eventually([&] { return !has("old"); }));
+  EXPECT_TRUE(has("new"));
+  EXPECT_TRUE(has("master-1"));
+  auto& body = model.asked.back().body;
+  EXPECT_EQ(kube::textAt(body, {"preconditions", "uid"}), "uid-old"_kj);
+  EXPECT_NE(kube::textAt(body, {"preconditions", "resourceVersion"}), ""_kj);
+}
+
+// Catches: a removal by facts of before: the kubelet of the old name has reported again since.
+TEST_F(Renamed, KeepANodeObjectThatHasChanged) {
+  bool changes = true;
+  model.instead = [&](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+    if (asked.method == "DELETE" && changes) {
+      changes = false;
+      put("old", "2026-01-01T00:00:00Z", true);
+    }
+    return nullptr;
+  };
+  put("old", "2026-01-01T00:00:00Z", false);
+  put("new", "2026-01-02T00:00:00Z", true);
+  start();
+  EXPECT_TRUE(eventually([&] { return removals() == 1; }));
+  EXPECT_TRUE(has("old"));
+  put("old", "2026-01-01T00:00:00Z", false);
+  EXPECT_TRUE(eventually([&] { return !has("old"); })) << "it is tried again";
+}
+
+}  // namespace
+}  // namespace talos::kubed
