@@ -1,12 +1,9 @@
 #include "kubed/nodes/join-approver.h"
 
-#include <gtest/gtest.h>
 #include <kj/encoding.h>
 
 #include "common/base/date.h"
-#include "common/kube/kubeconfig.h"
-#include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
+#include "kubed/nodes/test-control-plane.h"
 
 namespace talos::kubed {
 namespace {
@@ -116,60 +113,27 @@ TEST(JoinApproval, IsForAnotherNameWhenTheOldOneIsNotUsedAnyMore) {
             "Node object if that node is gone, or is worker-1 now");
 }
 
-struct Approvals : public testing::Test {
-  kj::AsyncIoContext io = kj::setupAsyncIo();
-  kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
-  kube::ModelKube model{timer};
-  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
-  Signal changed;
-  TlsEndpoint etcd;
-  kj::Function<double()> random = [] { return 0.0; };
+struct Approvals : public TestControlPlane {
   pki::CertificateAndKey machineCa = pki::makeAuthority({.organization = "talos"});
-  kj::Maybe<KubernetesStoreAdapter> adapter;
   kj::Maybe<JoinApprover> approver;
   kj::Promise<void> running = nullptr;
 
   ~Approvals() noexcept override { running = nullptr; }
   Approvals() {
-    model.addUsualKinds();
     model.addKind(kube::certificateRequests());
-    auto config = [](kube::KubeconfigContent content) { return kube::writeKubeconfig(content); };
-    auto admin = config({.cluster = "c",
-                         .server = "https://127.0.0.1:6443",
-                         .authority = "CA",
-                         .user = "u",
-                         .credentials = kube::ClientPair{"CERT", "KEY"},
-                         .context = "c"});
-    auto bootstrap = config({.cluster = "c",
-                             .server = "https://10.5.0.2:6443",
-                             .authority = "CA",
-                             .user = "u",
-                             .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
-                             .context = "c"});
-    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-        "k8s-certs", "machined", 1,
-        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
+    auto bootstrap =
+        kube::writeKubeconfig({.cluster = "c",
+                               .server = "https://10.5.0.2:6443",
+                               .authority = "CA",
+                               .user = "u",
+                               .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
+                               .context = "c"});
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
         "kubelet", "machined", 1, [&](auto spec) {
           spec.setBootstrapKubeconfig(kj::StringPtr(bootstrap));
           spec.setMachineCa(machineCa.certificate.asBytes());
         });
-    machined.start();
-    auto& reader = adapter.emplace(
-        store, etcd,
-        [this](kube::KubeAccess) {
-          return kj::heap<kube::KubeClient>(
-              timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
-        },
-        changed);
-    running = approver
-                  .emplace(KubedDependencies{.timer = timer,
-                                             .random = random,
-                                             .store = store,
-                                             .adapter = reader,
-                                             .changed = changed},
-                           kj::systemPreciseMonotonicClock())
+    running = approver.emplace(begin(), kj::systemPreciseMonotonicClock(), 100 * kj::MILLISECONDS)
                   .run()
                   .eagerlyEvaluate(nullptr);
   }
@@ -210,14 +174,8 @@ struct Approvals : public testing::Test {
     }
     return all;
   }
-  void awaitTrue(kj::FunctionParam<bool()> holds) {
-    auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (!holds() && timer.now() < deadline) {
-      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    }
-  }
   std::string awaitDecision(kj::StringPtr name) {
-    awaitTrue([&] { return !decisionOn(name).empty(); });
+    eventually([&] { return !decisionOn(name).empty(); });
     return decisionOn(name);
   }
   size_t watches() {
@@ -266,7 +224,7 @@ TEST_F(Approvals, AreLookedAtAgain) {
     for (auto& one : model.asked) lists += one.path.starts_with("/api/v1/nodes?") ? 1 : 0;
     return lists;
   };
-  awaitTrue([&] { return asked() > 0; });
+  EXPECT_TRUE(eventually([&] { return asked() > 0; }));
   EXPECT_EQ(decisionOn("own"), "");
   registered("2026-01-01T00:00:00Z");
   EXPECT_EQ(awaitDecision("own"),
@@ -296,7 +254,7 @@ TEST_F(Approvals, AreNotHeldUpByManyLargeRequests) {
   model.put(pathOf("d-0"), {{"metadata", {{"name", std::string(9u << 20, 'd')}}}});
   auto before = watches();
   changed.raise();
-  awaitTrue([&] { return watches() > before; });
+  EXPECT_TRUE(eventually([&] { return watches() > before; }));
   put("e-own", "worker-1", "worker-1");
   EXPECT_EQ(awaitDecision("e-own"), kApproved);
 }

@@ -11,7 +11,6 @@ namespace {
 
 constexpr kj::StringPtr kSigner = "kubernetes.io/kube-apiserver-client-kubelet"_kj,
                         kBootstrappers = "system:bootstrappers"_kj;
-constexpr auto kLookAgain = 10 * kj::SECONDS;
 constexpr size_t kMostHeld = 64;
 
 }  // namespace
@@ -148,7 +147,7 @@ kj::Promise<void> JoinApprover::publish() {
 
 kj::Promise<void> JoinApprover::lookAgain() {
   for (;;) {
-    co_await timer.afterDelay(kLookAgain);
+    co_await timer.afterDelay(again);
     // A server that cannot be asked is noticed by the watch, which lists the requests again.
     if (kubernetes.get() != nullptr) co_await decide(kj::mv(held)).catch_([](kj::Exception&&) {});
   }

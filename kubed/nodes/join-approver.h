@@ -45,12 +45,15 @@ kube::Json approvalOf(kj::StringPtr version, const kube::ProvenNode& node, kj::D
 
 class JoinApprover final : public WatchReconciler {
  public:
-  JoinApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic)
+  // `again`: between two looks at what a Node object stands in the way of.
+  JoinApprover(const KubedDependencies& deps, const kj::MonotonicClock& monotonic,
+               kj::Duration again = 10 * kj::SECONDS)
       : WatchReconciler(deps.timer, deps.random, deps.changed),
         adapter(deps.adapter),
         timer(deps.timer),
         clock(deps.clock),
-        lines(monotonic) {}
+        lines(monotonic),
+        again(again) {}
   ~JoinApprover() noexcept(false) = default;
 
   kj::Promise<void> run();  // until dropped
@@ -66,6 +69,7 @@ class JoinApprover final : public WatchReconciler {
   kj::Timer& timer;
   const kj::Clock& clock;
   LineLimit lines;
+  const kj::Duration again;
   kj::String machineCa;
   kj::Own<SharedKube> kubernetes;  // that is watched
   Requests proven, held;           // held: a Node object stands in their way

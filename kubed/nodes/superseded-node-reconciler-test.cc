@@ -1,51 +1,19 @@
 #include "kubed/nodes/superseded-node-reconciler.h"
 
-#include <gtest/gtest.h>
-
-#include "common/kube/kubeconfig.h"
-#include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
+#include "kubed/nodes/test-control-plane.h"
 
 namespace talos::kubed {
 namespace {
 
-struct Renamed : public testing::Test {
-  kj::AsyncIoContext io = kj::setupAsyncIo();
-  kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
-  kube::ModelKube model{timer};
-  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
-  Signal changed;
-  TlsEndpoint etcd;
-  kj::Function<double()> random = [] { return 0.0; };
-  kj::Maybe<KubernetesStoreAdapter> adapter;
+struct Renamed : public TestControlPlane {
   kj::Maybe<SupersededNodeReconciler> reconciler;
   kj::Promise<void> running = nullptr;
 
   ~Renamed() noexcept override { running = nullptr; }
   Renamed() {
-    model.addUsualKinds();
-    auto kubeconfig = kube::writeKubeconfig({.cluster = "c",
-                                             .server = "https://127.0.0.1:6443",
-                                             .authority = "CA",
-                                             .user = "u",
-                                             .credentials = kube::ClientPair{"CERT", "KEY"},
-                                             .context = "c"});
-    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-        "k8s-certs", "machined", 1,
-        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
     machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
         "node", "machined", 1, [](auto spec) { spec.setNodename("master-1"); });
-    machined.start();
-    auto& reader = adapter.emplace(
-        store, etcd,
-        [this](kube::KubeAccess) {
-          return kj::heap<kube::KubeClient>(
-              timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
-        },
-        changed);
-    reconciler.emplace(KubedDependencies{
-        .timer = timer, .random = random, .store = store, .adapter = reader, .changed = changed});
+    reconciler.emplace(begin());
   }
   void start() { running = KJ_ASSERT_NONNULL(reconciler).run().eagerlyEvaluate(nullptr); }
   static kj::String pathOf(kj::StringPtr name) { return kj::str("/api/v1/nodes/", name); }
@@ -63,13 +31,6 @@ struct Renamed : public testing::Test {
     size_t count = 0;
     for (auto& one : model.asked) count += one.method == "DELETE" ? 1 : 0;
     return count;
-  }
-  bool eventually(kj::Function<bool()> condition) {
-    auto deadline = timer.now() + 20 * kj::SECONDS;
-    while (!condition() && timer.now() < deadline) {
-      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    }
-    return condition();
   }
 };
 

@@ -1,0 +1,59 @@
+// For tests: kubed of a control plane between models of machined and of the API server, which it
+// reaches by the administrator's kubeconfig.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "common/kube/kubeconfig.h"
+#include "common/kube/test-kube-server.h"
+#include "common/wire/test-machined.h"
+#include "kubed/nodes/watch-reconciler.h"
+
+namespace talos::kubed {
+
+struct TestControlPlane : public testing::Test {
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::Timer& timer = io.provider->getTimer();
+  ModelMachined machined{io};
+  kube::ModelKube model{timer};
+  StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
+  Signal changed;
+  TlsEndpoint etcd;
+  kj::Function<double()> random = [] { return 0.0; };
+  kj::Maybe<KubernetesStoreAdapter> adapter;
+
+  ~TestControlPlane() noexcept override {}
+  TestControlPlane() {
+    model.addUsualKinds();
+    auto admin = kube::writeKubeconfig({.cluster = "c",
+                                        .server = "https://127.0.0.1:6443",
+                                        .authority = "CA",
+                                        .user = "u",
+                                        .credentials = kube::ClientPair{"CERT", "KEY"},
+                                        .context = "c"});
+    machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
+        "k8s-certs", "machined", 1,
+        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
+  }
+
+  // Starts machined with what was set until now.
+  KubedDependencies begin() {
+    machined.start();
+    auto make = [this](kube::KubeAccess) {
+      return kj::heap<kube::KubeClient>(
+          timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+    };
+    auto& reader = adapter.emplace(store, etcd, kj::mv(make), changed);
+    return {
+        .timer = timer, .random = random, .store = store, .adapter = reader, .changed = changed};
+  }
+  bool eventually(kj::FunctionParam<bool()> holds) {
+    auto deadline = timer.now() + 20 * kj::SECONDS;
+    while (!holds() && timer.now() < deadline) {
+      timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return holds();
+  }
+};
+
+}  // namespace talos::kubed
