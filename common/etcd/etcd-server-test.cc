@@ -17,7 +17,7 @@ class EtcdServer : public testing::Test {
 
  protected:
   void SetUp() override {
-    if (!RealEtcd::installed()) GTEST_SKIP() << RealEtcd::kProgram << " is not installed";
+    ASSERT_TRUE(RealEtcd::installed()) << RealEtcd::kProgram << " is not installed";
   }
   void begin(std::vector<unsigned> members) {
     auto& server = real.emplace();

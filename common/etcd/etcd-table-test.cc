@@ -29,7 +29,7 @@ class EtcdTable : public testing::TestWithParam<const char*> {
       fixture = kj::heap<ModelEtcdFixture>();
       return;
     }
-    if (!RealEtcd::installed()) GTEST_SKIP() << RealEtcd::kProgram << " is not installed";
+    ASSERT_TRUE(RealEtcd::installed()) << RealEtcd::kProgram << " is not installed";
     if (shared.get() == nullptr) begin(shared);
     auto real = kj::heap<RealEtcdFixture>(*shared);
     real->ready(1);
@@ -91,7 +91,7 @@ class EtcdMembers : public EtcdTable {
 
   void SetUp() override {
     if (std::string(GetParam()) != "real") return EtcdTable::SetUp();
-    if (!RealEtcd::installed()) GTEST_SKIP() << RealEtcd::kProgram << " is not installed";
+    ASSERT_TRUE(RealEtcd::installed()) << RealEtcd::kProgram << " is not installed";
     begin(own);
     auto real = kj::heap<RealEtcdFixture>(*own);
     real->ready(1);

@@ -88,7 +88,7 @@ struct UserFile : public ::testing::Test {
 };
 
 TEST_F(UserFile, WhatIsTheSudoCallersStaysTheCallers) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(true);
   makeUserFolders(in("home/a/b/file"), 0700);
   writeUserFile(in("home/a/b/file"), "x"_kj);
@@ -112,7 +112,7 @@ TEST_F(UserFile, WhatIsTheSudoCallersStaysTheCallers) {
 
 // Catches: a key of root that goes to whoever owns a folder.
 TEST_F(UserFile, RootGivesNothingAway) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(false);
   makeUserFolders(in("home/a/file"), 0700);
   writeUserFile(in("home/a/file"), "x"_kj);
@@ -132,7 +132,7 @@ TEST_F(UserFile, RootGivesNothingAway) {
 
 // Catches: a link of a user by which root writes or reads what the user cannot.
 TEST_F(UserFile, ALinkLeadsRootNowhereElse) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeDirectories(in("open"), 0755);
   makeDirectories(in("closed"), 0700);
   for (auto name : {"open/file", "closed/file"}) writeFileAtomically(in(name), "root's"_kj, 0600);
@@ -172,7 +172,7 @@ TEST_F(UserFile, ALinkLeadsRootNowhereElse) {
 }
 
 TEST_F(UserFile, GroupsOfTheCallerCountAndRootsReturn) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(false);
   makeDirectories(in("shared"), 0770);
   KJ_SYSCALL(chown(in("shared").cStr(), 0, kOther));
@@ -198,7 +198,7 @@ TEST_F(UserFile, GroupsOfTheCallerCountAndRootsReturn) {
 // Catches: a folder that becomes a link between the check and the write, by which root replaces a
 // file of root, or puts a key where it does not belong.
 TEST_F(UserFile, AFolderThatIsExchangedLeadsRootNowhereElse) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome(false);
   makeDirectories(in("home/folder"));
   own("home/folder", kUser);
@@ -273,7 +273,7 @@ void failFchown(int error) {
 
 // Catches: a file system or a user namespace in which groups cannot be set.
 TEST_F(UserFile, AGroupThatCannotBeSetIsNoError) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   KJ_SYSCALL(chmod(folder.cStr(), 0777));
   for (int error : {EINVAL, ENOSYS, EPERM, EIO}) {
     for (gid_t group : {kUser, kOther}) {
@@ -292,7 +292,7 @@ TEST_F(UserFile, AGroupThatCannotBeSetIsNoError) {
 
 // Catches: a file that changes hands because a folder is shared.
 TEST_F(UserFile, AUserDoesNotTakeAnothersFile) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   KJ_SYSCALL(chmod(folder.cStr(), 0777));
   writeFileAtomically(in("file"), "theirs"_kj, 0644);
   own("file", kOther);

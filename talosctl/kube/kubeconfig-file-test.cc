@@ -128,7 +128,7 @@ TEST_F(KubeconfigFile, AFileThatIsThereIsMergedOrLeft) {
 
 // Catches: `sudo` that makes a user's file root's.
 TEST_F(KubeconfigFile, TheOwnerStays) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome();
   store("config", of("c1"), true);
   KJ_SYSCALL(rename(path("config").cStr(), path("home/config").cStr()));
@@ -142,7 +142,7 @@ TEST_F(KubeconfigFile, TheOwnerStays) {
 
 // Catches: a new file, and new folders, in a user's home that are root's.
 TEST_F(KubeconfigFile, WhatIsNewBelongsToTheUserOfSudo) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(geteuid(), 0u) << "needs root";
   makeHome();
   store("home/.kube/config", of("c1"), true);
   for (auto name : {"home/.kube", "home/.kube/config"}) {

@@ -32,7 +32,7 @@ class Clients : public ::testing::Test {
 
  protected:
   void SetUp() override {
-    if (cluster == nullptr) GTEST_SKIP() << "CLIENTS is not set: `make test` compiles them";
+    ASSERT_NE(cluster, nullptr) << "CLIENTS is not set: `make test` compiles them";
   }
   static std::string nameOf(const std::string& node) {
     return node == kMaster    ? "clients-master-1"
@@ -164,9 +164,7 @@ std::string fingerprintIn(const std::string& table) {
 // The sequences of programs that make clusters, from a machine without a config to one that has
 // none again.
 TEST(Providers, FromMaintenanceToReset) {
-  if (harness::foreignClient().empty()) {
-    GTEST_SKIP() << "CLIENTS is not set: `make test` compiles them";
-  }
+  ASSERT_NE(harness::foreignClient(), "") << "CLIENTS is not set: `make test` compiles them";
   Cluster cluster("providers", {"--provisioner", "container", "--masters", "1", "--workers", "0",
                                 "--skip-injecting-config"});
   auto fingerprint = fingerprintIn(cluster.creation().out);

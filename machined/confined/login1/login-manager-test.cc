@@ -281,7 +281,7 @@ TEST_F(LoginManagerTest, WithoutItsBusItEnds) {
 
 // Catches: a node on which everybody can say that it goes down, or hold it up.
 TEST(LoginBus, OnlyLogin1HasTheName) {
-  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(getuid(), 0u) << "needs root";
   Bus bus(1);  // the user daemon
   TestPair pair;
   KeptLocks kept(kj::mv(pair.keeping), kj::mv(pair.kept));

@@ -73,7 +73,7 @@ int firstWrong(uint64_t before) {
 // Catches: a brain that keeps what it does not need, also through a program that it starts; one
 // that cannot do its work.
 TEST(BrainRights, AreKeptAndNoOthers) {
-  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(getuid(), 0u) << "needs root";
   auto before = ownBoundingSet();
   pid_t child = fork();
   if (child == 0) {
