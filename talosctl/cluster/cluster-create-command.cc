@@ -298,7 +298,8 @@ void printNodeCounts(Invocation& call, rpc::LocalCluster::Reader cluster) {
   if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
 }
 
-// The progress of a new cluster: one that has etcd is kept even if Kubernetes fails.
+// The progress of a new cluster: one whose nodes are up and have etcd is kept even if Kubernetes
+// fails.
 enum class Stage { kIncomplete, kHasEtcd };
 
 // Without a registry no image can be pulled, so Kubernetes is not waited for.
@@ -336,9 +337,9 @@ kj::Promise<void> awaitNodes(Invocation& call, rpc::LocalCluster::Reader cluster
   if (bootstraps) {
     call.err("bootstrapping etcd\n");
     co_await cluster::bootstrapEtcd(call, cluster, state.path(), limit);
-    stage = Stage::kHasEtcd;
     if (workers) call.err("waiting for workers\n");
     if (workers) co_await cluster::waitUntilUp(call, cluster, state.path(), limit);
+    stage = Stage::kHasEtcd;
   } else if (first) {
     call.err(
         "NOTE: workers are not waited for: they get their certificates at the shared address, "

@@ -27,16 +27,6 @@ std::vector<std::string> size(const char* masters) {
   return {"--masters", masters, "--workers", "0", "--provisioner", "container"};
 }
 
-std::set<std::string> networkNamespaces() {
-  std::set<std::string> all;
-  for (auto& entry : fs::directory_iterator("/proc")) {
-    std::error_code ignored;
-    auto link = fs::read_symlink(entry.path() / "ns/net", ignored);
-    if (!link.empty()) all.insert(link.string());
-  }
-  return all;
-}
-
 TEST(Clusters, ThreeNodesAnswerAndOneThatIsDownIsNamed) {
   Cluster three("three", size("3"));
   auto version = three.talosctl({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "version"});
@@ -102,6 +92,7 @@ TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
 TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   std::string one, two;
   std::set<std::string> theirs;  // network namespaces of the two clusters
+  double before = 0;
   {
     Cluster a("twin-a", size("1"));
     Cluster b("twin-b", size("1"));
@@ -111,13 +102,14 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
     EXPECT_NE(boot(a), boot(b)) << "both configurations lead to the same machine";
     EXPECT_TRUE(contains(a.ok({"get", "mc", "-o", "yaml"}), "clusterName: twin-a"));
     EXPECT_TRUE(contains(b.ok({"get", "mc", "-o", "yaml"}), "clusterName: twin-b"));
-    for (auto& folder : {one, two}) {
-      for (int pid : processesWith(folder)) {
-        theirs.insert(fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/net").string());
-      }
+    std::set<pid_t> pids;
+    for (auto& folder : {one, two}) pids.merge(processesWith(folder));
+    for (auto& each : harness::namespacesOf(pids)) {
+      if (each.starts_with("net:")) theirs.insert(each);
     }
     theirs.erase(fs::read_symlink("/proc/self/ns/net").string());
     EXPECT_EQ(theirs.size(), 2) << "the check below would see nothing";
+    before = harness::secondsSinceBoot();
     a.ok({"cluster", "destroy"});
     EXPECT_FALSE(fs::exists(one));
     EXPECT_FALSE(contains(slurp(a.talosconfig()), "twin-a")) << "its context leads nowhere";
@@ -126,15 +118,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   EXPECT_TRUE(
       eventually([&] { return processesWith(one).empty() && processesWith(two).empty(); }, 10));
   EXPECT_FALSE(fs::exists(two));
-  EXPECT_TRUE(eventually(
-      [&] {
-        auto all = networkNamespaces();
-        for (auto& ns : theirs) {
-          if (all.count(ns)) return false;
-        }
-        return true;
-      },
-      10));
+  EXPECT_TRUE(eventually([&] { return harness::namespacesKept(theirs, before).empty(); }, 10));
   auto mounts = slurp("/proc/self/mountinfo");
   EXPECT_FALSE(contains(mounts, "talos-test"));
 }

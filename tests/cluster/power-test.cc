@@ -18,6 +18,7 @@ namespace {
 using harness::Cluster;
 using harness::contains;
 using harness::eventually;
+using harness::namespacesOf;
 using harness::processesWith;
 using harness::slurp;
 namespace fs = std::filesystem;
@@ -177,27 +178,6 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   EXPECT_EQ(states(cluster)["power-master-2"], "running");
 }
 
-std::set<std::string> namespacesOf(const std::vector<pid_t>& pids) {
-  std::set<std::string> all;
-  for (auto pid : pids) {
-    for (auto kind : {"net", "mnt", "pid", "uts", "ipc", "cgroup"}) {
-      std::error_code ignored;
-      auto link = fs::read_symlink("/proc/" + std::to_string(pid) + "/ns/" + kind, ignored);
-      if (!link.empty()) all.insert(link.string());
-    }
-  }
-  return all;
-}
-
-std::vector<pid_t> everyProcess() {
-  std::vector<pid_t> all;
-  for (auto& entry : fs::directory_iterator("/proc")) {
-    auto pid = atoi(entry.path().filename().c_str());
-    if (pid > 0) all.push_back(pid);
-  }
-  return all;
-}
-
 // The loop devices that a cluster has mounted, each with a number that it gets anew when another
 // file is put behind it: clusters of other tests come and go meanwhile.
 using LoopDevices = std::set<std::pair<std::string, std::string>>;
@@ -239,7 +219,7 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
       pids.push_back(cluster.process(node));
     }
     loops = loopDevicesOf(cluster.supervisor());
-    EXPECT_EQ(loops.size(), 1u) << "the check below would see nothing";
+    EXPECT_EQ(loops.size(), 2u) << "one for the system of each container";
     kill(supervisor, SIGKILL);
     for (auto pid : pids) {
       EXPECT_TRUE(eventually(
@@ -260,7 +240,7 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
     cluster.ok({"cluster", "start", "--wait=false"});
     for (auto& [node, state] : states(cluster)) EXPECT_EQ(state, "running") << node;
     loops = loopDevicesOf(cluster.supervisor());
-    EXPECT_EQ(loops.size(), 1u) << "the check below would see nothing";
+    EXPECT_EQ(loops.size(), 2u) << "one for the system of each container";
     kill(cluster.supervisor(), SIGKILL);
   }
   EXPECT_TRUE(eventually([&] { return processesWith(folder).empty(); }, 10));
@@ -274,25 +254,20 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
 TEST(Power, NamespacesGoWithTheCluster) {
   auto ours = namespacesOf({getpid()});
   std::set<std::string> theirs;
+  double before = 0;
   {
     Cluster cluster("power", kMixed);
-    std::vector<pid_t> pids = {cluster.supervisor()};
+    std::set<pid_t> pids = {cluster.supervisor()};
     for (std::string node : {"power-master-1", "power-master-2", "power-worker-1"}) {
-      pids.push_back(cluster.process(node));
+      pids.insert(cluster.process(node));
     }
     for (auto& each : namespacesOf(pids)) {
       if (!ours.contains(each)) theirs.insert(each);
     }
+    before = harness::secondsSinceBoot();
   }
   EXPECT_EQ(theirs.size(), 2 + 2 * 6) << "of the supervisor two, of two containers six each";
-  EXPECT_TRUE(eventually(
-      [&] {
-        for (auto& each : namespacesOf(everyProcess())) {
-          if (theirs.contains(each)) return false;
-        }
-        return true;
-      },
-      5));
+  EXPECT_TRUE(eventually([&] { return harness::namespacesKept(theirs, before).empty(); }, 5));
 }
 
 }  // namespace

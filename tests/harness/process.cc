@@ -17,6 +17,15 @@
 namespace talos::harness {
 namespace {
 
+std::set<pid_t> everyProcess() {
+  std::set<pid_t> all;
+  for (auto& entry : std::filesystem::directory_iterator("/proc")) {
+    auto pid = atoi(entry.path().filename().c_str());
+    if (pid > 0) all.insert(pid);
+  }
+  return all;
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -204,6 +213,45 @@ std::set<int> processesWith(const std::string& text) {
     if (contains(all.str(), text) && std::stoi(name) != getpid()) found.insert(std::stoi(name));
   }
   return found;
+}
+
+std::set<std::string> namespacesOf(const std::set<pid_t>& pids) {
+  std::set<std::string> all;
+  for (auto pid : pids) {
+    for (auto kind : {"net", "mnt", "pid", "uts", "ipc", "cgroup"}) {
+      std::error_code ignored;
+      auto link =
+          std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/ns/" + kind, ignored);
+      if (!link.empty()) all.insert(link.string());
+    }
+  }
+  return all;
+}
+
+std::set<std::string> namespacesKept(const std::set<std::string>& namespaces, double bootSeconds) {
+  std::set<pid_t> old;
+  for (auto pid : everyProcess()) {
+    auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
+    // proc_pid_stat(5): behind the command's parenthesis, the 20th field is when it began.
+    std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 2, stat.size())));
+    std::string skipped;
+    for (int i = 0; i < 19; ++i) fields >> skipped;
+    double began = 0;
+    if (fields >> began && began / static_cast<double>(sysconf(_SC_CLK_TCK)) < bootSeconds) {
+      old.insert(pid);
+    }
+  }
+  std::set<std::string> kept;
+  for (auto& each : namespacesOf(old)) {
+    if (namespaces.contains(each)) kept.insert(each);
+  }
+  return kept;
+}
+
+double secondsSinceBoot() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
 std::string slurp(const std::string& path) {

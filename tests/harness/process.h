@@ -51,6 +51,13 @@ bool eventually(const std::function<bool()>& condition, double deadlineSeconds,
 // Every process, but this one, whose command line has this text.
 std::set<int> processesWith(const std::string& text);
 
+// The namespaces that these processes are in, as "net:[4026531840]".
+std::set<std::string> namespacesOf(const std::set<pid_t>& pids);
+// Those of these in which a process is that began before that time, in seconds since the boot: the
+// kernel gives the number of a namespace that is gone to the next one.
+std::set<std::string> namespacesKept(const std::set<std::string>& namespaces, double bootSeconds);
+double secondsSinceBoot();
+
 // The content of a file; empty when there is none.
 std::string slurp(const std::string& path);
 
