@@ -24,11 +24,10 @@ size_t bytesOf(AnyPointer::Reader message) {
   return message.targetSize().wordCount * sizeof(capnp::word);
 }
 
-// Few bytes are part of the call.
-kj::Maybe<Budget::Account::Hold> holdAnswer(kj::Own<Budget::Account>& account, size_t bytes) {
-  if (account.get() == nullptr || bytes <= kLeast) return nullptr;
-  return account->hold(bytes);
-}
+// How often an answer is in memory: as it arrived, and as it was sent to a client over Cap'n Proto,
+// because the RPC system keeps a sent answer that has capabilities until it is finished. Whether
+// the client is one of them is not known here.
+constexpr size_t kCopies = 2;
 
 // Stands for a capability of a membrane for one call.
 class WrappedHook : public ClientHook, public kj::Refcounted {
@@ -60,33 +59,50 @@ class WrappedHook : public ClientHook, public kj::Refcounted {
   bool& passes;
 };
 
+// Keeps an answer for calls to the capabilities in it, until the answer is refused.
+struct KeptAnswer : kj::Refcounted {
+  explicit KeptAnswer(kj::Own<PipelineHook> pipeline) : pipeline(kj::mv(pipeline)) {}
+  void refuse(kj::Exception reason) { pipeline = capnp::newBrokenPipeline(kj::mv(reason)); }
+
+  kj::Own<PipelineHook> pipeline;
+};
+
+// An answer that was charged, for whoever reads it and for calls to the capabilities in it.
+struct ChargedAnswer : kj::Refcounted {
+  ChargedAnswer(CallResponse response, kj::Own<Call> call)
+      : call(kj::mv(call)), response(kj::mv(response)) {}
+
+  kj::Own<ChargedAnswer> addRef() { return kj::addRef(*this); }
+
+  kj::Own<Call> call;
+  CallResponse response;
+};
+
 class CountedPipeline final : public PipelineHook, public kj::Refcounted {
  public:
-  CountedPipeline(kj::Own<PipelineHook> inner, kj::Own<Call> call)
-      : call(kj::mv(call)), inner(kj::mv(inner)) {}
+  // `charged`: the answer is waited for here as well, or one that nobody reads would be free.
+  CountedPipeline(kj::Own<KeptAnswer> answer, kj::Own<Call> call, kj::Promise<void> charged)
+      : call(kj::mv(call)), answer(kj::mv(answer)), charged(kj::mv(charged)) {}
   kj::Own<PipelineHook> addRef() override { return kj::addRef(*this); }
   kj::Own<ClientHook> getPipelinedCap(kj::ArrayPtr<const PipelineOp> ops) override {
-    return inner->getPipelinedCap(ops);
+    return answer->pipeline->getPipelinedCap(ops);
   }
   kj::Own<ClientHook> getPipelinedCap(kj::Array<PipelineOp>&& ops) override {
-    return inner->getPipelinedCap(kj::mv(ops));
+    return answer->pipeline->getPipelinedCap(kj::mv(ops));
   }
 
  private:
   kj::Own<Call> call;
-  kj::Own<PipelineHook> inner;
+  kj::Own<KeptAnswer> answer;
+  kj::Promise<void> charged;
 };
 
 class CountedResponse final : public ResponseHook {
  public:
-  CountedResponse(kj::Own<ResponseHook> inner, kj::Own<Call> call,
-                  kj::Maybe<Budget::Account::Hold> hold)
-      : call(kj::mv(call)), hold(kj::mv(hold)), inner(kj::mv(inner)) {}
+  explicit CountedResponse(kj::Own<ChargedAnswer> answer) : answer(kj::mv(answer)) {}
 
  private:
-  kj::Own<Call> call;
-  kj::Maybe<Budget::Account::Hold> hold;
-  kj::Own<ResponseHook> inner;
+  kj::Own<ChargedAnswer> answer;
 };
 
 class CountedRequest final : public RequestHook {
@@ -100,26 +116,33 @@ class CountedRequest final : public RequestHook {
   capnp::RemotePromise<AnyPointer> send() override {
     auto call = begin();
     auto sent = inner->send();
-    auto pipeline =
-        kj::refcounted<CountedPipeline>(PipelineHook::from(kj::mv(sent)), kj::addRef(*call));
-    auto response = sent.then([call = kj::mv(call),
-                               account = client.clone().account](CallResponse&& response) mutable {
-      AnyPointer::Reader reader = response;
-      auto hold = holdAnswer(account, bytesOf(reader));
-      return CallResponse(reader, kj::heap<CountedResponse>(ResponseHook::from(kj::mv(response)),
-                                                            kj::mv(call), kj::mv(hold)));
+    auto kept = kj::refcounted<KeptAnswer>(PipelineHook::from(kj::mv(sent)));
+    auto answer = sent.then([call = kj::addRef(*call), kept = kj::addRef(*kept),
+                             account = client.clone().account](CallResponse&& response) mutable {
+                        KJ_IF_MAYBE (e, charge(*call, account, bytesOf(response))) {
+                          kept->refuse(kj::cp(*e));
+                          kj::throwFatalException(kj::mv(*e));
+                        }
+                        return kj::refcounted<ChargedAnswer>(kj::mv(response), kj::mv(call));
+                      })
+                      .fork();
+    auto charged = answer.addBranch().ignoreResult().eagerlyEvaluate([](kj::Exception&&) {});
+    auto response = answer.addBranch().then([](kj::Own<ChargedAnswer>&& answer) {
+      AnyPointer::Reader reader = answer->response;
+      return CallResponse(reader, kj::heap<CountedResponse>(kj::mv(answer)));
     });
     return capnp::RemotePromise<AnyPointer>(kj::mv(response),
-                                            AnyPointer::Pipeline(kj::mv(pipeline)));
+                                            AnyPointer::Pipeline(kj::refcounted<CountedPipeline>(
+                                                kj::mv(kept), kj::mv(call), kj::mv(charged))));
   }
   kj::Promise<void> sendStreaming() override {
     auto call = begin();
     return inner->sendStreaming().attach(kj::mv(call));
   }
+  // A whole call: its answer comes all the same.
   AnyPointer::Pipeline sendForPipeline() override {
-    auto call = begin();
-    return AnyPointer::Pipeline(kj::refcounted<CountedPipeline>(
-        PipelineHook::from(inner->sendForPipeline()), kj::mv(call)));
+    auto sent = send();
+    return AnyPointer::Pipeline(PipelineHook::from(kj::mv(sent)));
   }
   const void* getBrand() override { return nullptr; }
 
@@ -130,6 +153,12 @@ class CountedRequest final : public RequestHook {
   ForwardedCalls::Client client;
 
   kj::Own<Call> begin() { return calls->begin(client, bytesOf(params.asReader())); }
+  // Few bytes are part of the call.
+  static kj::Maybe<kj::Exception> charge(Call& call, kj::Own<Budget::Account>& account,
+                                         size_t bytes) {
+    if (account.get() == nullptr || bytes <= kLeast) return nullptr;
+    return kj::runCatchingExceptions([&]() { call.hold(account->hold(bytes * kCopies)); });
+  }
 };
 
 class CountedHook final : public WrappedHook {

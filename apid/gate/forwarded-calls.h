@@ -6,8 +6,9 @@
 // below the other node's limits (apid/main.cc, gate.h); one beyond fails with ResourceExhausted. A
 // call counts until its answer was dropped, as the other node keeps it that long. A part is
 // reserved for privileged clients. What the other node sends to a capability of a client (a sink)
-// is charged to that client's account until the client has taken it, and an answer as long as it is
-// kept here, so it is the client that is refused, and reading from the connection goes on.
+// is charged to that client's account until the client has taken it, and an answer, with the
+// copy that the RPC system makes to send it, as long as it is kept here, so it is the client that
+// is refused, and reading from the connection goes on.
 #pragma once
 
 #include <capnp/capability.h>
@@ -51,7 +52,12 @@ class ForwardedCalls : public kj::Refcounted {
     ~Call() noexcept(false);
     KJ_DISALLOW_COPY_AND_MOVE(Call);
 
+    // What its answer is charged, while the call exists: the answer is kept as long, for calls to
+    // capabilities in it, even when the one who asked has read it.
+    void hold(Budget::Account::Hold&& bytes) { answer.emplace(kj::mv(bytes)); }
+
    private:
+    kj::Maybe<Budget::Account::Hold> answer;
     kj::Own<ForwardedCalls> calls;
     kj::String client;
     bool privileged;
