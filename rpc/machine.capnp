@@ -95,6 +95,7 @@ struct Cgroup {
   pids @4 :Pids;
   io @5 :Io;
   pressure @6 :List(Pressure);
+  cpuset @7 :Cpuset;
   struct Memory {
     current @0 :Int64; peak @1 :Int64; min @2 :Int64; low @3 :Int64; high @4 :Int64; max @5 :Int64;
     swapCurrent @6 :Int64; swapMax @7 :Int64; oomKills @8 :Int64;
@@ -106,6 +107,8 @@ struct Cgroup {
   }
   struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }
   struct Io { readBytes @0 :Int64; writtenBytes @1 :Int64; reads @2 :Int64; writes @3 :Int64; }  # of all disks
+  # Lists as the kernel writes them, "0-3,7"; an allowed list that is empty is the one of the group above.
+  struct Cpuset { cpus @0 :Text; effectiveCpus @1 :Text; memoryNodes @2 :Text; effectiveMemoryNodes @3 :Text; }
   struct Pressure {
     resource @0 :Text;             # cpu, memory, io
     someAvg10 @1 :Float64; someAvg60 @2 :Float64; someAvg300 @3 :Float64; someTotalUs @4 :Int64;

@@ -29,6 +29,10 @@ TEST(CgroupFacts, ATreeOfVersion2) {
   tree.file("b/pids.max", "9223372036854775808\n");
   tree.file("b/io.stat",
             "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:16 rbytes=1 wbytes=2\n");
+  tree.file("b/cpuset.cpus", "\n");
+  tree.file("b/cpuset.cpus.effective", "0-2,5\n");
+  tree.file("b/cpuset.mems", "1\n");
+  tree.file("b/cpuset.mems.effective", "1\n");
   tree.file("b/memory.pressure",
             "some avg10=1.50 avg60=0.25 avg300=0.00 total=77\nfull avg10=0.00 avg60=0.00 "
             "avg300=0.00 total=5\n");
@@ -41,6 +45,7 @@ TEST(CgroupFacts, ATreeOfVersion2) {
   EXPECT_EQ(groups[3].getPath(), "b/c");
   EXPECT_FALSE(groups[1].hasMemory());
   EXPECT_FALSE(groups[1].hasCpu());
+  EXPECT_FALSE(groups[1].hasCpuset());
   auto b = groups[2];
   for (auto absent : {b.getMemory().getPeak(), b.getMemory().getMin(), b.getMemory().getHigh(),
                       b.getMemory().getSwapCurrent(), b.getMemory().getSwapMax(),
@@ -65,6 +70,10 @@ TEST(CgroupFacts, ATreeOfVersion2) {
   EXPECT_EQ(b.getIo().getWrittenBytes(), 22);
   EXPECT_EQ(b.getIo().getReads(), 1);
   EXPECT_EQ(b.getIo().getWrites(), 2);
+  EXPECT_EQ(b.getCpuset().getCpus(), "");
+  EXPECT_EQ(b.getCpuset().getEffectiveCpus(), "0-2,5");
+  EXPECT_EQ(b.getCpuset().getMemoryNodes(), "1");
+  EXPECT_EQ(b.getCpuset().getEffectiveMemoryNodes(), "1");
   ASSERT_EQ(b.getPressure().size(), 1u);
   EXPECT_EQ(b.getPressure()[0].getResource(), "memory");
   EXPECT_EQ(b.getPressure()[0].getSomeAvg10(), 1.5);
@@ -81,9 +90,17 @@ TEST(CgroupFacts, BesideVersion1) {
   tree.file("unified/system/cpu.stat", "usage_usec 5\n");
   tree.file("memory/system/memory.usage_in_bytes", "7\n");
   tree.file("memory/system/memory.limit_in_bytes", "9223372036854771712\n");
+  tree.directory("cpuset/system");
+  tree.file("cpuset/system/cpuset.cpus", "1\n");
+  tree.file("cpuset/system/cpuset.effective_cpus", "1\n");
+  tree.file("cpuset/system/cpuset.mems", "0\n");
+  tree.file("cpuset/system/cpuset.effective_mems", "0\n");
   auto message = readCgroups(tree.root, 100);
   auto groups = message->getRoot<rpc::Machine::CgroupsResults>().asReader().getGroups();
   ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[1].getCpuset().getCpus(), "1");
+  EXPECT_EQ(groups[1].getCpuset().getEffectiveCpus(), "1");
+  EXPECT_EQ(groups[1].getCpuset().getEffectiveMemoryNodes(), "0");
   EXPECT_EQ(groups[1].getPath(), "system");
   EXPECT_EQ(groups[1].getMemory().getCurrent(), 7);
   EXPECT_EQ(groups[1].getMemory().getMax(), -1);

@@ -18,9 +18,10 @@ constexpr size_t kMostOfFile = 1u << 20;
 constexpr unsigned kMostDepth = 64;
 constexpr kj::StringPtr kResources[] = {"cpu"_kj, "memory"_kj, "io"_kj};
 
-// One group: its files of version 2, and those of version 1 where that counts its memory.
+// One group: its files of version 2, and those of version 1 where that counts its memory, or
+// confines it to processors.
 struct CgroupFolders {
-  kj::String unified, memory;
+  kj::String unified, memory, cpuset;
 };
 
 kj::Maybe<kj::String> textOf(kj::StringPtr folder, kj::StringPtr name) {
@@ -107,6 +108,23 @@ void fillCpu(const CgroupFolders& folders, rpc::Cgroup::Builder out) {
   }
 }
 
+// cpuset(7) and the kernel's cgroup-v2.rst; version 1 has other names for the effective lists.
+bool fillCpuset(kj::StringPtr folder, kj::StringPtr effectiveCpus, kj::StringPtr effectiveNodes,
+                rpc::Cgroup::Builder out) {
+  if (textOf(folder, effectiveCpus) == nullptr) return false;
+  auto list = [&](kj::StringPtr name) {
+    auto text = textOf(folder, name).orDefault(nullptr);
+    kj::ArrayPtr<const char> rest = text;
+    return kj::heapString(nextField(rest));
+  };
+  auto cpuset = out.initCpuset();
+  cpuset.setCpus(list("cpuset.cpus"));
+  cpuset.setEffectiveCpus(list(effectiveCpus));
+  cpuset.setMemoryNodes(list("cpuset.mems"));
+  cpuset.setEffectiveMemoryNodes(list(effectiveNodes));
+  return true;
+}
+
 void fillGroup(const CgroupFolders& folders, kj::StringPtr path, rpc::Cgroup::Builder out) {
   out.setPath(path);
   KJ_IF_MAYBE (text, textOf(folders.unified, "cgroup.procs")) {
@@ -114,6 +132,8 @@ void fillGroup(const CgroupFolders& folders, kj::StringPtr path, rpc::Cgroup::Bu
   }
   fillMemory(folders, out);
   fillCpu(folders, out);
+  fillCpuset(folders.unified, "cpuset.cpus.effective", "cpuset.mems.effective", out) ||
+      fillCpuset(folders.cpuset, "cpuset.effective_cpus", "cpuset.effective_mems", out);
   KJ_IF_MAYBE (current, textOf(folders.unified, "pids.current")) {
     auto pids = out.initPids();
     pids.setCurrent(parseCgroupLimit(*current));
@@ -225,8 +245,9 @@ kj::Own<capnp::MallocMessageBuilder> readCgroups(kj::StringPtr root, size_t most
   results.setLeftOut(leftOut);
   auto list = results.initGroups(groups.size());
   for (auto i : kj::indices(groups)) {
-    fillGroup({kj::str(tree, '/', groups[i]), kj::str(root, "/memory/", groups[i])}, groups[i],
-              list[i]);
+    CgroupFolders folders{kj::str(tree, '/', groups[i]), kj::str(root, "/memory/", groups[i]),
+                          kj::str(root, "/cpuset/", groups[i])};
+    fillGroup(folders, groups[i], list[i]);
   }
   return message;
 }

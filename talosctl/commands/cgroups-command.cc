@@ -87,6 +87,15 @@ void fillCpu(rpc::Cgroup::Reader group, Cells& cells) {
   cells.add(secondsOf(cpu.getThrottledUs()));
 }
 
+void fillCpuset(rpc::Cgroup::Reader group, Cells& cells) {
+  if (!group.hasCpuset()) return;
+  auto cpuset = group.getCpuset();
+  for (auto list : {cpuset.getCpus(), cpuset.getEffectiveCpus(), cpuset.getMemoryNodes(),
+                    cpuset.getEffectiveMemoryNodes()}) {
+    cells.add(list.size() == 0 ? kj::str("inherited") : kj::str(list));
+  }
+}
+
 void fillProcesses(rpc::Cgroup::Reader group, Cells& cells) {
   cells.add(kj::str(group.getProcesses()));
   if (!group.hasPids()) return;
@@ -120,6 +129,7 @@ const std::vector<Preset>& presets() {
   static const std::vector<Preset> all = {
       {"overview", {"PROCESSES", "MEMORY", "MEMORY MAX", "CPU", "TASKS"}, fillOverview},
       {"cpu", {"USAGE", "USER", "SYSTEM", "WEIGHT", "MAX(CORES)", "THROTTLED"}, fillCpu},
+      {"cpuset", {"CPUS", "CPUS IN EFFECT", "MEMORY NODES", "MEMORY NODES IN EFFECT"}, fillCpuset},
       {"io", {"READ", "WRITTEN", "READS", "WRITES"}, fillIo},
       {"memory", {"CURRENT", "PEAK", "MIN", "LOW", "HIGH", "MAX", "OOM KILLS"}, fillMemory},
       {"process", {"PROCESSES", "TASKS", "PEAK", "MAX"}, fillProcesses},
@@ -183,8 +193,10 @@ void addCgroupCommands(Command& root) {
   std::vector<kj::StringPtr> names;
   for (auto& preset : presets()) names.push_back(preset.name);
   cgroups.details =
-      "\"-\": the kernel does not count this for the group; \"max\": no limit. psi shows the share "
-      "of the last minute in which some, or all, tasks of a group waited.";
+      "\"-\": the kernel does not count this for the group; \"max\": no limit; \"inherited\": the "
+      "same as the group above. psi shows the share of the last minute in which some, or all, "
+      "tasks "
+      "of a group waited.";
   cgroups.flag({.name = "preset",
                 .kind = FlagKind::kText,
                 .fallback = "overview",

@@ -146,6 +146,12 @@ TEST_F(Looking, CgroupsAreATreeWithTheColumnsOfThePreset) {
   EXPECT_THAT(out(), HasSubstr("  └─apid   1.50s   0.00s   0.00s    -        1.50         -\n"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "swap"}), 0);
   EXPECT_THAT(out(), HasSubstr("  └─apid   -         0 B\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "cpuset"}), 0);
+  EXPECT_EQ(out(),
+            "NODE       NAME       CPUS    CPUS IN EFFECT   MEMORY NODES   MEMORY NODES IN EFFECT\n"
+            "10.0.0.2   .          -       -                -              -\n"
+            "10.0.0.2   └─system   -       -                -              -\n"
+            "10.0.0.2     └─apid   0-1,3   0-1              inherited      0\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cgroups", "--preset", "psi"}), 0);
   EXPECT_THAT(out(), HasSubstr("  └─apid   -          1.25%         0.00%         -         -\n"));
 }

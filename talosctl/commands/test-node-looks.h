@@ -41,6 +41,9 @@ inline void fillCgroups(rpc::Machine::CgroupsResults::Builder out) {
   auto cpu = groups[2].initCpu();
   cpu.setUsageUs(1'500'000), cpu.setQuotaUs(150'000), cpu.setPeriodUs(100'000);
   cpu.setWeight(rpc::Cgroup::UNCOUNTED), cpu.setThrottledUs(rpc::Cgroup::UNCOUNTED);
+  auto cpuset = groups[2].initCpuset();
+  cpuset.setCpus("0-1,3"), cpuset.setEffectiveCpus("0-1");
+  cpuset.setEffectiveMemoryNodes("0");
   auto pressure = groups[2].initPressure(1)[0];
   pressure.setResource("memory"), pressure.setSomeAvg60(1.25);
 }

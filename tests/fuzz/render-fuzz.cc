@@ -121,8 +121,8 @@ kj::String renderByCpu(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>>
 kj::String renderAllSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies) {
   return renderSockets(replies, {.all = true, .extend = true, .programs = true});
 }
-kj::String renderCgroupMemory(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies) {
-  return renderCgroups(replies, "memory");
+kj::String renderCgroupTables(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies) {
+  return kj::str(renderCgroups(replies, "memory"), renderCgroups(replies, "cpuset"));
 }
 kj::String renderServicesNow(kj::ArrayPtr<const Reply<rpc::Services::ListResults>> replies) {
   return renderServices(replies, kNow);
@@ -142,7 +142,7 @@ constexpr Read kKinds[] = {
     readAnswer<rpc::Machine::TimeResults, renderTimes>,
     readAnswer<rpc::Machine::ProcessesResults, renderByCpu>,
     readAnswer<rpc::Machine::NetstatResults, renderAllSockets>,
-    readAnswer<rpc::Machine::CgroupsResults, renderCgroupMemory>,
+    readAnswer<rpc::Machine::CgroupsResults, renderCgroupTables>,
     readDependencies,
     readAnswer<rpc::Containers::ListResults, renderContainers>,
     readAnswer<rpc::Containers::StatsResults, renderPodStats>,
