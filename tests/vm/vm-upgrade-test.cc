@@ -205,8 +205,7 @@ void staged(Cluster& cluster, Machine& node, const std::string& image) {
 // Catches: an image that is started though it is damaged; a system that is no good and stays, or
 // whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a
 // config or data that are lost with it; a rollback that leads nowhere. An archive from a web
-// server, or a file, that does not arrive, or in which the system is not found. One that is staged
-// and reboots the node at once, or that the next reboot does not try.
+// server, or a file, that does not arrive, or in which the system is not found.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -256,6 +255,15 @@ TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   EXPECT_EQ(node.slot(), "A");
   EXPECT_TRUE(contains(node.status(), "stage: done")) << node.status();
   if (!harness::foreignClient().empty()) byAForeignClient(cluster, node, images);
+}
+
+// Catches: an image that is staged and reboots the node at once, or that the next reboot does not
+// try, or whose trial is not confirmed.
+TEST_F(Upgrade, StagedForTheNextReboot) {
+  Images images(folder);
+  images.make("v9.9.1", {});
+  cuts::VolatileCluster cluster("upgrade", upgradeFlags({"--with-bootloader"}), kComesUp);
+  Machine node{cluster, "upgrade-master-1"};
   staged(cluster, node, images.inRegistry("v9.9.1"));
 }
 
