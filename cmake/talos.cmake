@@ -122,12 +122,6 @@ function(talos_unit_test target)
   endif()
 endfunction()
 
-# talos_seldom(TARGET)   a program that `make test` does not run: built by `ninja units`, too. Lint reads its sources.
-function(talos_seldom target)
-  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
-  set_property(GLOBAL APPEND PROPERTY TALOS_UNITS ${target})
-endfunction()
-
 # At the end of everything: the targets `units` and `native-units`.
 function(talos_unit_targets)
   get_property(units GLOBAL PROPERTY TALOS_UNITS)

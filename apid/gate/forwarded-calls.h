@@ -52,7 +52,7 @@ class ForwardedCalls : public kj::Refcounted {
     ~Call() noexcept(false);
     KJ_DISALLOW_COPY_AND_MOVE(Call);
 
-    // What its answer is charged, while the call exists: the answer is kept as long, for calls to
+    // The charge of its answer, while the call exists: the answer is kept as long, for calls to
     // capabilities in it, even when the one who asked has read it.
     void hold(Budget::Account::Hold&& bytes) { answer.emplace(kj::mv(bytes)); }
 
