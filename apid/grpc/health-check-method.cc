@@ -166,8 +166,11 @@ class HealthCheckMethod final : public StreamMethod {
   static kj::Promise<void> check(HealthRun& run, ClusterNodes& nodes,
                                  kj::Maybe<kj::Exception>& problem) {
     try {
-      if (nodes.controlPlane.empty()) nodes = co_await run.discover("");
-      co_await run.check(nodes);
+      if (nodes.controlPlane.empty()) {
+        co_await run.checkListed("");
+      } else {
+        co_await run.check(nodes);
+      }
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
     }

@@ -31,6 +31,7 @@ kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResu
     wait.announced = true;
     report.state(result);
     if (over) break;
+    if (relisted != nullptr && timer.now() < end) break;
     if (timer.now() >= until) {
       report.end();
       fail(ErrorKind::kDeadlineExceeded,
@@ -78,6 +79,11 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
     try {
       found = co_await observer.survey(kSurveyTimeout);
       view.survey = found.survey;
+      auto now = discoveredNodes(found.survey);
+      if (follows && !now.controlPlane.empty() && discoveredLine(now) != discoveredLine(expected)) {
+        relisted = kj::mv(now);
+        co_return CheckResult::waiting(kj::str("Kubernetes lists other nodes now"));
+      }
     } catch (...) {
       auto e = kj::getCaughtExceptionAsKj();
       throwIfFinal(e);
@@ -98,6 +104,22 @@ kj::Promise<void> HealthRun::check(const ClusterNodes& expected) {
   for (auto& one : healthChecks()) {
     co_await await({.name = one.name, .limit = one.limit, .interval = one.interval},
                    [&]() { return observe(one, expected); });
+    if (relisted != nullptr) co_return;
+  }
+}
+
+kj::Promise<void> HealthRun::checkListed(kj::StringPtr asked) {
+  auto expected = co_await discover(asked);
+  follows = true;
+  for (;;) {
+    co_await check(expected);
+    KJ_IF_MAYBE (nodes, relisted) {
+      expected = kj::mv(*nodes);
+      relisted = nullptr;
+      report.discovered(expected);
+    } else {
+      co_return;
+    }
   }
 }
 

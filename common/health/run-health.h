@@ -53,12 +53,17 @@ class HealthRun {
   kj::Promise<ClusterNodes> discover(kj::StringPtr asked);
   // DeadlineExceeded naming the check and what it waited for.
   kj::Promise<void> check(const ClusterNodes& expected);
+  // Both. When Kubernetes lists other nodes than before, as that of a cluster which comes up does,
+  // all checks begin again with these.
+  kj::Promise<void> checkListed(kj::StringPtr asked);
 
  private:
   kj::Timer& timer;
   HealthObserver& observer;
   HealthReport& report;
   kj::TimePoint end;
+  bool follows = false;              // the nodes were discovered, not given
+  kj::Maybe<ClusterNodes> relisted;  // the nodes of Kubernetes, when others were expected
 
   // `announced`: from the start, or else after a first attempt that did not pass.
   struct Wait {

@@ -31,8 +31,11 @@ kj::Promise<void> runChecks(kj::Timer& timer, HealthObserver& observer, HealthLi
                             ClusterNodes expected, kj::StringPtr asked, kj::Duration timeout) {
   HealthRun run(timer, observer, lines, timeout);
   auto all = [&]() -> kj::Promise<void> {
-    if (expected.controlPlane.empty()) expected = co_await run.discover(asked);
-    co_await run.check(expected);
+    if (expected.controlPlane.empty()) {
+      co_await run.checkListed(asked);
+    } else {
+      co_await run.check(expected);
+    }
   };
   co_await all().exclusiveJoin(lines.turn());
 }

@@ -1,6 +1,6 @@
 #include "common/health/run-health.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "common/base/error.h"
 #include "common/health/test-health.h"
@@ -119,6 +119,31 @@ TEST_F(HealthRuns, BeforeBootstrapTheNextStepIsNamed) {
   waits(1);
   pass(5 * kj::SECONDS);
   EXPECT_EQ(console.takeErr(), kj::str("waiting for etcd to be healthy: ", kStep));
+}
+
+// Catches: a run that began while the cluster came up and waits until its end for the nodes that
+// Kubernetes had listed by then.
+TEST_F(HealthRuns, NodesThatRegisterMeanwhileAreExpectedToo) {
+  auto registered = model.survey.getNodes()[1];
+  registered.setControlPlane(false);
+  auto etcd = model.nodes[0].service(0);
+  etcd.setState(rpc::ServiceState::PREPARING);
+  HealthRun run(timer, observer, lines, 20 * kj::MINUTES);
+  auto checked = run.checkListed("10.5.0.2");
+  pass(1 * kj::SECONDS);
+  EXPECT_THAT(console.takeErr().cStr(),
+              testing::StartsWith("discovered nodes: control plane: "
+                                  "[\"10.5.0.2\"], worker: [\"10.5.0.3\""));
+  registered.setControlPlane(true);
+  etcd.setState(rpc::ServiceState::RUNNING);
+  pass(10 * kj::SECONDS);
+  ASSERT_TRUE(checked.poll(scope));
+  checked.wait(scope);
+  EXPECT_THAT(
+      console.takeErr().cStr(),
+      testing::HasSubstr("waiting for all k8s nodes to report: Kubernetes lists other nodes now\n"
+                         "discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: "
+                         "[\"10.5.0.4\"]\nwaiting for etcd to be healthy: ...\n"));
 }
 
 // Catches: text that is no document, or one that means something else: a message with a colon.
