@@ -107,7 +107,7 @@ struct Cgroup {
   }
   struct Pids { current @0 :Int64; peak @1 :Int64; max @2 :Int64; }
   struct Io { readBytes @0 :Int64; writtenBytes @1 :Int64; reads @2 :Int64; writes @3 :Int64; }  # of all disks
-  # Lists as the kernel writes them, "0-3,7"; an allowed list that is empty is the one of the group above.
+  # Lists as the kernel writes them, "0-3,7"; one of version 2 that is empty is that of the group above.
   struct Cpuset { cpus @0 :Text; effectiveCpus @1 :Text; memoryNodes @2 :Text; effectiveMemoryNodes @3 :Text; }
   struct Pressure {
     resource @0 :Text;             # cpu, memory, io

@@ -15,8 +15,9 @@ struct PeerTestbed {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   unsigned dialled = 0, open = 0;
   bool refuse = false, dead = false;
-  unsigned calls = 0, lostCalls = 0;  // lost: the next ones that end their connection
-  bool largeNodes = false;
+  unsigned calls = 0, lostCalls = 0;        // lost: the next ones that end their connection
+  bool largeNodes = false;                  // answers with a Machine have a megabyte
+  unsigned largeAnswers = 0;                // of these, in memory
   bool unavailable = false;                 // calls fail, the connection stays
   kj::Maybe<kj::String> verificationError;  // of the next connection
   kj::String serial;                        // of nodes' certificates
@@ -65,6 +66,15 @@ class RemoteMachine final : public rpc::Machine::Server {
     fail(ErrorKind::kUnavailable, "10.0.0.3:50000: the connection was lost");
   }
 };
+// In an answer, that it is in memory.
+class Witness final : public rpc::Cluster::Server {
+ public:
+  explicit Witness(unsigned& answers) : answers(answers) { ++answers; }
+  ~Witness() noexcept(false) { --answers; }
+
+ private:
+  unsigned& answers;
+};
 class RemoteNode final : public rpc::Node::Server {
  public:
   explicit RemoteNode(PeerTestbed& bed) : bed(bed) {}
@@ -75,9 +85,10 @@ class RemoteNode final : public rpc::Node::Server {
       uint64_t interface, uint16_t method,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
     if (!bed.largeNodes) return rpc::Node::Server::dispatchCall(interface, method, context);
-    auto results = context.getResults().initAsAnyStruct(0, 2).getPointerSection();
+    auto results = context.getResults().initAsAnyStruct(0, 3).getPointerSection();
     results[0].setAs<capnp::Capability>(kj::heap<RemoteMachine>(bed));
     results[1].initAs<capnp::Data>(1u << 20);
+    results[2].setAs<capnp::Capability>(kj::heap<Witness>(bed.largeAnswers));
     return {kj::READY_NOW, false, true};
   }
   kj::Promise<void> machine(MachineContext context) override {
@@ -434,8 +445,12 @@ TEST_F(PeerConnectionsTest, AnswersForTheirCapabilitiesAloneAreCharged) {
     return kj::runCatchingExceptions([&]() { account->hold(2u << 20); }) == nullptr;
   };
   EXPECT_FALSE(hasRoom());
+  auto refused = node.machineRequest().sendForPipeline();
+  bed.scope.poll();
+  EXPECT_EQ(bed.largeAnswers, 2u) << "it is kept without a charge";
   kept.clear();
   bed.scope.poll();
+  EXPECT_EQ(bed.largeAnswers, 0u);
   EXPECT_TRUE(hasRoom());
 }
 

@@ -12,10 +12,10 @@ namespace talos {
 enum class CheckState { kPassed, kSkipped, kWaiting };
 struct CheckResult {
   CheckState state;
-  kj::String text;  // what is waited for; empty otherwise
+  kj::String text;  // what is waited for, or why it is skipped; may be empty otherwise
 
   static CheckResult passed() { return {CheckState::kPassed, kj::String()}; }
-  static CheckResult skipped() { return {CheckState::kSkipped, kj::String()}; }
+  static CheckResult skipped(kj::String why = {}) { return {CheckState::kSkipped, kj::mv(why)}; }
   static CheckResult waiting(kj::String text) { return {CheckState::kWaiting, kj::mv(text)}; }
 };
 // The text after "waiting for etcd to be healthy: ": OK, SKIP, "..." or what is waited for.

@@ -6,6 +6,8 @@ namespace talos {
 namespace {
 
 constexpr auto kDiscoveryLimit = 5 * kj::MINUTES, kDiscoveryInterval = 5 * kj::SECONDS;
+// Nodes of a cluster that comes up register one soon after the other.
+constexpr auto kSettling = 1 * kj::SECONDS;
 // Throws errors that waiting does not resolve.
 void throwIfFinal(const kj::Exception& e) {
   auto kind = kindOf(e);
@@ -31,7 +33,6 @@ kj::Promise<void> HealthRun::await(Wait wait, kj::Function<kj::Promise<CheckResu
     wait.announced = true;
     report.state(result);
     if (over) break;
-    if (relisted != nullptr && timer.now() < end) break;
     if (timer.now() >= until) {
       report.end();
       fail(ErrorKind::kDeadlineExceeded,
@@ -82,7 +83,7 @@ kj::Promise<CheckResult> HealthRun::observe(const HealthCheck& check,
       auto now = discoveredNodes(found.survey);
       if (follows && !now.controlPlane.empty() && discoveredLine(now) != discoveredLine(expected)) {
         relisted = kj::mv(now);
-        co_return CheckResult::waiting(kj::str("Kubernetes lists other nodes now"));
+        co_return CheckResult::skipped(kj::str("Kubernetes lists other nodes now"));
       }
     } catch (...) {
       auto e = kj::getCaughtExceptionAsKj();
@@ -117,6 +118,11 @@ kj::Promise<void> HealthRun::checkListed(kj::StringPtr asked) {
       expected = kj::mv(*nodes);
       relisted = nullptr;
       report.discovered(expected);
+      if (timer.now() >= end) {
+        fail(ErrorKind::kDeadlineExceeded,
+             "timed out: Kubernetes lists other nodes again and again");
+      }
+      co_await timer.afterDelay(kSettling);
     } else {
       co_return;
     }

@@ -54,7 +54,7 @@ class HealthRun {
   // DeadlineExceeded naming the check and what it waited for.
   kj::Promise<void> check(const ClusterNodes& expected);
   // Both. When Kubernetes lists other nodes than before, as that of a cluster which comes up does,
-  // all checks begin again with these.
+  // that check is skipped and all begin again with these nodes.
   kj::Promise<void> checkListed(kj::StringPtr asked);
 
  private:

@@ -90,10 +90,14 @@ void fillCpu(rpc::Cgroup::Reader group, Cells& cells) {
 void fillCpuset(rpc::Cgroup::Reader group, Cells& cells) {
   if (!group.hasCpuset()) return;
   auto cpuset = group.getCpuset();
-  for (auto list : {cpuset.getCpus(), cpuset.getEffectiveCpus(), cpuset.getMemoryNodes(),
-                    cpuset.getEffectiveMemoryNodes()}) {
-    cells.add(list.size() == 0 ? kj::str("inherited") : kj::str(list));
-  }
+  auto add = [&](kj::StringPtr allowed, kj::StringPtr effective) {
+    cells.add(kj::str(allowed.size() > 0     ? allowed
+                      : effective.size() > 0 ? "inherited"_kj
+                                             : kUncounted));
+    cells.add(kj::str(effective.size() > 0 ? effective : kUncounted));
+  };
+  add(cpuset.getCpus(), cpuset.getEffectiveCpus());
+  add(cpuset.getMemoryNodes(), cpuset.getEffectiveMemoryNodes());
 }
 
 void fillProcesses(rpc::Cgroup::Reader group, Cells& cells) {
@@ -195,8 +199,7 @@ void addCgroupCommands(Command& root) {
   cgroups.details =
       "\"-\": the kernel does not count this for the group; \"max\": no limit; \"inherited\": the "
       "same as the group above. psi shows the share of the last minute in which some, or all, "
-      "tasks "
-      "of a group waited.";
+      "tasks of a group waited.";
   cgroups.flag({.name = "preset",
                 .kind = FlagKind::kText,
                 .fallback = "overview",

@@ -14,6 +14,7 @@ namespace {
 class ModelObserver final : public HealthObserver {
  public:
   explicit ModelObserver(ModelHealth& model) : model(model) {}
+  bool relists = false;  // a worker that comes and goes
   kj::Promise<kj::Array<NodeFacts>> nodes(kj::ArrayPtr<const kj::String> names,
                                           kj::Duration deadline) override {
     ++attempts;
@@ -22,6 +23,8 @@ class ModelObserver final : public HealthObserver {
   kj::Promise<Survey> survey(kj::Duration deadline) override {
     ++attempts;
     KJ_IF_MAYBE (e, failure) return kj::cp(*e);
+    auto node = model.survey.getNodes()[1];
+    if (relists) node.setControlPlane(!node.getControlPlane());
     return Survey{model.survey.asReader(), {}};
   }
   kj::Maybe<kj::Exception> failure;
@@ -141,9 +144,25 @@ TEST_F(HealthRuns, NodesThatRegisterMeanwhileAreExpectedToo) {
   checked.wait(scope);
   EXPECT_THAT(
       console.takeErr().cStr(),
-      testing::HasSubstr("waiting for all k8s nodes to report: Kubernetes lists other nodes now\n"
+      testing::HasSubstr("waiting for all k8s nodes to report: SKIP\n"
                          "discovered nodes: control plane: [\"10.5.0.2\" \"10.5.0.3\"], worker: "
                          "[\"10.5.0.4\"]\nwaiting for etcd to be healthy: ...\n"));
+  auto results = console.takeOut();
+  EXPECT_THAT(results.cStr(), testing::Not(testing::HasSubstr("failed")));
+  EXPECT_THAT(results.cStr(),
+              testing::HasSubstr("{\"check\":\"all k8s nodes to report\",\"result\":"
+                                 "\"skipped\",\"message\":\"Kubernetes lists other"));
+}
+
+// Catches: a run without an end, or one that asks without a pause.
+TEST_F(HealthRuns, ClustersWhoseNodesComeAndGoTimeOut) {
+  observer.relists = true;
+  HealthRun run(timer, observer, lines, 1 * kj::MINUTES);
+  auto checked = run.checkListed("10.5.0.2");
+  pass(2 * kj::MINUTES);
+  EXPECT_EQ(failureOf(checked, scope),
+            "DeadlineExceeded: timed out: Kubernetes lists other nodes again and again"_kj);
+  EXPECT_LT(observer.attempts, 1000u);
 }
 
 // Catches: text that is no document, or one that means something else: a message with a colon.

@@ -92,7 +92,7 @@ TEST(Clusters, WrongConfigurationsAreNamedWithoutACluster) {
 TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   std::string one, two;
   std::set<std::string> theirs;  // network namespaces of the two clusters
-  double before = 0;
+  std::set<harness::Inhabitant> before;
   {
     Cluster a("twin-a", size("1"));
     Cluster b("twin-b", size("1"));
@@ -109,7 +109,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
     }
     theirs.erase(fs::read_symlink("/proc/self/ns/net").string());
     EXPECT_EQ(theirs.size(), 2) << "the check below would see nothing";
-    before = harness::secondsSinceBoot();
+    before = harness::inhabitantsOf(theirs);
     a.ok({"cluster", "destroy"});
     EXPECT_FALSE(fs::exists(one));
     EXPECT_FALSE(contains(slurp(a.talosconfig()), "twin-a")) << "its context leads nowhere";
@@ -118,7 +118,7 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
   EXPECT_TRUE(
       eventually([&] { return processesWith(one).empty() && processesWith(two).empty(); }, 10));
   EXPECT_FALSE(fs::exists(two));
-  EXPECT_TRUE(eventually([&] { return harness::namespacesKept(theirs, before).empty(); }, 10));
+  EXPECT_TRUE(eventually([&] { return !harness::stay(before); }, 10));
   auto mounts = slurp("/proc/self/mountinfo");
   EXPECT_FALSE(contains(mounts, "talos-test"));
 }

@@ -254,7 +254,7 @@ TEST(Power, WhatIsLeftOfAKilledSupervisorAndOfADestroyedCluster) {
 TEST(Power, NamespacesGoWithTheCluster) {
   auto ours = namespacesOf({getpid()});
   std::set<std::string> theirs;
-  double before = 0;
+  std::set<harness::Inhabitant> before;
   {
     Cluster cluster("power", kMixed);
     std::set<pid_t> pids = {cluster.supervisor()};
@@ -264,10 +264,10 @@ TEST(Power, NamespacesGoWithTheCluster) {
     for (auto& each : namespacesOf(pids)) {
       if (!ours.contains(each)) theirs.insert(each);
     }
-    before = harness::secondsSinceBoot();
+    before = harness::inhabitantsOf(theirs);
   }
   EXPECT_EQ(theirs.size(), 2 + 2 * 6) << "of the supervisor two, of two containers six each";
-  EXPECT_TRUE(eventually([&] { return harness::namespacesKept(theirs, before).empty(); }, 5));
+  EXPECT_TRUE(eventually([&] { return !harness::stay(before); }, 5));
 }
 
 }  // namespace

@@ -204,13 +204,9 @@ std::vector<std::string> lines(const std::string& text) {
 
 std::set<int> processesWith(const std::string& text) {
   std::set<int> found;
-  for (auto& entry : std::filesystem::directory_iterator("/proc")) {
-    auto name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-    std::stringstream all;
-    all << in.rdbuf();
-    if (contains(all.str(), text) && std::stoi(name) != getpid()) found.insert(std::stoi(name));
+  for (auto pid : everyProcess()) {
+    auto command = slurp("/proc/" + std::to_string(pid) + "/cmdline");
+    if (contains(command, text) && pid != getpid()) found.insert(pid);
   }
   return found;
 }
@@ -228,30 +224,29 @@ std::set<std::string> namespacesOf(const std::set<pid_t>& pids) {
   return all;
 }
 
-std::set<std::string> namespacesKept(const std::set<std::string>& namespaces, double bootSeconds) {
-  std::set<pid_t> old;
+std::set<Inhabitant> inhabitantsOf(const std::set<std::string>& namespaces) {
+  std::set<Inhabitant> all;
   for (auto pid : everyProcess()) {
-    auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
-    // proc_pid_stat(5): behind the command's parenthesis, the 20th field is when it began.
-    std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 2, stat.size())));
-    std::string skipped;
-    for (int i = 0; i < 19; ++i) fields >> skipped;
-    double began = 0;
-    if (fields >> began && began / static_cast<double>(sysconf(_SC_CLK_TCK)) < bootSeconds) {
-      old.insert(pid);
+    for (auto& each : namespacesOf({pid})) {
+      if (!namespaces.contains(each)) continue;
+      auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
+      // proc_pid_stat(5): the 20th field behind the command's parenthesis.
+      std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 2, stat.size())));
+      std::string began;
+      for (int i = 0; i < 20; ++i) fields >> began;
+      all.insert({pid, began, each});
     }
   }
-  std::set<std::string> kept;
-  for (auto& each : namespacesOf(old)) {
-    if (namespaces.contains(each)) kept.insert(each);
-  }
-  return kept;
+  return all;
 }
 
-double secondsSinceBoot() {
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+bool stay(const std::set<Inhabitant>& inhabitants) {
+  std::set<std::string> namespaces;
+  for (auto& one : inhabitants) namespaces.insert(one.in);
+  for (auto& one : inhabitantsOf(namespaces)) {
+    if (inhabitants.contains(one)) return true;
+  }
+  return false;
 }
 
 std::string slurp(const std::string& path) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <functional>
 #include <set>
 #include <string>
@@ -53,10 +54,17 @@ std::set<int> processesWith(const std::string& text);
 
 // The namespaces that these processes are in, as "net:[4026531840]".
 std::set<std::string> namespacesOf(const std::set<pid_t>& pids);
-// Those of these in which a process is that began before that time, in seconds since the boot: the
-// kernel gives the number of a namespace that is gone to the next one.
-std::set<std::string> namespacesKept(const std::set<std::string>& namespaces, double bootSeconds);
-double secondsSinceBoot();
+// A process in one of some namespaces. The kernel gives the number of a namespace that is gone to
+// the next one, so whether one is left is told by the processes that were in it.
+struct Inhabitant {
+  pid_t pid;
+  std::string began;  // ticks since the boot
+  std::string in;
+  auto operator<=>(const Inhabitant&) const = default;
+};
+std::set<Inhabitant> inhabitantsOf(const std::set<std::string>& namespaces);
+// True as long as one of them is where it was.
+bool stay(const std::set<Inhabitant>& inhabitants);
 
 // The content of a file; empty when there is none.
 std::string slurp(const std::string& path);
