@@ -83,6 +83,17 @@ TEST(ClusterContext, WhatTheUserMadeOfItSinceStays) {
   EXPECT_THAT(user.names(), ElementsAre());
 }
 
+// As the demo names it by $TALOSCONFIG. Catches: a context that is in its own file twice, or that a
+// destroy takes from there before the cluster has gone.
+TEST(ClusterContext, ThatOfTheClustersOwnFileIsThere) {
+  User user;
+  user.path = user.state.file("talosconfig");
+  EXPECT_TRUE(user.add() == nullptr);
+  EXPECT_THAT(user.names(), ElementsAre("mine"));
+  user.remove();
+  EXPECT_THAT(user.names(), ElementsAre("mine"));
+}
+
 // Catches: an incomplete cluster that cannot be removed, or takes what it did not bring.
 TEST(ClusterContext, ACreationThatDidNotGetSoFarRemovesNothing) {
   User user;

@@ -1,5 +1,7 @@
 #include "talosctl/cluster/nodes/cluster-context.h"
 
+#include <filesystem>
+
 #include "common/base/file.h"
 #include "talosctl/client/file-lock.h"
 
@@ -9,8 +11,11 @@ kj::Promise<kj::Maybe<Talosconfig::Rename>> addContext(kj::Timer& timer,
                                                        const StateDirectory& state,
                                                        kj::StringPtr path) {
   kj::Maybe<Talosconfig::Rename> renamed;
+  std::error_code none;
+  auto own = state.file("talosconfig");
+  if (std::filesystem::equivalent(path.cStr(), own.cStr(), none)) co_return nullptr;
   co_await talosctl::changeTalosconfig(timer, path, [&](Talosconfig& mine) {
-    auto renames = mine.merge(Talosconfig::load(state.file("talosconfig")));
+    auto renames = mine.merge(Talosconfig::load(own));
     writeFileAtomically(state.file("context"), mine.currentName(), 0600);
     if (renames.size() > 0) renamed = kj::mv(renames[0]);  // of one context
     return true;

@@ -15,7 +15,7 @@
 namespace talos::cluster {
 
 // Adds the context of <state>/talosconfig to the configuration at `path` and makes it the current
-// one. Returns the rename, if another context has its name.
+// one, unless that is the same file. Returns the rename, if another context has its name.
 kj::Promise<kj::Maybe<Talosconfig::Rename>> addContext(kj::Timer& timer,
                                                        const StateDirectory& state,
                                                        kj::StringPtr path);
