@@ -108,8 +108,9 @@ TEST(Clusters, TwoWithTheSameNetworkCoexistAndLeaveNothing) {
       if (each.starts_with("net:")) theirs.insert(each);
     }
     theirs.erase(fs::read_symlink("/proc/self/ns/net").string());
-    EXPECT_EQ(theirs.size(), 2) << "the check below would see nothing";
+    EXPECT_EQ(theirs.size(), 2);
     before = harness::inhabitantsOf(theirs);
+    EXPECT_TRUE(harness::stay(before)) << "the check below would see nothing";
     a.ok({"cluster", "destroy"});
     EXPECT_FALSE(fs::exists(one));
     EXPECT_FALSE(contains(slurp(a.talosconfig()), "twin-a")) << "its context leads nowhere";

@@ -265,6 +265,7 @@ TEST(Power, NamespacesGoWithTheCluster) {
       if (!ours.contains(each)) theirs.insert(each);
     }
     before = harness::inhabitantsOf(theirs);
+    EXPECT_TRUE(harness::stay(before)) << "the check below would see nothing";
   }
   EXPECT_EQ(theirs.size(), 2 + 2 * 6) << "of the supervisor two, of two containers six each";
   EXPECT_TRUE(eventually([&] { return !harness::stay(before); }, 5));
