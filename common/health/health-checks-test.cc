@@ -131,6 +131,14 @@ TEST(HealthChecks, WhatTheySay) {
          addresses.set(1, "10.5.0.2");
        },
        "OK"},
+      // A node under its earlier name and its new one, as they are discovered.
+      {kReport,
+       [](auto& m) {
+         m.expected.workers[0] = kj::str("10.5.0.3");
+         surveyNode(m, 2).getAddresses().set(0, "10.5.0.3");
+       },
+       "Kubernetes has the address 10.5.0.3 twice, of the nodes n2 and n3; the earlier name of a "
+       "renamed node is removed within minutes, any other one with kubectl delete node"},
       {kReport, [](auto& m) { m.survey.initProblems(1).set(0, "cannot list nodes"); },
        "cannot list nodes"},
       {kReady,

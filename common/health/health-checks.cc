@@ -1,5 +1,7 @@
 #include "common/health/health-checks.h"
 
+#include <kj/map.h>
+
 #include <algorithm>
 
 #include "common/base/node-messages.h"
@@ -184,8 +186,25 @@ CheckResult judgeKubernetes(const HealthView& view, Judge judge) {
   return CheckResult::waiting(kj::str(view.surveyProblem));
 }
 
+// The first one of each counts: what discovery names the node by, and others call it by.
+kj::Maybe<kj::String> sharedAddress(rpc::Survey::Reader survey) {
+  kj::HashMap<kj::StringPtr, kj::StringPtr> owners;
+  for (auto node : survey.getNodes()) {
+    kj::StringPtr name = node.getName();
+    auto address = addressOf(node);
+    KJ_IF_MAYBE (owner, owners.find(address)) {
+      return kj::str("Kubernetes has the address ", address, " twice, of the nodes ", *owner,
+                     " and ", name, "; the earlier name of a renamed node is removed within ",
+                     "minutes, any other one with kubectl delete node");
+    }
+    owners.insert(address, name);
+  }
+  return nullptr;
+}
+
 CheckResult allNodesReport(const HealthView& view) {
   return judgeKubernetes(view, [&](rpc::Survey::Reader survey) {
+    KJ_IF_MAYBE (shared, sharedAddress(survey)) return CheckResult::waiting(kj::mv(*shared));
     kj::Vector<rpc::Survey::Node::Reader> nodes;
     for (auto node : survey.getNodes()) nodes.add(node);
     return judgeMembers("nodes", view.expected.all(), nodes);

@@ -155,6 +155,15 @@ TEST_F(CommandLine, MistakesGoToStderrWithUsage) {
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("Usage:\n  talosctl completion"));
 }
 
+// Catches: a mistake that scrolls away above the whole help of its command.
+TEST_F(CommandLine, AMistakeIsShownWithoutTheFlags) {
+  EXPECT_EQ(run({"reboot", "--no-such-flag"}), 1);
+  EXPECT_EQ(test.console.takeErr(),
+            "error: unknown flag --no-such-flag for \"talosctl reboot\"\n\n"
+            "Usage:\n  talosctl reboot [flags]\n\n"
+            "Use \"talosctl reboot --help\" for its flags.\n"_kj);
+}
+
 // Catches control characters of an argument that reach the terminal in a message.
 TEST_F(CommandLine, MessagesAreEscaped) {
   EXPECT_EQ(run({"\x1b[31mred"}), 1);

@@ -45,10 +45,10 @@ struct Config : public ::testing::Test {
     return s.st_mode & 07777;
   }
   // Adds a context by the command, with real certificates.
-  void add(kj::StringPtr name) {
+  void add(kj::StringPtr name, kj::Duration lifetime = 24 * kj::HOURS) {
     auto authority = pki::makeAuthority({.organization = "talos"});
     auto leaf = pki::issue(authority.certificate, authority.key,
-                           {.organizations = kj::arr(kj::str("os:admin"))});
+                           {.organizations = kj::arr(kj::str("os:admin")), .lifetime = lifetime});
     writeFileAtomically(in("ca"), authority.certificate, 0600);
     writeFileAtomically(in("crt"), leaf.certificate, 0600);
     writeFileAtomically(in("key"), kj::StringPtr(leaf.key), 0600);
@@ -98,6 +98,23 @@ TEST_F(Config, ContextsAreSwitched) {
   auto all = in("all");
   EXPECT_EQ(run({"config", "merge", "--talosconfig", all, in(".talos/config"), in("nothing")}), 1);
   EXPECT_EQ(tryReadFile(all), nullptr);
+}
+
+// Catches: a certificate of an hour whose rest is "0 days"; one that has ended and seems to go on.
+TEST_F(Config, InfoSaysHowLongTheCertificateIsValid) {
+  add("one", 1 * kj::HOURS);
+  auto ends = pki::inspect(readFile(in("crt"))).notAfter;
+  auto says = [&](kj::Date now) {
+    test.clock.time = now;
+    EXPECT_EQ(run({"config", "info"}), 0) << err();
+    auto text = out();
+    auto at = text.find("Certificate expires: ");
+    return at == std::string::npos ? text : text.substr(at + 21, text.find(" (") - at - 21);
+  };
+  EXPECT_EQ(says(ends - 59 * kj::MINUTES), "59 minutes from now");
+  EXPECT_EQ(says(ends - 90 * kj::MINUTES), "1 hour from now");
+  EXPECT_EQ(says(ends - 49 * kj::HOURS), "2 days from now");
+  EXPECT_EQ(says(ends + 30 * kj::SECONDS), "30 seconds ago");
 }
 
 // Catches: two commands at once, of which one loses the entry that the other one wrote.

@@ -90,6 +90,7 @@ TEST_F(Chapters, AirGapped) {
                     {"--provisioner=container", "--registry-mirror", "*=http://10.5.0.1:6000",
                      "--install-image=ghcr.io/talos-systems/installer:v0.9.0"});
     EXPECT_TRUE(contains(cluster.creation().err, "waiting for API")) << cluster.creation().err;
+    EXPECT_TRUE(cluster.creation().out.starts_with("PROVISIONER ")) << cluster.creation().out;
     EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", "_default"), "http://10.5.0.1:6000"));
     for (auto node : {"airgapped-master-1", "airgapped-worker-1"}) {
       auto pulled = pull(cluster, node, image);

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/kube/kube-access.h"
+#include "talosctl/cli/test-console.h"
 
 namespace talos::cluster {
 namespace {
@@ -27,6 +28,17 @@ TEST(LocalKubeconfig, LeadsThroughTheHost) {
   EXPECT_EQ(access.tlsName, "10.5.0.50"_kj);
   EXPECT_EQ(access.certificate, authority.certificate);
   EXPECT_EQ(kj::StringPtr(access.key), kj::StringPtr(authority.key));
+}
+
+// Catches: a kubeconfig that is merged where the user's kubectl does not look.
+TEST(LocalKubeconfig, GoesWhereKubectlLooks) {
+  talosctl::ConsoleFixture test;
+  auto root = talosctl::newRoot();
+  talosctl::Invocation call(test.deps, *root, *root);
+  test.environment.insert(kj::str("HOME"), kj::str("/home/a"));
+  EXPECT_EQ(userKubeconfig(call), "/home/a/.kube/config"_kj);
+  test.environment.insert(kj::str("KUBECONFIG"), kj::str("/b/first:/b/second"));
+  EXPECT_EQ(userKubeconfig(call), "/b/first"_kj);
 }
 
 // Catches: a cluster that is up, and a `cluster create` that says that it failed.
