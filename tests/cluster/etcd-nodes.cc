@@ -24,8 +24,9 @@ std::vector<std::string> flagsFor(unsigned masters, std::vector<std::string> mor
 
 }  // namespace
 
-EtcdNodes::EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags)
-    : cluster_(name, flagsFor(masters, std::move(flags))) {
+EtcdNodes::EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags,
+                     double comesUpSeconds)
+    : cluster_(name, flagsFor(masters, std::move(flags)), comesUpSeconds) {
   for (unsigned i = 1; i <= masters; ++i) {
     nodes.push_back({name + "-master-" + std::to_string(i), "10.5.0." + std::to_string(i + 1)});
   }

@@ -20,7 +20,8 @@ class EtcdNodes {
   static constexpr double kTimeout = 240;  // s; beside other tests
 
   // "<name>-master-1" at 10.5.0.2 and so on.
-  EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags);
+  EtcdNodes(const std::string& name, unsigned masters, std::vector<std::string> flags,
+            double comesUpSeconds = 600);
 
   const EtcdNode& operator[](size_t i) const { return nodes[i]; }
   const std::vector<EtcdNode>& all() const { return nodes; }

@@ -67,6 +67,10 @@ void ApiWriter::run() {
 }
 
 kj::Promise<void> ApiWriter::call(kube::DialDependencies deps, uint64_t number) {
+  if (!co_await attempt(deps, number, true)) co_await attempt(deps, number, false);
+}
+
+kj::Promise<bool> ApiWriter::attempt(kube::DialDependencies deps, uint64_t number, bool first) {
   auto access = kube::readAccess(kubeconfig.c_str(), "kubeconfig");
   auto dial = kube::dialerOf(deps, access);
   kube::KubeClient client(deps.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));
@@ -83,17 +87,18 @@ kj::Promise<void> ApiWriter::call(kube::DialDependencies deps, uint64_t number) 
     failed = kj::getCaughtExceptionAsKj();
   }
   KJ_IF_MAYBE (failure, failed) {
-    count(number, failure);
-  } else {
-    count(number, nullptr);
+    count(number, failure, first);
+    co_return false;
   }
+  count(number, nullptr, first);
+  co_return true;
 }
 
-void ApiWriter::count(uint64_t number, const kj::Exception* failure) {
+void ApiWriter::count(uint64_t number, const kj::Exception* failure, bool first) {
   std::lock_guard<std::mutex> lock(mutex);
-  ++figures.calls;
+  figures.calls += first;
   if (failure != nullptr) {
-    ++figures.failed;
+    ++(first ? figures.failed : figures.lost);
     figures.error = messageOf(*failure).cStr();
     return;
   }

@@ -3,8 +3,8 @@
 // is there.
 //
 // Each call is a new connection from the namespace that it is given, and has two seconds; the next
-// one does not wait for it. Numbers go in turn to the keys of one ConfigMap, so that writes to one
-// key are so far apart that they cannot overtake each other.
+// one does not wait for it. One that fails is repeated once. Numbers go in turn to the keys of one
+// ConfigMap, so that writes to one key are so far apart that they cannot overtake each other.
 #pragma once
 
 #include <array>
@@ -31,6 +31,7 @@ class ApiWriter {
 
   struct Figures {
     unsigned calls = 0, failed = 0;
+    unsigned lost = 0;   // of those that failed: the second try has failed as well
     double longest = 0;  // seconds between two answers to calls that succeeded
     std::string error;   // of the last call that failed
   };
@@ -53,7 +54,8 @@ class ApiWriter {
 
   void run();
   kj::Promise<void> call(kube::DialDependencies deps, uint64_t number);
-  void count(uint64_t number, const kj::Exception* failure);
+  kj::Promise<bool> attempt(kube::DialDependencies deps, uint64_t number, bool first);
+  void count(uint64_t number, const kj::Exception* failure, bool first);
 };
 
 }  // namespace talos
