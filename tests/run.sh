@@ -2,7 +2,7 @@
 # All tests, in order:  run.sh check|test|soak|e2e|conformance   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
-#   test    everything once: build, lint, image, unit tests with the corpora of the fuzz targets, machines
+#   test    everything once: build, image, machines and beside them lint, unit tests with the corpora of the fuzz targets
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
 #   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
@@ -64,19 +64,33 @@ build_for_test() {
   make configure
   in_root ninja -C "$INNER" all native-units
 }
-everything() {
-  step "build" build_for_test
+# What only computes, beside the machines, which wait half of their time: they come first at each processor.
+compile_beside_machines() {
   step "lint" make lint
+  step "build with AddressSanitizer and UBSan" sanitized_build address,undefined units
+  step "build with ThreadSanitizer" sanitized_build thread init-test machined-process1-test
+}
+everything() {
+  local beside failed=0
+  step "build" build_for_test
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
-  step "build with AddressSanitizer and UBSan" sanitized_build address,undefined units
+  step "clients in Go" clients
+  set -m   # a process group of its own, to be ended with all that it started
+  (nice -n 19 "$BASH" "$0" compile-beside-machines) >"$OUT/beside.log" 2>&1 &
+  beside=$!
+  set +m
+  trap 'kill -- -'"$beside"' 2>/dev/null' EXIT
+  printf '== machines (after %s s), and beside them lint and the builds with sanitizers\n' $((SECONDS - began))
+  machines || failed=1
+  printf '== machines: until %s s\n' $((SECONDS - began))
+  wait "$beside" || failed=1
+  trap - EXIT
+  grep -v '^\[' "$OUT/beside.log" || true   # without the lines of ninja
+  [ "$failed" = 0 ] || exit 1
   step "unit tests with AddressSanitizer and UBSan" sanitized_units
   step "unit tests that these cannot run" native_units
-  step "build with ThreadSanitizer" sanitized_build thread init-test machined-process1-test
   step "tests of threads with ThreadSanitizer" thread_tests
-  step "clients in Go" clients
-  printf '== machines (after %s s)\n' $((SECONDS - began))
-  machines
 }
 
 soak() {
@@ -130,6 +144,7 @@ if [ -n "${SAN:-}" ]; then
 fi
 case ${1:-} in
   check) check ;;
+  compile-beside-machines) compile_beside_machines ;;   # of test
   test) everything ;;
   soak) soak ;;
   e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6} kubernetes -L e2e ;;

@@ -36,7 +36,7 @@ class FakeMachined final : public rpc::Machined::Server {
   AuditBench& bench;
 };
 
-struct AuditLogTest : testing::Test {
+struct AuditLogTest : ::testing::Test {
   ~AuditLogTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};

@@ -139,7 +139,7 @@ class FakeConnection final : public Connection {
   kj::Promise<void> end = nullptr;
 };
 
-struct PeerConnectionsTest : testing::Test {
+struct PeerConnectionsTest : ::testing::Test {
   ~PeerConnectionsTest() noexcept override {}
   PeerTestbed bed;
   PeerConnections peers{bed.timer,

@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-struct Testbed {
+struct EtcdTestbed {
   kj::Maybe<kj::Exception> refusal;  // of a bootstrap, of an upload, of the first write
   kj::Maybe<kj::Exception> noUpload, noWrite;
   std::string phase;              // of the node; "": unknown
@@ -23,7 +23,7 @@ void failIf(const kj::Maybe<kj::Exception>& problem) {
 
 class ModelUpload final : public rpc::Etcd::SnapshotUpload::Server {
  public:
-  explicit ModelUpload(Testbed& bed) : bed(bed) { ++bed.open; }
+  explicit ModelUpload(EtcdTestbed& bed) : bed(bed) { ++bed.open; }
   ~ModelUpload() noexcept(false) { --bed.open; }
 
  protected:
@@ -40,12 +40,12 @@ class ModelUpload final : public rpc::Etcd::SnapshotUpload::Server {
   }
 
  private:
-  Testbed& bed;
+  EtcdTestbed& bed;
 };
 
 class ModelEtcd final : public rpc::Etcd::Server {
  public:
-  explicit ModelEtcd(Testbed& bed) : bed(bed) {}
+  explicit ModelEtcd(EtcdTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> keepSnapshot(KeepSnapshotContext context) override {
@@ -67,12 +67,12 @@ class ModelEtcd final : public rpc::Etcd::Server {
   }
 
  private:
-  Testbed& bed;
+  EtcdTestbed& bed;
 };
 
 class ModelResources final : public rpc::Resources::Server {
  public:
-  explicit ModelResources(Testbed& bed) : bed(bed) {}
+  explicit ModelResources(EtcdTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> get(GetContext context) override {
@@ -87,12 +87,12 @@ class ModelResources final : public rpc::Resources::Server {
   }
 
  private:
-  Testbed& bed;
+  EtcdTestbed& bed;
 };
 
-class ModelNode final : public rpc::Node::Server {
+class EtcdModelNode final : public rpc::Node::Server {
  public:
-  explicit ModelNode(Testbed& bed) : bed(bed) {}
+  explicit EtcdModelNode(EtcdTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> etcd(EtcdContext context) override {
@@ -105,14 +105,14 @@ class ModelNode final : public rpc::Node::Server {
   }
 
  private:
-  Testbed& bed;
+  EtcdTestbed& bed;
 };
 
 struct BootstrapTest : GrpcApiTest {
-  Testbed bed;
+  EtcdTestbed bed;
   BootstrapTest() {
-    cluster->nodes.insert({"", kj::heap<ModelNode>(bed)});
-    cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(bed)});
+    cluster->nodes.insert({"", kj::heap<EtcdModelNode>(bed)});
+    cluster->nodes.insert({"10.0.0.2", kj::heap<EtcdModelNode>(bed)});
   }
   ~BootstrapTest() noexcept override { handler = nullptr; }
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-struct Testbed {
+struct HealthTestbed {
   ModelHealth model;
   unsigned surveys = 0;
 };
@@ -46,7 +46,7 @@ class CheckedServices final : public rpc::Services::Server {
 
 class CheckedKubernetes final : public rpc::Kubernetes::Server {
  public:
-  explicit CheckedKubernetes(Testbed& bed) : bed(bed) {}
+  explicit CheckedKubernetes(HealthTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> survey(SurveyContext context) override {
@@ -56,12 +56,12 @@ class CheckedKubernetes final : public rpc::Kubernetes::Server {
   }
 
  private:
-  Testbed& bed;
+  HealthTestbed& bed;
 };
 
 class CheckedNode final : public rpc::Node::Server {
  public:
-  CheckedNode(Testbed& bed, unsigned index) : bed(bed), node(bed.model.nodes[index]) {}
+  CheckedNode(HealthTestbed& bed, unsigned index) : bed(bed), node(bed.model.nodes[index]) {}
 
  protected:
   kj::Promise<void> machine(MachineContext context) override {
@@ -78,12 +78,12 @@ class CheckedNode final : public rpc::Node::Server {
   }
 
  private:
-  Testbed& bed;
+  HealthTestbed& bed;
   talos::ModelNode& node;
 };
 
 struct HealthTest : GrpcApiTest {
-  Testbed bed;
+  HealthTestbed bed;
   HealthTest() {
     cluster->nodes.insert({"", kj::heap<CheckedNode>(bed, 0)});
     for (unsigned i = 0; i < 3; ++i) {

@@ -120,9 +120,9 @@ class ModelResources final : public rpc::Resources::Server {
   bool sensitive;
 };
 
-class ModelNode final : public rpc::Node::Server {
+class ResourceModelNode final : public rpc::Node::Server {
  public:
-  explicit ModelNode(Store& store) : store(store) {}
+  explicit ResourceModelNode(Store& store) : store(store) {}
 
  protected:
   kj::Promise<void> resources(ResourcesContext context) override {
@@ -140,7 +140,7 @@ class ModelNode final : public rpc::Node::Server {
 
 struct ResourcesTest : GrpcApiTest {
   Store store;
-  ResourcesTest() { cluster->nodes.insert({"", kj::heap<ModelNode>(store)}); }
+  ResourcesTest() { cluster->nodes.insert({"", kj::heap<ResourceModelNode>(store)}); }
   ~ResourcesTest() noexcept override {
     handler = nullptr;
     store.sinks.clear();
@@ -366,7 +366,7 @@ TEST_F(ResourcesTest, WatchOfOne) {
 // Catches: what clients of 0.9 follow blindly: the definition first and alone, its columns, the
 // node's name.
 TEST_F(ResourcesTest, OldService) {
-  cluster->nodes.insert({"10.0.0.2", kj::heap<ModelNode>(store)});
+  cluster->nodes.insert({"10.0.0.2", kj::heap<ResourceModelNode>(store)});
   TestCall list("/resource.ResourceService/List", asking("", "svc"));
   list.toNodes({"10.0.0.2"});
   EXPECT_EQ("0 ", run(list));

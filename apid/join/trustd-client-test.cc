@@ -15,9 +15,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr kj::StringPtr kToken = "abcdef.0123456789abcdef"_kj;
+constexpr kj::StringPtr kWorkerToken = "abcdef.0123456789abcdef"_kj;
 
-struct TrustdClient : testing::Test {
+struct TrustdClient : ::testing::Test {
   ~TrustdClient() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
@@ -58,7 +58,7 @@ struct TrustdClient : testing::Test {
     TrustdRequest request{
         .server = Ip::require("127.0.0.1"),
         .pin = Pin{kj::str(pinned), kj::str(), nullptr},
-        .token = kToken,
+        .token = kWorkerToken,
         .certificateRequest = [](const Ip& local) { return kj::str("for ", local.toString()); }};
     return callTrustd(*io.lowLevelProvider, timer, kj::mv(request), port);
   }
@@ -75,7 +75,7 @@ TEST_F(TrustdClient, AsksForTheAddressThatItCallsFrom) {
   auto got = wait(ask(authority.certificate));
   EXPECT_EQ(got.authority, "an authority");
   EXPECT_EQ(got.certificate, "a certificate");
-  EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kToken));
+  EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kWorkerToken));
 }
 
 // Catches: a token for whoever took the address over.

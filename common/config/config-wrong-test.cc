@@ -67,7 +67,7 @@ std::string indented(const std::string& text, unsigned columns) {
   return out;
 }
 
-kj::String base64(kj::StringPtr text) {
+kj::String inBase64(kj::StringPtr text) {
   return kj::encodeBase64(text.asBytes());
 }
 
@@ -77,7 +77,8 @@ const pki::CertificateAndKey& authority() {
   return made;
 }
 std::string pair() {
-  return kj::str("{crt: ", base64(authority().certificate), ", key: ", base64(authority().key), "}")
+  return kj::str("{crt: ", inBase64(authority().certificate), ", key: ", inBase64(authority().key),
+                 "}")
       .cStr();
 }
 
@@ -89,7 +90,7 @@ struct Document {
 Document documentOf(const Slot& slot, const std::string& snippet) {
   if (slot.section == Slot::kDocument) return {snippet + "\n", 1, 0};
   std::string text = "version: v1alpha1\nmachine:\n";
-  auto certificate = "  ca: {crt: " + std::string(base64(authority().certificate).cStr()) + "}\n";
+  auto certificate = "  ca: {crt: " + std::string(inBase64(authority().certificate).cStr()) + "}\n";
   text += slot.controlPlane ? "  type: controlplane\n  ca: " + pair() + "\n"
                             : "  type: worker\n" + certificate;
   text += "  token: abcdef.0123456789abcdef\n";
@@ -113,7 +114,7 @@ Document documentOf(const Slot& slot, const std::string& snippet) {
   text += "  token: abcdef.0123456789abcdef\n";
   if (slot.controlPlane) {
     text += "  ca: " + pair() + "\n  aggregatorCA: " + pair() + "\n  etcd: {ca: " + pair() +
-            "}\n  serviceAccount: {key: " + base64(authority().key).cStr() + "}\n";
+            "}\n  serviceAccount: {key: " + inBase64(authority().key).cStr() + "}\n";
   } else if (snippet.substr(0, 3) != "ca:") {
     text += certificate;
   }
@@ -140,14 +141,14 @@ std::string problemsOf(const std::string& slotName, const std::string& snippet) 
   return out;
 }
 
-struct Row {
+struct WrongRow {
   const char* slot;
   const char* text;
   const char* problem;  // line:column within the text
 };
 
 // One row, one mistake.
-const Row kWrong[] = {
+const WrongRow kWrong[] = {
 #include "common/config/config-wrong.inc"
 };
 
@@ -214,7 +215,7 @@ const Snippet kDocumented[] = {
 // clang-format on
 
 // Documents that other releases accept without a warning.
-const Row kAccepted[] = {
+const WrongRow kAccepted[] = {
     {"endpoint", "https://10.5.0.2:6443\n    localAPIServerPort: 0", ""},
     {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODw==", ""},
     {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYX", ""},
@@ -242,9 +243,9 @@ TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
   auto said = [](const char* machineToken, const char* clusterToken) {
     std::string text =
         "machine:\n  type: worker\n  token: " + std::string(machineToken) +
-        "\n  ca: {crt: " + base64(authority().certificate).cStr() +
+        "\n  ca: {crt: " + inBase64(authority().certificate).cStr() +
         "}\ncluster:\n  controlPlane: {endpoint: \"https://10.5.0.2:6443\"}\n  token: " +
-        clusterToken + "\n  ca: {crt: " + base64(authority().certificate).cStr() + "}\n";
+        clusterToken + "\n  ca: {crt: " + inBase64(authority().certificate).cStr() + "}\n";
     return render(parse(kj::arrayPtr(text.data(), text.size()), "c").problems());
   };
   auto good = "abcdef.0123456789abcdef";
@@ -278,7 +279,7 @@ TEST(ConfigWrong, AWorkerHasCertificatesOfCasOnly) {
     }
     return paths;
   };
-  auto crt = "  ca: {crt: " + std::string(base64(authority().certificate).cStr()) + "}\n";
+  auto crt = "  ca: {crt: " + std::string(inBase64(authority().certificate).cStr()) + "}\n";
   auto hash = "  caHash: " + std::string(pki::authorityHash(authority().certificate).cStr()) + "\n";
   EXPECT_EQ("", said(crt, crt));
   EXPECT_EQ("", said(hash, crt));

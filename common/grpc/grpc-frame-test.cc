@@ -8,7 +8,7 @@
 namespace talos::grpc {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 kj::ArrayPtr<const kj::byte> bytesOf(const std::string& text) {
   return kj::arrayPtr(text.data(), text.size()).asBytes();

@@ -8,7 +8,7 @@
 namespace talos::kube {
 namespace {
 
-kj::String errorOf(kj::FunctionParam<void()> work) {
+kj::String accessErrorOf(kj::FunctionParam<void()> work) {
   return messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&]() { work(); })));
 }
 
@@ -25,7 +25,7 @@ TEST(KubeAccess, ServersAsPeopleWriteThem) {
                      "https://a:70000", "https://a:", "https://[x]:1", "https://u@a",
                      "https://a\x1b[2J", "https://a\\b", "https://\"a"}) {
     EXPECT_EQ(
-        errorOf([&]() { readServer(wrong); }),
+        accessErrorOf([&]() { readServer(wrong); }),
         kj::str("\"", wrong, "\" is not a valid server; use https://HOST or https://HOST:PORT"));
   }
 }
@@ -56,7 +56,7 @@ TEST(KubeAccess, WhatWeWriteWeRead) {
                                     .credentials = BearerToken{"abcdef.0123456789abcdef"},
                                     .context = "local",
                                     .current = false});
-  EXPECT_EQ(errorOf([&]() { readAccess(bootstrap, "f"); }),
+  EXPECT_EQ(accessErrorOf([&]() { readAccess(bootstrap, "f"); }),
             "f: cannot use this kubeconfig: it has no current-context"_kj);
   EXPECT_EQ(kj::StringPtr(readAccess(bootstrap, "f", "local").token), "abcdef.0123456789abcdef"_kj);
 }
@@ -67,7 +67,7 @@ TEST(KubeAccess, WhatCannotBeUsedSaysWhy) {
         kj::str("current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n",
                 "clusters: [{name: c, cluster: {server: \"https://a\", ", cluster,
                 "}}]\nusers: [{name: u, user: {", user, "}}]\n");
-    auto message = errorOf([&]() { readAccess(text, "f"); });
+    auto message = accessErrorOf([&]() { readAccess(text, "f"); });
     constexpr kj::StringPtr kPrefix = "f: cannot use this kubeconfig: "_kj;
     EXPECT_TRUE(message.startsWith(kPrefix)) << message.cStr();
     return kj::str(message.slice(kj::min(kPrefix.size(), message.size())));
@@ -81,8 +81,8 @@ TEST(KubeAccess, WhatCannotBeUsedSaysWhy) {
             "certificate-authority-data is not valid base64"_kj);
   EXPECT_EQ(errorFor(kCa, "exec: {command: aws}"),
             "its user has neither client-certificate-data and client-key-data nor a token"_kj);
-  EXPECT_EQ(errorOf([&]() { readAccess("[]", "f"); }), "f: not a kubeconfig"_kj);
-  EXPECT_EQ(errorOf([&]() { readAccess("current-context: y\n", "f"); }),
+  EXPECT_EQ(accessErrorOf([&]() { readAccess("[]", "f"); }), "f: not a kubeconfig"_kj);
+  EXPECT_EQ(accessErrorOf([&]() { readAccess("current-context: y\n", "f"); }),
             "f: cannot use this kubeconfig: it has no context \"y\""_kj);
 }
 

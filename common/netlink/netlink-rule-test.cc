@@ -11,7 +11,7 @@
 namespace talos::netlink {
 namespace {
 
-const std::vector<kj::byte> kMac = {0x52, 0x54, 0, 0, 0, 1};
+const std::vector<kj::byte> kRuleMac = {0x52, 0x54, 0, 0, 0, 1};
 
 // One with everything that can be said.
 Rule full() {
@@ -52,7 +52,7 @@ TEST(NetlinkRule, IsReadWhole) {
 TEST(NetlinkNeighbour, IsReadWhole) {
   Neighbour six{.link = 7,
                 .address = ip("fe80::1"),
-                .hardwareAddress = kMac,
+                .hardwareAddress = kRuleMac,
                 .state = NUD_STALE,
                 .flags = NTF_ROUTER | NTF_EXT_LEARNED,
                 .moreFlags = NTF_EXT_MANAGED,

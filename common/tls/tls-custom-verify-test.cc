@@ -10,7 +10,7 @@
 namespace talos {
 namespace {
 
-const auto kNow = kj::systemPreciseCalendarClock().now();
+const auto kVerifiedAt = kj::systemPreciseCalendarClock().now();
 
 struct CustomVerify : testing::Test {
   ~CustomVerify() noexcept override {}
@@ -57,17 +57,17 @@ struct CustomVerify : testing::Test {
 TEST_F(CustomVerify, OnlySelfSignedAndExpiredOnesPassUnverified) {
   EXPECT_EQ(connectTolerant(leaf(authority, {.client = false})), "-");
   EXPECT_EQ(connectTolerant(own()), "self-signed certificate");
-  EXPECT_EQ(connectTolerant(
-                leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS})),
+  EXPECT_EQ(connectTolerant(leaf(
+                authority, {.lifetime = 1 * kj::HOURS, .notBefore = kVerifiedAt - 2 * kj::HOURS})),
             "certificate has expired");
   EXPECT_TRUE(connectTolerant(leaf(stranger, {})).startsWith("refused: "));
   EXPECT_TRUE(connectTolerant(leaf(authority, {}), "10.5.0.6").startsWith("refused: "));
-  EXPECT_TRUE(connectTolerant(
-                  leaf(authority, {.lifetime = 1 * kj::HOURS, .notBefore = kNow - 2 * kj::HOURS}),
-                  "10.5.0.6")
+  EXPECT_TRUE(connectTolerant(leaf(authority, {.lifetime = 1 * kj::HOURS,
+                                               .notBefore = kVerifiedAt - 2 * kj::HOURS}),
+                              "10.5.0.6")
                   .startsWith("refused: "))
       << "expired, and another machine's";
-  EXPECT_TRUE(connectTolerant(leaf(authority, {.notBefore = kNow + 2 * kj::HOURS}))
+  EXPECT_TRUE(connectTolerant(leaf(authority, {.notBefore = kVerifiedAt + 2 * kj::HOURS}))
                   .startsWith("refused: "));
 }
 
@@ -125,14 +125,15 @@ TEST_F(CustomVerify, OnlyServerCertificatesOfTheAuthorityPass) {
         .orDefault(kj::str("-"));
   };
   auto day = leaf(authority, {.client = false});
-  EXPECT_EQ(error(day, kNow), "-");
-  EXPECT_EQ(error(day, kNow + 25 * kj::HOURS), "certificate has expired");
-  EXPECT_EQ(error(day, kNow - 1 * kj::HOURS), "certificate is not yet valid");
+  EXPECT_EQ(error(day, kVerifiedAt), "-");
+  EXPECT_EQ(error(day, kVerifiedAt + 25 * kj::HOURS), "certificate has expired");
+  EXPECT_EQ(error(day, kVerifiedAt - 1 * kj::HOURS), "certificate is not yet valid");
   EXPECT_EQ(error(day, nullptr), "-");
-  EXPECT_NE(error(leaf(authority, {.server = false}), kNow), "-");
+  EXPECT_NE(error(leaf(authority, {.server = false}), kVerifiedAt), "-");
   EXPECT_NE(error(leaf(stranger, {}), nullptr), "-");
   EXPECT_NE(error(own(), nullptr), "-");
-  EXPECT_NE(pki::serverCertificateError("no PEM", authority.certificate, kNow).orDefault(kj::str()),
+  EXPECT_NE(pki::serverCertificateError("no PEM", authority.certificate, kVerifiedAt)
+                .orDefault(kj::str()),
             "");
 }
 

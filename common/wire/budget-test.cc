@@ -12,8 +12,8 @@
 namespace talos {
 namespace {
 
-constexpr size_t kMiB = 1u << 20;
-constexpr Budget::Limits kLimits = {.perClient = 8 * kMiB, .inTotal = 12 * kMiB};
+constexpr size_t kMebibyte = 1u << 20;
+constexpr Budget::Limits kLimits = {.perClient = 8 * kMebibyte, .inTotal = 12 * kMebibyte};
 
 kj::String refusalOf(kj::FunctionParam<void()> what) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { what(); })) {
@@ -29,14 +29,14 @@ TEST(BudgetTest, AClientHasOneShare) {
   Budget budget(kLimits);
   auto one = budget.account("a"), again = budget.account("a"), other = budget.account("b");
   EXPECT_EQ(one.get(), again.get());
-  kj::Maybe<Budget::Account::Hold> first = one->hold(6 * kMiB);
-  EXPECT_EQ(refusalOf([&] { again->hold(3 * kMiB); }),
+  kj::Maybe<Budget::Account::Hold> first = one->hold(6 * kMebibyte);
+  EXPECT_EQ(refusalOf([&] { again->hold(3 * kMebibyte); }),
             "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
-  auto second = other->hold(5 * kMiB);
-  EXPECT_EQ(refusalOf([&] { again->hold(2 * kMiB); }),
+  auto second = other->hold(5 * kMebibyte);
+  EXPECT_EQ(refusalOf([&] { again->hold(2 * kMebibyte); }),
             "the calls of all clients use more than 12582912 bytes; retry later"_kj);
   first = nullptr;
-  auto third = again->hold(7 * kMiB);
+  auto third = again->hold(7 * kMebibyte);
 }
 
 // Catches: calls without number, which cost more than their bytes; another node that has no more
@@ -51,7 +51,7 @@ TEST(BudgetTest, ACallIsNeverForNothing) {
             kj::str());
   EXPECT_EQ(holds.size(), 512u);
   holds.clear();
-  auto more = node->hold(9 * kMiB);
+  auto more = node->hold(9 * kMebibyte);
 }
 
 struct FakeQueue final : Budget::Queue {
@@ -70,16 +70,16 @@ struct FakeQueue final : Budget::Queue {
 // Catches: answers that pile up, in one connection or in many of one client; a client that is cut
 // off for another one's.
 TEST(BudgetTest, AClientThatDoesNotReadIsCutOff) {
-  Budget budget({.perClient = kLimits.perClient, .inTotal = 20 * kMiB});
+  Budget budget({.perClient = kLimits.perClient, .inTotal = 20 * kMebibyte});
   auto one = budget.account("a"), other = budget.account("b");
   FakeQueue queues[] = {FakeQueue(one), FakeQueue(one), FakeQueue(other)};
-  queues[0].waiting = 3 * kMiB;
-  queues[1].waiting = 5 * kMiB;
-  queues[2].waiting = 8 * kMiB;
-  other->received(kMiB);
+  queues[0].waiting = 3 * kMebibyte;
+  queues[1].waiting = 5 * kMebibyte;
+  queues[2].waiting = 8 * kMebibyte;
+  other->received(kMebibyte);
   EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
   ++queues[0].waiting;
-  other->received(kMiB);  // by whomever: it comes in at another side
+  other->received(kMebibyte);  // by whomever: it comes in at another side
   EXPECT_FALSE(queues[0].cut || queues[2].cut);
   EXPECT_TRUE(queues[1].cut);
 }
@@ -89,13 +89,13 @@ TEST(BudgetTest, QueuesOfAllClientsAreBounded) {
   Budget budget(kLimits);
   auto one = budget.account("a"), other = budget.account("b");
   FakeQueue queues[] = {FakeQueue(one), FakeQueue(other), FakeQueue(other)};
-  queues[0].waiting = 5 * kMiB;
-  queues[1].waiting = 3 * kMiB;
-  queues[2].waiting = 4 * kMiB;
-  one->received(kMiB);
+  queues[0].waiting = 5 * kMebibyte;
+  queues[1].waiting = 3 * kMebibyte;
+  queues[2].waiting = 4 * kMebibyte;
+  one->received(kMebibyte);
   EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
   ++queues[1].waiting;
-  one->received(kMiB);
+  one->received(kMebibyte);
   EXPECT_FALSE(queues[0].cut || queues[1].cut);
   EXPECT_TRUE(queues[2].cut) << "the longest of the one who has most";
 }
@@ -103,37 +103,37 @@ TEST(BudgetTest, QueuesOfAllClientsAreBounded) {
 // Catches: readers that together have all there is, and an administrator who is refused because of
 // that; a reserve that privileged clients have instead of the rest.
 TEST(BudgetTest, AReserveIsForPrivilegedClients) {
-  Budget budget({.perClient = 8 * kMiB, .inTotal = 24 * kMiB, .reserve = 8 * kMiB});
+  Budget budget({.perClient = 8 * kMebibyte, .inTotal = 24 * kMebibyte, .reserve = 8 * kMebibyte});
   auto one = budget.account("a"), two = budget.account("b"), three = budget.account("c");
-  auto admin = budget.account("admin", 8 * kMiB, Budget::Rank::kPrivileged);
-  kj::Maybe<Budget::Account::Hold> first = one->hold(8 * kMiB);
-  auto second = two->hold(8 * kMiB);
-  EXPECT_EQ(refusalOf([&] { three->hold(kMiB); }),
+  auto admin = budget.account("admin", 8 * kMebibyte, Budget::Rank::kPrivileged);
+  kj::Maybe<Budget::Account::Hold> first = one->hold(8 * kMebibyte);
+  auto second = two->hold(8 * kMebibyte);
+  EXPECT_EQ(refusalOf([&] { three->hold(kMebibyte); }),
             "the calls of all clients use more than 16777216 bytes; retry later"_kj);
   {
-    auto his = admin->hold(8 * kMiB);
-    EXPECT_NE(refusalOf([&] { three->hold(kMiB); }), kj::str());
+    auto his = admin->hold(8 * kMebibyte);
+    EXPECT_NE(refusalOf([&] { three->hold(kMebibyte); }), kj::str());
   }
   first = nullptr;
-  auto other = budget.account("other", 8 * kMiB, Budget::Rank::kPrivileged);
-  auto his = admin->hold(8 * kMiB), hers = other->hold(8 * kMiB);
-  EXPECT_EQ(refusalOf([&] { three->hold(kMiB); }),
+  auto other = budget.account("other", 8 * kMebibyte, Budget::Rank::kPrivileged);
+  auto his = admin->hold(8 * kMebibyte), hers = other->hold(8 * kMebibyte);
+  EXPECT_EQ(refusalOf([&] { three->hold(kMebibyte); }),
             "the calls of all clients use more than 16777216 bytes; retry later"_kj);
 }
 
 // Catches: the same for answers that are not read.
 TEST(BudgetTest, QueuesOfUsualClientsLeaveTheReserve) {
-  Budget budget({.perClient = 8 * kMiB, .inTotal = 16 * kMiB, .reserve = 8 * kMiB});
+  Budget budget({.perClient = 8 * kMebibyte, .inTotal = 16 * kMebibyte, .reserve = 8 * kMebibyte});
   auto one = budget.account("a"), two = budget.account("b");
-  auto privileged = budget.account("admin", 8 * kMiB, Budget::Rank::kPrivileged);
+  auto privileged = budget.account("admin", 8 * kMebibyte, Budget::Rank::kPrivileged);
   FakeQueue queues[] = {FakeQueue(one), FakeQueue(two), FakeQueue(privileged)};
-  queues[0].waiting = 5 * kMiB;
-  queues[1].waiting = 3 * kMiB;
-  queues[2].waiting = 8 * kMiB;
-  one->received(kMiB);
+  queues[0].waiting = 5 * kMebibyte;
+  queues[1].waiting = 3 * kMebibyte;
+  queues[2].waiting = 8 * kMebibyte;
+  one->received(kMebibyte);
   EXPECT_FALSE(queues[0].cut || queues[1].cut || queues[2].cut);
   ++queues[1].waiting;
-  one->received(kMiB);
+  one->received(kMebibyte);
   EXPECT_TRUE(queues[0].cut);
   EXPECT_FALSE(queues[1].cut || queues[2].cut);
 }
@@ -167,16 +167,16 @@ struct OneClient : testing::Test {
 // Catches: messages that are never finished, each as large as one may be.
 TEST_F(OneClient, AnnouncedMessagesAreCharged) {
   auto first = serve(), second = serve();
-  announce(first, 6 * kMiB);
+  announce(first, 6 * kMebibyte);
   EXPECT_FALSE(first.over.poll(io.waitScope));
-  announce(second, 3 * kMiB);
+  announce(second, 3 * kMebibyte);
   auto error = timer.timeoutAfter(10 * kj::SECONDS, kj::mv(second.over)).wait(io.waitScope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(error),
             "the calls of this client use more than 8388608 bytes, over all its connections"_kj);
   EXPECT_FALSE(first.over.poll(io.waitScope));
   first.over = nullptr;  // it goes, and what it held
   auto third = serve();
-  announce(third, 3 * kMiB);
+  announce(third, 3 * kMebibyte);
   EXPECT_FALSE(third.over.poll(io.waitScope));
 }
 

@@ -18,10 +18,10 @@ namespace talos {
 namespace {
 
 // Returns its caller's identity as the tag; reboot() never returns.
-class FakeMachine final : public rpc::Machine::Server {
+class CountingMachine final : public rpc::Machine::Server {
  public:
-  FakeMachine(kj::String who, unsigned& calls,
-              kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled)
+  CountingMachine(kj::String who, unsigned& calls,
+                  kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>>& rebootCalled)
       : who(kj::mv(who)), calls(calls), rebootCalled(rebootCalled) {}
 
  protected:
@@ -85,14 +85,14 @@ struct Server : testing::Test {
     return kj::str(mkdtemp(name));
   }
   void serve(kj::AutoCloseFd listening) {
-    serving =
-        serveUnix(
-            *io.lowLevelProvider, timer, kj::mv(listening),
-            [this](const UnixPeer& peer) -> capnp::Capability::Client {
-              return kj::heap<FakeMachine>(kj::str(peer.uid, " ", peer.pid), calls, rebootCalled);
-            },
-            limits)
-            .eagerlyEvaluate(nullptr);
+    serving = serveUnix(
+                  *io.lowLevelProvider, timer, kj::mv(listening),
+                  [this](const UnixPeer& peer) -> capnp::Capability::Client {
+                    return kj::heap<CountingMachine>(kj::str(peer.uid, " ", peer.pid), calls,
+                                                     rebootCalled);
+                  },
+                  limits)
+                  .eagerlyEvaluate(nullptr);
   }
   void serve() { serve(listenUnix(path, 0600)); }
 
@@ -232,7 +232,8 @@ TEST_F(Server, TooManyCapabilitiesCloseTheConnection) {
 
    protected:
     kj::Promise<void> machine(MachineContext context) override {
-      context.getResults().setMachine(kj::heap<FakeMachine>(kj::str("new"), calls, rebootCalled));
+      context.getResults().setMachine(
+          kj::heap<CountingMachine>(kj::str("new"), calls, rebootCalled));
       return kj::READY_NOW;
     }
 
@@ -302,8 +303,8 @@ TEST_F(Server, NothingIsBegunBehindTheEnd) {
   auto wrap = [&](int fd) { return io.lowLevelProvider->wrapSocketFd(kj::AutoCloseFd(fd)); };
   auto peer = wrap(ends[0]);
   auto served = serveConnection(timer, wrap(ends[1]),
-                                kj::heap<FakeMachine>(kj::str("this"), calls, rebootCalled), limits,
-                                kj::READY_NOW)
+                                kj::heap<CountingMachine>(kj::str("this"), calls, rebootCalled),
+                                limits, kj::READY_NOW)
                     .eagerlyEvaluate(nullptr);
   auto send = [&](kj::Array<capnp::word> message) {
     wait(peer->write(message.asBytes().begin(), message.asBytes().size()));
@@ -404,7 +405,7 @@ TEST_F(Server, DroppingAReconnectingCapabilityClosesItsConnection) {
     auto machine = reconnecting([&]() -> kj::Promise<Dialed> {
       ++dialed;
       return Dialed{kj::heap<FakeConnection>(gone),
-                    kj::heap<FakeMachine>(kj::str("fake"), calls, rebootCalled)};
+                    kj::heap<CountingMachine>(kj::str("fake"), calls, rebootCalled)};
     });
     EXPECT_EQ(dialed, 0u);  // only when it is needed
     EXPECT_EQ(version(machine), "fake"_kj);

@@ -9,7 +9,7 @@
 namespace talos::kubed {
 namespace {
 
-JoinProgress of(kj::StringPtr status) {
+JoinProgress progressOfStatus(kj::StringPtr status) {
   return progressOf(kube::readJson(
       kj::str(R"({"metadata": {"name": "node-csr-1"}, "status": )", status, "}"), "the test"));
 }
@@ -17,17 +17,20 @@ JoinProgress of(kj::StringPtr status) {
 // Catches: a certificate that is there and is not taken; a message that does not say that the
 // request waits for an administrator.
 TEST(JoinProgress, IsWhatTheRequestSays) {
-  EXPECT_EQ("the request node-csr-1 is not approved yet", of("{}").message);
+  EXPECT_EQ("the request node-csr-1 is not approved yet", progressOfStatus("{}").message);
   EXPECT_EQ("the request node-csr-1 is approved and not signed yet",
-            of(R"({"conditions": [{"type": "Approved"}]})").message);
-  EXPECT_EQ("the request node-csr-1 was denied: not yours",
-            of(R"({"conditions": [{"type": "Denied", "message": "not yours"}]})").message);
+            progressOfStatus(R"({"conditions": [{"type": "Approved"}]})").message);
+  EXPECT_EQ(
+      "the request node-csr-1 was denied: not yours",
+      progressOfStatus(R"({"conditions": [{"type": "Denied", "message": "not yours"}]})").message);
   EXPECT_EQ("the request node-csr-1 could not be signed: why",
-            of(R"({"conditions": [{"type": "Approved"}, {"type": "Failed", "message": "why"}]})")
+            progressOfStatus(
+                R"({"conditions": [{"type": "Approved"}, {"type": "Failed", "message": "why"}]})")
                 .message);
   EXPECT_EQ("CERT",
-            of(R"({"conditions": [{"type": "Approved"}], "certificate": "Q0VSVA=="})").certificate);
-  EXPECT_EQ("", of(R"({"conditions": 1, "certificate": {}})").certificate);
+            progressOfStatus(R"({"conditions": [{"type": "Approved"}], "certificate": "Q0VSVA=="})")
+                .certificate);
+  EXPECT_EQ("", progressOfStatus(R"({"conditions": 1, "certificate": {}})").certificate);
 }
 
 struct Joins : public testing::Test {

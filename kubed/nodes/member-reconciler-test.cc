@@ -9,12 +9,12 @@
 namespace talos::kubed {
 namespace {
 
-Member of(kj::StringPtr json) {
+Member memberOfJson(kj::StringPtr json) {
   return memberOf(kube::readJson(json, "the test"));
 }
 
 TEST(MemberOfNode, AreWhatNodesSayOfThemselves) {
-  auto master = of(R"({
+  auto master = memberOfJson(R"({
       "metadata": {"name": "master-1", "labels": {"node-role.kubernetes.io/control-plane": ""}},
       "status": {"nodeInfo": {"osImage": "Talos v0.9.0"},
                  "addresses": [{"type": "ExternalIP", "address": "192.0.2.1"},
@@ -30,9 +30,11 @@ TEST(MemberOfNode, AreWhatNodesSayOfThemselves) {
 // Catches: a control plane of Kubernetes 1.19, which knows one label only; a worker that is a
 // master because it has labels at all.
 TEST(MemberOfNode, AreControlPlanesByTheLabelOfEitherAge) {
-  EXPECT_TRUE(of(R"({"metadata": {"name": "a", "labels": {"node-role.kubernetes.io/master": ""}}})")
-                  .controlPlane);
-  EXPECT_FALSE(of(R"({"metadata": {"name": "a", "labels": {"x": "y"}}})").controlPlane);
+  EXPECT_TRUE(
+      memberOfJson(
+          R"({"metadata": {"name": "a", "labels": {"node-role.kubernetes.io/master": ""}}})")
+          .controlPlane);
+  EXPECT_FALSE(memberOfJson(R"({"metadata": {"name": "a", "labels": {"x": "y"}}})").controlPlane);
 }
 
 // Catches: a node that is odd, and takes the others with it.
@@ -40,7 +42,7 @@ TEST(MemberOfNode, OfNodesThatSayNothing) {
   for (auto text : {R"({"metadata": {"name": "a"}})", R"({"metadata": {"name": "a"}, "status": 1})",
                     R"({"metadata": {"name": "a"}, "status": {"addresses": {}}})",
                     R"({"metadata": {"name": "a"}, "status": {"addresses": [1, {}]}})"}) {
-    auto member = of(text);
+    auto member = memberOfJson(text);
     EXPECT_STREQ("a", member.hostname.cStr()) << text;
     EXPECT_EQ(0u, member.addresses.size()) << text;
   }

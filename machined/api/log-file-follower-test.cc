@@ -19,9 +19,9 @@
 namespace talos::machined {
 namespace {
 
-class Sink final : public rpc::LogSink::Server {
+class FollowerSink final : public rpc::LogSink::Server {
  public:
-  Sink(std::string& text, uint64_t& next) : text(text), next(next) {}
+  FollowerSink(std::string& text, uint64_t& next) : text(text), next(next) {}
   kj::Promise<void> write(WriteContext context) override {
     auto bytes = context.getParams().getBytes().asChars();
     text.append(bytes.begin(), bytes.size());
@@ -55,7 +55,7 @@ struct LineFileTest : testing::Test {
   kj::Promise<void> reading(LineFile what) {
     text.clear();
     return readLineFile({pool.of(0), io.unixEventPort, io.provider->getTimer()},
-                        kj::str(path.c_str()), what, kj::heap<Sink>(text, next));
+                        kj::str(path.c_str()), what, kj::heap<FollowerSink>(text, next));
   }
   std::string all(LineFile what = {}) {
     reading(what).wait(io.waitScope);

@@ -14,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-class Sink final : public rpc::LogSink::Server {
+class StoreSink final : public rpc::LogSink::Server {
  public:
   struct Received {
     kj::String text = kj::str("");
@@ -23,7 +23,7 @@ class Sink final : public rpc::LogSink::Server {
     kj::Own<kj::PromiseFulfiller<void>> go;
     kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> arrived;  // fulfilled by the next write
   };
-  explicit Sink(Received& received) : received(received) {}
+  explicit StoreSink(Received& received) : received(received) {}
   kj::Promise<void> write(WriteContext context) override {
     auto params = context.getParams();
     received.text = kj::str(received.text, params.getBytes().asChars());
@@ -65,8 +65,8 @@ struct LogsTest : public testing::Test {
     logs = kj::heap<Logs>(*process1, port);
   }
   kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0) {
-    Sink::Received received;
-    logs->read(id, false, tail, from, kj::heap<Sink>(received)).wait(scope);
+    StoreSink::Received received;
+    logs->read(id, false, tail, from, kj::heap<StoreSink>(received)).wait(scope);
     return kj::mv(received.text);
   }
   void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
@@ -95,11 +95,11 @@ TEST_F(LogsTest, AnUnknownIdIsNotFoundInTheWordsThatScriptsMatch) {
 
 // The follower of a flooded log: it learns what it missed, and never makes memory grow.
 TEST_F(LogsTest, ASlowFollowerLearnsHowMuchItMissed) {
-  Sink::Received received;
+  StoreSink::Received received;
   received.stopped = true;
   say("apid", "begin");
   auto following =
-      logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   scope.poll();
   EXPECT_EQ(received.text, "begin\n");
   for (int i = 0; i < 200'000; ++i) say("apid", kj::str("line ", i));
@@ -119,15 +119,15 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   put(fd, "before\nhal");
   port.poll();
   scope.poll();
-  Sink::Received received;
-  logs->read("apid", false, -1, 0, kj::heap<Sink>(received)).wait(scope);
+  StoreSink::Received received;
+  logs->read("apid", false, -1, 0, kj::heap<StoreSink>(received)).wait(scope);
   EXPECT_EQ(received.text, "before\n");
   die();
   put(fd, "f\nmeanwhile\n");  // the service does not notice
   start();
   received.text = kj::str("");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  auto following = logs->read("apid", true, -1, received.next, kj::heap<Sink>(received))
+  auto following = logs->read("apid", true, -1, received.next, kj::heap<StoreSink>(received))
                        .eagerlyEvaluate(nullptr);
   received.arrived = kj::mv(paf.fulfiller);
   paf.promise.wait(scope);
@@ -137,15 +137,16 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
 
 // A service that ends and starts again writes to the same log, and its end is not the log's end.
 TEST_F(LogsTest, APipeOutlivesItsWriters) {
-  Sink::Received received;
+  StoreSink::Received received;
   {
     auto fd = logs->writer("apid").wait(scope);
   }
   auto following =
-      logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   die();
   start();
-  following = logs->read("apid", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
+  following =
+      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   auto again = logs->writer("apid").wait(scope);
   put(again, "again\n");
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -159,11 +160,11 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   auto flood = logs->writer("flood").wait(scope);
   auto quiet = logs->writer("quiet").wait(scope);
   std::atomic<bool> stop = false;
-  Sink::Received received;
+  StoreSink::Received received;
   auto paf = kj::newPromiseAndFulfiller<void>();
   received.arrived = kj::mv(paf.fulfiller);
   auto following =
-      logs->read("quiet", true, -1, 0, kj::heap<Sink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("quiet", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   int floodFd = flood.get();
   kj::Thread thread([floodFd, &stop] {
     auto line = kj::heapString(4096);
@@ -182,11 +183,11 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
     while (::read(machine.heldFd("pipe/flood"), sink, sizeof(sink)) > 0) {
     }
   });
-  Sink::Received floodReceived;
+  StoreSink::Received floodReceived;
   auto floodPaf = kj::newPromiseAndFulfiller<void>();
   floodReceived.arrived = kj::mv(floodPaf.fulfiller);
   auto floodFollow =
-      logs->read("flood", true, -1, 0, kj::heap<Sink>(floodReceived)).eagerlyEvaluate(nullptr);
+      logs->read("flood", true, -1, 0, kj::heap<StoreSink>(floodReceived)).eagerlyEvaluate(nullptr);
   floodPaf.promise.wait(scope);  // the flood is on
   floodFollow = nullptr;
   put(quiet, "still here\n");

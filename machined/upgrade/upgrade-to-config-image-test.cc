@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using Stage = UpgradeRecord::Stage;
 
-constexpr const char *kOwn = "r.example/own:v1", *kOther = "r.example/i:v2";
+constexpr const char *kOwn = "r.example/own:v1", *kOtherImage = "r.example/i:v2";
 
 kj::Maybe<PendingImage> copyOf(const kj::Maybe<PendingImage>& pending) {
   KJ_IF_MAYBE (w, pending) return decodePendingImage(encodePendingImage(*w));
@@ -33,7 +33,7 @@ struct Node final : PendingImageNode {
                .own = kj::str(kOwn),
                .chance = []() { return 0.5; },
                .node = *this}) {
-    system.pulls.registry[kOther] = "sha256:7";
+    system.pulls.registry[kOtherImage] = "sha256:7";
   }
   ~Node() noexcept(false) {}
 
@@ -68,7 +68,7 @@ struct Node final : PendingImageNode {
 
 struct InstallImageTest : UpgraderTest {
   ~InstallImageTest() noexcept override {}
-  kj::Maybe<PendingImage> pending = PendingImage{kj::str(kOther)};
+  kj::Maybe<PendingImage> pending = PendingImage{kj::str(kOtherImage)};
 
   std::string kept() {
     KJ_IF_MAYBE (w, pending) return encodePendingImage(*w).cStr();
@@ -120,14 +120,14 @@ TEST_F(InstallImageTest, IsUpgradedToOnce) {
     Node old(disk, pending, "no config");
     old.boot(scope);
     EXPECT_EQ(old.system.status(), "none A v1: ");  // there is no config yet
-    old.configured = kOther;
+    old.configured = kOtherImage;
     old.pass(scope, 0 * kj::SECONDS);
     EXPECT_EQ(old.system.reboots, 1u);
     EXPECT_EQ(old.system.status(), "rebooting A v1: ");
     EXPECT_FALSE(KJ_ASSERT_NONNULL(disk.record).empty);
     EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).digest, "r.example/i@sha256:7");
   }
-  Node fresh(disk, pending, kOther);
+  Node fresh(disk, pending, kOtherImage);
   ASSERT_EQ(fresh.system.running, Slot::kB);
   fresh.boot(scope);
   EXPECT_NE(kept(), "");  // it may still fall back
@@ -142,7 +142,7 @@ TEST_F(InstallImageTest, IsUpgradedToOnce) {
 // Catches: a network that is down, which ends it, or is asked all the time, or not again after a
 // while; a reason that nobody sees.
 TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.system.pulls.away = true;
   node.boot(scope);
   EXPECT_THAT(node.system.status(), HasSubstr("waiting A v1: cannot pull"));
@@ -159,11 +159,11 @@ TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
 // for at each start; a reason that is gone with the start; a config that names another image in
 // vain, or at the next start only.
 TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.system.etcdRefuses = "restarts";
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "waiting A v1: etcd has 1 voter; retrying");
-  EXPECT_EQ(wanted(), kj::str("wanted ", kOther, "\n").cStr());
+  EXPECT_EQ(wanted(), kj::str("wanted ", kOtherImage, "\n").cStr());
   node.system.etcdRefuses = "";
   node.pass(scope, 1 * kj::HOURS);
   EXPECT_EQ(node.system.reboots, 1u);
@@ -172,9 +172,9 @@ TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
 TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
   for (bool unsignedOne : {false, true}) {
     disk.record = nullptr;
-    pending = PendingImage{kj::str(kOther)};
+    pending = PendingImage{kj::str(kOtherImage)};
     for (unsigned start = 0; start < 2; ++start) {
-      Node node(disk, pending, kOther);
+      Node node(disk, pending, kOtherImage);
       node.system.key = unsignedOne ? "PEM" : "";
       node.system.unsignedImage = "it is not signed";
       if (!unsignedOne) node.system.pulls.registry.clear();
@@ -187,7 +187,7 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
       EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
     }
   }
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.boot(scope);
   node.system.pulls.registry["r.example/i:v3"] = "sha256:8";
   node.configured = "r.example/i:v3";
@@ -199,13 +199,13 @@ TEST_F(InstallImageTest, ARefusedOneIsNotTriedAgain) {
 // Catches: a system that gave up, and is tried again and again.
 TEST_F(InstallImageTest, NorIsOneThatGaveUp) {
   {
-    Node node(disk, pending, kOther);
+    Node node(disk, pending, kOtherImage);
     node.boot(scope);
     EXPECT_EQ(node.system.status(), "rebooting A v1: ");
   }
-  fallBack(kOther);
+  fallBack(kOtherImage);
   for (unsigned start = 0; start < 2; ++start) {
-    Node node(disk, pending, kOther);
+    Node node(disk, pending, kOtherImage);
     ASSERT_EQ(node.system.running, Slot::kA);
     node.boot(scope);
     node.pass(scope, 1 * kj::HOURS);
@@ -220,15 +220,15 @@ TEST_F(InstallImageTest, APowerCutIsNoFailure) {
   for (unsigned earlierBrains : {0u, 1u}) {
     disk.record = nullptr;
     disk.environment = {};
-    pending = PendingImage{kj::str(kOther)};
+    pending = PendingImage{kj::str(kOtherImage)};
     disk.hangs = true;
     for (unsigned cut = 0; cut < 2; ++cut) {
-      Node node(disk, pending, kOther);
+      Node node(disk, pending, kOtherImage);
       node.boot(scope);
       EXPECT_EQ(node.system.status(), "writing A v1: ");
     }
     disk.hangs = false;
-    Node node(disk, pending, kOther, earlierBrains);
+    Node node(disk, pending, kOtherImage, earlierBrains);
     node.boot(scope);
     node.pass(scope, 1 * kj::HOURS);
     EXPECT_EQ(node.system.reboots, earlierBrains == 0 ? 1u : 0u);
@@ -243,8 +243,8 @@ TEST_F(InstallImageTest, IsWithdrawn) {
   for (bool byConfig : {true, false}) {
     disk.record = nullptr;
     disk.environment = {};
-    pending = PendingImage{kj::str(kOther)};
-    Node node(disk, pending, kOther);
+    pending = PendingImage{kj::str(kOtherImage)};
+    Node node(disk, pending, kOtherImage);
     node.system.pulls.away = true;
     node.boot(scope);
     node.system.pulls.away = false;
@@ -263,7 +263,7 @@ TEST_F(InstallImageTest, IsWithdrawn) {
 
 // Catches: a fetch that takes its 20 minutes although the config names another image meanwhile.
 TEST_F(InstallImageTest, AnotherOneEndsTheFetch) {
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.system.pulls.silent = true;
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "fetching A v1: ");
@@ -333,14 +333,14 @@ TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherImage) {
 // Catches: a record of a try that failed, which nobody has refused by then (the power was cut), and
 // a node that says for ever that it waits for the image.
 TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.system.pulls.away = true;
   node.boot(scope);
   EXPECT_THAT(node.system.status(), HasSubstr("waiting A v1: "));
-  auto asked = node.system.upgrader.upgrade({kj::str(kOther), true, 60});
+  auto asked = node.system.upgrader.upgrade({kj::str(kOtherImage), true, 60});
   EXPECT_THAT(problem(kj::mv(asked)), HasSubstr("i/o timeout"));
-  node.system.upgrader.refuse(kj::str(kOther), kj::str("it is no system")).wait(scope);
-  node.system.upgrader.await(Upgrader::Awaited{kj::str(kOther), kj::str("retrying")});
+  node.system.upgrader.refuse(kj::str(kOtherImage), kj::str("it is no system")).wait(scope);
+  node.system.upgrader.await(Upgrader::Awaited{kj::str(kOtherImage), kj::str("retrying")});
   node.pass(scope, 1 * kj::HOURS);
   EXPECT_EQ(node.system.status(), "failed A v1: it is no system");
   EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
@@ -370,7 +370,7 @@ TEST_F(InstallImageTest, RoomMayBeMade) {
 TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
   disk.hangs = true;
   auto bootAway = [&](bool away) {
-    Node node(disk, pending, kOther);
+    Node node(disk, pending, kOtherImage);
     node.system.pulls.away = away;
     node.boot(scope);
     return node.system.status();
@@ -392,7 +392,7 @@ TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
 // image that his choice does not end, or that an attempt of his ends which came to nothing.
 TEST_F(InstallImageTest, AnAdministratorComesFirst) {
   disk.versions[1] = "";
-  Node node(disk, pending, kOther);
+  Node node(disk, pending, kOtherImage);
   node.system.pulls.silent = true;
   node.boot(scope);
   EXPECT_EQ(node.system.status(), "fetching A v1: ");
@@ -417,12 +417,12 @@ TEST_F(InstallImageTest, AnAdministratorComesFirst) {
 // itself is a refusal of the image.
 TEST_F(InstallImageTest, ATrialIsNoRefusal) {
   {
-    Node node(disk, pending, kOther);
+    Node node(disk, pending, kOtherImage);
     node.boot(scope);
     EXPECT_EQ(node.system.reboots, 1u);
   }
   disk.unreadable = true;
-  Node fresh(disk, pending, kOther);
+  Node fresh(disk, pending, kOtherImage);
   ASSERT_EQ(fresh.system.running, Slot::kB);
   fresh.boot(scope);
   fresh.pass(scope, 1 * kj::HOURS);

@@ -21,7 +21,7 @@
 namespace talos::networkd {
 namespace {
 
-constexpr auto kTimeout = 120 * kj::SECONDS;
+constexpr auto kCaptureTimeout = 120 * kj::SECONDS;
 
 uint32_t numberAt(kj::ArrayPtr<const kj::byte> bytes, size_t at) {
   uint32_t value;
@@ -90,7 +90,7 @@ struct Fixture {
   // Sends until it has been seen: a capture begins in its own time.
   void sendUntilCaptured(kj::StringPtr payload) {
     auto& timer = io.provider->getTimer();
-    auto deadline = timer.now() + kTimeout;
+    auto deadline = timer.now() + kCaptureTimeout;
     while (text().find(payload.cStr()) == std::string::npos && timer.now() < deadline) {
       send(payload, 4000);
       timer.afterDelay(5 * kj::MILLISECONDS).wait(io.waitScope);
@@ -142,7 +142,7 @@ TEST(CaptureKernel, SeesWhatCameDuringAWrite) {
     letPass(f, 1 * kj::MILLISECONDS);
     gate.fulfiller->fulfill();
     auto& timer = f.io.provider->getTimer();
-    auto deadline = timer.now() + kTimeout / 4;
+    auto deadline = timer.now() + kCaptureTimeout / 4;
     while (f.text().find("once") == std::string::npos && timer.now() < deadline) {
       letPass(f, 5 * kj::MILLISECONDS);
     }

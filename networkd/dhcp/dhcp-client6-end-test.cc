@@ -24,7 +24,7 @@ TEST(Client6, WhatIsNoLongerWantedIsGivenBack) {
   EXPECT_EQ(bench.takeLog(), "RELEASE");
   auto& m = bench.sent.back();
   EXPECT_TRUE(m.server == kServer);
-  EXPECT_TRUE(m.client == linkLayerIdentifier(1, kMac));
+  EXPECT_TRUE(m.client == linkLayerIdentifier(1, kMac6));
   EXPECT_NE(m.exchange, renewing);
   EXPECT_TRUE(m.elapsed != nullptr);
   EXPECT_EQ(m.wanted.size(), 0u);
@@ -140,7 +140,7 @@ TEST(Client6, AnAddressThatAnotherMachineHasIsDeclined) {
   EXPECT_EQ(bench.takeLog(), "DECLINE, SOLICIT, bound");
   EXPECT_TRUE(bench.client().leaving() == nullptr);
   auto& m = bench.sent[1];
-  EXPECT_TRUE(m.type == Type::kDecline && m.server == kServer);
+  EXPECT_TRUE(m.type == Type6::kDecline && m.server == kServer);
   EXPECT_TRUE(m.associations[0].id == kNumber &&
               m.associations[0].addresses[0].address == ip("fd00::9"));
   EXPECT_EQ(bench.sent[2].associations[0].addresses.size(), 0u) << "not the same again";
@@ -207,7 +207,7 @@ TEST(Client6, ADeclineEndsWhatIsNoLongerWanted) {
     bench.perform(bench.client().release(bench.moment()));
     if (!removedFirst) remove();
     EXPECT_FALSE(bench.client().ended());
-    EXPECT_TRUE(bench.sent.back().type == Type::kDecline);
+    EXPECT_TRUE(bench.sent.back().type == Type6::kDecline);
     bench.takeLog();
     bench.say(bench.replyTo(bench.sent.back()));
     EXPECT_TRUE(bench.client().ended());

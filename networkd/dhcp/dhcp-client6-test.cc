@@ -11,7 +11,7 @@ TEST(Client6, GetsAnAddressInOneExchange) {
   bench.up();
   EXPECT_EQ(bench.takeLog(), "SOLICIT, bound");
   auto& solicit = bench.sent[0];
-  EXPECT_TRUE(solicit.client == linkLayerIdentifier(1, kMac));
+  EXPECT_TRUE(solicit.client == linkLayerIdentifier(1, kMac6));
   EXPECT_EQ(solicit.associations[0].id, kNumber);
   auto& lease = KJ_ASSERT_NONNULL(bench.client().lease());
   EXPECT_TRUE(lease.address == ip("fd00::9"));
@@ -75,7 +75,7 @@ TEST(Client6, AnswersThatAreNotItsOwnDoNotCount) {
     m.associations[0].addresses[0].status = Status6{Status6::kNotOnLink, {}};
   }));
   EXPECT_TRUE(spoiled([](Message6& m) { m.status = Status6{Status6::kUnspecified, {}}; }));
-  EXPECT_TRUE(spoiled([](Message6& m) { m.type = Type::kRenew; }));
+  EXPECT_TRUE(spoiled([](Message6& m) { m.type = Type6::kRenew; }));
   EXPECT_FALSE(spoiled([](Message6&) {}));
 }
 
@@ -269,7 +269,7 @@ TEST(Client6, PausesGrowAsFarAsTheServerSays) {
     bench.silent = true;
     bench.up();
     auto nothing = bench.replyTo(bench.sent[0]);
-    nothing.type = row.address ? Type::kAdvertise : Type::kReply;
+    nothing.type = row.address ? Type6::kAdvertise : Type6::kReply;
     nothing.status = Status6{Status6::kNoAddresses, {}};
     nothing.longestSolicit = row.solicit;
     nothing.longestInformation = row.information;

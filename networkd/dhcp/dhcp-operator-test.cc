@@ -13,7 +13,7 @@
 namespace talos::networkd::dhcp {
 namespace {
 
-const kj::byte kMac[] = {2, 0, 0, 0, 0, 1};
+const kj::byte kOperatorMac[] = {2, 0, 0, 0, 0, 1};
 
 struct Fixture {
   kj::UnixEventPort port;
@@ -31,7 +31,7 @@ struct Fixture {
     LinkState state;
     state.index = 0x7ffffff0;
     state.running = true;
-    state.hardwareAddress = copyOf(kMac);
+    state.hardwareAddress = copyOf(kOperatorMac);
     return state;
   }
   void advance(kj::Duration time) {
@@ -47,7 +47,7 @@ Lease4 lease4(kj::TimePoint since) {
   Message4 m;
   m.reply = true;
   m.type = Message4::Type::kAck;
-  m.hardwareAddress = copyOf(kMac);
+  m.hardwareAddress = copyOf(kOperatorMac);
   m.server = KJ_ASSERT_NONNULL(Ip::parse("10.0.0.1"));
   m.yours = KJ_ASSERT_NONNULL(Ip::parse("10.0.0.9"));
   m.lease = 3600u;
@@ -145,8 +145,8 @@ TEST(Operator6, FollowsWhatTheKernelSaysOfItsAddress) {
     auto path = kj::str(fixture.directory, "/dhcp6-none0");
     Message6 m;
     m.type = Message6::Type::kReply;
-    m.client = linkLayerIdentifier(1, kMac);
-    m.server = linkLayerIdentifier(1, kMac);
+    m.client = linkLayerIdentifier(1, kOperatorMac);
+    m.server = linkLayerIdentifier(1, kOperatorMac);
     m.associations.add().id = 1;  // the hardware address' last four octets
     m.associations[0].addresses.add(Address6{address, 3000, 4000, nullptr});
     auto lease = KJ_ASSERT_NONNULL(leaseOf(m, 1, fixture.timer.now()));

@@ -12,9 +12,9 @@
 namespace talos::networkd::dhcp::model6 {
 
 using State = Client6::State;
-using Type = Message6::Type;
+using Type6 = Message6::Type;
 
-inline const kj::byte kMac[] = {2, 0, 0xa, 0xb, 0xc, 0xd};
+inline const kj::byte kMac6[] = {2, 0, 0xa, 0xb, 0xc, 0xd};
 constexpr uint32_t kNumber = 0x0a0b0c0d;
 inline const kj::byte kServer[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 9},
                       kOther[] = {0, 3, 0, 1, 2, 0, 0, 0, 0, 8};
@@ -31,7 +31,7 @@ struct Client6Bench {
   kj::Vector<Message6> sent;
 
   explicit Client6Bench(bool address = true, kj::Maybe<Lease6> kept = nullptr) {
-    held = kj::heap<Client6>(Settings6{copyOf(kMac), address}, kj::mv(kept));
+    held = kj::heap<Client6>(Settings6{copyOf(kMac6), address}, kj::mv(kept));
   }
   Client6& client() { return *KJ_ASSERT_NONNULL(held); }
   Moment moment() { return {now, random()}; }
@@ -50,9 +50,9 @@ struct Client6Bench {
     reply.preference = preference;
     reply.resolvers.add(ip("fd00::53"));
     reply.rapidCommit = rapid && m.rapidCommit;
-    bool offers = m.type == Type::kSolicit && !reply.rapidCommit;
-    reply.type = offers ? Type::kAdvertise : Type::kReply;
-    if (m.associations.size() > 0 && m.type != Type::kConfirm) {
+    bool offers = m.type == Type6::kSolicit && !reply.rapidCommit;
+    reply.type = offers ? Type6::kAdvertise : Type6::kReply;
+    if (m.associations.size() > 0 && m.type != Type6::kConfirm) {
       Association6 association;
       association.id = m.associations[0].id;
       if (none || (refuses && !offers)) {
@@ -64,7 +64,7 @@ struct Client6Bench {
       }
       reply.associations.add(kj::mv(association));
     }
-    if (m.type == Type::kConfirm) {
+    if (m.type == Type6::kConfirm) {
       reply.status = Status6{uint16_t(knows ? Status6::kSuccess : Status6::kNotOnLink), {}};
     }
     return reply;

@@ -14,14 +14,14 @@ namespace {
 
 using netlink::TestKernel;
 
-Observed observe(TestKernel& kernel, bool ipv6 = true) {
+Observed observeNow(TestKernel& kernel, bool ipv6 = true) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), ipv6};
 }
 
-WantedLink link(kj::StringPtr name, bool up = true, unsigned mtu = 0) {
+WantedLink wantedLink(kj::StringPtr name, bool up = true, unsigned mtu = 0) {
   return {.name = kj::str(name), .up = up, .mtu = mtu, .version = 1};
 }
-WantedAddress address(kj::StringPtr link, kj::StringPtr text) {
+WantedAddress wantedAddress(kj::StringPtr link, kj::StringPtr text) {
   return {.link = kj::str(link), .prefix = prefix(text), .version = 1};
 }
 WantedRoute route(kj::StringPtr link, kj::StringPtr to, kj::StringPtr via, unsigned metric = 0) {
@@ -33,8 +33,8 @@ WantedRoute route(kj::StringPtr link, kj::StringPtr to, kj::StringPtr via, unsig
 // eth0 with 10.5.0.2/24 and a default route.
 Wanted ordinary() {
   Wanted wanted;
-  wanted.links.add(link("eth0"));
-  wanted.addresses.add(address("eth0", "10.5.0.2/24"));
+  wanted.links.add(wantedLink("eth0"));
+  wanted.addresses.add(wantedAddress("eth0", "10.5.0.2/24"));
   wanted.routes.add(route("eth0", "0.0.0.0/0", "10.5.0.1", 10));
   return wanted;
 }
@@ -52,7 +52,7 @@ kj::String text(const Plan& plan) {
 // Plans and applies until nothing is left; the number of rounds that it took.
 unsigned settle(const Wanted& wanted, TestKernel& kernel, bool mayFail = false) {
   for (unsigned round = 0; round < 8; ++round) {
-    auto todo = plan(wanted, observe(kernel));
+    auto todo = plan(wanted, observeNow(kernel));
     if (todo.steps.size() == 0) return round;
     auto changes = KJ_MAP(step, todo.steps) {
       return kj::mv(step.change);
@@ -63,7 +63,7 @@ unsigned settle(const Wanted& wanted, TestKernel& kernel, bool mayFail = false) 
       }
     }
   }
-  ADD_FAILURE() << "does not settle:\n" << text(plan(wanted, observe(kernel))).cStr();
+  ADD_FAILURE() << "does not settle:\n" << text(plan(wanted, observeNow(kernel))).cStr();
   return 8;
 }
 
@@ -87,13 +87,13 @@ TEST(Plan, StepsOfANewMachineInOrder) {
   TestKernel kernel;
   kernel.plug("eth0");
   kernel.plug("eth1");
-  EXPECT_STREQ(text(plan(ordinary(), observe(kernel))).cStr(),
+  EXPECT_STREQ(text(plan(ordinary(), observeNow(kernel))).cStr(),
                "set link 1 up\n"
                "set link 2 up\n"
                "add address 10.5.0.2/24 to link 2\n"
                "add route 0.0.0.0/0 via 10.5.0.1 link 2 metric 10\n");
   EXPECT_EQ(settle(ordinary(), kernel), 1u);
-  EXPECT_EQ(plan(ordinary(), observe(kernel)).applied, 3u);
+  EXPECT_EQ(plan(ordinary(), observeNow(kernel)).applied, 3u);
 }
 
 // Catches: what networkd did not make being removed, or what it made being left behind.
@@ -107,7 +107,7 @@ TEST(Plan, RemovesOnlyWhatIsItsOwn) {
                                              .link = eth0,
                                              .protocol = RTPROT_BOOT}});
   Wanted nothing;
-  EXPECT_STREQ(text(plan(nothing, observe(kernel))).cStr(),
+  EXPECT_STREQ(text(plan(nothing, observeNow(kernel))).cStr(),
                "delete route 0.0.0.0/0 via 10.5.0.1 link 2 metric 10\n"
                "delete address 10.5.0.2/24 of link 2\n");
   settle(nothing, kernel);
@@ -123,7 +123,7 @@ TEST(Plan, ANewGatewayReplacesTheRouteInOneStep) {
   settle(ordinary(), kernel);
   auto wanted = ordinary();
   wanted.routes[0].gateway = ip("10.5.0.254");
-  EXPECT_STREQ(text(plan(wanted, observe(kernel))).cStr(),
+  EXPECT_STREQ(text(plan(wanted, observeNow(kernel))).cStr(),
                "replace route 0.0.0.0/0 via 10.5.0.254 link 2 metric 10\n");
   settle(wanted, kernel);
   EXPECT_EQ(count(kernel, "0.0.0.0/0", "10.5.0.254"), 1u);
@@ -142,7 +142,7 @@ TEST(Plan, AForeignRouteInThePlaceIsAProblem) {
                                              .link = eth0,
                                              .metric = 10,
                                              .protocol = RTPROT_STATIC}});
-  EXPECT_STREQ(text(plan(ordinary(), observe(kernel))).cStr(),
+  EXPECT_STREQ(text(plan(ordinary(), observeNow(kernel))).cStr(),
                "! route 0.0.0.0/0 via 10.5.0.1 on eth0: metric 10 is used by another route, on "
                "eth0; set another metric\n");
 }
@@ -159,9 +159,9 @@ TEST(Plan, WhatIsThereAlreadyIsLeftAndNeverRemoved) {
                                              .link = eth0,
                                              .metric = 10,
                                              .protocol = RTPROT_BOOT}});
-  EXPECT_STREQ(text(plan(ordinary(), observe(kernel))).cStr(), "");
-  EXPECT_EQ(plan(ordinary(), observe(kernel)).applied, 3u);
-  EXPECT_STREQ(text(plan({}, observe(kernel))).cStr(), "");
+  EXPECT_STREQ(text(plan(ordinary(), observeNow(kernel))).cStr(), "");
+  EXPECT_EQ(plan(ordinary(), observeNow(kernel)).applied, 3u);
+  EXPECT_STREQ(text(plan({}, observeNow(kernel))).cStr(), "");
 }
 
 struct ProblemRow {
@@ -173,7 +173,7 @@ struct ProblemRow {
 // Catches: one bad spec stopping the good ones, and messages that do not say what would be right.
 TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
   ProblemRow rows[] = {
-      {"unknown link", [](Wanted& w) { w.addresses.add(address("lo0", "192.0.2.1/24")); },
+      {"unknown link", [](Wanted& w) { w.addresses.add(wantedAddress("lo0", "192.0.2.1/24")); },
        "address 192.0.2.1/24 on lo0: unknown link \"lo0\"; known links: lo, eth0, eth1"},
       {"route on a link that is down",
        [](Wanted& w) { w.routes.add(route("eth1", "192.0.2.0/24", "")); },
@@ -182,7 +182,7 @@ TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
        [](Wanted& w) { w.routes.add(route("", "192.0.2.0/24", "203.0.113.1")); },
        "route 192.0.2.0/24 via 203.0.113.1 on no link: set its link, or give the link an address "
        "whose prefix contains the gateway"},
-      {"loopback down", [](Wanted& w) { w.links.add(link("lo", false)); },
+      {"loopback down", [](Wanted& w) { w.links.add(wantedLink("lo", false)); },
        "link lo: loopback stays up"},
   };
   for (auto& row : rows) {
@@ -191,7 +191,7 @@ TEST(Plan, ABadSpecIsAProblemAndTheRestGoesOn) {
     kernel.plug("eth1");
     auto wanted = ordinary();
     row.spoil(wanted);
-    auto todo = plan(wanted, observe(kernel));
+    auto todo = plan(wanted, observeNow(kernel));
     ASSERT_EQ(todo.problems.size(), 1u) << row.what.cStr();
     EXPECT_STREQ(todo.problems[0].cStr(), row.problem.cStr());
     EXPECT_EQ(todo.steps.size(), 4u) << text(todo).cStr();
@@ -204,9 +204,9 @@ TEST(Plan, ARouteWithoutLinkGoesWhereItsGatewayIs) {
   kernel.plug("eth0");
   kernel.plug("eth1");
   Wanted wanted;
-  for (auto name : {"eth0", "eth1"}) wanted.links.add(link(name));
-  wanted.addresses.add(address("eth0", "10.5.0.2/24"));
-  wanted.addresses.add(address("eth1", "10.6.0.2/24"));
+  for (auto name : {"eth0", "eth1"}) wanted.links.add(wantedLink(name));
+  wanted.addresses.add(wantedAddress("eth0", "10.5.0.2/24"));
+  wanted.addresses.add(wantedAddress("eth1", "10.6.0.2/24"));
   wanted.routes.add(route("", "0.0.0.0/0", "10.6.0.1"));
   settle(wanted, kernel);
   for (auto& r : kernel.routes()) {
@@ -221,10 +221,10 @@ TEST(Plan, Ipv6RoutesSettleWithTheDefaultMetric) {
   TestKernel kernel;
   kernel.plug("eth0");
   auto wanted = ordinary();
-  wanted.addresses.add(address("eth0", "fd00::2/64"));
+  wanted.addresses.add(wantedAddress("eth0", "fd00::2/64"));
   wanted.routes.add(route("eth0", "::/0", "fd00::1"));
   EXPECT_EQ(settle(wanted, kernel), 1u);
-  EXPECT_STREQ(text(plan(wanted, observe(kernel))).cStr(), "");
+  EXPECT_STREQ(text(plan(wanted, observeNow(kernel))).cStr(), "");
 }
 
 // Catches: trying ::1 for ever on a machine without IPv6.
@@ -232,13 +232,13 @@ TEST(Plan, WithoutIpv6NothingOfItIsTried) {
   TestKernel kernel(false);
   kernel.plug("eth0");
   auto wanted = ordinary();
-  wanted.addresses.add(address("eth0", "fd00::2/64"));
-  for (auto& failure : kernel.apply(KJ_MAP(step, plan(wanted, observe(kernel, false)).steps) {
+  wanted.addresses.add(wantedAddress("eth0", "fd00::2/64"));
+  for (auto& failure : kernel.apply(KJ_MAP(step, plan(wanted, observeNow(kernel, false)).steps) {
          return kj::mv(step.change);
        })) {
     EXPECT_TRUE(failure == nullptr);
   }
-  EXPECT_STREQ(text(plan(wanted, observe(kernel, false))).cStr(),
+  EXPECT_STREQ(text(plan(wanted, observeNow(kernel, false))).cStr(),
                "! address fd00::2/64 on eth0: IPv6 is disabled on this node\n");
 }
 
@@ -247,15 +247,15 @@ TEST(Plan, ADuplicatedAddressIsAProblem) {
   TestKernel kernel;
   unsigned eth0 = kernel.plug("eth0");
   Wanted wanted;
-  wanted.links.add(link("eth0"));
-  wanted.addresses.add(address("eth0", "fd00::2/64"));
+  wanted.links.add(wantedLink("eth0"));
+  wanted.addresses.add(wantedAddress("eth0", "fd00::2/64"));
   netlink::setUp(kernel, 1);
   netlink::setUp(kernel, eth0);
   netlink::change(kernel, netlink::AddAddress{{.link = eth0,
                                                .prefix = prefix("fd00::2/64"),
                                                .flags = IFA_F_DADFAILED,
                                                .protocol = kMark}});
-  auto todo = plan(wanted, observe(kernel));
+  auto todo = plan(wanted, observeNow(kernel));
   EXPECT_EQ(todo.applied, 1u);  // the link only
   EXPECT_STREQ(text(todo).cStr(),
                "! address fd00::2/64 on eth0: another host on this network has this address\n");
@@ -267,12 +267,12 @@ Wanted randomWanted(std::minstd_rand& random) {
   for (unsigned i = 0; i < 3; ++i) {
     auto name = kj::str("eth", i);
     if (below(4) > 0)
-      wanted.links.add(link(name, below(5) > 0, below(3) ? 0 : 1400 + below(3) * 50));
+      wanted.links.add(wantedLink(name, below(5) > 0, below(3) ? 0 : 1400 + below(3) * 50));
     for (unsigned n = below(4); n > 0; --n) {
       wanted.addresses.add(
-          address(name, kj::str("10.", i, ".", below(2), ".", 1 + below(3), "/24")));
+          wantedAddress(name, kj::str("10.", i, ".", below(2), ".", 1 + below(3), "/24")));
       if (below(3) == 0) {
-        wanted.addresses.add(address(name, kj::str("fd00:", i, "::", 1 + below(3), "/64")));
+        wanted.addresses.add(wantedAddress(name, kj::str("fd00:", i, "::", 1 + below(3), "/64")));
       }
     }
     for (unsigned n = below(3); n > 0; --n) {
@@ -311,7 +311,7 @@ TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
     for (auto wanted : {&first, &second, &first}) {
       kj::Vector<kj::String> last;
       for (unsigned round = 0; round < 8; ++round) {
-        auto todo = plan(*wanted, observe(kernel));
+        auto todo = plan(*wanted, observeNow(kernel));
         last.clear();
         if (todo.steps.size() == 0) break;
         auto changes = KJ_MAP(step, todo.steps) {
@@ -327,9 +327,9 @@ TEST(Plan, AnyStateBecomesAnyOtherAndThenStays) {
         if (!progress) break;
       }
       // Whatever is left was refused by the kernel for a reason of its own.
-      EXPECT_EQ(plan(*wanted, observe(kernel)).steps.size(), last.size())
+      EXPECT_EQ(plan(*wanted, observeNow(kernel)).steps.size(), last.size())
           << kj::strArray(last, "\n").cStr() << "\n"
-          << text(plan(*wanted, observe(kernel))).cStr();
+          << text(plan(*wanted, observeNow(kernel))).cStr();
       for (auto& message : last) {
         EXPECT_TRUE(message.startsWith("add route") || message.startsWith("replace route"))
             << message.cStr();

@@ -13,7 +13,7 @@ namespace {
 
 using netlink::TestKernel;
 
-Observed observe(TestKernel& kernel) {
+Observed observeStatus(TestKernel& kernel) {
   return {kernel.links(), kernel.addresses(), kernel.routes(), true};
 }
 kj::String ids(const Records& records) {
@@ -41,7 +41,7 @@ TEST(Status, ViewsOfAnOrdinaryMachine) {
                                              .link = eth0,
                                              .metric = 10,
                                              .protocol = kMark}});
-  auto observed = observe(kernel);
+  auto observed = observeStatus(kernel);
 
   auto links = linkStatuses(observed);
   EXPECT_STREQ(ids(links).cStr(), "eth0 lo");
@@ -115,7 +115,7 @@ TEST(Status, WhatIsUndoneIsShownAndNothingElse) {
 TEST(Status, RoutesThatShareAnIdAreBothThere) {
   TestKernel kernel;
   for (auto name : {"eth0", "eth1"}) netlink::setUp(kernel, kernel.plug(name));
-  auto observed = observe(kernel);
+  auto observed = observeStatus(kernel);
   auto routes = routeStatuses(observed);
   EXPECT_STREQ(ids(routes).cStr(), "/fe80::/64/eth0/256 /fe80::/64/eth1/256");
 }
@@ -138,14 +138,14 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
                                                           .prefix = prefix("10.5.0.1/32"),
                                                           .protocol = netlink::kSharedAddress},
                                               .lifetime = 2});
-  auto first = nodeAddresses(observe(kernel), {});
+  auto first = nodeAddresses(observeStatus(kernel), {});
   EXPECT_STREQ(text(first.chosen).cStr(), "10.5.0.3");  // the smallest of the first link by name
   EXPECT_STREQ(text(first.current).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");
   EXPECT_STREQ(text(first.known).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");
 
   // A pulled cable: no longer current, still known, and the default stays what it was.
   kernel.setCarrier(eth0, false);
-  auto second = nodeAddresses(observe(kernel), kj::mv(first));
+  auto second = nodeAddresses(observeStatus(kernel), kj::mv(first));
   EXPECT_STREQ(text(second.chosen).cStr(), "10.5.0.3");
   EXPECT_STREQ(text(second.current).cStr(), "10.0.0.9");
   EXPECT_STREQ(text(second.known).cStr(), "10.0.0.9 10.5.0.3 10.5.0.20");
@@ -154,7 +154,7 @@ TEST(Status, NodeAddressesAreThoseThatOthersCanUse) {
 // Catches: an empty default that a reader takes for the answer.
 TEST(Status, NoDefaultBeforeThereIsAnAddress) {
   TestKernel kernel;
-  auto none = records(nodeAddresses(observe(kernel), {}));
+  auto none = records(nodeAddresses(observeStatus(kernel), {}));
   EXPECT_STREQ(ids(none).cStr(), "accumulative current");
 }
 
@@ -172,7 +172,7 @@ TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
                                              .protocol = kMark}});
   capnp::MallocMessageBuilder message;
   auto routes = message.initRoot<rpc::Network::RoutesResults>();
-  fillRoutes(observe(kernel), kernel.allRoutes(), routes);
+  fillRoutes(observeStatus(kernel), kernel.allRoutes(), routes);
   auto first = routes.asReader().getRoutes()[0], second = routes.asReader().getRoutes()[1];
   EXPECT_STREQ(kj::str(first.getInterface(), " ", first.getDestination(), " ", first.getGateway(),
                        " ", first.getMetric(), " ", first.getFamily())
@@ -195,7 +195,7 @@ TEST(Status, TheApiShowsGatewaysAsHostsAndAbsentOnesAsZero) {
 
   capnp::MallocMessageBuilder other;
   auto interfaces = other.initRoot<rpc::Network::InterfacesResults>();
-  fillInterfaces(observe(kernel), interfaces);
+  fillInterfaces(observeStatus(kernel), interfaces);
   auto entry = interfaces.asReader().getInterfaces()[1];
   auto join = [](capnp::List<capnp::Text>::Reader list) {
     return kj::strArray(KJ_MAP(text, list) { return kj::str(text); }, " ");

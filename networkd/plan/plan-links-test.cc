@@ -20,7 +20,7 @@ using O = netlink::BondOption;
 
 constexpr int64_t kNow = 1000000000;
 
-kj::String text(const Plan& plan) {
+kj::String linkText(const Plan& plan) {
   auto steps = KJ_MAP(step, plan.steps) {
     return kj::str(netlink::describe(step.change), "\n");
   };
@@ -35,12 +35,12 @@ Plan planFor(const Wanted& wanted, TestKernel& kernel) {
 }
 
 // Plans and applies until nothing is left; everything that was done, one step a line.
-kj::String settle(const Wanted& wanted, TestKernel& kernel) {
+kj::String settleLinks(const Wanted& wanted, TestKernel& kernel) {
   kj::Vector<kj::String> done;
   for (unsigned round = 0; round < 6; ++round) {
     auto todo = planFor(wanted, kernel);
     if (todo.steps.size() == 0) return kj::strArray(done, "");
-    done.add(text(todo));
+    done.add(linkText(todo));
     auto changes = KJ_MAP(step, todo.steps) {
       return kj::mv(step.change);
     };
@@ -51,7 +51,7 @@ kj::String settle(const Wanted& wanted, TestKernel& kernel) {
       }
     }
   }
-  ADD_FAILURE() << "does not settle; still:\n" << text(planFor(wanted, kernel)).cStr();
+  ADD_FAILURE() << "does not settleLinks; still:\n" << linkText(planFor(wanted, kernel)).cStr();
   return kj::strArray(done, "");
 }
 
@@ -94,7 +94,7 @@ TEST(PlanLinks, ABondInTheOrderThatTheKernelWants) {
   wanted.links[0].primary = kj::str("eth1");
   wanted.addresses.add(WantedAddress{.link = kj::str("bond0"),
                                      .prefix = KJ_ASSERT_NONNULL(Prefix::parse("10.0.0.2/24"))});
-  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(),
                "set link 1 up\n"
                "add link bond0, bond with mode active-backup, miimon 100\n"
                "set link 2 down\n"
@@ -108,10 +108,10 @@ TEST(PlanLinks, ABondInTheOrderThatTheKernelWants) {
 // Catches: an outage for a change that needs none.
 TEST(PlanLinks, OptionsThatNeedNothingTakeNothingDown) {
   TwoCards kernel;
-  settle(bonded(BondMode::kActiveBackup), kernel);
+  settleLinks(bonded(BondMode::kActiveBackup), kernel);
   auto wanted = bonded(BondMode::kActiveBackup, 200);
   wanted.links[0].bond[O::kUpDelay] = 450;
-  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set bond 4: miimon 200, updelay 400\n");
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set bond 4: miimon 200, updelay 400\n");
 }
 
 // Catches: options left as they were when the config does not name them any more.
@@ -120,26 +120,26 @@ TEST(PlanLinks, AnOptionThatIsNotNamedAnyMoreIsTheStandardAgain) {
   auto wanted = bonded(BondMode::kBalanceXor);
   wanted.links[0].bond[O::kXmitHashPolicy] = 1;
   wanted.links[0].bond[O::kMinLinks] = 2;
-  settle(wanted, kernel);
-  EXPECT_STREQ(settle(bonded(BondMode::kBalanceXor), kernel).cStr(),
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(settleLinks(bonded(BondMode::kBalanceXor), kernel).cStr(),
                "set bond 4: xmitHashPolicy 0, minLinks 0\n");
 }
 
 // Catches: EBUSY for options that want the bond down, and emptying it for them.
 TEST(PlanLinks, TheLacpRateTakesTheBondDownButKeepsItsMembers) {
   TwoCards kernel;
-  settle(bonded(BondMode::kLacp), kernel);
+  settleLinks(bonded(BondMode::kLacp), kernel);
   auto wanted = bonded(BondMode::kLacp);
   wanted.links[0].bond[O::kLacpRate] = 1;
-  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(),
                "set link 4 down\nset bond 4: lacpRate 1\nset link 4 up\n");
 }
 
 // Catches: ENOTEMPTY for a new mode, and a bond that stays empty after it.
 TEST(PlanLinks, ANewModeEmptiesTheBondAndFillsItAgain) {
   TwoCards kernel;
-  settle(bonded(BondMode::kActiveBackup), kernel);
-  auto steps = settle(bonded(BondMode::kLacp), kernel);
+  settleLinks(bonded(BondMode::kActiveBackup), kernel);
+  auto steps = settleLinks(bonded(BondMode::kLacp), kernel);
   EXPECT_EQ(kernel.at("bond0").bond->mode(), BondMode::kLacp);
   EXPECT_EQ(kernel.at("eth0").master, kernel.at("bond0").index);
   EXPECT_TRUE(kernel.at("eth1").up());
@@ -154,13 +154,13 @@ TEST(PlanLinks, AMissingMemberDoesNotStopTheOthers) {
   TestKernel kernel;
   kernel.plug("eth0");
   auto wanted = bonded(BondMode::kActiveBackup);
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   auto bond = KJ_ASSERT_NONNULL(netlink::findLink(kernel, "bond0"));
   EXPECT_TRUE(bond.up() && bond.carrier);
-  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
                "! link eth1: unknown link \"eth1\"; known links: lo, eth0, bond0\n");
   kernel.plug("eth1");
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   EXPECT_EQ(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth1")).master, bond.index);
 }
 
@@ -172,8 +172,9 @@ TEST(PlanLinks, RemovesOwnLinksAndNoOthers) {
   auto wanted = bonded(BondMode::kActiveBackup);
   wanted.links.add(vlan("bond0", 100));
   wanted.links.add(link("dummy7", "dummy"));
-  settle(wanted, kernel);
-  EXPECT_STREQ(settle(Wanted(), kernel).cStr(), "delete link 8\ndelete link 6\ndelete link 7\n");
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(settleLinks(Wanted(), kernel).cStr(),
+               "delete link 8\ndelete link 6\ndelete link 7\n");
   EXPECT_EQ(kernel.links().size(), 5u);  // lo, the two cards, the two of others
 }
 
@@ -182,16 +183,16 @@ TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   TestKernel kernel;
   Wanted wanted;
   wanted.links.add(link("br0", "bridge"));
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   auto seen = observe(kernel, true, kNow);
   for (auto& there : seen.links) {
     if (there.name != "br0") continue;
     for (auto& octet : there.hardwareAddress) octet = 0;
-    auto steps = text(plan(wanted, seen));
+    auto steps = linkText(plan(wanted, seen));
     EXPECT_TRUE(steps.startsWith(kj::str("delete link ", there.index, "\nadd link br0, bridge")))
         << steps.cStr();
     there.group = 0;
-    EXPECT_STREQ(text(plan(wanted, seen)).cStr(), "") << "another program's";
+    EXPECT_STREQ(linkText(plan(wanted, seen)).cStr(), "") << "another program's";
   }
 }
 
@@ -201,8 +202,8 @@ TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
   netlink::addLink(kernel, "bond0", netlink::Dummy{});
   Wanted wanted;
   wanted.links.add(link("bond0", "bond"));
-  settle(wanted, kernel);
-  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
                "! link bond0: the link exists already and is dummy, not a bond; networkd did not "
                "create it and leaves it as it is\n");
 }
@@ -212,7 +213,7 @@ Wanted vlanAndParent(TwoCards& kernel) {
   Wanted wanted;
   wanted.links.add(vlan("eth0", 100));
   wanted.links.add(link("eth0"));
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   return wanted;
 }
 
@@ -221,9 +222,9 @@ TEST(PlanLinks, AVlanFollowsTheMtuOfItsParent) {
   TwoCards kernel;
   auto wanted = vlanAndParent(kernel);
   wanted.links[1].mtu = 9000;
-  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 9000\nset link 4 mtu 9000\n");
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set link 2 mtu 9000\nset link 4 mtu 9000\n");
   wanted.links[1].mtu = 1400;
-  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set link 2 mtu 1400\n");
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set link 2 mtu 1400\n");
   EXPECT_EQ(kernel.at("eth0.100").mtu, 1400u);
 }
 
@@ -235,7 +236,7 @@ TEST(PlanLinks, AParentGoesBeforeItsVlans) {
   netlink::change(kernel, netlink::SetLink{.index = kernel.eth0, .up = false});
   auto seen = observe(kernel, true, kNow);
   std::reverse(seen.links.begin(), seen.links.end());
-  EXPECT_STREQ(text(plan(wanted, seen)).cStr(),
+  EXPECT_STREQ(linkText(plan(wanted, seen)).cStr(),
                "set link 2 mtu 9000\nset link 4 mtu 9000\nset link 2 up\n");
 }
 
@@ -245,7 +246,7 @@ TEST(PlanLinks, ANewVlanWaitsForTheMtuOfItsParent) {
   Wanted wanted;
   wanted.links.add(vlan("eth0", 100)).mtu = 9000;
   wanted.links.add(link("eth0")).mtu = 9000;
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   EXPECT_EQ(kernel.at("eth0.100").mtu, 9000u);
 }
 
@@ -255,7 +256,7 @@ TEST(PlanLinks, TheBondKeepsItsMembersUp) {
   TwoCards kernel;
   auto wanted = bonded(BondMode::kActiveBackup);
   wanted.links[1].up = false;
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   EXPECT_TRUE(kernel.at("eth0").up());
 }
 
@@ -265,8 +266,8 @@ TEST(PlanLinks, ThePrimaryIsAMember) {
   kernel.plug("eth2");
   auto wanted = bonded(BondMode::kActiveBackup);
   wanted.links[0].primary = kj::str("eth2");
-  settle(wanted, kernel);
-  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
                "! link bond0: its primary eth2 is not one of its members\n");
 }
 
@@ -278,8 +279,8 @@ TEST(PlanLinks, WhatHasNoMeaningIsSaidAndNotSent) {
   wanted.links[0].bond[O::kUpDelay] = 200;
   wanted.links[0].bond[O::kArpValidate] = 3;
   wanted.links[0].primary = kj::str("eth7");
-  settle(wanted, kernel);
-  EXPECT_STREQ(text(planFor(wanted, kernel)).cStr(),
+  settleLinks(wanted, kernel);
+  EXPECT_STREQ(linkText(planFor(wanted, kernel)).cStr(),
                "! link bond0: lacpRate is used only in mode 802.3ad\n"
                "! link bond0: arpValidate has no effect without arpInterval\n"
                "! link bond0: updelay has no effect without miimon\n"
@@ -306,15 +307,15 @@ Wanted tunnel() {
 // Catches: peers that lose their session because another one changed.
 TEST(PlanLinks, OnlyThePeerThatChangedIsNamed) {
   TestKernel kernel;
-  settle(tunnel(), kernel);
+  settleLinks(tunnel(), kernel);
   auto wanted = tunnel();
   wanted.links[0].wireguard.peers[1].keepalive = 25;
-  EXPECT_STREQ(settle(wanted, kernel).cStr(),
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(),
                kj::str("set WireGuard of link 2: peer ",
                        netlink::toText(RandomNetwork::secret(11).publicKey()), " every 25 s\n")
                    .cStr());
   wanted.links[0].wireguard.privateKey = RandomNetwork::secret(2);
-  EXPECT_STREQ(settle(wanted, kernel).cStr(), "set WireGuard of link 2: private key\n");
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "set WireGuard of link 2: private key\n");
 }
 
 // Catches: calling a peer back that moved to another address, and never calling it again when it is
@@ -347,7 +348,7 @@ TEST(PlanLinks, ANetworkBehindTwoPeersIsTheFirstOnes) {
   TestKernel kernel;
   auto wanted = tunnel();
   wanted.links[0].wireguard.peers[1].allowed = wanted.links[0].wireguard.peers[0].allowed;
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   EXPECT_EQ(planFor(wanted, kernel).problems.size(), 1u);
   auto device = kernel.wireguard(2);
   EXPECT_EQ(device.peers[0].allowed.size(), 1u);
@@ -360,7 +361,7 @@ TEST(PlanLinks, APeerThatIsThisMachineIsAProblem) {
   auto wanted = tunnel();
   auto& wireguard = wanted.links[0].wireguard;
   wireguard.peers[1].publicKey = KJ_ASSERT_NONNULL(wireguard.privateKey).publicKey();
-  settle(wanted, kernel);
+  settleLinks(wanted, kernel);
   EXPECT_EQ(kernel.wireguard(2).peers.size(), wireguard.peers.size() - 1);
   auto left = planFor(wanted, kernel);
   ASSERT_EQ(left.problems.size(), 1u);
@@ -383,12 +384,12 @@ TEST(PlanLinks, RandomNetworksFromOneToAnotherAndBack) {
     TestKernel fresh, used;
     machine(fresh);
     machine(used);
-    settle(a, fresh);
+    settleLinks(a, fresh);
     auto asNew = describeNetwork(fresh, a);
-    settle(a, used);
-    settle(b, used);
+    settleLinks(a, used);
+    settleLinks(b, used);
     EXPECT_TRUE(netlink::findLink(used, "cni0") != nullptr);
-    settle(a, used);
+    settleLinks(a, used);
     ASSERT_STREQ(describeNetwork(used, a).cStr(), asNew.cStr());
     used.takeChangeCount();
     ASSERT_EQ(planFor(a, used).steps.size(), 0u);

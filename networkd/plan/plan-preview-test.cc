@@ -17,10 +17,10 @@ namespace {
 
 using netlink::TestKernel;
 
-constexpr int64_t kNow = 1000000000;
+constexpr int64_t kPreviewedAt = 1000000000;
 
 std::string previewed(const Wanted& wanted, TestKernel& kernel) {
-  auto result = preview(wanted, observe(kernel, true, kNow));
+  auto result = preview(wanted, observe(kernel, true, kPreviewedAt));
   for (auto& problem : result.problems) result.steps.add(kj::str("! ", problem));
   return kj::strArray(result.steps, "\n").cStr();
 }
@@ -81,10 +81,10 @@ TEST(Preview, IsWhatIsDone) {
     for (auto name : {"eth0", "eth1", "eth2", "eth3"}) kernel.plug(name);
     for (unsigned twice = 0; twice < 2; ++twice) {
       auto wanted = random.make(4);
-      auto foreseen = preview(wanted, observe(kernel, true, kNow));
+      auto foreseen = preview(wanted, observe(kernel, true, kPreviewedAt));
       kj::Vector<kj::String> done;
       for (unsigned round = 0; round < 8; ++round) {
-        auto observed = observe(kernel, true, kNow);
+        auto observed = observe(kernel, true, kPreviewedAt);
         auto todo = plan(wanted, observed);
         if (todo.steps.size() == 0) break;
         for (auto& step : todo.steps) {
@@ -117,7 +117,7 @@ TEST(Preview, KnowsWhatMtuHardwareHad) {
   auto eth0 = kernel.plug("eth0");
   netlink::setUp(kernel, 1);
   netlink::change(kernel, netlink::SetLink{.index = eth0, .mtu = 1400u});
-  auto observed = observe(kernel, true, kNow);
+  auto observed = observe(kernel, true, kPreviewedAt);
   observed.firstMtus = {{eth0, 1500}};
   auto result = preview(Wanted(), observed);
   ASSERT_EQ(result.steps.size(), 1u);

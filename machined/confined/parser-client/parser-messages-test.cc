@@ -19,7 +19,7 @@ struct Answer {
 };
 
 template <typename F>
-std::string refusal(F&& f) {
+std::string disbelief(F&& f) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(kj::fwd<F>(f))) return messageOf(*e).cStr();
   return "believed";
 }
@@ -29,7 +29,7 @@ TEST(Lies, TextsAreOnePrintableLine) {
   Answer answer;
   answer.out.initFailed().setMessage("a\nlevel=error \x1b[2Jb\x7f \xff");
   answer.out.getFailed().setKind(0xffff);
-  EXPECT_EQ("a?level=error ?[2Jb? ?", refusal([&]() { readText(answer.read()); }));
+  EXPECT_EQ("a?level=error ?[2Jb? ?", disbelief([&]() { readText(answer.read()); }));
   EXPECT_EQ(5u, oneLine("0123456789", 5).size());
   EXPECT_EQ("gr\xc3\xbc\xc3\x9f", oneLine("gr\xc3\xbc\xc3\x9f", 64));
   EXPECT_STREQ("a??2J", oneLine("a\xc2\x9b"
@@ -42,15 +42,15 @@ TEST(Lies, TextsAreOnePrintableLine) {
 TEST(Lies, AnotherQuestion) {
   Answer answer;
   answer.out.initSuperblock();
-  for (auto& text :
-       {refusal([&]() { readConfig(answer.read(), nullptr); }),
-        refusal([&]() { readRedacted(answer.read(), 64); }),
-        refusal([&]() { readText(answer.read()); }), refusal([&]() { readVerdict(answer.read()); }),
-        refusal([&]() { readGenerated(answer.read()); }),
-        refusal([&]() { readAddresses(answer.read()); }),
-        refusal([&]() { readSignatures(answer.read()); }),
-        refusal([&]() { readSignedImage(answer.read()); }),
-        refusal([&]() { readHttp(answer.read(), {}); })}) {
+  for (auto& text : {disbelief([&]() { readConfig(answer.read(), nullptr); }),
+                     disbelief([&]() { readRedacted(answer.read(), 64); }),
+                     disbelief([&]() { readText(answer.read()); }),
+                     disbelief([&]() { readVerdict(answer.read()); }),
+                     disbelief([&]() { readGenerated(answer.read()); }),
+                     disbelief([&]() { readAddresses(answer.read()); }),
+                     disbelief([&]() { readSignatures(answer.read()); }),
+                     disbelief([&]() { readSignedImage(answer.read()); }),
+                     disbelief([&]() { readHttp(answer.read(), {}); })}) {
     EXPECT_EQ("invalid answer of the parser: it answers another question", text);
   }
 }
@@ -64,7 +64,7 @@ TEST(Lies, SignaturesAreBounded) {
       signature.setPayload(digest);
       signature.initSignature(static_cast<unsigned>(size));
     }
-    return refusal([&]() { readSignatures(answer.read()); });
+    return disbelief([&]() { readSignatures(answer.read()); });
   };
   auto good = kj::str("sha256:", kj::repeat('a', 64));
   EXPECT_EQ("believed", answerOf(kMostImageSignatures, good, kMostImageSignature));
@@ -74,7 +74,7 @@ TEST(Lies, SignaturesAreBounded) {
     EXPECT_NE("believed", answerOf(1, text, 1)) << text.cStr();
     Answer answer;
     answer.out.setSignedImage(text);
-    EXPECT_NE("believed", refusal([&]() { readSignedImage(answer.read()); })) << text.cStr();
+    EXPECT_NE("believed", disbelief([&]() { readSignedImage(answer.read()); })) << text.cStr();
   }
   EXPECT_FALSE(isSha256(kj::str("sha256:", kj::repeat('A', 64))));
   EXPECT_FALSE(isSha256(kj::str(good, "a")));
@@ -87,7 +87,7 @@ TEST(Lies, AddressesAreAddresses) {
     auto list = answer.out.initAddresses(texts.size());
     unsigned i = 0;
     for (auto text : texts) list.set(i++, text);
-    return refusal([&]() { readAddresses(answer.read()); });
+    return disbelief([&]() { readAddresses(answer.read()); });
   };
   EXPECT_EQ("believed", answerOf({"192.0.2.7", "2001:db8::7"}));
   for (auto bad : {"192.0.2"_kj, "node-1"_kj, ""_kj, "192.0.2.7\n"_kj, "fe80::1%eth0"_kj}) {
@@ -100,7 +100,7 @@ TEST(Lies, AddressesAreAddresses) {
     auto list = answer.out.initAddresses(size);
     for (auto i : kj::indices(list)) list.set(i, "192.0.2.7");
     EXPECT_EQ(size == kMostAddresses,
-              refusal([&]() { readAddresses(answer.read()); }) == "believed");
+              disbelief([&]() { readAddresses(answer.read()); }) == "believed");
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Lies, AddressesAreAddresses) {
 TEST(Lies, ProblemsAreCounted) {
   Answer answer;
   answer.out.initConfig().initErrors(1000);
-  EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+  EXPECT_NE("believed", disbelief([&]() { readConfig(answer.read(), nullptr); }));
 }
 
 // Catches: a view that takes more memory than the largest config.
@@ -116,9 +116,9 @@ TEST(Lies, ViewsAreBounded) {
   Answer answer;
   auto machine = answer.out.initConfig().initView().initMachine();
   machine.initToken(kMostAnswerBytes - 4096);
-  EXPECT_EQ("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+  EXPECT_EQ("believed", disbelief([&]() { readConfig(answer.read(), nullptr); }));
   answer.out.initConfig().initView().initMachine().initToken(kMostAnswerBytes);
-  EXPECT_NE("believed", refusal([&]() { readConfig(answer.read(), nullptr); }));
+  EXPECT_NE("believed", disbelief([&]() { readConfig(answer.read(), nullptr); }));
 }
 
 // Catches: a clock that is set by a sample which no exchange can give.
@@ -149,12 +149,12 @@ TEST(Lies, SamplesArePossible) {
     sample.setRootDistance(row.distance);
     sample.setStratum(static_cast<uint8_t>(row.stratum));
     sample.setLeap(static_cast<uint8_t>(row.leap));
-    EXPECT_EQ(row.good, refusal([&]() { readVerdict(answer.read()); }) == "believed")
+    EXPECT_EQ(row.good, disbelief([&]() { readVerdict(answer.read()); }) == "believed")
         << row.delay << " " << row.distance << " " << row.stratum << " " << row.leap;
   }
   Answer kiss;
   kiss.out.initKiss().setAction(9);
-  EXPECT_NE("believed", refusal([&]() { readVerdict(kiss.read()); }));
+  EXPECT_NE("believed", disbelief([&]() { readVerdict(kiss.read()); }));
 }
 
 // Catches: a place that smuggles a header in, or leaves https.
@@ -184,7 +184,7 @@ TEST(Lies, PlacesCanBeAskedFor) {
     place.setShown("evil\r\n");
     HttpSource from;
     from.secure = true;
-    EXPECT_EQ(row.good, refusal([&]() { readHttp(answer.read(), from); }) == "believed")
+    EXPECT_EQ(row.good, disbelief([&]() { readHttp(answer.read(), from); }) == "believed")
         << row.host << " " << row.target;
   }
   Answer answer;
@@ -204,9 +204,9 @@ TEST(Lies, FileSystemsAreKnown) {
   auto superblock = answer.out.initSuperblock();
   superblock.setFound(true);
   superblock.setType(kFileSystems);
-  EXPECT_NE("believed", refusal([&]() { readSuperblockAnswer(answer.read()); }));
+  EXPECT_NE("believed", disbelief([&]() { readSuperblockAnswer(answer.read()); }));
   superblock.setType(kFileSystems - 1);
-  EXPECT_EQ("believed", refusal([&]() { readSuperblockAnswer(answer.read()); }));
+  EXPECT_EQ("believed", disbelief([&]() { readSuperblockAnswer(answer.read()); }));
 }
 
 }  // namespace

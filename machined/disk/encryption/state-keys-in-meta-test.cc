@@ -12,10 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+constexpr kj::StringPtr kStateUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
 
 VolumeSettings read(kj::StringPtr text) {
-  return readStateKeys(text.asBytes(), kUuid);
+  return readStateKeys(text.asBytes(), kStateUuid);
 }
 std::string refusal(kj::StringPtr text) {
   auto failure = kj::runCatchingExceptions([&]() { read(text); });
@@ -82,7 +82,7 @@ TEST(StateKeys, LeaveNothingBehind) {
   FreedSecrets secrets(kSecret);
   {
     auto text = stateKeysText(config);
-    EXPECT_EQ(readStateKeys(text, kUuid).keys.size(), 1u);
+    EXPECT_EQ(readStateKeys(text, kStateUuid).keys.size(), 1u);
   }
   EXPECT_EQ(read(twice.c_str()).keys.size(), 1u);
   EXPECT_EQ(secrets.count(), 0u);
@@ -102,7 +102,7 @@ TEST(StateKeys, AreWrittenAsTheyAreRead) {
   keys[3].setSlot(31);
   keys[3].initStatic().setPassphrase("\"\\\n{}\u00e9 ");
   config.initOptions(1).set(0, "same_cpu_crypt");
-  auto own = readStateKeys(stateKeysText(config), kUuid);
+  auto own = readStateKeys(stateKeysText(config), kStateUuid);
   ASSERT_EQ(own.keys.size(), 1u) << "a passphrase";
   EXPECT_EQ(own.keys[0].slot, 1u);
   EXPECT_EQ(own.keys[0].kind, KeyKind::kNodeId);
@@ -112,7 +112,7 @@ TEST(StateKeys, AreWrittenAsTheyAreRead) {
   options.set(1, "same_cpu_crypt");
   auto text = stateKeysText(config);
   EXPECT_THAT(kj::str(text.asChars()).cStr(), testing::Not(HasSubstr("readable_in_meta")));
-  auto settings = readStateKeys(text, kUuid);
+  auto settings = readStateKeys(text, kStateUuid);
   ASSERT_EQ(settings.keys.size(), 3u);
   EXPECT_EQ(settings.keys[1].slot, 1u);
   EXPECT_EQ(settings.keys[2].slot, 31u);

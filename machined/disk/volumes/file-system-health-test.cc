@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr const char* kMounts =
+constexpr const char* kMountTable =
     "21 1 7:0 / / ro - squashfs /dev/loop0 ro\n"
     "22 21 0:5 / /proc rw - proc proc rw\n"
     "23 21 254:5 / /system/state rw - xfs /dev/vda5 rw\n"
@@ -40,7 +40,7 @@ struct FileSystems : testing::Test {
       {.timer = timer,
        .mounts = [this]() -> kj::Promise<kj::String> {
          if (!readable) return error(ErrorKind::kUnavailable, "all threads hang");
-         return kj::str(kMounts);
+         return kj::str(kMountTable);
        },
        .targets =
            [this]() {

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using List = std::map<unsigned, std::string>;
 
 constexpr kj::StringPtr kMapping = "/dev/mapper/vda5-encrypted"_kj;
-constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj, kNoUuid = ""_kj;
+constexpr kj::StringPtr kStateUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj, kNoUuid = ""_kj;
 const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffSTATE";
 
 using Request = EncryptionRequest;
@@ -51,7 +51,7 @@ struct StateKeysTest : testing::Test {
   ModelStateKeys meta;
   ZerosInstaller installer;
   ModelMarks marks;
-  kj::StringPtr uuid = kUuid;
+  kj::StringPtr uuid = kStateUuid;
   std::string said;
   Volume volume;
   StateKeysTest() {
@@ -154,7 +154,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
   unsigned cuts = 0, changes = 0;
   for (unsigned round = 0; round < 400; ++round) {
     bool own = random() % 2 == 0;
-    uuid = own ? kUuid : kNoUuid;
+    uuid = own ? kStateUuid : kNoUuid;
     auto list = [&]() {
       List made;
       std::string readable = own && random() % 2 == 0 ? "" : "!";
