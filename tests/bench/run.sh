@@ -244,9 +244,10 @@ way "the same with MTU 1500" world1500 veth1500
 if [ -n "${KUBERNETES:-}" ]; then
   say "Kubernetes"
   made=$(rootfs/kubernetes/make.sh "$checkout" 1.34.4)
-  programs=$(dirname "$(awk '$1 == "kubectl" { print $2 }' <<<"$made")")
-  tests/bench/kubernetes.sh "$checkout" "$out" "$json" "$programs" "$(awk '$1 == "images" { print $2 }' <<<"$made")" \
-    "$((runs < 3 ? runs : 3))"
+  kubectl=$(awk '$1 == "kubectl" { print $2 }' <<<"$made")
+  images=$(awk '$1 == "images" { print $2 }' <<<"$made")
+  tests/bench/kubernetes.sh "$checkout" "$out" "$json" "$(dirname "$kubectl")" "$images" "$((runs < 3 ? runs : 3))"
+  tests/bench/rolling.sh "$checkout" "$out" "$json" "$kubectl" "$images"
 else
   figure "Kubernetes on nodes in containers: not measured, make bench KUBERNETES=1 does it" "" "" ""
 fi

@@ -52,10 +52,11 @@ bool KubeHost::hasRelease(const std::string& release) {
 }
 
 KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned workers,
-                         const std::vector<std::string>& more)
-    : talos(name, flags(masters, workers, more)),
+                         const std::vector<std::string>& more, double slowness)
+    : talos(name, flags(masters, workers, more), 600 * slowness),
       kubeconfig(talos.folder() + "/kubeconfig"),
-      supervisor(talos.supervisor()) {
+      supervisor(talos.supervisor()),
+      slowness(slowness) {
   for (unsigned i = 0; i < masters + workers; ++i) {
     bool master = i < masters;
     nodes.push_back({name + (master ? "-master-" : "-worker-") +
@@ -69,7 +70,7 @@ KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned wor
             {"-n", nodes[0].address, "kubeconfig", "--force", "--merge=false", kubeconfig});
         return last.status == 0;
       },
-      60, 1);
+      60 * slowness, 1);
   EXPECT_TRUE(written) << last.out << last.err;
 }
 
@@ -138,8 +139,8 @@ void KubeCluster::awaitReady(size_t nodes, double deadlineSeconds) const {
     }
     return count == nodes;
   };
-  EXPECT_TRUE(eventually(ready, deadlineSeconds, 0.5))
-      << nodes << " nodes are not Ready within " << deadlineSeconds << " s:\n"
+  EXPECT_TRUE(eventually(ready, deadlineSeconds * slowness, 0.5))
+      << nodes << " nodes are not Ready within " << deadlineSeconds * slowness << " s:\n"
       << overview();
 }
 
@@ -157,8 +158,8 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
     }
     return good == count && all == count;
   };
-  EXPECT_TRUE(eventually(running, deadlineSeconds, 0.5))
-      << count << " pods with " << label << " are not ready within " << deadlineSeconds << " s:\n"
+  EXPECT_TRUE(eventually(running, deadlineSeconds * slowness, 0.5))
+      << count << " pods with " << label << " are not ready within " << deadlineSeconds * slowness << " s:\n"
       << overview();
 }
 

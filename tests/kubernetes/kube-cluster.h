@@ -45,9 +45,10 @@ struct KubePod {
 
 class KubeCluster {
  public:
-  // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives.
+  // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives. All deadlines
+  // are so many times longer: emulated machines are slow.
   KubeCluster(const std::string& name, unsigned masters, unsigned workers,
-              const std::vector<std::string>& more = {});
+              const std::vector<std::string>& more = {}, double slowness = 1);
 
   harness::Cluster talos;
   std::vector<KubeNode> nodes;  // control planes first
@@ -94,6 +95,7 @@ class KubeCluster {
  private:
   std::string kubeconfig;
   pid_t supervisor;
+  double slowness;
 };
 
 }  // namespace talos
