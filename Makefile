@@ -57,7 +57,7 @@ configure: root
 
 # What users run and what the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl $$(cut -d" " -f1 $(INNER)/programs.list)'
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl config-keys $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 # One page of each command, from the table that help is made of.
 man: programs

@@ -185,6 +185,7 @@ install -m 0644 "$(echo "$kernel_work"/boot/vmlinuz-*)" "$tree/usr/install/vmlin
 install -m 0644 /usr/lib/grub/i386-pc/boot.img "$tree/usr/install/boot.img"
 boot_loader i386-pc "$tree/usr/install/core.img" biosdisk
 boot_loader x86_64-efi "$tree/usr/install/BOOTX64.EFI" efi_gop
+"$out/config-keys" >"$tree/usr/install/config-keys"
 
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"

@@ -99,5 +99,6 @@ struct Slots {
   tries @2 :UInt32;                  # left
   systems @3 :List(System);          # those that are whole
   struct System { slot @0 :Text; version @1 :Text; }
-  image @4 :Text;                    # of the request `version`, which says nothing else
+  image @4 :Text;                    # of the request `version`, which answers nothing else but
+  configKeys @5 :Text;               # common/config/config-key-list.h; empty: the image does not list them
 }

@@ -10,6 +10,7 @@
 #include "common/base/version.h"
 #include "common/base/within.h"
 #include "common/config/config-generate.h"
+#include "common/config/config-key-list.h"
 #include "machined/api/machine-facts.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/network-complete.h"
@@ -149,6 +150,13 @@ kj::String UpgradeAssembly::kernelArguments() {
 
 kj::String UpgradeAssembly::imageKey() {
   return kj::str(core.configReader.machine(core.store).getInstall().getImageKey());
+}
+
+kj::Vector<kj::String> UpgradeAssembly::configKeysNotIn(kj::StringPtr list) {
+  KJ_IF_MAYBE (known, core.configReader.tryConfig(core.store)) {
+    return config::keysNotIn(list, *known);
+  }
+  return {};
 }
 
 kj::Promise<void> UpgradeAssembly::requireSignature(kj::String pinned, kj::String key) {

@@ -47,6 +47,7 @@ class UpgradeAssembly final : private UpgradableNode,
 
   kj::String kernelArguments() override;
   kj::String imageKey() override;
+  kj::Vector<kj::String> configKeysNotIn(kj::StringPtr list) override;
   kj::Promise<void> requireSignature(kj::String pinned, kj::String key) override;
   bool isBooted() override;
   kj::Promise<Health> health() override;

@@ -142,8 +142,8 @@ kj::Promise<kj::String> BootSlots::write(Slot slot, const NewSystem& system, kj:
   co_return kj::mv(version);
 }
 
-kj::Promise<kj::String> BootSlots::versionOf(const NewSystem& system) {
-  kj::String version;
+kj::Promise<BootSlots::Facts> BootSlots::factsOf(const NewSystem& system) {
+  Facts facts;
   co_await installer.slots(
       [&](rpc::InstallRequest::Builder request) {
         KJ_SWITCH_ONEOF(system) {
@@ -155,8 +155,12 @@ kj::Promise<kj::String> BootSlots::versionOf(const NewSystem& system) {
           }
         }
       },
-      [&](rpc::Slots::Reader found) { version = kj::str(found.getImage()); }, archiveOf(system));
-  co_return kj::mv(version);
+      [&](rpc::Slots::Reader found) {
+        facts.version = kj::str(found.getImage());
+        facts.configKeys = kj::str(found.getConfigKeys());
+      },
+      archiveOf(system));
+  co_return kj::mv(facts);
 }
 
 }  // namespace talos::machined

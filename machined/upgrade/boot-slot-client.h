@@ -79,8 +79,13 @@ class BootSlots {
                            unsigned healthTimeoutS);
   // The version of the system that is whole in the slot then. The caller keeps `system`.
   kj::Promise<kj::String> write(install::Slot slot, const NewSystem& system, kj::String arguments);
-  // The version that it says it has; nothing is written. The caller keeps `system`.
-  kj::Promise<kj::String> versionOf(const NewSystem& system);
+  struct Facts {
+    kj::String version;
+    kj::String
+        configKeys;  // that it knows: common/config/config-key-list.h; empty: it does not say
+  };
+  // By its own account; nothing is written. The caller keeps `system`.
+  kj::Promise<Facts> factsOf(const NewSystem& system);
 
  private:
   Installer& installer;

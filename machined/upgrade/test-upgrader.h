@@ -29,7 +29,7 @@ struct ModelDisk final : Installer {
   kj::Maybe<DutyRecord> duties;
   bool refuses = false, unreadable = false, hangs = false;  // hangs: in the middle of a slot
   std::vector<std::string> cleared;
-  std::string imageVersion = "v3";
+  std::string imageVersion = "v3", imageConfigKeys;
   std::string written;  // from an archive
   kj::Maybe<kj::String> trialFailure;
   kj::Maybe<kj::String> floor;
@@ -62,6 +62,7 @@ struct ModelDisk final : Installer {
       EXPECT_TRUE(parts.size() == 0 || parts[0].getName() == "vmlinuz");
       auto out = answer.initRoot<rpc::Slots>();
       out.setImage(imageVersion.c_str());
+      out.setConfigKeys(imageConfigKeys.c_str());
       hear(out);
       return kj::READY_NOW;
     }
@@ -214,6 +215,13 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
 
   kj::String kernelArguments() override { return kj::str("a=1"); }
   kj::String imageKey() override { return kj::str(key.c_str()); }
+  kj::Vector<kj::String> configKeysNotIn(kj::StringPtr list) override {
+    kj::Vector<kj::String> missing;
+    for (auto& each : configKeys) {
+      if (!std::string(list.cStr()).contains(each + "\n")) missing.add(kj::str(each.c_str()));
+    }
+    return missing;
+  }
   kj::Promise<void> requireSignature(kj::String pinned, kj::String) override {
     verified = pinned.cStr();
     if (unsignedImage.empty()) return kj::READY_NOW;
@@ -342,6 +350,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   ModelPulls pulls{timer};
   ModelArchives archives;
   std::string lacks, key, verified, unsignedImage;
+  std::vector<std::string> configKeys;  // that the config sets
   bool hopeless = false, elsewhere = false;
   std::map<std::string, std::string> doing;  // duties with their problems
   std::string etcdRefuses;                   // what of etcdAsked

@@ -47,6 +47,8 @@ class UpgradableNode {
 
   virtual kj::String kernelArguments() = 0;  // for the new entry of the boot loader
   virtual kj::String imageKey() = 0;         // machine.install.imageKey
+  // The keys of the node's config that this list lacks (common/config/config-key-list.h).
+  virtual kj::Vector<kj::String> configKeysNotIn(kj::StringPtr list) = 0;
   // Of an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
   virtual kj::Promise<void> requireSignature(kj::String pinned, kj::String key) = 0;
 

@@ -17,13 +17,17 @@ struct FetchTest : public UpgraderTest {
   std::string fetch(System& node, UpgradeRequest request, bool keep = true) {
     node.archives.held = nullptr;
     auto asking = node.upgrader.fetch(kj::mv(request), keep);
+    arrive(node, asking);
+    auto fetched = asking.wait(scope);
+    return kj::str(fetched.digest, " ", fetched.version, fetched.isSigned ? " signed" : "").cStr();
+  }
+  template <typename T>
+  void arrive(System& node, kj::Promise<T>& asking) {
     for (int i = 0; i < 20 && !asking.poll(scope); ++i) {
       KJ_IF_MAYBE (held, node.archives.held) {
         if ((*held)->isWaiting()) (*held)->fulfill();
       }
     }
-    auto fetched = asking.wait(scope);
-    return kj::str(fetched.digest, " ", fetched.version, fetched.isSigned ? " signed" : "").cStr();
   }
   static UpgradeRequest sent(kj::byte digest) {
     UpgradeRequest request{kj::str("./i.tar"), true};
@@ -53,6 +57,33 @@ TEST_F(FetchTest, ItChangesNothing) {
   scope.poll();
   EXPECT_EQ(node.status(), "fetching A v1: 30 % of 100 MiB");
   EXPECT_THAT(problem(node.upgrader.upgrade({kj::str("r/i:v2"), true})), HasSubstr("under way"));
+}
+
+// Catches: a system that would refuse the config of its node, and that is written, fetched for
+// later, or refused without the key; one that does not say which keys it knows, and is refused.
+TEST_F(FetchTest, ASystemKnowsTheKeysOfTheConfig) {
+  System node(disk);
+  node.boot(scope);
+  node.configKeys = {"machine.token", "machine.time.newer"};
+  EXPECT_EQ(fetch(node, {kj::str(kUrl)}), "https://h.example/i.tar#sha256=12 v3");
+  disk.imageConfigKeys = "machine.time.newer\nmachine.token\n";
+  EXPECT_EQ(fetch(node, {kj::str(kUrl)}), "https://h.example/i.tar#sha256=12 v3");
+  disk.imageConfigKeys = "machine.token\n";
+  constexpr auto kWhy =
+      ": v3 does not know a key of this node's config: machine.time.newer; nothing was written; "
+      "use --force to install it all the same";
+  auto refused =
+      KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&] { fetch(node, {kj::str(kUrl)}); }));
+  EXPECT_THAT(messageOf(refused).cStr(), HasSubstr(kWhy));
+  node.archives.held = nullptr;
+  auto upgrade = node.upgrader.upgrade({kj::str(kUrl), true});
+  arrive(node, upgrade);
+  EXPECT_THAT(problem(kj::mv(upgrade)), HasSubstr(kWhy));
+  EXPECT_EQ(disk.written, "");
+  EXPECT_EQ(node.reboots, 0u);
+  UpgradeRequest forced{kj::str(kUrl), true};
+  forced.force = true;
+  EXPECT_EQ(fetch(node, kj::mv(forced)), "https://h.example/i.tar#sha256=12 v3");
 }
 
 // Catches: an image that is fetched twice; one that is kept though it is not to be.

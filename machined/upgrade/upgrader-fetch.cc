@@ -75,9 +75,9 @@ kj::Promise<Upgrader::Fetched> Upgrader::verify(UpgradeRequest request, bool kee
   auto earlier = takeKept(source, key);
   auto next = earlier != nullptr ? kj::mv(KJ_ASSERT_NONNULL(earlier))
                                  : co_await obtain(request, source, key);
-  if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(next);
-  auto version = co_await slots.versionOf(next.content);
-  Fetched result{kj::str(next.digest), kj::mv(version), key.size() > 0};
+  if (!request.force) co_await requireFits(next, key.size() > 0);
+  auto facts = co_await slots.factsOf(next.content);
+  Fetched result{kj::str(next.digest), kj::mv(facts.version), key.size() > 0};
   keepForLater(kj::mv(next), kj::mv(key));
   if (!keep) co_await dropKept();
   co_return kj::mv(result);

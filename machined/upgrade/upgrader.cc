@@ -18,6 +18,7 @@ using install::Slot;
 
 constexpr kj::StringPtr kOwner = "runtime.Upgrades"_kj;
 constexpr unsigned kLeastHealthTimeoutS = 30;
+constexpr auto kForceHint = "; nothing was written; use --force to install it all the same"_kj;
 
 unsigned healthTimeout(unsigned request) {
   if (request == 0) return install::kHealthTimeoutS;
@@ -187,7 +188,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   bool wasKept = earlier != nullptr, goesOn = false;
   auto next = wasKept ? kj::mv(KJ_ASSERT_NONNULL(earlier)) : co_await obtain(request, source, key);
   KJ_DEFER(if (wasKept && !goesOn) keepForLater(kj::mv(next), kj::str(key)));
-  if (key.size() > 0 && !request.force) co_await requireNotBelowFloor(next);
+  if (!request.force) co_await requireFits(next, key.size() > 0);
   bool takesTurn = request.preserve && !request.stage;
   KJ_DEFER(if (takesTurn && !goesOn) tasks.add(deps.clusters.stay()));
   if (takesTurn) co_await takeRestartTurn(request.force);
@@ -215,9 +216,21 @@ kj::Promise<void> Upgrader::takeRestartTurn(bool force) {
   return deps.clusters.leave(true, force);
 }
 
-kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next) {
-  constexpr auto kHint = "; nothing was written; use --force to install it all the same"_kj;
-  auto version = co_await slots.versionOf(next.content);
+kj::Promise<void> Upgrader::requireFits(const Wanted& next, bool isSigned) {
+  auto facts = co_await slots.factsOf(next.content);
+  if (facts.configKeys.size() > 0) {
+    auto unknown = deps.node.configKeysNotIn(facts.configKeys);
+    if (unknown.size() > 0) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(next.digest, ": ", facts.version, " does not know ",
+                   unknown.size() == 1 ? "a key" : "keys",
+                   " of this node's config: ", kj::strArray(unknown, ", "), kForceHint));
+    }
+  }
+  if (isSigned) co_await requireNotBelowFloor(next, facts.version);
+}
+
+kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next, kj::StringPtr version) {
   kj::String floor;
   co_await raiseFloor().then(
       [&](kj::String raised) { floor = kj::mv(raised); },
@@ -225,10 +238,10 @@ kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next) {
         fail(kindOf(e), kj::str(next.digest,
                                 ": cannot find out the oldest version that a signed image may "
                                 "have: ",
-                                messageOf(e), kHint));
+                                messageOf(e), kForceHint));
       });
   KJ_IF_MAYBE (refusal, belowFloor(version, floor)) {
-    fail(ErrorKind::kFailedPrecondition, kj::str(next.digest, ": ", *refusal, kHint));
+    fail(ErrorKind::kFailedPrecondition, kj::str(next.digest, ": ", *refusal, kForceHint));
   }
 }
 

@@ -196,7 +196,9 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
-  kj::Promise<void> requireNotBelowFloor(const Wanted& next);
+  // It knows the keys of the config, and if it is signed, it is not older than it may be.
+  kj::Promise<void> requireFits(const Wanted& next, bool isSigned);
+  kj::Promise<void> requireNotBelowFloor(const Wanted& next, kj::StringPtr version);
   kj::Promise<kj::String> raiseFloor();
   kj::Promise<kj::String> raiseFloorTo(kj::String running);
   kj::Promise<void> reportFailure(kj::Promise<kj::String> raising);

@@ -4,8 +4,8 @@
 namespace talos {
 namespace {
 
-// Longer than an emulated boot, shorter than one and the 30 s for which a duty has to be fulfilled.
-const std::string kCrashes = "crash 45 " + SystemImages::original(kBrain);
+// Longer than an emulated boot, shorter than the 30 s for which a duty has to be fulfilled.
+const std::string kCrashes = "crash 20 " + SystemImages::original(kBrain);
 
 const Row kRows[] = {
     {.name = "WithoutAFault",
@@ -23,10 +23,15 @@ const Row kRows[] = {
      .mistake = "a system that is kept though nobody can call its API any more",
      .faults = {{kApid, "exit"}},
      .reason = "was given up: it was not healthy within 150 s: .*service apid is not up"},
-    {.name = "ConfigIsNotUnderstood",
-     .mistake = "a system that is kept though it cannot read the config of its node",
+    {.name = "NothingIsParsed",
+     .mistake = "a system that is kept though it understands neither its disks nor its config",
      .faults = {{kParser, "exit"}},
-     .reason = "was given up: its boot failed: .*task loadConfig: .* cannot be read"},
+     .reason =
+         "was given up: its boot failed: .*task mountStatePartition: .* exited with status 1"},
+    {.name = "NetworkdEnds",
+     .mistake = "a system that nobody can reach, and that stays",
+     .faults = {{kNetworkd, "exit"}},
+     .reason = "\\(v9.9.1\\) was given up: .*networkd"},
     {.name = "EtcdEnds",
      .mistake = "a system that is kept though its etcd does not start",
      .faults = {{kEtcd, "exit"}},

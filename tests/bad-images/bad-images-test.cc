@@ -78,6 +78,12 @@ const Row kRows[] = {
      .damage = &SystemImages::cut,
      .outcome = Outcome::kRefused,
      .reason = "not an installer image: .* is cut off"},
+    {.name = "DoesNotKnowTheConfig",
+     .mistake = "a system that refuses the config of its node, and that is written all the same",
+     .damage = &SystemImages::withoutAKey,
+     .outcome = Outcome::kRefused,
+     .reason =
+         "v9.9.1 does not know a key of this node's config: machine.token; nothing was written"},
     {.name = "DamagedArchive",
      .mistake = "a file that is not the one that the image promises, and is started",
      .damage = &SystemImages::damaged,

@@ -133,6 +133,21 @@ std::string SystemImages::pack(const std::string& version) {
   return archive;
 }
 
+std::string SystemImages::withoutAKey(const std::string& version) {
+  make(version, {});
+  auto from = setting("IMAGE") + "/work/tree/usr/install",
+       to = folder + "/image/work/tree/usr/install";
+  fs::remove(folder + "/image/work");  // a link
+  fs::create_directories(to);
+  fs::copy(from, to);
+  auto keys = readAll(to + "/config-keys");
+  constexpr std::string_view kKey = "\nmachine.token\n";
+  auto at = keys.find(kKey);
+  KJ_REQUIRE(at != std::string::npos, "the list of keys lacks machine.token already");
+  writeAll(to + "/config-keys", keys.erase(at, kKey.size() - 1));
+  return pack(version);
+}
+
 std::string SystemImages::withoutItsEnd(const std::string& version) {
   make(version, {});
   auto root = folder + "/image/rootfs.sqsh";

@@ -26,6 +26,8 @@ class SystemImages {
   std::string make(const std::string& version, const std::vector<Fault>& faults);
   // The root image lacks its end, and all sums are of that.
   std::string withoutItsEnd(const std::string& version);
+  // Its system does not know machine.token, by its own list.
+  std::string withoutAKey(const std::string& version);
   // A byte in the middle of the archive is another one.
   std::string damaged(const std::string& version);
   // The archive lacks its end.

@@ -173,10 +173,10 @@ void Images::push(const std::string& what, const std::string& version) {
         kRegistry + version});
 }
 
-std::string Upgrade::endingInit() {
+std::string Upgrade::ending(const std::string& program) {
   auto tree = folder + "/tree";
-  fs::create_directories(tree + "/usr/sbin");
-  fs::copy_file(setting("OUT") + "/confine", tree + "/usr/sbin/init");
+  fs::create_directories(fs::path(tree + "/" + program).parent_path());
+  fs::copy_file(setting("OUT") + "/confine", tree + "/" + program);
   return tree;
 }
 

@@ -59,8 +59,8 @@ class Upgrade : public harness::RegistryHost {
  protected:
   ~Upgrade() noexcept override {}
 
-  // An init that ends at once: the kernel panics.
-  std::string endingInit();
+  // For TREE=: this program of the system ends at once. Of init the kernel panics.
+  std::string ending(const std::string& program);
   std::string listOf(const std::string& path);
 };
 

@@ -209,7 +209,7 @@ void staged(Cluster& cluster, Machine& node, const std::string& image) {
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
-  images.make("v9.9.3", {"TREE=" + endingInit()});
+  images.make("v9.9.3", {"TREE=" + ending("usr/sbin/init")});
   images.make("v9.9.4", {"REMOVE=" + listOf("usr/bin/apid")});
   cuts::VolatileCluster cluster("upgrade", upgradeFlags({"--with-bootloader"}), kComesUp);
   Machine node{cluster, "upgrade-master-1"};

@@ -1,5 +1,7 @@
-// Nodes that are upgraded again and again, to a system without a network, and with encrypted
-// partitions by UEFI.
+// Nodes that are upgraded again and again, to a system without a network or without keys of its
+// disks, and with encrypted partitions by UEFI.
+#include <algorithm>
+#include <filesystem>
 #include <regex>
 
 #include "tests/vm/upgrades.h"
@@ -72,6 +74,49 @@ TEST_F(UpgradesTest, ToOneWithoutNetwork) {
                     "the system in slot B (v9.9.2) was given up: its boot failed: ");
   EXPECT_TRUE(contains(node.status(), "networkd")) << node.status();
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
+}
+
+// Catches: a system that cannot open the partitions of its node, and stays, or cannot say so
+// without them; a key that is lost with that.
+TEST_F(UpgradesTest, ToOneThatOpensNoDisk) {
+  Images images(folder);
+  images.make("v9.9.2", {"TREE=" + ending("usr/libexec/talos/luks")});
+  Cluster cluster("upgradelocked",
+                  upgradeFlags({"--with-bootloader", "--encrypt-state", "--encrypt-ephemeral"}),
+                  kComesUp);
+  Machine node{cluster, "upgradelocked-master-1"};
+  ASSERT_EQ(node.slot(), "A");
+  expectOpen(cluster);
+  node.expectBackOn(
+      "A", node.upgradeTo(images.inRegistry("v9.9.2"), {"--preserve", "--health-timeout", "60s"}),
+      "the system in slot B (v9.9.2) was given up: its boot failed: ");
+  EXPECT_TRUE(contains(node.status(), "STATE")) << node.status();
+  expectOpen(cluster);
+}
+
+// Catches: a survey that says nothing of a disk without room; a node that is changed although it
+// cannot keep the image; an error that does not say how much is missing.
+TEST_F(UpgradesTest, OfANodeWithoutRoom) {
+  Images images(folder);
+  images.make(kGood, {});
+  auto large = images.file(kGood);
+  std::filesystem::resize_file(large, 600u << 20);  // EPHEMERAL has 520 MiB
+  auto flags = upgradeFlags({"--with-bootloader", "--bootstrap"});
+  *(std::find(flags.begin(), flags.end(), "--disk") + 1) = "1024";
+  Cluster cluster("upgradefull", flags, kComesUp);
+  Machine node{cluster, "upgradefull-master-1"};
+  auto before = node.record();
+  auto result = cluster.talosctl(
+      {"-n", Cluster::kFirst, "upgrade-cluster", "--kubernetes=false", "--image", large, "--yes"},
+      2 * kComesUp);
+  EXPECT_EQ(result.status, 1) << result.out;
+  for (auto said :
+       {"/var has only ", "it cannot take the image: ",
+        "EPHEMERAL (/var) has no room for the image: it needs ", "nothing was changed"}) {
+    EXPECT_TRUE(contains(result.err, said)) << said << "\n" << result.err;
+  }
+  EXPECT_EQ(node.record(), before);
+  EXPECT_EQ(node.slot(), "A");
 }
 
 // Catches: a node that stays on the system which has installed it, though its config names another;

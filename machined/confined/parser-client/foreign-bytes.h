@@ -96,6 +96,8 @@ struct ImagePart {
 // All that an installer image must have in usr/install.
 constexpr kj::StringPtr kImageFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "rootfs.sqsh"_kj,
                                          "version"_kj, "SHA256SUMS"_kj};
+// Optional: images of earlier releases lack it.
+constexpr kj::StringPtr kConfigKeysFile = "config-keys"_kj;
 // Of kMostSuperblockBytes each: more than an archive of kMostImageBytes has.
 constexpr unsigned kMostArchiveReads = 20'000;
 constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
@@ -150,8 +152,9 @@ class ForeignBytes {
                                                     kj::StringPtr authorities, kj::Date now,
                                                     uint64_t from, HttpProgress& progress,
                                                     HttpPieces& to) = 0;
-  // The files of an installer image in an archive of `size` bytes: those of kImageFiles. `read` as
-  // above, kMostArchiveReads times. FailedPrecondition when it is none.
+  // The files of an installer image in an archive of `size` bytes: those of kImageFiles, then
+  // kConfigKeysFile if it has that. `read` as above, kMostArchiveReads times. FailedPrecondition
+  // when it is none.
   virtual kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                                      ReadDevice read) = 0;
   // Those that the manifest of an image's signatures names: kMostImageSignatures of them, maybe

@@ -307,15 +307,17 @@ kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpS
 kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size) {
   if (!answer.isArchive()) unexpected(answer);
   auto list = answer.getArchive();
-  if (list.size() != kj::size(kImageFiles)) damaged("the wrong number of files");
+  auto needed = kj::size(kImageFiles);
+  if (list.size() < needed || list.size() > needed + 1) damaged("the wrong number of files");
   kj::Vector<ImagePart> parts;
   for (auto i : kj::zeroTo(list.size())) {
     auto part = list[i];
-    if (part.getName() != kImageFiles[i]) damaged("another file");
+    auto name = i < needed ? kImageFiles[i] : kConfigKeysFile;
+    if (part.getName() != name) damaged("another file");
     if (part.getOffset() > size || part.getSize() > size - part.getOffset()) {
       damaged("a file that is not in the archive");
     }
-    parts.add(ImagePart{kj::str(kImageFiles[i]), part.getOffset(), part.getSize()});
+    parts.add(ImagePart{kj::str(name), part.getOffset(), part.getSize()});
   }
   return parts;
 }

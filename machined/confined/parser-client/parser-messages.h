@@ -42,7 +42,7 @@ kj::Promise<void> takePiece(rpc::ParseAnswer::Reader answer, HttpProgress& progr
                             HttpPieces& to);
 // None: that was all of it.
 kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpSource& from);
-// Of an archive of `size` bytes: each of kImageFiles, inside of it.
+// Of an archive of `size` bytes: each of kImageFiles, and maybe kConfigKeysFile, inside of it.
 kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size);
 kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer);
 kj::String readSignedImage(rpc::ParseAnswer::Reader answer);  // sha256:<hex>

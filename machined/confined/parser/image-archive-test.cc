@@ -102,6 +102,17 @@ TEST(ImageArchive, TheFilesOfOneLayer) {
   EXPECT_EQ(found(TestLayout{{large}}.bytes())["rootfs.sqsh"], std::string(300'001, 'r'));
 }
 
+// Catches: an image of an earlier release, which does not list the keys of configs, that is
+// refused; a list that is not found, or found though it was removed.
+TEST(ImageArchive, TheKeysOfConfigsMayBeListed) {
+  TestLayer list{{{"usr/install/config-keys", "machine\n"}}},
+      remover{{{"usr/install/.wh.config-keys", ""}}};
+  auto files = found(TestLayout{{wholeImage(), list}}.bytes());
+  EXPECT_EQ(files.size(), 6u);
+  EXPECT_EQ(files["config-keys"], "machine\n");
+  EXPECT_EQ(found(TestLayout{{wholeImage(), list, remover}}.bytes()).size(), 5u);
+}
+
 // Catches: a file of a lower layer that was replaced or removed, and is installed all the same.
 TEST(ImageArchive, LaterLayersLieAboveEarlierOnes) {
   TestLayer second{{{"usr/install/vmlinuz", "newer"}}};

@@ -239,6 +239,11 @@ class InstallFolder {
       }
       refuse(kj::str("/", kPrefix, name, " is missing"));
     }
+    KJ_IF_MAYBE (place, files.find(machined::kConfigKeysFile)) {
+      KJ_IF_MAYBE (extent, *place) {
+        result.add(ImagePart{kj::str(machined::kConfigKeysFile), extent->offset, extent->size});
+      }
+    }
     return result;
   }
 
@@ -250,7 +255,7 @@ class InstallFolder {
     for (auto name : machined::kImageFiles) {
       if (file == name) return true;
     }
-    return false;
+    return file == machined::kConfigKeysFile;
   }
   // The entries of the layers below in the folder.
   static bool hidesAll(kj::StringPtr path) {

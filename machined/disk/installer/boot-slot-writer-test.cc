@@ -49,6 +49,10 @@ struct FolderOfSlots : testing::Test {
     digest.add(text.asBytes());
     tree.file("image/usr/install/SHA256SUMS", kj::str(digest.hex(), "  rootfs.sqsh\n"));
   }
+  std::string facts() {
+    auto found = factsOf(image());
+    return kj::str(found.version, " ", found.configKeys).cStr();
+  }
   ImageSource image() { return ImageMount{kj::str("bind"), tree.at("image"), {}}; }
   std::string upgradeTo(Slot slot) {
     kj::Function<void(kj::StringPtr)> say = [this](kj::StringPtr line) {
@@ -70,6 +74,17 @@ struct FolderOfSlots : testing::Test {
 };
 
 }  // namespace
+
+// Catches: an image of an earlier release, which does not list the keys of configs, that is taken
+// for one that knows none; a list that is too long to be kept.
+TEST_F(FolderOfSlots, AnImageSaysWhatItIs) {
+  EXPECT_EQ(facts(), "v2 ");
+  tree.file("image/usr/install/config-keys", "machine\n");
+  EXPECT_EQ(facts(), "v2 machine\n");
+  tree.file("image/usr/install/config-keys", std::string(kMostConfigKeys + 1, 'a').c_str());
+  EXPECT_EQ(problem([&]() { facts(); }),
+            "not an installer image: /usr/install/config-keys is too large");
+}
 
 // Catches: a folder that is taken for a partition; a system that is started without being chosen.
 TEST_F(FolderOfSlots, TheOtherSlotIsWrittenAndChosen) {

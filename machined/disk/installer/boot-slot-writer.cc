@@ -131,8 +131,10 @@ kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& source,
   return version;
 }
 
-kj::String versionOf(const ImageSource& image) {
-  return openImage(image)->version();
+ImageFacts factsOf(const ImageSource& source) {
+  auto image = openImage(source);
+  auto version = image->version();
+  return {kj::mv(version), image->configKeys()};
 }
 
 SlotsOnDisk readSlotsOf(kj::StringPtr place) {

@@ -27,7 +27,10 @@ kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say);
 
 // The version that it says it has; FailedPrecondition as upgrade().
-kj::String versionOf(const ImageSource& image);
+struct ImageFacts {
+  kj::String version, configKeys;  // as of InstallerImage
+};
+ImageFacts factsOf(const ImageSource& image);
 
 struct SlotsOnDisk {
   SlotState state;

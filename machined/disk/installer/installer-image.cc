@@ -59,13 +59,16 @@ class MountedImage final : public InstallerImage {
  public:
   explicit MountedImage(const ImageMount& mount) : root(openRoot(mount)) {}
 
+  bool has(kj::StringPtr name) override {
+    auto raw = openBelow(name);
+    if (raw < 0 && errno == ENOENT) return false;
+    if (raw >= 0) close(static_cast<int>(raw));
+    return true;  // whatever is wrong with it is said when it is opened
+  }
   // A regular file of the image, through no link and not out of it.
   Part openPart(kj::StringPtr name) override {
-    struct open_how how = {};
-    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     auto path = kj::str(kInImage, "/", name);
-    long raw = syscall(SYS_openat2, root.get(), path.cStr(), &how, sizeof how);
+    auto raw = openBelow(name);
     if (raw < 0) noImage(kj::str("cannot open /", path, ": ", strerror(errno)));
     kj::AutoCloseFd fd(static_cast<int>(raw));
     struct stat info;
@@ -77,6 +80,13 @@ class MountedImage final : public InstallerImage {
 
  private:
   kj::AutoCloseFd root;
+
+  long openBelow(kj::StringPtr name) {
+    struct open_how how = {};
+    how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    return syscall(SYS_openat2, root.get(), kj::str(kInImage, "/", name).cStr(), &how, sizeof how);
+  }
 };
 
 class ArchivedImage final : public InstallerImage {
@@ -84,6 +94,12 @@ class ArchivedImage final : public InstallerImage {
   explicit ArchivedImage(const ImageInArchive& image)
       : image(image), archiveSize(sizeOf(image.archive)) {}
 
+  bool has(kj::StringPtr name) override {
+    for (auto& part : image.parts) {
+      if (part.name == name) return true;
+    }
+    return false;
+  }
   Part openPart(kj::StringPtr name) override {
     for (auto& part : image.parts) {
       if (part.name != name) continue;
@@ -120,6 +136,11 @@ kj::Array<char> InstallerImage::versionFile() {
 
 kj::String InstallerImage::version() {
   return imageVersion(versionFile());
+}
+
+kj::String InstallerImage::configKeys() {
+  if (!has(kConfigKeysFile)) return kj::String();
+  return kj::heapString(small(kConfigKeysFile, kMostConfigKeys));
 }
 
 kj::Own<InstallerImage> openImage(const ImageSource& source) {

@@ -39,13 +39,19 @@ class InstallerImage {
     FileRange range;
   };
   virtual Part openPart(kj::StringPtr name) = 0;
+  virtual bool has(kj::StringPtr name) = 0;
 
   kj::Array<char> small(kj::StringPtr name, size_t limit);
   kj::Array<char> versionFile();
   kj::String version();  // that it says it has
+  // The keys of the machine config that its system knows (common/config/config-key-list.h). Empty:
+  // it does not say, as those of earlier releases.
+  kj::String configKeys();
 };
 
 constexpr size_t kMostVersionFile = 128;
+constexpr kj::StringPtr kConfigKeysFile = "config-keys"_kj;
+constexpr size_t kMostConfigKeys = 256u << 10;
 
 // `source` stays.
 kj::Own<InstallerImage> openImage(const ImageSource& source);

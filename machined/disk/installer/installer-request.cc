@@ -102,9 +102,11 @@ kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader params, S
                  params.getArguments(), say);
 }
 
-kj::String versionOfImage(rpc::InstallRequest::Version::Reader params) {
+void fillFacts(rpc::InstallRequest::Version::Reader params, rpc::Slots::Builder out) {
   auto parts = params.getParts();
-  return versionOf(parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage()));
+  auto facts = factsOf(parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage()));
+  out.setImage(facts.version);
+  out.setConfigKeys(facts.configKeys);
 }
 
 void chooseAs(rpc::InstallRequest::Choose::Reader params) {
@@ -142,7 +144,7 @@ void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer:
       chooseAs(request.getChoose());
       return fillSlots(readSlotsOf(request.getChoose().getDevice()), out.initSlots());
     case rpc::InstallRequest::VERSION:
-      return out.initSlots().setImage(versionOfImage(request.getVersion()));
+      return fillFacts(request.getVersion(), out.initSlots());
     case rpc::InstallRequest::CLEAR:
       clearHead(request.getClear().getDevice(), request.getClear().getBytes());
       return out.setDone(true);
