@@ -1,10 +1,12 @@
 // Methods for containers and images: of the node itself, or of Kubernetes.
+#include <kj/map.h>
+
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/method-table.h"
 #include "apid/grpc/request-fields.h"
-#include "common/base/resource.h"
-#include "rpc/kubernetes-resources.capnp.h"
+#include "common/wire/pod-networks.h"
+#include "common/wire/system-images.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -23,8 +25,8 @@ bool isLogOfKubernetes(const RequestFields& request) {
 class ByNamespace final : public Method {
  public:
   using Test = bool (*)(const RequestFields& request);
-  ByNamespace(Test ofKubernetes, const MethodRow& system, const MethodRow& kubernetes)
-      : ofKubernetes(ofKubernetes), system(methodOf(system)), kubernetes(methodOf(kubernetes)) {}
+  ByNamespace(Test ofKubernetes, kj::Own<const Method> system, kj::Own<const Method> kubernetes)
+      : ofKubernetes(ofKubernetes), system(kj::mv(system)), kubernetes(kj::mv(kubernetes)) {}
 
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
     auto& method = ofKubernetes(RequestFields(request)) ? kubernetes : system;
@@ -67,11 +69,9 @@ constexpr MethodRow kStats[] = {
      .out = "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:id 7:id}"},
     {.path = "", .answer = Answer::kMerged, .call = "containers.stats",
      .out = "2:stats{1:namespace 2:id 4:memoryUsage 5:cpuUsageNs 6:podId 7:id}"}};
-constexpr MethodRow kContainers[] = {
-    {.path = "", .answer = Answer::kMerged, .call = "containers.list", .in = "0:kubernetes=0",
-     .out = "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:id 7:id}"},
-    {.path = "", .answer = Answer::kMerged, .call = "containers.list", .in = "0:kubernetes=1",
-     .out = "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:podId 7:id}"}};
+constexpr MethodRow kContainers = {
+    .path = "", .answer = Answer::kMerged, .call = "containers.list", .in = "0:kubernetes=0",
+    .out = "2:containers{1:namespace 2:id 3:image 4:pid 5:status 6:id 7:id}"};
 constexpr MethodRow kService = {
     .path = "", .answer = Answer::kMerged, .call = "services.kill", .in = "2:id 0:signal=15"};
 constexpr MethodRow kContainer[] = {
@@ -94,22 +94,58 @@ class Restart final : public Method {
   kj::Own<const Method> kubernetes = methodOf(kContainer[1]);
 };
 
+// A pod with a network of its own has the name by which clients ask Netstat for its sockets.
+class PodContainers final : public Method {
+ public:
+  kj::Promise<void> ask(rpc::Node::Client node, Bytes, Output& output) const override {
+    auto request = node.containersRequest().send().getContainers().listRequest();
+    request.setKubernetes(true);
+    auto response = co_await request.send();
+    auto charge = output.charge(response.totalSize());
+    auto containers = itemsOf(response.getContainers());
+    // The list is worth more than these names: where they cannot be found, pods have none.
+    auto networks = co_await podNetworks(kj::mv(node), containers).catch_([](kj::Exception&&) {
+      return kj::Vector<PodNetwork>();
+    });
+    kj::HashMap<int32_t, kj::StringPtr> names;
+    for (auto& network : networks) names.upsert(network.process, network.name);
+    WireWriter out;
+    for (auto container : containers) {
+      WireWriter record;
+      shape.encode(capnp::DynamicStruct::Reader(container), record);
+      if (container.getId() == container.getPodId()) {
+        KJ_IF_MAYBE (name, names.find(static_cast<int32_t>(container.getPid()))) {
+          record.text(8, *name);
+        }
+      }
+      out.bytes(2, record.written());
+    }
+    co_await output.send(out.finish());
+  }
+
+ private:
+  Shape shape{"1:namespace 2:id 3:image 4:pid 5:status 6:podId 7:id",
+              capnp::Schema::from<rpc::Container>()};
+};
+
 // One store has all images. Those of the namespace "system" are the ones that the node itself runs:
-// its kubelet's, under each name that this image has.
+// its kubelet's, under each name that this image has. The namespace "inmem" of later releases has
+// none, because a node runs nothing from images before it has that store.
 class ImageList final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes request, Output& output) const override {
-    constexpr uint64_t kSystem = 1, kPods = 2;
+    constexpr uint64_t kSystem = 1, kPods = 2, kInMemory = 3;
     auto space = RequestFields(request).number(1);
-    if (space != kSystem && space != kPods) {
-      fail(ErrorKind::kInvalidArgument, "invalid namespace; use --namespace system or cri");
+    if (space != kSystem && space != kPods && space != kInMemory) {
+      fail(ErrorKind::kInvalidArgument, "invalid namespace; use --namespace system, cri or inmem");
     }
     auto response = co_await node.containersRequest().send().getContainers().imagesRequest().send();
+    if (space == kInMemory) co_return;
     auto charge = output.charge(response.totalSize());
+    auto images = itemsOf(response.getImages());
     kj::Maybe<kj::String> digest;
-    if (space == kSystem)
-      digest = digestOf(co_await kubeletImage(kj::mv(node)), response.getImages());
-    for (auto image : itemsOf(response.getImages())) {
+    if (space == kSystem) digest = co_await systemImageDigest(kj::mv(node), images);
+    for (auto image : images) {
       if (space == kSystem &&
           digest.map([&](auto& d) { return d != image.getDigest(); }).orDefault(true))
         continue;
@@ -119,41 +155,20 @@ class ImageList final : public Method {
 
  private:
   Shape shape{"2:name 3:digest 4:size 5:created~time", capnp::Schema::from<rpc::ContainerImage>()};
-
-  // Empty without a kubelet.
-  static kj::Promise<kj::String> kubeletImage(rpc::Node::Client node) {
-    auto request = node.resourcesRequest().send().getResources().getRequest();
-    request.getKind().setType(typeName<rpc::KubeletSpecSpec>());
-    request.setId("kubelet");
-    return request.send().then(
-        [](auto&& answer) {
-          auto spec = answer.getResource().getSpec().template getAs<rpc::KubeletSpecSpec>();
-          return kj::str(spec.getImage());
-        },
-        [](kj::Exception&& e) {
-          if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-          return kj::String();
-        });
-  }
-  static kj::Maybe<kj::String> digestOf(kj::StringPtr name,
-                                        capnp::List<rpc::ContainerImage>::Reader images) {
-    for (auto image : itemsOf(images)) {
-      if (image.getName() == name) return kj::str(image.getDigest());
-    }
-    return nullptr;
-  }
 };
 
 }  // namespace
 
 void addByNamespace(kj::Vector<Entry>& all) {
-  auto add = [&](kj::StringPtr path, Answer answer, const MethodRow(&rows)[2],
-                 ByNamespace::Test test = isOfKubernetes) {
-    all.add(Entry{path, answer, kj::heap<ByNamespace>(test, rows[0], rows[1])});
+  auto add = [&](kj::StringPtr path, Answer answer, kj::Own<const Method> system,
+                 kj::Own<const Method> kubernetes, ByNamespace::Test test = isOfKubernetes) {
+    all.add(Entry{path, answer, kj::heap<ByNamespace>(test, kj::mv(system), kj::mv(kubernetes))});
   };
-  add("/machine.MachineService/Logs", Answer::kItems, kLogs, isLogOfKubernetes);
-  add("/machine.MachineService/Stats", Answer::kMerged, kStats);
-  add("/machine.MachineService/Containers", Answer::kMerged, kContainers);
+  add("/machine.MachineService/Logs", Answer::kItems, methodOf(kLogs[0]), methodOf(kLogs[1]),
+      isLogOfKubernetes);
+  add("/machine.MachineService/Stats", Answer::kMerged, methodOf(kStats[0]), methodOf(kStats[1]));
+  add("/machine.MachineService/Containers", Answer::kMerged, methodOf(kContainers),
+      kj::heap<PodContainers>());
   all.add(Entry{"/machine.MachineService/Restart", Answer::kMerged, kj::heap<Restart>()});
   all.add(Entry{"/machine.MachineService/ImageList", Answer::kItems, kj::heap<ImageList>()});
 }

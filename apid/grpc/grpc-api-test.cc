@@ -298,8 +298,9 @@ TEST_F(CallTest, ImagesByNamespace) {
   EXPECT_EQ(std::string("0 ") + kubelet, ask(1));
   local.kubelet = "registry.example/kubelet:v2";
   EXPECT_EQ("0 ", ask(1)) << "one that has not been pulled";
-  EXPECT_EQ("3 invalid namespace; use --namespace system or cri", ask(0));
-  EXPECT_EQ("3 invalid namespace; use --namespace system or cri", ask(3));
+  EXPECT_EQ("0 ", ask(3)) << "inmem";
+  EXPECT_EQ("3 invalid namespace; use --namespace system, cri or inmem", ask(0));
+  EXPECT_EQ("3 invalid namespace; use --namespace system, cri or inmem", ask(4));
 }
 
 // Catches: a log without what the request says, and a stream whose items do not tell their node.

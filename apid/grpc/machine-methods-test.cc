@@ -28,8 +28,7 @@ TEST_F(MachineMethodsTest, ListsAreBounded) {
   }
 }
 
-// Catches: sockets that were not asked for, a process that a client follows blindly, networks that
-// nobody here looks into and whose sockets are then none.
+// Catches: sockets that were not asked for, a process that a client follows blindly.
 TEST_F(MachineMethodsTest, Netstat) {
   auto sockets = [&](uint64_t which, bool tcpOnly) {
     TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
@@ -48,9 +47,70 @@ TEST_F(MachineMethodsTest, Netstat) {
   EXPECT_EQ(2u, sockets(0, true).count(2));
   EXPECT_EQ(1u, sockets(1, false).count(2)) << "connected";
   EXPECT_EQ(1u, sockets(2, true).count(2)) << "listening";
-  TestCall pods("/machine.MachineService/Netstat",
-                request([](WireWriter& out) { out.bytes(4, "\x18\x01"_kj.asBytes()); }));
-  EXPECT_EQ("12 only sockets of the host network can be listed", run(pods));
+}
+
+// Catches: sockets of networks that were not asked for, and those of the node among them or
+// missing; a pod on the node's network that is listed twice; a network whose name is not that of
+// its pod's record; one that has ended and looks like one without sockets.
+TEST_F(MachineMethodsTest, NetstatOfPods) {
+  bed.pods.pods = {{"default/web", 7, "4026532001"},
+                   {"default/gone", 8, "4026532002", true},
+                   {"kube-system/kube-proxy", 9, bed.pods.own},
+                   {"kube-system/z", 10, "4026532003"}};
+  // "50000 1007:4026532001": ports, and the networks other than the node's.
+  auto sockets = [&](bool ofNode, std::vector<const char*> names, bool all) {
+    TestCall call("/machine.MachineService/Netstat", request([&](WireWriter& out) {
+                    WireWriter networks;
+                    networks.varint(1, ofNode);
+                    for (auto name : names) networks.text(2, name);
+                    networks.varint(3, all);
+                    out.bytes(4, networks.written());
+                  }));
+    auto status = run(call);
+    if (status != "0 ") return status;
+    std::string list;
+    auto answer = call.message(0).in(1);
+    for (size_t i = 0; i < answer.count(2); ++i) {
+      auto record = answer.in(2, i);
+      list += (i > 0 ? " " : "") + std::to_string(record.number(3));
+      if (record.has(18)) list += ":" + record.text(18);
+    }
+    return list;
+  };
+  EXPECT_EQ("50000 0 0 1007:4026532001 1010:4026532003", sockets(true, {}, true));
+  EXPECT_EQ("1007:4026532001 1010:4026532003", sockets(false, {}, true));
+  EXPECT_EQ("1010:4026532003", sockets(false, {"4026532003"}, false));
+  EXPECT_EQ("50000 0 0 1010:4026532003", sockets(true, {"4026532003"}, false));
+  EXPECT_EQ("", sockets(false, {}, false));
+  EXPECT_EQ("5 no pod has the network namespace \"cni-1\"", sockets(true, {"cni-1"}, false));
+  bed.pods.error = "Permission denied";
+  EXPECT_EQ("14 /proc/self/ns: Permission denied", sockets(true, {}, true));
+}
+
+// Catches: a pod without the name by which its sockets are asked for; a name of a container, or of
+// a pod on the node's network, whose sockets would be the node's.
+TEST_F(MachineMethodsTest, PodsNameTheirNetworks) {
+  bed.pods.pods = {{"default/web", 7, "4026532001"}, {"kube-system/kube-proxy", 9, bed.pods.own}};
+  auto containers = [&]() {
+    TestCall call("/machine.MachineService/Containers",
+                  request([](WireWriter& out) { out.text(1, "k8s.io"); }));
+    EXPECT_EQ("0 ", run(call));
+    std::string list;
+    auto answer = call.message(0).in(1);
+    for (size_t i = 0; i < answer.count(2); ++i) {
+      auto record = answer.in(2, i);
+      list += record.text(2) + " " + record.text(6) + " " + record.text(8) + "\n";
+    }
+    return list;
+  };
+  EXPECT_EQ(
+      "default/web default/web 4026532001\n"
+      "default/web:main default/web \n"
+      "kube-system/kube-proxy kube-system/kube-proxy \n"
+      "kube-system/kube-proxy:main kube-system/kube-proxy \n",
+      containers());
+  bed.pods.refused = true;
+  EXPECT_EQ(std::string::npos, containers().find("4026532001")) << "too many reads are open";
 }
 
 // Catches: a list that was cut and looks whole; one that nobody gets because it was; an error that

@@ -1,9 +1,12 @@
 // The methods Memory, Netstat, ControllerRuntimeDependencies, and those of kernel counters.
+#include <kj/map.h>
+
 #include "apid/grpc/all-methods.h"
 #include "apid/grpc/kernel-counters.h"
 #include "apid/grpc/message-shape.h"
 #include "apid/grpc/request-fields.h"
 #include "common/text/ascii.h"
+#include "common/wire/pod-networks.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -106,10 +109,6 @@ struct SocketFilter {
     for (auto i : kj::indices(kProtocols)) {
       if (wanted.flag(i + 1)) protocols.add(kProtocols[i]);
     }
-    auto spaces = request.in(4);
-    if (spaces.has(2) || spaces.flag(3)) {
-      fail(ErrorKind::kUnimplemented, "only sockets of the host network can be listed");
-    }
   }
   bool admits(rpc::Socket::Reader socket) const {
     bool connected = socket.getRemotePort() != 0;
@@ -122,31 +121,88 @@ struct SocketFilter {
   }
 };
 
+// The networks whose sockets a client requests; that of the node if it names none.
+struct NetworkFilter {
+  bool ofNode = true, ofAllPods = false;
+  kj::HashSet<kj::String> names;
+
+  explicit NetworkFilter(const RequestFields& request) {
+    if (!request.has(4)) return;
+    auto wanted = request.in(4);
+    ofNode = wanted.flag(1);
+    ofAllPods = wanted.flag(3);
+    wanted.each(2, kMostItems, [&](const WireField& field) {
+      auto name = textOf(field);
+      if (!names.contains(name)) names.insert(kj::mv(name));
+    });
+  }
+  bool ofPods() const { return ofAllPods || names.size() > 0; }
+};
+
 class Netstat final : public Method {
  public:
   kj::Promise<void> ask(rpc::Node::Client node, Bytes message, Output& output) const override {
-    SocketFilter filter{RequestFields(message)};
-    auto machine = node.machineRequest().send().getMachine();
-    auto response = co_await machine.netstatRequest().send();
-    WireWriter out;
-    for (auto socket : itemsOf(response.getSockets())) {
-      if (!filter.admits(socket)) continue;
-      out.bytes(2, shape.encode(capnp::DynamicStruct::Reader(socket)));
+    RequestFields request(message);
+    SocketFilter filter(request);
+    NetworkFilter wanted(request);
+    Records records;
+    if (wanted.ofNode) {
+      auto machine = node.machineRequest().send().getMachine();
+      auto response = co_await machine.netstatRequest().send();
+      add(records, response, filter, "");
     }
-    co_await output.send(out.finish());
-    auto leftOut = response.getLeftOut();
-    if (leftOut == 0) co_return;
+    if (wanted.ofPods()) co_await addPods(node, wanted, filter, records, output);
+    co_await output.send(records.out.finish());
+    if (records.leftOut == 0) co_return;
     co_await output.sendProblem(
         error(ErrorKind::kResourceExhausted,
-              kj::str("the node has ", leftOut, " more sockets than an answer holds (",
-                      response.getSockets().size(), "); they are not in this list")));
+              kj::str("the node has ", records.leftOut, " more sockets than an answer holds (",
+                      records.listed, "); they are not in this list")));
   }
 
  private:
+  struct Records {
+    WireWriter out;
+    uint64_t listed = 0, leftOut = 0;
+  };
   Shape shape{
       "1:protocol 2:localAddress 3:localPort 4:remoteAddress 5:remotePort 6:state~tcpState "
       "7:sendQueue 8:receiveQueue 12:uid 14:inode 17!{1:pid 2:program}",
       capnp::Schema::from<rpc::Socket>()};
+
+  kj::Promise<void> addPods(rpc::Node::Client node, NetworkFilter& wanted,
+                            const SocketFilter& filter, Records& records, Output& output) const {
+    auto request = node.containersRequest().send().getContainers().listRequest();
+    request.setKubernetes(true);
+    auto response = co_await request.send();
+    auto charge = output.charge(response.totalSize());
+    auto networks = co_await podNetworks(node, response.getContainers());
+    // One after the other, so that one answer of the node is kept at a time.
+    for (auto& network : networks) {
+      bool isNamed = wanted.names.eraseMatch(network.name);
+      if (!isNamed && !wanted.ofAllPods) continue;
+      auto sockets = co_await podSockets(node, network.process);
+      KJ_IF_MAYBE (answer, sockets) add(records, *answer, filter, network.name);
+    }
+    for (auto& name : wanted.names) {
+      fail(ErrorKind::kNotFound, kj::str("no pod has the network namespace \"", name, "\""));
+    }
+  }
+
+  // `network`: empty for that of the node.
+  void add(Records& records, rpc::Machine::NetstatResults::Reader answer,
+           const SocketFilter& filter, kj::StringPtr network) const {
+    auto sockets = itemsOf(answer.getSockets());
+    records.listed += sockets.size();
+    records.leftOut += answer.getLeftOut();
+    for (auto socket : sockets) {
+      if (!filter.admits(socket)) continue;
+      WireWriter record;
+      shape.encode(capnp::DynamicStruct::Reader(socket), record);
+      if (network.size() > 0) record.text(18, network);
+      records.out.bytes(2, record.written());
+    }
+  }
 };
 
 // --- ControllerRuntimeDependencies ---

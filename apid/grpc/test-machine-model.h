@@ -4,6 +4,7 @@
 #include "apid/grpc/test-grpc-api.h"
 #include "common/kube/kubeconfig.h"
 #include "common/tls/pki.h"
+#include "common/wire/test-pods.h"
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::grpcapi {
@@ -27,7 +28,8 @@ struct Testbed {
   uint64_t updated = 0;                               // the machine's status, ns since 1970
   uint64_t leftOut = 0;                               // sockets
   uint32_t items = 0;                                 // of a list; 0: the usual ones
-  bool admin = true;                                  // the caller
+  ModelPods pods;
+  bool admin = true;  // the caller
   std::string kubeconfig = usualKubeconfig();
   kj::ForkedPromise<void> snapshotGate =
       kj::Promise<void>(kj::READY_NOW).fork();  // the machine's status
@@ -65,6 +67,9 @@ class FakeMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> netstat(NetstatContext context) override {
+    if (bed.pods.sockets(context.getParams().getProcess(), context.getResults())) {
+      return kj::READY_NOW;
+    }
     context.getResults().setLeftOut(bed.leftOut);
     auto sockets = context.getResults().initSockets(kj::max(bed.items, 3u));
     sockets[0].setProtocol("tcp");
@@ -185,7 +190,11 @@ class FakeConfiguration final : public rpc::Configuration::Server {
 };
 
 class FakeFiles final : public rpc::Files::Server {
+ public:
+  explicit FakeFiles(Testbed& bed) : bed(bed) {}
+
  protected:
+  kj::Promise<void> list(ListContext context) override { return bed.pods.links(context); }
   kj::Promise<void> copy(CopyContext context) override {
     auto request = context.getParams().getSink().writeRequest();
     request.setBytes("archive"_kj.asBytes());
@@ -194,6 +203,24 @@ class FakeFiles final : public rpc::Files::Server {
       context.getResults().initUnreadable(1).set(0, "/proc/kmsg");
     }
   }
+
+ private:
+  Testbed& bed;
+};
+
+class FakeContainers final : public rpc::Containers::Server {
+ public:
+  explicit FakeContainers(Testbed& bed) : bed(bed) {}
+
+ protected:
+  kj::Promise<void> list(ListContext context) override {
+    EXPECT_TRUE(context.getParams().getKubernetes());
+    bed.pods.list(context.getResults().initContainers(2 * bed.pods.pods.size()));
+    return kj::READY_NOW;
+  }
+
+ private:
+  Testbed& bed;
 };
 
 class FakeEvents final : public rpc::Events::Server {
@@ -274,7 +301,11 @@ class FakeNode final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> files(FilesContext context) override {
-    context.getResults().setFiles(kj::heap<FakeFiles>());
+    context.getResults().setFiles(kj::heap<FakeFiles>(bed));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> containers(ContainersContext context) override {
+    context.getResults().setContainers(kj::heap<FakeContainers>(bed));
     return kj::READY_NOW;
   }
   kj::Promise<void> events(EventsContext context) override {

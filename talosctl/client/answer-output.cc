@@ -91,6 +91,19 @@ void Documents::answer(kj::StringPtr node, capnp::DynamicStruct::Reader value) {
   text(format == Format::kJson ? jsonAnswer(node, value) : yamlAnswer(node, value));
 }
 
+void Documents::answerOfPod(kj::StringPtr node, kj::StringPtr pod,
+                            capnp::DynamicStruct::Reader value) {
+  if (format == Format::kJson) {
+    auto member = kj::str("\"pod\": ", codec::jsonString(pod));
+    auto object = withFirst(member, codec::writeJson(value, {.indent = 4}), 4);
+    text(withFirst(nodeMember(node, 4), kj::mv(object), 4));
+  } else {
+    auto body = codec::writeYaml(value);
+    text(kj::str("node: ", codec::yamlScalar(node), "\npod: ", codec::yamlScalar(pod), "\n",
+                 body == "{}\n" ? kj::str() : kj::mv(body)));
+  }
+}
+
 void Documents::failure(const Failure& failure) {
   text(format == Format::kJson ? jsonFailure(failure, 4) : yamlFailure(failure));
 }

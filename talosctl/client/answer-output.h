@@ -1,8 +1,9 @@
 // The forms in which an answer is printed: table, YAML, JSON.
 //
 // JSON and YAML show one object for each node's answer, which is the answer's struct with "node" in
-// front, or {"node", "error": {"kind", "message"}}. Answers that come once are indented by 4; in
-// streams each is one line of JSON, or a document of YAML behind "---".
+// front, or {"node", "error": {"kind", "message"}}; of one that is about a pod, "pod" follows.
+// Answers that come once are indented by 4; in streams each is one line of JSON, or a document of
+// YAML behind "---".
 #pragma once
 
 #include "common/yaml/yaml-codec.h"
@@ -38,6 +39,7 @@ class Documents {
  public:
   Documents(Invocation& call, Format format) : call(call), format(format) {}
   void answer(kj::StringPtr node, capnp::DynamicStruct::Reader value);
+  void answerOfPod(kj::StringPtr node, kj::StringPtr pod, capnp::DynamicStruct::Reader value);
   void failure(const Failure& failure);
   void text(kj::StringPtr document);  // rendered already
 

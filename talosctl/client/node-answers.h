@@ -13,17 +13,22 @@ struct Failure {
   kj::Exception cause;
 };
 
-template <typename Results>
-struct Answer {
+template <typename Value>
+struct NodeValue {
   kj::String node;
-  capnp::Response<Results> value;
+  Value value;
+};
+
+template <typename Value>
+struct NodeValues {
+  kj::Vector<NodeValue<Value>> good;  // in order of arrival
+  kj::Vector<Failure> failures;
 };
 
 template <typename Results>
-struct Answers {
-  kj::Vector<Answer<Results>> good;  // in order of arrival
-  kj::Vector<Failure> failures;
-};
+using Answer = NodeValue<capnp::Response<Results>>;
+template <typename Results>
+using Answers = NodeValues<capnp::Response<Results>>;
 
 // How the failures of some nodes decide the exit status.
 enum class Partial {
@@ -69,28 +74,30 @@ class MissingAnswers {
   void show();
 };
 
-// `request` maps a node to the RemotePromise of a call on it; all calls are made before the first
-// wait.
-template <typename Results, typename F>
-kj::Promise<Answers<Results>> askAll(Session& session, F request) {
-  Answers<Results> answers;
+// `request` maps a node to the promise of what is asked of it; all are made before the first wait.
+template <typename Value, typename F>
+kj::Promise<NodeValues<Value>> gather(Session& session, F request) {
+  NodeValues<Value> values;
   auto& client = session.client;
   auto nodes = client.nodes();
   MissingAnswers missing(client.deps.console, nodes);
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
     auto& node = nodes[i];
-    kj::Promise<capnp::Response<Results>> answer = request(client.node(node));
-    waits.add(within(client.deps.timer, session.deadline, kj::mv(answer))
-                  .then(
-                      [&](capnp::Response<Results>&& value) {
-                        answers.good.add(kj::str(node), kj::mv(value));
-                      },
-                      [&](kj::Exception&& e) { answers.failures.add(kj::str(node), kj::mv(e)); })
+    kj::Promise<Value> value = request(client.node(node));
+    waits.add(within(client.deps.timer, session.deadline, kj::mv(value))
+                  .then([&](Value&& value) { values.good.add(kj::str(node), kj::mv(value)); },
+                        [&](kj::Exception&& e) { values.failures.add(kj::str(node), kj::mv(e)); })
                   .then([&missing, i]() { missing.heard(i); }));
   }
   co_await kj::joinPromises(waits.finish());
-  co_return kj::mv(answers);
+  co_return kj::mv(values);
+}
+
+// The same of one call, whose RemotePromise `request` gives.
+template <typename Results, typename F>
+kj::Promise<Answers<Results>> askAll(Session& session, F request) {
+  return gather<capnp::Response<Results>>(session, kj::mv(request));
 }
 
 }  // namespace talos::talosctl

@@ -1,6 +1,9 @@
 // containers, restart, image list, image pull; stats -k is with stats (machine-commands.cc), logs
 // -k with logs.
+#include <capnp/message.h>
+
 #include "common/base/date.h"
+#include "common/wire/system-images.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
 #include "talosctl/commands/all-commands.h"
@@ -40,13 +43,46 @@ kj::Promise<int> runRestart(Invocation& call) {
       });
 }
 
+using Images = Containers::ImagesResults;
+
+// Keeps an answer that was made of a node's own.
+struct MadeAnswer final : public capnp::ResponseHook {
+  capnp::MallocMessageBuilder message;
+};
+
+// Those with this digest; none of them without one.
+capnp::Response<Images> imagesWith(kj::Maybe<kj::String> digest, Images::Reader all) {
+  kj::Vector<rpc::ContainerImage::Reader> chosen;
+  for (auto image : all.getImages()) {
+    if (digest.map([&](auto& d) { return d == image.getDigest(); }).orDefault(false)) {
+      chosen.add(image);
+    }
+  }
+  auto made = kj::heap<MadeAnswer>();
+  auto results = made->message.initRoot<Images>();
+  auto images = results.initImages(chosen.size());
+  for (auto i : kj::indices(chosen)) images.setWithCaveats(i, chosen[i]);
+  return capnp::Response<Images>(results.asReader(), kj::mv(made));
+}
+
+// All images are in one store, that of the CRI. Of the namespaces that today's clients name,
+// "system" has what the node itself runs, and "inmem" nothing: a node has the programs that it
+// needs before the store in its own image.
+kj::Promise<capnp::Response<Images>> askImages(rpc::Node::Client node, kj::StringPtr space) {
+  auto response = co_await containersOf(node).imagesRequest().send();
+  if (space == "cri") co_return kj::mv(response);
+  kj::Maybe<kj::String> digest;
+  if (space == "system") digest = co_await systemImageDigest(node, response.getImages());
+  co_return imagesWith(kj::mv(digest), response);
+}
+
 kj::Promise<int> runImages(Invocation& call) {
-  return tabulate<Containers::ImagesResults>(
+  return tabulate<Images>(
       call,
-      [](rpc::Node::Client node) { return containersOf(kj::mv(node)).imagesRequest().send(); },
-      [](Invocation&, kj::ArrayPtr<const Reply<Containers::ImagesResults>> replies) {
-        return renderImages(replies);
-      });
+      [space = call.text("namespace")](rpc::Node::Client node) {
+        return askImages(kj::mv(node), space);
+      },
+      [](Invocation&, kj::ArrayPtr<const Reply<Images>> replies) { return renderImages(replies); });
 }
 
 // A node does not report its progress, so a terminal shows that time passes. Never resolves.
@@ -140,6 +176,11 @@ void addContainerCommands(Command& root) {
   auto& image = root.add("image", "List and pull container images");
   auto& list = image.add("list", "List the images of nodes");
   list.aliases = {"ls", "l"};
+  list.flag({.name = "namespace",
+             .kind = FlagKind::kText,
+             .fallback = "cri",
+             .help = "system: images that the node itself runs; inmem: none",
+             .choices = {"system", "cri", "inmem"}});
   addOutputFlag(list);
   list.run = runImages;
   auto& pull = image.add("pull", "Pull an image on nodes");

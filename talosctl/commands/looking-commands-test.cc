@@ -1,5 +1,5 @@
-// Whole runs of the commands that look into a node: get -o jsonpath, netstat, usage, processes,
-// cgroups, inspect, pcap.
+// Whole runs of the commands that look into a node: get -o jsonpath, netstat, image list, usage,
+// processes, cgroups, inspect, pcap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,6 +97,65 @@ TEST_F(Looking, NetstatShowsWhatTheFlagsChoose) {
             "10.0.0.2   udp6    0        0        [::]:68         [::]:*            \n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "coredns"}), 1);
   EXPECT_THAT(err(), HasSubstr("\"coredns\" is not a valid pod; use <namespace>/<pod>"));
+}
+
+// Catches: sockets without their pod, those of a pod on the node's network twice, a pod that ended
+// meanwhile and fails the others, documents that do not say their pod.
+TEST_F(Looking, NetstatShowsTheSocketsOfAllPods) {
+  node("10.0.0.2").pods.pods = {{"default/web", 7, "4026532001"},
+                                {"default/gone", 8, "4026532002", true},
+                                {"kube-system/kube-proxy", 9, "4026531840"},
+                                {"kube-system/z", 10, "4026532003"}};
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "-k"}), 0);
+  EXPECT_EQ(
+      out(),
+      "NODE       PROTO   RECV-Q   SEND-Q   LOCAL ADDRESS     FOREIGN ADDRESS   STATE         "
+      "POD\n"
+      "10.0.0.2   tcp     0        12       10.0.0.2:50000    10.0.0.9:4711     ESTABLISHED   "
+      "-\n"
+      "10.0.0.2   tcp     0        0        10.244.0.2:1007   10.96.0.1:443     ESTABLISHED   "
+      "default/web\n"
+      "10.0.0.2   tcp     0        0        10.244.0.2:1010   10.96.0.1:443     ESTABLISHED   "
+      "kube-system/z\n");
+  EXPECT_EQ(err(), "");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "--pods", "-o", "json"}), 0);
+  EXPECT_THAT(out(), AllOf(StartsWith("{\n    \"node\": \"10.0.0.2\",\n    \"sockets\": ["),
+                           HasSubstr("\n{\n    \"node\": \"10.0.0.2\",\n    \"pod\": "
+                                     "\"default/web\",\n    \"sockets\": [")));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "--pods", "-o", "yaml"}), 0);
+  auto yaml = out();
+  EXPECT_EQ(documentsIn(yaml), 3u);
+  EXPECT_THAT(yaml, HasSubstr("---\nnode: 10.0.0.2\npod: default/web\nsockets:\n"));
+  node("10.0.0.2").pods.error = "Permission denied";
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "netstat", "-k"}), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("10.0.0.3"), Not(HasSubstr("10.0.0.2   "))));
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: /proc/self/ns: Permission denied"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "netstat", "-k", "default/web"}), 1);
+  EXPECT_THAT(err(), HasSubstr("use --pods or name a pod, not both"));
+}
+
+// Catches: images of pods among those that the node itself runs, a namespace without images that
+// fails, one that nobody knows and that looks like such a one.
+TEST_F(Looking, ImagesAreThoseOfTheNamespace) {
+  auto images = [&](const char* space) {
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "image", "list", "--namespace", space, "-o", "json"}), 0);
+    auto text = out();
+    return std::string(text.find("/kubelet:") != text.npos ? "kubelet " : "") +
+           (text.find("/pause:") != text.npos ? "pause" : "");
+  };
+  EXPECT_EQ(images("cri"), "kubelet pause");
+  EXPECT_EQ(images("system"), "") << "without a kubelet";
+  EXPECT_EQ(images("inmem"), "");
+  node("10.0.0.2").kubernetes.release = kj::str("1.34.4");
+  EXPECT_EQ(images("system"), "kubelet ");
+  EXPECT_EQ(images("inmem"), "");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "image", "list", "--namespace", "inmem"}), 0);
+  EXPECT_EQ(out(), "NODE   IMAGE   DIGEST   SIZE   CREATED\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "image", "list", "--namespace", "k8s.io"}), 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_THAT(err(), HasSubstr("must be one of system, cri, inmem"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "image", "pull", "x", "--namespace", "system"}), 1);
+  EXPECT_THAT(err(), HasSubstr("a node has one store for all images"));
 }
 
 // Catches: a missing path that ends like one that was measured, a folder below that cannot be read

@@ -1,5 +1,6 @@
 // netstat
 #include "common/base/error.h"
+#include "common/wire/pod-networks.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -44,6 +45,7 @@ SocketView viewOf(const Invocation& call) {
   view.ipv4 = call.on("ipv4"), view.ipv6 = call.on("ipv6");
   view.extend = call.on("extend");
   view.programs = call.on("programs");
+  view.pods = call.on("pods");
   return view;
 }
 
@@ -62,12 +64,68 @@ kj::Promise<int32_t> processOf(rpc::Node::Client node, kj::StringPtr pod) {
        kj::str("there is no pod \"", pod, "\"; use \"containers -k\" to see those that run"));
 }
 
-kj::Promise<capnp::Response<Sockets>> askSockets(rpc::Node::Client node, kj::StringPtr pod) {
+struct NetworkSockets {
+  kj::String pod;  // empty: the node's own network, or that of the pod that the user names
+  capnp::Response<Sockets> answer;
+};
+using NodeSockets = kj::Vector<NetworkSockets>;
+
+kj::Promise<NodeSockets> askOne(rpc::Node::Client node, kj::StringPtr pod) {
   int32_t process = 0;
   if (pod.size() > 0) process = co_await processOf(node, pod);
   auto request = node.machineRequest().send().getMachine().netstatRequest();
   request.setProcess(process);
-  co_return co_await request.send();
+  NodeSockets sockets;
+  sockets.add(NetworkSockets{{}, co_await request.send()});
+  co_return kj::mv(sockets);
+}
+
+kj::Promise<NodeSockets> askWithPods(rpc::Node::Client node) {
+  auto sockets = co_await askOne(node, "");
+  auto networks = co_await podNetworks(node);
+  for (size_t first = 0; first < networks.size(); first += kPodsAtOnce) {
+    auto part = networks.asPtr().slice(first, kj::min(first + kPodsAtOnce, networks.size()));
+    auto asked = KJ_MAP(network, part) {
+      return podSockets(node, network.process);
+    };
+    auto answers = co_await kj::joinPromises(kj::mv(asked));
+    for (auto i : kj::indices(answers)) {
+      KJ_IF_MAYBE (answer, answers[i]) {
+        sockets.add(NetworkSockets{kj::mv(part[i].pod), kj::mv(*answer)});
+      }
+    }
+  }
+  co_return kj::mv(sockets);
+}
+
+void printSockets(Invocation& call, kj::ArrayPtr<const NodeValue<NodeSockets>> nodes) {
+  kj::Vector<SocketsReply> replies;
+  for (auto& node : nodes) {
+    for (auto& network : node.value) {
+      replies.add(SocketsReply{node.node, network.pod, network.answer});
+      auto leftOut = network.answer.getLeftOut();
+      if (leftOut == 0) continue;
+      auto ofPod = network.pod.size() > 0 ? kj::str(": pod ", network.pod) : kj::str();
+      call.err(kj::str("WARNING: ", node.node, ofPod, ": ", leftOut,
+                       " more sockets did not fit the answer\n"));
+    }
+  }
+  if (replies.size() > 0) outTable(call, renderSockets(replies, viewOf(call)));
+}
+
+void printDocuments(Invocation& call, const NodeValues<NodeSockets>& values) {
+  Documents documents(call, formatOf(call));
+  for (auto& node : values.good) {
+    for (auto& network : node.value) {
+      auto value = dynamic<Sockets>(network.answer);
+      if (network.pod.size() == 0) {
+        documents.answer(node.node, value);
+      } else {
+        documents.answerOfPod(node.node, network.pod, value);
+      }
+    }
+  }
+  for (auto& failure : values.failures) documents.failure(failure);
 }
 
 kj::Promise<int> runNetstat(Invocation& call) {
@@ -75,21 +133,23 @@ kj::Promise<int> runNetstat(Invocation& call) {
   if (pod.size() > 0 && pod.findFirst('/') == nullptr) {
     failUsage(kj::str("\"", pod, "\" is not a valid pod; use <namespace>/<pod>"));
   }
-  return tabulate<Sockets>(
-      call, [pod](rpc::Node::Client node) { return askSockets(kj::mv(node), pod); },
-      [](Invocation& call, kj::ArrayPtr<const Reply<Sockets>> replies) {
-        for (auto& r : replies) {
-          if (r.value.getLeftOut() == 0) continue;
-          call.err(kj::str("WARNING: ", r.node, ": ", r.value.getLeftOut(),
-                           " more sockets did not fit the answer\n"));
-        }
-        return renderSockets(replies, viewOf(call));
-      });
+  bool ofPods = call.on("pods");
+  if (ofPods && pod.size() > 0) failUsage("use --pods or name a pod, not both");
+  auto session = co_await openSession(call);
+  auto values = co_await gather<NodeSockets>(*session, [&](rpc::Node::Client node) {
+    return ofPods ? askWithPods(kj::mv(node)) : askOne(kj::mv(node), pod);
+  });
+  if (formatOf(call) == Format::kTable) {
+    printSockets(call, values.good);
+  } else {
+    printDocuments(call, values);
+  }
+  co_return conclude(call, values.failures, values.good.size(), Partial::kIsSuccess);
 }
 
 }  // namespace
 
-kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const SocketView& view) {
+kj::String renderSockets(kj::ArrayPtr<const SocketsReply> replies, const SocketView& view) {
   kj::Vector<kj::StringPtr> header;
   for (auto name : {"NODE"_kj, "PROTO"_kj, "RECV-Q"_kj, "SEND-Q"_kj, "LOCAL ADDRESS"_kj,
                     "FOREIGN ADDRESS"_kj, "STATE"_kj}) {
@@ -97,6 +157,7 @@ kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const Socke
   }
   if (view.extend) header.add("UID"), header.add("INODE");
   if (view.programs) header.add("PID/PROGRAM");
+  if (view.pods) header.add("POD");
   Table table(header.asPtr());
   for (auto& r : replies) {
     for (auto s : r.value.getSockets()) {
@@ -113,6 +174,7 @@ kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const Socke
       if (view.programs) {
         row.add(s.getPid() == 0 ? kj::str("-") : kj::str(s.getPid(), "/", s.getProgram()));
       }
+      if (view.pods) row.add(kj::str(r.pod.size() == 0 ? "-"_kj : r.pod));
       table.row(row.releaseAsArray());
     }
   }
@@ -120,13 +182,14 @@ kj::String renderSockets(kj::ArrayPtr<const Reply<Sockets>> replies, const Socke
 }
 
 void addNetstatCommands(Command& root) {
-  auto& netstat = root.add("netstat", "List the sockets of nodes, or of a pod");
+  auto& netstat = root.add("netstat", "List the sockets of nodes, or of pods");
   netstat.aliases = {"ss"};
   netstat.arguments = "[<namespace>/<pod>]";
   netstat.most = 1;
   netstat.details =
-      "Without --all or --listening: connected sockets. The flags select the rows of the table; "
-      "yaml and json have every socket.";
+      "Without --all or --listening: connected sockets. With --pods, those of every pod that has a "
+      "network of its own follow those of the node, which have no pod. The flags select the rows "
+      "of the table; yaml and json have every socket.";
   netstat.flag({.name = "all", .letter = "a", .help = "show listening sockets as well"});
   netstat.flag({.name = "listening", .letter = "l", .help = "show listening sockets only"});
   netstat.flag({.name = "tcp", .letter = "t", .help = "TCP"});
@@ -136,6 +199,7 @@ void addNetstatCommands(Command& root) {
   netstat.flag({.name = "ipv4", .letter = "4", .help = "IPv4 only"});
   netstat.flag({.name = "ipv6", .letter = "6", .help = "IPv6 only"});
   netstat.flag({.name = "extend", .letter = "x", .help = "show user and inode"});
+  netstat.flag({.name = "pods", .letter = "k", .help = "show the sockets of all pods as well"});
   netstat.flag({.name = "programs", .letter = "p", .help = "show process and program"});
   addOutputFlag(netstat);
   netstat.run = runNetstat;

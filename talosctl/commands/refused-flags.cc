@@ -111,16 +111,14 @@ constexpr RefusedFlag kOfGenConfig[] = {
     {"with-kubespan"_kj, ""_kj, kSwitch, ""_kj,
      "nodes have no KubeSpan; set WireGuard links in machine.network"_kj},
 };
-constexpr RefusedFlag kOfImage[] = {
+constexpr RefusedFlag kOfImagePull[] = {
     {"namespace"_kj, ""_kj, kText, "cri"_kj,
-     "a node has images of the CRI only, since its services are no containers"_kj},
+     "a node has one store for all images, that of the CRI"_kj},
 };
 constexpr RefusedFlag kOfGet[] = {
     {"insecure"_kj, "i"_kj, kSwitch, ""_kj, kWithoutConfig},
 };
 constexpr RefusedFlag kOfNetstat[] = {
-    {"pods"_kj, "k"_kj, kSwitch, ""_kj,
-     "name one pod as <namespace>/<pod>; \"containers -k\" lists them"_kj},
     {"timers"_kj, ""_kj, kSwitch, ""_kj, "nodes do not report timers of sockets"_kj},
     {"verbose"_kj, "v"_kj, kSwitch, ""_kj, "-o json has every field of a socket"_kj},
 };
@@ -164,7 +162,7 @@ constexpr RefusedFlags kRefused[] = {
     {"events"_kj, kOfEvents},
     {"gen config"_kj, kOfGenConfig},
     {"machineconfig gen"_kj, kOfGenConfig},
-    {"image"_kj, kOfImage},
+    {"image pull"_kj, kOfImagePull},
     {"get"_kj, kOfGet},
     {"meta"_kj, kOfGet},
     {"netstat"_kj, kOfNetstat},

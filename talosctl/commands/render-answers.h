@@ -31,10 +31,14 @@ struct SocketView {
   bool all = false, listening = false;                          // neither: those that are connected
   bool tcp = false, udp = false, udpLite = false, raw = false;  // none: all
   bool ipv4 = false, ipv6 = false;
-  bool extend = false, programs = false;  // more columns
+  bool extend = false, programs = false, pods = false;  // more columns
 };
-kj::String renderSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies,
-                         const SocketView& view);
+// The sockets of one network of a node.
+struct SocketsReply {
+  kj::StringPtr node, pod;  // without a pod: the node's own network
+  rpc::Machine::NetstatResults::Reader value;
+};
+kj::String renderSockets(kj::ArrayPtr<const SocketsReply> replies, const SocketView& view);
 // `preset`: one of the choices of --preset.
 kj::String renderCgroups(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies,
                          kj::StringPtr preset);

@@ -40,6 +40,7 @@ struct FakeNode {
   FakeMeta meta;
   FakeUpgrades upgrades;
   FakeKubernetes kubernetes;
+  ModelPods pods;
   int process = -1;     // whose sockets were asked for
   kj::String captured;  // link, snap length, duration and instructions of the filter
   kj::String kubeconfig = kj::str(kKubeconfig);
@@ -97,7 +98,7 @@ class FakeMachine final : public rpc::Machine::Server {
   }
   kj::Promise<void> netstat(NetstatContext context) override {
     node_.process = context.getParams().getProcess();
-    fillSockets(context.getResults());
+    if (!node_.pods.sockets(node_.process, context.getResults())) fillSockets(context.getResults());
     return kj::READY_NOW;
   }
   kj::Promise<void> cgroups(CgroupsContext context) override {
@@ -266,6 +267,9 @@ class FakeFiles final : public rpc::Files::Server {
   explicit FakeFiles(FakeNode& node) : node_(node) {}
 
   kj::Promise<void> list(ListContext context) override {
+    if (context.getParams().getRoot().startsWith("/proc/")) {
+      co_return co_await node_.pods.links(context);
+    }
     auto request = context.getParams().getSink().filesRequest();
     auto files = request.initFiles(3);
     files[0].setRelativeName(".");
@@ -479,7 +483,7 @@ class FakeNodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> containers(ContainersContext context) override {
-    context.getResults().setContainers(kj::heap<FakeContainers>());
+    context.getResults().setContainers(kj::heap<FakeContainers>(node_.pods));
     return kj::READY_NOW;
   }
   kj::Promise<void> network(NetworkContext context) override {

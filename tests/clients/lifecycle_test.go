@@ -65,7 +65,8 @@ func TestEtcd(t *testing.T) {
 	}
 }
 
-// Catches: containers or images of another namespace than the client names.
+// Catches: containers or images of another namespace than the client names; sockets of a network that is no pod's, or
+// of another one than the client names; a node's own sockets that are missing among them.
 func TestContainers(t *testing.T) {
 	node, conn := here(t)
 	for _, namespace := range []string{"system", "k8s.io"} {
@@ -79,6 +80,27 @@ func TestContainers(t *testing.T) {
 		if len(containers) != len(ours.Containers) {
 			t.Errorf("%s: %d containers, and ours are %d", namespace, len(containers), len(ours.Containers))
 		}
+	}
+	networks := map[string]bool{"": true} // the node's own
+	for _, pod := range ask(t, conn, node, machine+"Containers", Request{}.Text(1, "k8s.io").Number(2, 1)).All(2) {
+		networks[pod.Text(8)] = true
+	}
+	sockets := func(wanted Request) (found int) {
+		for _, socket := range ask(t, conn, node, machine+"Netstat", Request{}.Message(4, wanted)).All(2) {
+			if !networks[socket.Text(18)] {
+				t.Errorf("a socket of the network %q, which no pod has", socket.Text(18))
+			}
+			if socket.Number(3) == 50000 && socket.Text(18) == "" {
+				found++
+			}
+		}
+		return found
+	}
+	if sockets(Request{}.Number(1, 1).Number(3, 1)) == 0 {
+		t.Error("apid does not listen")
+	}
+	if sockets(Request{}.Number(3, 1)) != 0 {
+		t.Error("sockets of the node that were not asked for")
 	}
 	_, err := All(To(node), conn, machine+"ImageList", Request{}.Number(1, 2))
 	must(t, err)

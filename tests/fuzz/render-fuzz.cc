@@ -119,7 +119,10 @@ kj::String renderByCpu(kj::ArrayPtr<const Reply<rpc::Machine::ProcessesResults>>
   return renderProcesses(replies, SortBy::kCpu);
 }
 kj::String renderAllSockets(kj::ArrayPtr<const Reply<rpc::Machine::NetstatResults>> replies) {
-  return renderSockets(replies, {.all = true, .extend = true, .programs = true});
+  auto all = KJ_MAP(r, replies) {
+    return SocketsReply{r.node, "ns/pod", r.value};
+  };
+  return renderSockets(all, {.all = true, .extend = true, .programs = true, .pods = true});
 }
 kj::String renderCgroupTables(kj::ArrayPtr<const Reply<rpc::Machine::CgroupsResults>> replies) {
   return kj::str(renderCgroups(replies, "memory"), renderCgroups(replies, "cpuset"));
