@@ -159,7 +159,8 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
     return good == count && all == count;
   };
   EXPECT_TRUE(eventually(running, deadlineSeconds * slowness, 0.5))
-      << count << " pods with " << label << " are not ready within " << deadlineSeconds * slowness << " s:\n"
+      << count << " pods with " << label << " are not ready within " << deadlineSeconds * slowness
+      << " s:\n"
       << overview();
 }
 

@@ -45,8 +45,8 @@ struct KubePod {
 
 class KubeCluster {
  public:
-  // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives. All deadlines
-  // are so many times longer: emulated machines are slow.
+  // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives. All
+  // deadlines are so many times longer: emulated machines are slow.
   KubeCluster(const std::string& name, unsigned masters, unsigned workers,
               const std::vector<std::string>& more = {}, double slowness = 1);
 

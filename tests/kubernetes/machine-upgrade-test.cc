@@ -1,6 +1,6 @@
-// A control plane and a worker that are virtual machines with a boot loader, with etcd and Kubernetes,
-// are upgraded and brought back, and lose their power in each phase of an upgrade. Emulated, this
-// takes an hour: it runs with MACHINE_UPGRADES=1.
+// A control plane and a worker that are virtual machines with a boot loader, with etcd and
+// Kubernetes, are upgraded and brought back, and lose their power in each phase of an upgrade.
+// Emulated, this takes an hour: it runs with MACHINE_UPGRADES=1.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -20,8 +20,8 @@ constexpr const char* kVersion = "v9.9.1";
 
 struct Cut {
   const char* phase;
-  const char* text;   // the client's line with which it begins
-  const char* slots;  // of which the node runs one in the end
+  const char* text;    // the client's line with which it begins
+  const char* slots;   // of which the node runs one in the end
   const char* stages;  // a regular expression: the record after that
 };
 
@@ -95,8 +95,7 @@ void MachineUpgrade::cut(const KubeNode& node, const Cut& cut) const {
   ASSERT_EQ(slot(node), "A");
   {
     harness::Background run(cluster->talos.command(upgrade(node)));
-    ASSERT_TRUE(
-        run.waitFor([&](auto&, auto& err) { return contains(err, cut.text); }, kUpgrade))
+    ASSERT_TRUE(run.waitFor([&](auto&, auto& err) { return contains(err, cut.text); }, kUpgrade))
         << run.err();
     cluster->talos.ok({"cluster", "node", "kill", node.name}, 120);
   }
