@@ -70,9 +70,9 @@ class ModelEtcd final : public rpc::Etcd::Server {
   EtcdTestbed& bed;
 };
 
-class ModelResources final : public rpc::Resources::Server {
+class RestorableResources final : public rpc::Resources::Server {
  public:
-  explicit ModelResources(EtcdTestbed& bed) : bed(bed) {}
+  explicit RestorableResources(EtcdTestbed& bed) : bed(bed) {}
 
  protected:
   kj::Promise<void> get(GetContext context) override {
@@ -100,7 +100,7 @@ class EtcdModelNode final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {
-    context.getResults().setResources(kj::heap<ModelResources>(bed));
+    context.getResults().setResources(kj::heap<RestorableResources>(bed));
     return kj::READY_NOW;
   }
 

@@ -18,10 +18,10 @@ namespace talos {
 namespace {
 
 // Returns its caller's identity as the tag. A reboot ends when the test says so.
-class FakeMachine final : public rpc::Machine::Server {
+class AnsweringMachine final : public rpc::Machine::Server {
  public:
   using Reboots = kj::Vector<kj::Own<kj::PromiseFulfiller<void>>>;
-  FakeMachine(kj::String who, Reboots& reboots) : who(kj::mv(who)), reboots(reboots) {}
+  AnsweringMachine(kj::String who, Reboots& reboots) : who(kj::mv(who)), reboots(reboots) {}
 
  protected:
   kj::Promise<void> version(VersionContext context) override {
@@ -51,7 +51,7 @@ struct ServerTls : testing::Test {
   uint16_t port = portOf(listening);
   kj::Maybe<kj::Promise<void>> serving;
   ServerLimits limits;
-  FakeMachine::Reboots reboots;
+  AnsweringMachine::Reboots reboots;
   kj::PromiseFulfillerPair<void> stop = kj::newPromiseAndFulfiller<void>();
   kj::PromiseFulfillerPair<void> turnedOut = kj::newPromiseAndFulfiller<void>();
   kj::ForkedPromise<void> over = turnedOut.promise.fork();
@@ -67,16 +67,17 @@ struct ServerTls : testing::Test {
     return {kj::str(trusted.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)};
   }
   void serve(kj::Timer& clock) {
-    serving = serveTls(
-                  *io.lowLevelProvider, clock, kj::mv(listening), server,
-                  [this](const Peer& peer) {
-                    auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
-                                       kj::strArray(peer.organizations, ","));
-                    return SessionParams{.bootstrap = kj::heap<FakeMachine>(kj::mv(who), reboots),
-                                         .until = over.addBranch()};
-                  },
-                  limits, kj::mv(stop.promise), kj::mv(other))
-                  .eagerlyEvaluate(nullptr);
+    serving =
+        serveTls(
+            *io.lowLevelProvider, clock, kj::mv(listening), server,
+            [this](const Peer& peer) {
+              auto who = kj::str(peer.address, ' ', peer.commonName, ' ',
+                                 kj::strArray(peer.organizations, ","));
+              return SessionParams{.bootstrap = kj::heap<AnsweringMachine>(kj::mv(who), reboots),
+                                   .until = over.addBranch()};
+            },
+            limits, kj::mv(stop.promise), kj::mv(other))
+            .eagerlyEvaluate(nullptr);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {

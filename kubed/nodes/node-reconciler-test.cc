@@ -9,14 +9,14 @@ namespace {
 
 using kube::Json;
 
-constexpr kj::StringPtr kNode = "/api/v1/nodes/w"_kj;
+constexpr kj::StringPtr kNodePath = "/api/v1/nodes/w"_kj;
 
 struct WorkerNode : public TestWorker {
   WorkerNode() {
     model.addUsualKinds();
     Json labels{{"kubernetes.io/hostname", "w"}, {"other", "x"}};
-    model.put(kNode, Json{{"metadata", {{"name", "w"}, {"labels", labels}}},
-                          {"spec", {{"taints", Json::array()}}}});
+    model.put(kNodePath, Json{{"metadata", {{"name", "w"}, {"labels", labels}}},
+                              {"spec", {{"taints", Json::array()}}}});
   }
   void want(uint64_t version, kj::StringPtr label, kj::StringPtr value, kj::StringPtr taint = "") {
     auto& kind = machined.kind<rpc::NodeSpecSpec>();
@@ -35,7 +35,8 @@ struct WorkerNode : public TestWorker {
                  held.get());
   }
   std::string label(kj::StringPtr key) {
-    return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNode)), {"metadata", "labels", key}).cStr();
+    return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNodePath)), {"metadata", "labels", key})
+        .cStr();
   }
   std::string reported() {
     KJ_IF_MAYBE (found, machined.kind<rpc::NodeStatusSpec>().resources.find("node")) {

@@ -9,7 +9,7 @@
 namespace talos::kubed {
 namespace {
 
-constexpr kj::StringPtr kNow = "2026-11-20T12:00:00Z"_kj;
+constexpr kj::StringPtr kToday = "2026-11-20T12:00:00Z"_kj;
 
 kube::Json node(const char* name, const char* created, const char* ready, const char* since) {
   return {{"metadata",
@@ -35,7 +35,7 @@ std::string superseded(const std::vector<kube::Json>& nodes, kj::StringPtr local
   kj::Vector<const NodeRecord*> all;
   for (auto& record : records) all.add(&record);
   std::string text;
-  for (auto& found : supersededNodes(all, local, KJ_ASSERT_NONNULL(parseDate(kNow)))) {
+  for (auto& found : supersededNodes(all, local, KJ_ASSERT_NONNULL(parseDate(kToday)))) {
     text += (text.empty() ? "" : " ") + std::string(found.node.name.cStr()) + "->" +
             found.successor.name.cStr();
   }

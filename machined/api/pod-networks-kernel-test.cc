@@ -36,7 +36,7 @@ class PodProcess {
     }
     close(ready[1]);
     char c;
-    EXPECT_EQ(read(ready[0], &c, 1), 1) << "these tests need root";
+    EXPECT_EQ(::read(ready[0], &c, 1), 1) << "these tests need root";
     close(ready[0]);
   }
   ~PodProcess() {

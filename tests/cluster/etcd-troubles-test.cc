@@ -154,7 +154,10 @@ struct EtcdTroubles : public testing::Test {
         << nodes.members(second);
     EXPECT_TRUE(nodes.haveVoters(second, 2)) << nodes.members(second);
     EXPECT_TRUE(nodes.put(second, "/others", "keep running"));
-    EXPECT_TRUE(contains(nodes.at(second, {"logs", "etcd"}).out, "certificate has expired"));
+    auto logs = [&] { return nodes.at(second, {"logs", "etcd"}).out; };
+    EXPECT_TRUE(eventually([&] { return contains(logs(), "certificate has expired"); },
+                           EtcdNodes::kTimeout))
+        << logs();
     renew(third);
     EXPECT_TRUE(nodes.haveVoters(second, 3)) << nodes.members(second);
   }

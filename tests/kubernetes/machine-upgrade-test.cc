@@ -34,6 +34,12 @@ const Cut kCuts[] = {
     {"trial", "trying slot", "A", "failed"},
 };
 
+// One control plane has nobody to be elected against, and an emulated one renews its lease too
+// late.
+constexpr const char* kAlone =
+    R"([{"op": "add", "path": "/cluster/controllerManager/extraArgs", "value": {"leader-elect": "false"}},
+        {"op": "add", "path": "/cluster/scheduler/extraArgs", "value": {"leader-elect": "false"}}])";
+
 class MachineUpgrade : public KubeHost {
  protected:
   std::unique_ptr<KubeCluster> cluster;
@@ -128,7 +134,7 @@ TEST_F(MachineUpgrade, ThereAndBackAndPowerCuts) {
   cluster = std::make_unique<KubeCluster>(
       "machines", 1, 1,
       std::vector<std::string>{"--virtual-machines=2", "--with-bootloader", "--memory=3072",
-                               "--disk=8192"},
+                               "--disk=8192", "--config-patch-control-plane", kAlone},
       kSlowness);
   cluster->awaitSystem();
   cluster->apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\ndata: {key: value}\n");

@@ -16,9 +16,9 @@ using testing::HasSubstr;
 using testing::Not;
 using Keys = std::map<unsigned, std::string>;
 
-constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
-constexpr kj::StringPtr kMapping = "/dev/mapper/vda6-encrypted"_kj;
-const std::string kMachineKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
+constexpr kj::StringPtr kDiskUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
+constexpr kj::StringPtr kEphemeralMapping = "/dev/mapper/vda6-encrypted"_kj;
+const std::string kEphemeralKey = "00112233-4455-6677-8899-aabbccddeeffEPHEMERAL";
 
 struct NoInstaller final : Installer {
   kj::Promise<bool> run(Fill) override { KJ_UNIMPLEMENTED("not in this test"); }
@@ -41,7 +41,7 @@ struct SystemPartitionsTest : testing::Test, IgnoredReports {
        .installer = installer,
        .marks = marks,
        .mappings = []() { return kj::Vector<kj::String>(); },
-       .uuid = []() { return kj::str(kUuid); },
+       .uuid = []() { return kj::str(kDiskUuid); },
        .say = [this](kj::StringPtr line) { said += line.cStr(); },
        .reports = *this,
        .backups = []() -> kj::Maybe<kj::String> { return kj::str("/backups"); }}};
@@ -127,12 +127,12 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   failLast("boot", [&]() { partitions.prepare(encrypted(), "EPHEMERAL", a.get()).wait(scope); });
   std::string made;
   failLast("recovery key", [&]() {
-    made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", recoverable.get(), 4)
+    made = partitions.newRecoveryKey(kj::str(kEphemeralMapping), "EPHEMERAL", recoverable.get(), 4)
                .wait(scope)
                .cStr();
   });
   EXPECT_EQ(luks.slots[4], made);
-  failLast("change", [&]() { EXPECT_EQ(change(kMapping, a.get(), b.get()), ""); });
+  failLast("change", [&]() { EXPECT_EQ(change(kEphemeralMapping, a.get(), b.get()), ""); });
   EXPECT_THAT(said, Not(HasSubstr("not all in place")));
 }
 
@@ -142,37 +142,39 @@ TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
   written.root.setKeySize(512);
   written.root.setBlockSize(512);
   other.root.setKeySize(256);
-  EXPECT_EQ(change(kMapping, plain.get(), written.get()), "");
-  EXPECT_EQ(change(kMapping, written.get(), plain.get()), "");
-  EXPECT_THAT(change(kMapping, plain.get(), other.get()), HasSubstr("keySize and blockSize take"));
+  EXPECT_EQ(change(kEphemeralMapping, plain.get(), written.get()), "");
+  EXPECT_EQ(change(kEphemeralMapping, written.get(), plain.get()), "");
+  EXPECT_THAT(change(kEphemeralMapping, plain.get(), other.get()),
+              HasSubstr("keySize and blockSize take"));
 }
 
 // Catches: a config that is stored and whose keys are not in the header, or the other way round;
 // one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
 TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EncryptionRequest a({{0, "a"}}), b({{0, "b"}, {3, ""}});
-  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
-  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kMachineKey}}));
+  EXPECT_EQ(change(kEphemeralMapping, a.get(), b.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {3, kEphemeralKey}}));
   EXPECT_EQ(persisted, 1u);
   EXPECT_EQ(keys, "0 static, 3 nodeID");
   EXPECT_THAT(steps, HasSubstr("adding the key of slot 3 to /dev/vda6\nverifying"));
-  EXPECT_EQ(change(kMapping, b.get(), b.get()), "");
+  EXPECT_EQ(change(kEphemeralMapping, b.get(), b.get()), "");
   EXPECT_EQ(luks.steps, "");
   EXPECT_EQ(persisted, 1u);
 
-  EXPECT_EQ(change(kMapping, b.get(), a.get(), KeyChangeExtent::kUntilPersisted), "");
-  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {1, "a"}, {3, kMachineKey}}));
+  EXPECT_EQ(change(kEphemeralMapping, b.get(), a.get(), KeyChangeExtent::kUntilPersisted), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {1, "a"}, {3, kEphemeralKey}}));
   EXPECT_EQ(persisted, 1u);
 
   luks.slots = {{0, "?"}};
-  EXPECT_THAT(change(kMapping, a.get(), b.get()),
+  EXPECT_THAT(change(kEphemeralMapping, a.get(), b.get()),
               HasSubstr("no key of the config opens /dev/vda6"));
   EXPECT_EQ(persisted, 0u);
   struct Row {
     kj::StringPtr node;
     Encryption before, after;
   };
-  for (auto& row : {Row{kMapping, a.get(), nullptr}, Row{"/dev/vda6"_kj, nullptr, b.get()}}) {
+  for (auto& row :
+       {Row{kEphemeralMapping, a.get(), nullptr}, Row{"/dev/vda6"_kj, nullptr, b.get()}}) {
     EXPECT_THAT(change(row.node, row.before, row.after),
                 HasSubstr("changes only with an empty partition"));
     EXPECT_EQ(persisted, 0u);
@@ -197,7 +199,7 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
     luks.slots = {{0, "a"}};
     luks.calls = 0;
     luks.failAt = at;
-    auto said = change(kMapping, a.get(), b.get());
+    auto said = change(kEphemeralMapping, a.get(), b.get());
     EXPECT_EQ(said.empty(), persisted == 1) << said;
     stored += persisted;
     auto opens = [&](const char* key) {
@@ -217,15 +219,16 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
 // that fails because of them; a mismatch that is not reported.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   EncryptionRequest wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
-  luks.slots = {{0, kMachineKey}, {9, "old"}};
-  EXPECT_EQ(putRight(kMapping, wanted.get()), "") << "a predecessor has opened it";
+  luks.slots = {{0, kEphemeralKey}, {9, "old"}};
+  EXPECT_EQ(putRight(kEphemeralMapping, wanted.get()), "") << "a predecessor has opened it";
   EXPECT_EQ(luks.steps, "");
   partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
-  EXPECT_EQ(putRight(kMapping, wanted.get()), "");
-  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
-  EXPECT_THAT(putRight(kMapping, wrong.get()), HasSubstr("no key of the config opens /dev/vda6"));
-  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kMachineKey}}));
-  EXPECT_THAT(putRight(kMapping, nullptr), HasSubstr("is encrypted, although the config"));
+  EXPECT_EQ(putRight(kEphemeralMapping, wanted.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kEphemeralKey}}));
+  EXPECT_THAT(putRight(kEphemeralMapping, wrong.get()),
+              HasSubstr("no key of the config opens /dev/vda6"));
+  EXPECT_EQ(luks.slots, (Keys{{0, "b"}, {4, kEphemeralKey}}));
+  EXPECT_THAT(putRight(kEphemeralMapping, nullptr), HasSubstr("is encrypted, although the config"));
   EXPECT_THAT(putRight("/dev/vda6", wanted.get()), HasSubstr("/dev/vda6 is not encrypted"));
   EXPECT_EQ(putRight("/dev/vda6", nullptr), "");
   EXPECT_EQ(luks.calls, 0u);
@@ -239,12 +242,12 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   auto all = luks.slots;
   partitions.prepare(encrypted(), "EPHEMERAL", source.get(), KeyCare::kLeave).wait(scope);
   EXPECT_EQ(luks.slots, all);
-  EXPECT_THAT(putRight(kMapping, stored.get()),
+  EXPECT_THAT(putRight(kEphemeralMapping, stored.get()),
               HasSubstr("opened with the keys of another config than the one that is stored"));
   EXPECT_EQ(luks.slots, all);
   EXPECT_EQ(keys, "0 unknown, 3 static, 9 unknown");
   partitions.prepare(encrypted(), "EPHEMERAL", both.get(), KeyCare::kLeave).wait(scope);
-  EXPECT_EQ(putRight(kMapping, both.get()), "");
+  EXPECT_EQ(putRight(kEphemeralMapping, both.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
   // Without a choice they are put right at once.
   luks.slots[9] = "old";
@@ -267,9 +270,9 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
        {Row{recovering,
             "recovery",
             {{0, "b"}, {1, "old"}, {7, "recovery"}},
-            {{0, "b"}, {1, kMachineKey}, {7, "recovery"}}},
-        Row{sameSlot, "a", {{0, "a"}, {1, "old"}}, {{0, "b"}, {1, kMachineKey}}},
-        Row{common, "b", {{0, "x"}, {1, "old"}, {5, "b"}}, {{0, "b"}, {1, kMachineKey}}}}) {
+            {{0, "b"}, {1, kEphemeralKey}, {7, "recovery"}}},
+        Row{sameSlot, "a", {{0, "a"}, {1, "old"}}, {{0, "b"}, {1, kEphemeralKey}}},
+        Row{common, "b", {{0, "x"}, {1, "old"}, {5, "b"}}, {{0, "b"}, {1, kEphemeralKey}}}}) {
     for (unsigned at = 0; at < 30; ++at) {
       SCOPED_TRACE(at);
       luks.slots = row.before;
@@ -277,10 +280,10 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       luks.backedUp = luks.marked = false;  // another volume each time
       partitions.prepare(encrypted(), "EPHEMERAL", row.source.get(), KeyCare::kLeave).wait(scope);
       luks.failAt = at;
-      auto said = putRight(kMapping, stored.get());
+      auto said = putRight(kEphemeralMapping, stored.get());
       bool opens = false;
       for (auto& [slot, key] : luks.slots) {
-        opens = opens || key == kMachineKey || key == row.opener;
+        opens = opens || key == kEphemeralKey || key == row.opener;
       }
       EXPECT_TRUE(opens);
       if (said.empty()) EXPECT_EQ(luks.slots, row.after);
@@ -293,27 +296,28 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   luks.backedUp = luks.marked = false;
   partitions.prepare(encrypted(), "EPHEMERAL", recovering.get(), KeyCare::kLeave).wait(scope);
   luks.slots = {{7, "changed elsewhere"}};
-  EXPECT_THAT(putRight(kMapping, stored.get()), HasSubstr("(tried: static of slot 7)"));
+  EXPECT_THAT(putRight(kEphemeralMapping, stored.get()), HasSubstr("(tried: static of slot 7)"));
 }
 
 // Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
 TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
-  luks.slots = {{2, kMachineKey}};
+  luks.slots = {{2, kEphemeralKey}};
   auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
-  EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kMapping);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kEphemeralMapping);
   EncryptionRequest same({{2, ""}});
-  EXPECT_EQ(putRight(kMapping, same.get()), "");
+  EXPECT_EQ(putRight(kEphemeralMapping, same.get()), "");
   EXPECT_EQ(luks.calls, 1u);  // what the header says
   luks.slots[7] = "old";
-  EXPECT_EQ(putRight(kMapping, same.get()), "");
-  EXPECT_EQ(luks.slots, (Keys{{2, kMachineKey}}));
+  EXPECT_EQ(putRight(kEphemeralMapping, same.get()), "");
+  EXPECT_EQ(luks.slots, (Keys{{2, kEphemeralKey}}));
 }
 
 // Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
 // table of keys that does not know it.
 TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
   EncryptionRequest how({{0, "a"}, {4, "*"}});
-  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4).wait(scope);
+  auto made =
+      partitions.newRecoveryKey(kj::str(kEphemeralMapping), "EPHEMERAL", how.get(), 4).wait(scope);
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {4, made.cStr()}}));
   EXPECT_EQ(keys, "0 static, 4 recovery");
   EXPECT_EQ(said.find(made.cStr()), std::string::npos) << "it was logged: " << said;
@@ -329,18 +333,18 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto stored = kj::newPromiseAndFulfiller<void>();
   EncryptionRequest before({{0, "a"}}), after({{0, "b"}});
-  auto changing = partitions.change(kj::str(kMapping), "EPHEMERAL", before.get(), after.get(),
-                                    KeyChangeExtent::kWhole,
+  auto changing = partitions.change(kj::str(kEphemeralMapping), "EPHEMERAL", before.get(),
+                                    after.get(), KeyChangeExtent::kWhole,
                                     [&]() -> kj::Promise<void> { return kj::mv(stored.promise); });
   EXPECT_FALSE(changing.poll(scope));
   auto slots = luks.slots;
   auto failure = kj::runCatchingExceptions([&]() {
-    partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", before.get(), 0).wait(scope);
+    partitions.newRecoveryKey(kj::str(kEphemeralMapping), "EPHEMERAL", before.get(), 0).wait(scope);
   });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kConflict);
   EXPECT_EQ(luks.slots, slots);
-  auto second = partitions.change(kj::str(kMapping), "EPHEMERAL", after.get(), before.get(),
-                                  KeyChangeExtent::kWhole,
+  auto second = partitions.change(kj::str(kEphemeralMapping), "EPHEMERAL", after.get(),
+                                  before.get(), KeyChangeExtent::kWhole,
                                   []() -> kj::Promise<void> { return kj::READY_NOW; });
   before.root.initKeys(1)[0].initStatic().setPassphrase("another");  // as when one is published
   stored.fulfiller->fulfill();
@@ -356,7 +360,7 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
   EncryptionRequest how({{0, "a"}, {4, "*"}});
   luks.slots[4] = "of before";
   {
-    auto gone = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", how.get(), 4);
+    auto gone = partitions.newRecoveryKey(kj::str(kEphemeralMapping), "EPHEMERAL", how.get(), 4);
   }
   scope.poll();
   EXPECT_EQ(luks.steps, "mark, remove 4, add 4, backup");
@@ -378,17 +382,17 @@ TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
                          .say = [](kj::StringPtr) {},
                          .reports = ignored,
                          .backups = []() -> kj::Maybe<kj::String> { return nullptr; }});
-  luks.slots = {{0, kMachineKey}, {1, "a"}};
+  luks.slots = {{0, kEphemeralKey}, {1, "a"}};
   EncryptionRequest before({{0, ""}, {1, "a"}}), after({{1, "a"}, {2, "b"}}), alone({{0, ""}});
-  weak.checkChange(kMapping, "EPHEMERAL", before.get(), after.get());
+  weak.checkChange(kEphemeralMapping, "EPHEMERAL", before.get(), after.get());
   auto change = [&](EncryptionRequest& from) {
-    weak.change(kj::str(kMapping), "EPHEMERAL", from.get(), after.get(), KeyChangeExtent::kWhole,
-                []() -> kj::Promise<void> { return kj::READY_NOW; })
+    weak.change(kj::str(kEphemeralMapping), "EPHEMERAL", from.get(), after.get(),
+                KeyChangeExtent::kWhole, []() -> kj::Promise<void> { return kj::READY_NOW; })
         .wait(scope);
   };
   change(before);
   EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
-  luks.slots[0] = kMachineKey;
+  luks.slots[0] = kEphemeralKey;
   change(alone);
   EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
 }
@@ -425,9 +429,9 @@ TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   partitions.prepare(volume, "EPHEMERAL", a.get()).wait(scope);
   EXPECT_EQ(luks.kept, luks.slots);
   EXPECT_EQ(reported, "");
-  EXPECT_EQ(change(kMapping, a.get(), b.get()), "");
+  EXPECT_EQ(change(kEphemeralMapping, a.get(), b.get()), "");
   EXPECT_EQ(luks.kept, (Keys{{0, "b"}}));
-  auto made = partitions.newRecoveryKey(kj::str(kMapping), "EPHEMERAL", b.get(), 0);
+  auto made = partitions.newRecoveryKey(kj::str(kEphemeralMapping), "EPHEMERAL", b.get(), 0);
   EXPECT_TRUE(kj::runCatchingExceptions([&]() { made.wait(scope); }) != nullptr);
   EXPECT_EQ(luks.kept, luks.slots);
   EXPECT_FALSE(luks.marked);
