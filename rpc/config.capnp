@@ -248,6 +248,8 @@ struct Bond {
   tlbDynamicLb @25 :UInt8 = 1 $A.default("1") $A.doc("1 moves flows between members by their load.");
   peerNotifyDelay @26 :UInt32 $A.default("0")
       $A.doc("Interval of peer notifications in milliseconds; a multiple of miimon.");
+  deviceSelectors @27 :List(DeviceSelector) $A.since("v1.4")
+      $A.doc("Select members by their properties instead of their names: all hardware links that one of these matches.");
 }
 
 enum BondMode $A.noun("bonding mode") {

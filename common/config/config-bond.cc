@@ -95,11 +95,46 @@ void checkPeer(Report& report, kj::StringPtr path, WireguardPeer::Reader peer) {
 
 }  // namespace
 
+void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector) {
+  bool some = selector.getPhysical();
+  auto pattern = [&](kj::StringPtr key, kj::StringPtr text, kj::StringPtr letters,
+                     kj::StringPtr hint) {
+    some = some || text.size() > 0;
+    for (char c : text) {
+      bool good = letters.size() == 0 ? c > ' ' : letters.findFirst(c) != nullptr;
+      if (good) continue;
+      report.error(kj::str(path, ".", key), kj::str("no link can match \"", text, "\""), hint);
+      return;
+    }
+  };
+  constexpr auto kHex = "0123456789abcdefABCDEF:*"_kj;
+  pattern("busPath", selector.getBusPath(), "", "for example 0000:00:03.0 or 0000:00:*");
+  pattern("hardwareAddr", selector.getHardwareAddr(), kHex,
+          "for example 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("permanentAddr", selector.getPermanentAddr(), kHex,
+          "for example 52:54:00:12:34:56 or 52:54:00:*");
+  pattern("pciID", selector.getPciID(), kHex,
+          "use vendor:product, for example 1af4:1000 or 1af4:*");
+  pattern("driver", selector.getDriver(), "", "for example virtio_net");
+  if (!some) {
+    report.error(path, kj::str("empty: this selects no link"),
+                 "set busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
+  }
+}
+
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
   auto members = kj::str(path, ".interfaces");
-  if (bond.getInterfaces().size() == 0)
+  bool selects = bond.getDeviceSelectors().size() > 0;
+  if (bond.getInterfaces().size() == 0 && !selects)
     report.warn(members, kj::str("the bond has no links, so it has no carrier"),
                 "for example [eth0, eth1]");
+  if (bond.getInterfaces().size() > 0 && selects)
+    report.error(kj::str(path, ".deviceSelectors"), kj::str("interfaces is set as well"),
+                 "remove one of the two");
+  for (auto n : kj::indices(bond.getDeviceSelectors())) {
+    checkDeviceSelector(report, kj::str(path, ".deviceSelectors[", n, "]"),
+                        bond.getDeviceSelectors()[n]);
+  }
   std::set<std::string> names;
   size_t i = 0;
   for (auto member : bond.getInterfaces()) {
@@ -109,7 +144,7 @@ void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond) {
     names.insert(member.cStr());
   }
   auto primary = bond.getPrimary();
-  if (primary.size() > 0 && names.count(primary.cStr()) == 0) {
+  if (primary.size() > 0 && !selects && names.count(primary.cStr()) == 0) {
     report.error(kj::str(path, ".primary"),
                  kj::str("\"", primary, "\" is not one of the bond's interfaces"));
   }

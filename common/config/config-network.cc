@@ -211,33 +211,9 @@ void checkAddressing(Report& report, kj::StringPtr path, Interface::Reader inter
 
 void checkSelector(Report& report, kj::StringPtr path, Interface::Reader interface) {
   auto place = kj::str(path, ".deviceSelector");
-  auto selector = interface.getDeviceSelector();
   if (interface.getInterface().size() > 0)
     report.error(place, kj::str("interface is set as well"), "remove one of the two");
-  bool some = selector.getPhysical();
-  auto pattern = [&](kj::StringPtr key, kj::StringPtr text, kj::StringPtr letters,
-                     kj::StringPtr hint) {
-    some = some || text.size() > 0;
-    for (char c : text) {
-      bool good = letters.size() == 0 ? c > ' ' : letters.findFirst(c) != nullptr;
-      if (good) continue;
-      report.error(kj::str(place, ".", key), kj::str("no link can match \"", text, "\""), hint);
-      return;
-    }
-  };
-  constexpr auto kHex = "0123456789abcdefABCDEF:*"_kj;
-  pattern("busPath", selector.getBusPath(), "", "for example 0000:00:03.0 or 0000:00:*");
-  pattern("hardwareAddr", selector.getHardwareAddr(), kHex,
-          "for example 52:54:00:12:34:56 or 52:54:00:*");
-  pattern("permanentAddr", selector.getPermanentAddr(), kHex,
-          "for example 52:54:00:12:34:56 or 52:54:00:*");
-  pattern("pciID", selector.getPciID(), kHex,
-          "use vendor:product, for example 1af4:1000 or 1af4:*");
-  pattern("driver", selector.getDriver(), "", "for example virtio_net");
-  if (!some) {
-    report.error(place, kj::str("empty: this selects no link"),
-                 "set busPath, hardwareAddr, permanentAddr, pciID, driver or physical: true");
-  }
+  checkDeviceSelector(report, place, interface.getDeviceSelector());
   if (interface.hasBond() || interface.hasBridge() || interface.hasWireguard() ||
       interface.getDummy()) {
     report.error(place, kj::str("a virtual link cannot be selected"), "use interface to name it");

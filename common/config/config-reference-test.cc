@@ -109,6 +109,8 @@ machine:
         bond: {mode: balance-rr, interfaces: [eth7, eth8], packetsPerSlave: 16}
       - interface: bond3
         bond: {mode: balance-tlb, interfaces: [eth9, eth10], lpInterval: 5, tlbDynamicLb: 0}
+      - interface: bond4
+        bond: {mode: active-backup, miimon: 100, deviceSelectors: [{busPath: "0000:01:*", hardwareAddr: "52:54:00:*", permanentAddr: "52:54:00:*", pciID: "8086:*", driver: ixgbe, physical: true}]}
       - interface: wg0
         cidr: 192.168.88.1/24
         wireguard:

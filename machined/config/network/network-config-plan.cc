@@ -106,6 +106,22 @@ class Planner {
     if (!makes(link, "bond")) return;
     link.making.bond = std::make_shared<const BondConfig>(bond);
     for (auto member : bond.getInterfaces()) addMember(name, member, kLayerConfiguration);
+    for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
+  }
+
+  // All links that the selector matches; while there is none it is unresolved.
+  void addMembers(kj::StringPtr master, config::DeviceSelector::Reader selector) {
+    bool some = known.size() == 0;
+    for (auto& link : known) {
+      if (link.name == master || !matches(selector, link)) continue;
+      named.add(kj::str(link.name));
+      addMember(master, link.name, kLayerConfiguration);
+      some = true;
+    }
+    if (some) return;
+    auto text = describe(selector);
+    auto error = kj::str(master, ": no link matches the deviceSelector ", text);
+    addUnresolved(kj::mv(text), kj::mv(error));
   }
 
   void addBridge(config::Bridge::Reader bridge, kj::StringPtr name) {

@@ -98,7 +98,10 @@ MachineText selected(kj::StringPtr driver, kj::StringPtr more = "", unsigned ent
 std::string planned(const MachineText& config, kj::ArrayPtr<const KnownLink> known) {
   auto plan = planNetwork(KernelArguments(""_kj.asArray()), config.get(), known);
   kj::Vector<kj::String> parts;
-  for (auto& l : plan.links) parts.add(kj::str(l.name));
+  for (auto& l : plan.links) {
+    auto& master = l.making.master;
+    parts.add(master.size() > 0 ? kj::str(l.name, " in ", master) : kj::str(l.name));
+  }
   for (auto& a : plan.addresses) parts.add(kj::str(a.link, " ", a.prefix));
   for (auto& u : plan.unresolved) parts.add(kj::str("? ", u.selector));
   for (auto& o : plan.operators) parts.add(kj::str(o.kind, "/", o.link));
@@ -130,6 +133,24 @@ TEST(DeviceSelector, IgnoresWhateverItMayMean) {
   EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(selected("virtio_net", ", ignore: true"), links));
   EXPECT_EQ("eth0; eth1; eth2; dhcp4/eth0; ra/eth0; dhcp4/eth1; ra/eth1; dhcp4/eth2; ra/eth2",
             planned(selected("e1000", ", ignore: true"), links));
+}
+
+// Catches: the bond itself as its member, since it has the address of one; a complaint before the
+// links are known; members with DHCP of their own; silence when nothing matches.
+TEST(DeviceSelector, MembersOfABond) {
+  auto bonded = [](kj::StringPtr driver) {
+    return MachineText(
+        kj::str("interfaces: [{interface: bond0, dhcp: true, bond: {deviceSelectors: "
+                "[{driver: ",
+                driver, "}]}}]"));
+  };
+  EXPECT_EQ("bond0; dhcp4/bond0; ra/bond0", planned(bonded("virtio_net"), nullptr));
+  auto links = machine();
+  EXPECT_EQ("bond0; eth0 in bond0; eth1 in bond0; eth2; dhcp4/bond0; ra/bond0; dhcp4/eth2; ra/eth2",
+            planned(bonded("virtio_net"), links));
+  auto none = planNetwork(KernelArguments(""_kj.asArray()), bonded("igb").get(), links);
+  ASSERT_EQ(1u, none.unresolved.size());
+  EXPECT_EQ(none.unresolved[0].problem, "bond0: no link matches the deviceSelector driver=igb"_kj);
 }
 
 }  // namespace
