@@ -1,0 +1,32 @@
+// Apache CloudStack: "User-Data and Meta-Data" of its administrator's guide. The server is the
+// virtual router, which is also the DNS server that knows its name.
+#include "machined/platforms/ec2-keys.h"
+
+namespace talos::platforms {
+namespace {
+
+constexpr Request kFacts[] = {{"hostname"_kj, "/latest/meta-data/local-hostname"_kj},
+                              {"offering"_kj, "/latest/meta-data/service-offering"_kj},
+                              {"instance-id"_kj, "/latest/meta-data/instance-id"_kj, true},
+                              {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
+                              {"zone"_kj, "/latest/meta-data/availability-zone"_kj}};
+
+bool matches(const Firmware& firmware) {
+  return firmware.product.startsWith("CloudStack");
+}
+
+void read(const Answers& answers, PlatformFacts& facts) {
+  readKeys(answers, "cloudstack", facts);
+}
+
+}  // namespace
+
+const Platform kCloudstack{.name = "cloudstack"_kj,
+                           .title = "Apache CloudStack"_kj,
+                           .server = "http://data-server"_kj,
+                           .config = {"user-data"_kj, "/latest/user-data"_kj},
+                           .facts = kFacts,
+                           .matches = matches,
+                           .read = read};
+
+}  // namespace talos::platforms

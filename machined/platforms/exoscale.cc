@@ -1,0 +1,30 @@
+// Exoscale: "Querying instance metadata" of its documentation.
+#include "machined/platforms/ec2-keys.h"
+
+namespace talos::platforms {
+namespace {
+
+constexpr Request kFacts[] = {{"hostname"_kj, "/1.0/meta-data/local-hostname"_kj},
+                              {"offering"_kj, "/1.0/meta-data/service-offering"_kj},
+                              {"instance-id"_kj, "/1.0/meta-data/instance-id"_kj, true},
+                              {"public-ipv4"_kj, "/1.0/meta-data/public-ipv4"_kj},
+                              {"zone"_kj, "/1.0/meta-data/availability-zone"_kj}};
+
+bool matches(const Firmware& firmware) {
+  return firmware.product.startsWith("Exoscale");
+}
+
+void read(const Answers& answers, PlatformFacts& facts) {
+  readKeys(answers, "exoscale", facts);
+}
+
+}  // namespace
+
+const Platform kExoscale{.name = "exoscale"_kj,
+                         .title = "Exoscale"_kj,
+                         .config = {"user-data"_kj, "/1.0/user-data"_kj},
+                         .facts = kFacts,
+                         .matches = matches,
+                         .read = read};
+
+}  // namespace talos::platforms

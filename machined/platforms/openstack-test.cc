@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+
+#include "machined/platforms/test-platform.h"
+
+namespace talos::platforms {
+namespace {
+
+std::string networkOf(kj::StringPtr networkData) {
+  return factsOf(kOpenstack, {{"network_data", networkData}});
+}
+
+// Catches: the default route of `routes` as one of the others, mtu, types of numbers.
+TEST(Openstack, Facts) {
+  EXPECT_EQ(
+      factsOf(
+          kOpenstack,
+          {{"meta_data",
+            R"({"uuid":"u-1","hostname":"n1.novalocal","availability_zone":"nova","project_id":"p"})"},
+           {"instance-type", "m1.small"},
+           {"public-ipv4", "203.0.113.4"},
+           {"network_data",
+            R"({"links":[{"id":"l0","type":"ovs","ethernet_mac_address":"fa:16:3e:00:00:02","mtu":1450}],
+               "networks":[{"id":"n0","link":"l0","type":"ipv4","ip_address":"10.2.0.9",
+                 "netmask":"255.255.255.0","routes":[
+                   {"network":"0.0.0.0","netmask":"0.0.0.0","gateway":"10.2.0.1"},
+                   {"network":"192.168.0.0","netmask":"255.255.0.0","gateway":"10.2.0.3"}]}],
+               "services":[{"type":"dns","address":"10.2.0.2"}]})"}}),
+      R"({"metadata":{"hostname":"n1.novalocal","zone":"nova","instanceType":"m1.small",)"
+      R"("instanceId":"u-1","providerId":"openstack:///u-1"},"network":{"hostname":"n1.novalocal",)"
+      R"("interfaces":[{"interface":"","addresses":["10.2.0.9/24"],)"
+      R"("routes":[{"network":"0.0.0.0/0","gateway":"10.2.0.1","metric":1024},)"
+      R"({"network":"192.168.0.0/16","gateway":"10.2.0.3","metric":1024}],"mtu":1450,)"
+      R"("deviceSelector":{"hardwareAddr":"fa:16:3e:00:00:02"}}],"nameservers":["10.2.0.2"]},)"
+      R"("externalAddresses":["203.0.113.4"]})");
+}
+
+// Catches: a bond of the first link alone, miimon as text, delays that are no multiple of it.
+TEST(Openstack, BondWithVlan) {
+  EXPECT_EQ(
+      networkOf(
+          R"({"links":[{"id":"a","type":"phy","ethernet_mac_address":"fa:16:3e:00:00:02"},
+                       {"id":"b","type":"phy","ethernet_mac_address":"fa:16:3e:00:00:04","mtu":null},
+                       {"id":"c","type":"bond","bond_mode":"802.3ad","bond_links":["a","b"],
+                        "bond_miimon":"100","bond_xmit_hash_policy":"layer3+4"},
+                       {"id":"d","type":"vlan","vlan_id":7,"vlan_link":"c"}],
+              "networks":[{"id":"n0","link":"c","type":"ipv4_dhcp"},
+                          {"id":"n1","link":"d","type":"ipv6_dhcpv6-stateful"}]})"),
+      R"({"metadata":{},"network":{"interfaces":[{"interface":"bond0","mtu":0,"dhcp":true,)"
+      R"("bond":{"interfaces":[],"mode":"802.3ad","miimon":100,"updelay":200,"downdelay":200,)"
+      R"("xmitHashPolicy":"layer3+4","lacpRate":"fast","deviceSelectors":)"
+      R"([{"hardwareAddr":"fa:16:3e:00:00:02"},{"hardwareAddr":"fa:16:3e:00:00:04"}]},)"
+      R"("vlans":[{"vlanId":7,"cidr":"","dhcp":true,)"
+      R"("dhcpOptions":{"routeMetric":1024,"ipv4":false,"ipv6":true}}],)"
+      R"("dhcpOptions":{"routeMetric":1024}}]}})");
+}
+
+// Catches: a chain of VLANs that ends in itself, a network that silently vanishes.
+TEST(Openstack, LinksThatAreNone) {
+  EXPECT_EQ(networkOf(R"({"links":[{"id":"a","type":"vlan","vlan_id":7,"vlan_link":"a"},
+                             {"id":"b","type":"hyperv"}],
+                    "networks":[{"id":"n0","link":"a","type":"ipv4_dhcp"},
+                                {"id":"n1","link":"b","type":"ipv4_dhcp"},
+                                {"id":"n2","link":"x","type":"ipv4_dhcp"}]})"),
+            R"({"metadata":{},"network":{},"problems":[)"
+            R"("network n0: there is no link \"a\" that a node can use; it is left out",)"
+            R"("network n1: there is no link \"b\" that a node can use; it is left out",)"
+            R"("network n2: there is no link \"x\" that a node can use; it is left out"]})");
+}
+
+}  // namespace
+}  // namespace talos::platforms

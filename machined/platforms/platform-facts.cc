@@ -1,0 +1,217 @@
+#include "machined/platforms/platform-facts.h"
+
+#include "common/base/annotation.h"
+#include "common/base/error.h"
+#include "common/net/text-values.h"
+#include "common/text/ascii.h"
+
+namespace talos::platforms {
+namespace {
+
+bool isIn(kj::ArrayPtr<const kj::String> all, kj::StringPtr one) {
+  for (auto& each : all) {
+    if (each == one) return true;
+  }
+  return false;
+}
+
+// 255.255.255.0, ffff:ffff::, or 24.
+kj::Maybe<unsigned> lengthOf(kj::StringPtr mask, const Ip& address) {
+  KJ_IF_MAYBE (number, mask.tryParseAs<unsigned>()) {
+    if (*number <= address.bits()) return *number;
+    return nullptr;
+  }
+  auto parsed = KJ_UNWRAP_OR_RETURN(Ip::parse(mask), nullptr);
+  if (parsed.family() != address.family()) return nullptr;
+  for (unsigned length = 0; length <= parsed.bits(); ++length) {
+    auto ones = parsed.family() == AF_INET ? Ip::parse("255.255.255.255")
+                                           : Ip::parse("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
+    if (KJ_ASSERT_NONNULL(ones).masked(length) == parsed) return length;
+  }
+  return nullptr;
+}
+
+void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
+  for (auto i : kj::indices(texts)) out.set(i, texts[i]);
+}
+
+void fillRoutes(capnp::List<config::Route>::Builder out, kj::ArrayPtr<const Route> routes) {
+  for (auto i : kj::indices(routes)) {
+    auto& route = routes[i];
+    out[i].setNetwork(route.destination.toString());
+    KJ_IF_MAYBE (gateway, route.gateway) {
+      out[i].setGateway(gateway->toString());
+    }
+    out[i].setMetric(route.metric);
+    out[i].setOnlink(route.onlink);
+  }
+}
+
+// Of an interface or a VLAN.
+template <typename Builder>
+void fillAddressing(Builder out, const Interface& link) {
+  out.setMtu(link.mtu);
+  auto addresses = out.initAddresses(link.addresses.size());
+  for (auto i : kj::indices(link.addresses)) addresses.set(i, link.addresses[i].toString());
+  fillRoutes(out.initRoutes(link.routes.size()), link.routes);
+  if (!link.dhcp4 && !link.dhcp6) return;
+  out.setDhcp(true);
+  auto options = out.initDhcpOptions();
+  options.setIpv4(link.dhcp4);
+  options.setIpv6(link.dhcp6);
+  options.setRouteMetric(link.dhcpMetric);
+}
+
+void fillBond(config::Bond::Builder out, const Bond& bond) {
+  kj::Vector<kj::StringPtr> names, addresses;
+  for (auto& member : bond.members) (macOf(member) == nullptr ? names : addresses).add(member);
+  auto interfaces = out.initInterfaces(names.size());
+  for (auto i : kj::indices(names)) interfaces.set(i, names[i]);
+  auto selectors = out.initDeviceSelectors(addresses.size());
+  for (auto i : kj::indices(addresses)) selectors[i].setHardwareAddr(addresses[i]);
+  out.setMode(bond.mode);
+  out.setXmitHashPolicy(bond.hashPolicy);
+  out.setLacpRate(bond.lacpRate);
+  out.setMiimon(bond.miimon);
+  out.setUpdelay(bond.upDelay);
+  out.setDowndelay(bond.downDelay);
+}
+
+void fillInterface(config::Interface::Builder out, const Interface& link) {
+  if (link.mac.size() > 0) {
+    out.initDeviceSelector().setHardwareAddr(link.mac);
+  } else {
+    out.setInterface(link.name);
+  }
+  fillAddressing(out, link);
+  KJ_IF_MAYBE (bond, link.bond) {
+    fillBond(out.initBond(), *bond);
+  }
+  auto vlans = out.initVlans(link.vlans.size());
+  for (auto i : kj::indices(link.vlans)) {
+    vlans[i].setVlanId(link.vlans[i].id);
+    fillAddressing(vlans[i], link.vlans[i].link);
+  }
+}
+
+void fillMetadata(rpc::PlatformMetadataSpec::Builder out, const PlatformFacts& facts) {
+  out.setPlatform(facts.platform);
+  out.setHostname(facts.hostname);
+  out.setRegion(facts.region);
+  out.setZone(facts.zone);
+  out.setInstanceType(facts.instanceType);
+  out.setInstanceId(facts.instanceId);
+  out.setProviderId(facts.providerId);
+  out.setSpot(facts.spot);
+  out.setInternalDns(facts.internalDns);
+  out.setExternalDns(facts.externalDns);
+}
+
+template <typename Enum>
+bool setByName(kj::StringPtr text, Enum& value) {
+  if (text.size() == 0) return true;
+  for (auto each : capnp::Schema::from<Enum>().getEnumerants()) {
+    if (!annotation::isCalled(each, text)) continue;
+    value = static_cast<Enum>(each.getOrdinal());
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool setEnum(kj::StringPtr text, config::BondMode& value) {
+  return setByName(text, value);
+}
+bool setEnum(kj::StringPtr text, config::BondXmitHashPolicy& value) {
+  return setByName(text, value);
+}
+bool setEnum(kj::StringPtr text, config::BondLacpRate& value) {
+  return setByName(text, value);
+}
+
+kj::Maybe<Prefix> prefixOf(kj::StringPtr address, kj::StringPtr mask) {
+  kj::String before = kj::str(address), behind = kj::str(mask);
+  KJ_IF_MAYBE (slash, address.findFirst('/')) {
+    before = kj::heapString(address.slice(0, *slash));
+    behind = kj::str(address.slice(*slash + 1));
+    if (behind.size() == 0) return nullptr;
+  }
+  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(before), nullptr);
+  if (behind.size() == 0) return Prefix::host(ip);
+  return Prefix{ip, KJ_UNWRAP_OR_RETURN(lengthOf(behind, ip), nullptr)};
+}
+
+kj::Maybe<kj::String> macOf(kj::StringPtr text) {
+  constexpr size_t kDigits = 12;
+  kj::Vector<char> digits;
+  for (char c : lowerCase(text)) {
+    if (c == ':' || c == '-' || c == 0) continue;
+    digits.add(c);
+  }
+  if (digits.size() != kDigits) return nullptr;
+  kj::Vector<char> mac;
+  for (auto i : kj::indices(digits)) {
+    if (i > 0 && i % 2 == 0) mac.add(':');
+    mac.add(digits[i]);
+  }
+  auto result = kj::heapString(mac.begin(), mac.size());
+  if (!config::isUnicastMac(result)) return nullptr;
+  return result;
+}
+
+void Interface::defaultRoute(const Ip& gateway, unsigned metric) {
+  routes.add(Route{Prefix::all(gateway.family()), gateway, metric});
+}
+
+Interface& PlatformFacts::interfaceOf(kj::StringPtr mac, kj::StringPtr name) {
+  auto address = macOf(mac).orDefault(kj::String());
+  for (auto& each : interfaces) {
+    if (address.size() > 0 ? each.mac == address : each.mac.size() == 0 && each.name == name) {
+      return each;
+    }
+  }
+  if (interfaces.size() == kMostInterfaces) {
+    fail(ErrorKind::kInvalidArgument, kj::str("more than ", kMostInterfaces, " interfaces"));
+  }
+  auto& made = interfaces.add();
+  made.mac = kj::mv(address);
+  made.name = kj::str(name);
+  return made;
+}
+
+void PlatformFacts::external(kj::StringPtr text) {
+  KJ_IF_MAYBE (ip, Ip::parse(text)) {
+    if (!ip->isUnicast() || externalAddresses.size() == kMostAddresses) return;
+    for (auto& other : externalAddresses) {
+      if (other == *ip) return;
+    }
+    externalAddresses.add(*ip);
+  }
+}
+
+void PlatformFacts::resolver(kj::StringPtr text) {
+  if (text.size() == 0) return;
+  KJ_IF_MAYBE (ip, Ip::parse(text)) {
+    auto server = ip->toString();
+    if (!isIn(resolvers, server) && resolvers.size() < kMostAddresses)
+      resolvers.add(kj::mv(server));
+  } else {
+    problem("the DNS server \"", text, "\" is no IP address; it is left out");
+  }
+}
+
+void PlatformFacts::fill(rpc::PlatformFacts::Builder out) const {
+  fillMetadata(out.initMetadata(), *this);
+  auto network = out.initNetwork();
+  network.setHostname(hostname);
+  auto list = network.initInterfaces(interfaces.size());
+  for (auto i : kj::indices(interfaces)) fillInterface(list[i], interfaces[i]);
+  setTexts(network.initNameservers(resolvers.size()), resolvers);
+  setTexts(out.initTimeServers(timeServers.size()), timeServers);
+  auto external = out.initExternalAddresses(externalAddresses.size());
+  for (auto i : kj::indices(externalAddresses)) external.set(i, externalAddresses[i].toString());
+  setTexts(out.initProblems(problems.size()), problems);
+}
+
+}  // namespace talos::platforms

@@ -1,0 +1,102 @@
+// The platforms that a machine may be on: how each is recognized, where its machine config and its
+// facts are, and how they are read.
+//
+// A platform is a value of this table, in a file of its own that quotes the provider's public
+// document. Nothing here opens a file or a connection: the brain fetches what a platform names
+// (machined/config/platform-fetch.h), and a confined process gives the answers to read().
+//
+// What an absent answer means is the same everywhere: 404 and an empty body are "there is none".
+// Without a machine config the node enters maintenance mode; a fact is empty. Every other failure
+// is one of the network or the service, and is tried again.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+
+#include "machined/platforms/platform-facts.h"
+
+namespace talos::platforms {
+
+constexpr kj::StringPtr kMetadataServer = "http://169.254.169.254"_kj;
+
+// As the firmware states it: SMBIOS types 1 to 3 (/sys/class/dmi/id).
+struct Firmware {
+  kj::String vendor, product, serial, uuid;  // of the system; the UUID in lower case
+  kj::String boardTag, chassisTag;           // asset tags
+};
+
+struct Header {
+  kj::StringPtr name, value;
+};
+
+struct Request {
+  kj::StringPtr name;    // of its answer
+  kj::StringPtr target;  // path and query; or a file of the volume
+  bool required = false;
+  // For servers that do not know the version in `target` and answer 400.
+  kj::StringPtr olderTarget = ""_kj;
+  kj::StringPtr server = ""_kj;  // empty: that of the platform
+};
+
+// A request before all others, whose answer is a header of each of them.
+struct Token {
+  kj::StringPtr target;  // with PUT
+  Header lifetime;
+  kj::StringPtr header;
+  bool list = false;      // the answer is a JSON list with the token
+  bool optional = false;  // 403, 404 and 405: the service works without
+};
+
+// How a machine config is written in its answer; gzip may be below all of them.
+enum class Encoding {
+  kPlain,
+  kBase64,       // anything else is an error
+  kMaybeBase64,  // if all of it decodes
+  kBase64OrNone  // anything else counts as no config
+};
+
+// What the platform answered, by the names of the requests.
+class Answers {
+ public:
+  void add(kj::StringPtr name, kj::Array<char> body);
+  bool has(kj::StringPtr name) const;
+  kj::ArrayPtr<const char> bytes(kj::StringPtr name) const;
+  // Its first line, without blanks around it; empty: none.
+  kj::String line(kj::StringPtr name) const;
+
+ private:
+  struct Answer {
+    kj::String name;
+    kj::Array<char> body;
+  };
+  kj::Vector<Answer> all;
+};
+
+struct Platform {
+  kj::StringPtr name;   // talos.platform=
+  kj::StringPtr title;  // "Amazon EC2"
+  kj::StringPtr server = kMetadataServer;
+  kj::ArrayPtr<const Header> headers = nullptr;
+  const Token* token = nullptr;
+  Request config = {};  // no name: the machine config is elsewhere
+  Encoding encoding = Encoding::kPlain;
+  kj::ArrayPtr<const Request> facts = nullptr;
+  kj::StringPtr volume =
+      ""_kj;             // the label of a volume with files of these names, before the server
+  bool lowPort = false;  // the client's port has to be below 1024
+  bool (*matches)(const Firmware& firmware) = nullptr;
+  // InvalidArgument for a document that is none.
+  void (*read)(const Answers& answers, PlatformFacts& facts) = nullptr;
+};
+
+kj::ArrayPtr<const Platform* const> all();
+// By its name, or one that the original also has ("packet"). None: unknown.
+kj::Maybe<const Platform&> called(kj::StringPtr name);
+// None: the firmware is that of no platform, or of several.
+kj::Maybe<const Platform&> recognized(const Firmware& firmware);
+
+extern const Platform kAkamai, kAws, kAzure, kCloudstack, kDigitalOcean, kEquinixMetal, kExoscale,
+    kGcp, kHetzner, kNocloud, kOpennebula, kOpenstack, kOracle, kScaleway, kUpcloud, kVmware,
+    kVultr;
+
+}  // namespace talos::platforms

@@ -1,0 +1,13 @@
+// What is particular to VMware: everything is in variables of the virtual machine (guestinfo), in
+// base64, and nothing needs the network.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+
+namespace talos::platforms {
+
+// The value of a property of guestinfo.ovfenv; empty: it has none. InvalidArgument.
+kj::String ovfProperty(kj::StringPtr key, kj::ArrayPtr<const char> environment);
+
+}  // namespace talos::platforms
