@@ -287,8 +287,12 @@ TEST_F(RollingUpgrade, WhatIsInTheWayIsSaidBeforeAnythingChanges) {
   cluster->apply(kHeld);
   cluster->awaitPods("default", "app=held", 1, kPodsUp);
   if (HasFailure()) return;
-  auto states = [&] {
-    return cluster->talos.ok({"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "get", "upgradestatus"});
+  auto states = [&] {  // one after the other: rows of several nodes come as these answer
+    std::string all;
+    for (auto& node : cluster->nodes) {
+      all += cluster->talos.ok({"-n", node.address, "get", "upgradestatus"});
+    }
+    return all;
   };
   auto before = states();
   auto refused = [&](const char* why, const char* remedy) {
