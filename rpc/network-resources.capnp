@@ -135,6 +135,13 @@ struct LinkStatusSpec $A.resource((type = "LinkStatuses.net.talos.dev", namespac
     partner @5 :Text;                           # of LACP: its hardware address
   }
 }
+struct PlatformConfigSpec $A.resource((type = "PlatformConfigs.net.talos.dev", namespace = "network")) {
+  # The network as the platform of the machine states it. The id is platform; there is none before its service has answered.
+  network @0 :Config.Network;
+  timeServers @1 :List(Text);
+  externalIPs @2 :List(Text);                   # reach the machine from outside, on no link of it
+  problems @3 :List(Text);                      # of its documents: values that are left out
+}
 struct AddressStatusSpec $A.resource((type = "AddressStatuses.net.talos.dev", namespace = "network", aliases = ["address", "addresses"])) {
   address @0 :Text $A.column("Address");
   linkName @1 :Text $A.column("Link");

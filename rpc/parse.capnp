@@ -9,6 +9,7 @@ using Config = import "config.capnp".Config;
 using import "configuration.capnp".GenerateRequest;
 using import "configuration.capnp".GeneratedFile;
 using import "install.capnp".ImagePart;
+using import "platform.capnp".PlatformFacts;
 
 struct ParseRequest {
   union {
@@ -51,6 +52,16 @@ struct ParseRequest {
     archive @21 :UInt64;             # of so many bytes, with an image: it asks for them
     signatures @22 :Data;            # the manifest of the signatures of an image in a registry
     signedImage @23 :Data;           # the payload of such a signature
+    platform :group {
+      # Answers of a platform (machined/platforms), which state the facts of the machine.
+      name @24 :Text;
+      answers @25 :List(PlatformAnswer);
+    }
+    userData :group {
+      # The machine config that a platform has. The answer is `body`; an empty one: there is none.
+      encoding @26 :UInt16;          # of machined/platforms/platform.h
+      content @27 :Data;
+    }
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -61,7 +72,15 @@ struct HttpPlace {
   authority @3 :Text;
   target @4 :Text;
   shown @5 :Text;
+  # Of a request, not of where one is sent on:
+  method @6 :HttpMethod;
+  headers @7 :List(HttpHeader);
+  body @8 :Data;
+  metadata @9 :Bool;                 # the answer as it is, however short, and no redirect
 }
+enum HttpMethod { get @0; put @1; post @2; }
+struct HttpHeader { name @0 :Text; value @1 :Text; }
+struct PlatformAnswer { name @0 :Text; body @1 :Data; }
 struct ImageSignature {
   payload @0 :Text;                  # sha256:<hex>
   signature @1 :Data;
@@ -111,6 +130,7 @@ struct ParseAnswer {
     archive @30 :List(ImagePart);
     signatures @34 :List(ImageSignature);
     signedImage @35 :Text;           # its digest, sha256:<hex>
+    facts @36 :PlatformFacts;
     # More messages follow these:
     wanted :group {
       offset @22 :UInt64;

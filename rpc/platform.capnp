@@ -1,6 +1,6 @@
 @0xb6f0c1d27e5a9483;
-# What a platform (a cloud, a hypervisor) states about a machine. It is read from the platform's documents by a confined
-# process (machined/confined/parser), checked by the brain of machined, and kept on STATE for boots without an answer.
+# The facts that a platform (a cloud, a hypervisor) states about a machine, read from the platform's documents by a confined
+# process (machined/confined/parser) and checked by the brain of machined.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");

@@ -8,6 +8,7 @@ namespace tasks {
 
 #define LINE(sequence, phase, where, task) extern const BootTask task;
 #include "machined/boot/sequences.inc"
+#include "machined/platforms/platform.h"
 #undef LINE
 
 }  // namespace tasks
@@ -39,9 +40,9 @@ bool isAt(Where where, Mode mode) {
 
 Mode modeOfPlatform(kj::StringPtr platform) {
   if (platform == "container") return Mode::kContainer;
-  for (auto cloud : {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "nocloud"_kj,
-                     "openstack"_kj, "vmware"_kj}) {
-    if (platform == cloud) return Mode::kCloud;
+  KJ_IF_MAYBE (known, platforms::called(platform)) {
+    // Its machines are installed as those of their owners are.
+    return known == &platforms::kEquinixMetal ? Mode::kMetal : Mode::kCloud;
   }
   return Mode::kMetal;
 }

@@ -9,6 +9,7 @@ NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
           .platform = core.platform,
           .userData = userDataOf(core.process1),
           .uuid = smbiosUuid,
+          .serial = smbiosSerial,
           .volumes = disks.volumes,
           .uv = core.uv,
           .network = core.io.provider->getNetwork(),
@@ -69,7 +70,9 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .config = core.configReader,
       .sysctls = disks.sysctls,
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
-      .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody)};
+      .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
+      .random = KJ_BIND_METHOD(core, chance),
+      .platformFacts = sources.platformFacts()};
 }
 
 kj::String ConfigAssembly::sequence() const {

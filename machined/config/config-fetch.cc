@@ -2,7 +2,6 @@
 
 #include <kj/debug.h>
 
-#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/memory/secret-buffer.h"
 #include "machined/confined/parser-client/http-connect.h"
@@ -10,8 +9,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr Backoff::Pace kFetchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
-constexpr auto kOneTry = 10 * kj::SECONDS;
+constexpr unsigned kLongestPause = 6;  // the pause of 63 s
 
 // The progress of a try, for the message when it times out.
 struct Try : HttpProgress {
@@ -53,39 +51,49 @@ class Fetcher {
 
 }  // namespace
 
+kj::Duration fetchPause(unsigned before, double chance) {
+  auto whole = ((int64_t{1} << kj::min(before, kLongestPause)) - 1) * kj::SECONDS;
+  return whole + static_cast<int64_t>(chance * 1e9) * kj::NANOSECONDS;
+}
+
+kj::Promise<kj::Array<char>> fetchOnce(FetchDependencies& deps, const HttpSource& source,
+                                       kj::Duration timeout) {
+  Fetcher fetcher(deps);
+  Try state;
+  auto late = deps.timer.afterDelay(timeout).then([&state, timeout]() -> kj::Array<char> {
+    auto got =
+        state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes received");
+    talos::fail(ErrorKind::kDeadlineExceeded,
+                kj::str("timed out after ", timeout / kj::SECONDS, " s: ", state.doing, got));
+  });
+  co_return co_await fetcher.once(source, state)
+      .exclusiveJoin(kj::mv(late))
+      .catch_([&state](kj::Exception&& e) -> kj::Array<char> {
+        auto error = httpReason(e, state);
+        KJ_IF_MAYBE (moved, state.movedTo) error = kj::str(moved->shown, ": ", error);
+        talos::fail(kindOf(e), error);
+      });
+}
+
 kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
                                          kj::Duration limit) {
   auto deadline = deps.timer.now() + limit;
-  Fetcher fetcher(deps);
   kj::String last;
-  Backoff backoff(kFetchPace);
-  for (;;) {
+  for (unsigned failed = 0;; ++failed) {
     kj::Maybe<kj::Exception> failure;
     kj::Maybe<kj::Array<char>> body;
-    Try state;
-    auto timeout = kj::min(kOneTry, deadline - deps.timer.now());
-    auto late = deps.timer.afterDelay(timeout).then([&state, timeout]() {
-      auto got =
-          state.received == 0 ? kj::String() : kj::str(", ", state.received, " bytes received");
-      talos::fail(ErrorKind::kDeadlineExceeded,
-                  kj::str("timed out after ", timeout / kj::SECONDS, " s: ", state.doing, got));
-    });
-    co_await fetcher.once(source, state)
-        .then([&body](kj::Array<char> b) { body = kj::mv(b); })
-        .exclusiveJoin(kj::mv(late))
-        .catch_([&failure](kj::Exception&& e) { failure = kj::mv(e); });
+    auto timeout = kj::min(kOneFetch, deadline - deps.timer.now());
+    co_await fetchOnce(deps, source, timeout)
+        .then([&body](kj::Array<char> b) { body = kj::mv(b); },
+              [&failure](kj::Exception&& e) { failure = kj::mv(e); });
     KJ_IF_MAYBE (bytes, body) co_return kj::mv(*bytes);
-    auto error = httpReason(KJ_ASSERT_NONNULL(failure), state);
-    KJ_IF_MAYBE (moved, state.movedTo) error = kj::str(moved->shown, ": ", error);
-    auto line = kj::str("retrying error: ", source.shown, ": ", error);
+    last = messageOf(KJ_ASSERT_NONNULL(failure));
+    auto line = kj::str("retrying error: ", source.shown, ": ", last);
     if (line != deps.lastPrinted) {
       deps.say(line);
       deps.lastPrinted = kj::mv(line);
     }
-    last = kj::mv(error);
-    // 0, 1, 3, 7 ... 63 s, and up to a second by chance.
-    auto pause = backoff.next() - kFetchPace.first +
-                 static_cast<int64_t>(deps.random() * 1e9) * kj::NANOSECONDS;
+    auto pause = fetchPause(failed, deps.random());
     if (deps.timer.now() + pause >= deadline) break;
     co_await deps.timer.afterDelay(pause);
   }

@@ -40,4 +40,16 @@ struct FetchDependencies {
 kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
                                          kj::Duration limit = 70 * kj::SECONDS);
 
+// One attempt of at most `timeout`, with the redirects that a config may take. The error has the
+// kind that the server's answer has (machined/confined/parser/http-get.h), DeadlineExceeded when it
+// is late; the place is not in it, but for one that was redirected to. Both references have to
+// outlive the promise.
+kj::Promise<kj::Array<char>> fetchOnce(FetchDependencies& deps, const HttpSource& source,
+                                       kj::Duration timeout);
+
+constexpr auto kOneFetch = 10 * kj::SECONDS;
+// The pause after a failure that has so many before it: 0, 1, 3, 7 … 63 s, and up to one more by
+// chance, which is in [0, 1).
+kj::Duration fetchPause(unsigned before, double chance);
+
 }  // namespace talos::machined

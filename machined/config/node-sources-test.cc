@@ -12,6 +12,7 @@
 #include "common/tls/pki.h"
 #include "machined/confined/parser-client/test-web-server.h"
 #include "machined/confined/parser/test-direct-foreign.h"
+#include "machined/disk/volumes/test-volumes.h"
 
 namespace talos::machined {
 namespace {
@@ -20,45 +21,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The files of volumes, by their labels; records the labels that are looked for.
-class FakeVolumes final : public Volumes {
- public:
-  kj::HashMap<kj::String, kj::HashMap<kj::String, kj::String>> volumes;
-  kj::Maybe<kj::Exception> broken;
-  std::vector<std::string> looked;
-
-  void file(kj::StringPtr label, kj::StringPtr name, kj::StringPtr text) {
-    volumes.findOrCreate(label, [&]() { return decltype(volumes)::Entry{kj::str(label), {}}; })
-        .insert(kj::str(name), kj::str(text));
-  }
-  kj::Promise<kj::Vector<Volume>> look() override { return kj::Vector<Volume>(); }
-  kj::Promise<kj::Vector<Volume>> lookIntoOpen() override { return kj::Vector<Volume>(); }
-  kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names, size_t,
-                                           kj::Duration timeout) override {
-    looked.push_back(kj::str(label, " ", timeout / kj::SECONDS, " s").cStr());
-    KJ_IF_MAYBE (e, broken) return kj::cp(*e);
-    KJ_IF_MAYBE (volume, volumes.find(label)) {
-      VolumeFiles result;
-      result.device = kj::str("/dev/sr0");
-      result.files = KJ_MAP(name, names)->kj::Maybe<kj::Array<char>> {
-        return volume->find(name).map([](kj::String& s) { return kj::heapArray(s.asArray()); });
-      };
-      return kj::Maybe<VolumeFiles>(kj::mv(result));
-    }
-    return kj::Maybe<VolumeFiles>(nullptr);
-  }
-};
-
 class SourcesTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
   UvLoop uv{io.unixEventPort, timer};
-  FakeVolumes volumes;
+  TestVolumes volumes;
   DirectForeign foreign;
   TestTree tree;
   std::vector<std::string> said;
-  kj::StringPtr userData;
+  kj::StringPtr userData, serial = "";
   kj::String bundle = tree.at("bundle.crt");
 
   ~SourcesTest() noexcept override {}
@@ -75,6 +47,7 @@ class SourcesTest : public testing::Test {
           return kj::heapArray(userData.asArray());
         },
         .uuid = []() { return kj::str("u-1"); },
+        .serial = [this]() { return kj::str(serial); },
         .volumes = volumes,
         .uv = uv,
         .network = io.provider->getNetwork(),
@@ -126,8 +99,11 @@ TEST_F(SourcesTest, NoSource) {
 // Catches: a platform whose service is not asked, and nobody says so.
 TEST_F(SourcesTest, PlatformsThatAreNotBuilt) {
   EXPECT_THAT(
-      find("", "aws"),
-      HasSubstr("InvalidArgument: platform aws: this version does not support its metadata"));
+      find("", "azure"),
+      HasSubstr("InvalidArgument: platform azure: this version cannot read the machine config of "
+                "Microsoft Azure; use the kernel parameter"));
+  EXPECT_THAT(find("", "amazon"), HasSubstr("InvalidArgument: talos.platform=amazon is not a "
+                                            "platform; use one of metal, akamai, aws,"));
   EXPECT_THAT(find("talos.config=guestinfo", "vmware"),
               HasSubstr("InvalidArgument: kernel parameter talos.config"));
 }

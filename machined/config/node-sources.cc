@@ -25,13 +25,14 @@ constexpr auto kUnnamedTimeout = 1 * kj::SECONDS;
   fail(ErrorKind::kUnavailable, error);
 }
 
-// Platforms with a metadata service, which this version does not support.
-bool isCloud(kj::StringPtr platform) {
-  for (auto name : {"aws"_kj, "azure"_kj, "digital-ocean"_kj, "gcp"_kj, "openstack"_kj, "packet"_kj,
-                    "vmware"_kj}) {
-    if (platform == name) return true;
-  }
-  return false;
+// Names of machines that no platform describes.
+constexpr kj::StringPtr kMetal = "metal"_kj, kContainer = "container"_kj;
+
+kj::String platformNames() {
+  auto names = KJ_MAP(platform, platforms::all()) {
+    return platform->name;
+  };
+  return kj::str(kMetal, ", ", kj::strArray(names, ", "));
 }
 
 bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr start) {
@@ -79,7 +80,18 @@ NodeConfigSources::NodeConfigSources(Dependencies d)
             .say = [this](kj::StringPtr line) { deps.say(line); },
             .resolve = [this](kj::StringPtr host) { return deps.resolve(host); },
             .authorities = [this]() { return authorities(); },
-            .foreign = deps.foreign} {}
+            .foreign = deps.foreign} {
+  KJ_IF_MAYBE (platform, platforms::called(deps.platform)) {
+    client.emplace(*platform, deps.serial(), fetch, deps.volumes);
+  }
+}
+
+kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> NodeConfigSources::platformFacts() {
+  KJ_IF_MAYBE (c, client) {
+    if (c->works()) return kj::Function<kj::Promise<KnownFacts>()>([c]() { return c->facts(); });
+  }
+  return nullptr;
+}
 
 // Returns the body unpacked and checked; `from` names it in errors.
 kj::Promise<FoundConfig> NodeConfigSources::checked(kj::Array<char> body, kj::String from) {
@@ -218,18 +230,30 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
-  if (deps.platform == "container") co_return co_await fromEnvironment();
+  if (deps.platform == kContainer) co_return co_await fromEnvironment();
   KJ_IF_MAYBE (source, configSource(deps.arguments, deps.uuid())) {
     co_return co_await named(kj::mv(*source), limit);
   }
-  KJ_IF_MAYBE (found, co_await fromCidata(deps.platform == kNoCloud, limit)) {
+  bool known = client != nullptr || deps.platform == kMetal;
+  if (!known) {
+    fail(ErrorKind::kInvalidArgument, kj::str("talos.platform=", deps.platform,
+                                              " is not a platform; use one of ", platformNames()));
+  }
+  // NoCloud is a volume unless the firmware names a server.
+  bool asks = false;
+  KJ_IF_MAYBE (c, client) asks = c->works() && (c->hasServer() || deps.platform != kNoCloud);
+  KJ_IF_MAYBE (found, co_await fromCidata(deps.platform == kNoCloud && !asks, limit)) {
     co_return kj::mv(*found);
   }
-  if (isCloud(deps.platform)) {
+  KJ_IF_MAYBE (c, client) {
+    if (asks) {
+      announce(kj::str("machine config: asking ", c->shown()));
+      co_return co_await c->config(limit);
+    }
     fail(ErrorKind::kInvalidArgument,
-         kj::str("platform ", deps.platform,
-                 ": this version does not support its metadata service; use the kernel parameter "
-                 "talos.config=<url>, a volume labelled cidata, or talos.platform=metal"));
+         kj::str("platform ", deps.platform, ": ", c->problem(),
+                 "; use the kernel parameter talos.config=<url>, a volume labelled cidata, or "
+                 "talos.platform=metal"));
   }
   co_return nullptr;
 }

@@ -1,5 +1,5 @@
 // Finds the machine config in the sources of this machine (config-sources.h), by its kernel
-// parameters, its platform and its volumes.
+// parameters, its volumes and its platform.
 //
 // Public CAs come from the image's bundle, unless talos.config.ca has others: then only those are
 // trusted.
@@ -8,6 +8,7 @@
 #include "common/kernel/kernel-arguments.h"
 #include "machined/config/config-fetch.h"
 #include "machined/config/config-sources.h"
+#include "machined/config/platform-client.h"
 #include "machined/disk/volumes/volume-search.h"
 #include "machined/process1/uv-loop.h"
 
@@ -22,7 +23,7 @@ class NodeConfigSources final : public ConfigSources {
     kj::StringPtr platform;
     // The environment's USERDATA; empty or none: there is none. Zeroed after it was read.
     kj::Function<kj::Maybe<kj::Array<char>>()> userData;
-    kj::Function<kj::String()> uuid;  // of the machine, by its firmware
+    kj::Function<kj::String()> uuid, serial;  // of the machine, by its firmware
     Volumes& volumes;
     UvLoop& uv;
     kj::Network& network;
@@ -37,10 +38,13 @@ class NodeConfigSources final : public ConfigSources {
   explicit NodeConfigSources(Dependencies deps);
 
   kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit) override;
+  // One attempt to get what the platform states. None: it states nothing that this system can get.
+  kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts();
 
  private:
   Dependencies deps;
   FetchDependencies fetch;
+  kj::Maybe<PlatformClient> client;
   kj::Maybe<kj::String> trusted;  // of this search
   kj::String announced;           // each source is announced once
 

@@ -317,7 +317,8 @@ kj::Date notBefore(rpc::KubernetesSecretsSpec::Reader secrets) {
 kj::Array<Controller::Input> KubernetesController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId),
                  input<rpc::RootSecretSpec>(kKubernetesRootId), input<rpc::NodeAddressSpec>(),
-                 input<rpc::HostnameSpecSpec>(), input<rpc::TimeStatusSpec>());
+                 input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>(),
+                 input<rpc::TimeStatusSpec>());
 }
 kj::Array<kj::StringPtr> KubernetesController::outputs() const {
   return typeNames<rpc::KubernetesSecretsSpec>();

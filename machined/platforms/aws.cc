@@ -1,5 +1,4 @@
 // Amazon EC2: "Instance metadata and user data" of the Amazon EC2 User Guide, IMDSv2.
-#include "common/text/ascii.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -32,22 +31,6 @@ bool matches(const Firmware& firmware) {
   return firmware.vendor == "Amazon EC2" || isEc2(firmware.uuid);
 }
 
-void read(const Answers& answers, PlatformFacts& facts) {
-  facts.hostname = answers.line("hostname");
-  facts.instanceType = answers.line("instance-type");
-  facts.instanceId = answers.line("instance-id");
-  facts.region = answers.line("region");
-  facts.zone = answers.line("zone");
-  facts.spot = answers.line("life-cycle") == "spot";
-  facts.internalDns = answers.line("local-hostname");
-  facts.externalDns = answers.line("public-hostname");
-  facts.providerId = kj::str("aws:///", facts.zone, "/", facts.instanceId);
-  facts.external(answers.line("public-ipv4"));
-  facts.external(answers.line("ipv6"));
-  // "Amazon Time Sync Service": reachable from every instance.
-  facts.timeServers.add(kj::str("169.254.169.123"));
-}
-
 }  // namespace
 
 const Platform kAws{.name = "aws"_kj,
@@ -55,7 +38,6 @@ const Platform kAws{.name = "aws"_kj,
                     .token = &kToken,
                     .config = {"user-data"_kj, "/latest/user-data"_kj},
                     .facts = kFacts,
-                    .matches = matches,
-                    .read = read};
+                    .matches = matches};
 
 }  // namespace talos::platforms

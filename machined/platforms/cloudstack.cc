@@ -1,6 +1,6 @@
 // Apache CloudStack: "User-Data and Meta-Data" of its administrator's guide. The server is the
 // virtual router, which is also the DNS server that knows its name.
-#include "machined/platforms/ec2-keys.h"
+#include "machined/platforms/platform.h"
 
 namespace talos::platforms {
 namespace {
@@ -15,10 +15,6 @@ bool matches(const Firmware& firmware) {
   return firmware.product.startsWith("CloudStack");
 }
 
-void read(const Answers& answers, PlatformFacts& facts) {
-  readKeys(answers, "cloudstack", facts);
-}
-
 }  // namespace
 
 const Platform kCloudstack{.name = "cloudstack"_kj,
@@ -26,7 +22,6 @@ const Platform kCloudstack{.name = "cloudstack"_kj,
                            .server = "http://data-server"_kj,
                            .config = {"user-data"_kj, "/latest/user-data"_kj},
                            .facts = kFacts,
-                           .matches = matches,
-                           .read = read};
+                           .matches = matches};
 
 }  // namespace talos::platforms

@@ -1,101 +1,11 @@
 // Equinix Metal: "Metadata" of its documentation. Nothing in the firmware of its machines says
 // whose they are.
-#include "machined/platforms/document.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
 namespace {
 
-constexpr unsigned kMonitorInterval = 100, kDelay = 200;  // ms
-
 constexpr Request kFacts[] = {{"metadata"_kj, "/metadata"_kj, true}};
-
-Bond& bondOf(Interface& link, unsigned mode) {
-  KJ_IF_MAYBE (bond, link.bond) return *bond;
-  auto& bond = link.bond.emplace();
-  bond.mode = static_cast<config::BondMode>(mode);
-  bond.hashPolicy = config::BondXmitHashPolicy::LAYER34;
-  bond.miimon = kMonitorInterval;
-  bond.upDelay = bond.downDelay = kDelay;
-  return bond;
-}
-
-// The name of the first bond.
-kj::String readBonds(Value network, PlatformFacts& facts) {
-  auto mode = network["bonding"]["mode"].number();
-  kj::String first;
-  if (mode > static_cast<unsigned>(config::BondMode::BALANCE_ALB)) {
-    facts.problem("bonding mode ", mode, " is unknown; the bonds are left out");
-    return first;
-  }
-  for (auto entry : network["interfaces"].items()) {
-    auto name = entry["bond"].text();
-    if (name.size() == 0) continue;
-    if (first.size() == 0) first = kj::str(name);
-    auto member = macOf(entry["mac"].text()).orDefault(kj::str(entry["name"].text()));
-    bondOf(facts.interfaceOf("", name), mode).members.add(kj::mv(member));
-  }
-  return first;
-}
-
-void readAddress(Value entry, Value root, Interface& link, PlatformFacts& facts) {
-  if (!entry["enabled"].flag() || !entry["management"].flag()) return;
-  auto text = entry["address"].text();
-  auto prefix = prefixOf(text, entry["cidr"].text());
-  KJ_IF_MAYBE (p, prefix) {
-    link.addresses.add(*p);
-  } else {
-    facts.problem("the address \"", text, "\" is none; it is left out");
-    return;
-  }
-  auto gateway = KJ_UNWRAP_OR_RETURN(Ip::parse(entry["gateway"].text()));
-  if (entry["public"].flag()) {
-    facts.external(text);
-    link.defaultRoute(gateway, gateway.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric);
-    return;
-  }
-  for (auto subnet : root["private_subnets"].items()) {
-    auto network = Prefix::parse(subnet.text());
-    KJ_IF_MAYBE (destination, network) {
-      if (destination->address.family() != gateway.family()) continue;
-      link.routes.add(Route{destination->masked(), gateway, kRouteMetric});
-    }
-  }
-}
-
-// Routes to those whom the machine tells its own with BGP.
-void readNeighbours(Value root, Interface& link) {
-  for (auto neighbour : root["bgp_neighbors"].items()) {
-    if (neighbour["address_family"].number() != 4) continue;
-    for (auto address : root["network"]["addresses"].items()) {
-      if (address["public"].flag() || address["address_family"].number() != 4) continue;
-      auto gateway = KJ_UNWRAP_OR_RETURN(Ip::parse(address["gateway"].text()));
-      for (auto peer : neighbour["peer_ips"].items()) {
-        KJ_IF_MAYBE (ip, Ip::parse(peer.text())) {
-          link.routes.add(Route{Prefix::host(*ip), gateway, kRouteMetric});
-        }
-      }
-      break;
-    }
-  }
-}
-
-void read(const Answers& answers, PlatformFacts& facts) {
-  Document document("metadata", answers.bytes("metadata"));
-  auto root = document.root();
-  facts.hostname = kj::str(root["hostname"].text());
-  facts.region = kj::str(root["metro"].text());
-  facts.zone = kj::str(root["facility"].text());
-  facts.instanceType = kj::str(root["plan"].text());
-  facts.instanceId = kj::str(root["id"].text());
-  facts.providerId = kj::str("equinixmetal://", facts.instanceId);
-  auto network = root["network"];
-  auto bond = readBonds(network, facts);
-  if (bond.size() == 0) return;
-  auto& link = facts.interfaceOf("", bond);
-  for (auto entry : network["addresses"].items()) readAddress(entry, root, link, facts);
-  readNeighbours(root, link);
-}
 
 }  // namespace
 
@@ -103,7 +13,6 @@ const Platform kEquinixMetal{.name = "equinixMetal"_kj,
                              .title = "Equinix Metal"_kj,
                              .server = "https://metadata.platformequinix.com"_kj,
                              .config = {"userdata"_kj, "/userdata"_kj},
-                             .facts = kFacts,
-                             .read = read};
+                             .facts = kFacts};
 
 }  // namespace talos::platforms

@@ -1,5 +1,5 @@
 // Exoscale: "Querying instance metadata" of its documentation.
-#include "machined/platforms/ec2-keys.h"
+#include "machined/platforms/platform.h"
 
 namespace talos::platforms {
 namespace {
@@ -14,17 +14,12 @@ bool matches(const Firmware& firmware) {
   return firmware.product.startsWith("Exoscale");
 }
 
-void read(const Answers& answers, PlatformFacts& facts) {
-  readKeys(answers, "exoscale", facts);
-}
-
 }  // namespace
 
 const Platform kExoscale{.name = "exoscale"_kj,
                          .title = "Exoscale"_kj,
                          .config = {"user-data"_kj, "/1.0/user-data"_kj},
                          .facts = kFacts,
-                         .matches = matches,
-                         .read = read};
+                         .matches = matches};
 
 }  // namespace talos::platforms

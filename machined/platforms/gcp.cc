@@ -1,6 +1,4 @@
 // Google Compute Engine: "About VM metadata" and "Predefined metadata keys" of its documentation.
-#include "common/text/ascii.h"
-#include "machined/platforms/document.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -23,50 +21,6 @@ bool matches(const Firmware& firmware) {
   return firmware.product == "Google Compute Engine" || firmware.serial.startsWith("GoogleCloud-");
 }
 
-// "projects/1/zones/eu-t1-a": the last part.
-kj::String lastPart(kj::StringPtr path) {
-  KJ_IF_MAYBE (slash, path.findLast('/')) return kj::str(path.slice(*slash + 1));
-  return kj::str(path);
-}
-
-void readInterface(Value entry, kj::StringPtr name, PlatformFacts& facts) {
-  auto& link = facts.interfaceOf(entry["mac"].text(), name);
-  link.mtu = entry["mtu"].number();
-  link.dhcp4 = true;
-  for (auto address : entry["ipv6"].items()) {
-    KJ_IF_MAYBE (prefix, prefixOf(address.text())) {
-      link.addresses.add(*prefix);
-    }
-  }
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["gatewayIpv6"].text())) {
-    if (link.addresses.size() > 0) link.defaultRoute(*gateway, kRouteMetric6);
-  }
-  for (auto access : entry["accessConfigs"].items()) {
-    if (access["type"].text() == "ONE_TO_ONE_NAT") facts.external(access["externalIp"].text());
-  }
-}
-
-void read(const Answers& answers, PlatformFacts& facts) {
-  auto name = answers.line("name");
-  facts.hostname = answers.line("hostname");
-  facts.instanceId = answers.line("id");
-  facts.instanceType = lastPart(answers.line("machine-type"));
-  facts.zone = lastPart(answers.line("zone"));
-  KJ_IF_MAYBE (dash, facts.zone.findLast('-')) {
-    facts.region = kj::heapString(facts.zone.slice(0, *dash));
-  }
-  facts.spot = lowerCase(answers.line("preemptible")) == "true";
-  facts.providerId = kj::str("gce://", answers.line("project"), "/", facts.zone, "/", name);
-  facts.resolver("169.254.169.254");
-  facts.timeServers.add(kj::str("metadata.google.internal"));
-  if (!answers.has("interfaces")) return;
-  Document interfaces("network-interfaces", answers.bytes("interfaces"));
-  unsigned index = 0;
-  for (auto entry : interfaces.root().items()) {
-    readInterface(entry, kj::str("eth", index++), facts);
-  }
-}
-
 }  // namespace
 
 const Platform kGcp{
@@ -75,7 +29,6 @@ const Platform kGcp{
     .headers = kHeaders,
     .config = {"user-data"_kj, "/computeMetadata/v1/instance/attributes/user-data"_kj},
     .facts = kFacts,
-    .matches = matches,
-    .read = read};
+    .matches = matches};
 
 }  // namespace talos::platforms

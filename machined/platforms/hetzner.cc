@@ -1,5 +1,4 @@
 // Hetzner Cloud: "Server metadata" of the Hetzner Cloud documentation.
-#include "machined/platforms/document.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -15,42 +14,6 @@ bool matches(const Firmware& firmware) {
   return firmware.vendor == "Hetzner";
 }
 
-void readSubnet(Value subnet, Interface& link, PlatformFacts& facts) {
-  if (subnet["type"].text() == "dhcp") {
-    if (subnet["ipv4"].flag()) link.dhcp4 = true;
-    if (subnet["ipv6"].flag()) link.dhcp6 = true;
-    return;
-  }
-  KJ_IF_MAYBE (prefix, prefixOf(subnet["address"].text(), subnet["netmask"].text())) {
-    link.addresses.add(*prefix);
-    facts.external(prefix->address.toString());
-    KJ_IF_MAYBE (gateway, Ip::parse(subnet["gateway"].text())) {
-      link.defaultRoute(*gateway, kRouteMetric);
-    }
-  } else {
-    facts.problem("the address \"", subnet["address"].text(), "\" of ", link.name,
-                  " is none; it is left out");
-  }
-}
-
-void read(const Answers& answers, PlatformFacts& facts) {
-  facts.hostname = answers.line("hostname");
-  facts.instanceId = answers.line("instance-id");
-  facts.zone = answers.line("zone");
-  KJ_IF_MAYBE (dash, facts.zone.findFirst('-')) {
-    facts.region = kj::heapString(facts.zone.slice(0, *dash));
-  }
-  facts.providerId = kj::str("hcloud://", facts.instanceId);
-  facts.external(answers.line("public-ipv4"));
-  if (!answers.has("network")) return;
-  Document network("network-config", answers.bytes("network"));
-  for (auto entry : network.root()["config"].items()) {
-    if (entry["type"].text() != "physical") continue;
-    auto& link = facts.interfaceOf(entry["mac_address"].text(), entry["name"].text());
-    for (auto subnet : entry["subnets"].items()) readSubnet(subnet, link, facts);
-  }
-}
-
 }  // namespace
 
 const Platform kHetzner{.name = "hcloud"_kj,
@@ -58,7 +21,6 @@ const Platform kHetzner{.name = "hcloud"_kj,
                         .config = {"userdata"_kj, "/hetzner/v1/userdata"_kj},
                         .encoding = Encoding::kMaybeBase64,
                         .facts = kFacts,
-                        .matches = matches,
-                        .read = read};
+                        .matches = matches};
 
 }  // namespace talos::platforms

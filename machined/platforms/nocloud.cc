@@ -1,7 +1,6 @@
 // NoCloud: "NoCloud" of cloud-init's documentation, with a volume labelled cidata or a web server
 // that the firmware's serial number names. Proxmox VE gives its machines such volumes.
 #include "machined/platforms/nocloud.h"
-#include "machined/platforms/cloud-network.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -10,37 +9,7 @@ namespace {
 constexpr Request kFacts[] = {{"meta-data"_kj, "meta-data"_kj},
                               {"network-config"_kj, "network-config"_kj}};
 
-void read(const Answers& answers, PlatformFacts& facts) {
-  if (answers.has("meta-data")) {
-    Document document("meta-data", answers.bytes("meta-data"));
-    auto root = document.root();
-    auto local = root["local-hostname"].text();
-    facts.hostname = kj::str(root["hostname"].exists() ? root["hostname"].text() : local);
-    facts.instanceId = kj::str(root["instance-id"].text());
-    facts.instanceType = kj::str(root["instance-type"].text());
-    facts.providerId = kj::str(root["provider-id"].text());
-    facts.region = kj::str(root["region"].text());
-    facts.zone = kj::str(root["zone"].text());
-    facts.internalDns = kj::str(local);
-    facts.externalDns = kj::str(root["public-hostname"].text());
-  }
-  // Proxmox VE has the host name there alone.
-  if (facts.hostname.size() == 0 && isCloudConfig(answers.bytes("user-data"))) {
-    Document document("user-data", answers.bytes("user-data"));
-    facts.hostname = kj::str(document.root()["hostname"].text());
-  }
-  if (answers.has("network-config")) {
-    Document document("network-config", answers.bytes("network-config"));
-    readCloudNetwork(document.root(), facts);
-  }
-}
-
 }  // namespace
-
-bool isCloudConfig(kj::ArrayPtr<const char> userData) {
-  constexpr kj::StringPtr kStart = "#cloud-config"_kj;
-  return userData.size() >= kStart.size() && userData.slice(0, kStart.size()) == kStart.asArray();
-}
 
 NocloudSeed nocloudSeed(kj::StringPtr serial) {
   NocloudSeed seed;
@@ -73,7 +42,6 @@ const Platform kNocloud{
     .config = {"user-data"_kj, "user-data"_kj},
     .facts = kFacts,
     .volume = "cidata"_kj,
-    .matches = [](const Firmware& firmware) { return nocloudSeed(firmware.serial).named(); },
-    .read = read};
+    .matches = [](const Firmware& firmware) { return nocloudSeed(firmware.serial).named(); }};
 
 }  // namespace talos::platforms

@@ -1,4 +1,4 @@
-// What is particular to NoCloud.
+// The particulars of NoCloud.
 #pragma once
 
 #include <kj/string.h>
@@ -12,8 +12,5 @@ struct NocloudSeed {
   bool named() const { return server.size() + hostname.size() + instanceId.size() > 0; }
 };
 NocloudSeed nocloudSeed(kj::StringPtr serial);
-
-// User data for cloud-init, which is no machine config.
-bool isCloudConfig(kj::ArrayPtr<const char> userData);
 
 }  // namespace talos::platforms

@@ -1,26 +1,18 @@
-// The table, and the platforms whose files are not JSON.
 #include "machined/platforms/platform.h"
 
 #include <gtest/gtest.h>
-
-#include "common/base/error.h"
-#include "machined/platforms/azure.h"
-#include "machined/platforms/opennebula.h"
-#include "machined/platforms/test-platform.h"
-#include "machined/platforms/vmware.h"
 
 namespace talos::platforms {
 namespace {
 
 struct Machine {
-  kj::StringPtr vendor = {}, product = {}, serial = {}, uuid = {}, boardTag = {}, chassisTag = {};
+  kj::StringPtr vendor = {}, product = {}, serial = {}, uuid = {}, chassisTag = {};
 };
 std::string recognizedAs(const Machine& machine) {
   Firmware firmware{.vendor = kj::str(machine.vendor),
                     .product = kj::str(machine.product),
                     .serial = kj::str(machine.serial),
                     .uuid = kj::str(machine.uuid),
-                    .boardTag = kj::str(machine.boardTag),
                     .chassisTag = kj::str(machine.chassisTag)};
   KJ_IF_MAYBE (platform, recognized(firmware)) return platform->name.cStr();
   return "";
@@ -59,11 +51,10 @@ TEST(Platforms, TwoAtOnceAreNone) {
   EXPECT_EQ(recognizedAs({.vendor = "Hetzner", .serial = "ds=nocloud;s=http://x/"}), "");
 }
 
-// Catches: a name in the table twice, a platform that nothing can be read of.
+// Catches: a name in the table twice, a request without a place.
 TEST(Platforms, Table) {
   for (auto* platform : all()) {
     EXPECT_EQ(&KJ_ASSERT_NONNULL(called(platform->name)), platform);
-    EXPECT_TRUE(platform->read != nullptr) << platform->name.cStr();
     for (auto& request : platform->facts) {
       EXPECT_TRUE(request.target.size() > 0 && request.name.size() > 0) << platform->name.cStr();
     }
@@ -71,108 +62,6 @@ TEST(Platforms, Table) {
   EXPECT_EQ(&KJ_ASSERT_NONNULL(called("packet")), &kEquinixMetal);
   EXPECT_TRUE(called("AWS") == nullptr);
   EXPECT_TRUE(called("metal") == nullptr);
-}
-
-// Catches: more than the resource group in lower case, brackets, a zone without its region.
-TEST(Azure, Facts) {
-  EXPECT_EQ(
-      factsOf(
-          kAzure,
-          {{"compute",
-            R"({"location":"WestEurope","zone":"2","vmSize":"Standard_T1","evictionPolicy":"",
-                "osProfile":{"computerName":"n1"},"platformFaultDomain":"0",
-                "resourceId":"/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/N1"})"},
-           {"interfaces",
-            R"([{"ipv4":{"ipAddress":[{"privateIpAddress":"10.0.0.4","publicIpAddress":"203.0.113.8"}]},
-                 "ipv6":{"ipAddress":[{"privateIpAddress":"fd00::4"}]},"macAddress":"000D3A000001"}])"},
-           {"loadbalancer",
-            R"({"loadbalancer":{"publicIpAddresses":[{"frontendIpAddress":"[2001:db8::1]"}]}})"}}),
-      R"({"metadata":{"hostname":"n1","region":"westeurope","zone":"westeurope-2",)"
-      R"("instanceType":"Standard_T1",)"
-      R"("instanceId":"/subscriptions/S/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/N1",)"
-      R"("providerId":"azure:///subscriptions/S/resourceGroups/rg/providers/Microsoft.Compute/virtualMachines/N1"},)"
-      R"("network":{"hostname":"n1","interfaces":[{"interface":"",)"
-      R"("routes":[{"network":"::/0","gateway":"fe80::1234:5678:9abc","metric":4096}],"mtu":0,)"
-      R"("dhcp":true,"dhcpOptions":{"routeMetric":1024,"ipv6":true},)"
-      R"("deviceSelector":{"hardwareAddr":"00:0d:3a:00:00:01"}}]},)"
-      R"("externalAddresses":["203.0.113.8","2001:db8::1"]})");
-}
-
-std::string customData(kj::StringPtr document) {
-  auto bytes = azureCustomData(document.asArray());
-  return {bytes.begin(), bytes.size()};
-}
-
-// Catches: prefixes of real files, line breaks in base64, an entity that is expanded.
-TEST(Azure, CustomData) {
-  EXPECT_EQ(customData(R"(<ns0:Environment xmlns:ns0="http://schemas.dmtf.org/ovf/environment/1"
-                           xmlns:ns1="http://schemas.microsoft.com/windowsazure"><ns1:ProvisioningSection>
-                           <ns1:LinuxProvisioningConfigurationSet><ns1:CustomData>dmVy
-                           c2lvbjo=</ns1:CustomData></ns1:LinuxProvisioningConfigurationSet>
-                           </ns1:ProvisioningSection></ns0:Environment>)"),
-            "version:");
-  EXPECT_EQ(customData("<Environment/>"), "");
-  for (auto& [document, problem] :
-       {std::pair{"<Environment>"_kj, "ovf-env.xml:1:14: not valid XML: no element found"_kj},
-        std::pair{"<CustomData>%</CustomData>"_kj, "ovf-env.xml: CustomData is not base64"_kj}}) {
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { customData(document); })) {
-      EXPECT_EQ(messageOf(*e), problem);
-    } else {
-      ADD_FAILURE() << document.cStr();
-    }
-  }
-}
-
-// Catches: an identifier that brings elements of its own into the report.
-TEST(Azure, ReadyReport) {
-  auto report = [](kj::StringPtr instance) {
-    return azureReadyReport(kj::str(
-        "<GoalState><Incarnation>1</Incarnation><Container><ContainerId>c-1</ContainerId>"
-        "<RoleInstanceList><RoleInstance><InstanceId>",
-        instance, "</InstanceId></RoleInstance></RoleInstanceList></Container></GoalState>"));
-  };
-  EXPECT_EQ(
-      report("r-1"),
-      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>1"
-      "</GoalStateIncarnation><Container><ContainerId>c-1</ContainerId><RoleInstanceList><Role>"
-      "<InstanceId>r-1</InstanceId><Health><State>Ready</State></Health></Role>"
-      "</RoleInstanceList></Container></Health>"_kj);
-  for (auto wrong : {"a&lt;b"_kj, ""_kj}) {
-    EXPECT_TRUE(kj::runCatchingExceptions([&] { report(wrong); }) != nullptr) << wrong.cStr();
-  }
-}
-
-TEST(Vmware, MetadataAndProperties) {
-  EXPECT_EQ(
-      factsOf(kVmware,
-              {{"metadata",
-                R"({instance-id: vm-1, local-hostname: n1, network: {version: 2, ethernets: {id0:
-                   {match: {macaddress: "00:50:56:00:00:0A"}, set-name: eth0, addresses: [192.0.2.20/24],
-                    gateway4: 192.0.2.1}}}})"}}),
-      R"({"metadata":{"hostname":"n1","instanceId":"vm-1"},"network":{"hostname":"n1",)"
-      R"("interfaces":[{"interface":"","addresses":["192.0.2.20/24"],)"
-      R"("routes":[{"network":"0.0.0.0/0","gateway":"192.0.2.1","metric":1024}],"mtu":0,)"
-      R"("deviceSelector":{"hardwareAddr":"00:50:56:00:00:0a"}}]}})");
-  auto environment =
-      R"(<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1"
-          xmlns:oe="http://schemas.dmtf.org/ovf/environment/1"><PropertySection>
-          <Property oe:key="other" oe:value="x"/><Property oe:key="talos.config" oe:value="dmVyc2lvbjo="/>
-          </PropertySection></Environment>)"_kj;
-  EXPECT_EQ(ovfProperty("talos.config", environment.asArray()), "dmVyc2lvbjo="_kj);
-  EXPECT_EQ(ovfProperty("userdata", environment.asArray()), ""_kj);
-}
-
-TEST(Opennebula, Context) {
-  EXPECT_EQ(factsOf(kOpennebula,
-                    {{"context",
-                      "NETWORK=\"YES\"\nETH0_MAC='02:00:00:00:00:01'\nETH0_IP=\"192.0.2.7\"\n"
-                      "ETH0_MASK=\"255.255.255.0\"\nETH0_GATEWAY=\"192.0.2.1\"\n"
-                      "ETH0_DNS=\"192.0.2.53 192.0.2.54\"\nVMID=\"14\"\nNAME=\"n1\"\n"}}),
-            R"({"metadata":{"hostname":"n1","instanceId":"14"},"network":{"hostname":"n1",)"
-            R"("interfaces":[{"interface":"","addresses":["192.0.2.7/24"],)"
-            R"("routes":[{"network":"0.0.0.0/0","gateway":"192.0.2.1","metric":1024}],"mtu":0,)"
-            R"("deviceSelector":{"hardwareAddr":"02:00:00:00:00:01"}}],)"
-            R"("nameservers":["192.0.2.53","192.0.2.54"]}})");
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "machined/platforms/platform.h"
 
-#include "common/base/lines.h"
-
 namespace talos::platforms {
 namespace {
 
@@ -10,34 +8,7 @@ constexpr const Platform* kAll[] = {
     &kExoscale, &kGcp,      &kHetzner, &kNocloud,    &kOpennebula,   &kOpenstack,
     &kOracle,   &kScaleway, &kUpcloud, &kVmware,     &kVultr};
 
-bool isBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
-
 }  // namespace
-
-void Answers::add(kj::StringPtr name, kj::Array<char> body) {
-  all.add(Answer{kj::str(name), kj::mv(body)});
-}
-
-bool Answers::has(kj::StringPtr name) const {
-  return bytes(name).size() > 0;
-}
-
-kj::ArrayPtr<const char> Answers::bytes(kj::StringPtr name) const {
-  for (auto& answer : all) {
-    if (answer.name == name) return answer.body;
-  }
-  return nullptr;
-}
-
-kj::String Answers::line(kj::StringPtr name) const {
-  auto first = firstLine(bytes(name));
-  kj::ArrayPtr<const char> line = first;
-  while (line.size() > 0 && isBlank(line.front())) line = line.slice(1, line.size());
-  while (line.size() > 0 && isBlank(line.back())) line = line.slice(0, line.size() - 1);
-  return kj::heapString(line.begin(), line.size());
-}
 
 kj::ArrayPtr<const Platform* const> all() {
   return kAll;

@@ -1,9 +1,9 @@
-// The platforms that a machine may be on: how each is recognized, where its machine config and its
-// facts are, and how they are read.
+// The platforms that a machine may be on: how each is recognized, and where its machine config and
+// its facts are.
 //
 // A platform is a value of this table, in a file of its own that quotes the provider's public
-// document. Nothing here opens a file or a connection: the brain fetches what a platform names
-// (machined/config/platform-fetch.h), and a confined process gives the answers to read().
+// document. Nothing here opens a file or a connection: the brain fetches what a platform names, and
+// a confined process reads the answers (machined/platforms/readers).
 //
 // What an absent answer means is the same everywhere: 404 and an empty body are "there is none".
 // Without a machine config the node enters maintenance mode; a fact is empty. Every other failure
@@ -13,8 +13,6 @@
 #include <kj/array.h>
 #include <kj/string.h>
 
-#include "machined/platforms/platform-facts.h"
-
 namespace talos::platforms {
 
 constexpr kj::StringPtr kMetadataServer = "http://169.254.169.254"_kj;
@@ -22,7 +20,7 @@ constexpr kj::StringPtr kMetadataServer = "http://169.254.169.254"_kj;
 // As the firmware states it: SMBIOS types 1 to 3 (/sys/class/dmi/id).
 struct Firmware {
   kj::String vendor, product, serial, uuid;  // of the system; the UUID in lower case
-  kj::String boardTag, chassisTag;           // asset tags
+  kj::String chassisTag;                     // its asset tag
 };
 
 struct Header {
@@ -50,26 +48,10 @@ struct Token {
 // How a machine config is written in its answer; gzip may be below all of them.
 enum class Encoding {
   kPlain,
-  kBase64,       // anything else is an error
-  kMaybeBase64,  // if all of it decodes
-  kBase64OrNone  // anything else counts as no config
-};
-
-// What the platform answered, by the names of the requests.
-class Answers {
- public:
-  void add(kj::StringPtr name, kj::Array<char> body);
-  bool has(kj::StringPtr name) const;
-  kj::ArrayPtr<const char> bytes(kj::StringPtr name) const;
-  // Its first line, without blanks around it; empty: none.
-  kj::String line(kj::StringPtr name) const;
-
- private:
-  struct Answer {
-    kj::String name;
-    kj::Array<char> body;
-  };
-  kj::Vector<Answer> all;
+  kBase64,        // anything else is an error
+  kMaybeBase64,   // if all of it decodes
+  kBase64OrNone,  // anything else counts as no config
+  kContext        // a line USER_DATA="base64" of OpenNebula's context.sh
 };
 
 struct Platform {
@@ -81,12 +63,10 @@ struct Platform {
   Request config = {};  // no name: the machine config is elsewhere
   Encoding encoding = Encoding::kPlain;
   kj::ArrayPtr<const Request> facts = nullptr;
-  kj::StringPtr volume =
-      ""_kj;             // the label of a volume with files of these names, before the server
+  // The label of a volume with these files, which is looked for before the server is asked.
+  kj::StringPtr volume = ""_kj;
   bool lowPort = false;  // the client's port has to be below 1024
   bool (*matches)(const Firmware& firmware) = nullptr;
-  // InvalidArgument for a document that is none.
-  void (*read)(const Answers& answers, PlatformFacts& facts) = nullptr;
 };
 
 kj::ArrayPtr<const Platform* const> all();

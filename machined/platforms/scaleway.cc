@@ -1,68 +1,16 @@
 // Scaleway: "Accessing the metadata of an Instance" of its documentation. User data is given only
 // to clients whose port is below 1024.
-#include "machined/platforms/document.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
 namespace {
 
 constexpr kj::StringPtr kServer = "http://169.254.42.42"_kj;
-constexpr unsigned kServerMetric = 4096;
 
 constexpr Request kFacts[] = {{"metadata"_kj, "/conf?format=json"_kj, true}};
 
-// Zones of before there were regions.
-struct OldZone {
-  kj::StringPtr old, zone;
-};
-constexpr OldZone kOldZones[] = {{"par1"_kj, "fr-par-1"_kj}, {"ams1"_kj, "nl-ams-1"_kj}};
-
 bool matches(const Firmware& firmware) {
   return firmware.vendor == "Scaleway";
-}
-
-kj::String zoneOf(kj::StringPtr text) {
-  for (auto& each : kOldZones) {
-    if (each.old == text) return kj::str(each.zone);
-  }
-  return kj::str(text);
-}
-
-void addIpv6(Value entry, Interface& link, PlatformFacts& facts) {
-  KJ_IF_MAYBE (prefix, prefixOf(entry["address"].text(), entry["netmask"].text())) {
-    link.addresses.add(*prefix);
-    facts.external(prefix->address.toString());
-    KJ_IF_MAYBE (gateway, Ip::parse(entry["gateway"].text())) {
-      link.defaultRoute(*gateway, kRouteMetric6);
-    }
-  }
-}
-
-void read(const Answers& answers, PlatformFacts& facts) {
-  Document document("metadata", answers.bytes("metadata"));
-  auto root = document.root();
-  facts.hostname = kj::str(root["hostname"].text());
-  facts.instanceId = kj::str(root["id"].text());
-  facts.instanceType = kj::str(root["commercial_type"].text());
-  facts.zone = zoneOf(root["location"]["zone_id"].text());
-  KJ_IF_MAYBE (dash, facts.zone.findLast('-')) {
-    facts.region = kj::heapString(facts.zone.slice(0, *dash));
-  }
-  facts.providerId = kj::str("scaleway://instance/", facts.zone, "/", facts.instanceId);
-  auto address = root["public_ip"];
-  if (address["family"].text() == "inet") facts.external(address["address"].text());
-
-  auto& link = facts.interfaceOf("", "eth0");
-  link.routes.add(Route{Prefix::host(Ip::require("169.254.42.42")), nullptr, kServerMetric});
-  link.dhcp4 = root["public_ips_v4"].items().size() > 0;
-  auto sixes = root["public_ips_v6"].items();
-  if (root["ipv6"].isMapping()) {
-    addIpv6(root["ipv6"], link, facts);
-  } else if (sixes.size() > 0) {
-    addIpv6(sixes[0], link, facts);
-  }
-  // Only then may DHCP be left out.
-  if (link.addresses.size() == 0) link.dhcp4 = true;
 }
 
 }  // namespace
@@ -73,7 +21,6 @@ const Platform kScaleway{.name = "scaleway"_kj,
                          .config = {"cloud-init"_kj, "/user_data/cloud-init"_kj},
                          .facts = kFacts,
                          .lowPort = true,
-                         .matches = matches,
-                         .read = read};
+                         .matches = matches};
 
 }  // namespace talos::platforms

@@ -1,5 +1,4 @@
 // UpCloud: "Metadata service" of its documentation.
-#include "machined/platforms/document.h"
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -11,53 +10,12 @@ bool matches(const Firmware& firmware) {
   return firmware.vendor == "UpCloud";
 }
 
-void readAddress(Value entry, Interface& link, PlatformFacts& facts, bool first) {
-  auto text = entry["address"].text();
-  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text),
-                                facts.problem("\"", text, "\" is no address; it is left out"));
-  for (auto server : entry["dns"].items()) facts.resolver(server.text());
-  if (first || ip.family() == AF_INET6) facts.external(text);
-  if (entry["dhcp"].flag() && ip.family() == AF_INET) {
-    link.dhcp4 = true;
-    return;
-  }
-  auto network = Prefix::parse(entry["network"].text());
-  unsigned length = ip.bits();
-  KJ_IF_MAYBE (n, network) {
-    if (n->address.family() == ip.family()) length = n->length;
-  }
-  link.addresses.add(Prefix{ip, length});
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["gateway"].text())) {
-    link.defaultRoute(*gateway, ip.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric);
-  }
-}
-
-void read(const Answers& answers, PlatformFacts& facts) {
-  Document document("metadata", answers.bytes("metadata"));
-  auto root = document.root();
-  facts.hostname = kj::str(root["hostname"].text());
-  facts.zone = kj::str(root["region"].text());
-  facts.instanceId = kj::str(root["instance_id"].text());
-  facts.providerId = kj::str("upcloud://", facts.instanceId);
-  bool first = true;
-  for (auto entry : root["network"]["interfaces"].items()) {
-    auto index = entry["index"].number();
-    if (index == 0) continue;
-    auto& link = facts.interfaceOf(entry["mac"].text(), kj::str("eth", index - 1));
-    for (auto address : entry["ip_addresses"].items()) {
-      readAddress(address, link, facts, first);
-      first = false;
-    }
-  }
-}
-
 }  // namespace
 
 const Platform kUpcloud{.name = "upcloud"_kj,
                         .title = "UpCloud"_kj,
                         .config = {"user_data"_kj, "/metadata/v1/user_data"_kj},
                         .facts = kFacts,
-                        .matches = matches,
-                        .read = read};
+                        .matches = matches};
 
 }  // namespace talos::platforms

@@ -1,13 +1,13 @@
-// link: machined-platforms
+// link: machined-platforms-readers
 // Metadata of a platform: a byte that selects it, then its answers, in the order of its requests,
 // with a byte of 1 between them.
 #include <capnp/message.h>
 #include <kj/debug.h>
 
-#include "machined/platforms/azure.h"
 #include "machined/platforms/nocloud.h"
-#include "machined/platforms/platform.h"
-#include "machined/platforms/vmware.h"
+#include "machined/platforms/readers/azure.h"
+#include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/vmware.h"
 
 namespace {
 
@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto text = kj::arrayPtr(reinterpret_cast<const char*>(data + 1), size - 1);
   PlatformFacts facts;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                      [&] { platform.read(answersOf(platform, text), facts); })) {
+                      [&] { read(platform, answersOf(platform, text), facts); })) {
     (void)e;
   } else {
     check(facts);

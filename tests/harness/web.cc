@@ -77,6 +77,11 @@ void Web::answer(const std::string& client, Manner manner, const std::string& bo
   answers[client] = {manner, body};
 }
 
+void Web::answerTo(const std::string& request, Manner manner, const std::string& body) {
+  std::lock_guard lock(mutex);
+  byRequest[request] = {manner, body};
+}
+
 int Web::asked(const std::string& client) const {
   std::lock_guard lock(mutex);
   auto found = requests.find(client);
@@ -128,6 +133,9 @@ void Web::serve(int fd, const std::string& client) {
     latest[client] = request;
     auto found = answers.find(client);
     answer = found != answers.end() ? found->second : answers[""];
+    for (auto& [start, other] : byRequest) {
+      if (request.starts_with(start)) answer = other;
+    }
   }
   auto& body = answer.body;
   switch (answer.manner) {

@@ -35,6 +35,8 @@ class Web {
 
   // Sets the answer to a client (an address; "" means all others) for any path from now on.
   void answer(const std::string& client, Manner manner, const std::string& body = "");
+  // The same for requests that begin like this, "GET /latest/user-data ", whoever asks.
+  void answerTo(const std::string& request, Manner manner, const std::string& body = "");
   // Requests of this client so far.
   int asked(const std::string& client) const;
   // The latest one's line and headers; empty when there was none.
@@ -48,7 +50,7 @@ class Web {
   int listening = -1;
   int stop[2] = {-1, -1};
   mutable std::mutex mutex;
-  std::map<std::string, Answer> answers;
+  std::map<std::string, Answer> answers, byRequest;
   std::map<std::string, int> requests;
   std::map<std::string, std::string> latest;
   std::thread acceptor;

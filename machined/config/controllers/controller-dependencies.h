@@ -5,6 +5,7 @@
 
 #include "common/kernel/kernel-arguments.h"
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/confined/parser-client/known-facts.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/sysctls.h"
@@ -23,6 +24,9 @@ struct ControllerDependencies {
   UserSysctls& sysctls;
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
+  kj::Function<double()> random = []() { return 0.5; };  // [0, 1)
+  // One attempt to get what the platform states; none: it states nothing.
+  kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

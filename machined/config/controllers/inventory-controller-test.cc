@@ -66,10 +66,6 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
       kj::str(device.getClassId(), " ", device.getSubclassId(), " ", device.getVendorId()).cStr());
   EXPECT_TRUE(
       KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
-  EXPECT_STREQ("metal",
-               KJ_ASSERT_NONNULL(store.tryGet<rpc::PlatformMetadataSpec>("platformmetadata"))
-                   .getPlatform()
-                   .cStr());
 }
 
 // Catches: a machine whose firmware checks nothing, which says that it does.

@@ -61,9 +61,9 @@ void writeHardware(Store& store, kj::StringPtr owner, const Inventory& found) {
 }  // namespace
 
 kj::Array<kj::StringPtr> InventoryController::outputs() const {
-  return typeNames<rpc::SecurityStateSpec, rpc::PlatformMetadataSpec, rpc::SystemInformationSpec,
-                   rpc::ProcessorSpec, rpc::PciDeviceSpec, rpc::DevicesStatusSpec,
-                   rpc::MetaLoadSpec, rpc::UniqueMachineTokenSpec>();
+  return typeNames<rpc::SecurityStateSpec, rpc::SystemInformationSpec, rpc::ProcessorSpec,
+                   rpc::PciDeviceSpec, rpc::DevicesStatusSpec, rpc::MetaLoadSpec,
+                   rpc::UniqueMachineTokenSpec>();
 }
 
 kj::Promise<void> InventoryController::reconcile(Store& store) {
@@ -75,9 +75,6 @@ kj::Promise<void> InventoryController::reconcile(Store& store) {
   Outputs<rpc::SecurityStateSpec> security(name());
   security.add("securitystate").setSecureBoot(found.secure);
   security.apply(store);
-  Outputs<rpc::PlatformMetadataSpec> platforms(name());
-  platforms.add("platformmetadata").setPlatform(platform);
-  platforms.apply(store);
   Outputs<rpc::DevicesStatusSpec> devices(name());
   devices.add("devices").setReady(true);
   devices.apply(store);

@@ -382,5 +382,81 @@ TEST(NetworkPlanTest, ResolversAreAtMostThreeOfOneLayer) {
   EXPECT_EQ(kj::strArray(plan("").resolvers, " "), "1.1.1.1 8.8.8.8");
 }
 
+// The network as a platform states it, in the shape of machine.network, over three links.
+struct Stated {
+  MachineText text;
+  PlatformNetwork network;
+  explicit Stated(kj::StringPtr yaml, kj::StringPtr timeServer = "") : text(yaml) {
+    network.network = text.get().getNetwork();
+    if (timeServer.size() > 0) network.timeServers.add(kj::str(timeServer));
+  }
+  NetworkPlan plan(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine = nullptr,
+                   kj::ArrayPtr<const Lease> leases = nullptr) const {
+    auto known = threeLinks();
+    return planNetwork(KernelArguments(cmdline.asArray()),
+                       machine.map([](auto& given) { return given.get(); }), known, leases,
+                       network);
+  }
+};
+
+// Catches: a platform whose network is left out, or that overrules the config; a machine that loses
+// DHCP, and with it the platform, since only an MTU is stated of its link.
+TEST(NetworkPlatform, BetweenCommandLineAndConfig) {
+  Stated platform(
+      "interfaces: [{interface: eth0, addresses: [198.51.100.9/24], routes: [{network: 0.0.0.0/0, "
+      "gateway: 198.51.100.1, metric: 1024}]}, {interface: eth1, mtu: 1450}]");
+  auto p = platform.plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0");
+  EXPECT_EQ(shown(p),
+            "eth0 (platform); eth1 mtu 1450 (platform); eth0 198.51.100.9/24 (platform); eth0 to "
+            "0.0.0.0/0 via 198.51.100.1 metric 1024 (platform)");
+  auto operators = KJ_MAP(o, p.operators) {
+    return kj::str(o.kind, "/", o.link, " ", o.layer);
+  };
+  EXPECT_EQ(kj::strArray(operators, ", "), "ra/eth1 platform, dhcp4/eth1 platform");
+
+  MachineText config(
+      "interfaces: [{interface: eth0, cidr: 10.5.0.2/24}, {interface: eth1, ignore: true}]");
+  EXPECT_EQ(shown(platform.plan("", config)),
+            "eth0 (configuration); eth0 10.5.0.2/24 (configuration)");
+  EXPECT_EQ(shown(platform.plan("talos.network.interface.ignore=eth0")),
+            "eth1 mtu 1450 (platform)");
+}
+
+// Catches: members of a bond with DHCP of their own, or with a complaint about it.
+TEST(NetworkPlatform, MembersOfItsBond) {
+  Stated platform(
+      "interfaces: [{interface: eth0, mtu: 9000}, {interface: bond0, addresses: [10.0.0.2/24], "
+      "bond: {interfaces: [eth0, eth1]}}]");
+  auto p = platform.plan("");
+  EXPECT_EQ(p.operators.size(), 0u);
+  EXPECT_EQ(p.problems.size(), 0u);
+  EXPECT_EQ(shown(p),
+            "eth0 mtu 9000 (platform); bond0 (platform); eth1 (platform); bond0 10.0.0.2/24 "
+            "(platform)");
+}
+
+// Catches: the wrong one of two names or servers, each of which is good.
+TEST(NetworkPlatform, Names) {
+  Stated platform("hostname: n1.cloud, nameservers: [192.0.2.53]", "time.cloud");
+  auto names = [](const NetworkPlan& p) {
+    return kj::str(p.hostname, " ", p.hostnameLayer, " ", kj::strArray(p.resolvers, ","), " ",
+                   kj::strArray(p.timeServers, ","));
+  };
+  EXPECT_EQ(names(platform.plan("talos.hostname=n2")), "n1 platform 192.0.2.53 time.cloud");
+  MachineText config("hostname: n3, nameservers: [192.0.2.54]", "servers: [time.config]");
+  EXPECT_EQ(names(platform.plan("", config)), "n3 configuration 192.0.2.54 time.config");
+  Lease lease;
+  lease.kind = kj::str(kDhcp4);
+  lease.link = kj::str("eth0");
+  lease.hostname = kj::str("dhcp");
+  lease.resolvers.add(Ip::require("192.0.2.55"));
+  lease.timeServers.add(kj::str("time.dhcp"));
+  auto known = threeLinks();
+  for (auto& link : known) link.hardware = !link.loopback;
+  auto p = planNetwork(KernelArguments(""_kj.asArray()), nullptr, known, kj::arrayPtr(&lease, 1),
+                       platform.network);
+  EXPECT_EQ(names(p), "n1 platform 192.0.2.55 time.dhcp");
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -17,8 +17,9 @@ kj::Maybe<Prefix> prefixOf(kj::StringPtr text) {
 class Planner {
  public:
   Planner(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
-          kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> given)
-      : arguments(arguments), machine(machine), known(known) {
+          kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> given,
+          kj::Maybe<const PlatformNetwork&> platform)
+      : arguments(arguments), machine(machine), known(known), platform(platform) {
     for (auto& lease : given) leases.add(&lease);
     std::sort(leases.begin(), leases.end(), [](auto a, auto b) {
       return std::tie(a->link, a->kind) < std::tie(b->link, b->kind);
@@ -32,6 +33,7 @@ class Planner {
     KJ_IF_MAYBE (m, machine) {
       for (auto entry : m->getNetwork().getInterfaces()) addInterface(entry);
     }
+    KJ_IF_MAYBE (p, platform) addPlatform(p->network);
     addBondsOfCommandLine();
     addVlansOfCommandLine();
     addFromCommandLine();
@@ -39,7 +41,7 @@ class Planner {
     addDefaultOperators();
     dropStaleLeases();
     for (auto lease : leases) addLease(*lease);
-    chooseNames(arguments, machine, ip, leases, plan);
+    chooseNames(arguments, machine, platform, ip, leases, plan);
     return kj::mv(plan);
   }
 
@@ -47,7 +49,9 @@ class Planner {
   const KernelArguments& arguments;
   kj::Maybe<config::Machine::Reader> machine;
   kj::ArrayPtr<const KnownLink> known;
-  kj::Vector<const Lease*> leases;  // in the order of links, those that count
+  kj::Maybe<const PlatformNetwork&> platform;
+  kj::StringPtr layer = kLayerConfiguration;  // of the entries that are being read
+  kj::Vector<const Lease*> leases;            // in the order of links, those that count
   kj::Maybe<IpParameter> ip;
   kj::Vector<kj::String> named;  // links that entries of the config are for
   NetworkPlan plan;
@@ -102,10 +106,10 @@ class Planner {
   }
 
   void addBond(config::Bond::Reader bond, kj::StringPtr name) {
-    auto& link = addLink(name, 0, kLayerConfiguration);
+    auto& link = addLink(name, 0, layer);
     if (!makes(link, "bond")) return;
     link.making.bond = std::make_shared<const BondConfig>(bond);
-    for (auto member : bond.getInterfaces()) addMember(name, member, kLayerConfiguration);
+    for (auto member : bond.getInterfaces()) addMember(name, member, layer);
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
 
@@ -115,7 +119,7 @@ class Planner {
     for (auto& link : known) {
       if (link.name == master || !matches(selector, link)) continue;
       named.add(kj::str(link.name));
-      addMember(master, link.name, kLayerConfiguration);
+      addMember(master, link.name, layer);
       some = true;
     }
     if (some) return;
@@ -125,10 +129,10 @@ class Planner {
   }
 
   void addBridge(config::Bridge::Reader bridge, kj::StringPtr name) {
-    auto& link = addLink(name, 0, kLayerConfiguration);
+    auto& link = addLink(name, 0, layer);
     if (!makes(link, "bridge")) return;
     link.making.bridge = std::make_shared<const BridgeConfig>(bridgeConfig(bridge));
-    for (auto port : bridge.getInterfaces()) addMember(name, port, kLayerConfiguration);
+    for (auto port : bridge.getInterfaces()) addMember(name, port, layer);
   }
 
   void addMember(kj::StringPtr master, kj::StringPtr member, kj::StringPtr layer) {
@@ -147,7 +151,7 @@ class Planner {
   void addVlan(kj::StringPtr parent, config::Vlan::Reader vlan) {
     auto id = vlan.getVlanId();
     KJ_IF_MAYBE (name, vlanName(parent, id)) {
-      auto& link = addLink(*name, vlan.getMtu(), kLayerConfiguration);
+      auto& link = addLink(*name, vlan.getMtu(), layer);
       if (!makes(link, "vlan")) return;
       link.making.parent = kj::str(parent);
       link.making.vlanId = id;
@@ -186,15 +190,15 @@ class Planner {
 
   // The operators of a link in the config.
   void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed, unsigned metric) {
-    if (dhcp4) addOperator(kDhcp4, link, metric, kLayerConfiguration);
-    if (dhcp6) addOperator(kDhcp6, link, metric, kLayerConfiguration);
+    if (dhcp4) addOperator(kDhcp4, link, metric, layer);
+    if (dhcp6) addOperator(kDhcp6, link, metric, layer);
     // Where routers may give the address, they may give resolvers too.
-    if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, kLayerConfiguration);
+    if (dhcp4 || dhcp6 || !addressed) addOperator(kRouters, link, metric, layer);
   }
 
   void addConfigAddress(kj::StringPtr link, kj::StringPtr text) {
     KJ_IF_MAYBE (prefix, prefixOf(text)) {
-      addAddress(link, *prefix, kLayerConfiguration);
+      addAddress(link, *prefix, layer);
     } else {
       problem(link, ": cidr \"", text,
               "\" is not a valid address with a prefix length; for example 10.5.0.2/24");
@@ -319,19 +323,45 @@ class Planner {
   }
 
   void addInterface(config::Interface::Reader entry, kj::StringPtr name) {
-    addLink(name, entry.getMtu(), kLayerConfiguration);
+    addLink(name, entry.getMtu(), layer);
     if (entry.hasBond()) addBond(entry.getBond(), name);
     if (entry.hasBridge()) addBridge(entry.getBridge(), name);
     if (entry.hasWireguard()) addTunnel(entry.getWireguard(), name);
-    if (entry.getDummy()) makes(addLink(name, 0, kLayerConfiguration), "dummy");
+    if (entry.getDummy()) makes(addLink(name, 0, layer), "dummy");
     // The config's checks refuse an entry with both; the address would win.
     bool dhcp = entry.getDhcp() && entry.getCidr().size() == 0;
     addAddressing(name, entry, dhcp, entry.hasWireguard());
     for (auto vlan : entry.getVlans()) addVlan(name, vlan);
   }
 
+  // A link that the config names is as the config says, whatever the platform states of it.
+  void addPlatform(config::Network::Reader network) {
+    layer = kLayerPlatform;
+    auto ofConfig = KJ_MAP(name, named) {
+      return kj::str(name);
+    };
+    auto isConfigs = [&](kj::StringPtr name) {
+      return std::find(ofConfig.begin(), ofConfig.end(), name) != ofConfig.end();
+    };
+    kj::Vector<kj::String> silent;  // links of which it states neither addresses nor DHCP
+    for (auto entry : network.getInterfaces()) {
+      KJ_IF_MAYBE (name, nameOf(entry)) {
+        if (ignored(*name) || isConfigs(*name)) continue;
+        named.add(kj::str(*name));
+        addInterface(entry, *name);
+        bool addressed = entry.getDhcp() || entry.getAddresses().size() > 0 || entry.hasBond();
+        if (!addressed) silent.add(kj::mv(*name));
+      }
+    }
+    // The platform would not be reached any more.
+    for (auto& name : silent) {
+      if (masterOf(name).size() == 0) addOperator(kDhcp4, name, 0, layer);
+    }
+    layer = kLayerConfiguration;
+  }
+
   void addTunnel(config::Wireguard::Reader wireguard, kj::StringPtr name) {
-    auto& link = addLink(name, 0, kLayerConfiguration);
+    auto& link = addLink(name, 0, layer);
     if (!makes(link, "wireguard")) return;
     link.making.wireguard = std::make_shared<const WireguardConfig>(wireguardConfig(wireguard));
     if (link.making.wireguard->privateKey == nullptr) {
@@ -351,7 +381,7 @@ class Planner {
     }
     NetworkPlan::Route result{kj::str(link), KJ_ASSERT_NONNULL(parsed).masked(), nullptr,
                               route.getMetric() == 0 ? kStaticRouteMetric : route.getMetric(),
-                              kLayerConfiguration};
+                              layer};
     result.type = route.getType();
     auto add = [&]() {
       KJ_IF_MAYBE (other, inPlaceOf(result)) {
@@ -524,8 +554,9 @@ class Planner {
 
 NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::Maybe<config::Machine::Reader> machine,
-                        kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> leases) {
-  return Planner(arguments, machine, known, leases).run();
+                        kj::ArrayPtr<const KnownLink> known, kj::ArrayPtr<const Lease> leases,
+                        kj::Maybe<const PlatformNetwork&> platform) {
+  return Planner(arguments, machine, known, leases, platform).run();
 }
 
 }  // namespace talos::machined

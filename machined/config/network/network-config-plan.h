@@ -3,13 +3,17 @@
 // Layers, of which the later one wins:
 //   default        the built-in settings
 //   cmdline        the kernel command line
+//   platform       the metadata service of the cloud (machined/platforms)
 //   operator       DHCP and router advertisements
 //   configuration  the machine config
 //
 // * A link that gets an address or DHCP from the config ignores `ip=` of the command line.
 // * Resolvers and time servers come from the highest layer that names any.
-// * The host name is the first of: config, command line, DHCP (links in the order of their names),
-//   and a name made of the first address.
+// * The host name is the first of: config, platform, command line, DHCP (links in the order of
+// their
+//   names), and a name made of the first address.
+// * A link that the config names takes nothing from the platform. One of which the platform states
+//   neither addresses nor DHCP keeps DHCP.
 // * DHCP runs on each hardware link that no other layer configures, even before there is a config,
 //   and on each bond or VLAN of the command line that has no address. A bond or VLAN that both the
 //   command line and the config name is as the config says.
@@ -34,6 +38,7 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kLayerDefault = "default"_kj;
 constexpr kj::StringPtr kLayerCmdline = "cmdline"_kj;
+constexpr kj::StringPtr kLayerPlatform = "platform"_kj;
 constexpr kj::StringPtr kLayerOperator = "operator"_kj;
 constexpr kj::StringPtr kLayerConfiguration = "configuration"_kj;
 constexpr unsigned kStaticRouteMetric = 10, kOperatorRouteMetric = 1024;
@@ -52,6 +57,12 @@ struct Lease {
   kj::Vector<Ip> resolvers;
   kj::Vector<kj::String> search, timeServers;
   kj::String hostname, domain;
+};
+
+// As the platform states it (PlatformConfigs), in the shape of machine.network.
+struct PlatformNetwork {
+  config::Network::Reader network;
+  kj::Vector<kj::String> timeServers;
 };
 
 struct NetworkPlan {
@@ -116,13 +127,14 @@ struct NetworkPlan {
 NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::Maybe<config::Machine::Reader> machine,
                         kj::ArrayPtr<const KnownLink> known,
-                        kj::ArrayPtr<const Lease> leases = nullptr);
+                        kj::ArrayPtr<const Lease> leases = nullptr,
+                        kj::Maybe<const PlatformNetwork&> platform = nullptr);
 
 // Host name, resolvers, search domains and time servers of `plan`; for planNetwork(). `leases`:
 // those that count, in the order of their links.
 void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
-                 const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
-                 NetworkPlan& plan);
+                 kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
+                 kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan);
 
 // The error in a host name; none: it is valid.
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);

@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/memory/zeroize.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/controllers/platform-controller.h"
 #include "machined/resources/controller-outputs.h"
 
 namespace talos::machined {
@@ -70,6 +71,23 @@ kj::Vector<Lease> knownLeases(Store& store) {
   }
   return leases;
 }
+
+// The platform's statement, which is not there before its service has answered.
+struct KnownPlatform {
+  explicit KnownPlatform(Store& store) {
+    KJ_IF_MAYBE (spec, store.tryGet<rpc::PlatformConfigSpec>(kPlatformConfigId)) {
+      auto& known = network.emplace();
+      known.network = spec->getNetwork();
+      for (auto server : spec->getTimeServers()) known.timeServers.add(kj::str(server));
+    }
+  }
+  kj::Maybe<const PlatformNetwork&> get() const {
+    return network.map([](const PlatformNetwork& n) -> const PlatformNetwork& { return n; });
+  }
+
+ private:
+  kj::Maybe<PlatformNetwork> network;
+};
 
 void addKeys(Outputs<rpc::WireguardKeySpec>& outputs, const NetworkPlan& plan) {
   for (auto& link : plan.links) {
@@ -155,7 +173,7 @@ void addResolvers(Outputs<rpc::ResolverSpecSpec>& outputs, const NetworkPlan& pl
 
 void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& plan) {
   // A name that was made up, or that DHCP gave, is not the machine's to tell.
-  bool named = plan.hostnameLayer == kLayerConfiguration || plan.hostnameLayer == kLayerCmdline;
+  bool named = plan.hostnameLayer != kLayerDefault && plan.hostnameLayer != kLayerOperator;
   for (auto& o : plan.operators) {
     auto spec = outputs.add(kj::str(o.kind, "/", o.link));
     spec.setOperator(o.kind);
@@ -213,7 +231,8 @@ constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
 
 NetworkSpecs::NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine,
                            Store& store)
-    : plan(planNetwork(arguments, machine, knownLinks(store), knownLeases(store))) {
+    : plan(planNetwork(arguments, machine, knownLinks(store), knownLeases(store),
+                       KnownPlatform(store).get())) {
   for (auto& kind : kKinds) {
     if (kind.changesKernel) outputs.add(kind.make(plan, "dry run"));
   }
@@ -239,7 +258,8 @@ NetworkController::NetworkController(const KernelArguments& arguments, ReadConfi
 
 kj::Array<Controller::Input> NetworkController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::LinkStatusSpec>(),
-                 input<rpc::OperatorStatusSpec>());
+                 input<rpc::OperatorStatusSpec>(),
+                 input<rpc::PlatformConfigSpec>(kPlatformConfigId));
 }
 kj::Array<kj::StringPtr> NetworkController::outputs() const {
   return KJ_MAP(kind, kKinds) {
@@ -250,7 +270,7 @@ kj::Array<kj::StringPtr> NetworkController::outputs() const {
 kj::Promise<void> NetworkController::reconcile(Store& store) {
   auto config = readConfig(store);
   auto plan = planNetwork(arguments, config.map([](auto& c) { return c.getMachine(); }),
-                          knownLinks(store), knownLeases(store));
+                          knownLinks(store), knownLeases(store), KnownPlatform(store).get());
   for (auto& kind : kKinds) kind.make(plan, name())->apply(store);
   auto problems = kj::strArray(plan.problems, "; ");
   if (problems != reported && problems.size() > 0)

@@ -15,9 +15,14 @@ constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
 class Chooser {
  public:
   Chooser(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
-          const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
-          NetworkPlan& plan)
-      : arguments(arguments), machine(machine), ip(ip), leases(leases), plan(plan) {}
+          kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
+          kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan)
+      : arguments(arguments),
+        machine(machine),
+        platform(platform),
+        ip(ip),
+        leases(leases),
+        plan(plan) {}
 
   void run() {
     chooseHostname();
@@ -29,6 +34,7 @@ class Chooser {
  private:
   const KernelArguments& arguments;
   kj::Maybe<config::Machine::Reader> machine;
+  kj::Maybe<const PlatformNetwork&> platform;
   const kj::Maybe<IpParameter>& ip;
   kj::ArrayPtr<const Lease* const> leases;
   NetworkPlan& plan;
@@ -59,6 +65,9 @@ class Chooser {
       if (takeHostname(m->getNetwork().getHostname(), "machine.network.hostname",
                        kLayerConfiguration))
         return;
+    }
+    KJ_IF_MAYBE (p, platform) {
+      if (takeHostname(p->network.getHostname(), "the platform", kLayerPlatform)) return;
     }
     if (takeHostname(arguments.first("talos.hostname").orDefault(""),
                      "talos.hostname=", kLayerCmdline))
@@ -106,6 +115,12 @@ class Chooser {
       for (auto& address : lease->resolvers) take(address, kLayerOperator);
     }
     if (plan.resolvers.size() > 0) return;
+    KJ_IF_MAYBE (p, platform) {
+      for (auto text : p->network.getNameservers()) {
+        KJ_IF_MAYBE (address, Ip::parse(text)) take(*address, kLayerPlatform);
+      }
+    }
+    if (plan.resolvers.size() > 0) return;
     KJ_IF_MAYBE (parameter, ip) {
       for (auto& address : parameter->resolvers) take(address, kLayerCmdline);
     }
@@ -142,6 +157,10 @@ class Chooser {
     for (auto lease : leases) {
       for (auto& server : lease->timeServers) take(server, kLayerOperator);
     }
+    if (plan.timeServers.size() > 0) return;
+    KJ_IF_MAYBE (p, platform) {
+      for (auto& server : p->timeServers) take(server, kLayerPlatform);
+    }
     if (plan.timeServers.size() == 0) take(kDefaultTimeServer, kLayerDefault);
   }
 };
@@ -149,9 +168,9 @@ class Chooser {
 }  // namespace
 
 void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
-                 const kj::Maybe<IpParameter>& ip, kj::ArrayPtr<const Lease* const> leases,
-                 NetworkPlan& plan) {
-  Chooser(arguments, machine, ip, leases, plan).run();
+                 kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
+                 kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan) {
+  Chooser(arguments, machine, platform, ip, leases, plan).run();
 }
 
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name) {

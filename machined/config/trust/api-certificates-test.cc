@@ -55,6 +55,19 @@ TEST_F(CertificatesTest, ApiCertificatesHaveTheNodesNamesAndRoles) {
                  kj::str(spec.getClient().getKey().asChars()));
 }
 
+// Catches: a machine in a cloud whose certificate does not have the address that clients use, or
+// has it only after something else has changed.
+TEST_F(CertificatesTest, AnAddressOutsideIsInTheCertificate) {
+  putAddress("10.5.0.2");
+  addApi();
+  awaitCertificates(1);
+  put<rpc::PlatformConfigSpec>("platform",
+                               [](auto spec) { spec.initExternalIPs(1).set(0, "203.0.113.7"); });
+  awaitCertificates(2);
+  EXPECT_EQ(joined(inspect(certificates().getServer().getCrt()).addresses),
+            "10.5.0.2 127.0.0.1 203.0.113.7 ::1");
+}
+
 // The quirk of the original: new certificates on every wake-up restart whatever uses them.
 TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfTheirLifeIsOver) {
   putAddress("10.5.0.2");

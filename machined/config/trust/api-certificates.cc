@@ -38,7 +38,7 @@ ApiController::ApiController(UvLoop& uv, kj::Timer& timer, const kj::Clock& cloc
 
 kj::Array<Controller::Input> ApiController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
-                 input<rpc::HostnameSpecSpec>());
+                 input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>());
 }
 kj::Array<kj::StringPtr> ApiController::outputs() const {
   return typeNames<rpc::ApiCertificateSpec>();

@@ -137,7 +137,8 @@ bool signsForOthers(config::Config::Reader config) {
 
 kj::Array<Controller::Input> RootController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
-                 input<rpc::HostnameSpecSpec>(), input<rpc::MemberSpec>());
+                 input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>(),
+                 input<rpc::MemberSpec>());
 }
 kj::Array<kj::StringPtr> RootController::outputs() const {
   return typeNames<rpc::RootSecretSpec>();

@@ -12,6 +12,10 @@ kj::Vector<kj::String> storedAddresses(Store& store) {
       result.add(kj::heapString(text.begin(), slash));
     }
   }
+  // Of a gateway of the platform, which sends on to this node what comes there.
+  for (auto config : store.list<rpc::PlatformConfigSpec>()) {
+    for (auto address : config.getExternalIPs()) result.add(kj::str(address));
+  }
   return result;
 }
 

@@ -8,7 +8,8 @@
 namespace talos::machined {
 
 // All addresses that the node has had since its boot, without prefix lengths, so that an address
-// that comes and goes needs no new certificate.
+// that comes and goes needs no new certificate; and those by which it is reached from outside. A
+// controller that calls this has NodeAddresses and PlatformConfigs as inputs.
 kj::Vector<kj::String> storedAddresses(Store& store);
 
 // The names for a certificate of this machine.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <kj/one-of.h>
+#include <kj/string.h>
+#include <kj/vector.h>
 
 #include "common/kernel/kernel-arguments.h"
 
@@ -15,6 +17,17 @@ struct HttpSource {
   kj::String authority;  // for the Host header
   kj::String target;     // path and query, as it goes on the wire
   kj::String shown;      // for logs: without the query, which may hold secrets
+
+  enum class Method { kGet, kPut, kPost };
+  struct Header {
+    kj::String name, value;
+  };
+  Method method = Method::kGet;
+  kj::Vector<Header> headers;
+  kj::String body;
+  // The answer of a metadata service: it may be short or empty, it may be binary, and a redirect is
+  // an error, since the headers hold a token.
+  bool metadata = false;
 };
 struct FileSource {
   kj::String path;

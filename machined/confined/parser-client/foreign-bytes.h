@@ -30,7 +30,9 @@
 #include "common/net/ntp.h"
 #include "machined/confined/parser-client/config-url-parameter.h"
 #include "machined/confined/parser-client/known-config.h"
+#include "machined/confined/parser-client/known-facts.h"
 #include "machined/confined/parser-client/probed-file-system.h"
+#include "machined/platforms/platform.h"
 #include "rpc/configuration.capnp.h"
 
 namespace talos::machined {
@@ -111,6 +113,13 @@ constexpr unsigned kMostImageSignatures = 64;
 constexpr size_t kMostImageSignature = 1024;
 constexpr size_t kMostSignatureManifest = 512u << 10, kMostSignedPayload = 16u << 10;
 
+// The answer of a platform to a request of machined/platforms.
+struct PlatformAnswer {
+  kj::StringPtr name;
+  kj::Array<char> body;
+};
+constexpr size_t kMostFactsBytes = 256u << 10;
+
 class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
@@ -161,6 +170,14 @@ class ForeignBytes {
   // none. FailedPrecondition when it is no such manifest.
   virtual kj::Promise<kj::Vector<ImageSignature>> signatures(
       kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) = 0;
+  // The facts that the answers of a platform state (machined/platforms). InvalidArgument when one
+  // of its documents is none.
+  virtual kj::Promise<KnownFacts> facts(kj::StringPtr platform,
+                                        kj::ArrayPtr<const PlatformAnswer> answers) = 0;
+  // The machine config in a platform's user data. None: it is empty, or for another system
+  // (#cloud-config). InvalidArgument when it is not encoded as it must be, or is not text.
+  virtual kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
+                                                           kj::Array<char> content) = 0;
   // The digest, sha256:<hex>, of the image that the payload of a signature is about.
   // FailedPrecondition when it is not about one.
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,

@@ -1,5 +1,6 @@
 #include "machined/confined/parser-client/parser-messages.h"
 
+#include <capnp/dynamic.h>
 #include <kj/encoding.h>
 #include <string.h>
 
@@ -48,6 +49,18 @@ rpc::ParseRequest::Mode modeOf(config::Mode mode) {
   KJ_UNREACHABLE;
 }
 
+rpc::HttpMethod methodOf(HttpSource::Method method) {
+  switch (method) {
+    case HttpSource::Method::kGet:
+      return rpc::HttpMethod::GET;
+    case HttpSource::Method::kPut:
+      return rpc::HttpMethod::PUT;
+    case HttpSource::Method::kPost:
+      return rpc::HttpMethod::POST;
+  }
+  KJ_UNREACHABLE;
+}
+
 // Names and addresses alike: what else there is in a host's place comes to nothing when it is
 // looked up.
 bool isHost(kj::StringPtr text) {
@@ -66,6 +79,33 @@ bool isTarget(kj::StringPtr text) {
     if (c <= ' ' || c == 0x7f) return false;
   }
   return true;
+}
+
+// Makes every text in it one printable line.
+void makeLines(capnp::DynamicStruct::Builder out);
+void makeLines(capnp::DynamicValue::Builder value, kj::FunctionParam<void(kj::StringPtr)> set) {
+  switch (value.getType()) {
+    case capnp::DynamicValue::TEXT:
+      return set(oneLine(value.as<capnp::Text>().asReader(), kMostMessage));
+    case capnp::DynamicValue::STRUCT:
+      return makeLines(value.as<capnp::DynamicStruct>());
+    case capnp::DynamicValue::LIST: {
+      auto list = value.as<capnp::DynamicList>();
+      for (auto i : kj::zeroTo(list.size())) {
+        makeLines(list[i], [&](kj::StringPtr text) { list.set(i, capnp::Text::Reader(text)); });
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+void makeLines(capnp::DynamicStruct::Builder out) {
+  for (auto field : out.getSchema().getNonUnionFields()) {
+    if (!out.has(field)) continue;
+    makeLines(out.get(field),
+              [&](kj::StringPtr text) { out.set(field, capnp::Text::Reader(text)); });
+  }
 }
 
 ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
@@ -140,6 +180,14 @@ void fillPlace(rpc::HttpPlace::Builder out, const HttpSource& place) {
   out.setAuthority(place.authority);
   out.setTarget(place.target);
   out.setShown(place.shown);
+  out.setMethod(methodOf(place.method));
+  auto headers = out.initHeaders(place.headers.size());
+  for (auto i : kj::indices(place.headers)) {
+    headers[i].setName(place.headers[i].name);
+    headers[i].setValue(place.headers[i].value);
+  }
+  out.setBody(place.body.asBytes());
+  out.setMetadata(place.metadata);
 }
 
 void fillHttp(rpc::ParseRequest::Builder out, const HttpSource& place, kj::StringPtr authorities,
@@ -266,6 +314,18 @@ HttpSource readPlace(rpc::HttpPlace::Reader place) {
   return source;
 }
 
+HttpSource readRequest(rpc::HttpPlace::Reader place) {
+  auto source = readPlace(place);
+  source.method = static_cast<HttpSource::Method>(
+      kj::min(unsigned(place.getMethod()), unsigned(HttpSource::Method::kPost)));
+  for (auto header : place.getHeaders()) {
+    source.headers.add(HttpSource::Header{kj::str(header.getName()), kj::str(header.getValue())});
+  }
+  source.body = kj::heapString(place.getBody().asChars());
+  source.metadata = place.getMetadata();
+  return source;
+}
+
 HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from) {
   if (!answer.isMoved()) return readText(answer);
   auto place = readPlace(answer.getMoved());
@@ -347,6 +407,49 @@ kj::String readSignedImage(rpc::ParseAnswer::Reader answer) {
   if (!answer.isSignedImage()) unexpected(answer);
   if (!isSha256(answer.getSignedImage())) damaged("not a valid digest");
   return kj::str(answer.getSignedImage());
+}
+
+void fillFacts(rpc::ParseRequest::Builder out, kj::StringPtr platform,
+               kj::ArrayPtr<const PlatformAnswer> answers) {
+  auto request = out.initPlatform();
+  request.setName(platform);
+  auto list = request.initAnswers(answers.size());
+  for (auto i : kj::indices(answers)) {
+    list[i].setName(answers[i].name);
+    list[i].setBody(answers[i].body.asBytes());
+  }
+}
+
+KnownFacts checkedFacts(rpc::PlatformFacts::Reader facts) {
+  if (facts.totalSize().wordCount * sizeof(capnp::word) > kMostFactsBytes) {
+    damaged("facts that are too large");
+  }
+  capnp::MallocMessageBuilder message;
+  message.setRoot(facts);
+  auto copy = message.getRoot<rpc::PlatformFacts>();
+  makeLines(copy);
+  for (auto address : copy.asReader().getExternalAddresses()) {
+    if (Ip::parse(address) == nullptr) damaged("not a valid address");
+  }
+  return KnownFacts(copy.asReader());
+}
+
+KnownFacts readFacts(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isFacts()) unexpected(answer);
+  return checkedFacts(answer.getFacts());
+}
+
+void fillUserData(rpc::ParseRequest::Builder out, platforms::Encoding encoding,
+                  kj::ArrayPtr<const char> content) {
+  auto request = out.initUserData();
+  request.setEncoding(static_cast<uint16_t>(encoding));
+  request.setContent(content.asBytes());
+}
+
+kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer) {
+  auto text = readText(answer);
+  if (text.size() == 0) return nullptr;
+  return kj::mv(text);
 }
 
 }  // namespace talos::machined

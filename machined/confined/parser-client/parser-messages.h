@@ -46,6 +46,14 @@ kj::Maybe<HttpSource> readPiecesEnd(rpc::ParseAnswer::Reader answer, const HttpS
 kj::Vector<ImagePart> readArchive(rpc::ParseAnswer::Reader answer, uint64_t size);
 kj::Vector<ImageSignature> readSignatures(rpc::ParseAnswer::Reader answer);
 kj::String readSignedImage(rpc::ParseAnswer::Reader answer);  // sha256:<hex>
+void fillFacts(rpc::ParseRequest::Builder out, kj::StringPtr platform,
+               kj::ArrayPtr<const PlatformAnswer> answers);
+KnownFacts readFacts(rpc::ParseAnswer::Reader answer);
+// For facts from a file of this node, which may have lain there for years. InvalidArgument.
+KnownFacts checkedFacts(rpc::PlatformFacts::Reader facts);
+void fillUserData(rpc::ParseRequest::Builder out, platforms::Encoding encoding,
+                  kj::ArrayPtr<const char> content);
+kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer);
 
 // True for sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);
@@ -53,6 +61,9 @@ bool isSha256(kj::StringPtr digest);
 // A place that can be connected to and asked for; its other texts follow from host, port and
 // target.
 HttpSource readPlace(rpc::HttpPlace::Reader place);
+
+// The same with what is asked there; from the brain, which nobody has to check.
+HttpSource readRequest(rpc::HttpPlace::Reader place);
 
 // One printable line of at most so many bytes: what is not is "?" there.
 kj::String oneLine(kj::StringPtr text, size_t most);

@@ -332,4 +332,25 @@ kj::Promise<kj::String> ConfinedForeign::signedImage(kj::StringPtr name,
   co_return readSignedImage(answer->getRoot<rpc::ParseAnswer>());
 }
 
+kj::Promise<KnownFacts> ConfinedForeign::facts(kj::StringPtr platform,
+                                               kj::ArrayPtr<const PlatformAnswer> answers) {
+  Piece piece{
+      kj::str("the metadata of ", platform),
+      Wiped(requestOf([&](rpc::ParseRequest::Builder out) { fillFacts(out, platform, answers); })),
+      timeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readFacts(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::Maybe<kj::Array<char>>> ConfinedForeign::userData(platforms::Encoding encoding,
+                                                                  kj::Array<char> content) {
+  KJ_DEFER(zeroize(content));
+  Piece piece{kj::str("the user data"), Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                fillUserData(out, encoding, content);
+              })),
+              timeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readUserData(answer->getRoot<rpc::ParseAnswer>());
+}
+
 }  // namespace talos::machined

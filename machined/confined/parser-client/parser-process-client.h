@@ -54,6 +54,10 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
       kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) override;
   kj::Promise<kj::String> signedImage(kj::StringPtr name,
                                       kj::ArrayPtr<const kj::byte> payload) override;
+  kj::Promise<KnownFacts> facts(kj::StringPtr platform,
+                                kj::ArrayPtr<const PlatformAnswer> answers) override;
+  kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
+                                                   kj::Array<char> content) override;
 
   unsigned started() const { return starts; }  // processes, so far
 

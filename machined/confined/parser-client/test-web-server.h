@@ -29,6 +29,7 @@ class TestServer {
 
   uint16_t port() { return static_cast<uint16_t>(listener->getPort()); }
   std::vector<std::string> asked;  // "GET /c HTTP/1.1"
+  std::vector<std::string> heads;  // with the header lines
   Behaviour behaviour;
 
  private:
@@ -70,6 +71,7 @@ class TestServer {
       head += c;
     }
     asked.push_back(head.substr(0, head.find("\r\n")));
+    heads.push_back(head);
     co_await behaviour(*stream);
   }
 };

@@ -43,6 +43,18 @@ kj::Maybe<HttpRange> rangeOf(kj::StringPtr text) {
   return nullptr;
 }
 
+kj::HttpMethod methodOf(const HttpSource& place) {
+  switch (place.method) {
+    case HttpSource::Method::kGet:
+      return kj::HttpMethod::GET;
+    case HttpSource::Method::kPut:
+      return kj::HttpMethod::PUT;
+    case HttpSource::Method::kPost:
+      return kj::HttpMethod::POST;
+  }
+  KJ_UNREACHABLE;
+}
+
 class Getter {
  public:
   explicit Getter(HttpQuestion q) : question(kj::mv(q)) {
@@ -57,10 +69,12 @@ class Getter {
   kj::Promise<HttpAnswer> get(kj::Own<kj::AsyncIoStream> connection) {
     auto exchange = co_await ask(kj::mv(connection), 0);
     auto& response = exchange.response;
-    KJ_IF_MAYBE (place, moved(response)) co_return kj::mv(*place);
-    if (response.statusCode != 200) {
-      fail(kj::str("the server answered ", response.statusCode, " ", response.statusText));
+    if (place.metadata) {
+      if (response.statusCode != 200) refuse(response);
+      co_return co_await readBody(*response.body);
     }
+    KJ_IF_MAYBE (place, moved(response)) co_return kj::mv(*place);
+    if (response.statusCode != 200) refuse(response);
     auto text = unpack(co_await readBody(*response.body));
     KJ_ON_SCOPE_FAILURE(zeroize(text));
     requireText(text);
@@ -108,7 +122,9 @@ class Getter {
     headers.set(userAgent, "machined");
     if (from > 0) headers.set(range, kj::str("bytes=", from, "-"));
     question.reportProgress("waiting for the answer", 0);
-    auto request = client->request(kj::HttpMethod::GET, place.target, headers, uint64_t(0));
+    for (auto& header : place.headers) headers.add(header.name, header.value);
+    auto request = client->request(methodOf(place), place.target, headers, place.body.size());
+    if (place.body.size() > 0) co_await request.body->write(place.body.begin(), place.body.size());
     auto response = co_await request.response;
     co_return Exchange{kj::mv(stream), kj::mv(client), kj::mv(request.body), kj::mv(response)};
   }
@@ -131,6 +147,10 @@ class Getter {
       }
       fail("the server sent another range than requested");
     }
+    refuse(response);
+  }
+
+  [[noreturn]] void refuse(const kj::HttpClient::Response& response) {
     auto text = kj::str("the server answered ", response.statusCode, " ", response.statusText);
     switch (response.statusCode) {
       case 404:
@@ -139,9 +159,16 @@ class Getter {
       case 401:
       case 403:
         talos::fail(ErrorKind::kPermissionDenied, text);
+      case 400:
+        if (place.metadata) talos::fail(ErrorKind::kInvalidArgument, text);
+        break;
+      case 405:
+        if (place.metadata) talos::fail(ErrorKind::kUnimplemented, text);
+        break;
       default:
-        fail(text);
+        break;
     }
+    fail(text);
   }
 
   kj::Promise<kj::Own<kj::AsyncIoStream>> secure(kj::Own<kj::AsyncIoStream> stream) {

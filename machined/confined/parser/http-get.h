@@ -1,7 +1,7 @@
-// One GET on a connection that is there already: TLS if it is https, HTTP/1.1 (RFC 9110), and the
-// body: at most kMostConfigBytes of it at once, or all of it in pieces. Nothing outlives the
-// process that does it: the caller starts another one at the byte where this one stopped
-// (machined/upgrade).
+// One request, mostly a GET, on a connection that is there already: TLS if it is https, HTTP/1.1
+// (RFC 9110), and the body: at most kMostConfigBytes of it at once, or all of it in pieces. Nothing
+// outlives the process that does it: the caller starts another one at the byte where this one
+// stopped (machined/upgrade).
 #pragma once
 
 #include <kj/async-io.h>
@@ -20,7 +20,8 @@ struct HttpQuestion {
 };
 
 // Unavailable, Unauthenticated or InvalidArgument with the cause when the server gives neither a
-// text nor another place.
+// text nor another place; NotFound for 404 and 410, PermissionDenied for 401 and 403. Of a metadata
+// service (HttpSource::metadata) the body as it is; InvalidArgument for 400, Unimplemented for 405.
 kj::Promise<machined::HttpAnswer> httpGet(kj::Own<kj::AsyncIoStream> connection,
                                           HttpQuestion question);
 

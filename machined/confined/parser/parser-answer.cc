@@ -15,6 +15,8 @@
 #include "machined/confined/parser/image-archive.h"
 #include "machined/confined/parser/image-signature.h"
 #include "machined/confined/parser/partition-table.h"
+#include "machined/confined/parser/user-data.h"
+#include "machined/platforms/readers/readers.h"
 
 namespace talos::parse {
 namespace {
@@ -141,6 +143,24 @@ void answerSignatures(capnp::Data::Reader manifest, rpc::ParseAnswer::Builder ou
   }
 }
 
+void answerFacts(rpc::ParseRequest::Platform::Reader request, rpc::ParseAnswer::Builder out) {
+  auto& platform = KJ_REQUIRE_NONNULL(platforms::called(request.getName()));
+  platforms::Answers answers;
+  for (auto each : request.getAnswers()) {
+    answers.add(each.getName(), kj::heapArray(each.getBody().asChars()));
+  }
+  platforms::PlatformFacts facts;
+  platforms::read(platform, answers, facts);
+  facts.fill(out.initFacts());
+}
+
+void answerUserData(rpc::ParseRequest::UserData::Reader request, rpc::ParseAnswer::Builder out) {
+  auto encoding = static_cast<platforms::Encoding>(request.getEncoding());
+  auto text = readUserData(encoding, kj::heapArray(request.getContent().asChars()));
+  KJ_DEFER(zeroize(text));
+  out.setBody(text.asBytes());
+}
+
 void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
   switch (request.which()) {
     case rpc::ParseRequest::CONFIG:
@@ -159,6 +179,10 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerNtp(request.getNtp(), out);
     case rpc::ParseRequest::TEXT:
       return answerText(request.getText(), out);
+    case rpc::ParseRequest::PLATFORM:
+      return answerFacts(request.getPlatform(), out);
+    case rpc::ParseRequest::USER_DATA:
+      return answerUserData(request.getUserData(), out);
     case rpc::ParseRequest::GENERATE:
       return answerGenerate(request.getGenerate(), out);
     default:
@@ -213,7 +237,7 @@ kj::Promise<void> answerPieces(HttpQuestion question, uint64_t from,
 
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
                              kj::Own<kj::AsyncIoStream> connection, SendAnswer& send) {
-  auto place = machined::readPlace(request.getPlace());
+  auto place = machined::readRequest(request.getPlace());
   auto now = kj::UNIX_EPOCH + request.getNow() * kj::SECONDS;
   auto progress = [&send](kj::StringPtr what, size_t received) {
     send([&](rpc::ParseAnswer::Builder out) {

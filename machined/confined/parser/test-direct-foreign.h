@@ -146,6 +146,18 @@ class DirectForeign : public ForeignBytes {
     exchange.request.setSignedImage(payload);
     co_return readSignedImage(exchange.answer());
   }
+  kj::Promise<KnownFacts> facts(kj::StringPtr platform,
+                                kj::ArrayPtr<const PlatformAnswer> answers) override {
+    Exchange exchange;
+    fillFacts(exchange.request, platform, answers);
+    co_return readFacts(exchange.answer());
+  }
+  kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
+                                                   kj::Array<char> content) override {
+    Exchange exchange;
+    fillUserData(exchange.request, encoding, content);
+    co_return readUserData(exchange.answer());
+  }
 
  private:
   struct Exchange {

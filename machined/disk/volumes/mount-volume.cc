@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <kj/debug.h>
 #include <kj/vector.h>
+#include <linux/openat2.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -83,7 +85,10 @@ kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo)
 }
 
 kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit) {
-  int fd = openat(directory, name.cStr(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  open_how how{};
+  how.flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+  int fd = static_cast<int>(syscall(SYS_openat2, directory, name.cStr(), &how, sizeof how));
   if (fd < 0) {
     int error = errno;
     if (error == ENOENT) return nullptr;

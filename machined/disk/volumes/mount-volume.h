@@ -32,7 +32,8 @@ bool isMountPoint(kj::StringPtr target, kj::StringPtr mountinfo);
 // one on top.
 kj::Maybe<kj::String> mountSource(kj::StringPtr target, kj::StringPtr mountinfo);
 
-// A regular file directly in the mount's top folder, through no link; none when it is not there.
+// A regular file below the mount's top folder, through no link (openat2(2)); none when it is not
+// there.
 // InvalidArgument when it is larger than `limit` or something else than a file.
 kj::Maybe<kj::Array<char>> readFileAt(int directory, kj::StringPtr name, size_t limit);
 

@@ -45,10 +45,10 @@ class Volumes {
   virtual kj::Promise<kj::Vector<Volume>> look() = 0;
   // The encrypted volumes that are open now, and what is in them.
   virtual kj::Promise<kj::Vector<Volume>> lookIntoOpen() = 0;
-  // Files from the top folder of the volume with this label, each of at most `limit` bytes; waits
-  // for it to appear for at most `timeout` (drives and discs come late), then for it to be read.
-  // None: no such volume. Throws naming the device and the cause when it is there and cannot be
-  // read.
+  // Files of the volume with this label, by their paths from its top folder, each of at most
+  // `limit` bytes; waits for it to appear for at most `timeout` (drives and discs come late), then
+  // for it to be read. None: no such volume. Throws naming the device and the cause when it is
+  // there and cannot be read.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                                    size_t limit, kj::Duration timeout) = 0;
 };

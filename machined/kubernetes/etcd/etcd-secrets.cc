@@ -102,8 +102,8 @@ NodeNames ownNames(Store& store) {
 
 kj::Array<Controller::Input> EtcdSecretsController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
-                 input<rpc::HostnameSpecSpec>(), input<rpc::VipSpecSpec>(),
-                 input<rpc::TimeStatusSpec>());
+                 input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>(),
+                 input<rpc::VipSpecSpec>(), input<rpc::TimeStatusSpec>());
 }
 kj::Array<kj::StringPtr> EtcdSecretsController::outputs() const {
   return typeNames<rpc::EtcdSecretsSpec>();

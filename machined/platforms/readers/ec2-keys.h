@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/text/ascii.h"
-#include "machined/platforms/platform.h"
+#include "machined/platforms/readers/readers.h"
 
 namespace talos::platforms {
 

@@ -1,4 +1,4 @@
-// What is particular to Azure: the machine config is on a DVD, and a virtual machine has to report
+// The particulars of Azure: the machine config is on a DVD, and a virtual machine has to report
 // that it is there, or its creation fails after some 20 minutes.
 #pragma once
 

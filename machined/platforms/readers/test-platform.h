@@ -1,4 +1,4 @@
-// What a platform's reader makes of answers, as one line of JSON without empty values.
+// The facts that a platform's reader makes of answers, as one line of JSON without empty values.
 #pragma once
 
 #include <capnp/message.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/yaml/yaml-codec.h"
-#include "machined/platforms/platform.h"
+#include "machined/platforms/readers/readers.h"
 
 namespace talos::platforms {
 
@@ -28,7 +28,8 @@ inline std::string factsOf(const Platform& platform, GivenAnswers given) {
   Answers answers;
   for (auto& [name, body] : given) answers.add(name, kj::heapArray(body.asArray()));
   PlatformFacts facts;
-  platform.read(answers, facts);
+  read(platform, answers, facts);
+  facts.platform = nullptr;  // the same in each
   return shown(facts);
 }
 

@@ -1,4 +1,4 @@
-#include "machined/platforms/platform-facts.h"
+#include "machined/platforms/readers/platform-facts.h"
 
 #include "common/base/annotation.h"
 #include "common/base/error.h"

@@ -1,4 +1,4 @@
-#include "machined/platforms/document.h"
+#include "machined/platforms/readers/document.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Platforms whose metadata is one key a file: Amazon EC2, Google, Hetzner, Exoscale, CloudStack.
 #include <gtest/gtest.h>
 
-#include "machined/platforms/test-platform.h"
+#include "machined/platforms/readers/test-platform.h"
 
 namespace talos::platforms {
 namespace {
@@ -26,14 +26,15 @@ TEST(Aws, Facts) {
       R"("internalDNS":"ip-10-0-0-5.eu-test-1.compute.internal",)"
       R"("externalDNS":"ec2-203-0-113-7.compute.amazonaws.com"},)"
       R"("network":{"hostname":"ip-10-0-0-5.eu-test-1.compute.internal"},)"
-            R"("timeServers":["169.254.169.123"],"externalAddresses":["203.0.113.7","2001:db8::7"]})");
+      R"("timeServers":["169.254.169.123"],"externalAddresses":["203.0.113.7","2001:db8::7"]})");
 }
 
 // Catches: keys that are not there (404) taken for values.
 TEST(Aws, AbsentKeysAreEmpty) {
-  EXPECT_EQ(factsOf(kAws, {{"instance-id", "i-1"}, {"zone", "z"}}),
-            R"({"metadata":{"zone":"z","instanceId":"i-1","providerId":"aws:///z/i-1"},"network":{},)"
-            R"("timeServers":["169.254.169.123"]})");
+  EXPECT_EQ(
+      factsOf(kAws, {{"instance-id", "i-1"}, {"zone", "z"}}),
+      R"({"metadata":{"zone":"z","instanceId":"i-1","providerId":"aws:///z/i-1"},"network":{},)"
+      R"("timeServers":["169.254.169.123"]})");
 }
 
 // Catches: paths of projects as zone and type, the region with the zone's letter, an IPv6 default

@@ -2,8 +2,8 @@
 // documentation), as far as a node applies it.
 #pragma once
 
-#include "machined/platforms/document.h"
-#include "machined/platforms/platform-facts.h"
+#include "machined/platforms/readers/document.h"
+#include "machined/platforms/readers/platform-facts.h"
 
 namespace talos::platforms {
 

@@ -1,4 +1,4 @@
-#include "machined/platforms/xml.h"
+#include "machined/platforms/readers/xml.h"
 
 #include <expat.h>
 #include <kj/common.h>

@@ -1,4 +1,4 @@
-// What a platform states about a machine: its names, its network, its addresses outside.
+// The facts that a platform states about a machine: its names, its network, its addresses outside.
 //
 // The network has the shape of machine.network, with links selected by hardware address or name, so
 // that one planner applies both. Values; filled by the readers of this room from foreign documents,

@@ -1,4 +1,4 @@
-// What is particular to OpenNebula.
+// The particulars of OpenNebula.
 #pragma once
 
 #include <kj/array.h>

@@ -1,4 +1,4 @@
-#include "machined/platforms/cloud-network.h"
+#include "machined/platforms/readers/cloud-network.h"
 
 #include "common/base/error.h"
 

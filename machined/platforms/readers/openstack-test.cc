@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "machined/platforms/test-platform.h"
+#include "machined/platforms/readers/test-platform.h"
 
 namespace talos::platforms {
 namespace {

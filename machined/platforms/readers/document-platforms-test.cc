@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
-#include "machined/platforms/test-platform.h"
+#include "machined/platforms/readers/test-platform.h"
 
 namespace talos::platforms {
 namespace {

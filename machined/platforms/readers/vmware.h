@@ -1,4 +1,4 @@
-// What is particular to VMware: everything is in variables of the virtual machine (guestinfo), in
+// The particulars of VMware: everything is in variables of the virtual machine (guestinfo), in
 // base64, and nothing needs the network.
 #pragma once
 

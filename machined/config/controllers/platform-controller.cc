@@ -1,0 +1,94 @@
+#include "machined/config/controllers/platform-controller.h"
+
+#include "common/base/backoff.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "machined/config/controllers/controller-dependencies.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/inventory-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr Backoff::Pace kPace = {1 * kj::SECONDS, 60 * kj::SECONDS, 2, 0.5, 1.5};
+
+}  // namespace
+
+kj::Array<kj::StringPtr> PlatformController::outputs() const {
+  return typeNames<rpc::PlatformMetadataSpec, rpc::PlatformConfigSpec>();
+}
+
+void PlatformController::wakeBy(kj::Function<void()> w) {
+  wake = kj::mv(w);
+  KJ_IF_MAYBE (facts, deps.facts) {
+    asking = ask(*facts).eagerlyEvaluate(nullptr);
+  }
+}
+
+kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()>& facts) {
+  kj::String logged;
+  for (Backoff backoff(kPace);;) {
+    kj::Maybe<kj::Exception> failure;
+    co_await kj::evalNow([&]() { return facts(); })
+        .then([&](KnownFacts answer) { known = kj::mv(answer); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      auto error = messageOf(*e);
+      if (error != logged) {
+        log::warn("cannot get the facts of the platform; retrying",
+                  {{"platform", deps.platform}, {"error", error}});
+      }
+      logged = kj::mv(error);
+      co_await deps.timer.afterDelay(backoff.next(deps.random()));
+      continue;
+    }
+    for (auto problem : known.get().getProblems()) {
+      log::warn("the platform states something that makes no sense",
+                {{"platform", deps.platform}, {"problem", problem}});
+    }
+    wake();
+    co_return;
+  }
+}
+
+kj::Promise<void> PlatformController::reconcile(Store& store) {
+  auto facts = known.get();
+  Outputs<rpc::PlatformMetadataSpec> metadata(name());
+  auto spec = metadata.add(kPlatformMetadataId);
+  if (known.exist()) {
+    auto from = facts.getMetadata();
+    spec.setHostname(from.getHostname());
+    spec.setRegion(from.getRegion());
+    spec.setZone(from.getZone());
+    spec.setInstanceType(from.getInstanceType());
+    spec.setInstanceId(from.getInstanceId());
+    spec.setProviderId(from.getProviderId());
+    spec.setSpot(from.getSpot());
+    spec.setInternalDns(from.getInternalDns());
+    spec.setExternalDns(from.getExternalDns());
+  }
+  spec.setPlatform(deps.platform);
+  metadata.apply(store);
+
+  Outputs<rpc::PlatformConfigSpec> configs(name());
+  if (known.exist()) {
+    auto config = configs.add(kPlatformConfigId);
+    config.setNetwork(facts.getNetwork());
+    config.setTimeServers(facts.getTimeServers());
+    config.setExternalIPs(facts.getExternalAddresses());
+    config.setProblems(facts.getProblems());
+  }
+  configs.apply(store);
+  return kj::READY_NOW;
+}
+
+kj::Own<Controller> platformController(ControllerDependencies& deps) {
+  return kj::heap<PlatformController>(
+      PlatformController::Dependencies{.platform = deps.platform,
+                                       .timer = deps.timer,
+                                       .random = [&deps]() { return deps.random(); },
+                                       .facts = kj::mv(deps.platformFacts)});
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,249 @@
+// Against a model of a metadata service: a web server in this process, by the paths of the real
+// ones.
+#include "machined/config/platform-client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/base/error.h"
+#include "machined/confined/parser-client/test-web-server.h"
+#include "machined/confined/parser/test-direct-foreign.h"
+#include "machined/disk/volumes/test-volumes.h"
+
+namespace talos::machined {
+namespace {
+
+using platforms::Platform;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const auto kNothing = answer("404 Not Found", "Content-Length: 0\r\n", "");
+
+class PlatformClientTest : public testing::Test {
+ protected:
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  std::vector<std::string> said;
+  TestVolumes volumes;
+  DirectForeign foreign;
+  FetchDependencies fetch{.network = io.provider->getNetwork(),
+                          .timer = timer,
+                          .clock = kj::systemPreciseCalendarClock(),
+                          .random = []() { return 0.0; },
+                          .say = [this](kj::StringPtr line) { said.push_back(line.cStr()); },
+                          .resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
+                            return kj::arr(kj::str(host));
+                          },
+                          .authorities = []() -> kj::Promise<kj::String> { return kj::str(); },
+                          .foreign = foreign};
+  // By method and path; what is not there is not found.
+  std::map<std::string, TestServer::Behaviour> service;
+  TestServer server{io, [this](kj::AsyncIoStream& stream) -> kj::Promise<void> {
+                      auto line = server.asked.back();
+                      auto found = service.find(line.substr(0, line.rfind(' ')));
+                      auto behaviour = found == service.end() ? kNothing : found->second;
+                      co_await behaviour(stream);
+                    }};
+  kj::String place = kj::str("http://127.0.0.1:", server.port());
+
+  ~PlatformClientTest() noexcept override {}
+
+  Platform at(const Platform& platform) {
+    auto copy = platform;
+    copy.server = place;
+    return copy;
+  }
+  template <typename T>
+  T wait(kj::Promise<T> promise) {
+    while (!promise.poll(io.waitScope)) {
+      timer.advanceTo(KJ_ASSERT_NONNULL(timer.nextEvent(), "nobody waits for anything"));
+    }
+    return promise.wait(io.waitScope);
+  }
+  // The config, "none", or the error.
+  std::string config(const Platform& platform, kj::Duration limit = 20 * kj::SECONDS) {
+    PlatformClient client(platform, "", fetch, volumes);
+    try {
+      KJ_IF_MAYBE (found, wait(client.config(limit))) {
+        return std::string(found->text.begin(), found->text.size());
+      }
+      return "none";
+    } catch (const kj::Exception& e) {
+      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+    }
+  }
+  // Region, zone and identifier, or the error.
+  std::string facts(const Platform& platform) {
+    PlatformClient client(platform, "", fetch, volumes);
+    try {
+      auto known = wait(client.facts());
+      auto metadata = known.get().getMetadata();
+      return kj::str(metadata.getRegion(), " ", metadata.getZone(), " ", metadata.getProviderId())
+          .cStr();
+    } catch (const kj::Exception& e) {
+      return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
+    }
+  }
+  void amazon() {
+    service["PUT /latest/api/token"] = ok("dG9rZW4=");
+    service["GET /latest/meta-data/instance-id"] = ok("i-1");
+    service["GET /latest/meta-data/placement/availability-zone"] = ok("eu-1a");
+    service["GET /latest/meta-data/placement/region"] = ok("eu-1");
+    service["GET /latest/user-data"] = ok("machine: {}\n");
+  }
+};
+
+// Catches: a request without the token, one for each, its lifetime left out; a key that is not
+// there taken for an error.
+TEST_F(PlatformClientTest, TokenFirst) {
+  amazon();
+  EXPECT_EQ(facts(at(platforms::kAws)), "eu-1 eu-1a aws:///eu-1a/i-1");
+  ASSERT_EQ(server.asked.size(), 11u);
+  EXPECT_EQ(server.asked[0], "PUT /latest/api/token HTTP/1.1");
+  EXPECT_THAT(server.heads[0], HasSubstr("X-aws-ec2-metadata-token-ttl-seconds: 21600\r\n"));
+  for (size_t i = 1; i < server.heads.size(); ++i) {
+    EXPECT_THAT(server.heads[i], HasSubstr("X-aws-ec2-metadata-token: dG9rZW4=\r\n"));
+  }
+  EXPECT_EQ(config(at(platforms::kAws)), "machine: {}\n");
+  EXPECT_TRUE(said.empty());
+}
+
+// Catches: an older service taken for one that is down; a token that has run out, for ever.
+TEST_F(PlatformClientTest, NoTokenAndAnOldOne) {
+  amazon();
+  service["PUT /latest/api/token"] = answer("403 Forbidden", "Content-Length: 0\r\n", "");
+  EXPECT_EQ(config(at(platforms::kAws)), "machine: {}\n");
+  EXPECT_THAT(server.heads.back(), Not(HasSubstr("X-aws-ec2-metadata-token")));
+
+  amazon();
+  unsigned tokens = 0;
+  service["PUT /latest/api/token"] = [&](kj::AsyncIoStream& stream) {
+    return ok("token-" + std::to_string(++tokens))(stream);
+  };
+  service["GET /latest/meta-data/placement/region"] = [&](kj::AsyncIoStream& stream) {
+    bool good = server.heads.back().find("token-2") != std::string::npos;
+    return (good ? ok("eu-1") : answer("401 Unauthorized", "Content-Length: 0\r\n", ""))(stream);
+  };
+  EXPECT_EQ(facts(at(platforms::kAws)), "eu-1 eu-1a aws:///eu-1a/i-1");
+  EXPECT_EQ(tokens, 2u);
+}
+
+// Catches: maintenance because the service was down; a wait for ever because there is nothing.
+TEST_F(PlatformClientTest, NothingIsNotAnError) {
+  auto vultr = at(platforms::kVultr);
+  EXPECT_EQ(config(vultr), "none");
+  service["GET /latest/user-data"] = ok("");
+  EXPECT_EQ(config(vultr), "none");
+  service["GET /latest/user-data"] = ok(" \n\n");
+  EXPECT_EQ(config(vultr), "none");
+  service["GET /latest/user-data"] = ok("#cloud-config\nhostname: n1\n");
+  EXPECT_EQ(config(vultr), "none");
+  EXPECT_TRUE(said.empty());
+
+  service["GET /latest/user-data"] = answer("503 Busy", "Content-Length: 0\r\n", "");
+  EXPECT_EQ(config(vultr), kj::str("Unavailable: no answer of the platform within 20 s: ", place,
+                                   "/latest/user-data: the server answered 503 Busy")
+                               .cStr());
+  EXPECT_EQ(said.size(), 1u);
+  unsigned attempts = 0;
+  service["GET /latest/user-data"] = [&](kj::AsyncIoStream& stream) {
+    return (++attempts < 3 ? answer("503 Busy", "Content-Length: 0\r\n", "")
+                           : ok("machine: {}\n"))(stream);
+  };
+  EXPECT_EQ(config(vultr), "machine: {}\n");
+}
+
+// Catches: a service that sends the node, and its token, somewhere else; one that never answers; a
+// document that is none; a fact that is not there yet.
+TEST_F(PlatformClientTest, HostileServices) {
+  auto vultr = at(platforms::kVultr);
+  service["GET /v1.json"] =
+      answer("302 Found", "Location: http://127.0.0.1:1/x\r\nContent-Length: 0\r\n", "");
+  EXPECT_EQ(facts(vultr),
+            kj::str("Unavailable: ", place, "/v1.json: the server answered 302 Found").cStr());
+  service["GET /v1.json"] = [](kj::AsyncIoStream&) -> kj::Promise<void> { return kj::NEVER_DONE; };
+  EXPECT_THAT(facts(vultr), HasSubstr("DeadlineExceeded"));
+  service["GET /v1.json"] = ok("{\"a\": ");
+  EXPECT_THAT(facts(vultr), HasSubstr("InvalidArgument: metadata:1:"));
+  service["GET /v1.json"] = ok(std::string(5u << 20, ' '));
+  EXPECT_THAT(facts(vultr), HasSubstr("the answer is larger than 4 MiB"));
+  service["GET /v1.json"] = kNothing;
+  EXPECT_EQ(facts(vultr),
+            kj::str("Unavailable: ", place, "/v1.json: there is nothing, or nothing yet").cStr());
+  service["GET /v1.json"] =
+      ok("{\"hostname\": \"a\\u001b[2Jb\", \"region\": {\"regioncode\": \"r\"}}");
+  EXPECT_EQ(facts(vultr), "r  vultr://");
+}
+
+// Catches: base64 that is optional, or needed, treated as the other.
+TEST_F(PlatformClientTest, Encodings) {
+  service["GET /hetzner/v1/userdata"] = ok("bWFjaGluZToge30K");
+  EXPECT_EQ(config(at(platforms::kHetzner)), "machine: {}\n");
+  service["GET /hetzner/v1/userdata"] = ok("machine: {}\n");
+  EXPECT_EQ(config(at(platforms::kHetzner)), "machine: {}\n");
+  service["GET /opc/v2/instance/metadata/user_data"] = ok("machine: {}\n");
+  EXPECT_EQ(config(at(platforms::kOracle)), "none");
+  EXPECT_THAT(server.heads.back(), HasSubstr("Authorization: Bearer Oracle\r\n"));
+  service["PUT /v1/token"] = ok("[\"t-1\"]");
+  service["GET /v1/user-data"] = ok("machine: {}\n");
+  EXPECT_THAT(config(at(platforms::kAkamai)), HasSubstr("the user data is not base64"));
+  EXPECT_THAT(server.heads.back(), HasSubstr("Metadata-Token: t-1\r\n"));
+}
+
+// Catches: the version of the first request for all, although the service does not know it.
+TEST_F(PlatformClientTest, AnOlderVersion) {
+  auto old = [&](std::string path, std::string body) {
+    service["GET " + path + "?api-version=2021-12-13&format=json"] =
+        answer("400 Bad Request", "Content-Length: 0\r\n", "");
+    service["GET " + path + "?api-version=2019-06-01&format=json"] = ok(body);
+  };
+  old("/metadata/instance/compute",
+      R"({"location":"W","zone":"1","resourceId":"/subscriptions/s/resourceGroups/G/x"})");
+  old("/metadata/instance/network/interface", "[]");
+  EXPECT_EQ(facts(at(platforms::kAzure)), "w w-1 azure:///subscriptions/s/resourceGroups/g/x");
+  EXPECT_THAT(server.heads.back(), HasSubstr("Metadata: true\r\n"));
+}
+
+// Catches: a platform that cannot be asked, and is.
+TEST_F(PlatformClientTest, WhatIsNotBuilt) {
+  auto problem = [&](const Platform& platform, kj::StringPtr serial = "") {
+    PlatformClient client(platform, serial, fetch, volumes);
+    return std::string(client.problem().cStr());
+  };
+  EXPECT_EQ(problem(platforms::kAws), "");
+  EXPECT_EQ(problem(platforms::kVmware), "this version cannot read the machine config of VMware");
+  EXPECT_EQ(problem(platforms::kScaleway),
+            "this version cannot ask Scaleway, which answers only ports below 1024");
+  EXPECT_EQ(problem(platforms::kNocloud, "ds=nocloud;s=http://10.0.0.1/a"), "");
+}
+
+// Catches: a volume that is passed over for a server, which may not be there; half of each.
+TEST_F(PlatformClientTest, VolumesFirst) {
+  volumes.file("config-2", "openstack/latest/meta_data.json",
+               R"({"uuid":"u-1","availability_zone":"nova"})");
+  volumes.file("config-2", "openstack/latest/user_data", "machine: {}\n");
+  auto openstack = at(platforms::kOpenstack);
+  EXPECT_EQ(config(openstack), "machine: {}\n");
+  EXPECT_EQ(facts(openstack), " nova openstack:///u-1");
+  EXPECT_TRUE(server.asked.empty());
+  volumes.remove("config-2");
+  service["GET /openstack/latest/user_data"] = ok("machine: {a: b}\n");
+  EXPECT_EQ(config(openstack), "machine: {a: b}\n");
+  service["GET /openstack/latest/meta_data.json"] = ok(R"({"uuid":"u-2"})");
+  EXPECT_EQ(facts(openstack), "  openstack:///u-2");
+
+  volumes.file("context", "context.sh", "VMID='14'\nUSER_DATA='bWFjaGluZToge30K'\n");
+  EXPECT_EQ(config(platforms::kOpennebula), "machine: {}\n");
+  volumes.remove("context");
+  EXPECT_EQ(config(platforms::kOpennebula),
+            "Unavailable: volume context: no such volume found within 20 s");
+  EXPECT_EQ(facts(platforms::kNocloud), "  ");
+  volumes.file("cidata", "meta-data", "{region: dc1, zone: pve1, provider-id: p}");
+  EXPECT_EQ(facts(platforms::kNocloud), "dc1 pve1 p");
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,262 @@
+#include "machined/config/platform-client.h"
+
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "machined/platforms/nocloud.h"
+
+namespace talos::machined {
+namespace {
+
+// For a volume that may be there: the drivers of disks have been loaded already.
+constexpr auto kVolumeAlone = 1 * kj::SECONDS;
+// For one that is all there can be; drives come late.
+constexpr auto kLateVolume = 20 * kj::SECONDS;
+
+using platforms::Platform;
+using platforms::Request;
+
+kj::String serverOf(const Platform& platform, kj::StringPtr serial) {
+  if (&platform == &platforms::kNocloud) return platforms::nocloudSeed(serial).server;
+  return kj::str(platform.server);
+}
+
+// The text of a token: a line, or what is in the JSON list ["…"].
+kj::String tokenOf(kj::ArrayPtr<const char> answer, bool list) {
+  kj::Vector<char> token;
+  for (char c : answer) {
+    bool around = c == '\r' || c == '\n' || (list && (c == '[' || c == ']' || c == '"'));
+    if (around) continue;
+    if (c <= ' ' || c > '~') {
+      fail(ErrorKind::kUnavailable, "the token that the server gave is not a line of text");
+    }
+    token.add(c);
+  }
+  if (token.empty()) fail(ErrorKind::kUnavailable, "the server gave an empty token");
+  return kj::heapString(token.begin(), token.size());
+}
+
+// Paths of files are those of the service without the slash in front.
+kj::String fileOf(const Request& request) {
+  auto path = request.target;
+  return kj::str(path.startsWith("/") ? path.slice(1) : path);
+}
+
+bool isBlank(kj::ArrayPtr<const char> text) {
+  for (char c : text) {
+    if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PlatformClient::PlatformClient(const Platform& platform, kj::StringPtr serial,
+                               FetchDependencies& fetch, Volumes& volumes)
+    : platform(platform), fetch(fetch), volumes(volumes), server(serverOf(platform, serial)) {
+  if (platform.config.name.size() == 0 || (!hasServer() && platform.volume.size() == 0)) {
+    unsupported = kj::str("this version cannot read the machine config of ", platform.title);
+  } else if (platform.lowPort) {
+    unsupported = kj::str("this version cannot ask ", platform.title,
+                          ", which answers only ports below 1024");
+  }
+}
+
+kj::String PlatformClient::shown() const {
+  auto place = hasServer() ? kj::str(server) : kj::str("the volume ", platform.volume);
+  return kj::str(place, " (", platform.title, ")");
+}
+
+HttpSource PlatformClient::place(kj::StringPtr target) const {
+  auto source = httpUrl(kj::str(server, target));
+  source.metadata = true;
+  for (auto& header : platform.headers) {
+    source.headers.add(HttpSource::Header{kj::str(header.name), kj::str(header.value)});
+  }
+  return source;
+}
+
+kj::Promise<void> PlatformClient::getToken() {
+  if (platform.token == nullptr || tokenless || token.size() > 0) co_return;
+  auto& rules = *platform.token;
+  auto source = place(rules.target);
+  source.method = HttpSource::Method::kPut;
+  source.headers.add(
+      HttpSource::Header{kj::str(rules.lifetime.name), kj::str(rules.lifetime.value)});
+  kj::Maybe<kj::Exception> failure;
+  kj::Array<char> answer;
+  co_await fetchOnce(fetch, source, kOneFetch)
+      .then([&](kj::Array<char> a) { answer = kj::mv(a); },
+            [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_DEFER(zeroize(answer));
+  KJ_IF_MAYBE (e, failure) {
+    auto kind = kindOf(*e);
+    bool without = kind == ErrorKind::kNotFound || kind == ErrorKind::kPermissionDenied ||
+                   kind == ErrorKind::kUnimplemented;
+    if (!rules.optional || !without) {
+      fail(ErrorKind::kUnavailable, kj::str(source.shown, ": ", messageOf(*e)));
+    }
+    tokenless = true;
+    co_return;
+  }
+  token = tokenOf(answer, rules.list);
+}
+
+kj::Promise<PlatformClient::Body> PlatformClient::once(kj::StringPtr target) {
+  co_await getToken();
+  auto source = place(target);
+  if (token.size() > 0) {
+    source.headers.add(HttpSource::Header{kj::str(platform.token->header), kj::str(token)});
+  }
+  kj::Maybe<kj::Exception> failure;
+  Body body;
+  co_await fetchOnce(fetch, source, kOneFetch)
+      .then(
+          [&](kj::Array<char> answer) {
+            if (!isBlank(answer)) body = kj::mv(answer);
+          },
+          [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) == ErrorKind::kNotFound) co_return nullptr;
+    fail(kindOf(*e), kj::str(source.shown, ": ", messageOf(*e)));
+  }
+  co_return kj::mv(body);
+}
+
+// Once more with a new token when the server refuses the one that it gave.
+kj::Promise<PlatformClient::Body> PlatformClient::askAt(kj::StringPtr target) {
+  bool old = token.size() > 0;
+  kj::Maybe<kj::Exception> failure;
+  Body body;
+  co_await once(target).then([&](Body b) { body = kj::mv(b); },
+                             [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (!old || kindOf(*e) != ErrorKind::kPermissionDenied) kj::throwFatalException(kj::cp(*e));
+    token = kj::String();
+    co_return co_await once(target);
+  }
+  co_return kj::mv(body);
+}
+
+kj::Promise<PlatformClient::Body> PlatformClient::ask(const Request& request) {
+  if (request.olderTarget.size() == 0) co_return co_await askAt(request.target);
+  kj::Maybe<kj::Exception> failure;
+  Body body;
+  co_await askAt(request.target)
+      .then([&](Body b) { body = kj::mv(b); }, [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) != ErrorKind::kInvalidArgument) kj::throwFatalException(kj::cp(*e));
+    co_return co_await askAt(request.olderTarget);
+  }
+  co_return kj::mv(body);
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::fromVolume(kj::Array<kj::String> names,
+                                                               kj::Duration timeout) {
+  auto read = volumes.read(platform.volume, kj::mv(names), kMostConfigBytes, timeout);
+  co_return co_await read.catch_([this](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
+    fail(ErrorKind::kUnavailable, kj::str("volume ", platform.volume, ": ", messageOf(e)));
+  });
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::decoded(kj::Array<char> content,
+                                                            kj::String from) {
+  auto text = co_await fetch.foreign.userData(platform.encoding, kj::mv(content))
+                  .catch_([&from](kj::Exception&& e) -> kj::Maybe<kj::Array<char>> {
+                    fail(ErrorKind::kUnavailable, kj::str(from, ": ", messageOf(e)));
+                  });
+  KJ_IF_MAYBE (found, text) co_return FoundConfig{kj::mv(*found), kj::mv(from)};
+  co_return nullptr;
+}
+
+// None: there is no volume, or it has none, and a service may have it.
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration limit) {
+  if (platform.volume.size() == 0) co_return nullptr;
+  auto timeout = hasServer() ? kj::min(limit, kVolumeAlone) : limit;
+  auto name = fileOf(platform.config);
+  auto volume = co_await fromVolume(kj::arr(kj::str(name)), timeout);
+  KJ_IF_MAYBE (files, volume) {
+    KJ_IF_MAYBE (content, files->files[0]) {
+      co_return co_await decoded(
+          kj::mv(*content), kj::str("volume ", platform.volume, " (", files->device, "): ", name));
+    }
+  } else {
+    if (!hasServer()) {
+      fail(ErrorKind::kUnavailable,
+           kj::str("volume ", platform.volume, ": no such volume found within ",
+                   timeout / kj::SECONDS, " s"));
+    }
+  }
+  co_return nullptr;
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
+  auto deadline = fetch.timer.now() + limit;
+  KJ_IF_MAYBE (found, co_await configOfVolume(limit)) co_return kj::mv(*found);
+  if (!hasServer()) co_return nullptr;
+  auto name = kj::str(place(platform.config.target).shown);
+  for (unsigned failed = 0;; ++failed) {
+    kj::Maybe<kj::Exception> failure;
+    Body body;
+    co_await ask(platform.config)
+        .then([&](Body b) { body = kj::mv(b); }, [&](kj::Exception&& e) { failure = kj::mv(e); });
+    KJ_IF_MAYBE (e, failure) {
+      auto last = messageOf(*e);
+      auto line = kj::str("retrying error: ", last);
+      if (line != fetch.lastPrinted) {
+        fetch.say(line);
+        fetch.lastPrinted = kj::mv(line);
+      }
+      auto pause = fetchPause(failed, fetch.random());
+      if (fetch.timer.now() + pause >= deadline) {
+        fail(ErrorKind::kUnavailable,
+             kj::str("no answer of the platform within ", limit / kj::SECONDS, " s: ", last));
+      }
+      co_await fetch.timer.afterDelay(pause);
+      continue;
+    }
+    KJ_IF_MAYBE (content, body) co_return co_await decoded(kj::mv(*content), kj::mv(name));
+    co_return nullptr;
+  }
+}
+
+// None: there is no volume with facts.
+kj::Promise<kj::Maybe<KnownFacts>> PlatformClient::factsOfVolume() {
+  if (platform.volume.size() == 0) co_return nullptr;
+  auto names = kj::heapArrayBuilder<kj::String>(platform.facts.size() + 1);
+  for (auto& request : platform.facts) names.add(fileOf(request));
+  names.add(fileOf(platform.config));  // may state the host name
+  auto volume = co_await fromVolume(names.finish(), hasServer() ? kVolumeAlone : kLateVolume);
+  KJ_IF_MAYBE (found, volume) {
+    kj::Vector<PlatformAnswer> answers;
+    KJ_DEFER(for (auto& answer : answers) zeroize(answer.body));
+    for (auto i : kj::indices(found->files)) {
+      auto name = i < platform.facts.size() ? platform.facts[i].name : platform.config.name;
+      KJ_IF_MAYBE (content, found->files[i]) answers.add(PlatformAnswer{name, kj::mv(*content)});
+    }
+    co_return co_await fetch.foreign.facts(platform.name, answers);
+  }
+  co_return nullptr;
+}
+
+kj::Promise<KnownFacts> PlatformClient::facts() {
+  // Volumes of NoCloud are for machines without a server.
+  bool looks = !hasServer() || &platform != &platforms::kNocloud;
+  if (looks) {
+    KJ_IF_MAYBE (known, co_await factsOfVolume()) co_return kj::mv(*known);
+  }
+  if (!hasServer()) co_return KnownFacts();
+  kj::Vector<PlatformAnswer> answers;
+  for (auto& request : platform.facts) {
+    KJ_IF_MAYBE (body, co_await ask(request)) {
+      answers.add(PlatformAnswer{request.name, kj::mv(*body)});
+    } else {
+      if (request.required) {
+        fail(ErrorKind::kUnavailable,
+             kj::str(place(request.target).shown, ": there is nothing, or nothing yet"));
+      }
+    }
+  }
+  co_return co_await fetch.foreign.facts(platform.name, answers);
+}
+
+}  // namespace talos::machined

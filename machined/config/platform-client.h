@@ -1,0 +1,57 @@
+// Gets the machine config and the facts of this machine from its platform
+// (machined/platforms/platform.h): from a volume, or from the metadata service, by one request
+// after the other, each over a connection of its own whose answer a confined process reads.
+//
+// 404, an empty answer and a file that is not there are "there is none"; every other failure is
+// tried again. Tokens are never logged, and no redirect is followed. Nothing is kept: after a crash
+// the search starts anew.
+#pragma once
+
+#include "machined/config/config-fetch.h"
+#include "machined/disk/volumes/volume-search.h"
+#include "machined/platforms/platform.h"
+
+namespace talos::machined {
+
+class PlatformClient {
+ public:
+  // All references have to outlive it. `serial`: of the machine, by its firmware.
+  PlatformClient(const platforms::Platform& platform, kj::StringPtr serial,
+                 FetchDependencies& fetch, Volumes& volumes);
+
+  // False: this system cannot ask this platform; `problem()` says why.
+  bool works() const { return unsupported.size() == 0; }
+  kj::StringPtr problem() const { return unsupported; }
+  // True if it has a metadata service.
+  bool hasServer() const { return server.size() > 0; }
+  // For logs: "http://169.254.169.254 (Amazon EC2)", "the volume context (OpenNebula)".
+  kj::String shown() const;
+
+  // With retries for at most `limit`, then Unavailable with the last cause. None: there is none, or
+  // it is for another system.
+  kj::Promise<kj::Maybe<FoundConfig>> config(kj::Duration limit);
+  // One attempt at all of them. None exist: they would be on a volume that is not there.
+  // Unavailable that names the request; InvalidArgument when a document is none.
+  kj::Promise<KnownFacts> facts();
+
+ private:
+  using Body = kj::Maybe<kj::Array<char>>;  // none: 404, or empty
+  const platforms::Platform& platform;
+  FetchDependencies& fetch;
+  Volumes& volumes;
+  kj::String server, unsupported;
+  kj::String token;  // empty: none yet, or none is needed
+  bool tokenless = false;
+
+  HttpSource place(kj::StringPtr target) const;
+  kj::Promise<void> getToken();
+  kj::Promise<Body> ask(const platforms::Request& request);
+  kj::Promise<Body> askAt(kj::StringPtr target);
+  kj::Promise<Body> once(kj::StringPtr target);
+  kj::Promise<kj::Maybe<VolumeFiles>> fromVolume(kj::Array<kj::String> names, kj::Duration timeout);
+  kj::Promise<kj::Maybe<KnownFacts>> factsOfVolume();
+  kj::Promise<kj::Maybe<FoundConfig>> configOfVolume(kj::Duration limit);
+  kj::Promise<kj::Maybe<FoundConfig>> decoded(kj::Array<char> content, kj::String from);
+};
+
+}  // namespace talos::machined

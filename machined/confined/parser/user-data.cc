@@ -1,0 +1,58 @@
+#include "machined/confined/parser/user-data.h"
+
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "machined/confined/parser/config-text.h"
+#include "machined/platforms/readers/cloud-config.h"
+#include "machined/platforms/readers/opennebula.h"
+
+namespace talos::parse {
+namespace {
+
+using platforms::Encoding;
+
+bool isBlank(kj::ArrayPtr<const char> text) {
+  for (char c : text) {
+    if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
+  }
+  return true;
+}
+
+// None: it is not base64.
+kj::Maybe<kj::Array<char>> decoded(kj::ArrayPtr<const char> content) {
+  auto bytes = kj::decodeBase64(content);
+  KJ_DEFER(zeroize(bytes.asChars()));
+  if (bytes.hadErrors) return nullptr;
+  return kj::heapArray(bytes.asChars());
+}
+
+}  // namespace
+
+kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
+  KJ_DEFER(zeroize(content));
+  if (encoding == Encoding::kContext) {
+    platforms::Context context(content);
+    return readUserData(Encoding::kBase64, kj::heapArray(context.value("USER_DATA").asArray()));
+  }
+  if (isBlank(content)) return nullptr;
+  auto text = kj::heapArray(content.asPtr());
+  if (encoding != Encoding::kPlain) {
+    KJ_IF_MAYBE (bytes, decoded(content)) {
+      zeroize(text);
+      text = kj::mv(*bytes);
+    } else {
+      if (encoding == Encoding::kBase64OrNone) return nullptr;
+      if (encoding == Encoding::kBase64) {
+        fail(ErrorKind::kInvalidArgument, "the user data is not base64, as it is on this platform");
+      }
+    }
+  }
+  text = unpack(kj::mv(text));
+  if (isBlank(text) || platforms::isCloudConfig(text)) return nullptr;
+  requireText(text);
+  return text;
+}
+
+}  // namespace talos::parse

@@ -1,0 +1,123 @@
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/text/ascii.h"
+#include "machined/platforms/readers/azure.h"
+#include "machined/platforms/readers/document.h"
+#include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/xml.h"
+
+namespace talos::platforms {
+namespace {
+
+constexpr unsigned kRouterMetric = 4096;
+
+// "azure://" and the resource, whose group alone is in lower case; empty: it is none.
+kj::String providerIdOf(kj::StringPtr resource) {
+  constexpr kj::StringPtr kGroups = "/resourceGroups/"_kj;
+  for (size_t at = 0; at + kGroups.size() < resource.size(); ++at) {
+    if (!resource.slice(at).startsWith(kGroups)) continue;
+    size_t begin = at + kGroups.size();
+    size_t length = KJ_UNWRAP_OR_RETURN(resource.slice(begin).findFirst('/'), kj::String());
+    auto group = lowerCase(kj::heapString(resource.slice(begin, begin + length)));
+    return kj::str("azure://", kj::heapString(resource.slice(0, begin)), group,
+                   resource.slice(begin + length));
+  }
+  return kj::String();
+}
+
+void readCompute(Value root, PlatformFacts& facts) {
+  auto location = root["location"].text(), zone = root["zone"].text();
+  facts.hostname = kj::str(root["osProfile"]["computerName"].text());
+  facts.region = lowerCase(location);
+  facts.zone = zone.size() > 0 ? lowerCase(kj::str(location, "-", zone))
+                               : kj::str(root["platformFaultDomain"].text());
+  facts.instanceType = kj::str(root["vmSize"].text());
+  facts.instanceId = kj::str(root["resourceId"].text());
+  facts.spot = root["evictionPolicy"].text().size() > 0;
+  facts.providerId = providerIdOf(facts.instanceId);
+  if (facts.providerId.size() == 0) {
+    facts.problem("compute: resourceId \"", facts.instanceId,
+                  "\" names no resource group; there is no provider id");
+  }
+}
+
+void readInterfaces(Value list, PlatformFacts& facts) {
+  unsigned index = 0;
+  for (auto entry : list.items()) {
+    auto name = kj::str("eth", index++);
+    for (auto address : entry["ipv4"]["ipAddress"].items()) {
+      facts.external(address["publicIpAddress"].text());
+    }
+    auto sixes = entry["ipv6"]["ipAddress"].items();
+    for (auto address : sixes) facts.external(address["publicIpAddress"].text());
+    if (sixes.empty()) continue;
+    auto& link = facts.interfaceOf(entry["macAddress"].text(), name);
+    link.dhcp4 = link.dhcp6 = true;
+    link.defaultRoute(Ip::require("fe80::1234:5678:9abc"), kRouterMetric);
+  }
+}
+
+// "[2001:db8::1]" or an address of IPv4.
+kj::String withoutBrackets(kj::StringPtr text) {
+  bool bracketed = text.startsWith("[") && text.endsWith("]");
+  return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);
+}
+
+bool isBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+}  // namespace
+
+void readAzure(const Answers& answers, PlatformFacts& facts) {
+  Document compute("compute", answers.bytes("compute"));
+  readCompute(compute.root(), facts);
+  if (answers.has("interfaces")) {
+    Document interfaces("interface", answers.bytes("interfaces"));
+    readInterfaces(interfaces.root(), facts);
+  }
+  if (!answers.has("loadbalancer")) return;
+  Document balancer("loadbalancer", answers.bytes("loadbalancer"));
+  for (auto entry : balancer.root()["loadbalancer"]["publicIpAddresses"].items()) {
+    facts.external(withoutBrackets(entry["frontendIpAddress"].text()));
+  }
+}
+
+kj::Array<char> azureCustomData(kj::ArrayPtr<const char> ovfEnvironment) {
+  auto text = textOf("CustomData", "ovf-env.xml", ovfEnvironment);
+  kj::Vector<char> base64;
+  for (char c : text) {
+    if (!isBlank(c)) base64.add(c);
+  }
+  auto bytes = kj::decodeBase64(base64);
+  if (bytes.hadErrors) {
+    fail(ErrorKind::kInvalidArgument, "ovf-env.xml: CustomData is not base64");
+  }
+  return kj::heapArray(bytes.asChars());
+}
+
+kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
+  constexpr kj::StringPtr kWhat = "goal state"_kj;
+  auto incarnation = textOf("Incarnation", kWhat, goalState);
+  auto container = textOf("ContainerId", kWhat, goalState);
+  auto instance = textOf("InstanceId", kWhat, goalState);
+  auto isId = [](kj::StringPtr text) {
+    for (char c : text) {
+      if (!isAlphanumeric(c) && c != '-' && c != '_' && c != '.') return false;
+    }
+    return text.size() > 0;
+  };
+  if (!isId(incarnation) || !isId(container) || !isId(instance)) {
+    fail(ErrorKind::kInvalidArgument,
+         "the goal state does not name its incarnation, container and instance");
+  }
+  return kj::str(
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>", incarnation,
+      "</GoalStateIncarnation><Container><ContainerId>", container,
+      "</ContainerId><RoleInstanceList><Role><InstanceId>", instance,
+      "</InstanceId><Health><State>Ready</State></Health></Role></RoleInstanceList></Container>"
+      "</Health>");
+}
+
+}  // namespace talos::platforms

@@ -1,0 +1,178 @@
+#include "machined/platforms/readers/document.h"
+#include "machined/platforms/readers/readers.h"
+
+namespace talos::platforms {
+namespace {
+
+constexpr unsigned kBondDelay = 200;  // ms
+
+constexpr kj::StringPtr kHardware[] = {"phy"_kj, "vif"_kj,       "ovs"_kj,   "bridge"_kj,
+                                       "tap"_kj, "vhostuser"_kj, "hw_veb"_kj};
+
+bool isHardware(kj::StringPtr text) {
+  for (auto each : kHardware) {
+    if (each == text) return true;
+  }
+  return false;
+}
+
+class Network {
+ public:
+  Network(Value root, PlatformFacts& facts) : root(root), facts(facts) {}
+
+  void read() {
+    unsigned bonds = 0;
+    for (auto link : root["links"].items()) {
+      if (link["type"].text() == "bond") readBond(link, kj::str("bond", bonds++));
+    }
+    for (auto network : root["networks"].items()) readNetwork(network);
+    for (auto service : root["services"].items()) {
+      if (service["type"].text() == "dns") facts.resolver(service["address"].text());
+    }
+  }
+
+ private:
+  Value root;
+  PlatformFacts& facts;
+
+  // Of a link: its number among all; none: there is none of this id.
+  kj::Maybe<unsigned> indexOf(kj::StringPtr id) {
+    unsigned index = 0;
+    for (auto link : root["links"].items()) {
+      if (id.size() > 0 && link["id"].text() == id) return index;
+      ++index;
+    }
+    return nullptr;
+  }
+
+  kj::String memberOf(kj::StringPtr id) {
+    auto index = indexOf(id).orDefault(0);
+    auto link = root["links"].items()[index];
+    return macOf(link["ethernet_mac_address"].text()).orDefault(kj::str("eth", index));
+  }
+
+  void readBond(Value link, kj::String name) {
+    auto& made = facts.interfaceOf("", name);
+    made.mtu = link["mtu"].number();
+    auto& bond = made.bond.emplace();
+    if (!setEnum(link["bond_mode"].text(), bond.mode)) {
+      facts.problem(name, ": bond_mode \"", link["bond_mode"].text(), "\" is unknown");
+    }
+    if (!setEnum(link["bond_xmit_hash_policy"].text(), bond.hashPolicy)) {
+      facts.problem(name, ": bond_xmit_hash_policy \"", link["bond_xmit_hash_policy"].text(),
+                    "\" is unknown");
+    }
+    bond.lacpRate = config::BondLacpRate::FAST;
+    bond.miimon = link["bond_miimon"].number();
+    if (bond.miimon > 0) bond.upDelay = bond.downDelay = kBondDelay / bond.miimon * bond.miimon;
+    for (auto member : link["bond_links"].items()) {
+      if (indexOf(member.text()) != nullptr) bond.members.add(memberOf(member.text()));
+    }
+  }
+
+  // The link of a network. None: there is none that a node can use.
+  kj::Maybe<Interface&> linkOf(kj::StringPtr id) {
+    auto index = KJ_UNWRAP_OR_RETURN(indexOf(id), nullptr);
+    auto links = root["links"].items();
+    auto link = links[index];
+    auto type = link["type"].text();
+    if (type == "bond") {
+      unsigned bonds = 0;
+      for (unsigned i = 0; i < index; ++i) bonds += links[i]["type"].text() == "bond";
+      return facts.interfaceOf("", kj::str("bond", bonds));
+    }
+    if (type == "vlan") return vlanOf(link);
+    if (!isHardware(type)) return nullptr;
+    auto& made = facts.interfaceOf(link["ethernet_mac_address"].text(), kj::str("eth", index));
+    made.mtu = link["mtu"].number();
+    return made;
+  }
+
+  // A VLAN on a VLAN is left out.
+  kj::Maybe<Interface&> vlanOf(Value link) {
+    auto below = KJ_UNWRAP_OR_RETURN(indexOf(link["vlan_link"].text()), nullptr);
+    if (root["links"].items()[below]["type"].text() == "vlan") return nullptr;
+    auto id = link["vlan_id"].number();
+    KJ_IF_MAYBE (parent, linkOf(link["vlan_link"].text())) {
+      for (auto& vlan : parent->vlans) {
+        if (vlan.id == id) return vlan.link;
+      }
+      auto& vlan = parent->vlans.add();
+      vlan.id = id;
+      vlan.link.mtu = link["mtu"].number();
+      return vlan.link;
+    }
+    return nullptr;
+  }
+
+  void readNetwork(Value network) {
+    auto type = network["type"].text();
+    KJ_IF_MAYBE (link, linkOf(network["link"].text())) {
+      if (type == "ipv4_dhcp") {
+        link->dhcp4 = true;
+      } else if (type == "ipv6_dhcp" || type == "ipv6_dhcpv6-stateful" ||
+                 type == "ipv6_dhcpv6-stateless") {
+        link->dhcp6 = true;
+      } else if (type == "ipv4" || type == "ipv6" || type == "ipv6_slaac") {
+        readStatic(network, *link);
+      } else {
+        facts.problem("network ", network["id"].text(), ": type \"", type, "\" is left out");
+      }
+    } else {
+      facts.problem("network ", network["id"].text(), ": there is no link \"",
+                    network["link"].text(), "\" that a node can use; it is left out");
+    }
+  }
+
+  void readStatic(Value network, Interface& link) {
+    auto text = network["ip_address"].text();
+    KJ_IF_MAYBE (prefix, prefixOf(text, network["netmask"].text())) {
+      link.addresses.add(*prefix);
+    } else {
+      facts.problem("network ", network["id"].text(), ": \"", text,
+                    "\" is no address; it is left out");
+      return;
+    }
+    KJ_IF_MAYBE (gateway, Ip::parse(network["gateway"].text())) addRoute(link, nullptr, *gateway);
+    for (auto route : network["routes"].items()) {
+      KJ_IF_MAYBE (gateway, Ip::parse(route["gateway"].text())) {
+        auto destination = prefixOf(route["network"].text(), route["netmask"].text());
+        if (destination != nullptr) addRoute(link, destination, *gateway);
+      }
+    }
+  }
+
+  // Without a destination, or with all of them: the default route, once.
+  void addRoute(Interface& link, kj::Maybe<Prefix> destination, const Ip& gateway) {
+    auto all = Prefix::all(gateway.family());
+    auto to = destination.orDefault(all).masked();
+    bool isDefault = to.length == 0;
+    bool six = gateway.family() == AF_INET6;
+    for (auto& other : link.routes) {
+      if (other.destination == to) return;
+    }
+    link.routes.add(
+        Route{isDefault ? all : to, gateway, isDefault && six ? kRouteMetric6 : kRouteMetric});
+  }
+};
+
+}  // namespace
+
+void readOpenstack(const Answers& answers, PlatformFacts& facts) {
+  if (answers.has("meta_data")) {
+    Document document("meta_data.json", answers.bytes("meta_data"));
+    auto root = document.root();
+    facts.hostname = kj::str(root["hostname"].text());
+    facts.instanceId = kj::str(root["uuid"].text());
+    facts.zone = kj::str(root["availability_zone"].text());
+    facts.instanceType = kj::str(root["instance_type"].text());
+    facts.providerId = kj::str("openstack:///", facts.instanceId);
+  }
+  if (facts.instanceType.size() == 0) facts.instanceType = answers.line("instance-type");
+  facts.external(answers.line("public-ipv4"));
+  if (!answers.has("network_data")) return;
+  Document document("network_data.json", answers.bytes("network_data"));
+  Network(document.root(), facts).read();
+}
+
+}  // namespace talos::platforms
