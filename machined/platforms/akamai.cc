@@ -4,16 +4,16 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Header kHeaders[] = {{"Accept"_kj, "application/json"_kj}};
-constexpr Token kToken{.target = "/v1/token"_kj,
-                       .lifetime = {"Metadata-Token-Expiry-Seconds"_kj, "3600"_kj},
-                       .header = "Metadata-Token"_kj,
-                       .list = true};
+constexpr Header kAkamaiHeaders[] = {{"Accept"_kj, "application/json"_kj}};
+constexpr Token kAkamaiToken{.target = "/v1/token"_kj,
+                             .lifetime = {"Metadata-Token-Expiry-Seconds"_kj, "3600"_kj},
+                             .header = "Metadata-Token"_kj,
+                             .list = true};
 
-constexpr Request kFacts[] = {{"instance"_kj, "/v1/instance"_kj, true},
-                              {"network"_kj, "/v1/network"_kj}};
+constexpr Request kAkamaiFacts[] = {{"instance"_kj, "/v1/instance"_kj, true},
+                                    {"network"_kj, "/v1/network"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isAkamai(const Firmware& firmware) {
   return firmware.vendor == "Akamai" || firmware.vendor == "Linode";
 }
 
@@ -21,11 +21,11 @@ bool matches(const Firmware& firmware) {
 
 const Platform kAkamai{.name = "akamai"_kj,
                        .title = "Akamai"_kj,
-                       .headers = kHeaders,
-                       .token = &kToken,
+                       .headers = kAkamaiHeaders,
+                       .token = &kAkamaiToken,
                        .config = {"user-data"_kj, "/v1/user-data"_kj},
                        .encoding = Encoding::kBase64,
-                       .facts = kFacts,
-                       .matches = matches};
+                       .facts = kAkamaiFacts,
+                       .matches = isAkamai};
 
 }  // namespace talos::platforms

@@ -4,21 +4,21 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Token kToken{.target = "/latest/api/token"_kj,
-                       .lifetime = {"X-aws-ec2-metadata-token-ttl-seconds"_kj, "21600"_kj},
-                       .header = "X-aws-ec2-metadata-token"_kj,
-                       .optional = true};
+constexpr Token kAwsToken{.target = "/latest/api/token"_kj,
+                          .lifetime = {"X-aws-ec2-metadata-token-ttl-seconds"_kj, "21600"_kj},
+                          .header = "X-aws-ec2-metadata-token"_kj,
+                          .optional = true};
 
-constexpr Request kFacts[] = {{"hostname"_kj, "/latest/meta-data/hostname"_kj},
-                              {"instance-type"_kj, "/latest/meta-data/instance-type"_kj},
-                              {"life-cycle"_kj, "/latest/meta-data/instance-life-cycle"_kj},
-                              {"instance-id"_kj, "/latest/meta-data/instance-id"_kj, true},
-                              {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
-                              {"ipv6"_kj, "/latest/meta-data/ipv6"_kj},
-                              {"local-hostname"_kj, "/latest/meta-data/local-hostname"_kj},
-                              {"public-hostname"_kj, "/latest/meta-data/public-hostname"_kj},
-                              {"region"_kj, "/latest/meta-data/placement/region"_kj},
-                              {"zone"_kj, "/latest/meta-data/placement/availability-zone"_kj}};
+constexpr Request kAwsFacts[] = {{"hostname"_kj, "/latest/meta-data/hostname"_kj},
+                                 {"instance-type"_kj, "/latest/meta-data/instance-type"_kj},
+                                 {"life-cycle"_kj, "/latest/meta-data/instance-life-cycle"_kj},
+                                 {"instance-id"_kj, "/latest/meta-data/instance-id"_kj, true},
+                                 {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
+                                 {"ipv6"_kj, "/latest/meta-data/ipv6"_kj},
+                                 {"local-hostname"_kj, "/latest/meta-data/local-hostname"_kj},
+                                 {"public-hostname"_kj, "/latest/meta-data/public-hostname"_kj},
+                                 {"region"_kj, "/latest/meta-data/placement/region"_kj},
+                                 {"zone"_kj, "/latest/meta-data/placement/availability-zone"_kj}};
 
 // "ec2…", or the same with the first group's octets in the order of SMBIOS before 2.6.
 bool isEc2(kj::StringPtr uuid) {
@@ -27,7 +27,7 @@ bool isEc2(kj::StringPtr uuid) {
   return uuid.size() > kFirstGroup && uuid[4] == '2' && uuid.slice(6).startsWith("ec");
 }
 
-bool matches(const Firmware& firmware) {
+bool isAws(const Firmware& firmware) {
   return firmware.vendor == "Amazon EC2" || isEc2(firmware.uuid);
 }
 
@@ -35,9 +35,9 @@ bool matches(const Firmware& firmware) {
 
 const Platform kAws{.name = "aws"_kj,
                     .title = "Amazon EC2"_kj,
-                    .token = &kToken,
+                    .token = &kAwsToken,
                     .config = {"user-data"_kj, "/latest/user-data"_kj},
-                    .facts = kFacts,
-                    .matches = matches};
+                    .facts = kAwsFacts,
+                    .matches = isAws};
 
 }  // namespace talos::platforms

@@ -5,10 +5,10 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Header kHeaders[] = {{"Metadata"_kj, "true"_kj}};
+constexpr Header kAzureHeaders[] = {{"Metadata"_kj, "true"_kj}};
 
 // Azure Stack Hub has the older version alone.
-constexpr Request kFacts[] = {
+constexpr Request kAzureFacts[] = {
     {.name = "compute"_kj,
      .target = "/metadata/instance/compute?api-version=2021-12-13&format=json"_kj,
      .required = true,
@@ -20,7 +20,7 @@ constexpr Request kFacts[] = {
      .target = "/metadata/loadbalancer?api-version=2021-12-13&format=json"_kj,
      .olderTarget = "/metadata/loadbalancer?api-version=2019-06-01&format=json"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isAzure(const Firmware& firmware) {
   return firmware.chassisTag == "7783-7084-3265-9085-8269-3286-77";
 }
 
@@ -28,8 +28,8 @@ bool matches(const Firmware& firmware) {
 
 const Platform kAzure{.name = "azure"_kj,
                       .title = "Microsoft Azure"_kj,
-                      .headers = kHeaders,
-                      .facts = kFacts,
-                      .matches = matches};
+                      .headers = kAzureHeaders,
+                      .facts = kAzureFacts,
+                      .matches = isAzure};
 
 }  // namespace talos::platforms

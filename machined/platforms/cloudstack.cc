@@ -5,13 +5,14 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"hostname"_kj, "/latest/meta-data/local-hostname"_kj},
-                              {"offering"_kj, "/latest/meta-data/service-offering"_kj},
-                              {"instance-id"_kj, "/latest/meta-data/instance-id"_kj, true},
-                              {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
-                              {"zone"_kj, "/latest/meta-data/availability-zone"_kj}};
+constexpr Request kCloudstackFacts[] = {
+    {"hostname"_kj, "/latest/meta-data/local-hostname"_kj},
+    {"offering"_kj, "/latest/meta-data/service-offering"_kj},
+    {"instance-id"_kj, "/latest/meta-data/instance-id"_kj, true},
+    {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
+    {"zone"_kj, "/latest/meta-data/availability-zone"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isCloudstack(const Firmware& firmware) {
   return firmware.product.startsWith("CloudStack");
 }
 
@@ -21,7 +22,7 @@ const Platform kCloudstack{.name = "cloudstack"_kj,
                            .title = "Apache CloudStack"_kj,
                            .server = "http://data-server"_kj,
                            .config = {"user-data"_kj, "/latest/user-data"_kj},
-                           .facts = kFacts,
-                           .matches = matches};
+                           .facts = kCloudstackFacts,
+                           .matches = isCloudstack};
 
 }  // namespace talos::platforms

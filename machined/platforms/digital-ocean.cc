@@ -4,9 +4,9 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"metadata"_kj, "/metadata/v1.json"_kj, true}};
+constexpr Request kDigitalOceanFacts[] = {{"metadata"_kj, "/metadata/v1.json"_kj, true}};
 
-bool matches(const Firmware& firmware) {
+bool isDigitalOcean(const Firmware& firmware) {
   return firmware.vendor == "DigitalOcean";
 }
 
@@ -15,7 +15,7 @@ bool matches(const Firmware& firmware) {
 const Platform kDigitalOcean{.name = "digital-ocean"_kj,
                              .title = "DigitalOcean"_kj,
                              .config = {"user-data"_kj, "/metadata/v1/user-data"_kj},
-                             .facts = kFacts,
-                             .matches = matches};
+                             .facts = kDigitalOceanFacts,
+                             .matches = isDigitalOcean};
 
 }  // namespace talos::platforms

@@ -5,7 +5,7 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"metadata"_kj, "/metadata"_kj, true}};
+constexpr Request kEquinixMetalFacts[] = {{"metadata"_kj, "/metadata"_kj, true}};
 
 }  // namespace
 
@@ -13,6 +13,6 @@ const Platform kEquinixMetal{.name = "equinixMetal"_kj,
                              .title = "Equinix Metal"_kj,
                              .server = "https://metadata.platformequinix.com"_kj,
                              .config = {"userdata"_kj, "/userdata"_kj},
-                             .facts = kFacts};
+                             .facts = kEquinixMetalFacts};
 
 }  // namespace talos::platforms

@@ -4,13 +4,13 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"hostname"_kj, "/1.0/meta-data/local-hostname"_kj},
-                              {"offering"_kj, "/1.0/meta-data/service-offering"_kj},
-                              {"instance-id"_kj, "/1.0/meta-data/instance-id"_kj, true},
-                              {"public-ipv4"_kj, "/1.0/meta-data/public-ipv4"_kj},
-                              {"zone"_kj, "/1.0/meta-data/availability-zone"_kj}};
+constexpr Request kExoscaleFacts[] = {{"hostname"_kj, "/1.0/meta-data/local-hostname"_kj},
+                                      {"offering"_kj, "/1.0/meta-data/service-offering"_kj},
+                                      {"instance-id"_kj, "/1.0/meta-data/instance-id"_kj, true},
+                                      {"public-ipv4"_kj, "/1.0/meta-data/public-ipv4"_kj},
+                                      {"zone"_kj, "/1.0/meta-data/availability-zone"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isExoscale(const Firmware& firmware) {
   return firmware.product.startsWith("Exoscale");
 }
 
@@ -19,7 +19,7 @@ bool matches(const Firmware& firmware) {
 const Platform kExoscale{.name = "exoscale"_kj,
                          .title = "Exoscale"_kj,
                          .config = {"user-data"_kj, "/1.0/user-data"_kj},
-                         .facts = kFacts,
-                         .matches = matches};
+                         .facts = kExoscaleFacts,
+                         .matches = isExoscale};
 
 }  // namespace talos::platforms

@@ -4,9 +4,9 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Header kHeaders[] = {{"Metadata-Flavor"_kj, "Google"_kj}};
+constexpr Header kGcpHeaders[] = {{"Metadata-Flavor"_kj, "Google"_kj}};
 
-constexpr Request kFacts[] = {
+constexpr Request kGcpFacts[] = {
     {"project"_kj, "/computeMetadata/v1/project/project-id"_kj, true},
     {"name"_kj, "/computeMetadata/v1/instance/name"_kj, true},
     {"id"_kj, "/computeMetadata/v1/instance/id"_kj, true},
@@ -17,7 +17,7 @@ constexpr Request kFacts[] = {
     {"interfaces"_kj,
      "/computeMetadata/v1/instance/network-interfaces/?recursive=true&alt=json"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isGcp(const Firmware& firmware) {
   return firmware.product == "Google Compute Engine" || firmware.serial.startsWith("GoogleCloud-");
 }
 
@@ -26,9 +26,9 @@ bool matches(const Firmware& firmware) {
 const Platform kGcp{
     .name = "gcp"_kj,
     .title = "Google Compute Engine"_kj,
-    .headers = kHeaders,
+    .headers = kGcpHeaders,
     .config = {"user-data"_kj, "/computeMetadata/v1/instance/attributes/user-data"_kj},
-    .facts = kFacts,
-    .matches = matches};
+    .facts = kGcpFacts,
+    .matches = isGcp};
 
 }  // namespace talos::platforms

@@ -4,13 +4,14 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"hostname"_kj, "/hetzner/v1/metadata/hostname"_kj},
-                              {"instance-id"_kj, "/hetzner/v1/metadata/instance-id"_kj, true},
-                              {"zone"_kj, "/hetzner/v1/metadata/availability-zone"_kj},
-                              {"public-ipv4"_kj, "/hetzner/v1/metadata/public-ipv4"_kj},
-                              {"network"_kj, "/hetzner/v1/metadata/network-config"_kj}};
+constexpr Request kHetznerFacts[] = {
+    {"hostname"_kj, "/hetzner/v1/metadata/hostname"_kj},
+    {"instance-id"_kj, "/hetzner/v1/metadata/instance-id"_kj, true},
+    {"zone"_kj, "/hetzner/v1/metadata/availability-zone"_kj},
+    {"public-ipv4"_kj, "/hetzner/v1/metadata/public-ipv4"_kj},
+    {"network"_kj, "/hetzner/v1/metadata/network-config"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isHetzner(const Firmware& firmware) {
   return firmware.vendor == "Hetzner";
 }
 
@@ -20,7 +21,7 @@ const Platform kHetzner{.name = "hcloud"_kj,
                         .title = "Hetzner Cloud"_kj,
                         .config = {"userdata"_kj, "/hetzner/v1/userdata"_kj},
                         .encoding = Encoding::kMaybeBase64,
-                        .facts = kFacts,
-                        .matches = matches};
+                        .facts = kHetznerFacts,
+                        .matches = isHetzner};
 
 }  // namespace talos::platforms

@@ -6,8 +6,8 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"meta-data"_kj, "meta-data"_kj},
-                              {"network-config"_kj, "network-config"_kj}};
+constexpr Request kNocloudFacts[] = {{"meta-data"_kj, "meta-data"_kj},
+                                     {"network-config"_kj, "network-config"_kj}};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ const Platform kNocloud{
     .title = "NoCloud"_kj,
     .server = ""_kj,
     .config = {"user-data"_kj, "user-data"_kj},
-    .facts = kFacts,
+    .facts = kNocloudFacts,
     .volume = "cidata"_kj,
     .matches = [](const Firmware& firmware) { return nocloudSeed(firmware.serial).named(); }};
 

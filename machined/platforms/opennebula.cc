@@ -5,7 +5,7 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"context"_kj, "context.sh"_kj, true}};
+constexpr Request kOpennebulaFacts[] = {{"context"_kj, "context.sh"_kj, true}};
 
 }  // namespace
 
@@ -14,7 +14,7 @@ const Platform kOpennebula{.name = "opennebula"_kj,
                            .server = ""_kj,
                            .config = {"context"_kj, "context.sh"_kj},
                            .encoding = Encoding::kContext,
-                           .facts = kFacts,
+                           .facts = kOpennebulaFacts,
                            .volume = "context"_kj};
 
 }  // namespace talos::platforms

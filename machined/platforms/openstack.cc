@@ -4,10 +4,11 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"meta_data"_kj, "/openstack/latest/meta_data.json"_kj},
-                              {"network_data"_kj, "/openstack/latest/network_data.json"_kj},
-                              {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
-                              {"instance-type"_kj, "/latest/meta-data/instance-type"_kj}};
+constexpr Request kOpenstackFacts[] = {
+    {"meta_data"_kj, "/openstack/latest/meta_data.json"_kj},
+    {"network_data"_kj, "/openstack/latest/network_data.json"_kj},
+    {"public-ipv4"_kj, "/latest/meta-data/public-ipv4"_kj},
+    {"instance-type"_kj, "/latest/meta-data/instance-type"_kj}};
 
 constexpr kj::StringPtr kChassisTags[] = {"OpenStack Nova"_kj,   "OpenStack Compute"_kj,
                                           "OpenTelekomCloud"_kj, "SAP CCloud VM"_kj,
@@ -20,7 +21,7 @@ bool isTag(kj::StringPtr text) {
   return false;
 }
 
-bool matches(const Firmware& firmware) {
+bool isOpenstack(const Firmware& firmware) {
   return firmware.product == "OpenStack Nova" || firmware.product == "OpenStack Compute" ||
          isTag(firmware.chassisTag);
 }
@@ -30,8 +31,8 @@ bool matches(const Firmware& firmware) {
 const Platform kOpenstack{.name = "openstack"_kj,
                           .title = "OpenStack"_kj,
                           .config = {"user_data"_kj, "/openstack/latest/user_data"_kj},
-                          .facts = kFacts,
+                          .facts = kOpenstackFacts,
                           .volume = "config-2"_kj,
-                          .matches = matches};
+                          .matches = isOpenstack};
 
 }  // namespace talos::platforms

@@ -4,12 +4,12 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Header kHeaders[] = {{"Authorization"_kj, "Bearer Oracle"_kj}};
+constexpr Header kOracleHeaders[] = {{"Authorization"_kj, "Bearer Oracle"_kj}};
 
-constexpr Request kFacts[] = {{"instance"_kj, "/opc/v2/instance/"_kj, true},
-                              {"vnics"_kj, "/opc/v2/vnics/"_kj}};
+constexpr Request kOracleFacts[] = {{"instance"_kj, "/opc/v2/instance/"_kj, true},
+                                    {"vnics"_kj, "/opc/v2/vnics/"_kj}};
 
-bool matches(const Firmware& firmware) {
+bool isOracle(const Firmware& firmware) {
   return firmware.chassisTag == "OracleCloud.com";
 }
 
@@ -17,10 +17,10 @@ bool matches(const Firmware& firmware) {
 
 const Platform kOracle{.name = "oracle"_kj,
                        .title = "Oracle Cloud Infrastructure"_kj,
-                       .headers = kHeaders,
+                       .headers = kOracleHeaders,
                        .config = {"user_data"_kj, "/opc/v2/instance/metadata/user_data"_kj},
                        .encoding = Encoding::kBase64OrNone,
-                       .facts = kFacts,
-                       .matches = matches};
+                       .facts = kOracleFacts,
+                       .matches = isOracle};
 
 }  // namespace talos::platforms

@@ -7,9 +7,9 @@ namespace {
 
 constexpr kj::StringPtr kServer = "http://169.254.42.42"_kj;
 
-constexpr Request kFacts[] = {{"metadata"_kj, "/conf?format=json"_kj, true}};
+constexpr Request kScalewayFacts[] = {{"metadata"_kj, "/conf?format=json"_kj, true}};
 
-bool matches(const Firmware& firmware) {
+bool isScaleway(const Firmware& firmware) {
   return firmware.vendor == "Scaleway";
 }
 
@@ -19,8 +19,8 @@ const Platform kScaleway{.name = "scaleway"_kj,
                          .title = "Scaleway"_kj,
                          .server = kServer,
                          .config = {"cloud-init"_kj, "/user_data/cloud-init"_kj},
-                         .facts = kFacts,
+                         .facts = kScalewayFacts,
                          .lowPort = true,
-                         .matches = matches};
+                         .matches = isScaleway};
 
 }  // namespace talos::platforms

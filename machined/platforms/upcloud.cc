@@ -4,9 +4,9 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"metadata"_kj, "/metadata/v1.json"_kj, true}};
+constexpr Request kUpcloudFacts[] = {{"metadata"_kj, "/metadata/v1.json"_kj, true}};
 
-bool matches(const Firmware& firmware) {
+bool isUpcloud(const Firmware& firmware) {
   return firmware.vendor == "UpCloud";
 }
 
@@ -15,7 +15,7 @@ bool matches(const Firmware& firmware) {
 const Platform kUpcloud{.name = "upcloud"_kj,
                         .title = "UpCloud"_kj,
                         .config = {"user_data"_kj, "/metadata/v1/user_data"_kj},
-                        .facts = kFacts,
-                        .matches = matches};
+                        .facts = kUpcloudFacts,
+                        .matches = isUpcloud};
 
 }  // namespace talos::platforms

@@ -5,13 +5,13 @@
 namespace talos::platforms {
 namespace {
 
-bool matches(const Firmware& firmware) {
+bool isVmware(const Firmware& firmware) {
   return firmware.vendor == "VMware, Inc." || firmware.product.startsWith("VMware");
 }
 
 }  // namespace
 
 const Platform kVmware{
-    .name = "vmware"_kj, .title = "VMware"_kj, .server = ""_kj, .matches = matches};
+    .name = "vmware"_kj, .title = "VMware"_kj, .server = ""_kj, .matches = isVmware};
 
 }  // namespace talos::platforms

@@ -4,9 +4,9 @@
 namespace talos::platforms {
 namespace {
 
-constexpr Request kFacts[] = {{"metadata"_kj, "/v1.json"_kj, true}};
+constexpr Request kVultrFacts[] = {{"metadata"_kj, "/v1.json"_kj, true}};
 
-bool matches(const Firmware& firmware) {
+bool isVultr(const Firmware& firmware) {
   return firmware.vendor == "Vultr";
 }
 
@@ -15,7 +15,7 @@ bool matches(const Firmware& firmware) {
 const Platform kVultr{.name = "vultr"_kj,
                       .title = "Vultr"_kj,
                       .config = {"user-data"_kj, "/latest/user-data"_kj},
-                      .facts = kFacts,
-                      .matches = matches};
+                      .facts = kVultrFacts,
+                      .matches = isVultr};
 
 }  // namespace talos::platforms

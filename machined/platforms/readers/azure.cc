@@ -64,7 +64,7 @@ kj::String withoutBrackets(kj::StringPtr text) {
   return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);
 }
 
-bool isBlank(char c) {
+bool isSpace(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
@@ -88,7 +88,7 @@ kj::Array<char> azureCustomData(kj::ArrayPtr<const char> ovfEnvironment) {
   auto text = textOf("CustomData", "ovf-env.xml", ovfEnvironment);
   kj::Vector<char> base64;
   for (char c : text) {
-    if (!isBlank(c)) base64.add(c);
+    if (!isSpace(c)) base64.add(c);
   }
   auto bytes = kj::decodeBase64(base64);
   if (bytes.hadErrors) {

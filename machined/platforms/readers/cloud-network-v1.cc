@@ -3,9 +3,7 @@
 namespace talos::platforms {
 namespace {
 
-constexpr unsigned kLargestVlan = 4094;
-
-void readStatic(Value subnet, Interface& link, kj::StringPtr name, PlatformFacts& facts) {
+void readStaticV1(Value subnet, Interface& link, kj::StringPtr name, PlatformFacts& facts) {
   auto text = subnet["address"].text();
   KJ_IF_MAYBE (prefix, prefixOf(text, subnet["netmask"].text())) {
     link.addresses.add(*prefix);
@@ -27,7 +25,7 @@ void readSubnets(Value entry, Interface& link, PlatformFacts& facts) {
     } else if (type == "dhcp6" || type == "ipv6_dhcpv6-stateful") {
       link.dhcp6 = true;
     } else if (type == "static" || type == "static6") {
-      readStatic(subnet, link, name, facts);
+      readStaticV1(subnet, link, name, facts);
     } else if (type != "manual" && type != "ipv6_slaac") {
       facts.problem(name, ": subnets of type \"", type, "\" are left out");
     }
@@ -36,7 +34,7 @@ void readSubnets(Value entry, Interface& link, PlatformFacts& facts) {
 }
 
 // The hardware address that another entry of the list has by this name, or the name itself.
-kj::String memberOf(Value config, kj::StringPtr name) {
+kj::String memberV1(Value config, kj::StringPtr name) {
   for (auto entry : config.items()) {
     if (entry["name"].text() != name) continue;
     KJ_IF_MAYBE (mac, macOf(entry["mac_address"].text())) {
@@ -46,12 +44,12 @@ kj::String memberOf(Value config, kj::StringPtr name) {
   return kj::str(name);
 }
 
-void readBond(Value entry, Value config, PlatformFacts& facts) {
+void readBondV1(Value entry, Value config, PlatformFacts& facts) {
   auto name = entry["name"].text();
   auto& link = facts.interfaceOf("", name);
   auto& bond = link.bond.emplace();
   for (auto member : entry["bond_interfaces"].items()) {
-    bond.members.add(memberOf(config, member.text()));
+    bond.members.add(memberV1(config, member.text()));
   }
   auto params = entry["params"];
   auto set = [&](kj::StringPtr key, auto& value) {
@@ -67,14 +65,14 @@ void readBond(Value entry, Value config, PlatformFacts& facts) {
   readSubnets(entry, link, facts);
 }
 
-void readVlan(Value entry, Value config, PlatformFacts& facts) {
+void readVlanV1(Value entry, Value config, PlatformFacts& facts) {
   auto id = entry["vlan_id"].number();
   if (id > kLargestVlan || entry["vlan_id"].text().size() == 0) {
     facts.problem(entry["name"].text(), ": \"", entry["vlan_id"].text(),
                   "\" is no VLAN id; it is left out");
     return;
   }
-  auto parent = memberOf(config, entry["vlan_link"].text());
+  auto parent = memberV1(config, entry["vlan_link"].text());
   auto& vlan = facts.interfaceOf(parent, parent).vlans.add();
   vlan.id = id;
   readSubnets(entry, vlan.link, facts);
@@ -90,9 +88,9 @@ void readVersion1(Value network, PlatformFacts& facts) {
       readSubnets(entry, facts.interfaceOf(entry["mac_address"].text(), entry["name"].text()),
                   facts);
     } else if (type == "bond") {
-      readBond(entry, config, facts);
+      readBondV1(entry, config, facts);
     } else if (type == "vlan") {
-      readVlan(entry, config, facts);
+      readVlanV1(entry, config, facts);
     } else if (type == "nameserver") {
       for (auto server : entry["address"].items()) facts.resolver(server.text());
     } else {

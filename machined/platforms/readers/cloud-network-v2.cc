@@ -3,8 +3,6 @@
 namespace talos::platforms {
 namespace {
 
-constexpr unsigned kLargestVlan = 4094;
-
 unsigned metricOf(const Ip& gateway) {
   return gateway.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric;
 }
@@ -64,16 +62,16 @@ Match matchOf(Value network, kj::StringPtr id) {
   return {entry["match"]["macaddress"].text(), renamed.size() > 0 ? renamed : id};
 }
 
-kj::String memberOf(Value network, kj::StringPtr id) {
+kj::String memberV2(Value network, kj::StringPtr id) {
   auto match = matchOf(network, id);
   return macOf(match.mac).orDefault(kj::str(match.name));
 }
 
-void readBond(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
+void readBondV2(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
   auto& link = facts.interfaceOf("", name);
   auto& bond = link.bond.emplace();
   for (auto member : entry["interfaces"].items()) {
-    bond.members.add(memberOf(network, member.text()));
+    bond.members.add(memberV2(network, member.text()));
   }
   auto parameters = entry["parameters"];
   auto set = [&](kj::StringPtr key, auto& value) {
@@ -89,13 +87,13 @@ void readBond(Value network, kj::StringPtr name, Value entry, PlatformFacts& fac
   readLink(name, entry, link, facts);
 }
 
-void readVlan(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
+void readVlanV2(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
   auto id = entry["id"].number();
   if (id > kLargestVlan || entry["id"].text().size() == 0) {
     facts.problem(name, ": \"", entry["id"].text(), "\" is no VLAN id; it is left out");
     return;
   }
-  auto parent = memberOf(network, entry["link"].text());
+  auto parent = memberV2(network, entry["link"].text());
   auto& vlan = facts.interfaceOf(parent, parent).vlans.add();
   vlan.id = id;
   readLink(name, entry, vlan.link, facts);
@@ -108,8 +106,8 @@ void readVersion2(Value network, PlatformFacts& facts) {
     auto match = matchOf(network, id);
     readLink(id, entry, facts.interfaceOf(match.mac, match.name), facts);
   }
-  for (auto& [name, entry] : network["bonds"].entries()) readBond(network, name, entry, facts);
-  for (auto& [name, entry] : network["vlans"].entries()) readVlan(network, name, entry, facts);
+  for (auto& [name, entry] : network["bonds"].entries()) readBondV2(network, name, entry, facts);
+  for (auto& [name, entry] : network["vlans"].entries()) readVlanV2(network, name, entry, facts);
   for (auto& [key, entry] : network.entries()) {
     bool read = key == "version" || key == "renderer" || key == "ethernets" || key == "bonds" ||
                 key == "vlans";

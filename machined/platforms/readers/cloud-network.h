@@ -7,6 +7,8 @@
 
 namespace talos::platforms {
 
+constexpr unsigned kLargestVlan = 4094;
+
 // `root`: with or without the key "network" around it. InvalidArgument for a version that is
 // neither 1 nor 2.
 void readCloudNetwork(Value root, PlatformFacts& facts);

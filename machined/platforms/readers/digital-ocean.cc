@@ -4,7 +4,7 @@
 namespace talos::platforms {
 namespace {
 
-constexpr unsigned kServerMetric = 512;
+constexpr unsigned kDigitalOceanServerMetric = 512;
 
 // Adds the address; none: there is none.
 kj::Maybe<Prefix> addAddress(Value entry, kj::StringPtr mask, Interface& link,
@@ -33,7 +33,8 @@ void readPublic(Value entry, Interface& link, PlatformFacts& facts) {
     addDefaultRoute(four, kRouteMetric, link);
     // The service, whatever other default route there may be.
     KJ_IF_MAYBE (gateway, Ip::parse(four["gateway"].text())) {
-      link.routes.add(Route{Prefix::host(Ip::require("169.254.169.254")), *gateway, kServerMetric});
+      link.routes.add(
+          Route{Prefix::host(Ip::require("169.254.169.254")), *gateway, kDigitalOceanServerMetric});
     }
   }
   auto anchor = entry["anchor_ipv4"];

@@ -34,7 +34,7 @@ kj::String readBonds(Value network, PlatformFacts& facts) {
   return first;
 }
 
-void readAddress(Value entry, Value root, Interface& link, PlatformFacts& facts) {
+void readBondAddress(Value entry, Value root, Interface& link, PlatformFacts& facts) {
   if (!entry["enabled"].flag() || !entry["management"].flag()) return;
   auto text = entry["address"].text();
   auto prefix = prefixOf(text, entry["cidr"].text());
@@ -91,7 +91,7 @@ void readEquinixMetal(const Answers& answers, PlatformFacts& facts) {
   auto bond = readBonds(network, facts);
   if (bond.size() == 0) return;
   auto& link = facts.interfaceOf("", bond);
-  for (auto entry : network["addresses"].items()) readAddress(entry, root, link, facts);
+  for (auto entry : network["addresses"].items()) readBondAddress(entry, root, link, facts);
   readNeighbours(root, link);
 }
 

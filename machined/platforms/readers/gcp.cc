@@ -11,7 +11,7 @@ kj::String lastPart(kj::StringPtr path) {
   return kj::str(path);
 }
 
-void readInterface(Value entry, kj::StringPtr name, PlatformFacts& facts) {
+void readGcpInterface(Value entry, kj::StringPtr name, PlatformFacts& facts) {
   auto& link = facts.interfaceOf(entry["mac"].text(), name);
   link.mtu = entry["mtu"].number();
   link.dhcp4 = true;
@@ -47,7 +47,7 @@ void readGcp(const Answers& answers, PlatformFacts& facts) {
   Document interfaces("network-interfaces", answers.bytes("interfaces"));
   unsigned index = 0;
   for (auto entry : interfaces.root().items()) {
-    readInterface(entry, kj::str("eth", index++), facts);
+    readGcpInterface(entry, kj::str("eth", index++), facts);
   }
 }
 

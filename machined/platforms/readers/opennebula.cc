@@ -8,7 +8,7 @@
 namespace talos::platforms {
 namespace {
 
-void readInterface(const Context& context, unsigned index, PlatformFacts& facts) {
+void readContextInterface(const Context& context, unsigned index, PlatformFacts& facts) {
   auto of = [&](kj::StringPtr key) { return context.value(kj::str("ETH", index, "_", key)); };
   auto mac = of("MAC");
   if (mac.size() == 0) return;
@@ -40,7 +40,8 @@ void readOpennebula(const Answers& answers, PlatformFacts& facts) {
   }
   facts.instanceId = kj::str(context.value("VMID"));
   if (lowerCase(context.value("NETWORK")) != "yes") return;
-  for (unsigned index = 0; index < kMostInterfaces; ++index) readInterface(context, index, facts);
+  for (unsigned index = 0; index < kMostInterfaces; ++index)
+    readContextInterface(context, index, facts);
 }
 
 Context::Context(kj::ArrayPtr<const char> text) {

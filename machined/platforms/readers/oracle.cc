@@ -4,7 +4,7 @@
 namespace talos::platforms {
 namespace {
 
-void readNetwork(Document& vnics, PlatformFacts& facts) {
+void readVnics(Document& vnics, PlatformFacts& facts) {
   unsigned index = 0;
   for (auto entry : vnics.root().items()) {
     auto name = kj::str("eth", index++);
@@ -34,7 +34,7 @@ void readOracle(const Answers& answers, PlatformFacts& facts) {
   facts.timeServers.add(kj::str("169.254.169.254"));
   if (!answers.has("vnics")) return;
   Document vnics("vnics", answers.bytes("vnics"));
-  readNetwork(vnics, facts);
+  readVnics(vnics, facts);
 }
 
 }  // namespace talos::platforms

@@ -4,7 +4,7 @@
 namespace talos::platforms {
 namespace {
 
-constexpr unsigned kServerMetric = 4096;
+constexpr unsigned kScalewayServerMetric = 4096;
 
 // Zones of before there were regions.
 struct OldZone {
@@ -46,7 +46,8 @@ void readScaleway(const Answers& answers, PlatformFacts& facts) {
   if (address["family"].text() == "inet") facts.external(address["address"].text());
 
   auto& link = facts.interfaceOf("", "eth0");
-  link.routes.add(Route{Prefix::host(Ip::require("169.254.42.42")), nullptr, kServerMetric});
+  link.routes.add(
+      Route{Prefix::host(Ip::require("169.254.42.42")), nullptr, kScalewayServerMetric});
   link.dhcp4 = root["public_ips_v4"].items().size() > 0;
   auto sixes = root["public_ips_v6"].items();
   if (root["ipv6"].isMapping()) {

@@ -4,7 +4,7 @@
 namespace talos::platforms {
 namespace {
 
-void readAddress(Value entry, Interface& link, PlatformFacts& facts, bool first) {
+void readUpcloudAddress(Value entry, Interface& link, PlatformFacts& facts, bool first) {
   auto text = entry["address"].text();
   auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text),
                                 facts.problem("\"", text, "\" is no address; it is left out"));
@@ -40,7 +40,7 @@ void readUpcloud(const Answers& answers, PlatformFacts& facts) {
     if (index == 0) continue;
     auto& link = facts.interfaceOf(entry["mac"].text(), kj::str("eth", index - 1));
     for (auto address : entry["ip_addresses"].items()) {
-      readAddress(address, link, facts, first);
+      readUpcloudAddress(address, link, facts, first);
       first = false;
     }
   }

@@ -6,7 +6,7 @@ namespace {
 
 constexpr unsigned kPrivateMtu = 1450;
 
-void readInterface(Value entry, Interface& link, PlatformFacts& facts) {
+void readVultrInterface(Value entry, Interface& link, PlatformFacts& facts) {
   bool isPublic = entry["network-type"].text() == "public";
   auto four = entry["ipv4"];
   auto address = four["address"].text();
@@ -40,7 +40,8 @@ void readVultr(const Answers& answers, PlatformFacts& facts) {
   facts.providerId = kj::str("vultr://", facts.instanceId);
   unsigned index = 0;
   for (auto entry : root["interfaces"].items()) {
-    readInterface(entry, facts.interfaceOf(entry["mac"].text(), kj::str("eth", index++)), facts);
+    readVultrInterface(entry, facts.interfaceOf(entry["mac"].text(), kj::str("eth", index++)),
+                       facts);
   }
 }
 

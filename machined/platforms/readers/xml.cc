@@ -13,8 +13,8 @@ kj::StringPtr withoutPrefix(kj::StringPtr name) {
   return name;
 }
 
-struct Reader {
-  explicit Reader(kj::StringPtr wanted) : wanted(wanted) {}
+struct XmlReader {
+  explicit XmlReader(kj::StringPtr wanted) : wanted(wanted) {}
   kj::StringPtr wanted;
   kj::Vector<XmlElement> found;
   struct Open {
@@ -27,7 +27,7 @@ struct Reader {
   bool many = false;
 
   static void start(void* self, const XML_Char* name, const XML_Char** attributes) {
-    auto& reader = *static_cast<Reader*>(self);
+    auto& reader = *static_cast<XmlReader*>(self);
     ++reader.depth;
     if (withoutPrefix(name) != reader.wanted) return;
     if (reader.found.size() + reader.open.size() == kMostElements) {
@@ -42,12 +42,12 @@ struct Reader {
     reader.open.add(Open{kj::mv(element), reader.depth});
   }
   static void characters(void* self, const XML_Char* text, int size) {
-    auto& reader = *static_cast<Reader*>(self);
+    auto& reader = *static_cast<XmlReader*>(self);
     if (reader.open.empty() || reader.open.back().depth != reader.depth) return;
     reader.open.back().text.addAll(text, text + size);
   }
   static void end(void* self, const XML_Char*) {
-    auto& reader = *static_cast<Reader*>(self);
+    auto& reader = *static_cast<XmlReader*>(self);
     if (!reader.open.empty() && reader.open.back().depth == reader.depth) {
       auto& last = reader.open.back();
       last.element.text = kj::heapString(last.text.begin(), last.text.size());
@@ -72,10 +72,10 @@ kj::Vector<XmlElement> elementsCalled(kj::StringPtr name, kj::StringPtr what,
   auto* parser = XML_ParserCreate(nullptr);
   KJ_REQUIRE(parser != nullptr);
   KJ_DEFER(XML_ParserFree(parser));
-  Reader reader(name);
+  XmlReader reader(name);
   XML_SetUserData(parser, &reader);
-  XML_SetElementHandler(parser, Reader::start, Reader::end);
-  XML_SetCharacterDataHandler(parser, Reader::characters);
+  XML_SetElementHandler(parser, XmlReader::start, XmlReader::end);
+  XML_SetCharacterDataHandler(parser, XmlReader::characters);
   auto size = static_cast<int>(document.size());
   if (XML_Parse(parser, document.begin(), size, XML_TRUE) == XML_STATUS_ERROR) {
     fail(ErrorKind::kInvalidArgument,
