@@ -91,6 +91,10 @@ TEST(Platforms, HetznerWithAStaticNetwork) {
   Platform node("hetzner", "talos.platform=hcloud");
   auto& web = *node.web;
   auto config = node.config();
+  // A link that the machine does not have: the platform's network is all that eth0 gets.
+  const std::string link = "interface: eth0";
+  ASSERT_NE(config.find(link), std::string::npos);
+  config.replace(config.find(link), link.size(), "interface: eth9");
   web.answerTo("GET /hetzner/v1/metadata/instance-id ", Manner::kGood, "4711");
   web.answerTo("GET /hetzner/v1/metadata/availability-zone ", Manner::kGood, "fsn1-dc14");
   web.answerTo("GET /hetzner/v1/metadata/network-config ", Manner::kGood,
