@@ -82,7 +82,8 @@ struct KnownPlatform {
     }
   }
   kj::Maybe<const PlatformNetwork&> get() const {
-    return network.map([](const PlatformNetwork& n) -> const PlatformNetwork& { return n; });
+    KJ_IF_MAYBE (known, network) return *known;
+    return nullptr;
   }
 
  private:

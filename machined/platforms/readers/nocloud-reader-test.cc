@@ -6,7 +6,7 @@
 namespace talos::platforms {
 namespace {
 
-std::string networkOf(kj::StringPtr config) {
+std::string cloudNetworkOf(kj::StringPtr config) {
   return factsOf(kNocloud, {{"network-config", config}});
 }
 
@@ -28,7 +28,7 @@ TEST(Nocloud, Names) {
 // bond by names that the kernel does not give.
 TEST(Nocloud, NetworkVersion1) {
   EXPECT_EQ(
-      networkOf(
+      cloudNetworkOf(
           "version: 1\n"
           "config:\n"
           "- {type: physical, name: p0, mac_address: '52:54:00:00:00:01', mtu: 9000}\n"
@@ -55,17 +55,18 @@ TEST(Nocloud, NetworkVersion1) {
 // Catches: "default" as a destination, metrics of the two families, a link that is renamed.
 TEST(Nocloud, NetworkVersion2) {
   EXPECT_EQ(
-      networkOf("network:\n"
-                "  version: 2\n"
-                "  ethernets:\n"
-                "    p1: {match: {macaddress: '52:54:00:00:00:02'}, dhcp4: true, dhcp4-overrides: "
-                "{route-metric: 50}}\n"
-                "    p0: {set-name: eth0, addresses: [192.0.2.10/24], gateway4: 192.0.2.1,\n"
-                "         nameservers: {addresses: [192.0.2.53]},\n"
-                "         routes: [{to: default, via: 'fe80::1', on-link: true}, {to: 10.0.0.0/8, "
-                "via: 192.0.2.2, metric: 7}]}\n"
-                "  vlans:\n"
-                "    v7: {id: 7, link: p1, dhcp6: true}\n"),
+      cloudNetworkOf(
+          "network:\n"
+          "  version: 2\n"
+          "  ethernets:\n"
+          "    p1: {match: {macaddress: '52:54:00:00:00:02'}, dhcp4: true, dhcp4-overrides: "
+          "{route-metric: 50}}\n"
+          "    p0: {set-name: eth0, addresses: [192.0.2.10/24], gateway4: 192.0.2.1,\n"
+          "         nameservers: {addresses: [192.0.2.53]},\n"
+          "         routes: [{to: default, via: 'fe80::1', on-link: true}, {to: 10.0.0.0/8, "
+          "via: 192.0.2.2, metric: 7}]}\n"
+          "  vlans:\n"
+          "    v7: {id: 7, link: p1, dhcp6: true}\n"),
       R"({"metadata":{},"network":{"interfaces":[)"
       R"({"interface":"eth0","addresses":["192.0.2.10/24"],)"
       R"("routes":[{"network":"0.0.0.0/0","gateway":"192.0.2.1","metric":1024},)"
@@ -80,11 +81,11 @@ TEST(Nocloud, NetworkVersion2) {
 // Catches: parts that are passed over without a word.
 TEST(Nocloud, WhatIsLeftOut) {
   EXPECT_EQ(
-      networkOf("version: 2\n"
-                "bridges: {b: {}}\n"
-                "ethernets: {e: {addresses: [x], routes: [{to: 10.0.0.0/8}]}}\n"
-                "bonds: {bond0: {parameters: {mode: fast}}}\n"
-                "vlans: {v: {id: 5000, link: e}}\n"),
+      cloudNetworkOf("version: 2\n"
+                     "bridges: {b: {}}\n"
+                     "ethernets: {e: {addresses: [x], routes: [{to: 10.0.0.0/8}]}}\n"
+                     "bonds: {bond0: {parameters: {mode: fast}}}\n"
+                     "vlans: {v: {id: 5000, link: e}}\n"),
       R"({"metadata":{},"network":{"interfaces":[{"interface":"e","mtu":0},)"
       R"({"interface":"bond0","mtu":0,"bond":{"interfaces":[],"mode":"balance-rr"}}]},"problems":[)"
       R"("e: \"x\" is no address; it is left out",)"
@@ -95,7 +96,7 @@ TEST(Nocloud, WhatIsLeftOut) {
   for (auto& [text, problem] :
        {std::pair{"version: 3"_kj, "network-config: version \"3\" is neither 1 nor 2"_kj},
         std::pair{"ethernets: {}"_kj, "network-config: there is no key \"version\""_kj}}) {
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { networkOf(text); })) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { cloudNetworkOf(text); })) {
       EXPECT_EQ(messageOf(*e), problem);
     } else {
       ADD_FAILURE() << text.cStr();
