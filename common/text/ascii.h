@@ -18,6 +18,14 @@ constexpr bool isAlphanumeric(char c) {
   return isLower(c) || isUpper(c) || isDigit(c);
 }
 
+// Without white space around it.
+inline kj::ArrayPtr<const char> trimmed(kj::ArrayPtr<const char> text) {
+  auto isSpace = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; };
+  while (text.size() > 0 && isSpace(text.front())) text = text.slice(1, text.size());
+  while (text.size() > 0 && isSpace(text.back())) text = text.slice(0, text.size() - 1);
+  return text;
+}
+
 inline kj::String lowerCase(kj::StringPtr text) {
   auto result = kj::str(text);
   for (char& c : result) {

@@ -17,10 +17,6 @@ kj::String smbiosUuid() {
   return firstLine(tryReadFile("/sys/class/dmi/id/product_uuid").orDefault(kj::String()));
 }
 
-kj::String smbiosSerial() {
-  return firstLine(tryReadFile("/sys/class/dmi/id/product_serial").orDefault(kj::String()));
-}
-
 kj::String systemUuid() {
   constexpr size_t kMostTable = 1u << 20;
   auto table = tryReadFile("/sys/firmware/dmi/tables/DMI", kMostTable).orDefault(kj::String());

@@ -12,8 +12,7 @@
 
 namespace talos::machined {
 
-kj::String smbiosUuid();    // empty: none
-kj::String smbiosSerial();  // empty: none
+kj::String smbiosUuid();  // empty: none
 // In the byte order of Talos 0.9, whatever the version of SMBIOS: keys of volumes are made of it.
 kj::String systemUuid();
 kj::String thisBootId();

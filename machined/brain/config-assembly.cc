@@ -1,6 +1,7 @@
 #include "machined/brain/config-assembly.h"
 
 #include "machined/brain/life-assembly.h"
+#include "machined/config/controllers/machine-inventory.h"
 
 namespace talos::machined {
 
@@ -9,7 +10,7 @@ NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
           .platform = core.platform,
           .userData = userDataOf(core.process1),
           .uuid = smbiosUuid,
-          .serial = smbiosSerial,
+          .firmware = []() { return readFirmware("/sys"); },
           .volumes = disks.volumes,
           .uv = core.uv,
           .network = core.io.provider->getNetwork(),

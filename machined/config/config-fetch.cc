@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/memory/secret-buffer.h"
 #include "machined/confined/parser-client/http-connect.h"
@@ -9,7 +10,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr unsigned kLongestPause = 6;  // the pause of 63 s
+constexpr Backoff::Pace kFetchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
 // The progress of a try, for the message when it times out.
 struct Try : HttpProgress {
@@ -51,11 +52,6 @@ class Fetcher {
 
 }  // namespace
 
-kj::Duration fetchPause(unsigned before, double chance) {
-  auto whole = ((int64_t{1} << kj::min(before, kLongestPause)) - 1) * kj::SECONDS;
-  return whole + static_cast<int64_t>(chance * 1e9) * kj::NANOSECONDS;
-}
-
 kj::Promise<kj::Array<char>> fetchOnce(FetchDependencies& deps, const HttpSource& source,
                                        kj::Duration timeout) {
   Fetcher fetcher(deps);
@@ -75,31 +71,38 @@ kj::Promise<kj::Array<char>> fetchOnce(FetchDependencies& deps, const HttpSource
       });
 }
 
-kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
-                                         kj::Duration limit) {
+kj::Promise<void> repeatFetch(FetchDependencies& deps, kj::Duration limit, kj::StringPtr prefix,
+                              kj::Function<kj::Promise<void>(kj::Duration timeout)> once) {
   auto deadline = deps.timer.now() + limit;
-  kj::String last;
-  for (unsigned failed = 0;; ++failed) {
+  for (Backoff backoff(kFetchPace);;) {
     kj::Maybe<kj::Exception> failure;
-    kj::Maybe<kj::Array<char>> body;
-    auto timeout = kj::min(kOneFetch, deadline - deps.timer.now());
-    co_await fetchOnce(deps, source, timeout)
-        .then([&body](kj::Array<char> b) { body = kj::mv(b); },
-              [&failure](kj::Exception&& e) { failure = kj::mv(e); });
-    KJ_IF_MAYBE (bytes, body) co_return kj::mv(*bytes);
-    last = messageOf(KJ_ASSERT_NONNULL(failure));
-    auto line = kj::str("retrying error: ", source.shown, ": ", last);
+    co_await once(kj::min(kOneFetch, deadline - deps.timer.now()))
+        .catch_([&failure](kj::Exception&& e) { failure = kj::mv(e); });
+    if (failure == nullptr) co_return;
+    auto error = messageOf(KJ_ASSERT_NONNULL(failure));
+    auto line = kj::str("retrying error: ", prefix, error);
     if (line != deps.lastPrinted) {
       deps.say(line);
       deps.lastPrinted = kj::mv(line);
     }
-    auto pause = fetchPause(failed, deps.random());
-    if (deps.timer.now() + pause >= deadline) break;
+    auto pause = backoff.next() - kFetchPace.first +
+                 static_cast<int64_t>(deps.random() * 1e9) * kj::NANOSECONDS;
+    if (deps.timer.now() + pause >= deadline) fail(error);
     co_await deps.timer.afterDelay(pause);
   }
-  talos::fail(ErrorKind::kUnavailable,
-              kj::str("cannot fetch the machine config from ", source.shown, " within ",
-                      limit / kj::SECONDS, " s: ", last));
+}
+
+kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource source,
+                                         kj::Duration limit) {
+  kj::Array<char> body;
+  auto prefix = kj::str(source.shown, ": ");
+  co_await repeatFetch(deps, limit, prefix, [&](kj::Duration timeout) {
+    return fetchOnce(deps, source, timeout).then([&](kj::Array<char> b) { body = kj::mv(b); });
+  }).catch_([&](kj::Exception&& e) {
+    fail(kj::str("cannot fetch the machine config from ", source.shown, " within ",
+                 limit / kj::SECONDS, " s: ", messageOf(e)));
+  });
+  co_return kj::mv(body);
 }
 
 }  // namespace talos::machined

@@ -47,9 +47,11 @@ kj::Promise<kj::Array<char>> fetchConfig(FetchDependencies& deps, HttpSource sou
 kj::Promise<kj::Array<char>> fetchOnce(FetchDependencies& deps, const HttpSource& source,
                                        kj::Duration timeout);
 
+// Calls `once`, which tries for at most `timeout`, until it resolves: after 0, 1, 3, 7 … 63 s, and
+// up to one more by chance. Each new error is said once, behind `prefix`. Unavailable with the last
+// one after `limit`.
+kj::Promise<void> repeatFetch(FetchDependencies& deps, kj::Duration limit, kj::StringPtr prefix,
+                              kj::Function<kj::Promise<void>(kj::Duration timeout)> once);
 constexpr auto kOneFetch = 10 * kj::SECONDS;
-// The pause after a failure that has so many before it: 0, 1, 3, 7 … 63 s, and up to one more by
-// chance, which is in [0, 1).
-kj::Duration fetchPause(unsigned before, double chance);
 
 }  // namespace talos::machined

@@ -30,7 +30,7 @@ class SourcesTest : public testing::Test {
   DirectForeign foreign;
   TestTree tree;
   std::vector<std::string> said;
-  kj::StringPtr userData, serial = "";
+  kj::StringPtr userData, vendor = "";
   kj::String bundle = tree.at("bundle.crt");
 
   ~SourcesTest() noexcept override {}
@@ -47,7 +47,12 @@ class SourcesTest : public testing::Test {
           return kj::heapArray(userData.asArray());
         },
         .uuid = []() { return kj::str("u-1"); },
-        .serial = [this]() { return kj::str(serial); },
+        .firmware =
+            [this]() {
+              platforms::Firmware firmware;
+              firmware.vendor = kj::str(vendor);
+              return firmware;
+            },
         .volumes = volumes,
         .uv = uv,
         .network = io.provider->getNetwork(),
@@ -209,6 +214,18 @@ TEST_F(SourcesTest, WhomToTrust) {
   EXPECT_THAT(
       find(kj::str(parameter, " talos.config.ca=?")),
       HasSubstr("InvalidArgument: kernel parameter talos.config.ca, number 1: not valid base64"));
+}
+
+// Catches: a machine of a cloud that is taken for one without a platform, without a word; a cloud
+// that is guessed.
+TEST_F(SourcesTest, FirmwareOfAPlatform) {
+  EXPECT_EQ("none", find(""));
+  EXPECT_THAT(said, IsEmpty());
+  vendor = "Hetzner";
+  EXPECT_EQ("none", find(""));
+  EXPECT_THAT(said,
+              ElementsAre("the firmware is that of Hetzner Cloud; talos.platform=hcloud would "
+                          "ask it for the machine config"));
 }
 
 }  // namespace

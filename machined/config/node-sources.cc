@@ -82,13 +82,13 @@ NodeConfigSources::NodeConfigSources(Dependencies d)
             .authorities = [this]() { return authorities(); },
             .foreign = deps.foreign} {
   KJ_IF_MAYBE (platform, platforms::called(deps.platform)) {
-    client.emplace(*platform, deps.serial(), fetch, deps.volumes);
+    client.emplace(*platform, deps.firmware().serial, fetch, deps.volumes);
   }
 }
 
 kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> NodeConfigSources::platformFacts() {
   KJ_IF_MAYBE (c, client) {
-    if (c->works()) return kj::Function<kj::Promise<KnownFacts>()>([c]() { return c->facts(); });
+    if (c->hasFacts()) return kj::Function<kj::Promise<KnownFacts>()>([c]() { return c->facts(); });
   }
   return nullptr;
 }
@@ -254,6 +254,10 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) 
          kj::str("platform ", deps.platform, ": ", c->problem(),
                  "; use the kernel parameter talos.config=<url>, a volume labelled cidata, or "
                  "talos.platform=metal"));
+  }
+  KJ_IF_MAYBE (platform, platforms::recognized(deps.firmware())) {
+    announce(kj::str("the firmware is that of ", platform->title,
+                     "; talos.platform=", platform->name, " would ask it for the machine config"));
   }
   co_return nullptr;
 }

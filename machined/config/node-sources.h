@@ -23,7 +23,8 @@ class NodeConfigSources final : public ConfigSources {
     kj::StringPtr platform;
     // The environment's USERDATA; empty or none: there is none. Zeroed after it was read.
     kj::Function<kj::Maybe<kj::Array<char>>()> userData;
-    kj::Function<kj::String()> uuid, serial;  // of the machine, by its firmware
+    kj::Function<kj::String()> uuid;  // of the machine, by its firmware
+    kj::Function<platforms::Firmware()> firmware;
     Volumes& volumes;
     UvLoop& uv;
     kj::Network& network;

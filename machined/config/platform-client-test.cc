@@ -217,6 +217,12 @@ TEST_F(PlatformClientTest, WhatIsNotBuilt) {
   EXPECT_EQ(problem(platforms::kVmware), "this version cannot read the machine config of VMware");
   EXPECT_EQ(problem(platforms::kScaleway),
             "this version cannot ask Scaleway, which answers only ports below 1024");
+  auto hasFacts = [&](const Platform& platform) {
+    return PlatformClient(platform, "", fetch, volumes).hasFacts();
+  };
+  EXPECT_TRUE(hasFacts(platforms::kAzure));
+  EXPECT_TRUE(hasFacts(platforms::kScaleway));
+  EXPECT_FALSE(hasFacts(platforms::kVmware));
   EXPECT_EQ(problem(platforms::kNocloud, "ds=nocloud;s=http://10.0.0.1/a"), "");
 }
 

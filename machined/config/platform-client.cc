@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/ascii.h"
 #include "machined/platforms/nocloud.h"
 
 namespace talos::machined {
@@ -41,19 +42,14 @@ kj::String fileOf(const Request& request) {
   return kj::str(path.startsWith("/") ? path.slice(1) : path);
 }
 
-bool isBlank(kj::ArrayPtr<const char> text) {
-  for (char c : text) {
-    if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 PlatformClient::PlatformClient(const Platform& platform, kj::StringPtr serial,
                                FetchDependencies& fetch, Volumes& volumes)
     : platform(platform), fetch(fetch), volumes(volumes), server(serverOf(platform, serial)) {
-  if (platform.config.name.size() == 0 || (!hasServer() && platform.volume.size() == 0)) {
+  bool reachable = hasServer() || platform.volume.size() > 0;
+  stated = reachable && platform.facts.size() > 0;
+  if (platform.config.name.size() == 0 || !reachable) {
     unsupported = kj::str("this version cannot read the machine config of ", platform.title);
   } else if (platform.lowPort) {
     unsupported = kj::str("this version cannot ask ", platform.title,
@@ -112,7 +108,7 @@ kj::Promise<PlatformClient::Body> PlatformClient::once(kj::StringPtr target) {
   co_await fetchOnce(fetch, source, kOneFetch)
       .then(
           [&](kj::Array<char> answer) {
-            if (!isBlank(answer)) body = kj::mv(answer);
+            if (trimmed(answer).size() > 0) body = kj::mv(answer);
           },
           [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
@@ -190,33 +186,20 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration 
 }
 
 kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
-  auto deadline = fetch.timer.now() + limit;
   KJ_IF_MAYBE (found, co_await configOfVolume(limit)) co_return kj::mv(*found);
   if (!hasServer()) co_return nullptr;
-  auto name = kj::str(place(platform.config.target).shown);
-  for (unsigned failed = 0;; ++failed) {
-    kj::Maybe<kj::Exception> failure;
-    Body body;
-    co_await ask(platform.config)
-        .then([&](Body b) { body = kj::mv(b); }, [&](kj::Exception&& e) { failure = kj::mv(e); });
-    KJ_IF_MAYBE (e, failure) {
-      auto last = messageOf(*e);
-      auto line = kj::str("retrying error: ", last);
-      if (line != fetch.lastPrinted) {
-        fetch.say(line);
-        fetch.lastPrinted = kj::mv(line);
-      }
-      auto pause = fetchPause(failed, fetch.random());
-      if (fetch.timer.now() + pause >= deadline) {
-        fail(ErrorKind::kUnavailable,
-             kj::str("no answer of the platform within ", limit / kj::SECONDS, " s: ", last));
-      }
-      co_await fetch.timer.afterDelay(pause);
-      continue;
-    }
-    KJ_IF_MAYBE (content, body) co_return co_await decoded(kj::mv(*content), kj::mv(name));
-    co_return nullptr;
+  Body body;
+  co_await repeatFetch(fetch, limit, "", [&](kj::Duration) {
+    return ask(platform.config).then([&](Body b) { body = kj::mv(b); });
+  }).catch_([&](kj::Exception&& e) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("no answer of the platform within ", limit / kj::SECONDS, " s: ", messageOf(e)));
+  });
+  KJ_IF_MAYBE (content, body) {
+    auto from = kj::str(place(platform.config.target).shown);
+    co_return co_await decoded(kj::mv(*content), kj::mv(from));
   }
+  co_return nullptr;
 }
 
 // None: there is no volume with facts.

@@ -19,8 +19,9 @@ class PlatformClient {
   PlatformClient(const platforms::Platform& platform, kj::StringPtr serial,
                  FetchDependencies& fetch, Volumes& volumes);
 
-  // False: this system cannot ask this platform; `problem()` says why.
+  // False: this system cannot get the machine config of this platform; `problem()` says why.
   bool works() const { return unsupported.size() == 0; }
+  bool hasFacts() const { return stated; }
   kj::StringPtr problem() const { return unsupported; }
   // True if it has a metadata service.
   bool hasServer() const { return server.size() > 0; }
@@ -40,6 +41,7 @@ class PlatformClient {
   FetchDependencies& fetch;
   Volumes& volumes;
   kj::String server, unsupported;
+  bool stated = false;
   kj::String token;  // empty: none yet, or none is needed
   bool tokenless = false;
 

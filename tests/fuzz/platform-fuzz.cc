@@ -5,9 +5,7 @@
 #include <kj/debug.h>
 
 #include "machined/platforms/nocloud.h"
-#include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/readers.h"
-#include "machined/platforms/readers/vmware.h"
 
 namespace {
 
@@ -71,9 +69,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     check(facts);
   }
-  (void)kj::runCatchingExceptions([&] { azureCustomData(text); });
-  (void)kj::runCatchingExceptions([&] { azureReadyReport(text); });
-  (void)kj::runCatchingExceptions([&] { ovfProperty("talos.config", text); });
   nocloudSeed(kj::heapString(text));
   return 0;
 }

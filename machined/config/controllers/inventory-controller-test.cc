@@ -68,6 +68,15 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
       KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
 }
 
+// Catches: marks of a platform that are read from another table of the firmware.
+TEST_F(InventoryTest, Firmware) {
+  tree.file("sys/class/dmi/id/chassis_asset_tag", "OracleCloud.com\n");
+  auto firmware = readFirmware(sys);
+  EXPECT_EQ(kj::str(firmware.vendor, "|", firmware.uuid, "|", firmware.chassisTag),
+            "Example Inc.|4c4c4544-0042-3510-8051-b4c04f4a3132|OracleCloud.com");
+  EXPECT_EQ(readFirmware(proc).vendor, "");
+}
+
 // Catches: a machine whose firmware checks nothing, which says that it does.
 TEST_F(InventoryTest, SecureBootThatIsOffOrNotKnown) {
   for (char value : {0, 1, 2}) {

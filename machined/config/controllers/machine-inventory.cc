@@ -16,19 +16,12 @@ constexpr size_t kMostText = 4096, kMostDevices = 4096;
 constexpr size_t kSecureBootAt = 0x1ec;
 constexpr char kSecureBootEnabled = 3;
 
-kj::String trimmed(kj::ArrayPtr<const char> text) {
-  auto isBlank = [](char c) { return c == ' ' || c == '\t'; };
-  while (text.size() > 0 && isBlank(text.front())) text = text.slice(1, text.size());
-  while (text.size() > 0 && isBlank(text.back())) text = text.slice(0, text.size() - 1);
-  return kj::heapString(text);
-}
-
 // The first line; empty for a file that cannot be read, as attributes of the firmware may be.
 kj::String attribute(kj::StringPtr folder, kj::StringPtr name) {
   kj::String value = kj::str();
   kj::runCatchingExceptions([&]() {
     KJ_IF_MAYBE (text, tryReadFile(kj::str(folder, "/", name), kMostText)) {
-      value = trimmed(firstLine(*text));
+      value = kj::heapString(trimmed(firstLine(*text)));
     }
   });
   return value;
@@ -45,6 +38,15 @@ kj::Maybe<SystemInformation> readSystemInformation(kj::StringPtr sys) {
                            .serialNumber = attribute(folder, "product_serial"),
                            .uuid = lowerCase(attribute(folder, "product_uuid")),
                            .skuNumber = attribute(folder, "product_sku")};
+}
+
+platforms::Firmware readFirmware(kj::StringPtr sys) {
+  auto system = KJ_UNWRAP_OR_RETURN(readSystemInformation(sys), platforms::Firmware());
+  return {.vendor = kj::mv(system.manufacturer),
+          .product = kj::mv(system.productName),
+          .serial = kj::mv(system.serialNumber),
+          .uuid = kj::mv(system.uuid),
+          .chassisTag = attribute(kj::str(sys, "/class/dmi/id"), "chassis_asset_tag")};
 }
 
 kj::Vector<ProcessorPackage> processorPackages(kj::ArrayPtr<const char> cpuinfo) {
@@ -67,8 +69,8 @@ kj::Vector<ProcessorPackage> processorPackages(kj::ArrayPtr<const char> cpuinfo)
   for (auto line : Lines(cpuinfo)) {
     auto colon = std::find(line.begin(), line.end(), ':');
     if (colon == line.end()) continue;
-    auto key = trimmed(kj::arrayPtr(line.begin(), colon));
-    auto value = trimmed(kj::arrayPtr(colon + 1, line.end()));
+    auto key = kj::heapString(trimmed(kj::arrayPtr(line.begin(), colon)));
+    auto value = kj::heapString(trimmed(kj::arrayPtr(colon + 1, line.end())));
     if (key == "processor") {
       add();
       begun = true;

@@ -5,6 +5,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "machined/platforms/platform.h"
+
 namespace talos::machined {
 
 struct SystemInformation {
@@ -12,6 +14,9 @@ struct SystemInformation {
 };
 // From <sys>/class/dmi/id; none without SMBIOS.
 kj::Maybe<SystemInformation> readSystemInformation(kj::StringPtr sys);
+
+// The marks of a platform in it; empty ones without SMBIOS.
+platforms::Firmware readFirmware(kj::StringPtr sys);
 
 // A package: what is in one socket.
 struct ProcessorPackage {

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/ascii.h"
 #include "machined/confined/parser/config-text.h"
 #include "machined/platforms/readers/cloud-config.h"
 #include "machined/platforms/readers/opennebula.h"
@@ -12,13 +13,6 @@ namespace talos::parse {
 namespace {
 
 using platforms::Encoding;
-
-bool isBlank(kj::ArrayPtr<const char> text) {
-  for (char c : text) {
-    if (c != ' ' && c != '\t' && c != '\r' && c != '\n') return false;
-  }
-  return true;
-}
 
 // None: it is not base64.
 kj::Maybe<kj::Array<char>> decoded(kj::ArrayPtr<const char> content) {
@@ -36,7 +30,7 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
     platforms::Context context(content);
     return readUserData(Encoding::kBase64, kj::heapArray(context.value("USER_DATA").asArray()));
   }
-  if (isBlank(content)) return nullptr;
+  if (trimmed(content).size() == 0) return nullptr;
   auto text = kj::heapArray(content.asPtr());
   if (encoding != Encoding::kPlain) {
     KJ_IF_MAYBE (bytes, decoded(content)) {
@@ -50,7 +44,7 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
     }
   }
   text = unpack(kj::mv(text));
-  if (isBlank(text) || platforms::isCloudConfig(text)) return nullptr;
+  if (trimmed(text).size() == 0 || platforms::isCloudConfig(text)) return nullptr;
   requireText(text);
   return text;
 }

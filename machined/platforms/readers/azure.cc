@@ -1,11 +1,6 @@
-#include <kj/encoding.h>
-
-#include "common/base/error.h"
 #include "common/text/ascii.h"
-#include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
-#include "machined/platforms/readers/xml.h"
 
 namespace talos::platforms {
 namespace {
@@ -64,10 +59,6 @@ kj::String withoutBrackets(kj::StringPtr text) {
   return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);
 }
 
-bool isSpace(char c) {
-  return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 }  // namespace
 
 void readAzure(const Answers& answers, PlatformFacts& facts) {
@@ -82,42 +73,6 @@ void readAzure(const Answers& answers, PlatformFacts& facts) {
   for (auto entry : balancer.root()["loadbalancer"]["publicIpAddresses"].items()) {
     facts.external(withoutBrackets(entry["frontendIpAddress"].text()));
   }
-}
-
-kj::Array<char> azureCustomData(kj::ArrayPtr<const char> ovfEnvironment) {
-  auto text = textOf("CustomData", "ovf-env.xml", ovfEnvironment);
-  kj::Vector<char> base64;
-  for (char c : text) {
-    if (!isSpace(c)) base64.add(c);
-  }
-  auto bytes = kj::decodeBase64(base64);
-  if (bytes.hadErrors) {
-    fail(ErrorKind::kInvalidArgument, "ovf-env.xml: CustomData is not base64");
-  }
-  return kj::heapArray(bytes.asChars());
-}
-
-kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
-  constexpr kj::StringPtr kWhat = "goal state"_kj;
-  auto incarnation = textOf("Incarnation", kWhat, goalState);
-  auto container = textOf("ContainerId", kWhat, goalState);
-  auto instance = textOf("InstanceId", kWhat, goalState);
-  auto isId = [](kj::StringPtr text) {
-    for (char c : text) {
-      if (!isAlphanumeric(c) && c != '-' && c != '_' && c != '.') return false;
-    }
-    return text.size() > 0;
-  };
-  if (!isId(incarnation) || !isId(container) || !isId(instance)) {
-    fail(ErrorKind::kInvalidArgument,
-         "the goal state does not name its incarnation, container and instance");
-  }
-  return kj::str(
-      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>", incarnation,
-      "</GoalStateIncarnation><Container><ContainerId>", container,
-      "</ContainerId><RoleInstanceList><Role><InstanceId>", instance,
-      "</InstanceId><Health><State>Ready</State></Health></Role></RoleInstanceList></Container>"
-      "</Health>");
 }
 
 }  // namespace talos::platforms

@@ -1,11 +1,7 @@
-// Platforms whose files are not JSON alone: Azure, VMware, OpenNebula.
+// Azure and OpenNebula.
 #include <gtest/gtest.h>
 
-#include "common/base/error.h"
-#include "machined/platforms/readers/azure.h"
-#include "machined/platforms/readers/opennebula.h"
 #include "machined/platforms/readers/test-platform.h"
-#include "machined/platforms/readers/vmware.h"
 
 namespace talos::platforms {
 namespace {
@@ -33,70 +29,6 @@ TEST(Azure, Facts) {
       R"("dhcp":true,"dhcpOptions":{"routeMetric":1024,"ipv6":true},)"
       R"("deviceSelector":{"hardwareAddr":"00:0d:3a:00:00:01"}}]},)"
       R"("externalAddresses":["203.0.113.8","2001:db8::1"]})");
-}
-
-std::string customData(kj::StringPtr document) {
-  auto bytes = azureCustomData(document.asArray());
-  return {bytes.begin(), bytes.size()};
-}
-
-// Catches: prefixes of real files, line breaks in base64, an entity that is expanded.
-TEST(Azure, CustomData) {
-  EXPECT_EQ(customData(R"(<ns0:Environment xmlns:ns0="http://schemas.dmtf.org/ovf/environment/1"
-                           xmlns:ns1="http://schemas.microsoft.com/windowsazure"><ns1:ProvisioningSection>
-                           <ns1:LinuxProvisioningConfigurationSet><ns1:CustomData>dmVy
-                           c2lvbjo=</ns1:CustomData></ns1:LinuxProvisioningConfigurationSet>
-                           </ns1:ProvisioningSection></ns0:Environment>)"),
-            "version:");
-  EXPECT_EQ(customData("<Environment/>"), "");
-  for (auto& [document, problem] :
-       {std::pair{"<Environment>"_kj, "ovf-env.xml:1:14: not valid XML: no element found"_kj},
-        std::pair{"<CustomData>%</CustomData>"_kj, "ovf-env.xml: CustomData is not base64"_kj}}) {
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { customData(document); })) {
-      EXPECT_EQ(messageOf(*e), problem);
-    } else {
-      ADD_FAILURE() << document.cStr();
-    }
-  }
-}
-
-// Catches: an identifier that brings elements of its own into the report.
-TEST(Azure, ReadyReport) {
-  auto report = [](kj::StringPtr instance) {
-    return azureReadyReport(kj::str(
-        "<GoalState><Incarnation>1</Incarnation><Container><ContainerId>c-1</ContainerId>"
-        "<RoleInstanceList><RoleInstance><InstanceId>",
-        instance, "</InstanceId></RoleInstance></RoleInstanceList></Container></GoalState>"));
-  };
-  EXPECT_EQ(
-      report("r-1"),
-      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>1"
-      "</GoalStateIncarnation><Container><ContainerId>c-1</ContainerId><RoleInstanceList><Role>"
-      "<InstanceId>r-1</InstanceId><Health><State>Ready</State></Health></Role>"
-      "</RoleInstanceList></Container></Health>"_kj);
-  for (auto wrong : {"a&lt;b"_kj, ""_kj}) {
-    EXPECT_TRUE(kj::runCatchingExceptions([&] { report(wrong); }) != nullptr) << wrong.cStr();
-  }
-}
-
-TEST(Vmware, MetadataAndProperties) {
-  EXPECT_EQ(
-      factsOf(kVmware,
-              {{"metadata",
-                R"({instance-id: vm-1, local-hostname: n1, network: {version: 2, ethernets: {id0:
-                   {match: {macaddress: "00:50:56:00:00:0A"}, set-name: eth0, addresses: [192.0.2.20/24],
-                    gateway4: 192.0.2.1}}}})"}}),
-      R"({"metadata":{"hostname":"n1","instanceId":"vm-1"},"network":{"hostname":"n1",)"
-      R"("interfaces":[{"interface":"","addresses":["192.0.2.20/24"],)"
-      R"("routes":[{"network":"0.0.0.0/0","gateway":"192.0.2.1","metric":1024}],"mtu":0,)"
-      R"("deviceSelector":{"hardwareAddr":"00:50:56:00:00:0a"}}]}})");
-  auto environment =
-      R"(<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1"
-          xmlns:oe="http://schemas.dmtf.org/ovf/environment/1"><PropertySection>
-          <Property oe:key="other" oe:value="x"/><Property oe:key="talos.config" oe:value="dmVyc2lvbjo="/>
-          </PropertySection></Environment>)"_kj;
-  EXPECT_EQ(ovfProperty("talos.config", environment.asArray()), "dmVyc2lvbjo="_kj);
-  EXPECT_EQ(ovfProperty("userdata", environment.asArray()), ""_kj);
 }
 
 TEST(Opennebula, Context) {

@@ -4,18 +4,12 @@
 #include "common/base/error.h"
 #include "common/net/text-values.h"
 #include "common/text/ascii.h"
+#include "common/text/texts.h"
 
 namespace talos::platforms {
 namespace {
 
-bool isIn(kj::ArrayPtr<const kj::String> all, kj::StringPtr one) {
-  for (auto& each : all) {
-    if (each == one) return true;
-  }
-  return false;
-}
-
-// 255.255.255.0, ffff:ffff::, or 24.
+// 255.255.255.0, or 24.
 kj::Maybe<unsigned> lengthOf(kj::StringPtr mask, const Ip& address) {
   KJ_IF_MAYBE (number, mask.tryParseAs<unsigned>()) {
     if (*number <= address.bits()) return *number;
@@ -23,12 +17,7 @@ kj::Maybe<unsigned> lengthOf(kj::StringPtr mask, const Ip& address) {
   }
   auto parsed = KJ_UNWRAP_OR_RETURN(Ip::parse(mask), nullptr);
   if (parsed.family() != address.family()) return nullptr;
-  for (unsigned length = 0; length <= parsed.bits(); ++length) {
-    auto ones = parsed.family() == AF_INET ? Ip::parse("255.255.255.255")
-                                           : Ip::parse("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff");
-    if (KJ_ASSERT_NONNULL(ones).masked(length) == parsed) return length;
-  }
-  return nullptr;
+  return maskLength(parsed);
 }
 
 void setTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
@@ -193,9 +182,7 @@ void PlatformFacts::external(kj::StringPtr text) {
 void PlatformFacts::resolver(kj::StringPtr text) {
   if (text.size() == 0) return;
   KJ_IF_MAYBE (ip, Ip::parse(text)) {
-    auto server = ip->toString();
-    if (!isIn(resolvers, server) && resolvers.size() < kMostAddresses)
-      resolvers.add(kj::mv(server));
+    if (resolvers.size() < kMostAddresses) addOnce(resolvers, ip->toString());
   } else {
     problem("the DNS server \"", text, "\" is no IP address; it is left out");
   }

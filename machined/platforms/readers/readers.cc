@@ -1,15 +1,10 @@
 #include "machined/platforms/readers/readers.h"
 
-#include <kj/debug.h>
-
 #include "common/base/lines.h"
+#include "common/text/ascii.h"
 
 namespace talos::platforms {
 namespace {
-
-bool isBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\r';
-}
 
 struct Reader {
   const Platform& platform;
@@ -31,7 +26,6 @@ const Reader kReaders[] = {
     {kOracle, readOracle},
     {kScaleway, readScaleway},
     {kUpcloud, readUpcloud},
-    {kVmware, readVmware},
     {kVultr, readVultr},
 };
 
@@ -54,10 +48,7 @@ kj::ArrayPtr<const char> Answers::bytes(kj::StringPtr name) const {
 
 kj::String Answers::line(kj::StringPtr name) const {
   auto first = firstLine(bytes(name));
-  kj::ArrayPtr<const char> line = first;
-  while (line.size() > 0 && isBlank(line.front())) line = line.slice(1, line.size());
-  while (line.size() > 0 && isBlank(line.back())) line = line.slice(0, line.size() - 1);
-  return kj::heapString(line.begin(), line.size());
+  return kj::heapString(trimmed(first));
 }
 
 void read(const Platform& platform, const Answers& answers, PlatformFacts& facts) {
@@ -66,7 +57,6 @@ void read(const Platform& platform, const Answers& answers, PlatformFacts& facts
     facts.platform = kj::str(platform.name);
     return reader.read(answers, facts);
   }
-  KJ_UNREACHABLE;
 }
 
 }  // namespace talos::platforms
