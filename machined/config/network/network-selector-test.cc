@@ -148,6 +148,15 @@ TEST(DeviceSelector, MembersOfABond) {
   auto links = machine();
   EXPECT_EQ("bond0; eth0 in bond0; eth1 in bond0; eth2; dhcp4/bond0; ra/bond0; dhcp4/eth2; ra/eth2",
             planned(bonded("virtio_net"), links));
+  links.add(KnownLink{
+      .index = 9, .name = kj::str("bond0"), .hardwareAddress = kj::str("52:54:00:00:00:01")});
+  MachineText byAddress(
+      "interfaces: [{interface: bond0, dhcp: true, bond: {deviceSelectors: [{hardwareAddr: "
+      "'52:54:00:00:00:01'}]}}]");
+  EXPECT_EQ(
+      "bond0; eth0 in bond0; eth1; eth2; dhcp4/bond0; ra/bond0; dhcp4/eth1; ra/eth1; dhcp4/eth2; "
+      "ra/eth2",
+      planned(byAddress, links));
   auto none = planNetwork(KernelArguments(""_kj.asArray()), bonded("igb").get(), links);
   ASSERT_EQ(1u, none.unresolved.size());
   EXPECT_EQ(none.unresolved[0].problem, "bond0: no link matches the deviceSelector driver=igb"_kj);
