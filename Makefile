@@ -14,6 +14,7 @@
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
+#   PLATFORM=aws             of image: a disk for that provider's machines as well (docs/platforms.md); ARGUMENTS='…' for its kernel
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
 #   KUBERNETES=1             of `make bench`: the figures of Kubernetes too, for which it is compiled once
@@ -57,7 +58,7 @@ configure: root
 
 # What users run and what the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl config-keys $$(cut -d" " -f1 $(INNER)/programs.list)'
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 # One page of each command, from the table that help is made of.
 man: programs
@@ -65,6 +66,7 @@ man: programs
 
 image: programs
 	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
+	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE)

@@ -2,13 +2,14 @@
 
 #include <kj/debug.h>
 
+#include "machined/platforms/platform.h"
+
 namespace talos::machined {
 
 namespace tasks {
 
 #define LINE(sequence, phase, where, task) extern const BootTask task;
 #include "machined/boot/sequences.inc"
-#include "machined/platforms/platform.h"
 #undef LINE
 
 }  // namespace tasks

@@ -21,6 +21,7 @@ bool isAkamai(const Firmware& firmware) {
 
 const Platform kAkamai{.name = "akamai"_kj,
                        .title = "Akamai"_kj,
+                       .consoles = "ttyS0 tty0 tty1"_kj,
                        .headers = kAkamaiHeaders,
                        .token = &kAkamaiToken,
                        .config = {"user-data"_kj, "/v1/user-data"_kj},

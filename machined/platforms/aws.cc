@@ -35,6 +35,7 @@ bool isAws(const Firmware& firmware) {
 
 const Platform kAws{.name = "aws"_kj,
                     .title = "Amazon EC2"_kj,
+                    .consoles = "tty1 ttyS0"_kj,
                     .token = &kAwsToken,
                     .config = {"user-data"_kj, "/latest/user-data"_kj},
                     .facts = kAwsFacts,

@@ -28,6 +28,7 @@ bool isAzure(const Firmware& firmware) {
 
 const Platform kAzure{.name = "azure"_kj,
                       .title = "Microsoft Azure"_kj,
+                      .consoles = "ttyS0,115200n8"_kj,
                       .headers = kAzureHeaders,
                       .facts = kAzureFacts,
                       .matches = isAzure};

@@ -20,6 +20,7 @@ bool isCloudstack(const Firmware& firmware) {
 
 const Platform kCloudstack{.name = "cloudstack"_kj,
                            .title = "Apache CloudStack"_kj,
+                           .consoles = "tty1 ttyS0"_kj,
                            .server = "http://data-server"_kj,
                            .config = {"user-data"_kj, "/latest/user-data"_kj},
                            .facts = kCloudstackFacts,

@@ -14,6 +14,7 @@ bool isDigitalOcean(const Firmware& firmware) {
 
 const Platform kDigitalOcean{.name = "digital-ocean"_kj,
                              .title = "DigitalOcean"_kj,
+                             .consoles = "ttyS0 tty0 tty1"_kj,
                              .config = {"user-data"_kj, "/metadata/v1/user-data"_kj},
                              .facts = kDigitalOceanFacts,
                              .matches = isDigitalOcean};

@@ -11,6 +11,7 @@ constexpr Request kEquinixMetalFacts[] = {{"metadata"_kj, "/metadata"_kj, true}}
 
 const Platform kEquinixMetal{.name = "equinixMetal"_kj,
                              .title = "Equinix Metal"_kj,
+                             .consoles = "ttyS1,115200n8"_kj,
                              .server = "https://metadata.platformequinix.com"_kj,
                              .config = {"userdata"_kj, "/userdata"_kj},
                              .facts = kEquinixMetalFacts};

@@ -18,6 +18,7 @@ bool isExoscale(const Firmware& firmware) {
 
 const Platform kExoscale{.name = "exoscale"_kj,
                          .title = "Exoscale"_kj,
+                         .consoles = "tty1 ttyS0"_kj,
                          .config = {"user-data"_kj, "/1.0/user-data"_kj},
                          .facts = kExoscaleFacts,
                          .matches = isExoscale};

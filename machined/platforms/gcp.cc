@@ -26,6 +26,7 @@ bool isGcp(const Firmware& firmware) {
 const Platform kGcp{
     .name = "gcp"_kj,
     .title = "Google Compute Engine"_kj,
+    .consoles = "ttyS0"_kj,
     .headers = kGcpHeaders,
     .config = {"user-data"_kj, "/computeMetadata/v1/instance/attributes/user-data"_kj},
     .facts = kGcpFacts,

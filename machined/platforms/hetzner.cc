@@ -19,6 +19,7 @@ bool isHetzner(const Firmware& firmware) {
 
 const Platform kHetzner{.name = "hcloud"_kj,
                         .title = "Hetzner Cloud"_kj,
+                        .consoles = "tty1 ttyS0"_kj,
                         .config = {"userdata"_kj, "/hetzner/v1/userdata"_kj},
                         .encoding = Encoding::kMaybeBase64,
                         .facts = kHetznerFacts,

@@ -38,6 +38,7 @@ NocloudSeed nocloudSeed(kj::StringPtr serial) {
 const Platform kNocloud{
     .name = "nocloud"_kj,
     .title = "NoCloud"_kj,
+    .consoles = "tty1 ttyS0"_kj,
     .server = ""_kj,
     .config = {"user-data"_kj, "user-data"_kj},
     .facts = kNocloudFacts,

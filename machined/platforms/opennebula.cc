@@ -11,6 +11,7 @@ constexpr Request kOpennebulaFacts[] = {{"context"_kj, "context.sh"_kj, true}};
 
 const Platform kOpennebula{.name = "opennebula"_kj,
                            .title = "OpenNebula"_kj,
+                           .consoles = "tty1 ttyS0"_kj,
                            .server = ""_kj,
                            .config = {"context"_kj, "context.sh"_kj},
                            .encoding = Encoding::kContext,

@@ -30,6 +30,7 @@ bool isOpenstack(const Firmware& firmware) {
 
 const Platform kOpenstack{.name = "openstack"_kj,
                           .title = "OpenStack"_kj,
+                          .consoles = "tty1 ttyS0"_kj,
                           .config = {"user_data"_kj, "/openstack/latest/user_data"_kj},
                           .facts = kOpenstackFacts,
                           .volume = "config-2"_kj,

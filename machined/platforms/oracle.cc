@@ -17,6 +17,7 @@ bool isOracle(const Firmware& firmware) {
 
 const Platform kOracle{.name = "oracle"_kj,
                        .title = "Oracle Cloud Infrastructure"_kj,
+                       .consoles = "tty1 ttyS0"_kj,
                        .headers = kOracleHeaders,
                        .config = {"user_data"_kj, "/opc/v2/instance/metadata/user_data"_kj},
                        .encoding = Encoding::kBase64OrNone,

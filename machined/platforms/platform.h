@@ -57,6 +57,8 @@ enum class Encoding {
 struct Platform {
   kj::StringPtr name;   // talos.platform=
   kj::StringPtr title;  // "Amazon EC2"
+  // Of the kernel, with blanks between them; the last one is /dev/console. Empty: the kernel's own.
+  kj::StringPtr consoles = ""_kj;
   kj::StringPtr server = kMetadataServer;
   kj::ArrayPtr<const Header> headers = nullptr;
   const Token* token = nullptr;

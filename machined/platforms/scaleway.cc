@@ -17,6 +17,7 @@ bool isScaleway(const Firmware& firmware) {
 
 const Platform kScaleway{.name = "scaleway"_kj,
                          .title = "Scaleway"_kj,
+                         .consoles = "tty1 ttyS0"_kj,
                          .server = kServer,
                          .config = {"cloud-init"_kj, "/user_data/cloud-init"_kj},
                          .facts = kScalewayFacts,

@@ -102,6 +102,10 @@ TEST(BootFiles, Arguments) {
       (std::string("talos.platform=packet talos.config=none console=ttyS1,115200n8 ") + kDefaults)
           .c_str());
   EXPECT_STREQ(
+      arguments("aws", "", {}).cStr(),
+      (std::string("talos.platform=aws talos.config=none console=tty1 console=ttyS0 ") + kDefaults)
+          .c_str());
+  EXPECT_STREQ(
       arguments("other", "", {"console=x"}).cStr(),
       (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
 }

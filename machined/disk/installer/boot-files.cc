@@ -3,6 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "machined/platforms/platform.h"
 
 namespace talos::install {
 namespace {
@@ -18,15 +19,12 @@ constexpr kj::StringPtr kDefaults[] = {"init_on_alloc=1"_kj,
                                        "ima_appraise=fix"_kj,
                                        "ima_hash=sha512"_kj};
 
-// Of the platforms on which a node installs itself; the others start from images that are made
-// elsewhere.
-struct Consoles {
-  kj::StringPtr platform, arguments[2];
-};
-const Consoles kConsoles[] = {
-    {"metal"_kj, {"console=ttyS0"_kj, "console=tty0"_kj}},
-    {"packet"_kj, {"console=ttyS1,115200n8"_kj}},
-};
+constexpr kj::StringPtr kMetalConsoles = "ttyS0 tty0"_kj;
+
+kj::StringPtr consolesOf(kj::StringPtr platform) {
+  KJ_IF_MAYBE (known, platforms::called(platform)) return known->consoles;
+  return platform == "metal" ? kMetalConsoles : ""_kj;
+}
 
 bool isConsole(kj::StringPtr argument) {
   return argument.startsWith("console=");
@@ -101,10 +99,11 @@ kj::String bootArguments(const ArgumentSources& sources) {
   result.add(kj::str("talos.config=", sources.config.size() > 0 ? sources.config : "none"_kj));
   bool consoleGiven = false;
   for (auto argument : sources.extra) consoleGiven = consoleGiven || isConsole(argument);
-  for (auto& row : kConsoles) {
-    if (row.platform != sources.platform || consoleGiven) continue;
-    for (auto argument : row.arguments) {
-      if (argument.size() > 0) result.add(kj::str(argument));
+  if (!consoleGiven) {
+    for (auto rest = consolesOf(sources.platform); rest.size() > 0;) {
+      auto end = rest.findFirst(' ').orDefault(rest.size());
+      result.add(kj::str("console=", rest.slice(0, end)));
+      rest = rest.slice(kj::min(end + 1, rest.size()));
     }
   }
   for (auto argument : kDefaults) result.add(kj::str(argument));

@@ -16,14 +16,20 @@ void makeXfs(kj::StringPtr node, kj::StringPtr label) {
                              "-L"_kj,  label,   node};
   runTool(command);
 }
-void makeBootXfs(kj::StringPtr node) {
-  kj::StringPtr command[] = {kMkfsXfs, "-q"_kj,
-                             "-f"_kj,  "--unsupported"_kj,
-                             "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
-                             "-i"_kj,  "nrext64=0,exchange=0"_kj,
-                             "-n"_kj,  "ftype=1,parent=0"_kj,
-                             "-L"_kj,  kBoot,
-                             node};
+void makeBootXfs(kj::StringPtr node, kj::StringPtr prototype) {
+  const kj::StringPtr options[] = {kMkfsXfs, "-q"_kj,
+                                   "-f"_kj,  "--unsupported"_kj,
+                                   "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
+                                   "-i"_kj,  "nrext64=0,exchange=0"_kj,
+                                   "-n"_kj,  "ftype=1,parent=0"_kj,
+                                   "-L"_kj,  kBoot};
+  kj::Vector<kj::StringPtr> command;
+  for (auto option : options) command.add(option);
+  if (prototype.size() > 0) {
+    command.add("-p"_kj);
+    command.add(prototype);
+  }
+  command.add(node);
   runTool(command);
 }
 void makeFat(kj::StringPtr node) {

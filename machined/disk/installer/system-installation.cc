@@ -12,11 +12,9 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
-#include "common/base/version.h"
 #include "common/disk/empty-partition.h"
 #include "common/disk/unfinished-xfs.h"
 #include "machined/disk/installer/boot-code.h"
-#include "machined/disk/installer/boot-files.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "machined/disk/installer/synced-file.h"
@@ -64,26 +62,8 @@ void wipe(Disk& disk, Say& say) {
   });
 }
 
-void fillBoot(kj::StringPtr node, kj::StringPtr arguments, const System& system) {
-  auto mount = machined::openFileSystem(node, FileSystem::kXfs, machined::MountAccess::kReadWrite);
-  makeFolder(mount, "grub");
-  makeFolder(mount, "A");
-  copyFile(mount, "A/vmlinuz", kj::str(system.folder, "/vmlinuz"));
-  auto early = openFile(kj::str(system.folder, "/initramfs")), image = openFile(system.image);
-  writeInitramfs(mount, "A/initramfs", wholeOf(early), wholeOf(image));
-  putFile(mount, "A/version", kj::str(buildVersion().tag, "\n"), 0600);
-  putFile(mount, "A/boot.cfg", bootEntry(Slot::kA, arguments), 0600);
-  putFile(mount, "grub/grubenv", writeSlots({}), 0600);
-  putFile(mount, "grub/grub.cfg", grubConfig(), 0600);
-  syncAll(mount);
-}
-
-void fillEfi(kj::StringPtr node, const System& system) {
-  auto mount = machined::openFileSystem(node, FileSystem::kVfat, machined::MountAccess::kReadWrite);
-  makeFolder(mount, "EFI");
-  makeFolder(mount, "EFI/BOOT");
-  copyFile(mount, "EFI/BOOT/BOOTX64.EFI", kj::str(system.folder, "/BOOTX64.EFI"));
-  syncAll(mount);
+kj::AutoCloseFd mountToFill(kj::StringPtr node, FileSystem type) {
+  return machined::openFileSystem(node, type, machined::MountAccess::kReadWrite);
 }
 
 void writeBootCode(Disk& disk, const Place& bios, const System& system) {
@@ -140,7 +120,8 @@ bool write(const InstallOptions& options, const System& system, Say& say) {
   makeFat(disk.node(place(kEfi)));
   makeBootXfs(disk.node(place(kBoot)));
   say("writing kernel and system to slot A");
-  fillBoot(disk.node(place(kBoot)), options.arguments, system);
+  auto boot = mountToFill(disk.node(place(kBoot)), FileSystem::kXfs);
+  putBootFiles(boot, options.arguments, system);
   return true;
 }
 
@@ -156,7 +137,8 @@ void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say)
   if (installedOn(table) == Installed::kYes) return;  // the names come last
   if (bootLoader) {
     say("installing the boot loader");
-    fillEfi(disk.node(require(table, kEfi, disk.sectorSize())), system);
+    auto node = disk.node(require(table, kEfi, disk.sectorSize()));
+    putEfiFiles(mountToFill(node, FileSystem::kVfat), system);
     writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
   }
   finish(table);

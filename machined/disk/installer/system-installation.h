@@ -25,15 +25,12 @@
 #include <kj/function.h>
 #include <kj/string.h>
 
+#include "machined/disk/installer/system-files.h"
+
 namespace talos::install {
 
 using Say = kj::Function<void(kj::StringPtr)>;
 
-// Where the parts of the system are.
-struct System {
-  kj::StringPtr folder = "/usr/install";  // vmlinuz, initramfs, boot.img, core.img, BOOTX64.EFI
-  kj::String image;                       // a squashfs: a device or a file
-};
 // The device that the root is mounted from; `mountinfo` is the text of /proc/self/mountinfo.
 kj::String rootImage(kj::StringPtr mountinfo);
 

@@ -1,0 +1,130 @@
+#include "machined/disk/image/disk-image.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/version.h"
+#include "common/testing/test-tree.h"
+#include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/partition-layout.h"
+
+namespace talos::install {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kBytes = kLeastDisk;
+
+// A system whose parts are told apart by their content.
+class Parts {
+ public:
+  Parts() {
+    tree.directory("system");
+    tree.directory("out");
+    for (auto name : {"vmlinuz", "initramfs", "BOOTX64.EFI"}) {
+      tree.file(kj::str("system/", name), kj::str("the ", name, " of the test\n"));
+    }
+    auto sector = std::string(512, 'b');
+    tree.file("system/boot.img", sector.c_str());
+    tree.file("system/core.img", std::string(4096, 'c').c_str());
+    tree.file("root", std::string(3u << 20, 'r').c_str());
+  }
+  void write() {
+    auto file = tree.at("out/disk"), folder = tree.at("system");
+    writeDiskImage({.file = file, .bytes = kBytes, .arguments = "talos.platform=aws"},
+                   {.folder = folder, .image = tree.at("root")});
+  }
+  std::string says(const std::string& command) const {
+    auto* pipe = popen((command + " 2>&1").c_str(), "r");
+    KJ_REQUIRE(pipe != nullptr);
+    std::string said;
+    char chunk[4096];
+    for (size_t n; (n = fread(chunk, 1, sizeof chunk, pipe)) > 0;) said.append(chunk, n);
+    pclose(pipe);
+    return said;
+  }
+  // As GRUB reads it from the partition.
+  std::string inBoot(const std::string& path) const {
+    return says("grub-fstest " + std::string(tree.at("out/disk").cStr()) + " cat '(loop0,gpt3)/" +
+                path + "'");
+  }
+  kj::Array<const kj::byte> at(uint64_t offset, size_t size) const {
+    int fd = open(tree.at("out/disk").cStr(), O_RDONLY | O_CLOEXEC);
+    KJ_REQUIRE(fd >= 0);
+    kj::AutoCloseFd disk(fd);
+    auto bytes = kj::heapArray<kj::byte>(size);
+    auto n = pread(disk, bytes.begin(), size, static_cast<off_t>(offset));
+    return kj::heapArray<const kj::byte>(bytes.begin(),
+                                         static_cast<size_t>(kj::max(n, ssize_t{0})));
+  }
+  gpt::Table table() const {
+    auto read = [this](uint64_t offset, size_t size) { return at(offset, size); };
+    return KJ_REQUIRE_NONNULL(gpt::read(read, 512));
+  }
+
+  machined::TestTree tree;
+};
+
+}  // namespace
+
+// Catches: a disk that the installer would not take for one of ours; a STATE that is not empty,
+// with which the first boot fails; a file that has as many bytes as the disk.
+TEST(DiskImage, IsAnInstalledDiskWithoutAConfig) {
+  Parts parts;
+  parts.write();
+  auto table = parts.table();
+  EXPECT_TRUE(table.inForce);
+  EXPECT_EQ(installedOn(table), Installed::kYes);
+  for (auto name : {kMeta, kState, kEphemeral}) {
+    auto place = KJ_ASSERT_NONNULL(find(table, name, 512));
+    EXPECT_TRUE(isZero(parts.at(place.offset, 4096))) << name.cStr();
+  }
+  struct stat info;
+  ASSERT_EQ(stat(parts.tree.at("out/disk").cStr(), &info), 0);
+  EXPECT_EQ(static_cast<uint64_t>(info.st_size), kBytes);
+  EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, kBytes / 8);
+}
+
+// Catches: file systems that the boot loader cannot read, or that lack a file; a slot that is not
+// the one that is started.
+TEST(DiskImage, TheBootLoaderFindsTheSystem) {
+  Parts parts;
+  parts.write();
+  EXPECT_EQ(parts.inBoot("A/vmlinuz"), "the vmlinuz of the test\n");
+  EXPECT_THAT(parts.inBoot("A/boot.cfg"), HasSubstr("'talos.platform=aws' 'talos.slot=A'"));
+  EXPECT_EQ(parts.inBoot("A/version"), std::string(buildVersion().tag.cStr()) + "\n");
+  EXPECT_THAT(parts.inBoot("grub/grub.cfg"), HasSubstr("source /A/boot.cfg"));
+  EXPECT_THAT(parts.inBoot("grub/grubenv"), HasSubstr("slot=A"));
+  auto initramfs = parts.inBoot("A/initramfs");
+  EXPECT_EQ(initramfs.find("the initramfs of the test\n"), 0u);
+  EXPECT_GT(initramfs.size(), 3u << 20);
+  auto efi = KJ_ASSERT_NONNULL(find(parts.table(), kEfi, 512));
+  EXPECT_EQ(parts.says("mtype -i " + std::string(parts.tree.at("out/disk").cStr()) + "@@" +
+                       std::to_string(efi.offset) + " ::EFI/BOOT/BOOTX64.EFI"),
+            "the BOOTX64.EFI of the test\n");
+  auto bios = KJ_ASSERT_NONNULL(find(parts.table(), kBios, 512));
+  EXPECT_EQ(parts.at(bios.offset + 512, 1)[0], 'c');
+  EXPECT_EQ(parts.at(510, 2), (kj::arr<kj::byte>(0x55, 0xaa).asPtr()));
+}
+
+// Catches: half an image that is there after an error, or its parts left beside it.
+TEST(DiskImage, AnErrorLeavesNothing) {
+  Parts parts;
+  ASSERT_EQ(unlink(parts.tree.at("system/vmlinuz").cStr()), 0);
+  auto failure = kj::runCatchingExceptions([&] { parts.write(); });
+  KJ_IF_MAYBE (e, failure) {
+    EXPECT_THAT(messageOf(*e).cStr(), HasSubstr("/vmlinuz"));
+  } else {
+    ADD_FAILURE() << "no error";
+  }
+  EXPECT_EQ(parts.says("ls -A " + std::string(parts.tree.at("out").cStr())), "");
+}
+
+}  // namespace talos::install

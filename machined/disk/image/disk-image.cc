@@ -1,0 +1,135 @@
+#include "machined/disk/image/disk-image.h"
+
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "machined/disk/installer/boot-code.h"
+#include "machined/disk/installer/file-systems.h"
+#include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/partition-layout.h"
+#include "machined/disk/installer/run-mkfs.h"
+#include "machined/disk/installer/synced-file.h"
+
+namespace talos::install {
+namespace {
+
+constexpr unsigned kSector = 512;
+constexpr size_t kPiece = 1u << 20;
+
+// Beside the image, whose disk has room for it.
+class ScratchFolder {
+ public:
+  explicit ScratchFolder(kj::StringPtr beside) : path(kj::str(beside, "-XXXXXX")) {
+    KJ_REQUIRE(mkdtemp(path.begin()) != nullptr, "cannot make a folder", beside);
+  }
+  ~ScratchFolder() noexcept(false) { removeTree(path); }
+  KJ_DISALLOW_COPY_AND_MOVE(ScratchFolder);
+
+  kj::String at(kj::StringPtr name) const { return kj::str(path, "/", name); }
+  kj::AutoCloseFd folder(kj::StringPtr name) const {
+    makeDirectories(at(name), 0700);
+    int fd;
+    KJ_SYSCALL(fd = open(at(name).cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
+    return kj::AutoCloseFd(fd);
+  }
+  // Of zeros.
+  kj::String file(kj::StringPtr name, uint64_t bytes) const {
+    auto fd = newFile(at(name), bytes);
+    return at(name);
+  }
+  static kj::AutoCloseFd newFile(kj::StringPtr path, uint64_t bytes) {
+    int fd;
+    KJ_SYSCALL(fd = open(path.cStr(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), path);
+    kj::AutoCloseFd file(fd);
+    KJ_SYSCALL(ftruncate(file, static_cast<off_t>(bytes)), path, bytes);
+    return file;
+  }
+
+ private:
+  kj::String path;
+};
+
+void put(int disk, uint64_t offset, kj::ArrayPtr<const kj::byte> bytes) {
+  while (bytes.size() > 0) {
+    ssize_t n;
+    KJ_SYSCALL(n = pwrite(disk, bytes.begin(), bytes.size(), static_cast<off_t>(offset)));
+    offset += static_cast<uint64_t>(n);
+    bytes = bytes.slice(static_cast<size_t>(n), bytes.size());
+  }
+}
+
+void putFileSystem(int disk, const Place& place, kj::StringPtr file) {
+  auto from = openFile(file);
+  auto piece = kj::heapArray<kj::byte>(kPiece);
+  for (uint64_t at = 0; at < place.size;) {
+    ssize_t n;
+    KJ_SYSCALL(n = pread(from, piece.begin(), piece.size(), static_cast<off_t>(at)), file);
+    KJ_REQUIRE(n > 0, "a file system is shorter than its partition", file);
+    auto bytes = piece.slice(0, static_cast<size_t>(n));
+    if (!isZero(bytes)) put(disk, place.offset + at, bytes);
+    at += bytes.size();
+  }
+}
+
+// mkfs.xfs(8), "protofile": a block that is not used and numbers that are not, the top folder, its
+// content, and "$" behind each folder.
+kj::String prototypeOf(kj::StringPtr files) {
+  auto file = [&](kj::StringPtr folder, kj::StringPtr name) {
+    return kj::str("  ", name, " ---600 0 0 ", files, "/", folder, "/", name, "\n");
+  };
+  return kj::str("/dev/null\n0 0\nd--700 0 0\n A d--700 0 0\n", file("A", "vmlinuz"),
+                 file("A", "initramfs"), file("A", "version"), file("A", "boot.cfg"),
+                 " $\n grub d--700 0 0\n", file("grub", "grubenv"), file("grub", "grub.cfg"),
+                 " $\n$\n");
+}
+
+kj::String makeBoot(const ScratchFolder& scratch, uint64_t bytes, kj::StringPtr arguments,
+                    const System& system) {
+  putBootFiles(scratch.folder("boot"), arguments, system);
+  writeFileAtomically(scratch.at("prototype"), prototypeOf(scratch.at("boot")), 0600);
+  auto file = scratch.file("boot.xfs", bytes);
+  makeBootXfs(file, scratch.at("prototype"));
+  return file;
+}
+
+kj::String makeEfi(const ScratchFolder& scratch, uint64_t bytes, const System& system) {
+  putEfiFiles(scratch.folder("efi"), system);
+  auto file = scratch.file("efi.fat", bytes);
+  makeFat(file);
+  auto tree = scratch.at("efi/EFI");
+  kj::StringPtr command[] = {"/usr/bin/mcopy"_kj, "-s"_kj, "-i"_kj, file, tree, "::"_kj};
+  runTool(command);
+  return file;
+}
+
+}  // namespace
+
+void writeDiskImage(const DiskImage& image, const System& system) {
+  auto table = layout(image.bytes, kSector);
+  finish(table);
+  auto place = [&](kj::StringPtr name) {
+    return KJ_REQUIRE_NONNULL(find(table, name, kSector), name);
+  };
+  ScratchFolder scratch(image.file);
+  auto disk = ScratchFolder::newFile(scratch.at("disk"), image.bytes);
+  putFileSystem(disk, place(kEfi), makeEfi(scratch, place(kEfi).size, system));
+  putFileSystem(disk, place(kBoot), makeBoot(scratch, place(kBoot).size, image.arguments, system));
+  for (auto& write : gpt::writes(table, kSector)) put(disk, write.offset, write.bytes);
+  auto bios = place(kBios);
+  auto core = bios.offset / kBootSector;
+  put(disk, bios.offset,
+      coreImage(contentOf(kj::str(system.folder, "/core.img")), core, bios.size));
+  auto first = kj::heapArray<kj::byte>(kBootSector);
+  ssize_t n;
+  KJ_SYSCALL(n = pread(disk, first.begin(), first.size(), 0));
+  KJ_REQUIRE(n == first.size(), image.file);
+  put(disk, 0, bootSector(first, contentOf(kj::str(system.folder, "/boot.img")), core));
+  KJ_SYSCALL(fsync(disk), image.file);
+  KJ_SYSCALL(rename(scratch.at("disk").cStr(), image.file.cStr()), image.file);
+}
+
+}  // namespace talos::install

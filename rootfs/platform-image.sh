@@ -1,0 +1,121 @@
+#!/bin/bash
+# Makes an image of a platform:  platform-image.sh IMAGE DISK_IMAGE PLATFORM   (inside the build root; `make image PLATFORM=…`)
+#   IMAGE/<platform>-amd64.<format>
+# IMAGE is what image.sh made, DISK_IMAGE the program of machined/disk/image. Formats and sizes are those that the providers
+# take (docs/platforms.md). A disk that does not say its size here is small: the provider's machines have larger ones, and the
+# first boot takes the rest. ARGUMENTS='a b': further arguments of the kernel. Nothing is left when a step fails.
+set -euo pipefail
+umask 022
+export LC_ALL=C
+image=$1 disk_image=$2 platform=$3
+name=$image/$platform-amd64
+readonly small=1246 usual=8192 exoscale=10240   # MiB
+
+die() { printf 'image: %s\n' "$*" >&2; exit 1; }
+work=$(mktemp -d -p "$image" platform-XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+made=
+finished() {  # FILE: the image, under its name
+  made=$name.${1#"$work"/disk.}
+  mv "$1" "$made"
+}
+disk() { "$disk_image" "$platform" "$1" "$image/work/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
+convert() { qemu-img convert -f raw -O "$1" -o "$2" "$work/disk.raw" "$work/disk.$3"; rm "$work/disk.raw"; }
+zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
+
+# One disk, described for hypervisors of VMware: OVF 1.1 of the DMTF. The digests come before the disk, as importers read it.
+vmware() {
+  disk "$usual"
+  convert vmdk subformat=streamOptimized,adapter_type=lsilogic vmdk
+  local size
+  size=$(stat -c %s "$work/disk.vmdk")
+  cat >"$work/disk.ovf" <<END
+<?xml version="1.0" encoding="UTF-8"?>
+<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
+    xmlns:rasd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_ResourceAllocationSettingData"
+    xmlns:vssd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData">
+  <References><File ovf:id="disk" ovf:href="disk.vmdk" ovf:size="$size"/></References>
+  <DiskSection>
+    <Info>The disk with the system</Info>
+    <Disk ovf:diskId="system" ovf:fileRef="disk" ovf:capacity="$usual" ovf:capacityAllocationUnits="byte * 2^20"
+      ovf:format="http://www.vmware.com/interfaces/specifications/vmdk.html#streamOptimized"/>
+  </DiskSection>
+  <NetworkSection><Info>The network of its one card</Info><Network ovf:name="VM Network"/></NetworkSection>
+  <VirtualSystem ovf:id="talos">
+    <Info>A node of Kubernetes</Info>
+    <Name>talos</Name>
+    <OperatingSystemSection ovf:id="100"><Info>Linux, 64 bits</Info></OperatingSystemSection>
+    <VirtualHardwareSection ovf:transport="com.vmware.guestInfo">
+      <Info>2 processors, 2 GiB, one disk, one network card</Info>
+      <System>
+        <vssd:ElementName>Virtual Hardware Family</vssd:ElementName><vssd:InstanceID>0</vssd:InstanceID>
+        <vssd:VirtualSystemIdentifier>talos</vssd:VirtualSystemIdentifier><vssd:VirtualSystemType>vmx-15</vssd:VirtualSystemType>
+      </System>
+      <Item><rasd:ElementName>2 processors</rasd:ElementName><rasd:InstanceID>1</rasd:InstanceID>
+        <rasd:ResourceType>3</rasd:ResourceType><rasd:VirtualQuantity>2</rasd:VirtualQuantity></Item>
+      <Item><rasd:AllocationUnits>byte * 2^20</rasd:AllocationUnits><rasd:ElementName>2048 MiB of memory</rasd:ElementName>
+        <rasd:InstanceID>2</rasd:InstanceID><rasd:ResourceType>4</rasd:ResourceType>
+        <rasd:VirtualQuantity>2048</rasd:VirtualQuantity></Item>
+      <Item><rasd:Address>0</rasd:Address><rasd:ElementName>SCSI controller</rasd:ElementName><rasd:InstanceID>3</rasd:InstanceID>
+        <rasd:ResourceSubType>VirtualSCSI</rasd:ResourceSubType><rasd:ResourceType>6</rasd:ResourceType></Item>
+      <Item><rasd:AddressOnParent>0</rasd:AddressOnParent><rasd:ElementName>Disk</rasd:ElementName>
+        <rasd:HostResource>ovf:/disk/system</rasd:HostResource><rasd:InstanceID>4</rasd:InstanceID><rasd:Parent>3</rasd:Parent>
+        <rasd:ResourceType>17</rasd:ResourceType></Item>
+      <Item><rasd:AddressOnParent>1</rasd:AddressOnParent><rasd:AutomaticAllocation>true</rasd:AutomaticAllocation>
+        <rasd:Connection>VM Network</rasd:Connection><rasd:ElementName>Network card</rasd:ElementName>
+        <rasd:InstanceID>5</rasd:InstanceID><rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType>
+        <rasd:ResourceType>10</rasd:ResourceType></Item>
+    </VirtualHardwareSection>
+    <ProductSection>
+      <Info>What the machine is told</Info>
+      <Property ovf:key="talos.config" ovf:type="string" ovf:userConfigurable="true" ovf:password="true">
+        <Label>Machine config</Label><Description>In base64</Description>
+      </Property>
+    </ProductSection>
+  </VirtualSystem>
+</Envelope>
+END
+  (cd "$work" && for file in disk.ovf disk.vmdk; do
+    printf 'SHA256(%s)= %s\n' "$file" "$(sha256sum <"$file" | cut -d' ' -f1)"
+  done >disk.mf && tar --format=ustar --owner=0 --group=0 -cf disk.ova disk.ovf disk.mf disk.vmdk)
+  finished "$work/disk.ova"
+}
+
+# For machines that a server on their network starts: a folder that a web server gives, with a script for iPXE.
+pxe() {  # ARGUMENTS
+  mkdir -m 0755 "$work/disk.pxe"
+  cp "$image/work/tree/usr/install/vmlinuz" "$image/initramfs" "$work/disk.pxe/"
+  cat >"$work/disk.pxe/boot.ipxe" <<END
+#!ipxe
+kernel vmlinuz initrd=initramfs talos.platform=$platform init_on_alloc=1 slab_nomerge pti=on panic=0 consoleblank=0 nvme_core.io_timeout=4294967295 random.trust_cpu=on printk.devkmsg=on $* ${ARGUMENTS:-}
+initrd initramfs
+boot
+END
+  rm -rf "$name.pxe"
+  finished "$work/disk.pxe"
+}
+
+case $platform in
+  metal|nocloud|openstack|opennebula|hcloud|scaleway) disk "$small"; zstandard raw ;;
+  aws|vultr|upcloud|cloudstack) disk "$usual"; zstandard raw ;;
+  azure) disk "$usual"; convert vpc subformat=fixed,force_size=on vhd; zstandard vhd ;;
+  # One sparse member of this name, in the format of old GNU tars.
+  gcp)
+    disk "$usual"
+    tar --format=oldgnu --sparse --owner=0 --group=0 -C "$work" -cf - --transform 's/.*/disk.raw/' disk.raw | gzip >"$work/disk.raw.tar.gz"
+    finished "$work/disk.raw.tar.gz" ;;
+  digital-ocean|akamai)
+    disk "$([ "$platform" = akamai ] && echo "$small" || echo "$usual")"
+    gzip "$work/disk.raw"
+    finished "$work/disk.raw.gz" ;;
+  exoscale) disk "$exoscale"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;
+  oracle) disk "$usual"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;
+  vmware) vmware ;;
+  equinixMetal|packet) pxe console=ttyS1,115200n8 ;;
+  pxe) platform=metal; pxe console=ttyS0 console=tty0 ;;
+  *) die "PLATFORM is \"$platform\"; known are metal, pxe, nocloud, aws, azure, gcp, openstack, opennebula, hcloud, digital-ocean," \
+    "vultr, scaleway, oracle, upcloud, exoscale, cloudstack, akamai, vmware and equinixMetal" ;;
+esac
+if [ -d "$made" ]; then size=$(du -sb "$made" | cut -f1); else size=$(stat -c %s "$made"); fi
+printf 'image: %s %d bytes\n' "$(basename "$made")" "$size"
