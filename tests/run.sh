@@ -97,7 +97,7 @@ soak() {
   local name until=$((SECONDS + HOURS * 3600))
   step "build" make all
   step "image" make iso
-  step "image for machines" make iso FLAVOUR=metal
+  step "image for machines" make iso FLAVOUR=metal PLATFORM=pxe
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
     step "up to a million runs of $name" in_root /build/fuzz/tests/fuzz/fuzz "$name" -runs=1000000 \

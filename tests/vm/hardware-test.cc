@@ -1,0 +1,132 @@
+// The image for machines (`make iso FLAVOUR=metal`) with each network card and each disk controller
+// that QEMU has, as the only one; and what such a machine can be started from.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/vm/lone-machine.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+namespace fs = std::filesystem;
+
+constexpr double kUp = 480;  // emulated, beside whatever else runs
+
+std::string metalIso() {
+  return LoneMachine::image("../image-metal/talos.iso");
+}
+bool answers(const LoneMachine& machine) {
+  return eventually([&] { return contains(machine.unproven({"disks"}).out, "2.1 GB"); }, kUp, 1);
+}
+
+class Hardware : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(fs::exists(metalIso())) << "make iso FLAVOUR=metal first"; }
+};
+
+class Cards : public Hardware, public testing::WithParamInterface<const char*> {};
+
+struct Disk {
+  const char* name;
+  std::vector<std::string> controller;
+  const char* path;
+};
+void PrintTo(const Disk& disk, std::ostream* out) {
+  *out << disk.name;
+}
+Disk scsi(const char* name) {
+  return {name, {std::string(name) + ",id=bus", "scsi-hd,bus=bus.0"}, "/dev/sda"};
+}
+class Disks : public Hardware, public testing::WithParamInterface<Disk> {};
+
+std::string identifier(std::string name) {
+  for (auto& c : name) {
+    if (c == '-') c = '_';
+  }
+  return name;
+}
+
+}  // namespace
+
+// Catches: a driver that is not in the image, or needs what is not; one that nobody loads.
+TEST_P(Cards, AsTheOnlyOne) {
+  LoneMachine machine({.cd = metalIso(), .card = GetParam()});
+  EXPECT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+}
+INSTANTIATE_TEST_SUITE_P(Each, Cards,
+                         testing::Values("virtio-net-pci", "e1000", "e1000e", "igb", "rtl8139",
+                                         "ne2k_pci", "vmxnet3", "pcnet", "tulip", "i82550"),
+                         [](auto& info) { return identifier(info.param); });
+
+// Catches: a disk that is seen and cannot be installed on, or from which the installed system does
+// not find its own root.
+TEST_P(Disks, InstallsOnItAndStartsFromIt) {
+  auto& disk = GetParam();
+  LoneMachine machine({.cd = metalIso(), .controller = disk.controller});
+  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+  auto config = machine.path("config.yaml");
+  std::ofstream(config) << machine.generate(disk.path);
+  auto applied = machine.unproven({"apply-config", "--file", config});
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  ASSERT_TRUE(eventually(
+      [&] { return contains(machine.console(), std::string("installed on ") + disk.path); }, kUp,
+      1))
+      << machine.console();
+  machine.startFromDisk();
+  auto cmdline = [&] { return machine.at({"read", "/proc/cmdline"}); };
+  EXPECT_TRUE(eventually([&] { return contains(cmdline().out, "talos.slot=A"); }, kUp, 1))
+      << cmdline().out << cmdline().err << machine.console();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Each, Disks,
+    testing::Values(Disk{"virtio-blk", {"virtio-blk-pci"}, "/dev/vda"}, scsi("virtio-scsi-pci"),
+                    Disk{"nvme", {"nvme,serial=hardware"}, "/dev/nvme0n1"},
+                    Disk{"ahci", {"ahci,id=bus", "ide-hd,bus=bus.0"}, "/dev/sda"},
+                    Disk{"ide", {"piix3-ide,id=bus", "ide-hd,bus=bus.0"}, "/dev/sda"},
+                    scsi("megasas"), scsi("lsi53c895a"), scsi("pvscsi"), scsi("am53c974"),
+                    Disk{"usb-storage", {"qemu-xhci", "usb-storage"}, "/dev/sda"},
+                    Disk{"sd-card", {"sdhci-pci", "sd-card"}, "/dev/mmcblk0"}),
+    [](auto& info) { return identifier(info.param.name); });
+
+// Catches: an image whose first sector no BIOS takes for a disk's; a system that needs the stick
+// that its driver has not found yet.
+TEST_F(Hardware, StartsFromAStick) {
+  LoneMachine machine({.stick = metalIso()});
+  EXPECT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+}
+
+// Catches: a script that iPXE does not read, a kernel that does not find its initramfs.
+TEST_F(Hardware, StartsFromItsNetwork) {
+  auto folder = LoneMachine::image("../image-metal/pxe-amd64.pxe");
+  ASSERT_TRUE(fs::exists(folder)) << "make image FLAVOUR=metal PLATFORM=pxe first";
+  LoneMachine machine({.network = "tftp=" + folder + ",bootfile=boot.ipxe", .networkBoot = true});
+  EXPECT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+}
+
+// Catches: a disk of an image that UEFI does not start; one that takes itself for not installed,
+// and installs itself over what its owner has put there.
+TEST_F(Hardware, StartsFromADiskThatWasWrittenElsewhere) {
+  auto disk = (fs::temp_directory_path() / "talos-metal-disk").string();
+  auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
+  auto made = harness::run(
+      {program, "metal", "2048", LoneMachine::image("../image-metal/work/tree/usr/install"),
+       LoneMachine::image("../image-metal/rootfs.sqsh"), disk},
+      300);
+  ASSERT_EQ(made.status, 0) << made.err;
+  LoneMachine machine({.uefi = true, .disk = disk});
+  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+  auto config = machine.path("config.yaml");
+  std::ofstream(config) << machine.generate();
+  auto applied = machine.unproven({"apply-config", "--file", config});
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  EXPECT_TRUE(eventually(
+      [&] { return contains(machine.at({"get", "machinetype"}).out, "controlplane"); }, kUp, 1))
+      << machine.console();
+  EXPECT_FALSE(contains(machine.console(), "installing on")) << machine.console();
+}
+
+}  // namespace talos::vm

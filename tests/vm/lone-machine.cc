@@ -1,0 +1,142 @@
+#include "tests/vm/lone-machine.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+namespace talos::vm {
+
+namespace fs = std::filesystem;
+using harness::Result;
+using harness::slurp;
+
+namespace {
+
+const std::string kOvmf = "/usr/share/OVMF/OVMF_";
+constexpr uintmax_t kNewDisk = 2ull << 30;
+std::atomic<int> machines;
+
+// Of this process and no other one: two tests run side by side.
+std::string freeAddress() {
+  auto number = (getpid() * 8 + machines++ % 8) % 64000;
+  return "127.78." + std::to_string(number / 250) + "." + std::to_string(number % 250 + 2);
+}
+
+}  // namespace
+
+LoneMachine::LoneMachine(Hardware h) : address(freeAddress()), hardware(std::move(h)) {
+  auto made = fs::temp_directory_path() / "talos-machine-XXXXXX";
+  folder = mkdtemp(made.string().data());
+  if (hardware.disk.empty()) {
+    std::ofstream(path("disk"));
+    fs::resize_file(path("disk"), kNewDisk);
+  } else {
+    fs::rename(hardware.disk, path("disk"));
+  }
+  qemu.emplace(command());
+}
+
+LoneMachine::~LoneMachine() {
+  qemu.reset();
+  fs::remove_all(folder);
+}
+
+void LoneMachine::startFromDisk() {
+  qemu.reset();
+  hardware.cd.clear();
+  hardware.stick.clear();
+  hardware.networkBoot = false;
+  qemu.emplace(command());
+}
+
+std::vector<std::string> LoneMachine::command() const {
+  std::vector<std::string> argv = {
+      "qemu-system-x86_64",
+      "-nodefaults",
+      "-no-user-config",
+      "-nographic",
+      "-M",
+      "q35,sata=off",
+      "-accel",
+      "tcg,thread=multi",
+      "-cpu",
+      "max",
+      "-smp",
+      "1",
+      "-m",
+      "1024",
+      "-serial",
+      "file:" + path("console"),
+      "-drive",
+      "if=none,id=disk,format=raw,file=" + path("disk"),
+      "-netdev",
+      "user,id=net,hostfwd=tcp:" + address + ":50000-:50000" +
+          (hardware.network.empty() ? "" : "," + hardware.network),
+      "-device",
+      hardware.card + ",netdev=net" + (hardware.networkBoot ? ",bootindex=0" : ",romfile="),
+      "-device",
+      "virtio-rng-pci"};
+  for (auto& device : hardware.controller) {
+    bool last = &device == &hardware.controller.back();
+    // What QEMU gives no place in the order comes behind.
+    std::string order = device == "sd-card" ? "" : ",bootindex=1";
+    argv.insert(argv.end(), {"-device", device + (last ? ",drive=disk" + order : "")});
+  }
+  if (!hardware.stick.empty()) {
+    argv.insert(argv.end(), {"-device", "qemu-xhci,id=ports", "-drive",
+                             "if=none,id=stick,readonly=on,format=raw,file=" + hardware.stick,
+                             "-device", "usb-storage,bus=ports.0,drive=stick,bootindex=2"});
+  }
+  if (!hardware.cd.empty()) {
+    argv.insert(argv.end(), {"-device", "virtio-scsi-pci,id=drives", "-drive",
+                             "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + hardware.cd,
+                             "-device", "scsi-cd,bus=drives.0,drive=cd,bootindex=2"});
+  }
+  if (hardware.uefi) {
+    fs::copy_file(kOvmf + "VARS_4M.fd", path("vars"));
+    for (auto& drive :
+         {"unit=0,readonly=on,file=" + kOvmf + "CODE_4M.fd", "unit=1,file=" + path("vars")}) {
+      argv.insert(argv.end(), {"-drive", "if=pflash,format=raw," + drive});
+    }
+  }
+  argv.insert(argv.end(), hardware.more.begin(), hardware.more.end());
+  return argv;
+}
+
+std::string LoneMachine::image(const std::string& name) {
+  return fs::absolute(fs::path(getenv("TALOSCTL")).parent_path() / "../image" / name)
+      .lexically_normal();
+}
+
+Result LoneMachine::talosctl(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(),
+                   {getenv("TALOSCTL"), "--talosconfig", path("talosconfig"), "--timeout", "20s"});
+  return harness::run(arguments, 60);
+}
+
+Result LoneMachine::unproven(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.end(), {"--insecure", "--nodes", address});
+  return talosctl(arguments);
+}
+
+Result LoneMachine::at(std::vector<std::string> arguments) const {
+  arguments.insert(arguments.begin(), {"-e", address, "-n", address});
+  return talosctl(arguments);
+}
+
+std::string LoneMachine::generate(const std::string& installDisk) const {
+  auto made = talosctl({"gen", "config", "lone", "https://10.0.2.15:6443", "--install-disk",
+                        installDisk, "--output-dir", path("")});
+  EXPECT_EQ(made.status, 0) << made.err;
+  auto text = slurp(path("controlplane.yaml"));
+  text =
+      std::regex_replace(text, std::regex("\nmachine:\n"), "$&    certSANs: [" + address + "]\n");
+  EXPECT_TRUE(harness::contains(text, "\n    certSANs: [")) << text;
+  return text;
+}
+
+}  // namespace talos::vm

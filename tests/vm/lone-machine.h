@@ -1,0 +1,57 @@
+// A virtual machine that no cluster has: QEMU with a network of its own, whose DHCP gives the
+// machine its address. It starts from what its drives hold, as a bought machine does; its port
+// 50000 is also that of a loopback address of the host.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/harness/process.h"
+
+namespace talos::vm {
+
+class LoneMachine {
+ public:
+  struct Hardware {
+    bool uefi = false;
+    std::string cd;     // an image in its drive; empty: it has none
+    std::string stick;  // the same on USB
+    std::string disk;   // an image, which the machine takes over; empty: a new disk of 2 GiB
+    std::vector<std::string> controller = {"virtio-blk-pci"};  // its devices; the last has the disk
+    std::string card = "virtio-net-pci";
+    std::string network;       // further options of QEMU's user network
+    bool networkBoot = false;  // from its card first, by the ROM on that
+    std::vector<std::string> more;
+  };
+  explicit LoneMachine(Hardware hardware);
+  ~LoneMachine();
+  LoneMachine(const LoneMachine&) = delete;
+
+  // Of what `make image` and `make iso` made.
+  static std::string image(const std::string& name);
+
+  std::string path(const std::string& name) const { return folder + "/" + name; }
+  std::string console() const { return harness::slurp(path("console")); }
+  harness::Result talosctl(std::vector<std::string> arguments) const;
+  harness::Result unproven(std::vector<std::string> arguments) const;  // --insecure
+  // With the talosconfig of generate().
+  harness::Result at(std::vector<std::string> arguments) const;
+  // Generates the configs of a cluster in the machine's folder; returns that of a control plane, in
+  // whose certificate is the address by which this host calls the machine.
+  std::string generate(const std::string& installDisk = "/dev/vda") const;
+
+  // Off, and on again with its disk alone.
+  void startFromDisk();
+
+  std::string address;
+
+ private:
+  Hardware hardware;
+  std::string folder;
+  std::optional<harness::Background> qemu;
+
+  std::vector<std::string> command() const;
+};
+
+}  // namespace talos::vm

@@ -1,0 +1,233 @@
+// A machine on each platform, started by its BIOS from the platform's image, with the firmware's
+// strings of the provider, and with a model of the metadata service at its address as all that it
+// gets a config from.
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "tests/harness/web.h"
+#include "tests/vm/lone-machine.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using harness::Manner;
+using harness::Web;
+namespace fs = std::filesystem;
+
+constexpr double kUp = 480;  // emulated, beside whatever else runs
+constexpr const char* kDiskMib = "1246";
+
+std::string base64(const std::string& text) {
+  return kj::encodeBase64(kj::StringPtr(text.c_str()).asBytes()).cStr();
+}
+std::string plain(const std::string& text) {
+  return text;
+}
+
+struct Answer {
+  std::string request, body;
+};
+struct Row {
+  std::string platform, smbios;
+  std::string config;  // request
+  std::string (*encoded)(const std::string& config);
+  std::vector<Answer> facts;
+  std::string providerId, external;
+  std::vector<std::string> controller = {"virtio-blk-pci"};
+  std::string service = "169.254.169.254";
+};
+void PrintTo(const Row& row, std::ostream* out) {
+  *out << row.platform;
+}
+
+// One network with the services of all in it, so that no router is needed.
+constexpr const char* kNetwork = "restrict=on,net=160.0.0.0/4,host=160.0.0.2,dhcpstart=160.0.0.15";
+const std::string kMac = "52:54:00:12:34:56";
+const std::string kOwn = R"("ip_address":"160.0.0.15","netmask":"240.0.0.0","gateway":"160.0.0.2")";
+
+const Row kRows[] = {
+    {"aws",
+     "type=1,manufacturer=Amazon EC2,product=t3.small,uuid=ec2a0000-1111-2222-3333-444455556666",
+     "GET /latest/user-data ",
+     plain,
+     {{"PUT /latest/api/token ", "dG9rZW4="},
+      {"GET /latest/meta-data/hostname ", "n1.eu-test-1.compute.internal"},
+      {"GET /latest/meta-data/instance-id ", "i-0abc"},
+      {"GET /latest/meta-data/public-ipv4 ", "203.0.113.7"},
+      {"GET /latest/meta-data/placement/availability-zone ", "eu-test-1a"}},
+     "aws:///eu-test-1a/i-0abc",
+     "203.0.113.7",
+     {"nvme,serial=vol0abc"}},
+    {"gcp",
+     "type=1,manufacturer=Google,product=Google Compute Engine,serial=GoogleCloud-ABC",
+     "GET /computeMetadata/v1/instance/attributes/user-data ",
+     plain,
+     {{"GET /computeMetadata/v1/project/project-id ", "p1"},
+      {"GET /computeMetadata/v1/instance/name ", "n1"},
+      {"GET /computeMetadata/v1/instance/id ", "42"},
+      {"GET /computeMetadata/v1/instance/hostname ", "n1.c.p1.internal"},
+      {"GET /computeMetadata/v1/instance/zone ", "projects/1/zones/eu-t1-a"},
+      {"GET /computeMetadata/v1/instance/network-interfaces/",
+       R"([{"accessConfigs":[{"externalIp":"203.0.113.8","type":"ONE_TO_ONE_NAT"}],"mtu":1460,"mac":")" +
+           kMac + R"("}])"}},
+     "gce://p1/eu-t1-a/n1",
+     "203.0.113.8",
+     {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"}},
+    {"openstack",
+     "type=1,manufacturer=OpenStack Foundation,product=OpenStack Nova",
+     "GET /openstack/latest/user_data ",
+     plain,
+     {{"GET /openstack/latest/meta_data.json ",
+       R"({"uuid":"u-1","hostname":"n1.novalocal","availability_zone":"nova"})"},
+      {"GET /openstack/latest/network_data.json ",
+       R"({"links":[{"id":"l0","type":"ovs","ethernet_mac_address":")" + kMac +
+           R"(","mtu":1450}],"networks":[{"id":"n0","link":"l0","type":"ipv4_dhcp"}],"services":[]})"},
+      {"GET /latest/meta-data/public-ipv4 ", "203.0.113.9"}},
+     "openstack:///u-1",
+     "203.0.113.9"},
+    {"hcloud",
+     "type=1,manufacturer=Hetzner,product=vServer,serial=4711",
+     "GET /hetzner/v1/userdata ",
+     base64,
+     {{"GET /hetzner/v1/metadata/hostname ", "n1"},
+      {"GET /hetzner/v1/metadata/instance-id ", "4711"},
+      {"GET /hetzner/v1/metadata/public-ipv4 ", "203.0.113.10"},
+      {"GET /hetzner/v1/metadata/network-config ",
+       "version: 1\nconfig:\n- type: physical\n  name: eth0\n  subnets:\n  - {type: dhcp, ipv4: "
+       "true}\n"}},
+     "hcloud://4711",
+     "203.0.113.10",
+     {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"}},
+    {"digital-ocean",
+     "type=1,manufacturer=DigitalOcean,product=Droplet,serial=123",
+     "GET /metadata/v1/user-data ",
+     plain,
+     {{"GET /metadata/v1.json ",
+       R"({"droplet_id":123,"hostname":"n1","region":"tst1","interfaces":{"public":[{"mac":")" +
+           kMac + R"(","ipv4":{)" + kOwn + "}}]}}"}},
+     "digitalocean://123",
+     "160.0.0.15"},
+    {"vultr",
+     "type=1,manufacturer=Vultr,product=VC2",
+     "GET /latest/user-data ",
+     plain,
+     {{"GET /v1.json ",
+       R"({"hostname":"n1","instance-v2-id":"v-1","region":{"regioncode":"TST"},"interfaces":[)"
+       R"({"network-type":"public","mac":")" +
+           kMac +
+           R"(","ipv4":{"address":"160.0.0.15","netmask":"240.0.0.0","gateway":"160.0.0.2"}}]})"}},
+     "vultr://v-1",
+     "160.0.0.15"},
+    {"oracle",
+     "type=3,asset=OracleCloud.com",
+     "GET /opc/v2/instance/metadata/user_data ",
+     base64,
+     {{"GET /opc/v2/instance/ ",
+       R"({"id":"ocid1.x","hostname":"n1","region":"tst","availabilityDomain":"Ab:TST-AD-1"})"}},
+     "oci://ocid1.x",
+     ""},
+    {"upcloud",
+     "type=1,manufacturer=UpCloud,product=Cloud Server",
+     "GET /metadata/v1/user_data ",
+     plain,
+     {{"GET /metadata/v1.json ",
+       R"({"instance_id":"u-1","hostname":"n1","region":"ts-1","network":{"interfaces":[{"index":1,)"
+       R"("type":"public","ip_addresses":[{"address":"203.0.113.6","dhcp":true,"family":"IPv4"}]}]}})"}},
+     "upcloud://u-1",
+     "203.0.113.6"},
+    {"exoscale",
+     "type=1,manufacturer=Exoscale,product=Exoscale Compute Platform",
+     "GET /1.0/user-data ",
+     plain,
+     {{"GET /1.0/meta-data/local-hostname ", "n1"},
+      {"GET /1.0/meta-data/instance-id ", "e-1"},
+      {"GET /1.0/meta-data/public-ipv4 ", "203.0.113.11"}},
+     "exoscale://e-1",
+     "203.0.113.11"},
+    {"akamai",
+     "type=1,manufacturer=Akamai,product=Compute Instance",
+     "GET /v1/user-data ",
+     base64,
+     {{"PUT /v1/token ", R"(["tok"])"},
+      {"GET /v1/instance ", R"({"id":5,"label":"n1","region":"ts-east","type":"g6-1"})"},
+      {"GET /v1/network ", R"({"ipv4":{"public":["203.0.113.5/32"],"private":[]},"ipv6":{}})"}},
+     "linode://5",
+     "203.0.113.5"},
+    {"nocloud",
+     "type=1,serial=ds=nocloud;s=http://169.254.169.254/seed/",
+     "GET /seed/user-data ",
+     plain,
+     {{"GET /seed/meta-data ",
+       "{instance-id: i-42, local-hostname: n1, provider-id: \"proxmox://dc1/100\"}"},
+      {"GET /seed/network-config ", "version: 2\nethernets:\n  any: {match: {macaddress: \"" +
+                                        kMac +
+                                        "\"}, addresses: [160.0.0.15/4], gateway4: 160.0.0.2}\n"}},
+     "proxmox://dc1/100",
+     ""},
+};
+
+class PlatformImages : public testing::TestWithParam<Row> {
+ protected:
+  static std::string disk(const std::string& platform) {
+    auto made = (fs::temp_directory_path() / ("talos-" + platform + "-disk")).string();
+    auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
+    auto result =
+        harness::run({program, platform, kDiskMib, LoneMachine::image("work/tree/usr/install"),
+                      LoneMachine::image("rootfs.sqsh"), made},
+                     300);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return made;
+  }
+};
+
+}  // namespace
+
+// Catches: an image that its firmware does not start, or that is not of this platform; a service
+// that is asked elsewhere or otherwise than the provider's answers; facts that do not arrive; a
+// STATE and an EPHEMERAL that the first boot does not make.
+TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
+  auto& row = GetParam();
+  auto model =
+      "127.79." + std::to_string(getpid() / 250 % 250) + "." + std::to_string(getpid() % 250 + 2);
+  Web web(getpid(), model, 80);
+  LoneMachine machine({.disk = disk(row.platform),
+                       .controller = row.controller,
+                       .network = kNetwork + (",guestfwd=tcp:" + row.service) +
+                                  ":80-cmd:/bin/busybox nc " + model + " 80",
+                       .more = {"-smbios", row.smbios}});
+  for (auto& answer : row.facts) web.answerTo(answer.request, Manner::kGood, answer.body);
+  web.answerTo(row.config, Manner::kGood, row.encoded(machine.generate()));
+  auto get = [&](const char* what) { return machine.at({"get", what, "-o", "yaml"}).out; };
+  ASSERT_TRUE(eventually([&] { return contains(get("machinetype"), "controlplane"); }, kUp, 1))
+      << machine.console().substr(0, 6000);
+  auto shows = [&](const char* what, const std::string& text) {
+    EXPECT_TRUE(eventually([&] { return contains(get(what), text); }, kUp, 1))
+        << what << " without " << text << ":\n"
+        << get(what);
+  };
+  shows("platformmetadata", "providerId: " + row.providerId);
+  auto name = [&] { return machine.at({"read", "/proc/sys/kernel/hostname"}).out; };
+  EXPECT_TRUE(eventually([&] { return name() == "n1\n"; }, kUp, 1)) << name();
+  if (!row.external.empty()) shows("platformconfigs", row.external);
+  auto cmdline = machine.at({"read", "/proc/cmdline"}).out;
+  EXPECT_TRUE(contains(cmdline, "talos.platform=" + row.platform + " ")) << cmdline;
+  EXPECT_TRUE(contains(cmdline, "talos.slot=A")) << cmdline;
+  auto mounts = machine.at({"mounts"}).out;
+  for (auto path : {"/system/state", "/var"}) EXPECT_TRUE(contains(mounts, path)) << mounts;
+}
+INSTANTIATE_TEST_SUITE_P(Each, PlatformImages, testing::ValuesIn(kRows),
+                         [](const testing::TestParamInfo<Row>& info) {
+                           auto name = info.param.platform;
+                           for (auto& c : name) {
+                             if (c == '-') c = '_';
+                           }
+                           return name;
+                         });
+
+}  // namespace talos::vm
