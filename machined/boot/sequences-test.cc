@@ -31,8 +31,10 @@ TEST(Sequences, NamesAndOrder) {
       "writeRequiredSysctls,setupSystemDirectory,loadNetworkModules,"
       "setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
-      "finishReset(finishReset) mountSystem(mountStatePartition) upgrade(resumeUpgrade) "
-      "config(loadConfig) unlockState(unlockStatePartition) upgrade(resumeUpgrade) "
+      "finishReset(finishReset) mountSystem(mountStatePartition) "
+      "upgrade(resumeUpgrade) platform(recallPlatform) config(loadConfig) "
+      "unlockState(unlockStatePartition) "
+      "upgrade(resumeUpgrade) platform(recallPlatform) "
       "setupNetwork(setupDiscoveryNetwork)",
       show("initialize", Mode::kMetal));
   EXPECT_EQ(

@@ -73,7 +73,8 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .random = KJ_BIND_METHOD(core, chance),
-      .platformFacts = sources.platformFacts()};
+      .platformFacts = sources.platformFacts(),
+      .platformFactsFile = platformFacts};
 }
 
 kj::String ConfigAssembly::sequence() const {

@@ -6,6 +6,7 @@
 #include "machined/brain/disk-assembly.h"
 #include "machined/brain/services-assembly.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/controllers/platform-facts-file.h"
 #include "machined/config/debug-console.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/config/node-sources.h"
@@ -36,6 +37,8 @@ class ConfigAssembly final : private ConfigHost {
   VolumeKeys volumeKeys{keysDependencies()};
   ConfigManager manager{managerDependencies()};
   MaintenanceMode maintenance{manager, core.status, services.supervisor, core.controllers};
+  PlatformFactsFile platformFacts{core.uv, core.platform,
+                                  [this]() { return disks.state.isMounted(); }};
   DebugConsole debugConsole{core.store, core.configReader, core.logs, core.console};
   ControllerDependencies controllerDeps{controllerDependenciesOf()};
 

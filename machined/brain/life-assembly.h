@@ -36,18 +36,30 @@ class LifeAssembly final : private MachineLifeHost {
   UpgradeAssembly& upgrades;
   kj::TaskSet& background;
   kj::Function<kj::String()> requester;
-  TaskDependencies deps{core.arguments,       core.uv,
-                        core.timer,           core.process1,
-                        core.events,          core.console,
-                        core.store,           core.configReader,
-                        core.controllers,     services.supervisor,
-                        services.kernelClock, disks.mounts,
-                        disks.sysctls,        disks.state,
-                        disks.recorder,       configs.manager,
-                        services.containerd,  disks.installer,
-                        disks.ephemeral,      *disks.reset,
-                        disks.userDisks,      upgrades.upgrader,
-                        upgrades.installImage};
+  TaskDependencies deps{core.arguments,
+                        core.uv,
+                        core.timer,
+                        core.process1,
+                        core.events,
+                        core.console,
+                        core.store,
+                        core.configReader,
+                        core.controllers,
+                        services.supervisor,
+                        services.kernelClock,
+                        disks.mounts,
+                        disks.sysctls,
+                        disks.state,
+                        disks.recorder,
+                        configs.manager,
+                        services.containerd,
+                        disks.installer,
+                        disks.ephemeral,
+                        *disks.reset,
+                        disks.userDisks,
+                        upgrades.upgrader,
+                        upgrades.installImage,
+                        configs.platformFacts};
   Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
 
  public:

@@ -31,6 +31,7 @@ class Installer;
 class KernelClock;
 class MachineConfigReader;
 class Mounts;
+class PlatformFactsFile;
 class Process1;
 class Reset;
 class StateVolume;
@@ -45,7 +46,7 @@ using TaskDependencies =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                UserSysctls&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&, Installer&,
-               EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&>;
+               EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&, PlatformFactsFile&>;
 
 struct BootTask {
   kj::StringPtr name;

@@ -12,6 +12,8 @@
 
 namespace talos::machined {
 
+class PlatformFactsFile;
+
 // The dependencies of these controllers, which they do not outlive.
 struct ControllerDependencies {
   const KernelArguments& arguments;
@@ -27,6 +29,7 @@ struct ControllerDependencies {
   kj::Function<double()> random = []() { return 0.5; };  // [0, 1)
   // One attempt to get what the platform states; none: it states nothing.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
+  kj::Maybe<PlatformFactsFile&> platformFactsFile = nullptr;
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

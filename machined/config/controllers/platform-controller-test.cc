@@ -84,5 +84,17 @@ TEST_F(PlatformControllerTest, UntilItAnswers) {
   EXPECT_EQ(attempts, 3u);
 }
 
+// Catches: a network that is taken away when the brain has restarted, and with it maybe the way to
+// the service that would give it back.
+TEST_F(PlatformControllerTest, AfterACrashTheRecordsStayUntilItAnswers) {
+  start(true);
+  scope.poll();
+  EXPECT_EQ(reconciled(), "aws eu-1 n1 203.0.113.7");
+  failures = attempts + 1;
+  start(true);
+  scope.poll();
+  EXPECT_EQ(reconciled(), "aws eu-1 n1 203.0.113.7");
+}
+
 }  // namespace
 }  // namespace talos::machined

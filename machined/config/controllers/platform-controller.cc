@@ -23,7 +23,17 @@ void PlatformController::wakeBy(kj::Function<void()> w) {
   wake = kj::mv(w);
   KJ_IF_MAYBE (facts, deps.facts) {
     asking = ask(*facts).eagerlyEvaluate(nullptr);
+    KJ_IF_MAYBE (file, deps.file) recalling = recall(*file).eagerlyEvaluate(nullptr);
   }
+}
+
+kj::Promise<void> PlatformController::recall(PlatformFactsFile& file) {
+  auto earlier = co_await file.earlier();
+  if (answered || !earlier.exist()) co_return;
+  log::info("until the platform answers, what it said at an earlier boot counts",
+            {{"platform", deps.platform}});
+  known = kj::mv(earlier);
+  wake();
 }
 
 kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()>& facts) {
@@ -47,12 +57,18 @@ kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()
       log::warn("the platform states something that makes no sense",
                 {{"platform", deps.platform}, {"problem", problem}});
     }
+    answered = true;
     wake();
+    KJ_IF_MAYBE (file, deps.file) co_await file->keep(known);
     co_return;
   }
 }
 
 kj::Promise<void> PlatformController::reconcile(Store& store) {
+  bool awaited = deps.facts != nullptr && !answered && !known.exist();
+  if (awaited && store.tryGet<rpc::PlatformMetadataSpec>(kPlatformMetadataId) != nullptr) {
+    return kj::READY_NOW;
+  }
   auto facts = known.get();
   Outputs<rpc::PlatformMetadataSpec> metadata(name());
   auto spec = metadata.add(kPlatformMetadataId);
@@ -88,7 +104,8 @@ kj::Own<Controller> platformController(ControllerDependencies& deps) {
       PlatformController::Dependencies{.platform = deps.platform,
                                        .timer = deps.timer,
                                        .random = [&deps]() { return deps.random(); },
-                                       .facts = kj::mv(deps.platformFacts)});
+                                       .facts = kj::mv(deps.platformFacts),
+                                       .file = deps.platformFactsFile});
 }
 
 }  // namespace talos::machined

@@ -2,13 +2,16 @@
 // the network that the platform states, as PlatformConfigs.
 //
 // The platform's service is asked in the background, again and again until it has answered once;
-// each new error is logged. Until then there is the platform's name, and no PlatformConfig. What a
-// platform states does not change while the machine runs. Nothing is kept over a crash.
+// each new error is logged. Until then there is what it said at an earlier boot
+// (platform-facts-file.h); without that the platform's name, and no PlatformConfig. What a platform
+// states does not change while the machine runs. After a crash the records of before stay until
+// there are facts again: the way to the service may lead through the network in them.
 #pragma once
 
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "machined/config/controllers/platform-facts-file.h"
 #include "machined/confined/parser-client/known-facts.h"
 #include "machined/resources/controller-runtime.h"
 
@@ -25,6 +28,7 @@ class PlatformController final : public Controller {
     kj::Function<double()> random;  // [0, 1)
     // One attempt to get them; none: this platform has none.
     kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> facts;
+    kj::Maybe<PlatformFactsFile&> file = nullptr;
   };
   explicit PlatformController(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -37,9 +41,11 @@ class PlatformController final : public Controller {
  private:
   Dependencies deps;
   KnownFacts known;
+  bool answered = false;  // in this boot; maybe that there is nothing
   kj::Function<void()> wake = []() {};
-  kj::Promise<void> asking = nullptr;
+  kj::Promise<void> asking = nullptr, recalling = nullptr;
 
+  kj::Promise<void> recall(PlatformFactsFile& file);
   kj::Promise<void> ask(kj::Function<kj::Promise<KnownFacts>()>& facts);
 };
 
