@@ -10,6 +10,8 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "machined/disk/installer/file-systems.h"
+#include "machined/disk/installer/partition-layout.h"
 
 namespace talos::install {
 namespace {
@@ -108,6 +110,21 @@ TEST(BootFiles, Arguments) {
   EXPECT_STREQ(
       arguments("other", "", {"console=x"}).cStr(),
       (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
+}
+
+// Catches: a partition in which a second system with all drivers has no room beside the first.
+TEST(BootFileSystem, HasRoomForTwoSystems) {
+  constexpr uint64_t kSystemBytes = 140 * kMiB, kBlock = 4096;
+  machined::TestTree tree;
+  auto path = tree.at("boot");
+  tree.file("boot", "");
+  auto table = layout(kLeastDisk, 512);
+  auto size = KJ_ASSERT_NONNULL(find(table, kBoot, 512)).size;
+  ASSERT_EQ(truncate(path.cStr(), static_cast<off_t>(size)), 0);
+  makeBootXfs(path);
+  auto shown = run(std::string("xfs_db -r -c 'sb 0' -c 'p fdblocks' ") + path.cStr());
+  ASSERT_EQ(shown.said.find("fdblocks = "), 0u) << shown.said;
+  EXPECT_GE(std::stoull(shown.said.substr(strlen("fdblocks = "))) * kBlock, 2 * kSystemBytes);
 }
 
 }  // namespace talos::install

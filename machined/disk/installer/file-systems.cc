@@ -16,12 +16,14 @@ void makeXfs(kj::StringPtr node, kj::StringPtr label) {
                              "-L"_kj,  label,   node};
   runTool(command);
 }
+// The usual log, of 64 MiB, would leave no room for two systems with the drivers of all machines.
 void makeBootXfs(kj::StringPtr node, kj::StringPtr prototype) {
   const kj::StringPtr options[] = {kMkfsXfs, "-q"_kj,
                                    "-f"_kj,  "--unsupported"_kj,
                                    "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
                                    "-i"_kj,  "nrext64=0,exchange=0"_kj,
                                    "-n"_kj,  "ftype=1,parent=0"_kj,
+                                   "-l"_kj,  "size=8m"_kj,
                                    "-L"_kj,  kBoot};
   kj::Vector<kj::StringPtr> command;
   for (auto option : options) command.add(option);
