@@ -62,6 +62,9 @@ struct ModelVolumes final : Volumes {
                                            kj::Duration) override {
     KJ_UNIMPLEMENTED("not in this test");
   }
+  kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String, size_t, kj::Duration) override {
+    KJ_UNIMPLEMENTED("not in this test");
+  }
 };
 
 // The installer's answer for every partition; "": it was empty, and is none any more.
