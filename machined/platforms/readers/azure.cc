@@ -1,6 +1,10 @@
+#include "machined/platforms/readers/azure.h"
+
+#include "common/base/error.h"
 #include "common/text/ascii.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/xml.h"
 
 namespace talos::platforms {
 namespace {
@@ -73,6 +77,35 @@ void readAzure(const Answers& answers, PlatformFacts& facts) {
   for (auto entry : balancer.root()["loadbalancer"]["publicIpAddresses"].items()) {
     facts.external(withoutBrackets(entry["frontendIpAddress"].text()));
   }
+}
+
+kj::Array<char> azureCustomData(kj::ArrayPtr<const char> ovfEnvironment) {
+  return textOf("CustomData", "ovf-env.xml", ovfEnvironment);
+}
+
+kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
+  auto named = [&](kj::StringPtr element) {
+    auto text = textOf(element, "goal state", goalState);
+    auto id = kj::heapString(trimmed(text));
+    // It goes into another document.
+    bool good = id.size() > 0 && id.size() <= 128;
+    for (char c : id) good = good && (isAlphanumeric(c) || c == '-' || c == '_' || c == '.');
+    if (!good) {
+      fail(
+          ErrorKind::kInvalidArgument,
+          kj::str("goal state: ", element, " is not an identifier of at most 128 letters, digits, ",
+                  "\"-\", \"_\" and \".\""));
+    }
+    return id;
+  };
+  auto incarnation = named("Incarnation"), container = named("ContainerId"),
+       instance = named("InstanceId");
+  return kj::str(
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>", incarnation,
+      "</GoalStateIncarnation><Container><ContainerId>", container,
+      "</ContainerId><RoleInstanceList><Role><InstanceId>", instance,
+      "</InstanceId><Health><State>Ready</State></Health></Role></RoleInstanceList></Container>"
+      "</Health>");
 }
 
 }  // namespace talos::platforms
