@@ -113,8 +113,8 @@ kj::Vector<XmlElement> elementsCalled(kj::StringPtr name, kj::StringPtr what,
     auto problem = kj::str("is not valid XML: ", XML_ErrorString(XML_GetErrorCode(parser)));
     if (reader.refused.size() > 0) problem = kj::str(reader.refused);
     fail(ErrorKind::kInvalidArgument,
-         kj::str(what, ":", XML_GetCurrentLineNumber(parser), ":",
-                 XML_GetCurrentColumnNumber(parser) + 1, ": ", problem));
+         kj::str(what, ":", XML_GetCurrentLineNumber64(parser), ":",
+                 XML_GetCurrentColumnNumber64(parser) + 1, ": ", problem));
   }
   return kj::mv(reader.found);
 }
