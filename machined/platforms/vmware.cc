@@ -11,7 +11,10 @@ bool isVmware(const Firmware& firmware) {
 
 }  // namespace
 
-const Platform kVmware{
-    .name = "vmware"_kj, .title = "VMware"_kj, .server = ""_kj, .matches = isVmware};
+const Platform kVmware{.name = "vmware"_kj,
+                       .title = "VMware"_kj,
+                       .server = ""_kj,
+                       .place = Place::kGuestInfo,
+                       .matches = isVmware};
 
 }  // namespace talos::platforms
