@@ -14,6 +14,7 @@ NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
           .volumes = disks.volumes,
           .uv = core.uv,
           .network = core.io.provider->getNetwork(),
+          .sockets = *core.io.lowLevelProvider,
           .timer = core.timer,
           .clock = core.clock,
           .random = KJ_BIND_METHOD(core, chance),
@@ -73,7 +74,8 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .random = KJ_BIND_METHOD(core, chance),
-      .platformFacts = sources.platformFacts()};
+      .platformFacts = sources.platformFacts(),
+      .platformReport = sources.platformReport()};
 }
 
 kj::String ConfigAssembly::sequence() const {

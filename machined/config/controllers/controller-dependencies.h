@@ -27,6 +27,8 @@ struct ControllerDependencies {
   kj::Function<double()> random = []() { return 0.5; };  // [0, 1)
   // One attempt to get what the platform states; none: it states nothing.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
+  // One attempt to report to it that this machine is ready; none: it expects no report.
+  kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

@@ -3,7 +3,9 @@
 //
 // The platform's service is asked in the background, again and again until it has answered once;
 // each new error is logged. Until then there is the platform's name, and no PlatformConfig. What a
-// platform states does not change while the machine runs. Nothing is kept over a crash.
+// platform states does not change while the machine runs. In the same way the machine reports that
+// it is ready, where the platform expects that. Nothing is kept over a crash: both are done again,
+// and a platform takes a second report as it took the first.
 #pragma once
 
 #include <kj/function.h>
@@ -25,6 +27,8 @@ class PlatformController final : public Controller {
     kj::Function<double()> random;  // [0, 1)
     // One attempt to get them; none: this platform has none.
     kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> facts;
+    // One attempt to report that this machine is ready; none: nobody expects it.
+    kj::Maybe<kj::Function<kj::Promise<void>()>> report = nullptr;
   };
   explicit PlatformController(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -38,9 +42,12 @@ class PlatformController final : public Controller {
   Dependencies deps;
   KnownFacts known;
   kj::Function<void()> wake = []() {};
-  kj::Promise<void> asking = nullptr;
+  kj::Promise<void> asking = nullptr, reporting = nullptr;
 
   kj::Promise<void> ask(kj::Function<kj::Promise<KnownFacts>()>& facts);
+  kj::Promise<void> report(kj::Function<kj::Promise<void>()>& once);
+  // Until it has succeeded; each new error is logged with this message.
+  kj::Promise<void> repeat(kj::StringPtr message, kj::Function<kj::Promise<void>()> once);
 };
 
 }  // namespace talos::machined
