@@ -307,7 +307,7 @@ TEST_F(PlatformClientTest, ReadyReport) {
   EXPECT_THAT(server.heads.back(), Not(HasSubstr("Metadata: true")));
   service["GET /machine/?comp=goalstate"] = ok("<GoalState/>");
   EXPECT_THAT(report(), HasSubstr("InvalidArgument: http"));
-  EXPECT_THAT(report(), HasSubstr("/machine/: goal state: Incarnation is not an identifier"));
+  EXPECT_THAT(report(), HasSubstr("/machine/: goal state: Incarnation is not a text of 1 to 128"));
 }
 
 // Catches: a machine on VMware that waits for a network, or asks a volume; facts without metadata.

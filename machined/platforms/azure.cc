@@ -42,6 +42,7 @@ const Platform kAzure{.name = "azure"_kj,
                       .encoding = Encoding::kOvfEnvironment,
                       .facts = kAzureFacts,
                       .report = &kAzureReport,
+                      .dhcpMtu = false,
                       .matches = isAzure};
 
 }  // namespace talos::platforms

@@ -83,6 +83,7 @@ struct Platform {
   kj::StringPtr volume = ""_kj;
   bool lowPort = false;  // the client's port has to be below 1024
   const ReadyReport* report = nullptr;
+  bool dhcpMtu = true;  // false: its DHCP servers do not answer who asks for option 26
   bool (*matches)(const Firmware& firmware) = nullptr;
 };
 

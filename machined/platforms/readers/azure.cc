@@ -63,6 +63,22 @@ kj::String withoutBrackets(kj::StringPtr text) {
   return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);
 }
 
+constexpr size_t kMostIdentifier = 128;
+
+// As the text of an element.
+kj::String escaped(kj::StringPtr text) {
+  kj::Vector<char> out;
+  for (char c : text) {
+    auto entity = c == '<' ? "&lt;"_kj : c == '>' ? "&gt;"_kj : c == '&' ? "&amp;"_kj : ""_kj;
+    if (entity.size() > 0) {
+      out.addAll(entity);
+    } else {
+      out.add(c);
+    }
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
 }  // namespace
 
 void readAzure(const Answers& answers, PlatformFacts& facts) {
@@ -87,16 +103,13 @@ kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
   auto named = [&](kj::StringPtr element) {
     auto text = textOf(element, "goal state", goalState);
     auto id = kj::heapString(trimmed(text));
-    // It goes into another document.
-    bool good = id.size() > 0 && id.size() <= 128;
-    for (char c : id) good = good && (isAlphanumeric(c) || c == '-' || c == '_' || c == '.');
+    bool good = id.size() > 0 && id.size() <= kMostIdentifier;
+    for (unsigned char c : id) good = good && c >= ' ' && c != 0x7f;
     if (!good) {
-      fail(
-          ErrorKind::kInvalidArgument,
-          kj::str("goal state: ", element, " is not an identifier of at most 128 letters, digits, ",
-                  "\"-\", \"_\" and \".\""));
+      fail(ErrorKind::kInvalidArgument, kj::str("goal state: ", element, " is not a text of 1 to ",
+                                                kMostIdentifier, " printable characters"));
     }
-    return id;
+    return escaped(id);
   };
   auto incarnation = named("Incarnation"), container = named("ContainerId"),
        instance = named("InstanceId");

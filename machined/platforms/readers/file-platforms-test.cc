@@ -100,10 +100,12 @@ TEST(Azure, ReadyReport) {
       "</GoalStateIncarnation><Container><ContainerId>c-1</ContainerId><RoleInstanceList><Role>"
       "<InstanceId>r-1</InstanceId><Health><State>Ready</State></Health></Role>"
       "</RoleInstanceList></Container></Health>");
-  for (auto& wrong : {kj::str("a&lt;b"), kj::str(), kj::str(std::string(129, 'a').c_str())}) {
+  EXPECT_NE(report("_a (1)&lt;b/&gt;&amp;").find("<InstanceId>_a (1)&lt;b/&gt;&amp;</InstanceId>"),
+            std::string::npos);
+  for (auto& wrong :
+       {kj::str("&#9;"), kj::str(), kj::str(kj::repeat('a', 129)), kj::str("a&#10;b")}) {
     EXPECT_EQ(report(wrong),
-              "goal state: InstanceId is not an identifier of at most 128 letters, digits, \"-\", "
-              "\"_\" and \".\"");
+              "goal state: InstanceId is not a text of 1 to 128 printable characters");
   }
 }
 
