@@ -422,5 +422,25 @@ TEST_F(RealVolumesTest, ASlowOneSaysSo) {
   EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
 }
 
+// Catches: a disc that hangs taken for one without the file, so that its machine has no config.
+TEST_F(RealVolumesTest, ADiscThatMayHaveTheFileIsNoAbsentOne) {
+  disk("null");
+  auto reading = [this] { return volumes.readDisc(kj::str("x"), 1, 0 * kj::SECONDS); };
+  EXPECT_TRUE(reading().wait(io.waitScope) == nullptr);
+  {
+    HeldPool most(uv, HeldPool::kThreads - 1);
+    auto looking = volumes.look();
+    HeldPool rest(uv, 1);
+    untilATimerIsSet();
+    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+    looking.wait(io.waitScope);
+  }
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { reading().wait(io.waitScope); })) {
+    EXPECT_EQ("/dev/null does not respond", messageOf(*e));
+  } else {
+    ADD_FAILURE() << "no error";
+  }
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -263,6 +263,9 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::readDisc(kj::String name, size_
   };
   KJ_IF_MAYBE (files, co_await search(timeout, attempt)) co_return kj::mv(*files);
   KJ_IF_MAYBE (e, unreadable) kj::throwFatalException(kj::mv(*e));
+  for (auto& name : silent) {
+    fail(ErrorKind::kUnavailable, kj::str("/dev/", name, " does not respond"));
+  }
   co_return nullptr;
 }
 
