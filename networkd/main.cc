@@ -1,7 +1,8 @@
 // networkd: the network of a node. Wiring only; its work is described in network-reconciler.h.
 //
 // Its environment names the listening unix socket that its supervisor holds, machined's socket, and
-// the folder of resolv.conf and of leases (common/base/node-layout.h). Needs
+// the folder of resolv.conf and of leases, and its argument a particularity of the platform's DHCP
+// servers (common/base/node-layout.h). Needs
 // CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper
 // that takes the rest away.
 #include <random>
@@ -17,7 +18,7 @@
 
 namespace talos::networkd {
 
-void run() {
+void run(bool asksForMtu) {
   auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -32,7 +33,7 @@ void run() {
   Signal changed;
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
   OperatorManager operators(
-      io.unixEventPort, timer, store, *kernel, *operatorMonitor, state,
+      io.unixEventPort, timer, store, *kernel, *operatorMonitor, state, asksForMtu,
       [&] { return uint64_t(generator()) << 32 | generator(); }, [&] { changed.raise(); });
   StoreAdapter adapter(
       store, [&] { changed.raise(); },
@@ -62,8 +63,9 @@ void run() {
 
 }  // namespace talos::networkd
 
-int main(int, char**) {
-  auto failure = kj::runCatchingExceptions([] { talos::networkd::run(); });
+int main(int argc, char** argv) {
+  bool withoutMtu = argc > 1 && argv[1] == talos::kDhcpWithoutMtu;
+  auto failure = kj::runCatchingExceptions([&] { talos::networkd::run(!withoutMtu); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }

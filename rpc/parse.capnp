@@ -62,6 +62,9 @@ struct ParseRequest {
       encoding @26 :UInt16;          # of machined/platforms/platform.h
       content @27 :Data;
     }
+    readyReport @28 :Data;           # the goal state of Azure's wire server. The answer is `body`
+    guestConfig @29 :Void;           # in the guest information of VMware. `body`; an empty one: none
+    guestFacts @30 :Void;            # that its metadata states: `facts`
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }

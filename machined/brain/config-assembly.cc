@@ -14,6 +14,7 @@ NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
           .volumes = disks.volumes,
           .uv = core.uv,
           .network = core.io.provider->getNetwork(),
+          .sockets = *core.io.lowLevelProvider,
           .timer = core.timer,
           .clock = core.clock,
           .random = KJ_BIND_METHOD(core, chance),
@@ -74,7 +75,8 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .random = KJ_BIND_METHOD(core, chance),
       .platformFacts = sources.platformFacts(),
-      .platformFactsFile = platformFacts};
+      .platformFactsFile = platformFacts,
+      .platformReport = sources.platformReport()};
 }
 
 kj::String ConfigAssembly::sequence() const {

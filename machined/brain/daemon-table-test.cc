@@ -175,6 +175,17 @@ TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   EXPECT_EQ(definition("networkd", -1).sockets.size(), 0u);
 }
 
+// Catches: a node on Azure without an address: its DHCP servers answer nobody who asks for the MTU.
+TEST_F(DaemonTableTest, NetworkdOnAzure) {
+  auto arguments = [&](kj::StringPtr platform) {
+    deps.platform = platform;
+    return kj::strArray(KJ_ASSERT_NONNULL(definition("networkd").arguments)(), " ");
+  };
+  EXPECT_EQ(arguments("metal"), "");
+  EXPECT_EQ(arguments("aws"), "");
+  EXPECT_EQ(arguments("azure"), "--dhcp-without-mtu");
+}
+
 // Catches: a login1 that cannot hand its locks to its next start.
 TEST_F(DaemonTableTest, WhatKeepsDescriptorsGetsThePair) {
   for (auto& daemon : daemons()) {

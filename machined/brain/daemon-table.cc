@@ -12,6 +12,7 @@
 #include "machined/config/trust/join-controller.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
+#include "machined/platforms/platform.h"
 #include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
 #include "rpc/network-resources.capnp.h"
@@ -145,6 +146,13 @@ kj::Array<kj::String> busArguments(DaemonDependencies&) {
                  kj::str("--nopidfile"), kj::str("--nosyslog"));
 }
 
+kj::Array<kj::String> networkdArguments(DaemonDependencies& deps) {
+  KJ_IF_MAYBE (platform, platforms::called(deps.platform)) {
+    if (!platform->dhcpMtu) return kj::arr(kj::str(kDhcpWithoutMtu));
+  }
+  return nullptr;
+}
+
 // On a worker kubed has the kubelet's rights only, and does what those allow.
 kj::Array<kj::String> kubedArguments(DaemonDependencies& deps) {
   for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
@@ -194,6 +202,7 @@ constexpr uint64_t kMiB = 1u << 20;
 // them.
 const Daemon kDaemons[] = {
     {.id = "networkd",
+     .arguments = networkdArguments,
      .uid = kNetworkdUid,
      .capabilities = "net_admin,net_raw,net_bind_service",
      .filter = "network",

@@ -30,6 +30,7 @@ struct DaemonDependencies {
   Containerd& containerd;
   kj::Maybe<EtcdRun&> etcd;  // none: in tests
   kj::Maybe<KubeletRun&> kubelet = nullptr;
+  kj::StringPtr platform = ""_kj;
 };
 
 struct Daemon {

@@ -21,7 +21,8 @@ class ServingAssembly {
                                                  .etcdSupervisor = kubernetes.etcdSupervisor(),
                                                  .containerd = services.containerd,
                                                  .etcd = kubernetes.etcd,
-                                                 .kubelet = kubernetes.kubelet},
+                                                 .kubelet = kubernetes.kubelet,
+                                                 .platform = core.platform},
                                       .open =
                                           [this](const Daemon& daemon) {
                                             return openDaemonSocket(this->core.process1, daemon);

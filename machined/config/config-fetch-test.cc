@@ -43,7 +43,8 @@ class FetchTest : public testing::Test {
         };
       },
       .authorities = [this]() -> kj::Promise<kj::String> { return kj::str(authorities); },
-      .foreign = foreign};
+      .foreign = foreign,
+      .sockets = *io.lowLevelProvider};
 
   FetchTest() { authorities = kj::str(authority.certificate); }
   ~FetchTest() noexcept override {}

@@ -43,7 +43,8 @@ class Fetcher {
   FetchDependencies& deps;
 
   kj::Promise<HttpAnswer> ask(const HttpSource& at, Try& state) {
-    auto stream = co_await connectTo({deps.network, deps.timer, deps.resolve}, at, state);
+    auto stream = co_await connectTo(
+        {deps.network, deps.timer, deps.resolve, LowPorts{deps.sockets, deps.random}}, at, state);
     kj::String authorities;
     if (at.secure) authorities = co_await deps.authorities();
     co_return co_await deps.foreign.http(kj::mv(stream), at, authorities, deps.clock.now(), state);

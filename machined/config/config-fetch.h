@@ -30,6 +30,7 @@ struct FetchDependencies {
   // The trusted CAs for https, PEM; called when needed.
   kj::Function<kj::Promise<kj::String>()> authorities;
   ForeignBytes& foreign;
+  kj::LowLevelAsyncIoProvider& sockets;
   kj::String lastPrinted = nullptr;  // over all fetches
 };
 

@@ -1,7 +1,8 @@
 // The sources of a machine config when there is none on the node's disk.
 //
-// In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`), a
-// volume labelled `cidata` (NoCloud), in container mode the environment variable USERDATA. Only the
+// In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`, the
+// guest information of VMware), a volume labelled `cidata` (NoCloud), the machine's platform; in
+// container mode the environment variable USERDATA. Only the
 // first one that exists is used. The result is at most 4 MiB of unchecked foreign text, unpacked if
 // it was gzip. Nothing is kept: after a crash the search starts anew.
 #pragma once

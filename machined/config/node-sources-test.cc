@@ -12,6 +12,7 @@
 #include "common/tls/pki.h"
 #include "machined/confined/parser-client/test-web-server.h"
 #include "machined/confined/parser/test-direct-foreign.h"
+#include "machined/confined/parser/test-hypervisor.h"
 #include "machined/disk/volumes/test-volumes.h"
 
 namespace talos::machined {
@@ -56,6 +57,7 @@ class SourcesTest : public testing::Test {
         .volumes = volumes,
         .uv = uv,
         .network = io.provider->getNetwork(),
+        .sockets = *io.lowLevelProvider,
         .timer = timer,
         .clock = kj::systemPreciseCalendarClock(),
         .random = []() { return 0.0; },
@@ -101,16 +103,35 @@ TEST_F(SourcesTest, NoSource) {
               HasSubstr("Unavailable: volume metal-iso: no such volume found within 9 s"));
 }
 
-// Catches: a platform whose service is not asked, and nobody says so.
-TEST_F(SourcesTest, PlatformsThatAreNotBuilt) {
-  EXPECT_THAT(
-      find("", "azure"),
-      HasSubstr("InvalidArgument: platform azure: this version cannot read the machine config of "
-                "Microsoft Azure; use the kernel parameter"));
+// Catches: a platform that is not asked, and nobody says so; a name that is none.
+TEST_F(SourcesTest, Platforms) {
+  EXPECT_EQ(find("", "azure"), "none");
+  EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s", "disc with ovf-env.xml 9 s"));
+  EXPECT_THAT(said, ElementsAre(HasSubstr("the disc with ovf-env.xml (Microsoft Azure)")));
   EXPECT_THAT(find("", "amazon"), HasSubstr("InvalidArgument: talos.platform=amazon is not a "
                                             "platform; use one of metal, akamai, aws,"));
-  EXPECT_THAT(find("talos.config=guestinfo", "vmware"),
-              HasSubstr("InvalidArgument: kernel parameter talos.config"));
+}
+
+// Catches: a volume, or nothing, where the guest information of VMware is named; the same on
+// another platform, which has none, without a word.
+TEST_F(SourcesTest, GuestInformation) {
+  parse::TestHypervisor hypervisor;
+  foreign.port = hypervisor.port();
+  EXPECT_EQ(find("talos.config=guestinfo", "vmware"), "none");
+  hypervisor.variables["guestinfo.talos.config"] = "bWFjaGluZToge30K";
+  volumes.file("cidata", "user-data", "machine:\n");
+  auto found = "the guest information (VMware): machine: {}\n";
+  EXPECT_EQ(find("talos.config=guestinfo", "vmware"), found);
+  EXPECT_THAT(volumes.looked, IsEmpty());
+  volumes.remove("cidata");
+  EXPECT_EQ(find("", "vmware"), found);
+  for (auto platform : {"metal"_kj, "aws"_kj}) {
+    EXPECT_EQ(
+        find("talos.config=guestinfo", platform),
+        kj::str("InvalidArgument: kernel parameter talos.config=guestinfo: platform ", platform,
+                " has no guest information of VMware; use talos.platform=vmware with it")
+            .cStr());
+  }
 }
 
 // Catches: a volume with something else on it that ends in a message without its name, or in none.

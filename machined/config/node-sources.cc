@@ -80,7 +80,8 @@ NodeConfigSources::NodeConfigSources(Dependencies d)
             .say = [this](kj::StringPtr line) { deps.say(line); },
             .resolve = [this](kj::StringPtr host) { return deps.resolve(host); },
             .authorities = [this]() { return authorities(); },
-            .foreign = deps.foreign} {
+            .foreign = deps.foreign,
+            .sockets = deps.sockets} {
   KJ_IF_MAYBE (platform, platforms::called(deps.platform)) {
     client.emplace(*platform, deps.firmware().serial, fetch, deps.volumes);
   }
@@ -89,6 +90,13 @@ NodeConfigSources::NodeConfigSources(Dependencies d)
 kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> NodeConfigSources::platformFacts() {
   KJ_IF_MAYBE (c, client) {
     if (c->hasFacts()) return kj::Function<kj::Promise<KnownFacts>()>([c]() { return c->facts(); });
+  }
+  return nullptr;
+}
+
+kj::Maybe<kj::Function<kj::Promise<void>()>> NodeConfigSources::platformReport() {
+  KJ_IF_MAYBE (c, client) {
+    if (c->expectsReport()) return kj::Function<kj::Promise<void>()>([c]() { return c->report(); });
   }
   return nullptr;
 }
@@ -224,8 +232,26 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::
       announce(kj::str("machine config: looking for the volume ", volume.label));
       co_return co_await fromVolume(kj::mv(volume.label), limit);
     }
+    KJ_CASE_ONEOF(guest, GuestInfoSource) {
+      co_return co_await fromGuestInfo(limit);
+    }
   }
   KJ_UNREACHABLE;
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromGuestInfo(kj::Duration limit) {
+  KJ_IF_MAYBE (c, client) {
+    if (c->onHypervisor()) co_return co_await fromPlatform(*c, limit);
+  }
+  fail(ErrorKind::kInvalidArgument,
+       kj::str("kernel parameter talos.config=guestinfo: platform ", deps.platform,
+               " has no guest information of VMware; use talos.platform=vmware with it"));
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromPlatform(PlatformClient& platform,
+                                                                    kj::Duration limit) {
+  announce(kj::str("machine config: asking ", platform.shown()));
+  co_return co_await platform.config(limit);
 }
 
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
@@ -241,19 +267,13 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) 
   }
   // NoCloud is a volume unless the firmware names a server.
   bool asks = false;
-  KJ_IF_MAYBE (c, client) asks = c->works() && (c->hasServer() || deps.platform != kNoCloud);
+  KJ_IF_MAYBE (c, client) asks = c->hasServer() || deps.platform != kNoCloud;
   KJ_IF_MAYBE (found, co_await fromCidata(deps.platform == kNoCloud && !asks, limit)) {
     co_return kj::mv(*found);
   }
   KJ_IF_MAYBE (c, client) {
-    if (asks) {
-      announce(kj::str("machine config: asking ", c->shown()));
-      co_return co_await c->config(limit);
-    }
-    fail(ErrorKind::kInvalidArgument,
-         kj::str("platform ", deps.platform, ": ", c->problem(),
-                 "; use the kernel parameter talos.config=<url>, a volume labelled cidata, or "
-                 "talos.platform=metal"));
+    if (asks) co_return co_await fromPlatform(*c, limit);
+    co_return nullptr;
   }
   KJ_IF_MAYBE (platform, platforms::recognized(deps.firmware())) {
     announce(kj::str("the firmware is that of ", platform->title,

@@ -28,6 +28,7 @@ class NodeConfigSources final : public ConfigSources {
     Volumes& volumes;
     UvLoop& uv;
     kj::Network& network;
+    kj::LowLevelAsyncIoProvider& sockets;
     kj::Timer& timer;
     const kj::Clock& clock;
     kj::Function<double()> random;
@@ -41,6 +42,8 @@ class NodeConfigSources final : public ConfigSources {
   kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit) override;
   // One attempt to get what the platform states. None: it states nothing that this system can get.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts();
+  // One attempt to report to the platform that this machine is ready. None: it expects no report.
+  kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport();
 
  private:
   Dependencies deps;
@@ -56,6 +59,8 @@ class NodeConfigSources final : public ConfigSources {
   kj::Promise<FoundConfig> fromVolume(kj::String label, kj::Duration limit);
   kj::Promise<kj::Maybe<FoundConfig>> fromCidata(bool expected, kj::Duration limit);
   kj::Promise<kj::Maybe<FoundConfig>> fromEnvironment();
+  kj::Promise<kj::Maybe<FoundConfig>> fromGuestInfo(kj::Duration limit);
+  kj::Promise<kj::Maybe<FoundConfig>> fromPlatform(PlatformClient& platform, kj::Duration limit);
   kj::Promise<FoundConfig> checked(kj::Array<char> body, kj::String from);
   kj::Promise<kj::String> authorities();
 };

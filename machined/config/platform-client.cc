@@ -1,5 +1,7 @@
 #include "machined/config/platform-client.h"
 
+#include <kj/debug.h>
+
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
 #include "common/text/ascii.h"
@@ -13,7 +15,7 @@ constexpr auto kVolumeAlone = 1 * kj::SECONDS;
 // For one that is all there can be; drives come late.
 constexpr auto kLateVolume = 20 * kj::SECONDS;
 
-using platforms::Platform;
+using platforms::Place, platforms::Platform;
 using platforms::Request;
 
 kj::String serverOf(const Platform& platform, kj::StringPtr serial) {
@@ -46,29 +48,42 @@ kj::String fileOf(const Request& request) {
 
 PlatformClient::PlatformClient(const Platform& platform, kj::StringPtr serial,
                                FetchDependencies& fetch, Volumes& volumes)
-    : platform(platform), fetch(fetch), volumes(volumes), server(serverOf(platform, serial)) {
-  bool reachable = hasServer() || platform.volume.size() > 0;
-  stated = reachable && platform.facts.size() > 0;
-  if (platform.config.name.size() == 0 || !reachable) {
-    unsupported = kj::str("this version cannot read the machine config of ", platform.title);
-  } else if (platform.lowPort) {
-    unsupported = kj::str("this version cannot ask ", platform.title,
-                          ", which answers only ports below 1024");
-  }
-}
+    : platform(platform), fetch(fetch), volumes(volumes), server(serverOf(platform, serial)) {}
 
 kj::String PlatformClient::shown() const {
+  switch (platform.place) {
+    case Place::kDisc:
+      return kj::str("the disc with ", platform.config.target, " (", platform.title, ")");
+    case Place::kGuestInfo:
+      return kj::str("the guest information (", platform.title, ")");
+    case Place::kServer:
+      break;
+  }
   auto place = hasServer() ? kj::str(server) : kj::str("the volume ", platform.volume);
   return kj::str(place, " (", platform.title, ")");
 }
 
-HttpSource PlatformClient::place(kj::StringPtr target) const {
+HttpSource PlatformClient::placeOf(kj::StringPtr server, kj::StringPtr target,
+                                   kj::ArrayPtr<const platforms::Header> headers) const {
   auto source = httpUrl(kj::str(server, target));
   source.metadata = true;
-  for (auto& header : platform.headers) {
+  source.lowPort = platform.lowPort;
+  for (auto& header : headers) {
     source.headers.add(HttpSource::Header{kj::str(header.name), kj::str(header.value)});
   }
   return source;
+}
+
+HttpSource PlatformClient::place(kj::StringPtr target) const {
+  return placeOf(server, target, platform.headers);
+}
+
+// The error names the request.
+kj::Promise<kj::Array<char>> PlatformClient::answerOf(const HttpSource& source) {
+  co_return co_await fetchOnce(fetch, source, kOneFetch)
+      .catch_([&source](kj::Exception&& e) -> kj::Array<char> {
+        fail(kindOf(e), kj::str(source.shown, ": ", messageOf(e)));
+      });
 }
 
 kj::Promise<void> PlatformClient::getToken() {
@@ -105,15 +120,13 @@ kj::Promise<PlatformClient::Body> PlatformClient::once(kj::StringPtr target) {
   }
   kj::Maybe<kj::Exception> failure;
   Body body;
-  co_await fetchOnce(fetch, source, kOneFetch)
-      .then(
-          [&](kj::Array<char> answer) {
-            if (trimmed(answer).size() > 0) body = kj::mv(answer);
-          },
-          [&](kj::Exception&& e) { failure = kj::mv(e); });
+  co_await answerOf(source).then(
+      [&](kj::Array<char> answer) {
+        if (trimmed(answer).size() > 0) body = kj::mv(answer);
+      },
+      [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
-    if (kindOf(*e) == ErrorKind::kNotFound) co_return nullptr;
-    fail(kindOf(*e), kj::str(source.shown, ": ", messageOf(*e)));
+    if (kindOf(*e) != ErrorKind::kNotFound) kj::throwFatalException(kj::cp(*e));
   }
   co_return kj::mv(body);
 }
@@ -185,7 +198,33 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration 
   co_return nullptr;
 }
 
+// None: no disc has the file, or it has no config.
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfDisc(kj::Duration limit) {
+  auto name = fileOf(platform.config);
+  auto read = volumes.readDisc(kj::str(name), kMostConfigBytes, kj::min(limit, kLateVolume));
+  auto disc = co_await read.catch_([&name](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
+    fail(ErrorKind::kUnavailable, kj::str("the disc with ", name, ": ", messageOf(e)));
+  });
+  KJ_IF_MAYBE (files, disc) {
+    KJ_IF_MAYBE (content, files->files[0]) {
+      co_return co_await decoded(kj::mv(*content), kj::str(files->device, ": ", name));
+    }
+  }
+  co_return nullptr;
+}
+
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfHypervisor() {
+  auto text = co_await fetch.foreign.guestConfig().catch_(
+      [this](kj::Exception&& e) -> kj::Maybe<kj::Array<char>> {
+        fail(ErrorKind::kUnavailable, kj::str(shown(), ": ", messageOf(e)));
+      });
+  KJ_IF_MAYBE (found, text) co_return FoundConfig{kj::mv(*found), shown()};
+  co_return nullptr;
+}
+
 kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
+  if (platform.place == Place::kDisc) co_return co_await configOfDisc(limit);
+  if (onHypervisor()) co_return co_await configOfHypervisor();
   KJ_IF_MAYBE (found, co_await configOfVolume(limit)) co_return kj::mv(*found);
   if (!hasServer()) co_return nullptr;
   Body body;
@@ -221,7 +260,22 @@ kj::Promise<kj::Maybe<KnownFacts>> PlatformClient::factsOfVolume() {
   co_return nullptr;
 }
 
+kj::Promise<void> PlatformClient::report() {
+  KJ_REQUIRE(expectsReport());
+  auto& rules = *platform.report;
+  auto asked = placeOf(rules.server, rules.goalState, rules.headers);
+  auto goalState = co_await answerOf(asked);
+  auto sent = placeOf(rules.server, rules.health, rules.headers);
+  sent.method = HttpSource::Method::kPost;
+  sent.body = co_await fetch.foreign.readyReport(goalState).catch_(
+      [&asked](kj::Exception&& e) -> kj::String {
+        fail(kindOf(e), kj::str(asked.shown, ": ", messageOf(e)));
+      });
+  co_await answerOf(sent);
+}
+
 kj::Promise<KnownFacts> PlatformClient::facts() {
+  if (onHypervisor()) co_return co_await fetch.foreign.guestFacts();
   // Volumes of NoCloud are for machines without a server.
   bool looks = !hasServer() || &platform != &platforms::kNocloud;
   if (looks) {

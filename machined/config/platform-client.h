@@ -1,6 +1,7 @@
 // Gets the machine config and the facts of this machine from its platform
-// (machined/platforms/platform.h): from a volume, or from the metadata service, by one request
-// after the other, each over a connection of its own whose answer a confined process reads.
+// (machined/platforms/platform.h): from a volume, from the hypervisor, or from the metadata
+// service, by one request after the other, each over a connection of its own whose answer a
+// confined process reads. Reports that the machine is ready, where the platform expects that.
 //
 // 404, an empty answer and a file that is not there are "there is none"; every other failure is
 // tried again. Tokens are never logged, and no redirect is followed. Nothing is kept: after a crash
@@ -19,10 +20,10 @@ class PlatformClient {
   PlatformClient(const platforms::Platform& platform, kj::StringPtr serial,
                  FetchDependencies& fetch, Volumes& volumes);
 
-  // False: this system cannot get the machine config of this platform; `problem()` says why.
-  bool works() const { return unsupported.size() == 0; }
-  bool hasFacts() const { return stated; }
-  kj::StringPtr problem() const { return unsupported; }
+  bool hasFacts() const { return platform.facts.size() > 0 || onHypervisor(); }
+  bool expectsReport() const { return platform.report != nullptr; }
+  // True if the machine config is in the guest information of VMware.
+  bool onHypervisor() const { return platform.place == platforms::Place::kGuestInfo; }
   // True if it has a metadata service.
   bool hasServer() const { return server.size() > 0; }
   // For logs: "http://169.254.169.254 (Amazon EC2)", "the volume context (OpenNebula)".
@@ -34,18 +35,22 @@ class PlatformClient {
   // One attempt at all of them. None exist: they would be on a volume that is not there.
   // Unavailable that names the request; InvalidArgument when a document is none.
   kj::Promise<KnownFacts> facts();
+  // One attempt to report that this machine is ready. Unavailable that names the request;
+  // InvalidArgument when the goal state makes no sense.
+  kj::Promise<void> report();
 
  private:
   using Body = kj::Maybe<kj::Array<char>>;  // none: 404, or empty
   const platforms::Platform& platform;
   FetchDependencies& fetch;
   Volumes& volumes;
-  kj::String server, unsupported;
-  bool stated = false;
+  kj::String server;
   kj::String token;  // empty: none yet, or none is needed
   bool tokenless = false;
 
   HttpSource place(kj::StringPtr target) const;
+  HttpSource placeOf(kj::StringPtr server, kj::StringPtr target,
+                     kj::ArrayPtr<const platforms::Header> headers) const;
   kj::Promise<void> getToken();
   kj::Promise<Body> ask(const platforms::Request& request);
   kj::Promise<Body> askAt(kj::StringPtr target);
@@ -53,6 +58,9 @@ class PlatformClient {
   kj::Promise<kj::Maybe<VolumeFiles>> fromVolume(kj::Array<kj::String> names, kj::Duration timeout);
   kj::Promise<kj::Maybe<KnownFacts>> factsOfVolume();
   kj::Promise<kj::Maybe<FoundConfig>> configOfVolume(kj::Duration limit);
+  kj::Promise<kj::Maybe<FoundConfig>> configOfDisc(kj::Duration limit);
+  kj::Promise<kj::Maybe<FoundConfig>> configOfHypervisor();
+  kj::Promise<kj::Array<char>> answerOf(const HttpSource& source);
   kj::Promise<kj::Maybe<FoundConfig>> decoded(kj::Array<char> content, kj::String from);
 };
 

@@ -48,10 +48,25 @@ struct Token {
 // How a machine config is written in its answer; gzip may be below all of them.
 enum class Encoding {
   kPlain,
-  kBase64,        // anything else is an error
-  kMaybeBase64,   // if all of it decodes
-  kBase64OrNone,  // anything else counts as no config
-  kContext        // a line USER_DATA="base64" of OpenNebula's context.sh
+  kBase64,         // anything else is an error
+  kMaybeBase64,    // if all of it decodes
+  kBase64OrNone,   // anything else counts as no config
+  kContext,        // a line USER_DATA="base64" of OpenNebula's context.sh
+  kOvfEnvironment  // base64 in the element CustomData of Azure's ovf-env.xml
+};
+
+// Where the machine config is.
+enum class Place {
+  kServer,    // of the platform; before it is asked, in the volume with the platform's label
+  kDisc,      // the file `config.target` of a disc, whatever its label
+  kGuestInfo  // variables of the virtual machine, which its hypervisor gives
+};
+
+// To platforms that count a machine as provisioned once it says that it is ready: the body of the
+// report answers a goal state (machined/platforms/readers/azure.h).
+struct ReadyReport {
+  kj::StringPtr server, goalState, health;  // GET of the first target, POST to the second
+  kj::ArrayPtr<const Header> headers;
 };
 
 struct Platform {
@@ -62,12 +77,15 @@ struct Platform {
   kj::StringPtr server = kMetadataServer;
   kj::ArrayPtr<const Header> headers = nullptr;
   const Token* token = nullptr;
-  Request config = {};  // no name: the machine config is elsewhere
+  Place place = Place::kServer;
+  Request config = {};
   Encoding encoding = Encoding::kPlain;
   kj::ArrayPtr<const Request> facts = nullptr;
   // The label of a volume with these files, which is looked for before the server is asked.
   kj::StringPtr volume = ""_kj;
   bool lowPort = false;  // the client's port has to be below 1024
+  const ReadyReport* report = nullptr;
+  bool dhcpMtu = true;  // false: its DHCP servers do not answer who asks for option 26
   bool (*matches)(const Firmware& firmware) = nullptr;
 };
 

@@ -15,6 +15,7 @@ const Platform kVmware{.name = "vmware"_kj,
                        .title = "VMware"_kj,
                        .consoles = "tty0 ttyS0"_kj,
                        .server = ""_kj,
+                       .place = Place::kGuestInfo,
                        .matches = isVmware};
 
 }  // namespace talos::platforms

@@ -104,7 +104,8 @@ struct OperatorManager::Running {
 
 OperatorManager::OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
                                  netlink::Kernel& kernel, netlink::Monitor& monitor,
-                                 kj::StringPtr directoryGiven, kj::Function<uint64_t()> randomGiven,
+                                 kj::StringPtr directoryGiven, bool asksForMtu,
+                                 kj::Function<uint64_t()> randomGiven,
                                  kj::Function<void()> changedGiven)
     : timer(timer),
       store(store),
@@ -113,7 +114,7 @@ OperatorManager::OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, Stor
       directory(kj::str(directoryGiven)),
       random(kj::mv(randomGiven)),
       changed(kj::mv(changedGiven)),
-      deps{port, timer, directory, random},
+      deps{port, timer, directory, random, asksForMtu},
       specs(store.watch<rpc::OperatorSpecSpec>([this] { adjust.raise(); })) {}
 
 OperatorManager::~OperatorManager() noexcept(false) = default;

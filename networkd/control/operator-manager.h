@@ -31,7 +31,7 @@ class OperatorManager {
   // `monitor` is this object's own.
   OperatorManager(kj::UnixEventPort& port, kj::Timer& timer, StoreClient& store,
                   netlink::Kernel& kernel, netlink::Monitor& monitor, kj::StringPtr directory,
-                  kj::Function<uint64_t()> random, kj::Function<void()> changed);
+                  bool asksForMtu, kj::Function<uint64_t()> random, kj::Function<void()> changed);
   ~OperatorManager() noexcept(false);
 
   kj::Promise<void> run();

@@ -69,6 +69,23 @@ TEST(Client4, AServerThatOffersAndThenSaysNothingIsLeft) {
   EXPECT_NE(bench.sent[4].exchange, bench.sent[0].exchange);
 }
 
+// Catches: the MTU asked of a server that does not answer for it, in the discovery, a request or a
+// renewal; an option lost with it where the server has it.
+TEST(Client4, AServerThatHasNoMtuIsNotAskedForIt) {
+  auto asked = [](bool mtu) {
+    Client4Bench bench;
+    bench.held = kj::heap<Client4>(Settings4{copyOf(kMac), kj::str("node"), mtu}, nullptr);
+    bench.up();
+    bench.run(2 * kj::HOURS);
+    EXPECT_GT(bench.sent.size(), 2u);
+    auto first = kj::strArray(bench.sent[0].parameters, " ");
+    for (auto& message : bench.sent) EXPECT_EQ(kj::strArray(message.parameters, " "), first);
+    return first;
+  };
+  EXPECT_EQ(asked(true), "1 121 3 6 12 15 26 42 51 58 59 119"_kj);
+  EXPECT_EQ(asked(false), "1 121 3 6 12 15 42 51 58 59 119"_kj);
+}
+
 // Catches: taking the answer to another machine, to another question, or of another server.
 TEST(Client4, AnswersThatAreNotItsOwnDoNotCount) {
   Client4Bench bench;

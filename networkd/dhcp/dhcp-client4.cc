@@ -20,6 +20,16 @@ constexpr auto kLeastRenewalPause = 60 * kj::SECONDS;  // RFC 2131 §4.4.5
 // RFC 3442 wants 121 before 3.
 constexpr kj::byte kWanted4[] = {1, 121, 3, 6, 12, 15, 26, 42, 51, 58, 59, 119};
 
+constexpr kj::byte kMtuOption = 26;
+
+kj::Array<kj::byte> wantedOptions(bool mtu) {
+  kj::Vector<kj::byte> options;
+  for (auto option : kWanted4) {
+    if (mtu || option != kMtuOption) options.add(option);
+  }
+  return options.releaseAsArray();
+}
+
 // Of the n-th message, from 0: doubling, +-1 s.
 kj::Duration pauseBehind(unsigned n, uint64_t random) {
   auto pause = kj::min(kFirstPause * (1u << kj::min(n, 5u)), kLongestPause);
@@ -187,7 +197,7 @@ Message4 Client4::request(Type4 type, Moment now) const {
   message.seconds = static_cast<uint16_t>(kj::min(seconds, int64_t(0xffff)));
   message.clientIdentifier = Writer().u8(1).bytes(settings.hardwareAddress).finish();
   if (type == Type4::kDiscover || type == Type4::kRequest) {
-    message.parameters = copyOf(kWanted4);
+    message.parameters = wantedOptions(settings.asksForMtu);
     message.maximumSize = kMaximumSize;
     message.hostname = kj::str(settings.hostname);
   }

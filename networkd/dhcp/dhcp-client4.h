@@ -30,6 +30,7 @@ namespace talos::networkd::dhcp {
 struct Settings4 {
   kj::Array<kj::byte> hardwareAddress;  // six octets
   kj::String hostname;                  // sent to the server; empty: none
+  bool asksForMtu = true;  // false: there are servers that then do not answer (Azure's)
 };
 
 // --- actions

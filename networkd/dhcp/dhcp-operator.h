@@ -25,6 +25,7 @@ struct Dependencies {
   kj::Timer& timer;
   kj::StringPtr directory;  // for leases
   kj::Function<uint64_t()>& random;
+  bool asksForMtu = true;  // of DHCPv4 servers
 };
 
 class Operator {

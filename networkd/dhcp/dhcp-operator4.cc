@@ -17,7 +17,8 @@ Ip broadcastAddress() {
 Operator4::Operator4(Dependencies deps, kj::StringPtr name, LinkState link, kj::StringPtr hostname,
                      kj::Function<void()> changed)
     : Operator(deps, "DHCP", "dhcp4", name, kj::mv(link), kj::mv(changed)),
-      machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname)}, load()) {
+      machine(Settings4{copyOf(state.hardwareAddress), kj::str(hostname), deps.asksForMtu},
+              load()) {
   bool starts = state.running;
   state.running = false;
   setRunning(starts);

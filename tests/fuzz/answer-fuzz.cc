@@ -127,6 +127,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check([](rpc::ParseAnswer::Reader answer) { readRedacted(answer, 64); });
   check([](rpc::ParseAnswer::Reader answer) { readText(answer); });
   check([](rpc::ParseAnswer::Reader answer) { readGenerated(answer); });
+  check([](rpc::ParseAnswer::Reader answer) {
+    KJ_ASSERT(readReport(answer).size() <= kMostReadyReport);
+  });
   check(readAsAddresses);
   check(readAsSuperblock);
   check(readAsVerdict);

@@ -30,6 +30,8 @@ struct ControllerDependencies {
   // One attempt to get what the platform states; none: it states nothing.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
   kj::Maybe<PlatformFactsFile&> platformFactsFile = nullptr;
+  // One attempt to report to it that this machine is ready; none: it expects no report.
+  kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

@@ -26,7 +26,16 @@ struct PlatformControllerTest : testing::Test {
   kj::Maybe<kj::Own<PlatformController>> controller;
   unsigned woken = 0;
 
-  void start(bool asks) {
+  unsigned reports = 0, refusals = 0;  // of the first reports
+
+  void start(bool asks, bool reporting = false) {
+    kj::Maybe<kj::Function<kj::Promise<void>()>> report;
+    if (reporting) {
+      report = [this]() -> kj::Promise<void> {
+        if (reports++ < refusals) fail(ErrorKind::kUnavailable, "503 Busy");
+        return kj::READY_NOW;
+      };
+    }
     kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> facts;
     if (asks) {
       facts = [this]() -> kj::Promise<KnownFacts> {
@@ -39,8 +48,12 @@ struct PlatformControllerTest : testing::Test {
         return KnownFacts(root.asReader());
       };
     }
-    controller = kj::heap<PlatformController>(PlatformController::Dependencies{
-        .platform = "aws", .timer = timer, .random = []() { return 0.5; }, .facts = kj::mv(facts)});
+    controller = kj::heap<PlatformController>(
+        PlatformController::Dependencies{.platform = "aws",
+                                         .timer = timer,
+                                         .random = []() { return 0.5; },
+                                         .facts = kj::mv(facts),
+                                         .report = kj::mv(report)});
     KJ_ASSERT_NONNULL(controller)->wakeBy([this]() { ++woken; });
   }
   std::string reconciled() {
@@ -94,6 +107,21 @@ TEST_F(PlatformControllerTest, AfterACrashTheRecordsStayUntilItAnswers) {
   start(true);
   scope.poll();
   EXPECT_EQ(reconciled(), "aws eu-1 n1 203.0.113.7");
+}
+
+// Catches: a report that is given up after a refusal, that waits for the facts, or that is sent
+// again for as long as the machine runs.
+TEST_F(PlatformControllerTest, ReportsUntilItIsTaken) {
+  failures = 100;
+  refusals = 3;
+  start(true, true);
+  scope.poll();
+  EXPECT_EQ(reports, 1u);
+  for (auto pause : {1, 2, 4}) pass(pause * kj::SECONDS);
+  EXPECT_EQ(reports, 4u);
+  pass(1 * kj::HOURS);
+  EXPECT_EQ(reports, 4u);
+  EXPECT_GT(attempts, 4u);
 }
 
 }  // namespace

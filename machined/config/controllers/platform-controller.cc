@@ -25,6 +25,9 @@ void PlatformController::wakeBy(kj::Function<void()> w) {
     asking = ask(*facts).eagerlyEvaluate(nullptr);
     KJ_IF_MAYBE (file, deps.file) recalling = recall(*file).eagerlyEvaluate(nullptr);
   }
+  KJ_IF_MAYBE (once, deps.report) {
+    reporting = report(*once).eagerlyEvaluate(nullptr);
+  }
 }
 
 kj::Promise<void> PlatformController::recall(PlatformFactsFile& file) {
@@ -36,32 +39,39 @@ kj::Promise<void> PlatformController::recall(PlatformFactsFile& file) {
   wake();
 }
 
-kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()>& facts) {
+kj::Promise<void> PlatformController::repeat(kj::StringPtr message,
+                                             kj::Function<kj::Promise<void>()> once) {
   kj::String logged;
   for (Backoff backoff(kPace);;) {
     kj::Maybe<kj::Exception> failure;
-    co_await kj::evalNow([&]() { return facts(); })
-        .then([&](KnownFacts answer) { known = kj::mv(answer); },
-              [&](kj::Exception&& e) { failure = kj::mv(e); });
-    KJ_IF_MAYBE (e, failure) {
-      auto error = messageOf(*e);
-      if (error != logged) {
-        log::warn("cannot get the facts of the platform; retrying",
-                  {{"platform", deps.platform}, {"error", error}});
-      }
-      logged = kj::mv(error);
-      co_await deps.timer.afterDelay(backoff.next(deps.random()));
-      continue;
-    }
-    for (auto problem : known.get().getProblems()) {
-      log::warn("the platform states something that makes no sense",
-                {{"platform", deps.platform}, {"problem", problem}});
-    }
-    answered = true;
-    wake();
-    KJ_IF_MAYBE (file, deps.file) co_await file->keep(known);
-    co_return;
+    co_await kj::evalNow([&]() { return once(); }).catch_([&](kj::Exception&& e) {
+      failure = kj::mv(e);
+    });
+    if (failure == nullptr) co_return;
+    auto error = messageOf(KJ_ASSERT_NONNULL(failure));
+    if (error != logged) log::warn(message, {{"platform", deps.platform}, {"error", error}});
+    logged = kj::mv(error);
+    co_await deps.timer.afterDelay(backoff.next(deps.random()));
   }
+}
+
+kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()>& facts) {
+  co_await repeat("cannot get the facts of the platform; retrying", [this, &facts]() {
+    return facts().then([this](KnownFacts answer) { known = kj::mv(answer); });
+  });
+  for (auto problem : known.get().getProblems()) {
+    log::warn("the platform states something that makes no sense",
+              {{"platform", deps.platform}, {"problem", problem}});
+  }
+  answered = true;
+  wake();
+  KJ_IF_MAYBE (file, deps.file) co_await file->keep(known);
+}
+
+kj::Promise<void> PlatformController::report(kj::Function<kj::Promise<void>()>& once) {
+  co_await repeat("cannot report to the platform that this machine is ready; retrying",
+                  [&once]() { return once(); });
+  log::info("reported to the platform that this machine is ready", {{"platform", deps.platform}});
 }
 
 kj::Promise<void> PlatformController::reconcile(Store& store) {
@@ -105,7 +115,8 @@ kj::Own<Controller> platformController(ControllerDependencies& deps) {
                                        .timer = deps.timer,
                                        .random = [&deps]() { return deps.random(); },
                                        .facts = kj::mv(deps.platformFacts),
-                                       .file = deps.platformFactsFile});
+                                       .file = deps.platformFactsFile,
+                                       .report = kj::mv(deps.platformReport)});
 }
 
 }  // namespace talos::machined

@@ -4,8 +4,12 @@
 // The platform's service is asked in the background, again and again until it has answered once;
 // each new error is logged. Until then there is what it said at an earlier boot
 // (platform-facts-file.h); without that the platform's name, and no PlatformConfig. What a platform
-// states does not change while the machine runs. After a crash the records of before stay until
-// there are facts again: the way to the service may lead through the network in them.
+// states does not change while the machine runs. In the same way the machine reports that it is
+// ready, where the platform expects that.
+//
+// After a crash both are done again; a platform takes a second report as it took the first. The
+// records of before stay until there are facts again: the way to the service may lead through the
+// network in them.
 #pragma once
 
 #include <kj/function.h>
@@ -29,6 +33,8 @@ class PlatformController final : public Controller {
     // One attempt to get them; none: this platform has none.
     kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> facts;
     kj::Maybe<PlatformFactsFile&> file = nullptr;
+    // One attempt to report that this machine is ready; none: nobody expects it.
+    kj::Maybe<kj::Function<kj::Promise<void>()>> report = nullptr;
   };
   explicit PlatformController(Dependencies deps) : deps(kj::mv(deps)) {}
 
@@ -43,10 +49,13 @@ class PlatformController final : public Controller {
   KnownFacts known;
   bool answered = false;  // in this boot; maybe that there is nothing
   kj::Function<void()> wake = []() {};
-  kj::Promise<void> asking = nullptr, recalling = nullptr;
+  kj::Promise<void> asking = nullptr, recalling = nullptr, reporting = nullptr;
 
   kj::Promise<void> recall(PlatformFactsFile& file);
   kj::Promise<void> ask(kj::Function<kj::Promise<KnownFacts>()>& facts);
+  kj::Promise<void> report(kj::Function<kj::Promise<void>()>& once);
+  // Until it has succeeded; each new error is logged with this message.
+  kj::Promise<void> repeat(kj::StringPtr message, kj::Function<kj::Promise<void>()> once);
 };
 
 }  // namespace talos::machined

@@ -88,7 +88,6 @@ TEST(ConfigSource, FilesAndVolumes) {
 TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("ftp://10.5.0.1/c"), HasSubstr("the scheme \"ftp\" is not supported"));
   EXPECT_THAT(refused("tftp://10.5.0.1/c"), HasSubstr("\"tftp\" is not supported"));
-  EXPECT_THAT(refused("guestinfo"), HasSubstr("VMware"));
   EXPECT_THAT(refused("nonsense"), HasSubstr("not a valid URL; use http://"));
   EXPECT_THAT(refused("file://c"), HasSubstr("not an absolute path of a file"));
   EXPECT_THAT(refused("file:///c/"), HasSubstr("not an absolute path of a file"));

@@ -11,7 +11,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kRight =
-    "; use http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, or none"_kj;
+    "; use http://<host>[:<port>]/<path>, https://…, file:///<path>, metal-iso, guestinfo, or none"_kj;
 
 [[noreturn]] void refuseParameter(kj::StringPtr problem) {
   fail(ErrorKind::kInvalidArgument, problem);
@@ -97,9 +97,7 @@ bool isHttp(const kj::Url& url) {
 
 Source parse(kj::StringPtr text, kj::StringPtr uuid) {
   if (text == "metal-iso") return VolumeSource{kj::str(text)};
-  if (text == "guestinfo") {
-    refuseParameter("this version does not support the guest information of VMware");
-  }
+  if (text == "guestinfo") return GuestInfoSource();
   if (text.startsWith("file://")) {
     auto path = text.slice(7);
     if (!path.startsWith("/") || path.endsWith("/"))

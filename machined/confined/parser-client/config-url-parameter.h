@@ -28,6 +28,7 @@ struct HttpSource {
   // The answer of a metadata service: it may be short or empty, it may be binary, and a redirect is
   // an error, since the headers hold a token.
   bool metadata = false;
+  bool lowPort = false;  // the server answers only clients whose port is below 1024
 };
 struct FileSource {
   kj::String path;
@@ -36,7 +37,8 @@ struct FileSource {
 struct VolumeSource {
   kj::String label;
 };
-using Source = kj::OneOf<HttpSource, FileSource, VolumeSource>;
+struct GuestInfoSource {};  // of VMware
+using Source = kj::OneOf<HttpSource, FileSource, VolumeSource, GuestInfoSource>;
 
 // None: the parameter is absent, empty or `none`. Throws InvalidArgument saying what would be
 // right. An empty value of the query key `uuid` becomes `uuid`.

@@ -119,6 +119,7 @@ struct PlatformAnswer {
   kj::Array<char> body;
 };
 constexpr size_t kMostFactsBytes = 256u << 10;
+constexpr size_t kMostReadyReport = 4u << 10;
 
 class ForeignBytes {
  public:
@@ -178,6 +179,14 @@ class ForeignBytes {
   // (#cloud-config). InvalidArgument when it is not encoded as it must be, or is not text.
   virtual kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
                                                            kj::Array<char> content) = 0;
+  // The body of the report that answers a goal state of Azure (machined/platforms/readers/azure.h).
+  // InvalidArgument.
+  virtual kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) = 0;
+  // The machine config in the guest information of VMware
+  // (machined/confined/parser/guest-info.h), and the facts that it states. FailedPrecondition when
+  // this machine is not on VMware; Unavailable when its hypervisor does not give them.
+  virtual kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() = 0;
+  virtual kj::Promise<KnownFacts> guestFacts() = 0;
   // The digest, sha256:<hex>, of the image that the payload of a signature is about.
   // FailedPrecondition when it is not about one.
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,

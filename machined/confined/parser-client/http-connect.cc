@@ -1,13 +1,43 @@
 #include "machined/confined/parser-client/http-connect.h"
 
+#include <errno.h>
+#include <kj/debug.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/base/error.h"
+#include "common/net/ip.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr auto kOneAddress = 3 * kj::SECONDS;
+
+// A socket with one of the low ports that are free.
+kj::AutoCloseFd lowPortSocket(int family, double chance) {
+  int fd;
+  KJ_SYSCALL(fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  kj::AutoCloseFd owned(fd);
+  auto first = static_cast<unsigned>(chance * kLowPorts);
+  for (unsigned i = 0; i < kLowPorts; ++i) {
+    auto port = static_cast<uint16_t>(kFirstLowPort + (first + i) % kLowPorts);
+    auto name = Endpoint{Ip::any(family), port}.socketName();
+    if (bind(fd, name.get(), name.size()) == 0) return owned;
+    if (errno != EADDRINUSE) {
+      fail(ErrorKind::kUnavailable, kj::str("cannot use port ", port, ": ", strerror(errno)));
+    }
+  }
+  fail(ErrorKind::kUnavailable, kj::str("all ports from ", kFirstLowPort, " to ",
+                                        kFirstLowPort + kLowPorts - 1, " are in use"));
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> connectFromLowPort(LowPorts& ports, kj::StringPtr address,
+                                                           uint16_t port) {
+  auto to = Endpoint{Ip::require(address), port};
+  auto name = to.socketName();
+  co_return co_await ports.sockets.wrapConnectingSocketFd(
+      lowPortSocket(name.family(), ports.random()), name.get(), name.size());
+}
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> connectToAddress(kj::Network& network,
                                                          kj::StringPtr address, uint16_t port) {
@@ -35,7 +65,9 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(HttpDial dial, const HttpSourc
   kj::Vector<kj::String> refused;
   for (size_t i = 0; i < addresses.size() && stream == nullptr; ++i) {
     state.doing = kj::str("connecting to ", addresses[i], " port ", at.port);
-    auto attempt = connectToAddress(dial.network, addresses[i], at.port);
+    auto attempt =
+        at.lowPort ? connectFromLowPort(KJ_REQUIRE_NONNULL(dial.lowPorts), addresses[i], at.port)
+                   : connectToAddress(dial.network, addresses[i], at.port);
     if (i + 1 < addresses.size()) {
       attempt = dial.timer.timeoutAfter(kOneAddress, kj::mv(attempt));
     }

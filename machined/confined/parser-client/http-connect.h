@@ -13,11 +13,21 @@ namespace talos::machined {
 
 constexpr unsigned kMostRedirects = 5;
 
+// For HttpSource::lowPort: only privileged programs can have such a port, which is all that a
+// server learns from it.
+struct LowPorts {
+  kj::LowLevelAsyncIoProvider& sockets;
+  kj::Function<double()>& random;  // [0, 1)
+};
+// Of this many, one by chance: those from 100 on.
+constexpr uint16_t kFirstLowPort = 100, kLowPorts = 512;
+
 struct HttpDial {
   kj::Network& network;
   kj::Timer& timer;
   // The addresses of a name, best first.
   kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)>& resolve;
+  kj::Maybe<LowPorts> lowPorts = nullptr;
 };
 
 // The first address that takes the connection; of several each has 3 s, the last one what the

@@ -209,5 +209,19 @@ TEST(Lies, FileSystemsAreKnown) {
   EXPECT_EQ("believed", disbelief([&]() { readSuperblockAnswer(answer.read()); }));
 }
 
+// Catches: a report of megabytes that the brain sends on, or an empty one.
+TEST(Lies, Reports) {
+  auto result = [](size_t size) {
+    Answer answer;
+    answer.out.setBody(kj::str(kj::repeat('x', size)).asBytes());
+    return disbelief([&]() { readReport(answer.read()); });
+  };
+  EXPECT_EQ("believed", result(1));
+  EXPECT_EQ("believed", result(kMostReadyReport));
+  for (auto size : {size_t{0}, kMostReadyReport + 1}) {
+    EXPECT_EQ("invalid answer of the parser: a report of the wrong size", result(size));
+  }
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -452,4 +452,11 @@ kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer) {
   return kj::mv(text);
 }
 
+kj::String readReport(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isBody()) unexpected(answer);
+  auto body = answer.getBody().asChars();
+  if (body.size() == 0 || body.size() > kMostReadyReport) damaged("a report of the wrong size");
+  return kj::heapString(body);
+}
+
 }  // namespace talos::machined

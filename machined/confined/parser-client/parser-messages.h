@@ -54,6 +54,7 @@ KnownFacts checkedFacts(rpc::PlatformFacts::Reader facts);
 void fillUserData(rpc::ParseRequest::Builder out, platforms::Encoding encoding,
                   kj::ArrayPtr<const char> content);
 kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer);
+kj::String readReport(rpc::ParseAnswer::Reader answer);
 
 // True for sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);

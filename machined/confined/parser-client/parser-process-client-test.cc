@@ -116,6 +116,30 @@ TEST_F(Confined, Redacts) {
   EXPECT_STREQ("machine:\n  token: *** (new)\n", shown.to.cStr());
 }
 
+// Catches: the instruction for VMware's port executed on another machine, where it ends the
+// process; a report that a process cannot make under its filter.
+TEST_F(Confined, AsksTheHypervisor) {
+  // On a VMware it may answer.
+  auto asked = testing::AnyOf(HasSubstr("this machine is not on VMware: "), "answered");
+  EXPECT_THAT(resultOf([&]() -> std::string {
+                good.guestConfig().wait(io.waitScope);
+                return "answered";
+              }),
+              asked);
+  EXPECT_THAT(resultOf([&]() -> std::string {
+                good.guestFacts().wait(io.waitScope);
+                return "answered";
+              }),
+              asked);
+  EXPECT_EQ(2u, good.started());
+  auto report = good.readyReport(
+                        "<G><Incarnation>1</Incarnation><ContainerId>c</ContainerId>"
+                        "<InstanceId>i</InstanceId></G>"_kj)
+                    .wait(io.waitScope);
+  EXPECT_THAT(report.cStr(), HasSubstr("<State>Ready</State>"));
+  EXPECT_TRUE(noChildIsLeft());
+}
+
 // Catches: a device's bytes that come back as others, an offset that is lost.
 TEST_F(Confined, ReadsSuperblocks) {
   unsigned reads = 0;

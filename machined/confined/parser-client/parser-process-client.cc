@@ -353,4 +353,30 @@ kj::Promise<kj::Maybe<kj::Array<char>>> ConfinedForeign::userData(platforms::Enc
   co_return readUserData(answer->getRoot<rpc::ParseAnswer>());
 }
 
+kj::Promise<kj::String> ConfinedForeign::readyReport(kj::ArrayPtr<const char> goalState) {
+  Piece piece{kj::str("the goal state of Azure"),
+              Wiped(requestOf([&](rpc::ParseRequest::Builder out) {
+                out.setReadyReport(goalState.asBytes());
+              })),
+              timeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readReport(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<kj::Maybe<kj::Array<char>>> ConfinedForeign::guestConfig() {
+  Piece piece{kj::str("the guest information of VMware"),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setGuestConfig(); })),
+              kGuestTimeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readUserData(answer->getRoot<rpc::ParseAnswer>());
+}
+
+kj::Promise<KnownFacts> ConfinedForeign::guestFacts() {
+  Piece piece{kj::str("the guest information of VMware"),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setGuestFacts(); })),
+              kGuestTimeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readFacts(answer->getRoot<rpc::ParseAnswer>());
+}
+
 }  // namespace talos::machined

@@ -14,6 +14,9 @@ namespace talos::machined {
 constexpr auto kParserTimeout = 10 * kj::SECONDS;
 // An RSA key of 4096 bits takes an emulated CPU up to half a minute.
 constexpr auto kGenerateTimeout = 2 * kj::MINUTES;
+// Four bytes at a call, each of which leaves the virtual machine: two million for the largest
+// reply.
+constexpr auto kGuestTimeout = 1 * kj::MINUTES;
 constexpr auto kArchiveTimeout = 2 * kj::MINUTES;
 // For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
 constexpr auto kPiecesTimeout = 18 * kj::MINUTES;
@@ -58,6 +61,9 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                 kj::ArrayPtr<const PlatformAnswer> answers) override;
   kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
                                                    kj::Array<char> content) override;
+  kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) override;
+  kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() override;
+  kj::Promise<KnownFacts> guestFacts() override;
 
   unsigned started() const { return starts; }  // processes, so far
 

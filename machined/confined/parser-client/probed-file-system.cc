@@ -14,6 +14,8 @@ kj::StringPtr nameOf(FileSystem type) {
       return "ext4";
     case FileSystem::kLuks:
       return "crypto_LUKS";
+    case FileSystem::kUdf:
+      return "udf";
   }
   return "unknown";
 }

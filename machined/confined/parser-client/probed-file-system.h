@@ -6,8 +6,8 @@
 
 namespace talos::machined {
 
-enum class FileSystem { kIso9660, kVfat, kXfs, kExt4, kLuks };
-constexpr unsigned kFileSystems = 5;
+enum class FileSystem { kIso9660, kVfat, kXfs, kExt4, kLuks, kUdf };
+constexpr unsigned kFileSystems = 6;
 kj::StringPtr nameOf(FileSystem type);  // as mount(2) calls it: "iso9660", "vfat" …
 
 struct Superblock {

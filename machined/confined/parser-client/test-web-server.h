@@ -30,6 +30,8 @@ class TestServer {
   uint16_t port() { return static_cast<uint16_t>(listener->getPort()); }
   std::vector<std::string> asked;  // "GET /c HTTP/1.1"
   std::vector<std::string> heads;  // with the header lines
+  std::vector<std::string> bodies;
+  std::vector<uint16_t> ports;  // of the clients
   Behaviour behaviour;
 
  private:
@@ -58,6 +60,10 @@ class TestServer {
   kj::Promise<void> accept() {
     for (;;) {
       auto stream = co_await listener->accept();
+      struct sockaddr_in peer = {};
+      unsigned size = sizeof(peer);
+      stream->getpeername(reinterpret_cast<struct sockaddr*>(&peer), &size);
+      ports.push_back(ntohs(peer.sin_port));
       connections.add(serve(kj::mv(stream)));
     }
   }
@@ -72,6 +78,10 @@ class TestServer {
     }
     asked.push_back(head.substr(0, head.find("\r\n")));
     heads.push_back(head);
+    auto length = head.find("\r\nContent-Length: ");
+    std::string body(length == std::string::npos ? 0 : std::stoul(head.substr(length + 18)), 0);
+    if (body.size() > 0) co_await stream->read(body.data(), body.size());
+    bodies.push_back(body);
     co_await behaviour(*stream);
   }
 };

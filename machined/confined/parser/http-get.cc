@@ -70,7 +70,7 @@ class Getter {
     auto exchange = co_await ask(kj::mv(connection), 0);
     auto& response = exchange.response;
     if (place.metadata) {
-      if (response.statusCode != 200) refuse(response);
+      if (!accepted(response.statusCode)) refuse(response);
       co_return co_await readBody(*response.body);
     }
     KJ_IF_MAYBE (place, moved(response)) co_return kj::mv(*place);
@@ -127,6 +127,12 @@ class Getter {
     if (place.body.size() > 0) co_await request.body->write(place.body.begin(), place.body.size());
     auto response = co_await request.response;
     co_return Exchange{kj::mv(stream), kj::mv(client), kj::mv(request.body), kj::mv(response)};
+  }
+
+  // A service that takes something over may answer that it has created it.
+  bool accepted(unsigned status) const {
+    bool posted = place.method == HttpSource::Method::kPost;
+    return status == 200 || (posted && (status == 201 || status == 202 || status == 204));
   }
 
   kj::Maybe<HttpSource> moved(const kj::HttpClient::Response& response) {

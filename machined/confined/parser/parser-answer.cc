@@ -11,11 +11,13 @@
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/confined/parser/config-text.h"
 #include "machined/confined/parser/generate-configs.h"
+#include "machined/confined/parser/guest-info.h"
 #include "machined/confined/parser/http-get.h"
 #include "machined/confined/parser/image-archive.h"
 #include "machined/confined/parser/image-signature.h"
 #include "machined/confined/parser/partition-table.h"
 #include "machined/confined/parser/user-data.h"
+#include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/readers.h"
 
 namespace talos::parse {
@@ -161,7 +163,30 @@ void answerUserData(rpc::ParseRequest::UserData::Reader request, rpc::ParseAnswe
   out.setBody(text.asBytes());
 }
 
-void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
+void answerGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {
+  GuestRpc rpc(kj::mv(port));
+  auto text = guestConfig(rpc);
+  KJ_DEFER(zeroize(text));
+  out.setBody(text.asBytes());
+}
+
+void answerGuestFacts(PortCall port, rpc::ParseAnswer::Builder out) {
+  GuestRpc rpc(kj::mv(port));
+  auto metadata = guestMetadata(rpc);
+  platforms::Answers answers;
+  if (metadata.size() > 0) answers.add("metadata", kj::mv(metadata));
+  platforms::PlatformFacts facts;
+  platforms::read(platforms::kVmware, answers, facts);
+  facts.fill(out.initFacts());
+}
+
+PortCall orOfThisMachine(kj::Maybe<PortCall> port) {
+  KJ_IF_MAYBE (given, port) return kj::mv(*given);
+  return vmwarePort();
+}
+
+void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
+              kj::Maybe<PortCall> port) {
   switch (request.which()) {
     case rpc::ParseRequest::CONFIG:
       return answerConfig(request.getConfig(), out);
@@ -183,6 +208,14 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerFacts(request.getPlatform(), out);
     case rpc::ParseRequest::USER_DATA:
       return answerUserData(request.getUserData(), out);
+    case rpc::ParseRequest::READY_REPORT: {
+      auto report = platforms::azureReadyReport(request.getReadyReport().asChars());
+      return out.setBody(report.asBytes());
+    }
+    case rpc::ParseRequest::GUEST_CONFIG:
+      return answerGuestConfig(orOfThisMachine(kj::mv(port)), out);
+    case rpc::ParseRequest::GUEST_FACTS:
+      return answerGuestFacts(orOfThisMachine(kj::mv(port)), out);
     case rpc::ParseRequest::GENERATE:
       return answerGenerate(request.getGenerate(), out);
     default:
@@ -192,8 +225,10 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
 
 }  // namespace
 
-void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read) {
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { dispatch(request, out, kj::mv(read)); })) {
+void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
+            kj::Maybe<PortCall> port) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                      [&]() { dispatch(request, out, kj::mv(read), kj::mv(port)); })) {
     failed(out, *e);
   }
 }

@@ -6,12 +6,15 @@
 #include <kj/async-io.h>
 
 #include "machined/confined/parser/superblock.h"
+#include "machined/confined/parser/vmware-port.h"
 #include "rpc/parse.capnp.h"
 
 namespace talos::parse {
 
-// All but `http` and `lookUp`. `read` is called for `superblock` and `archive` only.
-void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read);
+// All but `http` and `lookUp`. `read` is called for `superblock` and `archive` only. `port`: to the
+// hypervisor; none: that of this machine.
+void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
+            kj::Maybe<PortCall> port = nullptr);
 
 // Of `lookUp`: what was found, or why nothing was.
 void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,

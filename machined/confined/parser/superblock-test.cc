@@ -121,6 +121,34 @@ TEST(Superblock, JolietHasTheNameAsGiven) {
       << "a supplementary descriptor that is not Joliet's";
 }
 
+Image recognition(std::initializer_list<const char*> names, size_t sector = 2048) {
+  Image i(32768, 0);
+  for (auto name : names) {
+    Image d(sector, 0);
+    put(d, 1, Image(name) + "\x01");
+    i += d;
+  }
+  return i + Image(sector, 0);
+}
+
+// Catches: the disc of Azure, which has UDF alone, not seen; one that is both mounted as ISO 9660,
+// whose names are in capitals; a sequence that is not finished, or in another order, taken for one.
+TEST(Superblock, Udf) {
+  EXPECT_EQ("udf ''", look(recognition({"BEA01", "NSR02", "TEA01"})));
+  EXPECT_EQ("udf ''", look(recognition({"BEA01", "NSR03", "TEA01"})));
+  EXPECT_EQ("udf ''", look(recognition({"BEA01", "BOOT2", "NSR03", "TEA01"}, 4096)));
+  auto both = iso({descriptor(1, "CIDATA")});
+  both += recognition({"BEA01", "NSR03", "TEA01"}).substr(32768);
+  EXPECT_EQ("udf 'CIDATA'", look(both));
+  for (auto& wrong :
+       {recognition({"BEA01", "NSR02"}), recognition({"NSR02", "BEA01", "TEA01"}),
+        recognition({"BEA01", "TEA01"}), recognition({"BEA01", "x", "NSR02", "TEA01"}),
+        recognition({"BEA01", "NSR04", "TEA01"}), recognition({"BEA01", "NSR02", "TEA01"}, 512),
+        recognition({"BEA01", "NSR02", "TEA01"}).substr(0, 32768 + 2 * 2048 + 3)}) {
+    EXPECT_EQ("none", look(wrong));
+  }
+}
+
 // Catches: the label that a stick had when it was formatted, instead of the one that it has now.
 TEST(Superblock, TheRootDirectoryOfFatComesFirst) {
   auto stick = fat("OLD        ");

@@ -13,6 +13,7 @@ using Bytes = kj::ArrayPtr<const kj::byte>;
 constexpr size_t kHead = 64u << 10;
 constexpr uint64_t kIsoSector = 2048;
 constexpr uint64_t kFirstDescriptor = 16 * kIsoSector;
+constexpr size_t kLargeSector = 4096;  // of disks that have no smaller ones
 constexpr unsigned kMostDescriptors = 8;
 constexpr size_t kMostRootDirectory = 16u << 10;  // the label is one of its first entries
 
@@ -94,6 +95,31 @@ kj::Maybe<Superblock> readIso(ReadBytes& read) {
       [](kj::String& label) { return Superblock{FileSystem::kIso9660, kj::mv(label)}; });
 }
 
+// The volume recognition sequence of ECMA-167: descriptors of the size of a sector, of which those
+// of ISO 9660 may be the first. All of it is in the head.
+bool isUdf(Bytes head, size_t sector) {
+  bool begun = false, named = false;
+  for (size_t at = kFirstDescriptor; at + sector <= head.size(); at += sector) {
+    if (has(head, at + 1, "TEA01")) return named;
+    if (has(head, at + 1, "BEA01")) {
+      begun = true;
+    } else if (has(head, at + 1, "NSR02") || has(head, at + 1, "NSR03")) {
+      named = begun;
+    } else if (!has(head, at + 1, "CD001") && !has(head, at + 1, "BOOT2")) {
+      return false;
+    }
+  }
+  return false;
+}
+
+// A disc that is both has all of its files in UDF, and the name that people know in ISO 9660.
+kj::Maybe<Superblock> readDisc(ReadBytes& read, Bytes head) {
+  auto found = readIso(read);
+  if (!isUdf(head, kIsoSector) && !isUdf(head, kLargeSector)) return found;
+  auto label = found.map([](Superblock& iso) { return kj::mv(iso.label); });
+  return Superblock{FileSystem::kUdf, kj::mv(label).orDefault(kj::String())};
+}
+
 struct FatShape {
   bool wide = false;  // FAT32
   uint64_t rootDirectory = 0;
@@ -165,7 +191,7 @@ kj::Maybe<Superblock> readSuperblock(ReadBytes read) {
   KJ_IF_MAYBE (found, readXfs(head)) return kj::mv(*found);
   KJ_IF_MAYBE (found, readExt(head)) return kj::mv(*found);
   // Before FAT: a disc that can also be booted from a stick begins with what looks like a disk.
-  KJ_IF_MAYBE (found, readIso(read)) return kj::mv(*found);
+  KJ_IF_MAYBE (found, readDisc(read, head)) return kj::mv(*found);
   return readFat(read, head);
 }
 

@@ -20,6 +20,8 @@ class DirectForeign : public ForeignBytes {
   // Replaces the result of every config.
   kj::Maybe<kj::Exception> broken;
   unsigned configs = 0;
+  // To a model of a hypervisor; without one every call is refused.
+  parse::PortCall port = [](parse::PortRegisters&) {};
 
   kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
                                     config::Mode mode) override {
@@ -158,6 +160,21 @@ class DirectForeign : public ForeignBytes {
     fillUserData(exchange.request, encoding, content);
     co_return readUserData(exchange.answer());
   }
+  kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) override {
+    Exchange exchange;
+    exchange.request.setReadyReport(goalState.asBytes());
+    co_return readReport(exchange.answer());
+  }
+  kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() override {
+    Exchange exchange;
+    exchange.request.setGuestConfig();
+    co_return readUserData(exchange.answerOn(port));
+  }
+  kj::Promise<KnownFacts> guestFacts() override {
+    Exchange exchange;
+    exchange.request.setGuestFacts();
+    co_return readFacts(exchange.answerOn(port));
+  }
 
  private:
   struct Exchange {
@@ -169,6 +186,14 @@ class DirectForeign : public ForeignBytes {
     }) {
       auto result = out.initRoot<rpc::ParseAnswer>();
       parse::answer(request.asReader(), result, kj::mv(read));
+      return result.asReader();
+    }
+    rpc::ParseAnswer::Reader answerOn(parse::PortCall& port) {
+      auto result = out.initRoot<rpc::ParseAnswer>();
+      parse::PortCall call = [&port](parse::PortRegisters& registers) { port(registers); };
+      parse::answer(
+          request.asReader(), result, [](uint64_t, size_t) { return kj::Array<const kj::byte>(); },
+          kj::mv(call));
       return result.asReader();
     }
   };

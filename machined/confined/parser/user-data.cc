@@ -6,6 +6,7 @@
 #include "common/memory/zeroize.h"
 #include "common/text/ascii.h"
 #include "machined/confined/parser/config-text.h"
+#include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/cloud-config.h"
 #include "machined/platforms/readers/opennebula.h"
 
@@ -29,6 +30,9 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   if (encoding == Encoding::kContext) {
     platforms::Context context(content);
     return readUserData(Encoding::kBase64, kj::heapArray(context.value("USER_DATA").asArray()));
+  }
+  if (encoding == Encoding::kOvfEnvironment) {
+    return readUserData(Encoding::kBase64, platforms::azureCustomData(content));
   }
   if (trimmed(content).size() == 0) return nullptr;
   auto text = kj::heapArray(content.asPtr());

@@ -24,6 +24,7 @@ constexpr BrainCapability kBrainCapabilities[] = {
     {"SETGID"_kj, CAP_SETGID},
     {"SETUID"_kj, CAP_SETUID},
     {"SETPCAP"_kj, CAP_SETPCAP},
+    {"NET_BIND_SERVICE"_kj, CAP_NET_BIND_SERVICE},
     {"NET_ADMIN"_kj, CAP_NET_ADMIN},
     {"IPC_LOCK"_kj, CAP_IPC_LOCK},
     {"SYS_MODULE"_kj, CAP_SYS_MODULE},

@@ -62,6 +62,9 @@ struct ModelVolumes final : Volumes {
                                            kj::Duration) override {
     KJ_UNIMPLEMENTED("not in this test");
   }
+  kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String, size_t, kj::Duration) override {
+    KJ_UNIMPLEMENTED("not in this test");
+  }
 };
 
 // The installer's answer for every partition; "": it was empty, and is none any more.
@@ -417,6 +420,26 @@ TEST_F(RealVolumesTest, ASlowOneSaysSo) {
     EXPECT_EQ("null did not respond within 10 s\n", problems(kj::mv(looking)));
   }
   EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
+}
+
+// Catches: a disc that hangs taken for one without the file, so that its machine has no config.
+TEST_F(RealVolumesTest, ADiscThatMayHaveTheFileIsNoAbsentOne) {
+  disk("null");
+  auto reading = [this] { return volumes.readDisc(kj::str("x"), 1, 0 * kj::SECONDS); };
+  EXPECT_TRUE(reading().wait(io.waitScope) == nullptr);
+  {
+    HeldPool most(uv, HeldPool::kThreads - 1);
+    auto looking = volumes.look();
+    HeldPool rest(uv, 1);
+    untilATimerIsSet();
+    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+    looking.wait(io.waitScope);
+  }
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { reading().wait(io.waitScope); })) {
+    EXPECT_EQ("/dev/null does not respond", messageOf(*e));
+  } else {
+    ADD_FAILURE() << "no error";
+  }
 }
 
 }  // namespace

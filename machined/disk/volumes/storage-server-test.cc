@@ -176,6 +176,33 @@ TEST(ChooseVolume, ByLabel) {
   EXPECT_EQ("none", chosen(chooseVolume(all, "", others)));
 }
 
+// Catches: a file of a disk that is no disc; a disc without the file, or one that is damaged, that
+// ends the search; the damage forgotten, as if no disc could have it.
+TEST(FirstDisc, ByFile) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  Volume all[] = {volume("vda1", FileSystem::kVfat, ""), volume("sr0", FileSystem::kIso9660, "x"),
+                  volume("sr1", FileSystem::kUdf, ""), volume("sr2", FileSystem::kUdf, "")};
+  std::string tried;
+  ReadVolume read = [&](const Volume& v) -> kj::Promise<VolumeFiles> {
+    auto name = v.device.name.asPtr();
+    tried += kj::str(name, " ").cStr();
+    if (name == "sr1") return error(ErrorKind::kUnavailable, "cannot mount /dev/sr1 (udf)");
+    VolumeFiles result{kj::str(v.device.node()), kj::heapArray<kj::Maybe<kj::Array<char>>>(1)};
+    if (name != "sr0") result.files[0] = kj::heapArray("x"_kj.asArray());
+    return kj::mv(result);
+  };
+  kj::Maybe<kj::Exception> unreadable;
+  auto found = firstDisc(all, read, unreadable).wait(scope);
+  EXPECT_EQ("/dev/sr2", KJ_ASSERT_NONNULL(found).device);
+  EXPECT_EQ("sr0 sr1 sr2 ", tried);
+  found = firstDisc(kj::arrayPtr(all, 3), read, unreadable).wait(scope);
+  EXPECT_TRUE(found == nullptr);
+  EXPECT_EQ("cannot mount /dev/sr1 (udf)", messageOf(KJ_ASSERT_NONNULL(unreadable)));
+  found = firstDisc(kj::arrayPtr(all, 2), read, unreadable).wait(scope);
+  EXPECT_TRUE(found == nullptr && unreadable == nullptr);
+}
+
 // Catches: waking for every event of the network, and not for a disc.
 TEST(DeviceEvents, OnlyDisksConcernUs) {
   auto event = [](kj::StringPtr subsystem) {

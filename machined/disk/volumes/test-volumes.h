@@ -28,15 +28,31 @@ class TestVolumes final : public Volumes {
                                            kj::Duration timeout) override {
     looked.push_back(kj::str(label, " ", timeout / kj::SECONDS, " s").cStr());
     KJ_IF_MAYBE (e, broken) return kj::cp(*e);
-    KJ_IF_MAYBE (volume, volumes.find(label)) {
-      VolumeFiles result;
-      result.device = kj::str("/dev/sr0");
-      result.files = KJ_MAP(name, names)->kj::Maybe<kj::Array<char>> {
-        return volume->find(name).map([](kj::String& s) { return kj::heapArray(s.asArray()); });
-      };
-      return kj::Maybe<VolumeFiles>(kj::mv(result));
+    KJ_IF_MAYBE (volume, volumes.find(label)) return kj::Maybe<VolumeFiles>(in(*volume, names));
+    return kj::Maybe<VolumeFiles>(nullptr);
+  }
+  // Each of the volumes is a disc.
+  kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String name, size_t,
+                                               kj::Duration timeout) override {
+    looked.push_back(kj::str("disc with ", name, " ", timeout / kj::SECONDS, " s").cStr());
+    KJ_IF_MAYBE (e, broken) return kj::cp(*e);
+    auto names = kj::arr(kj::mv(name));
+    for (auto& volume : volumes) {
+      if (volume.value.find(names[0]) == nullptr) continue;
+      return kj::Maybe<VolumeFiles>(in(volume.value, names));
     }
     return kj::Maybe<VolumeFiles>(nullptr);
+  }
+
+ private:
+  static VolumeFiles in(kj::HashMap<kj::String, kj::String>& volume,
+                        kj::ArrayPtr<const kj::String> names) {
+    VolumeFiles result;
+    result.device = kj::str("/dev/sr0");
+    result.files = KJ_MAP(name, names)->kj::Maybe<kj::Array<char>> {
+      return volume.find(name).map([](kj::String& s) { return kj::heapArray(s.asArray()); });
+    };
+    return result;
   }
 };
 

@@ -112,6 +112,21 @@ kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::St
   return chosen;
 }
 
+kj::Promise<kj::Maybe<VolumeFiles>> firstDisc(kj::ArrayPtr<const Volume> volumes, ReadVolume& read,
+                                              kj::Maybe<kj::Exception>& unreadable) {
+  unreadable = nullptr;
+  for (auto& volume : volumes) {
+    if (!volume.holds(FileSystem::kUdf) && !volume.holds(FileSystem::kIso9660)) continue;
+    kj::Maybe<VolumeFiles> found;
+    co_await read(volume).then([&](VolumeFiles&& files) { found = kj::mv(files); },
+                               [&](kj::Exception&& e) { unreadable = kj::mv(e); });
+    KJ_IF_MAYBE (files, found) {
+      if (files->files[0] != nullptr) co_return kj::mv(*files);
+    }
+  }
+  co_return nullptr;
+}
+
 void RealVolumes::sayOnce(kj::String line) {
   if (reported.find(line) != nullptr) return;
   say(line);
@@ -187,36 +202,71 @@ kj::Promise<void> RealVolumes::loadDrivers() {
   for (auto& p : problems) sayOnce(kj::str("warning: ", p));
 }
 
-kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
-                                                      kj::Array<kj::String> names, size_t limit,
-                                                      kj::Duration timeout) {
-  auto wanted = kj::str(label);
+kj::Promise<VolumeFiles> RealVolumes::readVolume(const Volume& volume,
+                                                 kj::ArrayPtr<const kj::String> names,
+                                                 size_t limit) {
+  auto node = volume.device.node();
+  auto type = KJ_ASSERT_NONNULL(volume.content).type;
+  auto copies = KJ_MAP(name, names) {
+    return kj::str(name);
+  };
+  auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(copies), limit]() {
+    return readFiles(node, type, names, limit);
+  });
+  KJ_IF_MAYBE (files, co_await answered(volume.device, kReadTimeout, kj::mv(job))) {
+    co_return kj::mv(*files);
+  }
+  fail(ErrorKind::kDeadlineExceeded,
+       kj::str(node, " timed out after ", kReadTimeout / kj::SECONDS, " s"));
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::search(kj::Duration timeout, Attempt attempt) {
   auto deadline = timer.now() + timeout;
   DeviceEvents events(port);
   for (;;) {
     auto changed = events.next();
     co_await loadDrivers();
     auto volumes = co_await look();
-    kj::Vector<kj::String> others;
-    KJ_IF_MAYBE (volume, chooseVolume(volumes, wanted, others)) {
-      auto node = volume->device.node();
-      if (!others.empty()) {
-        sayOnce(kj::str("warning: more than one volume is labelled ", wanted, "; ", node,
-                        " is used, not ", kj::strArray(others, ", ")));
-      }
-      auto type = KJ_ASSERT_NONNULL(volume->content).type;
-      auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(names), limit]() {
-        return readFiles(node, type, names, limit);
-      });
-      KJ_IF_MAYBE (files, co_await answered(volume->device, kReadTimeout, kj::mv(job))) {
-        co_return kj::mv(*files);
-      }
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str(node, " timed out after ", kReadTimeout / kj::SECONDS, " s"));
-    }
+    KJ_IF_MAYBE (files, co_await attempt(volumes)) co_return kj::mv(*files);
     if (timer.now() >= deadline) co_return nullptr;
     co_await changed.exclusiveJoin(timer.atTime(kj::min(deadline, timer.now() + kLookAgain)));
   }
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::read(kj::StringPtr label,
+                                                      kj::Array<kj::String> names, size_t limit,
+                                                      kj::Duration timeout) {
+  auto wanted = kj::str(label);
+  auto attempt = [&](kj::ArrayPtr<const Volume> volumes) -> kj::Promise<kj::Maybe<VolumeFiles>> {
+    kj::Vector<kj::String> others;
+    KJ_IF_MAYBE (volume, chooseVolume(volumes, wanted, others)) {
+      if (!others.empty()) {
+        sayOnce(kj::str("warning: more than one volume is labelled ", wanted, "; ",
+                        volume->device.node(), " is used, not ", kj::strArray(others, ", ")));
+      }
+      return readVolume(*volume, names, limit).then([](VolumeFiles&& files) {
+        return kj::Maybe<VolumeFiles>(kj::mv(files));
+      });
+    }
+    return kj::Maybe<VolumeFiles>(nullptr);
+  };
+  co_return co_await search(timeout, attempt);
+}
+
+kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::readDisc(kj::String name, size_t limit,
+                                                          kj::Duration timeout) {
+  auto names = kj::arr(kj::mv(name));
+  ReadVolume read = [&](const Volume& volume) { return readVolume(volume, names, limit); };
+  kj::Maybe<kj::Exception> unreadable;  // of the last look
+  auto attempt = [&](kj::ArrayPtr<const Volume> volumes) {
+    return firstDisc(volumes, read, unreadable);
+  };
+  KJ_IF_MAYBE (files, co_await search(timeout, attempt)) co_return kj::mv(*files);
+  KJ_IF_MAYBE (e, unreadable) kj::throwFatalException(kj::mv(*e));
+  for (auto& name : silent) {
+    fail(ErrorKind::kUnavailable, kj::str("/dev/", name, " does not respond"));
+  }
+  co_return nullptr;
 }
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// Volumes: disks and partitions with the file systems on them, found by their labels.
+// Volumes: disks and partitions with the file systems on them, found by their labels, or by a file.
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
 // stays mounted (mount-volume.h). All work on devices is in the thread pool; what they say is read
@@ -38,6 +38,12 @@ struct VolumeFiles {
   kj::Array<kj::Maybe<kj::Array<char>>> files;  // as they were asked for; none: not there
 };
 
+// The files that `read` gives of the first volume with UDF or ISO 9660 that has the first of them.
+// `unreadable`: an error of those that were tried. All have to outlive the promise.
+using ReadVolume = kj::Function<kj::Promise<VolumeFiles>(const Volume& volume)>;
+kj::Promise<kj::Maybe<VolumeFiles>> firstDisc(kj::ArrayPtr<const Volume> volumes, ReadVolume& read,
+                                              kj::Maybe<kj::Exception>& unreadable);
+
 class Volumes {
  public:
   virtual ~Volumes() noexcept(false) = default;
@@ -51,6 +57,10 @@ class Volumes {
   // there and cannot be read.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                                    size_t limit, kj::Duration timeout) = 0;
+  // The same of the first disc (UDF or ISO 9660, whatever its label and device) with this file.
+  // None: no disc has it. Throws when none has it and one cannot be read: it may be there.
+  virtual kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String name, size_t limit,
+                                                       kj::Duration timeout) = 0;
 };
 
 // Those of this machine.
@@ -64,6 +74,8 @@ class RealVolumes final : public Volumes {
   kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
   kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                            size_t limit, kj::Duration timeout) override;
+  kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String name, size_t limit,
+                                               kj::Duration timeout) override;
 
  private:
   UvLoop& uv;
@@ -82,6 +94,12 @@ class RealVolumes final : public Volumes {
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
   kj::Promise<void> loadDrivers();
+  // Looks until `attempt` gives files, or `timeout` is over: then none.
+  using Attempt =
+      kj::Function<kj::Promise<kj::Maybe<VolumeFiles>>(kj::ArrayPtr<const Volume> volumes)>;
+  kj::Promise<kj::Maybe<VolumeFiles>> search(kj::Duration timeout, Attempt attempt);
+  kj::Promise<VolumeFiles> readVolume(const Volume& volume, kj::ArrayPtr<const kj::String> names,
+                                      size_t limit);
   void sayOnce(kj::String line);
 };
 

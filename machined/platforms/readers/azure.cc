@@ -1,6 +1,10 @@
+#include "machined/platforms/readers/azure.h"
+
+#include "common/base/error.h"
 #include "common/text/ascii.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/xml.h"
 
 namespace talos::platforms {
 namespace {
@@ -59,6 +63,22 @@ kj::String withoutBrackets(kj::StringPtr text) {
   return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);
 }
 
+constexpr size_t kMostIdentifier = 128;
+
+// As the text of an element.
+kj::String escaped(kj::StringPtr text) {
+  kj::Vector<char> out;
+  for (char c : text) {
+    auto entity = c == '<' ? "&lt;"_kj : c == '>' ? "&gt;"_kj : c == '&' ? "&amp;"_kj : ""_kj;
+    if (entity.size() > 0) {
+      out.addAll(entity);
+    } else {
+      out.add(c);
+    }
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
 }  // namespace
 
 void readAzure(const Answers& answers, PlatformFacts& facts) {
@@ -73,6 +93,32 @@ void readAzure(const Answers& answers, PlatformFacts& facts) {
   for (auto entry : balancer.root()["loadbalancer"]["publicIpAddresses"].items()) {
     facts.external(withoutBrackets(entry["frontendIpAddress"].text()));
   }
+}
+
+kj::Array<char> azureCustomData(kj::ArrayPtr<const char> ovfEnvironment) {
+  return textOf("CustomData", "ovf-env.xml", ovfEnvironment);
+}
+
+kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
+  auto named = [&](kj::StringPtr element) {
+    auto text = textOf(element, "goal state", goalState);
+    auto id = kj::heapString(trimmed(text));
+    bool good = id.size() > 0 && id.size() <= kMostIdentifier;
+    for (unsigned char c : id) good = good && c >= ' ' && c != 0x7f;
+    if (!good) {
+      fail(ErrorKind::kInvalidArgument, kj::str("goal state: ", element, " is not a text of 1 to ",
+                                                kMostIdentifier, " printable characters"));
+    }
+    return escaped(id);
+  };
+  auto incarnation = named("Incarnation"), container = named("ContainerId"),
+       instance = named("InstanceId");
+  return kj::str(
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>", incarnation,
+      "</GoalStateIncarnation><Container><ContainerId>", container,
+      "</ContainerId><RoleInstanceList><Role><InstanceId>", instance,
+      "</InstanceId><Health><State>Ready</State></Health></Role></RoleInstanceList></Container>"
+      "</Health>");
 }
 
 }  // namespace talos::platforms

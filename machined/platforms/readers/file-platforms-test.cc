@@ -1,7 +1,11 @@
-// Azure and OpenNebula.
+// Platforms whose documents are not JSON alone: Azure, VMware, OpenNebula.
 #include <gtest/gtest.h>
 
+#include "common/base/error.h"
+#include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/test-platform.h"
+#include "machined/platforms/readers/vmware.h"
+#include "machined/platforms/readers/xml.h"
 
 namespace talos::platforms {
 namespace {
@@ -29,6 +33,108 @@ TEST(Azure, Facts) {
       R"("dhcp":true,"dhcpOptions":{"routeMetric":1024,"ipv6":true},)"
       R"("deviceSelector":{"hardwareAddr":"00:0d:3a:00:00:01"}}]},)"
       R"("externalAddresses":["203.0.113.8","2001:db8::1"]})");
+}
+
+std::string textIn(kj::ArrayPtr<const char> bytes) {
+  return {bytes.begin(), bytes.size()};
+}
+// The text, or the error.
+template <typename Read>
+std::string orError(Read read) {
+  std::string result;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { result = textIn(read()); })) {
+    return messageOf(*e).cStr();
+  }
+  return result;
+}
+
+// Catches: prefixes of real files, an element of another name or within the one that is asked for.
+TEST(Azure, CustomData) {
+  auto customData = [](kj::StringPtr document) {
+    return orError([&] { return azureCustomData(document.asArray()); });
+  };
+  EXPECT_EQ(customData(R"(<?xml version="1.0" encoding="utf-8"?>
+                           <ns0:Environment xmlns:ns0="http://schemas.dmtf.org/ovf/environment/1"
+                           xmlns:ns1="http://schemas.microsoft.com/windowsazure"><ns1:ProvisioningSection>
+                           <ns1:LinuxProvisioningConfigurationSet><ns1:UserPassword>x</ns1:UserPassword>
+                           <ns1:CustomData>dmVy<a>no</a>c2lvbjo=</ns1:CustomData>
+                           </ns1:LinuxProvisioningConfigurationSet>
+                           </ns1:ProvisioningSection></ns0:Environment>)"),
+            "dmVyc2lvbjo=");
+  EXPECT_EQ(customData("<Environment/>"), "");
+  EXPECT_EQ(customData("<Environment><CustomData/></Environment>"), "");
+}
+
+// Catches: half a document or none taken for one without the element; entities, which can make a
+// small document large or name another file; a document of one element many times over.
+TEST(Xml, Refusals) {
+  auto text = [](std::string document) {
+    return orError(
+        [&] { return textOf("a", "x", kj::arrayPtr(document.data(), document.size())); });
+  };
+  EXPECT_EQ(text("<b>"), "x:1:4: is not valid XML: no element found");
+  EXPECT_EQ(text(""), "x:1:1: is not valid XML: no element found");
+  EXPECT_EQ(text("<a>\n</b>"), "x:2:3: is not valid XML: mismatched tag");
+  EXPECT_EQ(text("<a>&amp;&#65;</a>"), "&A");
+  EXPECT_EQ(text("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>"),
+            "x:1:13: has a document type declaration, which is not read");
+  std::string many = "<b>";
+  for (size_t i = 0; i < kMostElements; ++i) many += "<a/>";
+  EXPECT_EQ(text(many + "</b>"), "");
+  EXPECT_EQ(text(many + "<a/></b>"), "x:1:4008: has too many elements of one name");
+}
+
+// Catches: an identifier that brings elements of its own into the report; one that is missing.
+TEST(Azure, ReadyReport) {
+  auto report = [](kj::StringPtr instance) {
+    return orError([&] {
+      return azureReadyReport(kj::str(
+          "<GoalState><Incarnation>1</Incarnation><Container><ContainerId>c-1</ContainerId>"
+          "<RoleInstanceList><RoleInstance><InstanceId>",
+          instance, "</InstanceId></RoleInstance></RoleInstanceList></Container></GoalState>"));
+    });
+  };
+  EXPECT_EQ(
+      report("r-1"),
+      "<?xml version=\"1.0\" encoding=\"utf-8\"?><Health><GoalStateIncarnation>1"
+      "</GoalStateIncarnation><Container><ContainerId>c-1</ContainerId><RoleInstanceList><Role>"
+      "<InstanceId>r-1</InstanceId><Health><State>Ready</State></Health></Role>"
+      "</RoleInstanceList></Container></Health>");
+  EXPECT_NE(report("_a (1)&lt;b/&gt;&amp;").find("<InstanceId>_a (1)&lt;b/&gt;&amp;</InstanceId>"),
+            std::string::npos);
+  for (auto& wrong :
+       {kj::str("&#9;"), kj::str(), kj::str(kj::repeat('a', 129)), kj::str("a&#10;b")}) {
+    EXPECT_EQ(report(wrong),
+              "goal state: InstanceId is not a text of 1 to 128 printable characters");
+  }
+}
+
+// Catches: the network of the metadata passed over, a link chosen by the name that it is to get.
+TEST(Vmware, Metadata) {
+  EXPECT_EQ(factsOf(kVmware, {}), R"({"metadata":{},"network":{}})");
+  EXPECT_EQ(
+      factsOf(kVmware,
+              {{"metadata",
+                R"({instance-id: vm-1, local-hostname: n1, network: {version: 2, ethernets: {id0:
+                   {match: {macaddress: "00:50:56:00:00:0A"}, set-name: eth0, addresses: [192.0.2.20/24],
+                    gateway4: 192.0.2.1}}}})"}}),
+      R"({"metadata":{"hostname":"n1","instanceId":"vm-1"},"network":{"hostname":"n1",)"
+      R"("interfaces":[{"interface":"","addresses":["192.0.2.20/24"],)"
+      R"("routes":[{"network":"0.0.0.0/0","gateway":"192.0.2.1","metric":1024}],"mtu":0,)"
+      R"("deviceSelector":{"hardwareAddr":"00:50:56:00:00:0a"}}]}})");
+}
+
+// Catches: a property of another name, the prefix of an attribute taken for its name.
+TEST(Vmware, OvfProperties) {
+  auto environment =
+      R"(<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1"
+          xmlns:oe="http://schemas.dmtf.org/ovf/environment/1"><PropertySection>
+          <Property oe:key="other" oe:value="x"/><Property oe:key="talos.config" oe:value="dmVyc2lvbjo="/>
+          </PropertySection></Environment>)"_kj;
+  EXPECT_EQ(textIn(ovfProperty("talos.config", environment.asArray())), "dmVyc2lvbjo=");
+  EXPECT_EQ(textIn(ovfProperty("userdata", environment.asArray())), "");
+  EXPECT_EQ(orError([] { return ovfProperty("userdata", "<E"_kj.asArray()); }),
+            "guestinfo.ovfenv:1:1: is not valid XML: unclosed token");
 }
 
 TEST(Opennebula, Context) {

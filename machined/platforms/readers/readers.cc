@@ -26,6 +26,7 @@ const Reader kReaders[] = {
     {kOracle, readOracle},
     {kScaleway, readScaleway},
     {kUpcloud, readUpcloud},
+    {kVmware, readVmware},
     {kVultr, readVultr},
 };
 

@@ -44,6 +44,7 @@ void readOpenstack(const Answers& answers, PlatformFacts& facts);
 void readOracle(const Answers& answers, PlatformFacts& facts);
 void readScaleway(const Answers& answers, PlatformFacts& facts);
 void readUpcloud(const Answers& answers, PlatformFacts& facts);
+void readVmware(const Answers& answers, PlatformFacts& facts);
 void readVultr(const Answers& answers, PlatformFacts& facts);
 
 }  // namespace talos::platforms

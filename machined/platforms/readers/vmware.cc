@@ -1,0 +1,26 @@
+#include "machined/platforms/readers/vmware.h"
+
+#include "machined/platforms/readers/cloud-network.h"
+#include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/xml.h"
+
+namespace talos::platforms {
+
+void readVmware(const Answers& answers, PlatformFacts& facts) {
+  if (!answers.has("metadata")) return;
+  Document document("metadata", answers.bytes("metadata"));
+  auto root = document.root();
+  facts.hostname = kj::str(root["local-hostname"].text());
+  facts.instanceId = kj::str(root["instance-id"].text());
+  if (root["network"].isMapping()) readCloudNetwork(root, facts);
+}
+
+kj::Array<char> ovfProperty(kj::StringPtr key, kj::ArrayPtr<const char> environment) {
+  for (auto& property : elementsCalled("Property", "guestinfo.ovfenv", environment)) {
+    if (property.attribute("key") == key)
+      return kj::heapArray(property.attribute("value").asArray());
+  }
+  return nullptr;
+}
+
+}  // namespace talos::platforms

@@ -1,0 +1,41 @@
+// link: machined-confined-parser
+// XML of platforms: ovf-env.xml and the goal state of Azure, the OVF environment of VMware. What is
+// made of them goes on: as a machine config, as a report.
+#include <kj/debug.h>
+#include <string.h>
+
+#include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/confined/parser/user-data.h"
+#include "machined/platforms/readers/azure.h"
+#include "machined/platforms/readers/vmware.h"
+
+namespace {
+
+using namespace talos;
+
+// Nothing of the goal state but identifiers is in it.
+void checkReport(kj::StringPtr report) {
+  KJ_ASSERT(report.size() <= machined::kMostReadyReport);
+  size_t elements = 0;
+  for (char c : report) {
+    elements += c == '<' ? 1 : 0;
+    KJ_ASSERT(c >= ' ', "a control character in a report");
+  }
+  KJ_ASSERT(elements == 19, "an element of the goal state in a report", elements);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto text = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
+  kj::Array<char> config;
+  (void)kj::runCatchingExceptions([&] {
+    config = parse::readUserData(platforms::Encoding::kOvfEnvironment, kj::heapArray(text));
+  });
+  KJ_ASSERT(config.size() <= machined::kMostConfigBytes);
+  kj::String report;
+  (void)kj::runCatchingExceptions([&] { report = platforms::azureReadyReport(text); });
+  if (report.size() > 0) checkReport(report);
+  (void)kj::runCatchingExceptions([&] { platforms::ovfProperty("talos.config", text); });
+  return 0;
+}
