@@ -4,8 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "common/base/file.h"
+#include "common/base/folder.h"
 #include "common/base/lines.h"
+#include "machined/config/controllers/machine-inventory.h"
 #include "machined/disk/encryption/node-id-passphrase.h"
 #include "machined/process1/init/init-protocol.h"
 #include "machined/process1/init/inside-container.h"
@@ -15,6 +19,37 @@ namespace talos::machined {
 
 kj::String smbiosUuid() {
   return firstLine(tryReadFile("/sys/class/dmi/id/product_uuid").orDefault(kj::String()));
+}
+
+namespace {
+
+// Cards have a device, and links that were made have none.
+kj::String firstHardwareAddress() {
+  constexpr kj::StringPtr kLinks = "/sys/class/net"_kj;
+  auto names = namesIn(kLinks);
+  std::sort(names.begin(), names.end());
+  for (auto& name : names) {
+    auto link = kj::str(kLinks, "/", name);
+    if (access(kj::str(link, "/device").cStr(), F_OK) != 0) continue;
+    auto address = firstLine(tryReadFile(kj::str(link, "/address")).orDefault(kj::String()));
+    if (address.size() > 0) return address;
+  }
+  return kj::String();
+}
+
+// Without the domain.
+kj::String currentHostname() {
+  auto name = kernelHostname();
+  return kj::heapString(name.slice(0, name.findFirst('.').orDefault(name.size())));
+}
+
+}  // namespace
+
+UrlVariables urlVariables() {
+  return {.uuid = smbiosUuid(),
+          .serial = kj::str(readFirmware("/sys").serial),
+          .mac = firstHardwareAddress(),
+          .hostname = currentHostname()};
 }
 
 kj::String systemUuid() {

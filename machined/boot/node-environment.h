@@ -8,11 +8,14 @@
 #include "common/config/config.h"
 #include "common/kernel/kernel-arguments.h"
 #include "machined/boot/sequences.h"
+#include "machined/confined/parser-client/config-url-parameter.h"
 #include "machined/process1/process1.h"
 
 namespace talos::machined {
 
 kj::String smbiosUuid();  // empty: none
+// Of this machine, as far as they are known now. The address is that of its first network card.
+UrlVariables urlVariables();
 // In the byte order of Talos 0.9, whatever the version of SMBIOS: keys of volumes are made of it.
 kj::String systemUuid();
 kj::String thisBootId();

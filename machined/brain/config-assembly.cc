@@ -9,7 +9,7 @@ NodeConfigSources::Dependencies ConfigAssembly::sourcesDependencies() {
   return {.arguments = core.arguments,
           .platform = core.platform,
           .userData = userDataOf(core.process1),
-          .uuid = smbiosUuid,
+          .variables = urlVariables,
           .firmware = []() { return readFirmware("/sys"); },
           .volumes = disks.volumes,
           .uv = core.uv,

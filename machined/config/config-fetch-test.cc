@@ -53,7 +53,7 @@ class FetchTest : public testing::Test {
 
   HttpSource source(kj::StringPtr url) {
     auto arguments = kj::str("talos.config=", url);
-    auto found = configSource(KernelArguments(arguments.asArray()), "u-1");
+    auto found = configSource(KernelArguments(arguments.asArray()), {});
     return kj::mv(KJ_ASSERT_NONNULL(found).get<HttpSource>());
   }
   HttpSource here(TestServer& server, kj::StringPtr path = "/c?uuid=") {

@@ -32,6 +32,7 @@ class SourcesTest : public testing::Test {
   TestTree tree;
   std::vector<std::string> said;
   kj::StringPtr userData, vendor = "";
+  std::function<const char*()> hostname = [] { return "n1"; };
   kj::String bundle = tree.at("bundle.crt");
 
   ~SourcesTest() noexcept override {}
@@ -47,7 +48,7 @@ class SourcesTest : public testing::Test {
           if (userData == nullptr) return nullptr;
           return kj::heapArray(userData.asArray());
         },
-        .uuid = []() { return kj::str("u-1"); },
+        .variables = [this]() { return UrlVariables{.hostname = kj::str(hostname())}; },
         .firmware =
             [this]() {
               platforms::Firmware firmware;
@@ -165,6 +166,23 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
       error(ErrorKind::kUnavailable, "cannot mount /dev/sr0 (iso9660): Input/output error");
   EXPECT_EQ("Unavailable: volume metal-iso: cannot mount /dev/sr0 (iso9660): Input/output error",
             find("talos.config=metal-iso"));
+}
+
+// Catches: a server that is asked for the config of no machine, or not asked any more, because the
+// host name came after the first attempt.
+TEST_F(SourcesTest, AVariableThatIsNotKnownYet) {
+  constexpr kj::StringPtr kUrl = "talos.config=http://127.0.0.1:1/c?h=${hostname}"_kj;
+  hostname = [] { return ""; };
+  EXPECT_EQ(find(kUrl, "metal", 500 * kj::MILLISECONDS),
+            "Unavailable: kernel parameter talos.config=http://127.0.0.1:1/c: ${hostname} of this "
+            "machine is not known");
+  unsigned looks = 0;
+  hostname = [&looks] { return looks++ == 0 ? "" : "n1"; };
+  EXPECT_EQ(find(kUrl, "metal", 1500 * kj::MILLISECONDS)
+                .find("Unavailable: cannot fetch the machine config from http://127.0.0.1:1/c"),
+            0u);
+  EXPECT_EQ(looks, 2u);
+  EXPECT_EQ(find("talos.config=http://127.0.0.1/c?h=${host}").find("InvalidArgument: "), 0u);
 }
 
 // Catches: a file that is read through a folder's name, one that is absent and not named.

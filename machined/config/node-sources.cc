@@ -219,6 +219,22 @@ void NodeConfigSources::announce(kj::String line) {
   announced = kj::mv(line);
 }
 
+kj::Promise<kj::Maybe<Source>> NodeConfigSources::parameter(kj::Duration limit) {
+  kj::Maybe<Source> source;
+  kj::Maybe<kj::Exception> wrong;  // for ever
+  auto once = [&](kj::Duration) -> kj::Promise<void> {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&] { source = configSource(deps.arguments, deps.variables()); })) {
+      if (kindOf(*e) == ErrorKind::kUnavailable) return kj::mv(*e);
+      wrong = kj::mv(*e);
+    }
+    return kj::READY_NOW;
+  };
+  co_await repeatFetch(fetch, limit, "", once);
+  KJ_IF_MAYBE (e, wrong) kj::throwFatalException(kj::mv(*e));
+  co_return kj::mv(source);
+}
+
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::Duration limit) {
   KJ_SWITCH_ONEOF(source) {
     KJ_CASE_ONEOF(server, HttpSource) {
@@ -257,7 +273,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromPlatform(PlatformClie
 kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
   if (deps.platform == kContainer) co_return co_await fromEnvironment();
-  KJ_IF_MAYBE (source, configSource(deps.arguments, deps.uuid())) {
+  KJ_IF_MAYBE (source, co_await parameter(limit)) {
     co_return co_await named(kj::mv(*source), limit);
   }
   bool known = client != nullptr || deps.platform == kMetal;

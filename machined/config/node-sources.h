@@ -23,7 +23,7 @@ class NodeConfigSources final : public ConfigSources {
     kj::StringPtr platform;
     // The environment's USERDATA; empty or none: there is none. Zeroed after it was read.
     kj::Function<kj::Maybe<kj::Array<char>>()> userData;
-    kj::Function<kj::String()> uuid;  // of the machine, by its firmware
+    kj::Function<UrlVariables()> variables;
     kj::Function<platforms::Firmware()> firmware;
     Volumes& volumes;
     UvLoop& uv;
@@ -53,6 +53,8 @@ class NodeConfigSources final : public ConfigSources {
   kj::String announced;           // each source is announced once
 
   void announce(kj::String line);
+  // The one that a parameter names, when the variables in it are known.
+  kj::Promise<kj::Maybe<Source>> parameter(kj::Duration limit);
   kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);
   kj::Promise<FoundConfig> fromServer(HttpSource source, kj::Duration limit);
   kj::Promise<FoundConfig> fromFile(FileSource source, kj::Duration limit);

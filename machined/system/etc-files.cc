@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include "common/base/file.h"
 
@@ -49,6 +50,13 @@ void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname) {
   struct stat there;
   if (stat(kj::str(root, "/system/etc/hosts").cStr(), &there) == 0) return;
   writeEtcFile(root, "hosts", hostsFile(hostname, ""));
+}
+
+kj::String kernelHostname() {
+  struct utsname names;
+  KJ_SYSCALL(uname(&names));
+  kj::StringPtr name(names.nodename);
+  return kj::str(name == "(none)" ? ""_kj : name);
 }
 
 void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content) {

@@ -24,6 +24,9 @@ void setupSystemDirectory(kj::StringPtr root);
 // so a file that is there is left alone.
 void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname);
 
+// The name that the kernel has; empty while it has none.
+kj::String kernelHostname();
+
 // Writes <root>/system/etc/<name>, 0644.
 void writeEtcFile(kj::StringPtr root, kj::StringPtr name, kj::StringPtr content);
 

@@ -38,7 +38,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     requireText(plain);
   });
   auto line = kj::str("talos.config=", text);
-  expected([&]() { configSource(KernelArguments(line.asArray()), "uuid"); });
+  expected([&]() {
+    configSource(KernelArguments(line.asArray()), {.uuid = kj::str("uuid"), .mac = kj::str("m")});
+  });
   auto authorities = kj::str("talos.config.ca=", text);
   expected([&]() { configAuthorities(KernelArguments(authorities.asArray())); });
   return 0;

@@ -1,6 +1,5 @@
 // createEtcNetworkFiles (initialize, etc): writes the first hosts, hostname and resolv.conf.
 #include <kj/debug.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -10,13 +9,6 @@
 
 namespace talos::machined::tasks {
 namespace {
-
-// Empty while the machine has no name.
-kj::String kernelHostname() {
-  struct utsname names;
-  KJ_SYSCALL(uname(&names));
-  return kj::str(names.nodename) == "(none)" ? kj::str("") : kj::str(names.nodename);
-}
 
 void writeNetworkFiles() {
   auto name = kernelHostname();

@@ -19,8 +19,12 @@ KernelArguments parse(kj::StringPtr text) {
   return KernelArguments(text.asArray());
 }
 
+UrlVariables known() {
+  return {kj::str("u-1"), kj::str("S 1"), kj::str("52:54:00:aa:bb:cc"), kj::str("n1")};
+}
+
 HttpSource http(kj::StringPtr url) {
-  auto source = configSource(parse(kj::str("talos.config=", url)), "u-1");
+  auto source = configSource(parse(kj::str("talos.config=", url)), known());
   return kj::mv(KJ_ASSERT_NONNULL(source).get<HttpSource>());
 }
 
@@ -35,15 +39,15 @@ std::string refusal(F&& f) {
   return "accepted";
 }
 std::string refused(kj::StringPtr url) {
-  return refusal([&]() { configSource(parse(kj::str("talos.config=", url)), ""); });
+  return refusal([&]() { configSource(parse(kj::str("talos.config=", url)), {}); });
 }
 
 // Catches: `none` (as installs without a URL write it) taken for a URL, which loops instead of
 // maintenance.
 TEST(ConfigSource, NoneIsNoSource) {
-  EXPECT_TRUE(configSource(parse("a=b"), "") == nullptr);
-  EXPECT_TRUE(configSource(parse("talos.config="), "") == nullptr);
-  EXPECT_TRUE(configSource(parse("talos.config=none"), "") == nullptr);
+  EXPECT_TRUE(configSource(parse("a=b"), {}) == nullptr);
+  EXPECT_TRUE(configSource(parse("talos.config="), {}) == nullptr);
+  EXPECT_TRUE(configSource(parse("talos.config=none"), {}) == nullptr);
 }
 
 // Catches: a port, an IPv6 address or the query lost on the way; the query in a log.
@@ -75,11 +79,30 @@ TEST(ConfigSource, AsItWasWritten) {
   EXPECT_EQ("/c", http("http://10.5.0.1/c#there").target);
 }
 
+// Catches: a variable in a path, which is somebody's name for a file; one whose value could end the
+// query or begin another key; one that is sent to the server as it was written, or as nothing.
+TEST(ConfigSource, Variables) {
+  EXPECT_EQ("/c?h=n1&m=52%3A54%3A00%3Aaa%3Abb%3Acc&s=S%201",
+            http("http://10.5.0.1/c?h=${hostname}&m=${MAC}&s=${serial}").target);
+  EXPECT_EQ("/c?id=a-u-1-n1.", http("http://10.5.0.1/c?id=a-${uuid}-${hostname}.").target);
+  EXPECT_EQ("/${uuid}/c?x=1", http("http://10.5.0.1/${uuid}/c?x=1").target);
+  EXPECT_THAT(refused("http://10.5.0.1/c?x=${code}"),
+              HasSubstr("\"${code}\" is not a variable; use ${uuid}"));
+  EXPECT_THAT(refused("http://10.5.0.1/c?x=${uuid"), HasSubstr("without a \"}\""));
+  auto unknown = kj::runCatchingExceptions(
+      [] { configSource(parse("talos.config=http://10.5.0.1/c?x=${mac}&secret=1"), {}); });
+  auto& error = KJ_ASSERT_NONNULL(unknown);
+  EXPECT_EQ(kindOf(error), ErrorKind::kUnavailable);
+  EXPECT_EQ(messageOf(error),
+            "kernel parameter talos.config=http://10.5.0.1/c: ${mac} of this "
+            "machine is not known");
+}
+
 // Catches: a file or a volume taken for a server.
 TEST(ConfigSource, FilesAndVolumes) {
-  auto file = configSource(parse("talos.config=file:///a/config.yaml"), "");
+  auto file = configSource(parse("talos.config=file:///a/config.yaml"), {});
   EXPECT_EQ("/a/config.yaml", KJ_ASSERT_NONNULL(file).get<FileSource>().path);
-  auto iso = configSource(parse("talos.config=metal-iso"), "");
+  auto iso = configSource(parse("talos.config=metal-iso"), {});
   EXPECT_EQ("metal-iso", KJ_ASSERT_NONNULL(iso).get<VolumeSource>().label);
 }
 

@@ -95,7 +95,43 @@ bool isHttp(const kj::Url& url) {
   return url.scheme == "http" || url.scheme == "https";
 }
 
-Source parse(kj::StringPtr text, kj::StringPtr uuid) {
+kj::String valueOf(kj::StringPtr name, const UrlVariables& variables) {
+  struct Row {
+    kj::StringPtr name;
+    const kj::String& value;
+  };
+  const Row rows[] = {{"uuid", variables.uuid},
+                      {"serial", variables.serial},
+                      {"mac", variables.mac},
+                      {"hostname", variables.hostname}};
+  for (auto& row : rows) {
+    if (strcasecmp(row.name.cStr(), name.cStr()) != 0) continue;
+    if (row.value.size() == 0) {
+      fail(ErrorKind::kUnavailable, kj::str("${", row.name, "} of this machine is not known"));
+    }
+    return kj::encodeUriComponent(row.value);
+  }
+  refuseParameter(kj::str("\"${", name, "}\" is not a variable; use ${uuid}, ${serial}, ${mac} or ",
+                          "${hostname}"));
+}
+
+// A value of a query, with its variables replaced.
+kj::String filled(kj::StringPtr value, const UrlVariables& variables) {
+  kj::Vector<kj::String> parts;
+  while (value.size() > 0) {
+    size_t begin = 0;
+    while (begin < value.size() && !value.slice(begin).startsWith("${")) ++begin;
+    parts.add(kj::str(value.slice(0, begin)));
+    value = value.slice(begin);
+    if (value.size() == 0) break;
+    size_t end = KJ_UNWRAP_OR(value.findFirst('}'), refuseParameter("\"${\" without a \"}\""));
+    parts.add(valueOf(kj::heapString(value.slice(strlen("${"), end)), variables));
+    value = value.slice(end + 1);
+  }
+  return kj::strArray(parts, "");
+}
+
+Source parse(kj::StringPtr text, const UrlVariables& variables) {
   if (text == "metal-iso") return VolumeSource{kj::str(text)};
   if (text == "guestinfo") return GuestInfoSource();
   if (text.startsWith("file://")) {
@@ -108,7 +144,8 @@ Source parse(kj::StringPtr text, kj::StringPtr uuid) {
     if (!isHttp(*url))
       refuseParameter(kj::str("the scheme \"", url->scheme, "\" is not supported"));
     for (auto& q : url->query) {
-      if (q.name == "uuid" && q.value == nullptr) q.value = kj::str(uuid);
+      bool machine = q.name == "uuid" && q.value.size() == 0;
+      q.value = filled(machine ? "${uuid}"_kj : q.value.asPtr(), variables);
     }
     return httpSource(kj::mv(*url));
   }
@@ -132,13 +169,15 @@ kj::String withoutSecrets(kj::StringPtr given) {
 
 }  // namespace
 
-kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr uuid) {
+kj::Maybe<Source> configSource(const KernelArguments& arguments, const UrlVariables& variables) {
   auto text = arguments.first("talos.config").orDefault("");
   if (text == nullptr || text == "none") return nullptr;
   kj::Maybe<Source> source;
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { source = parse(text, uuid); })) {
-    refuseParameter(kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ",
-                            messageOf(*e), kRight));
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { source = parse(text, variables); })) {
+    auto problem =
+        kj::str("kernel parameter talos.config=", withoutSecrets(text), ": ", messageOf(*e));
+    if (kindOf(*e) == ErrorKind::kUnavailable) fail(ErrorKind::kUnavailable, problem);
+    refuseParameter(kj::str(problem, kRight));
   }
   return source;
 }

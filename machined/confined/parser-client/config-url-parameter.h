@@ -40,9 +40,15 @@ struct VolumeSource {
 struct GuestInfoSource {};  // of VMware
 using Source = kj::OneOf<HttpSource, FileSource, VolumeSource, GuestInfoSource>;
 
+// The values of ${uuid}, ${serial}, ${mac} and ${hostname} in the values of a query. Empty: not
+// known.
+struct UrlVariables {
+  kj::String uuid, serial, mac, hostname;
+};
 // None: the parameter is absent, empty or `none`. Throws InvalidArgument saying what would be
-// right. An empty value of the query key `uuid` becomes `uuid`.
-kj::Maybe<Source> configSource(const KernelArguments& arguments, kj::StringPtr uuid);
+// right, Unavailable naming a variable in it that is not known. An empty value of the query key
+// `uuid` is ${uuid}. Variables are written in capitals or not; their values are percent-encoded.
+kj::Maybe<Source> configSource(const KernelArguments& arguments, const UrlVariables& variables);
 
 // The place of an http or https URL, whose fragment is left out. InvalidArgument.
 HttpSource httpUrl(kj::StringPtr text);
