@@ -53,7 +53,7 @@ class FetchTest : public testing::Test {
 
   HttpSource source(kj::StringPtr url) {
     auto arguments = kj::str("talos.config=", url);
-    auto found = configSource(KernelArguments(arguments.asArray()), {});
+    auto found = configSource(KernelArguments(arguments.asArray()), {.uuid = kj::str("u-1")});
     return kj::mv(KJ_ASSERT_NONNULL(found).get<HttpSource>());
   }
   HttpSource here(TestServer& server, kj::StringPtr path = "/c?uuid=") {

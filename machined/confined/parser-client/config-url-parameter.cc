@@ -145,6 +145,7 @@ Source parse(kj::StringPtr text, const UrlVariables& variables) {
       refuseParameter(kj::str("the scheme \"", url->scheme, "\" is not supported"));
     for (auto& q : url->query) {
       bool machine = q.name == "uuid" && q.value.size() == 0;
+      if (!machine && q.value.size() == 0) continue;
       q.value = filled(machine ? "${uuid}"_kj : q.value.asPtr(), variables);
     }
     return httpSource(kj::mv(*url));
