@@ -88,6 +88,12 @@ int Web::asked(const std::string& client) const {
   return found == requests.end() ? 0 : found->second;
 }
 
+int Web::askedFor(const std::string& request) const {
+  std::lock_guard lock(mutex);
+  auto found = requestsFor.find(request);
+  return found == requestsFor.end() ? 0 : found->second;
+}
+
 std::string Web::heard(const std::string& client) const {
   std::lock_guard lock(mutex);
   auto found = latest.find(client);
@@ -134,7 +140,9 @@ void Web::serve(int fd, const std::string& client) {
     auto found = answers.find(client);
     answer = found != answers.end() ? found->second : answers[""];
     for (auto& [start, other] : byRequest) {
-      if (request.starts_with(start)) answer = other;
+      if (!request.starts_with(start)) continue;
+      answer = other;
+      ++requestsFor[start];
     }
   }
   auto& body = answer.body;

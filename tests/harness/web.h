@@ -39,6 +39,8 @@ class Web {
   void answerTo(const std::string& request, Manner manner, const std::string& body = "");
   // Requests of this client so far.
   int asked(const std::string& client) const;
+  // Requests so far to which answerTo() set this answer.
+  int askedFor(const std::string& request) const;
   // The latest one's line and headers; empty when there was none.
   std::string heard(const std::string& client) const;
 
@@ -51,7 +53,7 @@ class Web {
   int stop[2] = {-1, -1};
   mutable std::mutex mutex;
   std::map<std::string, Answer> answers, byRequest;
-  std::map<std::string, int> requests;
+  std::map<std::string, int> requests, requestsFor;
   std::map<std::string, std::string> latest;
   std::thread acceptor;
   std::vector<std::thread> workers;

@@ -37,12 +37,23 @@ LoneMachine::LoneMachine(Hardware h) : address(freeAddress()), hardware(std::mov
   } else {
     fs::rename(hardware.disk, path("disk"));
   }
+  if (hardware.beforeItStarts) hardware.beforeItStarts(*this, hardware);
   qemu.emplace(command());
 }
 
 LoneMachine::~LoneMachine() {
   qemu.reset();
   fs::remove_all(folder);
+}
+
+std::string LoneMachine::disc(const std::string& label, const std::string& name,
+                              const std::string& content) const {
+  fs::create_directory(path("disc"));
+  std::ofstream(path("disc/") + name) << content;
+  auto made = harness::run(
+      {"xorriso", "-as", "mkisofs", "-V", label, "-r", "-J", "-o", path("disc.iso"), path("disc")});
+  EXPECT_EQ(made.status, 0) << made.err;
+  return path("disc.iso");
 }
 
 void LoneMachine::startFromDisk() {

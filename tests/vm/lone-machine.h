@@ -3,6 +3,7 @@
 // 50000 is also that of a loopback address of the host.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ class LoneMachine {
     std::string network;       // further options of QEMU's user network
     bool networkBoot = false;  // from its card first, by the ROM on that
     std::vector<std::string> more;
+    // For what needs the machine's configs and has to be there when it starts.
+    std::function<void(LoneMachine& machine, Hardware& hardware)> beforeItStarts = nullptr;
   };
   explicit LoneMachine(Hardware hardware);
   ~LoneMachine();
@@ -41,6 +44,9 @@ class LoneMachine {
   // whose certificate is the address by which this host calls the machine.
   std::string generate(const std::string& installDisk = "/dev/vda") const;
 
+  // A disc for its drive, with one file; returns the path of its image.
+  std::string disc(const std::string& label, const std::string& name,
+                   const std::string& content) const;
   // Off, and on again with its disk alone.
   void startFromDisk();
 

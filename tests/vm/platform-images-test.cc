@@ -40,7 +40,9 @@ struct Row {
   std::vector<Answer> facts;
   std::string providerId, external;
   std::vector<std::string> controller = {"virtio-blk-pci"};
-  std::string service = "169.254.169.254";
+  std::vector<std::string> services = {"169.254.169.254"};
+  // Of a disc with the config in a file; no name: there is none.
+  std::string file = "", label = "";
 };
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.platform;
@@ -50,6 +52,23 @@ void PrintTo(const Row& row, std::ostream* out) {
 constexpr const char* kNetwork = "restrict=on,net=160.0.0.0/4,host=160.0.0.2,dhcpstart=160.0.0.15";
 const std::string kMac = "52:54:00:12:34:56";
 const std::string kOwn = R"("ip_address":"160.0.0.15","netmask":"240.0.0.0","gateway":"160.0.0.2")";
+
+const std::string kReport = "POST /machine/?comp=health ";
+
+std::string ovfEnvironment(const std::string& config) {
+  return R"(<a:Environment xmlns:a="http://schemas.dmtf.org/ovf/environment/1")"
+         R"( xmlns:b="http://schemas.microsoft.com/windowsazure"><b:ProvisioningSection>)"
+         "<b:LinuxProvisioningConfigurationSet><b:CustomData>" +
+         base64(config) +
+         "</b:CustomData></b:LinuxProvisioningConfigurationSet></b:ProvisioningSection>"
+         "</a:Environment>";
+}
+std::string context(const std::string& config) {
+  return "NETWORK=\"YES\"\nNAME=\"n1\"\nVMID=\"14\"\nETH0_MAC=\"" + kMac +
+         "\"\nETH0_IP=\"160.0.0.15\"\nETH0_MASK=\"240.0.0.0\"\nETH0_GATEWAY=\"160.0.0.2\"\n"
+         "USER_DATA=\"" +
+         base64(config) + "\"\n";
+}
 
 const Row kRows[] = {
     {"aws",
@@ -170,6 +189,50 @@ const Row kRows[] = {
                                         "\"}, addresses: [160.0.0.15/4], gateway4: 160.0.0.2}\n"}},
      "proxmox://dc1/100",
      ""},
+    {"scaleway",
+     "type=1,manufacturer=Scaleway,product=SCW-DEV1-S",
+     "GET /user_data/cloud-init ",
+     plain,
+     {{"GET /conf?format=json ",
+       R"({"id":"s-1","hostname":"n1","public_ip":{"address":"203.0.113.30","family":"inet"},)"
+       R"("public_ips_v4":[{"address":"203.0.113.30","netmask":"32","family":"inet"}],)"
+       R"("location":{"zone_id":"fr-par-1"}})"}},
+     "scaleway://instance/fr-par-1/s-1",
+     "203.0.113.30",
+     {"virtio-blk-pci"},
+     {"169.254.42.42"}},
+    {"azure",
+     "type=3,asset=7783-7084-3265-9085-8269-3286-77",
+     "",
+     ovfEnvironment,
+     {{"GET /metadata/instance/compute",
+       R"({"location":"TestNorth","osProfile":{"computerName":"n1"},"resourceId":)"
+       R"("/subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/n1"})"},
+      {"GET /metadata/instance/network/interface",
+       R"([{"ipv4":{"ipAddress":[{"publicIpAddress":"203.0.113.31"}]},)"
+       R"("macAddress":"525400123456"}])"},
+      {"GET /machine/?comp=goalstate ",
+       "<GoalState><Incarnation>1</Incarnation><Container><ContainerId>c-1</ContainerId>"
+       "<RoleInstanceList><RoleInstance><InstanceId>r-1</InstanceId></RoleInstance>"
+       "</RoleInstanceList></Container></GoalState>"},
+      {kReport, "taken"}},
+     "azure:///subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/virtualMachines/n1",
+     "203.0.113.31",
+     {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"},
+     {"169.254.169.254", "168.63.129.16"},
+     "ovf-env.xml",
+     "AZURE"},
+    {"opennebula",
+     "type=1,manufacturer=OpenNebula",
+     "",
+     context,
+     {},
+     "",
+     "",
+     {"virtio-blk-pci"},
+     {},
+     "context.sh",
+     "CONTEXT"},
 };
 
 class PlatformImages : public testing::TestWithParam<Row> {
@@ -196,13 +259,24 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
   auto model =
       "127.79." + std::to_string(getpid() / 250 % 250) + "." + std::to_string(getpid() % 250 + 2);
   Web web(getpid(), model, 80);
-  LoneMachine machine({.disk = disk(row.platform),
-                       .controller = row.controller,
-                       .network = kNetwork + (",guestfwd=tcp:" + row.service) +
-                                  ":80-cmd:/bin/busybox nc " + model + " 80",
-                       .more = {"-smbios", row.smbios}});
+  std::string network = kNetwork;
+  for (auto& service : row.services) {
+    network += ",guestfwd=tcp:" + service + ":80-cmd:/bin/busybox nc " + model + " 80";
+  }
   for (auto& answer : row.facts) web.answerTo(answer.request, Manner::kGood, answer.body);
-  web.answerTo(row.config, Manner::kGood, row.encoded(machine.generate()));
+  LoneMachine::Hardware hardware{.disk = disk(row.platform),
+                                 .controller = row.controller,
+                                 .network = network,
+                                 .more = {"-smbios", row.smbios}};
+  hardware.beforeItStarts = [&](LoneMachine& machine, LoneMachine::Hardware& hardware) {
+    auto config = row.encoded(machine.generate());
+    if (row.file.empty()) {
+      web.answerTo(row.config, Manner::kGood, config);
+    } else {
+      hardware.cd = machine.disc(row.label, row.file, config);
+    }
+  };
+  LoneMachine machine(hardware);
   auto get = [&](const char* what) { return machine.at({"get", what, "-o", "yaml"}).out; };
   ASSERT_TRUE(eventually([&] { return contains(get("machinetype"), "controlplane"); }, kUp, 1))
       << machine.console().substr(0, 6000);
@@ -211,10 +285,13 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
         << what << " without " << text << ":\n"
         << get(what);
   };
-  shows("platformmetadata", "providerId: " + row.providerId);
+  if (!row.providerId.empty()) shows("platformmetadata", "providerId: " + row.providerId);
   auto name = [&] { return machine.at({"read", "/proc/sys/kernel/hostname"}).out; };
   EXPECT_TRUE(eventually([&] { return name() == "n1\n"; }, kUp, 1)) << name();
   if (!row.external.empty()) shows("platformconfigs", row.external);
+  if (row.platform == "azure") {
+    EXPECT_TRUE(eventually([&] { return web.askedFor(kReport) > 0; }, kUp, 1));
+  }
   auto cmdline = machine.at({"read", "/proc/cmdline"}).out;
   EXPECT_TRUE(contains(cmdline, "talos.platform=" + row.platform + " ")) << cmdline;
   EXPECT_TRUE(contains(cmdline, "talos.slot=A")) << cmdline;
