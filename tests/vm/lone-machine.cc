@@ -100,7 +100,7 @@ std::vector<std::string> LoneMachine::command() const {
   if (!hardware.stick.empty()) {
     argv.insert(argv.end(), {"-device", "qemu-xhci,id=ports", "-drive",
                              "if=none,id=stick,readonly=on,format=raw,file=" + hardware.stick,
-                             "-device", "usb-storage,bus=ports.0,drive=stick,bootindex=2"});
+                             "-device", "usb-storage,bus=ports.0,drive=stick,bootindex=0"});
   }
   if (!hardware.cd.empty()) {
     argv.insert(argv.end(), {"-device", "virtio-scsi-pci,id=drives", "-drive",

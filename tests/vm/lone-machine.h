@@ -17,7 +17,7 @@ class LoneMachine {
   struct Hardware {
     bool uefi = false;
     std::string cd;     // an image in its drive; empty: it has none
-    std::string stick;  // the same on USB
+    std::string stick;  // the same on USB, from which the machine starts
     std::string disk;   // an image, which the machine takes over; empty: a new disk of 2 GiB
     std::vector<std::string> controller = {"virtio-blk-pci"};  // its devices; the last has the disk
     std::string card = "virtio-net-pci";
