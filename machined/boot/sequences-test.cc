@@ -31,6 +31,7 @@ TEST(Sequences, NamesAndOrder) {
       "writeRequiredSysctls,setupSystemDirectory,loadNetworkModules,"
       "setRLimit) etc(createEtcNetworkFiles) "
       "discoverNetwork(setupDiscoveryNetwork,loadDiskModules) "
+      "systemDisk(awaitSystemDisk) "
       "finishReset(finishReset) mountSystem(mountStatePartition) "
       "upgrade(resumeUpgrade) platform(recallPlatform) config(loadConfig) "
       "unlockState(unlockStatePartition) "

@@ -93,7 +93,7 @@ std::vector<std::string> LoneMachine::command() const {
       "virtio-rng-pci"};
   for (auto& device : hardware.controller) {
     bool last = &device == &hardware.controller.back();
-    // What QEMU gives no place in the order comes behind.
+    // QEMU gives an SD card no place in the order; it comes behind.
     std::string order = device == "sd-card" ? "" : ",bootindex=1";
     argv.insert(argv.end(), {"-device", device + (last ? ",drive=disk" + order : "")});
   }

@@ -1,0 +1,66 @@
+// awaitSystemDisk (initialize, systemDisk): of a system that a boot loader started from a slot.
+#include "machined/boot/tasks/system-disk-wait.h"
+
+#include "common/base/error.h"
+#include "common/disk/boot-slots.h"
+#include "common/kernel/kernel-arguments.h"
+#include "machined/boot/tasks/task.h"
+#include "machined/disk/installer/partition-layout.h"
+#include "machined/logs/node-console.h"
+#include "machined/process1/uv-loop.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr auto kLookForDiskAgain = 100 * kj::MILLISECONDS;
+
+}  // namespace
+
+bool hasSystemDisk(kj::ArrayPtr<const BlockDevice> devices) {
+  for (auto& boot : devices) {
+    if (boot.partitionName != install::kBoot) continue;
+    for (auto& last : devices) {
+      // Also of an installation that was cut off behind its boot loader.
+      if (last.disk == boot.disk && last.partitionName.startsWith(install::kEphemeral)) return true;
+    }
+  }
+  return false;
+}
+
+kj::Promise<void> awaitSystemDisk(kj::Timer& timer, kj::Function<kj::Promise<bool>()> isThere,
+                                  kj::Function<void(kj::StringPtr line)> report) {
+  auto deadline = timer.now() + kSystemDiskTimeout;
+  bool reported = false;
+  while (!co_await isThere()) {
+    if (timer.now() >= deadline) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str("the disk that this system was started from has not appeared within ",
+                   kSystemDiskTimeout / kj::SECONDS, " s: none has the partitions ", install::kBoot,
+                   " and ", install::kEphemeral,
+                   "; its driver may be missing, or the disk has failed"));
+    }
+    if (!reported) report("waiting for the disk that this system was started from");
+    reported = true;
+    co_await timer.afterDelay(kLookForDiskAgain);
+  }
+}
+
+namespace tasks {
+namespace {
+
+kj::Promise<void> waitForDisk(UvLoop& uv, kj::Timer& timer, Console& console,
+                              const KernelArguments& arguments) {
+  if (install::slotNamed(arguments.first("talos.slot").orDefault("")) == nullptr) co_return;
+  auto isThere = [&uv]() {
+    return uv.blocking([]() { return hasSystemDisk(readBlockDevices()); });
+  };
+  co_await machined::awaitSystemDisk(timer, isThere,
+                                     [&console](kj::StringPtr line) { console.say(line); });
+}
+
+}  // namespace
+
+extern const BootTask awaitSystemDisk = task<waitForDisk>("awaitSystemDisk");
+
+}  // namespace tasks
+}  // namespace talos::machined
