@@ -15,7 +15,7 @@ using namespace talos;
 
 constexpr kj::StringPtr kMetal = "metal"_kj;
 
-void write(kj::ArrayPtr<const kj::StringPtr> words) {
+void makeDisk(kj::ArrayPtr<const kj::StringPtr> words) {
   constexpr size_t kWords = 5;
   if (words.size() < kWords) {
     fail(ErrorKind::kInvalidArgument, "usage: PLATFORM MIB SYSTEM ROOT OUT [KERNEL-ARGUMENT...]");
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     auto words = KJ_MAP(word, kj::arrayPtr(argv, argc).slice(1, argc)) {
       return kj::StringPtr(word);
     };
-    write(words);
+    makeDisk(words);
   });
   KJ_IF_MAYBE (e, failure) {
     fprintf(stderr, "disk-image: %s\n", messageOf(*e).cStr());
