@@ -335,6 +335,8 @@ struct DiskSelector {
   uuid @5 :Text $A.doc("UUID.");
   wwid @6 :Text $A.doc("World Wide Identifier (WWID).");
   type @7 :DiskType $A.doc("Kind of disk.");
+  busPath @8 :Text $A.since("v1.0")
+      $A.doc("Path of the device below /sys/devices, as talosctl disks -o yaml shows it, with or without the / at its end.");
 }
 
 enum DiskType $A.noun("disk type") {

@@ -130,7 +130,7 @@ machine:
     bootloader: false
     wipe: true
     extraKernelArgs: [console=ttyS1]
-    diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd}
+    diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd, busPath: /pci0000:00/0000:00:17.0/*}
     imageKey: |
       -----BEGIN PUBLIC KEY-----
       MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
