@@ -149,6 +149,9 @@ machine:
   env: {https_proxy: "http://proxy.example.org:3128"}
   time: {disabled: true, servers: [time.example.org]}
   sysctls: {net.ipv4.ip_forward: 1}
+  kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
+  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
+  udev: {rules: []}
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   features:
