@@ -61,6 +61,27 @@ struct Machine {
   nodeTaints @16 :List(StringPair) $A.live $A.map $A.since("v1.6")
       $A.doc("Taints of the node in Kubernetes; the value is VALUE:EFFECT or EFFECT, such as NoSchedule.");
   features @17 :Features $A.live $A.since("v0.11") $A.doc("Features that are off unless they are enabled.");
+  kernel @18 :KernelModules $A.live $A.since("v1.0") $A.doc("Modules of the kernel.");
+  sysfs @19 :List(StringPair) $A.live $A.map $A.since("v1.0")
+      $A.doc("Values of files in sysfs by their path below /sys, such as devices.system.cpu.cpu0.cpufreq.scaling_governor "
+             "or, for names with dots, class/net/eth0.100/mtu.");
+  udev @20 :Udev $A.live $A.since("v0.14")
+      $A.doc("Refused: there is no udev. Use machine.network.interfaces[].deviceSelector to select links, "
+             "machine.kernel.modules to load drivers, and machine.sysfs to set attributes of devices.");
+}
+
+struct KernelModules {
+  modules @0 :List(KernelModule) $A.doc("Modules to load at boot, in this order, before sysfs and sysctls are set.");
+}
+
+struct KernelModule {
+  name @0 :Text $A.doc("Name of the module.");
+  parameters @1 :List(Text) $A.since("v1.3")
+      $A.doc("Parameters, such as numifbs=1. They are set when the module is loaded and not changed afterwards.");
+}
+
+struct Udev {
+  rules @0 :List(Text) $A.doc("Rules of udev. Must be empty.");
 }
 
 struct Features {
@@ -335,6 +356,8 @@ struct DiskSelector {
   uuid @5 :Text $A.doc("UUID.");
   wwid @6 :Text $A.doc("World Wide Identifier (WWID).");
   type @7 :DiskType $A.doc("Kind of disk.");
+  busPath @8 :Text $A.since("v1.0")
+      $A.doc("Path of the device below /sys/devices, as talosctl disks -o yaml shows it, with or without the / at its end.");
 }
 
 enum DiskType $A.noun("disk type") {

@@ -1,6 +1,6 @@
 @0xb1c7d0e5a4f29a36;
-# Records that machined keeps of files and sysctls that the machine config changes, so that it can change them again
-# or undo the change. Read and written by machined only.
+# Records that machined keeps of files, sysctls and modules that the machine config changes, so that it can change them
+# again or undo the change. Read and written by machined only.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
@@ -21,5 +21,15 @@ struct SysctlOriginals {
     path @0 :Text;          # below /proc/sys
     readable @1 :Bool;      # false: the kernel does not show its value
     value @2 :Text;
+  }
+}
+
+struct LoadedModules {
+  # /system/run/modules: the modules that machine.kernel.modules has loaded since the machine started, or was about to.
+  modules @0 :List(Module);
+  struct Module {
+    name @0 :Text;          # as /sys/module has it
+    parameters @1 :Text;    # of the config
+    early @2 :Bool;         # something else had loaded it before, so the config's parameters were never set
   }
 }

@@ -37,4 +37,5 @@ struct Disk {
   type @7 :Type;
   enum Type { unknown @0; ssd @1; hdd @2; nvme @3; sd @4; }
   name @8 :Text;                # the name that a memory card reports
+  busPath @9 :Text;             # /pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0/
 }

@@ -38,6 +38,8 @@ namespace {
   env: {http_proxy: "http://proxy.example.org:3128", no_proxy: "10.0.0.0/8"}
   time: {servers: [time.example.org]}
   sysctls: {net.ipv4.ip_forward: "1", kernel.domainname: example.org}
+  kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
+  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   systemDiskEncryption:
     state: {keys: [{nodeID: {}, slot: 0}]}
     ephemeral: {keys: [{nodeID: {}, slot: 0}]}

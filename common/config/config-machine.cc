@@ -1,4 +1,4 @@
-// machine: identity, time, environment and kernel parameters.
+// machine: identity, time and environment.
 
 #include "common/config/config-check.h"
 #include "common/config/config.h"
@@ -28,23 +28,6 @@ void checkEnvironment(Report& report, capnp::List<StringPair>::Reader variables)
     report.error("machine.env",
                  kj::str("too many variables: ", variables.size(), " of ", size, " bytes"),
                  kj::str("at most ", kMostVariables, " of ", kMostEnvironment, " bytes"));
-  }
-}
-
-void checkSysctls(Report& report, capnp::List<StringPair>::Reader sysctls) {
-  for (auto sysctl : sysctls) {
-    auto name = sysctl.getKey();
-    bool group = name.findFirst('.') == nullptr && name.findFirst('/') == nullptr &&
-                 sysctlPath(kj::str(name, "/x")) != nullptr;
-    if (!group && sysctlPath(name) == nullptr) {
-      report.error(keyPath("machine.sysctls", name),
-                   kj::str("\"", name, "\" is not a valid name of a kernel parameter"),
-                   "for example net.ipv4.ip_forward");
-    } else if (group) {
-      report.error(keyPath("machine.sysctls", name),
-                   kj::str("\"", name, "\" is a group of kernel parameters"),
-                   "use the name of one, for example net.ipv4.ip_forward");
-    }
   }
 }
 
@@ -142,7 +125,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
       report.error(path, kj::str("\"", server, "\" is neither an IP address nor a DNS name"));
   }
   checkEnvironment(report, machine.getEnv());
-  checkSysctls(report, machine.getSysctls());
+  checkKernel(report, machine);
   checkPodAccess(report, machine);
   checkStorage(report, machine);
   checkRegistries(report, machine.getRegistries());

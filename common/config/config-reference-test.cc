@@ -130,7 +130,7 @@ machine:
     bootloader: false
     wipe: true
     extraKernelArgs: [console=ttyS1]
-    diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd}
+    diskSelector: {size: ">= 100GB", name: sd*, model: WDC*, serial: "0001*", modalias: "scsi:*", uuid: 4c4c*, wwid: naa*, type: ssd, busPath: /pci0000:00/0000:00:17.0/*}
     imageKey: |
       -----BEGIN PUBLIC KEY-----
       MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
@@ -149,6 +149,9 @@ machine:
   env: {https_proxy: "http://proxy.example.org:3128"}
   time: {disabled: true, servers: [time.example.org]}
   sysctls: {net.ipv4.ip_forward: 1}
+  kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
+  sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
+  udev: {rules: []}
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   features:

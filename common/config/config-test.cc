@@ -263,6 +263,11 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   auto twice = good() + "---\n" + good();
   EXPECT_FALSE(hasErrors(keptProblems(twice)));
   EXPECT_FALSE(hasErrors(keptProblems(good() + "---\nkind: NetworkRuleConfig\n")));
+  for (auto ignored : {"udev: {rules: [a]}", "sysfs: {a: b}", "kernel: {modules: [{name: a.ko}]}",
+                       "kernel: {modules: [{name: a, parameters: [b c]}, {name: a}, {}]}"}) {
+    auto text = replaced(good(), "  token:", std::string("  ") + ignored + "\n  token:");
+    EXPECT_FALSE(hasErrors(keptProblems(text))) << ignored;
+  }
   EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
   EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", "-"))));
 }

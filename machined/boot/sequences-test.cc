@@ -50,14 +50,15 @@ TEST(Sequences, NamesAndOrder) {
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
-      "userDisks(mountUserDisks) userSetup(writeUserFiles,writeUserSysctls) "
+      "userModules(loadUserModules) userDisks(mountUserDisks) "
+      "userSetup(writeUserFiles,writeUserSysfs,writeUserSysctls) "
       "startEverything(startAllServices,loadDeviceModules)",
       show("boot", Mode::kMetal));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
-      "userSetup(writeUserFiles,writeUserSysctls) "
+      "userModules(loadUserModules) userSetup(writeUserFiles,writeUserSysfs,writeUserSysctls) "
       "startEverything(startAllServices)",
       show("boot", Mode::kContainer));
   EXPECT_EQ(

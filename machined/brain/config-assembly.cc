@@ -70,7 +70,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .timer = core.timer,
       .clock = core.clock,
       .config = core.configReader,
-      .sysctls = disks.sysctls,
+      .kernel = disks.kernel,
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .random = KJ_BIND_METHOD(core, chance),

@@ -216,6 +216,11 @@ TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   EXPECT_EQ("", ask(with, ApplyMode::NO_REBOOT, true));
   EXPECT_EQ("", ask(with, ApplyMode::STAGED, false));
   EXPECT_EQ("machine.sysctls.vm.a: refused", ask(with, ApplyMode::NO_REBOOT, false));
+  for (auto other : {"  sysfs: {vm.a: \"1\"}\n"_kj, "  kernel: {modules: [{name: a}]}\n"_kj}) {
+    EXPECT_EQ("machine.sysctls.vm.a: refused",
+              ask(document("a", other), ApplyMode::NO_REBOOT, false))
+        << other.cStr();
+  }
 }
 
 // Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to

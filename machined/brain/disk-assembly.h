@@ -11,7 +11,7 @@
 #include "machined/disk/volumes/user-disks.h"
 #include "machined/logs/history/boot-log-recorder.h"
 #include "machined/process1/read-pool.h"
-#include "machined/system/sysctls.h"
+#include "machined/system/kernel-settings.h"
 #include "machined/system/system-mounts.h"
 
 namespace talos::machined {
@@ -63,8 +63,10 @@ class DiskAssembly {
   UserDisks userDisks{core.uv, core.timer, volumes, installer, core.printWithAlarms("warning: ")};
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
-  UserSysctls sysctls{"/proc/sys", "/system/run/sysctls",
-                      core.container ? SysctlScope::kNetwork : SysctlScope::kAll};
+  KernelScope kernelScope = core.container ? KernelScope::kNetwork : KernelScope::kAll;
+  KernelSettings kernel{{"/sys/module", "/system/run/modules", kernelScope},
+                        {"/sys", kernelScope},
+                        {"/proc/sys", "/system/run/sysctls", kernelScope}};
 
  private:
   // A file system whose disk hangs blocks a thread of this pool, and none of the API's clients.

@@ -48,7 +48,7 @@ class LifeAssembly final : private MachineLifeHost {
                         services.supervisor,
                         services.kernelClock,
                         disks.mounts,
-                        disks.sysctls,
+                        disks.kernel,
                         disks.state,
                         disks.recorder,
                         configs.manager,

@@ -16,7 +16,7 @@
 #include "machined/boot/node-environment.h"
 #include "machined/brain/daemon-table.h"
 #include "machined/config/configuration-server.h"
-#include "machined/config/controllers/sysctl-controller.h"
+#include "machined/config/controllers/kernel-settings-controller.h"
 #include "machined/config/network-preview.h"
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
@@ -161,15 +161,15 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
                               core.timer);
       },
-      KJ_BIND_METHOD(*this, sysctlProblems));
+      KJ_BIND_METHOD(*this, kernelProblems));
 }
 
-kj::Promise<kj::Array<kj::String>> NodeServing::sysctlProblems() {
+kj::Promise<kj::Array<kj::String>> NodeServing::kernelProblems() {
   auto late = core.timer.afterDelay(kEffectDeadline).then([]() -> kj::Array<kj::String> {
     fail(ErrorKind::kDeadlineExceeded,
          kj::str("the kernel has not taken them within ", kEffectDeadline));
   });
-  return applySysctls(configs.controllerDeps, core.store).exclusiveJoin(kj::mv(late));
+  return applyKernelSettings(configs.controllerDeps, core.store).exclusiveJoin(kj::mv(late));
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {

@@ -58,7 +58,7 @@ class NodeServing final : public MachineOperations {
   PreviousLog previousLog(kj::Own<ClientCalls> calls);
   PreviousEvents previousEvents(kj::Own<ClientCalls> calls);
   rpc::Configuration::Client configuration(ConfigManager::Caller caller);
-  kj::Promise<kj::Array<kj::String>> sysctlProblems();  // of the running config
+  kj::Promise<kj::Array<kj::String>> kernelProblems();  // of the running config
 
   kj::Promise<void> reboot() override { return life.life.acceptReboot(); }
   kj::Promise<void> shutdown() override { return life.life.acceptShutdown(); }

@@ -38,17 +38,20 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       preview(kj::mv(preview)),
       effects(kj::mv(effects)) {}
 
-// Of the changes that an administrator has just made and that no boot task applies.
+// Of the changes that an administrator has just made and that no boot task applies: what the kernel
+// may refuse.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
-  bool asks = false;
+  kj::StringPtr asked;
   for (auto& change : outcome.changes) {
-    asks = asks || change.path.startsWith("machine.sysctls");
+    for (auto key : {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj}) {
+      if (change.path.startsWith(key)) asked = key;
+    }
   }
-  if (!atOnce || !asks || outcome.wanted != nullptr) return kj::Array<kj::String>();
-  return kj::evalNow([this] { return effects(); }).catch_([](kj::Exception&& e) {
-    return kj::arr(kj::str("machine.sysctls: ", messageOf(e)));
+  if (!atOnce || asked == nullptr || outcome.wanted != nullptr) return kj::Array<kj::String>();
+  return kj::evalNow([this] { return effects(); }).catch_([asked](kj::Exception&& e) {
+    return kj::arr(kj::str(asked, ": ", messageOf(e)));
   });
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/net/text-values.h"
-#include "machined/config/controllers/sysctl-controller.h"
+#include "machined/config/controllers/kernel-settings-controller.h"
 #include "machined/resources/test-store.h"
 #include "machined/system/test-system-tree.h"
 
@@ -33,13 +33,13 @@ class SysctlsTest : public testing::Test {
     tree.put("/proc/net/ipv4/conf/eth0.100/forwarding", "0\n");
     restart();
   }
-  void restart(SysctlScope scope = SysctlScope::kAll) {  // of the brain
+  void restart(KernelScope scope = KernelScope::kAll) {  // of the brain
     sysctls = kj::heap<UserSysctls>(tree.path("/proc"), tree.path("/notes"), scope);
   }
   std::vector<std::string> apply(
       std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
-    kj::Vector<WantedSysctl> wanted;
-    for (auto& item : list) wanted.add(WantedSysctl{kj::str(item.first), kj::str(item.second)});
+    kj::Vector<WantedSetting> wanted;
+    for (auto& item : list) wanted.add(WantedSetting{kj::str(item.first), kj::str(item.second)});
     std::vector<std::string> problems;
     for (auto& p : sysctls->apply(wanted).list) problems.push_back(p.cStr());
     return problems;
@@ -59,7 +59,7 @@ TEST_F(SysctlsTest, AContainerSetsItsNetworkOnly) {
         tree.path(kj::str("/proc/", key.slice(0, KJ_ASSERT_NONNULL(key.findFirst('/'))))));
     tree.put(kj::str("/proc/", key), "host\n");
   }
-  restart(SysctlScope::kNetwork);
+  restart(KernelScope::kNetwork);
   for (auto key : {"kernel.panic"_kj, "vm.overcommit_memory"_kj, "fs.file-max"_kj,
                    "user.max_user_namespaces"_kj, "kernel/panic"_kj, "netx.y"_kj}) {
     EXPECT_THAT(apply({{key, "1"}}), ElementsAre(HasSubstr("this node is a container")))
@@ -99,8 +99,8 @@ TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
 // Catches: a value that is changed before the one that comes back is noted: a crash would lose it.
 TEST_F(SysctlsTest, TheNotesComeFirst) {
   UserSysctls forgetful(tree.path("/proc"), tree.path("/nowhere/notes"));
-  kj::Vector<WantedSysctl> wanted;
-  wanted.add(WantedSysctl{kj::str("net.ipv4.ip_forward"), kj::str("0")});
+  kj::Vector<WantedSetting> wanted;
+  wanted.add(WantedSetting{kj::str("net.ipv4.ip_forward"), kj::str("0")});
   EXPECT_ANY_THROW(forgetful.apply(wanted));
   EXPECT_EQ("1", value("net/ipv4/ip_forward"));
 }
@@ -170,13 +170,17 @@ TEST_F(SysctlsTest, TheControllerFollowsTheConfigOnceTheBootHasBegunIt) {
   Store store{registry, clock};
   kj::StringPtr wanted = "0";
   std::vector<std::string> warnings;
-  SysctlController controller(
-      uv, *sysctls,
-      [&](Store&) -> kj::Maybe<kj::Vector<WantedSysctl>> {
-        kj::Vector<WantedSysctl> list;
-        list.add(WantedSysctl{kj::str("net.ipv4.ip_forward"), kj::str(wanted)});
-        if (wanted == "2") list.add(WantedSysctl{kj::str("kernel.absent"), kj::str("1")});
-        return kj::mv(list);
+  KernelSettings settings{{tree.path("/module"), tree.path("/modules"), KernelScope::kNetwork},
+                          {tree.path("/sys")},
+                          {tree.path("/proc"), tree.path("/notes")}};
+  KernelSettingsController controller(
+      uv, settings,
+      [&](Store&) -> kj::Maybe<WantedKernel> {
+        WantedKernel kernel;
+        kernel.sysctls.add(WantedSetting{kj::str("net.ipv4.ip_forward"), kj::str(wanted)});
+        if (wanted != "2") return kj::mv(kernel);
+        kernel.sysctls.add(WantedSetting{kj::str("kernel.absent"), kj::str("1")});
+        return kj::mv(kernel);
       },
       [&](kj::StringPtr w) { warnings.push_back(w.cStr()); });
   controller.reconcile(store).wait(io.waitScope);

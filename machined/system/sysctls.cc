@@ -1,23 +1,16 @@
 #include "machined/system/sysctls.h"
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <kj/map.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/net/text-values.h"
-#include "machined/system/system-tree.h"
+#include "machined/system/notes-file.h"
+#include "machined/system/setting-files.h"
 #include "rpc/effects.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr size_t kLargestValue = 65536;
 
 struct Original {
   bool readable;
@@ -27,28 +20,24 @@ using Originals = kj::TreeMap<kj::String, Original>;  // by path
 
 Originals load(kj::StringPtr path) {
   Originals result;
-  KJ_IF_MAYBE (content, tryReadFile(path)) {
-    auto words = kj::heapArray<capnp::word>(content->size() / sizeof(capnp::word));
-    memcpy(words.begin(), content->begin(), words.asBytes().size());
-    capnp::FlatArrayMessageReader reader(words);
-    for (auto s : reader.getRoot<rpc::SysctlOriginals>().getSettings())
+  readNotes<rpc::SysctlOriginals>(path, [&](auto notes) {
+    for (auto s : notes.getSettings())
       result.insert(kj::str(s.getPath()), Original{s.getReadable(), kj::str(s.getValue())});
-  }
+  });
   return result;
 }
 
 void save(kj::StringPtr path, const Originals& originals) {
-  capnp::MallocMessageBuilder message;
-  auto settings = message.initRoot<rpc::SysctlOriginals>().initSettings(originals.size());
-  unsigned i = 0;
-  for (auto& entry : originals) {
-    auto setting = settings[i++];
-    setting.setPath(entry.key);
-    setting.setReadable(entry.value.readable);
-    setting.setValue(entry.value.value);
-  }
-  auto words = capnp::messageToFlatArray(message);
-  writeFileAtomically(path, words.asChars(), 0600);
+  writeNotes<rpc::SysctlOriginals>(path, [&](auto notes) {
+    auto settings = notes.initSettings(originals.size());
+    unsigned i = 0;
+    for (auto& entry : originals) {
+      auto setting = settings[i++];
+      setting.setPath(entry.key);
+      setting.setReadable(entry.value.readable);
+      setting.setValue(entry.value.value);
+    }
+  });
 }
 
 // The kernel separates with tabs what one writes with blanks.
@@ -67,40 +56,7 @@ kj::String normal(kj::StringPtr value) {
   return kj::String(result.releaseAsArray());
 }
 
-class Kernel {
- public:
-  explicit Kernel(kj::StringPtr procSys) : tree(openTree(procSys)) {}
-
-  // Throws with the kernel's message.
-  void write(kj::StringPtr path, kj::StringPtr value) {
-    auto file = open(path, O_WRONLY);
-    // With the end of the line: a write of no bytes at all would leave what is there.
-    auto line = value.endsWith("\n") ? kj::str(value) : kj::str(value, "\n");
-    ssize_t written = ::write(file, line.begin(), line.size());
-    if (written < 0) fail(ErrorKind::kFailedPrecondition, strerror(errno));
-  }
-  kj::Maybe<kj::String> tryRead(kj::StringPtr path) {
-    kj::Maybe<kj::String> result;
-    // Some can be written only.
-    auto ignored = kj::runCatchingExceptions([&]() {
-      auto text = readAll(open(path, O_RDONLY), kLargestValue);
-      result = kj::heapString(text.begin(), text.size());
-    });
-    return result;
-  }
-  bool has(kj::StringPtr path) { return tryOpen(tree, path, O_PATH, Links::kNone) != nullptr; }
-
- private:
-  kj::AutoCloseFd tree;
-
-  kj::AutoCloseFd open(kj::StringPtr path, int flags) {
-    auto file = tryOpen(tree, path, flags, Links::kNone);
-    KJ_IF_MAYBE (fd, file) return kj::mv(*fd);
-    fail(ErrorKind::kNotFound, "the kernel has no such parameter");
-  }
-};
-
-void setOne(Kernel& kernel, kj::StringPtr path, const WantedSysctl& wanted,
+void setOne(const SettingFiles& kernel, kj::StringPtr path, const WantedSetting& wanted,
             kj::Vector<kj::String>& problems) {
   auto failed = kj::runCatchingExceptions([&]() {
     KJ_IF_MAYBE (now, kernel.tryRead(path)) {
@@ -116,25 +72,18 @@ void setOne(Kernel& kernel, kj::StringPtr path, const WantedSysctl& wanted,
 
 }  // namespace
 
-kj::Vector<WantedSysctl> wantedSysctls(config::Machine::Reader machine) {
-  kj::Vector<WantedSysctl> result;
-  for (auto sysctl : machine.getSysctls())
-    result.add(WantedSysctl{kj::str(sysctl.getKey()), kj::str(sysctl.getValue())});
-  return result;
-}
-
 bool UserSysctls::isOurs(kj::StringPtr path) const {
-  return scope == SysctlScope::kAll || path.startsWith("net/");
+  return scope == KernelScope::kAll || path.startsWith("net/");
 }
 
 bool UserSysctls::begun() const {
   return access(notes.cStr(), F_OK) == 0;
 }
 
-SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
+SettingProblems UserSysctls::apply(kj::ArrayPtr<const WantedSetting> wanted) {
   std::lock_guard lock(mutex);
   kj::Vector<kj::String> problems;
-  Kernel kernel(procSys);
+  SettingFiles kernel(procSys, Links::kNone, "the kernel has no such parameter");
   auto originals = load(notes);
   kj::TreeMap<kj::String, kj::StringPtr> values;  // by path
   for (auto& w : wanted) {
@@ -181,10 +130,7 @@ SysctlProblems UserSysctls::apply(kj::ArrayPtr<const WantedSysctl> wanted) {
       if (isOurs(*path)) setOne(kernel, *path, w, problems);
     }
   }
-  auto text = kj::strArray(problems, "\n");
-  bool news = text != lastReported;
-  lastReported = kj::mv(text);
-  return {kj::mv(problems), news};
+  return last.report(kj::mv(problems), true);
 }
 
 }  // namespace talos::machined

@@ -77,23 +77,24 @@ TEST_F(Validate, ShowsEveryProblem) {
   auto authority = pki::makeAuthority({.organization = "x"});
   auto ca = kj::str("  ca: {crt: ", kj::encodeBase64(authority.certificate.asBytes()), "}\n");
   auto path = file("c.yaml", kj::str("machine:\n  type: worker\n  token: abcdef.0123456789abcdef\n"
-                                     "  kernel: {}\n",
+                                     "  pods: []\n",
                                      ca, "cluster:\n  token: abcdef.0123456789abcdef\n", ca,
                                      "  controlPlane:\n    endpoint: https://10.0.0.2:6443\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container"}), 0);
   EXPECT_EQ(err(),
-            inFolder("WARNING: @/c.yaml:4:3: machine.kernel: this key is supported from version "
-                     "v1.0 on; it has no effect\n"));
+            inFolder("WARNING: @/c.yaml:4:3: machine.pods: this key is supported from version "
+                     "v1.0 on; it has no effect; write static pods to "
+                     "/etc/kubernetes/manifests with machine.files\n"));
   EXPECT_EQ(out(), inFolder("@/c.yaml is valid for container mode\n"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "container", "--strict"}), 1);
-  EXPECT_THAT(err(), StartsWith(inFolder("@/c.yaml:4:3: machine.kernel: ")));
+  EXPECT_THAT(err(), StartsWith(inFolder("@/c.yaml:4:3: machine.pods: ")));
   EXPECT_EQ(out(), "");
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal"}), 1);
   EXPECT_THAT(err(), HasSubstr("machine.install: the disk to install to"));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "metal", "-o", "json"}), 1);
   EXPECT_THAT(out(), AllOf(HasSubstr("\"mode\": \"metal\",\n    \"valid\": false"),
                            HasSubstr("\"severity\": \"error\",\n            \"line\": 1"),
-                           HasSubstr("\"path\": \"machine.kernel\"")));
+                           HasSubstr("\"path\": \"machine.pods\"")));
   EXPECT_EQ(run({"validate", "-c", path, "-m", "cloud", "-o", "json"}), 0);
   EXPECT_THAT(out(), HasSubstr("\"valid\": true"));
   err();

@@ -144,7 +144,9 @@ TEST_F(ContainerTest, ItsBrainHasFewerRights) {
 TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
   ok({"patch", "machineconfig", "--mode=no-reboot", "-p",
       R"([{"op": "add", "path": "/machine/sysctls",
-           "value": {"net.ipv4.ip_default_ttl": "99", "kernel.panic": "77"}}])"});
+           "value": {"net.ipv4.ip_default_ttl": "99", "kernel.panic": "77"}},
+          {"op": "add", "path": "/machine/kernel", "value": {"modules": [{"name": "ifb"}]}},
+          {"op": "add", "path": "/machine/sysfs", "value": {"kernel.mm.ksm.run": "2"}}])"});
   EXPECT_TRUE(eventually(
       [&]() { return ok({"read", "/proc/sys/net/ipv4/ip_default_ttl"}) == "99\n"; }, kTimeout));
   EXPECT_TRUE(eventually(
@@ -154,6 +156,10 @@ TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
       },
       kTimeout));
   EXPECT_NE("77\n", harness::slurp("/proc/sys/kernel/panic"));
+  for (auto key : {"machine.kernel.modules: not loaded", "machine.sysfs: not written"}) {
+    EXPECT_TRUE(eventually([&]() { return contains(console(), key); }, kTimeout)) << key;
+  }
+  EXPECT_NE("2\n", harness::slurp("/sys/kernel/mm/ksm/run"));
 }
 
 // Catches: a config that is lost with a reboot, a reboot that is none, records of boots that are

@@ -24,13 +24,21 @@ using harness::lines;
 
 std::unique_ptr<harness::Cluster> shared;
 
+// A module with a parameter that sysfs shows, and another one that sysfs takes.
+constexpr const char* kKernelSettings = R"([
+  {"op": "add", "path": "/machine/kernel",
+   "value": {"modules": [{"name": "vxlan", "parameters": ["udp_port=4790"]}]}},
+  {"op": "add", "path": "/machine/sysfs",
+   "value": {"module.vxlan.parameters.log_ecn_error": "N"}}])";
+
 class Environment final : public ::testing::Environment {
  public:
   // Its clock is years behind when it starts, as that of a board without a battery.
   void SetUp() override {
     shared = std::make_unique<harness::Cluster>(
-        "vmtest", std::vector<std::string>{"--masters", "1", "--workers", "0", "--memory", "512",
-                                           "--clock", "2020-01-01T00:00:00"});
+        "vmtest",
+        std::vector<std::string>{"--masters", "1", "--workers", "0", "--memory", "512", "--clock",
+                                 "2020-01-01T00:00:00", "--config-patch", kKernelSettings});
   }
   void TearDown() override { shared.reset(); }
 };
@@ -160,6 +168,45 @@ TEST(Vm, A4_TheServiceTimedFollowsTheConfig) {
   EXPECT_TRUE(allUp(30)) << m.ok({"services"});
 }
 
+// Catches: modules that are not loaded, or without their parameters, or after the files that they
+// bring were to be written; a change that needs a reboot and does not say so, and one that needs
+// none and waits for it.
+TEST(Vm, A4_ModulesAndSysfsFollowTheConfig) {
+  auto& m = machine();
+  auto parameter = [&](const char* name) {
+    return m.ok({"read", std::string("/sys/module/") + name});
+  };
+  auto patch = [&](const char* operations) {
+    return m.talosctl({"patch", "mc", "--immediate", "-p", operations});
+  };
+  EXPECT_EQ("4790\n", parameter("vxlan/parameters/udp_port"));
+  EXPECT_EQ("N\n", parameter("vxlan/parameters/log_ecn_error"));
+  auto added = patch(R"([
+    {"op": "add", "path": "/machine/kernel/modules/-", "value": {"name": "geneve"}},
+    {"op": "replace", "path": "/machine/sysfs/module.vxlan.parameters.log_ecn_error",
+     "value": "Y"},
+    {"op": "add", "path": "/machine/sysfs/module.geneve.parameters.log_ecn_error",
+     "value": "N"}])");
+  EXPECT_FALSE(contains(added.err, "not in effect")) << added.err;
+  EXPECT_EQ("Y\n", parameter("vxlan/parameters/log_ecn_error"));
+  EXPECT_EQ("N\n", parameter("geneve/parameters/log_ecn_error"));
+  auto other = patch(R"([
+    {"op": "replace", "path": "/machine/kernel/modules/0/parameters/0", "value": "udp_port=1"},
+    {"op": "add", "path": "/machine/kernel/modules/-", "value": {"name": "no-such"}},
+    {"op": "add", "path": "/machine/sysfs/no.such", "value": "1"}])");
+  for (auto problem : {"\"vxlan\" is loaded already", "reboot to apply them",
+                       "\"no-such\": the image has no such module", "machine.sysfs.no.such: "}) {
+    EXPECT_TRUE(contains(other.err, problem)) << other.err;
+  }
+  EXPECT_EQ("4790\n", parameter("vxlan/parameters/udp_port"));
+  auto back = patch(R"([
+    {"op": "replace", "path": "/machine/kernel/modules/0/parameters/0", "value": "udp_port=4790"},
+    {"op": "remove", "path": "/machine/kernel/modules/2"},
+    {"op": "remove", "path": "/machine/sysfs/no.such"}])");
+  EXPECT_EQ(back.status, 0) << back.err;
+  EXPECT_FALSE(contains(back.err, "not in effect")) << back.err;
+}
+
 TEST(Vm, A5_EveryReadingCommandShowsThisGuest) {
   auto& m = machine();
   EXPECT_TRUE(contains(m.ok({"version"}), "NODE:        10.5.0.2"));
@@ -182,6 +229,7 @@ TEST(Vm, A5_EveryReadingCommandShowsThisGuest) {
   EXPECT_TRUE(contains(m.ok({"interfaces"}), "10.5.0.2/24"));
   EXPECT_TRUE(contains(m.ok({"routes"}), "10.5.0.1/32"));
   EXPECT_TRUE(contains(m.ok({"get", "addresses"}), "eth0/10.5.0.2/24"));
+  shows({"disks", "-o", "yaml"}, R"(busPath: /pci0000:00/0000:00:[0-9a-f.]+/virtio\d+/\n)");
   EXPECT_TRUE(contains(m.ok({"get", "machinetype"}), "controlplane"));
   EXPECT_TRUE(contains(m.ok({"get", "mc", "-o", "yaml"}), "clusterName: vmtest"));
   auto follow = harness::Background(m.command({"events", "--tail", "-1"}));

@@ -29,6 +29,7 @@ class Events;
 class InstallImage;
 class Installer;
 class KernelClock;
+struct KernelSettings;
 class MachineConfigReader;
 class Mounts;
 class PlatformFactsFile;
@@ -39,14 +40,14 @@ class Store;
 class Supervisor;
 class Upgrader;
 class UserDisks;
-class UserSysctls;
 
 // The dependencies that a task can have, each by its type.
 using TaskDependencies =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
-               UserSysctls&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&, Installer&,
-               EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&, PlatformFactsFile&>;
+               KernelSettings&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&,
+               Installer&, EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&,
+               PlatformFactsFile&>;
 
 struct BootTask {
   kj::StringPtr name;

@@ -8,7 +8,7 @@
 #include "machined/confined/parser-client/known-facts.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
-#include "machined/system/sysctls.h"
+#include "machined/system/kernel-settings.h"
 
 namespace talos::machined {
 
@@ -23,7 +23,7 @@ struct ControllerDependencies {
   kj::Timer& timer;
   const kj::Clock& clock;
   MachineConfigReader& config;
-  UserSysctls& sysctls;
+  KernelSettings& kernel;
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
   kj::Function<double()> random = []() { return 0.5; };  // [0, 1)

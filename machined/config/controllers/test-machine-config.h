@@ -66,7 +66,7 @@ struct ConfigTest : public testing::Test {
 
   // For controllers that read the published config.
   KernelArguments arguments{""_kj.asArray()};
-  UserSysctls sysctls{"/nowhere", "/nowhere"};
+  KernelSettings kernel{{"/nowhere", "/nowhere"}, {"/nowhere"}, {"/nowhere", "/nowhere"}};
   MachineConfigReader config;
   kj::Vector<kj::String> warnings;
   ControllerDependencies deps{.arguments = arguments,
@@ -76,7 +76,7 @@ struct ConfigTest : public testing::Test {
                               .timer = timer,
                               .clock = clock,
                               .config = config,
-                              .sysctls = sysctls,
+                              .kernel = kernel,
                               .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
                               .showsStateToAnybody = [] { return false; }};
 

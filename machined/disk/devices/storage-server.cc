@@ -1,7 +1,10 @@
 #include "machined/disk/devices/storage-server.h"
 
+#include <unistd.h>
+
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
+#include "common/base/folder.h"
 #include "common/memory/secret-array.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/devices/sysfs.h"
@@ -35,6 +38,48 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
                           : rpc::Disk::Type::UNKNOWN;
 }
 
+// The target of a relative link without the ".." at its begin, such as
+// "/devices/virtual/block/dm-0".
+kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
+  char target[4096];
+  ssize_t size = readlink(link.cStr(), target, sizeof(target));
+  if (size <= 0 || size == sizeof(target)) return nullptr;
+  auto path = kj::heapString(target, static_cast<size_t>(size));
+  kj::StringPtr rest = path;
+  while (rest.startsWith("../")) rest = rest.slice(3);
+  return clean(kj::str("/", rest));
+}
+
+// Of a disk that has several paths, and so no place on a bus: that of its first controller.
+kj::Maybe<kj::String> pathOfController(kj::StringPtr sys, kj::StringPtr subsystem) {
+  auto folder = kj::str(sys, "/devices", subsystem);
+  kj::Maybe<kj::String> first;
+  for (auto& name : namesIn(folder)) {
+    if (!name.startsWith("nvme") || targetOf(kj::str(folder, "/", name)) == nullptr) continue;
+    bool before = true;
+    KJ_IF_MAYBE (other, first) before = comesBefore(name, *other);
+    if (before) first = kj::str(name);
+  }
+  KJ_IF_MAYBE (name, first) return targetOf(kj::str(folder, "/", *name));
+  return nullptr;
+}
+
+kj::String busPathOf(kj::StringPtr sys, kj::StringPtr name) {
+  constexpr auto kDevices = "/devices"_kj, kSeveral = "/virtual/nvme-subsystem/"_kj;
+  auto target = targetOf(kj::str(sys, "/class/block/", name)).orDefault(kj::String());
+  if (!target.startsWith(kDevices)) return kj::String();
+  auto path = kj::str(target.slice(kDevices.size()));
+  auto own = kj::str("/block/", name);
+  if (path.endsWith(own)) return kj::str(path.slice(0, path.size() - own.size()), "/");
+  if (path.startsWith(kSeveral)) {
+    auto subsystem = kj::str(path.slice(0, path.findLast('/').orDefault(0)));
+    KJ_IF_MAYBE (controller, pathOfController(sys, subsystem)) {
+      return kj::str(*controller, "/", name);
+    }
+  }
+  return path;
+}
+
 class StorageServer final : public rpc::Storage::Server {
  public:
   StorageServer(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
@@ -60,6 +105,7 @@ class StorageServer final : public rpc::Storage::Server {
                out.setUuid(disk.uuid);
                out.setWwid(disk.wwid);
                out.setName(disk.ownName);
+               out.setBusPath(disk.busPath);
                out.setType(disk.type);
              });
   }
@@ -140,6 +186,7 @@ kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {
     disk.uuid = firstOf(path, {"uuid"_kj, "device/uuid"_kj});
     disk.wwid = firstOf(path, {"wwid"_kj, "device/wwid"_kj});
     disk.ownName = firstOf(path, {"device/name"_kj});
+    disk.busPath = busPathOf(sys, device.name);
     disk.type = typeOf(device.name, path);
     disk.name = kj::mv(device.name);
     disks.add(kj::mv(disk));

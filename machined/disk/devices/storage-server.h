@@ -15,6 +15,9 @@ struct DiskFacts {
   uint64_t bytes = 0;
   // Each empty where the disk does not say; one clean line.
   kj::String model, serial, modalias, uuid, wwid, ownName;
+  // Of the device below /sys/devices: "/pci0000:00/0000:00:05.0/virtio3/", with a / where the
+  // disk's own folder "block/NAME" follows; else with the disk's name: "/…/nvme/nvme0/nvme0n1".
+  kj::String busPath;
   rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
 };
 // In the order of comesBefore(). Blocking, like readBlockDevices().

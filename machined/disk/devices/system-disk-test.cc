@@ -13,18 +13,22 @@ namespace {
 kj::Vector<DiskFacts> disks() {
   kj::Vector<DiskFacts> all;
   auto add = [&](kj::StringPtr name, uint64_t gigabytes, kj::StringPtr model, kj::StringPtr serial,
-                 rpc::Disk::Type type) {
+                 rpc::Disk::Type type, kj::StringPtr bus) {
     auto& disk = all.add();
     disk.name = kj::str(name);
     disk.bytes = gigabytes * 1'000'000'000;
     disk.model = kj::str(model);
     disk.serial = kj::str(serial);
     disk.wwid = kj::str("naa.", serial);
+    disk.busPath = kj::str(bus);
     disk.type = type;
   };
-  add("sda", 4000, "WDC WD40", "W1", rpc::Disk::Type::HDD);
-  add("sdb", 500, "WDC Blue", "W2", rpc::Disk::Type::SSD);
-  add("nvme0n1", 500, "Samsung", "S1", rpc::Disk::Type::NVME);
+  add("sda", 4000, "WDC WD40", "W1", rpc::Disk::Type::HDD,
+      "/pci0/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0/");
+  add("sdb", 500, "WDC Blue", "W2", rpc::Disk::Type::SSD,
+      "/pci0/0000:00:17.0/ata2/host1/target1:0:0/1:0:0:0/");
+  add("nvme0n1", 500, "Samsung", "S1", rpc::Disk::Type::NVME,
+      "/pci0/0000:00:1d.0/0000:3d:00.0/nvme/nvme0/nvme0n1");
   return all;
 }
 
@@ -86,6 +90,33 @@ TEST(SystemDisk, BySelector) {
   for (auto other : {0, 1}) {
     EXPECT_EQ(std::string("machine.install.diskSelector: no disk matches; ") + kThere,
               select([&](auto s) { other == 0 ? s.setModalias("x*") : s.setUuid("y"); }));
+  }
+}
+
+// Catches: a pattern that matches as one version of the original shows the path and not as another
+// one does, or that matches a part of it.
+TEST(SystemDisk, ByBusPath) {
+  struct Row {
+    kj::StringPtr pattern;
+    const char* disk;
+  } rows[] = {
+      {"/pci0/0000:00:17.0/ata2/host1/target1:0:0/1:0:0:0/", "/dev/sdb"},
+      {"/pci0/0000:00:17.0/ata2/host1/target1:0:0/1:0:0:0", "/dev/sdb"},
+      {"/pci0/0000:00:17.0/*", "/dev/sda+1"},
+      {"/pci0/0000:00:1d.0/*", "/dev/nvme0n1"},
+      {"*/nvme/nvme0/nvme0n1", "/dev/nvme0n1"},
+      {"/pci0/0000:00:1d.0/0000:3d:00.0/nvme", "/dev/nvme0n1"},
+      {"/pci0/0000:00:1d.0/0000:3d:00.0/nvme/", "/dev/nvme0n1"},
+      {"*/1:0:0:0/", "/dev/sdb"},
+  };
+  for (auto& row : rows) {
+    EXPECT_EQ(row.disk, select([&](auto s) { s.setBusPath(row.pattern); })) << row.pattern.cStr();
+  }
+  for (auto none : {"/"_kj, "/pci0"_kj, "/pci0/0000:00:17.0/ata2"_kj, "pci0/*"_kj,
+                    "/pci0/0000:00:17.0/ata1/host0"_kj}) {
+    EXPECT_EQ(std::string("machine.install.diskSelector: no disk matches; ") + kThere,
+              select([&](auto s) { s.setBusPath(none); }))
+        << none.cStr();
   }
 }
 

@@ -25,6 +25,23 @@ bool matches(kj::StringPtr pattern, kj::StringPtr text) {
   return pattern.size() == 0 || fnmatch(pattern.cStr(), text.cStr(), 0) == 0;
 }
 
+kj::String withoutSlash(kj::StringPtr path) {
+  return kj::str(path.slice(0, path.endsWith("/") ? path.size() - 1 : path.size()));
+}
+
+kj::String above(kj::StringPtr path) {
+  return kj::str(path.slice(0, path.findLast('/').orDefault(0)));
+}
+
+// Versions of the original differ: in the / at the end, and with an NVMe disk in its own two names.
+bool isAt(kj::StringPtr pattern, kj::StringPtr busPath) {
+  if (pattern.size() == 0) return true;
+  auto wanted = withoutSlash(pattern);
+  if (wanted.size() == 0) return false;
+  return matches(wanted, withoutSlash(busPath)) ||
+         (!busPath.endsWith("/") && matches(wanted, above(above(busPath))));
+}
+
 bool isOfType(config::DiskType wanted, rpc::Disk::Type type) {
   switch (wanted) {
     case config::DiskType::SSD:
@@ -47,7 +64,8 @@ bool admits(config::DiskSelector::Reader selector, const DiskFacts& disk) {
   return matches(selector.getName(), disk.name) && matches(selector.getModel(), disk.model) &&
          matches(selector.getSerial(), disk.serial) &&
          matches(selector.getModalias(), disk.modalias) && matches(selector.getUuid(), disk.uuid) &&
-         matches(selector.getWwid(), disk.wwid) && isOfType(selector.getType(), disk.type);
+         matches(selector.getWwid(), disk.wwid) && isAt(selector.getBusPath(), disk.busPath) &&
+         isOfType(selector.getType(), disk.type);
 }
 
 }  // namespace

@@ -92,8 +92,8 @@ TEST(BlockDevices, Order) {
   }
 }
 
-// Catches: attributes of another device's place, a CD-ROM drive or a partition among the disks, an
-// empty card reader; a serial number with its padding.
+// Catches: a disk without its place on the bus, attributes of another device's place, a CD-ROM
+// drive or a partition among the disks, an empty card reader; a serial number with its padding.
 TEST(Disks, Facts) {
   Sysfs sys;
   sys.disk("sda", "2000\n");
@@ -115,8 +115,20 @@ TEST(Disks, Facts) {
   sys.file2("devices/x/block/mmcblk0/device", "type", "SD\n");
   sys.file2("devices/x/block/mmcblk0/device", "name", "SU08G\n");
   sys.disk("vda", "8\n");
+  // A controller's disk has no folder "block" above it.
+  sys.file2("devices/p/nvme/nvme1/nvme1n1", "size", "8\n");
+  sys.file2("devices/p/nvme/nvme1/nvme1n1", "uevent", "DEVNAME=nvme1n1\nDEVTYPE=disk\n");
+  sys.link("class/block/nvme1n1", "../../devices/p/nvme/nvme1/nvme1n1");
+  // One with two paths.
+  sys.file2("devices/virtual/nvme-subsystem/s/nvme3n1", "size", "8\n");
+  sys.file2("devices/virtual/nvme-subsystem/s/nvme3n1", "uevent", "DEVNAME=nvme3n1\n");
+  for (auto controller : {"nvme10", "nvme9"}) {
+    sys.link(kj::str("devices/virtual/nvme-subsystem/s/", controller),
+             kj::str("../../../p/nvme/", controller));
+  }
+  sys.link("class/block/nvme3n1", "../../devices/virtual/nvme-subsystem/s/nvme3n1");
   auto disks = readDisks(sys.root);
-  EXPECT_EQ("sda vda nvme0n1 mmcblk0",
+  EXPECT_EQ("sda vda nvme0n1 nvme1n1 nvme3n1 mmcblk0",
             kj::strArray(KJ_MAP(d, disks) { return kj::str(d.name); }, " "));
   EXPECT_EQ(2000u * 512, disks[0].bytes);
   EXPECT_EQ("QEMU HARDDISK", disks[0].model);
@@ -124,14 +136,17 @@ TEST(Disks, Facts) {
   EXPECT_EQ("naa.5000", disks[0].wwid);
   EXPECT_EQ("", disks[0].uuid);
   EXPECT_EQ("S1x", disks[0].serial);
+  EXPECT_EQ("/x/", disks[0].busPath);
+  EXPECT_EQ("/p/nvme/nvme1/nvme1n1", disks[3].busPath);
+  EXPECT_EQ("/p/nvme/nvme9/nvme3n1", disks[4].busPath);
   EXPECT_EQ(rpc::Disk::Type::HDD, disks[0].type);
   EXPECT_EQ(rpc::Disk::Type::UNKNOWN, disks[1].type);
   EXPECT_EQ("u-1", disks[2].uuid);
   EXPECT_EQ("n?[31m1", disks[2].serial);
   EXPECT_EQ(rpc::Disk::Type::NVME, disks[2].type);
-  EXPECT_EQ(rpc::Disk::Type::SD, disks[3].type);
-  EXPECT_EQ("SU08G", disks[3].ownName);
-  EXPECT_EQ("", disks[3].model);
+  EXPECT_EQ(rpc::Disk::Type::SD, disks[5].type);
+  EXPECT_EQ("SU08G", disks[5].ownName);
+  EXPECT_EQ("", disks[5].model);
   EXPECT_EQ("", disks[0].ownName);
 }
 

@@ -1,5 +1,6 @@
 #include "machined/process1/modprobe/kernel-modules.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -73,6 +74,39 @@ TEST(Modules, Parameters) {
             moduleParameters(plainModuleName("kernel/drivers/net/bonding/bonding.ko")));
   EXPECT_EQ("numdummies=0"_kj, moduleParameters("dummy"));
   EXPECT_EQ(""_kj, moduleParameters("xfs"));
+}
+
+// Catches: parameters that the kernel does not get, a default behind the given value, which would
+// count instead of it, and a module that was there taken for loaded.
+TEST(Modules, InsertsWithParameters) {
+  char name[] = "/tmp/talos-modules-test-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(name));
+  kj::StringPtr root = name;
+  KJ_DEFER(removeTree(root));
+  for (auto file : {"dummy.ko", "xfs.ko"}) {
+    writeFileAtomically(kj::str(root, "/", file), kj::StringPtr("module"), 0644);
+  }
+  kj::String given;
+  int answer = 0;
+  Modules modules(kj::str(root), ModuleIndex("dummy.ko:\nxfs.ko:\n", "", ""),
+                  [&](int, kj::StringPtr parameters) {
+                    given = kj::str(parameters);
+                    return answer;
+                  });
+  EXPECT_TRUE(modules.insert("dummy.ko", "numdummies=2 x"));
+  EXPECT_EQ("numdummies=0 numdummies=2 x", given);
+  EXPECT_TRUE(modules.load("dummy"));
+  EXPECT_EQ("numdummies=0", given);
+  EXPECT_TRUE(modules.insert("xfs.ko", "a=1"));
+  EXPECT_EQ("a=1", given);
+  answer = EEXIST;
+  EXPECT_FALSE(modules.insert("xfs.ko"));
+  answer = ENOEXEC;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { modules.insert("xfs.ko"); })) {
+    EXPECT_TRUE(messageOf(*e).endsWith("/xfs.ko: Exec format error")) << messageOf(*e).cStr();
+  } else {
+    ADD_FAILURE() << "a refused module counts as loaded";
+  }
 }
 
 // Catches: one device whose module is broken keeping the others from theirs, and a link in sysfs

@@ -143,7 +143,11 @@ Modules Modules::ofRunningKernel(kj::StringPtr root) {
   return Modules(kj::mv(directory), kj::mv(index));
 }
 
-void Modules::insert(kj::StringPtr file) const {
+int Modules::insertIntoKernel(int file, kj::StringPtr parameters) {
+  return syscall(SYS_finit_module, file, parameters.cStr(), 0) == 0 ? 0 : errno;
+}
+
+bool Modules::insert(kj::StringPtr file, kj::StringPtr parameters) const {
   auto path = kj::str(directory, "/", file);
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -151,11 +155,14 @@ void Modules::insert(kj::StringPtr file) const {
          kj::str("cannot open the kernel module ", path, ": ", strerror(errno)));
   }
   kj::AutoCloseFd closer(fd);
-  auto parameters = moduleParameters(plainModuleName(file));
-  if (syscall(SYS_finit_module, fd, parameters.cStr(), 0) != 0 && errno != EEXIST) {
+  auto own = moduleParameters(plainModuleName(file));
+  bool both = own.size() > 0 && parameters.size() > 0;
+  int error = call(fd, kj::str(own, both ? " " : "", parameters));
+  if (error != 0 && error != EEXIST) {
     fail(ErrorKind::kInternal,
-         kj::str("the kernel refused the module ", path, ": ", strerror(errno)));
+         kj::str("the kernel refused the module ", path, ": ", strerror(error)));
   }
+  return error == 0;
 }
 
 bool Modules::load(kj::StringPtr nameOrAlias) const {

@@ -6,6 +6,7 @@
 // the event loop.
 #pragma once
 
+#include <kj/function.h>
 #include <kj/map.h>
 #include <kj/string.h>
 #include <kj/vector.h>
@@ -55,12 +56,22 @@ class Modules {
   // Reads the index of the running kernel below `directory`. A directory without one makes an empty
   // index: a kernel with everything built in.
   static Modules ofRunningKernel(kj::StringPtr root = "/lib/modules");
-  Modules(kj::String directory, ModuleIndex index)
-      : directory(kj::mv(directory)), index(kj::mv(index)) {}
+  // finit_module(2): 0 or an errno.
+  using Insert = kj::ConstFunction<int(int file, kj::StringPtr parameters)>;
+  static int insertIntoKernel(int file, kj::StringPtr parameters);
+  Modules(kj::String directory, ModuleIndex index, Insert call = insertIntoKernel)
+      : directory(kj::mv(directory)), index(kj::mv(index)), call(kj::mv(call)) {}
 
   // Loads it and what it needs. False when no module or alias has this name. Throws naming the file
   // when the kernel refuses it.
   bool load(kj::StringPtr nameOrAlias) const;
+
+  kj::Maybe<ModuleIndex::Found> find(kj::StringPtr nameOrAlias) const {
+    return index.find(nameOrAlias);
+  }
+  // Loads one file of the index, without what it needs, with its moduleParameters() and then these,
+  // of which the kernel keeps the last value. False: it was there. Throws as load() does.
+  bool insert(kj::StringPtr file, kj::StringPtr parameters = "") const;
 
   // Loads what the devices that exist ask for by their modalias below `devices`. A module that the
   // kernel refuses is reported to `failed` and does not stop the others. Returns how many devices
@@ -73,7 +84,7 @@ class Modules {
  private:
   kj::String directory;
   ModuleIndex index;
-  void insert(kj::StringPtr file) const;
+  Insert call;
 };
 
 }  // namespace talos::machined

@@ -1,0 +1,47 @@
+// loadUserModules (boot, userModules), writeUserSysfs and writeUserSysctls (boot, userSetup): what
+// the config sets in the kernel (machined/system/kernel-settings.h). A phase of its own for
+// modules, because tasks of one phase run at the same time, and files of the others may belong to a
+// module. What the kernel refuses is a warning, and the controller, which runs from now on, retries
+// it.
+#include "machined/boot/tasks/task.h"
+#include "machined/config/controllers/machine-config-reader.h"
+#include "machined/logs/node-console.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/controller-runtime.h"
+#include "machined/system/kernel-settings.h"
+
+namespace talos::machined::tasks {
+namespace {
+
+template <typename Part, typename Wanted>
+kj::Promise<void> applyPart(UvLoop& uv, Console& console, Part& part, kj::Vector<Wanted> wanted) {
+  auto problems =
+      co_await uv.blocking([&part, wanted = kj::mv(wanted)]() { return part.apply(wanted); });
+  for (auto& p : problems.list) console.say(kj::str("warning: ", p));
+}
+
+kj::Promise<void> loadModules(Store& store, MachineConfigReader& reader, UvLoop& uv,
+                              KernelSettings& settings, Console& console) {
+  return applyPart(uv, console, settings.modules, wantedModules(reader.machine(store)));
+}
+
+kj::Promise<void> writeSysfs(Store& store, MachineConfigReader& reader, UvLoop& uv,
+                             KernelSettings& settings, Console& console) {
+  return applyPart(uv, console, settings.sysfs, wantedSettings(reader.machine(store).getSysfs()));
+}
+
+kj::Promise<void> setSysctls(Store& store, MachineConfigReader& reader, UvLoop& uv,
+                             KernelSettings& settings, ControllerRuntime& controllers,
+                             Console& console) {
+  co_await applyPart(uv, console, settings.sysctls,
+                     wantedSettings(reader.machine(store).getSysctls()));
+  controllers.poke("runtime.KernelSettingsController");
+}
+
+}  // namespace
+
+extern const BootTask loadUserModules = task<loadModules>("loadUserModules");
+extern const BootTask writeUserSysfs = task<writeSysfs>("writeUserSysfs");
+extern const BootTask writeUserSysctls = task<setSysctls>("writeUserSysctls");
+
+}  // namespace talos::machined::tasks

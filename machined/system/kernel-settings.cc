@@ -1,0 +1,25 @@
+#include "machined/system/kernel-settings.h"
+
+namespace talos::machined {
+
+WantedKernel wantedKernel(config::Machine::Reader machine) {
+  return {wantedModules(machine), wantedSettings(machine.getSysfs()),
+          wantedSettings(machine.getSysctls())};
+}
+
+KernelProblems KernelSettings::apply(const WantedKernel& wanted) {
+  KernelProblems all;
+  auto add = [&](SettingProblems part) {
+    for (auto& line : part.list) {
+      if (part.news) all.news.add(kj::str(line));
+      all.list.add(kj::mv(line));
+    }
+    all.retry = all.retry || part.retry;
+  };
+  add(modules.apply(wanted.modules));
+  add(sysfs.apply(wanted.sysfs));
+  add(sysctls.apply(wanted.sysctls));
+  return all;
+}
+
+}  // namespace talos::machined

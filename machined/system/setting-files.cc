@@ -1,0 +1,45 @@
+#include "machined/system/setting-files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+
+namespace talos::machined {
+namespace {
+
+constexpr size_t kLargestValue = 65536;
+
+}  // namespace
+
+void SettingFiles::write(kj::StringPtr path, kj::StringPtr value) const {
+  auto file = open(path, O_WRONLY);
+  // With the end of the line: a write of no bytes at all would leave what is there.
+  auto line = value.endsWith("\n") ? kj::str(value) : kj::str(value, "\n");
+  ssize_t written = ::write(file, line.begin(), line.size());
+  if (written < 0) fail(ErrorKind::kFailedPrecondition, strerror(errno));
+}
+
+kj::Maybe<kj::String> SettingFiles::tryRead(kj::StringPtr path) const {
+  kj::Maybe<kj::String> result;
+  // Some can be written only.
+  auto ignored = kj::runCatchingExceptions([&]() {
+    auto text = readAll(open(path, O_RDONLY), kLargestValue);
+    result = kj::heapString(text.begin(), text.size());
+  });
+  return result;
+}
+
+bool SettingFiles::has(kj::StringPtr path) const {
+  return tryOpen(tree, path, O_PATH, links) != nullptr;
+}
+
+kj::AutoCloseFd SettingFiles::open(kj::StringPtr path, int flags) const {
+  auto file = tryOpen(tree, path, flags, links);
+  KJ_IF_MAYBE (fd, file) return kj::mv(*fd);
+  fail(ErrorKind::kNotFound, missing);
+}
+
+}  // namespace talos::machined

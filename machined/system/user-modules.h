@@ -1,0 +1,46 @@
+// machine.kernel.modules: modules of the kernel with their parameters, loaded at boot and when the
+// config changes, in their order; what one needs is loaded first, with its own parameters of the
+// config (modprobe(8), finit_module(2)). None is unloaded.
+//
+// A file in memory notes each module and its parameters before it is loaded. So a brain that comes
+// after a crash neither loads again nor complains about what its predecessor did. The kernel takes
+// parameters when it loads a module and not later: other parameters of a loaded one are a problem,
+// as is a module that is unknown or refused. All are attempted. In a container nothing is loaded.
+#pragma once
+
+#include <kj/function.h>
+
+#include <mutex>
+
+#include "machined/process1/modprobe/kernel-modules.h"
+#include "machined/system/kernel-setting.h"
+
+namespace talos::machined {
+
+struct WantedModule {
+  kj::String name;
+  kj::String parameters;  // as on a command line
+};
+kj::Vector<WantedModule> wantedModules(config::Machine::Reader machine);
+
+// Blocking calls, from any thread; one at a time does its work.
+class UserModules {
+ public:
+  using Open = kj::Function<Modules()>;
+  // "/sys/module", "/system/run/modules"
+  UserModules(
+      kj::StringPtr sysModule, kj::StringPtr notes, KernelScope scope = KernelScope::kAll,
+      Open open = [] { return Modules::ofRunningKernel(); })
+      : sysModule(kj::str(sysModule)), notes(kj::str(notes)), scope(scope), open(kj::mv(open)) {}
+
+  SettingProblems apply(kj::ArrayPtr<const WantedModule> wanted);
+
+ private:
+  kj::String sysModule, notes;
+  KernelScope scope;
+  Open open;
+  LastProblems last;
+  std::mutex mutex;
+};
+
+}  // namespace talos::machined

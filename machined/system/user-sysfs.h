@@ -1,0 +1,35 @@
+// machine.sysfs: values of files below /sys (sysfs(5)), written at boot and when the config
+// changes.
+//
+// A path never leads out of /sys: openat2(2) resolves it beneath, with the links that sysfs itself
+// has. A value that was written once is not written again while it stays in the config, so a file
+// that acts on each write does so once; after a crash of the brain it may be twice. One that is
+// removed from the config stays as it is until a reboot. All are attempted; each failure is a
+// problem that names path and cause. In a container nothing is written: it is the host's kernel.
+#pragma once
+
+#include <kj/map.h>
+
+#include <mutex>
+
+#include "machined/system/kernel-setting.h"
+
+namespace talos::machined {
+
+// Blocking calls, from any thread; one at a time does its work.
+class UserSysfs {
+ public:
+  UserSysfs(kj::StringPtr sys, KernelScope scope = KernelScope::kAll)  // "/sys"
+      : sys(kj::str(sys)), scope(scope) {}
+
+  SettingProblems apply(kj::ArrayPtr<const WantedSetting> wanted);
+
+ private:
+  kj::String sys;
+  KernelScope scope;
+  kj::TreeMap<kj::String, kj::String> written;  // by path
+  LastProblems last;
+  std::mutex mutex;
+};
+
+}  // namespace talos::machined
