@@ -10,6 +10,7 @@ set -uo pipefail
 out=$1 only=${2:-} failed=0
 # The checkout may be somebody else's than root's, who runs this.
 git() { command git -c safe.directory='*' "$@"; }
+git rev-parse --git-dir >/dev/null || { echo "lint: git cannot read this checkout" >&2; exit 1; }
 # Tracked or new, but not what is deleted or ignored.
 sources() { git ls-files --cached --others --exclude-standard "$@" | xargs ls 2>/dev/null; }
 mapfile -t files < <(sources '*.cc' '*.h')
