@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Disk{"nvme", {"nvme,serial=hardware"}, "/dev/nvme0n1"},
                     Disk{"ahci", {"ahci,id=bus", "ide-hd,bus=bus.0"}, "/dev/sda"},
                     Disk{"ide", {"piix3-ide,id=bus", "ide-hd,bus=bus.0"}, "/dev/sda"},
-                    scsi("megasas"), scsi("lsi53c895a"), scsi("pvscsi"), scsi("am53c974"),
+                    scsi("megasas"), scsi("lsi53c895a"), scsi("pvscsi"),
                     Disk{"usb-storage", {"qemu-xhci", "usb-storage"}, "/dev/sda"},
                     Disk{"sd-card", {"sdhci-pci", "sd-card"}, "/dev/mmcblk0"}),
     [](auto& info) { return identifier(info.param.name); });
