@@ -2,10 +2,17 @@
 
 #include "common/base/error.h"
 #include "common/base/version.h"
+#include "common/disk/boot-slots.h"
 #include "machined/disk/volumes/disk-controllers.h"
 #include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
+
+StateOn DiskAssembly::stateOn() const {
+  if (core.container) return StateOn::kLauncher;
+  bool installed = install::slotNamed(core.arguments.first("talos.slot").orDefault("")) != nullptr;
+  return installed ? StateOn::kOwnDisk : StateOn::kDisk;
+}
 
 SystemPartitions::Dependencies DiskAssembly::partitionsDependencies() {
   return {.luks = luks,

@@ -44,6 +44,7 @@ class DiskAssembly {
                                       : MetaPartition(core.timer);
 
  private:
+  StateOn stateOn() const;
   RealLuks luks{core.io, core.uv};
   StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta};
@@ -51,12 +52,8 @@ class DiskAssembly {
 
  public:
   SystemPartitions partitions{partitionsDependencies()};
-  StateVolume state{core.uv,
-                    core.timer,
-                    volumes,
-                    partitions,
-                    core.container ? StateOn::kLauncher : StateOn::kDisk,
-                    core.printWithAlarms("warning: ")};
+  StateVolume state{core.uv,    core.timer, volumes,
+                    partitions, stateOn(),  core.printWithAlarms("warning: ")};
   EphemeralVolume ephemeral{core.uv,   core.timer, volumes,
                             installer, partitions, core.printWithAlarms("warning: ")};
   kj::Own<Reset> reset = makeReset();

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "tests/vm/lone-machine.h"
 
@@ -27,6 +28,30 @@ class Hardware : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(fs::exists(metalIso())) << "make iso FLAVOUR=metal first"; }
 };
+
+// A disk for a machine, made of the image.
+std::string writtenDisk() {
+  auto disk = (fs::temp_directory_path() / "talos-metal-disk").string();
+  auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
+  auto made = harness::run(
+      {program, "metal", "2048", LoneMachine::image("../image-metal/work/tree/usr/install"),
+       LoneMachine::image("../image-metal/rootfs.sqsh"), disk},
+      300);
+  EXPECT_EQ(made.status, 0) << made.err;
+  return disk;
+}
+
+// Gives a waiting machine a config, and waits until it has it.
+void configure(const LoneMachine& machine) {
+  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+  auto config = machine.path("config.yaml");
+  std::ofstream(config) << machine.generate();
+  auto applied = machine.unproven({"apply-config", "--file", config});
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  ASSERT_TRUE(eventually(
+      [&] { return contains(machine.at({"get", "machinetype"}).out, "controlplane"); }, kUp, 1))
+      << machine.console();
+}
 
 class Cards : public Hardware, public testing::WithParamInterface<const char*> {};
 
@@ -110,23 +135,33 @@ TEST_F(Hardware, StartsFromItsNetwork) {
 // Catches: a disk of an image that UEFI does not start; one that takes itself for not installed,
 // and installs itself over what its owner has put there.
 TEST_F(Hardware, StartsFromADiskThatWasWrittenElsewhere) {
-  auto disk = (fs::temp_directory_path() / "talos-metal-disk").string();
-  auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
-  auto made = harness::run(
-      {program, "metal", "2048", LoneMachine::image("../image-metal/work/tree/usr/install"),
-       LoneMachine::image("../image-metal/rootfs.sqsh"), disk},
-      300);
-  ASSERT_EQ(made.status, 0) << made.err;
-  LoneMachine machine({.uefi = true, .disk = disk});
-  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
-  auto config = machine.path("config.yaml");
-  std::ofstream(config) << machine.generate();
-  auto applied = machine.unproven({"apply-config", "--file", config});
-  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
-  EXPECT_TRUE(eventually(
-      [&] { return contains(machine.at({"get", "machinetype"}).out, "controlplane"); }, kUp, 1))
-      << machine.console();
+  LoneMachine machine({.uefi = true, .disk = writtenDisk()});
+  configure(machine);
   EXPECT_FALSE(contains(machine.console(), "installing on")) << machine.console();
+}
+
+// Catches: names by the order in which drivers are ready, which changes a node's addresses.
+TEST_F(Hardware, TwoCardsOfOneKindKeepTheirNames) {
+  LoneMachine machine({.disk = writtenDisk(),
+                       .card = "e1000e,mac=52:54:00:00:00:02",
+                       .more = {"-netdev", "user,id=other,restrict=on", "-device",
+                                "e1000e,netdev=other,mac=52:54:00:00:00:01,romfile="}});
+  configure(machine);
+  auto names = [&] {
+    std::map<std::string, std::string> found;
+    for (auto link : {"eth0", "eth1"}) {
+      auto address = machine.at({"read", std::string("/sys/class/net/") + link + "/address"}).out;
+      if (!address.empty()) found[link] = address;
+    }
+    return found;
+  };
+  ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
+  auto before = names();
+  for (int boot = 0; boot < 3; ++boot) {
+    machine.startFromDisk();
+    ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
+    EXPECT_EQ(names(), before);
+  }
 }
 
 }  // namespace talos::vm

@@ -1,7 +1,6 @@
 // awaitSystemDisk (initialize, systemDisk): of a system that a boot loader started from a slot.
 #include "machined/boot/tasks/system-disk-wait.h"
 
-#include "common/base/error.h"
 #include "common/disk/boot-slots.h"
 #include "common/kernel/kernel-arguments.h"
 #include "machined/boot/tasks/task.h"
@@ -33,11 +32,9 @@ kj::Promise<void> awaitSystemDisk(kj::Timer& timer, kj::Function<kj::Promise<boo
   bool reported = false;
   while (!co_await isThere()) {
     if (timer.now() >= deadline) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("the disk that this system was started from has not appeared within ",
-                   kSystemDiskTimeout / kj::SECONDS, " s: none has the partitions ", install::kBoot,
-                   " and ", install::kEphemeral,
-                   "; its driver may be missing, or the disk has failed"));
+      co_return report(kj::str("warning: no disk with the partitions ", install::kBoot, " and ",
+                               install::kEphemeral, " has appeared within ",
+                               kSystemDiskTimeout / kj::SECONDS, " s"));
     }
     if (!reported) report("waiting for the disk that this system was started from");
     reported = true;

@@ -299,6 +299,16 @@ TEST_F(StateVolumeTest, ALabelIsNotEnough) {
   EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
 }
 
+// Catches: a configured node that takes itself for one without an owner, and a config from anybody,
+// because its disk did not come; one whose installation was cut off that cannot begin it again.
+TEST_F(StateVolumeTest, ASystemFromADiskHasOne) {
+  on = StateOn::kOwnDisk;
+  EXPECT_THAT(mount(disk("vdb")), HasSubstr("STATE: no such partition, though this system was "
+                                            "started from a disk that has one"));
+  EXPECT_EQ("", mount(partition("vda5", FileSystem::kXfs, "STATE.unfinished")));
+  EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
+}
+
 // Catches: a second STATE that wins because of its name, also one that could not even be mounted.
 TEST_F(StateVolumeTest, OfTwoNone) {
   auto both = mount(partition("vda5", FileSystem::kXfs), partition("vdb1", FileSystem::kVfat));

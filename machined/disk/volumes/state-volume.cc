@@ -31,6 +31,14 @@ void makeOwn(int mount, kj::StringPtr node) {
   KJ_SYSCALL(fchmodat(mount, ".", 0700, 0), node);
 }
 
+// An installation that was cut off behind its boot loader begins again.
+bool hasUnfinished(kj::ArrayPtr<const Volume> volumes) {
+  for (auto& v : volumes) {
+    if (v.device.partitionName.startsWith(kStateName)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name,
@@ -137,6 +145,11 @@ kj::Promise<void> StateVolume::mountWhatIsThere(kj::StringPtr name, Known known,
     };
     co_await kj::evalNow(work).catch_([](kj::Exception&& e) { refuse(messageOf(e)); });
   } else if (known == Known::kNothing) {
+    if (on == StateOn::kOwnDisk && !hasUnfinished(found)) {
+      refuse(
+          kj::str("no such partition, though this system was started from a disk that has one; "
+                  "that disk has failed, or its driver is missing"));
+    }
     partition = Partition::kNone;
     say("STATE: no such partition; the machine config will be lost with a reboot");
   }

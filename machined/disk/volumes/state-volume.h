@@ -4,7 +4,8 @@
 // A machine with a STATE was configured, and must not be taken for one that was not: that one would
 // accept a config from anybody (maintenance mode). So there are these results:
 //   mounted       exactly one partition has the name, and it is mounted, writable;
-//   none          every disk was looked at, and none of them has such a partition;
+//   none          every disk was looked at, and none of them has such a partition, nor was this
+//                 system started from one that has to have it;
 //   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs
 //                 the config, which has to come from elsewhere then; an encrypted one has an owner
 //                 all the same (lockedProblem());
@@ -33,7 +34,11 @@ kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes,
                                    kj::StringPtr name = kStateName,
                                    kj::Maybe<kj::StringPtr> disk = nullptr);
 
-enum class StateOn { kDisk, kLauncher };
+enum class StateOn {
+  kDisk,     // on one of the machine's, if any has it
+  kOwnDisk,  // on the one that the boot loader took this system from
+  kLauncher
+};
 
 class StateVolume {
  public:
