@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "tests/vm/lone-machine.h"
 
@@ -138,30 +137,6 @@ TEST_F(Hardware, StartsFromADiskThatWasWrittenElsewhere) {
   LoneMachine machine({.uefi = true, .disk = writtenDisk()});
   configure(machine);
   EXPECT_FALSE(contains(machine.console(), "installing on")) << machine.console();
-}
-
-// Catches: names by the order in which drivers are ready, which changes a node's addresses.
-TEST_F(Hardware, TwoCardsOfOneKindKeepTheirNames) {
-  LoneMachine machine({.disk = writtenDisk(),
-                       .card = "e1000e,mac=52:54:00:00:00:02",
-                       .more = {"-netdev", "user,id=other,restrict=on", "-device",
-                                "e1000e,netdev=other,mac=52:54:00:00:00:01,romfile="}});
-  configure(machine);
-  auto names = [&] {
-    std::map<std::string, std::string> found;
-    for (auto link : {"eth0", "eth1"}) {
-      auto address = machine.at({"read", std::string("/sys/class/net/") + link + "/address"}).out;
-      if (!address.empty()) found[link] = address;
-    }
-    return found;
-  };
-  ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
-  auto before = names();
-  for (int boot = 0; boot < 3; ++boot) {
-    machine.startFromDisk();
-    ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
-    EXPECT_EQ(names(), before);
-  }
 }
 
 }  // namespace talos::vm
