@@ -1,5 +1,5 @@
 // Common to machine.kernel.modules, sysfs and sysctls: whose the kernel is, and problems that the
-// operator is told of once.
+// operator reads once.
 #pragma once
 
 #include <kj/string.h>
