@@ -111,6 +111,7 @@ TEST(DiskImage, TheBootLoaderFindsTheSystem) {
             "the BOOTX64.EFI of the test\n");
   auto bios = KJ_ASSERT_NONNULL(find(parts.table(), kBios, 512));
   EXPECT_EQ(parts.at(bios.offset + 512, 1)[0], 'c');
+  EXPECT_EQ(parts.at(0, 1)[0], 'b');
   EXPECT_EQ(parts.at(510, 2), (kj::arr<kj::byte>(0x55, 0xaa).asPtr()));
 }
 
