@@ -534,8 +534,8 @@ struct ControlPlane {
 
 struct ClusterNetwork {
   dnsDomain @0 :Text $A.keepEmpty $A.doc("DNS domain of the cluster.");
-  podSubnets @1 :List(Text) $A.default("10.244.0.0/16") $A.doc("Subnets of pods.");
-  serviceSubnets @2 :List(Text) $A.default("10.96.0.0/12") $A.doc("Subnets of services.");
+  podSubnets @1 :List(Text) $A.default("10.244.0.0/16") $A.doc("Subnets of pods: one of IPv4, one of IPv6, or one of each. The default of a cluster whose endpoint is an IPv6 address is fc00:db8:10::/56.");
+  serviceSubnets @2 :List(Text) $A.default("10.96.0.0/12") $A.doc("Subnets of services, of the same families. The first one is that of the nodes' first addresses. The default with an IPv6 endpoint is fc00:db8:20::/112.");
   cni @3 :Cni $A.default("flannel") $A.doc("Network plugin (CNI) for pods, as a new cluster gets it. What a cluster has is changed with kubectl.");
 }
 

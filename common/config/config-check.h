@@ -76,6 +76,7 @@ void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wiregu
 void checkStorage(Report& report, Machine::Reader machine);
 void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);
+void checkClusterSubnets(Report& report, Cluster::Reader cluster, bool controlPlane);
 
 // The problems of a config for the node that may have kept it from an earlier release: what such a
 // one took is a warning, so that the node boots with it after an upgrade.

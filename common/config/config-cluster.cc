@@ -14,12 +14,6 @@
 namespace talos::config {
 namespace {
 
-// The API's service has the first address of the services' network, the DNS server the tenth.
-constexpr unsigned kServiceHostBits = 4, kMostServiceBits = 20;
-// A subnet of pods is at most so many bits shorter than the part of a node.
-constexpr unsigned kPodBits = 16;
-// Kubernetes takes two networks of each kind.
-constexpr size_t kComparedSubnets = 4;
 constexpr kj::StringPtr kEtcdArguments[] = {
     "name"_kj,
     "data-dir"_kj,
@@ -121,91 +115,14 @@ void checkCni(Report& report, Cni::Reader cni) {
   for (auto url : urls) report.url(kj::str("cluster.network.cni.urls[", i++, "]"), url);
 }
 
-kj::StringPtr familyName(const Ip& address) {
-  return address.bits() == 32 ? "IPv4"_kj : "IPv6"_kj;
-}
-
-// Two of one family are refused by every program that is given them.
-void checkFamilies(Report& report, kj::StringPtr path, capnp::List<capnp::Text>::Reader subnets) {
-  unsigned seen[2] = {};
-  for (auto i : kj::range<size_t>(0, subnets.size())) {
-    KJ_IF_MAYBE (subnet, Prefix::parse(subnets[i])) {
-      if (seen[subnet->address.bits() == 32 ? 0 : 1]++ == 0) continue;
-      report.error(kj::str(path, "[", i, "]"),
-                   kj::str("there is another one of ", familyName(subnet->address)),
-                   "name one of each family at most");
-    }
-  }
-}
-
-// The controller manager gives each node a part of it, and ends when it cannot.
-void checkPodSubnet(Report& report, kj::StringPtr path, const Prefix& pods, kj::StringPtr text) {
-  unsigned ofNode = pods.address.bits() == 32 ? 24 : 64;
-  bool small = pods.length > ofNode, large = pods.length + kPodBits < ofNode;
-  if (!small && !large) return;
-  auto hint = kj::str("use /", ofNode - kPodBits, " to /", ofNode,
-                      ", or set cluster.controllerManager.extraArgs.node-cidr-mask-size");
-  report.error(path,
-               kj::str("\"", text, "\" is too ", small ? "small" : "large", ": each node gets a /",
-                       ofNode, " of it"),
-               hint);
-}
-
-void checkServiceSubnet(Report& report, kj::StringPtr path, const Prefix& services,
-                        kj::StringPtr text) {
-  if (services.length + kServiceHostBits > services.address.bits()) {
-    report.error(path, kj::str("\"", text, "\" is too small for services"),
-                 "it must hold its tenth address, which is the DNS server's");
-  } else if (services.length + kMostServiceBits < services.address.bits()) {
-    auto hint =
-        kj::str("kube-apiserver takes /", services.address.bits() - kMostServiceBits, " or longer");
-    report.error(path, kj::str("\"", text, "\" is too large for services"), hint);
-  }
-}
-
-bool setsNodeMasks(Cluster::Reader cluster) {
-  for (auto argument : cluster.getControllerManager().getExtraArgs()) {
-    if (argument.getKey().startsWith("node-cidr-mask-size")) return true;
-  }
-  return false;
-}
-
 void checkClusterNetwork(Report& report, Cluster::Reader cluster, bool controlPlane) {
-  constexpr auto kPods = "cluster.network.podSubnets"_kj,
-                 kServices = "cluster.network.serviceSubnets"_kj;
   auto network = cluster.getNetwork();
   if (!isDnsName(network.getDnsDomain())) {
     report.error("cluster.network.dnsDomain",
                  kj::str("\"", network.getDnsDomain(), "\" is not a DNS name"),
                  "for example cluster.local");
   }
-  bool masks = setsNodeMasks(cluster);
-  size_t i = 0;
-  for (auto subnet : network.getPodSubnets()) {
-    auto path = kj::str(kPods, "[", i++, "]");
-    report.cidr(path, subnet);
-    KJ_IF_MAYBE (pods, Prefix::parse(subnet)) {
-      if (!masks) checkPodSubnet(report, path, *pods, subnet);
-    }
-  }
-  checkFamilies(report, kPods, network.getPodSubnets());
-  i = 0;
-  for (auto subnet : network.getServiceSubnets()) {
-    auto path = kj::str(kServices, "[", i++, "]");
-    report.cidr(path, subnet);
-    KJ_IF_MAYBE (services, Prefix::parse(subnet)) {
-      checkServiceSubnet(report, path, *services, subnet);
-      size_t compared = 0;
-      for (auto other : network.getPodSubnets()) {
-        if (++compared > kComparedSubnets) break;
-        KJ_IF_MAYBE (pods, Prefix::parse(other)) {
-          if (pods->contains(services->address) || services->contains(pods->address))
-            report.warn(path, kj::str("\"", subnet, "\" overlaps the pods' ", other));
-        }
-      }
-    }
-  }
-  checkFamilies(report, kServices, network.getServiceSubnets());
+  checkClusterSubnets(report, cluster, controlPlane);
   if (controlPlane && network.hasCni()) checkCni(report, network.getCni());
 }
 

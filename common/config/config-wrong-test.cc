@@ -49,6 +49,7 @@ const std::map<std::string, Slot>& slots() {
       {"encryption", {Slot::kMachine, false, 6, "  systemDiskEncryption:\n    ephemeral:\n"}},
       {"registries", {Slot::kMachine, false, 4, "  registries:\n"}},
       {"cluster", {Slot::kCluster, false, 2, ""}},
+      {"sharedcluster", {Slot::kCluster, true, 2, ""}},
       {"clusternet", {Slot::kCluster, true, 4, "  network:\n    dnsDomain: cluster.local\n"}},
       {"endpoint", {Slot::kEndpoint, false, 0, ""}},
   };

@@ -53,6 +53,14 @@ KubernetesVersion newestKubernetes() {
   return {1, std::rbegin(kSupported)->last};
 }
 
+bool hasDualStack(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 21};
+}
+
+bool limitsServiceSubnets(KubernetesVersion version) {
+  return version < KubernetesVersion{1, 33};
+}
+
 kj::String supportedKubernetesText() {
   auto spans = KJ_MAP(span, kSupported) {
     return kj::str("1.", span.first, " to 1.", span.last);

@@ -36,6 +36,11 @@ KubernetesVersion oldestKubernetes();
 KubernetesVersion newestKubernetes();
 kj::String supportedKubernetesText();  // "1.19 to 1.20, 1.30 to 1.35"
 
+// Pods and Services of both families without a feature gate.
+bool hasDualStack(KubernetesVersion version);
+// An API server that limits a network of Services to 20 bits of addresses.
+bool limitsServiceSubnets(KubernetesVersion version);
+
 enum class KubernetesPart { kApiServer, kControllerManager, kScheduler, kProxy, kKubelet };
 kj::StringPtr nameOf(KubernetesPart part);  // kube-apiserver
 // Where this release has it: ghcr.io/siderolabs/kubelet.

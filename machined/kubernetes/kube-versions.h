@@ -1,5 +1,6 @@
 // The differences between releases of Kubernetes: one table (kube-versions.inc). Everything else is
-// the same in all; no other code compares version numbers. Pure.
+// the same in all; no other code compares version numbers, but for the facts that checks of the
+// config need (common/config/kubernetes-images.h). Pure.
 //
 // common/config/kubernetes-images.h has the supported releases. Any other release runs as the table
 // says of it, or of the nearest supported one, with a warning that names the assumption: a newer

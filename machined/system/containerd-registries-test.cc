@@ -51,15 +51,31 @@ std::vector<std::string> names(const Files& files) {
   return result;
 }
 
-constexpr const char* kEach = "capabilities = [\"pull\", \"resolve\"]\n";
+// Lines of that host.
+std::string each(const std::string& url, const std::vector<std::string>& more = {}) {
+  std::string text = "\"" + url + "\".capabilities = [\"pull\", \"resolve\"]\n";
+  for (auto& line : more) text += "\"" + url + "\"." + line + "\n";
+  return text;
+}
 
 // Catches: the air-gapped guide's slash that is taken for a path (a pull would ask //v2), and a
 // name * that containerd does not know.
 TEST(RegistryFiles, AirGapped) {
   auto files = render("mirrors:\n      '*':\n        endpoints: [\"http://10.5.0.1:6000/\"]");
-  EXPECT_EQ(std::string("\n[host.\"http://10.5.0.1:6000\"]\n") + kEach, hosts(files, "_default"));
+  EXPECT_EQ("\n[host]\n" + each("http://10.5.0.1:6000"), hosts(files, "_default"));
   EXPECT_THAT(names(files),
               ElementsAre("certs.d/_default/hosts.toml", "conf.d/10-registries.toml"));
+}
+
+// Catches: the bracket of an IPv6 address in the name of a table, where containerd's reader takes
+// it for the table's end: no mirror is asked, or containerd does not start.
+TEST(RegistryFiles, AnAddressOfIpv6IsInNoTablesName) {
+  auto files = render(
+      "mirrors:\n      '*': {endpoints: [\"http://[fd00::1]:5000\"]}\n"
+      "    config:\n      \"[fd00::1]:5000\": {auth: {auth: dTpw}}");
+  EXPECT_EQ("\n[host]\n" + each("http://[fd00::1]:5000"), hosts(files, "_default"));
+  EXPECT_THAT(files["conf.d/10-registries.toml"],
+              HasSubstr("configs]\n\"[fd00::1]:5000\".auth.auth = \"dTpw\"\n"));
 }
 
 // Catches: endpoints in another order, one that stands there twice (a table twice is no TOML), a
@@ -68,8 +84,7 @@ TEST(RegistryFiles, EndpointsAreTriedInTheirOrder) {
   auto files = render(
       "mirrors:\n      r.example:5000:\n        endpoints: [\"https://b/\", \"https://a/x/y//\", "
       "\"https://b\"]");
-  EXPECT_EQ(std::string("\n[host.\"https://b\"]\n") + kEach + "\n[host.\"https://a/x/y\"]\n" +
-                kEach + "override_path = true\n",
+  EXPECT_EQ("\n[host]\n" + each("https://b") + each("https://a/x/y", {"override_path = true"}),
             hosts(files, "r.example_5000_"));
 }
 
@@ -79,10 +94,10 @@ TEST(RegistryFiles, OverridePathAddsNothing) {
       "mirrors:\n      r.example: {endpoints: [\"https://b\", \"https://a/x\"], overridePath: "
       "true}\n"
       "    config:\n      r.example: {tls: {insecureSkipVerify: true}}");
-  auto asItIs = std::string(kEach) + "override_path = true\n";
-  EXPECT_EQ("server = \"https://r.example\"\nskip_verify = true\n\n[host.\"https://b\"]\n" +
-                asItIs + "\n[host.\"https://a/x\"]\n" + asItIs +
-                "\n[host.\"https://r.example\"]\n" + kEach + "skip_verify = true\n",
+  EXPECT_EQ("server = \"https://r.example\"\nskip_verify = true\n\n[host]\n" +
+                each("https://b", {"override_path = true"}) +
+                each("https://a/x", {"override_path = true"}) +
+                each("https://r.example", {"skip_verify = true"}),
             hosts(files, "r.example"));
 }
 
@@ -105,16 +120,15 @@ TEST(RegistryFiles, TlsBelongsToTheHostThatIsAsked) {
     EXPECT_EQ(std::string(leaf.certificate.cStr()) + "\n" + kj::StringPtr(leaf.key).cStr(),
               files["tls/m_5000_/client.pem"]);
   }
-  auto tls = "ca = \"/f/tls/m_5000_/ca.pem\"\nclient = \"/f/tls/m_5000_/client.pem\"\n";
-  EXPECT_EQ(std::string("\n[host.\"https://m:5000\"]\n") + kEach + tls +
-                "\n[host.\"https://n\"]\n" + kEach,
+  std::string ca = "ca = \"/f/tls/m_5000_/ca.pem\"",
+              client = "client = \"/f/tls/m_5000_/client.pem\"";
+  EXPECT_EQ("\n[host]\n" + each("https://m:5000", {ca, client}) + each("https://n"),
             hosts(files, "docker.io"));
-  EXPECT_EQ(std::string("server = \"https://m:5000\"\n") + tls + "\n[host.\"https://m:5000\"]\n" +
-                kEach + tls,
+  EXPECT_EQ("server = \"https://m:5000\"\n" + ca + "\n" + client + "\n\n[host]\n" +
+                each("https://m:5000", {ca, client}),
             hosts(files, "m_5000_"));
-  EXPECT_EQ(std::string("server = \"https://own.example\"\nskip_verify = true\n"
-                        "\n[host.\"https://own.example\"]\n") +
-                kEach + "skip_verify = true\n",
+  EXPECT_EQ("server = \"https://own.example\"\nskip_verify = true\n\n[host]\n" +
+                each("https://own.example", {"skip_verify = true"}),
             hosts(files, "own.example"));
 }
 
@@ -124,26 +138,22 @@ TEST(RegistryFiles, AFileOfItsOwnHidesTheOneOfAllOthers) {
   auto files = render(
       "mirrors:\n      '*': {endpoints: [\"http://m\"]}\n      direct.example: {endpoints: []}\n"
       "    config:\n      own.example: {tls: {insecureSkipVerify: true}}");
-  EXPECT_EQ(std::string("server = \"https://own.example\"\nskip_verify = true\n"
-                        "\n[host.\"http://m\"]\n") +
-                kEach + "\n[host.\"https://own.example\"]\n" + kEach + "skip_verify = true\n",
+  EXPECT_EQ("server = \"https://own.example\"\nskip_verify = true\n\n[host]\n" + each("http://m") +
+                each("https://own.example", {"skip_verify = true"}),
             hosts(files, "own.example"));
-  EXPECT_EQ(
-      std::string("server = \"https://direct.example\"\n\n[host.\"https://direct.example\"]\n") +
-          kEach,
-      hosts(files, "direct.example"));
+  EXPECT_EQ("server = \"https://direct.example\"\n\n[host]\n" + each("https://direct.example"),
+            hosts(files, "direct.example"));
 }
 
 // Catches: docker.io, which is asked under another name: TLS and credentials that are never used.
 TEST(RegistryFiles, DockersRegistryHasTwoNames) {
   auto files =
       render("config:\n      docker.io: {tls: {insecureSkipVerify: true}, auth: {auth: \"dTpw\"}}");
-  EXPECT_EQ(std::string("server = \"https://registry-1.docker.io\"\nskip_verify = true\n"
-                        "\n[host.\"https://registry-1.docker.io\"]\n") +
-                kEach + "skip_verify = true\n",
+  EXPECT_EQ("server = \"https://registry-1.docker.io\"\nskip_verify = true\n\n[host]\n" +
+                each("https://registry-1.docker.io", {"skip_verify = true"}),
             hosts(files, "docker.io"));
   auto& plugin = files["conf.d/10-registries.toml"];
-  EXPECT_THAT(plugin, HasSubstr(".configs.\"registry-1.docker.io\".auth]\nauth = \"dTpw\"\n"));
+  EXPECT_THAT(plugin, HasSubstr(".configs]\n\"registry-1.docker.io\".auth.auth = \"dTpw\"\n"));
   EXPECT_THAT(plugin, Not(HasSubstr("\"docker.io\"")));
   files = render(
       "config:\n      docker.io: {auth: {username: a, password: b}}\n"
@@ -166,10 +176,9 @@ TEST(RegistryFiles, Credentials) {
       "bin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n"
       "[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = "
       "\"/f/certs.d\"\n\n"
-      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"a\".auth]\n"
-      "username = \"u\\\"\\\\\\u000A\"\npassword = \"p\\u0001\"\n\n"
-      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"b\".auth]\n"
-      "identitytoken = \"t\"\n",
+      "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs]\n"
+      "\"a\".auth.username = \"u\\\"\\\\\\u000A\"\n\"a\".auth.password = \"p\\u0001\"\n"
+      "\"b\".auth.identitytoken = \"t\"\n",
       files["conf.d/10-registries.toml"].substr(files["conf.d/10-registries.toml"].find('\n') + 1));
 }
 

@@ -152,34 +152,35 @@ class Renderer {
     return kj::str("tls/", folderOf(host), "/", name);
   }
 
-  // Lines of a section of hosts.toml.
-  kj::String tlsLines(kj::StringPtr host) {
+  // Lines of hosts.toml for one host; `of` comes before their keys.
+  kj::String tlsLines(kj::StringPtr host, kj::StringPtr of = "") {
     auto lines = kj::str();
     KJ_IF_MAYBE (entry, entryOf(host)) {
       auto tls = entry->getValue().getTls();
       auto add = [&](kj::StringPtr key, kj::StringPtr file) {
         auto path = kj::str(folder, "/", tlsPath(entry->getKey(), file));
-        lines = kj::str(lines, key, " = ", quoted(path), "\n");
+        lines = kj::str(lines, of, key, " = ", quoted(path), "\n");
       };
       if (tls.getCa().size() > 0) add("ca", "ca.pem");
       if (tls.hasClientIdentity()) add("client", "client.pem");
-      if (tls.getInsecureSkipVerify()) lines = kj::str(lines, "skip_verify = true\n");
+      if (tls.getInsecureSkipVerify()) lines = kj::str(lines, of, "skip_verify = true\n");
     }
     return lines;
   }
 
-  // After the endpoints containerd asks the registry itself. A file without any section for a host
-  // is one that it does not take, so the registry has one too.
+  // After the endpoints containerd asks the registry itself. A file without any host is one that
+  // it does not take, so the registry has one too. The hosts are dotted keys: containerd's reader
+  // takes the bracket of an IPv6 address for the end of a table's name, in quotes too.
   void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
     std::set<std::string> added;
-    auto sections = kj::str(), top = kj::str();
+    auto hosts = kj::str(), top = kj::str();
     auto add = [&](kj::StringPtr endpoint, bool asItIs) {
       auto url = parseUrl(endpoint);
       if (!added.insert(url.text.cStr()).second) return;
-      sections = kj::str(sections, "\n[host.", quoted(url.text),
-                         "]\ncapabilities = [\"pull\", \"resolve\"]\n",
-                         url.hasPath || asItIs ? "override_path = true\n" : "",
-                         url.secure ? tlsLines(url.host) : kj::str());
+      auto of = kj::str(quoted(url.text), ".");
+      hosts = kj::str(hosts, of, "capabilities = [\"pull\", \"resolve\"]\n",
+                      url.hasPath || asItIs ? kj::str(of, "override_path = true\n") : kj::str(),
+                      url.secure ? tlsLines(url.host, of) : kj::str());
     };
     KJ_IF_MAYBE (e, endpoints) {
       for (auto endpoint : e->getEndpoints()) add(endpoint, e->getOverridePath());
@@ -194,13 +195,13 @@ class Renderer {
       }
     }
     if (added.empty()) return;
-    files.add(kj::str("certs.d/", name, "/hosts.toml"), kj::str(kNotice, top, sections));
+    files.add(kj::str("certs.d/", name, "/hosts.toml"), kj::str(kNotice, top, "\n[host]\n", hosts));
   }
 
-  // The credentials that containerd prefers.
-  static kj::String authLines(config::RegistryAuth::Reader auth) {
-    auto line = [](kj::StringPtr key, kj::StringPtr value) {
-      return kj::str(key, " = ", quoted(value), "\n");
+  // The credentials that containerd prefers; `of` comes before their keys.
+  static kj::String authLines(config::RegistryAuth::Reader auth, kj::StringPtr of) {
+    auto line = [&](kj::StringPtr key, kj::StringPtr value) {
+      return kj::str(of, key, " = ", quoted(value), "\n");
     };
     if (auth.getUsername().size() > 0)
       return kj::str(line("username", auth.getUsername()), line("password", auth.getPassword()));
@@ -214,17 +215,20 @@ class Renderer {
                 "\n", scores == OomScores::kAny ? "" : "restrict_oom_score_adj = true\n", "\n[",
                 kPlugin, ".cni]\nbin_dir = \"/opt/cni/bin\"\nconf_dir = \"/etc/cni/net.d\"\n\n[",
                 kPlugin, ".registry]\nconfig_path = ", quoted(kj::str(folder, "/certs.d")), "\n");
+    bool any = false;
     for (auto entry : registries.getConfig()) {
-      auto lines = authLines(entry.getValue().getAuth());
+      auto host = defaultHost(entry.getKey());
+      auto lines = authLines(entry.getValue().getAuth(), kj::str(quoted(host), ".auth."));
       if (lines.size() == 0) continue;
       KJ_DEFER(zeroize(lines));
-      auto host = defaultHost(entry.getKey());
       if (host != entry.getKey() &&
           entryOf(host).map([](auto e) { return kj::str(e.getKey()); }).orDefault(kj::str()) ==
               host)
         continue;  // said for the host that really answers
       auto before = kj::mv(text);
-      text = kj::str(before, "\n[", kPlugin, ".registry.configs.", quoted(host), ".auth]\n", lines);
+      auto table = any ? kj::str() : kj::str("\n[", kPlugin, ".registry.configs]\n");
+      text = kj::str(before, table, lines);
+      any = true;
       zeroize(before);
     }
     files.add(kj::str("conf.d/10-registries.toml"), kj::mv(text));

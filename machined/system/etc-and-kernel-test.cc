@@ -52,6 +52,28 @@ TEST(Sysctls, AreWrittenWhereTheyBelong) {
   EXPECT_EQ("1", readFile(file));
 }
 
+// Catches: a card that loses its addresses and routes because the node forwards; one that listens
+// although somebody has said no; links of pods, which a pod could send routes to.
+TEST(Sysctls, LinksThatAreThereGoOnWithRouterAdvertisements) {
+  Folder folder;
+  auto file = [&](kj::StringPtr link) {
+    return kj::str(folder.path, "/net/ipv6/conf/", link, "/accept_ra");
+  };
+  auto put = [&](kj::StringPtr link, kj::StringPtr value) {
+    makeDirectories(kj::str(folder.path, "/net/ipv6/conf/", link));
+    writeFileAtomically(file(link), value.asArray(), 0600);
+  };
+  EXPECT_TRUE(acceptRouterAdvertisements(folder.path).empty()) << "a kernel without IPv6";
+  for (auto link : {"all", "default", "lo", "eth0"}) put(link, "1\n");
+  put("eth1", "0\n");
+  auto changed = acceptRouterAdvertisements(folder.path);
+  ASSERT_EQ(1u, changed.size());
+  EXPECT_EQ("eth0", changed[0]);
+  EXPECT_EQ("2\n", readFile(file("eth0")));
+  EXPECT_EQ("0\n", readFile(file("eth1")));
+  EXPECT_EQ("1\n", readFile(file("default")));
+}
+
 // Catches: a refused setting that is not reported.
 TEST(Sysctls, RefusedOnesAreNamed) {
   Folder folder;
@@ -67,10 +89,11 @@ TEST(Sysctls, RefusedOnesAreNamed) {
 TEST(Sysctls, ContainersWriteTheirNetworkOnly) {
   std::vector<std::string> keys;
   for (auto& s : requiredSysctls(true)) keys.push_back(s.key.cStr());
-  EXPECT_THAT(keys, ElementsAre("net.ipv4.ip_forward", "net.ipv6.conf.default.forwarding",
-                                "net.ipv4.conf.all.promote_secondaries",
-                                "net.ipv4.conf.default.promote_secondaries"));
-  EXPECT_EQ(14u, requiredSysctls(false).size());
+  EXPECT_THAT(keys,
+              ElementsAre("net.ipv4.ip_forward", "net.ipv6.conf.default.forwarding",
+                          "net.ipv6.conf.all.forwarding", "net.ipv4.conf.all.promote_secondaries",
+                          "net.ipv4.conf.default.promote_secondaries"));
+  EXPECT_EQ(15u, requiredSysctls(false).size());
 }
 
 // Catches: a node whose launcher allows it fewer files than it would like, and which does not

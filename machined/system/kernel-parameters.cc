@@ -8,6 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+#include "common/base/folder.h"
+
 namespace talos::machined {
 namespace {
 
@@ -22,7 +25,9 @@ const Sysctl kSysctls[] = {
     {"net.core.bpf_jit_harden", "2"},
     {"kernel.pid_max", "262144"},
     {"net.ipv4.ip_forward", "1"},
+    // "all" is what the kernel asks before it forwards a packet.
     {"net.ipv6.conf.default.forwarding", "1"},
+    {"net.ipv6.conf.all.forwarding", "1"},
     // An address that goes leaves the others of its subnet in place.
     {"net.ipv4.conf.all.promote_secondaries", "1"},
     {"net.ipv4.conf.default.promote_secondaries", "1"},
@@ -30,7 +35,8 @@ const Sysctl kSysctls[] = {
     {"net.bridge.bridge-nf-call-iptables", "1"},
     {"net.bridge.bridge-nf-call-ip6tables", "1"},
 };
-constexpr size_t kOfNetwork = 8, kOfBridges = 12;
+constexpr size_t kMostValue = 64;  // bytes of a number
+constexpr size_t kOfNetwork = 8, kOfBridges = 13;
 
 kj::String parameterPath(kj::StringPtr procSys, kj::StringPtr key) {
   auto path = kj::str(procSys, "/", key);
@@ -70,6 +76,20 @@ kj::Vector<kj::String> missingKsppParameters(const KernelArguments& arguments) {
 kj::ArrayPtr<const Sysctl> requiredSysctls(bool container) {
   auto all = kj::arrayPtr(kSysctls, kj::size(kSysctls));
   return container ? all.slice(kOfNetwork, kOfBridges) : all;
+}
+
+kj::Vector<kj::String> acceptRouterAdvertisements(kj::StringPtr procSys) {
+  kj::Vector<kj::String> changed;
+  auto folder = kj::str(procSys, "/net/ipv6/conf");
+  for (auto& link : namesIn(folder)) {
+    if (link == "all" || link == "default" || link == "lo") continue;
+    auto file = kj::str(folder, "/", link, "/accept_ra");
+    // Off is somebody's choice.
+    auto current = tryReadFile(file, kMostValue).orDefault(kj::str());
+    if (!current.startsWith("1")) continue;
+    if (writeValue(file, "2") == 0) changed.add(kj::str(link));
+  }
+  return changed;
 }
 
 SysctlResult writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls) {

@@ -19,6 +19,11 @@ struct SysctlResult {
   kj::Vector<kj::String> absent;   // keys of a module or an option that this kernel does not have
   kj::Vector<kj::String> refused;  // "key=value: why"
 };
+// Every link that there is goes on to take addresses and routes from router advertisements when
+// this node forwards IPv6 (accept_ra is 2 where it is 1), and later ones do not: those are of pods,
+// which are no routers of the node. Returns the links, "eth0"; one that refuses is left out.
+kj::Vector<kj::String> acceptRouterAdvertisements(kj::StringPtr procSys);
+
 // Attempts all of them below `procSys` ("/proc/sys").
 SysctlResult writeSysctls(kj::StringPtr procSys, kj::ArrayPtr<const Sysctl> sysctls);
 

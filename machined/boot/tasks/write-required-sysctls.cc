@@ -12,6 +12,7 @@ namespace {
 // container may have made them read-only, whether it has set them or not.
 template <bool kContainer>
 void writeRequired(Console& console) {
+  acceptRouterAdvertisements("/proc/sys");  // before the kernel forwards, and drops their routes
   auto result = writeSysctls("/proc/sys", requiredSysctls(kContainer));
   for (auto& key : result.absent) {
     console.say(kj::str("warning: the kernel has no parameter ", key));

@@ -223,6 +223,24 @@ TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
   EXPECT_EQ(plan("").hostname, "") << "no name before there is a config or an address";
 }
 
+// Catches: nodes with IPv6 alone that all have the same name, one that ends with a hyphen, an
+// address that every link has.
+TEST(NetworkPlanTest, TheHostNameIsThatOfAnIpv6AddressWhereThereIsNoOther) {
+  struct Row {
+    kj::StringPtr cidr, hostname;
+  } rows[] = {
+      {"fd00:1::5/64", "talos-fd00-1--5"},
+      {"fd00::/64", "talos-fd00"},
+      {"10.0.0.7/24", "talos-10-0-0-7"},
+      {"fe80::5/64", "talos-127-0-1-1"},
+  };
+  for (auto& row : rows) {
+    auto p =
+        plan("", MachineText(kj::str("interfaces: [{interface: eth0, cidr: '", row.cidr, "'}]")));
+    EXPECT_EQ(p.hostname, row.hostname);
+  }
+}
+
 TEST(NetworkPlanTest, HostNamesThatAreNone) {
   auto label = [](size_t n) {
     auto text = kj::heapString(n);

@@ -12,6 +12,18 @@ constexpr size_t kMostSearchDomains = 6;  // read by every C library
 constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
 constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
 
+// talos-10-0-0-2, talos-fd00--2
+kj::String nameOf(const Ip& address) {
+  auto name = kj::str("talos-", address);
+  for (char& c : name.asArray()) {
+    if (c == '.' || c == ':') c = '-';
+  }
+  // Of an address that ends with zeros, like fd00::.
+  size_t length = name.size();
+  while (name[length - 1] == '-') --length;
+  return kj::heapString(name.begin(), length);
+}
+
 class Chooser {
  public:
   Chooser(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
@@ -83,12 +95,13 @@ class Chooser {
         return;
       }
     }
-    for (auto& address : plan.addresses) {
-      if (address.prefix.address.family() != AF_INET) continue;
-      auto name = kj::str("talos-", address.prefix.address);
-      std::replace(name.begin(), name.end(), '.', '-');
-      takeHostname(name, "", kLayerDefault);
-      return;
+    for (int family : {AF_INET, AF_INET6}) {
+      for (auto& address : plan.addresses) {
+        auto& ip = address.prefix.address;
+        if (ip.family() != family || ip.isLinkLocal()) continue;
+        takeHostname(nameOf(ip), "", kLayerDefault);
+        return;
+      }
     }
     // Before there is a config such a name would change again soon.
     if (machine != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);

@@ -97,10 +97,10 @@ TEST(KubeletPlan, Addresses) {
   EXPECT_EQ("10.5.0.3", node.chosen()) << "asked for";
   node.subnets({"!10.5.0.4/32"});
   EXPECT_EQ("", node.chosen());
-  EXPECT_EQ("an address in machine.kubelet.nodeIP.validSubnets", node.waits());
+  EXPECT_EQ("an IPv4 address in machine.kubelet.nodeIP.validSubnets", node.waits());
   node.subnets({});
   node.addresses({"10.96.0.10"});
-  EXPECT_EQ("an address of this node", node.waits());
+  EXPECT_EQ("an IPv4 address of this node", node.waits());
 }
 
 // Catches: an address of a family that the cluster does not have, the second one left out.
@@ -117,6 +117,29 @@ TEST(KubeletPlan, FamiliesAreThoseOfTheServices) {
   EXPECT_THAT(node.arguments(), testing::Contains("--node-ip=2001:db8::3")) << "a list is refused";
   node.kubelet().setImage("kubelet:v1.34.4");
   EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\naddress: '::'\n"));
+}
+
+// Catches: a kubelet that starts with the family that came first, and an API server beside it that
+// ends because Services have the other one.
+TEST(KubeletPlan, WaitsForTheFirstFamilyOfTheServices) {
+  Node node;
+  node.services({"fd00:20::/112", "10.96.0.0/12"});
+  EXPECT_EQ("an IPv6 address of this node", node.waits());
+  node.addresses({"10.5.0.3", "2001:db8::3"});
+  EXPECT_EQ("", node.waits());
+  node.services({"10.96.0.0/12", "fd00:20::/112"});
+  node.addresses({"10.5.0.3"});
+  EXPECT_EQ("", node.waits()) << "the second one may come later";
+}
+
+// Catches: one family's DNS server alone, or in the order of the nodes' addresses.
+TEST(KubeletPlan, PodsAskTheDnsServersOfBothFamilies) {
+  Node node;
+  node.addresses({"10.5.0.3", "2001:db8::3"});
+  node.services({"fd00:20::/112", "10.96.0.0/12"});
+  EXPECT_EQ("", node.waits());
+  EXPECT_THAT(node.spec.getConfig().cStr(),
+              HasSubstr("clusterDNS:\n- 'fd00:20::a'\n- '10.96.0.10'\n"));
 }
 
 // Catches: an argument that a release does not know (its kubelet does not start) or needs.

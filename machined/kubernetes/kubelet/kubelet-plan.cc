@@ -330,6 +330,25 @@ kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const Kubele
   return chosen;
 }
 
+namespace {
+
+// The first family of Services is the one of pods of the host's network, the API server among them:
+// without an address of it none of them can be reached by its Service.
+kj::Maybe<kj::String> lacking(config::Config::Reader config,
+                              kj::ArrayPtr<const kj::String> addresses) {
+  auto families = familiesOf(config.getCluster());
+  bool six = families.size() > 0 && families[0] == AF_INET6;
+  for (auto& address : addresses) {
+    if ((address.findFirst(':') != nullptr) == six) return nullptr;
+  }
+  kj::StringPtr family = six ? "an IPv6 address"_kj : "an IPv4 address"_kj;
+  return config.getMachine().getKubelet().getNodeIP().getValidSubnets().size() > 0
+             ? kj::str(family, " in machine.kubelet.nodeIP.validSubnets")
+             : kj::str(family, " of this node");
+}
+
+}  // namespace
+
 kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine) {
   kj::Vector<kj::String> refused;
   if (!isWorker(machine)) return refused;
@@ -351,11 +370,7 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   auto name = nodename(at.hostname, at.domainname, kubelet.getRegisterWithFQDN());
   if (name.size() == 0) return KubeletWaits{kj::str("the host name")};
   auto addresses = nodeAddresses(config, at, before);
-  if (addresses.empty()) {
-    return KubeletWaits{kubelet.getNodeIP().getValidSubnets().size() > 0
-                            ? kj::str("an address in machine.kubelet.nodeIP.validSubnets")
-                            : kj::str("an address of this node")};
-  }
+  KJ_IF_MAYBE (address, lacking(config, addresses)) return KubeletWaits{kj::mv(*address)};
   auto image = imageOf(kubelet);
   auto version = versionOf(image, config.getCluster().getKubernetesVersion()).version;
   out.setImage(image);
