@@ -8,8 +8,8 @@ struct LocalCluster {
   provisioner @0 :Text;            # qemu or container: what most of the nodes are
   name @1 :Text;
   networkName @2 :Text;            # of the bridge inside the cluster's own network namespace
-  cidr @3 :Text;
-  gateway @4 :Text;                # the supervisor's address on the bridge
+  cidr @3 :Text;                   # IPv4, unless the cluster has IPv6 alone
+  gateway @4 :Text;                # the supervisor's address on the bridge, of cidr
   mtu @5 :UInt32;
   accelerator @6 :Text;            # kvm or tcg
   kernel @7 :Text;                 # paths
@@ -27,6 +27,8 @@ struct LocalCluster {
   withBootLoader @19 :Bool;        # virtual machines install themselves on their disk, and start from it then
   withUefi @20 :Bool;              # by UEFI, not by a BIOS
   encryptState @21 :Bool;          # virtual machines make their STATE themselves
+  cidr6 @23 :Text;                 # IPv6, of a cluster with both families; empty: there is one
+  gateway6 @24 :Text;              # the same
   diskServer @22 :Text;            # Unix socket of an NBD server that has the disks of virtual machines; empty: QEMU opens their files
 }
 struct LocalNode {
@@ -45,6 +47,7 @@ struct LocalNode {
   error @12 :Text;                 # why it failed
   uuid @13 :Text;                  # of the machine; empty: none
   userDisks @14 :List(UInt64);     # bytes of each
+  address6 @15 :Text;              # IPv6, of a cluster with both families
 }
 
 # The supervisor of a cluster serves LocalClusterControl on <state>/<name>/control.sock, to its owner only.

@@ -94,6 +94,20 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
   EXPECT_TRUE(contains(generate("t", "https://x").init, "# Role of the machine."));
 }
 
+// Catches: both families in an order that is not the endpoint's, with which the API does not start.
+TEST(Generate, TheFirstOfBothFamiliesIsTheEndpoints) {
+  auto four = generate("test", "https://10.5.0.2:6443", {.dualStack = true, .docs = false});
+  EXPECT_TRUE(contains(four.controlplane,
+                       "        podSubnets:\n            - 10.244.0.0/16\n            - "
+                       "fc00:db8:10::/56\n        serviceSubnets:\n            - 10.96.0.0/12\n"
+                       "            - fc00:db8:20::/112\n"));
+  auto six = generate("test", "https://[fd00::2]:6443", {.dualStack = true, .docs = false});
+  EXPECT_TRUE(contains(six.controlplane,
+                       "        podSubnets:\n            - fc00:db8:10::/56\n            - "
+                       "10.244.0.0/16\n        serviceSubnets:\n            - fc00:db8:20::/112\n"
+                       "            - 10.96.0.0/12\n"));
+}
+
 // Catches: options that are read and then forgotten.
 TEST(Generate, HonoursItsOptions) {
   auto sans = kj::arr(kj::str("api.example.org"));

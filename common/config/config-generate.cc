@@ -162,10 +162,17 @@ void setCluster(Cluster::Builder cluster, const Secrets& secrets, bool controlPl
   auto host = parseEndpoint(endpoint).value.host;
   cluster.initControlPlane().setEndpoint(endpoint);
   auto network = cluster.initNetwork();
-  auto& subnets = host.findFirst(':') == nullptr ? kIpv4Subnets : kIpv6Subnets;
+  bool six = host.findFirst(':') != nullptr;
+  kj::Vector<Subnets> subnets;
+  subnets.add(six ? kIpv6Subnets : kIpv4Subnets);
+  if (options.dualStack) subnets.add(six ? kIpv4Subnets : kIpv6Subnets);
   network.setDnsDomain(options.dnsDomain);
-  network.initPodSubnets(1).set(0, subnets.pods);
-  network.initServiceSubnets(1).set(0, subnets.services);
+  auto pods = network.initPodSubnets(static_cast<unsigned>(subnets.size()));
+  auto services = network.initServiceSubnets(static_cast<unsigned>(subnets.size()));
+  for (auto i : kj::indices(subnets)) {
+    pods.set(i, subnets[i].pods);
+    services.set(i, subnets[i].services);
+  }
   cluster.setToken(kj::StringPtr(secrets.clusterToken));
   setPair(cluster.initCa(), secrets.kubernetesAuthority, controlPlane);
   if (!controlPlane) return;

@@ -34,6 +34,7 @@ struct GenerateOptions {
   kj::StringPtr kubernetesVersion =
       "";  // "1.20.6", a leading v is ignored; empty: no images are named
   kj::ArrayPtr<const kj::String> registryMirrors = nullptr;  // host=URL
+  bool dualStack = false;  // pods and Services have both families, that of the endpoint first
   bool persist = true;
   bool debug = false;
   bool docs = true;       // each key with its description as a comment

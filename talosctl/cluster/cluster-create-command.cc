@@ -21,6 +21,7 @@
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/qemu-program.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 #include "talosctl/cluster/network/uplink.h"
 #include "talosctl/cluster/nodes/cluster-bootstrap.h"
 #include "talosctl/cluster/nodes/cluster-configs.h"
@@ -199,7 +200,9 @@ cluster::Request requestOf(Invocation& call) {
   request.memory = count(call, "memory", 1 << 20);
   request.disk = count(call, "disk", 1 << 24);
   request.cidr = kj::str(call.text("cidr"));
-  checkCidr(request.cidr);
+  request.ipv4 = call.on("ipv4");
+  request.ipv6 = call.on("ipv6");
+  if (request.ipv4) checkCidr(request.cidr);
   request.mtu = count(call, "mtu", 65535);
   request.withInitNode = call.on("with-init-node");
   request.withoutConfig = call.on("skip-injecting-config") || call.on("with-apply-config");
@@ -358,7 +361,9 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   cluster::plan(requestOf(call), loopbackFree, cluster);
   nameMachines(cluster);
   if (!cluster.getWithoutUplink()) {
-    cluster::uplinkNetwork(cluster::parseCidr(cluster.getCidr()));
+    for (auto& network : cluster::networksOf(cluster)) {
+      if (network.address.family() == AF_INET) cluster::uplinkNetwork(network);
+    }
     cluster::checkUplinkTools(cluster.getQemuRoot());
   }
   call.err("generating PKI and tokens\n");
@@ -474,6 +479,11 @@ void addCreateFlags(Command& create) {
   number("disk", "6144", "disk of a node in MiB; sparse");
   text("cidr", "10.5.0.0/24",
        "IPv4 network of the cluster; the gateway is .1, the nodes start at .2");
+  create.flag({.name = "ipv4", .fallback = "true", .help = "give the nodes IPv4 addresses"});
+  create.flag({.name = "ipv6",
+               .help =
+                   "give the nodes IPv6 addresses, of the network fd74:616c:<the four octets of "
+                   "--cidr>::/64"});
   number("mtu", "1500", "MTU of the network");
   text("vmlinuz-path", "", "kernel (default: that of this build)");
   text("initrd-path", "", "initramfs (default: that of this build)");

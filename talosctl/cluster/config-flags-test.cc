@@ -60,10 +60,6 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
     std::initializer_list<kj::StringPtr> arguments;
     kj::StringPtr error;  // empty: accepted
   } table[] = {
-      {{"--ipv6"}, "--ipv6: IPv6 between the nodes"},
-      {{"--ipv6=false"}, ""},
-      {{"--ipv4"}, ""},
-      {{"--ipv4=false"}, "--ipv4: IPv6 between the nodes"},
       {{"--encrypt-state", "--encrypt-ephemeral"}, ""},
       {{"--user-disk", "/var/lib/x:1GB:/var/lib/y:300MiB,/var/lib/z:2GB"}, ""},
       {{"--user-disk", "/var/lib/x:100"}, "\"100\" is not a valid size; it must be 300MiB"},
@@ -103,8 +99,10 @@ struct Written {
   capnp::MallocMessageBuilder message;
   rpc::LocalCluster::Builder cluster = message.initRoot<rpc::LocalCluster>();
 
-  Written() {
+  explicit Written(bool ipv4 = true, bool ipv6 = false) {
     Request request;
+    request.containers = ipv6;
+    request.ipv4 = ipv4, request.ipv6 = ipv6;
     request.name = kj::str("demo");
     request.masters = 2, request.workers = 1;
     request.cidr = kj::str("10.5.0.0/24");
@@ -120,6 +118,34 @@ struct Written {
     return parsed;
   }
 };
+
+// Catches: pods of one family on nodes of both, an endpoint without brackets, a name server that
+// the nodes cannot reach, a shared address of a family that they do not have.
+TEST(ClusterConfigs, PodsAndServicesHaveTheFamiliesOfTheNodes) {
+  struct {
+    bool ipv4, ipv6;
+    kj::StringPtr pods, services, endpoint, nameservers, vip;
+  } table[] = {
+      {true, false, "10.244.0.0/16", "10.96.0.0/12", "https://10.5.0.50:6443", "10.5.0.1",
+       "10.5.0.50"},
+      {true, true, "10.244.0.0/16 fc00:db8:10::/56", "10.96.0.0/12 fc00:db8:20::/112",
+       "https://10.5.0.50:6443", "10.5.0.1", "10.5.0.50"},
+      {false, true, "fc00:db8:10::/56", "fc00:db8:20::/112", "https://[fd74:616c:a05::32]:6443", "",
+       "fd74:616c:a05::32"},
+  };
+  for (auto& row : table) {
+    Written written(row.ipv4, row.ipv6);
+    written.write({.generate = {}, .useVip = true});
+    auto config = written.node("demo-master-1");
+    auto network = config.get().getMachine().getNetwork();
+    auto cluster = config.get().getCluster();
+    EXPECT_EQ(row.pods, kj::strArray(cluster.getNetwork().getPodSubnets(), " "));
+    EXPECT_EQ(row.services, kj::strArray(cluster.getNetwork().getServiceSubnets(), " "));
+    EXPECT_EQ(row.endpoint, kj::StringPtr(cluster.getControlPlane().getEndpoint()));
+    EXPECT_EQ(row.nameservers, kj::strArray(network.getNameservers(), " "));
+    EXPECT_EQ(row.vip, kj::StringPtr(network.getInterfaces()[0].getVip().getIp()));
+  }
+}
 
 kj::String endpointsOf(Talosconfig& config) {
   return kj::strArray(config.resolve().endpoints, " ");

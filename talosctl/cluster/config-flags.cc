@@ -29,8 +29,6 @@ const Absent kAbsent[] = {
     {"disk-image-path", FlagKind::kText, "", "starting from a disk image is not supported"},
     {"docker-host-ip", FlagKind::kText, "", kNoPorts},
     {"exposed-ports", FlagKind::kText, "", kNoPorts},
-    {"ipv4", FlagKind::kBool, "true", "IPv6 between the nodes of local clusters is not supported"},
-    {"ipv6", FlagKind::kBool, "false", "IPv6 between the nodes of local clusters is not supported"},
 };
 
 kj::StringPtr letterOf(kj::StringPtr name) {

@@ -14,6 +14,7 @@
 #include "talosctl/cluster/containers/container-launch.h"
 #include "talosctl/cluster/containers/image-mount.h"
 #include "talosctl/cluster/containers/node-slots.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 #include "talosctl/cluster/processes/child-process.h"
 
 namespace talos::cluster {
@@ -188,8 +189,8 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Net
   auto console = openConsole(places);
   auto environment = environmentOf(launch);
   KJ_DEFER(for (auto& variable : environment) zeroize(variable));
-  auto inside =
-      network.addContainer(launch.link, {.address = node.getAddress(), .mac = node.getMac()});
+  auto addresses = addressesOf(node);
+  auto inside = network.addContainer(launch.link, {.addresses = addresses, .mac = node.getMac()});
   auto cgroupProcs = cgroups.createNode(
       node.getName(), {.memory = node.getMemory(), .milliCpus = node.getMilliCpus()});
   auto state = kj::str(places.folder, "/state"), ephemeral = kj::str(places.folder, "/var");

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <linux/if_addr.h>
 #include <sched.h>
 #include <string.h>
 
@@ -41,11 +42,19 @@ kj::AutoCloseFd newNamespace() {
 
 void addDefaultRoute(netlink::Kernel& kernel, unsigned link, const Ip& gateway) {
   netlink::Route route;
-  route.destination = KJ_ASSERT_NONNULL(Prefix::parse("0.0.0.0/0"));
+  route.destination = Prefix::all(gateway.family());
   route.gateway = gateway;
   route.link = link;
   route.protocol = RTPROT_BOOT;
   netlink::change(kernel, netlink::AddRoute{.route = kj::mv(route)});
+}
+
+// Without duplicate address detection (RFC 4862 §5.4): an address that is tentative for a second
+// or two cannot be listened on.
+void addUsableAddress(netlink::Kernel& kernel, unsigned link, const Prefix& prefix) {
+  netlink::Address address{.link = link, .prefix = prefix};
+  if (prefix.address.family() == AF_INET6) address.flags = IFA_F_NODAD;
+  netlink::change(kernel, netlink::AddAddress{.address = address});
 }
 
 }  // namespace
@@ -54,20 +63,19 @@ struct Network::Impl {
   kj::Own<netlink::Kernel> kernel = netlink::openKernel();
   unsigned bridge = 0;
   unsigned mtu = 0;
-  Prefix gateway;
+  kj::Vector<Prefix> gateways;
   kj::Vector<kj::AutoCloseFd> taps;
 
   void addToBridge(kj::StringPtr name);
 };
 
-Network::Network(kj::StringPtr gateway, unsigned prefix, unsigned mtu) : impl(kj::heap<Impl>()) {
+Network::Network(kj::ArrayPtr<const Prefix> gateways, unsigned mtu) : impl(kj::heap<Impl>()) {
   auto& kernel = *impl->kernel;
   impl->mtu = mtu;
   netlink::setUp(kernel, netlink::indexOf(kernel, "lo"));
   impl->bridge = netlink::addLink(kernel, "bridge", netlink::Bridge());
-  Prefix address{KJ_REQUIRE_NONNULL(Ip::parse(gateway), gateway), prefix};
-  impl->gateway = address;
-  netlink::addAddress(kernel, impl->bridge, address);
+  impl->gateways.addAll(gateways);
+  for (auto& gateway : gateways) addUsableAddress(kernel, impl->bridge, gateway);
   netlink::setUp(kernel, impl->bridge);
 }
 
@@ -99,9 +107,12 @@ kj::AutoCloseFd Network::addContainer(kj::StringPtr name, const Inside& inside) 
     auto kernel = netlink::openKernel();
     netlink::setUp(*kernel, netlink::indexOf(*kernel, "lo"));
     auto eth0 = netlink::indexOf(*kernel, "eth0");
-    netlink::addAddress(*kernel, eth0, {Ip::require(inside.address), impl->gateway.length});
+    KJ_REQUIRE(inside.addresses.size() == impl->gateways.size());
+    for (auto i : kj::indices(impl->gateways)) {
+      addUsableAddress(*kernel, eth0, {inside.addresses[i], impl->gateways[i].length});
+    }
     netlink::setUp(*kernel, eth0);
-    addDefaultRoute(*kernel, eth0, impl->gateway.address);
+    for (auto& gateway : impl->gateways) addDefaultRoute(*kernel, eth0, gateway.address);
   });
   return made;
 }

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 #include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6/ip6_tables.h>
 
 #include "common/base/error.h"
 #include "common/net/ip.h"
@@ -14,7 +15,11 @@ namespace {
 uint16_t portCalled(kj::AsyncIoStream& client) {
   sockaddr_storage name{};
   kj::uint size = sizeof name;
-  client.getsockopt(SOL_IP, SO_ORIGINAL_DST, &name, &size);
+  client.getsockname(reinterpret_cast<sockaddr*>(&name), &size);
+  bool six = name.ss_family == AF_INET6;
+  size = sizeof name;
+  client.getsockopt(six ? SOL_IPV6 : SOL_IP, six ? IP6T_SO_ORIGINAL_DST : SO_ORIGINAL_DST, &name,
+                    &size);
   return KJ_REQUIRE_NONNULL(Endpoint::of(name)).port;
 }
 

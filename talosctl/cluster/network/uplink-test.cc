@@ -51,6 +51,13 @@ TEST(UplinkRules, NameTheClustersAddressesAlone) {
   EXPECT_THAT(rules.cStr(), HasSubstr("th dport 53 dnat to 198.18.0.3"));
 }
 
+TEST(UplinkRules, OfIpv6LeadToThePortsOfTheHostAlone) {
+  auto rules = hostPortRules6(Ip::require("fd00:5::1"), 4000);
+  EXPECT_THAT(rules.cStr(), HasSubstr("ip6 daddr fd00:5::1 meta l4proto tcp dnat to "
+                                      "[fd00:5::1]:4000"));
+  EXPECT_THAT(rules.cStr(), Not(HasSubstr("masquerade")));
+}
+
 // Catches: the APIs of other clusters, which are below 127.0.0.0/8, or an address without its link.
 TEST(DialOrder, LoopbackFirstAndNoOtherLoopback) {
   kj::Vector<Ip> given;
@@ -232,17 +239,18 @@ struct Testbed {
     resolving = resolveNames(*resolver).eagerlyEvaluate(nullptr);
     auto& machine = enterNew(node);
     enterNew(cluster);
-    bridge = kj::heap<Network>("10.5.0.1", 24, 1500);
+    bridge = kj::heap<Network>(kj::arr(prefix("10.5.0.1/24")), 1500);
     connect(machine, "", "10.5.0.2/24");
     shell("ip link set cable master bridge");
     in(machine, "ip route add default via 10.5.0.1");
   }
 
-  void start() {
+  void start(kj::StringPtr more = "") {
+    kj::Vector<Prefix> gateways;
+    gateways.add(prefix("10.5.0.1/24"));
+    if (more.size() > 0) gateways.add(prefix(more));
     uplink = kj::heap<Uplink>(io, KJ_ASSERT_NONNULL(host),
-                              Uplink::Settings{.root = kj::str("/"),
-                                               .nodes = prefix("10.5.0.0/24"),
-                                               .gateway = Ip::require("10.5.0.1")});
+                              Uplink::Settings{.root = kj::str("/"), .gateways = kj::mv(gateways)});
     uplink->start().wait(io.waitScope);
     running = uplink->run().eagerlyEvaluate(nullptr);
   }
@@ -273,6 +281,26 @@ TEST(Uplink, TheGatewaysAddressHasThePortsOfTheHost) {
     EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 8080).cStr(), "cluster's");
     EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 8081).cStr(), "cluster's");
     EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5999).cStr(), "reset") << "nobody listens there";
+  });
+}
+
+// Catches: a gateway that has the ports of the host for one family only, an original port that is
+// read as the other family's, a server of the cluster's own that is hidden.
+TEST(Uplink, TheGatewaysIpv6AddressHasThePortsOfTheHost) {
+  onThread([] {
+    Testbed bed;
+    auto& node = KJ_ASSERT_NONNULL(bed.node);
+    shell("echo 0 >/proc/sys/net/ipv6/conf/bridge/disable_ipv6");
+    shell("ip address add fd00:5::1/64 dev bridge nodad");
+    in(node, "sh -c 'echo 0 >/proc/sys/net/ipv6/conf/eth0/disable_ipv6'");
+    in(node, "ip address add fd00:5::2/64 dev eth0 nodad");
+    Greeter loopback(bed.io, bed.theHost(), "127.0.0.1", 5000, "loopback");
+    Greeter own(bed.io, KJ_ASSERT_NONNULL(bed.cluster), "fd00:5::1", 8080, "cluster's");
+    bed.start("fd00:5::1/64");
+    EXPECT_STREQ(bed.nodeCalls("fd00:5::1", 5000).cStr(), "loopback");
+    EXPECT_STREQ(bed.nodeCalls("fd00:5::1", 8080).cStr(), "cluster's");
+    EXPECT_STREQ(bed.nodeCalls("fd00:5::1", 5999).cStr(), "reset") << "nobody listens there";
+    EXPECT_STREQ(bed.nodeCalls("10.5.0.1", 5000).cStr(), "loopback") << "IPv4 as ever";
   });
 }
 

@@ -128,50 +128,79 @@ kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& upl
       "}\n");
 }
 
+kj::String hostPortRules6(const Ip& gateway, uint16_t port) {
+  return kj::str(
+      "table ip6 uplink {\n"
+      "  chain in {\n"
+      "    type nat hook prerouting priority dstnat\n"
+      "    ip6 daddr ",
+      gateway,
+      " meta l4proto tcp socket wildcard 0 accept\n"
+      "    ip6 daddr ",
+      gateway,
+      " meta l4proto tcp socket wildcard 1 accept\n"
+      "    ip6 daddr ",
+      gateway, " meta l4proto tcp dnat to [", gateway, "]:", port,
+      "\n"
+      "  }\n"
+      "}\n");
+}
+
 void checkUplinkTools(kj::StringPtr root) {
   toolFor(root, kSlirp, "slirp4netns");
   toolFor(root, kNft, "nftables");
 }
 
 Uplink::Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings)
-    : io(io),
-      timer(io.provider->getTimer()),
-      host(host),
-      settings(kj::mv(settings)),
-      network(uplinkNetwork(this->settings.nodes)) {}
+    : io(io), timer(io.provider->getTimer()), host(host), settings(kj::mv(settings)) {
+  for (auto& gateway : this->settings.gateways) {
+    if (gateway.address.family() == AF_INET) network = uplinkNetwork(gateway.masked());
+  }
+}
 
 kj::Promise<void> Uplink::start() {
   KJ_REQUIRE(!host.isCurrent(),
              "the calling thread must be in the network namespace of the cluster");
-  forwardPackets();
-  auto listening = listenTcp(settings.gateway.toString(), 0);
-  co_await applyRules(portOf(listening));
-  ports =
-      forwardToHost(*io.lowLevelProvider, timer, kj::mv(listening), host).eagerlyEvaluate(nullptr);
-  co_await startSlirp();
+  kj::Vector<kj::String> rules;
+  for (auto& gateway : settings.gateways) rules.add(openPorts(gateway));
+  co_await applyRules(kj::strArray(rules, ""));
+  KJ_IF_MAYBE (uplink, network) {
+    forwardPackets();
+    co_await startSlirp(*uplink);
+  }
 }
 
-kj::Promise<void> Uplink::applyRules(uint16_t port) {
+// Forwards what the rules, which it returns, will redirect.
+kj::String Uplink::openPorts(const Prefix& gateway) {
+  auto listening = listenTcp(gateway.address.toString(), 0);
+  auto port = portOf(listening);
+  ports.add(
+      forwardToHost(*io.lowLevelProvider, timer, kj::mv(listening), host).eagerlyEvaluate(nullptr));
+  if (gateway.address.family() == AF_INET6) return hostPortRules6(gateway.address, port);
+  return uplinkRules(gateway.masked(), gateway.address, KJ_ASSERT_NONNULL(network), port);
+}
+
+kj::Promise<void> Uplink::applyRules(kj::String text) {
   auto command = toolFor(settings.root, kNft, "nftables");
   command.add(kj::str("-f"));
   command.add(kj::str("-"));
-  auto rules = fileOf(uplinkRules(settings.nodes, settings.gateway, network, port));
+  auto rules = fileOf(text);
   auto errors = makePipe();
   ToolProcess nft(io.unixEventPort, command, {.input = rules, .errors = errors.writing});
   errors.writing = nullptr;
   auto output = io.lowLevelProvider->wrapInputFd(kj::mv(errors.reading));
-  auto text =
+  auto said =
       co_await within(timer, kStartDeadline, output->readAllText(kMostOutput),
                       kj::str("nft did not exit within ", kStartDeadline / kj::SECONDS, " s"));
   KJ_IF_MAYBE (how, co_await nft.onExit()) {
     fail(ErrorKind::kFailedPrecondition,
-         kj::str("the kernel refused the rules of the cluster's way out: nft ", *how, ": ", text,
+         kj::str("the kernel refused the rules of the cluster's way out: nft ", *how, ": ", said,
                  "; load the modules nft_nat, nft_redir, nft_masq and nft_socket, or use "
                  "--no-uplink"));
   }
 }
 
-kj::Promise<void> Uplink::startSlirp() {
+kj::Promise<void> Uplink::startSlirp(const Prefix& uplink) {
   auto command = toolFor(settings.root, kSlirp, "slirp4netns");
   int raw;
   KJ_SYSCALL(raw = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -180,7 +209,7 @@ kj::Promise<void> Uplink::startSlirp() {
   for (auto& argument :
        {kj::str("--configure"), kj::str("--mtu=", kMtu), kj::str("--netns-type=path"),
         kj::str("--enable-sandbox"), kj::str("--enable-seccomp"),
-        kj::str("--disable-host-loopback"), kj::str("--cidr=", network),
+        kj::str("--disable-host-loopback"), kj::str("--cidr=", uplink),
         kj::str("--ready-fd=", ready.writing.get()), kj::str("--exit-fd=", lives.reading.get()),
         kj::str("/proc/self/fd/", own.get()), kj::str("up0")}) {
     command.add(kj::str(argument));
@@ -204,6 +233,11 @@ kj::Promise<void> Uplink::startSlirp() {
 }
 
 kj::Promise<void> Uplink::run() {
+  KJ_IF_MAYBE (uplink, network) return keepSlirp(*uplink);
+  return kj::NEVER_DONE;
+}
+
+kj::Promise<void> Uplink::keepSlirp(Prefix uplink) {
   Backoff backoff({.first = 100 * kj::MILLISECONDS, .longest = 30 * kj::SECONDS});
   for (;;) {
     KJ_IF_MAYBE (running, slirp) {
@@ -216,7 +250,7 @@ kj::Promise<void> Uplink::run() {
     }
     co_await timer.afterDelay(backoff.next());
     try {
-      co_await startSlirp();
+      co_await startSlirp(uplink);
     } catch (const kj::Exception& e) {
       log::error("cannot start slirp4netns; retrying", {{"error", messageOf(e)}});
       slirp = nullptr;

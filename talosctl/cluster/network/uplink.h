@@ -4,6 +4,8 @@
 //   node ──> gateway:PORT (TCP) ──────> the host's 127.0.0.1:PORT, [::1]:PORT or address:PORT
 //   node ──> any other address ──NAT──> up0 ──slirp4netns──> sockets of the host
 //
+// The second line holds for the gateway's IPv6 address too, the others for IPv4 alone.
+//
 // slirp4netns runs in the host's network namespace and holds the other end of the link up0 of the
 // cluster's: packets of the nodes become connections of one unprivileged process. NAT is done by
 // rules of the cluster's own namespace. The host's addresses, routes, firewall and sysctls are not
@@ -31,6 +33,8 @@ namespace talos::cluster {
 Prefix uplinkNetwork(const Prefix& nodes);
 // The nftables rules, for `nft -f -`. `port`: where connections to the host's ports are redirected.
 kj::String uplinkRules(const Prefix& nodes, const Ip& gateway, const Prefix& uplink, uint16_t port);
+// Those of the gateway's IPv6 address, which leads to the host's ports alone.
+kj::String hostPortRules6(const Ip& gateway, uint16_t port);
 
 // Throws NotFound, with what to do, when slirp4netns or nft is missing. `root`: the tree that
 // holds them, or empty.
@@ -40,16 +44,15 @@ class Uplink {
  public:
   struct Settings {
     kj::String root;
-    Prefix nodes;
-    Ip gateway;
+    kj::Vector<Prefix> gateways;  // with the lengths of the nodes' networks, one of each family
   };
-  // The calling thread is in the cluster's namespace, whose bridge has the gateway's address.
+  // The calling thread is in the cluster's namespace, whose bridge has the gateway's addresses.
   Uplink(kj::AsyncIoContext& io, const HostNetwork& host, Settings settings);
   KJ_DISALLOW_COPY_AND_MOVE(Uplink);
 
   // Resolves when the nodes can use it; rejects when it cannot be set up. Once.
   kj::Promise<void> start();
-  // Keeps it going until dropped, after start().
+  // Keeps slirp4netns going until dropped, after start(); without IPv4 there is none.
   kj::Promise<void> run();
 
  private:
@@ -57,13 +60,15 @@ class Uplink {
   kj::Timer& timer;
   const HostNetwork& host;
   Settings settings;
-  Prefix network;
+  kj::Maybe<Prefix> network;  // of up0; none without IPv4
   kj::Maybe<kj::Own<ToolProcess>> slirp;
   kj::AutoCloseFd slirpLives;  // closed: slirp4netns ends
-  kj::Promise<void> ports = nullptr;
+  kj::Vector<kj::Promise<void>> ports;
 
-  kj::Promise<void> applyRules(uint16_t port);
-  kj::Promise<void> startSlirp();
+  kj::String openPorts(const Prefix& gateway);
+  kj::Promise<void> applyRules(kj::String text);
+  kj::Promise<void> startSlirp(const Prefix& uplink);
+  kj::Promise<void> keepSlirp(Prefix uplink);
 };
 
 }  // namespace talos::cluster

@@ -6,6 +6,7 @@
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/node-patches.h"
 
@@ -42,7 +43,7 @@ kj::String existing(kj::StringPtr folder, config::MachineType type) {
 // The 50th address of the network. InvalidArgument when it is outside, or a node has it.
 Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   constexpr kj::byte kPlace = 50;
-  auto network = parseCidr(cluster.getCidr()).masked();
+  auto network = networksOf(cluster)[0];
   auto bytes = kj::heapArray<kj::byte>(network.address.bytes());
   bytes.back() |= kPlace;
   auto address = KJ_ASSERT_NONNULL(Ip::fromBytes(bytes));
@@ -63,7 +64,7 @@ Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
 class NodeConfigs {
  public:
   NodeConfigs(rpc::LocalCluster::Reader cluster, const ConfigOptions& options)
-      : cluster(cluster), options(options), prefix(parseCidr(cluster.getCidr()).length) {
+      : cluster(cluster), options(options), prefix(networksOf(cluster)[0].length) {
     if (options.inputFolder.size() == 0) secrets = config::makeSecrets(options.generate);
     if (options.wireguardCidr.size() > 0) {
       wireguard = wireguardPatches(cluster, options.wireguardCidr);
@@ -147,6 +148,7 @@ class NodeConfigs {
     certSans.add(kj::str(node.getEndpoint()));
     if (options.endpoint.size() > 0) certSans.add(kj::str(options.endpoint));
     auto gateway = kj::arr(kj::str(cluster.getGateway()));
+    bool ipv6Alone = networksOf(cluster)[0].address.family() == AF_INET6;
     config::NodeSettings settings;
     settings.hostname = node.getName();
     // The launcher of a container has configured its eth0.
@@ -156,8 +158,8 @@ class NodeConfigs {
       settings.gateway = cluster.getGateway();
     }
     settings.nameservers = options.nameservers;
-    // The gateway answers DNS, unless the nodes are shut in.
-    if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink()) {
+    // The gateway answers DNS, unless the nodes are shut in; at its IPv4 address.
+    if (settings.nameservers.size() == 0 && !cluster.getWithoutUplink() && !ipv6Alone) {
       settings.nameservers = gateway;
     }
     auto vip = options.useVip ? sharedAddress(cluster).toString() : kj::String();
@@ -168,12 +170,14 @@ class NodeConfigs {
     KJ_IF_MAYBE (own, secrets) {
       kj::StringPtr host =
           vip.size() > 0 ? kj::StringPtr(vip) : kj::StringPtr(cluster.getNodes()[0].getAddress());
-      auto kubernetes = kj::str("https://", host, ":6443");
+      auto kubernetes = kj::str("https://", Endpoint{Ip::require(host), 6443}.toString());
       auto generate = options.generate;
-      // As when it is not installed: a node that was reset waits for its config there.
-      auto address = addressArgument(cluster, node);
+      generate.dualStack = cluster.getCidr6().size() > 0;
+      kj::String address;
       kj::Vector<kj::StringPtr> arguments;
       if (generate.installArguments.size() > 0) {
+        // As when it is not installed: a node that was reset waits for its config there.
+        address = addressArgument(cluster, node);
         arguments.addAll(generate.installArguments);
         arguments.add(address);
         generate.installArguments = arguments;

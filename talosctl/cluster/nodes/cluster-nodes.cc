@@ -19,6 +19,7 @@
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/virtual-machine.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/cluster-programs.h"
 #include "talosctl/cluster/processes/program-tree.h"
@@ -83,8 +84,7 @@ ClusterNodes::ClusterNodes(kj::AsyncIoContext& io, rpc::LocalCluster::Reader clu
                            kj::StringPtr stateFolder)
     : io(io), cluster(cluster), stateFolder(stateFolder) {
   KJ_SYSCALL(unshare(CLONE_NEWNET));
-  network = kj::heap<Network>(cluster.getGateway(), parseCidr(cluster.getCidr()).length,
-                              cluster.getMtu());
+  network = kj::heap<Network>(gatewaysOf(cluster), cluster.getMtu());
   if (hasContainers(cluster)) prepareContainers();
   unsigned index = 0;
   for (auto node : cluster.getNodes()) {

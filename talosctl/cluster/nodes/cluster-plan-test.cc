@@ -61,6 +61,42 @@ TEST(ClusterPlan, NamesAndAddressesAreAsDocumented) {
   EXPECT_TRUE(out.asReader().getNodes()[0].getEndpoint().startsWith("127."));
 }
 
+// Catches: families in another order than everywhere else, a node whose two addresses have
+// different numbers, an IPv4 address in a cluster without IPv4.
+TEST(ClusterPlan, FamiliesAreThoseOfTheFlags) {
+  auto planned = [](bool ipv4, bool ipv6) {
+    auto r = request();
+    r.containers = true;
+    r.ipv4 = ipv4, r.ipv6 = ipv6;
+    capnp::MallocMessageBuilder message;
+    auto out = message.initRoot<rpc::LocalCluster>();
+    plan(r, [](unsigned, unsigned, unsigned) { return true; }, out);
+    auto node = out.asReader().getNodes()[1];
+    return std::string(kj::str(out.getCidr(), " ", out.getGateway(), " ", node.getAddress(), ", ",
+                               out.getCidr6(), " ", out.getGateway6(), " ", node.getAddress6())
+                           .cStr());
+  };
+  EXPECT_EQ(planned(true, false), "10.5.0.0/24 10.5.0.1 10.5.0.3,   ");
+  EXPECT_EQ(planned(true, true),
+            "10.5.0.0/24 10.5.0.1 10.5.0.3, fd74:616c:a05::/64 fd74:616c:a05::1 fd74:616c:a05::3");
+  EXPECT_EQ(planned(false, true), "fd74:616c:a05::/64 fd74:616c:a05::1 fd74:616c:a05::3,   ");
+}
+
+// Catches: nodes without any address, a virtual machine that is to have an address and does not.
+TEST(ClusterPlan, FamiliesThatCannotBe) {
+  auto r = request();
+  r.containers = true;
+  r.ipv4 = false;
+  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv4: the nodes need addresses"));
+  r.ipv6 = true;
+  EXPECT_EQ(refusal(r), "accepted");
+  r.virtualMachines = 1;
+  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv6: virtual machines get their address by"));
+  r.virtualMachines = 0;
+  r.containers = false;
+  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv6: virtual machines get their address by"));
+}
+
 // Catches: two clusters that are given the same loopback addresses.
 TEST(ClusterPlan, TakenLoopbackNetworksAreSkipped) {
   capnp::MallocMessageBuilder one, two;

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
 #include "talosctl/cluster/disks/node-disks.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 
 namespace talos::cluster {
 namespace {
@@ -54,10 +55,13 @@ bool isTime(kj::StringPtr text) {
 
 // The host with this number in the network: 1 is the gateway.
 kj::String host(const Prefix& network, uint32_t number) {
+  auto bytes = kj::heapArray(network.address.bytes());
+  auto last = bytes.slice(bytes.size() - sizeof(uint32_t), bytes.size());
   uint32_t raw;
-  memcpy(&raw, network.address.bytes().begin(), sizeof raw);
+  memcpy(&raw, last.begin(), sizeof raw);
   raw = htonl(ntohl(raw) + number);
-  return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(&raw, 1).asBytes())).toString();
+  memcpy(last.begin(), &raw, sizeof raw);
+  return KJ_ASSERT_NONNULL(Ip::fromBytes(bytes)).toString();
 }
 
 // Locally administered, as QEMU's own are; unlike those it differs between clusters.
@@ -161,6 +165,15 @@ void checkRequest(const Request& request, const Prefix& cidr) {
   auto count = request.masters + request.workers;
   if (request.masters < 1) refuse("--masters", "must be at least 1");
   auto room = (1u << (32 - cidr.length)) - 3;  // network, gateway, broadcast
+  if (!request.ipv4 && !request.ipv6) {
+    refuse("--ipv4", "the nodes need addresses; use --ipv6 as well, for IPv6 alone");
+  }
+  bool machines = !request.containers || request.virtualMachines > 0;
+  if (request.ipv6 && machines) {
+    refuse("--ipv6",
+           "virtual machines get their address by the kernel argument ip=, which has no place for "
+           "IPv6; use --provisioner container");
+  }
   if (count > room || count > 200) {
     refuse("--cidr",
            kj::str(request.cidr, " has room for ", kj::min(room, 200u), " nodes, not ", count));
@@ -198,8 +211,14 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setImage(request.image);
   out.setName(request.name);
   out.setNetworkName(request.name);
-  out.setCidr(request.cidr);
-  out.setGateway(host(cidr, 1));
+  kj::Vector<Prefix> networks;
+  if (request.ipv4) networks.add(cidr);
+  if (request.ipv6) networks.add(ipv6Beside(cidr));
+  bool both = networks.size() == 2;
+  out.setCidr(networks[0].toString());
+  out.setGateway(host(networks[0], 1));
+  if (both) out.setCidr6(networks[1].toString());
+  if (both) out.setGateway6(host(networks[1], 1));
   out.setMtu(request.mtu);
   out.setAccelerator(request.accelerator);
   out.setKernel(request.kernel);
@@ -227,7 +246,8 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
     node.setName(kj::str(request.name, master ? "-master-" : "-worker-",
                          master ? i + 1 : i + 1 - request.masters));
     node.setType(master ? (i == 0 && request.withInitNode ? "init" : "controlplane") : "join");
-    node.setAddress(host(cidr, 2 + i));
+    node.setAddress(host(networks[0], 2 + i));
+    if (both) node.setAddress6(host(networks[1], 2 + i));
     node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
     node.setMac(mac(macSeed, 2 + i));
     node.setMemory(request.memory << 20);

@@ -15,10 +15,11 @@ struct Request {
   kj::String name;
   unsigned masters = 1;
   unsigned workers = 0;
-  kj::Maybe<double> cpus;  // none: 2, in software emulation 1
-  uint64_t memory = 2048;  // MiB (the original says MB)
-  uint64_t disk = 6144;    // MiB
-  kj::String cidr;         // IPv4, /8 to /29
+  kj::Maybe<double> cpus;          // none: 2, in software emulation 1
+  uint64_t memory = 2048;          // MiB (the original says MB)
+  uint64_t disk = 6144;            // MiB
+  kj::String cidr;                 // IPv4, /8 to /29
+  bool ipv4 = true, ipv6 = false;  // the families of the nodes' addresses, at least one
   unsigned mtu = 1500;
   bool containers = false;       // nodes are containers, but for the last ones:
   unsigned virtualMachines = 0;  // so many are virtual machines

@@ -34,6 +34,9 @@ TEST(ClusterShow, BothKindsOfNodes) {
   EXPECT_THAT(text.cStr(), HasSubstr("qemu          off\n"));
   EXPECT_THAT(text.cStr(), HasSubstr("ACCELERATOR"));
   nodes[1].setProvisioner("container");
+  nodes[1].setAddress("10.5.0.3");
+  nodes[1].setAddress6("fd00::3");
+  EXPECT_THAT(renderShow(cluster).cStr(), HasSubstr(" 10.5.0.3,fd00::3 "));
   EXPECT_THAT(renderShow(cluster).cStr(), Not(HasSubstr("ACCELERATOR")));
 }
 

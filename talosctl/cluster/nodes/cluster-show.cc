@@ -19,8 +19,11 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
   Table facts({"PROVISIONER", cluster.getProvisioner()});
   facts.add("NAME", cluster.getName());
   facts.add("NETWORK NAME", cluster.getNetworkName());
-  facts.add("NETWORK CIDR", cluster.getCidr());
-  facts.add("NETWORK GATEWAY", cluster.getGateway());
+  auto both = [](kj::StringPtr first, kj::StringPtr second) {
+    return kj::str(first, second.size() > 0 ? "," : "", second);
+  };
+  facts.add("NETWORK CIDR", both(cluster.getCidr(), cluster.getCidr6()));
+  facts.add("NETWORK GATEWAY", both(cluster.getGateway(), cluster.getGateway6()));
   facts.add("NETWORK MTU", cluster.getMtu());
   if (hasVirtualMachines(cluster)) facts.add("ACCELERATOR", cluster.getAccelerator());
   Table nodes({"NAME", "TYPE", "IP", "CPU", "RAM", "DISK", "ENDPOINT", "PROVISIONER", "STATE"});
@@ -28,9 +31,10 @@ kj::String renderShow(rpc::LocalCluster::Reader cluster) {
     bool contained = isContainer(node);
     auto state = node.getError().size() > 0 ? kj::str(node.getState(), ": ", node.getError())
                                             : kj::str(node.getState());
-    nodes.add(node.getName(), node.getType(), node.getAddress(), cpusOf(node),
-              humanSize(node.getMemory()), contained ? kj::str("-") : humanSize(node.getDisk()),
-              node.getEndpoint(), contained ? "container" : "qemu", state);
+    nodes.add(node.getName(), node.getType(), both(node.getAddress(), node.getAddress6()),
+              cpusOf(node), humanSize(node.getMemory()),
+              contained ? kj::str("-") : humanSize(node.getDisk()), node.getEndpoint(),
+              contained ? "container" : "qemu", state);
   }
   return kj::str(facts.render(), "\nNODES:\n\n", nodes.render());
 }

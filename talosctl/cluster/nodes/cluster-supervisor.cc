@@ -16,6 +16,7 @@
 #include "common/memory/zeroize.h"
 #include "common/net/ntp.h"
 #include "common/wire/rpc-server.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 #include "talosctl/cluster/network/node-config-server.h"
 #include "talosctl/cluster/network/port-forwarder.h"
 #include "talosctl/cluster/network/time-server.h"
@@ -116,10 +117,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
 
   // Beside the nodes, which are booting.
   void startUplink() {
-    uplink = kj::heap<Uplink>(io, *host,
-                              Uplink::Settings{.root = kj::str(cluster.getQemuRoot()),
-                                               .nodes = parseCidr(cluster.getCidr()),
-                                               .gateway = Ip::require(cluster.getGateway())});
+    uplink = kj::heap<Uplink>(
+        io, *host,
+        Uplink::Settings{.root = kj::str(cluster.getQemuRoot()), .gateways = gatewaysOf(cluster)});
     uplink->start().wait(io.waitScope);
     tasks.add(uplink->run());
   }

@@ -10,12 +10,12 @@
 #include "common/netlink/netlink-wireguard.h"
 #include "common/tls/pki.h"
 #include "common/yaml/yaml-codec.h"
-#include "talosctl/cluster/nodes/cluster-plan.h"
+#include "talosctl/cluster/network/cluster-addresses.h"
 
 namespace talos::cluster {
 namespace {
 
-constexpr unsigned kWireguardPort = 51111;  // of control-plane nodes
+constexpr uint16_t kWireguardPort = 51111;  // of control-plane nodes
 constexpr unsigned kWireguardMtu = 1500;
 
 using codec::jsonString;
@@ -55,7 +55,7 @@ Prefix wireguardNetwork(rpc::LocalCluster::Reader cluster, kj::StringPtr text) {
   if (network != network.masked()) {
     refuse(kj::str("has host bits set; did you mean ", network.masked(), "?"));
   }
-  auto nodes = parseCidr(cluster.getCidr());
+  auto nodes = networksOf(cluster)[0];
   if (nodes.contains(network.address) || network.contains(nodes.address)) {
     refuse(kj::str("overlaps the network of the nodes, ", nodes));
   }
@@ -116,7 +116,7 @@ kj::Vector<talosctl::Patch> wireguardPatches(rpc::LocalCluster::Reader cluster,
     auto secret = KJ_ASSERT_NONNULL(netlink::WireguardSecret::parse(member.privateKey));
     member.publicKey = netlink::toText(secret.publicKey());
     if (node.getType() != "join") {
-      member.endpoint = kj::str(node.getAddress(), ":", kWireguardPort);
+      member.endpoint = Endpoint{Ip::require(node.getAddress()), kWireguardPort}.toString();
     }
   }
   kj::Vector<talosctl::Patch> patches;
