@@ -18,7 +18,8 @@ using testing::StartsWith;
 TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   configure(
       "    config:\n      a.example:5000: {auth: {username: \"u\\\"x\", password: p}}\n"
-      "      docker.io: {auth: {identityToken: t}}");
+      "      docker.io: {auth: {identityToken: t}}\n"
+      "      \"[fd00::1]:5000\": {auth: {username: six, password: p}}");
   put("user/metrics.toml", "[metrics]\n  address = \"0.0.0.0:11234\"\n");
   auto dump = merged();
   EXPECT_THAT(dump, HasSubstr("config_path = \"" + path("cri/certs.d") + "\""));
@@ -26,6 +27,7 @@ TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   EXPECT_THAT(dump, HasSubstr("username = \"u\\\"x\""));
   EXPECT_THAT(dump, HasSubstr("registry.configs.\"registry-1.docker.io\".auth]"));
   EXPECT_THAT(dump, HasSubstr("identitytoken = \"t\""));
+  EXPECT_THAT(dump, HasSubstr("registry.configs.\"[fd00::1]:5000\".auth]"));
   EXPECT_THAT(dump, HasSubstr("address = \"0.0.0.0:11234\""));
   // As documented for a user's file with the plugin's section.
   put("user/own.toml",
@@ -87,6 +89,19 @@ TEST_F(ContainerdTest, MirrorsAreAskedAsTheConfigSays) {
   EXPECT_EQ("", fetch("some.example:5000/w:4"));
   EXPECT_THAT(exact.asked(), Contains(StartsWith("/v2/w/manifests/4")));
   EXPECT_THAT(others.asked(), Not(Contains(HasSubstr("/w/"))));
+}
+
+// Catches: a file that containerd does not read because of the brackets of an address, and with it
+// no mirror at all; endpoints of such a file in another order.
+TEST_F(ContainerdTest, AMirrorHasAnIpv6Address) {
+  ModelRegistry empty{{.root = "/nothing"}}, six{{.address = "::1"}}, last{{}};
+  configure("    mirrors:\n      a.example: {endpoints: [\"" + empty.url() + "\", \"" + six.url() +
+            "\", \"" + last.url() + "\"]}");
+  start();
+  EXPECT_EQ("", fetch("a.example/x:1"));
+  EXPECT_THAT(empty.asked(), Contains(StartsWith("/v2/x/manifests/1")));
+  EXPECT_THAT(six.asked(), Contains(StartsWith("/v2/x/manifests/1")));
+  EXPECT_THAT(last.asked(), IsEmpty());
 }
 
 // Catches: an authority or a client's certificate that is not used, for a mirror and for a registry

@@ -1,6 +1,5 @@
 #include "tests/containerd/model-registry.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <kj/async-io.h>
 #include <kj/compat/http.h>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/net/ip.h"
 #include "common/testing/test-port.h"
 #include "common/tls/tls.h"
 #include "tests/harness/process.h"
@@ -139,7 +139,7 @@ struct Ignore final : public kj::TaskSet::ErrorHandler {
 kj::Own<TlsEndpoint> endpointOf(const ModelRegistry::Options& options) {
   auto& authority = KJ_REQUIRE_NONNULL(options.authority);
   pki::LeafOptions leaf;
-  leaf.addresses = kj::arr(kj::str("127.0.0.1"));
+  leaf.addresses = kj::arr(kj::str(options.address.c_str()));
   auto own = pki::issue(authority.certificate, authority.key, kj::mv(leaf));
   auto endpoint = kj::heap<TlsEndpoint>();
   if (options.kind == ModelRegistry::Kind::kTls) {
@@ -179,14 +179,11 @@ kj::Promise<void> serveOne(kj::HttpServer& server, kj::Maybe<kj::Own<TlsEndpoint
 }  // namespace
 
 ModelRegistry::ModelRegistry(Options given) : options(kj::mv(given)) {
+  auto place = Endpoint{Ip::require(options.address.c_str()), 0}.socketName();
   int raw;
-  KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  KJ_SYSCALL(raw = socket(place.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   kj::AutoCloseFd listening(raw);
-  struct sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  KJ_SYSCALL(bind(listening, reinterpret_cast<struct sockaddr*>(&address), size));
+  KJ_SYSCALL(bind(listening, place.get(), place.size()));
   KJ_SYSCALL(listen(listening, 64));
   port = portOf(listening);
   char name[] = "/tmp/model-registry-XXXXXX";
@@ -211,7 +208,9 @@ std::string ModelRegistry::digestOf(const Options& options) {
   return test::digestOf(Content(options).manifest.asBytes()).cStr();
 }
 std::string ModelRegistry::host() const {
-  return "127.0.0.1:" + std::to_string(port);
+  return Endpoint{Ip::require(options.address.c_str()), static_cast<uint16_t>(port)}
+      .toString()
+      .cStr();
 }
 std::string ModelRegistry::url() const {
   return (options.kind == Kind::kPlain ? "http://" : "https://") + host();

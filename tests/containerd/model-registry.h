@@ -18,6 +18,7 @@ class ModelRegistry {
   struct Options {
     Kind kind = Kind::kPlain;
     std::string root = "/v2";  // where its interface begins
+    std::string address = "127.0.0.1";
     // Of TLS: signs the server's certificate, and the clients' that are accepted.
     kj::Maybe<const pki::CertificateAndKey&> authority = nullptr;
     std::string layer = {};        // of the image: a tar; empty: it has none
@@ -34,7 +35,7 @@ class ModelRegistry {
 
   // Of the image that one with these options has: sha256:….
   static std::string digestOf(const Options& options);
-  std::string host() const;  // 127.0.0.1:port
+  std::string host() const;  // 127.0.0.1:port, [::1]:port
   std::string url() const;
   // Targets of the requests so far, those that failed included.
   std::vector<std::string> asked() const;

@@ -20,20 +20,35 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
+// The n-th address of the nodes' network; the gateway is the first.
+std::string addressOf(unsigned number, bool ipv6Alone) {
+  return (ipv6Alone ? "fd74:616c:a05::" : "10.5.0.") + std::to_string(number);
+}
+
+bool isIpv6Alone(const std::vector<std::string>& flags) {
+  return std::find(flags.begin(), flags.end(), "--ipv4=false") != flags.end();
+}
+
 std::vector<std::string> flags(unsigned masters, unsigned workers,
                                const std::vector<std::string>& more) {
+  auto registry = "*=" + httpUrl(addressOf(1, isIpv6Alone(more)), 5000);
   std::vector<std::string> all = {"--provisioner=container",
                                   "--masters=" + std::to_string(masters),
                                   "--workers=" + std::to_string(workers),
                                   "--bootstrap",
                                   "--skip-kubeconfig",
                                   "--registry-mirror",
-                                  "*=http://10.5.0.1:5000"};
+                                  registry};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
 }  // namespace
+
+std::string httpUrl(const std::string& address, unsigned port) {
+  bool six = address.find(':') != std::string::npos;
+  return (six ? "http://[" + address + "]:" : "http://" + address + ":") + std::to_string(port);
+}
 
 void KubeHost::SetUp() {
   for (auto name : {"KUBERNETES_IMAGES", "KUBECTL"}) {
@@ -61,7 +76,7 @@ KubeCluster::KubeCluster(const std::string& name, unsigned masters, unsigned wor
     bool master = i < masters;
     nodes.push_back({name + (master ? "-master-" : "-worker-") +
                          std::to_string(master ? i + 1 : i - masters + 1),
-                     "10.5.0." + std::to_string(i + 2), master});
+                     addressOf(i + 2, isIpv6Alone(more)), master});
   }
   Result last;
   bool written = eventually(

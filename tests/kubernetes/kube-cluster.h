@@ -31,6 +31,10 @@ class KubeHost : public harness::RegistryHost {
 // Seconds, from an empty store on a busy machine with two processors.
 constexpr double kClusterUp = 420, kPodsUp = 240;
 
+// http://10.5.0.1:5000, http://[fd00::1]:5000
+std::string httpUrl(const std::string& address, unsigned port);
+
+// At most eight of them: addresses are counted in decimal digits.
 struct KubeNode {
   std::string name, address;
   bool controlPlane;

@@ -14,6 +14,22 @@ std::string fetched(const KubeCluster& cluster, const WebPod& from, const std::s
   return result.status == 0 ? result.out : "error: " + result.err;
 }
 
+// Until each of them has.
+void checkAllAnswer(const KubeCluster& cluster, const WebPod& from, const std::string& url,
+                    const std::vector<WebPod>& pods) {
+  std::set<std::string> answered;
+  bool all = eventually(
+      [&] {
+        answered.insert(fetched(cluster, from, url));
+        size_t known = 0;
+        for (auto& pod : pods) known += answered.count(pod.node + "\n");
+        return known == pods.size();
+      },
+      60, 0.1);
+  EXPECT_TRUE(all) << "from " << from.node << " at " << url << ": "
+                   << testing::PrintToString(answered);
+}
+
 }  // namespace
 
 const char* const kWebServers = R"(apiVersion: apps/v1
@@ -36,18 +52,20 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: web}
-spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}
+spec: {selector: {app: web}, ipFamilyPolicy: PreferDualStack, ports: [{port: 80, targetPort: 8080}]}
 )";
 
 std::vector<WebPod> webPods(const KubeCluster& cluster) {
   auto text = cluster.ok({"get", "pods", "-l", "app=web", "-o",
                           "jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} "
-                          "{.status.podIP}{\"\\n\"}{end}"});
+                          "{.status.podIPs[*].ip}{\"\\n\"}{end}"});
   std::vector<WebPod> pods;
   for (auto& line : harness::lines(text)) {
     std::istringstream words(line);
     WebPod pod;
-    if (words >> pod.name >> pod.node >> pod.address) pods.push_back(pod);
+    words >> pod.name >> pod.node;
+    for (std::string address; words >> address;) pod.addresses.push_back(address);
+    if (!pod.addresses.empty()) pods.push_back(pod);
   }
   return pods;
 }
@@ -55,29 +73,28 @@ std::vector<WebPod> webPods(const KubeCluster& cluster) {
 void checkPodNetwork(const KubeCluster& cluster) {
   auto pods = webPods(cluster);
   ASSERT_GE(pods.size(), 2u);
+  // DNS, and the Service itself, which chooses.
+  std::vector<std::string> urls = {"http://web.default.svc.cluster.local/"};
+  std::istringstream service(
+      cluster.ok({"get", "service", "web", "-o", "jsonpath={.spec.clusterIPs[*]}"}));
+  for (std::string address; service >> address;) urls.push_back(httpUrl(address, 80) + "/");
+  ASSERT_EQ(urls.size(), 1 + pods[0].addresses.size()) << testing::PrintToString(urls);
   for (auto& from : pods) {
     for (auto& to : pods) {
-      // A kubelet that was just started learns of its pods first.
-      std::string got;
-      bool answered = eventually(
-          [&] {
-            got = fetched(cluster, from, "http://" + to.address + ":8080/");
-            return got == to.node + "\n";
-          },
-          60, 0.5);
-      EXPECT_TRUE(answered) << "from " << from.node << " to " << to.node << ": " << got;
+      for (auto& address : to.addresses) {
+        // A kubelet that was just started learns of its pods first.
+        std::string got;
+        bool answered = eventually(
+            [&] {
+              got = fetched(cluster, from, httpUrl(address, 8080) + "/");
+              return got == to.node + "\n";
+            },
+            60, 0.5);
+        EXPECT_TRUE(answered) << "from " << from.node << " to " << to.node << " at " << address
+                              << ": " << got;
+      }
     }
-    // By name, until each of them has answered: DNS, and a Service that chooses.
-    std::set<std::string> answered;
-    bool all = eventually(
-        [&] {
-          answered.insert(fetched(cluster, from, "http://web.default.svc.cluster.local/"));
-          size_t known = 0;
-          for (auto& pod : pods) known += answered.count(pod.node + "\n");
-          return known == pods.size();
-        },
-        60, 0.1);
-    EXPECT_TRUE(all) << "from " << from.node << ": " << testing::PrintToString(answered);
+    for (auto& url : urls) checkAllAnswer(cluster, from, url, pods);
   }
 }
 

@@ -5,16 +5,18 @@
 
 namespace talos {
 
-// A DaemonSet and a Service "web" of namespace default, for KubeCluster::apply().
+// A DaemonSet and a Service "web" of namespace default, of both families where there are two, for
+// KubeCluster::apply().
 extern const char* const kWebServers;
 
 struct WebPod {
-  std::string name, node, address;
+  std::string name, node;
+  std::vector<std::string> addresses;  // of each family that pods have
 };
 std::vector<WebPod> webPods(const KubeCluster& cluster);
 
-// Fails the test when one of them does not get an answer from each other one, by its address, and
-// by the Service's name.
+// Fails the test when one of them does not get an answer from each other one, by each of its
+// addresses, by the Service's, and by the Service's name.
 void checkPodNetwork(const KubeCluster& cluster);
 
 }  // namespace talos
