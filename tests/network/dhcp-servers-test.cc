@@ -4,6 +4,7 @@
 
 #include "common/netlink/test-netlink.h"
 #include "common/testing/test-namespace.h"
+#include "machined/system/kernel-parameters.h"
 #include "tests/network/cable.h"
 
 namespace talos {
@@ -296,6 +297,26 @@ TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
     });
     EXPECT_EQ(readFile(path), before);
     EXPECT_TRUE(node.has("fd00:7::100/128"));
+  });
+}
+
+// Catches: a node that loses its way out because it forwards packets of pods, at which the kernel no
+// longer listens to routers.
+TEST(Routers, ANodeThatForwardsGoesOnToTakeTheirRoutes) {
+  onCable([](Cable& cable) {
+    machined::acceptRouterAdvertisements("/proc/sys");
+    auto written = machined::writeSysctls("/proc/sys", machined::requiredSysctls(true));
+    EXPECT_EQ("", kj::strArray(written.refused, "; "));
+    EXPECT_EQ("1\n", readFile("/proc/sys/net/ipv6/conf/eth0/forwarding"));
+    cable.router("fd00:7::100,fd00:7::100,64,2m");
+    auto& node = cable.node;
+    node.start();
+    node.until("the router's route", [&] {
+      for (auto& route : node.kernel->routes()) {
+        if (route.destination == Prefix::all(AF_INET6) && route.protocol == RTPROT_RA) return true;
+      }
+      return false;
+    });
   });
 }
 
