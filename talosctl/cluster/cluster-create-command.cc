@@ -461,6 +461,20 @@ void addStartFlags(Command& create) {
                .help = "if the cluster does not come up, print the last lines of all logs"});
 }
 
+void addNetworkFlags(Command& create) {
+  create.flag({.name = "cidr",
+               .kind = FlagKind::kText,
+               .fallback = "10.5.0.0/24",
+               .help = "IPv4 network of the cluster; the gateway is .1, the nodes start at .2"});
+  create.flag({.name = "ipv4", .fallback = "true", .help = "give the nodes IPv4 addresses"});
+  create.flag({.name = "ipv6",
+               .help =
+                   "give the nodes IPv6 addresses, of the network fd74:616c:<the four octets of "
+                   "--cidr>::/64"});
+  create.flag(
+      {.name = "mtu", .kind = FlagKind::kNumber, .fallback = "1500", .help = "MTU of the network"});
+}
+
 void addCreateFlags(Command& create) {
   auto text = [&](kj::StringPtr name, kj::StringPtr fallback, kj::StringPtr help) {
     create.flag({.name = name, .kind = FlagKind::kText, .fallback = fallback, .help = help});
@@ -477,14 +491,7 @@ void addCreateFlags(Command& create) {
   text("cpus", "", "CPUs of a node (default 1 in software emulation, else 2)");
   number("memory", "2048", "memory of a node in MiB");
   number("disk", "6144", "disk of a node in MiB; sparse");
-  text("cidr", "10.5.0.0/24",
-       "IPv4 network of the cluster; the gateway is .1, the nodes start at .2");
-  create.flag({.name = "ipv4", .fallback = "true", .help = "give the nodes IPv4 addresses"});
-  create.flag({.name = "ipv6",
-               .help =
-                   "give the nodes IPv6 addresses, of the network fd74:616c:<the four octets of "
-                   "--cidr>::/64"});
-  number("mtu", "1500", "MTU of the network");
+  addNetworkFlags(create);
   text("vmlinuz-path", "", "kernel (default: that of this build)");
   text("initrd-path", "", "initramfs (default: that of this build)");
   text("qemu-root", "",

@@ -18,8 +18,8 @@ uint16_t portCalled(kj::AsyncIoStream& client) {
   client.getsockname(reinterpret_cast<sockaddr*>(&name), &size);
   bool six = name.ss_family == AF_INET6;
   size = sizeof name;
-  client.getsockopt(six ? SOL_IPV6 : SOL_IP, six ? IP6T_SO_ORIGINAL_DST : SO_ORIGINAL_DST, &name,
-                    &size);
+  static_assert(IP6T_SO_ORIGINAL_DST == SO_ORIGINAL_DST);
+  client.getsockopt(six ? SOL_IPV6 : SOL_IP, SO_ORIGINAL_DST, &name, &size);
   return KJ_REQUIRE_NONNULL(Endpoint::of(name)).port;
 }
 

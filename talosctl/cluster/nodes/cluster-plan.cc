@@ -197,6 +197,20 @@ void checkRequest(const Request& request, const Prefix& cidr) {
   }
 }
 
+kj::Vector<Prefix> planNetworks(const Request& request, const Prefix& cidr,
+                                rpc::LocalCluster::Builder out) {
+  kj::Vector<Prefix> networks;
+  if (request.ipv4) networks.add(cidr);
+  if (request.ipv6) networks.add(ipv6Beside(cidr));
+  out.setCidr(networks[0].toString());
+  out.setGateway(host(networks[0], 1));
+  if (networks.size() == 2) {
+    out.setCidr6(networks[1].toString());
+    out.setGateway6(host(networks[1], 1));
+  }
+  return networks;
+}
+
 }  // namespace
 
 void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned)> loopbackFree,
@@ -211,14 +225,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
   out.setImage(request.image);
   out.setName(request.name);
   out.setNetworkName(request.name);
-  kj::Vector<Prefix> networks;
-  if (request.ipv4) networks.add(cidr);
-  if (request.ipv6) networks.add(ipv6Beside(cidr));
-  bool both = networks.size() == 2;
-  out.setCidr(networks[0].toString());
-  out.setGateway(host(networks[0], 1));
-  if (both) out.setCidr6(networks[1].toString());
-  if (both) out.setGateway6(host(networks[1], 1));
+  auto networks = planNetworks(request, cidr, out);
   out.setMtu(request.mtu);
   out.setAccelerator(request.accelerator);
   out.setKernel(request.kernel);
@@ -247,7 +254,7 @@ void plan(const Request& request, kj::Function<bool(unsigned, unsigned, unsigned
                          master ? i + 1 : i + 1 - request.masters));
     node.setType(master ? (i == 0 && request.withInitNode ? "init" : "controlplane") : "join");
     node.setAddress(host(networks[0], 2 + i));
-    if (both) node.setAddress6(host(networks[1], 2 + i));
+    if (networks.size() == 2) node.setAddress6(host(networks[1], 2 + i));
     node.setEndpoint(kj::str("127.", a, ".", b, ".", 2 + i));
     node.setMac(mac(macSeed, 2 + i));
     node.setMemory(request.memory << 20);
