@@ -300,8 +300,8 @@ TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
   });
 }
 
-// Catches: a node that loses its way out because it forwards packets of pods, at which the kernel no
-// longer listens to routers.
+// Catches: a node that loses its way out because it forwards packets of pods, at which the kernel
+// no longer listens to routers.
 TEST(Routers, ANodeThatForwardsGoesOnToTakeTheirRoutes) {
   onCable([](Cable& cable) {
     machined::acceptRouterAdvertisements("/proc/sys");
