@@ -106,6 +106,14 @@ void setMirrors(Machine::Builder machine, kj::ArrayPtr<const kj::String> mirrors
   }
 }
 
+void setAddress(Interface::Builder interface, kj::StringPtr cidr, kj::StringPtr gateway) {
+  interface.setCidr(cidr);
+  if (gateway.size() == 0) return;
+  auto route = interface.initRoutes(1)[0];
+  route.setNetwork(gateway.findFirst(':') == nullptr ? "0.0.0.0/0" : "::/0");
+  route.setGateway(gateway);
+}
+
 void setNetwork(Network::Builder network, const NodeSettings& node) {
   if (node.hostname.size() > 0) network.setHostname(node.hostname);
   if (node.nameservers.size() > 0) {
@@ -113,18 +121,18 @@ void setNetwork(Network::Builder network, const NodeSettings& node) {
     for (size_t i = 0; i < node.nameservers.size(); ++i) list.set(i, node.nameservers[i]);
   }
   if (node.cidr.size() == 0 && !node.ignoreInterface) return;
-  auto interface = network.initInterfaces(1)[0];
+  auto interfaces = network.initInterfaces(node.cidr6.size() > 0 ? 2 : 1);
+  auto interface = interfaces[0];
   interface.setInterface(node.interface);
   if (node.vip.size() > 0) interface.initVip().setIp(node.vip);
   if (node.ignoreInterface) {
     interface.setIgnore(true);
     return;
   }
-  interface.setCidr(node.cidr);
-  if (node.gateway.size() > 0) {
-    auto route = interface.initRoutes(1)[0];
-    route.setNetwork(node.gateway.findFirst(':') == nullptr ? "0.0.0.0/0" : "::/0");
-    route.setGateway(node.gateway);
+  setAddress(interface, node.cidr, node.gateway);
+  if (node.cidr6.size() > 0) {
+    interfaces[1].setInterface(node.interface);
+    setAddress(interfaces[1], node.cidr6, node.gateway6);
   }
 }
 

@@ -45,10 +45,11 @@ struct GenerateOptions {
 struct NodeSettings {
   kj::StringPtr hostname = "";
   kj::StringPtr interface = "eth0";
-  kj::StringPtr cidr = "";       // empty: no interface is named
-  kj::StringPtr gateway = "";    // empty: no default route
-  kj::StringPtr vip = "";        // that the control-plane nodes share; empty: none
-  bool ignoreInterface = false;  // somebody else configures it: neither cidr nor gateway
+  kj::StringPtr cidr = "";                  // empty: no interface is named
+  kj::StringPtr gateway = "";               // empty: no default route
+  kj::StringPtr cidr6 = "", gateway6 = "";  // the same of IPv6 beside it: another entry of the link
+  kj::StringPtr vip = "";                   // that the control-plane nodes share; empty: none
+  bool ignoreInterface = false;             // somebody else configures it: neither cidr nor gateway
   kj::ArrayPtr<const kj::String> nameservers = nullptr;
   kj::ArrayPtr<const kj::String> certSans = nullptr;  // of the machine API
   kj::ArrayPtr<const kj::String> timeServers = nullptr;

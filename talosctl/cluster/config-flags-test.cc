@@ -101,7 +101,7 @@ struct Written {
 
   explicit Written(bool ipv4 = true, bool ipv6 = false) {
     Request request;
-    request.containers = ipv6;
+    request.containers = !ipv4;
     request.ipv4 = ipv4, request.ipv6 = ipv6;
     request.name = kj::str("demo");
     request.masters = 2, request.workers = 1;
@@ -145,6 +145,37 @@ TEST(ClusterConfigs, PodsAndServicesHaveTheFamiliesOfTheNodes) {
     EXPECT_EQ(row.nameservers, kj::strArray(network.getNameservers(), " "));
     EXPECT_EQ(row.vip, kj::StringPtr(network.getInterfaces()[0].getVip().getIp()));
   }
+}
+
+// Catches: a virtual machine without the second address or its way out, also with a config of the
+// user's own.
+TEST(ClusterConfigs, AVirtualMachineHasAnEntryForEachFamily) {
+  auto check = [](config::MachineConfig config) {
+    auto links = config.get().getMachine().getNetwork().getInterfaces();
+    ASSERT_EQ(links.size(), 2u);
+    auto shown = KJ_MAP(link, links) {
+      auto route = link.getRoutes()[0];
+      return kj::str(link.getInterface(), " ", link.getCidr(), " ", route.getNetwork(), " by ",
+                     route.getGateway());
+    };
+    EXPECT_EQ(shown[0], "eth0 10.5.0.4/24 0.0.0.0/0 by 10.5.0.1");
+    EXPECT_EQ(shown[1], "eth0 fd74:616c:a05::4/64 ::/0 by fd74:616c:a05::1");
+  };
+  Written written(true, true);
+  written.write({});
+  check(written.node("demo-worker-1"));
+
+  Scratch own;
+  auto generated = config::generate("mine", "https://10.5.0.2:6443");
+  auto put = [&](kj::StringPtr name, kj::StringPtr text) {
+    writeFileAtomically(kj::str(own.path, "/", name), text.asArray(), 0600);
+  };
+  put("controlplane.yaml", generated.controlplane);
+  put("join.yaml", generated.join);
+  put("talosconfig", generated.talosconfig);
+  Written existing(true, true);
+  existing.write({.generate = {}, .inputFolder = own.path});
+  check(existing.node("demo-worker-1"));
 }
 
 kj::String endpointsOf(Talosconfig& config) {

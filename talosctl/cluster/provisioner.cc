@@ -75,7 +75,7 @@ kj::Maybe<kj::StringPtr> machineFlagOf(const talosctl::Invocation& call) {
 }
 
 kj::Maybe<kj::StringPtr> containerFlagOf(const talosctl::Invocation& call) {
-  if (call.on("ipv6")) return "ipv6"_kj;
+  if (!call.on("ipv4")) return "ipv4=false"_kj;
   return firstGiven(call, kContainerFlags);
 }
 

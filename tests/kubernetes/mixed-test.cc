@@ -12,10 +12,10 @@ using harness::contains;
 using testing::HasSubstr;
 
 // Catches: a kernel of ours that lacks what kubelet, kube-proxy or flannel need, or a module of it
-// that nobody loads, which no container shows; a network of pods that needs one kernel at both
-// ends; a segment that passes on frames of containers alone.
+// that nobody loads, for IPv4 or IPv6, which no container shows; a network of pods that needs one
+// kernel at both ends; a segment that passes on frames of containers alone.
 TEST_F(KubeHost, WorkerThatIsAVirtualMachine) {
-  KubeCluster cluster("mixed", 1, 1, {"--virtual-machines=1"});
+  KubeCluster cluster("mixed", 1, 1, {"--virtual-machines=1", "--ipv6"});
   ASSERT_TRUE(
       contains(harness::slurp("/proc/" + std::to_string(cluster.talos.process("mixed-worker-1")) +
                               "/cmdline"),

@@ -144,11 +144,14 @@ class NodeConfigs {
   // With the settings of the node, and before any patch.
   kj::String made(rpc::LocalNode::Reader node, config::MachineType type) {
     auto cidr = kj::str(node.getAddress(), "/", prefix);
+    auto networks = networksOf(cluster);
+    auto cidr6 =
+        networks.size() == 2 ? kj::str(node.getAddress6(), "/", networks[1].length) : kj::String();
     kj::Vector<kj::String> certSans;
     certSans.add(kj::str(node.getEndpoint()));
     if (options.endpoint.size() > 0) certSans.add(kj::str(options.endpoint));
     auto gateway = kj::arr(kj::str(cluster.getGateway()));
-    bool ipv6Alone = networksOf(cluster)[0].address.family() == AF_INET6;
+    bool ipv6Alone = networks[0].address.family() == AF_INET6;
     config::NodeSettings settings;
     settings.hostname = node.getName();
     // The launcher of a container has configured its eth0.
@@ -156,6 +159,8 @@ class NodeConfigs {
     if (!settings.ignoreInterface) {
       settings.cidr = cidr;
       settings.gateway = cluster.getGateway();
+      settings.cidr6 = cidr6;
+      settings.gateway6 = cluster.getGateway6();
     }
     settings.nameservers = options.nameservers;
     // The gateway answers DNS, unless the nodes are shut in; at its IPv4 address.

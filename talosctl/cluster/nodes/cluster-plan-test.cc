@@ -82,7 +82,7 @@ TEST(ClusterPlan, FamiliesAreThoseOfTheFlags) {
   EXPECT_EQ(planned(false, true), "fd74:616c:a05::/64 fd74:616c:a05::1 fd74:616c:a05::3,   ");
 }
 
-// Catches: nodes without any address, a virtual machine that is to have an address and does not.
+// Catches: nodes without any address, a virtual machine that cannot fetch its config.
 TEST(ClusterPlan, FamiliesThatCannotBe) {
   auto r = request();
   r.containers = true;
@@ -91,10 +91,12 @@ TEST(ClusterPlan, FamiliesThatCannotBe) {
   r.ipv6 = true;
   EXPECT_EQ(refusal(r), "accepted");
   r.virtualMachines = 1;
-  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv6: virtual machines get their address by"));
+  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv4: virtual machines fetch their config with"));
   r.virtualMachines = 0;
   r.containers = false;
-  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv6: virtual machines get their address by"));
+  EXPECT_THAT(refusal(r).cStr(), HasSubstr("--ipv4: virtual machines fetch their config with"));
+  r.ipv4 = true;
+  EXPECT_EQ(refusal(r), "accepted");
 }
 
 // Catches: two clusters that are given the same loopback addresses.

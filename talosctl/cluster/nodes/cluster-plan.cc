@@ -169,10 +169,10 @@ void checkRequest(const Request& request, const Prefix& cidr) {
     refuse("--ipv4", "the nodes need addresses; use --ipv6 as well, for IPv6 alone");
   }
   bool machines = !request.containers || request.virtualMachines > 0;
-  if (request.ipv6 && machines) {
-    refuse("--ipv6",
-           "virtual machines get their address by the kernel argument ip=, which has no place for "
-           "IPv6; use --provisioner container");
+  if (!request.ipv4 && machines) {
+    refuse("--ipv4",
+           "virtual machines fetch their config with the address of the kernel argument ip=, which "
+           "is one of IPv4; use --provisioner container");
   }
   if (count > room || count > 200) {
     refuse("--cidr",

@@ -103,6 +103,14 @@ kj::String jsonList(kj::ArrayPtr<const kj::String> texts) {
   return kj::str("[", kj::strArray(quoted, ", "), "]");
 }
 
+// Of an interface, with a default route where there is a gateway.
+kj::String linkText(kj::StringPtr cidr, kj::StringPtr gateway, kj::StringPtr all) {
+  auto route = gateway.size() == 0 ? kj::str()
+                                   : kj::str(", routes: [{network: ", jsonString(all),
+                                             ", gateway: ", jsonString(gateway), "}]");
+  return kj::str("cidr: ", jsonString(cidr), route);
+}
+
 }  // namespace
 
 kj::Vector<talosctl::Patch> wireguardPatches(rpc::LocalCluster::Reader cluster,
@@ -156,14 +164,17 @@ talosctl::Patch encryption(bool state, bool ephemeral) {
 
 talosctl::Patch settingsPatch(const config::NodeSettings& settings) {
   kj::Vector<kj::String> machine;
-  auto route = settings.gateway.size() == 0
-                   ? kj::str()
-                   : kj::str(", routes: [{network: 0.0.0.0/0, gateway: ", settings.gateway, "}]");
   machine.add(kj::str("hostname: ", jsonString(settings.hostname)));
-  auto link =
-      settings.ignoreInterface ? kj::str("ignore: true") : kj::str("cidr: ", settings.cidr, route);
-  auto vip = settings.vip.size() == 0 ? kj::str() : kj::str(", vip: {ip: ", settings.vip, "}");
-  machine.add(kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}]"));
+  auto link = settings.ignoreInterface ? kj::str("ignore: true")
+                                       : linkText(settings.cidr, settings.gateway, "0.0.0.0/0");
+  auto vip =
+      settings.vip.size() == 0 ? kj::str() : kj::str(", vip: {ip: ", jsonString(settings.vip), "}");
+  auto second = settings.cidr6.size() == 0
+                    ? kj::str()
+                    : kj::str(", {interface: ", settings.interface, ", ",
+                              linkText(settings.cidr6, settings.gateway6, "::/0"), "}");
+  machine.add(
+      kj::str("interfaces: [{interface: ", settings.interface, ", ", link, vip, "}", second, "]"));
   if (settings.nameservers.size() > 0) {
     machine.add(kj::str("nameservers: ", jsonList(settings.nameservers)));
   }
