@@ -10,6 +10,7 @@
 
 #include <initializer_list>
 
+#include "machined/process1/init/held-watchdog.h"
 #include "machined/process1/init/init-loop.h"
 #include "machined/process1/init/machine-shutdown.h"
 #include "machined/process1/init/power-button.h"
@@ -94,12 +95,13 @@ void Loop::carryOut(Packet& received) {
       break;
     case RequestKind::kBeat:
       beaten = true;
+      beatless = 0;
       break;
     case RequestKind::kBegun:
       powerActionBegun(request.argument);
       break;
     case RequestKind::kReboot:
-      goDown(request.argument, settings.termGraceMs, console);
+      end(request.argument);
   }
 }
 
@@ -149,7 +151,7 @@ void Loop::hold(const Request& request, int fd) {
     close(fd);
     return reply(request.id, ENOSPC, "process 1 already holds too many descriptors");
   }
-  unwatchAndClose(place->fd);
+  release(*place);
   place->fd = fd;
   memcpy(place->name, request.name, kNameSize);
   if (strcmp(request.name, kPowerButton) == 0) listenTo(fd, Kind::kPowerButton, 0, EPOLLIN);
@@ -158,10 +160,15 @@ void Loop::hold(const Request& request, int fd) {
 
 void Loop::drop(const Request& request) {
   if (Held* place = findHeld(request.name)) {
-    unwatchAndClose(place->fd);
-    *place = Held();
+    release(*place);
   }
   reply(request.id, 0, "");
+}
+
+void Loop::release(Held& place) {
+  if (place.fd >= 0 && strcmp(place.name, kWatchdog) == 0) stopWatchdog(place.fd);
+  unwatchAndClose(place.fd);
+  place = Held();
 }
 
 void Loop::signalChild(const Request& request) {

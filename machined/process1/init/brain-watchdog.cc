@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "machined/process1/init/held-watchdog.h"
 #include "machined/process1/init/init-clock.h"
 #include "machined/process1/init/init-loop.h"
 #include "machined/process1/init/machine-shutdown.h"
@@ -20,11 +21,15 @@
 
 namespace talos::process1 {
 
+// goDown() takes 45 s at most, the kernel some for its devices.
+static constexpr int kRestartSeconds = 120;
+
 void Loop::watch() {
   int64_t t = now();
   if (t - lastTick < settings.tickMs) return;
   lastTick = t;
   watchBrain();
+  feed();
   watchTrial();
   watchPowerActions();
 }
@@ -43,6 +48,37 @@ void Loop::watchBrain() {
   console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
   brainKilled = true;
   syscall(SYS_pidfd_send_signal, brainPidfd, SIGKILL, nullptr, 0);
+}
+
+void Loop::feed() {
+  bool starved = ++beatless > settings.unfedAfter;
+  Held* watchdog = findHeld(kWatchdog);
+  if (watchdog == nullptr) return;
+  if (starved) {
+    if (beatless != settings.unfedAfter + 1) return;
+    console.error(settings.brain, " has not worked for ",
+                  static_cast<int64_t>(settings.unfedAfter) * settings.tickMs / 1000,
+                  " s; the watchdog is no longer fed and resets the machine");
+    return;
+  }
+  int error = feedWatchdog(watchdog->fd);
+  if (error != 0 && error != feedError) {
+    console.error("cannot feed the watchdog: ", errorText(error));
+  }
+  feedError = error;
+}
+
+// The watchdog covers a restart, which it would only hasten; a machine that is switched off, or
+// continues with another kernel, must not be reset.
+void Loop::end(unsigned command) {
+  if (Held* watchdog = findHeld(kWatchdog)) {
+    if (command == LINUX_REBOOT_CMD_RESTART) {
+      feedUntilRestart(watchdog->fd, kRestartSeconds);
+    } else {
+      release(*watchdog);
+    }
+  }
+  goDown(command, settings.termGraceMs, console);
 }
 
 // The brain does this itself, a minute earlier and with a reason: this is for one that cannot.
@@ -103,8 +139,7 @@ void Loop::watchPowerActions() {
                   " within ", static_cast<int64_t>(allowed) * settings.tickMs / 1000,
                   " s; going on without it");
   }
-  goDown(reboot ? LINUX_REBOOT_CMD_RESTART : LINUX_REBOOT_CMD_POWER_OFF, settings.termGraceMs,
-         console);
+  end(reboot ? LINUX_REBOOT_CMD_RESTART : LINUX_REBOOT_CMD_POWER_OFF);
 }
 
 }  // namespace talos::process1

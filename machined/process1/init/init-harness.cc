@@ -153,6 +153,7 @@ void Harness::become() {
   settings.actionBeginsWithin = options.actionBeginsWithin;
   settings.actionEndsWithin = options.actionEndsWithin;
   settings.trial = options.trial;
+  settings.unfedAfter = options.unfedAfter;
   static Loop* loop = new Loop(settings, Console(console, "[init] ", false));
   loop->run();
 }

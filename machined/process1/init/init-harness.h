@@ -32,7 +32,7 @@ class Harness {
     int64_t termGraceMs = 10'000;
     int64_t tickMs = 1000;
     unsigned missedBeats = 15, missedAtStart = 60, actionBeginsWithin = 30, actionEndsWithin = 240,
-             trial = 0;
+             trial = 0, unfedAfter = 180;
     bool disk = false;  // something is mounted on /disk that looks like a disk's file system
     std::string
         cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all

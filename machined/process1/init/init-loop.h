@@ -8,7 +8,8 @@
 // A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
 // SIGTERM are passed to the brain; when it does not carry them out in time, or cannot be started,
 // process 1 carries them out itself. The power button is reported on a socket that the brain has
-// opened and handed over.
+// opened and handed over. So is the machine's watchdog (held-watchdog.h), which resets a machine
+// whose kernel or process 1 stands still, or that has had no working brain for three minutes.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
 // replies are thrown away, and the successor, started at once, gets the inventory: children that
@@ -42,6 +43,9 @@ struct Settings {
   // A power action: until the brain has begun to carry it out, and from there until the machine is
   // down. Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
   unsigned actionBeginsWithin = 30, actionEndsWithin = 240;
+  // Without a beat, over all brains: then the machine's watchdog is no longer fed. Longer than one
+  // that hangs while it starts, and its successor, may take.
+  unsigned unfedAfter = 180;
   unsigned trial = 0;  // until kSettled has to be held; 0: this system is not on trial
 };
 
@@ -117,6 +121,8 @@ class Loop {
   unsigned missed = 0;       // since the brain's last beat
   bool beaten = false;       // the current brain, once
   bool brainKilled = false;  // by the watch
+  unsigned beatless = 0;     // since the newest beat of any brain
+  int feedError = 0;         // of the machine's watchdog, the newest that was reported
   unsigned actionTicks = 0;  // since the action was asked for, or since it was begun
   uint32_t begun = 0;        // the PowerAction that is being carried out, or 0
   uint32_t newestAction = 0;
@@ -149,6 +155,7 @@ class Loop {
   void spawn(const Spawn& request, const Packet& received);
   void hold(const Request& request, int fd);
   void drop(const Request& request);
+  void release(Held& place);
   void signalChild(const Request& request);
   void acknowledge(uint64_t sequence);
   void reply(uint32_t id, int code, const char* text, int child = -1);
@@ -158,8 +165,10 @@ class Loop {
   // brain-watchdog.cc
   void watch();
   void watchBrain();
+  void feed();
   void watchPowerActions();
   void watchTrial();
+  [[noreturn]] void end(unsigned command);  // of reboot(2)
   void requestPowerAction(PowerAction action);
   void powerActionBegun(uint32_t action);
   void onPowerButton();
