@@ -68,6 +68,15 @@ struct Machine {
   udev @20 :Udev $A.live $A.since("v0.14")
       $A.doc("Refused: there is no udev. Use machine.network.interfaces[].deviceSelector to select links, "
              "machine.kernel.modules to load drivers, and machine.sysfs to set attributes of devices.");
+  watchdog @21 :Watchdog $A.live
+      $A.doc("Watchdog timer: hardware that resets the machine when the system no longer feeds it.");
+}
+
+struct Watchdog {
+  device @0 :Text $A.doc("Device, such as /dev/watchdog0. Required.");
+  timeout @1 :Text $A.default("1m")
+      $A.doc("Time after which the machine is reset, in whole seconds, from 10s to 18h. The system feeds the device each "
+             "second, until machined has not worked for three minutes.");
 }
 
 struct KernelModules {

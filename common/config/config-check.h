@@ -40,6 +40,9 @@ class Report {
   void hosts(kj::StringPtr path, capnp::List<capnp::Text>::Reader names);
   void url(kj::StringPtr path, kj::StringPtr text);
   void absolutePath(kj::StringPtr path, kj::StringPtr text);
+  // "" when the document has none.
+  void duration(kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
+                kj::StringPtr tooShort, kj::StringPtr hint);
   // An authority's certificate and its key, which workers are better without.
   enum class Key { kNeeded, kOptional, kUnwanted };
   void authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key key);

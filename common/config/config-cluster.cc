@@ -228,17 +228,6 @@ void checkManifests(Report& report, Cluster::Reader cluster) {
   }
 }
 
-// How long certificates are valid; "" when it is not said.
-void checkLifetime(Report& report, kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
-                   kj::StringPtr tooShort, kj::StringPtr hint) {
-  if (text.size() == 0) return;
-  KJ_IF_MAYBE (duration, parseDuration(text)) {
-    if (*duration < shortest) report.error(path, kj::str(tooShort), hint);
-  } else {
-    report.error(path, kj::str("\"", text, "\" is not a duration"), hint);
-  }
-}
-
 void checkTrustd(Report& report, Trustd::Reader trustd) {
   size_t i = 0;
   for (auto host : trustd.getEndpoints()) {
@@ -249,8 +238,8 @@ void checkTrustd(Report& report, Trustd::Reader trustd) {
     }
     ++i;
   }
-  checkLifetime(report, "cluster.trustd.certLifetime", trustd.getCertLifetime(), kShortestLifetime,
-                "must be at least 10s", "for example 24h");
+  report.duration("cluster.trustd.certLifetime", trustd.getCertLifetime(), kShortestLifetime,
+                  "must be at least 10s", "for example 24h");
 }
 
 }  // namespace
@@ -262,9 +251,9 @@ void checkCluster(Report& report, Cluster::Reader cluster, MachineType type) {
   checkSecrets(report, cluster, keysOf(report, type));
   checkComponents(report, cluster);
   checkManifests(report, cluster);
-  checkLifetime(report, "cluster.adminKubeconfig.certLifetime",
-                cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
-                "must be more than 0s", "for example 8760h");
+  report.duration("cluster.adminKubeconfig.certLifetime",
+                  cluster.getAdminKubeconfig().getCertLifetime(), 1 * kj::NANOSECONDS,
+                  "must be more than 0s", "for example 8760h");
   checkTrustd(report, cluster.getTrustd());
 }
 

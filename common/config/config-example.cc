@@ -40,6 +40,7 @@ namespace {
   sysctls: {net.ipv4.ip_forward: "1", kernel.domainname: example.org}
   kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
+  watchdog: {device: /dev/watchdog0, timeout: 1m}
   systemDiskEncryption:
     state: {keys: [{nodeID: {}, slot: 0}]}
     ephemeral: {keys: [{nodeID: {}, slot: 0}]}

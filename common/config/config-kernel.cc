@@ -1,5 +1,5 @@
-// machine.sysctls, kernel and sysfs, and udev, which is refused. A kept config may have values of
-// the last three that earlier releases ignored.
+// machine.watchdog, sysctls, kernel and sysfs, and udev, which is refused. A kept config may have
+// values of the last three that earlier releases ignored.
 
 #include <set>
 #include <string>
@@ -113,6 +113,36 @@ void checkUdev(Report& report, Udev::Reader udev) {
   }
 }
 
+constexpr kj::Duration kShortestWatchdog = 10 * kj::SECONDS, kLongestWatchdog = 18 * kj::HOURS;
+
+void checkWatchdog(Report& report, Watchdog::Reader watchdog) {
+  constexpr auto kPath = "machine.watchdog"_kj, kTimeout = "machine.watchdog.timeout"_kj;
+  constexpr auto kHint = "use whole seconds from 10s to 18h, for example 1m"_kj;
+  if (!report.isRead(kPath)) return;
+  auto device = watchdog.getDevice();
+  constexpr auto kPrefix = "/dev/watchdog"_kj;
+  bool plain = device.startsWith(kPrefix) && device.size() > kPrefix.size();
+  if (plain) {
+    for (char c : device.slice(kPrefix.size())) plain = plain && c >= '0' && c <= '9';
+  }
+  if (device.size() == 0) {
+    report.error(kPath, kj::str("there is no device"), "for example device: /dev/watchdog0");
+  } else if (!plain) {
+    report.error("machine.watchdog.device",
+                 kj::str(codec::jsonString(device), " is not a watchdog's device"),
+                 "use /dev/watchdog0, or another number");
+  }
+  report.duration(kTimeout, watchdog.getTimeout(), kShortestWatchdog, "must be at least 10s",
+                  kHint);
+  KJ_IF_MAYBE (timeout, parseDuration(watchdog.getTimeout())) {
+    if (*timeout > kLongestWatchdog)
+      report.error(kTimeout, kj::str("must be at most 18h"), kHint);
+    else if (*timeout % kj::SECONDS != 0 * kj::SECONDS && *timeout > kShortestWatchdog) {
+      report.error(kTimeout, kj::str("not a whole number of seconds"), kHint);
+    }
+  }
+}
+
 }  // namespace
 
 void checkKernel(Report& report, Machine::Reader machine) {
@@ -120,6 +150,7 @@ void checkKernel(Report& report, Machine::Reader machine) {
   checkModules(report, machine.getKernel().getModules());
   checkSysfs(report, machine.getSysfs());
   checkUdev(report, machine.getUdev());
+  checkWatchdog(report, machine.getWatchdog());
 }
 
 }  // namespace talos::config

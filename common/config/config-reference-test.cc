@@ -152,6 +152,7 @@ machine:
   kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   udev: {rules: []}
+  watchdog: {device: /dev/watchdog0, timeout: 30s}
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   features:

@@ -98,6 +98,16 @@ void Report::url(kj::StringPtr path, kj::StringPtr text) {
   }
 }
 
+void Report::duration(kj::StringPtr path, kj::StringPtr text, kj::Duration shortest,
+                      kj::StringPtr tooShort, kj::StringPtr hint) {
+  if (text.size() == 0) return;
+  KJ_IF_MAYBE (duration, parseDuration(text)) {
+    if (*duration < shortest) error(path, kj::str(tooShort), hint);
+  } else {
+    error(path, kj::str("\"", text, "\" is not a duration"), hint);
+  }
+}
+
 void Report::absolutePath(kj::StringPtr path, kj::StringPtr text) {
   if (text.size() == 0 && !has(path)) return;
   if (!isCleanPath(text)) {

@@ -32,6 +32,7 @@ class OriginalKeys {
   static constexpr kj::StringPtr kOwn[] = {
       "machine.caHash"_kj,
       "machine.install.imageKey"_kj,
+      "machine.watchdog"_kj,
       "machine.network.interfaces.routes.onlink"_kj,
       "machine.network.interfaces.vlans.routes.onlink"_kj,
       "machine.network.interfaces.vip.leaseTTL"_kj,

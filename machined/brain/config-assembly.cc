@@ -71,6 +71,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .clock = core.clock,
       .config = core.configReader,
       .kernel = disks.kernel,
+      .watchdog = disks.watchdog,
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .random = KJ_BIND_METHOD(core, chance),

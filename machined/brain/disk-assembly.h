@@ -13,6 +13,7 @@
 #include "machined/process1/read-pool.h"
 #include "machined/system/kernel-settings.h"
 #include "machined/system/system-mounts.h"
+#include "machined/system/watchdog.h"
 
 namespace talos::machined {
 
@@ -64,6 +65,8 @@ class DiskAssembly {
   KernelSettings kernel{{"/sys/module", "/system/run/modules", kernelScope},
                         {"/sys", kernelScope},
                         {"/proc/sys", "/system/run/sysctls", kernelScope}};
+  KernelWatchdogs watchdogDevices;
+  Watchdog watchdog{core.uv, core.process1, watchdogDevices, kernelScope};
 
  private:
   // A file system whose disk hangs blocks a thread of this pool, and none of the API's clients.

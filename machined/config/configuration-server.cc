@@ -45,7 +45,8 @@ kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;
   kj::StringPtr asked;
   for (auto& change : outcome.changes) {
-    for (auto key : {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj}) {
+    for (auto key :
+         {"machine.kernel"_kj, "machine.sysfs"_kj, "machine.sysctls"_kj, "machine.watchdog"_kj}) {
       if (change.path.startsWith(key)) asked = key;
     }
   }

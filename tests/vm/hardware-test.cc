@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "tests/vm/lone-machine.h"
 
@@ -27,30 +28,6 @@ class Hardware : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(fs::exists(metalIso())) << "make iso FLAVOUR=metal first"; }
 };
-
-// A disk for a machine, made of the image.
-std::string writtenDisk() {
-  auto disk = (fs::temp_directory_path() / "talos-metal-disk").string();
-  auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
-  auto made = harness::run(
-      {program, "metal", "2048", LoneMachine::image("../image-metal/work/tree/usr/install"),
-       LoneMachine::image("../image-metal/rootfs.sqsh"), disk},
-      300);
-  EXPECT_EQ(made.status, 0) << made.err;
-  return disk;
-}
-
-// Gives a waiting machine a config, and waits until it has it.
-void configure(const LoneMachine& machine) {
-  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
-  auto config = machine.path("config.yaml");
-  std::ofstream(config) << machine.generate();
-  auto applied = machine.unproven({"apply-config", "--file", config});
-  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
-  ASSERT_TRUE(eventually(
-      [&] { return contains(machine.at({"get", "machinetype"}).out, "controlplane"); }, kUp, 1))
-      << machine.console();
-}
 
 class Cards : public Hardware, public testing::WithParamInterface<const char*> {};
 
@@ -134,9 +111,34 @@ TEST_F(Hardware, StartsFromItsNetwork) {
 // Catches: a disk of an image that UEFI does not start; one that takes itself for not installed,
 // and installs itself over what its owner has put there.
 TEST_F(Hardware, StartsFromADiskThatWasWrittenElsewhere) {
-  LoneMachine machine({.uefi = true, .disk = writtenDisk()});
-  configure(machine);
+  LoneMachine machine({.uefi = true, .disk = LoneMachine::writtenDisk("../image-metal")});
+  machine.configure(machine.generate());
   EXPECT_FALSE(contains(machine.console(), "installing on")) << machine.console();
+}
+
+// Catches: names by the order in which drivers are ready, which changes a node's addresses.
+TEST_F(Hardware, TwoCardsOfOneKindKeepTheirNames) {
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
+                       .card = "e1000e,mac=52:54:00:00:00:02",
+                       .more = {"-netdev", "user,id=other,restrict=on,net=10.0.3.0/24", "-device",
+                                "e1000e,netdev=other,mac=52:54:00:00:00:01,romfile="}});
+  machine.configure(machine.generate());
+  auto names = [&] {
+    std::map<std::string, std::string> found;
+    for (auto link : {"eth0", "eth1"}) {
+      auto address = machine.at({"read", std::string("/sys/class/net/") + link + "/address"}).out;
+      if (!address.empty()) found[link] = address;
+    }
+    return found;
+  };
+  ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
+  auto before = names();
+  EXPECT_NE(before["eth0"], before["eth1"]);
+  for (int boot = 0; boot < 3; ++boot) {
+    machine.startFromDisk();
+    ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
+    EXPECT_EQ(names(), before);
+  }
 }
 
 }  // namespace talos::vm

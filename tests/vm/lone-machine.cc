@@ -123,6 +123,30 @@ std::string LoneMachine::image(const std::string& name) {
       .lexically_normal();
 }
 
+std::string LoneMachine::writtenDisk(const std::string& image) {
+  auto programs = fs::path(getenv("TALOSCTL")).parent_path();
+  auto folder = (programs / image).string();
+  auto disk = (fs::temp_directory_path() / ("talos-disk-" + std::to_string(machines++))).string();
+  auto made = harness::run({programs / "disk-image", "metal", "2048",
+                            folder + "/work/tree/usr/install", folder + "/rootfs.sqsh", disk},
+                           300);
+  EXPECT_EQ(made.status, 0) << made.err;
+  return disk;
+}
+
+void LoneMachine::configure(const std::string& config, double seconds) const {
+  ASSERT_TRUE(harness::eventually(
+      [&] { return harness::contains(unproven({"disks"}).out, "2.1 GB"); }, seconds, 1))
+      << console().substr(0, 6000);
+  std::ofstream(path("config.yaml")) << config;
+  auto applied = unproven({"apply-config", "--file", path("config.yaml")});
+  ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
+  ASSERT_TRUE(harness::eventually(
+      [&] { return harness::contains(at({"get", "machinetype"}).out, "controlplane"); }, seconds,
+      1))
+      << console();
+}
+
 Result LoneMachine::talosctl(std::vector<std::string> arguments) const {
   arguments.insert(arguments.begin(),
                    {getenv("TALOSCTL"), "--talosconfig", path("talosconfig"), "--timeout", "20s"});

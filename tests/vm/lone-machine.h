@@ -44,6 +44,11 @@ class LoneMachine {
   // whose certificate is the address by which this host calls the machine.
   std::string generate(const std::string& installDisk = "/dev/vda") const;
 
+  // A disk for a machine, made of the image in this folder beside the programs.
+  static std::string writtenDisk(const std::string& image);
+  // Gives a waiting machine a config, and waits until it has it; each within `seconds`.
+  void configure(const std::string& config, double seconds = 480) const;
+
   // A disc for its drive, with one file; returns the path of its image.
   std::string disc(const std::string& label, const std::string& name,
                    const std::string& content) const;

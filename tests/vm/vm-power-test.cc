@@ -1,13 +1,9 @@
 // Events of a machine that its node has to handle: its power button is pressed, its kernel dies.
 // QEMU does both.
 #include <gtest/gtest.h>
-#include <kj/debug.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "tests/harness/cluster.h"
+#include "tests/vm/qemu-control.h"
 
 namespace talos::vm {
 namespace {
@@ -17,45 +13,9 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
-// QEMU's control socket (QMP): a line of JSON each way.
-class Control {
- public:
-  explicit Control(const Cluster& cluster, const std::string& node) {
-    struct sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    auto path = cluster.stateFolder() + "/" + node + ".qmp";
-    KJ_REQUIRE(path.size() < sizeof(address.sun_path), path.c_str());
-    memcpy(address.sun_path, path.data(), path.size());
-    KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    KJ_SYSCALL(connect(fd, reinterpret_cast<struct sockaddr*>(&address), sizeof(address)));
-    waitFor("\"QMP\"");
-    command("qmp_capabilities");
-  }
-  ~Control() { close(fd); }
-  Control(const Control&) = delete;
-
-  void command(const std::string& name) {
-    auto line = "{\"execute\": \"" + name + "\"}\n";
-    KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
-    waitFor("\"return\"");
-  }
-
- private:
-  int fd;
-
-  void waitFor(const std::string& word) {
-    std::string seen;
-    while (!contains(seen, word)) {
-      struct pollfd readable = {fd, POLLIN, 0};
-      KJ_REQUIRE(poll(&readable, 1, 10'000) == 1, "QEMU did not answer within 10 s", word.c_str(),
-                 seen.c_str());
-      char buffer[4096];
-      ssize_t size = read(fd, buffer, sizeof(buffer));
-      KJ_REQUIRE(size > 0, "QEMU closed its control socket", seen.c_str());
-      seen.append(buffer, static_cast<size_t>(size));
-    }
-  }
-};
+QemuControl controlOf(const Cluster& cluster, const std::string& node) {
+  return QemuControl(cluster.stateFolder() + "/" + node + ".qmp");
+}
 
 bool exited(const Cluster& cluster, const std::string& node) {
   for (auto& line : harness::lines(harness::slurp(cluster.stateFolder() + "/supervisor.log"))) {
@@ -79,7 +39,7 @@ TEST(PowerButton, ShutsTheNodeDownInOrder) {
       return log.waitFor([&](auto& out, auto&) { return contains(out, words); }, harness::kBoots);
     };
     EXPECT_TRUE(says("sequence boot: done")) << log.out() << log.err();
-    Control(cluster, worker).command("system_powerdown");
+    controlOf(cluster, worker).command("system_powerdown");
     EXPECT_TRUE(says("sequence shutdown: ")) << log.out() << log.err();
     EXPECT_TRUE(eventually([&] { return exited(cluster, worker); }, harness::kBoots));
   }
@@ -87,7 +47,7 @@ TEST(PowerButton, ShutsTheNodeDownInOrder) {
   cluster.ok({"-n", Cluster::kFirst, "service", "machined", "kill", "--signal", "SIGKILL"});
   EXPECT_TRUE(
       eventually([&] { return cluster.servicePids()["machined"] != brain; }, harness::kBoots));
-  Control(cluster, master).command("system_powerdown");
+  controlOf(cluster, master).command("system_powerdown");
   EXPECT_TRUE(eventually([&] { return exited(cluster, master); }, harness::kBoots));
   for (auto& node : {master, worker}) {
     auto console = cluster.console(node);
@@ -108,7 +68,7 @@ TEST(LastWords, OfAKernelThatPanicsAreReadInTheNextBoot) {
         },
         harness::kBoots);
   };
-  Control(cluster, "vmpanic-master-1").command("inject-nmi");
+  controlOf(cluster, "vmpanic-master-1").command("inject-nmi");
   EXPECT_TRUE(reads({"get", "bootrecords"}, "kernel panic")) << cluster.console("vmpanic-master-1");
   auto words = cluster.ok({"logs", "--previous", "kernel-last-words"});
   EXPECT_TRUE(contains(words, "Panic#1")) << words;

@@ -9,6 +9,7 @@
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/system/kernel-settings.h"
+#include "machined/system/watchdog.h"
 
 namespace talos::machined {
 
@@ -24,6 +25,7 @@ struct ControllerDependencies {
   const kj::Clock& clock;
   MachineConfigReader& config;
   KernelSettings& kernel;
+  Watchdog& watchdog;
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
   kj::Function<double()> random = []() { return 0.5; };  // [0, 1)

@@ -27,6 +27,7 @@ TEST_F(KernelSettingsControllerTest, SaysWhatAConfigAsksForInVain) {
                             .clock = clock,
                             .config = config,
                             .kernel = own,
+                            .watchdog = watchdog,
                             .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
                             .showsStateToAnybody = [] { return false; }};
   publish(
@@ -45,6 +46,12 @@ TEST_F(KernelSettingsControllerTest, SaysWhatAConfigAsksForInVain) {
   EXPECT_EQ("1\n", readFile(tree.at("sys/net/a")));
   EXPECT_EQ(3u, applyKernelSettings(at, store).wait(io.waitScope).size());
   EXPECT_EQ(3u, warnings.size());
+  publish(
+      "machine: {type: worker, watchdog: {device: /dev/watchdog0}}\n"
+      "cluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n");
+  problems = applyKernelSettings(at, store).wait(io.waitScope);
+  ASSERT_EQ(1u, problems.size());
+  EXPECT_EQ("machine.watchdog: there is no /dev/watchdog0", problems[0]);
 }
 
 }  // namespace

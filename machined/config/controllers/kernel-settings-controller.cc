@@ -38,6 +38,11 @@ kj::Promise<kj::Array<kj::String>> applyKernelSettings(ControllerDependencies& d
   auto problems = co_await deps.uv.blocking(
       [&settings = deps.kernel, wanted = kj::mv(wanted)]() { return settings.apply(wanted); });
   for (auto& problem : problems.news) deps.warn(problem);
+  kj::Maybe<WantedWatchdog> watchdog;
+  KJ_IF_MAYBE (machine, deps.config.tryMachine(store)) watchdog = wantedWatchdog(*machine);
+  co_await deps.watchdog.apply(kj::mv(watchdog)).catch_([&problems](kj::Exception&& e) {
+    problems.list.add(kj::str("machine.watchdog: ", messageOf(e)));
+  });
   co_return problems.list.releaseAsArray();
 }
 

@@ -31,7 +31,8 @@ class KernelSettingsController final : public Controller {
   kj::Promise<void> follow(WantedKernel wanted);
 };
 
-// Sets what the published config asks for, without waiting for the controller's next attempt.
+// Sets what the published config asks of the kernel, its watchdog included, without waiting for the
+// controllers' next attempts.
 // Resolves with what is not as it was asked for; Unavailable when the boot has not begun with it.
 kj::Promise<kj::Array<kj::String>> applyKernelSettings(ControllerDependencies& deps, Store& store);
 

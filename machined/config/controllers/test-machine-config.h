@@ -9,8 +9,10 @@
 #include "common/tls/node-certificate.h"
 #include "common/tls/pki.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "machined/system/test-watchdog-devices.h"
 
 namespace talos::machined {
 
@@ -67,6 +69,10 @@ struct ConfigTest : public testing::Test {
   // For controllers that read the published config.
   KernelArguments arguments{""_kj.asArray()};
   KernelSettings kernel{{"/nowhere", "/nowhere"}, {"/nowhere"}, {"/nowhere", "/nowhere"}};
+  FakeMachine machine;
+  FakeProcess1 process1{machine};
+  TestWatchdogs watchdogs;
+  Watchdog watchdog{uv, process1, watchdogs, KernelScope::kAll};
   MachineConfigReader config;
   kj::Vector<kj::String> warnings;
   ControllerDependencies deps{.arguments = arguments,
@@ -77,6 +83,7 @@ struct ConfigTest : public testing::Test {
                               .clock = clock,
                               .config = config,
                               .kernel = kernel,
+                              .watchdog = watchdog,
                               .warn = [this](kj::StringPtr text) { warnings.add(kj::str(text)); },
                               .showsStateToAnybody = [] { return false; }};
 

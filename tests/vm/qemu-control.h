@@ -1,0 +1,56 @@
+// What QEMU does to a machine from outside, by its monitor (QMP).
+#pragma once
+
+#include <kj/debug.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "tests/harness/process.h"
+
+namespace talos::vm {
+
+// QEMU's control socket (QMP): a line of JSON each way.
+class QemuControl {
+ public:
+  explicit QemuControl(const std::string& path) {
+    struct sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    KJ_REQUIRE(path.size() < sizeof(address.sun_path), path.c_str());
+    memcpy(address.sun_path, path.data(), path.size());
+    KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    KJ_SYSCALL(connect(fd, reinterpret_cast<struct sockaddr*>(&address), sizeof(address)));
+    waitFor("\"QMP\"");
+    command("qmp_capabilities");
+  }
+  ~QemuControl() { close(fd); }
+  QemuControl(const QemuControl&) = delete;
+
+  void command(const std::string& name) {
+    auto line = "{\"execute\": \"" + name + "\"}\n";
+    KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
+    waitFor("\"return\"");
+  }
+
+ private:
+  int fd;
+
+  void waitFor(const std::string& word) {
+    std::string seen;
+    while (!harness::contains(seen, word)) {
+      struct pollfd readable = {fd, POLLIN, 0};
+      KJ_REQUIRE(poll(&readable, 1, 10'000) == 1, "QEMU did not answer within 10 s", word.c_str(),
+                 seen.c_str());
+      char buffer[4096];
+      ssize_t size = read(fd, buffer, sizeof(buffer));
+      KJ_REQUIRE(size > 0, "QEMU closed its control socket", seen.c_str());
+      seen.append(buffer, static_cast<size_t>(size));
+    }
+  }
+};
+
+}  // namespace talos::vm
