@@ -1,4 +1,4 @@
-// What QEMU does to a machine from outside, by its monitor (QMP).
+// The monitor of QEMU (QMP): buttons, interrupts and power of a machine, from outside.
 #pragma once
 
 #include <kj/debug.h>
