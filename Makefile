@@ -14,6 +14,7 @@
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
+#   FIRMWARE='firmware-bnx2x intel-microcode'   of the same: Debian's packages of firmware files and microcode
 #   PLATFORM=aws             of image: a disk for that provider's machines as well (docs/platforms.md); ARGUMENTS='…' for its kernel
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
@@ -39,7 +40,7 @@ HOURS    ?= 2
 PROVISIONER ?= container
 FLAVOUR  ?= cloud
 IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))
-export MIRROR SECURITY_MIRROR FLAVOUR
+export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
 .PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
@@ -65,7 +66,7 @@ man: programs
 	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
 
 image: programs
-	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
+	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
 iso: image

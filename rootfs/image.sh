@@ -8,7 +8,8 @@
 # FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
 # virtual machines, which is smaller.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
-# it; KERNEL=package is the kernel, a Debian package with its modules.
+# it; KERNEL=package is the kernel, a Debian package with its modules; FIRMWARE='packages' are Debian's packages of firmware
+# files and microcode (rootfs/firmware.sh).
 set -euo pipefail
 umask 022   # all daemons must be able to read the image's folders
 export LC_ALL=C
@@ -180,7 +181,15 @@ boot_loader() {  # FORMAT OUT MODULES...
   grub-mkimage -O "$1" -d "/usr/lib/grub/$1" -p '(,gpt3)/grub' -o "$2" "${@:3}" "${boot_modules[@]}"
 }
 mkdir -p "$tree/usr/install"
-make_early "$tree/usr/install/initramfs"
+rm -f "$work/microcode"
+if [ -n "${FIRMWARE:-}" ]; then
+  "$here/firmware.sh" "$tree" "$work/microcode" $FIRMWARE >"$work/firmware"
+else
+  : >"$work/firmware"
+fi
+make_early "$work/early.cpio"
+# The kernel looks for microcode in the first archive only.
+cat $([ ! -e "$work/microcode" ] || echo "$work/microcode") "$work/early.cpio" >"$tree/usr/install/initramfs"
 install -m 0644 "$(echo "$kernel_work"/boot/vmlinuz-*)" "$tree/usr/install/vmlinuz"
 install -m 0644 /usr/lib/grub/i386-pc/boot.img "$tree/usr/install/boot.img"
 boot_loader i386-pc "$tree/usr/install/core.img" biosdisk
@@ -210,7 +219,7 @@ if [ -n "${REMOVE:-}" ]; then
 fi
 [ -z "${TREE:-}" ] || lay_over "$TREE" "$tree"
 
-"$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json"
+"$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json" "$work/firmware"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
 
 # --- pack -----------------------------------------------------------------------------------------------
@@ -222,7 +231,7 @@ if ! fresh "$work/squashfs.stamp" "$stamp" || [ ! -e "$image/rootfs.sqsh" ]; the
   echo "$stamp" >"$work/squashfs.stamp"
 fi
 
-stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$0" "$here/pack.sh" | digest)
+stamp=$(cat "$work/squashfs.stamp" "$work/modules.stamp" "$tree/usr/install/initramfs" "$0" "$here/pack.sh" | digest)
 if ! fresh "$work/initramfs.stamp" "$stamp" || [ ! -e "$image/initramfs" ]; then
   # Two archives: the kernel unpacks one after the other.
   ramfs=$work/ramfs

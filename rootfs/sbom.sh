@@ -1,11 +1,11 @@
 #!/bin/bash
-# The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT
+# The list of an image's contents, SPDX 2.3 JSON:  sbom.sh TREE OUT KERNEL_DEB ROOTFS STAMP RESULT FIRMWARE
 # Packages are our programs, the Debian packages of the static libraries in them (from the build's own link
-# commands), those of the container runtime and its libraries, the kernel and the public CAs; files are all regular files of the tree. Does nothing when STAMP says
+# commands), those of the container runtime and its libraries, the kernel, those of FIRMWARE (lines of "PACKAGE FILE") and the public CAs; files are all regular files of the tree. Does nothing when STAMP says
 # that nothing has changed. The time is SOURCE_DATE_EPOCH.
 set -euo pipefail
 export LC_ALL=C
-tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6
+tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6 firmware=$7
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 
 sums=$(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do sha256sum "$f"; done)
@@ -63,6 +63,10 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
     IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p")
     entry "$p" "$v" "$(licence "$p")" "boot loader in /usr/install; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
+  while read -r p file; do
+    v=$(dpkg-deb -f "$file" Version) sp=$(dpkg-deb -f "$file" Source)
+    entry "$p" "$v" "$(licence "$p")" "in /usr/lib/firmware as it is; Debian source package ${sp:-$p}" "pkg:deb/debian/$p@$v"
+  done <"$firmware"
   kp=$(dpkg-deb -f "$deb" Package) kv=$(dpkg-deb -f "$deb" Version)
   entry "$kp" "$kv" "$(licence linux-image)" "kernel and modules; Debian source package $(dpkg-deb -f "$deb" Source)" "pkg:deb/debian/$kp@$kv"
 } >"$result.packages"
