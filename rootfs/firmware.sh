@@ -11,7 +11,7 @@ export LC_ALL=C
 tree=$1 microcode=$2
 shift 2
 here=$(cd "$(dirname "$0")" && pwd)
-cache=/cache/firmware
+cache=${FIRMWARE_CACHE:-/cache/firmware}
 . "$here/pack.sh"
 die() { printf 'image: FIRMWARE: %s\n' "$*" >&2; exit 1; }
 
