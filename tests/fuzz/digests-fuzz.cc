@@ -14,6 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       kj::heapArray<char>(reinterpret_cast<const char*>(data), size);  // a sanitizer sees its end
   (void)kj::runCatchingExceptions([&] { DigestList(text).check("vmlinuz", ""); });
   (void)kj::runCatchingExceptions([&] { KJ_ASSERT(imageVersion(text).size() <= 64); });
-  (void)kj::runCatchingExceptions([&] { talos::install::checkKernel(text.asBytes(), size); });
+  for (auto arch : {"amd64", "arm64"}) {
+    (void)kj::runCatchingExceptions([&] { checkKernel(text.asBytes(), size, arch); });
+  }
   return 0;
 }

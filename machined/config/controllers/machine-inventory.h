@@ -36,7 +36,8 @@ struct PciDevice {
 kj::Vector<PciDevice> readPciDevices(kj::StringPtr sys);
 
 // The firmware has checked the signatures of what it booted: from <sys>/kernel/boot_params/data,
-// where the kernel keeps what its EFI stub found out.
+// where the kernel for x86 keeps what its EFI stub found out. False where it is not known, as on
+// arm64.
 bool bootedSecurely(kj::StringPtr sys);
 
 }  // namespace talos::machined

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/base/version.h"
 #include "common/tar/test-tar.h"
 
 namespace talos::parse {
@@ -176,16 +177,19 @@ TEST(ImageArchive, OneThatIsCutOffIsSaidToBe) {
 
 // Catches: the image of another kind of machine, and an attestation, that are taken for ours.
 TEST(ImageArchive, TheManifestIsThatOfThisKindOfMachine) {
+  std::string own = buildVersion().arch.cStr(), other = own == "amd64" ? "arm64" : "amd64";
+  auto manifest = [](const std::string& digest, const std::string& os, const std::string& arch) {
+    return R"({"digest":"sha256:)" + digest + R"(","platform":{"os":")" + os +
+           R"(","architecture":")" + arch + R"("}})";
+  };
   TestLayout many{{wholeImage()}};
-  many.index = R"({"manifests":[
-    {"digest":"sha256:arm","platform":{"os":"linux","architecture":"arm64"}},
-    {"digest":"sha256:nested","platform":{"os":"linux","architecture":"amd64"}},
-    {"digest":"sha256:note","platform":{"os":"unknown","architecture":"unknown"}}]})";
+  many.index = R"({"manifests":[)" + manifest("other", "linux", other) + "," +
+               manifest("nested", "linux", own) + "," + manifest("note", "unknown", "unknown") +
+               "]}";
   many.more["blobs/sha256/nested"] = R"({"manifests":[{"digest":"sha256:m"}]})";
   EXPECT_EQ(found(many.bytes())["vmlinuz"], "kernel");
-  many.index =
-      R"({"manifests":[{"digest":"sha256:m","platform":{"os":"linux","architecture":"arm64"}}]})";
-  EXPECT_THAT(problemOf(many.bytes()), HasSubstr("no image for linux/amd64"));
+  many.index = R"({"manifests":[)" + manifest("m", "linux", other) + "]}";
+  EXPECT_THAT(problemOf(many.bytes()), HasSubstr("no image for linux/" + own));
 }
 
 }  // namespace talos::parse

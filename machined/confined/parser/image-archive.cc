@@ -3,6 +3,7 @@
 #include <kj/map.h>
 
 #include "common/base/error.h"
+#include "common/base/version.h"
 #include "common/tar/tar-reader.h"
 #include "machined/confined/parser/json-fields.h"
 
@@ -158,7 +159,8 @@ class Layout {
   }
   static bool isForUs(Json manifest) {
     KJ_IF_MAYBE (platform, fieldOf(manifest, "platform")) {
-      return stringOf(*platform, "os") == "linux" && stringOf(*platform, "architecture") == "amd64";
+      auto own = buildVersion();
+      return stringOf(*platform, "os") == own.os && stringOf(*platform, "architecture") == own.arch;
     }
     return true;
   }
@@ -177,7 +179,7 @@ class Layout {
       }
     }
     KJ_IF_MAYBE (d, digest) return kj::mv(*d);
-    refuse("the archive has no image for linux/amd64");
+    refuse(kj::str("the archive has no image for ", buildVersion().os, "/", buildVersion().arch));
   }
   kj::Vector<Extent> layersOf(Json list) {
     if (!list.isArray() || list.getArray().size() > kMostLayers) refuse("too many layers");

@@ -1,9 +1,12 @@
 #include "machined/confined/parser/vmware-port.h"
 
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
 #include <string.h>
 
 #include "common/base/error.h"
+#include "common/base/version.h"
 #include "machined/confined/parser-client/parser-messages.h"
 
 namespace talos::parse {
@@ -12,6 +15,7 @@ namespace {
 constexpr uint32_t kFeatures = 1, kHypervisorLeaf = 0x4000'0000;
 constexpr uint32_t kHypervisorBit = 1u << 31;  // of ECX
 
+#if defined(__x86_64__)
 void askProcessor(PortRegisters& r) {
   __cpuid(r.eax, r.eax, r.ebx, r.ecx, r.edx);
 }
@@ -22,6 +26,7 @@ void callPort(PortRegisters& r) {
                :
                : "memory", "cc");
 }
+#endif
 
 }  // namespace
 
@@ -37,6 +42,7 @@ kj::String hypervisorName(Cpuid cpuid) {
 }
 
 PortCall vmwarePort() {
+#if defined(__x86_64__)
   auto name = hypervisorName(askProcessor);
   if (name != "VMwareVMware") {
     auto instead = name.size() == 0 ? kj::str("no hypervisor shows itself")
@@ -45,6 +51,11 @@ PortCall vmwarePort() {
          kj::str("this machine is not on VMware: ", instead, "; use another talos.platform"));
   }
   return callPort;
+#else
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("the platform vmware is not available on ", buildVersion().arch,
+               ": its variables are behind a port of x86; use another talos.platform"));
+#endif
 }
 
 }  // namespace talos::parse

@@ -3,6 +3,8 @@
 //
 // VMware lets any process do that; elsewhere the instruction ends the process with SIGSEGV. So it
 // is executed in the confined process alone, after the processor has said whose guest this is.
+//
+// Only x86 has such ports.
 #pragma once
 
 #include <kj/function.h>
@@ -16,7 +18,7 @@ struct PortRegisters {
 };
 using PortCall = kj::Function<void(PortRegisters& registers)>;
 
-// FailedPrecondition when this machine is not on VMware.
+// FailedPrecondition when this machine is not on VMware, or its processors are not x86.
 PortCall vmwarePort();
 
 // The name in leaf 0x40000000 of CPUID, "VMwareVMware"; empty: no hypervisor says that it is there.

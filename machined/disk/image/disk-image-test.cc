@@ -28,7 +28,7 @@ class Parts {
   Parts() {
     tree.directory("system");
     tree.directory("out");
-    for (auto name : {"vmlinuz", "initramfs", "BOOTX64.EFI"}) {
+    for (auto name : {"vmlinuz", "initramfs", "BOOTX64.EFI", "BOOTAA64.EFI"}) {
       tree.file(kj::str("system/", name), kj::str("the ", name, " of the test\n"));
     }
     auto sector = std::string(512, 'b');
@@ -36,10 +36,10 @@ class Parts {
     tree.file("system/core.img", std::string(4096, 'c').c_str());
     tree.file("root", std::string(3u << 20, 'r').c_str());
   }
-  void write() {
+  void write(kj::StringPtr arch) {
     auto file = tree.at("out/disk"), folder = tree.at("system");
     writeDiskImage({.file = file, .bytes = kBytes, .arguments = "talos.platform=aws"},
-                   {.folder = folder, .image = tree.at("root")});
+                   {.folder = folder, .image = tree.at("root"), .arch = arch});
   }
   std::string says(const std::string& command) const {
     auto* pipe = popen((command + " 2>&1").c_str(), "r");
@@ -54,6 +54,12 @@ class Parts {
   std::string inBoot(const std::string& path) const {
     return says("grub-fstest " + std::string(tree.at("out/disk").cStr()) + " cat '(loop0,gpt3)/" +
                 path + "'");
+  }
+  // As mtools read it from the partition of UEFI.
+  std::string ofEfi(const std::string& tool, const std::string& name) const {
+    auto offset = KJ_ASSERT_NONNULL(find(table(), kEfi, 512)).offset;
+    return says(tool + " -i " + tree.at("out/disk").cStr() + "@@" + std::to_string(offset) +
+                " ::EFI/BOOT" + name);
   }
   kj::Array<const kj::byte> at(uint64_t offset, size_t size) const {
     int fd = open(tree.at("out/disk").cStr(), O_RDONLY | O_CLOEXEC);
@@ -78,7 +84,7 @@ class Parts {
 // with which the first boot fails; a file that has as many bytes as the disk.
 TEST(DiskImage, IsAnInstalledDiskWithoutAConfig) {
   Parts parts;
-  parts.write();
+  parts.write("amd64");
   auto table = parts.table();
   EXPECT_TRUE(table.inForce);
   EXPECT_EQ(installedOn(table), Installed::kYes);
@@ -96,7 +102,7 @@ TEST(DiskImage, IsAnInstalledDiskWithoutAConfig) {
 // the one that is started.
 TEST(DiskImage, TheBootLoaderFindsTheSystem) {
   Parts parts;
-  parts.write();
+  parts.write("amd64");
   EXPECT_EQ(parts.inBoot("A/vmlinuz"), "the vmlinuz of the test\n");
   EXPECT_THAT(parts.inBoot("A/boot.cfg"), HasSubstr("'talos.platform=aws' 'talos.slot=A'"));
   EXPECT_EQ(parts.inBoot("A/version"), std::string(buildVersion().tag.cStr()) + "\n");
@@ -105,21 +111,34 @@ TEST(DiskImage, TheBootLoaderFindsTheSystem) {
   auto initramfs = parts.inBoot("A/initramfs");
   EXPECT_EQ(initramfs.find("the initramfs of the test\n"), 0u);
   EXPECT_GT(initramfs.size(), 3u << 20);
-  auto efi = KJ_ASSERT_NONNULL(find(parts.table(), kEfi, 512));
-  EXPECT_EQ(parts.says("mtype -i " + std::string(parts.tree.at("out/disk").cStr()) + "@@" +
-                       std::to_string(efi.offset) + " ::EFI/BOOT/BOOTX64.EFI"),
-            "the BOOTX64.EFI of the test\n");
+  EXPECT_EQ(parts.ofEfi("mtype", "/BOOTX64.EFI"), "the BOOTX64.EFI of the test\n");
   auto bios = KJ_ASSERT_NONNULL(find(parts.table(), kBios, 512));
   EXPECT_EQ(parts.at(bios.offset + 512, 1)[0], 'c');
   EXPECT_EQ(parts.at(0, 1)[0], 'b');
   EXPECT_EQ(parts.at(510, 2), (kj::arr<kj::byte>(0x55, 0xaa).asPtr()));
 }
 
+// Catches: the boot program of another architecture, which the firmware does not start; boot code
+// of x86, whose files an image for arm64 does not have.
+TEST(DiskImage, OfArm64HasNothingForABios) {
+  Parts parts;
+  for (auto name : {"boot.img", "core.img"}) {
+    ASSERT_EQ(unlink(parts.tree.at(kj::str("system/", name)).cStr()), 0);
+  }
+  parts.write("arm64");
+  EXPECT_EQ(parts.ofEfi("mtype", "/BOOTAA64.EFI"), "the BOOTAA64.EFI of the test\n");
+  EXPECT_EQ(parts.ofEfi("mdir -b", ""), "::/EFI/BOOT/BOOTAA64.EFI\n");
+  EXPECT_NE(parts.at(0, 1)[0], 'b');
+  auto bios = KJ_ASSERT_NONNULL(find(parts.table(), kBios, 512));
+  EXPECT_TRUE(isZero(parts.at(bios.offset, 4096)));
+  EXPECT_EQ(installedOn(parts.table()), Installed::kYes);
+}
+
 // Catches: half an image that is there after an error, or its parts left beside it.
 TEST(DiskImage, AnErrorLeavesNothing) {
   Parts parts;
   ASSERT_EQ(unlink(parts.tree.at("system/vmlinuz").cStr()), 0);
-  auto failure = kj::runCatchingExceptions([&] { parts.write(); });
+  auto failure = kj::runCatchingExceptions([&] { parts.write("amd64"); });
   KJ_IF_MAYBE (e, failure) {
     EXPECT_THAT(messageOf(*e).cStr(), HasSubstr("/vmlinuz"));
   } else {

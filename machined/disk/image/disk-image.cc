@@ -106,6 +106,17 @@ kj::String makeEfi(const ScratchFolder& scratch, uint64_t bytes, const System& s
   return file;
 }
 
+void putBootCode(int disk, const Place& bios, const System& system) {
+  auto core = bios.offset / kBootSector;
+  put(disk, bios.offset,
+      coreImage(contentOf(kj::str(system.folder, "/core.img")), core, bios.size));
+  auto first = kj::heapArray<kj::byte>(kBootSector);
+  ssize_t n;
+  KJ_SYSCALL(n = pread(disk, first.begin(), first.size(), 0));
+  KJ_REQUIRE(n == first.size());
+  put(disk, 0, bootSector(first, contentOf(kj::str(system.folder, "/boot.img")), core));
+}
+
 }  // namespace
 
 void writeDiskImage(const DiskImage& image, const System& system) {
@@ -119,15 +130,7 @@ void writeDiskImage(const DiskImage& image, const System& system) {
   putFileSystem(disk, place(kEfi), makeEfi(scratch, place(kEfi).size, system));
   putFileSystem(disk, place(kBoot), makeBoot(scratch, place(kBoot).size, image.arguments, system));
   for (auto& write : gpt::writes(table, kSector)) put(disk, write.offset, write.bytes);
-  auto bios = place(kBios);
-  auto core = bios.offset / kBootSector;
-  put(disk, bios.offset,
-      coreImage(contentOf(kj::str(system.folder, "/core.img")), core, bios.size));
-  auto first = kj::heapArray<kj::byte>(kBootSector);
-  ssize_t n;
-  KJ_SYSCALL(n = pread(disk, first.begin(), first.size(), 0));
-  KJ_REQUIRE(n == first.size(), image.file);
-  put(disk, 0, bootSector(first, contentOf(kj::str(system.folder, "/boot.img")), core));
+  if (bootProgramsOf(system.arch).bios) putBootCode(disk, place(kBios), system);
   KJ_SYSCALL(fsync(disk), image.file);
   KJ_SYSCALL(rename(scratch.at("disk").cStr(), image.file.cStr()), image.file);
 }

@@ -42,8 +42,8 @@ std::string show(kj::Maybe<SlotState> state) {
 }
 
 kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
-                     std::initializer_list<kj::StringPtr> extra) {
-  return bootArguments({platform, config, kj::arrayPtr(extra.begin(), extra.size())});
+                     std::initializer_list<kj::StringPtr> extra, kj::StringPtr arch = "amd64") {
+  return bootArguments({platform, config, kj::arrayPtr(extra.begin(), extra.size()), .arch = arch});
 }
 
 }  // namespace
@@ -110,6 +110,27 @@ TEST(BootFiles, Arguments) {
   EXPECT_STREQ(
       arguments("other", "", {"console=x"}).cStr(),
       (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
+}
+
+// Catches: a machine whose serial port stays silent; an argument of x86 that arm64 does not have;
+// one of the user's that is changed.
+TEST(BootFiles, ArgumentsOfArm64) {
+  constexpr const char* kDefaults =
+      "init_on_alloc=1 slab_nomerge kpti=on consoleblank=0 nvme_core.io_timeout=4294967295 "
+      "random.trust_cpu=on printk.devkmsg=on ima_template=ima-ng ima_appraise=fix ima_hash=sha512";
+  struct {
+    const char* platform;
+    const char* consoles;
+  } rows[] = {{"metal", "console=ttyAMA0 console=tty0 "},
+              {"nocloud", "console=tty1 console=ttyAMA0 "},
+              {"equinixMetal", "console=ttyS1,115200n8 "}};
+  for (auto& row : rows) {
+    EXPECT_EQ(std::string(arguments(row.platform, "", {}, "arm64").cStr()),
+              std::string("talos.platform=") + row.platform + " talos.config=none " + row.consoles +
+                  kDefaults);
+  }
+  EXPECT_THAT(arguments("metal", "", {"console=ttyS0", "pti=on"}, "arm64").cStr(),
+              testing::EndsWith(" console=ttyS0 pti=on"));
 }
 
 // Catches: a partition in which a second system with all drivers has no room beside the first.

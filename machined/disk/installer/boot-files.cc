@@ -26,6 +26,20 @@ kj::StringPtr consolesOf(kj::StringPtr platform) {
   return platform == "metal" ? kMetalConsoles : ""_kj;
 }
 
+struct ArmName {
+  kj::StringPtr x86, arm64;
+};
+constexpr ArmName kArmNames[] = {{"ttyS0"_kj, "ttyAMA0"_kj}, {"pti=on"_kj, "kpti=on"_kj}};
+
+kj::String named(kj::ArrayPtr<const char> argument, kj::StringPtr arch) {
+  if (arch == "arm64") {
+    for (auto& name : kArmNames) {
+      if (argument == name.x86.asArray()) return kj::str(name.arm64);
+    }
+  }
+  return kj::heapString(argument);
+}
+
 bool isConsole(kj::StringPtr argument) {
   return argument.startsWith("console=");
 }
@@ -102,11 +116,11 @@ kj::String bootArguments(const ArgumentSources& sources) {
   if (!consoleGiven) {
     for (auto rest = consolesOf(sources.platform); rest.size() > 0;) {
       auto end = rest.findFirst(' ').orDefault(rest.size());
-      result.add(kj::str("console=", rest.slice(0, end)));
+      result.add(kj::str("console=", named(rest.slice(0, end), sources.arch)));
       rest = rest.slice(kj::min(end + 1, rest.size()));
     }
   }
-  for (auto argument : kDefaults) result.add(kj::str(argument));
+  for (auto argument : kDefaults) result.add(named(argument, sources.arch));
   for (auto argument : sources.extra) result.add(kj::str(argument));
   return kj::strArray(result, " ");
 }

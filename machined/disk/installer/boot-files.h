@@ -12,6 +12,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/base/version.h"
 #include "common/disk/boot-slots.h"
 
 namespace talos::install {
@@ -31,7 +32,10 @@ struct ArgumentSources {
   kj::StringPtr platform;
   kj::StringPtr config;                     // talos.config; empty: "none"
   kj::ArrayPtr<const kj::StringPtr> extra;  // machine.install.extraKernelArgs
+  kj::StringPtr arch = buildVersion().arch;
 };
+// Arguments of x86 have the names that arm64 has for the same: its serial port, of the PL011 kind
+// in virtual machines and in servers (Arm BSA), and the separate page tables of user space.
 kj::String bootArguments(const ArgumentSources& sources);
 
 }  // namespace talos::install

@@ -1,10 +1,14 @@
 #include "machined/disk/installer/system-files.h"
 
-#include "common/base/version.h"
 #include "machined/disk/installer/boot-files.h"
 #include "machined/disk/installer/synced-file.h"
 
 namespace talos::install {
+
+BootPrograms bootProgramsOf(kj::StringPtr arch) {
+  if (arch == "arm64") return {.efi = "BOOTAA64.EFI", .bios = false};
+  return {.efi = "BOOTX64.EFI", .bios = true};
+}
 
 void putBootFiles(int top, kj::StringPtr arguments, const System& system) {
   makeFolder(top, "grub");
@@ -22,7 +26,8 @@ void putBootFiles(int top, kj::StringPtr arguments, const System& system) {
 void putEfiFiles(int top, const System& system) {
   makeFolder(top, "EFI");
   makeFolder(top, "EFI/BOOT");
-  copyFile(top, "EFI/BOOT/BOOTX64.EFI", kj::str(system.folder, "/BOOTX64.EFI"));
+  auto program = bootProgramsOf(system.arch).efi;
+  copyFile(top, kj::str("EFI/BOOT/", program), kj::str(system.folder, "/", program));
   syncAll(top);
 }
 

@@ -7,12 +7,23 @@
 
 #include <kj/string.h>
 
+#include "common/base/version.h"
+
 namespace talos::install {
+
+// The programs that firmware looks for on a disk. On an architecture without a BIOS the partition
+// for it is there, so that disks have one layout, and empty.
+struct BootPrograms {
+  kj::StringPtr efi;  // in EFI/BOOT (UEFI 2.10, 3.5.1.1)
+  bool bios;          // boot.img and core.img are there
+};
+BootPrograms bootProgramsOf(kj::StringPtr arch);
 
 // Where the parts of the system are.
 struct System {
-  kj::StringPtr folder = "/usr/install";  // vmlinuz, initramfs, boot.img, core.img, BOOTX64.EFI
+  kj::StringPtr folder = "/usr/install";  // vmlinuz, initramfs and the boot programs
   kj::String image;                       // a squashfs: a device or a file
+  kj::StringPtr arch = buildVersion().arch;
 };
 
 // `arguments`: of the kernel.

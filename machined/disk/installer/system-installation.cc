@@ -139,7 +139,9 @@ void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say)
     say("installing the boot loader");
     auto node = disk.node(require(table, kEfi, disk.sectorSize()));
     putEfiFiles(mountToFill(node, FileSystem::kVfat), system);
-    writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
+    if (bootProgramsOf(system.arch).bios) {
+      writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
+    }
   }
   finish(table);
   disk.writeTable(table);  // the kernel reads it when the machine has rebooted

@@ -36,6 +36,12 @@ kj::String listOf(kj::ArrayPtr<const kj::String> texts) {
   return kj::str('[', kj::strArray(KJ_MAP(t, texts) { return quoted(t); }, ","), ']');
 }
 
+#if defined(__aarch64__)
+constexpr kj::StringPtr kFilterArchitecture = "SCMP_ARCH_AARCH64"_kj;
+#else
+constexpr kj::StringPtr kFilterArchitecture = "SCMP_ARCH_X86_64"_kj;
+#endif
+
 // The capabilities that Docker and containerd give a container by default.
 constexpr kj::StringPtr kCapabilities[] = {
     "CAP_CHOWN"_kj,   "CAP_DAC_OVERRIDE"_kj, "CAP_FSETID"_kj,           "CAP_FOWNER"_kj,
@@ -175,9 +181,8 @@ kj::String filterOf() {
   // Threads, and no processes; without the newer call the C library takes this one.
   rules.add(refusal("[\"clone\"]", EPERM, argumentIs("SCMP_CMP_MASKED_EQ", CLONE_THREAD)));
   rules.add(refusal("[\"clone3\"]", ENOSYS));
-  return kj::str("\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",",
-                 "\"architectures\":[\"SCMP_ARCH_X86_64\"],\"syscalls\":[",
-                 kj::strArray(rules, ","), "]}");
+  return kj::str("\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",", "\"architectures\":[\"",
+                 kFilterArchitecture, "\"],\"syscalls\":[", kj::strArray(rules, ","), "]}");
 }
 
 // The namespaces that it shares with the node, and the parts of the kernel that it may reach.
