@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/node-layout.h"
+#include "common/kernel/library-folders.h"
 #include "common/net/ip.h"
 #include "machined/config/trust/join-controller.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
@@ -421,7 +422,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   // Naming the program creates a rule set even when nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
   if (daemon.libraries) {
-    for (auto path : {"/usr/lib"_kj, "/usr/lib64"_kj}) {
+    for (auto path : kLibraryFolders) {
       argv.add(kj::str("--landlock-libraries=", path));
     }
   }

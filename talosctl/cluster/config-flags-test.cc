@@ -66,7 +66,7 @@ TEST_F(Flags, WhatCannotBeSaysWhatItWaitsFor) {
       {{"--user-disk", "/var/lib/x"}, "each mount point needs a size"},
       {{"--user-disk", "/opt:1GB"}, "\"/opt\" is not a path below /var"},
       {{"--arch", "amd64"}, ""},
-      {{"--arch", "arm64"}, "is for amd64"},
+      {{"--arch", "arm64"}, "--arch: nodes of local clusters are for amd64"},
       {{"--use-vip=false"}, ""},
       {{"--use-vip"}, ""},
       {{"--cni-bin-path", "/x"}, "without CNI plugins"},

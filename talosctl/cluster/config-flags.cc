@@ -21,7 +21,8 @@ constexpr kj::StringPtr kNoPorts =
     "cluster show` lists, and leave this flag out"_kj;
 
 const Absent kAbsent[] = {
-    {"arch", FlagKind::kText, "amd64", "the image of this build is for amd64"},
+    {"arch", FlagKind::kText, "amd64",
+     "nodes of local clusters are for amd64; `make image ARCH=arm64` makes an image for machines"},
     {"cni-bin-path", FlagKind::kText, "", kNoPlugins},
     {"cni-bundle-url", FlagKind::kText, "", kNoPlugins},
     {"cni-cache-dir", FlagKind::kText, "", kNoPlugins},

@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/folder.h"
 #include "common/base/within.h"
+#include "common/kernel/library-folders.h"
 #include "common/memory/zeroize.h"
 #include "machined/confined/frames/frame-stream.h"
 #include "machined/confined/parser-client/confined-process.h"
@@ -26,7 +27,6 @@ constexpr size_t kMostText = 1024;
 
 // Files that libcryptsetup and the device mapper open besides the device itself.
 constexpr kj::StringPtr kLocks = "/run/cryptsetup"_kj;  // locks; its folder is listed to find it
-constexpr kj::StringPtr kLibraries[] = {"/usr/lib"_kj, "/usr/lib64"_kj};
 constexpr kj::StringPtr kReads[] = {"/dev/random"_kj, "/dev/urandom"_kj, "/proc"_kj, "/sys"_kj,
                                     "/etc/ssl/openssl.cnf"_kj};
 constexpr kj::StringPtr kMapper = "/dev/mapper"_kj;
@@ -95,7 +95,7 @@ kj::Vector<kj::String> filesFor(const Named& named) {
   if (mkdir(kLocks.cStr(), 0700) != 0 && errno != EEXIST) KJ_FAIL_SYSCALL("mkdir", errno, kLocks);
   allow("list", folderOf(kLocks));
   allow("write", kLocks);
-  for (auto path : kLibraries) allow("libraries", path);
+  for (auto path : kLibraryFolders) allow("libraries", path);
   for (auto path : kReads) allow("read", path);
   // Volumes that are open can be read there; the one that is being opened has no node yet.
   if (named.maps) allow("device", kMapper);

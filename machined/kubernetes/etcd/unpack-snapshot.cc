@@ -4,6 +4,7 @@
 #include "common/base/node-layout.h"
 #include "common/base/node-messages.h"
 #include "common/base/within.h"
+#include "common/kernel/library-folders.h"
 #include "machined/confined/parser-client/confined-process.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 
@@ -69,8 +70,7 @@ kj::Promise<void> unpackSnapshot(kj::AsyncIoContext& io, rpc::EtcdSpecSpec::Read
   add(kConfine);
   add("--uid=", kEtcdUid);
   add("--seccomp=foreign");
-  add("--landlock-libraries=/usr/lib");
-  add("--landlock-libraries=/usr/lib64");
+  for (auto path : kLibraryFolders) add("--landlock-libraries=", path);
   add("--landlock-read=", kTool);
   add("--landlock-read=", source);
   add("--landlock-write=", owned);
