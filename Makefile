@@ -15,6 +15,7 @@
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
 #   FIRMWARE='firmware-bnx2x intel-microcode'   of the same: Debian's packages of firmware files and microcode
+#   ARCH=arm64               of image and installer-image: for machines of that architecture (docs/image.md)
 #   PLATFORM=aws             of image: a disk for that provider's machines as well (docs/platforms.md); ARGUMENTS='…' for its kernel
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
 #   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
@@ -32,16 +33,32 @@ BUILD    := $(CHECKOUT)/build
 ROOT     := $(BUILD)/root
 IN_ROOT  := rootfs/enter.sh $(ROOT) $(CHECKOUT)
 comma    := ,
-NAME     := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out)
+ARCH     ?= amd64
+SUFFIX   := $(if $(filter-out amd64,$(ARCH)),-$(ARCH))
+NAME     := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out$(SUFFIX))
 OUT      := $(BUILD)/$(NAME)
 # In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
 INNER    := /build/$(NAME)
 HOURS    ?= 2
 PROVISIONER ?= container
 FLAVOUR  ?= cloud
-IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))
-export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE
+IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))$(SUFFIX)
+export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE ARCH
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
+
+# Another architecture is compiled for, packed and emulated; what needs a host of its kind is refused.
+FOREIGN_TARGETS := root configure all programs image installer-image format clean
+ifneq ($(SUFFIX),)
+ifneq ($(ARCH),arm64)
+$(error ARCH is "$(ARCH)"; amd64 and arm64 are known)
+endif
+ifneq ($(SAN),)
+$(error SAN= is for amd64 only: leave out ARCH)
+endif
+ifneq ($(filter-out $(FOREIGN_TARGETS),$(or $(MAKECMDGOALS),all)),)
+$(error ARCH=$(ARCH) is for $(wordlist 3,6,$(FOREIGN_TARGETS)); make $(MAKECMDGOALS) is for amd64 only)
+endif
+endif
 
 .PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
@@ -51,23 +68,25 @@ root:
 	@rootfs/buildroot.sh $(ROOT) $(BUILD)/cache
 
 configure: root
-	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) >/dev/null
-	@[ -n "$(SAN)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
+	@[ -z "$(SUFFIX)" ] || $(IN_ROOT) rootfs/sysroot.sh $(ARCH) /build/root$(SUFFIX)
+	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) \
+	  $(if $(SUFFIX),-DCMAKE_TOOLCHAIN_FILE=cmake/$(ARCH).cmake) >/dev/null
+	@[ -n "$(SAN)$(SUFFIX)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
 	  sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
 	    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
 	    $(OUT)/compile_commands.json >compile_commands.json
 
 # What users run and what the image is made of: no tests.
 programs: configure
-	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows talosctl config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
+	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl) config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
 
 # One page of each command, from the table that help is made of.
 man: programs
 	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
 
 image: programs
-	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
-	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
+	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
+	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARCH=$(ARCH) ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE)

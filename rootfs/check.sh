@@ -6,6 +6,7 @@ set -euo pipefail
 export LC_ALL=C
 root=$1 out=$2 image=$3
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/arch.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -27,13 +28,10 @@ done < <(cd "$work" && find tree ramfs \( -type f -o -type l \) -printf '%p\n')
 # The container runtime, the makers of file systems and what is DYNAMIC in cmake are the only ones that are not static:
 # what they need is there, and nothing else.
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
-runtime=$(rows "$here/packages/runtime.list" | awk '$2 !~ /\/$/ { for (i = 2; i <= NF; ++i) print "tree" $i }')
-plugins=$(cd "$work" && rows "$here/packages/runtime.list" | awk '$2 ~ /\/$/ { print "tree" $2 }' | while read -r folder; do find "$folder" -type f; done)
-needed() {  # FILES: names of libraries and loaders
-  (cd "$work" && llvm-readelf-19 --program-headers --dynamic-table "$@") |
-    sed -n 's/.*NEEDED.*\[\(.*\)\].*/\1/p; s/.*Requesting program interpreter: .*\/\(.*\)\].*/\1/p' | sort -u
-}
-libraries=$(cd "$work" && find tree/usr/lib/*-linux-gnu tree/usr/lib64 -type f | grep -vxF -f <(echo "$plugins"))
+runtime=$(runtime_rows "$here/packages/runtime.list" | awk '$2 !~ /\/$/ { for (i = 2; i <= NF; ++i) print "tree" $i }')
+plugins=$(cd "$work" && runtime_rows "$here/packages/runtime.list" | awk '$2 ~ /\/$/ { print "tree" $2 }' | while read -r folder; do find "$folder" -type f; done)
+needed() { (cd "$work" && needed_names "$@"); }   # FILES
+libraries=$(cd "$work" && image_libraries tree | grep -vxF -f <(echo "$plugins"))
 # grep reads to the end: a readelf that is cut off by SIGPIPE would count as no program at all (pipefail).
 ours=$(rows "$out/programs.list" | while read -r name path _; do
   if llvm-readelf-19 --program-headers "$out/$name" | grep INTERP >/dev/null; then echo "tree$path"; fi

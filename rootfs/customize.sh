@@ -5,25 +5,27 @@
 set -euo pipefail
 root=$1 checkout=$2 inner=$3
 run() { "$checkout/rootfs/enter.sh" "$root" "$checkout" env "${given[@]}" "$@"; }
-given=(VERSION="${VERSION:-}" RELEASE="${RELEASE:-}" FLAVOUR="${FLAVOUR:-cloud}" FIRMWARE="${FIRMWARE:-}")
-image=image
-[ "${FLAVOUR:-cloud}" = cloud ] || image=image-$FLAVOUR
+given=(VERSION="${VERSION:-}" RELEASE="${RELEASE:-}" FLAVOUR="${FLAVOUR:-cloud}" FIRMWARE="${FIRMWARE:-}" ARCH="${ARCH:-amd64}")
+suffix=
+[ "${ARCH:-amd64}" = amd64 ] || suffix=-$ARCH
+image=image$suffix
+[ "${FLAVOUR:-cloud}" = cloud ] || image=image-$FLAVOUR$suffix
 if [ -n "${TREE:-}${REMOVE:-}${KERNEL:-}${FIRMWARE:-}" ]; then
-  image=custom
-  folder=$checkout/build/custom/given
+  image=custom$suffix
+  folder=$checkout/build/$image/given
   rm -rf "$folder"
   mkdir -p "$folder"
   if [ -n "${TREE:-}" ]; then
     cp -a "$TREE/." "$folder/tree"
-    given+=(TREE=/build/custom/given/tree)
+    given+=(TREE="/build/$image/given/tree")
   fi
   if [ -n "${REMOVE:-}" ]; then
     cp "$REMOVE" "$folder/remove"
-    given+=(REMOVE=/build/custom/given/remove)
+    given+=(REMOVE="/build/$image/given/remove")
   fi
   if [ -n "${KERNEL:-}" ]; then
     cp "$KERNEL" "$folder/"
-    given+=(KERNEL="/build/custom/given/$(basename "$KERNEL")")
+    given+=(KERNEL="/build/$image/given/$(basename "$KERNEL")")
   fi
 fi
 run rootfs/image.sh "$root" "$inner" "/build/$image"

@@ -43,4 +43,5 @@ refused() {  # NAME WORDS
 }
 refused firmware-none "firmware-none has no firmware"
 refused '../etc/x' "is not a valid name of a package"
+ARCH=arm64 refused intel-microcode "intel-microcode is for x86 and not for arm64"
 echo "1 passed, 0 failed"

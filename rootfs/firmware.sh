@@ -19,6 +19,10 @@ for name in "$@"; do
   [[ $name =~ ^[a-z0-9][a-z0-9+.-]+$ ]] || die "\"$name\" is not a valid name of a package; for example FIRMWARE='firmware-realtek intel-microcode'"
 done
 
+for name in "$@"; do
+  [ "${ARCH:-amd64}" = amd64 ] || [[ $name != *-microcode ]] || die "$name is for x86 and not for $ARCH"
+done
+
 mkdir -p "$cache"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

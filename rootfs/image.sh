@@ -6,7 +6,7 @@
 # of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
 # is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer.
 # FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
-# virtual machines, which is smaller.
+# virtual machines, which is smaller. ARCH=arm64: for that architecture (arch.sh); `make` has compiled for it then.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
 # it; KERNEL=package is the kernel, a Debian package with its modules; FIRMWARE='packages' are Debian's packages of firmware
 # files and microcode (rootfs/firmware.sh).
@@ -17,7 +17,9 @@ export LC_ALL=C
 root=$1 out=$2 image=$3
 here=$(cd "$(dirname "$0")" && pwd)
 work=$image/work
-kernel_work=/build/kernel${KERNEL:+-$(basename "$KERNEL" .deb)}
+. "$here/arch.sh"
+kernel_work=/build/kernel${sysroot:+-$arch}
+[ -z "${KERNEL:-}" ] || kernel_work=/build/kernel-$(basename "$KERNEL" .deb)
 level=3
 lists=("$here/packages/modules.list")
 case ${FLAVOUR:-cloud} in
@@ -53,8 +55,8 @@ extract_vmlinux() {  # BZIMAGE OUT: the ELF file inside, whatever it was compres
   die "cannot find a kernel in $1"
 }
 
-debs=(${KERNEL:-/opt/kernel/linux-image-*.deb})
-[ -e "${debs[0]}" ] || die "no kernel package in $root/opt/kernel; remove $root and run make to create it again"
+debs=(${KERNEL:-$sysroot/opt/kernel/linux-image-*.deb})
+[ -e "${debs[0]}" ] || die "no kernel package in ${sysroot:-$root}/opt/kernel; remove ${sysroot:-$root} and run make to create it again"
 deb=${debs[0]}
 mkdir -p "$kernel_work" "$work"
 ln -sfn "$kernel_work" "$work/kernel"   # for iso.sh
@@ -64,7 +66,11 @@ if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
   mkdir -p "$kernel_work"
   dpkg-deb -x "$deb" "$kernel_work"
   [ -e "$kernel_work/lib" ] || ln -s usr/lib "$kernel_work/lib"
-  extract_vmlinux "$(echo "$kernel_work"/boot/vmlinuz-*)" "$kernel_work/vmlinux"
+  # That of arm64 is not compressed, and QEMU starts it as it is.
+  case $arch in
+    amd64) extract_vmlinux "$(echo "$kernel_work"/boot/vmlinuz-*)" "$kernel_work/vmlinux" ;;
+    arm64) cp "$kernel_work"/boot/vmlinuz-* "$kernel_work/vmlinux" ;;
+  esac
   release=$(ls "$kernel_work/usr/lib/modules")
   depmod -b "$kernel_work" "$release"
   basename "$deb" >"$kernel_work/.stamp"
@@ -88,14 +94,15 @@ named_modules() {  # MODULES <NAMES: those of folders one by one
 }
 
 # --- modules: the closure of modules.list, uncompressed ------------------------------------------------
-stamp=$(cat "$kernel_work/.stamp" "${lists[@]}" "$0" "$here/pack.sh" | digest)
+stamp=$(cat "$kernel_work/.stamp" "${lists[@]}" "$0" "$here/pack.sh" "$here/arch.sh" | digest)
 if ! fresh "$work/modules.stamp" "$stamp"; then
   rm -rf "$work/modules" "$work/early"
   tree=$work/modules/usr/lib/modules/$release
   mkdir -p "$tree" "$work/early"
   # Each by itself: what fails within the words of another command is not noticed.
   early=$(early_names "$here/packages/modules.list")
-  late=$(for list in "${lists[@]}"; do late_names "$list"; done | named_modules "$modules")
+  ! grep -nE '^[^#]+[[:space:]](amd64|arm64)[[:space:]]*$' "${lists[@]}" >&2 || die "these modules need a reason for being of one architecture"
+  late=$(for list in "${lists[@]}"; do late_names "$list" "$arch" || exit 1; done | named_modules "$modules")
   early_files=$(module_closure "$modules" $early)
   late_files=$(module_closure "$modules" $late)
   for file in $early_files; do
@@ -138,31 +145,30 @@ while read -r name path links; do
 done < <(rows "$out/programs.list")
 # The container runtime: Debian's programs. The loader and the libraries that they and those of ours that are not
 # static name.
-libraries() {  # PROGRAM: paths as the loader finds them; a static one has none
-  { ldd "$1" 2>/dev/null || true; } | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }'
-}
-ln -s usr/lib64 "$tree/lib64"
-{
-  rows "$out/programs.list" | while read -r name _; do libraries "$out/$name"; done
-  while read -r _ path links; do
-    [ -e "$path" ] || die "$path is missing in $root; remove it and run make to create it again"
-    case $path in */)
-      for plugin in "$path"*.so; do
-        [ ! -L "$plugin" ] || continue
-        install -D -m 0644 "$plugin" "$tree$plugin"
-        libraries "$plugin"
-      done
-      for plugin in "$path"*.so; do [ ! -L "$plugin" ] || cp -P "$plugin" "$tree$plugin"; done
-      continue ;;
-    esac
-    install -D -m 0755 "$path" "$tree$path"
-    for link in $links; do ln "$tree$path" "$tree$link"; done
-    libraries "$path"
-  done < <(rows "$here/packages/runtime.list")
-} | sort -u | while read -r path; do
-  case $path in /lib/*|/lib64/*) path=/usr$path ;; esac   # the same as in the image
-  install -D -m 0755 "$path" "$tree$path"
-done
+[ -z "$top_link" ] || ln -s "usr/$top_link" "$tree/$top_link"
+users=()   # of libraries
+while read -r name _; do users+=("$out/$name"); done < <(rows "$out/programs.list")
+while read -r _ path links; do
+  from=$sysroot$path
+  [ -e "$from" ] || die "$path is missing in ${sysroot:-$root}; remove that and run make to create it again"
+  case $path in */)
+    for plugin in "$from"*.so; do
+      if [ -L "$plugin" ]; then
+        links+=" $plugin"
+      else
+        install -D -m 0644 "$plugin" "$tree${plugin#"$sysroot"}"
+        users+=("$plugin")
+      fi
+    done
+    for plugin in $links; do cp -P "$plugin" "$tree${plugin#"$sysroot"}"; done
+    continue ;;
+  esac
+  install -D -m 0755 "$from" "$tree$path"
+  for link in $links; do ln "$tree$path" "$tree$link"; done
+  users+=("$from")
+done < <(runtime_rows "$here/packages/runtime.list")
+needed_libraries "${users[@]}" >"$work/libraries"
+while read -r path; do install -D -m 0755 "$sysroot$path" "$tree$path"; done <"$work/libraries"
 # What the installer (machined/disk/installer) puts on a disk: the kernel, the initramfs but for the root image, and the boot
 # loader for BIOS and for UEFI. Each is one file with all of GRUB's modules that it needs; it finds its configuration
 # on the third partition (BOOT) of the disk that it was started from.
@@ -178,7 +184,7 @@ make_early() {  # OUT
 }
 boot_modules=(part_gpt xfs fat normal configfile linux loadenv test echo reboot halt)
 boot_loader() {  # FORMAT OUT MODULES...
-  grub-mkimage -O "$1" -d "/usr/lib/grub/$1" -p '(,gpt3)/grub' -o "$2" "${@:3}" "${boot_modules[@]}"
+  grub-mkimage -O "$1" -d "$sysroot/usr/lib/grub/$1" -p '(,gpt3)/grub' -o "$2" "${@:3}" "${boot_modules[@]}"
 }
 mkdir -p "$tree/usr/install"
 rm -f "$work/microcode"
@@ -191,10 +197,12 @@ make_early "$work/early.cpio"
 # The kernel looks for microcode in the first archive only.
 cat $([ ! -e "$work/microcode" ] || echo "$work/microcode") "$work/early.cpio" >"$tree/usr/install/initramfs"
 install -m 0644 "$(echo "$kernel_work"/boot/vmlinuz-*)" "$tree/usr/install/vmlinuz"
-install -m 0644 /usr/lib/grub/i386-pc/boot.img "$tree/usr/install/boot.img"
-boot_loader i386-pc "$tree/usr/install/core.img" biosdisk
-boot_loader x86_64-efi "$tree/usr/install/BOOTX64.EFI" efi_gop
-"$out/config-keys" >"$tree/usr/install/config-keys"
+if [ -n "$bios" ]; then
+  install -m 0644 /usr/lib/grub/i386-pc/boot.img "$tree/usr/install/boot.img"
+  boot_loader i386-pc "$tree/usr/install/core.img" biosdisk
+fi
+boot_loader "$efi_format" "$tree/usr/install/$efi_program" efi_gop
+"${emulator[@]}" "$out/config-keys" >"$tree/usr/install/config-keys"
 
 install -m 0644 "$here/os-release" "$tree/usr/lib/os-release"
 ln -s ../usr/lib/os-release "$tree/etc/os-release"
@@ -257,7 +265,7 @@ while read -r name path _; do
   own=$((own + size)) packed=$((packed + small))
 done < <(rows "$out/programs.list")
 printf 'image:   %-10s %10d bytes stripped, %9d compressed: all our programs\n' total "$own" "$packed"
-foreign=$(rows "$here/packages/runtime.list" | awk -v tree="$tree" '$2 !~ /\/$/ { print tree $2 }'; find "$tree"/usr/lib/*-linux-gnu "$tree/usr/lib64" -type f)
+foreign=$(runtime_rows "$here/packages/runtime.list" | awk -v tree="$tree" '$2 !~ /\/$/ { print tree $2 }'; image_libraries "$tree")
 printf 'image:   %-10s %10d bytes uncompressed, %9d compressed: containerd and what it needs\n' runtime "$(cat $foreign | wc -c)" \
   "$(cat $foreign | zstd -q -c "-$level" | wc -c)"
 printf 'image:   %-10s %10d bytes uncompressed\n' modules "$(du -sb "$work/modules" | cut -f1)"

@@ -9,6 +9,7 @@ umask 022
 export LC_ALL=C
 image=$1 tar=$2
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/arch.sh"
 version=${VERSION:-$(sed -n 's/^set(tag \(.*\))$/\1/p' "$here/../cmake/version.cmake")}
 [[ $version =~ ^[A-Za-z0-9._+-]{1,64}$ ]] || { echo "installer: \"$version\" is not a valid version" >&2; exit 1; }
 name=${3:-talos/installer:$version}
@@ -36,19 +37,21 @@ echo "$version" >"$install/version"
 # For builds FROM it (onbuild.sh), in a layer of its own: busybox, and Debian's programs with what they are linked to.
 builder=$work/builder/installer
 mkdir -p "$builder"/{bin,lib,programs}
-cp /bin/busybox "$builder/bin/"
+cp "$sysroot/bin/busybox" "$builder/bin/"
 for applet in awk cat cp echo env find grep gunzip install ls mkdir mv rm sed sh sha256sum sort stat touch unxz; do
   ln -s busybox "$builder/bin/$applet"
 done
 debian() {  # PROGRAM NAME: its loader is not where the kernel looks for it
-  cp -L "$1" "$builder/programs/$2"
-  ldd "$1" | awk '$2 == "=>" { print $3 } $1 ~ /^\// { print $1 }' | xargs -I{} cp -L {} "$builder/lib/"
-  printf '#!/installer/bin/sh\nexec /installer/lib/ld-linux-x86-64.so.2 --library-path /installer/lib --argv0 %s /installer/programs/%s "$@"\n' \
-    "$2" "$2" >"$builder/bin/$2"
+  local library
+  cp -L "$sysroot$1" "$builder/programs/$2"
+  needed_libraries "$sysroot$1" >"$work/libraries"
+  while read -r library; do cp -L "$sysroot$library" "$builder/lib/"; done <"$work/libraries"
+  printf '#!/installer/bin/sh\nexec /installer/lib/%s --library-path /installer/lib --argv0 %s /installer/programs/%s "$@"\n' \
+    "$(basename "$loader")" "$2" "$2" >"$builder/bin/$2"
   chmod 0755 "$builder/bin/$2"
 }
 # Loaded by name when a thread ends.
-cp -L /usr/lib/x86_64-linux-gnu/libgcc_s.so.1 "$builder/lib/"
+cp -L "$sysroot/usr/lib/$triplet/libgcc_s.so.1" "$builder/lib/"
 debian /usr/bin/mksquashfs mksquashfs
 debian /usr/bin/unsquashfs unsquashfs
 debian /usr/bin/cpio cpio
@@ -68,7 +71,7 @@ layer "$work/layer" >"$work/layers"
 layer "$work/builder" >>"$work/layers"
 layers=$(jq -Rcn '[inputs | split(" ")
   | {mediaType: "application/vnd.oci.image.layer.v1.tar", digest: "sha256:\(.[0])", size: (.[1] | tonumber)}]' <"$work/layers")
-jq -cn --argjson layers "$layers" --arg version "$version" '{architecture: "amd64", os: "linux",
+jq -cn --argjson layers "$layers" --arg version "$version" --arg arch "$arch" '{architecture: $arch, os: "linux",
   config: {
     Labels: {"org.opencontainers.image.version": $version},
     OnBuild: ["ARG RM", "ARG VERSION=\($version)-custom", "COPY --from=customization / /installer/tree/", "RUN [\"/installer/onbuild\"]"]

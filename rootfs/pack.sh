@@ -27,7 +27,12 @@ module_closure() {  # FOLDER-OF-MODULES NAMES...: paths below it, each after its
 
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 early_names() { rows "$1" | awk '$2 == "initramfs" { print $1 }'; }   # early_names MODULES.LIST
-late_names() { rows "$1" | awk '$2 != "initramfs" { print $1 }'; }
+late_names() {  # late_names MODULES.LIST ARCH: those without an architecture, and those of this one
+  rows "$1" | awk -v arch="$2" '
+    $2 == "initramfs" { next }
+    $2 == "" || $2 == arch { print $1; next }
+    $2 !~ /^(amd64|arm64)$/ { print "image: " $1 ": \"" $2 "\" is not an architecture" >"/dev/stderr"; exit 1 }'
+}
 
 lay_over() {  # FOLDER ROOT: what is in bin, sbin or lib goes to usr if these are links there
   local entry name

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes an image of a platform:  platform-image.sh IMAGE DISK_IMAGE PLATFORM   (inside the build root; `make image PLATFORM=…`)
-#   IMAGE/<platform>-amd64.<format>
+#   IMAGE/<platform>-<architecture>.<format>
 # IMAGE is what image.sh made, DISK_IMAGE the program of machined/disk/image. Formats and sizes are those that the providers
 # take (docs/platforms.md). A disk that does not say its size here is small: the provider's machines have larger ones, and the
 # first boot takes the rest. ARGUMENTS='a b': further arguments of the kernel. Nothing is left when a step fails.
@@ -8,7 +8,8 @@ set -euo pipefail
 umask 022
 export LC_ALL=C
 image=$1 disk_image=$2 platform=$3
-name=$image/$platform-amd64
+. "$(dirname "$0")/arch.sh"
+name=$image/$platform-$arch
 readonly small=1246 usual=8192 exoscale=10240   # MiB
 
 die() { printf 'image: %s\n' "$*" >&2; exit 1; }
@@ -20,7 +21,7 @@ finished() {  # FILE: the image, under its name
   made=$name.${1#"$work"/disk.}
   mv "$1" "$made"
 }
-disk() { "$disk_image" "$platform" "$1" "$image/work/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
+disk() { "${emulator[@]}" "$disk_image" "$platform" "$1" "$image/work/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
 convert() { qemu-img convert -f raw -O "$1" -o "$2" "$work/disk.raw" "$work/disk.$3"; rm "$work/disk.raw"; }
 zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
 
@@ -96,6 +97,10 @@ END
   finished "$work/disk.pxe"
 }
 
+case $arch-$platform in
+  amd64-*|arm64-metal|arm64-nocloud) ;;
+  *) die "PLATFORM is \"$platform\"; for $arch only metal and nocloud are made: no machine of another provider was tried" ;;
+esac
 case $platform in
   metal|nocloud|openstack|opennebula|hcloud|scaleway) disk "$small"; zstandard raw ;;
   aws|vultr|upcloud|cloudstack) disk "$usual"; zstandard raw ;;

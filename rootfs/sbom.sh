@@ -6,10 +6,11 @@
 set -euo pipefail
 export LC_ALL=C
 tree=$1 out=$2 deb=$3 here=$4 stamp=$5 result=$6 firmware=$7
+. "$here/arch.sh"
 rows() { sed 's/#.*//; /^[[:space:]]*$/d' "$1"; }
 
 sums=$(cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do sha256sum "$f"; done)
-key=$(cat "$0" "$here"/packages/*.list "$out/programs.list" "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
+key=$(cat "$0" "$here/arch.sh" "$here"/packages/*.list "$out/programs.list" "$here/os-release" <(echo "$sums" "$SOURCE_DATE_EPOCH") | sha256sum | cut -d' ' -f1)
 [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ] || [ ! -e "$result" ] || exit 0
 
 # The libraries in our programs: -l names and archives outside the checkout, in the link commands of our programs.
@@ -17,23 +18,21 @@ libraries() {
   local name
   [ -e "$out/build.ninja" ] || return 0
   while read -r name _; do
-    ninja -C "$out" -t commands "$name" 2>/dev/null | tail -n 1 | tr ' ' '\n' | grep -E '^(-l.+|/usr/.+\.a)$' || true
+    ninja -C "$out" -t commands "$name" 2>/dev/null | tail -n 1 | tr ' ' '\n' | grep -E "^(-l.+|$sysroot/usr/.+\.a)\$" || true
   done < <(rows "$out/programs.list") | sort -u
   printf '%s\n' -lc -lm -lstdc++ -lgcc -lgcc_eh   # the compiler's own additions
 }
 packages=$(libraries | while read -r item; do
-  case $item in -l*) item=$(clang++-19 -print-file-name="lib${item#-l}.a") ;; esac
+  case $item in -l*) item=$(clang++-19 "${compiler[@]}" -print-file-name="lib${item#-l}.a") ;; esac
   item=$(readlink -f "$item") || continue
-  for path in "$item" "${item#/usr}" ; do dpkg -S "$path" 2>/dev/null && break; done | cut -d: -f1
+  package_of "$item"
 done | sort -u)
 
 # The packages that the shared files of the tree are from, and the programs that use them.
 shipped() {
   {
-    rows "$here/packages/runtime.list" | cut -d' ' -f1
-    (cd "$tree" && find usr/lib/*-linux-gnu usr/lib64 -type f) | while read -r path; do
-      for name in "/$path" "/${path#usr/}"; do dpkg -S "$name" 2>/dev/null && break; done | cut -d: -f1
-    done
+    runtime_rows "$here/packages/runtime.list" | cut -d' ' -f1
+    image_libraries "$tree" | while read -r path; do package_of "$(readlink -f "$sysroot${path#"$tree"}")"; done
   } | sort -u
 }
 
@@ -50,17 +49,17 @@ entry() { # NAME VERSION LICENCE SOURCE PURL
 {
   rows "$out/programs.list" | while read -r name paths; do entry "$name" "$version" NOASSERTION "this project; installed as $paths" ""; done
   for p in $packages; do
-    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
+    IFS='|' read -r v sp sv < <(package_facts "$p")
     entry "$p" "$v" "$(licence "$p")" "linked statically; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
   shipped | while read -r p; do
-    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p" | head -n 1)
+    IFS='|' read -r v sp sv < <(package_facts "$p")
     entry "$p" "$v" "$(licence "$p")" "shipped as it is; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
   IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' ca-certificates)
   entry ca-certificates "$v" "$(licence ca-certificates)" "/etc/ssl/certs/ca-certificates.crt; Debian source package $sp $sv" "pkg:deb/debian/ca-certificates@$v"
-  for p in grub-pc-bin grub-efi-amd64-bin; do
-    IFS='|' read -r v sp sv < <(dpkg-query -W -f '${Version}|${source:Package}|${source:Version}\n' "$p")
+  for p in "${loader_packages[@]}"; do
+    IFS='|' read -r v sp sv < <(package_facts "$p")
     entry "$p" "$v" "$(licence "$p")" "boot loader in /usr/install; Debian source package $sp $sv" "pkg:deb/debian/$p@$v"
   done
   while read -r p file; do

@@ -16,7 +16,23 @@ using harness::slurp;
 
 namespace {
 
-const std::string kOvmf = "/usr/share/OVMF/OVMF_";
+struct Emulator {
+  std::vector<std::string> command;
+  std::string firmware, variables;
+};
+const Emulator kAmd64 = {{"qemu-system-x86_64", "-M", "q35,sata=off", "-cpu", "max"},
+                         "/usr/share/OVMF/OVMF_CODE_4M.fd",
+                         "/usr/share/OVMF/OVMF_VARS_4M.fd"};
+// From rootfs/sysroot.sh. This processor has no authentication of pointers, which takes an emulator
+// most of its time.
+const std::string kTools = "/build/root-arm64/opt/emulators/usr/";
+const Emulator kArm64 = {{kTools + "bin/qemu-system-aarch64", "-M", "virt", "-cpu", "neoverse-n1"},
+                         kTools + "share/AAVMF/AAVMF_CODE.no-secboot.fd",
+                         kTools + "share/AAVMF/AAVMF_VARS.fd"};
+const Emulator& emulatorOf(const LoneMachine::Hardware& hardware) {
+  return hardware.architecture == LoneMachine::Architecture::kArm64 ? kArm64 : kAmd64;
+}
+
 constexpr uintmax_t kNewDisk = 2ull << 30;
 std::atomic<int> machines;
 
@@ -65,32 +81,18 @@ void LoneMachine::startFromDisk() {
 }
 
 std::vector<std::string> LoneMachine::command() const {
-  std::vector<std::string> argv = {
-      "qemu-system-x86_64",
-      "-nodefaults",
-      "-no-user-config",
-      "-nographic",
-      "-M",
-      "q35,sata=off",
-      "-accel",
-      "tcg,thread=multi",
-      "-cpu",
-      "max",
-      "-smp",
-      "1",
-      "-m",
-      "1024",
-      "-serial",
-      "file:" + path("console"),
-      "-drive",
-      "if=none,id=disk,format=raw,file=" + path("disk"),
-      "-netdev",
-      "user,id=net,hostfwd=tcp:" + address + ":50000-:50000" +
-          (hardware.network.empty() ? "" : "," + hardware.network),
-      "-device",
-      hardware.card + ",netdev=net" + (hardware.networkBoot ? ",bootindex=0" : ",romfile="),
-      "-device",
-      "virtio-rng-pci"};
+  auto& emulator = emulatorOf(hardware);
+  std::vector<std::string> argv = emulator.command;
+  argv.insert(
+      argv.end(),
+      {"-nodefaults", "-no-user-config", "-nographic", "-accel", "tcg,thread=multi", "-smp", "1",
+       "-m", "1024", "-serial", "file:" + path("console"), "-drive",
+       "if=none,id=disk,format=raw,file=" + path("disk"), "-netdev",
+       "user,id=net,hostfwd=tcp:" + address + ":50000-:50000" +
+           (hardware.network.empty() ? "" : "," + hardware.network),
+       "-device",
+       hardware.card + ",netdev=net" + (hardware.networkBoot ? ",bootindex=0" : ",romfile="),
+       "-device", "virtio-rng-pci"});
   for (auto& device : hardware.controller) {
     bool last = &device == &hardware.controller.back();
     // QEMU gives an SD card no place in the order; it comes behind.
@@ -107,10 +109,10 @@ std::vector<std::string> LoneMachine::command() const {
                              "if=none,id=cd,media=cdrom,readonly=on,format=raw,file=" + hardware.cd,
                              "-device", "scsi-cd,bus=drives.0,drive=cd,bootindex=2"});
   }
-  if (hardware.uefi) {
-    fs::copy_file(kOvmf + "VARS_4M.fd", path("vars"));
+  if (hardware.uefi || hardware.architecture == Architecture::kArm64) {
+    fs::copy_file(emulator.variables, path("vars"), fs::copy_options::skip_existing);
     for (auto& drive :
-         {"unit=0,readonly=on,file=" + kOvmf + "CODE_4M.fd", "unit=1,file=" + path("vars")}) {
+         {"unit=0,readonly=on,file=" + emulator.firmware, "unit=1,file=" + path("vars")}) {
       argv.insert(argv.end(), {"-drive", "if=pflash,format=raw," + drive});
     }
   }

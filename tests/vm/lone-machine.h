@@ -14,8 +14,10 @@ namespace talos::vm {
 
 class LoneMachine {
  public:
+  enum class Architecture { kAmd64, kArm64 };
   struct Hardware {
-    bool uefi = false;
+    Architecture architecture = Architecture::kAmd64;
+    bool uefi = false;  // always, of arm64
     std::string cd;     // an image in its drive; empty: it has none
     std::string stick;  // the same on USB, from which the machine starts
     std::string disk;   // an image, which the machine takes over; empty: a new disk of 2 GiB
@@ -52,6 +54,8 @@ class LoneMachine {
   // A disc for its drive, with one file; returns the path of its image.
   std::string disc(const std::string& label, const std::string& name,
                    const std::string& content) const;
+  // Its exit status when it turns itself off; -1 at the deadline.
+  int turnsOff(double deadlineSeconds) { return qemu->finish(deadlineSeconds); }
   // Off, and on again with its disk alone.
   void startFromDisk();
 
