@@ -70,6 +70,19 @@ TEST(Facts, MountsAreDirectoriesAndFailuresAreNamed) {
   EXPECT_NE(strstr(message.cStr(), "/plain/below: Not a directory"), nullptr) << message.cStr();
 }
 
+// Catches: a server that is away and lets no mount of the node be listed.
+TEST(Facts, MountsOfServersAreNotAsked) {
+  TestTree tree;
+  tree.directory("local");
+  tree.file("mounts", kj::str("10.0.0.9:/data ", tree.root, "/away nfs4 rw 0 0\n", "tmpfs ",
+                              tree.root, "/local tmpfs rw 0 0\n"));
+  auto mounts = readMounts(tree.root);
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_EQ(mounts[0].mount.filesystem, "10.0.0.9:/data");
+  EXPECT_EQ(mounts[0].size, 0u);
+  EXPECT_GT(mounts[1].size, 0u);
+}
+
 // The service that runs, of several that are asked for.
 void expectOnlyApid(kj::StringPtr cgroups, kj::ArrayPtr<const kj::StringPtr> ids, uint64_t memory) {
   auto services = KJ_MAP(id, ids) {

@@ -14,6 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/kernel/network-file-systems.h"
 
 namespace talos::machined {
 namespace {
@@ -116,6 +117,10 @@ kj::Vector<MountFacts> readMounts(kj::StringPtr proc) {
   kj::Vector<MountFacts> result;
   kj::Vector<kj::String> failures;
   for (auto& mount : parseMounts(readFile(kj::str(proc, "/mounts")))) {
+    if (isNetworkFileSystem(mount.type.cStr())) {
+      result.add(MountFacts{kj::mv(mount)});
+      continue;
+    }
     struct statvfs space;
     struct stat st;
     if (stat(mount.path.cStr(), &st) < 0 || statvfs(mount.path.cStr(), &space) < 0) {

@@ -24,7 +24,8 @@ struct MountFacts {
   uint64_t size = 0, available = 0;  // bytes
 };
 // The mounts on directories, in mount order. One that cannot be asked fails the whole, naming all
-// that could not.
+// that could not. Those of servers (common/kernel/network-file-systems.h) are not asked and have
+// sizes of 0: with one that is away the rest could not be read, either.
 kj::Vector<MountFacts> readMounts(kj::StringPtr proc);
 
 struct ServiceCgroup {

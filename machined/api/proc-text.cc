@@ -84,7 +84,10 @@ kj::Vector<MountPoint> parseMounts(kj::StringPtr text) {
   while (nextLine(rest, line)) {
     auto filesystem = nextField(line);
     auto path = nextField(line);
-    if (path.size() > 0) result.add(MountPoint{unescape(filesystem), unescape(path)});
+    auto type = nextField(line);
+    if (path.size() > 0) {
+      result.add(MountPoint{unescape(filesystem), unescape(path), kj::heapString(type)});
+    }
   }
   return result;
 }

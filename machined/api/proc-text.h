@@ -25,6 +25,7 @@ kj::Vector<MemoryLine> parseMeminfo(kj::StringPtr text);
 struct MountPoint {
   kj::String filesystem;
   kj::String path;
+  kj::String type;
 };
 kj::Vector<MountPoint> parseMounts(kj::StringPtr text);
 

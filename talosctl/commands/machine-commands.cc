@@ -1,6 +1,8 @@
 // version, status, memory, mounts, stats
 #include "talosctl/commands/render-answers.h"
 
+#include <string.h>
+
 #include "talosctl/cli/client-version.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/commands/all-commands.h"
@@ -135,6 +137,11 @@ kj::String versionBlock(kj::StringPtr tag, kj::StringPtr sha, kj::StringPtr buil
                  "\n\tOS/Arch:     ", printable(os), "/", printable(arch), "\n");
 }
 
+// "10.0.0.9:/data", "//10.0.0.9/share".
+bool isOfServer(kj::StringPtr filesystem) {
+  return filesystem.startsWith("//") || strstr(filesystem.cStr(), ":/") != nullptr;
+}
+
 }  // namespace
 
 kj::String renderMemory(kj::ArrayPtr<const Reply<Machine::MemoryResults>> replies) {
@@ -168,6 +175,10 @@ kj::String renderMounts(kj::ArrayPtr<const Reply<Machine::MountsResults>> replie
   for (auto& r : replies) {
     for (auto mount : r.value.getMounts()) {
       auto size = mount.getSize(), available = mount.getAvailable();
+      // The node does not ask servers; the rest without a size are no places for data.
+      if (size == 0 && isOfServer(mount.getFilesystem())) {
+        table.add(r.node, mount.getFilesystem(), "-", "-", "-", "-", mount.getMountedOn());
+      }
       if (size == 0) continue;
       auto used = size > available ? size - available : 0;
       auto percent =

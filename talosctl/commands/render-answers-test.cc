@@ -223,7 +223,8 @@ TEST(Render, Memory) {
             "Cached: 512000 kB\nShmem: 10240 kB\nHugePages_Total: 3\n");
 }
 
-// Catches mounts without a size (proc, sysfs) in the table, and percentages that overflow.
+// Catches mounts without a size (proc, sysfs) in the table, those of servers left out of it, and
+// percentages that overflow.
 TEST(Render, Mounts) {
   Made<rpc::Machine::MountsResults> made;
   struct {
@@ -232,6 +233,7 @@ TEST(Render, Mounts) {
     kj::StringPtr on;
   } lines[] = {{"/dev/loop0", 41'943'040, 0, "/"},
                {"proc", 0, 0, "/proc"},
+               {"h:/data", 0, 0, "/var/n"},
                {"tmpfs", 1'000'000'000'000'000'000, 750'000'000'000'000'000, "/run"}};
   auto mounts = made.value.initMounts(kj::size(lines));
   for (size_t i = 0; i < kj::size(lines); ++i) {
@@ -245,6 +247,7 @@ TEST(Render, Mounts) {
       "NODE   FILESYSTEM   SIZE(GB)        USED(GB)       AVAILABLE(GB)   PERCENT USED   MOUNTED "
       "ON\n"
       "n      /dev/loop0   0.04            0.04           0.00            100.00%        /\n"
+      "n      h:/data      -               -              -               -              /var/n\n"
       "n      tmpfs        1000000000.00   250000000.00   750000000.00    25.00%         /run\n");
 }
 

@@ -64,7 +64,9 @@ constexpr kj::StringPtr kMounts =
     "6 2 0:31 / /var/lib/kubelet/p rw shared:2 - tmpfs tmpfs rw\n"
     "7 6 0:32 / /var/lib/kubelet/p/deep rw - overlay overlay rw,upperdir=/var/lib/c/u\n"
     "8 1 0:33 / /variable rw - tmpfs tmpfs rw\n"
-    "9 1 0:34 / /mnt rw - overlay overlay rw,lowerdir=/var/a,upperdir=/various/u\n"_kj;
+    "9 1 0:34 / /mnt rw - overlay overlay rw,lowerdir=/var/a,upperdir=/various/u\n"
+    "10 2 0:35 / /var/lib/kubelet/n rw - nfs4 10.0.0.9:/data rw,vers=4.2\n"
+    "11 1 0:35 / /srv rw - nfs4 10.0.0.9:/data rw,vers=4.2\n"_kj;
 
 }  // namespace
 
@@ -107,7 +109,9 @@ TEST(EphemeralVolume, GrowsWhenThereIsRoom) {
 // Catches: a mount that keeps the volume busy, one of somebody else that is unmounted, and an order
 // in which the one below comes first.
 TEST(UnmountVolume, WhatIsOnIt) {
-  EXPECT_EQ("/var/lib/kubelet/p/deep /var/lib/kubelet/p", listed(kMounts, MountsOn::kBelow));
+  EXPECT_EQ("/var/lib/kubelet/n /var/lib/kubelet/p/deep /var/lib/kubelet/p",
+            listed(kMounts, MountsOn::kBelow));
+  EXPECT_EQ("/var/lib/kubelet/n", listed(kMounts, MountsOn::kServers));
   EXPECT_EQ("/opt", listed(kMounts, MountsOn::kOverlays));
   EXPECT_EQ("/etc/a b", listed(kMounts, MountsOn::kOtherPlaces));
   EXPECT_EQ("", listed("garbage\n1 2 3\n\n- - - - - - - -\n", MountsOn::kBelow));

@@ -151,7 +151,11 @@ kj::Promise<void> EphemeralVolume::unmountAll(kj::Vector<kj::String> targets) {
 }
 
 kj::Promise<void> EphemeralVolume::unmountBelow() {
-  return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kBelow));
+  auto servers = mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kServers);
+  for (auto& problem : co_await detachServers(timer, kj::mv(servers))) {
+    say(kj::str("warning: ", problem));
+  }
+  co_await unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kBelow));
 }
 kj::Promise<void> EphemeralVolume::unmountOverlays() {
   return unmountAll(mountsOn(readFile("/proc/self/mountinfo"), path, MountsOn::kOverlays));

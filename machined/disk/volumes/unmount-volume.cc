@@ -2,6 +2,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <kj/async.h>
+#include <kj/thread.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -9,6 +12,7 @@
 
 #include "common/base/file.h"
 #include "common/base/lines.h"
+#include "common/kernel/network-file-systems.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/mount-volume.h"
 
@@ -18,6 +22,8 @@ namespace {
 constexpr auto kTimeout = 5 * kj::SECONDS;
 constexpr auto kFindUsersTimeout = 1 * kj::SECONDS;  // to find who keeps it busy
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
+constexpr unsigned kRefusals = 20;
+constexpr auto kRefuseAgain = 200 * kj::MILLISECONDS;
 
 bool hasUpperLayerIn(kj::ArrayPtr<const char> options, kj::StringPtr path) {
   auto wanted = kj::str(",upperdir=", path, "/");
@@ -61,8 +67,63 @@ kj::Maybe<kj::String> openIn(kj::StringPtr process, dev_t device) {
   return nullptr;
 }
 
-// 0, or the number of the last error.
+// The result of the function, in a thread of its own, which is left behind when it is not there in
+// time.
+template <typename F>
+kj::Promise<kj::Maybe<int>> apart(kj::Timer& timer, kj::Duration limit, F&& f) {
+  auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Maybe<int>>();
+  kj::Thread([f = kj::fwd<F>(f), done = kj::mv(paf.fulfiller)]() mutable {
+    done->fulfill(f());
+  }).detach();
+  auto late = timer.afterDelay(limit).then([]() -> kj::Maybe<int> { return nullptr; });
+  return paf.promise.exclusiveJoin(kj::mv(late));
+}
+
+int writtenTo(kj::StringPtr target) {
+  int fd = open(target.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return errno;
+  int error = syncfs(fd) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+// 0, or an errno.
+int detach(kj::StringPtr target) {
+  return umount2(target.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
+}
+
+// Processes that wait for the server get an error instead, over and over because each of their
+// calls makes the next one, and so they end and let go of what else they have open.
+int abandon(kj::StringPtr target) {
+  for (unsigned i = 0; i < kRefusals; ++i) {
+    if (umount2(target.cStr(), MNT_FORCE | UMOUNT_NOFOLLOW) == 0 || errno != EBUSY) break;
+    usleep(kRefuseAgain / kj::MICROSECONDS);
+  }
+  return detach(target);
+}
+
+kj::Promise<kj::Maybe<kj::String>> leaveServer(kj::Timer& timer, kj::String target) {
+  auto written = co_await apart(timer, kTimeout, [path = kj::str(target)] {
+    int error = writtenTo(path);
+    if (error == 0) error = detach(path);
+    return error;
+  });
+  KJ_IF_MAYBE (error, written) {
+    if (*error == 0 || *error == EINVAL || *error == ENOENT) co_return nullptr;  // gone already
+  }
+  auto left = co_await apart(timer, kTimeout, [path = kj::str(target)] { return abandon(path); });
+  (void)left;  // it is out of the tree
+  co_return kj::str("the server of ", target, " did not ",
+                    written == nullptr ? kj::str("answer within ", kTimeout / kj::SECONDS, " s")
+                                       : kj::str("take what was to be written: ",
+                                                 strerror(KJ_ASSERT_NONNULL(written))),
+                    "; what was not written there is lost");
+}
+
+// 0, or the number of the last error. Namespaces that a stuck process keeps may show the file
+// system, too, so that it goes on after this: its content is written first.
 int unmountOnce(kj::StringPtr target) {
+  writtenTo(target);
   return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
 }
 
@@ -87,6 +148,9 @@ kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, Mou
     switch (which) {
       case MountsOn::kBelow:
         wanted = isBelow;
+        break;
+      case MountsOn::kServers:
+        wanted = isBelow && isNetworkFileSystem(kj::heapString(mount.type).cStr());
         break;
       case MountsOn::kOverlays:
         wanted = !isBelow && mount.type == "overlay"_kj.asArray() &&
@@ -113,6 +177,18 @@ kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc) {
     }
   }
   return nullptr;
+}
+
+kj::Promise<kj::Vector<kj::String>> detachServers(kj::Timer& timer,
+                                                  kj::Vector<kj::String> targets) {
+  auto all = KJ_MAP(target, targets) {
+    return leaveServer(timer, kj::mv(target));
+  };
+  kj::Vector<kj::String> problems;
+  for (auto& each : all) {
+    KJ_IF_MAYBE (problem, co_await each) problems.add(kj::mv(*problem));
+  }
+  co_return problems;
 }
 
 kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target) {
