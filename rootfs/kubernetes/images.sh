@@ -53,6 +53,16 @@ packet_filter() {
   ln -s ../bin/kmod "$tree/usr/sbin/modprobe"
   install -D -m 0644 /etc/protocols "$tree/etc/protocols" 2>/dev/null || true
 }
+# What the kubelet calls for volumes on servers: mount.nfs, and iscsiadm, whose iscsid is the one of the node's network
+# (docs/storage.md). mount.nfs reads from netconfig which transports there are.
+network_volumes() {
+  local name
+  with_libraries /usr/sbin/mount.nfs /usr/sbin/iscsiadm
+  install -D -m 0600 /etc/iscsi/iscsid.conf "$tree/etc/iscsi/iscsid.conf"
+  mkdir -p "$tree/var/lib/iscsi"
+  for name in mount.nfs4 umount.nfs umount.nfs4; do ln -s mount.nfs "$tree/usr/sbin/$name"; done
+  install -D -m 0644 /etc/netconfig "$tree/etc/netconfig"
+}
 busybox() {
   local name
   put /usr/bin/busybox /usr/bin/busybox
@@ -123,6 +133,7 @@ for release in "$@"; do
   authorities
   with_libraries /usr/bin/mount /usr/bin/umount /usr/bin/nsenter /usr/bin/findmnt /usr/sbin/blkid /usr/sbin/mkfs.ext4 \
     /usr/sbin/e2fsck /usr/sbin/mkfs.xfs
+  network_volumes
   mkdir -p "$tree"/{etc/kubernetes,etc/cni,usr/libexec/kubernetes,lib/modules,var/lib/kubelet,var/lib/containerd,var/log/pods}
   touch "$tree/etc/os-release" "$tree/etc/hosts" "$tree/etc/resolv.conf"
   case $release in 1.19.*|1.20.*) image "talos-systems/kubelet:v$release" /usr/local/bin/kubelet ;;   # its name then
@@ -152,6 +163,16 @@ busybox sh cp mv
 with_libraries /usr/lib/cni/bridge
 rm "$tree/usr/lib/cni" -r
 image siderolabs/install-cni:v1.9.0 /install-cni.sh
+# The pods of docs/storage.md that make a node an initiator of iSCSI: iscsid, and udev's links of the disks.
+new_tree
+mkdir -p "$tree/usr/lib/systemd"
+with_libraries /usr/sbin/iscsid /usr/sbin/iscsiadm /usr/sbin/iscsi-iname /usr/bin/kmod /usr/lib/systemd/systemd-udevd /usr/bin/udevadm
+install -D -m 0600 /etc/iscsi/iscsid.conf "$tree/etc/iscsi/iscsid.conf"
+install -D -m 0644 /usr/lib/udev/rules.d/60-persistent-storage.rules "$tree/usr/lib/udev/rules.d/60-persistent-storage.rules"
+put /usr/lib/udev/scsi_id /usr/lib/udev/scsi_id
+mkdir -p "$tree/var/lib/iscsi" "$tree/lib/modules"
+busybox sh mkdir cat ls sleep
+image library/open-iscsi:2.1.11 /usr/sbin/iscsid
 new_tree
 busybox sh httpd wget nslookup sleep cat ls ip ping hostname id env
 image library/busybox:1.37 /usr/bin/busybox

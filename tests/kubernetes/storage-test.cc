@@ -1,0 +1,177 @@
+// Volumes of pods on servers of the network: workers that are virtual machines, because the client
+// is the node's kernel, and the kubelet's image, which mounts them.
+//
+// Pods are on the node's network, and no network of pods is there to be waited for.
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <regex>
+
+#include "tests/kubernetes/kube-cluster.h"
+#include "tests/kubernetes/nfs-server.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using testing::HasSubstr;
+using testing::Not;
+
+// Seconds, emulated on a busy machine.
+constexpr double kRuns = 300, kGone = 120, kAnswers = 30;
+// 30 s of the kubelet, 90 s for its pods, and what process 1 waits for; then a boot.
+constexpr double kRebootsInSpite = 420;
+
+constexpr const char* kNoPodNetwork =
+    R"([{"op": "add", "path": "/cluster/network/cni", "value": {"name": "none"}},
+        {"op": "add", "path": "/cluster/proxy", "value": {"disabled": true}}])";
+
+constexpr const char* kClaim = R"(apiVersion: v1
+kind: PersistentVolume
+metadata: {name: shared}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteMany]
+  mountOptions: [nfsvers=4.2]
+  storageClassName: ""
+  nfs: {server: 10.5.0.1, path: /data}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shared}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: ""
+  volumeName: shared
+  resources: {requests: {storage: 1Gi}}
+)";
+
+constexpr const char* kInline = "nfs: {server: 10.5.0.1, path: /data}";
+
+std::string pod(const std::string& name, const KubeNode& node, const std::string& command,
+                const std::string& volume) {
+  return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
+         "}\nspec:\n  nodeName: " + node.name +
+         "\n  hostNetwork: true\n  terminationGracePeriodSeconds: 0\n"
+         "  tolerations: [{operator: Exists}]\n  securityContext: {runAsUser: 1000}\n"
+         "  containers:\n  - name: main\n    image: busybox:1.37\n    command: [sh, -c, '" +
+         command +
+         "']\n    volumeMounts: [{name: data, mountPath: /data}]\n"
+         "  volumes: [{name: data, " +
+         volume + "}]\n";
+}
+
+class Storage : public KubeHost {
+ protected:
+  std::unique_ptr<KubeCluster> cluster;
+
+  void TearDown() override {
+    cluster = nullptr;
+    KubeHost::TearDown();
+  }
+  // With /var on their disk, as an installed node has it, or in memory.
+  void create(unsigned workers, bool installed) {
+    std::vector<std::string> flags = {"--virtual-machines=" + std::to_string(workers),
+                                      "--config-patch", kNoPodNetwork};
+    if (installed) flags.push_back("--with-bootloader");
+    cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags);
+    for (auto& node : cluster->nodes) {
+      EXPECT_TRUE(eventually(
+          [&] { return cluster->kubectl({"get", "node", node.name}).status == 0; }, kRuns, 1))
+          << node.name << cluster->overview();
+    }
+  }
+  KubeNode& worker(size_t i) { return cluster->nodes[i]; }  // counted from 1
+
+  std::string mounts(const KubeNode& node) {
+    return cluster->talos.talosctl(cluster->at(node, {"read", "/proc/mounts"})).out;
+  }
+  std::string logOf(const std::string& pod) { return cluster->kubectl({"logs", pod}).out; }
+  bool logHas(const std::string& pod, const std::string& text) {
+    return eventually([&] { return contains(logOf(pod), text); }, kRuns, 1);
+  }
+};
+
+}  // namespace
+
+// Catches: a kernel or a kubelet's image that lacks the client; a mount in the kubelet's container
+// that neither containerd nor pods see; owners that arrive as nobody; a volume that stays mounted
+// after its pod; a server that refuses, and no event says so.
+TEST_F(Storage, TwoNodesShareAnNfsVolume) {
+  create(2, false);
+  if (HasFailure()) return;
+  NfsServer server(*cluster);
+  cluster->apply(kClaim);
+  cluster->apply(
+      pod("writer", worker(1), "echo written >/data/file && echo done && sleep 100000", kInline));
+  ASSERT_TRUE(logHas("writer", "done")) << cluster->overview();
+  EXPECT_EQ(harness::slurp(server.folder() + "/file"), "written\n");
+  struct stat info = {};
+  ASSERT_EQ(stat((server.folder() + "/file").c_str(), &info), 0);
+  EXPECT_EQ(info.st_uid, 1000u);
+  EXPECT_THAT(mounts(worker(1)), HasSubstr(" nfs4 "));
+
+  cluster->apply(pod("reader", worker(2), "cat /data/file && sleep 100000",
+                     "persistentVolumeClaim: {claimName: shared}"));
+  ASSERT_TRUE(logHas("reader", "written")) << cluster->overview();
+  EXPECT_THAT(mounts(worker(2)), HasSubstr("vers=4.2"));
+
+  cluster->ok({"delete", "pod", "writer", "reader", "--timeout=120s"}, 150);
+  for (auto* node : {&worker(1), &worker(2)}) {
+    EXPECT_TRUE(eventually([&] { return !contains(mounts(*node), " nfs4 "); }, kGone, 1))
+        << mounts(*node);
+  }
+
+  cluster->apply(
+      pod("refused", worker(1), "sleep 100000", "nfs: {server: 10.5.0.1, path: /elsewhere}"));
+  std::string events;
+  EXPECT_TRUE(eventually(
+      [&] {
+        events = cluster
+                     ->kubectl({"get", "events", "--field-selector",
+                                "involvedObject.name=refused,reason=FailedMount", "-o", "json"})
+                     .out;
+        return contains(events, "mount.nfs: mounting 10.5.0.1:/elsewhere failed");
+      },
+      kRuns, 1))
+      << events;
+}
+
+// Catches: one server that is away, and a node whose mounts cannot be listed, or that hangs on its
+// way down, or leaves its own disk as a power cut would.
+TEST_F(Storage, ServerThatIsAwayDoesNotKeepTheNode) {
+  create(1, true);
+  if (HasFailure()) return;
+  NfsServer server(*cluster);
+  cluster->apply(pod("stuck", worker(1),
+                     "exec 3>/data/file; echo open; until [ -e /tmp/go ]; do sleep 1; done;"
+                     " dd if=/dev/zero bs=64k count=16 >&3; sleep 100000",
+                     kInline));
+  ASSERT_TRUE(logHas("stuck", "open")) << cluster->overview();
+  server.freeze();
+  cluster->ok({"exec", "stuck", "--", "sh", "-c", "echo >/tmp/go"});
+  // It waits for the server, with what it has written in memory, and no signal ends it.
+  auto waits = [&] {
+    auto processes = cluster->talos.talosctl(cluster->at(worker(1), {"processes"})).out;
+    return std::regex_search(processes, std::regex(" D +[0-9].*dd if=/dev/zero"));
+  };
+  ASSERT_TRUE(eventually(waits, kAnswers, 1));
+
+  auto listed = cluster->talos.talosctl(cluster->at(worker(1), {"mounts"}), kAnswers);
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("10.5.0.1:/data"));
+  EXPECT_THAT(listed.out, HasSubstr("/var"));
+
+  auto before = cluster->bootId(worker(1));
+  auto reboot = cluster->talos.talosctl(cluster->at(worker(1), {"reboot"}), kRebootsInSpite);
+  fprintf(stderr, "    reboot: %.0f s\n%s", reboot.seconds, reboot.err.c_str());
+  EXPECT_EQ(reboot.status, 0) << cluster->talos.console(worker(1).name);
+  EXPECT_NE(cluster->bootId(worker(1)), before);
+  auto kernel = cluster->talos.ok(cluster->at(worker(1), {"dmesg"}));
+  EXPECT_THAT(kernel, HasSubstr("mounted at /var"));
+  EXPECT_THAT(kernel, Not(HasSubstr("Starting recovery"))) << "a file system was left mounted";
+  server.thaw();
+}
+
+}  // namespace talos
