@@ -21,7 +21,7 @@
 
 namespace talos::process1 {
 
-// goDown() takes 45 s at most, the kernel some for its devices.
+// goDown() takes a minute at most, the kernel some for its devices.
 static constexpr int kRestartSeconds = 120;
 
 void Loop::watch() {
