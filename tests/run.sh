@@ -98,6 +98,7 @@ soak() {
   step "build" make all
   step "image" make iso
   step "image for machines" make iso FLAVOUR=metal PLATFORM=pxe
+  step "image for arm64" make image ARCH=arm64 PLATFORM=metal
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
     step "up to a million runs of $name" in_root /build/fuzz/tests/fuzz/fuzz "$name" -runs=1000000 \

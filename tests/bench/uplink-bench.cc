@@ -110,7 +110,7 @@ class Testbed {
     node.emplace();
     KJ_SYSCALL(unshare(CLONE_NEWNET));
     gateway.emplace();
-    bridge = kj::heap<cluster::Network>("10.5.0.1", 24, mtu);
+    bridge = kj::heap<cluster::Network>(kj::arr(gatewayOfNodes()), mtu);
     auto& there = KJ_ASSERT_NONNULL(node);
     shell(kj::str("ip link add v0 mtu ", mtu, " type veth peer name eth0 netns ", fileOf(there)));
     shell(kj::str("ip link set bridge mtu ", mtu, "; ip link set v0 master bridge up"));
@@ -118,6 +118,8 @@ class Testbed {
     shell(kj::str(in, "address add 10.5.0.2/24 dev eth0 && ", in, "link set eth0 mtu ", mtu,
                   " up && ", in, "route add default via 10.5.0.1"));
   }
+
+  static Prefix gatewayOfNodes() { return KJ_ASSERT_NONNULL(Prefix::parse("10.5.0.1/24")); }
 
   void measureAll(kj::StringPtr name, kj::StringPtr called, kj::StringPtr listens, bool inside,
                   kj::Duration time) {
@@ -131,10 +133,10 @@ class Testbed {
   // Runs the work on another thread while the uplink's loop turns on this one.
   void whileUp(kj::Function<void()> work) {
     auto io = kj::setupAsyncIo();
+    kj::Vector<Prefix> gateways;
+    gateways.add(gatewayOfNodes());
     cluster::Uplink uplink(io, KJ_ASSERT_NONNULL(host),
-                           {.root = kj::str("/"),
-                            .nodes = KJ_ASSERT_NONNULL(Prefix::parse("10.5.0.0/24")),
-                            .gateway = Ip::require("10.5.0.1")});
+                           {.root = kj::str("/"), .gateways = kj::mv(gateways)});
     uplink.start().wait(io.waitScope);
     auto running = uplink.run().eagerlyEvaluate(nullptr);
     auto paf = kj::newPromiseAndCrossThreadFulfiller<void>();
