@@ -43,6 +43,7 @@ struct ProcessorSpec $A.resource((type = "Processors.hardware.talos.dev", namesp
   productName @2 :Text $A.column("Model");
   coreCount @3 :UInt32 $A.column("Cores");
   threadCount @4 :UInt32 $A.column("Threads");
+  microcode @5 :Text $A.column("Microcode");    # its revision: 0x2b000639; empty: the kernel does not say
 }
 struct MemoryModuleSpec $A.resource((type = "MemoryModules.hardware.talos.dev", namespace = "hardware", aliases = ["ram"])) {
   # SMBIOS tables of type 17, which this system does not read.

@@ -10,6 +10,7 @@
 #include "rpc/all-resources.h"
 #include "rpc/annotations.capnp.h"
 #include "rpc/feature-resources.capnp.h"
+#include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 
 namespace talos {

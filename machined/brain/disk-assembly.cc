@@ -107,6 +107,8 @@ void DiskAssembly::addControllers() {
                                      KJ_BIND_METHOD(*this, loadDrivers));
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
+  core.controllers.add(sensorsController(core.timer, hardwareReads));
+  core.controllers.add(diskHealthController(core.timer, hardwareReads, requestsToDisks()));
 }
 
 }  // namespace talos::machined

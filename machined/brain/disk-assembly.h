@@ -9,6 +9,7 @@
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/node-reset.h"
 #include "machined/disk/volumes/user-disks.h"
+#include "machined/hardware/readings-controllers.h"
 #include "machined/logs/history/boot-log-recorder.h"
 #include "machined/process1/read-pool.h"
 #include "machined/system/kernel-settings.h"
@@ -75,6 +76,9 @@ class DiskAssembly {
   FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
                                                  KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};
+  // As of file systems: a chip or a disk that hangs blocks nothing else.
+  ReadPool hardwareReads{
+      core.io.unixEventPort, core.timer, {.threads = 2, .mostThreads = 6}, core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // none in a container
 
   SystemPartitions::Dependencies partitionsDependencies();

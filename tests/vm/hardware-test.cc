@@ -2,6 +2,7 @@
 // that QEMU has, as the only one; and what such a machine can be started from.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -139,6 +140,39 @@ TEST_F(Hardware, TwoCardsOfOneKindKeepTheirNames) {
     ASSERT_TRUE(eventually([&] { return names().size() == 2; }, kUp, 1)) << machine.console();
     EXPECT_EQ(names(), before);
   }
+}
+
+// Catches: a health or a temperature that is read from a model of sysfs only; a failing disk that
+// passes; a disk of ATA whose answer is not understood.
+TEST_F(Hardware, ShowsTheHealthOfItsDisks) {
+  std::vector<std::string> more;
+  for (std::string warning : {"0", "1"}) {
+    auto id = "nvme" + warning;
+    more.insert(
+        more.end(),
+        {"-drive", "if=none,id=" + id + ",format=raw,file.driver=null-co,file.size=64M", "-device",
+         "nvme,serial=" + id + ",smart_critical_warning=" + warning + ",drive=" + id});
+  }
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
+                       .controller = {"ahci,id=bus", "ide-hd,bus=bus.0"},
+                       .more = more});
+  machine.configure(machine.generate());
+  auto shows = [&](std::vector<std::string> what, std::vector<std::string> texts) {
+    what.insert(what.begin(), "get");
+    harness::Result result;
+    bool all = eventually(
+        [&] {
+          result = machine.at(what);
+          return std::all_of(texts.begin(), texts.end(),
+                             [&](auto& text) { return contains(result.out, text); });
+        },
+        kUp, 1);
+    EXPECT_TRUE(all) << result.out << result.err << machine.console();
+  };
+  shows({"smart"}, {"passed", "failing", "NVMe", "ATA", "spare capacity is below its threshold"});
+  shows({"sensors"}, {"nvme", "Composite", "50 "});  // QEMU's disks have 50 degrees
+  shows({"cpus", "-o", "yaml"}, {"microcode: "});
+  shows({"numa"}, {"node0"});
 }
 
 }  // namespace talos::vm

@@ -6,6 +6,7 @@
 #include "machined/config/controllers/machine-inventory.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
@@ -24,10 +25,16 @@ struct InventoryTest : public ConfigTest {
     tree.directory("sys/bus/pci/devices/0000:00:1f.2");
     tree.file("sys/bus/pci/devices/0000:00:1f.2/vendor", "0x8086\n");
     tree.file("sys/bus/pci/devices/0000:00:1f.2/class", "0x020100\n");
+    tree.directory("sys/devices/system/node/node0");
+    tree.file("sys/devices/system/node/node0/cpulist", "0-2\n");
+    tree.file("sys/devices/system/node/node0/distance", "10 21\n");
+    tree.directory("sys/kernel/iommu_groups/7/devices/0000:00:1f.2");
+    tree.file("sys/kernel/iommu_groups/7/type", "DMA\n");
     tree.directory("sys/kernel/boot_params");
     setSecureBoot(3);
     tree.file("proc/cpuinfo",
-              "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: A CPU\nphysical id\t: 1\n"
+              "processor\t: 0\nvendor_id\t: GenuineIntel\nmicrocode\t: 0x2b000639\nmodel name\t: A "
+              "CPU\nphysical id\t: 1\n"
               "cpu cores\t: 2\n\nprocessor\t: 1\nvendor_id\t: GenuineIntel\nmodel name\t: A CPU\n"
               "physical id\t: 0\ncpu cores\t: 2\n\nprocessor\t: 2\nphysical id\t: 1\n");
   }
@@ -60,6 +67,11 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
   EXPECT_EQ(2u, second.getCoreCount());
   EXPECT_STREQ("A CPU", second.getProductName().cStr());
   EXPECT_EQ(1u, KJ_ASSERT_NONNULL(store.tryGet<rpc::ProcessorSpec>("CPU-0")).getThreadCount());
+  EXPECT_STREQ("0x2b000639", second.getMicrocode().cStr());
+  auto node = KJ_ASSERT_NONNULL(store.tryGet<rpc::NumaNodeSpec>("node0"));
+  EXPECT_EQ("0-2 21", kj::str(node.getCpus(), " ", node.getDistances()[1]));
+  auto group = KJ_ASSERT_NONNULL(store.tryGet<rpc::IommuGroupSpec>("7"));
+  EXPECT_EQ("DMA 0000:00:1f.2", kj::str(group.getType(), " ", group.getDevices()[0]));
   auto device = KJ_ASSERT_NONNULL(store.tryGet<rpc::PciDeviceSpec>("0000:00:1f.2"));
   EXPECT_STREQ(
       "0x02 0x01 0x8086",
@@ -94,6 +106,8 @@ TEST_F(InventoryTest, AContainerHasNoHardware) {
   EXPECT_EQ(0u, count<rpc::SystemInformationSpec>());
   EXPECT_EQ(0u, count<rpc::ProcessorSpec>());
   EXPECT_EQ(0u, count<rpc::PciDeviceSpec>());
+  EXPECT_EQ(0u, count<rpc::NumaNodeSpec>());
+  EXPECT_EQ(0u, count<rpc::IommuGroupSpec>());
   EXPECT_FALSE(
       KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
   EXPECT_TRUE(KJ_ASSERT_NONNULL(store.tryGet<rpc::MetaLoadSpec>("meta-loaded")).getDone());

@@ -3,7 +3,9 @@
 #include "common/base/file.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/machine-inventory.h"
+#include "machined/hardware/topology.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 
 namespace talos::machined {
@@ -13,6 +15,8 @@ struct Inventory {
   kj::Maybe<SystemInformation> system;
   kj::Vector<ProcessorPackage> processors;
   kj::Vector<PciDevice> devices;
+  kj::Vector<NumaNode> nodes;
+  kj::Vector<IommuGroup> groups;
   bool secure = false;
 };
 
@@ -21,6 +25,8 @@ Inventory readInventory(InventoryPaths paths) {
   return {.system = readSystemInformation(paths.sys),
           .processors = processorPackages(cpuinfo),
           .devices = readPciDevices(paths.sys),
+          .nodes = readNumaNodes(paths.sys),
+          .groups = readIommuGroups(paths.sys),
           .secure = bootedSecurely(paths.sys)};
 }
 
@@ -45,6 +51,7 @@ void writeHardware(Store& store, kj::StringPtr owner, const Inventory& found) {
     spec.setProductName(package.productName);
     spec.setCoreCount(package.cores);
     spec.setThreadCount(package.threads);
+    spec.setMicrocode(package.microcode);
   }
   processors.apply(store);
   Outputs<rpc::PciDeviceSpec> devices(owner);
@@ -58,12 +65,32 @@ void writeHardware(Store& store, kj::StringPtr owner, const Inventory& found) {
   devices.apply(store);
 }
 
+void writeTopology(Store& store, kj::StringPtr owner, const Inventory& found) {
+  Outputs<rpc::NumaNodeSpec> nodes(owner);
+  for (auto& node : found.nodes) {
+    auto spec = nodes.add(node.id);
+    spec.setCpus(node.cpus);
+    spec.setMemoryMiB(node.mebibytes);
+    auto distances = spec.initDistances(node.distances.size());
+    for (auto i : kj::indices(node.distances)) distances.set(i, node.distances[i]);
+  }
+  nodes.apply(store);
+  Outputs<rpc::IommuGroupSpec> groups(owner);
+  for (auto& group : found.groups) {
+    auto spec = groups.add(group.id);
+    spec.setType(group.type);
+    auto devices = spec.initDevices(group.devices.size());
+    for (auto i : kj::indices(group.devices)) devices.set(i, group.devices[i]);
+  }
+  groups.apply(store);
+}
+
 }  // namespace
 
 kj::Array<kj::StringPtr> InventoryController::outputs() const {
   return typeNames<rpc::SecurityStateSpec, rpc::SystemInformationSpec, rpc::ProcessorSpec,
-                   rpc::PciDeviceSpec, rpc::DevicesStatusSpec, rpc::MetaLoadSpec,
-                   rpc::UniqueMachineTokenSpec>();
+                   rpc::PciDeviceSpec, rpc::NumaNodeSpec, rpc::IommuGroupSpec,
+                   rpc::DevicesStatusSpec, rpc::MetaLoadSpec, rpc::UniqueMachineTokenSpec>();
 }
 
 kj::Promise<void> InventoryController::reconcile(Store& store) {
@@ -72,6 +99,7 @@ kj::Promise<void> InventoryController::reconcile(Store& store) {
     found = co_await uv.blocking([paths = paths]() { return readInventory(paths); });
   }
   writeHardware(store, name(), found);
+  writeTopology(store, name(), found);
   Outputs<rpc::SecurityStateSpec> security(name());
   security.add("securitystate").setSecureBoot(found.secure);
   security.apply(store);

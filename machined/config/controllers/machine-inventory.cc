@@ -78,6 +78,8 @@ kj::Vector<ProcessorPackage> processorPackages(kj::ArrayPtr<const char> cpuinfo)
       one.manufacturer = kj::mv(value);
     } else if (key == "model name") {
       one.productName = kj::mv(value);
+    } else if (key == "microcode") {
+      one.microcode = kj::mv(value);
     } else if (key == "physical id") {
       one.socket = value.tryParseAs<unsigned>().orDefault(0);
     } else if (key == "cpu cores") {

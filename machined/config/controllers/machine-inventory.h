@@ -22,6 +22,7 @@ platforms::Firmware readFirmware(kj::StringPtr sys);
 struct ProcessorPackage {
   unsigned socket = 0;
   kj::String manufacturer, productName;
+  kj::String microcode;             // its revision; empty: the kernel does not say
   unsigned cores = 0, threads = 0;  // of it; cores 0: the kernel does not say
 };
 // Of the text of /proc/cpuinfo, sorted by socket; processors without one are in socket 0.

@@ -1,0 +1,56 @@
+#include "machined/hardware/attributes.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/folder.h"
+#include "machined/disk/devices/sysfs.h"
+
+namespace talos::machined {
+namespace {
+
+kj::String printable(kj::String text) {
+  for (auto& c : text) {
+    if (c < ' ' || c >= 0x7f) c = '?';  // and whatever is not ASCII
+  }
+  return text;
+}
+
+}  // namespace
+
+kj::Maybe<int64_t> attributeNumber(kj::StringPtr device, kj::StringPtr name) {
+  auto line = KJ_UNWRAP_OR_RETURN(readAttributeLine(device, name), nullptr);
+  return line.tryParseAs<int64_t>();
+}
+
+kj::String attributeText(kj::StringPtr device, kj::StringPtr name) {
+  return printable(readAttributeLine(device, name).orDefault(kj::String()));
+}
+
+kj::String linkName(kj::StringPtr link) {
+  char target[PATH_MAX];
+  ssize_t size = readlink(link.cStr(), target, sizeof(target));
+  if (size <= 0) return kj::String();
+  auto path = kj::heapString(target, static_cast<size_t>(size));
+  KJ_IF_MAYBE (slash, path.findLast('/')) return printable(kj::heapString(path.slice(*slash + 1)));
+  return printable(kj::mv(path));
+}
+
+kj::Vector<kj::String> numberedNames(kj::StringPtr folder, kj::StringPtr prefix, size_t most) {
+  kj::Vector<std::pair<uint32_t, kj::String>> found;
+  for (auto& name : namesIn(folder, most)) {
+    if (!name.startsWith(prefix)) continue;
+    KJ_IF_MAYBE (number, name.slice(prefix.size()).tryParseAs<uint32_t>()) {
+      found.add(std::pair(*number, kj::mv(name)));
+    }
+  }
+  std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  kj::Vector<kj::String> names(found.size());
+  for (auto& each : found) names.add(kj::mv(each.second));
+  return names;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,253 @@
+// The health of disks: their answers, and the resources that are made of them.
+#include "machined/hardware/disk-health.h"
+
+#include <gmock/gmock.h>
+#include <string.h>
+
+#include <map>
+#include <set>
+
+#include "common/testing/test-tree.h"
+#include "machined/config/controllers/test-machine-config.h"
+#include "machined/hardware/readings-controllers.h"
+#include "rpc/hardware-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+kj::Array<kj::byte> logPage(kj::byte warning = 0, kj::byte used = 3) {
+  auto page = kj::heapArray<kj::byte>(kNvmeHealthBytes);
+  memset(page.begin(), 0, page.size());
+  page[0] = warning;
+  page[1] = 0x43;  // 323 K
+  page[2] = 0x01;
+  page[3] = 100;
+  page[4] = 10;
+  page[5] = used;
+  page[32] = 2;
+  page[48] = 3;
+  page[112] = 17;
+  page[128] = 0x10;
+  page[129] = 0x27;
+  page[144] = 4;
+  page[160] = 5;
+  page[176] = 6;
+  return page;
+}
+
+// As libata returns it: SPC-4 descriptors, one of them with the registers.
+kj::Array<kj::byte> senseWith(kj::byte middle, kj::byte high) {
+  auto sense = kj::heapArray<kj::byte>(22);
+  memset(sense.begin(), 0, sense.size());
+  sense[0] = 0x72;
+  sense[1] = 0x01;
+  sense[7] = 14;
+  sense[8] = 0x09;
+  sense[9] = 0x0c;
+  sense[17] = middle;
+  sense[19] = high;
+  return sense;
+}
+
+// Catches: a figure of another place or in another unit.
+TEST(DiskHealth, TheLogPageOfNvme) {
+  auto health = KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage()));
+  EXPECT_EQ(health.temperature, 50);
+  EXPECT_EQ(kj::str(unsigned(health.spare), " ", unsigned(health.spareThreshold), " ",
+                    unsigned(health.used)),
+            "100 10 3");
+  EXPECT_EQ(kj::str(health.bytesRead, " ", health.bytesWritten), "1024000 1536000");
+  EXPECT_EQ(kj::str(health.powerCycles, " ", health.powerOnHours, " ", health.unsafeShutdowns, " ",
+                    health.mediaErrors, " ", health.errorLogEntries),
+            "17 10000 4 5 6");
+  EXPECT_EQ(warningsOf(health).size(), 0u);
+}
+
+// Catches: a counter of 128 bits that begins anew, or overflows as bytes.
+TEST(DiskHealth, CountersThatAreTooLarge) {
+  auto page = logPage();
+  page[48 + 7] = 0xff;
+  page[112 + 8] = 1;
+  auto health = KJ_ASSERT_NONNULL(decodeNvmeHealth(page));
+  EXPECT_EQ(health.bytesWritten, uint64_t(kj::maxValue));
+  EXPECT_EQ(health.powerCycles, uint64_t(kj::maxValue));
+}
+
+// Catches: a page of zeros, which a broken driver returns, that is a healthy disk of -273 C.
+TEST(DiskHealth, WhatIsNoLogPage) {
+  EXPECT_TRUE(decodeNvmeHealth(nullptr) == nullptr);
+  EXPECT_TRUE(decodeNvmeHealth(logPage().slice(0, kNvmeHealthBytes - 1)) == nullptr);
+  auto zeros = logPage();
+  memset(zeros.begin(), 0, zeros.size());
+  EXPECT_TRUE(decodeNvmeHealth(zeros) == nullptr);
+}
+
+// Catches: a warning that has another's text; one of a later standard that is lost.
+TEST(DiskHealth, EachWarningOfNvme) {
+  std::set<std::string> texts;
+  for (unsigned bit = 0; bit < 8; ++bit) {
+    auto warnings = warningsOf(KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage(kj::byte(1 << bit)))));
+    ASSERT_EQ(warnings.size(), 1u) << bit;
+    texts.insert(warnings[0].cStr());
+  }
+  EXPECT_EQ(texts.size(), 8u);
+  EXPECT_THAT(texts, testing::Contains("media are read-only"));
+  auto readOnly = warningsOf(KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage(1 << 3))));
+  EXPECT_EQ(readOnly[0], "media are read-only");
+  EXPECT_EQ(warningsOf(KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage(0x05)))).size(), 2u);
+}
+
+// Catches: a failing disk that passes, in either format; an answer without registers that is one.
+TEST(DiskHealth, TheStatusOfAta) {
+  auto verdict = [](kj::ArrayPtr<const kj::byte> sense) -> std::string {
+    KJ_IF_MAYBE (v, decodeAtaVerdict(sense)) {
+      return *v == AtaVerdict::kPassed ? "passed" : "failing";
+    }
+    return "none";
+  };
+  EXPECT_EQ(verdict(senseWith(0x4f, 0xc2)), "passed");
+  EXPECT_EQ(verdict(senseWith(0xf4, 0x2c)), "failing");
+  EXPECT_EQ(verdict(senseWith(0, 0)), "none");
+  EXPECT_EQ(verdict(senseWith(0x4f, 0x2c)), "none");
+  auto fixed = senseWith(0, 0);
+  fixed[0] = 0x70;
+  fixed[10] = 0xf4;
+  fixed[11] = 0x2c;
+  EXPECT_EQ(verdict(fixed), "failing");
+  auto other = senseWith(0x4f, 0xc2);
+  other[8] = 0x02;
+  EXPECT_EQ(verdict(other), "none");
+  auto whole = senseWith(0x4f, 0xc2);
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_EQ(verdict(whole.slice(0, size)), "none") << size;
+  }
+}
+
+class FakeDisks final : public DiskRequests {
+ public:
+  std::map<std::string, kj::Array<kj::byte>> answers;
+
+  kj::Array<kj::byte> nvmeHealth(kj::StringPtr disk) const override { return answer("nvme", disk); }
+  kj::Array<kj::byte> ataStatus(kj::StringPtr disk) const override { return answer("ata", disk); }
+
+ private:
+  kj::Array<kj::byte> answer(kj::StringPtr protocol, kj::StringPtr disk) const {
+    auto found = answers.find(kj::str(protocol, " ", disk).cStr());
+    if (found == answers.end()) fail(ErrorKind::kUnavailable, kj::str("no answer of ", disk));
+    return kj::heapArray(found->second.asPtr());
+  }
+};
+
+struct DiskHealthTest : public ConfigTest {
+  ~DiskHealthTest() noexcept override {}
+  TestTree tree;
+  kj::Own<FakeDisks> disks = kj::refcounted<FakeDisks>();
+  kj::Maybe<ReadPool> pool;
+
+  void disk(kj::StringPtr name, kj::StringPtr vendor = "") {
+    auto folder = kj::str("sys/class/block/", name);
+    tree.directory(kj::str(folder, "/device"));
+    tree.file(kj::str(folder, "/size"), "2048\n");
+    tree.file(kj::str(folder, "/ro"), "0\n");
+    if (vendor.size() > 0) tree.file(kj::str(folder, "/device/vendor"), vendor);
+  }
+  void begin() {
+    auto& reads = pool.emplace(io.unixEventPort, timer, ReadPool::Options{}, [](kj::StringPtr) {});
+    runtime.add(diskHealthController(timer, reads, kj::addRef(*disks), tree.at("sys")));
+    runtime.add(sensorsController(timer, reads, tree.at("sys")));
+    settle();
+  }
+  void settle() { runtime.whenIdle().wait(io.waitScope); }
+  kj::String shown(kj::StringPtr id) {
+    KJ_IF_MAYBE (health, store.tryGet<rpc::DiskHealthSpec>(id)) {
+      return kj::str(health->getProtocol(), " ", health->getHealth(), " ", health->getWear(), " ",
+                     health->getWarnings().size(), " ", health->getError());
+    }
+    return kj::str("none");
+  }
+};
+
+// Catches: a disk behind USB that is asked, a failing disk that passes, one without an answer that
+// does, or that takes the others' answers with it.
+TEST_F(DiskHealthTest, EachDiskByItself) {
+  disk("nvme0n1");
+  disk("nvme1n1");
+  disk("nvme2n1");
+  disk("sda", "ATA     \n");
+  disk("sdb", "ATA\n");
+  disk("sdc", "Generic\n");
+  disk("vda");
+  disks->answers["nvme nvme0n1"] = logPage();
+  disks->answers["nvme nvme1n1"] = logPage(1 << 2, 104);
+  disks->answers["ata sda"] = senseWith(0xf4, 0x2c);
+  disks->answers["ata sdb"] = senseWith(0, 0);
+  begin();
+  EXPECT_EQ(shown("nvme0n1"), "NVMe passed 3% 0 ");
+  EXPECT_EQ(shown("nvme1n1"), "NVMe failing 104% 1 ");
+  EXPECT_EQ(shown("nvme2n1"), "NVMe unknown  0 no answer of nvme2n1");
+  EXPECT_EQ(shown("sda"), "ATA failing  1 ");
+  EXPECT_TRUE(shown("sdb").startsWith("ATA unknown  0 the disk's answer")) << shown("sdb").cStr();
+  EXPECT_EQ(shown("sdc"), "none");
+  EXPECT_EQ(shown("vda"), "none");
+  auto health = KJ_ASSERT_NONNULL(store.tryGet<rpc::DiskHealthSpec>("nvme0n1"));
+  EXPECT_EQ(health.getNvme().getPowerOnHours(), 10000u);
+  EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::DiskHealthSpec>("sda")).hasNvme());
+}
+
+// Catches: an old verdict that passes for the present one; a disk that went and is still well; a
+// new one that is not asked for ten minutes.
+TEST_F(DiskHealthTest, FollowsTheDisks) {
+  disk("nvme0n1");
+  disks->answers["nvme nvme0n1"] = logPage();
+  begin();
+  EXPECT_EQ(shown("nvme0n1"), "NVMe passed 3% 0 ");
+  disks->answers["nvme nvme0n1"] = logPage(1);
+  timer.advanceTo(timer.now() + kDiskHealthInterval - 1 * kj::SECONDS);
+  poll();
+  settle();
+  EXPECT_EQ(shown("nvme0n1"), "NVMe passed 3% 0 ");
+  timer.advanceTo(timer.now() + 2 * kj::SECONDS);
+  poll();
+  settle();
+  EXPECT_EQ(shown("nvme0n1"), "NVMe failing 3% 1 ");
+  removeTree(tree.at("sys/class/block/nvme0n1"));
+  disk("sda", "ATA\n");
+  disks->answers["ata sda"] = senseWith(0x4f, 0xc2);
+  putRecord<rpc::DiscoveredVolumeSpec>(store, "sda", [](auto) {});
+  settle();
+  EXPECT_EQ(shown("nvme0n1"), "none");
+  EXPECT_EQ(shown("sda"), "ATA passed  0 ");
+}
+
+// Catches: a sensor that is read once, and one that went and keeps its last value.
+TEST_F(DiskHealthTest, FollowsTheSensors) {
+  tree.directory("sys/class/hwmon/hwmon0");
+  tree.directory("sys/class/block");
+  tree.file("sys/class/hwmon/hwmon0/name", "coretemp\n");
+  tree.file("sys/class/hwmon/hwmon0/temp1_input", "41000\n");
+  tree.directory("sys/devices/system/edac/mc/mc0");
+  tree.file("sys/devices/system/edac/mc/mc0/ce_count", "7\n");
+  begin();
+  auto value = [&] {
+    return store.tryGet<rpc::SensorReadingSpec>("hwmon0-temp1")
+        .map([](auto spec) { return kj::str(spec.getValue(), spec.getUnit(), spec.getState()); })
+        .orDefault(kj::str("none"));
+  };
+  EXPECT_EQ(value(), "41Cok");
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::MemoryErrorCountSpec>("mc0")).getCorrected(), 7u);
+  tree.file("sys/class/hwmon/hwmon0/temp1_input", "43000\n");
+  auto later = [&] {
+    timer.advanceTo(timer.now() + kSensorInterval);
+    poll();
+    settle();
+  };
+  later();
+  EXPECT_EQ(value(), "43Cok");
+  removeTree(tree.at("sys/class/hwmon/hwmon0"));
+  later();
+  EXPECT_EQ(value(), "none");
+}
+
+}  // namespace
+}  // namespace talos::machined
