@@ -21,13 +21,22 @@ bool waits(const LoneMachine& machine) {
   return eventually([&] { return contains(machine.unproven({"disks"}).out, "vda"); }, kUp, 1);
 }
 
-// Catches: a CD that UEFI does not start, or that starts something that does not wait for a config.
-TEST(Iso, UefiStartsItAndItWaitsForAConfig) {
+// Catches: a CD that UEFI does not start, or that starts something that does not wait for a config;
+// an entry for the installed system that the firmware does not start, or starts behind others.
+TEST(Iso, UefiStartsItAndThenWhatItInstalled) {
   auto iso = LoneMachine::image("talos.iso");
   ASSERT_TRUE(fs::exists(iso)) << "make iso first";
   LoneMachine machine({.uefi = true, .cd = iso});
   EXPECT_TRUE(waits(machine)) << machine.console();
   EXPECT_TRUE(contains(machine.console(), "talosctl apply-config --insecure"));
+  ASSERT_NO_FATAL_FAILURE(machine.configure(machine.generate()));
+  auto cmdline = [&] { return machine.at({"read", "/proc/cmdline"}); };
+  ASSERT_TRUE(eventually([&] { return contains(cmdline().out, "talos.slot=A"); }, kUp, 1))
+      << machine.console();
+  EXPECT_TRUE(contains(machine.console(), "by its boot entry Talos")) << machine.console();
+  EXPECT_TRUE(std::regex_search(machine.console(),
+                                std::regex("BdsDxe: starting Boot[0-9A-F]+ \"Talos\" from HD")))
+      << machine.console();
 }
 
 // Catches: a system from a CD that cannot install itself, or that starts from the CD for ever.

@@ -15,6 +15,7 @@
 #include "common/disk/empty-partition.h"
 #include "common/disk/unfinished-xfs.h"
 #include "machined/disk/installer/boot-code.h"
+#include "machined/disk/installer/efi-variables.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "machined/disk/installer/synced-file.h"
@@ -72,6 +73,30 @@ void writeBootCode(Disk& disk, const Place& bios, const System& system) {
              coreImage(contentOf(kj::str(system.folder, "/core.img")), sector, bios.size));
   disk.write(0, bootSector(disk.read(0, kBootSector),
                            contentOf(kj::str(system.folder, "/boot.img")), sector));
+}
+
+// A firmware that has no room, or does not let itself be written to, still finds the program by its
+// path, which is that of removable disks.
+void makeBootEntry(const gpt::Table& table, const Place& efi, kj::StringPtr program, Say& say) {
+  auto& partition = table.partitions[efi.number - 1];
+  EfiBootOption wanted{.description = kj::str("Talos"),
+                       .file = {.partition = efi.number,
+                                .firstSector = partition.first,
+                                .sectors = partition.last - partition.first + 1,
+                                .id = partition.id,
+                                .path = kj::str("\\EFI\\BOOT\\", program)}};
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
+                 KJ_IF_MAYBE (variables, openEfiVariables()) {
+                   if (addBootEntry(*variables, wanted)) {
+                     say("the firmware starts this disk first, by its boot entry Talos");
+                   }
+                 }
+               })) {
+    say(kj::str(
+        "warning: cannot add a boot entry to the firmware, which still finds the disk if it "
+        "looks for it: ",
+        messageOf(*e)));
+  }
 }
 
 }  // namespace
@@ -137,11 +162,11 @@ void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say)
   if (installedOn(table) == Installed::kYes) return;  // the names come last
   if (bootLoader) {
     say("installing the boot loader");
-    auto node = disk.node(require(table, kEfi, disk.sectorSize()));
-    putEfiFiles(mountToFill(node, FileSystem::kVfat), system);
-    if (bootProgramsOf(system.arch).bios) {
-      writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
-    }
+    auto efi = require(table, kEfi, disk.sectorSize());
+    putEfiFiles(mountToFill(disk.node(efi), FileSystem::kVfat), system);
+    auto programs = bootProgramsOf(system.arch);
+    if (programs.bios) writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
+    makeBootEntry(table, efi, programs.efi, say);
   }
   finish(table);
   disk.writeTable(table);  // the kernel reads it when the machine has rebooted

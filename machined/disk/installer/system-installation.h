@@ -12,9 +12,9 @@
 //      system in slot A. Nothing of this can be started.
 //   3. The brain makes STATE's file system and writes the config into it, through the key of an
 //      encrypted one if need be. All that is between write() and finish().
-//   4. The code that firmware starts. A cut between this and 5. leaves a disk that can be started
-//   and
-//      belongs to nobody: the system on it installs itself again, from the beginning.
+//   4. The code that firmware starts, and its boot entry (efi-boot-option.h). A cut between this
+//      and 5. leaves a disk that can be started and belongs to nobody: the system on it installs
+//      itself again, from the beginning.
 //   5. The table once more, with the names STATE and EPHEMERAL: installed. One write of one sector.
 // So a disk is never one of a configured node without a config, and never without a boot loader.
 // A wipe comes before all this and removes the table first: cut off, it is begun again.
