@@ -7,15 +7,13 @@
 // A machine that is paused is the exception: it continues where it was, so it may answer for what
 // was left of the address' lifetime (docs/vip.md). The time is printed, and may not be longer than
 // that.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <time.h>
 
+#include <optional>
 #include <regex>
 
 #include "tests/cluster/vip-faults.h"
+#include "tests/harness/time-server.h"
 
 namespace talos {
 namespace {
@@ -88,57 +86,6 @@ class MachineFaults : public VipFaultRun {
   unsigned twice = 0, afterPause = 0;
 };
 
-// SNTP at the client's address, with a clock of its own choice.
-class WrongClock {
- public:
-  WrongClock(int place, int64_t aheadSeconds) : ahead(aheadSeconds) {
-    inside(place, [&] { KJ_SYSCALL(fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)); });
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_port = htons(123);
-    timeval timeout{0, 100'000};
-    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)));
-    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)));
-    thread = std::jthread([this](std::stop_token over) {
-      while (!over.stop_requested()) answer();
-    });
-  }
-  ~WrongClock() {
-    thread.request_stop();
-    thread.join();
-    close(fd);
-  }
-  std::atomic<unsigned> answered{0};
-  std::atomic<int64_t> ahead;  // seconds
-
- private:
-  int fd;
-  std::jthread thread;
-
-  // RFC 4330, sections 4 and 6.
-  void answer() {
-    kj::byte packet[48];
-    sockaddr_in from{};
-    socklen_t size = sizeof(from);
-    if (recvfrom(fd, packet, sizeof(packet), 0, reinterpret_cast<sockaddr*>(&from), &size) != 48) {
-      return;
-    }
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint32_t stamp[2] = {htonl(uint32_t(now.tv_sec + 2'208'988'800 + ahead)),
-                         htonl(uint32_t(double(now.tv_nsec) * 4.294967296))};
-    memcpy(packet + 24, packet + 40, 8);
-    for (auto offset : {16, 32, 40}) memcpy(packet + offset, stamp, 8);
-    memset(packet + 4, 0, 8);
-    packet[0] = 4 << 3 | 4;
-    packet[1] = 1;
-    packet[3] = 0xec;  // 2^-20 s
-    memcpy(packet + 12, "LOCL", 4);
-    sendto(fd, packet, sizeof(packet), 0, reinterpret_cast<sockaddr*>(&from), size);
-    ++answered;
-  }
-};
-
 struct Scenario {
   Machines nodes;
 
@@ -171,7 +118,8 @@ struct Scenario {
     ASSERT_GE(holder, 0) << nodes.said();
     auto wrong = unsigned(holder);
     auto twice = nodes.client->twice.load();
-    WrongClock clock(nodes.clientPlace, 366 * 86400);
+    std::optional<harness::TimeServer> clock;
+    inside(nodes.clientPlace, [&] { clock.emplace(366 * 86400); });
     auto patched = nodes.at(
         wrong,
         {"patch", "mc", "--immediate", "--patch",
@@ -179,7 +127,7 @@ struct Scenario {
              Machines::kClient + R"("]}])"},
         80);
     ASSERT_EQ(0, patched.status) << patched.err;
-    ASSERT_TRUE(eventually([&] { return clock.answered > 0; }, kTimeout));
+    ASSERT_TRUE(eventually([&] { return clock->answered > 0; }, kTimeout));
     harness::Result said;
     auto namesIt = [&] {
       return contains(said.err, "certificate is not yet valid: it is valid from ") &&
@@ -195,7 +143,7 @@ struct Scenario {
     said = fromAFourthHost(Machines::kVip, {"version"});
     EXPECT_TRUE(said.status == 0 || namesIt()) << said.err;
 
-    clock.ahead = 0;
+    clock->ahead = 0;
     auto right = [&] {
       said = nodes.at(wrong, {"time"});
       return said.status == 0;

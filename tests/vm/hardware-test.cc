@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/vm/lone-machine.h"
+#include "tests/vm/qemu-control.h"
 
 namespace talos::vm {
 namespace {
@@ -173,6 +174,22 @@ TEST_F(Hardware, ShowsTheHealthOfItsDisks) {
   shows({"sensors"}, {"nvme", "Composite", "50 "});  // QEMU's disks have 50 degrees
   shows({"cpus", "-o", "yaml"}, {"microcode: "});
   shows({"numa"}, {"node0"});
+}
+
+// Catches: a kernel whose button has no driver in the image, or sends its event elsewhere.
+TEST_F(Hardware, ThePowerButtonShutsItDown) {
+  std::string monitor;
+  LoneMachine machine(
+      {.cd = metalIso(), .beforeItStarts = [&](LoneMachine& self, LoneMachine::Hardware& hardware) {
+         monitor = self.path("monitor");
+         hardware.more = {"-qmp", "unix:" + monitor + ",server=on,wait=off"};
+       }});
+  ASSERT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
+  QemuControl control(monitor);
+  control.command("system_powerdown");
+  EXPECT_TRUE(control.event("SHUTDOWN", kUp)) << machine.console();
+  EXPECT_TRUE(contains(machine.console(), "sequence shutdown: ")) << machine.console();
+  EXPECT_FALSE(contains(machine.console(), "going on without it")) << machine.console();
 }
 
 }  // namespace talos::vm

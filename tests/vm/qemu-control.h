@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
 
 #include "tests/harness/process.h"
@@ -35,6 +36,18 @@ class QemuControl {
     KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
     waitFor("\"return\"");
   }
+  // The next event with this name; false: none came within `seconds`.
+  bool event(const std::string& name, double seconds) {
+    auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    for (std::string seen; !harness::contains(seen, "\"" + name + "\"");) {
+      auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          until - std::chrono::steady_clock::now());
+      struct pollfd readable = {fd, POLLIN, 0};
+      if (left.count() <= 0 || poll(&readable, 1, int(left.count())) != 1) return false;
+      receive(seen);
+    }
+    return true;
+  }
 
  private:
   int fd;
@@ -45,11 +58,14 @@ class QemuControl {
       struct pollfd readable = {fd, POLLIN, 0};
       KJ_REQUIRE(poll(&readable, 1, 10'000) == 1, "QEMU did not answer within 10 s", word.c_str(),
                  seen.c_str());
-      char buffer[4096];
-      ssize_t size = read(fd, buffer, sizeof(buffer));
-      KJ_REQUIRE(size > 0, "QEMU closed its control socket", seen.c_str());
-      seen.append(buffer, static_cast<size_t>(size));
+      receive(seen);
     }
+  }
+  void receive(std::string& seen) {
+    char buffer[4096];
+    ssize_t size = read(fd, buffer, sizeof(buffer));
+    KJ_REQUIRE(size > 0, "QEMU closed its control socket", seen.c_str());
+    seen.append(buffer, static_cast<size_t>(size));
   }
 };
 
