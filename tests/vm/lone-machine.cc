@@ -144,8 +144,7 @@ void LoneMachine::configure(const std::string& config, double seconds) const {
   auto applied = unproven({"apply-config", "--file", path("config.yaml")});
   ASSERT_EQ(applied.status, 0) << applied.out << applied.err;
   ASSERT_TRUE(harness::eventually(
-      [&] { return harness::contains(at({"ls", "/system/state"}).out, "config.yaml"); }, seconds,
-      1))
+      [&] { return harness::contains(at({"mounts"}).out, "/system/state"); }, seconds, 1))
       << console();
 }
 

@@ -48,7 +48,8 @@ class LoneMachine {
 
   // A disk for a machine, made of the image in this folder beside the programs.
   static std::string writtenDisk(const std::string& image);
-  // Gives a waiting machine a config, and waits until it has it on its disk; each within `seconds`.
+  // Gives a waiting machine a config, and waits until its disk for it is mounted; each within
+  // `seconds`.
   void configure(const std::string& config, double seconds = 480) const;
 
   // A disc for its drive, with one file; returns the path of its image.
