@@ -7,8 +7,8 @@
 namespace talos::install {
 namespace {
 
-constexpr uint32_t kActive = 1;  // LOAD_OPTION_ACTIVE
-constexpr size_t kHead = 6;      // attributes, length of the path
+constexpr uint32_t kActive = 1;    // LOAD_OPTION_ACTIVE
+constexpr size_t kOptionHead = 6;  // attributes, length of the path
 constexpr kj::byte kMedia = 4, kHardDrive = 1, kFilePath = 4;
 constexpr kj::byte kEnd = 0x7f, kEndOfAll = 0xff;
 constexpr size_t kNodeHead = 4, kHardDriveBytes = 42;
@@ -109,9 +109,9 @@ kj::Array<kj::byte> encode(const EfiBootOption& option) {
 }
 
 kj::Maybe<EfiBootOption> decodeBootOption(kj::ArrayPtr<const kj::byte> bytes) {
-  if (bytes.size() < kHead || (numberAt<uint32_t>(bytes, 0) & kActive) == 0) return nullptr;
+  if (bytes.size() < kOptionHead || (numberAt<uint32_t>(bytes, 0) & kActive) == 0) return nullptr;
   size_t pathBytes = numberAt<uint16_t>(bytes, 4);
-  auto rest = bytes.slice(kHead, bytes.size());
+  auto rest = bytes.slice(kOptionHead, bytes.size());
   auto description = KJ_UNWRAP_OR_RETURN(takeText(rest), nullptr);
   if (rest.size() < pathBytes) return nullptr;
   rest = rest.slice(0, pathBytes);

@@ -18,12 +18,12 @@ namespace {
 constexpr auto kFirmware = "/sys/firmware/efi"_kj, kFileSystem = "efivarfs"_kj;
 // EFI_GLOBAL_VARIABLE
 constexpr auto kVendor = "-8be4df61-93ca-11d2-aa0d-00e098032b8c"_kj;
-constexpr auto kOrder = "BootOrder"_kj;
+constexpr auto kBootOrder = "BootOrder"_kj;
 constexpr size_t kAttributes = 4, kMostVariable = 64u << 10, kMostVariables = 16384;
 // NON_VOLATILE, BOOTSERVICE_ACCESS and RUNTIME_ACCESS
 constexpr kj::byte kKept = 7;
 
-[[noreturn]] void refuse(kj::StringPtr what, kj::StringPtr name) {
+[[noreturn]] void refuseVariable(kj::StringPtr what, kj::StringPtr name) {
   fail(ErrorKind::kUnavailable, kj::str("cannot ", what, " ", name, ": ", strerror(errno)));
 }
 
@@ -44,14 +44,14 @@ kj::Maybe<kj::AutoCloseFd> openEfiVariables() {
   if (access(kFirmware.cStr(), F_OK) != 0) return nullptr;
   machined::Modules::ofRunningKernel().load(kFileSystem);
   int raw = fsopen(kFileSystem.cStr(), FSOPEN_CLOEXEC);
-  if (raw < 0) refuse("open", kFileSystem);
+  if (raw < 0) refuseVariable("open", kFileSystem);
   kj::AutoCloseFd context(raw);
   if (fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
-    refuse("mount", kFileSystem);
+    refuseVariable("mount", kFileSystem);
   }
   int mount = fsmount(context.get(), FSMOUNT_CLOEXEC,
                       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-  if (mount < 0) refuse("mount", kFileSystem);
+  if (mount < 0) refuseVariable("mount", kFileSystem);
   return kj::AutoCloseFd(mount);
 }
 
@@ -65,28 +65,29 @@ BootVariables readBootVariables(int folder) {
           *number, readVariable(folder, name).orDefault(kj::Array<kj::byte>())});
     }
   }
-  KJ_IF_MAYBE (order, readVariable(folder, kOrder)) found.order = decodeBootOrder(*order);
+  KJ_IF_MAYBE (order, readVariable(folder, kBootOrder)) found.order = decodeBootOrder(*order);
   return found;
 }
 
 void writeEfiVariable(int folder, kj::StringPtr name, kj::ArrayPtr<const kj::byte> value) {
   auto file = kj::str(name, kVendor);
   int raw = openat(folder, file.cStr(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (raw < 0) refuse("write", name);
+  if (raw < 0) refuseVariable("write", name);
   kj::AutoCloseFd fd(raw);
   auto bytes = kj::heapArray<kj::byte>(kAttributes + value.size());
   memset(bytes.begin(), 0, kAttributes);
   bytes[0] = kKept;
   std::copy(value.begin(), value.end(), bytes.begin() + kAttributes);
   // The kernel hands one write to the firmware, whole.
-  if (write(fd.get(), bytes.begin(), bytes.size()) != ssize_t(bytes.size())) refuse("write", name);
+  if (write(fd.get(), bytes.begin(), bytes.size()) != ssize_t(bytes.size()))
+    refuseVariable("write", name);
 }
 
 bool addBootEntry(int folder, const EfiBootOption& wanted) {
   auto plan = KJ_UNWRAP_OR(planBootEntry(readBootVariables(folder), wanted),
                            fail(ErrorKind::kResourceExhausted, "all numbers are taken"));
   KJ_IF_MAYBE (bytes, plan.option) writeEfiVariable(folder, bootOptionName(plan.number), *bytes);
-  KJ_IF_MAYBE (order, plan.order) writeEfiVariable(folder, kOrder, encodeBootOrder(*order));
+  KJ_IF_MAYBE (order, plan.order) writeEfiVariable(folder, kBootOrder, encodeBootOrder(*order));
   return plan.option != nullptr || plan.order != nullptr;
 }
 
