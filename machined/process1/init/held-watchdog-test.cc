@@ -55,7 +55,7 @@ class HeldWatchdog : public testing::Test {
 TEST_F(HeldWatchdog, IsFedOverACrashOfTheBrain) {
   Harness harness(fast());
   auto brain = holds(harness);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ('\0', letter());
+  for (int i = 0; i < 5; ++i) ASSERT_EQ('\0', letter());
   harness.killNow(brain.pid);
   auto next = harness.next();
   bool there = false;
@@ -65,7 +65,7 @@ TEST_F(HeldWatchdog, IsFedOverACrashOfTheBrain) {
     if (report.fd >= 0) close(report.fd);
   }
   EXPECT_TRUE(there);
-  for (int i = 0; i < 5; ++i) EXPECT_EQ('\0', letter());
+  for (int i = 0; i < 5; ++i) ASSERT_EQ('\0', letter());
 }
 
 // Catches: a machine without a working brain that is kept alive for ever; one that is reset though
@@ -77,7 +77,7 @@ TEST_F(HeldWatchdog, IsFedOnlyWhileBrainsWork) {
   Harness harness(options);
   auto brain = holds(harness);
   for (int i = 0; i < 150; ++i) {
-    EXPECT_EQ('\0', letter());
+    ASSERT_EQ('\0', letter());
     send(brain.socket, RequestKind::kBeat, 1, "");
   }
   // A request is no sign of work, nor is a new brain that has not said that it works.
@@ -98,14 +98,14 @@ TEST_F(HeldWatchdog, IsFedOnlyWhileBrainsWork) {
   nanosleep(&ticks, nullptr);
   EXPECT_EQ("", stale());
   send(next.socket, RequestKind::kBeat, 3, "");
-  EXPECT_EQ('\0', letter());
+  ASSERT_EQ('\0', letter());
 }
 
 // Catches: a device that goes on after the config has removed it, and resets the machine.
 TEST_F(HeldWatchdog, IsStoppedWhenItIsDropped) {
   Harness harness(fast());
   auto brain = holds(harness);
-  EXPECT_EQ('\0', letter());
+  ASSERT_EQ('\0', letter());
   send(brain.socket, RequestKind::kDrop, 2, kWatchdog);
   EXPECT_EQ(2u, receive(brain.socket).report.id);
   auto all = rest();
