@@ -1,6 +1,7 @@
 #include "machined/config/controllers/watchdog-controller.h"
 
 #include "machined/config/controllers/test-machine-config.h"
+#include "machined/process1/init/held-watchdog.h"
 #include "rpc/feature-resources.capnp.h"
 
 namespace talos::machined {
@@ -36,9 +37,12 @@ struct WatchdogControllerTest : public ConfigTest {
 // restarted brain does not know its config yet.
 TEST_F(WatchdogControllerTest, WritesTheConfigAndTheDevice) {
   watchdogs.devices["/dev/watchdog0"].most = 5400;
+  // Of the predecessor.
+  watchdog.apply(WantedWatchdog{kj::str("/dev/watchdog0"), 60}).wait(io.waitScope);
   auto controller = watchdogTimerController(deps);
   EXPECT_TRUE(follow(*controller));
   EXPECT_EQ("none", config());
+  EXPECT_TRUE(machine.holds(process1::kWatchdog));
   configure("watchdog: {device: /dev/watchdog0}");
   EXPECT_TRUE(follow(*controller));
   EXPECT_EQ("/dev/watchdog0 1m0s", config());
