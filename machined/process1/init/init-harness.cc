@@ -129,6 +129,22 @@ Harness::Harness(Options options) : options(options) {
   console = ends[0];
 }
 
+int onEmptyRoot(int (*function)()) {
+  auto program = childPath();
+  struct clone_args args = {};
+  args.flags = CLONE_NEWPID | CLONE_NEWNS;
+  args.exit_signal = SIGCHLD;
+  long pid = syscall(SYS_clone3, &args, sizeof(args));
+  KJ_REQUIRE(pid >= 0, "cannot make a pid namespace; these tests need root", strerror(errno));
+  if (pid == 0) {
+    enterEmptyRoot(program, false);
+    _exit(function());
+  }
+  int status = -1;
+  KJ_SYSCALL(waitpid(static_cast<pid_t>(pid), &status, 0));
+  return status;
+}
+
 void Harness::become() {
   std::string root;
   enterEmptyRoot(childProgram, !options.cgroup.empty());

@@ -73,6 +73,11 @@ class Harness {
   void become();
 };
 
+// The wait status of a process 1 of a new pid namespace that calls this on an empty root, in a
+// mount namespace of its own that has no mount but the root and /proc: what it unmounts is
+// nobody's.
+int onEmptyRoot(int (*function)());
+
 // --- the brain's side, byte by byte
 // --------------------------------------------------------------------
 void sendBytes(int socket, const void* bytes, size_t size, const std::vector<int>& fds = {});
