@@ -8,6 +8,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::config");
 using A = import "annotations.capnp";
+using Monitoring = import "config-monitoring.capnp";
 
 struct Config {
   version @0 :Text $A.live $A.keepEmpty $A.doc("Version of the config format. The only valid version is v1alpha1.");
@@ -70,6 +71,8 @@ struct Machine {
              "machine.kernel.modules to load drivers, and machine.sysfs to set attributes of devices.");
   watchdog @21 :Watchdog $A.live
       $A.doc("Watchdog timer: hardware that resets the machine when the system no longer feeds it.");
+  logging @22 :Monitoring.Logging $A.live $A.since("v0.14") $A.doc("Sends logs to other machines.");
+  metrics @23 :Monitoring.Metrics $A.live $A.doc("Serves metrics of the node to Prometheus.");
 }
 
 struct Watchdog {

@@ -60,6 +60,22 @@ interface Machine {
   # The resources that each controller and each daemon declares to read and write. Sorted by name.
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
   # Counters of the kernel in its own format: the files that Counter names, and no others.
+  samples @17 (lastMs :UInt64) -> (samples :List(Sample), intervalMs :UInt32) $allow("os:reader");
+  # Of the last five minutes, or only of the last so many milliseconds; oldest first. They are kept in memory, and a crash
+  # of machined's brain loses them.
+}
+
+struct Sample {
+  # What the node did in one interval, and what it had at its end. Rates are per second.
+  uptimeMs @0 :UInt64;             # at its end
+  cpuBusy @1 :UInt16;              # of all processors together, in 1/10 %
+  cpuSystem @2 :UInt16; cpuIowait @3 :UInt16; cpuSteal @4 :UInt16;
+  load1 @5 :Float32;
+  memoryTotal @6 :UInt64; memoryAvailable @7 :UInt64;      # bytes
+  diskRead @8 :UInt64; diskWritten @9 :UInt64;             # bytes; of whole disks
+  networkReceived @10 :UInt64; networkSent @11 :UInt64;    # bytes; of links that are devices, not of those above them
+  processes @12 :UInt32;           # that the machine has
+  pressureCpu @13 :Float32; pressureMemory @14 :Float32; pressureIo @15 :Float32;    # "some" of the last 10 s, in %
 }
 
 enum Counter {

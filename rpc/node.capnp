@@ -62,15 +62,16 @@ interface Node {
 interface Logs {
   list @0 () -> (ids :List(Text)) $allow("os:reader");
 
-  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
+  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text) -> ()
+      $allow("os:reader");
   # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
-  # kept. `from` > 0: from this position (a `next` of LogSink) instead. Unknown id: NotFound.
+  # kept. `contains`: only lines with this text, of these so many. `from` > 0: from this position (a `next` of LogSink) instead. Unknown id: NotFound.
   # Returns at the end, or, with follow, when the caller drops the call.
 
   kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");
   # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
 
-  previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink) -> () $allow("os:reader");
+  previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink, contains :Text) -> () $allow("os:reader");
   # A log of an earlier boot, as far as STATE has it; empty boot: the one before this. Also the log
   # `kernel-last-words`. FailedPrecondition without a STATE; NotFound for an unknown boot or log.
 }
