@@ -12,6 +12,7 @@
 #include "apid/grpc/grpc-protocol.h"
 #include "apid/identity/node-identity.h"
 #include "apid/join/join-service.h"
+#include "apid/metrics/node-metrics-server.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
@@ -54,6 +55,8 @@ void run() {
         return localNode(lowLevel, timer, machined, kj::mv(account), client);
       },
       peers, budget, audit, identity.self(), maintenance);
+  metrics::NodeMetricsServer metricsServer(lowLevel, timer, store, identity.metrics(), machined,
+                                           budget);
   grpcapi::GrpcApi grpcApi;
   identity.server().enableHttp2();
   log::info("waiting for certificates");
@@ -75,7 +78,10 @@ void run() {
                      .then([&]() { return timer.afterDelay(5 * kj::SECONDS); })
                      .then([]() { releaseStartMemory(); })
                      .eagerlyEvaluate(nullptr);
-  served.exclusiveJoin(kj::mv(early)).exclusiveJoin(join.run()).wait(io.waitScope);
+  served.exclusiveJoin(kj::mv(early))
+      .exclusiveJoin(join.run())
+      .exclusiveJoin(metricsServer.run())
+      .wait(io.waitScope);
 }
 
 }  // namespace talos::apid

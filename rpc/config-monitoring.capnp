@@ -41,7 +41,7 @@ enum LogStream $A.noun("log stream") {
 }
 
 struct Metrics {
-  port @0 :UInt16 = 50002 $A.default("50002") $A.doc("TCP port.");
+  port @0 :UInt16 = 50002 $A.default("50002") $A.doc("TCP port, 1024 to 65535.");
   plain @1 :Bool $A.default("false")
       $A.doc("Serve HTTP to everybody. Without it: HTTPS with the node's certificate, to clients with a certificate of "
              "machine.ca with role os:reader, or with the token.");

@@ -87,6 +87,9 @@ enum Counter {
   frequencies @5;
   # /sys/devices/system/cpu/cpu<n>/cpufreq/scaling_cur_freq, …_min_freq, …_max_freq (kHz) and scaling_governor, the
   # processors by their number; none of one whose frequency nobody governs.
+  kernel @6;
+  # Smaller files, as far as the kernel has them: /proc/pressure/cpu, …/memory and …/io, /proc/vmstat, /proc/net/sockstat,
+  # /proc/net/snmp, /proc/net/netstat, and below /proc/sys fs/file-nr, net/netfilter/nf_conntrack_count and …_max.
 }
 struct CounterFile { path @0 :Text; text @1 :Text; }
 
@@ -175,11 +178,18 @@ struct Status {
   revertsInMs @5 :UInt64;   # time until a config on trial is reverted. 0: none is on trial
   brainRestarts @4 :UInt32; # how often process 1 had to start machined's brain again since the boot
   hangingReads @6 :UInt32;  # threads blocked for more than 30 s in a read for a client (files, mounts, processes)
+  configSha256 @7 :Text;    # of the bytes of the machine config in use, hexadecimal; empty: there is none
   enum Stage { booting @0; running @1; failed @2; rebooting @3; shuttingDown @4; maintenance @5; resetting @6; }
 }
 
 struct MemoryField { name @0 :Text; value @1 :UInt64; unit @2 :Text; }  # unit "kB" or empty
-struct Mount { filesystem @0 :Text; size @1 :UInt64; available @2 :UInt64; mountedOn @3 :Text; }  # bytes
+struct Mount {
+  filesystem @0 :Text; size @1 :UInt64; available @2 :UInt64; mountedOn @3 :Text;  # bytes
+  free @4 :UInt64;          # bytes, those included that are reserved for root
+  files @5 :UInt64; filesFree @6 :UInt64;          # inodes; 0 of a file system that does not count them
+  type @7 :Text;            # xfs, tmpfs …
+  readOnly @8 :Bool;
+}
 struct Process {
   pid @0 :Int32; ppid @1 :Int32; state @2 :Text; threads @3 :UInt32; cpuTimeMs @4 :UInt64;
   virtualMemory @5 :UInt64; residentMemory @6 :UInt64;      # bytes
@@ -211,6 +221,7 @@ struct Service {
   pid @4 :Int32;                   # 0 when it does not run
   checked @5 :Bool;                # it has a health check: its health is unknown until the first one
   uptime @6 :UInt64;               # of the node, now: ns by a clock that is never set
+  starts @7 :UInt32;               # how often it has come to run since the node was started
 }
 struct ServiceEvent {
   message @0 :Text;

@@ -1,26 +1,13 @@
 #include "trustd/issuer.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
-
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
+#include "common/base/same-secret.h"
 #include "common/text/texts.h"
 
 namespace talos::trustd {
-namespace {
-
-// Compares in a time that reveals neither where two tokens differ nor how long the right one is.
-bool sameToken(kj::StringPtr a, kj::StringPtr b) {
-  unsigned char first[SHA256_DIGEST_LENGTH], second[SHA256_DIGEST_LENGTH];
-  SHA256(a.asBytes().begin(), a.size(), first);
-  SHA256(b.asBytes().begin(), b.size(), second);
-  bool same = CRYPTO_memcmp(first, second, sizeof first) == 0;
-  return same && b.size() > 0;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
     : clock(clock), monotonic(monotonic), lines(monotonic) {}
@@ -45,7 +32,7 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   // Before any back-off: failing callers must not lock out others behind the same address.
-  if (!sameToken(token, by.authority.token)) refuseToken(caller);
+  if (!isSameSecret(token, by.authority.token)) refuseToken(caller);
   kj::Maybe<Issued> issued;
   auto refusal = kj::runCatchingExceptions([&]() { issued = sign(by, request, caller); });
   KJ_IF_MAYBE (e, refusal) {

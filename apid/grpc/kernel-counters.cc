@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/text/fields.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -13,8 +14,6 @@ constexpr double kTicks = 100;
 constexpr size_t kMostText = 4u << 20;
 // Of the largest machines: processors, devices, files; and interrupts in one line.
 constexpr size_t kMostMessages = 16u << 10, kMostInterrupts = 64u << 10;
-// The longest number that is parsed.
-constexpr size_t kLongestNumber = 64;
 
 using Text = kj::ArrayPtr<const char>;
 
@@ -43,36 +42,8 @@ Text checked(Text text) {
   return text;
 }
 
-// The fields of a line, one after the other, as slices of it: copies of short words would be many
-// times as large as the text.
-class Fields {
- public:
-  explicit Fields(Text line) : rest(line) {}
-  // Empty behind the last one.
-  Text next() {
-    auto isSpace = [&](size_t at) { return rest[at] == ' ' || rest[at] == '\t'; };
-    size_t from = 0;
-    while (from < rest.size() && isSpace(from)) ++from;
-    auto end = from;
-    while (end < rest.size() && !isSpace(end)) ++end;
-    auto field = rest.slice(from, end);
-    rest = rest.slice(end, rest.size());
-    return field;
-  }
-
- private:
-  Text rest;
-};
-
 bool is(Text text, kj::StringPtr other) {
   return text == other.asArray();
-}
-
-// 0 when it is not a number.
-template <typename T>
-T numberIn(Text text) {
-  if (text.size() == 0 || text.size() > kLongestNumber) return 0;
-  return kj::heapString(text).tryParseAs<T>().orDefault(0);
 }
 
 void addNumber(WireWriter& out, uint32_t number, uint64_t value) {

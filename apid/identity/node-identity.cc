@@ -24,6 +24,7 @@ NodeIdentity::NodeIdentity(StoreClient& store, kj::StringPtr hostname)
     : hostname(lowerCase(hostname)), readiness(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   becameReady = kj::mv(paf.fulfiller);
+  metricsEnd.makeClientsOptional();
   readiness = paf.promise.fork();
   certificates = store.watch<rpc::ApiCertificateSpec>([this]() { certificatesChanged(); });
   addresses = store.watch<rpc::NodeAddressSpec>([this]() { selfChanged(); });
@@ -60,6 +61,7 @@ void NodeIdentity::use(rpc::ApiCertificateSpec::Reader spec) {
     serverEnd.replaceAnonymous(text(spec.getServer().getCrt()),
                                credentials({}, spec.getServer()).key);
     clientEnd.close();
+    metricsEnd.close();
     beginMaintenance();
     return;
   }
@@ -71,6 +73,7 @@ void NodeIdentity::use(rpc::ApiCertificateSpec::Reader spec) {
     clientEnd.close();
   }
   serverEnd.replace(credentials(spec.getCa(), spec.getServer()));
+  metricsEnd.replace(credentials(spec.getCa(), spec.getServer()));
   serves = true;
 }
 
@@ -109,6 +112,7 @@ void NodeIdentity::endMaintenance() {
     auto ended = kj::mv(*m);
     maintenance = nullptr;
     serverEnd.close();
+    metricsEnd.close();
     serves = false;
     ended.end->fulfill();
     log::info("maintenance mode ended");

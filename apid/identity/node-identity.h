@@ -36,6 +36,9 @@ class NodeIdentity {
   // Both refuse every handshake without a certificate. In maintenance mode there is no client.
   TlsEndpoint& server() { return serverEnd; }
   TlsEndpoint& client() { return clientEnd; }
+  // For metrics: clients may come without a certificate. Closed while the node has none that
+  // clients can verify.
+  TlsEndpoint& metrics() { return metricsEnd; }
   // True if calls can be forwarded: not by a node whose certificate is from trustd.
   bool mayForward() const { return forwards; }
 
@@ -49,7 +52,7 @@ class NodeIdentity {
  private:
   kj::String hostname;
   Self known;
-  TlsEndpoint serverEnd, clientEnd;
+  TlsEndpoint serverEnd, clientEnd, metricsEnd;
   struct Maintenance {
     kj::Own<kj::PromiseFulfiller<void>> end;
     kj::ForkedPromise<void> ended;

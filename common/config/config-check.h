@@ -72,6 +72,7 @@ Report::Key keysOf(const Report& report, MachineType type);
 void checkMachine(Report& report, Machine::Reader machine);
 void checkKubelet(Report& report, Machine::Reader machine);
 void checkKernel(Report& report, Machine::Reader machine);
+void checkMetrics(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);

@@ -70,6 +70,7 @@ void check(Report& report, Config::Reader config) {
     report.warn("version", kj::str("\"", version, "\" is read as v1alpha1"));
   if (config.hasMachine()) checkMachine(report, config.getMachine());
   if (config.hasCluster()) checkCluster(report, config.getCluster(), config.getMachine().getType());
+  checkMetrics(report, config);
 }
 
 }  // namespace

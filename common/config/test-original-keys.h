@@ -33,6 +33,7 @@ class OriginalKeys {
       "machine.caHash"_kj,
       "machine.install.imageKey"_kj,
       "machine.watchdog"_kj,
+      "machine.metrics"_kj,
       "machine.network.interfaces.routes.onlink"_kj,
       "machine.network.interfaces.vlans.routes.onlink"_kj,
       "machine.network.interfaces.vip.leaseTTL"_kj,

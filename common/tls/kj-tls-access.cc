@@ -147,6 +147,11 @@ void harden(kj::TlsContext& context) {
   explainRefusals(context);
 }
 
+void makeCertificatesOptional(kj::TlsContext& context) {
+  SSL_CTX_set_verify(static_cast<SSL_CTX*>(context.*reach(ContextHandle())), SSL_VERIFY_PEER,
+                     explain);
+}
+
 void offerProtocol(kj::TlsContext& context, kj::StringPtr protocol) {
   auto* raw = static_cast<SSL_CTX*>(context.*reach(ContextHandle()));
   KJ_REQUIRE(protocol.size() < 256, "the name of a protocol is too long", protocol);

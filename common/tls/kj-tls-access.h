@@ -21,6 +21,10 @@ void explainRefusals(kj::TlsContext& context);
 // Key exchange X25519 only, no session tickets; and explainRefusals().
 void harden(kj::TlsContext& context);
 
+// Makes a server of this context, which verifies clients, accept those that show no certificate,
+// too. One that is shown is verified all the same.
+void makeCertificatesOptional(kj::TlsContext& context);
+
 // Sets the protocol that a client offers (ALPN), like "h2", for connections started from now on;
 // empty: none.
 void offerProtocol(kj::TlsContext& context, kj::StringPtr protocol);

@@ -116,6 +116,7 @@ TlsEndpoint::~TlsEndpoint() noexcept(false) {}
 void TlsEndpoint::replace(Credentials credentials) {
   auto info = pki::inspect(credentials.certificate);
   auto context = makeContext(credentials);
+  if (clientsOptional) makeCertificatesOptional(*context);
   state->current = kj::refcounted<State::Context>(kj::mv(context), kj::mv(credentials),
                                                   Validity{info.notBefore, info.notAfter});
 }
@@ -137,13 +138,14 @@ kj::Promise<TlsEndpoint::Accepted> TlsEndpoint::accept(kj::Own<kj::AsyncIoStream
     if (http2) selectHttp2(*context->tls);
     auto up = co_await context->tls->wrapServer(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()});
-    if (context->credentials == nullptr) {
+    auto& identity = kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity);
+    if (context->credentials == nullptr || (clientsOptional && !identity.hasCertificate())) {
       Peer anonymous;
       anonymous.address = kj::mv(peerAddress);
       anonymous.anonymous = true;
       co_return Accepted{kj::mv(up.stream), kj::mv(anonymous)};
     }
-    auto info = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
+    auto info = pki::inspect(peerCertificate(identity));
     co_return Accepted{kj::mv(up.stream), Peer{.address = kj::mv(peerAddress),
                                                .commonName = kj::mv(info.commonName),
                                                .organizations = kj::mv(info.organizations),

@@ -28,7 +28,7 @@ struct Peer {
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   // Roles are the O entries that begin with "os:".
-  bool anonymous = false;  // no certificate was requested: only the address is known
+  bool anonymous = false;  // it showed no certificate: only the address is known
   kj::String serial;       // of its certificate, hex
 };
 
@@ -51,6 +51,9 @@ class TlsEndpoint {
   // From now on a server with this certificate (PEM), which requests none from its clients.
   void replaceAnonymous(kj::StringPtr certificate, kj::StringPtr key);
   void close();
+  // Server side: clients without a certificate are accepted as anonymous peers, from the next
+  // replace() on. A certificate that is not valid is refused as always.
+  void makeClientsOptional() { clientsOptional = true; }
   // Server side: selects "h2" for clients that offer it (ALPN), in handshakes started from now on.
   void enableHttp2() { http2 = true; }
 
@@ -86,7 +89,7 @@ class TlsEndpoint {
  private:
   struct State;
   kj::Own<State> state;
-  bool http2 = false;
+  bool http2 = false, clientsOptional = false;
 };
 
 // TLS client for servers of third parties (https): TLS 1.2 or newer, no certificate of our own.

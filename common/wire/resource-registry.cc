@@ -12,6 +12,7 @@
 #include "rpc/feature-resources.capnp.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
+#include "rpc/metrics-resources.capnp.h"
 
 namespace talos {
 namespace {

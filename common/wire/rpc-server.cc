@@ -1,19 +1,9 @@
 #include "common/wire/rpc-server.h"
 
-#include <arpa/inet.h>
 #include <capnp/rpc-twoparty.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <kj/io.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/signal.h"
@@ -104,6 +94,8 @@ struct Caller {
 struct Established {
   kj::Own<kj::AsyncIoStream> stream;
   SessionParams session;
+  // Instead of Cap'n Proto.
+  kj::Maybe<decltype(ServedStream::serve)> serve = nullptr;
 };
 
 class Listener final : private kj::TaskSet::ErrorHandler {
@@ -421,6 +413,10 @@ class Listener final : private kj::TaskSet::ErrorHandler {
                                                  kj::Maybe<OtherProtocol&> protocol,
                                                  kj::Promise<void> stop) {
     auto& session = ready.session;
+    KJ_IF_MAYBE (serve, ready.serve) {
+      auto serving = (*serve)(kj::mv(ready.stream));
+      return serving.attach(kj::mv(*serve));
+    }
     KJ_IF_MAYBE (o, protocol) {
       return o->serve(kj::mv(ready.stream), kj::mv(session.bootstrap), kj::mv(stop),
                       kj::mv(session.account));
@@ -456,9 +452,14 @@ kj::Promise<void> run(kj::Own<Listener> listener) {
   return promise.attach(kj::mv(listener));
 }
 
-template <typename T>
-void setOption(kj::AsyncIoStream& stream, int level, int option, T value) {
-  stream.setsockopt(level, option, &value, sizeof value);
+Caller tcpCaller(kj::AsyncIoStream& stream) {
+  sockaddr_storage name{};
+  kj::uint length = sizeof name;
+  stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
+  auto address = KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
+  // One node can use all addresses of an IPv6 subnet.
+  auto counted = address.family() == AF_INET6 ? address.masked(64) : address;
+  return Caller{counted.toString(), address.toString()};
 }
 
 UnixPeer unixPeer(kj::AsyncIoStream& stream) {
@@ -479,19 +480,6 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
       kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits, kj::mv(account));
   auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
-}
-
-void tuneTcp(kj::AsyncIoStream& stream, kj::Duration silence) {
-  constexpr int kProbes = 4;
-  auto idle = silence / 2;
-  setOption(stream, IPPROTO_TCP, TCP_NODELAY, int{1});
-  setOption(stream, SOL_SOCKET, SO_KEEPALIVE, int{1});
-  setOption(stream, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(idle / kj::SECONDS));
-  setOption(stream, IPPROTO_TCP, TCP_KEEPINTVL,
-            static_cast<int>((silence - idle) / kProbes / kj::SECONDS));
-  setOption(stream, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  setOption(stream, IPPROTO_TCP, TCP_USER_TIMEOUT,
-            static_cast<unsigned>(silence / kj::MILLISECONDS));
 }
 
 kj::Promise<void> serveUnix(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
@@ -517,15 +505,6 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
                            kj::Function<SessionParams(const Peer&)> openSession,
                            ServerLimits limits, kj::Promise<void> stop,
                            kj::Maybe<OtherProtocol> other) {
-  auto identify = [](kj::AsyncIoStream& stream) {
-    sockaddr_storage name{};
-    kj::uint length = sizeof name;
-    stream.getpeername(reinterpret_cast<sockaddr*>(&name), &length);
-    auto address = KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
-    // One node can use all addresses of an IPv6 subnet.
-    auto counted = address.family() == AF_INET6 ? address.masked(64) : address;
-    return Caller{counted.toString(), address.toString()};
-  };
   auto establish = [&tls, openSession = kj::mv(openSession)](
                        kj::Own<kj::AsyncIoStream> stream,
                        const Caller& caller) mutable -> kj::Promise<Established> {
@@ -536,57 +515,26 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
           return Established{kj::mv(accepted.stream), kj::mv(session)};
         });
   };
-  return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, kj::mv(identify),
+  return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, tcpCaller,
                                 kj::mv(establish), kj::mv(stop), kj::mv(other)));
 }
 
-kj::AutoCloseFd inheritedSocket(kj::StringPtr variable) {
-  auto value = getenv(variable.cStr());
-  KJ_IF_MAYBE (fd, kj::StringPtr(value == nullptr ? "" : value).tryParseAs<int>()) {
-    struct stat info;
-    if (*fd > STDERR_FILENO && fstat(*fd, &info) == 0 && S_ISSOCK(info.st_mode)) {
-      KJ_SYSCALL(fcntl(*fd, F_SETFD, FD_CLOEXEC));
-      return kj::AutoCloseFd(*fd);
-    }
-  }
-  fail(ErrorKind::kInvalidArgument, kj::str(variable, " must be the number of a listening socket"));
-}
-
-kj::AutoCloseFd listenUnix(kj::StringPtr path, mode_t mode, unsigned uid, unsigned gid) {
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  KJ_REQUIRE(path.size() < sizeof name.sun_path, "the path of a socket is too long", path);
-  memcpy(name.sun_path, path.begin(), path.size());
-
-  struct stat old;
-  if (lstat(path.cStr(), &old) == 0) {
-    KJ_REQUIRE(S_ISSOCK(old.st_mode), "the path of the socket is in use by another file", path);
-    KJ_SYSCALL(unlink(path.cStr()), path);
-  }
-  int fd;
-  KJ_SYSCALL(fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  kj::AutoCloseFd owned(fd);
-  // Nobody can connect before listen(), and by then mode and owner are right.
-  KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name), path);
-  KJ_SYSCALL(chmod(path.cStr(), mode), path);
-  KJ_SYSCALL(lchown(path.cStr(), uid, gid), path);
-  KJ_SYSCALL(listen(fd, 512), path);
-  return owned;
-}
-
-kj::AutoCloseFd listenTcp(kj::StringPtr address, uint16_t port, int backlog) {
-  auto name = Endpoint{Ip::require(address), port}.socketName();
-  int fd;
-  KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  kj::AutoCloseFd owned(fd);
-  int yes = 1, no = 0;
-  KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes));
-  if (name.family() == AF_INET6) {  // "::" takes IPv4 too
-    KJ_SYSCALL(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no));
-  }
-  KJ_SYSCALL(bind(fd, name.get(), name.size()), address, port);
-  KJ_SYSCALL(listen(fd, backlog), address, port);
-  return owned;
+kj::Promise<void> serveStreams(
+    kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+    kj::Function<kj::Promise<ServedStream>(kj::Own<kj::AsyncIoStream>, kj::StringPtr address)>
+        establish,
+    ServerLimits limits) {
+  auto adapted = [establish = kj::mv(establish)](
+                     kj::Own<kj::AsyncIoStream> stream,
+                     const Caller& caller) mutable -> kj::Promise<Established> {
+    tuneTcp(*stream);
+    return establish(kj::mv(stream), caller.text).then([](ServedStream&& served) {
+      SessionParams session{.bootstrap = nullptr, .idleSince = kj::mv(served.idleSince)};
+      return Established{kj::mv(served.stream), kj::mv(session), kj::mv(served.serve)};
+    });
+  };
+  return run(kj::heap<Listener>(lowLevel, timer, kj::mv(listening), limits, tcpCaller,
+                                kj::mv(adapted), kj::NEVER_DONE));
 }
 
 }  // namespace talos

@@ -72,6 +72,20 @@ struct OtherProtocol {
       kj::Promise<void> stop, kj::Own<Budget::Account> account)>
       serve;
 };
+// A connection that serveStreams() has established. `serve` resolves when it has ended, with the
+// error, if the peer did not just disconnect; `idleSince` as in SessionParams.
+struct ServedStream {
+  kj::Own<kj::AsyncIoStream> stream;
+  kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::Own<kj::AsyncIoStream> stream)> serve;
+  kj::Maybe<IdleSince> idleSince = nullptr;
+};
+// Serves another protocol than Cap'n Proto, alone on its port, with the limits of connections and
+// of the handshake. `establish` gets each new connection with the address of its peer.
+kj::Promise<void> serveStreams(
+    kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, kj::AutoCloseFd listening,
+    kj::Function<kj::Promise<ServedStream>(kj::Own<kj::AsyncIoStream>, kj::StringPtr address)>
+        establish,
+    ServerLimits limits);
 // `openSession` may throw: the connection is closed and the error logged.
 // When `stop` resolves, no connection is accepted any more (new ones wait in the kernel's queue for
 // the next server on that socket), and each connection is closed as soon as its calls are answered.

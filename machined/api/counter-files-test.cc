@@ -37,8 +37,9 @@ void processor(TestTree& tree, unsigned number, bool whole = true) {
 // reader could have by it.
 TEST(CounterFiles, EachIsItsOwnFileAndNoOther) {
   TestTree tree;
-  tree.directory("net");
-  for (auto name : {"loadavg", "stat", "cpuinfo", "net/dev", "diskstats", "kmsg"}) {
+  for (auto folder : {"net", "pressure", "sys/fs"}) tree.directory(folder);
+  for (auto name : {"loadavg", "stat", "cpuinfo", "net/dev", "diskstats", "kmsg", "pressure/io",
+                    "vmstat", "sys/fs/file-nr", "sys/fs/file-max"}) {
     tree.file(name, kj::str("text of ", name, "\n"));
   }
   EXPECT_EQ("/proc/loadavg=text of loadavg\n", read(tree, rpc::Counter::LOAD));
@@ -46,8 +47,12 @@ TEST(CounterFiles, EachIsItsOwnFileAndNoOther) {
   EXPECT_EQ("/proc/cpuinfo=text of cpuinfo\n", read(tree, rpc::Counter::PROCESSORS));
   EXPECT_EQ("/proc/net/dev=text of net/dev\n", read(tree, rpc::Counter::NETWORK));
   EXPECT_EQ("/proc/diskstats=text of diskstats\n", read(tree, rpc::Counter::DISKS));
-  EXPECT_EQ("InvalidArgument: 6 is not a counter that this node knows",
-            read(tree, rpc::Counter(6)));
+  EXPECT_EQ(
+      "/proc/pressure/io=text of pressure/io\n/proc/vmstat=text of vmstat\n"
+      "/proc/sys/fs/file-nr=text of sys/fs/file-nr\n",
+      read(tree, rpc::Counter::KERNEL));
+  EXPECT_EQ("InvalidArgument: 7 is not a counter that this node knows",
+            read(tree, rpc::Counter(7)));
 }
 
 // Catches: zeros, or nothing at all, for a file that cannot be read.

@@ -17,6 +17,20 @@ constexpr size_t kMostValue = 4096;
 constexpr kj::StringPtr kFrequencyFiles[] = {"scaling_cur_freq"_kj, "scaling_min_freq"_kj,
                                              "scaling_max_freq"_kj, "scaling_governor"_kj};
 
+// Of Counter::kernel, below /proc.
+constexpr kj::StringPtr kKernelFiles[] = {"/pressure/cpu"_kj,
+                                          "/pressure/memory"_kj,
+                                          "/pressure/io"_kj,
+                                          "/vmstat"_kj,
+                                          "/net/sockstat"_kj,
+                                          "/net/snmp"_kj,
+                                          "/net/netstat"_kj,
+                                          "/sys/fs/file-nr"_kj,
+                                          "/sys/net/netfilter/nf_conntrack_count"_kj,
+                                          "/sys/net/netfilter/nf_conntrack_max"_kj};
+// Each has some kilobytes.
+constexpr size_t kMostKernelFile = 256u << 10;
+
 kj::Vector<uint32_t> processorsIn(kj::StringPtr folder) {
   constexpr kj::StringPtr kPrefix = "cpu"_kj;
   kj::Vector<uint32_t> numbers;
@@ -29,9 +43,9 @@ kj::Vector<uint32_t> processorsIn(kj::StringPtr folder) {
 }
 
 // Whatever the reason: the file may go while it is being read.
-kj::Maybe<kj::String> valueAt(kj::StringPtr path) {
+kj::Maybe<kj::String> valueAt(kj::StringPtr path, size_t most = kMostValue) {
   kj::Maybe<kj::String> value;
-  auto problem = kj::runCatchingExceptions([&] { value = tryReadFile(path, kMostValue); });
+  auto problem = kj::runCatchingExceptions([&] { value = tryReadFile(path, most); });
   return problem == nullptr ? kj::mv(value) : nullptr;
 }
 
@@ -47,6 +61,16 @@ kj::Vector<CounterText> readFrequencies(kj::StringPtr sys) {
     }
     if (ofOne.size() < kj::size(kFrequencyFiles)) continue;
     for (auto& file : ofOne) all.add(kj::mv(file));
+  }
+  return all;
+}
+
+kj::Vector<CounterText> readKernelFiles(kj::StringPtr proc) {
+  kj::Vector<CounterText> all;
+  for (auto name : kKernelFiles) {
+    KJ_IF_MAYBE (text, valueAt(kj::str(proc, name), kMostKernelFile)) {
+      all.add(CounterText{kj::str("/proc", name), kj::mv(*text)});
+    }
   }
   return all;
 }
@@ -72,6 +96,8 @@ kj::Vector<CounterText> readCounters(kj::StringPtr proc, kj::StringPtr sys, rpc:
       return one("/diskstats");
     case rpc::Counter::FREQUENCIES:
       return readFrequencies(sys);
+    case rpc::Counter::KERNEL:
+      return readKernelFiles(proc);
   }
   fail(ErrorKind::kInvalidArgument,
        kj::str(static_cast<unsigned>(which), " is not a counter that this node knows"));

@@ -19,7 +19,7 @@ struct CounterText {
 // `proc` and `sys`: where those are. InvalidArgument for one that is not in the list. A file of the
 // list that is not there or that the kernel does not read fails the whole, but of a processor's
 // frequency: a processor whose four files cannot all be read is left out, because it may go at any
-// time, and a virtual machine mostly governs none.
+// time, and a virtual machine mostly governs none; and of `kernel` those that this kernel lacks.
 kj::Vector<CounterText> readCounters(kj::StringPtr proc, kj::StringPtr sys, rpc::Counter which);
 
 }  // namespace talos::machined

@@ -129,8 +129,13 @@ kj::Vector<MountFacts> readMounts(kj::StringPtr proc) {
       continue;
     }
     if (!S_ISDIR(st.st_mode)) continue;
-    result.add(MountFacts{kj::mv(mount), uint64_t{space.f_blocks} * space.f_frsize,
-                          uint64_t{space.f_bavail} * space.f_frsize});
+    result.add(MountFacts{.mount = kj::mv(mount),
+                          .size = uint64_t{space.f_blocks} * space.f_frsize,
+                          .available = uint64_t{space.f_bavail} * space.f_frsize,
+                          .free = uint64_t{space.f_bfree} * space.f_frsize,
+                          .files = space.f_files,
+                          .filesFree = space.f_ffree,
+                          .readOnly = (space.f_flag & ST_RDONLY) != 0});
   }
   if (!failures.empty()) fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
   return result;

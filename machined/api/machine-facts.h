@@ -21,7 +21,9 @@ kj::Maybe<uint64_t> processStartMs(kj::StringPtr proc, int pid);
 
 struct MountFacts {
   MountPoint mount;
-  uint64_t size = 0, available = 0;  // bytes
+  uint64_t size = 0, available = 0, free = 0;  // bytes
+  uint64_t files = 0, filesFree = 0;           // inodes
+  bool readOnly = false;
 };
 // The mounts on directories, in mount order. One that cannot be asked fails the whole, naming all
 // that could not. Those of servers (common/kernel/network-file-systems.h) are not asked and have

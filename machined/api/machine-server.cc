@@ -122,6 +122,11 @@ kj::Promise<void> MachineServer::mounts(MountsContext context) {
     out.setMountedOn(fact.mount.path);
     out.setSize(fact.size);
     out.setAvailable(fact.available);
+    out.setFree(fact.free);
+    out.setFiles(fact.files);
+    out.setFilesFree(fact.filesFree);
+    out.setType(fact.mount.type);
+    out.setReadOnly(fact.readOnly);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "common/base/sha256.h"
 #include "common/base/version.h"
 #include "common/config/config.h"
 #include "common/wire/rpc-server.h"
@@ -181,6 +182,11 @@ void NodeServing::fillStatus(rpc::Status::Builder out) {
   out.setPhase(life.sequencer.currentPhase());
   out.setBrainRestarts(core.process1.brainRestarts());
   out.setHangingReads(disks.reads.hanging());
+  KJ_IF_MAYBE (config, core.configReader.document(core.store)) {
+    Sha256 hash;
+    hash.add(config->bytes().asBytes());
+    out.setConfigSha256(hash.hex());
+  }
   KJ_IF_MAYBE (left, configs.manager.revertsIn()) {
     out.setRevertsInMs(kj::max(*left / kj::MILLISECONDS, 1));
   }

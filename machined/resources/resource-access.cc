@@ -7,6 +7,7 @@
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
+#include "rpc/metrics-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -23,8 +24,10 @@ const Daemon kDaemons[] = {
     {kApidUid, "apid"_kj,
      [](Access& may) {
        may.allowRead<rpc::ApiCertificateSpec, rpc::NodeAddressSpec, rpc::HostnameSpecSpec,
-                     rpc::JoinSpec, rpc::MemberSpec, rpc::TimeStatusSpec>();
-       may.allowWrite<rpc::ApiCertificateSpec, rpc::JoinStatusSpec>();
+                     rpc::JoinSpec, rpc::MemberSpec, rpc::TimeStatusSpec,
+                     rpc::MetricsEndpointSpec>();
+       may.allowWrite<rpc::ApiCertificateSpec, rpc::JoinStatusSpec,
+                      rpc::MetricsEndpointStatusSpec>();
      }},
     {kTrustdUid, "trustd"_kj,
      [](Access& may) {

@@ -15,6 +15,7 @@ uint64_t nanosecondsOf(kj::TimePoint uptime) {
 
 void ServiceRecord::add(rpc::ServiceState state, kj::StringPtr message, kj::Date now,
                         kj::TimePoint uptime) {
+  if (state == rpc::ServiceState::RUNNING && newest != state) ++starts;
   newest = state;
   events.push_back({kj::heapString(message), state, nanoseconds(now), nanosecondsOf(uptime)});
   while (events.size() > kKept) events.pop_front();
@@ -45,6 +46,7 @@ void ServiceRecord::fillHealth(rpc::Health::Builder out) const {
 
 void ServiceRecord::fill(rpc::Service::Builder out) const {
   out.setState(newest);
+  out.setStarts(starts);
   fillHealth(out.initHealth());
   auto list = out.initEvents(events.size());
   for (size_t i = 0; i < events.size(); i++) {
@@ -64,6 +66,7 @@ void ServiceRecord::restore(rpc::Service::Reader in) {
                       list[i].getUptime()});
   }
   newest = in.getState();
+  starts = in.getStarts();
   auto health = in.getHealth();
   unknown = health.getUnknown();
   good = health.getHealthy();

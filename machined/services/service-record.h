@@ -50,6 +50,7 @@ class ServiceRecord {
   };
   std::deque<Event> events;  // oldest first
   rpc::ServiceState newest = rpc::ServiceState::INITIALIZED;
+  unsigned starts = 0;  // how often it became RUNNING
   bool unknown = true, good = false;
   kj::String healthMessage;
   uint64_t healthChange = 0;

@@ -1,0 +1,67 @@
+// Serves GET /metrics as machine.metrics says: opens its port when the key comes, closes it with
+// all its connections when it goes, and opens another one when it changes. The state is the
+// resource MetricsEndpointStatuses/metrics. A port that is in use is reported and retried.
+//
+// Clients are foreign. A connection has deadlines for its handshake, its headers, the answer and
+// the time between requests; connections are limited, in total and for each address, and the oldest
+// idle one makes room for a newer one; kMostScrapes are answered at a time, others get 503. Nothing
+// but the request line, Accept and Authorization is looked at, and a body is not read.
+//
+// Nothing survives a restart of apid: Prometheus connects again.
+#pragma once
+
+#include "apid/metrics/metrics-access.h"
+#include "apid/metrics/metrics-text.h"
+#include "common/base/signal.h"
+#include "common/wire/store-client.h"
+#include "rpc/metrics-resources.capnp.h"
+
+namespace talos::metrics {
+
+class MetricsServer {
+ public:
+  static constexpr unsigned kMostScrapes = 4;
+  static constexpr auto kGather = 10 * kj::SECONDS;
+
+  // Writes all families. Cancelled when it takes longer than kGather, or the client is gone.
+  using Gather = kj::Function<kj::Promise<void>(MetricsText& out)>;
+  // `tls` accepts clients without a certificate (TlsEndpoint::makeClientsOptional()).
+  MetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
+                TlsEndpoint& tls, Gather gather);
+  ~MetricsServer() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(MetricsServer);
+
+  // Until it is dropped.
+  kj::Promise<void> run();
+
+  // Answers on one connection of this peer until it ends; for tests.
+  kj::Promise<void> answer(kj::Own<kj::AsyncIoStream> stream, const Settings& settings, Peer peer);
+
+  // Of requests for /metrics since the start: answered; refused; failed or too many.
+  struct Counts {
+    uint64_t answered = 0, refused = 0, failed = 0;
+  };
+  const Counts& counts() const { return counted; }
+
+ private:
+  class HttpConnection;
+  struct Http;
+  kj::LowLevelAsyncIoProvider& lowLevel;
+  kj::Timer& timer;
+  StoreClient& store;
+  TlsEndpoint& tls;
+  Gather gather;
+  kj::Own<Http> http;
+  unsigned scrapes = 0;
+  Counts counted;
+  Signal changed;
+  Watched<rpc::MetricsEndpointSpec> configs;
+
+  kj::Maybe<Settings> settings() const;
+  kj::Promise<void> untilChanged(const kj::Maybe<Settings>& from);
+  kj::Promise<void> serve(const kj::Maybe<Settings>& settings);
+  kj::Promise<void> report(const Settings& settings, kj::StringPtr problem);
+  kj::Promise<void> withdrawReport();
+};
+
+}  // namespace talos::metrics

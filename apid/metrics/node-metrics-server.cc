@@ -1,0 +1,43 @@
+#include "apid/metrics/node-metrics-server.h"
+
+#include "apid/gate/gate.h"
+#include "apid/metrics/scrape.h"
+
+namespace talos::metrics {
+namespace {
+
+// Of what machined answers: control groups are the most, 1 KiB each.
+constexpr size_t kMostOfScrapes = 32u << 20;
+
+rpc::Node::Client readersNode(const Rules& rules, rpc::Node::Client all) {
+  return attenuate(rules, kj::mv(all), kj::arr(kj::str(kRoleReader)),
+                   [](kj::StringPtr, kj::StringPtr) {})
+      .castAs<rpc::Node>();
+}
+
+}  // namespace
+
+NodeMetricsServer::NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                                     StoreClient& store, TlsEndpoint& tls, kj::StringPtr machined,
+                                     Budget& budget)
+    : timer(timer),
+      rules(capnp::Schema::from<rpc::Node>()),
+      node(readersNode(
+          rules, apid::localNode(lowLevel, timer, machined,
+                                 budget.account("metrics", kMostOfScrapes, Budget::Rank::kUsual),
+                                 "metrics"))),
+      own(KJ_BIND_METHOD(*this, writeOwn)),
+      server(lowLevel, timer, store, tls, [this](MetricsText& out) {
+        return scrapeNode(this->timer, kj::systemPreciseCalendarClock(), node, out, own);
+      }) {}
+
+void NodeMetricsServer::writeOwn(MetricsText& out) {
+  auto& counts = server.counts();
+  out.family("talos_metrics_requests_total", Type::kCounter,
+             "Requests for metrics since apid was started, this one included");
+  out.add({{"result", "answered"}}, counts.answered + 1);
+  out.add({{"result", "refused"}}, counts.refused);
+  out.add({{"result", "failed"}}, counts.failed);
+}
+
+}  // namespace talos::metrics

@@ -1,0 +1,33 @@
+// The metrics of this node as apid serves them: metrics-server.h with scrape.h behind it, over a
+// connection of its own to machined and with the rights of os:reader, so that no fault of it shows
+// more than a reader may see.
+#pragma once
+
+#include "apid/metrics/metrics-server.h"
+#include "common/wire/budget.h"
+#include "common/wire/roles.h"
+#include "rpc/node.capnp.h"
+
+namespace talos::metrics {
+
+class NodeMetricsServer {
+ public:
+  // All that is passed must outlive it.
+  NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
+                    TlsEndpoint& tls, kj::StringPtr machined, Budget& budget);
+  KJ_DISALLOW_COPY_AND_MOVE(NodeMetricsServer);
+
+  // Until it is dropped.
+  kj::Promise<void> run() { return server.run(); }
+
+ private:
+  kj::Timer& timer;
+  Rules rules;
+  rpc::Node::Client node;
+  kj::Function<void(MetricsText&)> own;
+  MetricsServer server;
+
+  void writeOwn(MetricsText& out);
+};
+
+}  // namespace talos::metrics

@@ -1,0 +1,60 @@
+// Metrics of the node itself: what machined and its resources say. Each function takes answers of
+// machined as they came and writes families; missing parts are left out. Pure: the time is passed
+// in.
+#pragma once
+
+#include <kj/time.h>
+#include <sys/utsname.h>
+
+#include "apid/metrics/metrics-text.h"
+#include "common/base/resource.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/etcd.capnp.h"
+#include "rpc/hardware-resources.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/machine.capnp.h"
+#include "rpc/metrics-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+#include "rpc/resources.capnp.h"
+
+namespace talos::metrics {
+
+using Resources = capnp::List<rpc::Resource>::Reader;
+
+// machine-metrics.cc
+void writeIdentity(MetricsText& out, const utsname& kernel, rpc::Version::Reader version,
+                   kj::Date now);
+void writeMachine(MetricsText& out, rpc::Status::Reader status);
+void writeBoots(MetricsText& out, Resources bootRecords);
+void writeTime(MetricsText& out, Resources timeStatuses);
+void writeUpgrade(MetricsText& out, Resources upgradeStatuses);
+void writeCertificates(MetricsText& out, Resources certificateStatuses);
+
+// service-metrics.cc
+void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services);
+// At most kMostCgroups of them; `leftOut` of machined is added to those that are left out.
+constexpr size_t kMostCgroups = 1000;
+void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut);
+
+// cluster-metrics.cc
+void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,
+               kj::Maybe<rpc::Etcd::MemberStatus::Reader> local);
+void writeVip(MetricsText& out, Resources vipStatuses, kj::Date now);
+void writeKubernetes(MetricsText& out, Resources nodeStatuses, Resources localApiStatuses);
+
+// hardware-metrics.cc
+void writeLinks(MetricsText& out, Resources linkStatuses);
+void writeSensors(MetricsText& out, Resources sensorReadings);
+void writeDiskHealth(MetricsText& out, Resources diskHealths);
+void writeMemoryErrors(MetricsText& out, Resources memoryErrorCounts);
+
+// The resources of a list with their ids. `use` gets the id and the spec.
+template <typename Spec, typename Use>
+void eachSpec(Resources list, Use&& use) {
+  for (auto resource : list) {
+    use(kj::StringPtr(resource.getMetadata().getId()), resource.getSpec().getAs<Spec>());
+  }
+}
+
+}  // namespace talos::metrics

@@ -1,0 +1,194 @@
+#include "apid/metrics/scrape.h"
+
+#include <kj/debug.h>
+
+#include "apid/metrics/kernel-metrics.h"
+#include "apid/metrics/node-metrics.h"
+#include "common/base/error.h"
+#include "common/base/within.h"
+
+namespace talos::metrics {
+namespace {
+
+constexpr auto kPart = 5 * kj::SECONDS;  // for one call
+
+template <typename Results>
+using Answer = kj::Maybe<capnp::Response<Results>>;
+
+class Scrape {
+ public:
+  Scrape(kj::Timer& timer, rpc::Node::Client node, MetricsText& out)
+      : timer(timer),
+        out(out),
+        machine(node.machineRequest().send().getMachine()),
+        services(node.servicesRequest().send().getServices()),
+        resources(node.resourcesRequest().send().getResources()),
+        etcd(node.etcdRequest().send().getEtcd()) {}
+
+  kj::Promise<void> run(kj::Date now, kj::Function<void(MetricsText&)>& own);
+
+ private:
+  kj::Timer& timer;
+  MetricsText& out;
+  rpc::Machine::Client machine;
+  rpc::Services::Client services;
+  rpc::Resources::Client resources;
+  rpc::Etcd::Client etcd;
+  struct Part {
+    kj::StringPtr name;
+    bool up;
+  };
+  kj::Vector<Part> parts;
+
+  template <typename Results>
+  using Asking = kj::Promise<Answer<Results>>;
+
+  // A part of which a node may have none is not reported as down.
+  template <typename Params, typename Results>
+  Asking<Results> ask(kj::StringPtr part, capnp::Request<Params, Results> request,
+                      bool optional = false) {
+    auto sent = request.send().dropPipeline();
+    return within(timer, kPart, kj::mv(sent), kj::str(part, " timed out"))
+        .then(
+            [this, part](capnp::Response<Results>&& answer) -> Answer<Results> {
+              parts.add(Part{part, true});
+              return kj::mv(answer);
+            },
+            [this, part, optional](kj::Exception&& e) -> Answer<Results> {
+              if (!optional || kindOf(e) == ErrorKind::kDeadlineExceeded) {
+                parts.add(Part{part, false});
+              }
+              return nullptr;
+            })
+        .eagerlyEvaluate(nullptr);
+  }
+  auto counters(kj::StringPtr part, rpc::Counter which) {
+    auto request = machine.countersRequest();
+    request.setOf(which);
+    return ask(part, kj::mv(request));
+  }
+  template <typename Spec>
+  Asking<rpc::Resources::ListResults> list() {
+    auto request = resources.listRequest();
+    auto type = typeName<Spec>();
+    request.initKind().setType(type);
+    return ask(type, kj::mv(request));
+  }
+  template <typename Write>
+  kj::Promise<void> counted(Asking<rpc::Machine::CountersResults> asking, Write write) {
+    KJ_IF_MAYBE (answer, co_await asking) {
+      for (auto file : answer->getFiles()) write(out, file.getText().asArray());
+    }
+  }
+  template <typename Write>
+  kj::Promise<void> listed(Asking<rpc::Resources::ListResults> asking, Write write) {
+    KJ_IF_MAYBE (answer, co_await asking) write(answer->getResources());
+  }
+  void writeKernel(capnp::List<rpc::CounterFile>::Reader files);
+  void writeParts();
+};
+
+void Scrape::writeKernel(capnp::List<rpc::CounterFile>::Reader files) {
+  auto text = [&](kj::StringPtr path) -> FileText {
+    for (auto file : files) {
+      if (file.getPath() == path) return file.getText().asArray();
+    }
+    return nullptr;
+  };
+  writePressure(out, text("/proc/pressure/cpu"), text("/proc/pressure/memory"),
+                text("/proc/pressure/io"));
+  writeVmstat(out, text("/proc/vmstat"));
+  writeFileHandles(out, text("/proc/sys/fs/file-nr"));
+  writeSockets(out, text("/proc/net/sockstat"));
+  writeProtocols(out, text("/proc/net/snmp"), text("/proc/net/netstat"));
+  writeConnections(out, text("/proc/sys/net/netfilter/nf_conntrack_count"),
+                   text("/proc/sys/net/netfilter/nf_conntrack_max"));
+}
+
+void Scrape::writeParts() {
+  out.family("talos_metrics_part_up", Type::kGauge,
+             "1 if machined answered for this part of the metrics");
+  for (auto& part : parts) out.add({{"part", part.name}}, part.up);
+}
+
+kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& own) {
+  auto version = ask("version", machine.versionRequest());
+  auto status = ask("status", machine.statusRequest());
+  auto stat = counters("stat", rpc::Counter::SYSTEM);
+  auto load = counters("load", rpc::Counter::LOAD);
+  auto disks = counters("disks", rpc::Counter::DISKS);
+  auto network = counters("network", rpc::Counter::NETWORK);
+  auto kernel = counters("kernel", rpc::Counter::KERNEL);
+  auto memory = ask("memory", machine.memoryRequest());
+  auto mounts = ask("mounts", machine.mountsRequest());
+  auto cgroups = ask("cgroups", machine.cgroupsRequest());
+  auto listedServices = ask("services", services.listRequest());
+  auto member = ask("etcd", etcd.statusRequest(), true);
+  auto boots = list<rpc::BootRecordSpec>();
+  auto times = list<rpc::TimeStatusSpec>();
+  auto upgrades = list<rpc::UpgradeStatusSpec>();
+  auto certificates = list<rpc::CertificateStatusSpec>();
+  auto etcdStatuses = list<rpc::EtcdStatusSpec>();
+  auto etcdMembers = list<rpc::EtcdMemberSpec>();
+  auto vips = list<rpc::VipStatusSpec>();
+  auto nodes = list<rpc::NodeStatusSpec>();
+  auto localApis = list<rpc::LocalApiStatusSpec>();
+  auto links = list<rpc::LinkStatusSpec>();
+  auto sensors = list<rpc::SensorReadingSpec>();
+  auto health = list<rpc::DiskHealthSpec>();
+  auto memoryErrors = list<rpc::MemoryErrorCountSpec>();
+
+  KJ_IF_MAYBE (answer, co_await version) {
+    utsname names{};
+    uname(&names);
+    writeIdentity(out, names, *answer, now);
+  }
+  KJ_IF_MAYBE (answer, co_await status) writeMachine(out, *answer);
+  co_await counted(kj::mv(stat), writeStat);
+  co_await counted(kj::mv(load), writeLoad);
+  KJ_IF_MAYBE (answer, co_await memory) writeMemory(out, answer->getFields());
+  KJ_IF_MAYBE (answer, co_await kernel) writeKernel(answer->getFiles());
+  co_await counted(kj::mv(disks), writeDisks);
+  KJ_IF_MAYBE (answer, co_await mounts) writeFilesystems(out, answer->getMounts());
+  co_await counted(kj::mv(network), writeNetworkDevices);
+  co_await listed(kj::mv(links), [this](auto all) { writeLinks(out, all); });
+  KJ_IF_MAYBE (answer, co_await cgroups) {
+    writeCgroups(out, answer->getGroups(), answer->getLeftOut());
+  }
+  KJ_IF_MAYBE (answer, co_await listedServices) writeServices(out, answer->getServices());
+  co_await listed(kj::mv(boots), [this](auto all) { writeBoots(out, all); });
+  co_await listed(kj::mv(times), [this](auto all) { writeTime(out, all); });
+  co_await listed(kj::mv(upgrades), [this](auto all) { writeUpgrade(out, all); });
+  co_await listed(kj::mv(certificates), [this](auto all) { writeCertificates(out, all); });
+  auto local = co_await member;
+  auto statuses = co_await etcdStatuses;
+  auto members = co_await etcdMembers;
+  KJ_IF_MAYBE (s, statuses) {
+    KJ_IF_MAYBE (m, members) {
+      kj::Maybe<rpc::Etcd::MemberStatus::Reader> ofLocal;
+      KJ_IF_MAYBE (l, local) ofLocal = l->getStatus();
+      writeEtcd(out, s->getResources(), m->getResources(), ofLocal);
+    }
+  }
+  co_await listed(kj::mv(vips), [this, now](auto all) { writeVip(out, all, now); });
+  auto nodeAnswer = co_await nodes;
+  auto apiAnswer = co_await localApis;
+  KJ_IF_MAYBE (n, nodeAnswer) {
+    KJ_IF_MAYBE (a, apiAnswer) writeKubernetes(out, n->getResources(), a->getResources());
+  }
+  co_await listed(kj::mv(sensors), [this](auto all) { writeSensors(out, all); });
+  co_await listed(kj::mv(health), [this](auto all) { writeDiskHealth(out, all); });
+  co_await listed(kj::mv(memoryErrors), [this](auto all) { writeMemoryErrors(out, all); });
+  own(out);
+  writeParts();
+}
+
+}  // namespace
+
+kj::Promise<void> scrapeNode(kj::Timer& timer, const kj::Clock& clock, rpc::Node::Client node,
+                             MetricsText& out, kj::Function<void(MetricsText&)>& own) {
+  Scrape scrape(timer, kj::mv(node), out);
+  co_await scrape.run(clock.now(), own);
+}
+
+}  // namespace talos::metrics
