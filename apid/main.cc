@@ -49,14 +49,16 @@ void run() {
   });
   NodeMaintenance maintenance(identity, lowLevel, timer, machined);
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
+  Rules rules(capnp::Schema::from<rpc::Cluster>());
+  CallCounts calls(rules);
   Gate gate(
       timer,
       [&](kj::Own<Budget::Account> account, kj::StringPtr client) {
         return localNode(lowLevel, timer, machined, kj::mv(account), client);
       },
-      peers, budget, audit, identity.self(), maintenance);
+      peers, budget, audit, identity.self(), maintenance, calls);
   metrics::NodeMetricsServer metricsServer(lowLevel, timer, store, identity.metrics(), machined,
-                                           budget);
+                                           budget, calls);
   grpcapi::GrpcApi grpcApi;
   identity.server().enableHttp2();
   log::info("waiting for certificates");

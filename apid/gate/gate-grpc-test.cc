@@ -124,8 +124,8 @@ TEST_F(GateGrpc, ClientsGetAGoAwayBeforeTheExit) {
   auto protocol = grpcapi::grpcProtocol(timer, grpcApi);
   auto pipe = kj::newTwoWayPipe();
   auto stop = kj::newPromiseAndFulfiller<void>();
-  auto serving =
-      protocol.serve(kj::mv(pipe.ends[0]), rpc::Cluster::Client(nullptr), kj::mv(stop.promise), {});
+  auto serving = protocol.serve(kj::mv(pipe.ends[0]), rpc::Cluster::Client(nullptr),
+                                kj::mv(stop.promise), {}, {});
   grpc::testing::RawH2Client client(kj::mv(pipe.ends[1]));
   wait(client.send(grpc::testing::hello()));
   io.waitScope.poll();

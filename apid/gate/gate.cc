@@ -363,13 +363,14 @@ Gate::Forwarded::~Forwarded() noexcept(false) {
 
 Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers,
            Budget& budget, AuditLog& audit, const Self& self,
-           kj::Maybe<MaintenanceMode&> maintenance)
+           kj::Maybe<MaintenanceMode&> maintenance, kj::Maybe<CallCounts&> calls)
     : localNode(kj::mv(localNode)),
       peers(peers),
       budget(budget),
       audit(audit),
       self(self),
       maintenance(maintenance),
+      calls(calls),
       rules(capnp::Schema::from<rpc::Cluster>()),
       clients(kj::heap<Clients>(clock)) {}
 
@@ -427,6 +428,12 @@ kj::Own<Gate::ClientConnection> Gate::connectionOf(const Peer& peer) {
 }
 
 SessionParams Gate::open(const Peer& peer) {
+  auto session = openSession(peer);
+  KJ_IF_MAYBE (c, calls) session.observer = c->observer(peer);
+  return session;
+}
+
+SessionParams Gate::openSession(const Peer& peer) {
   auto client = connectionOf(peer);
   auto account = kj::addRef(*client->client->account);
   if (peer.anonymous) {

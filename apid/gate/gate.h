@@ -19,6 +19,7 @@
 #include <kj/function.h>
 
 #include "apid/gate/audit-log.h"
+#include "apid/gate/call-counts.h"
 #include "apid/gate/maintenance-mode.h"
 #include "apid/gate/peer-connections.h"
 #include "apid/identity/call-target.h"
@@ -48,9 +49,10 @@ class Gate {
   // `localNode` makes a connection of its own to machined for each client, also for those of
   // another apid, so that one client's calls do not count against another's limits; `self` is read
   // at each call. `budget` is that of all connections of this program. Without `maintenance`,
-  // clients without a certificate are always refused.
+  // clients without a certificate are always refused. `calls` counts those of all clients.
   Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers, Budget& budget,
-       AuditLog& audit, const Self& self, kj::Maybe<MaintenanceMode&> maintenance = nullptr);
+       AuditLog& audit, const Self& self, kj::Maybe<MaintenanceMode&> maintenance = nullptr,
+       kj::Maybe<CallCounts&> calls = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
 
@@ -70,9 +72,11 @@ class Gate {
   AuditLog& audit;
   const Self& self;
   kj::Maybe<MaintenanceMode&> maintenance;
+  kj::Maybe<CallCounts&> calls;
   Rules rules;
   kj::Own<Clients> clients;
 
+  SessionParams openSession(const Peer& peer);
   kj::Own<ClientConnection> connectionOf(const Peer& peer);
   rpc::Cluster::Client clusterOf(kj::Own<ClientConnection> client, Caller caller,
                                  kj::Array<kj::String> roles, bool forwards);

@@ -273,7 +273,7 @@ class TestNode {
               return localNode(*this->io.lowLevelProvider, timer, socketPath, kj::mv(account),
                                client);
             },
-            peers, budget, audit, identity.self(), maintenance) {
+            peers, budget, audit, identity.self(), maintenance, calls) {
     model.tag = kj::str("node ", address);
     model.addresses.add(kj::str(address));
     port = portOf(listening);
@@ -366,6 +366,12 @@ class TestNode {
                              kj::mv(account));
     }
   } maintenance{*this};
+  Rules rules{capnp::Schema::from<rpc::Cluster>()};
+
+ public:
+  CallCounts calls{rules};
+
+ private:
   Gate gate;
   grpcapi::GrpcApi grpcApi;
   kj::Maybe<kj::Promise<void>> serving;

@@ -53,15 +53,29 @@ struct Targets {
 class GrpcApi::Handler final : public grpc::GrpcHandler {
  public:
   Handler(const GrpcApi& api, kj::Timer& timer, rpc::Cluster::Client cluster,
-          kj::Own<Budget::Account> account)
-      : api(api), timer(timer), cluster(kj::mv(cluster)), account(kj::mv(account)) {}
+          kj::Own<Budget::Account> account, kj::Own<CallObserver> observer)
+      : api(api),
+        timer(timer),
+        cluster(kj::mv(cluster)),
+        account(kj::mv(account)),
+        observer(kj::mv(observer)) {}
 
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
     KJ_IF_MAYBE (entry, api.byPath.find(call.path())) {
       const Entry& found = **entry;
-      return answer(call, found).catch_([&found](kj::Exception&& problem) {
-        return statusOf(found, problem);
-      });
+      auto observed = kj::heap<ObservedCall>(*this, found.path);
+      auto& result = observed->result;
+      return answer(call, found)
+          .then(
+              [&result](GrpcStatus&& status) {
+                result = CallObserver::kOk;
+                return kj::mv(status);
+              },
+              [&result, &found](kj::Exception&& problem) {
+                result = nameOf(kindOf(problem));
+                return statusOf(found, problem);
+              })
+          .attach(kj::mv(observed));
     }
     return error(ErrorKind::kUnimplemented, kj::str("this node has no method ", call.path()));
   }
@@ -71,6 +85,23 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   kj::Timer& timer;
   rpc::Cluster::Client cluster;
   kj::Own<Budget::Account> account;  // or null
+  kj::Own<CallObserver> observer;    // or null
+
+  // Reports a call when it has ended, also one that is dropped.
+  struct ObservedCall {
+    Handler& handler;
+    kj::StringPtr path;
+    kj::TimePoint began;
+    kj::StringPtr result = CallObserver::kCancelled;
+
+    ObservedCall(Handler& handler, kj::StringPtr path)
+        : handler(handler), path(path), began(handler.timer.now()) {}
+    ~ObservedCall() noexcept(false) {
+      if (handler.observer.get() == nullptr) return;
+      handler.observer->ended(path, result, handler.timer.now() - began);
+    }
+    KJ_DISALLOW_COPY_AND_MOVE(ObservedCall);
+  };
 
   kj::Maybe<Budget::Account&> charged() {
     if (account.get() == nullptr) return nullptr;
@@ -162,8 +193,9 @@ GrpcApi::GrpcApi() : all(allMethods(resources)) {
 }
 
 kj::Own<grpc::GrpcHandler> GrpcApi::open(kj::Timer& timer, rpc::Cluster::Client cluster,
-                                         kj::Own<Budget::Account> account) const {
-  return kj::heap<Handler>(*this, timer, kj::mv(cluster), kj::mv(account));
+                                         kj::Own<Budget::Account> account,
+                                         kj::Own<CallObserver> observer) const {
+  return kj::heap<Handler>(*this, timer, kj::mv(cluster), kj::mv(account), kj::mv(observer));
 }
 
 }  // namespace talos::grpcapi

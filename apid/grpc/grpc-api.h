@@ -17,6 +17,7 @@
 #include "apid/grpc/grpc-method.h"
 #include "apid/grpc/resource-messages.h"
 #include "common/grpc/grpc-server.h"
+#include "common/wire/call-observer.h"
 
 namespace talos::grpcapi {
 
@@ -30,9 +31,10 @@ class GrpcApi {
   KJ_DISALLOW_COPY_AND_MOVE(GrpcApi);
 
   // The handler of one connection. This object and `timer` outlive it. `account`: of the
-  // connection's client, or null.
+  // connection's client, or null; so is the observer of its calls.
   kj::Own<grpc::GrpcHandler> open(kj::Timer& timer, rpc::Cluster::Client cluster,
-                                  kj::Own<Budget::Account> account = {}) const;
+                                  kj::Own<Budget::Account> account = {},
+                                  kj::Own<CallObserver> observer = {}) const;
 
   // All methods, in the order of all-methods.cc.
   kj::ArrayPtr<const Entry> entries() const { return all; }

@@ -1,6 +1,7 @@
 #include "apid/metrics/node-metrics-server.h"
 
 #include "apid/gate/gate.h"
+#include "apid/metrics/api-metrics.h"
 #include "apid/metrics/scrape.h"
 
 namespace talos::metrics {
@@ -19,8 +20,9 @@ rpc::Node::Client readersNode(const Rules& rules, rpc::Node::Client all) {
 
 NodeMetricsServer::NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                      StoreClient& store, TlsEndpoint& tls, kj::StringPtr machined,
-                                     Budget& budget)
+                                     Budget& budget, const apid::CallCounts& calls)
     : timer(timer),
+      calls(calls),
       rules(capnp::Schema::from<rpc::Node>()),
       node(readersNode(
           rules, apid::localNode(lowLevel, timer, machined,
@@ -32,6 +34,7 @@ NodeMetricsServer::NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::
       }) {}
 
 void NodeMetricsServer::writeOwn(MetricsText& out) {
+  writeCalls(out, calls);
   auto& counts = server.counts();
   out.family("talos_metrics_requests_total", Type::kCounter,
              "Requests for metrics since apid was started, this one included");

@@ -3,6 +3,7 @@
 // more than a reader may see.
 #pragma once
 
+#include "apid/gate/call-counts.h"
 #include "apid/metrics/metrics-server.h"
 #include "common/wire/budget.h"
 #include "common/wire/roles.h"
@@ -14,7 +15,8 @@ class NodeMetricsServer {
  public:
   // All that is passed must outlive it.
   NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer, StoreClient& store,
-                    TlsEndpoint& tls, kj::StringPtr machined, Budget& budget);
+                    TlsEndpoint& tls, kj::StringPtr machined, Budget& budget,
+                    const apid::CallCounts& calls);
   KJ_DISALLOW_COPY_AND_MOVE(NodeMetricsServer);
 
   // Until it is dropped.
@@ -22,6 +24,7 @@ class NodeMetricsServer {
 
  private:
   kj::Timer& timer;
+  const apid::CallCounts& calls;
   Rules rules;
   rpc::Node::Client node;
   kj::Function<void(MetricsText&)> own;

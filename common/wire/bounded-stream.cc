@@ -53,6 +53,15 @@ unsigned descriptorsIn(capnp::rpc::Message::Reader message) {
   return message.getReturn().getResults().getCapTable().size();
 }
 
+// The types of exceptions have the same numbers on the wire (capnp/rpc.capnp) as in KJ.
+kj::StringPtr resultOf(capnp::rpc::Return::Reader answer) {
+  if (answer.isCanceled()) return CallObserver::kCancelled;
+  if (!answer.isException()) return CallObserver::kOk;
+  auto failure = answer.getException();
+  auto type = static_cast<kj::Exception::Type>(failure.getType());
+  return nameOf(kindOf(kj::Exception(type, "", 0, kj::str(failure.getReason()))));
+}
+
 }  // namespace
 
 // A message that exceeds the buffer is read into memory of the size that the peer announced: the
@@ -110,12 +119,13 @@ class BoundedMessageStream::AccountedStream final : public ForwardingStream {
 
 BoundedMessageStream::BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer& timer,
                                            Limits limits, kj::String name,
-                                           kj::Own<Budget::Account> a)
+                                           kj::Own<Budget::Account> a, kj::Own<CallObserver> o)
     : stream(stream),
       timer(timer),
       limits(limits),
       name(kj::mv(name)),
       account(kj::mv(a)),
+      observer(kj::mv(o)),
       idleMessages(timer.now()),
       accounted(kj::heap<AccountedStream>(
           stream, timer, account.get() == nullptr ? kj::Maybe<Budget::Account&>() : *account,
@@ -130,6 +140,7 @@ BoundedMessageStream::BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer&
 }
 
 BoundedMessageStream::~BoundedMessageStream() noexcept(false) {
+  for (auto& entry : questions) observe(entry.value, CallObserver::kCancelled);
   if (account.get() != nullptr) account->remove(*this);
 }
 
@@ -190,9 +201,14 @@ void BoundedMessageStream::received(capnp::MessageReader& reader) {
     fail(ErrorKind::kResourceExhausted, "too many messages that start no call");
   }
   switch (message.which()) {
-    case capnp::rpc::Message::CALL:
-      addQuestion(message.getCall().getQuestionId(), false, kj::mv(hold));
+    case capnp::rpc::Message::CALL: {
+      auto call = message.getCall();
+      auto& question = addQuestion(call.getQuestionId(), false, kj::mv(hold));
+      question.interfaceId = call.getInterfaceId();
+      question.methodId = call.getMethodId();
+      question.began = timer.now();
       break;
+    }
     case capnp::rpc::Message::BOOTSTRAP:
       addQuestion(message.getBootstrap().getQuestionId(), true, kj::mv(hold));
       break;
@@ -211,7 +227,14 @@ void BoundedMessageStream::received(capnp::MessageReader& reader) {
   }
 }
 
-void BoundedMessageStream::addQuestion(uint32_t question, bool bootstrap, kj::Maybe<Hold> hold) {
+// Of a call that has not been answered yet.
+void BoundedMessageStream::observe(const Question& question, kj::StringPtr result) {
+  if (observer.get() == nullptr || question.bootstrap || question.answered) return;
+  observer->ended(question.interfaceId, question.methodId, result, timer.now() - question.began);
+}
+
+BoundedMessageStream::Question& BoundedMessageStream::addQuestion(uint32_t question, bool bootstrap,
+                                                                  kj::Maybe<Hold> hold) {
   if (drained) fail(ErrorKind::kUnavailable, "the server is exiting");
   called = true;
   auto& entry = questions.findOrCreate(
@@ -224,10 +247,12 @@ void BoundedMessageStream::addQuestion(uint32_t question, bool bootstrap, kj::Ma
     fail(ErrorKind::kResourceExhausted,
          kj::str("more than ", limits.questions, " calls at once on one connection"));
   }
+  return entry;
 }
 
 void BoundedMessageStream::finished(uint32_t question, bool releases) {
   KJ_IF_MAYBE (entry, questions.find(question)) {
+    observe(*entry, CallObserver::kCancelled);
     if (releases) {
       for (auto id : entry->exports) released(id, 1);
     }
@@ -278,6 +303,7 @@ size_t BoundedMessageStream::sent(kj::ArrayPtr<const kj::ArrayPtr<const capnp::w
   if (message.isReturn()) {
     KJ_IF_MAYBE (question, questions.find(message.getReturn().getAnswerId())) {
       awaited = !question->bootstrap;
+      observe(*question, resultOf(message.getReturn()));
     }
     answered(message.getReturn(), bytes);
   }

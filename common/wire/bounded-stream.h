@@ -26,6 +26,7 @@
 
 #include "common/base/signal.h"
 #include "common/wire/budget.h"
+#include "common/wire/call-observer.h"
 #include "common/wire/idle-message-budget.h"
 
 namespace talos {
@@ -44,9 +45,11 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   // this time.
   static constexpr auto kStuck = 10 * kj::SECONDS;
 
-  // With a name (a client's server) the end of the stream is a failure too.
+  // With a name (a client's server) the end of the stream is a failure too. The observer sees the
+  // calls of the peer.
   BoundedMessageStream(kj::AsyncIoStream& stream, kj::Timer& timer, Limits limits,
-                       kj::String name = nullptr, kj::Own<Budget::Account> account = {});
+                       kj::String name = nullptr, kj::Own<Budget::Account> account = {},
+                       kj::Own<CallObserver> observer = {});
   ~BoundedMessageStream() noexcept(false);
 
   // Sets the network whose queue counts; call it before the first message is read.
@@ -87,6 +90,7 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   Limits limits;
   kj::String name;
   kj::Own<Budget::Account> account;  // or null
+  kj::Own<CallObserver> observer;    // or null
   Turns ownTurns;                    // of a peer without an account
   IdleMessageBudget idleMessages;
   kj::Maybe<Hold> arriving;  // for the message that is being received, if it is large
@@ -96,6 +100,9 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   struct Question {
     bool answered = false;
     bool bootstrap = false;
+    uint64_t interfaceId = 0;  // of a call
+    uint16_t methodId = 0;
+    kj::TimePoint began = kj::origin<kj::TimePoint>();
     // Of the call until it is answered, then of an answer that is kept.
     kj::Maybe<Hold> hold;
     kj::Array<uint32_t> exports;  // in its answer
@@ -126,7 +133,8 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
   Turns& turns() { return account.get() == nullptr ? ownTurns : account->turns; }
   void cutOff(kj::String error);
   void received(capnp::MessageReader& reader);
-  void addQuestion(uint32_t question, bool bootstrap, kj::Maybe<Hold> hold);
+  void observe(const Question& question, kj::StringPtr result);
+  Question& addQuestion(uint32_t question, bool bootstrap, kj::Maybe<Hold> hold);
   kj::Maybe<Hold> holdFor(capnp::MessageReader& reader);
   void finished(uint32_t question, bool releases);
   void answered(capnp::rpc::Return::Reader answer, size_t bytes);

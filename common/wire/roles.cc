@@ -35,8 +35,9 @@ Rules::Rule ruleOf(kj::StringPtr interface, capnp::InterfaceSchema::Method metho
                    .needed = neededBy(method),
                    .maintenance = annotation::has(method, annotation::kMaintenance),
                    .audit = annotation::has(method, annotation::kAudit),
+                   .returnsCapability = hasCapability(method.getResultType()),
                    .params = method.getParamType()};
-  KJ_REQUIRE(!rule.audit || !hasCapability(method.getResultType()),
+  KJ_REQUIRE(!rule.audit || !rule.returnsCapability,
              "an audited method returns a capability, which no membrane would hold", rule.method);
   return rule;
 }
@@ -46,6 +47,7 @@ Rules::Rule copyOf(const Rules::Rule& rule) {
           .needed = kj::str(rule.needed),
           .maintenance = rule.maintenance,
           .audit = rule.audit,
+          .returnsCapability = rule.returnsCapability,
           .params = rule.params};
 }
 
@@ -220,6 +222,7 @@ Rules::Rule Rules::find(uint64_t interfaceId, uint16_t methodId) const {
           .needed = kj::str(kRoleAdmin),
           .maintenance = false,
           .audit = false,
+          .returnsCapability = false,
           .params = nullptr};
 }
 

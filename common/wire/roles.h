@@ -50,6 +50,7 @@ class Rules {
     kj::String needed;         // "os:admin"; several: "os:reader or os:etcd:backup"
     bool maintenance = false;  // $maintenance: served to anybody by a machine without a config
     bool audit = false;        // $audit: changes something
+    bool returnsCapability = false;
     kj::Maybe<capnp::StructSchema> params;  // of a known method
   };
   // An unknown method is named by its number, needs os:admin and is not for maintenance mode.

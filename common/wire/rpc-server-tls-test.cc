@@ -123,7 +123,8 @@ struct ServerTls : testing::Test {
     other = OtherProtocol{
         preface,
         [](kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
-           kj::Promise<void> stop, kj::Own<Budget::Account>) -> kj::Promise<kj::Maybe<kj::String>> {
+           kj::Promise<void> stop, kj::Own<Budget::Account>,
+           kj::Own<CallObserver>) -> kj::Promise<kj::Maybe<kj::String>> {
           auto echo = [](kj::AsyncIoStream& stream,
                          rpc::Machine::Client machine) -> kj::Promise<void> {
             auto who = co_await machine.versionRequest().send();

@@ -21,14 +21,15 @@ namespace {
 class Session {
  public:
   Session(kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
-          const ServerLimits& limits, kj::Own<Budget::Account> account)
+          const ServerLimits& limits, kj::Own<Budget::Account> account,
+          kj::Own<CallObserver> observer)
       : stream(kj::mv(stream)),
         guard(*this->stream, timer,
               {.questions = limits.questions,
                .capabilities = limits.capabilities,
                .queuedBytes = limits.queuedBytes,
                .messageWords = limits.messageWords},
-              nullptr, kj::mv(account)),
+              nullptr, kj::mv(account), kj::mv(observer)),
         network(guard, capnp::rpc::twoparty::Side::SERVER, readerOptions(limits)),
         rpc(capnp::makeRpcServer(network, kj::mv(bootstrap))) {
     guard.watch(network);
@@ -419,10 +420,10 @@ class Listener final : private kj::TaskSet::ErrorHandler {
     }
     KJ_IF_MAYBE (o, protocol) {
       return o->serve(kj::mv(ready.stream), kj::mv(session.bootstrap), kj::mv(stop),
-                      kj::mv(session.account));
+                      kj::mv(session.account), kj::mv(session.observer));
     }
     return serveConnection(timer, kj::mv(ready.stream), kj::mv(session.bootstrap), limits,
-                           kj::mv(stop), kj::mv(session.account));
+                           kj::mv(stop), kj::mv(session.account), kj::mv(session.observer));
   }
 
   kj::Promise<kj::Maybe<Established>> handshake(kj::Own<kj::AsyncIoStream> stream,
@@ -475,9 +476,10 @@ kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
                                                    kj::Own<kj::AsyncIoStream> stream,
                                                    capnp::Capability::Client bootstrap,
                                                    ServerLimits limits, kj::Promise<void> stop,
-                                                   kj::Own<Budget::Account> account) {
-  auto session =
-      kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits, kj::mv(account));
+                                                   kj::Own<Budget::Account> account,
+                                                   kj::Own<CallObserver> observer) {
+  auto session = kj::heap<Session>(timer, kj::mv(stream), kj::mv(bootstrap), limits,
+                                   kj::mv(account), kj::mv(observer));
   auto running = session->run(timer, kj::mv(stop));
   return running.attach(kj::mv(session));
 }

@@ -21,6 +21,7 @@
 #include "common/base/error.h"
 #include "common/tls/tls.h"
 #include "common/wire/budget.h"
+#include "common/wire/call-observer.h"
 
 namespace talos {
 
@@ -61,6 +62,7 @@ struct SessionParams {
   kj::Promise<void> until = kj::NEVER_DONE;
   kj::Maybe<IdleSince> idleSince = nullptr;
   kj::Own<Budget::Account> account = {};  // of the client, for all its connections; null: none
+  kj::Own<CallObserver> observer = {};    // or null
 };
 // A second protocol on a port of serveTls(), recognized by the first bytes of a client, which have
 // to arrive within the handshake timeout.
@@ -69,7 +71,7 @@ struct OtherProtocol {
   // Like serveConnection(): the stream starts with the preface.
   kj::Function<kj::Promise<kj::Maybe<kj::String>>(
       kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
-      kj::Promise<void> stop, kj::Own<Budget::Account> account)>
+      kj::Promise<void> stop, kj::Own<Budget::Account> account, kj::Own<CallObserver> observer)>
       serve;
 };
 // A connection that serveStreams() has established. `serve` resolves when it has ended, with the
@@ -98,12 +100,10 @@ kj::Promise<void> serveTls(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& tim
 
 // Serves one connection on an established stream. Resolves when it has ended: with the error, if
 // the peer did not just disconnect. `stop` as above, without the timeout.
-kj::Promise<kj::Maybe<kj::String>> serveConnection(kj::Timer& timer,
-                                                   kj::Own<kj::AsyncIoStream> stream,
-                                                   capnp::Capability::Client bootstrap,
-                                                   ServerLimits limits = {},
-                                                   kj::Promise<void> stop = kj::NEVER_DONE,
-                                                   kj::Own<Budget::Account> account = {});
+kj::Promise<kj::Maybe<kj::String>> serveConnection(
+    kj::Timer& timer, kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
+    ServerLimits limits = {}, kj::Promise<void> stop = kj::NEVER_DONE,
+    kj::Own<Budget::Account> account = {}, kj::Own<CallObserver> observer = {});
 
 // Makes listening sockets: close-on-exec, non-blocking. A stale Unix socket file is replaced, with
 // this mode and owner.

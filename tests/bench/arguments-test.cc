@@ -43,6 +43,7 @@ TEST(BenchArguments, WrongOnesAreRefusedWithWhatIsWrong) {
       {"dhcp-bench none", "dhcp-bench: RUNS is"},
       {"etcd-bench 0", "etcd-bench: CALLS is"},
       {"kubernetes-bench 0", "kubernetes-bench: RUNS is"},
+      {"metrics-bench 0", "metrics-bench: RUNS is"},
       {"luks-bench 0", "luks-bench: RUNS is"},
       {"meta-bench", "meta-bench: 0 arguments; usage: meta-bench FOLDER [RUNS]"},
       {"meta-bench /tmp 0", "meta-bench: RUNS is"},

@@ -90,6 +90,14 @@ figure "events that the stopped one got, and was told it missed (of 100 000)" ev
   "$(fan '.stoppedReceived + .stoppedMissed')" ""
 figure "deliveries" 1/s "$(fan .deliveriesPerSecond)" ""
 
+# --- metrics ------------------------------------------------------------------------------------------------
+say "metrics"
+rm -f "$bench/metrics"
+for _ in 1 2 3; do in_root "$inner/metrics-bench" >>"$bench/metrics"; done
+metrics() { jq "$1" "$bench/metrics" | median; }
+figure "write $(metrics .series) series of metrics, processor time of apid, p50" us "$(metrics .p50us)" 10000
+figure "their size" bytes "$(metrics .bytes)" 1048576
+
 # --- configs ------------------------------------------------------------------------------------------------
 say "configs"
 rm -f "$bench/config"

@@ -1,0 +1,71 @@
+#include "apid/gate/call-counts.h"
+
+namespace talos::apid {
+namespace {
+
+constexpr size_t kMostMethods = 512;  // those that there are, of both protocols, are some 250
+
+}  // namespace
+
+class CallCounts::Observer final : public CallObserver {
+ public:
+  Observer(CallCounts& counts, kj::StringPtr role) : counts(counts), role(role) {}
+
+  void ended(uint64_t interfaceId, uint16_t methodId, kj::StringPtr result,
+             kj::Duration duration) override {
+    auto name = counts.nameOf(interfaceId, methodId);
+    if (name.size() > 0) counts.count(name, role, result, duration);
+  }
+  void ended(kj::StringPtr path, kj::StringPtr result, kj::Duration duration) override {
+    counts.count(path, role, result, duration);
+  }
+
+ private:
+  CallCounts& counts;
+  kj::StringPtr role;  // static
+};
+
+kj::StringPtr CallCounts::roleOf(const Peer& peer) {
+  if (peer.anonymous) return "anonymous"_kj;
+  for (auto role : clientRoles()) {
+    for (auto& held : peer.organizations) {
+      if (held == role) return role;
+    }
+  }
+  for (auto& held : peer.organizations) {
+    if (held == kRoleImpersonator) return kRoleImpersonator;
+  }
+  return "none"_kj;
+}
+
+kj::Own<CallObserver> CallCounts::observer(const Peer& peer) {
+  return kj::heap<Observer>(*this, roleOf(peer));
+}
+
+// The schema of a client that is newer has methods of which this one does not know the names.
+kj::StringPtr CallCounts::nameOf(uint64_t interfaceId, uint16_t methodId) {
+  auto key = interfaceId ^ methodId;  // ids of interfaces are random
+  KJ_IF_MAYBE (name, names.find(key)) return *name;
+  auto rule = rules.find(interfaceId, methodId);
+  if (rule.params == nullptr || names.size() >= kMostMethods) return kUnknown;
+  return names.insert(key, rule.returnsCapability ? kj::str() : kj::mv(rule.method)).value;
+}
+
+void CallCounts::count(kj::StringPtr name, kj::StringPtr role, kj::StringPtr result,
+                       kj::Duration duration) {
+  auto found = all.find(name.cStr());
+  if (found == all.end()) {
+    if (all.size() >= kMostMethods) name = kUnknown;
+    found = all.try_emplace(name.cStr()).first;
+  }
+  auto& method = found->second;
+  constexpr double kNanosecondsOfCall = 1e9;
+  auto seconds = static_cast<double>(duration / kj::NANOSECONDS) / kNanosecondsOfCall;
+  size_t i = 0;
+  while (i < kj::size(kBounds) && seconds > kBounds[i]) ++i;
+  ++method.counts[i];
+  method.seconds += seconds;
+  ++method.results[{role, result}];
+}
+
+}  // namespace talos::apid

@@ -1,0 +1,56 @@
+// Counts the calls of clients: by method, role and result, and how long each method takes. Not
+// those that only return another interface: a client drops them as soon as it has made its next
+// call. In memory only, of this apid; a restart begins at 0.
+//
+// A client cannot make it grow: methods are those of the schema, and paths of gRPC those that
+// exist; all others are one.
+#pragma once
+
+#include <kj/map.h>
+
+#include <map>
+#include <string>
+
+#include "common/tls/tls.h"
+#include "common/wire/call-observer.h"
+#include "common/wire/roles.h"
+
+namespace talos::apid {
+
+class CallCounts {
+ public:
+  // Bounds of the histograms in seconds; the last count is of longer ones.
+  static constexpr double kBounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                       0.1,   0.25,   0.5,   1,    2.5,   10};
+  static constexpr size_t kCounts = kj::size(kBounds) + 1;
+  static constexpr kj::StringPtr kUnknown = "unknown"_kj;
+
+  struct Method {
+    uint64_t counts[kCounts] = {};  // by duration
+    double seconds = 0;             // of all
+    // By role and result.
+    std::map<std::pair<kj::StringPtr, kj::StringPtr>, uint64_t> results;
+  };
+  explicit CallCounts(const Rules& rules) : rules(rules) {}
+  KJ_DISALLOW_COPY_AND_MOVE(CallCounts);
+
+  // For a connection of this peer. The counts must outlive it.
+  kj::Own<CallObserver> observer(const Peer& peer);
+  // By "Machine.version", or "/machine.MachineService/Version".
+  const std::map<std::string, Method>& methods() const { return all; }
+
+  // The most powerful role of a peer: os:admin …, os:impersonator, none, or anonymous.
+  static kj::StringPtr roleOf(const Peer& peer);
+
+ private:
+  class Observer;
+  const Rules& rules;
+  std::map<std::string, Method> all;
+  // Of methods, by interface and ordinal; empty: it is not counted.
+  kj::HashMap<uint64_t, kj::String> names;
+
+  void count(kj::StringPtr name, kj::StringPtr role, kj::StringPtr result, kj::Duration duration);
+  kj::StringPtr nameOf(uint64_t interfaceId, uint16_t methodId);
+};
+
+}  // namespace talos::apid

@@ -1,0 +1,255 @@
+// Metrics of nodes as Prometheus gets them: real Prometheus scrapes two nodes in containers, within
+// their network, with the configuration and the alerts of the documents.
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Background;
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::run;
+using harness::slurp;
+
+constexpr const char* kMaster = "10.5.0.2";
+constexpr const char* kWorker = "10.5.0.3";
+constexpr const char* kToken = "4sJwq8vGdd0uTq1pXf27";
+constexpr double kScrapes = 90;  // s, beside other tests
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  auto at = text.find(from);
+  EXPECT_NE(std::string::npos, at) << from << " is not in " << text;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string document(const std::string& name) {
+  return slurp(TALOS_SOURCE_DIR "/docs/" + name);
+}
+
+// The first block of YAML.
+std::string scrapeConfig() {
+  auto text = document("metrics.md");
+  auto begin = text.find("```yaml\n") + 8;
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+std::string decoded(const std::string& text, const std::string& key) {
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(text, found, std::regex("\\b" + key + ": \"?([A-Za-z0-9+/=]+)")));
+  auto bytes = kj::decodeBase64(kj::StringPtr(found[1].str().c_str()).asArray());
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
+struct Metrics : testing::Test {
+  Cluster cluster{
+      "metrics",
+      {"--provisioner", "container", "--masters", "1", "--workers", "1", "--config-patch",
+       R"([{"op": "add", "path": "/machine/metrics", "value": {"token": ")" + std::string(kToken) +
+           R"("}}])"}};
+  std::string folder = cluster.folder() + "/prometheus";
+
+  Metrics() {
+    std::filesystem::create_directory(folder);
+    auto talosconfig = slurp(cluster.talosconfig());
+    write("ca.crt", decoded(talosconfig, "ca"));
+    write("client.crt", decoded(talosconfig, "crt"));
+    auto key = decoded(talosconfig, "key");
+    write("client.key", key);
+    // openssl knows keys of Ed25519 by the general label.
+    write("openssl.key", std::regex_replace(key, std::regex("ED25519 "), ""));
+    write("token", kToken);
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder + "/" + name) << text;
+  }
+  // In the network of the nodes.
+  std::vector<std::string> inside(std::vector<std::string> command) const {
+    std::vector<std::string> all = {
+        "nsenter", "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+  // The answer to a request with these headers, each with its line break, and these further
+  // arguments for openssl. The server's certificate is verified.
+  std::string ask(const std::string& node, const std::string& headers,
+                  const std::string& arguments = "") const {
+    write("request",
+          "GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n" + headers + "\r\n");
+    auto command = "openssl s_client -quiet -ign_eof -verify_return_error -verify_ip " + node +
+                   " -connect " + node + ":50002 -CAfile " + folder + "/ca.crt " + arguments +
+                   " <" + folder + "/request";
+    auto result = run(inside({"sh", "-c", command}), 30);
+    return result.out.empty() ? result.err : result.out;
+  }
+  std::string byCertificateConfig() const {
+    return "  - job_name: by-certificate\n    scheme: https\n    tls_config: {ca_file: " + folder +
+           "/ca.crt, cert_file: " + folder + "/client.crt, key_file: " + folder +
+           "/client.key}\n    static_configs:\n      - targets: [\"" + kMaster + ":50002\"]\n";
+  }
+  static std::string bodyOf(const std::string& answer) {
+    auto at = answer.find("\r\n\r\n");
+    return at == std::string::npos ? "" : answer.substr(at + 4);
+  }
+  static std::string token() { return std::string("Authorization: Bearer ") + kToken + "\r\n"; }
+  std::string query(const std::string& expression) const {
+    auto result =
+        run(inside({"promtool", "query", "instant", "http://127.0.0.1:9090", expression}), 30);
+    return result.out + result.err;
+  }
+  // One or more series.
+  bool holds(const std::string& expression) const { return contains(query(expression), " => "); }
+};
+
+// Catches a name of a document that no node has. Containers have no sensors and disks of their own,
+// these nodes share no address, run no Kubernetes and have kept no boot.
+void expectNamesOfDocuments(const std::string& text) {
+  const std::regex absent(
+      "talos_(sensor|disk|memory_errors|vip|kube|kubernetes|boot)_.*|node_(disk|nf_conntrack)_.*|"
+      "talos_cgroup_oom_kills_total|talos_etcd_(alarms|db|has_leader|raft).*|"
+      "node_pressure_memory_stalled_seconds_total");
+  std::regex name("\\b(node|talos)_[A-Za-z0-9_]+");
+  for (std::string page : {"dashboards/node.json", "dashboards/alerts.yaml"}) {
+    auto content = document(page);
+    for (std::sregex_iterator it(content.begin(), content.end(), name), end; it != end; ++it) {
+      auto named = it->str();
+      bool there = contains(text, "\n" + named + "{") || contains(text, "\n" + named + " ");
+      EXPECT_TRUE(there || std::regex_match(named, absent)) << page << ": " << named;
+    }
+  }
+}
+
+void expectWellFormed(const std::string& text, const std::string& folder) {
+  std::ofstream(folder + "/text") << text;
+  auto lint = run({"sh", "-c", "promtool check metrics <" + folder + "/text 2>&1"}, 30);
+  for (auto& line : harness::lines(lint.out)) {
+    // Names of node_exporter.
+    bool camelCase = contains(line, "snake_case") &&
+                     std::regex_search(line, std::regex("^node_(memory|netstat|sockstat)_"));
+    EXPECT_TRUE(camelCase || line.empty()) << line;
+  }
+}
+
+}  // namespace
+
+// Catches: metrics that Prometheus does not take, of which a node has none, or that anybody gets;
+// an alert that does not fire, or fires for all.
+TEST_F(Metrics, OfARealCluster) {
+  EXPECT_TRUE(contains(cluster.ok({"-n", kWorker, "get", "metricsendpointstatuses"}),
+                       "https://:50002/metrics"));
+  auto refused = ask(kMaster, "");
+  EXPECT_TRUE(contains(refused, "401 Unauthorized")) << refused;
+  EXPECT_TRUE(contains(refused, "os:reader")) << refused;
+  auto byCertificate =
+      ask(kMaster, "", "-cert " + folder + "/client.crt -key " + folder + "/openssl.key");
+  EXPECT_TRUE(contains(byCertificate, "node_load1 ")) << byCertificate;
+
+  std::string all;
+  for (auto node : {kMaster, kWorker}) {
+    auto text = bodyOf(ask(node, token()));
+    expectWellFormed(text, folder);
+    EXPECT_FALSE(std::regex_search(text, std::regex("metrics_part_up\\{[^}]*\\} 0"))) << text;
+    EXPECT_TRUE(
+        std::regex_search(text, std::regex("talos_service_healthy\\{service=\"apid\"\\} 1")));
+    EXPECT_TRUE(contains(text, "talos_cgroup_memory_bytes{cgroup=\"system/apid\"}"));
+    EXPECT_FALSE(contains(text, kToken));
+    all += text;
+  }
+  EXPECT_TRUE(
+      contains(all, "talos_certificate_expiry_timestamp_seconds{certificate=\"api-server\""));
+  EXPECT_TRUE(std::regex_search(
+      all, std::regex("talos_api_calls_total\\{method=\"[A-Za-z]+.[A-Za-z]+\",role=\"os:admin\","
+                      "result=\"OK\"\\} [1-9]")));
+  expectNamesOfDocuments(all);
+  auto open = ask(kWorker, token() + "Accept: application/openmetrics-text\r\n");
+  EXPECT_TRUE(contains(open, "\n# EOF\n")) << open;
+
+  auto config = scrapeConfig();
+  config = replaced(config, "/etc/prometheus/talos-token", folder + "/token");
+  config = replaced(config, "/etc/prometheus/talos-ca.crt", folder + "/ca.crt");
+  config = replaced(config, "10.0.0.2", kMaster);
+  config = replaced(config, "10.0.0.3", kWorker);
+  // Times of a test.
+  auto alerts = std::regex_replace(document("dashboards/alerts.yaml"), std::regex("for: \\d+[mh]"),
+                                   "for: 2s");
+  write("alerts.yaml", alerts);
+  write("prometheus.yaml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [" +
+                               folder + "/alerts.yaml]\n" + config + byCertificateConfig());
+  Background prometheus(
+      inside({"prometheus", "--config.file=" + folder + "/prometheus.yaml",
+              "--storage.tsdb.path=" + folder + "/data", "--web.listen-address=127.0.0.1:9090"}));
+  ASSERT_TRUE(eventually([&] { return holds("sum(up) == 3"); }, kScrapes, 0.5))
+      << query("up") << prometheus.err();
+
+  // One service crashes again and again, on one node.
+  auto starts =
+      "talos_service_starts_total{instance=\"" + std::string(kWorker) + ":50002\",service=\"cri\"}";
+  ASSERT_TRUE(eventually([&] { return holds(starts); }, kScrapes, 0.5)) << query("up");
+  for (int times = 2; times <= 5; ++times) {
+    auto pid = cluster.program("metrics-worker-1", "containerd");
+    ASSERT_GT(pid, 0);
+    kill(pid, SIGKILL);
+    ASSERT_TRUE(
+        eventually([&] { return holds(starts + " >= " + std::to_string(times)); }, kScrapes, 0.2))
+        << query(starts);
+  }
+  auto alert = [](const std::string& name, const std::string& rest) {
+    return "ALERTS{alertstate=\"firing\",alertname=\"" + name + "\"" + rest + "}";
+  };
+  EXPECT_TRUE(eventually(
+      [&] {
+        return holds(alert("TalosServiceRestarts",
+                           ",service=\"cri\",instance=\"" + std::string(kWorker) + ":50002\""));
+      },
+      kScrapes, 0.5))
+      << query("ALERTS");
+  EXPECT_FALSE(holds(alert("TalosServiceRestarts", ",service!=\"cri\""))) << query("ALERTS");
+  EXPECT_FALSE(
+      holds(alert("TalosServiceRestarts", ",instance=\"" + std::string(kMaster) + ":50002\"")))
+      << query("ALERTS");
+  EXPECT_FALSE(holds(alert("TalosNodeDown", ""))) << query("ALERTS");
+  EXPECT_FALSE(holds(alert("TalosMetricsIncomplete", ""))) << query("ALERTS");
+
+  // The key goes, and the port with it.
+  cluster.ok({"-n", kWorker, "patch", "machineconfig", "--patch",
+              R"([{"op": "remove", "path": "/machine/metrics"}])"});
+  EXPECT_TRUE(
+      eventually([&] { return contains(ask(kWorker, token()), "Connection refused"); }, 20));
+  EXPECT_TRUE(eventually(
+      [&] {
+        return holds(alert("TalosNodeDown", ",instance=\"" + std::string(kWorker) + ":50002\""));
+      },
+      kScrapes, 0.5))
+      << query("ALERTS");
+}
+
+// Catches: a rule that Prometheus does not take, and one that fires when it should not.
+TEST(Alerts, AreValidAndDoWhatTheyShould) {
+  std::string folder = TALOS_SOURCE_DIR "/docs/dashboards/";
+  auto check = run({"promtool", "check", "rules", folder + "alerts.yaml"}, 30);
+  EXPECT_EQ(0, check.status) << check.out << check.err;
+  auto cases = run({"promtool", "test", "rules", folder + "alerts-test.yaml"}, 60);
+  EXPECT_EQ(0, cases.status) << cases.out << cases.err;
+  std::regex rule("alert: (\\w+)"), tested("alertname: (\\w+)");
+  auto rules = slurp(folder + "alerts.yaml"), tests = slurp(folder + "alerts-test.yaml");
+  std::set<std::string> covered;
+  for (std::sregex_iterator it(tests.begin(), tests.end(), tested), end; it != end; ++it) {
+    covered.insert((*it)[1]);
+  }
+  for (std::sregex_iterator it(rules.begin(), rules.end(), rule), end; it != end; ++it) {
+    EXPECT_EQ(1u, covered.count((*it)[1])) << (*it)[1] << " has no test";
+  }
+}
+
+}  // namespace talos
