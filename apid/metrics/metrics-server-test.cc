@@ -247,6 +247,20 @@ TEST_F(MetricsServerTest, LimitsWhatItDoesAtOnce) {
   EXPECT_EQ(+MetricsServer::kMostScrapes, answered);
 }
 
+// Catches: connections without a request that keep others out.
+TEST_F(MetricsServerTest, IdleConnectionsMakeRoom) {
+  start();
+  set(port, true, "");
+  waitForStatus(listening("http"));
+  kj::Vector<kj::Own<kj::AsyncIoStream>> idle;
+  for (unsigned i = 0; i < 40; ++i) idle.add(dial());
+  bool answered = false;
+  for (auto end = timer.now() + 10 * kj::SECONDS; timer.now() < end && !answered;) {
+    answered = firstLine(askPlain(get())) == kOk;
+  }
+  EXPECT_TRUE(answered);
+}
+
 // Catches: silence about a port that somebody else has.
 TEST_F(MetricsServerTest, ReportsAPortInUse) {
   auto taken = listenTcp("0.0.0.0", port);

@@ -8,7 +8,6 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/within.h"
-#include "common/wire/rpc-server.h"
 #include "common/wire/store-adapter.h"
 
 namespace talos::metrics {
@@ -207,51 +206,62 @@ kj::Promise<void> MetricsServer::untilChanged(const kj::Maybe<Settings>& from) {
   }
 }
 
+kj::Promise<ServedStream> MetricsServer::establish(const Settings& settings,
+                                                   kj::Own<kj::AsyncIoStream> stream,
+                                                   kj::String address) {
+  Peer peer;
+  peer.anonymous = true;
+  if (!settings.plain) {
+    auto accepted = co_await tls.accept(kj::mv(stream), kj::mv(address));
+    stream = kj::mv(accepted.stream);
+    peer = kj::mv(accepted.peer);
+  }
+  auto connection = kj::refcounted<HttpConnection>(*this, settings, kj::mv(peer));
+  auto serve = [connection = kj::addRef(*connection)](kj::Own<kj::AsyncIoStream> stream) mutable {
+    return connection->serve(kj::mv(stream)).then([]() -> kj::Maybe<kj::String> {
+      return nullptr;
+    });
+  };
+  co_return ServedStream{.stream = kj::mv(stream),
+                         .serve = kj::mv(serve),
+                         .idleSince = IdleSince([connection = kj::mv(connection)]() {
+                           return connection->idleSince();
+                         })};
+}
+
+// Ends only with an error: of the listening socket, or because there is none.
+kj::Promise<void> MetricsServer::listen(const Settings& settings) {
+  auto listening = listenOn(settings.port);
+  log::info("serving metrics", {{"port", settings.port}, {"plain", settings.plain}});
+  auto serving = serveStreams(
+      lowLevel, timer, kj::mv(listening),
+      [this, &settings](kj::Own<kj::AsyncIoStream> stream, kj::StringPtr address) {
+        return establish(settings, kj::mv(stream), kj::str(address));
+      },
+      kLimits);
+  auto reporting = report(settings, "").then([]() -> kj::Promise<void> { return kj::NEVER_DONE; });
+  co_await serving.exclusiveJoin(kj::mv(reporting));
+}
+
 kj::Promise<void> MetricsServer::serve(const kj::Maybe<Settings>& wanted) {
   if (wanted == nullptr) {
     co_await withdrawReport();
     co_await kj::Promise<void>(kj::NEVER_DONE);
   }
   auto& settings = KJ_ASSERT_NONNULL(wanted);
-  for (;;) {
-    kj::Maybe<kj::String> problem;
+  for (kj::String logged;;) {
+    auto problem = kj::str("the listening socket was closed");
     try {
-      auto listening = listenOn(settings.port);
-      log::info("serving metrics", {{"port", settings.port}, {"plain", settings.plain}});
-      auto establish = [this, &settings](kj::Own<kj::AsyncIoStream> stream,
-                                         kj::StringPtr address) -> kj::Promise<ServedStream> {
-        Peer peer;
-        peer.address = kj::str(address);
-        peer.anonymous = true;
-        if (!settings.plain) {
-          auto accepted = co_await tls.accept(kj::mv(stream), kj::str(address));
-          stream = kj::mv(accepted.stream);
-          peer = kj::mv(accepted.peer);
-        }
-        auto connection = kj::refcounted<HttpConnection>(*this, settings, kj::mv(peer));
-        auto serve = [connection =
-                          kj::addRef(*connection)](kj::Own<kj::AsyncIoStream> stream) mutable {
-          return connection->serve(kj::mv(stream)).then([]() -> kj::Maybe<kj::String> {
-            return nullptr;
-          });
-        };
-        co_return ServedStream{.stream = kj::mv(stream),
-                               .serve = kj::mv(serve),
-                               .idleSince = IdleSince([connection = kj::mv(connection)]() {
-                                 return connection->idleSince();
-                               })};
-      };
-      auto serving = serveStreams(lowLevel, timer, kj::mv(listening), kj::mv(establish), kLimits);
-      auto reporting =
-          report(settings, "").then([]() -> kj::Promise<void> { return kj::NEVER_DONE; });
-      co_await serving.exclusiveJoin(kj::mv(reporting));
+      co_await listen(settings);
     } catch (...) {
       problem = messageOf(kj::getCaughtExceptionAsKj());
     }
-    auto text = kj::mv(problem).orDefault(kj::str("the listening socket was closed"));
-    log::warn("cannot serve metrics; retrying",
-              {{"port", settings.port}, {"error", text}, {"delay", kRetryListening}});
-    co_await report(settings, text);
+    if (problem != logged) {
+      log::warn("cannot serve metrics; retrying",
+                {{"port", settings.port}, {"error", problem}, {"delay", kRetryListening}});
+      co_await report(settings, problem);
+      logged = kj::mv(problem);
+    }
     co_await timer.afterDelay(kRetryListening);
   }
 }
@@ -276,13 +286,6 @@ kj::Promise<void> MetricsServer::withdrawReport() {
   KJ_IF_MAYBE (text, error) {
     log::warn("cannot remove the status of the metrics", {{"error", *text}});
   }
-}
-
-kj::Promise<void> MetricsServer::answer(kj::Own<kj::AsyncIoStream> stream, const Settings& settings,
-                                        Peer peer) {
-  auto connection = kj::refcounted<HttpConnection>(*this, settings, kj::mv(peer));
-  auto serving = connection->serve(kj::mv(stream));
-  return serving.attach(kj::mv(connection));
 }
 
 }  // namespace talos::metrics

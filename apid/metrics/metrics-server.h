@@ -13,6 +13,7 @@
 #include "apid/metrics/metrics-access.h"
 #include "apid/metrics/metrics-text.h"
 #include "common/base/signal.h"
+#include "common/wire/rpc-server.h"
 #include "common/wire/store-client.h"
 #include "rpc/metrics-resources.capnp.h"
 
@@ -33,9 +34,6 @@ class MetricsServer {
 
   // Until it is dropped.
   kj::Promise<void> run();
-
-  // Answers on one connection of this peer until it ends; for tests.
-  kj::Promise<void> answer(kj::Own<kj::AsyncIoStream> stream, const Settings& settings, Peer peer);
 
   // Of requests for /metrics since the start: answered; refused; failed or too many.
   struct Counts {
@@ -60,6 +58,9 @@ class MetricsServer {
   kj::Maybe<Settings> settings() const;
   kj::Promise<void> untilChanged(const kj::Maybe<Settings>& from);
   kj::Promise<void> serve(const kj::Maybe<Settings>& settings);
+  kj::Promise<void> listen(const Settings& settings);
+  kj::Promise<ServedStream> establish(const Settings& settings, kj::Own<kj::AsyncIoStream> stream,
+                                      kj::String address);
   kj::Promise<void> report(const Settings& settings, kj::StringPtr problem);
   kj::Promise<void> withdrawReport();
 };

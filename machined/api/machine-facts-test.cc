@@ -62,7 +62,10 @@ TEST(Facts, MountsAreDirectoriesAndFailuresAreNamed) {
   EXPECT_EQ(mounts[0].mount.filesystem, "tmpfs");
   EXPECT_EQ(mounts[0].mount.path, tree.at("with blank"));
   EXPECT_GT(mounts[0].size, 0u);
-  EXPECT_LE(mounts[0].available, mounts[0].size);
+  EXPECT_LE(mounts[0].available, mounts[0].free);
+  EXPECT_LE(mounts[0].free, mounts[0].size);
+  EXPECT_LE(mounts[0].filesFree, mounts[0].files);
+  EXPECT_EQ(mounts[0].mount.type, "tmpfs");
 
   tree.file("mounts", kj::str("x ", tree.root, "/plain/below x rw 0 0\n"));
   auto failure = kj::runCatchingExceptions([&] { readMounts(tree.root); });

@@ -385,6 +385,34 @@ TEST_F(SupervisorTest, EventsHaveTheirAge) {
   EXPECT_EQ(last.getUptime(), restored.getEvents()[s.getEvents().size() - 1].getUptime());
 }
 
+// Catches: starts that are counted for each message of a running service, or forgotten by a
+// successor of the brain.
+TEST(ServiceRecordTest, CountsStarts) {
+  ServiceRecord record;
+  auto add = [](ServiceRecord& to, rpc::ServiceState state) {
+    to.add(state, "", kj::UNIX_EPOCH, kj::origin<kj::TimePoint>());
+  };
+  auto starts = [](const ServiceRecord& of) {
+    capnp::MallocMessageBuilder message;
+    auto service = message.initRoot<rpc::Service>();
+    of.fill(service);
+    return service.getStarts();
+  };
+  EXPECT_EQ(0u, starts(record));
+  for (auto state : {rpc::ServiceState::WAITING, rpc::ServiceState::RUNNING,
+                     rpc::ServiceState::RUNNING, rpc::ServiceState::FAILED}) {
+    add(record, state);
+  }
+  EXPECT_EQ(1u, starts(record));
+  capnp::MallocMessageBuilder message;
+  auto held = message.initRoot<rpc::Service>();
+  record.fill(held);
+  ServiceRecord successor;
+  successor.restore(held);
+  add(successor, rpc::ServiceState::RUNNING);
+  EXPECT_EQ(2u, starts(successor));
+}
+
 // Catches: a restart that ends with its caller (who hangs on this service), or starts before the
 // end.
 TEST_F(SupervisorTest, RestartGoesOnByItself) {
