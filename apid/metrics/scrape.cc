@@ -84,6 +84,15 @@ class Scrape {
   kj::Promise<void> listed(Asking<rpc::Resources::ListResults> asking, Write write) {
     KJ_IF_MAYBE (answer, co_await asking) write(answer->getResources());
   }
+  // Calls under way whose answers are the state of the node and its hardware.
+  using Listing = Asking<rpc::Resources::ListResults>;
+  struct States {
+    Asking<rpc::Etcd::StatusResults> member;
+    Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, vips, nodes, localApis,
+        sensors, health, memoryErrors;
+  };
+  States askStates();
+  kj::Promise<void> writeStates(States states, kj::Date now);
   void writeKernel(capnp::List<rpc::CounterFile>::Reader files);
   void writeParts();
 };
@@ -111,6 +120,48 @@ void Scrape::writeParts() {
   for (auto& part : parts) out.add({{"part", part.name}}, part.up);
 }
 
+Scrape::States Scrape::askStates() {
+  return {.member = ask("etcd", etcd.statusRequest(), true),
+          .boots = list<rpc::BootRecordSpec>(),
+          .times = list<rpc::TimeStatusSpec>(),
+          .upgrades = list<rpc::UpgradeStatusSpec>(),
+          .certificates = list<rpc::CertificateStatusSpec>(),
+          .etcdStatuses = list<rpc::EtcdStatusSpec>(),
+          .etcdMembers = list<rpc::EtcdMemberSpec>(),
+          .vips = list<rpc::VipStatusSpec>(),
+          .nodes = list<rpc::NodeStatusSpec>(),
+          .localApis = list<rpc::LocalApiStatusSpec>(),
+          .sensors = list<rpc::SensorReadingSpec>(),
+          .health = list<rpc::DiskHealthSpec>(),
+          .memoryErrors = list<rpc::MemoryErrorCountSpec>()};
+}
+
+kj::Promise<void> Scrape::writeStates(States states, kj::Date now) {
+  co_await listed(kj::mv(states.boots), [this](auto all) { writeBoots(out, all); });
+  co_await listed(kj::mv(states.times), [this](auto all) { writeTime(out, all); });
+  co_await listed(kj::mv(states.upgrades), [this](auto all) { writeUpgrade(out, all); });
+  co_await listed(kj::mv(states.certificates), [this](auto all) { writeCertificates(out, all); });
+  auto local = co_await states.member;
+  auto statuses = co_await states.etcdStatuses;
+  auto members = co_await states.etcdMembers;
+  KJ_IF_MAYBE (s, statuses) {
+    KJ_IF_MAYBE (m, members) {
+      kj::Maybe<rpc::Etcd::MemberStatus::Reader> ofLocal;
+      KJ_IF_MAYBE (l, local) ofLocal = l->getStatus();
+      writeEtcd(out, s->getResources(), m->getResources(), ofLocal);
+    }
+  }
+  co_await listed(kj::mv(states.vips), [this, now](auto all) { writeVip(out, all, now); });
+  auto nodeAnswer = co_await states.nodes;
+  auto apiAnswer = co_await states.localApis;
+  KJ_IF_MAYBE (n, nodeAnswer) {
+    KJ_IF_MAYBE (a, apiAnswer) writeKubernetes(out, n->getResources(), a->getResources());
+  }
+  co_await listed(kj::mv(states.sensors), [this](auto all) { writeSensors(out, all); });
+  co_await listed(kj::mv(states.health), [this](auto all) { writeDiskHealth(out, all); });
+  co_await listed(kj::mv(states.memoryErrors), [this](auto all) { writeMemoryErrors(out, all); });
+}
+
 kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& own) {
   auto version = ask("version", machine.versionRequest());
   auto status = ask("status", machine.statusRequest());
@@ -123,20 +174,8 @@ kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& ow
   auto mounts = ask("mounts", machine.mountsRequest());
   auto cgroups = ask("cgroups", machine.cgroupsRequest());
   auto listedServices = ask("services", services.listRequest());
-  auto member = ask("etcd", etcd.statusRequest(), true);
-  auto boots = list<rpc::BootRecordSpec>();
-  auto times = list<rpc::TimeStatusSpec>();
-  auto upgrades = list<rpc::UpgradeStatusSpec>();
-  auto certificates = list<rpc::CertificateStatusSpec>();
-  auto etcdStatuses = list<rpc::EtcdStatusSpec>();
-  auto etcdMembers = list<rpc::EtcdMemberSpec>();
-  auto vips = list<rpc::VipStatusSpec>();
-  auto nodes = list<rpc::NodeStatusSpec>();
-  auto localApis = list<rpc::LocalApiStatusSpec>();
   auto links = list<rpc::LinkStatusSpec>();
-  auto sensors = list<rpc::SensorReadingSpec>();
-  auto health = list<rpc::DiskHealthSpec>();
-  auto memoryErrors = list<rpc::MemoryErrorCountSpec>();
+  auto states = askStates();
 
   KJ_IF_MAYBE (answer, co_await version) {
     utsname names{};
@@ -156,29 +195,7 @@ kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& ow
     writeCgroups(out, answer->getGroups(), answer->getLeftOut());
   }
   KJ_IF_MAYBE (answer, co_await listedServices) writeServices(out, answer->getServices());
-  co_await listed(kj::mv(boots), [this](auto all) { writeBoots(out, all); });
-  co_await listed(kj::mv(times), [this](auto all) { writeTime(out, all); });
-  co_await listed(kj::mv(upgrades), [this](auto all) { writeUpgrade(out, all); });
-  co_await listed(kj::mv(certificates), [this](auto all) { writeCertificates(out, all); });
-  auto local = co_await member;
-  auto statuses = co_await etcdStatuses;
-  auto members = co_await etcdMembers;
-  KJ_IF_MAYBE (s, statuses) {
-    KJ_IF_MAYBE (m, members) {
-      kj::Maybe<rpc::Etcd::MemberStatus::Reader> ofLocal;
-      KJ_IF_MAYBE (l, local) ofLocal = l->getStatus();
-      writeEtcd(out, s->getResources(), m->getResources(), ofLocal);
-    }
-  }
-  co_await listed(kj::mv(vips), [this, now](auto all) { writeVip(out, all, now); });
-  auto nodeAnswer = co_await nodes;
-  auto apiAnswer = co_await localApis;
-  KJ_IF_MAYBE (n, nodeAnswer) {
-    KJ_IF_MAYBE (a, apiAnswer) writeKubernetes(out, n->getResources(), a->getResources());
-  }
-  co_await listed(kj::mv(sensors), [this](auto all) { writeSensors(out, all); });
-  co_await listed(kj::mv(health), [this](auto all) { writeDiskHealth(out, all); });
-  co_await listed(kj::mv(memoryErrors), [this](auto all) { writeMemoryErrors(out, all); });
+  co_await writeStates(kj::mv(states), now);
   own(out);
   writeParts();
 }
