@@ -192,6 +192,10 @@ TEST_F(Metrics, OfARealCluster) {
   ASSERT_TRUE(eventually([&] { return holds("sum(up) == 3"); }, kScrapes, 0.5))
       << query("up") << prometheus.err();
 
+  printf("series of a scrape: %sseconds of a scrape: %s",
+         query("max(scrape_samples_scraped)").c_str(),
+         query("max(scrape_duration_seconds)").c_str());
+
   // One service crashes again and again, on one node.
   auto starts =
       "talos_service_starts_total{instance=\"" + std::string(kWorker) + ":50002\",service=\"cri\"}";
