@@ -41,6 +41,7 @@ namespace {
   kernel: {modules: [{name: ifb, parameters: [numifbs=1]}]}
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   watchdog: {device: /dev/watchdog0, timeout: 1m}
+  logging: {destinations: [{endpoint: "tls://logs.example.org:6514", streams: [services, kernel], extraTags: {rack: r17}}]}
   systemDiskEncryption:
     state: {keys: [{nodeID: {}, slot: 0}]}
     ephemeral: {keys: [{nodeID: {}, slot: 0}]}

@@ -153,6 +153,14 @@ machine:
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   udev: {rules: []}
   watchdog: {device: /dev/watchdog0, timeout: 30s}
+  logging:
+    destinations:
+      - endpoint: tls://logs.example.org:6514
+        format: rfc5424
+        extraTags: {rack: r17}
+        streams: [services, kernel, events, audit]
+        ca: @CRT
+        bufferSize: 64MiB
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   features:

@@ -2,8 +2,8 @@
 // Any bytes of a disk as the record of an earlier boot.
 #include <kj/debug.h>
 
+#include "common/base/append-only-frames.h"
 #include "machined/logs/event-ring.h"
-#include "machined/logs/history/append-only-frames.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::machined;
