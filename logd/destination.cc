@@ -13,7 +13,7 @@ using config::LogFormat;
 using config::LogStream;
 
 constexpr auto kSyncPause = 2 * kj::SECONDS, kDiskPause = 1 * kj::SECONDS;
-constexpr auto kFirstLook = 5 * kj::MILLISECONDS, kLastLook = 200 * kj::MILLISECONDS;
+constexpr auto kFirstLook = 5 * kj::MILLISECONDS, kLastLook = 50 * kj::MILLISECONDS;
 constexpr Backoff::Pace kDialPace{
     .first = 1 * kj::SECONDS, .longest = 30 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
 constexpr Backoff::Pace kFeedPace{

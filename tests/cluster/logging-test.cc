@@ -26,9 +26,10 @@ namespace fs = std::filesystem;
 
 class LogReceiver {
  public:
-  LogReceiver(const Cluster& cluster, const std::string& folder) : cluster(cluster), folder(folder) {
-    auto authority = pki::makeAuthority(
-        {.organization = "receivers", .keyType = pki::KeyType::kEcdsaP256});
+  LogReceiver(const Cluster& cluster, const std::string& folder)
+      : cluster(cluster), folder(folder) {
+    auto authority =
+        pki::makeAuthority({.organization = "receivers", .keyType = pki::KeyType::kEcdsaP256});
     pki::LeafOptions options{.commonName = "receiver"};
     options.addresses = kj::arr(kj::str("10.5.0.1"));
     auto leaf = pki::issue(authority.certificate, authority.key, kj::mv(options));
@@ -132,8 +133,8 @@ TEST(Logging, EveryLineReachesTheReceiverOnce) {
   unsigned calls = 0;
   auto call = [&] {
     for (unsigned i = 0; i < 10; ++i) {
-      cluster.talosctl({"-n", Cluster::kFirst, "service", "unknown" + std::to_string(calls++),
-                        "restart"});
+      cluster.talosctl(
+          {"-n", Cluster::kFirst, "service", "unknown" + std::to_string(calls++), "restart"});
     }
   };
   auto same = [&](const char* when) {
@@ -164,7 +165,8 @@ TEST(Logging, EveryLineReachesTheReceiverOnce) {
   EXPECT_TRUE(seen([&] { return nodeIsUp(cluster); }));
   call();
   same("after machined was killed");
-  auto found = cluster.ok({"-n", Cluster::kFirst, "logs", "audit", "--grep", "unknown7", "--tail", "1"});
+  auto found =
+      cluster.ok({"-n", Cluster::kFirst, "logs", "audit", "--grep", "unknown7", "--tail", "1"});
   EXPECT_TRUE(contains(found, "unknown7")) << found;
   EXPECT_EQ(1u, lines(found).size()) << found;
 
