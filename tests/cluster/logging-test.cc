@@ -170,7 +170,7 @@ TEST(Logging, EveryLineReachesTheReceiverOnce) {
   EXPECT_TRUE(contains(found, "unknown7")) << found;
   EXPECT_EQ(1u, lines(found).size()) << found;
 
-  // What waited for the receiver is there after a reboot.
+  // Lines that wait for the receiver outlive a reboot.
   receiver.stop();
   call();
   auto before = auditOfNode(cluster);
