@@ -1,10 +1,11 @@
 @0xffa38880c4abfbd0;
-# Types of resources of features that this system does not have: no node has one of them, and clients of the original
-# that ask for them get none instead of an error. Field order is the order in which `get` prints columns.
+# Types of resources of features that few nodes have, or that this system does not have: then no node has one of them, and
+# clients of the original that ask for them get none instead of an error. Field order is the order in which `get` prints columns.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
+using Monitoring = import "config-monitoring.capnp";
 
 # --- discovery, KubeSpan, SideroLink ---
 struct AffiliateSpec $A.resource((type = "Affiliates.cluster.talos.dev", namespace = "cluster")) {
@@ -76,6 +77,24 @@ struct EventSinkConfigSpec $A.resource((type = "EventSinkConfigs.runtime.talos.d
 }
 struct KmsgLogConfigSpec $A.resource((type = "KmsgLogConfigs.runtime.talos.dev", namespace = "runtime")) {
   destinations @0 :List(Text);
+}
+struct LogDestinationSpec $A.resource((type = "LogDestinations.runtime.talos.dev", namespace = "runtime")) {
+  # Of machine.logging. The id is the endpoint.
+  format @0 :Monitoring.LogFormat $A.column("Format") $A.keepEmpty;
+  streams @1 :List(Monitoring.LogStream) $A.column("Streams");
+  tags @2 :List(Monitoring.Tag) $A.map;
+  authorities @3 :Text;                         # PEM; empty: the public ones
+  bufferBytes @4 :UInt64 $A.column("Buffer");
+}
+struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runtime.talos.dev", namespace = "runtime")) {
+  # By logd. The id is the endpoint. The counts of lines are those since the destination was made.
+  connected @0 :Bool $A.column("Connected");
+  sentLines @1 :UInt64 $A.column("Sent");       # that the receiver has got
+  waitingBytes @2 :UInt64 $A.column("Waiting");
+  droppedLines @3 :UInt64 $A.column("Dropped"); # the buffer was full
+  missedBytes @4 :UInt64 $A.column("Missed");   # overwritten before they reached the buffer
+  since @5 :Text $A.column("Since");            # RFC 3339: of `connected`
+  lastError @6 :Text $A.column("Last error");
 }
 struct UserDiskConfigStatusSpec $A.resource((type = "UserDiskConfigStatuses.block.talos.dev", namespace = "runtime")) {
   ready @0 :Bool $A.column("Ready");

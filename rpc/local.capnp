@@ -9,6 +9,7 @@ using Store = import "resources.capnp".Store;
 using Resource = import "resources.capnp".Resource;
 using Network = import "network.capnp".Network;
 using Etcd = import "etcd.capnp".Etcd;
+using LogStream = import "config-monitoring.capnp".LogStream;
 
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
@@ -21,6 +22,25 @@ interface Machined {
   # while the machine has no config. machined checks this at each call, because apid may learn of a config later.
   audit @3 (record :AuditRecord) -> ();
   # apid only: a line of the log `audit`.
+  logFeed @4 () -> (feed :LogFeed);
+  # logd only.
+}
+interface LogFeed {
+  # All logs of the machine, in the order of each, from any position on.
+  follow @0 (streams :List(LogStream), boot :Text, known :List(LogPosition), sink :LogFeedSink) -> ();
+  # Until the caller drops the call. Logs that are not in `known`, and all if `boot` is not this one, begin with their oldest
+  # line that is kept.
+}
+struct LogPosition { stream @0 :LogStream; id @1 :Text; next @2 :UInt64; }
+interface LogFeedSink {
+  begin @0 (boot :Text) -> ();
+  # Comes first: the boot that the positions are of.
+  lines @1 (stream :LogStream, id :Text, bytes :Data, next :UInt64) -> stream;
+  # Whole lines of one log, at most 24 KiB; `next` is the position behind them. Streams `services` and `audit`: as in the log.
+  # `kernel`: "<facility>,<level>,<sequence>,<microseconds since the boot>,<nanoseconds since 1970>;<message>".
+  # `events`: Event messages in base64 (common/wire/event-line.h).
+  missed @2 (stream :LogStream, id :Text, count :UInt64, next :UInt64) -> stream;
+  # So many bytes (of the kernel's log: records) were overwritten before they could be sent.
 }
 struct AuditRecord {
   client @0 :Text;                 # the name in the client's certificate

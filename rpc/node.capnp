@@ -65,7 +65,8 @@ interface Logs {
   read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text) -> ()
       $allow("os:reader");
   # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
-  # kept. `contains`: only lines with this text, of these so many. `from` > 0: from this position (a `next` of LogSink) instead. Unknown id: NotFound.
+  # kept. `contains`: only lines with this text, of these so many. `from` > 0: from this position (a `next` of LogSink)
+  # instead. Unknown id: NotFound.
   # Returns at the end, or, with follow, when the caller drops the call.
 
   kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");

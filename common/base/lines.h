@@ -3,6 +3,7 @@
 
 #include <kj/string.h>
 #include <kj/vector.h>
+#include <string.h>
 
 #include <iterator>
 
@@ -48,6 +49,21 @@ inline kj::Vector<kj::String> linesOf(kj::ArrayPtr<const char> text) {
 inline kj::ArrayPtr<const char> withoutLastBreaks(kj::ArrayPtr<const char> text) {
   while (text.size() > 0 && text.back() == '\n') text = text.slice(0, text.size() - 1);
   return text;
+}
+
+inline bool containsText(kj::ArrayPtr<const char> line, kj::StringPtr text) {
+  return memmem(line.begin(), line.size(), text.begin(), text.size()) != nullptr;
+}
+
+// Those lines of a text that contain another one, each with a line break.
+inline kj::Array<char> linesContaining(kj::ArrayPtr<const char> text, kj::StringPtr contained) {
+  kj::Vector<char> found;
+  for (auto line : Lines(text)) {
+    if (!containsText(line, contained)) continue;
+    found.addAll(line);
+    found.add('\n');
+  }
+  return found.releaseAsArray();
 }
 
 // Empty when there is none.

@@ -12,6 +12,7 @@ constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid
                    kVipdUid = 54, kKubedUid = 55;
 // Of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
+constexpr unsigned kLogdUid = 57;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
@@ -27,7 +28,8 @@ constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorState =
-    "/var/lib/etcd-supervisor"_kj;  // its unfinished operations
+    "/var/lib/etcd-supervisor"_kj;                        // its unfinished operations
+constexpr kj::StringPtr kLogdState = "/var/lib/logd"_kj;  // lines on their way to receivers
 constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;

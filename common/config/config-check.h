@@ -77,6 +77,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type);
 void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Reader selector);
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);
+void checkLogging(Report& report, Logging::Reader logging);
 void checkStorage(Report& report, Machine::Reader machine);
 void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);

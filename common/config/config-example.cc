@@ -42,6 +42,7 @@ namespace {
   sysfs: {devices.system.cpu.cpu0.cpufreq.scaling_governor: performance}
   watchdog: {device: /dev/watchdog0, timeout: 1m}
   metrics: {port: 9100}
+  logging: {destinations: [{endpoint: "tls://logs.example.org:6514", streams: [services, kernel], extraTags: {rack: r17}}]}
   systemDiskEncryption:
     state: {keys: [{nodeID: {}, slot: 0}]}
     ephemeral: {keys: [{nodeID: {}, slot: 0}]}

@@ -126,6 +126,7 @@ void checkMachine(Report& report, Machine::Reader machine) {
   }
   checkEnvironment(report, machine.getEnv());
   checkKernel(report, machine);
+  checkLogging(report, machine.getLogging());
   checkPodAccess(report, machine);
   checkStorage(report, machine);
   checkRegistries(report, machine.getRegistries());

@@ -154,6 +154,14 @@ machine:
   udev: {rules: []}
   watchdog: {device: /dev/watchdog0, timeout: 30s}
   metrics: {port: 9100, token: 4sJwq8vGdd0uTq1p}
+  logging:
+    destinations:
+      - endpoint: tls://logs.example.org:6514
+        format: rfc5424
+        extraTags: {rack: r17}
+        streams: [services, kernel, events, audit]
+        ca: @CRT
+        bufferSize: 64MiB
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   features:

@@ -69,6 +69,9 @@ inline bool isControlPlane(MachineType type) {
 }
 
 constexpr uint16_t kApiServerPort = 6443;
+constexpr size_t kMostLogDestinations = 8;
+constexpr uint64_t kLeastLogBuffer = 1u << 20, kDefaultLogBuffer = 64u << 20,
+                   kMostLogBuffer = 4ull << 30;
 // Of the API server on a control-plane node.
 uint16_t localApiServerPort(Cluster::Reader cluster);
 

@@ -12,7 +12,7 @@
 
 #include <kj/timer.h>
 
-#include "etcd-supervisor/control/disk-thread.h"
+#include "common/base/disk-thread.h"
 #include "etcd-supervisor/control/snapshot-limits.h"
 #include "rpc/etcd.capnp.h"
 

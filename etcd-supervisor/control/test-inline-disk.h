@@ -1,7 +1,7 @@
 // For tests on a virtual clock: a disk that takes no time.
 #pragma once
 
-#include "etcd-supervisor/control/disk-thread.h"
+#include "common/base/disk-thread.h"
 
 namespace talos::supervisor {
 

@@ -67,6 +67,12 @@ kj::String formatTime(kj::Date date) {
   return kj::str(text);
 }
 
+// The kernel's clock starts at 0; a number beyond a century is a broken record, not a time.
+kj::Date timeOf(const KmsgRecord& record, kj::Date boot) {
+  auto since = static_cast<int64_t>(kj::min(record.microseconds, uint64_t{3'200'000'000'000'000}));
+  return boot + since * kj::MICROSECONDS;
+}
+
 class DeviceSource final : public KmsgSource {
  public:
   DeviceSource(kj::UnixEventPort& port, kj::AutoCloseFd opened)
@@ -94,6 +100,7 @@ class Reader {
   Reader(kj::Own<KmsgSource> opened, const KmsgOptions& options)
       : source(kj::mv(opened)),
         boot(options.boot),
+        format(options.format),
         expected(options.from),
         known(options.from > 0 && !options.onlyNew) {
     if (options.onlyNew) source->skipToEnd();
@@ -127,7 +134,7 @@ class Reader {
       uint64_t missed = known ? record->sequence - expected : 0;
       known = true;
       expected = behind;
-      return {.line = formatKmsg(*record, boot), .next = behind, .missed = missed};
+      return {.line = format(*record, boot), .next = behind, .missed = missed};
     }
     return {};
   }
@@ -137,6 +144,7 @@ class Reader {
  private:
   kj::Own<KmsgSource> source;
   kj::Date boot;
+  kj::String (*format)(const KmsgRecord& record, kj::Date boot);
   uint64_t expected;    // the number that comes next,
   bool known;           // if it is known
   uint64_t behind = 0;  // the newest record that was seen, + 1
@@ -186,10 +194,14 @@ kj::String formatKmsg(const KmsgRecord& record, kj::Date boot) {
                                                           : kj::str(record.facility);
   auto level = kLevels[record.level & 7];
   auto blanks = kj::repeat(' ', 7 - level.size());
-  // The kernel's clock starts at 0; a number beyond a century is a broken record, not a time.
-  auto since = static_cast<int64_t>(kj::min(record.microseconds, uint64_t{3'200'000'000'000'000}));
-  return kj::str(facility, ": ", blanks, level, ": [", formatTime(boot + since * kj::MICROSECONDS),
+  return kj::str(facility, ": ", blanks, level, ": [", formatTime(timeOf(record, boot)),
                  "]: ", withoutArgumentSecrets(record.message), '\n');
+}
+
+kj::String feedKmsg(const KmsgRecord& record, kj::Date boot) {
+  return kj::str(record.facility, ',', record.level, ',', record.sequence, ',', record.microseconds,
+                 ',', (timeOf(record, boot) - kj::UNIX_EPOCH) / kj::NANOSECONDS, ';',
+                 withoutArgumentSecrets(record.message), '\n');
 }
 
 kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path) {

@@ -32,6 +32,10 @@ kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record);
 // The kernel logs its own command line: the secrets of talos.config are left out, whoever asks.
 kj::String formatKmsg(const KmsgRecord& record, kj::Date boot);
 
+// "<facility>,<level>,<sequence>,<microseconds>,<nanoseconds since 1970>;<message>\n": the same for
+// programs (LogFeedSink.lines). The message has no control character, and no secret, either.
+kj::String feedKmsg(const KmsgRecord& record, kj::Date boot);
+
 // /dev/kmsg, or a test's model of it.
 class KmsgSource {
  public:
@@ -53,6 +57,7 @@ struct KmsgOptions {
   bool onlyNew = false;
   uint64_t from = 0;  // first sequence number; one of an earlier boot means all
   kj::Date boot = kj::UNIX_EPOCH;
+  kj::String (*format)(const KmsgRecord& record, kj::Date boot) = formatKmsg;
 };
 // Returns at the end of the log, or with `follow` only by being dropped. `missed` of the sink
 // counts records here.

@@ -78,13 +78,14 @@ class MachinedServer final : public rpc::Machined::Server {
  public:
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
                  rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep,
-                 kj::Function<void(kj::StringPtr)> callsFor)
+                 kj::Function<void(kj::StringPtr)> callsFor, rpc::LogFeed::Client feed)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
         storeClient(kj::mv(store)),
         keep(kj::mv(keep)),
-        callsFor(kj::mv(callsFor)) {}
+        callsFor(kj::mv(callsFor)),
+        feed(kj::mv(feed)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
@@ -108,6 +109,13 @@ class MachinedServer final : public rpc::Machined::Server {
     keep(context.getParams().getRecord());
     return kj::READY_NOW;
   }
+  kj::Promise<void> logFeed(LogFeedContext context) override {
+    if (uid != kRootUid && uid != kLogdUid) {
+      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not follow the logs"));
+    }
+    context.getResults().setFeed(feed);
+    return kj::READY_NOW;
+  }
 
  private:
   void checkCaller() const {
@@ -120,6 +128,7 @@ class MachinedServer final : public rpc::Machined::Server {
   rpc::Store::Client storeClient;
   kj::Function<void(rpc::AuditRecord::Reader)> keep;
   kj::Function<void(kj::StringPtr)> callsFor;
+  rpc::LogFeed::Client feed;
 };
 
 }  // namespace
@@ -146,9 +155,10 @@ rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
 rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node,
                                     rpc::Node::Client maintenanceNode, rpc::Store::Client store,
                                     kj::Function<void(rpc::AuditRecord::Reader)> audit,
-                                    kj::Function<void(kj::StringPtr)> callsFor) {
+                                    kj::Function<void(kj::StringPtr)> callsFor,
+                                    rpc::LogFeed::Client logFeed) {
   return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
-                                  kj::mv(audit), kj::mv(callsFor));
+                                  kj::mv(audit), kj::mv(callsFor), kj::mv(logFeed));
 }
 
 }  // namespace talos::machined

@@ -45,6 +45,7 @@ bool mayAudit(unsigned uid);
 rpc::Machined::Client serveMachined(
     const UnixPeer& peer, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
     rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> audit,
-    kj::Function<void(kj::StringPtr)> callsFor = [](auto) {});
+    kj::Function<void(kj::StringPtr)> callsFor = [](auto) {},
+    rpc::LogFeed::Client logFeed = nullptr);  // of logd; null: there is none
 
 }  // namespace talos::machined

@@ -69,7 +69,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_TRUE(has(d.argv, kj::str("--uid=", daemon.uid)));
     // The only programs that are not ours.
     EXPECT_EQ(daemon.filter == "foreign", daemon.id == "etcd");
-    EXPECT_EQ(daemon.filter == "storage", daemon.id == "etcd-supervisor");
+    EXPECT_EQ(daemon.filter == "storage", daemon.id == "etcd-supervisor" || daemon.id == "logd");
     EXPECT_EQ(daemon.filter == "bus", daemon.id == "dbus-daemon");
     EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));

@@ -16,6 +16,7 @@
 #include "machined/platforms/platform.h"
 #include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
@@ -341,6 +342,20 @@ const Daemon kDaemons[] = {
      .after = kEtcdService,
      .awaited = false,
      .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
+     .check = nullptr},
+    // Sends logs to other machines; TLS of foreign receivers ends in it.
+    {.id = "logd",
+     .uid = kLogdUid,
+     .filter = "storage",
+     .read = kKubedReads,  // it resolves names, and checks receivers with the public CAs
+     .state = kLogdState,
+     .memoryMax = 64 * kMiB,
+     .oomScore = -900,  // it continues after a restart
+     .after = "networkd",
+     .file = kLogdState,
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::LogDestinationSpec>(), ""},
      .check = nullptr},
     // Waits for etcd and for Kubernetes itself, and reports for what.
     {.id = "kubed",

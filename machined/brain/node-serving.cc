@@ -24,6 +24,7 @@
 #include "machined/kubernetes/kubernetes-secrets.h"
 #include "machined/logs/console-log.h"
 #include "machined/logs/events-and-logs-server.h"
+#include "machined/logs/log-feed.h"
 #include "machined/resources/controller-runtime.h"
 #include "machined/resources/store-server.h"
 #include "machined/services/services-server.h"
@@ -53,7 +54,8 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
   return serveUnix(
       *core.io.lowLevelProvider, core.timer, kj::mv(listening),
       [this, admins = sharedParts(ConfigManager::Caller::kAdmin),
-       visitors = sharedParts(ConfigManager::Caller::kVisitor)](const UnixPeer& peer) mutable {
+       visitors = sharedParts(ConfigManager::Caller::kVisitor),
+       feed = logFeed()](const UnixPeer& peer) mutable {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
         return serveMachined(
             peer, nodeOf(admins, *client),
@@ -63,9 +65,22 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
             [this](rpc::AuditRecord::Reader record) { audit(record); },
             [client = kj::addRef(*client)](kj::StringPtr name) mutable {
               if (name.size() > 0) client->isFor(name);
-            });
+            },
+            feed);
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
+}
+
+// A container's kernel log is its host's, and not to be sent.
+rpc::LogFeed::Client NodeServing::logFeed() {
+  return serveLogFeed(
+      core.logs, core.events, thisBootId(),
+      [this](uint64_t from, rpc::LogSink::Client sink) -> kj::Promise<void> {
+        if (core.container) return kj::NEVER_DONE;
+        KmsgOptions options{
+            .follow = true, .from = from, .boot = kernelEpoch(), .format = feedKmsg};
+        return readKmsg(openKmsg(core.io.unixEventPort), options, kj::mv(sink));
+      });
 }
 
 void NodeServing::audit(rpc::AuditRecord::Reader record) {
@@ -134,7 +149,7 @@ PreviousLog NodeServing::previousLog(kj::Own<ClientCalls> calls) {
   return [this, calls = kj::mv(calls)](rpc::Logs::PreviousParams::Reader params) {
     return disks.recorder.readLog(disks.reads.of(calls->number()), kj::str(params.getId()),
                                   kj::str(params.getBoot()), params.getTailLines(),
-                                  params.getSink());
+                                  params.getSink(), kj::str(params.getContains()));
   };
 }
 

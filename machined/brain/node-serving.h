@@ -54,6 +54,7 @@ class NodeServing final : public MachineOperations {
   rpc::Node::Client nodeOf(NodeParts& shared, ClientCalls& client);
 
   rpc::Kubernetes::Client kubed();
+  rpc::LogFeed::Client logFeed();
   void audit(rpc::AuditRecord::Reader record);
   PreviousLog previousLog(kj::Own<ClientCalls> calls);
   PreviousEvents previousEvents(kj::Own<ClientCalls> calls);

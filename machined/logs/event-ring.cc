@@ -1,10 +1,7 @@
 #include "machined/logs/event-ring.h"
 
-#include <capnp/serialize.h>
-#include <kj/encoding.h>
 #include <kj/refcount.h>
 #include <kj/vector.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
@@ -17,8 +14,6 @@ namespace {
 
 constexpr size_t kBatch = 64;  // events of one call: about 8 KiB
 constexpr kj::StringPtr kRingName = "ring/events"_kj;
-// An event is a few names and a message; what a line of a ring can have is the limit.
-constexpr size_t kMostEventWords = kLongestLine * 3 / 4 / sizeof(capnp::word);
 
 struct Entry {
   EventId id;
@@ -178,28 +173,6 @@ struct Events::Impl : public kj::Refcounted {
   }
 };
 
-kj::String encodeEvent(rpc::Event::Reader event) {
-  capnp::MallocMessageBuilder message(event.totalSize().wordCount + 8);
-  message.setRoot(event);
-  auto words = capnp::messageToFlatArray(message);
-  return kj::encodeBase64(words.asBytes(), false);
-}
-
-bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use) {
-  auto bytes = kj::decodeBase64(line);
-  auto size = bytes.size() / sizeof(capnp::word);
-  if (bytes.hadErrors || size == 0 || size > kMostEventWords) return false;
-  auto words = kj::heapArray<capnp::word>(size);
-  memcpy(words.begin(), bytes.begin(), size * sizeof(capnp::word));
-  auto broken = kj::runCatchingExceptions([&]() {
-    capnp::ReaderOptions limits;
-    limits.traversalLimitInWords = 4 * kMostEventWords;
-    capnp::FlatArrayMessageReader reader(words, limits);
-    use(reader.getRoot<rpc::Event>());
-  });
-  return broken == nullptr;
-}
-
 Events::Events(const kj::Clock& clock, Process1& process1)
     : impl(kj::refcounted<Impl>(clock, process1)) {}
 Events::~Events() noexcept(false) {}
@@ -255,6 +228,10 @@ kj::Promise<void> Events::watch(rpc::Tail::Reader tail, rpc::EventSink::Client s
 
 const LogRing& Events::lines() const {
   return *impl->lines;
+}
+
+kj::Promise<void> Events::changed() {
+  return impl->published.next();
 }
 
 void Events::onEvent(kj::Function<void(rpc::Event::Reader)> listener) {

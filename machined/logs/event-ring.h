@@ -14,6 +14,7 @@
 #include <kj/function.h>
 #include <kj/time.h>
 
+#include "common/wire/event-line.h"
 #include "machined/logs/log-ring.h"
 #include "machined/process1/process1.h"
 #include "rpc/machine.capnp.h"
@@ -21,11 +22,6 @@
 namespace talos::machined {
 
 constexpr size_t kEventRing = 1000;
-
-// An event as a line of text without its newline, and back; none for what is no event. The line may
-// be foreign: a disk may have kept it.
-kj::String encodeEvent(rpc::Event::Reader event);
-bool decodeEvent(kj::ArrayPtr<const char> line, kj::FunctionParam<void(rpc::Event::Reader)> use);
 
 class Events {
  public:
@@ -44,8 +40,9 @@ class Events {
   // and with InvalidArgument for an `after` that is not an event id.
   kj::Promise<void> watch(rpc::Tail::Reader tail, rpc::EventSink::Client sink, bool once = false);
 
-  // Its lines, for whoever keeps them longer (decodeEvent()).
+  // Its lines, for whoever keeps them longer (common/wire/event-line.h).
   const LogRing& lines() const;
+  kj::Promise<void> changed();  // at the next event
 
   // Calls the listener with what the ring holds, oldest first, and then with every event as it is
   // published. For parts of this process, for as long as it lives.

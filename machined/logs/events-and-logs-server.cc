@@ -40,7 +40,7 @@ class LogsServer final : public rpc::Logs::Server {
     auto params = context.getParams();
     return logs
         .read(params.getId(), params.getFollow(), params.getTailLines(), params.getFrom(),
-              params.getSink())
+              params.getSink(), kj::str(params.getContains()))
         .attach(kj::mv(slot));
   }
   kj::Promise<void> kernel(KernelContext context) override {

@@ -64,9 +64,9 @@ struct LogsTest : public testing::Test {
     process1 = kj::heap<FakeProcess1>(machine);
     logs = kj::heap<Logs>(*process1, port);
   }
-  kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0) {
+  kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0, kj::StringPtr contains = "") {
     StoreSink::Received received;
-    logs->read(id, false, tail, from, kj::heap<StoreSink>(received)).wait(scope);
+    logs->read(id, false, tail, from, kj::heap<StoreSink>(received), kj::str(contains)).wait(scope);
     return kj::mv(received.text);
   }
   void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
@@ -82,6 +82,46 @@ TEST_F(LogsTest, ReadsAllATailOrFromAPosition) {
   EXPECT_EQ(read("machined", 0), "");
   EXPECT_EQ(read("machined", -1, 4), "two\nthree\n");
   EXPECT_EQ(read("machined", -1, 999), "one\ntwo\nthree\n") << "a position of an earlier boot";
+}
+
+// Catches: a tail of lines that are then searched, instead of one of the lines that match; a search
+// of a whole log in one turn of the loop.
+TEST_F(LogsTest, ReadsLinesWithAText) {
+  say("machined", "one a\ntwo b\nthree a\nfour b\na");
+  EXPECT_EQ(read("machined", -1, 0, "a"), "one a\nthree a\na\n");
+  EXPECT_EQ(read("machined", 2, 0, "a"), "three a\na\n");
+  EXPECT_EQ(read("machined", 9, 0, "a"), "one a\nthree a\na\n");
+  EXPECT_EQ(read("machined", 0, 0, "a"), "");
+  EXPECT_EQ(read("machined", 1, 0, "b"), "four b\n");
+  EXPECT_EQ(read("machined", -1, 6, "a"), "three a\na\n");
+  EXPECT_EQ(read("machined", 5, 0, "no such"), "");
+  EXPECT_EQ(read("machined", -1, 0, "a\nt"), "");
+  for (int i = 0; i < 20'000; ++i) say("apid", kj::str("line ", i, " of many"));
+  StoreSink::Received received;
+  bool done = false;
+  auto reading = logs->read("apid", false, 2, 0, kj::heap<StoreSink>(received), kj::str("7 of"))
+                     .then([&done]() { done = true; })
+                     .eagerlyEvaluate(nullptr);
+  unsigned turns = 0;
+  for (; !done && turns < 10'000; ++turns) scope.poll(1);
+  EXPECT_TRUE(done);
+  EXPECT_GT(turns, 25u);  // 440 KB, in pieces of 32 KiB, twice
+  EXPECT_EQ(received.text, "line 19987 of many\nline 19997 of many\n");
+}
+
+// Catches: a follower that is sent lines without the text, or the wrong position.
+TEST_F(LogsTest, FollowsLinesWithAText) {
+  StoreSink::Received received;
+  say("apid", "a\nb");
+  auto following = logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received), kj::str("b"))
+                       .eagerlyEvaluate(nullptr);
+  scope.poll();
+  EXPECT_EQ(received.text, "b\n");
+  say("apid", "c");
+  say("apid", "bb");
+  scope.poll();
+  EXPECT_EQ(received.text, "b\nbb\n");
+  EXPECT_EQ(received.next, 9u);
 }
 
 TEST_F(LogsTest, AnUnknownIdIsNotFoundInTheWordsThatScriptsMatch) {

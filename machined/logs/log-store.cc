@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "machined/logs/log-ring.h"
@@ -70,23 +71,59 @@ void setNonBlocking(int fd) {
 
 // A write that is answered only when the sink has processed it and all before it: the ordinary call
 // of a streaming method returns as soon as the window allows the next one.
-kj::Promise<void> writeAndWait(rpc::LogSink::Client& sink, uint64_t from, uint64_t next,
-                               const LogRing& ring) {
+kj::Promise<void> writeAndWait(rpc::LogSink::Client& sink, kj::ArrayPtr<const char> lines,
+                               uint64_t next) {
   constexpr uint16_t kWrite = 0;  // LogSink.write @0
   auto request = sink.typelessRequest(capnp::typeId<rpc::LogSink>(), kWrite, nullptr, {});
   auto params = request.initAs<rpc::LogSink::WriteParams>();
-  ring.copy(from, params.initBytes(next - from).asChars());
+  params.setBytes(lines.asBytes());
   params.setNext(next);
   return request.send().ignoreResult();
 }
 
-kj::Promise<void> readLog(kj::Own<Log> log, bool follow, int tailLines, uint64_t from,
-                          rpc::LogSink::Client sink) {
+kj::Array<char> linesBetween(const LogRing& ring, uint64_t from, uint64_t next) {
+  auto lines = kj::heapArray<char>(next - from);
+  ring.copy(from, lines);
+  return lines;
+}
+
+// A timer, not a later turn: the loop looks at descriptors and timers only when its queue is empty.
+kj::Promise<void> othersTurn(kj::Timer& timer) {
+  return timer.afterDelay(0 * kj::NANOSECONDS);
+}
+
+// The position behind all but the last `count` lines with the text; a turn of the loop for each
+// chunk. A log that is overwritten meanwhile has fewer.
+kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, unsigned count,
+                                     kj::StringPtr contains) {
+  const auto stopAt = ring.newest();
+  for (size_t matching = 0, skipped = 0, pass = 0;; ++pass) {
+    for (auto at = ring.oldest(); at < stopAt;) {
+      auto next = ring.chunkEnd(at, kChunk, stopAt);
+      auto chunk = linesBetween(ring, at, next);
+      size_t offset = 0;
+      for (auto line : Lines(chunk)) {
+        bool match = containsText(line, contains);
+        if (pass == 0) matching += match;
+        if (pass > 0 && match && matching - skipped++ <= count) co_return at + offset;
+        offset += line.size() + 1;
+      }
+      at = kj::max(next, ring.oldest());
+      co_await othersTurn(timer);
+    }
+    if (pass > 0 || matching == 0 || count == 0) co_return stopAt;
+  }
+}
+
+kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, bool follow, int tailLines,
+                          uint64_t from, rpc::LogSink::Client sink, kj::String contains) {
   auto& ring = *log->ring;
   const auto stopAt = ring.newest();
   uint64_t cursor;
   if (from > 0) {
     cursor = from > ring.newest() ? 0 : from;
+  } else if (tailLines >= 0 && contains.size() > 0) {
+    cursor = co_await tailContaining(timer, ring, static_cast<unsigned>(tailLines), contains);
   } else {
     cursor = tailLines < 0 ? ring.oldest() : ring.tail(tailLines);
   }
@@ -111,14 +148,20 @@ kj::Promise<void> readLog(kj::Own<Log> log, bool follow, int tailLines, uint64_t
       continue;
     }
     auto next = ring.chunkEnd(cursor, kChunk, until);
+    auto lines = linesBetween(ring, cursor, next);
+    if (contains.size() > 0) lines = linesContaining(lines, contains);
+    cursor = next;
     if (!follow && next == until) {
-      co_await writeAndWait(sink, cursor, next, ring);
+      co_await writeAndWait(sink, lines, next);
       co_return;
     }
+    if (lines.size() == 0) {
+      co_await othersTurn(timer);
+      continue;
+    }
     auto request = sink.writeRequest();
-    ring.copy(cursor, request.initBytes(next - cursor).asChars());
+    request.setBytes(lines.asBytes());
     request.setNext(next);
-    cursor = next;
     co_await request.send();
   }
 }
@@ -136,6 +179,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
   kj::UnixEventPort& port;
   kj::TreeMap<kj::String, kj::Own<Log>> logs;
   kj::Maybe<kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)>> copy;
+  Signal changed;
   kj::TaskSet tasks;
 
   void taskFailed(kj::Exception&& e) override {
@@ -173,6 +217,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     auto log = kj::refcounted<Log>(kj::str(id), kj::mv(ring));
     auto& ref = *log;
     logs.insert(kj::mv(id), kj::mv(log));
+    changed.raise();
     return ref;
   }
 
@@ -188,6 +233,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
 
   void published(Log& log, kj::ArrayPtr<const char> lines) {
     log.written.raise();
+    changed.raise();
     KJ_IF_MAYBE (c, copy) {
       (*c)(log.id, lines);
     }
@@ -217,9 +263,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
           empty = true;
         }
       }
-      // A timer, not a later turn: the loop looks at descriptors and timers only when its queue is
-      // empty.
-      co_await (empty ? kj::mv(readable) : port.getTimer().afterDelay(0 * kj::NANOSECONDS));
+      co_await (empty ? kj::mv(readable) : othersTurn(port.getTimer()));
     }
   }
 
@@ -258,6 +302,10 @@ void Logs::tee(kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)> copy)
   impl->copy = kj::mv(copy);
 }
 
+kj::Promise<void> Logs::changed() {
+  return impl->changed.next();
+}
+
 kj::Vector<kj::String> Logs::ids() const {
   kj::Vector<kj::String> result;
   for (auto& entry : impl->logs) result.add(kj::str(entry.key));
@@ -270,9 +318,10 @@ kj::Maybe<const LogRing&> Logs::ring(kj::StringPtr id) const {
 }
 
 kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
-                             rpc::LogSink::Client sink) {
+                             rpc::LogSink::Client sink, kj::String contains) {
   KJ_IF_MAYBE (log, impl->logs.find(id)) {
-    return readLog(kj::addRef(**log), follow, tailLines, from, kj::mv(sink));
+    return readLog(impl->port.getTimer(), kj::addRef(**log), follow, tailLines, from, kj::mv(sink),
+                   kj::mv(contains));
   }
   // Scripts match the end of this text; list() has the ids.
   fail(ErrorKind::kNotFound, kj::str("log \"", id, "\" was not registered"));

@@ -42,15 +42,18 @@ class Logs {
   // Also copies every line of every ring to this function (console, debug: true).
   void tee(kj::Function<void(kj::StringPtr id, kj::ArrayPtr<const char> lines)> copy);
 
+  // At the next line of any log, and the next new log.
+  kj::Promise<void> changed();
+
   kj::Vector<kj::String> ids() const;  // sorted
   // The ring of one, for whoever keeps its lines longer.
   kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;
   // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
   // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
   // sink gets the size of the gap. Without follow the promise resolves when the sink has processed
-  // the last line.
+  // the last line. `contains`: only lines with this text, and `tailLines` of them.
   kj::Promise<void> read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
-                         rpc::LogSink::Client sink);
+                         rpc::LogSink::Client sink, kj::String contains = nullptr);
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 #include "common/base/node-layout.h"
 #include "rpc/access-resources.capnp.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
@@ -66,6 +67,11 @@ const Daemon kDaemons[] = {
                       rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
                       rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec,
                       rpc::ApiEndpointsSpec>();
+     }},
+    {kLogdUid, "logd"_kj,
+     [](Access& may) {
+       may.allowRead<rpc::LogDestinationSpec, rpc::HostnameSpecSpec>();
+       may.allowWrite<rpc::LogDestinationStatusSpec>();
      }},
     {kLogin1Uid, "login1"_kj,
      [](Access& may) {

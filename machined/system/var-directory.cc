@@ -26,7 +26,8 @@ constexpr Folder kFolders[] = {{"log/pods"_kj, 0},
                                {"lib/kubelet"_kj, 0},
                                {"run/lock"_kj, 0},
                                {"lib/etcd"_kj, kEtcdUid},
-                               {"lib/etcd-supervisor"_kj, kEtcdUid}};
+                               {"lib/etcd-supervisor"_kj, kEtcdUid},
+                               {"lib/logd"_kj, kLogdUid}};
 
 }  // namespace
 

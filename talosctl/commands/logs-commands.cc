@@ -162,6 +162,7 @@ kj::Promise<void> requestPrevious(Invocation& call, rpc::Node::Client node,
   request.setId(call.arguments[0]);
   request.setBoot(call.text("boot"));
   request.setTailLines(int32_t(call.number("tail")));
+  request.setContains(call.text("grep"));
   request.setSink(kj::mv(sink));
   return request.send().ignoreResult();
 }
@@ -181,7 +182,9 @@ kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t 
   if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
     return ask(node.containersRequest().send().getContainers().logsRequest());
   }
-  return ask(node.logsRequest().send().getLogs().readRequest());
+  auto request = node.logsRequest().send().getLogs().readRequest();
+  request.setContains(call.text("grep"));
+  return ask(kj::mv(request));
 }
 
 kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64_t from,
@@ -201,6 +204,9 @@ kj::Promise<int> runLogs(Invocation& call) {
   }
   if (call.on("previous") && call.on("follow")) {
     failUsage("--follow and --previous cannot be combined: an earlier boot has no new lines");
+  }
+  if (call.text("grep").size() > 0 && call.on("kubernetes") && call.arguments[0] != "kubelet") {
+    failUsage("--grep and --kubernetes cannot be combined: a node searches logs of services only");
   }
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
@@ -240,6 +246,9 @@ void addLogCommands(Command& root) {
              .kind = FlagKind::kNumber,
              .fallback = "-1",
              .help = "show only this many of the last lines; -1 for all"});
+  logs.flag({.name = "grep",
+             .kind = FlagKind::kText,
+             .help = "only lines with this text; --tail counts those"});
   logs.flag({.name = "previous",
              .letter = "p",
              .help = "the log of the previous boot, from the node's disk"});

@@ -97,6 +97,16 @@ TEST_F(Streams, LogsArePrefixedAndEscaped) {
   EXPECT_EQ(err(), "10.0.0.2: its logs: apid, ../etcd\nERROR: 10.0.0.2: no log \"nobody\"\n");
 }
 
+// Catches: a text that is not passed on, and all lines are shown.
+TEST_F(Streams, LogsWithAText) {
+  for (auto line : {"one", "two", "three"}) node("10.0.0.2").logLines.add(kj::str(line));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--grep", "o"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: one\n10.0.0.2: two\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--grep", "a b", "--tail", "3"}), 0);
+  EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3 with a b\n");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-k", "ns/pod:c", "--grep", "x"}), 1);
+}
+
 // Catches: an earlier boot that is asked for as this one.
 TEST_F(Streams, LogsAndEventsOfAnEarlierBoot) {
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--tail", "3"}), 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/tls/pki.h"
 #include "common/wire/resource-registry.h"
@@ -232,6 +233,7 @@ class FakeLogs final : public rpc::Logs::Server {
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
     for (uint64_t i = params.getFrom(); i < node_.logLines.size(); ++i) {
+      if (!containsText(node_.logLines[i], params.getContains())) continue;
       auto request = sink.writeRequest();
       request.setBytes(kj::str(node_.logLines[i], "\n").asBytes());
       request.setNext(i + 1);
@@ -252,8 +254,9 @@ class FakeLogs final : public rpc::Logs::Server {
   kj::Promise<void> previous(PreviousContext context) override {
     auto params = context.getParams();
     auto request = params.getSink().writeRequest();
-    auto line = kj::str(params.getId(), " of boot \"", params.getBoot(), "\", last ",
-                        params.getTailLines(), "\n");
+    auto line =
+        kj::str(params.getId(), " of boot \"", params.getBoot(), "\", last ", params.getTailLines(),
+                params.getContains().size() > 0 ? " with " : "", params.getContains(), "\n");
     request.setBytes(line.asBytes());
     co_await request.send();
   }

@@ -1,12 +1,12 @@
-// link: machined-logs-history
+// link: common-base common-wire
 // Any bytes of a disk as the record of an earlier boot.
 #include <kj/debug.h>
 
-#include "machined/logs/event-ring.h"
-#include "machined/logs/history/append-only-frames.h"
+#include "common/base/append-only-frames.h"
+#include "common/wire/event-line.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace talos::machined;
+  using namespace talos;
   size_t pieces = 0;
   auto valid = readFrames(kj::arrayPtr(data, size), [&](Piece piece) {
     KJ_ASSERT(piece.bytes.size() <= kMostPiece, "the promise of frames.h");

@@ -99,11 +99,13 @@ struct BootRecorderTest : testing::Test {
       real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
     }
   }
-  std::string previous(Brain& brain, kj::StringPtr id, int tail = -1, kj::StringPtr boot = "") {
+  std::string previous(Brain& brain, kj::StringPtr id, int tail = -1, kj::StringPtr boot = "",
+                       kj::StringPtr contains = "") {
     std::string text;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    brain.recorder
-                       .readLog(pool.of(0), kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text))
+                       .readLog(pool.of(0), kj::str(id), kj::str(boot), tail, kj::heap<Texts>(text),
+                                kj::str(contains))
                        .wait(io.waitScope);
                  })) {
       text = std::string(nameOf(kindOf(*e)).cStr()) + ": " + messageOf(*e).cStr();
@@ -137,6 +139,8 @@ TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   EXPECT_EQ("one\ntwo\nthree\n", previous(*brain, "apid"));
   EXPECT_EQ("two\nthree\n", previous(*brain, "apid", 2));
   EXPECT_EQ("", previous(*brain, "apid", 0));
+  EXPECT_EQ("one\nthree\n", previous(*brain, "apid", -1, "", "e"));
+  EXPECT_EQ("one\n", previous(*brain, "apid", 1, "", "one"));
   EXPECT_EQ("client=eve\n", previous(*brain, "audit"));
   EXPECT_EQ("one\ntwo\nthree\n", previous(*brain, "apid", -1, "b1"));
   std::string names;

@@ -2,11 +2,11 @@
 
 #include <mutex>
 
+#include "common/base/append-only-frames.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/within.h"
-#include "machined/logs/history/append-only-frames.h"
 #include "machined/resources/store-records.h"
 #include "rpc/machine-resources.capnp.h"
 
@@ -335,11 +335,13 @@ kj::Promise<kj::String> BootRecorder::textOf(ReadPool::Client pool, kj::String b
 }
 
 kj::Promise<void> BootRecorder::readLog(ReadPool::Client pool, kj::String id, kj::String boot,
-                                        int tailLines, rpc::LogSink::Client sink) {
+                                        int tailLines, rpc::LogSink::Client sink,
+                                        kj::String contains) {
   if (id == kBootSource || id == kEventsSource) {
     fail(ErrorKind::kNotFound, kj::str("unknown log \"", id, "\""));
   }
   auto text = co_await textOf(pool, kj::mv(boot), kj::mv(id));
+  if (contains.size() > 0) text = kj::heapString(linesContaining(text, contains));
   for (size_t at = tailOf(text, tailLines); at < text.size();) {
     size_t end = kj::min(at + kMostPiece, text.size());
     while (end < text.size() && end > at && text[end - 1] != '\n') --end;

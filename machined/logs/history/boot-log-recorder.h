@@ -60,8 +60,9 @@ class BootRecorder final {
 
   // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
   // ask for it, so it is read on their pool.
+  // `contains`: only lines with this text, and `tailLines` of them.
   kj::Promise<void> readLog(ReadPool::Client pool, kj::String id, kj::String boot, int tailLines,
-                            rpc::LogSink::Client sink);
+                            rpc::LogSink::Client sink, kj::String contains = nullptr);
   kj::Promise<void> readEvents(ReadPool::Client pool, kj::String boot, rpc::EventSink::Client sink);
 
  private:

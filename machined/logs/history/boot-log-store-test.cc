@@ -7,8 +7,8 @@
 
 #include <string>
 
+#include "common/base/append-only-frames.h"
 #include "common/testing/test-tree.h"
-#include "machined/logs/history/append-only-frames.h"
 #include "machined/logs/history/test-full-disk.h"
 
 namespace talos::machined {

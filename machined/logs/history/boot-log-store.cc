@@ -10,11 +10,11 @@
 
 #include <algorithm>
 
+#include "common/base/append-only-frames.h"
 #include "common/base/date.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/base/lines.h"
-#include "machined/logs/history/append-only-frames.h"
 
 namespace talos::machined {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <string>
 
+#include "common/base/append-only-frames.h"
 #include "common/testing/later-message.h"
 #include "common/testing/test-tree.h"
-#include "machined/logs/history/append-only-frames.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/append-only-frames.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "machined/logs/history/append-only-frames.h"
 #include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {

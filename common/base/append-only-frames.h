@@ -15,7 +15,7 @@
 #include <kj/array.h>
 #include <kj/function.h>
 
-namespace talos::machined {
+namespace talos {
 
 constexpr size_t kFrameHead = 20;
 constexpr size_t kMostPiece = 32u << 10;
@@ -30,4 +30,4 @@ kj::Array<kj::byte> frameOf(uint64_t position, kj::ArrayPtr<const char> piece);
 // Calls `each` for every whole frame in turn; returns how many bytes they are.
 size_t readFrames(kj::ArrayPtr<const kj::byte> file, kj::FunctionParam<void(Piece)> each);
 
-}  // namespace talos::machined
+}  // namespace talos

@@ -13,7 +13,7 @@
 
 #include <memory>
 
-namespace talos::supervisor {
+namespace talos {
 
 class DiskQueue {
  public:
@@ -59,4 +59,4 @@ class QueuedFile {
   kj::Own<State> state;  // none: moved from
 };
 
-}  // namespace talos::supervisor
+}  // namespace talos

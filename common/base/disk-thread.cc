@@ -1,4 +1,4 @@
-#include "etcd-supervisor/control/disk-thread.h"
+#include "common/base/disk-thread.h"
 
 #include <condition_variable>
 #include <deque>
@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 
-namespace talos::supervisor {
+namespace talos {
 
 kj::Promise<void> DiskQueue::run(kj::Function<void()> work) {
   auto paf = kj::newPromiseAndCrossThreadFulfiller<void>();
@@ -91,4 +91,4 @@ kj::Promise<void> QueuedFile::use(kj::Function<void(int fd)> work) {
   });
 }
 
-}  // namespace talos::supervisor
+}  // namespace talos

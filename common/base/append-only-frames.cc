@@ -1,10 +1,10 @@
-#include "machined/logs/history/append-only-frames.h"
+#include "common/base/append-only-frames.h"
 
 #include <kj/debug.h>
 #include <string.h>
 #include <zlib.h>
 
-namespace talos::machined {
+namespace talos {
 namespace {
 
 constexpr char kMagic[4] = {'T', 'B', 'R', '1'};
@@ -57,4 +57,4 @@ size_t readFrames(kj::ArrayPtr<const kj::byte> file, kj::FunctionParam<void(Piec
   return at;
 }
 
-}  // namespace talos::machined
+}  // namespace talos

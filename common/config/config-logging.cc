@@ -1,0 +1,147 @@
+// machine.logging: receivers of logs.
+
+#include <set>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/config/config-check.h"
+#include "common/config/config.h"
+#include "common/net/text-values.h"
+#include "common/tls/pki.h"
+
+namespace talos::config {
+namespace {
+
+constexpr auto kAddressHint = "for example tls://logs.example.org:6514"_kj;
+constexpr auto kSizeHint = "use 1MiB to 4GiB, for example 64MiB"_kj;
+constexpr auto kTagHint =
+    "use 1 to 32 letters, digits, -, _ and ., beginning with a letter, for example rack"_kj;
+constexpr size_t kMostTags = 16, kLongestTag = 32, kLongestTagValue = 256;
+
+// Fields of a line that a tag would hide.
+constexpr kj::StringPtr kFields[] = {"msg"_kj,   "clock"_kj,    "facility"_kj, "seq"_kj,
+                                     "event"_kj, "priority"_kj, "talos-"_kj};
+
+bool isFieldOfLines(kj::StringPtr name) {
+  for (auto field : kFields) {
+    if (name == field || (field.endsWith("-") && name.startsWith(field))) return true;
+  }
+  return false;
+}
+
+bool isTagName(kj::StringPtr name) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (name.size() == 0 || name.size() > kLongestTag || !letter(name[0])) return false;
+  for (char c : name) {
+    if (!letter(c) && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.') return false;
+  }
+  return true;
+}
+
+void checkLogTags(Report& report, kj::StringPtr path, capnp::List<Tag>::Reader tags) {
+  if (tags.size() > kMostTags) {
+    report.error(path, kj::str("there are ", tags.size(), " tags"),
+                 kj::str("use at most ", kMostTags));
+  }
+  for (auto tag : tags) {
+    auto at = keyPath(path, tag.getKey());
+    if (!isTagName(tag.getKey())) {
+      report.error(at, kj::str("\"", tag.getKey(), "\" is not a valid name of a tag"), kTagHint);
+    } else if (isFieldOfLines(tag.getKey())) {
+      report.error(at, kj::str("a line has a field \"", tag.getKey(), "\" already"),
+                   "use another name");
+    }
+    if (tag.getValue().size() > kLongestTagValue) {
+      report.error(at, kj::str("the value is longer than ", kLongestTagValue, " bytes"));
+    }
+  }
+}
+
+// True if it is a tls:// address; none if it is not an address.
+kj::Maybe<bool> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr endpoint) {
+  auto path = kj::str(at, ".endpoint");
+  if (endpoint.size() == 0) {
+    if (report.isRead(at)) report.error(at, kj::str("there is no endpoint"), kAddressHint);
+    return nullptr;
+  }
+  auto parsed = parseEndpoint(endpoint);
+  auto& url = parsed.value;
+  if (parsed.problem.size() > 0) {
+    report.error(path, kj::mv(parsed.problem), kAddressHint);
+    return nullptr;
+  }
+  if (url.scheme != "tcp" && url.scheme != "udp" && url.scheme != "tls") {
+    report.error(path, kj::str("\"", url.scheme, "\" is not a scheme of receivers"),
+                 "use tcp://, udp:// or tls://");
+  } else if (!isHost(url.host)) {
+    report.error(path, kj::str("\"", url.host, "\" is neither an IP address nor a DNS name"));
+  } else if (url.port == nullptr) {
+    report.error(path, kj::str("the port is missing"), kAddressHint);
+  } else if (!endpoint.endsWith(kj::str(":", KJ_ASSERT_NONNULL(url.port))) &&
+             !endpoint.endsWith(kj::str(":", KJ_ASSERT_NONNULL(url.port), "/"))) {
+    report.error(path, kj::str("nothing can follow the port"), kAddressHint);
+  } else {
+    return url.scheme == "tls";
+  }
+  return nullptr;
+}
+
+void checkReceiversCa(Report& report, kj::StringPtr at, capnp::Data::Reader ca, bool tls) {
+  if (ca.size() == 0) return;
+  auto path = kj::str(at, ".ca");
+  if (!tls) {
+    report.error(path, kj::str("only a receiver of tls:// is checked with it"),
+                 "remove it, or use tls://");
+  } else {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::inspect(kj::str(ca.asChars())); })) {
+      report.error(path, messageOf(*e), "use the base64 of certificates in PEM");
+    }
+  }
+}
+
+void checkDestination(Report& report, kj::StringPtr at, LogDestination::Reader destination) {
+  auto tls = checkReceiver(report, at, destination.getEndpoint());
+  KJ_IF_MAYBE (t, tls) checkReceiversCa(report, at, destination.getCa(), *t);
+  checkLogTags(report, kj::str(at, ".extraTags"), destination.getExtraTags());
+  std::set<LogStream> streams;
+  size_t i = 0;
+  for (auto stream : destination.getStreams()) {
+    auto path = kj::str(at, ".streams[", i++, "]");
+    if (report.isRead(path) && !streams.insert(stream).second) {
+      report.error(path, kj::str("the stream is there twice"));
+    }
+  }
+  auto size = destination.getBufferSize();
+  if (size.size() == 0) return;
+  auto bytes = parseSize(size).orDefault(0);
+  if (bytes < kLeastLogBuffer || bytes > kMostLogBuffer) {
+    report.error(kj::str(at, ".bufferSize"), kj::str("\"", size, "\" is not a valid size"),
+                 kSizeHint);
+  }
+}
+
+}  // namespace
+
+void checkLogging(Report& report, Logging::Reader logging) {
+  constexpr auto kPath = "machine.logging.destinations"_kj;
+  auto destinations = logging.getDestinations();
+  if (destinations.size() > kMostLogDestinations) {
+    report.error(kPath, kj::str("there are ", destinations.size(), " destinations"),
+                 kj::str("use at most ", kMostLogDestinations));
+  }
+  std::set<std::string> endpoints;
+  size_t i = 0;
+  for (auto destination : destinations) {
+    auto at = kj::str(kPath, "[", i++, "]");
+    checkDestination(report, at, destination);
+    auto endpoint = destination.getEndpoint();
+    if (endpoint.size() > 0 && !endpoints.insert(endpoint.cStr()).second) {
+      report.error(kj::str(at, ".endpoint"),
+                   kj::str("another destination has the endpoint \"", endpoint, "\""),
+                   "put all streams of a receiver into one destination");
+    }
+  }
+}
+
+}  // namespace talos::config

@@ -1,0 +1,118 @@
+#include "logd/destination-set.h"
+
+#include <set>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/log.h"
+#include "common/base/sha256.h"
+#include "common/wire/store-adapter.h"
+
+namespace talos::logd {
+namespace {
+
+constexpr auto kReportPause = 2 * kj::SECONDS;
+constexpr size_t kFolderName = 16;
+
+// Endpoints have slashes.
+kj::String folderName(kj::StringPtr endpoint) {
+  Sha256 hash;
+  hash.add(endpoint.asBytes());
+  return kj::heapString(hash.hex().slice(0, kFolderName));
+}
+
+DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::Reader spec) {
+  return {.endpoint = kj::str(endpoint),
+          .format = spec.getFormat(),
+          .streams = KJ_MAP(stream, spec.getStreams()){return stream;
+}
+, .tags = KJ_MAP(tag, spec.getTags()) {
+  return LineTag{kj::str(tag.getKey()), kj::str(tag.getValue())};
+}
+, .authorities = kj::str(spec.getAuthorities()), .bufferBytes = spec.getBufferBytes()
+};  // namespace
+}  // namespace talos::logd
+
+}  // namespace
+
+DestinationSet::DestinationSet(Dependencies d) : deps(kj::mv(d)) {
+  specs = deps.store.watch<rpc::LogDestinationSpec>([this]() { changed.raise(); });
+  hostnames = deps.store.watch<rpc::HostnameSpecSpec>([this]() { changed.raise(); });
+}
+
+kj::Promise<void> DestinationSet::run() {
+  return follow().exclusiveJoin(report());
+}
+
+kj::Promise<void> DestinationSet::follow() {
+  for (;;) {
+    auto next = changed.next();
+    for (auto name : hostnames) hostname = kj::str(name.getHostname());
+    if (specs.synced()) {
+      std::set<std::string> wanted;
+      for (auto spec : specs) {
+        kj::StringPtr endpoint = spec.id();
+        wanted.insert(endpoint.cStr());
+        auto settings = settingsOf(endpoint, spec);
+        auto& destination = destinations[endpoint.cStr()];
+        if (destination.get() != nullptr && destination->settings() == settings) continue;
+        destination = nullptr;  // it uses the folder
+        auto dial = deps.dialer(settings);
+        destination = kj::heap<Destination>(
+            DestinationDependencies{.timer = deps.timer,
+                                    .clock = deps.clock,
+                                    .random = deps.random,
+                                    .disk = deps.disk,
+                                    .machined = deps.machined,
+                                    .hostname = hostname},
+            kj::mv(settings), kj::str(deps.state, "/", folderName(endpoint)), kj::mv(dial));
+      }
+      std::erase_if(destinations, [&](auto& entry) { return wanted.count(entry.first) == 0; });
+      removeOthers();
+    }
+    co_await next;
+  }
+}
+
+void DestinationSet::removeOthers() {
+  std::set<std::string> kept;
+  for (auto& entry : destinations) kept.insert(folderName(entry.first.c_str()).cStr());
+  deps.disk.add([kept = kj::mv(kept), state = kj::str(deps.state)]() {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                   for (auto& name : namesIn(state)) {
+                     if (kept.count(name.cStr()) == 0) removeTree(kj::str(state, "/", name));
+                   }
+                 })) {
+      log::error("cannot remove the lines of a former destination", {{"error", messageOf(*e)}});
+    }
+  });
+}
+
+kj::Promise<void> DestinationSet::report() {
+  for (;;) {
+    if (specs.synced()) {
+      StoreClient::Wanted records;
+      for (auto& entry : destinations) {
+        addRecord<rpc::LogDestinationStatusSpec>(
+            records, kj::str(entry.first.c_str()),
+            [status = entry.second->status()](rpc::LogDestinationStatusSpec::Builder out) {
+              out.setConnected(status.connected);
+              out.setSentLines(status.sentLines);
+              out.setWaitingBytes(status.waitingBytes);
+              out.setDroppedLines(status.droppedLines);
+              out.setMissedBytes(status.missedBytes);
+              out.setSince(dateText(status.since));
+              out.setLastError(status.lastError);
+            });
+      }
+      auto error = co_await errorOf(
+          [&]() { return deps.store.replaceAll<rpc::LogDestinationStatusSpec>(kj::mv(records)); });
+      KJ_IF_MAYBE (e, error) log::error("cannot publish the status", {{"error", *e}});
+    }
+    co_await deps.timer.afterDelay(kReportPause);
+  }
+}
+
+}  // namespace talos::logd

@@ -1,0 +1,45 @@
+// The destinations of this node: those of LogDestinations in machined's store. Writes
+// LogDestinationStatuses, at most every two seconds. The folder of one that is removed goes with
+// it.
+#pragma once
+
+#include <map>
+
+#include "common/wire/store-client.h"
+#include "logd/destination.h"
+#include "rpc/feature-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::logd {
+
+class DestinationSet {
+ public:
+  struct Dependencies {
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    kj::Function<double()>& random;
+    DiskQueue& disk;
+    StoreClient& store;
+    rpc::Machined::Client machined;
+    kj::String state;  // the folder
+    kj::Function<Dial(const DestinationSettings&)> dialer;
+  };
+  explicit DestinationSet(Dependencies deps);
+  KJ_DISALLOW_COPY_AND_MOVE(DestinationSet);
+
+  kj::Promise<void> run();  // until dropped
+
+ private:
+  Dependencies deps;
+  kj::String hostname;
+  Signal changed;
+  Watched<rpc::LogDestinationSpec> specs;
+  Watched<rpc::HostnameSpecSpec> hostnames;
+  std::map<std::string, kj::Own<Destination>> destinations;
+
+  kj::Promise<void> follow();
+  void removeOthers();
+  kj::Promise<void> report();
+};
+
+}  // namespace talos::logd

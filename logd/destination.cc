@@ -1,0 +1,345 @@
+#include "logd/destination.h"
+
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/log.h"
+
+namespace talos::logd {
+namespace {
+
+using config::LogFormat;
+using config::LogStream;
+
+constexpr auto kSyncPause = 2 * kj::SECONDS, kDiskPause = 1 * kj::SECONDS;
+constexpr auto kFirstLook = 5 * kj::MILLISECONDS, kLastLook = 50 * kj::MILLISECONDS;
+constexpr Backoff::Pace kDialPace{
+    .first = 1 * kj::SECONDS, .longest = 30 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
+constexpr Backoff::Pace kFeedPace{
+    .first = 100 * kj::MILLISECONDS, .longest = 5 * kj::SECONDS, .chance0 = 0.5, .chance1 = 1.5};
+constexpr size_t kLongestDatagram = 2048;  // RFC 5426, 3.2
+constexpr kj::StringPtr kOwnId = "logd"_kj;
+
+struct Counters {
+  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0;
+};
+
+kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
+  if (stream == LogStream::KERNEL) return kj::str("the kernel log");
+  if (stream == LogStream::EVENTS) return kj::str("the events");
+  return kj::str("the log ", id);
+}
+
+}  // namespace
+
+// Used by the disk's thread alone, but for `counters` of work that is done.
+struct Destination::Disk {
+  kj::String folder;
+  uint64_t bound;
+  kj::Maybe<kj::Own<Spool>> spool;
+
+  Spool& get() {
+    KJ_IF_MAYBE (s, spool) return **s;
+    return *spool.emplace(kj::heap<Spool>(folder, bound));
+  }
+};
+
+bool DestinationSettings::operator==(const DestinationSettings& other) const {
+  if (endpoint != other.endpoint || format != other.format || streams != other.streams ||
+      authorities != other.authorities || bufferBytes != other.bufferBytes ||
+      tags.size() != other.tags.size()) {
+    return false;
+  }
+  for (auto i : kj::indices(tags)) {
+    if (tags[i].key != other.tags[i].key || tags[i].value != other.tags[i].value) return false;
+  }
+  return true;
+}
+
+template <typename F>
+auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool&>()))> {
+  using Result = decltype(work(kj::instance<Spool&>()));
+  struct Done {
+    Counters counters;
+    kj::Maybe<Result> result;
+  };
+  auto done = std::make_shared<Done>();
+  co_await deps.disk.run([disk = disk, work = kj::mv(work), done]() mutable {
+    auto& spool = disk->get();
+    // A spool that failed is opened anew: its files say what is there.
+    KJ_ON_SCOPE_FAILURE(disk->spool = nullptr);
+    done->result = work(spool);
+    done->counters = {spool.sentLines(), spool.waitingBytes(), spool.droppedLines(),
+                      spool.missedBytes()};
+  });
+  current.sentLines = done->counters.sent;
+  current.waitingBytes = done->counters.waiting;
+  current.droppedLines = done->counters.dropped;
+  current.missedBytes = done->counters.missed;
+  co_return kj::mv(KJ_ASSERT_NONNULL(done->result));
+}
+
+// --- from the logs to the disk
+
+class Destination::FeedSink final : public rpc::LogFeedSink::Server {
+ public:
+  explicit FeedSink(Destination& to) : to(to) {}
+
+ protected:
+  kj::Promise<void> begin(BeginContext context) override {
+    return store(
+        [boot = kj::str(context.getParams().getBoot())](Spool& spool) { spool.begin(boot); });
+  }
+  kj::Promise<void> lines(LinesContext context) override {
+    auto params = context.getParams();
+    return store(
+        [stream = params.getStream(), id = kj::str(params.getId()), now = to.deps.clock.now(),
+         bytes = kj::heapArray<char>(params.getBytes().asChars()),
+         next = params.getNext()](Spool& spool) { spool.append(stream, id, now, bytes, next); });
+  }
+  kj::Promise<void> missed(MissedContext context) override {
+    auto params = context.getParams();
+    return store([stream = params.getStream(), id = kj::str(params.getId()),
+                  now = to.deps.clock.now(), count = params.getCount(), next = params.getNext()](
+                     Spool& spool) { spool.appendMissed(stream, id, now, count, next); });
+  }
+
+ private:
+  Destination& to;
+
+  // Until the disk takes it: meanwhile the logs wait, and their rings are the buffer.
+  template <typename F>
+  kj::Promise<void> store(F write) {
+    auto shared = std::make_shared<F>(kj::mv(write));
+    for (;;) {
+      kj::Maybe<kj::Exception> failure;
+      try {
+        co_await to.onDisk([shared](Spool& spool) {
+          (*shared)(spool);
+          return true;
+        });
+      } catch (...) {
+        failure = kj::getCaughtExceptionAsKj();
+      }
+      KJ_IF_MAYBE (e, failure) {
+        to.setError(kj::str("cannot write the lines to the disk: ", messageOf(*e)));
+        co_await to.deps.timer.afterDelay(kDiskPause);
+      } else {
+        break;
+      }
+    }
+    to.arrived.raise();
+  }
+};
+
+kj::Promise<void> Destination::feed() {
+  Backoff backoff(kFeedPace);
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      auto request = deps.machined.logFeedRequest().send().getFeed().followRequest();
+      struct Known {
+        kj::String boot;
+        std::map<Spool::Log, uint64_t> positions;
+      };
+      auto known = co_await onDisk(
+          [](Spool& spool) { return Known{kj::str(spool.boot()), spool.positions()}; });
+      request.setStreams(set.streams.asPtr());
+      request.setBoot(known.boot);
+      auto list = request.initKnown(known.positions.size());
+      unsigned i = 0;
+      for (auto& entry : known.positions) {
+        auto one = list[i++];
+        one.setStream(entry.first.first);
+        one.setId(entry.first.second.c_str());
+        one.setNext(entry.second);
+      }
+      request.setSink(kj::heap<FeedSink>(*this));
+      co_await request.send().ignoreResult();
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, failure) setError(kj::str("cannot follow the logs: ", messageOf(*e)));
+    co_await deps.timer.afterDelay(backoff.next(deps.random()));
+  }
+}
+
+// --- from the disk to the receiver
+
+kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool::Batch batch,
+                                          uint64_t dropped) {
+  bool datagrams = set.endpoint.startsWith("udp:");
+  FormatOptions options{.format = set.format,
+                        .tags = set.tags,
+                        .hostname = deps.hostname,
+                        .longest = datagrams ? kLongestDatagram : SIZE_MAX,
+                        .octetCounting = !datagrams,
+                        .newline = !datagrams};
+  kj::Vector<char> out;
+  auto put = [&](const LogLine& line) -> kj::Promise<void> {
+    formatLine(line, options, out);
+    if (!datagrams) return kj::READY_NOW;
+    return connection.write(out).then([&out]() { out.clear(); });
+  };
+  auto own = [&](kj::String text) {
+    auto line = log::format(log::Level::kWarning, text, {});
+    return put({.id = kOwnId, .text = line, .received = batch.received});
+  };
+  if (dropped > 0) {
+    co_await own(kj::str(dropped, " lines were dropped: the buffer for this receiver was full"));
+  }
+  for (auto line : Lines(batch.lines)) {
+    if (batch.missed) {
+      co_await own(kj::str(nameOfLog(batch.stream, batch.id), ": ", line));
+    } else {
+      co_await put(
+          {.stream = batch.stream, .id = batch.id, .text = line, .received = batch.received});
+    }
+  }
+  if (out.size() > 0) co_await connection.write(out);
+  inFlight.push_back({connection.written(), batch.next, dropped});
+  sent.raise();
+}
+
+kj::Promise<void> Destination::send(ReceiverConnection& connection) {
+  auto from = co_await onDisk([](Spool& spool) { return spool.cursor(); });
+  uint64_t reported = 0;  // of the connection, not delivered yet
+  for (;;) {
+    auto more = arrived.next();
+    struct Next {
+      kj::Maybe<Spool::Batch> batch;
+      uint64_t dropped;
+    };
+    auto next = co_await onDisk(
+        [from](Spool& spool) { return Next{spool.read(from), spool.unreported()}; });
+    KJ_IF_MAYBE (batch, next.batch) {
+      reported = 0;
+      for (auto& one : inFlight) reported += one.reported;
+      from = batch->next;
+      auto dropped = next.dropped > reported ? next.dropped - reported : 0;
+      co_await writeBatch(connection, kj::mv(*batch), dropped);
+      while (inFlight.size() > 0 &&
+             connection.written() - connection.delivered().orDefault(0) > kMostInFlight) {
+        co_await deps.timer.afterDelay(kFirstLook);
+      }
+    } else {
+      co_await more;
+    }
+  }
+}
+
+// The kernel does not say when an acknowledgement arrives: it is asked, less and less often.
+kj::Promise<void> Destination::acknowledge(ReceiverConnection& connection) {
+  auto pause = kFirstLook;
+  for (;;) {
+    if (inFlight.empty()) {
+      pause = kFirstLook;
+      co_await sent.next();
+      continue;
+    }
+    auto delivered = connection.delivered().orDefault(0);
+    uint64_t reported = 0;
+    kj::Maybe<Spool::Place> place;
+    while (!inFlight.empty() && inFlight.front().end <= delivered) {
+      place = inFlight.front().next;
+      reported += inFlight.front().reported;
+      inFlight.pop_front();
+    }
+    KJ_IF_MAYBE (p, place) {
+      pause = kFirstLook;
+      co_await onDisk([place = *p, reported](Spool& spool) {
+        spool.delivered(place, reported);
+        return true;
+      });
+    } else {
+      co_await deps.timer.afterDelay(pause);
+      pause = kj::min(pause * 2, kLastLook);
+    }
+  }
+}
+
+kj::Promise<void> Destination::deliver() {
+  Backoff backoff(kDialPace);
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      auto connection = co_await dial();
+      setConnected(true);
+      auto began = deps.timer.now();
+      KJ_DEFER({
+        setConnected(false);
+        inFlight.clear();
+        if (deps.timer.now() - began > kDialPace.longest) backoff.reset();
+      });
+      co_await send(*connection)
+          .exclusiveJoin(acknowledge(*connection))
+          .exclusiveJoin(connection->ended());
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, failure) setError(messageOf(*e));
+    co_await deps.timer.afterDelay(backoff.next(deps.random()));
+  }
+}
+
+kj::Promise<void> Destination::syncRegularly() {
+  for (;;) {
+    co_await deps.timer.afterDelay(kSyncPause);
+    co_await onDisk([](Spool& spool) {
+      spool.sync();
+      return true;
+    })
+        .ignoreResult()
+        .catch_([this](kj::Exception&& e) {
+          setError(kj::str("cannot write the lines to the disk: ", messageOf(e)));
+        });
+  }
+}
+
+Destination::Destination(DestinationDependencies d, DestinationSettings settings, kj::String folder,
+                         Dial dial)
+    : deps(d),
+      set(kj::mv(settings)),
+      dial(kj::mv(dial)),
+      disk(std::make_shared<Disk>(kj::mv(folder), set.bufferBytes)) {
+  current.since = deps.clock.now();
+  running = run().eagerlyEvaluate([this](kj::Exception&& e) { setError(messageOf(e)); });
+}
+
+// The last use of the spool is on the disk's thread.
+Destination::~Destination() noexcept(false) {
+  running = nullptr;
+  deps.disk.add([disk = kj::mv(disk)]() {});
+}
+
+kj::Promise<void> Destination::run() {
+  return feed().exclusiveJoin(deliver()).exclusiveJoin(syncRegularly());
+}
+
+DestinationStatus Destination::status() const {
+  return {.connected = current.connected,
+          .since = current.since,
+          .sentLines = current.sentLines,
+          .waitingBytes = current.waitingBytes,
+          .droppedLines = current.droppedLines,
+          .missedBytes = current.missedBytes,
+          .lastError = kj::str(current.lastError)};
+}
+
+void Destination::setConnected(bool connected) {
+  current.connected = connected;
+  current.since = deps.clock.now();
+  if (connected) {
+    current.lastError = kj::String();
+    log::info("connected", {{"endpoint", set.endpoint}});
+  }
+}
+
+void Destination::setError(kj::StringPtr error) {
+  if (current.lastError == error) return;
+  current.lastError = kj::str(error);
+  log::warn("cannot send logs; retrying", {{"endpoint", set.endpoint}, {"error", error}});
+}
+
+}  // namespace talos::logd

@@ -1,0 +1,95 @@
+// One receiver: follows the logs of its streams into its spool (spool.h), and sends what is there.
+//
+// In the order of each log, every line reaches the receiver once while its connection lasts. After
+// a lost connection, a crash of this program or of machined, it goes on behind what the receiver
+// has acknowledged (receiver.h); after a power cut lines of the last two seconds may be missing or
+// come twice. Lines that did not fit into the spool are counted, and the receiver gets a line with
+// their number in their place. Memory is bounded: a batch of lines, and kMostInFlight bytes in the
+// kernel; a slow receiver only lets the spool grow to its bound.
+#pragma once
+
+#include <deque>
+
+#include "common/base/backoff.h"
+#include "common/base/signal.h"
+#include "logd/line-format.h"
+#include "logd/receiver.h"
+#include "logd/spool.h"
+#include "rpc/local.capnp.h"
+
+namespace talos::logd {
+
+constexpr uint64_t kMostInFlight = 1u << 20;
+
+struct DestinationSettings {
+  kj::String endpoint;
+  config::LogFormat format = config::LogFormat::JSON_LINES;
+  kj::Array<config::LogStream> streams;
+  kj::Array<LineTag> tags;
+  kj::String authorities;
+  uint64_t bufferBytes = 0;
+  bool operator==(const DestinationSettings& other) const;
+};
+
+struct DestinationStatus {
+  bool connected = false;
+  kj::Date since = kj::UNIX_EPOCH;
+  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0;
+  kj::String lastError;
+};
+
+// Dials a receiver; in tests a model of one.
+using Dial = kj::Function<kj::Promise<kj::Own<ReceiverConnection>>()>;
+
+struct DestinationDependencies {
+  kj::Timer& timer;
+  const kj::Clock& clock;
+  kj::Function<double()>& random;
+  DiskQueue& disk;
+  rpc::Machined::Client machined;  // dials again
+  const kj::String& hostname;
+};
+
+class Destination {
+ public:
+  // All outlive it.
+  Destination(DestinationDependencies deps, DestinationSettings settings, kj::String folder,
+              Dial dial);
+  ~Destination() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(Destination);
+
+  const DestinationSettings& settings() const { return set; }
+  DestinationStatus status() const;
+
+ private:
+  class FeedSink;
+  struct Disk;
+  struct InFlight {
+    uint64_t end;  // of the connection's bytes
+    Spool::Place next;
+    uint64_t reported;
+  };
+  DestinationDependencies deps;
+  DestinationSettings set;
+  Dial dial;
+  std::shared_ptr<Disk> disk;
+  DestinationStatus current;
+  Signal arrived, sent;
+  std::deque<InFlight> inFlight;
+  kj::Promise<void> running = nullptr;
+
+  template <typename F>
+  auto onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool&>()))>;
+  kj::Promise<void> run();
+  kj::Promise<void> feed();
+  kj::Promise<void> deliver();
+  kj::Promise<void> send(ReceiverConnection& connection);
+  kj::Promise<void> writeBatch(ReceiverConnection& connection, Spool::Batch batch,
+                               uint64_t dropped);
+  kj::Promise<void> acknowledge(ReceiverConnection& connection);
+  kj::Promise<void> syncRegularly();
+  void setConnected(bool connected);
+  void setError(kj::StringPtr error);
+};
+
+}  // namespace talos::logd

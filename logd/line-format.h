@@ -1,0 +1,46 @@
+// Formats of lines that leave the node: JSON lines and syslog (RFC 5424).
+//
+// Pure and total: a line is foreign text (a service printed it), and any bytes become one valid
+// message. Invalid UTF-8 becomes U+FFFD, control characters are escaped.
+//
+// json_lines: an object in one line, with the fields of the original: msg, talos-level,
+// talos-service and talos-time; of the kernel clock, facility, msg, priority, seq, talos-level and
+// talos-time; of an event `event`, the message as `talosctl events -o json` has it. Tags follow.
+//
+// rfc5424: structured data are meta (sequenceId), kernel@32473 and tags@32473: 32473 is the number
+// that RFC 5612 has for those who have none of their own. The text has no byte order mark.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/time.h>
+#include <kj/vector.h>
+
+#include "rpc/config-monitoring.capnp.h"
+
+namespace talos::logd {
+
+struct LineTag {
+  kj::String key, value;
+};
+
+// A line and where it is from.
+struct LogLine {
+  config::LogStream stream = config::LogStream::SERVICES;
+  kj::StringPtr id;  // of the service
+  kj::ArrayPtr<const char> text;
+  kj::Date received = kj::UNIX_EPOCH;  // its time where it has none itself
+};
+
+struct FormatOptions {
+  config::LogFormat format = config::LogFormat::JSON_LINES;
+  kj::ArrayPtr<const LineTag> tags = nullptr;
+  kj::StringPtr hostname = ""_kj;
+  size_t longest = SIZE_MAX;   // bytes of one message; the text is cut to fit, with "..." behind it
+  bool octetCounting = false;  // rfc5424: "<bytes> " before it (RFC 6587); else nothing
+  bool newline = true;         // json_lines: behind it
+};
+
+// Appends one message.
+void formatLine(const LogLine& line, const FormatOptions& options, kj::Vector<char>& out);
+
+}  // namespace talos::logd

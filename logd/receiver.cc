@@ -1,0 +1,181 @@
+#include "logd/receiver.h"
+
+#include <kj/debug.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/signal.h"
+#include "common/base/within.h"
+#include "common/config/config.h"
+#include "common/kube/host-dial.h"
+#include "common/net/dns-resolver.h"
+#include "common/net/forwarding-stream.h"
+#include "common/net/udp.h"
+#include "common/tls/tls.h"
+#include "common/wire/rpc-server.h"
+
+namespace talos::logd {
+namespace {
+
+constexpr kj::StringPtr kPublicAuthorities = "/etc/ssl/certs/ca-certificates.crt"_kj;
+constexpr auto kHandshakeDeadline = 10 * kj::SECONDS, kNameDeadline = 6 * kj::SECONDS;
+// A receiver that acknowledges nothing for so long, or does not read, is dialled again.
+constexpr auto kReceiverSilence = 60 * kj::SECONDS;
+
+// Counts what the kernel has got: below TLS, whose records are longer than the text in them.
+class CountedStream final : public ForwardingStream {
+ public:
+  explicit CountedStream(kj::Own<kj::AsyncIoStream> inner) : ForwardingStream(kj::mv(inner)) {}
+
+  kj::Promise<void> write(const void* buffer, size_t size) override {
+    ++writing;
+    return done(ForwardingStream::write(buffer, size), size);
+  }
+  kj::Promise<void> write(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) override {
+    size_t size = 0;
+    for (auto piece : pieces) size += piece.size();
+    ++writing;
+    return done(ForwardingStream::write(pieces), size);
+  }
+
+  kj::Promise<void> idle() {
+    while (writing > 0) co_await finished.next();
+  }
+  uint64_t count = 0;
+
+ private:
+  unsigned writing = 0;
+  Signal finished;
+
+  kj::Promise<void> done(kj::Promise<void> write, size_t size) {
+    return write.then([this, size]() {
+      count += size;
+      --writing;
+      finished.raise();
+    });
+  }
+};
+
+class StreamConnection final : public ReceiverConnection {
+ public:
+  StreamConnection(CountedStream& counted, kj::Own<kj::AsyncIoStream> stream)
+      : counted(counted), stream(kj::mv(stream)) {}
+
+  // TLS has taken the text when its write() resolves, and writes the record meanwhile.
+  kj::Promise<void> write(kj::ArrayPtr<const char> bytes) override {
+    co_await stream->write(bytes.begin(), bytes.size());
+    co_await counted.idle();
+  }
+  uint64_t written() const override { return counted.count; }
+
+  kj::Maybe<uint64_t> delivered() override {
+    auto fd = KJ_REQUIRE_NONNULL(counted.getFd());
+    int waiting = 0;
+    if (ioctl(fd, SIOCOUTQ, &waiting) != 0) return nullptr;
+    // After it: the queue of a connection that was reset says nothing.
+    struct tcp_info info = {};
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return nullptr;
+    if (info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_CLOSE_WAIT) return nullptr;
+    auto unacknowledged = static_cast<uint64_t>(waiting);
+    return unacknowledged > counted.count ? 0 : counted.count - unacknowledged;
+  }
+
+  kj::Promise<void> ended() override {
+    char ignored[1024];
+    for (;;) {
+      auto size = co_await stream->tryRead(ignored, 1, sizeof ignored);
+      if (size == 0) fail(ErrorKind::kUnavailable, "the receiver closed the connection");
+    }
+  }
+
+ private:
+  CountedStream& counted;  // in the stream
+  kj::Own<kj::AsyncIoStream> stream;
+};
+
+class UdpConnection final : public ReceiverConnection {
+ public:
+  explicit UdpConnection(kj::Own<UdpSocket> socket) : socket(kj::mv(socket)) {}
+
+  kj::Promise<void> write(kj::ArrayPtr<const char> bytes) override {
+    return kj::evalNow([&]() -> kj::Promise<void> {
+      socket->send(bytes.asBytes());
+      count += bytes.size();
+      return kj::READY_NOW;
+    });
+  }
+  uint64_t written() const override { return count; }
+  kj::Maybe<uint64_t> delivered() override { return count; }
+  kj::Promise<void> ended() override {
+    for (;;) co_await socket->receive();
+  }
+
+ private:
+  kj::Own<UdpSocket> socket;
+  uint64_t count = 0;
+};
+
+// Parsing all public authorities takes milliseconds: not on the loop.
+kj::Promise<std::shared_ptr<kj::Own<TlsVerifier>>> makeVerifier(DiskQueue& disk, kj::String pem) {
+  auto verifier = std::make_shared<kj::Own<TlsVerifier>>();
+  co_await disk.run([verifier, pem = kj::mv(pem)]() {
+    auto authorities = pem.size() > 0 ? kj::str(pem) : readFile(kPublicAuthorities, 8u << 20);
+    *verifier = kj::heap<TlsVerifier>(authorities);
+  });
+  co_return kj::mv(verifier);
+}
+
+}  // namespace
+
+ReceiverAddress ReceiverAddress::parse(kj::StringPtr endpoint) {
+  auto parsed = config::parseEndpoint(endpoint);
+  if (parsed.problem.size() > 0) fail(ErrorKind::kInvalidArgument, parsed.problem);
+  ReceiverAddress address;
+  if (parsed.value.scheme == "udp") {
+    address.transport = Transport::kUdp;
+  } else if (parsed.value.scheme == "tls") {
+    address.transport = Transport::kTls;
+  } else if (parsed.value.scheme != "tcp") {
+    fail(
+        ErrorKind::kInvalidArgument,
+        kj::str("\"", parsed.value.scheme, "\" is not a scheme of receivers; use tcp, udp or tls"));
+  }
+  address.host = kj::mv(parsed.value.host);
+  address.port = parsed.value.port.orDefault(0);
+  return address;
+}
+
+kj::Promise<kj::Own<ReceiverConnection>> connectReceiver(ReceiverDependencies deps,
+                                                         const ReceiverAddress& address,
+                                                         kj::StringPtr authorities) {
+  auto transport = address.transport;
+  auto host = kj::str(address.host);
+  auto port = address.port;
+  auto pem = kj::str(authorities);
+  if (transport == Transport::kUdp) {
+    auto addresses = co_await within(
+        deps.timer, kNameDeadline, resolve(deps.port, deps.timer, host),
+        kj::str("cannot resolve ", host, ": no name server answers"), ErrorKind::kUnavailable);
+    auto socket = UdpSocket::connected(deps.port, Endpoint{Ip::require(addresses[0]), port});
+    co_return kj::heap<UdpConnection>(kj::mv(socket));
+  }
+  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  auto counted = kj::heap<CountedStream>(co_await kube::dialHost(dialing, kj::str(host), port));
+  tuneTcp(*counted, kReceiverSilence);
+  auto& counter = *counted;
+  kj::Own<kj::AsyncIoStream> stream = kj::mv(counted);
+  if (transport == Transport::kTls) {
+    auto verifier = co_await makeVerifier(deps.disk, kj::mv(pem));
+    stream = co_await within(
+        deps.timer, kHandshakeDeadline, (*verifier)->connect(kj::mv(stream), host),
+        kj::str("TLS handshake: no answer within ", kHandshakeDeadline), ErrorKind::kUnavailable);
+  }
+  co_return kj::heap<StreamConnection>(counter, kj::mv(stream));
+}
+
+}  // namespace talos::logd

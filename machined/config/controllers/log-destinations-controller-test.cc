@@ -1,0 +1,62 @@
+#include "machined/config/controllers/test-machine-config.h"
+#include "rpc/feature-resources.capnp.h"
+
+namespace talos::machined {
+
+kj::Own<Controller> logDestinationsController(ControllerDependencies& deps);
+
+namespace {
+
+struct LogDestinationsControllerTest : public ConfigTest {
+  ~LogDestinationsControllerTest() noexcept override {}
+
+  void configureLogging(kj::StringPtr logging) {
+    publish(kj::str("machine: {type: worker", logging,
+                    "}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"));
+    controller->reconcile(store).wait(io.waitScope);
+  }
+  size_t destinations() { return store.list<rpc::LogDestinationSpec>().size(); }
+
+  kj::Own<Controller> controller = logDestinationsController(deps);
+};
+
+// Catches: defaults that are left to each reader; a destination that stays when its key is removed.
+// The keys: machine.logging.destinations with endpoint, format, extraTags, streams, ca, bufferSize.
+TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
+  configureLogging(
+      ", logging: {destinations: [{endpoint: 'tcp://10.0.0.9:514'}, {endpoint: "
+      "'tls://logs.example.org:6514', format: rfc5424, streams: [kernel, events], extraTags: "
+      "{rack: "
+      "r17}, ca: YWJj, bufferSize: 2MiB}]}");
+  ASSERT_EQ(2u, destinations());
+  auto plain = KJ_ASSERT_NONNULL(store.tryGet<rpc::LogDestinationSpec>("tcp://10.0.0.9:514"));
+  EXPECT_EQ(config::LogFormat::JSON_LINES, plain.getFormat());
+  ASSERT_EQ(1u, plain.getStreams().size());
+  EXPECT_EQ(config::LogStream::SERVICES, plain.getStreams()[0]);
+  EXPECT_EQ(64u << 20, plain.getBufferBytes());
+  EXPECT_EQ("", plain.getAuthorities());
+  auto full =
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::LogDestinationSpec>("tls://logs.example.org:6514"));
+  EXPECT_EQ(config::LogFormat::RFC5424, full.getFormat());
+  ASSERT_EQ(2u, full.getStreams().size());
+  EXPECT_EQ(config::LogStream::EVENTS, full.getStreams()[1]);
+  ASSERT_EQ(1u, full.getTags().size());
+  EXPECT_EQ("rack", full.getTags()[0].getKey());
+  EXPECT_EQ("r17", full.getTags()[0].getValue());
+  EXPECT_EQ("abc", full.getAuthorities());
+  EXPECT_EQ(2u << 20, full.getBufferBytes());
+  // For clients of the original.
+  auto kernel = KJ_ASSERT_NONNULL(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log"));
+  ASSERT_EQ(1u, kernel.getDestinations().size());
+  EXPECT_EQ("tls://logs.example.org:6514", kernel.getDestinations()[0]);
+  auto sink =
+      KJ_ASSERT_NONNULL(store.tryGet<rpc::EventSinkConfigSpec>("tls://logs.example.org:6514"));
+  EXPECT_EQ("tls://logs.example.org:6514", sink.getEndpoint());
+
+  configureLogging("");
+  EXPECT_EQ(0u, destinations());
+  EXPECT_TRUE(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log") == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined

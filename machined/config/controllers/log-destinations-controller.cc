@@ -1,0 +1,73 @@
+// runtime.LogDestinationsController: writes the receivers of machine.logging as LogDestinations,
+// which logd follows; and, for clients of the original, KmsgLogConfigs and EventSinkConfigs with
+// those of them that get the kernel's log or events.
+#include "common/config/config.h"
+#include "common/net/text-values.h"
+#include "machined/config/controllers/controller-dependencies.h"
+#include "machined/resources/controller-outputs.h"
+#include "rpc/feature-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+void fillDestination(rpc::LogDestinationSpec::Builder out, config::LogDestination::Reader in) {
+  out.setFormat(in.getFormat());
+  if (in.getStreams().size() > 0) {
+    out.setStreams(in.getStreams());
+  } else {
+    out.initStreams(1).set(0, config::LogStream::SERVICES);
+  }
+  out.setTags(in.getExtraTags());
+  out.setAuthorities(kj::str(in.getCa().asChars()));
+  out.setBufferBytes(config::parseSize(in.getBufferSize()).orDefault(config::kDefaultLogBuffer));
+}
+
+class LogDestinationsController final : public Controller {
+ public:
+  explicit LogDestinationsController(MachineConfigReader& config) : config(config) {}
+
+  kj::StringPtr name() const override { return "runtime.LogDestinationsController"; }
+  kj::Array<Input> inputs() const override {
+    return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
+  }
+  kj::Array<kj::StringPtr> outputs() const override {
+    return typeNames<rpc::LogDestinationSpec, rpc::KmsgLogConfigSpec, rpc::EventSinkConfigSpec>();
+  }
+
+  kj::Promise<void> reconcile(Store& store) override {
+    Outputs<rpc::LogDestinationSpec> destinations(name());
+    Outputs<rpc::KmsgLogConfigSpec> kernelLogs(name());
+    Outputs<rpc::EventSinkConfigSpec> eventSinks(name());
+    KJ_IF_MAYBE (machine, config.tryMachine(store)) {
+      kj::Vector<kj::StringPtr> ofKernel;
+      for (auto destination : machine->getLogging().getDestinations()) {
+        kj::StringPtr endpoint = destination.getEndpoint();
+        fillDestination(destinations.add(endpoint), destination);
+        for (auto stream : destination.getStreams()) {
+          if (stream == config::LogStream::KERNEL) ofKernel.add(endpoint);
+          // The record of the original has one; several need several.
+          if (stream == config::LogStream::EVENTS) eventSinks.add(endpoint).setEndpoint(endpoint);
+        }
+      }
+      if (!ofKernel.empty()) {
+        auto list = kernelLogs.add("kmsg-log").initDestinations(ofKernel.size());
+        for (auto i : kj::indices(ofKernel)) list.set(i, ofKernel[i]);
+      }
+    }
+    destinations.apply(store);
+    kernelLogs.apply(store);
+    eventSinks.apply(store);
+    return kj::READY_NOW;
+  }
+
+ private:
+  MachineConfigReader& config;
+};
+
+}  // namespace
+
+kj::Own<Controller> logDestinationsController(ControllerDependencies& deps) {
+  return kj::heap<LogDestinationsController>(deps.config);
+}
+
+}  // namespace talos::machined
