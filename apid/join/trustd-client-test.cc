@@ -28,6 +28,7 @@ struct TrustdClient : ::testing::Test {
   kj::Vector<kj::String> addresses;  // of the node
   bool proves = true, refusesProofs = false;
   kj::String silentFor;                   // a caller who gets no proof
+  kj::String translated;                  // a caller who is seen at another address
   kj::String own = kj::str("127.0.0.1");  // a further address of trustd
   TlsEndpoint endpoint;
   uint16_t port = 0;
@@ -53,7 +54,7 @@ struct TrustdClient : ::testing::Test {
       EXPECT_EQ(kj::str(context.getParams().getToken()), kWorkerToken);
       if (caller == test.silentFor) return kj::NEVER_DONE;
       auto results = context.getResults();
-      results.setAddress(caller);
+      results.setAddress(caller == test.translated ? "192.0.2.77"_kj : caller);
       results.setProof(kj::str("proof of ", caller).asBytes());
       results.initServers(1).set(0, test.own);
       return kj::READY_NOW;
@@ -121,6 +122,14 @@ TEST_F(TrustdClient, AnAddressWithoutAnAnswerIsLeftOut) {
   wait(ask(authority.certificate));
   EXPECT_EQ(received[0], kj::str("for 127.0.0.1 and 127.0.0.1 and 127.0.0.3 ", kWorkerToken));
   EXPECT_LT((timer.now() - began) / kj::SECONDS, 8);
+}
+
+// Catches: a node that asks for its address behind address translation, which trustd refuses.
+TEST_F(TrustdClient, AnAddressThatTrustdDoesNotSeeIsLeftOut) {
+  for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+  translated = kj::str("127.0.0.2");
+  wait(ask(authority.certificate));
+  EXPECT_EQ(received[0], kj::str("for 127.0.0.1 and 127.0.0.1 ", kWorkerToken));
 }
 
 // Catches: a trustd of an earlier version that signs nothing for a later worker.

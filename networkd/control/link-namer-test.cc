@@ -71,6 +71,9 @@ TEST_F(LinkNames, WhatIsInUseKeepsItsName) {
   auto eth1 = kernel.plug("eth1");
   netlink::addAddress(kernel, eth0, prefix("10.5.0.2/24"));
   netlink::setUp(kernel, eth1);
+  for (auto& address : kernel.addresses()) {  // those that the kernel makes by itself
+    if (address.link == eth1) netlink::change(kernel, netlink::DeleteAddress{address});
+  }
   predict(eth0, "enp0s3");
   predict(eth1, "enp0s4");
   start();
