@@ -324,7 +324,8 @@ struct Joiner::State {
           local = address;
           return request(config, key, address, proven);
         }};
-    auto tried = heldAddresses();
+    kj::Vector<Ip> tried;
+    tried.addAll(addresses);
     answered = false;
     auto answer =
         co_await within(timer, kAnswerTimeout, deps.requestCertificate(kj::mv(trustdRequest)),
@@ -351,11 +352,6 @@ struct Joiner::State {
       if (!address.isLoopback() && !address.isLinkLocal()) result.add(address);
     }
     return result.releaseAsArray();
-  }
-  kj::Vector<Ip> heldAddresses() const {
-    kj::Vector<Ip> result;
-    result.addAll(addresses);
-    return result;
   }
   // True when the node has an address that is not in its certificate, and was not there, or could
   // not be proved, when that was requested.
