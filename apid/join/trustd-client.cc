@@ -145,7 +145,6 @@ kj::Promise<kj::Maybe<kj::Vector<Ip>>> serversOf(TrustdDialer& dialer, Ip server
 
 kj::Promise<kj::Vector<ProvenAddress>> proveAll(TrustdDialer& dialer, TrustdRequest& request) {
   kj::Vector<ProvenAddress> proven;
-  if (request.addresses.size() < 2) co_return kj::mv(proven);  // it calls from the only one
   auto servers = co_await serversOf(dialer, request.server);
   KJ_IF_MAYBE (known, servers) {
     kj::Vector<kj::Promise<kj::Maybe<ProvenAddress>>> calls;
@@ -180,7 +179,9 @@ kj::Promise<TrustdAnswer> requestSigned(TrustdDialer& dialer, TrustdRequest& req
 kj::Promise<TrustdAnswer> callTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                      TrustdRequest request, uint16_t port) {
   TrustdDialer dialer{lowLevel, timer, request.pin, request.token, port};
-  auto proven = co_await proveAll(dialer, request);
+  kj::Vector<ProvenAddress> proven;
+  // A node with one address calls from that.
+  if (request.addresses.size() > 1) proven = co_await proveAll(dialer, request);
   if (proven.size() > 0) {
     kj::Maybe<TrustdAnswer> answer;
     kj::Maybe<kj::Exception> failure;
