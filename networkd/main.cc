@@ -1,10 +1,11 @@
 // networkd: the network of a node. Wiring only; its work is described in network-reconciler.h.
 //
 // Its environment names the listening unix socket that its supervisor holds, machined's socket, and
-// the folder of resolv.conf and of leases, and its argument a particularity of the platform's DHCP
-// servers (common/base/node-layout.h). Needs
-// CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper
-// that takes the rest away.
+// the folder of resolv.conf and of leases, and its arguments (common/base/node-layout.h) a
+// particularity of the platform's DHCP servers and the names that cards get. Needs CAP_NET_ADMIN,
+// CAP_NET_RAW and CAP_NET_BIND_SERVICE and nothing else; started by the exec wrapper that takes the
+// rest away.
+#include <algorithm>
 #include <random>
 
 #include "common/base/error.h"
@@ -18,7 +19,7 @@
 
 namespace talos::networkd {
 
-void run(bool asksForMtu) {
+void run(bool asksForMtu, bool predictableNames) {
   auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -28,7 +29,7 @@ void run(bool asksForMtu) {
   auto kernel = netlink::openKernel();
   auto monitor = netlink::openMonitor(io.unixEventPort);
   auto state = networkdState();
-  auto host = openHost(io.unixEventPort, state);
+  auto host = openHost(io.unixEventPort, state, predictableNames);
   StoreClient store(*io.lowLevelProvider, timer, machinedSocket(), kj::str("networkd"));
   Signal changed;
   auto operatorMonitor = netlink::openMonitor(io.unixEventPort, 1 << 20, {.routes = false});
@@ -64,8 +65,12 @@ void run(bool asksForMtu) {
 }  // namespace talos::networkd
 
 int main(int argc, char** argv) {
-  bool withoutMtu = argc > 1 && argv[1] == talos::kDhcpWithoutMtu;
-  auto failure = kj::runCatchingExceptions([&] { talos::networkd::run(!withoutMtu); });
+  auto arguments = kj::arrayPtr(argv, argc).slice(1, argc);
+  auto has = [&](kj::StringPtr wanted) {
+    return std::any_of(arguments.begin(), arguments.end(), [&](auto a) { return wanted == a; });
+  };
+  auto failure = kj::runCatchingExceptions(
+      [&] { talos::networkd::run(!has(talos::kDhcpWithoutMtu), has(talos::kPredictableNames)); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }

@@ -78,7 +78,7 @@ struct Observations {
   struct Unanswered { question @0 :Question; error @1 :Text; }
   enum Question {
     status @0; services @1; config @2; links @3; addresses @4; routes @5; names @6; time @7; clock @8;
-    trust @9; disks @10; etcd @11; members @12; kubernetes @13; containers @14; logs @15; survey @16;
+    trust @9; disks @10; etcd @11; members @12; kubernetes @13; containers @14; logs @15; survey @16; kernelLog @17;
   }
   struct Link { name @0 :Text; status @1 :NetworkResources.LinkStatusSpec; }
   struct Lease { id @0 :Text; operator @1 :Text; linkName @2 :Text; state @3 :Text; addresses @4 :List(Text); }

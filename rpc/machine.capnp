@@ -66,7 +66,7 @@ interface Machine {
 }
 
 struct Sample {
-  # What the node did in one interval, and what it had at its end. Rates are per second.
+  # One second of the node: rates of that second, and the state at its end.
   uptimeMs @0 :UInt64;             # at its end
   cpuBusy @1 :UInt16;              # of all processors together, in 1/10 %
   cpuSystem @2 :UInt16; cpuIowait @3 :UInt16; cpuSteal @4 :UInt16;

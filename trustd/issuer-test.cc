@@ -97,6 +97,26 @@ TEST_F(Issuing, TheCertificateHasOnlyProvedContent) {
   }
 }
 
+// Catches: a proof that counts for ever, while the address moves to another node; one of another
+// trustd, or of before a restart.
+TEST_F(Issuing, AProofIsOfThisProcessAndForAMinute) {
+  pki::LeafOptions options;
+  options.addresses = kj::arr(kj::str("10.0.0.9"), kj::str("10.0.0.10"));
+  auto request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
+  auto signs = [&](kj::ArrayPtr<const kj::byte> proof) {
+    return kj::runCatchingExceptions(
+               [&] { issuer.issue(request, kToken, worker, kj::arrayPtr(&proof, 1)); }) == nullptr;
+  };
+  auto proof = issuer.prove(kToken, ip("10.0.0.10"));
+  steady.time += AddressProofs::kLifetime - 1 * kj::MILLISECONDS;
+  EXPECT_TRUE(signs(proof));
+  steady.time += 1 * kj::MILLISECONDS;
+  EXPECT_FALSE(signs(proof));
+  EXPECT_FALSE(signs(issuer.prove(kToken, ip("10.0.0.11"))));
+  AddressProofs other(steady);
+  EXPECT_FALSE(signs(other.make(ip("10.0.0.10"))));
+}
+
 // Catches: a certificate of a machine that is good for calling others, as an administrator
 // does.
 TEST_F(Issuing, TheCertificateIsAServersOnly) {

@@ -7,10 +7,8 @@
 #include "common/text/texts.h"
 
 namespace talos::trustd {
-namespace {}  // namespace
-
 Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
-    : clock(clock), monotonic(monotonic), lines(monotonic) {}
+    : clock(clock), monotonic(monotonic), proofs(monotonic), lines(monotonic) {}
 
 void Issuer::use(Authority next) {
   pki::Signer signer(next.certificate, next.key);
@@ -27,14 +25,39 @@ void Issuer::remember(const Record& record) {
   }
 }
 
-Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {
+const Issuer::Held& Issuer::authorize(kj::StringPtr token, const Ip& caller) {
   auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   // Before any back-off: failing callers must not lock out others behind the same address.
   if (!isSameSecret(token, by.authority.token)) refuseToken(caller);
+  return by;
+}
+
+kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller) {
+  authorize(token, caller);
+  throttle.succeeded(caller);
+  return proofs.make(caller);
+}
+
+kj::Vector<Ip> Issuer::provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given) const {
+  if (given.size() > kMostProofs) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("the request has ", given.size(), " proofs of addresses; at most ", kMostProofs));
+  }
+  kj::Vector<Ip> proven;
+  for (auto proof : given) {
+    KJ_IF_MAYBE (address, proofs.check(proof)) proven.add(*address);
+  }
+  return proven;
+}
+
+Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
+                             kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given) {
+  auto& by = authorize(token, caller);
   kj::Maybe<Issued> issued;
-  auto refusal = kj::runCatchingExceptions([&]() { issued = sign(by, request, caller); });
+  auto refusal =
+      kj::runCatchingExceptions([&]() { issued = sign(by, request, caller, provenBy(given)); });
   KJ_IF_MAYBE (e, refusal) {
     logRefused(caller, messageOf(*e));
     kj::throwFatalException(kj::mv(*e));
@@ -60,7 +83,8 @@ void Issuer::logRefused(const Ip& caller, kj::StringPtr error) {
   lines.warn("certificate request refused", holderOf(caller).toString(), caller.toString(), error);
 }
 
-Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller) {
+Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller,
+                            kj::ArrayPtr<const Ip> proven) {
   if (request.size() > kMostRequestBytes) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request has ", request.size(), " bytes; at most ", kMostRequestBytes));
@@ -70,7 +94,7 @@ Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& cal
   Grant grant;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
     grant = decide(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
-                   now + lifetime);
+                   now + lifetime, proven);
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,

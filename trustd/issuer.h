@@ -10,6 +10,7 @@
 
 #include "common/tls/node-certificate.h"
 #include "common/wire/log-line-limit.h"
+#include "trustd/address-proofs.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"
 
@@ -47,8 +48,16 @@ class Issuer {
     kj::String authority, certificate;  // PEM
     Record record;                      // to be kept before the caller gets the certificate
   };
-  // Throws the errors of rpc/trust.capnp.
-  Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller);
+  // Throws the errors of rpc/trust.capnp. `proofs`: of prove(), at most kMostProofs.
+  static constexpr size_t kMostProofs = 16;
+  Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
+               kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = nullptr);
+  // A proof that the caller has this address. The same errors.
+  kj::Array<kj::byte> prove(kj::StringPtr token, const Ip& caller);
+
+  // Addresses of this node, for callers that have several of their own.
+  void setServers(kj::Array<Ip> addresses) { servers = kj::mv(addresses); }
+  kj::ArrayPtr<const Ip> serverAddresses() const { return servers; }
 
  private:
   struct Held {
@@ -59,12 +68,17 @@ class Issuer {
   const kj::MonotonicClock& monotonic;
   kj::Maybe<Held> held;
   NameBook book;
+  AddressProofs proofs;
+  kj::Array<Ip> servers;
   Throttle throttle;
   LineLimit lines;
 
+  const Held& authorize(kj::StringPtr token, const Ip& caller);
   [[noreturn]] void refuseToken(const Ip& caller);
   void logRefused(const Ip& caller, kj::StringPtr error);
-  Issued sign(const Held& by, kj::StringPtr request, const Ip& caller);
+  kj::Vector<Ip> provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs) const;
+  Issued sign(const Held& by, kj::StringPtr request, const Ip& caller,
+              kj::ArrayPtr<const Ip> proven);
 };
 
 }  // namespace talos::trustd

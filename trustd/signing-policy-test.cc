@@ -33,6 +33,7 @@ struct Row {
   kj::Maybe<ErrorKind> refused;  // none: granted
   bool anyAddress = false;
   const char* caller = "10.0.0.9";
+  std::vector<const char*> proven = {};
 };
 
 // Catches: a rule that is left out; each row breaks exactly one.
@@ -82,13 +83,46 @@ TEST(Policy, OnlyProvedContentIsGranted) {
       {"another loopback from there", request({}, {"127.7.7.7"}), invalid, false, "127.7.7.7"},
       {"loopback of IPv6 from there", request({}, {"::1"}), invalid, false, "::1"},
       {"no address from none", request({}, {"0.0.0.0"}), invalid, false, "0.0.0.0"},
+      {"another address that it has proved",
+       request({}, {"10.0.0.9", "fd00::9"}),
+       nullptr,
+       false,
+       "10.0.0.9",
+       {"fd00::9"}},
+      {"a third one that it has not",
+       request({}, {"10.0.0.9", "fd00::9", "10.0.0.10"}),
+       denied,
+       false,
+       "10.0.0.9",
+       {"fd00::9"}},
+      {"a proved address, and not the one that it calls from",
+       request({}, {"fd00::9"}),
+       denied,
+       false,
+       "10.0.0.9",
+       {"fd00::9"}},
+      {"the control plane's address that it has proved",
+       request({}, {"10.0.0.9", "10.0.0.1"}),
+       denied,
+       false,
+       "10.0.0.9",
+       {"10.0.0.1"}},
+      {"loopback that it has proved",
+       request({}, {"10.0.0.9", "127.0.0.1"}),
+       invalid,
+       false,
+       "10.0.0.9",
+       {"127.0.0.1"}},
   };
   auto reserved = controlPlane();
   NameBook book;
   for (auto& row : rows) {
     kj::Maybe<ErrorKind> got;
-    auto failure = kj::runCatchingExceptions(
-        [&] { decide(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0), at(100)); });
+    auto failure = kj::runCatchingExceptions([&] {
+      kj::Vector<Ip> proven;
+      for (auto text : row.proven) proven.add(ip(text));
+      decide(row.info, ip(row.caller), reserved, book, row.anyAddress, at(0), at(100), proven);
+    });
     KJ_IF_MAYBE (e, failure) got = kindOf(*e);
     EXPECT_TRUE(got == row.refused) << row.what;
   }

@@ -43,7 +43,8 @@ bool isMapped(const Ip& address) {
 
 // The first two rules have no exception: a holder of the token may call from an address of the
 // control plane, too, by taking it over or from behind the same translation.
-void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved, bool anyAddress) {
+void checkAddress(const Ip& address, const Ip& caller, kj::ArrayPtr<const Ip> proven,
+                  const Reserved& reserved, bool anyAddress) {
   for (auto& other : reserved.addresses) {
     if (address == other) {
       deny(kj::str("the address ", address.toString(), " belongs to the control plane"));
@@ -54,8 +55,11 @@ void checkAddress(const Ip& address, const Ip& caller, const Reserved& reserved,
          kj::str("the request names ", address.toString(), ", which is not an address of a node"));
   }
   if (address == caller || anyAddress) return;
+  for (auto& other : proven) {
+    if (address == other) return;
+  }
   deny(kj::str("the request names the address ", address.toString(), ", but comes from ",
-               caller.toString(), "; only the address that a node calls from is signed"));
+               caller.toString(), "; only addresses that a node calls from are signed"));
 }
 
 }  // namespace
@@ -179,7 +183,8 @@ void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Da
 }
 
 Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until) {
+             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until,
+             kj::ArrayPtr<const Ip> proven) {
   if (request.keyType != pki::KeyType::kEd25519 && request.keyType != pki::KeyType::kEcdsaP256) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request's key is ",
@@ -198,7 +203,7 @@ Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& 
       fail(ErrorKind::kInvalidArgument,
            kj::str("the request names \"", text, "\", which is not a valid address"));
     });
-    checkAddress(address, caller, reserved, anyAddress);
+    checkAddress(address, caller, proven, reserved, anyAddress);
     named = named || address == caller;
     addOnce(grant.addresses, address.toString());
   }

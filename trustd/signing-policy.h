@@ -2,9 +2,10 @@
 // Pure.
 //
 // A caller proves three things: it knows the token, it has the private key of its request (which is
-// signed with it), and it has the address that it calls from. So the certificate carries that
-// address, and names that no other node has: no name of the control plane, and no name in a valid
-// certificate of another address. Subject, key usages and lifetime are never the caller's choice.
+// signed with it), and it has the address that it calls from, and those that it has called from a
+// moment ago (trustd/address-proofs.h). So the certificate carries these addresses, and names that
+// no other node has: no name of the control plane, and no name in a valid certificate of another
+// address. Subject, key usages and lifetime are never the caller's choice.
 // Behind address translation the caller's address proves nothing: with `anyAddress` the addresses
 // in a request are accepted. Names and addresses of the control plane, and addresses that no single
 // node owns (loopback, multicast), are never signed, wherever a request comes from.
@@ -83,8 +84,9 @@ struct Grant {
 // Decides about a request. Throws PermissionDenied (content that the caller has not proved to be
 // its own) or InvalidArgument (content that is never signed), each with a hint, or
 // ResourceExhausted (the caller has too many names). The certificate is valid from now until
-// `until`. Enters nothing.
+// `until`. `proven`: further addresses that the caller has proved. Enters nothing.
 Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
-             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until);
+             const NameBook& book, bool anyAddress, kj::Date now, kj::Date until,
+             kj::ArrayPtr<const Ip> proven = nullptr);
 
 }  // namespace talos::trustd

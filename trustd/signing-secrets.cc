@@ -10,6 +10,7 @@ namespace {
 
 // The certificate is checked when it is due, and in this interval: the wall clock may be set at any
 // time.
+constexpr size_t kMostServers = 16;  // that a caller is shown
 constexpr auto kSoonest = 1 * kj::SECONDS, kLatest = 10 * kj::SECONDS;
 
 kj::String textOf(capnp::Data::Reader bytes) {
@@ -42,7 +43,10 @@ Secrets::Secrets(StoreClient& store, kj::Timer& timer, const kj::Clock& clock, I
   becameReady = kj::mv(paf.fulfiller);
   readiness = paf.promise.fork();
   secrets = store.watch<rpc::RootSecretSpec>([this]() { secretsChanged(); }, "os");
-  addresses = store.watch<rpc::NodeAddressSpec>([this]() { certify(); });
+  addresses = store.watch<rpc::NodeAddressSpec>([this]() {
+    setServers();
+    certify();
+  });
   names = store.watch<rpc::HostnameSpecSpec>([this]() { certify(); });
   renewal = certifyRegularly().eagerlyEvaluate(nullptr);
 }
@@ -101,6 +105,18 @@ NodeNames Secrets::namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const {
     return kj::str(san);
   };
   return nodeNames(hostname, domain, own, sans);
+}
+
+void Secrets::setServers() {
+  kj::Vector<Ip> own;
+  KJ_IF_MAYBE (current, addresses.find("current")) {
+    for (kj::StringPtr text : current->getAddresses()) {
+      KJ_IF_MAYBE (address, Ip::parse(text)) {
+        if (own.size() < kMostServers) own.add(address->unmapped());
+      }
+    }
+  }
+  issuer.setServers(own.releaseAsArray());
 }
 
 // Makes a certificate if the current one has to be renewed. Does nothing until all snapshots of the

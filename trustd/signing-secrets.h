@@ -47,6 +47,7 @@ class Secrets {
   kj::Promise<void> renewal = nullptr;
 
   void secretsChanged();
+  void setServers();
   kj::Maybe<rpc::RootSecretSpec::OsRoot::Reader> find() const;
   NodeNames namesOf(rpc::RootSecretSpec::OsRoot::Reader os) const;
   void certify();

@@ -62,6 +62,12 @@ struct ModelStore {
       os.setDnsDomain("cluster.local");
       os.setCertLifetimeS(lifetime / kj::SECONDS);
       os.initCertSANs(1).set(0, "vip.example.org");
+    } else if (type == typeName<rpc::NodeAddressSpec>()) {
+      auto resource = out.initResources(1)[0];
+      resource.initMetadata().setId("current");
+      auto own = resource.initSpec().initAs<rpc::NodeAddressSpec>().initAddresses(2);
+      own.set(0, "10.9.9.1");
+      own.set(1, "fd00::9:1");
     } else if (type == typeName<rpc::HostnameSpecSpec>()) {
       auto resource = out.initResources(1)[0];
       resource.initMetadata().setId("hostname");
@@ -193,10 +199,27 @@ class Caller {
   struct Answer {
     kj::String authority, certificate;
   };
-  kj::Promise<Answer> certificate(kj::StringPtr request, kj::StringPtr token = kToken) {
+  struct Proof {
+    kj::Array<kj::byte> proof;
+    kj::String address, servers;
+  };
+  kj::Promise<Proof> prove(kj::StringPtr token = kToken) {
+    auto call = client->bootstrap().castAs<rpc::Trust>().proveRequest();
+    call.setToken(token);
+    auto answer = co_await call.send();
+    auto servers = KJ_MAP(server, answer.getServers()) {
+      return kj::str(server);
+    };
+    co_return Proof{kj::heapArray<kj::byte>(answer.getProof()), kj::str(answer.getAddress()),
+                    kj::strArray(servers, " ")};
+  }
+  kj::Promise<Answer> certificate(kj::StringPtr request, kj::StringPtr token = kToken,
+                                  kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = {}) {
     auto call = client->bootstrap().castAs<rpc::Trust>().certificateRequest();
     call.setRequest(request.asBytes());
     call.setToken(token);
+    auto list = call.initProofs(proofs.size());
+    for (auto i : kj::indices(proofs)) list.set(i, proofs[i]);
     auto answer = co_await call.send();
     co_return Answer{kj::heapString(answer.getCa().asChars()),
                      kj::heapString(answer.getCertificate().asChars())};

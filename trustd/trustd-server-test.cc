@@ -61,6 +61,44 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   EXPECT_EQ(kj::str(spec.getIssued()).size(), "2026-11-20T12:00:00Z"_kj.size());
 }
 
+// Catches: a node whose certificate has one of its addresses; an address that it has not called
+// from, or that somebody without the token has; a proof of another process, changed, or repeated
+// for an address that it does not prove.
+TEST_F(Serving, FurtherAddressesAreProvedByCallsFromThem) {
+  wait(trustd.start());
+  auto first = wait(trustd.call("10.0.0.9"));
+  auto second = wait(trustd.call("fd00::9"));
+  auto proof = wait(second.prove());
+  EXPECT_EQ(proof.address, "fd00::9");
+  EXPECT_EQ(proof.servers, "10.9.9.1 fd00::9:1");
+  kj::ArrayPtr<const kj::byte> proofs[] = {proof.proof};
+  auto asked = ask({"10.0.0.9", "fd00::9"}, {"w1"});
+  auto answer = wait(first.certificate(asked.request, kToken, proofs));
+  auto info = pki::inspect(answer.certificate);
+  EXPECT_EQ(kj::strArray(info.addresses, " "), "10.0.0.9 fd00::9");
+
+  auto denied = ErrorKind::kPermissionDenied;
+  EXPECT_TRUE(refusal(first.certificate(asked.request)) == denied);
+  auto other = ask({"10.0.0.9", "fd00::10"});
+  EXPECT_TRUE(refusal(first.certificate(other.request, kToken, proofs)) == denied);
+  for (auto i : kj::indices(proof.proof)) {
+    proof.proof[i] ^= 1;
+    EXPECT_TRUE(refusal(first.certificate(asked.request, kToken, proofs)) == denied) << i;
+    proof.proof[i] ^= 1;
+  }
+  for (size_t size : {size_t(0), size_t(40), proof.proof.size() - 1}) {
+    kj::ArrayPtr<const kj::byte> shorter[] = {proof.proof.slice(0, size)};
+    EXPECT_TRUE(refusal(first.certificate(asked.request, kToken, shorter)) == denied) << size;
+  }
+  kj::Vector<kj::ArrayPtr<const kj::byte>> many;
+  for (size_t i = 0; i <= Issuer::kMostProofs; ++i) many.add(proof.proof);
+  EXPECT_TRUE(refusal(first.certificate(asked.request, kToken, many)) ==
+              ErrorKind::kInvalidArgument);
+  auto unauthorized =
+      kj::runCatchingExceptions([&] { wait(second.prove("abcdef.0123456789abcdeg")); });
+  EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(unauthorized)) == ErrorKind::kUnauthenticated);
+}
+
 // Catches: a certificate that nobody knows of.
 TEST_F(Serving, WithoutARecordNoCertificateIsIssued) {
   wait(trustd.start());

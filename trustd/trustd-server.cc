@@ -44,8 +44,11 @@ class TrustServer final : public rpc::Trust::Server {
   kj::Promise<void> certificate(CertificateContext context) override {
     Activity::Call call(*activity);
     auto params = context.getParams();
-    auto issued =
-        issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(), caller);
+    auto proofs = KJ_MAP(proof, params.getProofs())->kj::ArrayPtr<const kj::byte> {
+      return proof;
+    };
+    auto issued = issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(),
+                               caller, proofs);
     context.releaseParams();
     co_await keep(kj::mv(issued.record));
     auto octets = issued.authority.size() + issued.certificate.size();
@@ -53,6 +56,20 @@ class TrustServer final : public rpc::Trust::Server {
     results.setCa(issued.authority.asBytes());
     results.setCertificate(issued.certificate.asBytes());
     activity->last = activity->timer.now();
+  }
+
+  kj::Promise<void> prove(ProveContext context) override {
+    Activity::Call call(*activity);
+    auto proof = issuer.prove(context.getParams().getToken(), caller);
+    context.releaseParams();
+    auto results = context.getResults();
+    results.setProof(proof);
+    results.setAddress(caller.toString());
+    auto own = issuer.serverAddresses();
+    auto servers = results.initServers(own.size());
+    for (auto i : kj::indices(own)) servers.set(i, own[i].toString());
+    activity->last = activity->timer.now();
+    return kj::READY_NOW;
   }
 
  private:

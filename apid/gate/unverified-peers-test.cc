@@ -118,6 +118,16 @@ TEST_F(JoiningNodeTest, NothingElseIsSent) {
   EXPECT_EQ(kindOf(failureOf(machine.rebootRequest().send())), ErrorKind::kFailedPrecondition);
 }
 
+// Catches: advice to look at a service that waits for nothing, when the node's certificate is good
+// and has other addresses.
+TEST_F(JoiningNodeTest, AnotherAddressOfTheNodeIsToBeUsed) {
+  node = joiningNode(kj::heap<JoiningWorker>(calls), kj::str("10.0.0.5"),
+                     kj::str("certificate verify failed: IP address mismatch"));
+  EXPECT_THAT(messageOf(failureOf(node.filesRequest().send())).cStr(),
+              HasSubstr("is not sent to it; the certificate of a worker has its host name and the "
+                        "addresses from which it reaches trustd; use one of these with -n"));
+}
+
 void visit(capnp::InterfaceSchema schema, kj::Function<void(capnp::InterfaceSchema::Method)> f) {
   for (auto method : schema.getMethods()) f(method);
 }

@@ -1,5 +1,7 @@
 #include "apid/gate/unverified-peers.h"
 
+#include <string.h>
+
 #include "common/base/annotation.h"
 #include "common/base/error.h"
 #include "common/base/version.h"
@@ -15,10 +17,17 @@ struct UnverifiedPeer : kj::Refcounted {
   const kj::String address, verificationError;
 
   kj::Exception refusal(kj::StringPtr method) const {
-    return error(ErrorKind::kFailedPrecondition,
-                 kj::str("the identity of ", address, " is not verified (", verificationError,
-                         "), so ", method, " is not sent to it; `talosctl -n ", address,
-                         " service apid` shows what it is waiting for"));
+    auto what = kj::str("the identity of ", address, " is not verified (", verificationError,
+                        "), so ", method, " is not sent to it; ");
+    // OpenSSL's text for a certificate that is good and does not name the address.
+    bool otherAddress = strstr(verificationError.cStr(), "IP address mismatch") != nullptr;
+    auto hint =
+        otherAddress
+            ? kj::str(
+                  "the certificate of a worker has its host name and the addresses from "
+                  "which it reaches trustd; use one of these with -n")
+            : kj::str("`talosctl -n ", address, " service apid` shows what it is waiting for");
+    return error(ErrorKind::kFailedPrecondition, kj::str(what, hint));
   }
 };
 

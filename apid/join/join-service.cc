@@ -106,7 +106,7 @@ void JoinService::addressesChanged() {
   KJ_IF_MAYBE (current, addresses.find("current")) {
     kj::Vector<Ip> found;
     for (kj::StringPtr text : current->getAddresses()) {
-      KJ_IF_MAYBE (prefix, Prefix::parse(text)) found.add(prefix->address.unmapped());
+      KJ_IF_MAYBE (address, Ip::parse(text)) found.add(address->unmapped());
     }
     joiner.setAddresses(found);
   }

@@ -121,6 +121,10 @@ struct Joiner::State {
   kj::Maybe<kj::Own<HeldConfig>> config;
   kj::Maybe<Identity> identity;
   kj::Vector<Ip> addresses;
+  // Those of the node when its certificate was requested. A later one is asked for when no further
+  // one has come for a while.
+  kj::Vector<Ip> attempted;
+  kj::TimePoint addressesAgain;
   bool clockSet = false;
   int64_t epoch = 0;
 
@@ -147,7 +151,12 @@ struct Joiner::State {
   Signal changed;
 
   State(kj::Timer& timer, const kj::Clock& clock, Dependencies& deps)
-      : timer(timer), clock(clock), deps(deps), receivedAt(timer.now()), namesAgain(timer.now()) {}
+      : timer(timer),
+        clock(clock),
+        deps(deps),
+        addressesAgain(timer.now()),
+        receivedAt(timer.now()),
+        namesAgain(timer.now()) {}
 
   kj::Maybe<kj::Date> now() const {
     if (clockSet) return clock.now();
@@ -279,10 +288,12 @@ struct Joiner::State {
     return pin;
   }
 
-  kj::String request(const JoinConfig& config, kj::StringPtr key, const Ip& local) const {
+  kj::String request(const JoinConfig& config, kj::StringPtr key, const Ip& local,
+                     kj::ArrayPtr<const Ip> proven) const {
     pki::LeafOptions options;
     kj::Vector<kj::String> all;
     all.add(local.toString());
+    for (auto& address : proven) addOnce(all, address.toString());
     auto names = dnsNamesOf(config, asked);
     if (asked == Names::kAll || asked == Names::kHostNames) {
       options.commonName = config.commonName;
@@ -292,7 +303,7 @@ struct Joiner::State {
     options.dnsNames = copyOf(names);
     if (asked == Names::kAll) {
       for (auto& address : config.addresses) {
-        if (address != all[0]) all.add(kj::str(address));
+        addOnce(all, kj::str(address));
       }
     }
     options.addresses = all.releaseAsArray();
@@ -304,13 +315,17 @@ struct Joiner::State {
     auto key = pki::makeKey(pki::KeyType::kEd25519);
     auto pin = pinOf(config);
     kj::Maybe<Ip> local;
-    TrustdRequest trustdRequest{.server = server,
-                                .pin = pinOf(config),
-                                .token = config.token,
-                                .certificateRequest = [&](const Ip& address) {
-                                  local = address;
-                                  return request(config, key, address);
-                                }};
+    TrustdRequest trustdRequest{
+        .server = server,
+        .pin = pinOf(config),
+        .token = config.token,
+        .addresses = asked == Names::kAll ? provable() : nullptr,
+        .certificateRequest = [&](const Ip& address, kj::ArrayPtr<const Ip> proven) {
+          local = address;
+          return request(config, key, address, proven);
+        }};
+    kj::Vector<Ip> tried;
+    tried.addAll(addresses);
     answered = false;
     auto answer =
         co_await within(timer, kAnswerTimeout, deps.requestCertificate(kj::mv(trustdRequest)),
@@ -325,7 +340,40 @@ struct Joiner::State {
                     kj::str("the certificate was not stored within ", kAnswerTimeout));
     take(kj::mv(fresh));
     granted = asked;
+    attempted = kj::mv(tried);
     issuer = server.toString();
+  }
+
+  // Addresses of this node that another one can call. An address on loopback or a link alone is
+  // signed for nobody.
+  kj::Array<Ip> provable() const {
+    kj::Vector<Ip> result;
+    for (auto& address : addresses) {
+      if (!address.isLoopback() && !address.isLinkLocal()) result.add(address);
+    }
+    return result.releaseAsArray();
+  }
+  // True when the node has an address that is not in its certificate, and was not there, or could
+  // not be proved, when that was requested.
+  bool hasNewAddress(const Identity& held) const {
+    auto info = pki::inspect(held.certificate);
+    for (auto& address : provable()) {
+      if (!contains(attempted, address) && !contains(info.addresses, address.toString())) {
+        return true;
+      }
+    }
+    return false;
+  }
+  bool hasNewAddress() const {
+    KJ_IF_MAYBE (held, identity) {
+      bool result = false;
+      kj::runCatchingExceptions([&] { result = hasNewAddress(*held); });
+      return result;
+    }
+    return false;
+  }
+  kj::Duration untilAddresses() const {
+    return std::max<kj::Duration>(addressesAgain - timer.now(), 0 * kj::SECONDS);
   }
 
   void warnUnverified(const JoinConfig& config, const Ip& server) {
@@ -461,16 +509,19 @@ struct Joiner::State {
     }
     auto left = untilNextRequest(config);
     bool forNames = left != nullptr && granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
+    bool forAddresses = left != nullptr && hasNewAddress() && untilAddresses() == 0 * kj::SECONDS;
     KJ_IF_MAYBE (renewal, left) {
-      if (!forNames) {
+      if (!forNames && !forAddresses) {
         reportValid(config, *renewal);
         auto sleep = std::min<kj::Duration>(*renewal, kLongestSleep);
         if (granted != Names::kAll) sleep = std::min(sleep, untilNames());
+        if (hasNewAddress()) sleep = std::min(sleep, untilAddresses());
         return timer.afterDelay(sleep);
       }
     }
+    if (forAddresses) addressesAgain = timer.now() + namesBackoff.next(deps.random());
     if (backoff.failures() == 0) asked = Names::kAll;  // they may be free by now
-    return round(config, forNames);
+    return round(config, forNames || forAddresses);
   }
 };
 
@@ -527,6 +578,7 @@ void Joiner::setAddresses(kj::ArrayPtr<const Ip> addresses) {
   if (std::equal(known.begin(), known.end(), addresses.begin(), addresses.end())) return;
   known.clear();
   known.addAll(addresses);
+  state->addressesAgain = state->timer.now() + kNewAddressPause;
   state->changed.raise();
 }
 

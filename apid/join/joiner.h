@@ -7,6 +7,11 @@
 // expired certificate is still served: it admits no client, but a client that verifies it gets the
 // validity in its error.
 //
+// Besides the address that it calls from, the node asks for its others, each of which it proves by
+// a call from there (trustd-client.h). Those that it gets later are asked for when none has come
+// for kNewAddressPause, and, if that fails, again as names are; those from which trustd is not
+// reached, with the next renewal.
+//
 // When trustd refuses a name, the host name with and without its domain is asked for, then without
 // it, then the address alone. While the certificate lacks one of the names, all are asked for again
 // every few minutes; the one that there is stays until a better one has come.
@@ -72,8 +77,11 @@ struct TrustdRequest {
   Ip server;
   Pin pin;
   kj::StringPtr token;
-  // Makes the certificate request (PEM) for the local address of the connection.
-  kj::Function<kj::String(const Ip& local)> certificateRequest;
+  // Addresses of this node, each of which trustd signs if it can be called from there.
+  kj::Array<Ip> addresses;
+  // Makes the certificate request (PEM) for the local address of the connection, and those of
+  // `addresses` that are proved.
+  kj::Function<kj::String(const Ip& local, kj::ArrayPtr<const Ip> proven)> certificateRequest;
 };
 struct TrustdAnswer {
   kj::String authority, certificate;  // PEM
@@ -104,6 +112,9 @@ class Joiner {
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
   // Between two requests for names that trustd has refused.
   static constexpr auto kFirstNamesPause = 1 * kj::MINUTES, kLongestNamesPause = 10 * kj::MINUTES;
+
+  // From the newest address of the node until it is asked for.
+  static constexpr auto kNewAddressPause = 30 * kj::SECONDS;
 
   // All arguments outlive it.
   Joiner(kj::Timer& timer, const kj::Clock& clock, Dependencies& dependencies);

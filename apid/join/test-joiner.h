@@ -41,6 +41,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
   kj::Duration lifetime = 24 * kj::HOURS;
   Ip own = Ip::require("10.5.0.5");                 // as trustd sees this machine
   kj::TreeSet<kj::String> down, silent, notSigned;  // notSigned: names
+  kj::TreeSet<kj::String> reachable;                // further addresses, from which it is called
   kj::Maybe<kj::Exception> refusal;
   ErrorKind refusalKind = ErrorKind::kPermissionDenied;  // of those that are not signed
   bool refuseNames = false, garbled = false;
@@ -71,7 +72,11 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
     if (down.find(to) != nullptr) fail(ErrorKind::kUnavailable, kj::str(to, ":50001: refused"));
     if (silent.find(to) != nullptr) return kj::NEVER_DONE;
     KJ_IF_MAYBE (e, refusal) kj::throwFatalException(kj::cp(*e));
-    lastRequest = request.certificateRequest(own);
+    kj::Vector<Ip> proven;
+    for (auto& address : request.addresses) {
+      if (reachable.find(address.toString()) != nullptr) proven.add(address);
+    }
+    lastRequest = request.certificateRequest(own, proven);
     auto info = pki::inspectRequest(lastRequest);
     if (refuseNames && info.dnsNames.size() > 0) {
       fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");

@@ -24,19 +24,39 @@ struct TrustdClient : ::testing::Test {
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   pki::CertificateAndKey other = pki::makeAuthority({.organization = "talos"});
   kj::String answer = kj::str("a certificate");
-  kj::Vector<kj::String> received;  // requests and tokens
+  kj::Vector<kj::String> received;   // requests and tokens
+  kj::Vector<kj::String> addresses;  // of the node
+  bool proves = true, refusesProofs = false;
+  kj::String silentFor;                   // a caller who gets no proof
+  kj::String translated;                  // a caller who is seen at another address
+  kj::String own = kj::str("127.0.0.1");  // a further address of trustd
   TlsEndpoint endpoint;
   uint16_t port = 0;
   kj::Promise<void> serving = nullptr;
 
   struct Server final : rpc::Trust::Server {
     TrustdClient& test;
-    explicit Server(TrustdClient& test) : test(test) {}
+    kj::String caller;
+    Server(TrustdClient& test, kj::StringPtr caller) : test(test), caller(kj::str(caller)) {}
     kj::Promise<void> certificate(CertificateContext context) override {
       auto params = context.getParams();
       test.received.add(kj::str(params.getRequest().asChars(), " ", params.getToken()));
+      if (test.refusesProofs && params.getProofs().size() > 0) {
+        fail(ErrorKind::kPermissionDenied, "not proved");
+      }
+      for (auto proof : params.getProofs()) test.received.add(kj::str(proof.asChars()));
       context.getResults().setCa("an authority"_kj.asBytes());
       context.getResults().setCertificate(test.answer.asBytes());
+      return kj::READY_NOW;
+    }
+    kj::Promise<void> prove(ProveContext context) override {
+      if (!test.proves) return rpc::Trust::Server::prove(context);
+      EXPECT_EQ(kj::str(context.getParams().getToken()), kWorkerToken);
+      if (caller == test.silentFor) return kj::NEVER_DONE;
+      auto results = context.getResults();
+      results.setAddress(caller == test.translated ? "192.0.2.77"_kj : caller);
+      results.setProof(kj::str("proof of ", caller).asBytes());
+      results.initServers(1).set(0, test.own);
       return kj::READY_NOW;
     }
   };
@@ -46,36 +66,87 @@ struct TrustdClient : ::testing::Test {
     endpoint.replaceAnonymous(pair.certificate, pair.key);
     auto listening = listenTcp("127.0.0.1", 0, 16);
     port = portOf(listening);
-    serving =
-        serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
-                 [this](const Peer&) {
-                   return SessionParams{.bootstrap = rpc::Trust::Client(kj::heap<Server>(*this))};
-                 },
-                 {})
-            .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+    serving = serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
+                       [this](const Peer& peer) {
+                         return SessionParams{.bootstrap = rpc::Trust::Client(
+                                                  kj::heap<Server>(*this, peer.address))};
+                       },
+                       {})
+                  .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   kj::Promise<TrustdAnswer> ask(kj::StringPtr pinned) {
-    TrustdRequest request{
-        .server = Ip::require("127.0.0.1"),
-        .pin = Pin{kj::str(pinned), kj::str(), nullptr},
-        .token = kWorkerToken,
-        .certificateRequest = [](const Ip& local) { return kj::str("for ", local.toString()); }};
-    return callTrustd(*io.lowLevelProvider, timer, kj::mv(request), port);
+    TrustdRequest request{.server = Ip::require("127.0.0.1"),
+                          .pin = Pin{kj::str(pinned), kj::str(), nullptr},
+                          .token = kWorkerToken,
+                          .addresses = KJ_MAP(a, addresses)->Ip{return Ip::require(a);
   }
-  template <typename T>
-  T wait(kj::Promise<T> promise) {
-    return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
-  }
-  kj::Exception failureOf(kj::Promise<TrustdAnswer> promise) {
-    return KJ_REQUIRE_NONNULL(kj::runCatchingExceptions([&] { wait(kj::mv(promise)); }));
+  , .certificateRequest = [](const Ip& local, kj::ArrayPtr<const Ip> proven) {
+    auto text = kj::str("for ", local.toString());
+    for (auto& address : proven) text = kj::str(text, " and ", address.toString());
+    return text;
   }
 };
+return callTrustd(*io.lowLevelProvider, timer, kj::mv(request), port);
+}  // namespace
+template <typename T>
+T wait(kj::Promise<T> promise) {
+  return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
+}
+kj::Exception failureOf(kj::Promise<TrustdAnswer> promise) {
+  return KJ_REQUIRE_NONNULL(kj::runCatchingExceptions([&] { wait(kj::mv(promise)); }));
+}
+};  // namespace talos::apid
 
 TEST_F(TrustdClient, AsksForTheAddressThatItCallsFrom) {
   auto got = wait(ask(authority.certificate));
   EXPECT_EQ(got.authority, "an authority");
   EXPECT_EQ(got.certificate, "a certificate");
   EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kWorkerToken));
+}
+
+// Catches: a node with several addresses whose certificate has one; one that asks for addresses
+// that it cannot prove, and gets no certificate for that.
+TEST_F(TrustdClient, ProvesItsOtherAddresses) {
+  for (auto text : {"127.0.0.1", "127.0.0.2", "fd00::7", "192.0.2.1"}) addresses.add(kj::str(text));
+  wait(ask(authority.certificate));
+  EXPECT_EQ(kj::strArray(received, "; "),
+            kj::str("for 127.0.0.1 and 127.0.0.1 and 127.0.0.2 ", kWorkerToken,
+                    "; proof of 127.0.0.1; proof of 127.0.0.2"));
+}
+
+// Catches: an address from which trustd is silent that keeps the others from being signed.
+TEST_F(TrustdClient, AnAddressWithoutAnAnswerIsLeftOut) {
+  for (auto text : {"127.0.0.1", "127.0.0.2", "127.0.0.3"}) addresses.add(kj::str(text));
+  silentFor = kj::str("127.0.0.2");
+  auto began = timer.now();
+  wait(ask(authority.certificate));
+  EXPECT_EQ(received[0], kj::str("for 127.0.0.1 and 127.0.0.1 and 127.0.0.3 ", kWorkerToken));
+  EXPECT_LT((timer.now() - began) / kj::SECONDS, 8);
+}
+
+// Catches: a node that asks for its address behind address translation, which trustd refuses.
+TEST_F(TrustdClient, AnAddressThatTrustdDoesNotSeeIsLeftOut) {
+  for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+  translated = kj::str("127.0.0.2");
+  wait(ask(authority.certificate));
+  EXPECT_EQ(received[0], kj::str("for 127.0.0.1 and 127.0.0.1 ", kWorkerToken));
+}
+
+// Catches: a trustd of an earlier version that signs nothing for a later worker.
+TEST_F(TrustdClient, ATrustdWithoutProofsSignsOneAddress) {
+  for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+  proves = false;
+  wait(ask(authority.certificate));
+  EXPECT_EQ(kj::strArray(received, "; "), kj::str("for 127.0.0.1 ", kWorkerToken));
+}
+
+// Catches: a load balancer, behind which another trustd answers, that keeps a worker without a
+// certificate.
+TEST_F(TrustdClient, ARefusalOfProofsLeavesOneAddress) {
+  for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+  refusesProofs = true;
+  EXPECT_EQ(wait(ask(authority.certificate)).certificate, "a certificate");
+  EXPECT_EQ(received.back(), kj::str("for 127.0.0.1 ", kWorkerToken));
 }
 
 // Catches: a token for whoever took the address over.

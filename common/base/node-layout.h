@@ -47,6 +47,8 @@ constexpr kj::StringPtr kKeepingVariable = "TALOS_KEEPING_FD"_kj,
 
 // An argument of networkd: a DHCP server of the platform does not answer who asks for option 26.
 constexpr kj::StringPtr kDhcpWithoutMtu = "--dhcp-without-mtu"_kj;
+// Another one: cards get predictable names.
+constexpr kj::StringPtr kPredictableNames = "--predictable-names"_kj;
 
 // For a daemon: the value from its environment, or else the default of a node.
 inline kj::StringPtr fromEnvironment(kj::StringPtr variable, kj::StringPtr fallback) {

@@ -170,6 +170,9 @@ kj::Array<kj::byte> encode(const Change& change) {
     KJ_CASE_ONEOF(c, DeleteLink) {
       return encodeDeleteLink(c);
     }
+    KJ_CASE_ONEOF(c, RenameLink) {
+      return encodeRenameLink(c);
+    }
     KJ_CASE_ONEOF(c, AddAddress) {
       return encodeAddress(RTM_NEWADDR, c.replace ? kReplace : kCreate, c.address, c.lifetime);
     }

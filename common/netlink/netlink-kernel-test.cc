@@ -109,6 +109,33 @@ TEST(NetlinkKernel, MakesChangesAndDeletes) {
   });
 }
 
+// Catches: a new name that changes something else of the link, or takes that of another one; a
+// model that answers otherwise.
+TEST(NetlinkKernel, LinksGetOtherNames) {
+  auto rename = [](Kernel& kernel, unsigned left) {
+    kj::Vector<kj::String> lines;
+    for (auto name : {"enp0s3", "right", "enp0s3", ""}) {
+      Change change = RenameLink{left, kj::str(name)};
+      auto answers = kernel.apply(kj::arrayPtr(&change, 1));
+      int code = 0;
+      KJ_IF_MAYBE (failure, answers[0]) code = failure->code;
+      bool there = findLink(kernel, "enp0s3") != nullptr,
+           before = findLink(kernel, "left") != nullptr;
+      lines.add(kj::str(name, " ", code, there, before, indexOf(kernel, "enp0s3") == left));
+    }
+    return kj::strArray(lines, ", ");
+  };
+  TestKernel model;
+  model.plug("right");
+  auto expected = rename(model, model.plug("left"));
+  EXPECT_EQ(expected, kj::str("enp0s3 0truefalsetrue, right ", EEXIST,
+                              "truefalsetrue, enp0s3 0truefalsetrue,  ", EINVAL, "truefalsetrue"));
+  inNamespace([&] {
+    auto kernel = openKernel();
+    EXPECT_EQ(rename(*kernel, addVeth(*kernel, "left", "right")), expected);
+  });
+}
+
 // Catches: one change that cannot even be said keeping all the others from being made.
 TEST(NetlinkKernel, AChangeThatIsNoMessageFailsAlone) {
   inNamespace([] {

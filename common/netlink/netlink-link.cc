@@ -82,6 +82,13 @@ kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
   return out.finish();
 }
 
+kj::Array<kj::byte> encodeRenameLink(const RenameLink& rename) {
+  MessageBuilder out(RTM_NEWLINK, kRequest);
+  out.header<ifinfomsg>().ifi_index = rename.index;
+  putName(out, IFLA_IFNAME, rename.name);
+  return out.finish();
+}
+
 kj::Array<kj::byte> encodeAddLink(const AddLink& add) {
   MessageBuilder out(RTM_NEWLINK, kCreate);
   out.header<ifinfomsg>();

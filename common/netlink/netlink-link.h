@@ -13,6 +13,7 @@ constexpr uint16_t kCreate = kRequest | NLM_F_CREATE | NLM_F_EXCL;
 
 kj::Array<kj::byte> encodeSetLink(const SetLink& set);
 kj::Array<kj::byte> encodeAddLink(const AddLink& add);
+kj::Array<kj::byte> encodeRenameLink(const RenameLink& rename);
 kj::Array<kj::byte> encodeSetBond(const SetBond& set);
 kj::Array<kj::byte> encodeSetBridge(const SetBridge& set);
 kj::Maybe<Link> decodeLink(const nlmsghdr* message);

@@ -454,6 +454,20 @@ int ModelKernel::set(const SetWireguard& set) {
   return 0;
 }
 
+// --- names
+
+int ModelKernel::rename(const RenameLink& rename) {
+  auto found = device(rename.index);
+  if (found == nullptr) return ENODEV;
+  if (rename.name.size() == 0 || rename.name.size() >= IFNAMSIZ) return EINVAL;
+  for (auto& other : devices) {
+    if (other.link.name == rename.name && other.link.index != rename.index) return EEXIST;
+  }
+  found->link.name = kj::str(rename.name);
+  notify({.links = true});
+  return 0;
+}
+
 // --- new links
 
 int ModelKernel::add(const AddLink& add, kj::String& message) {

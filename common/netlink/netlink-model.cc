@@ -102,6 +102,9 @@ int ModelKernel::applyOne(const Change& change, kj::String& message) {
       unplug(c.index);
       return 0;
     }
+    KJ_CASE_ONEOF(c, RenameLink) {
+      return rename(c);
+    }
     KJ_CASE_ONEOF(c, AddAddress) {
       return add(c.address, c.replace, c.lifetime.has_value());
     }

@@ -76,6 +76,7 @@ class ModelKernel : public Kernel {
                     kj::String& message);
   int set(const SetBridge& set);
   int set(const SetWireguard& set);
+  int rename(const RenameLink& rename);
   int add(const AddLink& add, kj::String& message);
   int addVlan(const Vlan& vlan, unsigned mtu, unsigned index);
   int add(Address address, bool replace, bool ends);

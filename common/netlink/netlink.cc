@@ -152,6 +152,9 @@ kj::String describe(const Change& change, const NameOfLink& nameOf) {
     KJ_CASE_ONEOF(c, DeleteLink) {
       return kj::str("delete link ", nameOf(c.index));
     }
+    KJ_CASE_ONEOF(c, RenameLink) {
+      return kj::str("rename link ", nameOf(c.index), " to ", c.name);
+    }
     KJ_CASE_ONEOF(c, AddAddress) {
       return kj::str("add address ", c.address.prefix, " to link ", nameOf(c.address.link));
     }
@@ -198,6 +201,9 @@ unsigned linkOf(const Change& change) {
       return c.index;
     }
     KJ_CASE_ONEOF(c, DeleteLink) {
+      return c.index;
+    }
+    KJ_CASE_ONEOF(c, RenameLink) {
       return c.index;
     }
   }

@@ -145,6 +145,11 @@ struct SetBridge {
 struct DeleteLink {
   unsigned index;
 };
+// EEXIST when another link has the name.
+struct RenameLink {
+  unsigned index;
+  kj::String name;
+};
 // EEXIST when it is there.
 struct AddAddress {
   Address address;
@@ -163,8 +168,8 @@ struct AddRoute {
 struct DeleteRoute {
   Route route;
 };
-using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, AddAddress,
-                         DeleteAddress, AddRoute, DeleteRoute>;
+using Change = kj::OneOf<SetLink, AddLink, SetBond, SetBridge, SetWireguard, DeleteLink, RenameLink,
+                         AddAddress, DeleteAddress, AddRoute, DeleteRoute>;
 // The index of the link that it is about; 0 when there is none yet.
 unsigned linkOf(const Change& change);
 

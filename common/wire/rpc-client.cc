@@ -10,6 +10,7 @@
 #include "common/base/within.h"
 #include "common/net/ip.h"
 #include "common/wire/bounded-stream.h"
+#include "common/wire/connect-from.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos {
@@ -100,11 +101,15 @@ kj::Promise<kj::Own<Connection>> tryUnix(kj::LowLevelAsyncIoProvider& lowLevel, 
 
 kj::Promise<kj::Own<Connection>> tryTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                         Secure secure, SocketName name, kj::String where,
-                                        kj::Function<DialLimits()> limits) {
+                                        kj::Function<DialLimits()> limits, kj::Maybe<Ip> source) {
   int fd;
   KJ_SYSCALL(fd = socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  auto stream =
-      co_await lowLevel.wrapConnectingSocketFd(kj::AutoCloseFd(fd), name.get(), name.size());
+  kj::AutoCloseFd own(fd);
+  KJ_IF_MAYBE (address, source) {
+    auto from = Endpoint{*address}.socketName();
+    KJ_SYSCALL(bind(fd, from.get(), from.size()), address->toString());
+  }
+  auto stream = co_await lowLevel.wrapConnectingSocketFd(kj::mv(own), name.get(), name.size());
   tuneTcp(*stream, kDialSilence);
   auto secured = co_await secure(kj::mv(stream));
   co_return kj::heap<ConnectionImpl>(timer, kj::mv(secured), kj::mv(where), limits());
@@ -214,17 +219,26 @@ kj::Promise<kj::Own<Connection>> connectUnix(kj::LowLevelAsyncIoProvider& lowLev
       kj::str(path));
 }
 
+kj::Promise<kj::Own<Connection>> connectTcpFrom(kj::Maybe<Ip> source,
+                                                kj::LowLevelAsyncIoProvider& lowLevel,
+                                                kj::Timer& timer, kj::StringPtr address,
+                                                uint16_t port, Secure secure, kj::Duration deadline,
+                                                kj::Function<DialLimits()> limits) {
+  Endpoint endpoint{Ip::require(address).unmapped(), port};
+  auto where = endpoint.toString();
+  auto trying = tryTcp(lowLevel, timer, kj::mv(secure), endpoint.socketName(), kj::str(where),
+                       kj::mv(limits), source);
+  return orUnavailable(
+      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
+      kj::mv(where));
+}
+
 kj::Promise<kj::Own<Connection>> connectTcp(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                             kj::StringPtr address, uint16_t port, Secure secure,
                                             kj::Duration deadline,
                                             kj::Function<DialLimits()> limits) {
-  Endpoint endpoint{Ip::require(address).unmapped(), port};
-  auto where = endpoint.toString();
-  auto trying = tryTcp(lowLevel, timer, kj::mv(secure), endpoint.socketName(), kj::str(where),
-                       kj::mv(limits));
-  return orUnavailable(
-      within(timer, deadline, kj::mv(trying), kj::str("no answer within ", deadline)),
-      kj::mv(where));
+  return connectTcpFrom(nullptr, lowLevel, timer, address, port, kj::mv(secure), deadline,
+                        kj::mv(limits));
 }
 
 capnp::Capability::Client reconnecting(kj::Function<kj::Promise<Dialed>()> dial) {

@@ -78,7 +78,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("dbus-daemon"), "/usr/bin/dbus-daemon /etc/dbus-1 /etc/passwd");
   EXPECT_TRUE(
       has(definition("networkd").argv, "--capabilities=net_admin,net_raw,net_bind_service"));
-  EXPECT_EQ(readable("networkd"), "/usr/bin/networkd /proc/sys/kernel/hostname /sys/devices");
+  EXPECT_EQ(readable("networkd"),
+            "/usr/bin/networkd /proc/sys/kernel/hostname /sys/devices /sys/bus");
   EXPECT_EQ(readable("apid"), "/usr/bin/apid /system/etc /run/talos/networkd");
   EXPECT_EQ(readable("trustd"), "/usr/bin/trustd");
   for (auto id : {"apid"_kj, "trustd"_kj}) {
@@ -184,6 +185,17 @@ TEST_F(DaemonTableTest, NetworkdOnAzure) {
   EXPECT_EQ(arguments("metal"), "");
   EXPECT_EQ(arguments("aws"), "");
   EXPECT_EQ(arguments("azure"), "--dhcp-without-mtu");
+}
+
+// Catches: net.ifnames=1 that is accepted and does nothing; the one argument in place of the other.
+TEST_F(DaemonTableTest, NetworkdWithPredictableNames) {
+  auto arguments = [&](kj::StringPtr platform) {
+    deps.platform = platform;
+    return kj::strArray(KJ_ASSERT_NONNULL(definition("networkd").arguments)(), " ");
+  };
+  deps.predictableNames = true;
+  EXPECT_EQ(arguments("metal"), "--predictable-names");
+  EXPECT_EQ(arguments("azure"), "--dhcp-without-mtu --predictable-names");
 }
 
 // Catches: a login1 that cannot hand its locks to its next start.

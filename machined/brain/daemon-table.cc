@@ -149,10 +149,12 @@ kj::Array<kj::String> busArguments(DaemonDependencies&) {
 }
 
 kj::Array<kj::String> networkdArguments(DaemonDependencies& deps) {
+  kj::Vector<kj::String> arguments;
   KJ_IF_MAYBE (platform, platforms::called(deps.platform)) {
-    if (!platform->dhcpMtu) return kj::arr(kj::str(kDhcpWithoutMtu));
+    if (!platform->dhcpMtu) arguments.add(kj::str(kDhcpWithoutMtu));
   }
-  return nullptr;
+  if (deps.predictableNames) arguments.add(kj::str(kPredictableNames));
+  return arguments.releaseAsArray();
 }
 
 // On a worker kubed has the kubelet's rights only, and does what those allow.
@@ -172,7 +174,8 @@ constexpr kj::StringPtr kContainerPath =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"_kj;
 constexpr kj::StringPtr kContainerRuntime = "cri"_kj;
 
-constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sys/devices"_kj};
+constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sys/devices"_kj,
+                                            "/sys/bus"_kj};
 // apid resolves the names of control-plane machines: the resolver's files are links to these
 // folders.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};

@@ -31,6 +31,7 @@ struct DaemonDependencies {
   kj::Maybe<EtcdRun&> etcd;  // none: in tests
   kj::Maybe<KubeletRun&> kubelet = nullptr;
   kj::StringPtr platform = ""_kj;
+  bool predictableNames = false;  // of network cards
 };
 
 struct Daemon {

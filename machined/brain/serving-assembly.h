@@ -4,6 +4,7 @@
 #include "machined/brain/daemon-loader.h"
 #include "machined/brain/held-sockets.h"
 #include "machined/brain/node-serving.h"
+#include "machined/config/network/network-cmdline.h"
 
 namespace talos::machined {
 
@@ -14,23 +15,26 @@ class ServingAssembly {
                   UpgradeAssembly& upgrades, LifeAssembly& life)
       : core(core),
         node(core, services, disks, configs, kubernetes, upgrades, life),
-        daemons(machined::daemons(), {.supervisor = services.supervisor,
-                                      .daemon = {.lowLevel = *core.io.lowLevelProvider,
-                                                 .store = core.store,
-                                                 .networkd = node.networkd(),
-                                                 .etcdSupervisor = kubernetes.etcdSupervisor(),
-                                                 .containerd = services.containerd,
-                                                 .etcd = kubernetes.etcd,
-                                                 .kubelet = kubernetes.kubelet,
-                                                 .platform = core.platform},
-                                      .open =
-                                          [this](const Daemon& daemon) {
-                                            return openDaemonSocket(this->core.process1, daemon);
-                                          },
-                                      .openPair =
-                                          [this](const Daemon& daemon) {
-                                            return keptPair(this->core.process1, daemon.id);
-                                          }}) {}
+        daemons(
+            machined::daemons(),
+            {.supervisor = services.supervisor,
+             .daemon = {.lowLevel = *core.io.lowLevelProvider,
+                        .store = core.store,
+                        .networkd = node.networkd(),
+                        .etcdSupervisor = kubernetes.etcdSupervisor(),
+                        .containerd = services.containerd,
+                        .etcd = kubernetes.etcd,
+                        .kubelet = kubernetes.kubelet,
+                        .platform = core.platform,
+                        .predictableNames = !core.container && predictableNames(core.arguments)},
+             .open =
+                 [this](const Daemon& daemon) {
+                   return openDaemonSocket(this->core.process1, daemon);
+                 },
+             .openPair =
+                 [this](const Daemon& daemon) {
+                   return keptPair(this->core.process1, daemon.id);
+                 }}) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
 
  private:

@@ -1,13 +1,10 @@
 #include "machined/hardware/attributes.h"
 
-#include <limits.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "common/base/folder.h"
-#include "machined/disk/devices/sysfs.h"
+#include "common/kernel/sysfs-attributes.h"
 
 namespace talos::machined {
 namespace {
@@ -31,12 +28,7 @@ kj::String attributeText(kj::StringPtr device, kj::StringPtr name) {
 }
 
 kj::String linkName(kj::StringPtr link) {
-  char target[PATH_MAX];
-  ssize_t size = readlink(link.cStr(), target, sizeof(target));
-  if (size <= 0) return kj::String();
-  auto path = kj::heapString(target, static_cast<size_t>(size));
-  KJ_IF_MAYBE (slash, path.findLast('/')) return printable(kj::heapString(path.slice(*slash + 1)));
-  return printable(kj::mv(path));
+  return printable(nameOfTarget(link));
 }
 
 kj::Vector<kj::String> numberedNames(kj::StringPtr folder, kj::StringPtr prefix, size_t most) {

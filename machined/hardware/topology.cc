@@ -4,7 +4,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/lines.h"
-#include "machined/disk/devices/sysfs.h"
+#include "common/kernel/sysfs-attributes.h"
 #include "machined/hardware/attributes.h"
 
 namespace talos::machined {

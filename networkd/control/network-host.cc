@@ -18,6 +18,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "networkd/control/sysfs-card.h"
 
 namespace talos::networkd {
 
@@ -59,9 +60,10 @@ kj::Maybe<Hardware> askDriver(kj::StringPtr name) {
 
 class MachineHost final : public Host {
  public:
-  MachineHost(kj::UnixEventPort& port, kj::StringPtr directory)
+  MachineHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictable)
       : resolverPath(kj::str(directory, "/resolv.conf")),
-        mtuPath(kj::str(directory, "/first-mtus")) {
+        mtuPath(kj::str(directory, "/first-mtus")),
+        predictable(predictable) {
     // The kernel marks this file urgent when the name is set. Where it cannot be read, the name is
     // looked at only when something else happens.
     int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
@@ -126,8 +128,15 @@ class MachineHost final : public Host {
     return {};
   }
 
+  kj::Vector<kj::String> predictableNames(const netlink::Link& link) override {
+    if (!predictable) return {};
+    KJ_IF_MAYBE (card, readCard("/sys", link)) return networkd::predictableNames(*card);
+    return {};
+  }
+
  private:
   kj::String resolverPath, mtuPath;
+  bool predictable;
   kj::String known = hostname();  // reported last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;
   kj::AutoCloseFd fd;
@@ -140,8 +149,8 @@ class MachineHost final : public Host {
 
 }  // namespace
 
-kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory) {
-  return kj::heap<MachineHost>(port, directory);
+kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictableNames) {
+  return kj::heap<MachineHost>(port, directory, predictableNames);
 }
 
 }  // namespace talos::networkd

@@ -20,12 +20,15 @@ class Host {
   // The hardware of a link; empty for virtual links, and for fields that its driver does not
   // report.
   virtual Hardware hardware(const netlink::Link& link) = 0;
+  // Of a card that has none yet, the best first (plan/predictable-names.h); empty: it has none, or
+  // the kernel's names are to stay.
+  virtual kj::Vector<kj::String> predictableNames(const netlink::Link& link) = 0;
   // A small file of ours beside the resolver file, written whole or not at all; empty before.
   virtual kj::String readFirstMtus() = 0;
   virtual void writeFirstMtus(kj::StringPtr content) = 0;
 };
 
 // The machine, with resolv.conf in `directory` (which exists and may be written).
-kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory);
+kj::Own<Host> openHost(kj::UnixEventPort& port, kj::StringPtr directory, bool predictableNames);
 
 }  // namespace talos::networkd

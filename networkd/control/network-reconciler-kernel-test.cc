@@ -238,7 +238,7 @@ TEST(NetworkdKernel, TheHostsNameAndFile) {
     char directory[] = "/tmp/networkd-test-XXXXXX";
     KJ_ASSERT(mkdtemp(directory) != nullptr);
     KJ_DEFER(removeTree(directory));
-    auto host = openHost(m.io.unixEventPort, directory);
+    auto host = openHost(m.io.unixEventPort, directory, false);
     for (kj::StringPtr name : {"first"_kj, "second"_kj}) {
       auto changed = host->hostnameChanged();
       EXPECT_FALSE(changed.poll(m.io.waitScope)) << name.cStr();

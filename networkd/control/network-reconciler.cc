@@ -290,6 +290,7 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
     // Notices up to now are covered by the read that follows.
     heard(monitor.take());
     outcome.observed = observe();
+    if (namer.rename(outcome.observed)) outcome.observed = observe();
     carriers.see(outcome.observed, timer.now());
     auto todo = plan(wanted, outcome.observed);
     outcome.applied = todo.applied;

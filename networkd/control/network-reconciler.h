@@ -16,6 +16,7 @@
 #include <kj/timer.h>
 
 #include "common/base/signal.h"
+#include "networkd/control/link-namer.h"
 #include "networkd/control/network-host.h"
 #include "networkd/control/wireguard-endpoints.h"
 #include "networkd/plan/first-mtus.h"
@@ -87,6 +88,7 @@ class NetworkReconciler {
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
   Carriers carriers;
+  LinkNamer namer{kernel, host};
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();

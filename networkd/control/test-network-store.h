@@ -26,6 +26,12 @@ class FakeHost final : public Host {
     if (link.kind.size() > 0 || link.loopback()) return {};
     return {kj::str("model_net"), kj::str("0000:00:0", link.index, ".0"), kj::str("1af4:1000")};
   }
+  kj::HashMap<unsigned, kj::String> predictable;  // by index
+  kj::Vector<kj::String> predictableNames(const netlink::Link& link) override {
+    kj::Vector<kj::String> names;
+    KJ_IF_MAYBE (name, predictable.find(link.index)) names.add(kj::str(*name));
+    return names;
+  }
   kj::String readFirstMtus() override { return kj::str(firstMtus); }
   void writeFirstMtus(kj::StringPtr content) override { firstMtus = kj::str(content); }
   void writeResolverFile(kj::StringPtr content) override {

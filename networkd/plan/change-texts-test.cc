@@ -41,6 +41,7 @@ TEST(ChangeWords, LinksHaveTheirNames) {
       {netlink::SetBond{4, options}, "set bond bond0: mode active-backup, miimon 2, primary eth0",
        "bond0"},
       {netlink::DeleteLink{9}, "delete link 9", ""},
+      {netlink::RenameLink{2, kj::str("enp0s3")}, "rename link eth0 to enp0s3", "eth0"},
   };
   for (auto& row : rows) {
     EXPECT_STREQ(describe(row.change, there).cStr(), row.text.cStr());

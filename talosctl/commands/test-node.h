@@ -25,6 +25,7 @@ struct FakeNode {
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;
+  kj::Vector<kj::String> kernelLines;  // with their ends
   kj::Vector<kj::String> eventsAsked;  // which ones
   bool resourcesRefused = false;       // as for os:reader
   bool hangs = false;                  // never answers a call
@@ -248,7 +249,9 @@ class FakeLogs final : public rpc::Logs::Server {
 
   kj::Promise<void> kernel(KernelContext context) override {
     auto request = context.getParams().getSink().writeRequest();
-    request.setBytes("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n"_kj.asBytes());
+    auto text = kj::str("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n",
+                        kj::strArray(node_.kernelLines, ""));
+    request.setBytes(text.asBytes());
     co_await request.send();
   }
   kj::Promise<void> previous(PreviousContext context) override {

@@ -1,5 +1,6 @@
 // Access to the nodes, their boot and their disks.
 #include "talosctl/cli/table.h"
+#include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -142,6 +143,29 @@ void checkHostnames(ObservedCluster cluster, Findings& findings) {
 
 }  // namespace
 
+// "link eth0", or the place of a device without a link: "device 0000:03:00.0".
+kj::String deviceText(ObservedNode node, kj::StringPtr device) {
+  for (auto link : node.getLinks()) {
+    if (link.getStatus().getBusPath() == device) return kj::str("link ", link.getName());
+  }
+  return kj::str("device ", device);
+}
+
+void checkFirmware(ObservedNode node, Findings& findings) {
+  for (auto& missing : missingFirmware(linesOfLog(node, kKernelLog))) {
+    auto package = firmwarePackage(missing.files[0]);
+    auto illness = package.size() > 0 ? Illness::kFirmwareMissing : Illness::kFirmwareUnknown;
+    auto& finding = findings.add(illness, node)
+                        .with("driver", missing.driver)
+                        .with("device", deviceText(node, missing.device))
+                        .with("file", kj::strArray(missing.files, ", "))
+                        .with("package", package);
+    for (auto line : missing.lines) {
+      finding.shows(kj::str("talosctl -n ", node.getAddress(), " dmesg"), line);
+    }
+  }
+}
+
 void checkMachines(ObservedCluster cluster, Findings& findings) {
   checkClientCertificate(cluster, findings);
   for (auto endpoint : cluster.getEndpoints()) {
@@ -153,6 +177,7 @@ void checkMachines(ObservedCluster cluster, Findings& findings) {
     checkReach(cluster, node, findings);
     checkBoot(node, findings);
     checkDisk(node, findings);
+    checkFirmware(node, findings);
   }
   checkHostnames(cluster, findings);
 }

@@ -76,6 +76,25 @@ std::vector<CheckCase> cases() {
        "nodes: [{address: a, status: {stage: failed, problems: ['userDisks: /dev/vdb is in "
        "use']}}]",
        "nodes: [{address: a, status: {stage: running}}]"},
+      {"firmware",
+       "the driver bnx2 of device 0000:03:00.0 did not find its firmware bnx2/mips.fw, "
+       "bnx2/rv2p.fw; "
+       "Debian's package firmware-bnx2 has it",
+       false,
+       "nodes: [{address: a, logs: [{id: kernel, lines: ["
+       "'kern: warning: [2026-11-22T15:01:10Z]: bnx2 0000:03:00.0: Direct firmware load for "
+       "bnx2/mips.fw failed with error -2', 'kern: err: [2026-11-22T15:01:10Z]: bnx2 0000:03:00.0: "
+       "firmware: failed to load bnx2/rv2p.fw (-2)']}]}]",
+       "nodes: [{address: a, logs: [{id: kernel, lines: ["
+       "'bnx2 0000:03:00.0: firmware: failed to load bnx2/mips.fw (-2)', "
+       "'bnx2 0000:03:00.0: firmware: direct-loading firmware bnx2/mips.fw']}]}]"},
+      {"firmware", "of link eth3 did not find its firmware x/y.bin; the package that has it is not",
+       false,
+       "nodes: [{address: a, links: [{name: eth3, status: {busPath: '0000:04:00.0'}}], logs: [{id: "
+       "kernel, lines: ['new 0000:04:00.0: Direct firmware load for x/y.bin failed with error "
+       "-2']}]}]",
+       "nodes: [{address: a, logs: [{id: kubelet, lines: ['new 0000:04:00.0: Direct firmware load "
+       "for x/y.bin failed with error -2']}]}]"},
       {"upgrade", "was not healthy", true,
        "nodes: [{address: a, upgrade: {stage: failed, version: v0.9.0, reason: it was not healthy "
        "within "

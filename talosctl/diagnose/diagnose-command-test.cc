@@ -50,6 +50,21 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
               HasSubstr("the endpoint 127.0.0.1 and the talosconfig do not trust each other"));
 }
 
+// Catches: a kernel log that is not asked for, or whose lines are lost on the way.
+TEST_F(Diagnose, NamesTheFirmwareThatADriverDidNotFind) {
+  node("10.0.0.3")
+      .kernelLines.add(
+          kj::str("kern: err: [2021-03-06T03:06:41Z]: r8169 0000:02:00.0: firmware: failed to load "
+                  "rtl_nic/rtl8168g-2.fw (-2)\n"));
+  EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr("10.0.0.3: the driver r8169 of device 0000:02:00.0 did not find its "
+                              "firmware rtl_nic/rtl8168g-2.fw; Debian's package firmware-realtek"));
+  EXPECT_THAT(text, HasSubstr("FIRMWARE=\"firmware-realtek\""));
+  EXPECT_THAT(text, HasSubstr("talosctl -n 10.0.0.3 dmesg"));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.2: the driver")));
+}
+
 TEST_F(Diagnose, PrintsJsonAndYaml) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3", "-o", "json"}), 1);

@@ -17,6 +17,7 @@
 #include "rpc/secret-resources.capnp.h"
 #include "rpc/storage-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/diagnose/missing-firmware.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -24,6 +25,7 @@ namespace {
 
 constexpr auto kAnswerWithin = 10 * kj::SECONDS;
 constexpr int kLogLines = 400, kContainerLines = 40;
+constexpr size_t kFirmwareLines = 200;
 
 using Node = rpc::Observations::Node;
 using Resources = capnp::List<rpc::Resource>::Reader;
@@ -100,6 +102,23 @@ struct Tail {
   kj::String id;
   kj::Vector<kj::String> lines;
 };
+// Of the kernel's log the lines about firmware, as long as there are not too many.
+class FirmwareSink final : public rpc::LogSink::Server {
+ public:
+  explicit FirmwareSink(Tail& tail) : tail(tail) {}
+  kj::Promise<void> write(WriteContext context) override {
+    for (auto bytes : Lines(context.getParams().getBytes().asChars())) {
+      auto line = kj::heapString(bytes);
+      if (tail.lines.size() < kFirmwareLines && isAboutFirmware(line)) tail.lines.add(kj::mv(line));
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
+
+ private:
+  Tail& tail;
+};
+
 class TailSink final : public rpc::LogSink::Server {
  public:
   explicit TailSink(Tail& tail) : tail(tail) {}
@@ -175,6 +194,7 @@ struct NodeQuestions::Impl {
   void keepFacts(kj::StringPtr document);
   Tail& newTail(kj::StringPtr id);
   kj::Promise<void> log(kj::StringPtr id);
+  kj::Promise<void> kernelLog();
   kj::Promise<void> containerLogs();
   void readClockFromEvents();
   void finish();
@@ -222,6 +242,7 @@ void NodeQuestions::Impl::addMachine(kj::Vector<kj::Promise<void>>& waits) {
   }
   waits.add(config());
   for (auto id : {"kubelet"_kj, "cri"_kj}) waits.add(log(id));
+  waits.add(kernelLog());
 }
 
 void NodeQuestions::Impl::addControlPlane(kj::Vector<kj::Promise<void>>& waits) {
@@ -312,6 +333,12 @@ kj::Promise<void> NodeQuestions::Impl::log(kj::StringPtr id) {
             [this](kj::Exception&& e) {
               if (kindOf(e) != ErrorKind::kNotFound) fails(Question::LOGS, e);
             });
+}
+
+kj::Promise<void> NodeQuestions::Impl::kernelLog() {
+  auto request = remote().logsRequest().send().getLogs().kernelRequest();
+  request.setSink(kj::heap<FirmwareSink>(newTail(kKernelLog)));
+  return question(Question::KERNEL_LOG, request.send(), [](auto&&) {});
 }
 
 kj::Promise<void> NodeQuestions::Impl::containerLogs() {

@@ -45,6 +45,8 @@ struct LineQuery {
 };
 kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log,
                          const LineQuery& query);
+// The id of the kernel's log among the logs; of it only the lines about firmware are kept.
+constexpr kj::StringPtr kKernelLog = "kernel"_kj;
 kj::StringPtr lastLine(ObservedNode node, kj::StringPtr log);
 capnp::List<capnp::Text>::Reader linesOfLog(ObservedNode node, kj::StringPtr log);
 bool isRecent(ObservedCluster cluster, ObservedNode node, kj::StringPtr line, kj::Duration within);

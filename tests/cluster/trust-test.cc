@@ -99,6 +99,53 @@ void expectNoSecretInAnyLog(const Cluster& cluster, const std::vector<std::strin
 
 }  // namespace
 
+// Catches: a worker that can be called at one of its addresses only; a certificate with addresses
+// that nobody has proved; an error that does not say how to call it.
+TEST(Trust, AWorkerIsCalledAtEachOfItsAddresses) {
+  Cluster cluster("twice",
+                  {"--provisioner", "container", "--masters", "1", "--workers", "1", "--ipv6"});
+  const std::string master = "10.5.0.2", four = "10.5.0.3", six = "fd74:616c:a05::3";
+  for (auto& address : {four, six}) {
+    harness::Result shown;
+    EXPECT_TRUE(eventually(
+        [&] {
+          shown = cluster.talosctl({"-n", address, "--timeout", "20s", "read", "/etc/hostname"});
+          return shown.status == 0;
+        },
+        kTimeout, 1))
+        << address << ": " << shown.out << shown.err;
+  }
+  auto issued = cluster.ok({"-n", master, "get", "issuedcertificates", "-o", "yaml"});
+  EXPECT_TRUE(contains(issued, four)) << issued;
+  EXPECT_TRUE(contains(issued, six)) << issued;
+  auto status = statusOf(cluster, four, master);
+  EXPECT_TRUE(status.ready) << status.message;
+  EXPECT_TRUE(contains(status.message, "certificate will be renewed at")) << status.message;
+
+  // An address of the node from which no trustd can be reached: nobody can prove it.
+  auto patch = R"([{"op": "replace", "path": "/machine/network/interfaces/0", "value":
+                    {"interface": "eth0", "addresses": ["192.0.2.9/32"]}}])";
+  auto patched =
+      cluster.talosctl({"-n", four, "patch", "machineconfig", "--mode=no-reboot", "-p", patch});
+  EXPECT_EQ(patched.status, 0) << patched.out << patched.err;
+  EXPECT_TRUE(eventually(
+      [&] { return contains(cluster.ok({"-n", four, "get", "addresses"}), "eth0/192.0.2.9"); },
+      kTimeout, 1));
+  // It is asked for after half a minute, and left out.
+  auto newest = [&] {
+    auto records = cluster.ok({"-n", master, "get", "issuedcertificates", "-o", "yaml"});
+    size_t count = 0;
+    for (size_t at = 0; (at = records.find("fingerprint:", at)) != records.npos; ++at) ++count;
+    return std::pair(count, records);
+  };
+  auto before = newest().first;
+  EXPECT_TRUE(eventually([&] { return newest().first > before; }, kTimeout, 1));
+  EXPECT_FALSE(contains(newest().second, "192.0.2.9")) << newest().second;
+  for (auto& address : {four, six}) {
+    EXPECT_EQ(cluster.talosctl({"-n", address, "read", "/etc/hostname"}).status, 0) << address;
+  }
+}
+
 // One cluster, one story: each part needs what the part before left.
 TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
   Cluster cluster(

@@ -125,13 +125,16 @@ std::string LoneMachine::image(const std::string& name) {
       .lexically_normal();
 }
 
-std::string LoneMachine::writtenDisk(const std::string& image) {
+std::string LoneMachine::writtenDisk(const std::string& image,
+                                     const std::vector<std::string>& arguments) {
   auto programs = fs::path(getenv("TALOSCTL")).parent_path();
   auto folder = (programs / image).string();
   auto disk = (fs::temp_directory_path() / ("talos-disk-" + std::to_string(machines++))).string();
-  auto made = harness::run({programs / "disk-image", "metal", "2048",
-                            folder + "/work/tree/usr/install", folder + "/rootfs.sqsh", disk},
-                           300);
+  std::vector<std::string> command = {
+      programs / "disk-image", "metal", "2048", folder + "/work/tree/usr/install",
+      folder + "/rootfs.sqsh", disk};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  auto made = harness::run(command, 300);
   EXPECT_EQ(made.status, 0) << made.err;
   return disk;
 }

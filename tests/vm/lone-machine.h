@@ -46,8 +46,10 @@ class LoneMachine {
   // whose certificate is the address by which this host calls the machine.
   std::string generate(const std::string& installDisk = "/dev/vda") const;
 
-  // A disk for a machine, made of the image in this folder beside the programs.
-  static std::string writtenDisk(const std::string& image);
+  // A disk for a machine, made of the image in this folder beside the programs, with further
+  // arguments of the kernel.
+  static std::string writtenDisk(const std::string& image,
+                                 const std::vector<std::string>& arguments = {});
   // Gives a waiting machine a config, and waits until its disk for it is mounted; each within
   // `seconds`.
   void configure(const std::string& config, double seconds = 480) const;

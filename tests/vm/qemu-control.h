@@ -31,8 +31,9 @@ class QemuControl {
   ~QemuControl() { close(fd); }
   QemuControl(const QemuControl&) = delete;
 
-  void command(const std::string& name) {
-    auto line = "{\"execute\": \"" + name + "\"}\n";
+  // `arguments`: an object of JSON.
+  void command(const std::string& name, const std::string& arguments = "{}") {
+    auto line = "{\"execute\": \"" + name + "\", \"arguments\": " + arguments + "}\n";
     KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
     waitFor("\"return\"");
   }

@@ -230,6 +230,11 @@ kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::Strin
   return refuse("\"", field(0), "\" is not an IPv4 address");
 }
 
+bool predictableNames(const KernelArguments& arguments) {
+  auto values = arguments.all("net.ifnames");
+  return values.size() > 0 && values.back() == "1";
+}
+
 kj::Vector<kj::String> splitFields(kj::StringPtr text, char by) {
   kj::Vector<kj::String> fields;
   size_t begin = 0;

@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "common/kernel/kernel-arguments.h"
 #include "common/net/ip.h"
 #include "machined/config/network/network-links.h"
 
@@ -40,6 +41,9 @@ struct VlanParameter {
   uint16_t id = 0;
 };
 kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
+
+// `net.ifnames=1`; of several the last.
+bool predictableNames(const KernelArguments& arguments);
 
 kj::Vector<kj::String> splitFields(kj::StringPtr text, char by);
 

@@ -440,6 +440,35 @@ TEST(NetworkPlatform, BetweenCommandLineAndConfig) {
             "eth1 mtu 1450 (platform)");
 }
 
+// Catches: a platform's addresses on no link, because it calls the only card eth0; an entry for a
+// card that there is, on another one.
+TEST(NetworkPlatform, NumbersOfCardsWithPredictableNames) {
+  Stated platform(
+      "interfaces: [{interface: eth0, addresses: [198.51.100.9/24]}, {interface: eth1, addresses: "
+      "[198.51.100.10/24]}, {interface: eth7, addresses: [198.51.100.11/24]}]");
+  kj::Vector<KnownLink> links;
+  links.add(KnownLink{.index = 4, .name = kj::str("enp0s2"), .hardware = true});
+  links.add(KnownLink{.index = 1, .name = kj::str("lo"), .loopback = true});
+  links.add(KnownLink{.index = 2, .name = kj::str("enp0s3"), .hardware = true});
+  links.add(KnownLink{.index = 3, .name = kj::str("veth1")});
+  auto addresses = [&](kj::StringPtr arguments) {
+    auto p = planNetwork(KernelArguments(arguments.asArray()), nullptr, links, nullptr,
+                         platform.network);
+    auto texts = KJ_MAP(a, p.addresses) {
+      return kj::str(a.link, " ", a.prefix);
+    };
+    return kj::strArray(texts, ", ");
+  };
+  EXPECT_EQ(addresses("net.ifnames=1"),
+            "enp0s3 198.51.100.9/24, enp0s2 198.51.100.10/24, eth7 198.51.100.11/24");
+  auto usual = "eth0 198.51.100.9/24, eth1 198.51.100.10/24, eth7 198.51.100.11/24"_kj;
+  EXPECT_EQ(addresses(""), usual);
+  EXPECT_EQ(addresses("net.ifnames=1 net.ifnames=0"), usual);
+  links.add(KnownLink{.index = 5, .name = kj::str("eth0"), .hardware = true});
+  EXPECT_EQ(addresses("net.ifnames=1"),
+            "eth0 198.51.100.9/24, enp0s2 198.51.100.10/24, eth7 198.51.100.11/24");
+}
+
 // Catches: members of a bond with DHCP of their own, or with a complaint about it.
 TEST(NetworkPlatform, MembersOfItsBond) {
   Stated platform(

@@ -334,6 +334,23 @@ class Planner {
     for (auto vlan : entry.getVlans()) addVlan(name, vlan);
   }
 
+  // A platform that states no hardware address numbers its cards as the kernel does: eth0 is the
+  // first. With predictable names there is no eth0.
+  kj::String renamedCard(kj::String name) const {
+    constexpr kj::StringPtr kUsual = "eth"_kj;
+    if (!predictableNames(arguments) || !name.startsWith(kUsual)) return name;
+    kj::Vector<const KnownLink*> cards;
+    for (auto& link : known) {
+      if (link.name == name) return name;
+      if (link.hardware && !link.made) cards.add(&link);
+    }
+    std::sort(cards.begin(), cards.end(), [](auto a, auto b) { return a->index < b->index; });
+    KJ_IF_MAYBE (number, name.slice(kUsual.size()).tryParseAs<uint32_t>()) {
+      if (*number < cards.size()) return kj::str(cards[*number]->name);
+    }
+    return name;
+  }
+
   // A link that the config names is as the config says, whatever the platform states of it.
   void addPlatform(config::Network::Reader network) {
     layer = kLayerPlatform;
@@ -346,6 +363,7 @@ class Planner {
     kj::Vector<kj::String> silent;  // links of which it states neither addresses nor DHCP
     for (auto entry : network.getInterfaces()) {
       KJ_IF_MAYBE (name, nameOf(entry)) {
+        *name = renamedCard(kj::mv(*name));
         if (ignored(*name) || isConfigs(*name)) continue;
         named.add(kj::str(*name));
         addInterface(entry, *name);

@@ -8,7 +8,7 @@
 
 #include "common/base/folder.h"
 #include "common/base/lines.h"
-#include "machined/disk/devices/sysfs.h"
+#include "common/kernel/sysfs-attributes.h"
 
 namespace talos::machined {
 namespace {

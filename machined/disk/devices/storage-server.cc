@@ -5,9 +5,9 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "common/base/folder.h"
+#include "common/kernel/sysfs-attributes.h"
 #include "common/memory/secret-array.h"
 #include "machined/disk/devices/meta-values.h"
-#include "machined/disk/devices/sysfs.h"
 
 namespace talos::machined {
 namespace {

@@ -169,7 +169,7 @@ class NodeConfigs {
     }
     auto vip = options.useVip ? sharedAddress(cluster).toString() : kj::String();
     if (config::isControlPlane(type)) settings.vip = vip;
-    // trustd signs nothing for a worker but the address that it calls from.
+    // trustd signs nothing for a worker but addresses that it calls from.
     if (config::isControlPlane(type)) settings.certSans = certSans;
     settings.timeServers = gateway;
     KJ_IF_MAYBE (own, secrets) {
