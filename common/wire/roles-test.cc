@@ -278,7 +278,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Containers.logs",     "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
       "Etcd.bootstrapState", "Etcd.members",       "Etcd.status",          "Kubernetes.survey",
       "Node.kubernetes",     "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
-      "Machine.counters",
+      "Machine.counters",    "Machine.samples",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",

@@ -78,6 +78,9 @@ class Machine : public testing::Test, public MachineOperations {
     all.add(kj::mv(links));
     return all;
   }
+  void fillSamples(uint64_t lastMs, rpc::Machine::SamplesResults::Builder out) override {
+    out.initSamples(1)[0].setUptimeMs(lastMs);
+  }
 };
 
 // Catches: a request that arrives as another one, more labels than there can be, an answer without
@@ -252,6 +255,16 @@ TEST_F(Machine, CountersAreSentAsTheKernelWritesThem) {
   auto request = machine.countersRequest();
   request.setOf(rpc::Counter::FREQUENCIES);
   EXPECT_EQ(0u, request.send().wait(io.waitScope).getFiles().size());
+}
+
+// Catches: samples without the time that was asked for.
+TEST_F(Machine, SamplesOfTheLastSoManyMilliseconds) {
+  auto machine = client();
+  auto request = machine.samplesRequest();
+  request.setLastMs(7);
+  auto answer = request.send().wait(io.waitScope);
+  ASSERT_EQ(answer.getSamples().size(), 1u);
+  EXPECT_EQ(answer.getSamples()[0].getUptimeMs(), 7u);
 }
 
 TEST_F(Machine, AKubeconfigIsSentAsItIs) {

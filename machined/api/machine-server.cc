@@ -266,6 +266,11 @@ kj::Promise<void> MachineServer::counters(CountersContext context) {
   });
 }
 
+kj::Promise<void> MachineServer::samples(SamplesContext context) {
+  operations.fillSamples(context.getParams().getLastMs(), context.getResults());
+  return kj::READY_NOW;
+}
+
 kj::Promise<void> MachineServer::kubeconfig(KubeconfigContext context) {
   auto text = co_await operations.kubeconfig();
   context.getResults().setKubeconfig(text.bytes());

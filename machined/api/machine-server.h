@@ -67,6 +67,7 @@ class MachineOperations {
   virtual kj::Promise<pki::Pem> kubeconfig() = 0;
   // Controllers of this process and daemons, sorted by name.
   virtual kj::Vector<ControllerLinks> dependencies() = 0;
+  virtual void fillSamples(uint64_t lastMs, rpc::Machine::SamplesResults::Builder out) = 0;
 };
 
 struct MachinePaths {
@@ -98,6 +99,7 @@ class MachineServer final : public rpc::Machine::Server {
   kj::Promise<void> cgroups(CgroupsContext context) override;
   kj::Promise<void> dependencies(DependenciesContext context) override;
   kj::Promise<void> counters(CountersContext context) override;
+  kj::Promise<void> samples(SamplesContext context) override;
 
  private:
   ReadPool& pool;

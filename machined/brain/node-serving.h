@@ -6,6 +6,7 @@
 
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
+#include "machined/api/sample-history.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/process1/client-call-limits.h"
@@ -24,11 +25,18 @@ class NodeServing final : public MachineOperations {
         configs(configs),
         kubernetes(kubernetes),
         upgrades(upgrades),
-        life(life) {}
+        life(life),
+        samples(disks.reads, core.timer,
+                {.proc = kj::str("/proc"),
+                 .sys = kj::str("/sys"),
+                 .cgroups = kj::str("/sys/fs/cgroup"),
+                 .memory = kj::str(kMemoryOfContainer)}) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
 
   // Until dropped; rejects only if the socket itself fails.
   kj::Promise<void> serve(kj::AutoCloseFd listening);
+  // What the node did in the last minutes, until dropped.
+  kj::Promise<void> takeSamples() { return samples.run(); }
   rpc::Networkd::Client networkd();  // reconnects when the daemon restarts
   // " by admin (10.5.0.1)": who has just called a method that shuts the machine down; or empty.
   kj::String askedBy() const;
@@ -48,6 +56,7 @@ class NodeServing final : public MachineOperations {
   Rules rules{capnp::Schema::from<rpc::Node>()};
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
   kj::Maybe<Asked> asked;
+  SampleHistory samples;
 
   // The parts that all clients share, and one client's own.
   NodeParts sharedParts(ConfigManager::Caller caller);
@@ -71,6 +80,9 @@ class NodeServing final : public MachineOperations {
   kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) override;
   kj::Promise<pki::Pem> kubeconfig() override;
   kj::Vector<ControllerLinks> dependencies() override;
+  void fillSamples(uint64_t lastMs, rpc::Machine::SamplesResults::Builder out) override {
+    samples.fill(lastMs, out);
+  }
 };
 
 }  // namespace talos::machined

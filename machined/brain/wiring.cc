@@ -20,6 +20,7 @@ kj::Promise<void> Wiring::run() {
   config.debugConsole.follow(kSelf);
   core.logs.append(kAuditLog, nullptr);  // lists the log before it has lines
   tasks.add(serving.node.serve(co_await openMachinedSocket(core.process1)));
+  tasks.add(serving.node.takeSamples());
   if (!core.container) {
     tasks.add(listenForPowerButton(core.uv, core.process1, core.printInfo()));
     tasks.add(disks.watch());

@@ -149,6 +149,7 @@ class MachinedTestbed final : private kj::Clock {
     }
     kj::Promise<pki::Pem> kubeconfig() override { return pki::Pem(kj::str("probe")); }
     kj::Vector<machined::ControllerLinks> dependencies() override { return {}; }
+    void fillSamples(uint64_t, rpc::Machine::SamplesResults::Builder) override {}
   };
   Operations operations{*this};
   rpc::Node::Client node;

@@ -1,0 +1,118 @@
+#include "machined/api/sample-history.h"
+
+#include <capnp/message.h>
+#include <gtest/gtest.h>
+
+namespace talos::machined {
+namespace {
+
+SampleSources sources(uint64_t uptimeMs, kj::StringPtr stat, kj::StringPtr disks,
+                      kj::StringPtr links) {
+  SampleSources s{.uptimeMs = uptimeMs,
+                  .stat = kj::str(stat),
+                  .load = kj::str("0.52 0.40 0.31 2/345 6789\n"),
+                  .disks = kj::str(disks),
+                  .links = kj::str(links),
+                  .pressureCpu = kj::str("some avg10=1.25 avg60=0.00 avg300=0.00 total=5\n"),
+                  .pressureMemory = kj::str("full avg=x\n"),
+                  .pressureIo = nullptr,
+                  .memory = {},
+                  .realDisks = {},
+                  .realLinks = {}};
+  s.memory.add(MemoryLine{kj::str("MemTotal"), 2048, kj::str("kB")});
+  s.memory.add(MemoryLine{kj::str("MemAvailable"), 512, kj::str("kB")});
+  s.realDisks.add(kj::str("vda"));
+  s.realLinks.add(kj::str("eth0"));
+  return s;
+}
+
+constexpr kj::StringPtr kDisksBefore =
+    " 254 0 vda 10 0 100 0 5 0 40 0 0 0 0\n 254 1 vda1 9 0 90 0 5 0 40 0 0 0 0\n"_kj;
+constexpr kj::StringPtr kDisksAfter =
+    " 254 0 vda 20 0 300 0 9 0 140 0 0 0 0\n 254 1 vda1 9 0 290 0 9 0 140 0 0 0 0\n"
+    " 7 0 loop0 1 0 900 0 0 0 0 0 0 0 0\n"_kj;
+constexpr kj::StringPtr kLinksBefore =
+    "Inter-| Receive | Transmit\n face |bytes packets\n  lo: 7 0 0 0 0 0 0 0 7 0 0 0 0 0 0 0\n"
+    "eth0:1000 0 0 0 0 0 0 0 500 0 0 0 0 0 0 0\n"_kj;
+constexpr kj::StringPtr kLinksAfter =
+    "  lo: 99 0 0 0 0 0 0 0 99 0 0 0 0 0 0 0\n"
+    "  eth0: 5000 0 0 0 0 0 0 0 2500 0 0 0 0 0 0 0\n"_kj;
+
+// Catches: partitions, loop devices and lo that are counted, bytes that are not per second, steal
+// that is taken for idle.
+TEST(SampleMaker, RatesBetweenTwoMoments) {
+  SampleMaker maker;
+  EXPECT_TRUE(maker.next(sources(1000, "cpu 100 0 100 800 0 0 0 0 0 0\n", kDisksBefore,
+                                 kLinksBefore)) == nullptr);
+  auto sample = KJ_ASSERT_NONNULL(
+      maker.next(sources(3000, "cpu 130 10 115 1120 10 3 2 10 0 0\n", kDisksAfter, kLinksAfter)));
+  // 40 user, 20 system, 10 waiting, 10 stolen, 320 idle: 400 ticks.
+  EXPECT_EQ(sample.cpuBusy, 175);
+  EXPECT_EQ(sample.cpuSystem, 50);
+  EXPECT_EQ(sample.cpuIowait, 25);
+  EXPECT_EQ(sample.cpuSteal, 25);
+  EXPECT_EQ(sample.diskRead, 200u * 512 / 2);
+  EXPECT_EQ(sample.diskWritten, 100u * 512 / 2);
+  EXPECT_EQ(sample.networkReceived, 2000u);
+  EXPECT_EQ(sample.networkSent, 1000u);
+  EXPECT_EQ(sample.processes, 345u);
+  EXPECT_FLOAT_EQ(sample.load1, 0.52f);
+  EXPECT_EQ(sample.memoryTotal, 2048u << 10);
+  EXPECT_EQ(sample.memoryAvailable, 512u << 10);
+  EXPECT_FLOAT_EQ(sample.pressureCpu, 1.25f);
+  EXPECT_EQ(sample.pressureMemory, 0);
+}
+
+// Catches: a disk that was taken away, or a counter that was reset, as a rate of 2^64.
+TEST(SampleMaker, CountersThatGoBack) {
+  SampleMaker maker;
+  maker.next(sources(1000, "cpu 100 0 100 800 50\n", kDisksAfter, kLinksAfter));
+  auto sample =
+      KJ_ASSERT_NONNULL(maker.next(sources(2000, "cpu 100 0 100 900 40\n", "", kLinksBefore)));
+  EXPECT_EQ(sample.diskRead, 0u);
+  EXPECT_EQ(sample.networkReceived, 0u);
+  EXPECT_EQ(sample.cpuIowait, 0);
+  EXPECT_TRUE(maker.next(sources(2000, "", "", "")) == nullptr);
+}
+
+// Catches: an order that begins with the newest, a ring that forgets too early or answers more than
+// it was asked for.
+TEST(SampleHistory, KeepsFiveMinutes) {
+  auto io = kj::setupAsyncIo();
+  auto& timer = io.provider->getTimer();
+  ReadPool pool(io.unixEventPort, timer, {}, [](kj::StringPtr) {});
+  SampleHistory history(pool, timer, {});
+  auto ask = [&](uint64_t lastMs) {
+    capnp::MallocMessageBuilder message;
+    auto results = message.initRoot<rpc::Machine::SamplesResults>();
+    history.fill(lastMs, results);
+    kj::Vector<uint64_t> times;
+    for (auto sample : results.asReader().getSamples()) times.add(sample.getUptimeMs());
+    return times;
+  };
+  EXPECT_EQ(ask(0).size(), 0u);
+  for (uint64_t i = 1; i <= kSamplesKept + 5; ++i) history.add({.uptimeMs = i * 1000});
+  auto all = ask(0);
+  ASSERT_EQ(all.size(), kSamplesKept);
+  EXPECT_EQ(all.front(), 6000u);
+  EXPECT_EQ(all.back(), 305'000u);
+  auto last = ask(2000);
+  ASSERT_EQ(last.size(), 2u);
+  EXPECT_EQ(last[0], 304'000u);
+  EXPECT_EQ(ask(1'000'000).size(), kSamplesKept);
+}
+
+// Catches: sources that are not where this kernel has them.
+TEST(SampleHistory, ReadsThisKernel) {
+  auto sources = readSampleSources(
+      {kj::str("/proc"), kj::str("/sys"), kj::str("/sys/fs/cgroup"), kj::str("/nowhere")}, 1000);
+  SampleMaker maker;
+  maker.next(sources);
+  sources.uptimeMs = 2000;
+  auto sample = KJ_ASSERT_NONNULL(maker.next(sources));
+  EXPECT_GT(sample.memoryTotal, sample.memoryAvailable);
+  EXPECT_GT(sample.processes, 0u);
+}
+
+}  // namespace
+}  // namespace talos::machined
