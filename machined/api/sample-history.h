@@ -31,7 +31,7 @@ struct Sample {
   float pressureCpu = 0, pressureMemory = 0, pressureIo = 0;  // in %
 };
 
-// What one sample is made of, as the kernel wrote it.
+// The sources of one sample, as the kernel wrote them.
 struct SampleSources {
   uint64_t uptimeMs = 0;
   kj::String stat, load, disks, links;

@@ -35,7 +35,7 @@ class NodeServing final : public MachineOperations {
 
   // Until dropped; rejects only if the socket itself fails.
   kj::Promise<void> serve(kj::AutoCloseFd listening);
-  // What the node did in the last minutes, until dropped.
+  // Keeps samples of the last minutes, until dropped.
   kj::Promise<void> takeSamples() { return samples.run(); }
   rpc::Networkd::Client networkd();  // reconnects when the daemon restarts
   // " by admin (10.5.0.1)": who has just called a method that shuts the machine down; or empty.
