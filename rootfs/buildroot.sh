@@ -29,7 +29,7 @@ host_mirror() {  # the URI from which this host's apt takes a suite whose codena
 # apt shows only sources whose lists it has; a new machine has none yet.
 if [ -z "${MIRROR:-}" ] && [ -z "$(host_mirror '')" ]; then
   say "updating this host's package lists"
-  apt-get update -qq
+  apt-get update -qq -oAcquire::Retries=5
 fi
 mirror=${MIRROR:-$(host_mirror '')}
 security=${SECURITY_MIRROR:-$(host_mirror -security)}
@@ -37,8 +37,8 @@ security=${SECURITY_MIRROR:-$(host_mirror -security)}
 
 if ! command -v mmdebstrap >/dev/null || [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
   say "installing on this host: mmdebstrap debian-archive-keyring"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap debian-archive-keyring >/dev/null
+  apt-get update -qq -oAcquire::Retries=5
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -oAcquire::Retries=5 --no-install-recommends mmdebstrap debian-archive-keyring >/dev/null
 fi
 
 kernel=linux-image-cloud-amd64   # the guest's kernel: kept as a package in ROOT/opt/kernel, unpacked by the image
@@ -53,23 +53,31 @@ sources=("deb $mirror trixie main" "deb $mirror trixie-updates main" "deb $mirro
 started=$SECONDS
 say "creating $root from $mirror (about 800 MiB, half a minute on a fast mirror)"
 mkdir -p "$cache" "$(dirname "$root")"
-rm -rf --one-file-system "$root.new"
 # In a mount namespace of its own: what mmdebstrap mounts there (/proc, /sys, devices) is gone with it, however it
 # ends, so that removing the folder never reaches the host's.
-if ! unshare --mount --propagation private mmdebstrap --quiet --variant=minbase --mode=root \
-  --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
-  --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Install-Recommends "false"' \
-  --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
-  --dpkgopt='path-exclude=/usr/share/locale/*' \
-  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
-  --setup-hook='mkdir -p "$1/etc/apt/preferences.d"; printf "'"$pin"'" >"$1/etc/apt/preferences.d/forky"' \
-  --setup-hook="mkdir -p '$cache/debs' \"\$1/var/cache/apt/archives\"; cp -n '$cache'/debs/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || true" \
-  --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" --customize-hook="$fetch_schemas" \
-  --include="$(names "$list" | paste -sd,)" trixie "$root.new" "${sources[@]}"; then
+create() {
+  unshare --mount --propagation private mmdebstrap --quiet --variant=minbase --mode=root \
+    --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
+    --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='APT::Install-Recommends "false"' --aptopt='Acquire::Retries "5"' \
+    --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' \
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+    --setup-hook='mkdir -p "$1/etc/apt/preferences.d"; printf "'"$pin"'" >"$1/etc/apt/preferences.d/forky"' \
+    --setup-hook="mkdir -p '$cache/debs' \"\$1/var/cache/apt/archives\"; cp -n '$cache'/debs/*.deb \"\$1/var/cache/apt/archives/\" 2>/dev/null || true" \
+    --skip=cleanup/apt/cache --customize-hook="$fetch_kernel" --customize-hook="$fetch_schemas" \
+    --include="$(names "$list" | paste -sd,)" trixie "$root.new" "${sources[@]}"
+}
+# A mirror that is being updated, or a name server that is away for a moment, must not fail a build of 40 minutes.
+tries=4
+for ((try = 1; ; try++)); do
   rm -rf --one-file-system "$root.new"
-  die "mmdebstrap failed (see its output above). If it could not find one of ${pinned% }, forky has a newer version:
+  create && break
+  rm -rf --one-file-system "$root.new"
+  [ "$try" -lt "$tries" ] || die "mmdebstrap failed $tries times (see its output above). If it could not find one of ${pinned% }, forky has a newer version:
   put the three packages of Cap'n Proto 1.5 into $cache/debs, or raise the version in rootfs/packages/forky.list"
-fi
+  say "mmdebstrap failed (see its output above); trying again in $((try * 20)) s, $((tries - try)) more times at most"
+  sleep $((try * 20))
+done
 for name in $pinned; do cp -n "$root.new/var/cache/apt/archives/${name}_"*.deb "$cache/debs/" 2>/dev/null || true; done
 rm -rf "$root.new"/var/cache/apt/archives/*.deb
 echo "$stamp" >"$root.new/.stamp"
