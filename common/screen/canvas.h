@@ -49,8 +49,8 @@ class Canvas {
 
   // Lines without blanks at their ends, each ended by a newline; no empty rows at the end.
   kj::String text() const;
-  // What makes a terminal that shows `before` show this; all of it when there is none or when it
-  // has another size.
+  // The sequences by which a terminal that shows `before` shows this; all of it without one, or
+  // when it has another size.
   kj::String ansi(kj::Maybe<const Canvas&> before, Colors colors) const;
   kj::String svg(kj::StringPtr title) const;
 
