@@ -51,6 +51,18 @@ TEST(Canvas, ASparklineEndsAtTheRight) {
   EXPECT_EQ(more.text(), " ▁▁▁▁\n"_kj);
 }
 
+TEST(Canvas, RowsOfAnotherAreCutAtEveryEdge) {
+  Canvas tall(3, 4), canvas(2, 5);
+  tall.put(1, 0, "abcd");
+  tall.put(2, 0, "efgh");
+  canvas.place(tall, 1, 9, 0, 2);
+  EXPECT_EQ(canvas.text(), "  abc\n  efg\n"_kj);
+  canvas.place(tall, 3, 1, 0, 0);
+  canvas.place(tall, 1, 1, 2, 0);
+  canvas.place(tall, 1, 1, 0, 5);
+  EXPECT_EQ(canvas.text(), "  abc\n  efg\n"_kj);
+}
+
 TEST(Canvas, OnlyChangedCellsAreWritten) {
   Canvas before(2, 6), after(2, 6);
   before.put(0, 0, "cpu 10");

@@ -59,6 +59,10 @@ void Area::paint(size_t row, Tone tone) {
   if (row < rowCount) canvas.paint(top + row, left, columnCount, tone);
 }
 
+void Area::place(const Canvas& from, size_t fromRow) {
+  canvas.place(from, fromRow, rowCount, top, left);
+}
+
 void Area::title(size_t row, kj::StringPtr text, bool focused) {
   if (row >= rowCount) return;
   canvas.fill(top + row, left, columnCount, U'─', Tone::kDim);

@@ -28,6 +28,8 @@ class Area {
   void sparkline(size_t row, size_t column, size_t width, kj::ArrayPtr<const double> values,
                  double most, Tone tone);
   void paint(size_t row, Tone tone);
+  // As many rows of it as there is room for.
+  void place(const Canvas& from, size_t fromRow);
   // A line with a title in it.
   void title(size_t row, kj::StringPtr text, bool focused = false);
 

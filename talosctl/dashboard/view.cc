@@ -1,22 +1,12 @@
 #include "talosctl/dashboard/view.h"
 
+#include "common/text/plain-text.h"
+
 namespace talos::talosctl::dashboard {
 
 namespace {
 
 constexpr size_t kLongestFilter = 100;
-
-void addUtf8(kj::String& text, char32_t code) {
-  if (text.size() > kLongestFilter) return;
-  if (code < 0x80) {
-    text = kj::str(text, char(code));
-  } else if (code < 0x800) {
-    text = kj::str(text, char(0xc0 | (code >> 6)), char(0x80 | (code & 0x3f)));
-  } else if (code < 0x10000) {
-    text = kj::str(text, char(0xe0 | (code >> 12)), char(0x80 | ((code >> 6) & 0x3f)),
-                   char(0x80 | (code & 0x3f)));
-  }
-}
 
 void dropLast(kj::String& text) {
   auto size = text.size();
@@ -28,7 +18,9 @@ void dropLast(kj::String& text) {
 bool typeFilter(View& view, Press press) {
   switch (press.key) {
     case Key::kCharacter:
-      addUtf8(view.filter, press.character);
+      if (view.filter.size() < kLongestFilter) {
+        view.filter = kj::str(view.filter, Utf8(press.character).asPtr());
+      }
       break;
     case Key::kBackspace:
       if (view.filter.size() == 0) view.typing = false;
@@ -196,10 +188,10 @@ void press(View& view, Press press, const Extent& extent) {
       return turnTo(view, extent, true);
     case Key::kTab:
       return node ? goToPane(view, size_t(view.pane) + 1)
-                  : go(view, kPages[(size_t(view.page) + 1) % std::size(kPages)]);
+                  : go(view, kPages[(size_t(view.page) + 1) % kj::size(kPages)]);
     case Key::kBackTab:
       return node ? goToPane(view, size_t(view.pane) + kPaneCount - 1)
-                  : go(view, kPages[(size_t(view.page) + 3) % std::size(kPages)]);
+                  : go(view, kPages[(size_t(view.page) + 3) % kj::size(kPages)]);
     case Key::kEnter:
       return enter(view, extent);
     case Key::kEscape:
