@@ -87,5 +87,17 @@ TEST(Canvas, APictureForDocumentsEscapesItsText) {
   EXPECT_THAT(svg.cStr(), testing::HasSubstr("class=\"s\">&lt;&amp;</text>"));
 }
 
+// Fonts are not exactly as wide as cells: what stands below each other must have places of its own.
+TEST(Canvas, WordsOfAPictureKeepTheirColumns) {
+  Canvas canvas(1, 12);
+  canvas.put(0, 0, "a b");
+  canvas.put(0, 6, "c  d");
+  auto svg = canvas.svg("");
+  EXPECT_THAT(svg.cStr(),
+              testing::HasSubstr("x=\"10\" y=\"23\" textLength=\"24\" class=\"p\">a b<"));
+  EXPECT_THAT(svg.cStr(), testing::HasSubstr("x=\"58\" y=\"23\" textLength=\"8\" class=\"p\">c<"));
+  EXPECT_THAT(svg.cStr(), testing::HasSubstr("x=\"82\" y=\"23\" textLength=\"8\" class=\"p\">d<"));
+}
+
 }  // namespace
 }  // namespace talos

@@ -229,6 +229,20 @@ kj::String Canvas::ansi(kj::Maybe<const Canvas&> before, Colors colors) const {
   return stringOf(kj::mv(out));
 }
 
+// Behind the words of one look that begin here, or behind the blanks. Two blanks end words: after
+// them the next ones get a place of their own, as no font is exactly as wide as a cell.
+size_t Canvas::endOfWords(kj::ArrayPtr<const Cell> line, size_t from) {
+  auto look = line[from].look;
+  bool blank = line[from].character == ' ';
+  auto to = from + 1;
+  auto isBlank = [&](size_t at) { return at >= line.size() || line[at].character == ' '; };
+  while (to < line.size() && line[to].look == look) {
+    if (blank ? !isBlank(to) : isBlank(to) && isBlank(to + 1)) break;
+    ++to;
+  }
+  return to;
+}
+
 kj::String Canvas::svg(kj::StringPtr title) const {
   constexpr size_t kWidth = 8, kHeight = 17, kMargin = 10;
   kj::Vector<char> out;
@@ -247,18 +261,14 @@ kj::String Canvas::svg(kj::StringPtr title) const {
     auto line = row(number);
     auto top = kMargin + number * kHeight;
     for (size_t from = 0, to = 0; from < columnCount; from = to) {
-      auto look = line[from].look;
-      bool blank = true;
-      for (to = from; to < columnCount && line[to].look == look; ++to) {
-        blank = blank && line[to].character == ' ';
-      }
+      to = endOfWords(line, from);
       auto left = kMargin + from * kWidth, length = (to - from) * kWidth;
+      auto look = line[from].look;
       if (look == Look::kSelected) {
         out.addAll(kj::str("<rect x=\"", left, "\" y=\"", top, "\" width=\"", length,
                            "\" height=\"", kHeight, "\" fill=\"#d4d4d4\"/>\n"));
-      } else if (blank) {
-        continue;
       }
+      if (line[from].character == ' ') continue;
       out.addAll(kj::str("<text x=\"", left, "\" y=\"", top + 13, "\" textLength=\"", length,
                          "\" class=\"", svgClassOf(look), "\">"));
       for (auto& cell : line.slice(from, to)) addEscaped(out, cell.character);

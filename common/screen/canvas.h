@@ -66,6 +66,7 @@ class Canvas {
   size_t rowCount, columnCount;
   kj::Array<Cell> cells;
 
+  static size_t endOfWords(kj::ArrayPtr<const Cell> line, size_t from);
   kj::ArrayPtr<Cell> row(size_t number);
   kj::ArrayPtr<const Cell> row(size_t number) const;
 };

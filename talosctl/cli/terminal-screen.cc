@@ -23,8 +23,7 @@ TerminalScreen::~TerminalScreen() noexcept(false) {
 }
 
 void TerminalScreen::show(Canvas canvas) {
-  auto changes =
-      canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), colors);
+  auto changes = canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), colors);
   if (changes.size() > 0) deps.console.out(changes);
   shown = kj::mv(canvas);
 }

@@ -21,9 +21,7 @@ class TerminalScreen {
   // Only what differs from the canvas before is written.
   void show(Canvas canvas);
   // Everything is written again by the next show(): something else may have written.
-  void forget() {
-    shown = nullptr;
-  }
+  void forget() { shown = nullptr; }
 
   // Bytes as the keyboard sends them, at least one; never resolves without a keyboard. Rejects when
   // the terminal is gone.

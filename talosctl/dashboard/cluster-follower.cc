@@ -4,7 +4,9 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/resource.h"
 #include "common/net/dns-resolver.h"
+#include "rpc/secret-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/dashboard/shown-node.h"
 #include "talosctl/diagnose/diagnosis.h"
@@ -30,8 +32,8 @@ kj::String contextOf(Invocation& call) {
 
 }  // namespace
 
-ClusterFollower::ClusterFollower(Invocation& call)
-    : client(call), call(call), context(contextOf(call)), tasks(*this) {
+ClusterFollower::ClusterFollower(Invocation& call, kj::Duration interval)
+    : client(call), call(call), interval(interval), context(contextOf(call)), tasks(*this) {
   auto held = client.get();
   for (auto& node : held->client.nodes()) add(node);
   if (nodes.empty()) add("");  // the endpoint's own
@@ -40,12 +42,12 @@ ClusterFollower::ClusterFollower(Invocation& call)
 void ClusterFollower::add(kj::StringPtr address) {
   if (nodes.size() >= kMostNodes) return;
   auto& node = *nodes.add(kj::heap<NodeFollower>(client, address));
-  if (started) tasks.add(node.follow());
+  if (started) tasks.add(node.follow(interval));
 }
 
 void ClusterFollower::start() {
   started = true;
-  for (auto& node : nodes) tasks.add(node->follow());
+  for (auto& node : nodes) tasks.add(node->follow(interval));
   tasks.add(followMembers());
   tasks.add(followSurvey());
   tasks.add(followDiagnosis());
@@ -60,8 +62,7 @@ kj::Promise<void> ClusterFollower::once() {
     for (; asked < nodes.size(); ++asked) waits.add(nodes[asked]->round(true));
     co_await kj::joinPromises(waits.releaseAsArray());
     if (survey != nullptr) continue;
-    auto both = kj::arr(askMembers(), askSurvey());
-    co_await kj::joinPromises(kj::mv(both));
+    co_await kj::joinPromises(kj::arr(askMembers(), askSurvey(), askIssued()));
     discover();
   }
   auto pause = call.deps.timer.afterDelay(kBetweenRounds);
@@ -98,31 +99,57 @@ kj::Maybe<NodeFollower&> ClusterFollower::controlPlane() {
   return nullptr;
 }
 
-void ClusterFollower::discover() {
-  if (call.given("nodes")) return;
-  auto addOnce = [&](kj::StringPtr address) {
-    if (asAddress(address) == nullptr) return;
+// The addresses are those of one node.
+void ClusterFollower::addUnknown(kj::ArrayPtr<const kj::String> addressesOfOne) {
+  for (auto& address : addressesOfOne) {
     for (auto& node : nodes) {
       if (node->has(address)) return;
     }
-    add(address);
-  };
+  }
+  for (auto& address : addressesOfOne) {
+    if (asAddress(address) != nullptr) return add(address);
+  }
+}
+
+void ClusterFollower::discover() {
+  if (call.given("nodes")) return;
   KJ_IF_MAYBE (results, members) {
     for (auto member : results->getMembers()) {
-      bool known = false;
-      for (auto url : member.getPeerUrls()) {
-        for (auto& node : nodes) known = known || node->has(hostOf(url).host);
-      }
-      if (!known && member.getPeerUrls().size() > 0) addOnce(hostOf(member.getPeerUrls()[0]).host);
+      auto hosts = KJ_MAP(url, member.getPeerUrls()) {
+        return kj::str(hostOf(url).host);
+      };
+      addUnknown(hosts);
     }
   }
   KJ_IF_MAYBE (results, survey) {
-    for (auto one : results->getSurvey().getNodes()) {
-      bool known = false;
-      for (auto address : one.getAddresses()) {
-        for (auto& node : nodes) known = known || node->has(address);
-      }
-      if (!known && one.getAddresses().size() > 0) addOnce(one.getAddresses()[0]);
+    for (auto node : results->getSurvey().getNodes()) {
+      auto addresses = KJ_MAP(address, node.getAddresses()) {
+        return kj::str(address);
+      };
+      addUnknown(addresses);
+    }
+    // It names those that have left, too, so it is asked only where Kubernetes does not answer.
+    return;
+  }
+  KJ_IF_MAYBE (results, issued) {
+    for (auto one : results->getResources()) {
+      ResourceOf<rpc::IssuedCertificateSpec> certificate(one);
+      addUnknown(kj::arr(kj::str(certificate.getCaller())));
+    }
+  }
+}
+
+kj::Promise<void> ClusterFollower::askIssued() {
+  KJ_IF_MAYBE (node, controlPlane()) {
+    auto held = client.get();
+    auto request =
+        held->client.node(node->asked()).resourcesRequest().send().getResources().listRequest();
+    request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
+    kj::Promise<capnp::Response<rpc::Resources::ListResults>> answer = request.send();
+    try {
+      issued = co_await within(call.deps.timer, kAskWithin, kj::mv(answer));
+    } catch (const kj::Exception&) {
+      // The nodes that are known are shown all the same.
     }
   }
 }
@@ -192,7 +219,7 @@ kj::Promise<void> ClusterFollower::followSurvey() {
     bool due = asked == nullptr || now - KJ_ASSERT_NONNULL(asked) >= every;
     if (due && (controlPlane() != nullptr || silentSince != nullptr)) {
       asked = now;
-      co_await askSurvey();
+      co_await kj::joinPromises(kj::arr(askSurvey(), askIssued()));
       discover();
     }
     co_await call.deps.timer.afterDelay(kLook);

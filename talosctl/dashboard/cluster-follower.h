@@ -1,7 +1,8 @@
 // Follows all nodes of a cluster, and what is known about the cluster as a whole.
 //
-// The nodes are those of -n, else those of the talosconfig and every other one that etcd and
-// Kubernetes name. Questions about the cluster go to a control-plane node that answers.
+// The nodes are those of -n, else those of the talosconfig and every other one that etcd,
+// Kubernetes and the certificates of workers name. Questions about the cluster go to a
+// control-plane node that answers.
 #pragma once
 
 #include <capnp/message.h>
@@ -12,7 +13,8 @@ namespace talos::talosctl::dashboard {
 
 class ClusterFollower final : private kj::TaskSet::ErrorHandler {
  public:
-  explicit ClusterFollower(Invocation& call);
+  // Each node is asked in this interval.
+  ClusterFollower(Invocation& call, kj::Duration interval);
   KJ_DISALLOW_COPY_AND_MOVE(ClusterFollower);
 
   // Asks in intervals from now on, until it is dropped.
@@ -37,11 +39,13 @@ class ClusterFollower final : private kj::TaskSet::ErrorHandler {
   Invocation& call;
   kj::Vector<kj::Own<NodeFollower>> nodes;
   kj::Vector<size_t> order;  // of the newest picture
+  kj::Duration interval;
   kj::String context;
-  kj::String looked;         // the address of the node that is looked at
+  kj::String looked;  // the address of the node that is looked at
   bool looksClosely = false, clusterIsShown = false, started = false;
   kj::Maybe<capnp::Response<rpc::Etcd::MembersResults>> members;
   kj::Maybe<capnp::Response<rpc::Kubernetes::SurveyResults>> survey;
+  kj::Maybe<capnp::Response<rpc::Resources::ListResults>> issued;
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> diagnosis;
   kj::String membersProblem, surveyProblem, taskProblem;
   kj::Maybe<kj::TimePoint> silentSince;  // all of them
@@ -50,7 +54,9 @@ class ClusterFollower final : private kj::TaskSet::ErrorHandler {
   void add(kj::StringPtr address);
   void discover();
   kj::Maybe<NodeFollower&> controlPlane();
+  void addUnknown(kj::ArrayPtr<const kj::String> addressesOfOne);
   kj::Promise<void> askMembers();
+  kj::Promise<void> askIssued();
   kj::Promise<void> askSurvey();
   kj::Promise<void> askDiagnosis();
   kj::Promise<void> followMembers();

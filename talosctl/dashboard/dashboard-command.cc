@@ -19,7 +19,7 @@ constexpr auto kRefresh = 1 * kj::SECONDS;
 constexpr auto kKeyPause = 60 * kj::MILLISECONDS;
 constexpr size_t kTextColumns = 160;
 
-// What is drawn, and the keys that change it.
+// The screen, and the keys that change it.
 class LiveScreen {
  public:
   LiveScreen(Invocation& call, ClusterFollower& cluster, Colors colors)
@@ -82,8 +82,9 @@ void LiveScreen::draw() {
 
 // Until there is something new to draw.
 kj::Promise<void> LiveScreen::wait() {
-  auto pause = call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh)
-                   .then([]() { return kj::Array<char>(); });
+  auto pause = call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh).then([]() {
+    return kj::Array<char>();
+  });
   auto bytes = co_await screen.typed().exclusiveJoin(kj::mv(pause));
   press(bytes.size() > 0 ? keyboard.press(bytes) : keyboard.pause());
   keyPending = bytes.size() > 0;
@@ -112,7 +113,9 @@ kj::Promise<int> runOnce(Invocation& call, ClusterFollower& cluster, Format form
 kj::Promise<int> runDashboard(Invocation& call) {
   auto format = formatOf(call);
   auto& console = call.deps.console;
-  ClusterFollower cluster(call);
+  auto interval = call.duration("update-interval");
+  if (interval < 1 * kj::SECONDS) failUsage("--update-interval is less than 1s");
+  ClusterFollower cluster(call, interval);
   // Without any endpoint there is nothing to show: the reason is better than an empty screen.
   co_await cluster.client.get()->client.connect(call.deadline());
   bool live = console.outIsTerminal() && console.inIsTerminal() && !call.on("once") &&
@@ -136,6 +139,11 @@ void addDashboardCommand(Command& root) {
       "Keys: arrows, Tab, Enter, / to filter, ? for all of them, q to quit. Where standard output "
       "is no terminal, with --once or another --output, it prints what it would show, once. "
       "Changes nothing.";
+  command.flag({.name = "update-interval",
+                .letter = "d",
+                .kind = FlagKind::kDuration,
+                .fallback = "2s",
+                .help = "how often nodes are asked, at least 1s"});
   command.flag({.name = "once", .help = "print everything once instead of a screen"});
   addOutputFlag(command);
   command.interrupt = Interrupt::kIsSuccess;

@@ -14,21 +14,22 @@ void expectKeys(kj::Vector<Press> got, std::initializer_list<Press> expected) {
 
 TEST(Keys, OfXtermAndTheConsole) {
   Keyboard keyboard;
-  expectKeys(keyboard.press("\x1b[A\x1bOB\x1b[C\x1b[D\x1b[5~\x1b[6~\x1b[1~\x1b[F\x1b[Z\t\r\x7f q"_kj),
-             {{Key::kUp},
-              {Key::kDown},
-              {Key::kRight},
-              {Key::kLeft},
-              {Key::kPageUp},
-              {Key::kPageDown},
-              {Key::kHome},
-              {Key::kEnd},
-              {Key::kBackTab},
-              {Key::kTab},
-              {Key::kEnter},
-              {Key::kBackspace},
-              {Key::kCharacter, ' '},
-              {Key::kCharacter, 'q'}});
+  expectKeys(
+      keyboard.press("\x1b[A\x1bOB\x1b[C\x1b[D\x1b[5~\x1b[6~\x1b[1~\x1b[F\x1b[Z\t\r\x7f q"_kj),
+      {{Key::kUp},
+       {Key::kDown},
+       {Key::kRight},
+       {Key::kLeft},
+       {Key::kPageUp},
+       {Key::kPageDown},
+       {Key::kHome},
+       {Key::kEnd},
+       {Key::kBackTab},
+       {Key::kTab},
+       {Key::kEnter},
+       {Key::kBackspace},
+       {Key::kCharacter, ' '},
+       {Key::kCharacter, 'q'}});
 }
 
 // A slow line delivers a sequence byte by byte: an arrow must not be ESC and two letters.

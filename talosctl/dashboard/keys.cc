@@ -15,12 +15,12 @@ struct Sequence {
   Key key;
 };
 constexpr Sequence kSequences[] = {
-    {"[A"_kj, Key::kUp},       {"OA"_kj, Key::kUp},         {"[B"_kj, Key::kDown},
-    {"OB"_kj, Key::kDown},     {"[C"_kj, Key::kRight},      {"OC"_kj, Key::kRight},
-    {"[D"_kj, Key::kLeft},     {"OD"_kj, Key::kLeft},       {"[H"_kj, Key::kHome},
-    {"OH"_kj, Key::kHome},     {"[1~"_kj, Key::kHome},      {"[7~"_kj, Key::kHome},
-    {"[F"_kj, Key::kEnd},      {"OF"_kj, Key::kEnd},        {"[4~"_kj, Key::kEnd},
-    {"[8~"_kj, Key::kEnd},     {"[5~"_kj, Key::kPageUp},    {"[6~"_kj, Key::kPageDown},
+    {"[A"_kj, Key::kUp},      {"OA"_kj, Key::kUp},      {"[B"_kj, Key::kDown},
+    {"OB"_kj, Key::kDown},    {"[C"_kj, Key::kRight},   {"OC"_kj, Key::kRight},
+    {"[D"_kj, Key::kLeft},    {"OD"_kj, Key::kLeft},    {"[H"_kj, Key::kHome},
+    {"OH"_kj, Key::kHome},    {"[1~"_kj, Key::kHome},   {"[7~"_kj, Key::kHome},
+    {"[F"_kj, Key::kEnd},     {"OF"_kj, Key::kEnd},     {"[4~"_kj, Key::kEnd},
+    {"[8~"_kj, Key::kEnd},    {"[5~"_kj, Key::kPageUp}, {"[6~"_kj, Key::kPageDown},
     {"[Z"_kj, Key::kBackTab},
 };
 

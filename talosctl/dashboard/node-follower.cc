@@ -160,7 +160,7 @@ class NodeFollower::Impl::EventSink final : public rpc::EventSink::Server {
       KJ_IF_MAYBE (row, eventRow("", event)) {
         constexpr size_t kSource = 3, kMessage = 4, kType = 2;
         kept->rows.add(Row{event.getTime(), kj::mv((*row)[kType]), kj::mv((*row)[kSource]),
-                             kj::mv((*row)[kMessage])});
+                           kj::mv((*row)[kMessage])});
       }
     }
     if (kept->rows.size() > 2 * kEvents) {
@@ -492,10 +492,10 @@ kj::Promise<void> NodeFollower::round(bool closely) {
   return impl->round(closely);
 }
 
-kj::Promise<void> NodeFollower::follow() {
+kj::Promise<void> NodeFollower::follow(kj::Duration interval) {
   for (;;) {
     auto& timer = impl->timer();
-    auto next = timer.now() + kInterval;
+    auto next = timer.now() + interval;
     co_await impl->round(impl->closely);
     co_await timer.atTime(next);
   }

@@ -17,8 +17,8 @@ class NodeFollower {
   ~NodeFollower() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(NodeFollower);
 
-  // Rounds in kInterval; never ends and never rejects.
-  kj::Promise<void> follow();
+  // Rounds in this interval; never ends and never rejects.
+  kj::Promise<void> follow(kj::Duration interval);
   // One round. `closely`: processes, control groups and other things that only its page shows.
   kj::Promise<void> round(bool closely);
 
@@ -29,8 +29,6 @@ class NodeFollower {
   void look(bool closely);
 
   void write(rpc::DashboardNode::Builder out) const;
-
-  static constexpr kj::Duration kInterval = 2 * kj::SECONDS;
 
  private:
   struct Impl;

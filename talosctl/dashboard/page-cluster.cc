@@ -87,10 +87,17 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
     sections.line("not asked yet", Tone::kDim);
     return;
   }
-  Sheet nodes({{"NODE"}, {"READY"}, {"ROLE", 1}, {"KUBELET", 1}, {"PODS' NETWORKS", 3}, {"MESSAGE", 0, 60}});
+  Sheet nodes({{"NODE"},
+               {"READY"},
+               {"ROLE", 1},
+               {"KUBELET", 1},
+               {"PODS' NETWORKS", 3},
+               {"MESSAGE", 0, 60}});
   for (auto node : survey.getNodes()) {
-    auto ready = node.getReady() ? SheetCell{kj::str("yes"), Tone::kGood}
-                                 : SheetCell{kj::str(node.getReason().size() > 0 ? node.getReason() : "no"_kj), Tone::kBad};
+    auto ready = node.getReady()
+                     ? SheetCell{kj::str("yes"), Tone::kGood}
+                     : SheetCell{kj::str(node.getReason().size() > 0 ? node.getReason() : "no"_kj),
+                                 Tone::kBad};
     kj::Vector<kj::String> notes;
     if (node.getUnschedulable()) notes.add(kj::str("cordoned"));
     for (auto pressure : node.getPressures()) notes.add(kj::str(pressure));
@@ -104,10 +111,11 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
   Sheet pods({{"POD"}, {"NODE"}, {"STATE"}, {"RESTARTS", 1, 9, true}, {"MESSAGE", 2, 60}});
   for (auto pod : survey.getPods()) {
     if (pod.getReady() && pod.getComponent().size() == 0) continue;
-    auto state = pod.getReady() ? SheetCell{kj::str("ready"), Tone::kGood}
-                                : SheetCell{kj::str(pod.getReason().size() > 0 ? pod.getReason()
-                                                                               : pod.getPhase()),
-                                            Tone::kBad};
+    auto state =
+        pod.getReady()
+            ? SheetCell{kj::str("ready"), Tone::kGood}
+            : SheetCell{kj::str(pod.getReason().size() > 0 ? pod.getReason() : pod.getPhase()),
+                        Tone::kBad};
     pods.add(kj::str(pod.getNamespace(), "/", pod.getName()), kj::str(pod.getNode()), kj::mv(state),
              kj::str(pod.getRestarts()), kj::str(pod.getMessage()));
   }
@@ -136,11 +144,11 @@ void addCauses(Sections& sections, ShownCluster cluster) {
   auto causes = cluster.getDiagnosis().getCauses();
   if (causes.size() == 0) sections.line("none found", Tone::kGood);
   for (auto cause : causes) {
-    auto nodes = cause.getNodes().size() > 0
-                     ? kj::str(kj::strArray(cause.getNodes(), ", "), ": ")
-                     : kj::String();
+    auto nodes = cause.getNodes().size() > 0 ? kj::str(kj::strArray(cause.getNodes(), ", "), ": ")
+                                             : kj::String();
     sections.line(kj::str(nodes, cause.getSummary(), " (", cause.getConfidence(), ")"), Tone::kBad);
-    if (cause.getEvidence().size() > 0) sections.line(cause.getEvidence()[0].getText(), Tone::kPlain, 2);
+    if (cause.getEvidence().size() > 0)
+      sections.line(cause.getEvidence()[0].getText(), Tone::kPlain, 2);
     if (cause.getCommand().size() > 0) {
       sections.line(kj::str("remedy: ", cause.getCommand()), Tone::kAccent, 2);
     }

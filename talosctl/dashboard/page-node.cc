@@ -24,7 +24,8 @@ Extent drawSheet(Area area, Sheet sheet, const Frame& frame, bool focused) {
           .service = kj::str(sheet.textAt(selected.orDefault(0), 0))};
 }
 
-Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& frame, bool focused) {
+Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& frame,
+                 bool focused) {
   kj::Vector<kj::StringPtr> kept;
   for (auto& line : lines) {
     if (!focused || containsText(line, frame.view.filter)) kept.add(line);
@@ -40,6 +41,11 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
           .lines = kept.size(),
           .visible = area.rows(),
           .service = {}};
+}
+
+// Of one processor, where a whole percent is much.
+kj::String fineShare(uint32_t tenths) {
+  return kj::str(tenths / 10, ".", tenths % 10, " %");
 }
 
 uint64_t memoryField(ShownNode node, kj::StringPtr name) {
@@ -66,15 +72,20 @@ void drawCores(Area area, ShownNode node) {
 size_t drawMemory(Area area, ShownNode node) {
   auto total = memoryField(node, "MemTotal");
   if (total == 0) return 0;
-  auto available = memoryField(node, "MemAvailable"), free = memoryField(node, "MemFree");
+  auto available = memoryField(node, "MemAvailable");
   auto used = total - kj::min(total, available);
   area.put(0, 0, "memory", Tone::kDim);
-  area.bar(0, 10, 20, double(used) / double(total), toneOfShare(double(used) / double(total)));
-  area.put(0, 32, kj::str(humanSize(used), " used of ", humanSize(total)));
-  area.put(1, 10,
-           kj::str("programs ", humanSize(memoryField(node, "AnonPages")), ", files ",
+  area.bar(0, kNameWidth, 20, double(used) / double(total),
+           toneOfShare(double(used) / double(total)));
+  area.put(0, kNameWidth + 22, kj::str(humanSize(used), " used of ", humanSize(total)));
+  // A node in a container knows its limit and its use alone.
+  auto programs = memoryField(node, "AnonPages");
+  if (programs == 0) return 1;
+  area.put(1, kNameWidth,
+           kj::str("programs ", humanSize(programs), ", files ",
                    humanSize(memoryField(node, "Cached") + memoryField(node, "Buffers")),
-                   ", kernel ", humanSize(memoryField(node, "Slab")), ", free ", humanSize(free)));
+                   ", kernel ", humanSize(memoryField(node, "Slab")), ", free ",
+                   humanSize(memoryField(node, "MemFree"))));
   return 2;
 }
 
@@ -83,19 +94,19 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
   auto history = [&](kj::StringPtr name, Quantity quantity) {
     auto it = historyOf(node, quantity);
     area.put(row, 0, name, Tone::kDim);
-    auto width = std::clamp(area.columns() > 50 ? area.columns() - 50 : 10, size_t(10), size_t(60));
-    area.sparkline(row, 10, width, it.values, it.most, Tone::kAccent);
-    area.put(row++, 12 + width, it.now);
+    auto width = sparklineWidth(area.columns());
+    area.sparkline(row, kNameWidth, width, it.values, it.most, Tone::kAccent);
+    area.put(row++, kNameWidth + 2 + width, it.now);
   };
   history("CPU", Quantity::kCpu);
   if (node.getSamples().size() > 0) {
     auto sample = node.getSamples()[node.getSamples().size() - 1];
-    area.put(row++, 10,
+    area.put(row++, kNameWidth,
              kj::str("kernel ", percent(sample.getCpuSystem()), ", waiting for disks ",
                      percent(sample.getCpuIowait()), ", stolen ", percent(sample.getCpuSteal()),
                      "; load ", node.getLoad()));
     area.put(row, 0, "pressure", Tone::kDim);
-    area.put(row++, 10,
+    area.put(row++, kNameWidth,
              kj::str("CPU ", percent(unsigned(sample.getPressureCpu() * 10)), ", memory ",
                      percent(unsigned(sample.getPressureMemory() * 10)), ", disks ",
                      percent(unsigned(sample.getPressureIo() * 10)), " of the last 10 s"));
@@ -106,18 +117,18 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
   auto state = [&](kj::StringPtr name, SheetCell cell) {
     if (cell.text.size() == 0) return;
     area.put(row, 0, name, Tone::kDim);
-    area.put(row++, 10, cell.text, cell.tone);
+    area.put(row++, kNameWidth, cell.text, cell.tone);
   };
   state("time", timeSyncOf(node));
   state("upgrade", upgradeOf(node));
   state("problem", {problemOf(node), Tone::kBad});
   auto kubernetes = node.getNodeStatus();
   if (node.hasNodeStatus()) {
-    state("Kubernetes", {kj::str(kubernetes.getReady() ? "Ready" : "not Ready",
-                                 kubernetes.getUnschedulable() ? ", cordoned" : "",
-                                 kubernetes.getMessage().size() > 0 ? ": " : "",
-                                 kubernetes.getMessage()),
-                         kubernetes.getReady() ? Tone::kGood : Tone::kBad});
+    state("Kubernetes",
+          {kj::str(kubernetes.getReady() ? "Ready" : "not Ready",
+                   kubernetes.getUnschedulable() ? ", cordoned" : "",
+                   kubernetes.getMessage().size() > 0 ? ": " : "", kubernetes.getMessage()),
+           kubernetes.getReady() ? Tone::kGood : Tone::kBad});
   }
   if (row < area.rows()) drawCores(area.below(row), node);
   return {.nodes = frame.shown.cluster.getNodes().size(), .lines = 0, .visible = 1, .service = {}};
@@ -140,12 +151,14 @@ Sheet serviceSheet(ShownNode node) {
     }
     auto memory = kj::String();
     for (auto group : node.getGroups()) {
-      if (group.getPath() == kj::str("system/", service.getId())) memory = humanSize(group.getMemory());
+      if (group.getPath() == kj::str("system/", service.getId()))
+        memory = humanSize(group.getMemory());
     }
     sheet.add(kj::str(service.getId()),
               SheetCell{kj::str(serviceStateName(service.getState())),
                         running ? Tone::kPlain : Tone::kWarning},
-              serviceHealth(service), service.getPid() > 0 ? kj::str(service.getPid()) : kj::str("-"),
+              serviceHealth(service),
+              service.getPid() > 0 ? kj::str(service.getPid()) : kj::str("-"),
               kj::str(service.getStarts()), kj::mv(memory), kj::mv(text));
   }
   return sheet;
@@ -157,8 +170,7 @@ Sheet processSheet(ShownNode node, ProcessOrder order) {
   auto weight = [&](auto& process) {
     return order == ProcessOrder::kCpu ? uint64_t(process.getCpu()) : process.getMemory();
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](auto& a, auto& b) { return weight(a) > weight(b); });
+  std::stable_sort(all.begin(), all.end(), [&](auto& a, auto& b) { return weight(a) > weight(b); });
   Sheet sheet({{"PID", 0, 8, true},
                {"CPU", 0, 7, true},
                {"MEMORY", 0, 9, true},
@@ -166,16 +178,20 @@ Sheet processSheet(ShownNode node, ProcessOrder order) {
                {"STATE", 3, 5},
                {"COMMAND", 0, 60}});
   for (auto& process : all) {
-    sheet.add(kj::str(process.getPid()), percent(process.getCpu()), humanSize(process.getMemory()),
-              kj::str(process.getThreads()), kj::str(process.getState()),
-              kj::str(process.getCommand()));
+    sheet.add(kj::str(process.getPid()), fineShare(process.getCpu()),
+              humanSize(process.getMemory()), kj::str(process.getThreads()),
+              kj::str(process.getState()), kj::str(process.getCommand()));
   }
   return sheet;
 }
 
 Sheet fileSystemSheet(ShownNode node) {
-  Sheet sheet({{"MOUNTED ON", 0, 44}, {"FULL"}, {"SIZE", 1, 9, true}, {"FREE", 1, 9, true},
-               {"TYPE", 2}, {"DEVICE", 3, 40}});
+  Sheet sheet({{"MOUNTED ON", 0, 44},
+               {"FULL"},
+               {"SIZE", 1, 9, true},
+               {"FREE", 1, 9, true},
+               {"TYPE", 2},
+               {"DEVICE", 3, 40}});
   for (auto mount : node.getMounts()) {
     if (!isDiskFileSystem(mount)) continue;
     sheet.add(kj::str(mount.getMountedOn()), fillOf(mount), humanSize(mount.getSize()),
@@ -218,10 +234,11 @@ Sheet nodeLinkSheet(ShownNode node) {
 }
 
 Sheet groupSheet(ShownNode node) {
-  Sheet sheet({{"CPU", 0, 7, true}, {"MEMORY", 0, 9, true}, {"PROCESSES", 1, 9, true}, {"GROUP", 0, 80}});
+  Sheet sheet(
+      {{"CPU", 0, 7, true}, {"MEMORY", 0, 9, true}, {"PROCESSES", 1, 9, true}, {"GROUP", 0, 80}});
   for (auto group : node.getGroups()) {
-    sheet.add(percent(group.getCpu()), humanSize(group.getMemory()), kj::str(group.getProcesses()),
-              kj::str(group.getPath()));
+    sheet.add(fineShare(group.getCpu()), humanSize(group.getMemory()),
+              kj::str(group.getProcesses()), kj::str(group.getPath()));
   }
   return sheet;
 }
@@ -244,11 +261,15 @@ Sheet certificateSheet(ShownNode node, kj::StringPtr taken) {
   std::stable_sort(all.begin(), all.end(), [](auto& a, auto& b) {
     return kj::StringPtr(a.getSpec().getNotAfter()) < kj::StringPtr(b.getSpec().getNotAfter());
   });
-  Sheet sheet({{"CERTIFICATE", 0, 40}, {"ENDS"}, {"VALID UNTIL", 1}, {"CA", 2}, {"SUBJECT", 2, 50},
+  Sheet sheet({{"CERTIFICATE", 0, 40},
+               {"ENDS"},
+               {"VALID UNTIL", 1},
+               {"CA", 2},
+               {"SUBJECT", 2, 50},
                {"PROBLEM", 0, 60}});
   for (auto& one : all) {
     auto spec = one.getSpec();
-    sheet.add(kj::str(one.getId()), untilText(taken, spec.getNotAfter()),
+    sheet.add(kj::str(one.getId()), untilText(taken, spec.getNotBefore(), spec.getNotAfter()),
               kj::str(spec.getNotAfter()), spec.getAuthority() ? "yes"_kj : ""_kj,
               kj::str(spec.getSubject()), SheetCell{kj::str(spec.getProblem()), Tone::kBad});
   }
@@ -268,13 +289,14 @@ void drawHead(Area area, const Frame& frame, ShownNode node) {
   auto health = healthOf(node), stage = stageOf(node);
   end = area.put(0, end + 2, stage.text, stage.tone);
   end = area.put(0, end + 2, health.text, health.tone);
+  auto nodes = frame.shown.cluster.getNodes().size();
+  auto place = kj::str("  ", frame.view.node % nodes + 1, " of ", nodes, " ←→");
+  auto room = area.columns() - kj::min(area.columns(), end + 2 + columnsOf(place));
   area.put(0, end + 2,
            kj::str(node.getVersion().getTag(), "  up ", uptimeOf(node), "  ",
                    node.getControlPlane() ? "control plane" : "worker"),
-           Tone::kDim);
-  auto nodes = frame.shown.cluster.getNodes().size();
-  area.putRight(0, area.columns(), kj::str(frame.view.node % nodes + 1, " of ", nodes, " ←→"),
-                Tone::kDim);
+           Tone::kDim, room);
+  area.putRight(0, area.columns(), place, Tone::kDim);
 }
 
 }  // namespace
@@ -296,7 +318,8 @@ Extent drawPane(Area area, Pane pane, const Frame& frame, ShownNode node, bool f
     case Pane::kContainers:
       return drawSheet(area, containerSheet(node), frame, focused);
     case Pane::kCertificates:
-      return drawSheet(area, certificateSheet(node, frame.shown.cluster.getTaken()), frame, focused);
+      return drawSheet(area, certificateSheet(node, frame.shown.cluster.getTaken()), frame,
+                       focused);
     case Pane::kEvents:
       return drawLines(area, eventLines(node), frame, focused);
     case Pane::kLog:
@@ -323,7 +346,8 @@ Extent drawNodePage(Area area, const Frame& frame) {
     auto rows = last ? body.rows() - at / across * height : height;
     auto column = at % across * width;
     auto part = body.part(at / across * height, column, rows, across > 1 ? width - 1 : width);
-    auto title = pane == Pane::kLog ? kj::str("Log of ", frame.view.service) : kj::str(titleOf(pane));
+    auto title =
+        pane == Pane::kLog ? kj::str("Log of ", frame.view.service) : kj::str(titleOf(pane));
     part.title(0, title, at == 0);
     auto drawn = drawPane(part.below(1), pane, frame, node, at == 0);
     if (at == 0) extent = kj::mv(drawn);

@@ -1,12 +1,12 @@
 // All nodes, and the last minute of the selected one
+#include <algorithm>
+
 #include "talosctl/cli/table.h"
 #include "talosctl/dashboard/pages.h"
 
 namespace talos::talosctl::dashboard {
 
 namespace {
-
-constexpr size_t kNameWidth = 10;
 
 void drawHistory(Area area, ShownNode node) {
   struct Line {
@@ -21,8 +21,9 @@ void drawHistory(Area area, ShownNode node) {
   for (auto& line : kLines) {
     auto history = historyOf(node, line.quantity);
     area.put(row, 0, line.name, Tone::kDim);
-    area.sparkline(row, kNameWidth, 60, history.values, history.most, Tone::kAccent);
-    area.put(row++, kNameWidth + 62, history.now);
+    auto width = sparklineWidth(area.columns());
+    area.sparkline(row, kNameWidth, width, history.values, history.most, Tone::kAccent);
+    area.put(row++, kNameWidth + 2 + width, history.now);
   }
 }
 
@@ -38,6 +39,13 @@ void drawProblems(Area area, ShownCluster cluster) {
 }
 
 }  // namespace
+
+// A value a second, for a minute; the rest is for the newest one as text.
+size_t sparklineWidth(size_t columns) {
+  constexpr size_t kText = 36, kLeast = 10, kMinute = 60;
+  return std::clamp(columns > kNameWidth + kText ? columns - kNameWidth - kText : kLeast, kLeast,
+                    kMinute);
+}
 
 History historyOf(ShownNode node, Quantity quantity) {
   History history;
@@ -57,7 +65,8 @@ History historyOf(ShownNode node, Quantity quantity) {
       }
       case Quantity::kDisk:
         history.values.add(double(sample.getDiskRead()) + double(sample.getDiskWritten()));
-        now = kj::str(rate(sample.getDiskRead()), " read, ", rate(sample.getDiskWritten()), " written");
+        now = kj::str(rate(sample.getDiskRead()), " read, ", rate(sample.getDiskWritten()),
+                      " written");
         break;
       case Quantity::kNetwork:
         history.values.add(double(sample.getNetworkReceived()) + double(sample.getNetworkSent()));
@@ -95,8 +104,9 @@ Sheet overviewSheet(ShownCluster cluster) {
                {"PROBLEM", 6, 60}});
   for (auto node : cluster.getNodes()) {
     auto samples = node.getSamples();
-    auto load = samples.size() == 0 ? kj::String()
-                                    : kj::str(int(samples[samples.size() - 1].getLoad1() * 10) / 10.0);
+    auto load = samples.size() == 0
+                    ? kj::String()
+                    : kj::str(int(samples[samples.size() - 1].getLoad1() * 10) / 10.0);
     sheet.add(nameOf(node), kj::str(node.getAddress()),
               node.getControlPlane() ? "control plane"_kj : "worker"_kj, stageOf(node),
               healthOf(node), cpuOf(node), kj::mv(load), memoryOf(node), diskOf(node),
@@ -119,8 +129,15 @@ Extent drawOverview(Area area, const Frame& frame) {
     table = kj::min(table, room - kHistory - kProblems - 1);
   }
   sheet.draw(area.part(0, 0, table, area.columns()), selected);
-  Extent extent{.nodes = cluster.getNodes().size(), .lines = sheet.size(), .visible = table - 1,
+  Extent extent{.nodes = cluster.getNodes().size(),
+                .lines = sheet.size(),
+                .visible = table - 1,
                 .service = {}};
+  for (size_t line = 0; line < sheet.size(); ++line) {
+    for (auto i : kj::indices(cluster.getNodes())) {
+      if (nameOf(cluster.getNodes()[i]) == sheet.textAt(line, 0)) extent.nodeOfLine.add(i);
+    }
+  }
   auto row = table + 1;
   if (row + kHistory > room) return extent;
   auto name = sheet.textAt(selected, 0);

@@ -6,8 +6,8 @@ namespace {
 
 void drawTitle(Area area, const Frame& frame) {
   auto cluster = frame.shown.cluster;
-  size_t at = area.put(0, 1, kj::str(cluster.getContext().size() > 0 ? cluster.getContext()
-                                                                     : "cluster"_kj));
+  size_t at = area.put(
+      0, 1, kj::str(cluster.getContext().size() > 0 ? cluster.getContext() : "cluster"_kj));
   at += 2;
   for (auto page : kPages) {
     auto text = kj::str(" ", size_t(page) + 1, " ", titleOf(page), " ");
@@ -31,7 +31,8 @@ void drawKeys(Area area, const Frame& frame) {
   } else if (view.filter.size() > 0) {
     area.put(row, 0, kj::str("lines with \"", view.filter, "\"; Esc shows all"), Tone::kAccent);
   } else {
-    auto keys = view.page == Page::kOverview ? "↑↓ node  Enter open it  Tab page  / filter  ? help  q quit"_kj
+    auto keys = view.page == Page::kOverview
+                    ? "↑↓ node  Enter open it  Tab page  / filter  ? help  q quit"_kj
                 : view.page == Page::kNode
                     ? "Tab pane  ←→ node  ↑↓ line  / filter  Esc all nodes  ? help  q quit"_kj
                     : "↑↓ line  Tab page  / filter  ? help  q quit"_kj;

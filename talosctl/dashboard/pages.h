@@ -39,6 +39,8 @@ Sheet linkSheet(ShownCluster cluster);
 Canvas clusterLines(ShownCluster cluster, size_t columns, kj::StringPtr filter);
 
 // The last minute of one quantity of a node, as the sparkline that it is drawn as.
+constexpr size_t kNameWidth = 12;  // in front of it
+size_t sparklineWidth(size_t columns);
 struct History {
   kj::Vector<double> values;
   double most = 0;

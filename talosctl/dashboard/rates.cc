@@ -75,7 +75,8 @@ kj::Vector<LinkCounts> readLinks(kj::StringPtr netDev) {
   for (auto line : Lines(netDev)) {
     size_t colon = 0;
     while (colon < line.size() && line[colon] != ':') ++colon;
-    if (colon == line.size() || all.size() == kMostDevices) continue;  // the two lines of the header
+    if (colon == line.size() || all.size() == kMostDevices)
+      continue;  // the two lines of the header
     uint64_t values[12] = {};
     Fields fields(line.slice(colon + 1, line.size()));
     for (auto& value : values) value = numberIn<uint64_t>(fields.next());

@@ -10,8 +10,14 @@ namespace {
 
 constexpr size_t kGap = 2, kBar = 8;
 
-size_t widthOf(const SheetCell& cell) {
-  return columnsOf(cell.text) + (cell.share >= 0 ? kBar + 1 : 0);
+// In a narrow table the numbers have to do.
+bool hasBars(size_t room) {
+  constexpr size_t kNarrow = 100;
+  return room >= kNarrow;
+}
+
+size_t widthOf(const SheetCell& cell, size_t room) {
+  return columnsOf(cell.text) + (cell.share >= 0 && hasBars(room) ? kBar + 1 : 0);
 }
 
 }  // namespace
@@ -104,7 +110,7 @@ kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
     auto width = columnsOf(columns[i].title);
     bool empty = true;
     for (auto& row : rows) {
-      width = kj::max(width, widthOf(row[i]));
+      width = kj::max(width, widthOf(row[i], room));
       empty = empty && row[i].text.size() == 0;
     }
     // A column in which nothing is would take room from those that say something.
@@ -140,8 +146,9 @@ void Sheet::draw(Area area, kj::Maybe<size_t> selected) const {
     size_t at = 0;
     for (auto i : kj::indices(widths)) {
       if (widths[i] == 0) continue;
-      auto width = i == lastShown && !columns[i].right ? area.columns() - kj::min(at, area.columns())
-                                                       : widths[i];
+      auto width = i == lastShown && !columns[i].right
+                       ? area.columns() - kj::min(at, area.columns())
+                       : widths[i];
       take(i, at, width);
       at += width + kGap;
     }
@@ -160,7 +167,7 @@ void Sheet::draw(Area area, kj::Maybe<size_t> selected) const {
     auto& row = rows[first + line];
     each([&](size_t i, size_t at, size_t width) {
       auto& cell = row[i];
-      if (cell.share >= 0) {
+      if (cell.share >= 0 && hasBars(area.columns())) {
         area.bar(line + 1, at, kj::min(kBar, width), cell.share, cell.tone);
         area.put(line + 1, at + kBar + 1, cell.text, cell.tone, width - kj::min(width, kBar + 1));
       } else if (columns[i].right) {

@@ -32,6 +32,11 @@ kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
 
 constexpr double kNearlyFull = 0.9, kGettingFull = 0.75;
 
+// A silent node's figures are old.
+Tone toneNow(ShownNode node, double share) {
+  return isSilent(node) ? Tone::kDim : toneOfShare(share);
+}
+
 }  // namespace
 
 kj::String percent(unsigned tenths) {
@@ -75,7 +80,10 @@ SheetCell stageOf(ShownNode node) {
   if (isSilent(node)) return {kj::str("-"), Tone::kDim};
   auto status = node.getStatus();
   auto stage = status.getStage();
-  if (stage == rpc::Status::Stage::RUNNING) return {kj::str("running")};
+  if (stage == rpc::Status::Stage::RUNNING) {
+    if (upgradeOf(node).text.size() == 0) return {kj::str("running")};
+    return {kj::str("upgrade: ", node.getUpgrade().getStage()), upgradeOf(node).tone};
+  }
   auto phase = status.getPhase();
   auto text = phase.size() > 0 ? kj::str(stageName(stage), ": ", phase) : kj::str(stageName(stage));
   return {kj::mv(text), stage == rpc::Status::Stage::FAILED ? Tone::kBad : Tone::kWarning};
@@ -86,9 +94,8 @@ kj::String problemOf(ShownNode node) {
   for (auto problem : node.getStatus().getProblems()) return kj::str(problem);
   for (auto service : illServices(node)) {
     auto text = statementOf(service).text;
-    return text.size() > 0
-               ? kj::str(service.getId(), ": ", text)
-               : kj::str(service.getId(), ": ", serviceStateName(service.getState()));
+    return text.size() > 0 ? kj::str(service.getId(), ": ", text)
+                           : kj::str(service.getId(), ": ", serviceStateName(service.getState()));
   }
   for (auto problem : node.getNetwork().getProblems()) return kj::str(problem);
   for (auto mount : node.getMounts()) {
@@ -127,7 +134,7 @@ SheetCell healthOf(ShownNode node) {
 SheetCell cpuOf(ShownNode node) {
   KJ_IF_MAYBE (sample, newestSample(node)) {
     auto share = sample->getCpuBusy() / 1000.0;
-    return {percent(sample->getCpuBusy()), toneOfShare(share), share};
+    return {percent(sample->getCpuBusy()), toneNow(node, share), share};
   }
   return {kj::str("-"), Tone::kDim};
 }
@@ -138,7 +145,7 @@ SheetCell memoryOf(ShownNode node) {
     if (total > 0) {
       auto used = total - kj::min(total, sample->getMemoryAvailable());
       auto share = double(used) / double(total);
-      return {percent(unsigned(share * 1000)), toneOfShare(share), share};
+      return {percent(unsigned(share * 1000)), toneNow(node, share), share};
     }
   }
   return {kj::str("-"), Tone::kDim};
@@ -170,6 +177,7 @@ SheetCell diskOf(ShownNode node) {
     auto fill = fillOf(mount);
     if (fill.share > fullest.share) fullest = kj::mv(fill);
   }
+  if (isSilent(node)) fullest.tone = Tone::kDim;
   return fullest;
 }
 
@@ -280,18 +288,17 @@ SheetCell serviceHealth(rpc::Service::Reader service) {
                              : SheetCell{kj::str("fails"), Tone::kBad};
 }
 
-SheetCell untilText(kj::StringPtr taken, kj::StringPtr when) {
-  auto now = parseDate(taken), end = parseDate(when);
-  if (now == nullptr || end == nullptr) return {kj::str(when)};
+SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until) {
+  auto now = parseDate(taken), start = parseDate(from), end = parseDate(until);
+  if (now == nullptr || end == nullptr) return {kj::str(until)};
   auto left = (KJ_ASSERT_NONNULL(end) - KJ_ASSERT_NONNULL(now)) / kj::SECONDS;
-  constexpr int64_t kDay = 86400, kSoon = 14, kVerySoon = 2;
+  constexpr int64_t kDay = 86400;
   auto amount = left < 0 ? -left : left;
-  auto text = amount >= 2 * kDay ? kj::str(amount / kDay, "d") : humanDuration(amount);
+  auto text = amount >= 2 * kDay ? kj::str(amount / kDay, "d") : humanDuration(amount / 60 * 60);
   if (left < 0) return {kj::str(text, " ago"), Tone::kBad};
-  auto tone = left < kVerySoon * kDay ? Tone::kBad
-              : left < kSoon * kDay   ? Tone::kWarning
-                                      : Tone::kPlain;
-  return {kj::str("in ", text), tone};
+  auto life = (KJ_ASSERT_NONNULL(end) - start.orDefault(KJ_ASSERT_NONNULL(now))) / kj::SECONDS;
+  bool late = left * 10 < life;
+  return {kj::str("in ", text), late ? Tone::kWarning : Tone::kPlain};
 }
 
 }  // namespace talos::talosctl::dashboard

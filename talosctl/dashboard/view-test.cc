@@ -12,6 +12,7 @@ void type(View& view, kj::StringPtr text, const Extent& extent = {}) {
 TEST(View, ArrowsChooseANodeAndEnterOpensIt) {
   View view;
   Extent extent{.nodes = 3, .lines = 3, .visible = 10, .service = {}};
+  for (size_t node : {0, 1, 2}) extent.nodeOfLine.add(node);
   press(view, {Key::kDown}, extent);
   press(view, {Key::kDown}, extent);
   press(view, {Key::kDown}, extent);
@@ -27,6 +28,18 @@ TEST(View, ArrowsChooseANodeAndEnterOpensIt) {
   EXPECT_EQ(view.node, 2u);
   press(view, {Key::kEscape}, extent);
   EXPECT_EQ(view.page, Page::kOverview);
+}
+
+// Catches: the number of a line taken for that of a node.
+TEST(View, EnterOpensTheNodeOnTheLineThatAFilterLeft) {
+  View view;
+  Extent extent{.nodes = 3, .lines = 1, .visible = 10, .service = {}};
+  extent.nodeOfLine.add(2);
+  type(view, "/w");
+  press(view, {Key::kEnter}, extent);
+  press(view, {Key::kEnter}, extent);
+  EXPECT_EQ(view.page, Page::kNode);
+  EXPECT_EQ(view.node, 2u);
 }
 
 TEST(View, TabGoesThroughPagesAndOnANodeThroughItsPanes) {

@@ -52,6 +52,13 @@ void goToPane(View& view, size_t pane) {
   view.filter = kj::String();
 }
 
+// The node on the selected line of the overview.
+void chooseNode(View& view, const Extent& extent) {
+  auto& nodes = extent.nodeOfLine;
+  if (view.page != Page::kOverview || nodes.size() == 0) return;
+  view.node = nodes[selectedLine(view, nodes.size(), false)];
+}
+
 void move(View& view, const Extent& extent, int64_t by) {
   if (extent.lines == 0) return;
   bool newestLast = view.page == Page::kNode && isLog(view.pane);
@@ -61,7 +68,7 @@ void move(View& view, const Extent& extent, int64_t by) {
   view.line = size_t(to);
   // At the end of a log it is followed again.
   if (newestLast && to == last) view.line = nullptr;
-  if (view.page == Page::kOverview) view.node = size_t(to);
+  chooseNode(view, extent);
 }
 
 void turnTo(View& view, const Extent& extent, bool forward) {
@@ -72,8 +79,10 @@ void turnTo(View& view, const Extent& extent, bool forward) {
 
 void enter(View& view, const Extent& extent) {
   if (view.page == Page::kOverview) {
+    chooseNode(view, extent);
     go(view, Page::kNode);
-  } else if (view.page == Page::kNode && view.pane == Pane::kServices && extent.service.size() > 0) {
+  } else if (view.page == Page::kNode && view.pane == Pane::kServices &&
+             extent.service.size() > 0) {
     view.service = kj::str(extent.service);
     goToPane(view, size_t(Pane::kLog));
   }
@@ -146,8 +155,9 @@ kj::StringPtr titleOf(Page page) {
 
 kj::StringPtr titleOf(Pane pane) {
   constexpr kj::StringPtr kTitles[kPaneCount] = {
-      "Usage"_kj,      "Services"_kj,     "Processes"_kj, "Disks"_kj, "Links"_kj, "Control groups"_kj,
-      "Containers"_kj, "Certificates"_kj, "Events"_kj,    "Log"_kj,   "Kernel"_kj};
+      "Usage"_kj,          "Services"_kj,   "Processes"_kj,    "Disks"_kj,  "Links"_kj,
+      "Control groups"_kj, "Containers"_kj, "Certificates"_kj, "Events"_kj, "Log"_kj,
+      "Kernel"_kj};
   return kTitles[size_t(pane)];
 }
 

@@ -35,9 +35,9 @@ enum class ProcessOrder : uint8_t { kCpu, kMemory };
 struct View {
   Page page = Page::kOverview;
   Pane pane = Pane::kUsage;
-  size_t node = 0;                  // index among the nodes
+  size_t node = 0;                   // index among the nodes
   kj::Maybe<size_t> line = nullptr;  // the selected one; none: the first, or of a log the last
-  kj::String filter;                // only lines with this text, without regard to case
+  kj::String filter;                 // only lines with this text, without regard to case
   kj::String service = kj::str("machined");  // of the log
   ProcessOrder order = ProcessOrder::kCpu;
   bool typing = false;  // the filter
@@ -48,9 +48,10 @@ struct View {
 // How much there was to choose from when it was drawn last.
 struct Extent {
   size_t nodes = 0;
-  size_t lines = 0;       // of what has the keys
-  size_t visible = 1;     // of these at once
-  kj::String service;     // on the selected line; empty: none is
+  size_t lines = 0;                    // of what has the keys
+  size_t visible = 1;                  // of these at once
+  kj::String service;                  // on the selected line; empty: none is
+  kj::Vector<size_t> nodeOfLine = {};  // of the overview, where a filter leaves some out
 };
 
 void press(View& view, Press press, const Extent& extent);
