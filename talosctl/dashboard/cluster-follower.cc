@@ -219,7 +219,10 @@ kj::Promise<void> ClusterFollower::followSurvey() {
     bool due = asked == nullptr || now - KJ_ASSERT_NONNULL(asked) >= every;
     if (due && (controlPlane() != nullptr || silentSince != nullptr)) {
       asked = now;
-      co_await kj::joinPromises(kj::arr(askSurvey(), askIssued()));
+      // Kubernetes may take long to say that it is not there.
+      co_await askIssued();
+      discover();
+      co_await askSurvey();
       discover();
     }
     co_await call.deps.timer.afterDelay(kLook);
