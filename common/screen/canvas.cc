@@ -144,6 +144,12 @@ void Canvas::fill(size_t number, size_t column, size_t width, char32_t character
   for (auto& cell : row(number).slice(column, column + width)) cell = {character, look};
 }
 
+void Canvas::substitute(char32_t from, char32_t to) {
+  for (auto& cell : cells) {
+    if (cell.character == from) cell.character = to;
+  }
+}
+
 void Canvas::paint(size_t number, size_t column, size_t width, Look look) {
   if (number >= rowCount || column >= columnCount) return;
   width = kj::min(width, columnCount - column);

@@ -39,6 +39,8 @@ class Canvas {
   void putRight(size_t row, size_t end, kj::StringPtr text, Look look = Look::kPlain);
   // One character over a part of a row.
   void fill(size_t row, size_t column, size_t width, char32_t character, Look look = Look::kPlain);
+  // For a font that does not have the first one.
+  void substitute(char32_t from, char32_t to);
   // Changes the look of cells that are drawn already.
   void paint(size_t row, size_t column, size_t width, Look look);
   // A bar of `width` cells in eighths of a cell, `share` of 0 to 1 full; the rest is dotted.

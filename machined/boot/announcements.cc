@@ -10,9 +10,11 @@ namespace talos::machined {
 void Announcements::sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error,
                              bool locked) {
   events.sequence(name, action, error, locked);
+  progressed();
 }
 void Announcements::phase(kj::StringPtr name, rpc::Action action) {
   events.phase(name, action);
+  progressed();
 }
 void Announcements::task(kj::StringPtr name, rpc::Action action) {
   events.task(name, action);

@@ -2,6 +2,8 @@
 // logs. Nothing is kept here.
 #pragma once
 
+#include <kj/function.h>
+
 #include "machined/boot/sequencer.h"
 #include "machined/logs/event-ring.h"
 #include "machined/logs/node-console.h"
@@ -13,6 +15,9 @@ class Announcements final : public SequenceListener {
   Announcements(Events& events, Console& console, Logs& logs)
       : events(events), console(console), logs(logs) {}
   KJ_DISALLOW_COPY_AND_MOVE(Announcements);
+
+  // Called at each step of a sequence, for who shows it.
+  void whenProgressed(kj::Function<void()> call) { progressed = kj::mv(call); }
 
   void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error, bool locked) override;
   void phase(kj::StringPtr name, rpc::Action action) override;
@@ -32,6 +37,7 @@ class Announcements final : public SequenceListener {
   Events& events;
   Console& console;
   Logs& logs;
+  kj::Function<void()> progressed = []() {};
 };
 
 }  // namespace talos::machined

@@ -30,7 +30,23 @@ void LifeAssembly::bootFailed(kj::StringPtr reasons) {
   background.add(upgrades.upgrader.bootFailed(kj::str(reasons)));
 }
 
+ScreenController::Progress LifeAssembly::screenProgress() {
+  auto sequence = sequencer.currentSequence(), phase = sequencer.currentPhase();
+  return {.stage = kj::str(nameOf(core.status.stage())),
+          .text = phase.size() > 0 ? kj::str(sequence, ": ", phase) : kj::str(sequence)};
+}
+
+void LifeAssembly::beginScreen() {
+  if (!core.container && !core.arguments.contains("talos.dashboard.disabled", "1")) {
+    // A user who has gone to another terminal stays there when the brain is restarted.
+    screen.open(core.process1.brainRestarts() == 0);
+  }
+  core.announcements.whenProgressed([this]() { core.controllers.poke(ScreenController::kName); });
+}
+
 void LifeAssembly::addControllers() {
+  core.controllers.add(kj::heap<ScreenController>(KJ_BIND_METHOD(*this, screenProgress),
+                                                  KJ_BIND_METHOD(screen, show)));
   auto serviceController =
       kj::heap<ServiceController>(core.events, KJ_BIND_METHOD(services.supervisor, isUp));
   auto isStopping = KJ_BIND_METHOD(*serviceController, isStopping);

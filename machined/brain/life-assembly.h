@@ -6,6 +6,8 @@
 #include "machined/brain/upgrade-assembly.h"
 #include "machined/config/controllers/machine-status-controller.h"
 #include "machined/process1/value-in-memory-file.h"
+#include "machined/screen/machine-screen.h"
+#include "machined/screen/screen-controller.h"
 #include "rpc/held.capnp.h"
 
 namespace talos::machined {
@@ -26,6 +28,8 @@ class LifeAssembly final : private MachineLifeHost {
   KJ_DISALLOW_COPY_AND_MOVE(LifeAssembly);
 
   void addControllers();
+  // From then on the machine's own screen shows what happens.
+  void beginScreen();
   kj::Promise<void> upgrade();  // the sequence
 
  private:
@@ -60,6 +64,7 @@ class LifeAssembly final : private MachineLifeHost {
                         upgrades.upgrader,
                         upgrades.installImage,
                         configs.platformFacts};
+  MachineScreen screen{core.printInfo()};
   Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
 
  public:
@@ -81,6 +86,7 @@ class LifeAssembly final : private MachineLifeHost {
   void bootFailed(kj::StringPtr reasons) override;
 
   kj::Own<Controller> repairController();
+  ScreenController::Progress screenProgress();
   MachineStatusController::State machineState();
 };
 

@@ -26,6 +26,7 @@ kj::Promise<void> Wiring::run() {
     tasks.add(disks.watch());
   }
   addControllers();
+  life.beginScreen();
   services.supervisor.loadSelf(kSelf);
   KJ_IF_MAYBE (l, lost) {
     auto text = kj::str("Lost in a restart of machined: ", *l);

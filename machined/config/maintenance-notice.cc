@@ -7,10 +7,8 @@
 #include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
-namespace {
 
-// The machine's addresses, without those that only itself or its link can reach.
-kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
+kj::Vector<kj::String> reachableAddresses(rpc::NodeAddressSpec::Reader spec) {
   kj::Vector<kj::String> result;
   for (kj::StringPtr written : spec.getAddresses()) {
     auto text = kj::heapString(written.slice(0, written.findFirst('/').orDefault(written.size())));
@@ -21,7 +19,10 @@ kj::Vector<kj::String> reachable(rpc::NodeAddressSpec::Reader spec) {
   return result;
 }
 
-}  // namespace
+kj::String applyCommand(kj::StringPtr address, kj::StringPtr fingerprint) {
+  return kj::str("talosctl apply-config --insecure --nodes ", address, " --cert-fingerprint '",
+                 fingerprint, "' --file controlplane.yaml");
+}
 
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint) {
   kj::Vector<kj::String> lines;
@@ -33,8 +34,7 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
   lines.add(kj::str("the fingerprint of its certificate is ", fingerprint));
   if (addresses.size() > 0) lines.add(kj::str("apply a config with one of"));
   for (auto& address : addresses) {
-    lines.add(kj::str("  talosctl apply-config --insecure --nodes ", address,
-                      " --cert-fingerprint '", fingerprint, "' --file controlplane.yaml"));
+    lines.add(kj::str("  ", applyCommand(address, fingerprint)));
   }
   return kj::str(kj::strArray(lines, "\n"), "\n");
 }
@@ -51,7 +51,7 @@ void MaintenanceNotice::print() {
     if (!stored->getMaintenance() || !waiting()) return;
     KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
       auto notice = maintenanceNotice(
-          reachable(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
+          reachableAddresses(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
       if (notice == lastPrinted) return;
       say(notice);
       lastPrinted = kj::mv(notice);

@@ -3,8 +3,16 @@
 #pragma once
 
 #include "machined/resources/store.h"
+#include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
+
+// The machine's addresses without prefix lengths, and without those that only itself or its link
+// can reach.
+kj::Vector<kj::String> reachableAddresses(rpc::NodeAddressSpec::Reader spec);
+
+// The command that gives a node without a config one.
+kj::String applyCommand(kj::StringPtr address, kj::StringPtr fingerprint);
 
 // Returns lines, each with its newline. `addresses`: those that other machines can reach; may be
 // empty.

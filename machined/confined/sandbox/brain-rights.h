@@ -37,6 +37,7 @@ constexpr BrainCapability kBrainCapabilities[] = {
     {"SETFCAP"_kj, CAP_SETFCAP},
     {"SYSLOG"_kj, CAP_SYSLOG},
     {"SYS_RESOURCE"_kj, CAP_SYS_RESOURCE},
+    {"SYS_TTY_CONFIG"_kj, CAP_SYS_TTY_CONFIG},
 };
 
 // As a mask of /proc/<pid>/status.

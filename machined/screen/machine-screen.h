@@ -1,0 +1,28 @@
+// The machine's own screen: its page on a virtual terminal, and for consoles without pages a line
+// when the machine's state has changed.
+#pragma once
+
+#include <kj/function.h>
+
+#include "machined/screen/screen-facts.h"
+#include "machined/screen/virtual-terminal.h"
+
+namespace talos::machined {
+
+class MachineScreen {
+ public:
+  explicit MachineScreen(kj::Function<void(kj::StringPtr)> say) : say(kj::mv(say)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(MachineScreen);
+
+  // Draws on a terminal from now on, if the machine has one; `activate`: and shows that.
+  void open(bool activate);
+  void show(ScreenFacts facts);
+
+ private:
+  kj::Function<void(kj::StringPtr)> say;
+  kj::Maybe<kj::Own<VirtualTerminal>> terminal;
+  bool activates = false;
+  kj::String said;
+};
+
+}  // namespace talos::machined

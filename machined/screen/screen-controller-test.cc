@@ -1,0 +1,90 @@
+#include "machined/screen/screen-controller.h"
+
+#include <gtest/gtest.h>
+
+#include "machined/resources/store-records.h"
+#include "machined/resources/test-store.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/machine-resources.capnp.h"
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+struct ScreenControllerTest : public StoreTest {
+  ~ScreenControllerTest() noexcept override {}
+  ScreenFacts shown;
+  kj::String sequence = kj::str("boot: startServices");
+  ScreenController controller{
+      [this]() { return ScreenController::Progress{kj::str("running"), kj::str(sequence)}; },
+      [this](ScreenFacts facts) { shown = kj::mv(facts); }};
+
+  template <typename Spec>
+  void record(kj::StringPtr id, kj::Function<void(typename Spec::Builder)> fill) {
+    putRecord<Spec>(store, id, [&](typename Spec::Builder spec) { fill(spec); });
+  }
+  ScreenFacts& look() {
+    controller.reconcile(store).wait(scope);
+    return shown;
+  }
+};
+
+// Catches: a fact that never gets to the screen.
+TEST_F(ScreenControllerTest, ShowsWhatTheRecordsSay) {
+  record<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
+  record<rpc::NodeAddressSpec>("current", [](auto spec) {
+    auto list = spec.initAddresses(3);
+    list.set(0, "10.5.0.2/24");
+    list.set(1, "127.0.0.1/8");
+    list.set(2, "fe80::1/64");
+  });
+  record<rpc::MachineTypeSpec>("machine-type",
+                            [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); });
+  record<rpc::ServiceSpec>("apid", [](auto spec) { spec.setRunning(true), spec.setHealthy(true); });
+  record<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setRunning(true); });
+  record<rpc::MachineStatusSpec>("machine", [](auto spec) {
+    spec.setStage("running");
+    spec.initProblems(1).set(0, "service etcd is not healthy");
+  });
+  record<rpc::EtcdStatusSpec>("etcd", [](auto spec) {
+    spec.setPhase("waiting");
+    spec.setMessage("nobody has run talosctl bootstrap");
+  });
+  record<rpc::VipStatusSpec>("10.5.0.50", [](auto spec) {
+    spec.setState("waiting");
+    spec.setHolder("master-2");
+  });
+  auto& facts = look();
+  EXPECT_EQ(facts.hostname, "master-1"_kj);
+  ASSERT_EQ(facts.addresses.size(), 1u);
+  EXPECT_EQ(facts.addresses[0], "10.5.0.2"_kj);
+  EXPECT_EQ(facts.role, "control plane"_kj);
+  EXPECT_EQ(facts.servicesUp, 1u);
+  EXPECT_EQ(facts.services, 2u);
+  ASSERT_EQ(facts.problems.size(), 2u);
+  EXPECT_EQ(facts.problems[1], "etcd: nobody has run talosctl bootstrap"_kj);
+  EXPECT_EQ(facts.shared, "10.5.0.50 is on master-2"_kj);
+  EXPECT_EQ(facts.progress, "boot: startServices"_kj);
+}
+
+// A running sequence is more than an upgrade that waits beside it; an ended one is nothing.
+TEST_F(ScreenControllerTest, ShowsTheProgressOfAnUpgradeWhileItIsUnderWay) {
+  sequence = kj::String();
+  record<rpc::UpgradeStatusSpec>("node", [](auto spec) {
+    spec.setStage("writing");
+    spec.setTarget("B v0.101.0");
+    spec.setReason("62 of 92 MB");
+  });
+  EXPECT_EQ(look().progress, "upgrade: writing of B v0.101.0, 62 of 92 MB"_kj);
+  sequence = kj::str("reset: wipe");
+  EXPECT_EQ(look().progress, "reset: wipe"_kj);
+}
+
+TEST_F(ScreenControllerTest, AnEndedUpgradeIsNoProgress) {
+  sequence = kj::String();
+  record<rpc::UpgradeStatusSpec>("node", [](auto spec) { spec.setStage("done"); });
+  EXPECT_EQ(look().progress, ""_kj);
+}
+
+}  // namespace
+}  // namespace talos::machined

@@ -1,0 +1,23 @@
+// The facts that a machine's own screen shows.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::machined {
+
+struct ScreenFacts {
+  kj::String hostname, version;
+  kj::String stage;     // running, booting, maintenance …
+  kj::String progress;  // "boot: startServices", of the sequence that runs; of an upgrade
+  kj::Vector<kj::String> addresses;  // that others can reach
+  kj::Vector<kj::String> problems;   // the first one is shown with its remedy
+  kj::String role;                   // control plane or worker; empty: no config yet
+  kj::String etcd, kubernetes;       // empty: there is none on this node
+  kj::String shared;                 // shared addresses, and where they are
+  unsigned servicesUp = 0, services = 0;
+  kj::String revertsAt;    // RFC 3339, of a config on trial
+  kj::String fingerprint;  // of the certificate by which a client knows the node
+};
+
+}  // namespace talos::machined

@@ -1,0 +1,168 @@
+// The machine's own screen in three states, as docs/screens has them; UPDATE_DOCS=1 writes these.
+#include "machined/screen/screen-page.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "common/text/plain-text.h"
+#include "machined/screen/qr-code.h"
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr kj::StringPtr kFingerprint = "Fd0p7kdNSpIbdVj0MbcNiLZ2FnqmJpbNFLb3bJzTxEk="_kj;
+
+ScreenFacts runningNode() {
+  ScreenFacts facts;
+  facts.hostname = kj::str("master-1");
+  facts.version = kj::str("v0.100.0");
+  facts.stage = kj::str("running");
+  facts.role = kj::str("control plane");
+  facts.addresses.add(kj::str("10.5.0.2"));
+  facts.addresses.add(kj::str("fd00::2"));
+  facts.etcd = kj::str("member; the leader is master-1; 1 of 3 may fail");
+  facts.kubernetes = kj::str("Ready");
+  facts.shared = kj::str("10.5.0.50 is here");
+  facts.services = facts.servicesUp = 12;
+  facts.fingerprint = kj::str(kFingerprint);
+  return facts;
+}
+
+ScreenFacts waitingNode() {
+  ScreenFacts facts;
+  facts.hostname = kj::str("talos-192-0-2-7");
+  facts.version = kj::str("v0.100.0");
+  facts.stage = kj::str("maintenance");
+  facts.addresses.add(kj::str("192.0.2.7"));
+  facts.fingerprint = kj::str(kFingerprint);
+  return facts;
+}
+
+ScreenFacts illNode() {
+  auto facts = runningNode();
+  facts.servicesUp = 11;
+  facts.problems.add(kj::str("cannot pull \"ghcr.io/siderolabs/kubelet:v1.34.4\": failed to do "
+                             "request: dial tcp: lookup ghcr.io on 10.5.0.1:53: no such host"));
+  facts.problems.add(kj::str("service kubelet is not healthy"));
+  facts.progress = kj::str("upgrade: writing of B v0.101.0, 62 of 92 MB");
+  return facts;
+}
+
+void expectMachineScreen(const std::string& name, const Canvas& canvas) {
+  for (auto form : {".txt", ".svg"}) {
+    auto path = TALOS_SOURCE_DIR "/docs/screens/" + name + form;
+    auto text = form == std::string(".txt") ? canvas.text() : canvas.svg(name.c_str());
+    if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << text.cStr();
+    std::ifstream file(path);
+    std::string written((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_TRUE(text.cStr() == written) << path << " is not up to date:\n" << text.cStr();
+  }
+}
+
+TEST(MachineScreen, IsTheOneOfTheDocuments) {
+  expectMachineScreen("machine-running", drawMachineScreen(runningNode(), 25, 80));
+  expectMachineScreen("machine-maintenance", drawMachineScreen(waitingNode(), 25, 80));
+  expectMachineScreen("machine-problem", drawMachineScreen(illNode(), 25, 80));
+}
+
+// Catches: a character for which the kernel's built-in font shows a replacement.
+TEST(MachineScreen, HasOnlyCharactersOfTheKernelsFont) {
+  auto facts = illNode();
+  for (int i = 0; i < 200; ++i) facts.hostname = kj::str(facts.hostname, "x");
+  const std::set<uint32_t> known = {U'█', U'▀', U'▄'};
+  for (auto& one : {&facts}) {
+    auto text = drawMachineScreen(*one, 25, 80).text();
+    for (auto rest = text.asBytes(); rest.size() > 0;) {
+      auto character = firstCharacter(rest);
+      EXPECT_TRUE(character.code < 0x7f || known.contains(character.code)) << character.code;
+      rest = rest.slice(character.bytes, rest.size());
+    }
+  }
+}
+
+TEST(MachineScreen, InMaintenanceModeTheCommandIsWhole) {
+  auto text = drawMachineScreen(waitingNode(), 25, 80).text();
+  EXPECT_THAT(text.cStr(), HasSubstr("talosctl apply-config --insecure --nodes 192.0.2.7"));
+  EXPECT_THAT(text.cStr(), HasSubstr("--file controlplane.yaml"));
+  EXPECT_THAT(text.cStr(), HasSubstr(kFingerprint.cStr()));
+  EXPECT_THAT(text.cStr(), HasSubstr("▄"));
+  auto facts = waitingNode();
+  facts.addresses.clear();
+  auto alone = drawMachineScreen(facts, 25, 80).text();
+  EXPECT_THAT(alone.cStr(), HasSubstr("a kernel parameter ip= sets one"));
+  EXPECT_THAT(alone.cStr(), Not(HasSubstr("apply-config")));
+}
+
+TEST(MachineScreen, TheFirstProblemHasARemedy) {
+  auto text = drawMachineScreen(illNode(), 25, 80).text();
+  EXPECT_THAT(text.cStr(), HasSubstr("cannot pull"));
+  EXPECT_THAT(text.cStr(), HasSubstr("talosctl diagnose names the registry"));
+  EXPECT_THAT(text.cStr(), HasSubstr("and 1 more: talosctl status"));
+  EXPECT_EQ(remedyOf("something else"), "talosctl diagnose"_kj);
+}
+
+TEST(MachineScreen, IsDrawnInEverySize) {
+  for (size_t rows : {1, 20, 25, 48, 200}) {
+    for (size_t columns : {1, 60, 80, 100, 240}) {
+      for (auto& facts : {runningNode(), waitingNode(), illNode(), ScreenFacts()}) {
+        drawMachineScreen(facts, rows, columns);
+      }
+    }
+  }
+}
+
+// Catches: a line for each change of a text that counts something, which would fill the log.
+TEST(MachineScreen, ALineIsForANewStateOnly) {
+  auto facts = runningNode();
+  EXPECT_EQ(summaryLine(facts),
+            "master-1 (10.5.0.2 fd00::2) is running: 12 services are healthy; shared address "
+            "10.5.0.50 is here"_kj);
+  auto before = stateKey(facts);
+  facts.problems.add(kj::str("attempt 1"));
+  auto ill = stateKey(facts);
+  EXPECT_NE(before, ill);
+  facts.problems[0] = kj::str("attempt 2");
+  EXPECT_EQ(stateKey(facts), ill);
+  facts.shared = kj::str("10.5.0.50 is on master-2");
+  EXPECT_NE(stateKey(facts), ill);
+  EXPECT_EQ(summaryLine(waitingNode()), ""_kj);
+}
+
+// The code as a camera sees it: light where a block is.
+TEST(QrCodes, AreDrawnAsTheyAre) {
+  auto code = KJ_ASSERT_NONNULL(qrCodeOf(kj::str("192.0.2.7 ", kFingerprint)));
+  Canvas canvas(code.rows(), code.size);
+  drawQrCode(canvas, 0, 0, code);
+  auto text = canvas.text();
+  std::string all = text.cStr();
+  // The first row is quiet, and so is the one behind it: both halves of the first line.
+  std::string quiet;
+  for (size_t i = 0; i < code.size; ++i) quiet += "█";
+  EXPECT_EQ(all.substr(0, quiet.size()), quiet);
+  // The finder pattern: 7 dark modules, behind two light ones, then a light one.
+  auto light = [&](size_t row, size_t column) { return code.modules[row * code.size + column]; };
+  for (size_t i = 2; i < 9; ++i) {
+    EXPECT_FALSE(light(2, i));
+    EXPECT_FALSE(light(i, 2));
+    EXPECT_FALSE(light(2, code.size - 1 - i));
+    EXPECT_FALSE(light(code.size - 1 - i, 2));
+  }
+  EXPECT_TRUE(light(2, 9));
+  EXPECT_TRUE(light(3, 3));
+  EXPECT_FALSE(light(5, 5));
+}
+
+TEST(QrCodes, ATextThatIsTooLongHasNone) {
+  EXPECT_TRUE(qrCodeOf("") != nullptr);
+  std::string longText(5000, 'x');
+  EXPECT_TRUE(qrCodeOf(longText.c_str()) == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined
