@@ -50,8 +50,9 @@ void MaintenanceNotice::print() {
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
     if (!stored->getMaintenance() || !waiting()) return;
     KJ_IF_MAYBE (current, store.tryGet<rpc::NodeAddressSpec>("current")) {
-      auto notice = maintenanceNotice(
-          reachableAddresses(*current), pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
+      auto notice =
+          maintenanceNotice(reachableAddresses(*current),
+                            pki::fingerprint(kj::str(stored->getServer().getCrt().asChars())));
       if (notice == lastPrinted) return;
       say(notice);
       lastPrinted = kj::mv(notice);

@@ -31,7 +31,9 @@ kj::Maybe<QrCode> qrCodeOf(kj::StringPtr text) {
 }
 
 void drawQrCode(Canvas& canvas, size_t row, size_t column, const QrCode& code) {
-  auto light = [&](size_t y, size_t x) { return y >= code.size || code.modules[y * code.size + x]; };
+  auto light = [&](size_t y, size_t x) {
+    return y >= code.size || code.modules[y * code.size + x];
+  };
   for (size_t y = 0; y < code.size; y += 2) {
     for (size_t x = 0; x < code.size; ++x) {
       bool above = light(y, x), below = y + 1 < code.size && light(y + 1, x);

@@ -39,7 +39,7 @@ TEST_F(ScreenControllerTest, ShowsWhatTheRecordsSay) {
     list.set(2, "fe80::1/64");
   });
   record<rpc::MachineTypeSpec>("machine-type",
-                            [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); });
+                               [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); });
   record<rpc::ServiceSpec>("apid", [](auto spec) { spec.setRunning(true), spec.setHealthy(true); });
   record<rpc::ServiceSpec>("etcd", [](auto spec) { spec.setRunning(true); });
   record<rpc::MachineStatusSpec>("machine", [](auto spec) {

@@ -14,7 +14,8 @@ namespace talos::machined {
 namespace {
 
 void addNames(Store& store, ScreenFacts& facts) {
-  for (auto spec : store.list<rpc::HostnameSpecSpec>()) facts.hostname = kj::str(spec.getHostname());
+  for (auto spec : store.list<rpc::HostnameSpecSpec>())
+    facts.hostname = kj::str(spec.getHostname());
   for (auto spec : store.list<rpc::NodeAddressSpec>()) {
     if (spec.id() == "current") facts.addresses = reachableAddresses(spec);
   }
@@ -46,9 +47,9 @@ void addMachine(Store& store, ScreenFacts& facts) {
     bool underWay = stage == "waiting" || stage == "fetching" || stage == "writing" ||
                     stage == "staged" || stage == "rebooting" || stage == "trying";
     if (!underWay) continue;
-    facts.progress = kj::str("upgrade: ", stage, spec.getTarget().size() > 0 ? " of " : "",
-                             spec.getTarget(), spec.getReason().size() > 0 ? ", " : "",
-                             spec.getReason());
+    facts.progress =
+        kj::str("upgrade: ", stage, spec.getTarget().size() > 0 ? " of " : "", spec.getTarget(),
+                spec.getReason().size() > 0 ? ", " : "", spec.getReason());
   }
 }
 
@@ -60,7 +61,10 @@ void addCluster(Store& store, ScreenFacts& facts) {
       facts.etcd = kj::str("member; the leader is ", spec.getLeader(), "; ", spec.getTolerates(),
                            " of ", spec.getVoters(), " may fail");
     } else if (spec.getMessage().size() > 0) {
-      facts.etcd = kj::str(spec.getPhase(), ": ", spec.getMessage());
+      // "waiting for a cluster" says that it waits.
+      bool said = spec.getMessage().startsWith(spec.getPhase());
+      facts.etcd =
+          said ? kj::str(spec.getMessage()) : kj::str(spec.getPhase(), ": ", spec.getMessage());
       facts.problems.add(kj::str("etcd: ", spec.getMessage()));
     }
   }
@@ -71,7 +75,7 @@ void addCluster(Store& store, ScreenFacts& facts) {
   }
   kj::Vector<kj::String> shared;
   for (auto spec : store.list<rpc::VipStatusSpec>()) {
-    auto where = spec.getState() == "holder"      ? kj::str(" is here")
+    auto where = spec.getState() == "holder"   ? kj::str(" is here")
                  : spec.getHolder().size() > 0 ? kj::str(" is on ", spec.getHolder())
                                                : kj::str(" is nowhere");
     shared.add(kj::str(spec.id(), where));

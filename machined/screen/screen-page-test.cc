@@ -41,14 +41,16 @@ ScreenFacts waitingNode() {
   facts.stage = kj::str("maintenance");
   facts.addresses.add(kj::str("192.0.2.7"));
   facts.fingerprint = kj::str(kFingerprint);
+  facts.problems.add(kj::str("no machine config: no volume has one"));
   return facts;
 }
 
 ScreenFacts illNode() {
   auto facts = runningNode();
   facts.servicesUp = 11;
-  facts.problems.add(kj::str("cannot pull \"ghcr.io/siderolabs/kubelet:v1.34.4\": failed to do "
-                             "request: dial tcp: lookup ghcr.io on 10.5.0.1:53: no such host"));
+  facts.problems.add(
+      kj::str("cannot pull \"ghcr.io/siderolabs/kubelet:v1.34.4\": failed to do "
+              "request: dial tcp: lookup ghcr.io on 10.5.0.1:53: no such host"));
   facts.problems.add(kj::str("service kubelet is not healthy"));
   facts.progress = kj::str("upgrade: writing of B v0.101.0, 62 of 92 MB");
   return facts;
@@ -92,6 +94,8 @@ TEST(MachineScreen, InMaintenanceModeTheCommandIsWhole) {
   EXPECT_THAT(text.cStr(), HasSubstr("--file controlplane.yaml"));
   EXPECT_THAT(text.cStr(), HasSubstr(kFingerprint.cStr()));
   EXPECT_THAT(text.cStr(), HasSubstr("▄"));
+  EXPECT_THAT(text.cStr(), HasSubstr("reason        no machine config"));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("remedy")));
   auto facts = waitingNode();
   facts.addresses.clear();
   auto alone = drawMachineScreen(facts, 25, 80).text();

@@ -90,6 +90,11 @@ void addState(Lines& lines, const ScreenFacts& facts) {
 void addProblems(Lines& lines, const ScreenFacts& facts) {
   if (facts.problems.empty()) return;
   lines.skip();
+  if (isMaintenance(facts)) {
+    // The remedy is the command below.
+    lines.add("reason", facts.problems[0], Look::kWarning);
+    return;
+  }
   lines.add(facts.problems.size() == 1 ? "problem" : "problems", facts.problems[0], Look::kBad);
   lines.add("remedy", remedyOf(facts.problems[0]), Look::kAccent);
   if (facts.problems.size() > 1) {

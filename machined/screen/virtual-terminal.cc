@@ -42,7 +42,8 @@ void VirtualTerminal::show(Canvas canvas) {
   // The first time: UTF-8, and no cursor.
   auto start = shown == nullptr ? "\x1b%G\x1b[?25l"_kj : ""_kj;
   auto text = kj::str(
-      start, canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), Colors::kAnsi));
+      start,
+      canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), Colors::kAnsi));
   shown = kj::mv(canvas);
   for (auto rest = text.asArray(); rest.size() > 0;) {
     auto written = write(fd, rest.begin(), rest.size());
