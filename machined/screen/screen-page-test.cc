@@ -94,7 +94,7 @@ TEST(MachineScreen, InMaintenanceModeTheCommandIsWhole) {
   EXPECT_THAT(text.cStr(), HasSubstr("--file controlplane.yaml"));
   EXPECT_THAT(text.cStr(), HasSubstr(kFingerprint.cStr()));
   EXPECT_THAT(text.cStr(), HasSubstr("▄"));
-  EXPECT_THAT(text.cStr(), HasSubstr("reason        no machine config"));
+  EXPECT_THAT(text.cStr(), HasSubstr("reason       no machine config"));
   EXPECT_THAT(text.cStr(), Not(HasSubstr("remedy")));
   auto facts = waitingNode();
   facts.addresses.clear();

@@ -19,7 +19,7 @@ kj::String summaryLine(const ScreenFacts& facts);
 // Problems whose texts count something are not.
 kj::String stateKey(const ScreenFacts& facts);
 
-// What to do about a problem, by its text; none: the log of the services says more.
+// The next step about a problem, by its text.
 kj::StringPtr remedyOf(kj::StringPtr problem);
 
 }  // namespace talos::machined
