@@ -1,22 +1,13 @@
 // Metrics of nodes as Prometheus gets them: real Prometheus scrapes two nodes in containers, within
 // their network, with the configuration and the alerts of the documents.
-#include <gtest/gtest.h>
-#include <kj/encoding.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <regex>
-#include <set>
-
-#include "tests/harness/cluster.h"
+#include "tests/cluster/scraped-cluster.h"
 
 namespace talos {
 namespace {
 
-using harness::Background;
-using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 using harness::run;
@@ -24,63 +15,11 @@ using harness::slurp;
 
 constexpr const char* kMaster = "10.5.0.2";
 constexpr const char* kWorker = "10.5.0.3";
-constexpr const char* kToken = "4sJwq8vGdd0uTq1pXf27";
 constexpr double kScrapes = 90;  // s, beside other tests
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  auto at = text.find(from);
-  EXPECT_NE(std::string::npos, at) << from << " is not in " << text;
-  if (at != std::string::npos) text.replace(at, from.size(), to);
-  return text;
-}
+struct Metrics : testing::Test, ScrapedCluster {
+  Metrics() : ScrapedCluster("metrics", {"--masters", "1", "--workers", "1"}) {}
 
-std::string document(const std::string& name) {
-  return slurp(TALOS_SOURCE_DIR "/docs/" + name);
-}
-
-// The first block of YAML.
-std::string scrapeConfig() {
-  auto text = document("metrics.md");
-  auto begin = text.find("```yaml\n") + 8;
-  return text.substr(begin, text.find("```", begin) - begin);
-}
-
-std::string decoded(const std::string& text, const std::string& key) {
-  std::smatch found;
-  EXPECT_TRUE(std::regex_search(text, found, std::regex("\\b" + key + ": \"?([A-Za-z0-9+/=]+)")));
-  auto bytes = kj::decodeBase64(kj::StringPtr(found[1].str().c_str()).asArray());
-  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
-}
-
-struct Metrics : testing::Test {
-  Cluster cluster{
-      "metrics",
-      {"--provisioner", "container", "--masters", "1", "--workers", "1", "--config-patch",
-       R"([{"op": "add", "path": "/machine/metrics", "value": {"token": ")" + std::string(kToken) +
-           R"("}}])"}};
-  std::string folder = cluster.folder() + "/prometheus";
-
-  Metrics() {
-    std::filesystem::create_directory(folder);
-    auto talosconfig = slurp(cluster.talosconfig());
-    write("ca.crt", decoded(talosconfig, "ca"));
-    write("client.crt", decoded(talosconfig, "crt"));
-    auto key = decoded(talosconfig, "key");
-    write("client.key", key);
-    // openssl knows keys of Ed25519 by the general label.
-    write("openssl.key", std::regex_replace(key, std::regex("ED25519 "), ""));
-    write("token", kToken);
-  }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder + "/" + name) << text;
-  }
-  // In the network of the nodes.
-  std::vector<std::string> inside(std::vector<std::string> command) const {
-    std::vector<std::string> all = {
-        "nsenter", "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"};
-    all.insert(all.end(), command.begin(), command.end());
-    return all;
-  }
   // The answer to a request with these headers, each with its line break, and these further
   // arguments for openssl. The server's certificate is verified.
   std::string ask(const std::string& node, const std::string& headers,
@@ -102,14 +41,9 @@ struct Metrics : testing::Test {
     auto at = answer.find("\r\n\r\n");
     return at == std::string::npos ? "" : answer.substr(at + 4);
   }
-  static std::string token() { return std::string("Authorization: Bearer ") + kToken + "\r\n"; }
-  std::string query(const std::string& expression) const {
-    auto result =
-        run(inside({"promtool", "query", "instant", "http://127.0.0.1:9090", expression}), 30);
-    return result.out + result.err;
+  static std::string token() {
+    return std::string("Authorization: Bearer ") + kMetricsToken + "\r\n";
   }
-  // One or more series.
-  bool holds(const std::string& expression) const { return contains(query(expression), " => "); }
 };
 
 // Catches a name of a document that no node has. Containers have no sensors and disks of their own,
@@ -121,7 +55,7 @@ void expectNamesOfDocuments(const std::string& text) {
       "node_pressure_memory_stalled_seconds_total");
   std::regex name("\\b(node|talos)_[A-Za-z0-9_]+");
   for (std::string page : {"dashboards/node.json", "dashboards/alerts.yaml"}) {
-    auto content = document(page);
+    auto content = documentOf(page);
     for (std::sregex_iterator it(content.begin(), content.end(), name), end; it != end; ++it) {
       auto named = it->str();
       bool there = contains(text, "\n" + named + "{") || contains(text, "\n" + named + " ");
@@ -163,7 +97,7 @@ TEST_F(Metrics, OfARealCluster) {
     EXPECT_TRUE(
         std::regex_search(text, std::regex("talos_service_healthy\\{service=\"apid\"\\} 1")));
     EXPECT_TRUE(contains(text, "talos_cgroup_memory_bytes{cgroup=\"system/apid\"}"));
-    EXPECT_FALSE(contains(text, kToken));
+    EXPECT_FALSE(contains(text, kMetricsToken));
     all += text;
   }
   EXPECT_TRUE(
@@ -175,22 +109,12 @@ TEST_F(Metrics, OfARealCluster) {
   auto open = ask(kWorker, token() + "Accept: application/openmetrics-text\r\n");
   EXPECT_TRUE(contains(open, "\n# EOF\n")) << open;
 
-  auto config = scrapeConfig();
-  config = replaced(config, "/etc/prometheus/talos-token", folder + "/token");
-  config = replaced(config, "/etc/prometheus/talos-ca.crt", folder + "/ca.crt");
-  config = replaced(config, "10.0.0.2", kMaster);
-  config = replaced(config, "10.0.0.3", kWorker);
   // Times of a test.
-  auto alerts = std::regex_replace(document("dashboards/alerts.yaml"), std::regex("for: \\d+[mh]"),
-                                   "for: 2s");
-  write("alerts.yaml", alerts);
-  write("prometheus.yaml", "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [" +
-                               folder + "/alerts.yaml]\n" + config + byCertificateConfig());
-  Background prometheus(
-      inside({"prometheus", "--config.file=" + folder + "/prometheus.yaml",
-              "--storage.tsdb.path=" + folder + "/data", "--web.listen-address=127.0.0.1:9090"}));
+  auto alerts = std::regex_replace(documentOf("dashboards/alerts.yaml"),
+                                   std::regex("for: \\d+[mh]"), "for: 2s");
+  startPrometheus({kMaster, kWorker}, alerts, byCertificateConfig());
   ASSERT_TRUE(eventually([&] { return holds("sum(up) == 3"); }, kScrapes, 0.5))
-      << query("up") << prometheus.err();
+      << query("up") << prometheus->err();
 
   printf("series of a scrape: %sseconds of a scrape: %s",
          query("max(scrape_samples_scraped)").c_str(),

@@ -1,0 +1,111 @@
+// A cluster in containers with machine.metrics, and Debian's Prometheus within its network, with
+// the configuration and the alerts of the documents.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+
+constexpr const char* kMetricsToken = "4sJwq8vGdd0uTq1pXf27";
+
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  auto at = text.find(from);
+  EXPECT_NE(std::string::npos, at) << from << " is not in " << text;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+inline std::string documentOf(const std::string& name) {
+  return harness::slurp(TALOS_SOURCE_DIR "/docs/" + name);
+}
+
+// The first block of YAML.
+inline std::string scrapeConfig() {
+  auto text = documentOf("metrics.md");
+  auto begin = text.find("```yaml\n") + 8;
+  return text.substr(begin, text.find("```", begin) - begin);
+}
+
+inline std::string decoded(const std::string& text, const std::string& key) {
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(text, found, std::regex("\\b" + key + ": \"?([A-Za-z0-9+/=]+)")));
+  auto bytes = kj::decodeBase64(kj::StringPtr(found[1].str().c_str()).asArray());
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
+struct ScrapedCluster {
+  ScrapedCluster(const std::string& name, std::vector<std::string> flags)
+      : cluster(name, withMetrics(std::move(flags))), folder(cluster.folder() + "/prometheus") {
+    std::filesystem::create_directory(folder);
+    auto talosconfig = harness::slurp(cluster.talosconfig());
+    write("ca.crt", decoded(talosconfig, "ca"));
+    write("client.crt", decoded(talosconfig, "crt"));
+    auto key = decoded(talosconfig, "key");
+    write("client.key", key);
+    // openssl knows keys of Ed25519 by the general label.
+    write("openssl.key", std::regex_replace(key, std::regex("ED25519 "), ""));
+    write("token", kMetricsToken);
+  }
+
+  harness::Cluster cluster;
+  std::string folder;
+  std::optional<harness::Background> prometheus;
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder + "/" + name) << text;
+  }
+  // In the network of the nodes.
+  std::vector<std::string> inside(std::vector<std::string> command) const {
+    std::vector<std::string> all = {
+        "nsenter", "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"};
+    all.insert(all.end(), command.begin(), command.end());
+    return all;
+  }
+  // Of these nodes, each second; `alerts`: the rules, and `more` jobs.
+  void startPrometheus(const std::vector<std::string>& nodes, const std::string& alerts,
+                       const std::string& more = "") {
+    auto config = scrapeConfig();
+    config = replaced(config, "/etc/prometheus/talos-token", folder + "/token");
+    config = replaced(config, "/etc/prometheus/talos-ca.crt", folder + "/ca.crt");
+    std::string targets;
+    for (auto& node : nodes) targets += (targets.empty() ? "" : ", ") + node + ":50002";
+    config = std::regex_replace(config, std::regex("targets: \\[[^\\]]*\\]"),
+                                "targets: [" + targets + "]");
+    write("alerts.yaml", alerts);
+    write("prometheus.yaml",
+          "global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [" + folder +
+              "/alerts.yaml]\n" + config + more);
+    prometheus.emplace(
+        inside({"prometheus", "--config.file=" + folder + "/prometheus.yaml",
+                "--storage.tsdb.path=" + folder + "/data", "--web.listen-address=127.0.0.1:9090"}));
+  }
+  std::string query(const std::string& expression) const {
+    auto result = harness::run(
+        inside({"promtool", "query", "instant", "http://127.0.0.1:9090", expression}), 30);
+    return result.out + result.err;
+  }
+  // One or more series.
+  bool holds(const std::string& expression) const {
+    return harness::contains(query(expression), " => ");
+  }
+
+ private:
+  static std::vector<std::string> withMetrics(std::vector<std::string> flags) {
+    flags.insert(flags.end(),
+                 {"--provisioner", "container", "--config-patch",
+                  R"([{"op": "add", "path": "/machine/metrics", "value": {"token": ")" +
+                      std::string(kMetricsToken) + R"("}}])"});
+    return flags;
+  }
+};
+
+}  // namespace talos
