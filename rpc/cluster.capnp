@@ -63,6 +63,7 @@ struct LocalNodeStatus {
   name @0 :Text;
   state @1 :Text;                  # as LocalNode.state
   error @2 :Text;
+  pid @3 :Int32;                   # on the host: a container's process 1, or QEMU; 0: it is off
 }
 interface LocalClusterControl {
   status @0 () -> (nodes :List(LocalNodeStatus));

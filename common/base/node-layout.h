@@ -24,6 +24,9 @@ constexpr kj::StringPtr kInstaller = "/usr/libexec/talos/installer"_kj;
 constexpr kj::StringPtr kLuks = "/usr/libexec/talos/luks"_kj;
 
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
+// Programs that a developer runs instead of a daemon's own, on nodes in containers. Only root of
+// the host writes there, and it is empty after a reboot.
+constexpr kj::StringPtr kReplacedFolder = "/run/talos-replaced"_kj;
 constexpr kj::StringPtr kMachinedSocket = "/run/talos/machined.sock"_kj;
 constexpr kj::StringPtr kNetworkdSocket = "/run/talos/networkd.sock"_kj;
 constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock"_kj;

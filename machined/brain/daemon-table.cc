@@ -14,6 +14,7 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/platforms/platform.h"
+#include "machined/services/replaced-program.h"
 #include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
 #include "rpc/feature-resources.capnp.h"
@@ -468,6 +469,9 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
   } else if (daemon.command == nullptr) {
     d.command = kj::str("/usr/bin/", daemon.id);
     d.argv = confined(daemon, d.command);
+    if (deps.replaceable) {
+      d.replacement = [id = daemon.id]() { return replacedProgram(id); };
+    }
   } else {
     d.command = kj::str(daemon.command[0]);
     d.argv = KJ_MAP(argument, daemon.command) {

@@ -32,6 +32,7 @@ struct DaemonDependencies {
   kj::Maybe<KubeletRun&> kubelet = nullptr;
   kj::StringPtr platform = ""_kj;
   bool predictableNames = false;  // of network cards
+  bool replaceable = false;       // programs, by the host's root (services/replaced-program.h)
 };
 
 struct Daemon {

@@ -26,7 +26,8 @@ class ServingAssembly {
                         .etcd = kubernetes.etcd,
                         .kubelet = kubernetes.kubelet,
                         .platform = core.platform,
-                        .predictableNames = !core.container && predictableNames(core.arguments)},
+                        .predictableNames = !core.container && predictableNames(core.arguments),
+                        .replaceable = core.container},
              .open =
                  [this](const Daemon& daemon) {
                    return openDaemonSocket(this->core.process1, daemon);

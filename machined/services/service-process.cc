@@ -9,18 +9,25 @@
 #include "common/base/lines.h"
 #include "common/base/node-messages.h"
 #include "common/base/within.h"
+#include "machined/services/replaced-program.h"
 
 namespace talos::machined {
 
 kj::String ChildBody::startedMessage(int pid) const {
-  return kj::str("Started ", definition.command, " (PID ", pid, ")");
+  return kj::str("Started ", program, " (PID ", pid, ")");
 }
 
 kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int output) {
   Process1::SpawnRequest request;
   request.slot = kj::str(definition.id);
   kj::Vector<kj::String> argv;
-  for (auto& argument : definition.argv) argv.add(kj::str(argument));
+  program = kj::str(definition.command);
+  KJ_IF_MAYBE (find, definition.replacement) {
+    KJ_IF_MAYBE (other, (*find)()) program = kj::mv(*other);
+  }
+  for (auto& argument : withProgram(definition.argv, definition.command, program)) {
+    argv.add(kj::mv(argument));
+  }
   KJ_IF_MAYBE (more, definition.arguments) {
     for (auto& argument : (*more)()) argv.add(kj::mv(argument));
   }

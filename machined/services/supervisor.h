@@ -46,6 +46,8 @@ struct ServiceDefinition {
   kj::String id;
   kj::String command;          // what runs, as events name it
   kj::Array<kj::String> argv;  // with the exec wrapper in front
+  // Another program instead of `command`, asked for at each start of a process; none: its own.
+  kj::Maybe<kj::ConstFunction<kj::Maybe<kj::String>()>> replacement;
   kj::Array<kj::String> environment;
   kj::String cgroup;                 // below /sys/fs/cgroup
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit

@@ -44,6 +44,7 @@ class Control final : public rpc::LocalClusterControl::Server {
       list[i].setName(power.name());
       list[i].setState(power.stateName());
       list[i].setError(power.error());
+      list[i].setPid(power.pid());
     }
     return kj::READY_NOW;
   }

@@ -20,6 +20,11 @@ NodePower::NodePower(kj::Timer& timer, kj::String name, kj::Function<kj::Own<Ins
       started(timer.now()),
       runs(*this) {}
 
+int NodePower::pid() const {
+  KJ_IF_MAYBE (it, instance) return (*it)->pid();
+  return 0;
+}
+
 kj::StringPtr NodePower::stateName() const {
   switch (now) {
     case State::kOff:

@@ -34,6 +34,7 @@ class NodePower final : private kj::TaskSet::ErrorHandler {
   kj::StringPtr name() const { return nodeName; }
   State state() const { return now; }
   kj::StringPtr stateName() const;
+  int pid() const;  // of the process on this host that it depends on; 0: it is off
   kj::StringPtr error() const { return failure; }  // of a failed node
 
   // Throws kFailedPrecondition for actions that the table refuses; kDeadlineExceeded for a stop

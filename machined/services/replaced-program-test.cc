@@ -1,0 +1,63 @@
+#include "machined/services/replaced-program.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace talos::machined {
+namespace {
+
+struct ReplacedProgram : public testing::Test {
+  std::string folder;
+  ReplacedProgram() {
+    char name[] = "/tmp/talos-replaced-XXXXXX";
+    folder = mkdtemp(name);
+    chmod(folder.c_str(), 0755);
+  }
+  ~ReplacedProgram() override { std::filesystem::remove_all(folder); }
+  void put(mode_t mode) {
+    std::ofstream(folder + "/networkd") << "x";
+    chmod((folder + "/networkd").c_str(), mode);
+  }
+  bool there() { return replacedProgram("networkd", folder.c_str()) != nullptr; }
+};
+
+// Catches: a program of somebody else that gets a daemon's rights.
+TEST_F(ReplacedProgram, IsRootsAlone) {
+  EXPECT_FALSE(there());
+  put(0755);
+  EXPECT_TRUE(there());
+  put(0775);
+  EXPECT_FALSE(there());
+  put(0757);
+  EXPECT_FALSE(there());
+  put(0700);  // the daemon is another user
+  EXPECT_FALSE(there());
+  put(0755);
+  chmod(folder.c_str(), 0777);
+  EXPECT_FALSE(there());
+}
+
+TEST_F(ReplacedProgram, IsNoLink) {
+  std::filesystem::create_symlink("/bin/true", folder + "/networkd");
+  EXPECT_FALSE(there());
+}
+
+// Catches: a rule set that still names the image's program, so that the other one cannot be read.
+TEST(WithProgram, StandsWhereverTheOwnOneIsNamed) {
+  auto argv = kj::arr(kj::str("/usr/libexec/talos/confine"), kj::str("--uid=52"),
+                      kj::str("--landlock-read=/usr/bin/networkd"),
+                      kj::str("--landlock-read=/etc/usr/bin/networkd.conf"), kj::str("--"),
+                      kj::str("/usr/bin/networkd"), kj::str("networkd"));
+  auto changed = withProgram(argv, "/usr/bin/networkd", "/run/x/networkd");
+  EXPECT_EQ(kj::strArray(changed, " "),
+            "/usr/libexec/talos/confine --uid=52 --landlock-read=/run/x/networkd "
+            "--landlock-read=/etc/usr/bin/networkd.conf -- /run/x/networkd networkd"_kj);
+}
+
+}  // namespace
+}  // namespace talos::machined

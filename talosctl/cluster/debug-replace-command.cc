@@ -1,0 +1,239 @@
+// talosctl debug replace: another program in place of a daemon's, on nodes of a local cluster that
+// are containers. This host's root writes it into the node, whose API has no such call; machined
+// takes it at the next start of the service.
+#include <elf.h>
+#include <fcntl.h>
+#include <kj/debug.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/node-layout.h"
+#include "common/health/node-facts.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cluster/cluster-command.h"
+#include "talosctl/cluster/context-cluster.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/diagnose/observed.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::StringPtr kServices[] = {"apid"_kj,  "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
+                                       "vipd"_kj, "kubed"_kj,  "logd"_kj};
+constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
+               kAnswer = 5 * kj::SECONDS;
+constexpr size_t kMostBytes = 256u << 20;
+
+struct Target {
+  kj::String address, name;
+  int pid;
+};
+
+void checkService(kj::StringPtr service) {
+  for (auto& one : kServices) {
+    if (one == service) return;
+  }
+  auto why = service == "machined"
+                 ? "machined is the image's own: make another image, and upgrade to it"_kj
+                 : "use one of "_kj;
+  fail(ErrorKind::kInvalidArgument,
+       service == "machined"
+           ? kj::str(why)
+           : kj::str("\"", service, "\" cannot be replaced; ", why,
+                     kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
+}
+
+// A node has no libraries for a program of somebody else's.
+void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
+  auto refuse = [&](kj::StringPtr why) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(path, " is not a program that a node can run: ", why,
+                 "; use one of this build, as build/out/networkd"));
+  };
+  if (bytes.size() > kMostBytes) refuse("it is larger than 256 MiB");
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof header || bytes.slice(0, SELFMAG) != kj::arrayPtr(ELFMAG, SELFMAG)) {
+    refuse("it is not an ELF file");
+  }
+  memcpy(&header, bytes.begin(), sizeof header);
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr part;
+    if (at > bytes.size() || bytes.size() - at < sizeof part) refuse("its headers are cut off");
+    memcpy(&part, bytes.begin() + at, sizeof part);
+    if (part.p_type == PT_INTERP) refuse("it needs shared libraries");
+  }
+}
+
+// The nodes of -n, else all of the cluster's, each with its process 1.
+kj::Promise<kj::Vector<Target>> targetsOf(Invocation& call, FoundCluster& found) {
+  auto control = co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer,
+                                                          found.state.path());
+  auto states = co_await control->states();
+  kj::Vector<Target> targets;
+  auto wanted = [&](rpc::LocalNode::Reader node) {
+    if (!call.given("nodes")) return true;
+    for (auto& name : call.list("nodes")) {
+      if (name == node.getAddress() || name == node.getName()) return true;
+    }
+    return false;
+  };
+  auto nodes = found.get().getNodes();
+  for (auto i : kj::range(0u, kj::min(nodes.size(), states.getNodes().size()))) {
+    auto node = nodes[i];
+    if (!wanted(node)) continue;
+    if (node.getProvisioner() != "container") {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(node.getName(), " is a virtual machine: only nodes in containers take a program "
+                                   "of this host"));
+    }
+    auto pid = states.getNodes()[i].getPid();
+    if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
+    targets.add(Target{kj::str(node.getAddress()), kj::str(node.getName()), pid});
+  }
+  if (targets.empty()) {
+    fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name, " has the name "
+                                       "or address ", kj::strArray(call.list("nodes"), ", ")));
+  }
+  co_return kj::mv(targets);
+}
+
+kj::String folderIn(const Target& target) {
+  return kj::str("/proc/", target.pid, "/root", kReplacedFolder);
+}
+
+// As a whole, so that a start meanwhile finds the one before or this one.
+void put(const Target& target, kj::StringPtr service, kj::ArrayPtr<const char> program) {
+  auto folder = folderIn(target);
+  if (mkdir(folder.cStr(), 0755) != 0 && errno != EEXIST) {
+    fail(ErrorKind::kUnavailable, kj::str(target.name, ": cannot write into the node: ",
+                                          strerror(errno)));
+  }
+  auto path = kj::str(folder, "/", service), temporary = kj::str(path, ".new");
+  int raw;
+  KJ_SYSCALL(raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755),
+             temporary);
+  kj::AutoCloseFd file(raw);
+  for (auto rest = program; rest.size() > 0;) {
+    ssize_t written;
+    KJ_SYSCALL(written = write(file, rest.begin(), rest.size()), temporary);
+    rest = rest.slice(size_t(written), rest.size());
+  }
+  KJ_SYSCALL(fchmod(file, 0755));
+  file = nullptr;
+  KJ_SYSCALL(rename(temporary.cStr(), path.cStr()), path);
+}
+
+// Returns false when there was none.
+bool take(const Target& target, kj::StringPtr service) {
+  return unlink(kj::str(folderIn(target), "/", service).cStr()) == 0;
+}
+
+kj::Promise<kj::Maybe<rpc::Service::Reader>> serviceNow(Client& client, kj::StringPtr node,
+                                                        kj::StringPtr service,
+                                                        kj::Own<void>& held) {
+  co_await client.connect(kAnswer);
+  kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
+      client.node(node).servicesRequest().send().getServices().listRequest().send();
+  auto list = kj::heap(co_await within(client.deps.timer, kAnswer, kj::mv(answer)));
+  kj::Maybe<rpc::Service::Reader> found;
+  for (auto one : (*list)->getServices()) {
+    if (one.getId() == service) found = one;
+  }
+  held = kj::mv(list);
+  co_return found;
+}
+
+// Restarts the service and waits until it is up as another process.
+kj::Promise<int> restart(Invocation& call, Client& client, const Target& target,
+                         kj::StringPtr service) {
+  kj::Own<void> held;
+  auto before = co_await serviceNow(client, target.address, service, held);
+  int old = 0;
+  KJ_IF_MAYBE (one, before) {
+    old = one->getPid();
+  } else {
+    fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
+  }
+  auto request =
+      client.node(target.address).servicesRequest().send().getServices().restartRequest();
+  request.setId(service);
+  kj::Promise<capnp::Response<rpc::Services::RestartResults>> answer = request.send();
+  co_await within(client.deps.timer, kAnswer, kj::mv(answer)).ignoreResult();
+  auto until = call.deps.timer.now() + kComesUp;
+  kj::String last = kj::str("it did not answer");
+  while (call.deps.timer.now() < until) {
+    co_await call.deps.timer.afterDelay(kLook);
+    try {
+      auto now = co_await serviceNow(client, target.address, service, held);
+      KJ_IF_MAYBE (one, now) {
+        if (one->getPid() != old && isUp(*one)) co_return one->getPid();
+        last = statementOf(*one).text;
+      }
+    } catch (const kj::Exception& e) {
+      last = messageText(e);  // apid itself is restarted
+    }
+  }
+  fail(ErrorKind::kDeadlineExceeded,
+       kj::str(target.name, ": ", service, " is not up after ", durationText(kComesUp), ": ", last,
+               "; `talosctl debug replace --undo ", service, "` brings the node's own back"));
+}
+
+kj::Promise<int> runReplace(Invocation& call) {
+  kj::StringPtr service = call.arguments[0];
+  bool undo = call.on("undo");
+  checkService(service);
+  if (undo != (call.arguments.size() == 1)) {
+    failUsage(undo ? "--undo takes no file" : "name the program, or use --undo");
+  }
+  auto cluster = clusterOfContext(call);
+  if (cluster == nullptr) {
+    fail(ErrorKind::kFailedPrecondition,
+         "the context is not that of a local cluster of this host: only such nodes take a program");
+  }
+  auto program = undo ? kj::String() : readFile(call.arguments[1]);
+  if (!undo) checkProgram(call.arguments[1], program);
+  auto targets = co_await targetsOf(call, KJ_ASSERT_NONNULL(cluster));
+  Client client(call.deps, resolveTarget(call));
+  for (auto& target : targets) {
+    auto began = call.deps.timer.now();
+    if (!undo) {
+      put(target, service, program);
+    } else if (!take(target, service)) {
+      call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
+      continue;
+    }
+    auto pid = co_await restart(call, client, target, service);
+    auto took = durationText((call.deps.timer.now() - began) / kj::MILLISECONDS * kj::MILLISECONDS);
+    call.out(kj::str(target.name, ": ", service, " runs ",
+                     undo ? "the node's own program"_kj : kj::StringPtr(call.arguments[1]),
+                     " (PID ", pid, ") after ", took, "\n"));
+  }
+  co_return 0;
+}
+
+}  // namespace
+
+void addReplaceCommand(Command& root) {
+  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+  auto& replace = debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
+  replace.arguments = "<service> [<file>]";
+  replace.least = 1;
+  replace.most = 2;
+  replace.argumentChoices = {
+      std::vector<kj::StringPtr>(std::begin(kServices), std::end(kServices))};
+  replace.details =
+      "On the nodes of --nodes, else on all of the cluster, which must be a local one of containers: "
+      "this host's root puts the program into the node and restarts that one service. It lasts until "
+      "--undo or until the node is rebooted.";
+  replace.flag({.name = "undo", .help = "bring the node's own program back"});
+  replace.flag({.name = "state",
+                .kind = FlagKind::kText,
+                .help = "folder of the clusters (default ~/.talos/clusters)"});
+  replace.run = runReplace;
+}
+
+}  // namespace talos::talosctl
