@@ -34,7 +34,8 @@ class ServingAssembly {
              .openPair =
                  [this](const Daemon& daemon) {
                    return keptPair(this->core.process1, daemon.id);
-                 }}) {}
+                 },
+             .openPage = KJ_BIND_METHOD(core.pages, open)}) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
 
  private:
