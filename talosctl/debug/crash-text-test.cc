@@ -19,6 +19,7 @@ crash::SymbolTable smallTable() {
 struct CrashTextTest : testing::Test {
   capnp::MallocMessageBuilder message;
   rpc::CrashReportSpec::Builder report = message.initRoot<rpc::CrashReportSpec>();
+  ~CrashTextTest() noexcept override {}
   CrashTextTest() {
     report.setService("vipd");
     report.setSignal("SIGSEGV");
