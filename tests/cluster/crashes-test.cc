@@ -34,7 +34,7 @@ const Program kPrograms[] = {
 
 class RunningNode {
  public:
-  RunningNode() : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0",
+  RunningNode() : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0", "--bootstrap",
                                       "--use-vip"}) {
     // Without a destination there is no logd.
     cluster.ok({"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
@@ -55,10 +55,13 @@ class RunningNode {
   bool until(std::function<bool()> condition, double seconds = 60) const {
     return eventually(condition, seconds, 0.1);
   }
-  bool runs(const std::string& service) const {
-    auto pids = cluster.servicePids();
-    return pids.contains(service) && pids[service] != 0;
+  int pidOf(const std::string& service) const {  // 0: it does not run
+    std::smatch match;
+    auto shown = tried({"service", service, "-o", "json"});
+    static const std::regex pid("\"pid\": *(\\d+)");
+    return std::regex_search(shown, match, pid) ? std::stoi(match[1]) : 0;
   }
+  bool runs(const std::string& service) const { return pidOf(service) != 0; }
   // Ids of the reports of a service.
   std::vector<std::string> reports(const std::string& service) const {
     std::vector<std::string> ids;
@@ -93,11 +96,11 @@ TEST(Crashes, EveryProgramExplainsItsOwn) {
   auto folder = symbols();
   for (auto& program : kPrograms) {
     SCOPED_TRACE(program.service);
-    ASSERT_TRUE(node.until([&] { return node.runs(program.service); }));
+    ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
     ASSERT_EQ(0u, node.reports(program.service).size());
     node.ok({"service", program.service, "kill", "--signal", "SIGSEGV"});
     ASSERT_TRUE(node.until([&] { return node.reports(program.service).size() == 1; }));
-    ASSERT_TRUE(node.until([&] { return node.runs(program.service); }));
+    ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
     auto id = node.reports(program.service)[0];
     auto report = node.ok({"crashes", id, "--symbols", folder});
     EXPECT_TRUE(contains(stackOf(report), program.function)) << report;
@@ -154,15 +157,20 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
   for (auto& program : kPrograms) {
     if (program.service == "machined") continue;
     SCOPED_TRACE(program.service);
-    ASSERT_TRUE(node.until([&] { return node.runs(program.service); }));
-    auto pid = node.cluster.servicePids()[program.service];
+    int pid = 0;
+    ASSERT_TRUE(node.until([&] { return (pid = node.pidOf(program.service)) != 0; }))
+        << node.tried({"services"});
     EXPECT_EQ("info", level(program.service));
     EXPECT_EQ(0u, debugLines(program.service));
     node.ok({"debug", "log-level", program.service, "debug"});
     EXPECT_EQ("debug", level(program.service));
-    EXPECT_EQ(pid, node.cluster.servicePids()[program.service]);
+    EXPECT_EQ(pid, node.pidOf(program.service));
     // What it does at its start, it says now.
     node.ok({"service", program.service, "kill", "--signal", "SIGKILL"});
+    ASSERT_TRUE(node.until([&] {
+      auto now = node.pidOf(program.service);
+      return now != 0 && now != pid;
+    }));
     EXPECT_TRUE(node.until([&] { return debugLines(program.service) > 0; }));
     EXPECT_EQ("debug", level(program.service));
     node.ok({"debug", "log-level", program.service, "info"});
