@@ -38,7 +38,7 @@ inline void error(kj::StringPtr m, std::initializer_list<Field> f = {}) {
 // From now on, each line counts with the level that is there: 1 + Level, 0 for the default. Once,
 // in main(): it belongs to the whole program, as standard error does. Outlives it.
 void followLevel(const std::atomic<uint8_t>& level);
-// Whether a line of this level is written: to spare the work of making it.
+// True when lines of this level are written: to spare the work of making others.
 bool writes(Level level);
 
 // The line as write() prints it, without the time and the newline (for tests and for other sinks).

@@ -166,8 +166,8 @@ TEST(CrashHandler, WritesNoContents) {
     *nowhere = 1;
     asm volatile("" : : "r"(inRegister));
   });
-  auto all = kj::str(kj::strArray(crash.record.registers, " "), kj::strArray(crash.record.frames, " "),
-                     kj::strArray(crash.record.map, " "));
+  auto all = kj::str(kj::strArray(crash.record.registers, " "),
+                     kj::strArray(crash.record.frames, " "), kj::strArray(crash.record.map, " "));
   EXPECT_EQ(std::string::npos, std::string(all.cStr()).find("5ec2e75ec2e7abcd"));
 }
 

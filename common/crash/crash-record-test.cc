@@ -46,8 +46,9 @@ TEST(CrashRecord, NothingForeignPasses) {
   EXPECT_TRUE(parseCrashRecord("signal 0\n"_kj) == nullptr);
   EXPECT_TRUE(parseCrashRecord("signal 650\n"_kj) == nullptr);
   kj::Vector<char> text;
-  text.addAll("signal 11\nprogram \x1b[2J\nbuild-id ../../etc\nframe 0x12g\nframe 12\n"
-              "frame 0x11112222333344445\nregister "_kj);
+  text.addAll(
+      "signal 11\nprogram \x1b[2J\nbuild-id ../../etc\nframe 0x12g\nframe 12\n"
+      "frame 0x11112222333344445\nregister "_kj);
   for (int i = 0; i < 5000; ++i) text.add('x');
   text.add('\n');
   for (int i = 0; i < 5000; ++i) text.addAll("frame 0x1\n"_kj);

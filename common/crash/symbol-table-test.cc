@@ -33,9 +33,10 @@ TEST(SymbolTable, NamesTheFunctionThatHasTheAddress) {
 
 // Catches: a wrong name from a file that is something else, was cut, or is not sorted.
 TEST(SymbolTable, RefusesWhatIsNoTable) {
-  for (auto text : {""_kj, "#!/bin/sh\n"_kj, "talos-symbols 1 \n"_kj, "talos-symbols 1 0a\nxyz f\n"_kj,
-                    "talos-symbols 1 0a\n401000\n"_kj, "talos-symbols 1 0a\n2 f\n1 g\n"_kj,
-                    "talos-symbols 1 0a\n11112222333344445 f\n"_kj}) {
+  for (auto text :
+       {""_kj, "#!/bin/sh\n"_kj, "talos-symbols 1 \n"_kj, "talos-symbols 1 0a\nxyz f\n"_kj,
+        "talos-symbols 1 0a\n401000\n"_kj, "talos-symbols 1 0a\n2 f\n1 g\n"_kj,
+        "talos-symbols 1 0a\n11112222333344445 f\n"_kj}) {
     auto failure = kj::runCatchingExceptions([&]() { SymbolTable table(textOfTable(text)); });
     ASSERT_TRUE(failure != nullptr) << text.cStr();
     EXPECT_EQ(ErrorKind::kInvalidArgument, kindOf(KJ_ASSERT_NONNULL(failure))) << text.cStr();

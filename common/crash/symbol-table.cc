@@ -42,8 +42,10 @@ SymbolTable::SymbolTable(kj::Array<char> content) : text(kj::mv(content)) {
   for (auto line : Lines(text)) {
     if (first) {
       first = false;
-      bool good = line.size() > kTitle.size() && memcmp(line.begin(), kTitle.begin(), kTitle.size()) == 0;
-      if (!good) fail(ErrorKind::kInvalidArgument, "not a table of symbols; make symbols writes one");
+      bool good =
+          line.size() > kTitle.size() && memcmp(line.begin(), kTitle.begin(), kTitle.size()) == 0;
+      if (!good)
+        fail(ErrorKind::kInvalidArgument, "not a table of symbols; make symbols writes one");
       id = kj::heapString(line.slice(kTitle.size(), line.size()));
       continue;
     }

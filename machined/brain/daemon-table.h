@@ -92,7 +92,7 @@ struct Daemon {
 
 kj::ArrayPtr<const Daemon> daemons();
 
-// Whether its program is of this system, and shares a page with the brain
+// True for a program of this system, which shares a page with the brain
 // (common/crash/service-page.h).
 bool isOurs(const Daemon& daemon);
 

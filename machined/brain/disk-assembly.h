@@ -2,9 +2,9 @@
 // boots, and the mounts and kernel settings of the system.
 #pragma once
 
-#include "machined/crashes/crash-reports.h"
 #include "machined/brain/brain-core.h"
 #include "machined/config/volume-keys.h"
+#include "machined/crashes/crash-reports.h"
 #include "machined/disk/devices/hotplug-drivers.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"

@@ -32,8 +32,9 @@ kj::Promise<void> Wiring::run() {
   addControllers();
   services.supervisor.loadSelf(kSelf);
   KJ_IF_MAYBE (c, crashed) {
-    services.supervisor.note(kSelf, kj::str("Process (PID ", c->pid, ") ", describeExit(c->signal),
-                                            messages::kCrashReport, services.crashes.add(kSelf, *c)));
+    services.supervisor.note(kSelf,
+                             kj::str("Process (PID ", c->pid, ") ", describeExit(c->signal),
+                                     messages::kCrashReport, services.crashes.add(kSelf, *c)));
   }
   KJ_IF_MAYBE (l, lost) {
     auto text = kj::str("Lost in a restart of machined: ", *l);
@@ -50,7 +51,7 @@ kj::Promise<void> Wiring::run() {
   co_await followPowerActions();
 }
 
-// What the predecessor wrote is taken before this one can write over it.
+// The predecessor's record is taken before this one can write over it.
 kj::Promise<kj::Maybe<crash::CrashRecord>> Wiring::reportOwnCrashes() {
   auto record = core.pages.takeRecord(kSelf);
   crash::reportCrashesTo(co_await core.pages.open(kSelf), kSelf.cStr());

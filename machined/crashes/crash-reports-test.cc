@@ -79,7 +79,7 @@ struct CrashReportsTest : testing::Test {
     for (auto& name : namesIn(folder)) all.push_back(name.cStr());
     return all;
   }
-  // What the disk's thread is asked for is done, and nothing more.
+  // All that the disk's thread was asked for is done.
   void settle(Brain& brain) { brain.reports.written().wait(io.waitScope); }
 };
 

@@ -92,7 +92,7 @@ kj::Vector<KeptReport> readReports(kj::StringPtr folder) {
   return reports;
 }
 
-// What is there afterwards are these, and what has no name of a report.
+// Afterwards these are there, and files with names that no report has.
 void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) {
   makeDirectories(folder, 0700);
   auto isWanted = [&](kj::StringPtr name) {
@@ -201,9 +201,8 @@ kj::Promise<void> CrashReports::writeAll() {
       message.setRoot(static_cast<Spec::Reader>(report));
       all.add(KeptReport{kj::str(report.id()), capnp::messageToFlatArray(message)});
     }
-    co_await deps.uv.blocking([folder = kj::str(deps.folder), all = kj::mv(all)]() {
-      writeReports(folder, all);
-    });
+    co_await deps.uv.blocking(
+        [folder = kj::str(deps.folder), all = kj::mv(all)]() { writeReports(folder, all); });
   }
   busy = false;
 }

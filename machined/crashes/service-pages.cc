@@ -89,7 +89,8 @@ void ServicePages::setLevel(kj::StringPtr service, log::Level level) {
     return writeField<uint8_t>(*page, offsetof(ServicePage, level), crash::storedLevel(level));
   }
   fail(ErrorKind::kFailedPrecondition,
-       kj::str("service \"", service, "\" has no log level to set: it is not a program of this "
+       kj::str("service \"", service,
+               "\" has no log level to set: it is not a program of this "
                "system, or does not run here"));
 }
 

@@ -24,7 +24,7 @@ class ServicePages {
   // process 1 holds it.
   kj::Promise<int> open(kj::StringPtr service);
 
-  // What the service wrote about its crash, once: the page has no record afterwards.
+  // The service's record of its crash, once: the page has no record afterwards.
   kj::Maybe<crash::CrashRecord> takeRecord(kj::StringPtr service);
 
   log::Level level(kj::StringPtr service) const;

@@ -11,8 +11,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 crash::SymbolTable smallTable() {
-  constexpr kj::StringPtr kText =
-      "talos-symbols 1 0a16\n401000 talos::vipd::elect()\n401200 \n"_kj;
+  constexpr kj::StringPtr kText = "talos-symbols 1 0a16\n401000 talos::vipd::elect()\n401200 \n"_kj;
   return crash::SymbolTable(kj::heapArray<char>(kText.begin(), kText.size()));
 }
 

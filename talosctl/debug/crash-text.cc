@@ -47,12 +47,12 @@ kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTabl
   field("Node:      ", crash.node);
   field("Name:      ", crash.id);
   field("Service:   ", report.getService());
-  field("Program:   ", kj::str(report.getProgram(), ' ', report.getVersion(), ", build id ",
-                               report.getBuildId()));
+  field("Program:   ",
+        kj::str(report.getProgram(), ' ', report.getVersion(), ", build id ", report.getBuildId()));
   field("Process:   ", report.getPid());
   field("Cause:     ", causeOf(report));
-  field("Time:      ", kj::str(report.getTime(), ", ", report.getUptime(),
-                               " s after the start of the node"));
+  field("Time:      ",
+        kj::str(report.getTime(), ", ", report.getUptime(), " s after the start of the node"));
   if (report.getProblem().size() > 0) field("Missing:   ", report.getProblem());
   addSection(lines, "Registers", report.getRegisters());
   lines.add(kj::str("Stack:"));

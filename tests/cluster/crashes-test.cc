@@ -29,13 +29,15 @@ const Program kPrograms[] = {
     {"vipd", "talos::vipd::run()"},
     {"logd", "talos::logd::run()"},
     {"kubed", "talos::kubed::run(bool)"},
+    {"login1", "talos::login1::run()"},
     {"machined", "talos::machined::Service::signalNow(int)"},
 };
 
 class RunningNode {
  public:
-  RunningNode() : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0", "--bootstrap",
-                                      "--use-vip"}) {
+  RunningNode()
+      : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0",
+                            "--bootstrap", "--use-vip"}) {
     // Without a destination there is no logd.
     cluster.ok({"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
                 R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": )"
@@ -119,9 +121,8 @@ TEST(Crashes, EveryProgramExplainsItsOwn) {
   for (int i = 0; i < 4; ++i) {
     auto before = node.reports("trustd");
     node.ok({"service", "trustd", "kill", "--signal", "SIGABRT"});
-    ASSERT_TRUE(node.until([&] {
-      return node.reports("trustd") != before && node.runs("trustd");
-    }));
+    ASSERT_TRUE(
+        node.until([&] { return node.reports("trustd") != before && node.runs("trustd"); }));
   }
   auto trustd = node.reports("trustd");
   EXPECT_EQ(3u, trustd.size());
@@ -135,8 +136,8 @@ TEST(Crashes, EveryProgramExplainsItsOwn) {
   }));
   EXPECT_EQ(trustd, node.reports("trustd"));
   EXPECT_EQ(vipd, node.reports("vipd"));
-  EXPECT_TRUE(contains(stackOf(node.ok({"crashes", vipd[0], "--symbols", folder})),
-                       "talos::vipd::run()"));
+  EXPECT_TRUE(
+      contains(stackOf(node.ok({"crashes", vipd[0], "--symbols", folder})), "talos::vipd::run()"));
 }
 
 // Catches: a level that needs a restart, reaches another service, or stays after a reboot or is
@@ -165,7 +166,7 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
     node.ok({"debug", "log-level", program.service, "debug"});
     EXPECT_EQ("debug", level(program.service));
     EXPECT_EQ(pid, node.pidOf(program.service));
-    // What it does at its start, it says now.
+    // It says now every step of its start.
     node.ok({"service", program.service, "kill", "--signal", "SIGKILL"});
     ASSERT_TRUE(node.until([&] {
       auto now = node.pidOf(program.service);
@@ -180,14 +181,17 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
   node.ok({"debug", "log-level", "apid", "debug"});
   auto before = debugLines("apid");
   EXPECT_TRUE(node.until([&] { return debugLines("apid") > before; }));
-  EXPECT_TRUE(contains(node.ok({"logs", "apid"}), "message=\"call ended\" method=Services.setLogLevel"));
+  EXPECT_TRUE(
+      contains(node.ok({"logs", "apid"}), "message=\"call ended\" method=Services.setLogLevel"));
   node.ok({"service", "machined", "kill", "--signal", "SIGKILL"});
-  ASSERT_TRUE(node.until([&] { return contains(node.tried({"debug", "log-level", "apid"}), "debug"); }));
+  ASSERT_TRUE(
+      node.until([&] { return contains(node.tried({"debug", "log-level", "apid"}), "debug"); }));
   node.ok({"debug", "log-level", "apid", "error"});
   auto quiet = lines(node.ok({"logs", "apid"})).size();
   node.ok({"version"});
   EXPECT_EQ(quiet, lines(node.ok({"logs", "apid"})).size());
-  auto refused = node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "log-level", "cri", "debug"});
+  auto refused =
+      node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "log-level", "cri", "debug"});
   EXPECT_NE(0, refused.status);
   EXPECT_TRUE(contains(refused.err, "not a program of this system")) << refused.err;
 }

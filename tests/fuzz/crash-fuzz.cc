@@ -1,4 +1,4 @@
-// What a program wrote about its own crash, in its last moments or under attack.
+// A program's record of its own crash, written in its last moments or under attack.
 // link: common-crash
 #include <kj/debug.h>
 #include <string.h>
