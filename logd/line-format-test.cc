@@ -45,6 +45,9 @@ TEST(LineFormat, JsonLinesOfServices) {
       {"time=\"2026-11-20T12:00:00Z\" level=warning msg=\"a b\"",
        "time=\\\"2026-11-20T12:00:00Z\\\" level=warning msg=\\\"a b\\\"", "warn",
        "2026-11-20T12:00:00.000000000Z"},
+      // A year that no date of ours has; it overflowed.
+      {"time=0006-11-26T12:00:00Z a", "time=0006-11-26T12:00:00Z a", "info", kNow},
+      {"time=2026-11-20T12:00:00.5x0Z a", "time=2026-11-20T12:00:00.5x0Z a", "info", kNow},
       {"time=yesterday level=debug", "time=yesterday level=debug", "debug", kNow},
       {"{\"level\":\"fatal\",\"msg\":1}", "{\\\"level\\\":\\\"fatal\\\",\\\"msg\\\":1}", "error",
        kNow},

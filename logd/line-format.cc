@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "common/base/date.h"
 #include "common/text/plain-text.h"
 #include "common/wire/event-line.h"
 #include "common/yaml/yaml-codec.h"
@@ -100,19 +101,20 @@ unsigned severityOf(kj::ArrayPtr<const char> text) {
   return kInfo;
 }
 
-// RFC 3339 in UTC, with or without a fraction.
+// RFC 3339 in UTC, with or without a fraction. None for a year that kj::Date does not have.
 kj::Maybe<kj::Date> parseTime(kj::ArrayPtr<const char> text) {
-  struct tm parts = {};
-  auto copy = kj::heapString(text.slice(0, kj::min(text.size(), size_t{40})));
-  auto rest = strptime(copy.cStr(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) return nullptr;
+  constexpr size_t kLongest = 40;
+  if (text.size() == 0 || text.size() > kLongest || text.back() != 'Z') return nullptr;
+  size_t whole = 0;
+  while (whole + 1 < text.size() && text[whole] != '.') ++whole;
   int64_t nanoseconds = 0, unit = 100'000'000;
-  if (*rest == '.') {
-    for (++rest; *rest >= '0' && *rest <= '9'; ++rest, unit /= 10)
-      nanoseconds += (*rest - '0') * unit;
+  for (auto at = whole + 1; at + 1 < text.size(); ++at, unit /= 10) {
+    if (text[at] < '0' || text[at] > '9') return nullptr;
+    nanoseconds += (text[at] - '0') * unit;
   }
-  if (rest[0] != 'Z' || rest[1] != '\0') return nullptr;
-  return kj::UNIX_EPOCH + timegm(&parts) * kj::SECONDS + nanoseconds * kj::NANOSECONDS;
+  return parseDate(kj::str(text.slice(0, whole), 'Z')).map([&](kj::Date date) {
+    return date + nanoseconds * kj::NANOSECONDS;
+  });
 }
 
 uint64_t takeNumber(kj::ArrayPtr<const char>& text) {

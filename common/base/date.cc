@@ -41,7 +41,8 @@ kj::Maybe<kj::Date> parseDate(kj::StringPtr text) {
   auto* end = strptime(text.cStr(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   if (end == nullptr || *end != '\0') return nullptr;
   int64_t seconds = timegm(&parts);
-  constexpr int64_t kLast = INT64_MAX / (kj::SECONDS / kj::NANOSECONDS);  // in 2262
+  // In 2262; a fraction of a second may be added.
+  constexpr int64_t kLast = INT64_MAX / (kj::SECONDS / kj::NANOSECONDS) - 1;
   if (seconds > kLast || seconds < -kLast) return nullptr;
   return kj::UNIX_EPOCH + seconds * kj::SECONDS;
 }

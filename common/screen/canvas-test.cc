@@ -51,6 +51,18 @@ TEST(Canvas, ASparklineEndsAtTheRight) {
   EXPECT_EQ(more.text(), " ▁▁▁▁\n"_kj);
 }
 
+TEST(Canvas, RowsOfAnotherAreCutAtEveryEdge) {
+  Canvas tall(3, 4), canvas(2, 5);
+  tall.put(1, 0, "abcd");
+  tall.put(2, 0, "efgh");
+  canvas.place(tall, 1, 9, 0, 2);
+  EXPECT_EQ(canvas.text(), "  abc\n  efg\n"_kj);
+  canvas.place(tall, 3, 1, 0, 0);
+  canvas.place(tall, 1, 1, 2, 0);
+  canvas.place(tall, 1, 1, 0, 5);
+  EXPECT_EQ(canvas.text(), "  abc\n  efg\n"_kj);
+}
+
 TEST(Canvas, OnlyChangedCellsAreWritten) {
   Canvas before(2, 6), after(2, 6);
   before.put(0, 0, "cpu 10");
@@ -73,6 +85,18 @@ TEST(Canvas, APictureForDocumentsEscapesItsText) {
   auto svg = canvas.svg("a<b");
   EXPECT_THAT(svg.cStr(), testing::HasSubstr("<title>a&lt;b</title>"));
   EXPECT_THAT(svg.cStr(), testing::HasSubstr("class=\"s\">&lt;&amp;</text>"));
+}
+
+// Fonts are not exactly as wide as cells: what stands below each other must have places of its own.
+TEST(Canvas, WordsOfAPictureKeepTheirColumns) {
+  Canvas canvas(1, 12);
+  canvas.put(0, 0, "a b");
+  canvas.put(0, 6, "c  d");
+  auto svg = canvas.svg("");
+  EXPECT_THAT(svg.cStr(),
+              testing::HasSubstr("x=\"10\" y=\"23\" textLength=\"24\" class=\"p\">a b<"));
+  EXPECT_THAT(svg.cStr(), testing::HasSubstr("x=\"58\" y=\"23\" textLength=\"8\" class=\"p\">c<"));
+  EXPECT_THAT(svg.cStr(), testing::HasSubstr("x=\"82\" y=\"23\" textLength=\"8\" class=\"p\">d<"));
 }
 
 }  // namespace

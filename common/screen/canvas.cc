@@ -41,25 +41,6 @@ void eachCharacter(kj::StringPtr text, Take&& take) {
   }
 }
 
-void addUtf8(kj::Vector<char>& out, char32_t code) {
-  auto tail = [&](unsigned shift) { out.add(char(0x80 | ((code >> shift) & 0x3f))); };
-  if (code < 0x80) {
-    out.add(char(code));
-  } else if (code < 0x800) {
-    out.add(char(0xc0 | (code >> 6)));
-    tail(0);
-  } else if (code < 0x10000) {
-    out.add(char(0xe0 | (code >> 12)));
-    tail(6);
-    tail(0);
-  } else {
-    out.add(char(0xf0 | (code >> 18)));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
-
 kj::String stringOf(kj::Vector<char>&& characters) {
   characters.add('\0');
   return kj::String(characters.releaseAsArray());
@@ -103,7 +84,7 @@ void addEscaped(kj::Vector<char>& out, char32_t code) {
       out.addAll("&amp;"_kj);
       break;
     default:
-      addUtf8(out, code);
+      out.addAll(Utf8(code).asPtr());
   }
 }
 
@@ -193,6 +174,15 @@ void Canvas::sparkline(size_t number, size_t column, size_t width,
   }
 }
 
+void Canvas::place(const Canvas& from, size_t fromRow, size_t rows, size_t number, size_t column) {
+  if (column >= columnCount) return;
+  auto width = kj::min(from.columnCount, columnCount - column);
+  for (; rows > 0 && fromRow < from.rowCount && number < rowCount; --rows, ++fromRow, ++number) {
+    auto source = from.row(fromRow).slice(0, width);
+    std::copy(source.begin(), source.end(), row(number).begin() + column);
+  }
+}
+
 kj::String Canvas::text() const {
   kj::Vector<char> out;
   size_t written = 0;  // up to the last character that is not a blank
@@ -200,7 +190,7 @@ kj::String Canvas::text() const {
     auto line = row(number);
     auto end = line.size();
     while (end > 0 && line[end - 1].character == ' ') --end;
-    for (auto& cell : line.slice(0, end)) addUtf8(out, cell.character);
+    for (auto& cell : line.slice(0, end)) out.addAll(Utf8(cell.character).asPtr());
     out.add('\n');
     if (end > 0) written = out.size();
   }
@@ -232,11 +222,25 @@ kj::String Canvas::ansi(kj::Maybe<const Canvas&> before, Colors colors) const {
       if (cell.look != look || !changed) out.addAll(renditionOf(cell.look, colors));
       look = cell.look;
       changed = true;
-      addUtf8(out, cell.character);
+      out.addAll(Utf8(cell.character).asPtr());
     }
   }
   if (look != Look::kPlain) out.addAll("\x1b[0m"_kj);
   return stringOf(kj::mv(out));
+}
+
+// Behind the words of one look that begin here, or behind the blanks. Two blanks end words: after
+// them the next ones get a place of their own, as no font is exactly as wide as a cell.
+size_t Canvas::endOfWords(kj::ArrayPtr<const Cell> line, size_t from) {
+  auto look = line[from].look;
+  bool blank = line[from].character == ' ';
+  auto to = from + 1;
+  auto isBlank = [&](size_t at) { return at >= line.size() || line[at].character == ' '; };
+  while (to < line.size() && line[to].look == look) {
+    if (blank ? !isBlank(to) : isBlank(to) && isBlank(to + 1)) break;
+    ++to;
+  }
+  return to;
 }
 
 kj::String Canvas::svg(kj::StringPtr title) const {
@@ -257,18 +261,14 @@ kj::String Canvas::svg(kj::StringPtr title) const {
     auto line = row(number);
     auto top = kMargin + number * kHeight;
     for (size_t from = 0, to = 0; from < columnCount; from = to) {
-      auto look = line[from].look;
-      bool blank = true;
-      for (to = from; to < columnCount && line[to].look == look; ++to) {
-        blank = blank && line[to].character == ' ';
-      }
+      to = endOfWords(line, from);
       auto left = kMargin + from * kWidth, length = (to - from) * kWidth;
+      auto look = line[from].look;
       if (look == Look::kSelected) {
         out.addAll(kj::str("<rect x=\"", left, "\" y=\"", top, "\" width=\"", length,
                            "\" height=\"", kHeight, "\" fill=\"#d4d4d4\"/>\n"));
-      } else if (blank) {
-        continue;
       }
+      if (line[from].character == ' ') continue;
       out.addAll(kj::str("<text x=\"", left, "\" y=\"", top + 13, "\" textLength=\"", length,
                          "\" class=\"", svgClassOf(look), "\">"));
       for (auto& cell : line.slice(from, to)) addEscaped(out, cell.character);

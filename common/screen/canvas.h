@@ -47,6 +47,9 @@ class Canvas {
   void sparkline(size_t row, size_t column, size_t width, kj::ArrayPtr<const double> values,
                  double most, Look look);
 
+  // Rows of another canvas, from the left edge.
+  void place(const Canvas& from, size_t fromRow, size_t rows, size_t row, size_t column);
+
   // Lines without blanks at their ends, each ended by a newline; no empty rows at the end.
   kj::String text() const;
   // The sequences by which a terminal that shows `before` shows this; all of it without one, or
@@ -63,6 +66,7 @@ class Canvas {
   size_t rowCount, columnCount;
   kj::Array<Cell> cells;
 
+  static size_t endOfWords(kj::ArrayPtr<const Cell> line, size_t from);
   kj::ArrayPtr<Cell> row(size_t number);
   kj::ArrayPtr<const Cell> row(size_t number) const;
 };

@@ -42,6 +42,13 @@ uint32_t codePoint(kj::ArrayPtr<const kj::byte> sequence) {
 
 }  // namespace
 
+Utf8::Utf8(uint32_t code) {
+  count = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (auto at = count - 1; at > 0; --at, code >>= 6) bytes[at] = char(0x80 | (code & 0x3f));
+  constexpr uint8_t kFirst[] = {0, 0xc0, 0xe0, 0xf0};
+  bytes[0] = char(kFirst[count - 1] | code);
+}
+
 PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text) {
   auto length = sequenceLength(text);
   if (length == 0) return {1, false, 0, false};

@@ -17,6 +17,17 @@ struct PlainCharacter {
 // The first character of a text that is not empty.
 PlainCharacter firstCharacter(kj::ArrayPtr<const kj::byte> text);
 
+// A character of Unicode in UTF-8.
+class Utf8 {
+ public:
+  explicit Utf8(uint32_t code);
+  kj::ArrayPtr<const char> asPtr() const { return kj::arrayPtr(bytes, count); }
+
+ private:
+  char bytes[4];
+  size_t count;
+};
+
 // True for an empty text too.
 bool isPlainText(kj::StringPtr text);
 

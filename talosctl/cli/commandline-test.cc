@@ -198,7 +198,7 @@ TEST_F(CommandLine, AbsentCommandsSaySo) {
               HasSubstr("\"talosctl convert-k8s\" is not available in this version of talosctl: it "
                         "converts control planes that bootkube made"));
   EXPECT_EQ(run({"help"}), 0);
-  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("dashboard")));
+  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("convert-k8s")));
 }
 
 // Catches two commands or aliases of one name, and two flags of one letter within reach of a

@@ -20,7 +20,6 @@ constexpr Absent kAbsent[] = {
     {"convert-k8s"_kj,
      "it converts control planes that bootkube made on nodes of Talos 0.8, and no node of this "
      "system ever had one"_kj},
-    {"dashboard"_kj, "use \"processes --watch\", \"memory\" and \"stats\""_kj},
     {"gen secureboot"_kj, "no image is signed for secure boot"_kj},
     {"image cache-create"_kj,
      "nodes have no image cache; use a registry that mirrors, with machine.registries.mirrors"_kj},

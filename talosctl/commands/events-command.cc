@@ -1,33 +1,11 @@
 // events
-#include <ctype.h>
-
-#include "common/health/service-state.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
-#include "talosctl/commands/render-answers.h"
+#include "talosctl/views/event-row.h"
 
 namespace talos::talosctl {
 
 namespace {
-
-kj::StringPtr actionName(rpc::Action action) {
-  switch (action) {
-    case rpc::Action::NOOP:
-      return "NOOP";
-    case rpc::Action::START:
-      return "START";
-    case rpc::Action::STOP:
-      return "STOP";
-  }
-  return "?";
-}
-
-// "RUNNING"
-kj::String upperState(rpc::ServiceState state) {
-  auto name = kj::str(serviceStateName(state));
-  for (char& c : name) c = static_cast<char>(toupper(c));
-  return name;
-}
 
 class EventPrinter final : public rpc::EventSink::Server {
  public:
@@ -102,43 +80,6 @@ kj::Promise<int> runEvents(Invocation& call) {
 }
 
 }  // namespace
-
-kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event) {
-  auto row = [&](kj::StringPtr type, kj::StringPtr source, kj::String message) {
-    return kj::arr(kj::str(node), kj::str(event.getId()), kj::str("talos/runtime/machine.", type),
-                   kj::str(source), kj::mv(message));
-  };
-  switch (event.which()) {
-    case rpc::Event::SEQUENCE: {
-      auto e = event.getSequence();
-      auto error = e.getError();
-      return row("SequenceEvent", e.getSequence(),
-                 error.size() > 0 ? kj::str("error: ", error) : kj::str(actionName(e.getAction())));
-    }
-    case rpc::Event::PHASE:
-      return row("PhaseEvent", event.getPhase().getName(),
-                 kj::str(actionName(event.getPhase().getAction())));
-    case rpc::Event::TASK:
-      return row("TaskEvent", event.getTask().getName(),
-                 kj::str(actionName(event.getTask().getAction())));
-    case rpc::Event::SERVICE: {
-      auto e = event.getService();
-      return row("ServiceStateEvent", e.getService(),
-                 kj::str(upperState(e.getState()), ": ", e.getMessage()));
-    }
-    case rpc::Event::NETWORK: {
-      auto e = event.getNetwork();
-      return row("NetworkEvent", e.getLink(), kj::str(e.getMessage()));
-    }
-    case rpc::Event::CONFIG:
-      return row("ConfigEvent", "machineconfig", kj::str(event.getConfig().getMessage()));
-    case rpc::Event::UPGRADE:
-      return row("UpgradeEvent", "upgrade", kj::str(event.getUpgrade().getMessage()));
-    case rpc::Event::RESTART:
-      return nullptr;
-  }
-  return nullptr;  // of a newer node
-}
 
 void addEventCommands(Command& root) {
   auto& events = root.add("events", "Show events of the nodes until interrupted");

@@ -1,6 +1,7 @@
 // The printed forms, character for character. Rows of the documents are quoted where they have
 // them.
 #include "talosctl/commands/render-answers.h"
+#include "talosctl/views/event-row.h"
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>

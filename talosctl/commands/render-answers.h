@@ -54,9 +54,6 @@ kj::String renderServices(kj::ArrayPtr<const Reply<rpc::Services::ListResults>> 
                           uint64_t now);
 kj::String renderService(kj::StringPtr node, rpc::Service::Reader service, uint64_t now);
 
-// One row; EVENT, SOURCE, MESSAGE. None for an event of a kind that is not shown.
-kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event);
-
 struct FileColumns {
   bool humanize = false;
   uint64_t now = 0;  // ns since 1970

@@ -12,6 +12,7 @@
 #include "talosctl/cli/table-look.h"
 #include "talosctl/commands/render-answers.h"
 #include "talosctl/views/dependency-graph.h"
+#include "talosctl/views/event-row.h"
 #include "talosctl/views/link-tree.h"
 #include "talosctl/views/resource-view.h"
 

@@ -1,0 +1,310 @@
+#include "talosctl/dashboard/cluster-follower.h"
+
+#include <algorithm>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/net/dns-resolver.h"
+#include "rpc/secret-resources.capnp.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/dashboard/shown-node.h"
+#include "talosctl/diagnose/diagnosis.h"
+#include "talosctl/diagnose/gather-observations.h"
+#include "talosctl/diagnose/observed.h"
+
+namespace talos::talosctl::dashboard {
+
+namespace {
+
+constexpr auto kAskWithin = 10 * kj::SECONDS, kSurveyWithin = 35 * kj::SECONDS;
+constexpr auto kMembersEvery = 5 * kj::SECONDS, kSurveyEvery = 60 * kj::SECONDS,
+               kSurveyShown = 10 * kj::SECONDS, kDiagnosisEvery = 30 * kj::SECONDS,
+               kLook = 1 * kj::SECONDS;
+constexpr auto kRenewAfter = 8 * kj::SECONDS;
+constexpr auto kBetweenRounds = 1 * kj::SECONDS;
+constexpr size_t kMostNodes = 500;
+
+kj::String contextOf(Invocation& call) {
+  if (call.given("context")) return kj::str(call.text("context"));
+  return kj::str(Talosconfig::load(configPath(call)).currentName());
+}
+
+}  // namespace
+
+ClusterFollower::ClusterFollower(Invocation& call, kj::Duration interval)
+    : client(call), call(call), interval(interval), context(contextOf(call)), tasks(*this) {
+  auto held = client.get();
+  for (auto& node : held->client.nodes()) add(node);
+  if (nodes.empty()) add("");  // the endpoint's own
+}
+
+void ClusterFollower::add(kj::StringPtr address) {
+  if (nodes.size() >= kMostNodes) return;
+  auto& node = *nodes.add(kj::heap<NodeFollower>(client, address));
+  if (started) tasks.add(node.follow(interval));
+}
+
+void ClusterFollower::start() {
+  started = true;
+  for (auto& node : nodes) tasks.add(node->follow(interval));
+  tasks.add(followMembers());
+  tasks.add(followSurvey());
+  tasks.add(followDiagnosis());
+  tasks.add(renewConnection());
+}
+
+kj::Promise<void> ClusterFollower::once() {
+  size_t asked = 0;
+  // Members and Kubernetes name further nodes, which are then asked, too.
+  while (asked < nodes.size()) {
+    kj::Vector<kj::Promise<void>> waits;
+    for (; asked < nodes.size(); ++asked) waits.add(nodes[asked]->round(true));
+    co_await kj::joinPromises(waits.releaseAsArray());
+    if (survey != nullptr) continue;
+    co_await kj::joinPromises(kj::arr(askMembers(), askSurvey(), askIssued()));
+    discover();
+  }
+  auto pause = call.deps.timer.afterDelay(kBetweenRounds);
+  co_await askDiagnosis();
+  co_await pause;
+  kj::Vector<kj::Promise<void>> waits;
+  for (auto& node : nodes) waits.add(node->round(true));
+  co_await kj::joinPromises(waits.releaseAsArray());
+}
+
+void ClusterFollower::look(kj::Maybe<size_t> node) {
+  looksClosely = node != nullptr;
+  KJ_IF_MAYBE (number, node) looked = kj::str(addressOf(*number));
+  for (auto& one : nodes) one->look(looksClosely && one->asked() == looked);
+}
+
+kj::StringPtr ClusterFollower::addressOf(size_t node) const {
+  if (order.size() == 0) return nodes[0]->asked();
+  return nodes[order[node % order.size()]]->asked();
+}
+
+size_t ClusterFollower::answering() const {
+  size_t count = 0;
+  for (auto& node : nodes) count += node->answers();
+  return count;
+}
+
+// --- the cluster
+
+kj::Maybe<NodeFollower&> ClusterFollower::controlPlane() {
+  for (auto& node : nodes) {
+    if (node->answers() && node->isControlPlane()) return *node;
+  }
+  return nullptr;
+}
+
+// The addresses are those of one node.
+void ClusterFollower::addUnknown(kj::ArrayPtr<const kj::String> addressesOfOne) {
+  for (auto& address : addressesOfOne) {
+    for (auto& node : nodes) {
+      if (node->has(address)) return;
+    }
+  }
+  for (auto& address : addressesOfOne) {
+    if (asAddress(address) != nullptr) return add(address);
+  }
+}
+
+void ClusterFollower::discover() {
+  if (call.given("nodes")) return;
+  KJ_IF_MAYBE (results, members) {
+    for (auto member : results->getMembers()) {
+      auto hosts = KJ_MAP(url, member.getPeerUrls()) {
+        return kj::str(hostOf(url).host);
+      };
+      addUnknown(hosts);
+    }
+  }
+  KJ_IF_MAYBE (results, survey) {
+    for (auto node : results->getSurvey().getNodes()) {
+      auto addresses = KJ_MAP(address, node.getAddresses()) {
+        return kj::str(address);
+      };
+      addUnknown(addresses);
+    }
+    // It names those that have left, too, so it is asked only where Kubernetes does not answer.
+    return;
+  }
+  KJ_IF_MAYBE (results, issued) {
+    for (auto one : results->getResources()) {
+      ResourceOf<rpc::IssuedCertificateSpec> certificate(one);
+      addUnknown(kj::arr(kj::str(certificate.getCaller())));
+    }
+  }
+}
+
+kj::Promise<void> ClusterFollower::askIssued() {
+  KJ_IF_MAYBE (node, controlPlane()) {
+    auto held = client.get();
+    auto request =
+        held->client.node(node->asked()).resourcesRequest().send().getResources().listRequest();
+    request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
+    kj::Promise<capnp::Response<rpc::Resources::ListResults>> answer = request.send();
+    try {
+      issued = co_await within(call.deps.timer, kAskWithin, kj::mv(answer));
+    } catch (const kj::Exception&) {
+      // The nodes that are known are shown all the same.
+    }
+  }
+}
+
+kj::Promise<void> ClusterFollower::askMembers() {
+  KJ_IF_MAYBE (node, controlPlane()) {
+    auto held = client.get();
+    kj::Promise<capnp::Response<rpc::Etcd::MembersResults>> answer =
+        held->client.node(node->asked()).etcdRequest().send().getEtcd().membersRequest().send();
+    try {
+      members = co_await within(call.deps.timer, kAskWithin, kj::mv(answer));
+      membersProblem = kj::String();
+    } catch (const kj::Exception& e) {
+      membersProblem = messageText(e);
+    }
+  } else {
+    membersProblem = kj::str("no control-plane node answers");
+  }
+}
+
+kj::Promise<void> ClusterFollower::askSurvey() {
+  KJ_IF_MAYBE (node, controlPlane()) {
+    auto held = client.get();
+    kj::Promise<capnp::Response<rpc::Kubernetes::SurveyResults>> answer =
+        held->client.node(node->asked())
+            .kubernetesRequest()
+            .send()
+            .getKubernetes()
+            .surveyRequest()
+            .send();
+    try {
+      survey = co_await within(call.deps.timer, kSurveyWithin, kj::mv(answer));
+      surveyProblem = kj::String();
+    } catch (const kj::Exception& e) {
+      surveyProblem = messageText(e);
+    }
+  } else {
+    surveyProblem = kj::str("no control-plane node answers");
+  }
+}
+
+kj::Promise<void> ClusterFollower::askDiagnosis() {
+  auto observations = co_await gatherObservations(call);
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  diagnose(observations->getRoot<rpc::Observations>().asReader(),
+           message->initRoot<rpc::Diagnosis>());
+  diagnosis = kj::mv(message);
+}
+
+kj::Promise<void> ClusterFollower::followMembers() {
+  for (;;) {
+    // At the start no node has answered yet.
+    if (controlPlane() != nullptr || silentSince != nullptr) {
+      co_await askMembers();
+      discover();
+      co_await call.deps.timer.afterDelay(kMembersEvery);
+    }
+    co_await call.deps.timer.afterDelay(kLook);
+  }
+}
+
+kj::Promise<void> ClusterFollower::followSurvey() {
+  kj::Maybe<kj::TimePoint> asked;
+  for (;;) {
+    auto every = clusterIsShown || survey == nullptr ? kSurveyShown : kSurveyEvery;
+    auto now = call.deps.timer.now();
+    bool due = asked == nullptr || now - KJ_ASSERT_NONNULL(asked) >= every;
+    if (due && (controlPlane() != nullptr || silentSince != nullptr)) {
+      asked = now;
+      // Kubernetes may take long to say that it is not there.
+      co_await askIssued();
+      discover();
+      co_await askSurvey();
+      discover();
+    }
+    co_await call.deps.timer.afterDelay(kLook);
+  }
+}
+
+kj::Promise<void> ClusterFollower::followDiagnosis() {
+  for (;;) {
+    if (clusterIsShown) {
+      // It fails only without a talosconfig.
+      co_await askDiagnosis().catch_([](kj::Exception&&) {});
+      co_await call.deps.timer.afterDelay(kDiagnosisEvery);
+    }
+    co_await call.deps.timer.afterDelay(kLook);
+  }
+}
+
+kj::Promise<void> ClusterFollower::renewConnection() {
+  for (;;) {
+    co_await call.deps.timer.afterDelay(kLook);
+    auto now = call.deps.timer.now();
+    if (answering() > 0) {
+      silentSince = nullptr;
+    } else if (silentSince == nullptr) {
+      silentSince = now;
+    } else if (now - KJ_ASSERT_NONNULL(silentSince) > kRenewAfter) {
+      client.renew();
+      silentSince = now;
+    }
+  }
+}
+
+// --- the picture
+
+void ClusterFollower::sortNodes(kj::ArrayPtr<const rpc::DashboardNode::Reader> written) {
+  order.clear();
+  for (auto i : kj::indices(written)) order.add(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (written[a].getControlPlane() != written[b].getControlPlane()) {
+      return written[a].getControlPlane();
+    }
+    return nameOf(written[a]) < nameOf(written[b]);
+  });
+}
+
+kj::Own<capnp::MallocMessageBuilder> ClusterFollower::picture() {
+  capnp::MallocMessageBuilder parts;
+  auto unsorted = parts.initRoot<rpc::Dashboard>().initNodes(nodes.size());
+  kj::Vector<rpc::DashboardNode::Reader> written;
+  for (auto i : kj::indices(nodes)) {
+    nodes[i]->write(unsorted[i]);
+    written.add(unsorted[i].asReader());
+  }
+  sortNodes(written);
+  auto message = kj::heap<capnp::MallocMessageBuilder>();
+  auto out = message->initRoot<rpc::Dashboard>();
+  out.setTaken(dateText(call.deps.clock.now()));
+  out.setContext(context);
+  auto held = client.get();
+  if (taskProblem.size() > 0) {
+    out.setProblem(taskProblem);
+  } else if (held->client.connected()) {
+    out.setEndpoint(held->client.endpoint());
+  } else if (silentSince != nullptr && written.size() > 0) {
+    out.setProblem(kj::str("no node answers: ", written[order[0]].getError()));
+  }
+  auto list = out.initNodes(nodes.size());
+  for (auto i : kj::indices(order)) list.setWithCaveats(i, written[order[i]]);
+  KJ_IF_MAYBE (results, members) {
+    out.setMembers(results->getMembers());
+    out.setQuorum(results->getQuorum());
+  }
+  out.setMembersProblem(membersProblem);
+  KJ_IF_MAYBE (results, survey) out.setSurvey(results->getSurvey());
+  out.setSurveyProblem(surveyProblem);
+  KJ_IF_MAYBE (found, diagnosis) out.setDiagnosis((*found)->getRoot<rpc::Diagnosis>());
+  return message;
+}
+
+// None does by what nodes answer; a mistake of ours must not look like a cluster at rest.
+void ClusterFollower::taskFailed(kj::Exception&& e) {
+  taskProblem = kj::str("the dashboard does not ask any more: ", messageText(e));
+}
+
+}  // namespace talos::talosctl::dashboard

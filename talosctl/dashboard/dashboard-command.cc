@@ -1,0 +1,153 @@
+#include "talosctl/dashboard/dashboard-command.h"
+
+#include "common/base/error.h"
+#include "common/yaml/yaml-codec.h"
+#include "talosctl/cli/terminal-screen.h"
+#include "talosctl/client/answer-output.h"
+#include "talosctl/dashboard/cluster-follower.h"
+#include "talosctl/dashboard/log-tail.h"
+#include "talosctl/dashboard/pages.h"
+
+namespace talos::talosctl {
+
+namespace dashboard {
+
+namespace {
+
+constexpr auto kRefresh = 1 * kj::SECONDS;
+// A sequence of a key arrives as a whole, or its pieces soon after each other.
+constexpr auto kKeyPause = 60 * kj::MILLISECONDS;
+constexpr size_t kTextColumns = 160;
+
+// The screen, and the keys that change it.
+class LiveScreen {
+ public:
+  LiveScreen(Invocation& call, ClusterFollower& cluster, Colors colors)
+      : call(call), cluster(cluster), screen(call.deps, colors) {}
+
+  kj::Promise<void> run() {
+    for (;;) {
+      draw();
+      co_await wait();
+      if (view.quit) co_return;
+    }
+  }
+
+ private:
+  Invocation& call;
+  ClusterFollower& cluster;
+  TerminalScreen screen;
+  Keyboard keyboard;
+  View view;
+  Extent extent;
+  kj::Maybe<kj::Own<LogTail>> log, kernel;
+  bool keyPending = false;
+
+  void draw();
+  kj::Promise<void> wait();
+  void followLogs();
+  void press(kj::Vector<Press> presses) {
+    for (auto& one : presses) dashboard::press(view, one, extent);
+  }
+};
+
+void LiveScreen::followLogs() {
+  if (view.page != Page::kNode) {
+    log = nullptr, kernel = nullptr;
+    return;
+  }
+  auto keep = [&](kj::Maybe<kj::Own<LogTail>>& tail, kj::StringPtr service) {
+    auto node = cluster.addressOf(view.node);
+    KJ_IF_MAYBE (there, tail) {
+      if ((*there)->isOf(node, service)) return;
+    }
+    tail = kj::heap<LogTail>(cluster.client, node, service);
+  };
+  keep(log, view.service);
+  keep(kernel, "");
+}
+
+void LiveScreen::draw() {
+  cluster.lookAtCluster(view.page == Page::kCluster);
+  cluster.look(view.page == Page::kNode ? kj::Maybe<size_t>(view.node) : nullptr);
+  followLogs();
+  auto picture = cluster.picture();
+  Shown shown{picture->getRoot<rpc::Dashboard>().asReader()};
+  KJ_IF_MAYBE (tail, log) shown.log = (*tail)->lines();
+  KJ_IF_MAYBE (tail, kernel) shown.kernel = (*tail)->lines();
+  Canvas canvas(call.deps.console.rows(), call.deps.console.columns());
+  extent = drawScreen(canvas, view, shown);
+  screen.show(kj::mv(canvas));
+}
+
+// Until there is something new to draw.
+kj::Promise<void> LiveScreen::wait() {
+  auto pause = call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh).then([]() {
+    return kj::Array<char>();
+  });
+  auto bytes = co_await screen.typed().exclusiveJoin(kj::mv(pause));
+  press(bytes.size() > 0 ? keyboard.press(bytes) : keyboard.pause());
+  keyPending = bytes.size() > 0;
+}
+
+kj::Promise<int> runOnce(Invocation& call, ClusterFollower& cluster, Format format) {
+  co_await cluster.once();
+  auto picture = cluster.picture();
+  auto shown = picture->getRoot<rpc::Dashboard>().asReader();
+  switch (format) {
+    case Format::kTable: {
+      auto columns = lookOf(call).columns;
+      call.out(snapshotText(shown, columns > 0 ? columns : kTextColumns));
+      break;
+    }
+    case Format::kYaml:
+      call.out(codec::writeYaml(capnp::DynamicStruct::Reader(shown)));
+      break;
+    case Format::kJson:
+      call.out(kj::str(codec::writeJson(capnp::DynamicStruct::Reader(shown)), "\n"));
+      break;
+  }
+  co_return cluster.answering() > 0 ? 0 : 1;
+}
+
+kj::Promise<int> runDashboard(Invocation& call) {
+  auto format = formatOf(call);
+  auto& console = call.deps.console;
+  auto interval = call.duration("update-interval");
+  if (interval < 1 * kj::SECONDS) failUsage("--update-interval is less than 1s");
+  ClusterFollower cluster(call, interval);
+  // Without any endpoint there is nothing to show: the reason is better than an empty screen.
+  co_await cluster.client.get()->client.connect(call.deadline());
+  bool live = console.outIsTerminal() && console.inIsTerminal() && !call.on("once") &&
+              format == Format::kTable;
+  if (!live) co_return co_await runOnce(call, cluster, format);
+  cluster.start();
+  LiveScreen screen(call, cluster, lookOf(call).color ? Colors::kAnsi : Colors::kNone);
+  co_await screen.run();
+  co_return 0;
+}
+
+}  // namespace
+
+}  // namespace dashboard
+
+void addDashboardCommand(Command& root) {
+  auto& command = root.add("dashboard", "Watch the nodes of a cluster on one screen");
+  command.details =
+      "Shows the nodes of --nodes, else those of the talosconfig and all that the cluster names: "
+      "an overview, one node, the network, and the cluster with the causes that diagnose finds. "
+      "Keys: arrows, Tab, Enter, / to filter, ? for all of them, q to quit. Where standard output "
+      "is no terminal, with --once or another --output, it prints what it would show, once. "
+      "Changes nothing.";
+  command.flag({.name = "update-interval",
+                .letter = "d",
+                .kind = FlagKind::kDuration,
+                .fallback = "2s",
+                .help = "how often nodes are asked, at least 1s"});
+  command.flag({.name = "once", .help = "print everything once instead of a screen"});
+  addOutputFlag(command);
+  command.interrupt = Interrupt::kIsSuccess;
+  command.run = dashboard::runDashboard;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,85 @@
+#include "talosctl/dashboard/log-tail.h"
+
+#include "common/base/backoff.h"
+#include "common/base/lines.h"
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl::dashboard {
+
+namespace {
+
+constexpr int kFirstLines = 500;
+constexpr Backoff::Pace kPace = {500 * kj::MILLISECONDS, 5 * kj::SECONDS};
+
+}  // namespace
+
+class LogTail::Sink final : public rpc::LogSink::Server {
+ public:
+  explicit Sink(Kept& kept) : kept(kj::addRef(kept)) {}
+  kj::Promise<void> write(WriteContext context) override {
+    auto params = context.getParams();
+    for (auto line : Lines(params.getBytes().asChars())) kept->add(line);
+    kept->next = params.getNext();
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> missed(MissedContext context) override {
+    kept->add(kj::str("(", context.getParams().getBytes(), " bytes were overwritten unread)"));
+    return kj::READY_NOW;
+  }
+
+ private:
+  kj::Own<Kept> kept;
+};
+
+LogTail::LogTail(SharedClient& client, kj::StringPtr node, kj::StringPtr service)
+    : client(client), node(kj::str(node)), service(kj::str(service)), following(follow()) {}
+
+void LogTail::Kept::add(kj::ArrayPtr<const char> line) {
+  if (lines.size() >= 2 * kMostLines) {
+    kj::Vector<kj::String> newest;
+    for (auto& one : lines.asPtr().slice(kMostLines, lines.size())) newest.add(kj::mv(one));
+    lines = kj::mv(newest);
+  }
+  lines.add(kj::heapString(line));
+}
+
+kj::Promise<void> LogTail::read() {
+  auto held = client.get();
+  co_await held->connect();
+  auto logs = held->client.node(node).logsRequest().send().getLogs();
+  if (service.size() == 0) {
+    auto request = logs.kernelRequest();
+    request.setFollow(true);
+    request.setFromSequence(kept->next);
+    request.setSink(kj::heap<Sink>(*kept));
+    co_await request.send().ignoreResult();
+  } else {
+    auto request = logs.readRequest();
+    request.setId(service);
+    request.setFollow(true);
+    request.setTailLines(kFirstLines);
+    request.setFrom(kept->next);
+    request.setSink(kj::heap<Sink>(*kept));
+    co_await request.send().ignoreResult();
+  }
+}
+
+kj::Promise<void> LogTail::follow() {
+  Backoff backoff(kPace);
+  for (;;) {
+    kj::Maybe<kj::String> problem;
+    try {
+      co_await read();
+    } catch (const kj::Exception& e) {
+      problem = messageText(e);
+    }
+    KJ_IF_MAYBE (text, problem) {
+      // Once, not with every attempt.
+      auto line = kj::str("(", *text, ")");
+      if (kept->lines.size() == 0 || kept->lines.back() != line) kept->add(line);
+    }
+    co_await client.get()->client.deps.timer.afterDelay(backoff.next());
+  }
+}
+
+}  // namespace talos::talosctl::dashboard

@@ -1,0 +1,173 @@
+// The pages in three sizes, as docs/screens has them; UPDATE_DOCS=1 writes these anew.
+#include "talosctl/dashboard/pages.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "talosctl/dashboard/test-example-cluster.h"
+
+namespace talos::talosctl::dashboard {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+void expectScreen(const std::string& name, const std::string& text) {
+  auto path = TALOS_SOURCE_DIR "/docs/screens/" + name;
+  if (getenv("UPDATE_DOCS") != nullptr) std::ofstream(path) << text;
+  std::ifstream file(path);
+  std::string written((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(text == written) << path << " is not up to date:\n" << text;
+}
+
+struct Size {
+  size_t columns, rows;
+};
+constexpr Size kSizes[] = {{80, 24}, {120, 36}, {200, 60}};
+
+kj::Array<kj::String> someLog() {
+  return kj::arr(kj::str("2026-11-26T11:59:58.120Z listening on /run/talos/machined.sock"),
+                 kj::str("2026-11-26T11:59:59.480Z service etcd: Health check successful"));
+}
+
+Canvas drawn(Size size, View& view, ShownCluster cluster) {
+  Canvas canvas(size.rows, size.columns);
+  auto log = someLog();
+  Shown shown{.cluster = cluster, .log = log, .kernel = log};
+  drawScreen(canvas, view, shown);
+  return canvas;
+}
+
+// Catches: a page that is not the one in the documents.
+TEST(Pages, AreTheScreensOfTheDocuments) {
+  ExampleCluster example;
+  struct Screen {
+    const char* name;
+    Page page;
+    Pane pane;
+  };
+  constexpr Screen kScreens[] = {{"overview", Page::kOverview, Pane::kUsage},
+                                 {"node", Page::kNode, Pane::kUsage},
+                                 {"services", Page::kNode, Pane::kServices},
+                                 {"network", Page::kNetwork, Pane::kUsage},
+                                 {"cluster", Page::kCluster, Pane::kUsage}};
+  for (auto& screen : kScreens) {
+    for (auto size : kSizes) {
+      View view;
+      view.page = screen.page, view.pane = screen.pane;
+      auto canvas = drawn(size, view, example.get());
+      auto name = kj::str(screen.name, "-", size.columns, "x", size.rows);
+      expectScreen(kj::str(name, ".txt").cStr(), canvas.text().cStr());
+      expectScreen(kj::str(name, ".svg").cStr(),
+                   canvas.svg(kj::str("talosctl dashboard: ", screen.name)).cStr());
+    }
+  }
+  expectScreen("piped.txt", snapshotText(example.get(), 160).cStr());
+}
+
+// Catches: a page that throws, or draws beyond the terminal, in a size that nobody tried.
+TEST(Pages, AreDrawnInEverySize) {
+  ExampleCluster example;
+  capnp::MallocMessageBuilder nothing;
+  auto none = nothing.initRoot<rpc::Dashboard>().asReader();
+  for (auto page : kPages) {
+    for (size_t pane = 0; pane < kPaneCount; ++pane) {
+      View view;
+      view.page = page, view.pane = Pane(pane);
+      for (size_t columns : {1, 20, 40, 79, 81, 159, 161, 300}) {
+        for (size_t rows : {1, 5, 6, 9, 25, 70}) {
+          drawn({columns, rows}, view, example.get());
+          drawn({columns, rows}, view, none);
+        }
+      }
+    }
+  }
+}
+
+TEST(Pages, ASilentNodeSaysForHowLongAndWhy) {
+  ExampleCluster example;
+  View view;
+  auto text = drawn(kSizes[2], view, example.get()).text();
+  EXPECT_THAT(text.cStr(), HasSubstr("silent 47s"));
+  EXPECT_THAT(text.cStr(), HasSubstr("no answer within 5s"));
+  example.change().getNodes()[4].setError("");
+  EXPECT_THAT(drawn(kSizes[2], view, example.get()).text().cStr(), Not(HasSubstr("silent")));
+}
+
+TEST(Pages, AFullDiskIsAProblemOfItsNode) {
+  ExampleCluster example;
+  auto node = example.get().getNodes()[3];
+  EXPECT_EQ(problemOf(node), "/var is nearly full"_kj);
+  EXPECT_EQ(diskOf(node).text, "95 %"_kj);
+  EXPECT_EQ(healthOf(node).tone, Tone::kBad);
+  EXPECT_EQ(problemOf(example.get().getNodes()[0]), ""_kj);
+}
+
+TEST(Pages, AFailedHealthCheckIsNamed) {
+  ExampleCluster example;
+  auto node = example.change().getNodes()[0];
+  auto health = node.getServices()[0].getHealth();
+  health.setHealthy(false);
+  health.setLastMessage("connection refused");
+  EXPECT_EQ(healthOf(node.asReader()).text, "1 problem"_kj);
+  EXPECT_THAT(problemOf(node.asReader()).cStr(), HasSubstr("apid: "));
+  EXPECT_EQ(servicesOf(node.asReader()).text, "9/10"_kj);
+}
+
+TEST(Pages, AMemberThatIsBehindIsSeen) {
+  ExampleCluster example;
+  auto nodes = example.change().getNodes();
+  EXPECT_EQ(etcdOf(example.get(), nodes[0]).text, "leader"_kj);
+  nodes[1].getEtcdMember().setRaftAppliedIndex(100'000);
+  EXPECT_EQ(etcdOf(example.get(), nodes[1]).text, "member -28400"_kj);
+  nodes[2].getEtcdMember().setLeader(0);
+  EXPECT_EQ(etcdOf(example.get(), nodes[2]).tone, Tone::kBad);
+}
+
+TEST(Pages, ASharedAddressThatNobodyHasIsSeen) {
+  ExampleCluster example;
+  auto status = example.change().getNodes()[1].getVips()[0].getStatus();
+  View view;
+  view.page = Page::kNetwork;
+  EXPECT_THAT(drawn(kSizes[0], view, example.get()).text().cStr(),
+              HasSubstr("shared address 10.5.0.50: master-2"));
+  status.setState("waiting");
+  EXPECT_THAT(drawn(kSizes[0], view, example.get()).text().cStr(),
+              HasSubstr("shared address 10.5.0.50: no node has it"));
+}
+
+TEST(Pages, CertificatesWarnInTheLastTenthOfTheirTime) {
+  auto cell = untilText("2026-11-26T12:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z");
+  EXPECT_EQ(cell.text, "in 22h0m0s"_kj);
+  EXPECT_EQ(cell.tone, Tone::kPlain);
+  EXPECT_EQ(untilText("2026-11-27T09:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z").tone,
+            Tone::kWarning);
+  auto over = untilText("2026-12-01T00:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z");
+  EXPECT_EQ(over.text, "3d ago"_kj);
+  EXPECT_EQ(over.tone, Tone::kBad);
+}
+
+TEST(Pages, AFilterLeavesTheOtherLinesOut) {
+  ExampleCluster example;
+  View view;
+  view.filter = kj::str("worker-1");
+  auto text = drawn(kSizes[0], view, example.get()).text();
+  EXPECT_THAT(text.cStr(), HasSubstr("worker-1"));
+  EXPECT_THAT(text.cStr(), Not(HasSubstr("master-3")));
+  EXPECT_THAT(text.cStr(), HasSubstr("Esc shows all"));
+}
+
+TEST(Pages, HistoriesAreRelativeToWhatMatters) {
+  ExampleCluster example;
+  auto node = example.get().getNodes()[0];
+  EXPECT_EQ(historyOf(node, Quantity::kCpu).most, 1000);
+  EXPECT_EQ(historyOf(node, Quantity::kCpu).values.size(), 60u);
+  capnp::MallocMessageBuilder idle;
+  auto quiet = idle.initRoot<rpc::DashboardNode>();
+  quiet.initSamples(1)[0].setDiskRead(3);
+  EXPECT_EQ(historyOf(quiet.asReader(), Quantity::kDisk).most, 1'000'000);
+}
+
+}  // namespace
+}  // namespace talos::talosctl::dashboard

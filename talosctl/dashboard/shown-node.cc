@@ -1,0 +1,304 @@
+#include "talosctl/dashboard/shown-node.h"
+
+#include "common/base/date.h"
+#include "common/health/service-state.h"
+#include "talosctl/cli/table.h"
+#include "talosctl/diagnose/observed.h"
+
+namespace talos::talosctl::dashboard {
+
+namespace {
+
+kj::Maybe<rpc::Sample::Reader> newestSample(ShownNode node) {
+  auto samples = node.getSamples();
+  if (samples.size() == 0) return nullptr;
+  return samples[samples.size() - 1];
+}
+
+bool isSilent(ShownNode node) {
+  return node.getError().size() > 0;
+}
+
+// Services that should run and do not, or whose health check fails.
+kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
+  kj::Vector<rpc::Service::Reader> ill;
+  for (auto service : node.getServices()) {
+    auto state = service.getState();
+    bool rests = state == rpc::ServiceState::FINISHED || state == rpc::ServiceState::SKIPPED;
+    if (!rests && !isUp(service)) ill.add(service);
+  }
+  return ill;
+}
+
+constexpr double kNearlyFull = 0.9, kGettingFull = 0.75;
+
+// A silent node's figures are old.
+Tone toneNow(ShownNode node, double share) {
+  return isSilent(node) ? Tone::kDim : toneOfShare(share);
+}
+
+}  // namespace
+
+kj::String percent(unsigned tenths) {
+  return kj::str((tenths + 5) / 10, " %");
+}
+
+kj::String rate(uint64_t bytesPerSecond) {
+  return kj::str(humanSize(bytesPerSecond), "/s");
+}
+
+Tone toneOfShare(double share) {
+  return share >= kNearlyFull ? Tone::kBad : share >= kGettingFull ? Tone::kWarning : Tone::kGood;
+}
+
+kj::String nameOf(ShownNode node) {
+  auto hostname = node.getVersion().getHostname();
+  return kj::str(hostname.size() > 0 ? hostname : node.getAddress());
+}
+
+kj::StringPtr stageName(rpc::Status::Stage stage) {
+  switch (stage) {
+    case rpc::Status::Stage::BOOTING:
+      return "booting";
+    case rpc::Status::Stage::RUNNING:
+      return "running";
+    case rpc::Status::Stage::FAILED:
+      return "failed";
+    case rpc::Status::Stage::REBOOTING:
+      return "rebooting";
+    case rpc::Status::Stage::SHUTTING_DOWN:
+      return "shutting down";
+    case rpc::Status::Stage::MAINTENANCE:
+      return "maintenance";
+    case rpc::Status::Stage::RESETTING:
+      return "resetting";
+  }
+  return "unknown";
+}
+
+SheetCell stageOf(ShownNode node) {
+  if (isSilent(node)) return {kj::str("-"), Tone::kDim};
+  auto status = node.getStatus();
+  auto stage = status.getStage();
+  if (stage == rpc::Status::Stage::RUNNING) {
+    if (upgradeOf(node).text.size() == 0) return {kj::str("running")};
+    return {kj::str("upgrade: ", node.getUpgrade().getStage()), upgradeOf(node).tone};
+  }
+  auto phase = status.getPhase();
+  auto text = phase.size() > 0 ? kj::str(stageName(stage), ": ", phase) : kj::str(stageName(stage));
+  return {kj::mv(text), stage == rpc::Status::Stage::FAILED ? Tone::kBad : Tone::kWarning};
+}
+
+kj::String problemOf(ShownNode node) {
+  if (isSilent(node)) return kj::str(node.getError());
+  for (auto problem : node.getStatus().getProblems()) return kj::str(problem);
+  for (auto service : illServices(node)) {
+    auto text = statementOf(service).text;
+    return text.size() > 0 ? kj::str(service.getId(), ": ", text)
+                           : kj::str(service.getId(), ": ", serviceStateName(service.getState()));
+  }
+  for (auto problem : node.getNetwork().getProblems()) return kj::str(problem);
+  for (auto mount : node.getMounts()) {
+    if (fillOf(mount).tone == Tone::kBad && isDiskFileSystem(mount)) {
+      return kj::str(mount.getMountedOn(), " is nearly full");
+    }
+  }
+  auto etcd = node.getEtcd();
+  for (auto alarm : etcd.getAlarms()) return kj::str("etcd alarm ", alarm);
+  if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
+    return kj::str("etcd is ", etcd.getPhase(), etcd.getMessage().size() > 0 ? ": " : "",
+                   etcd.getMessage());
+  }
+  auto time = node.getTime();
+  if (!time.getSynced() && !time.getSyncDisabled() && time.getProblem().size() > 0) {
+    return kj::str("time: ", time.getProblem());
+  }
+  auto kubernetes = node.getNodeStatus();
+  if (!kubernetes.getReady() && kubernetes.getMessage().size() > 0) {
+    return kj::str("Kubernetes: ", kubernetes.getMessage());
+  }
+  return kj::String();
+}
+
+SheetCell healthOf(ShownNode node) {
+  if (isSilent(node)) return {kj::str("silent ", humanDuration(node.getSilentS())), Tone::kBad};
+  auto status = node.getStatus();
+  size_t count = status.getProblems().size() + illServices(node).size();
+  if (count == 0 && problemOf(node).size() > 0) count = 1;
+  if (count == 0) return {kj::str("healthy"), Tone::kGood};
+  bool starts = status.getStage() == rpc::Status::Stage::BOOTING;
+  return {kj::str(count, count == 1 ? " problem" : " problems"),
+          starts ? Tone::kWarning : Tone::kBad};
+}
+
+SheetCell cpuOf(ShownNode node) {
+  KJ_IF_MAYBE (sample, newestSample(node)) {
+    auto share = sample->getCpuBusy() / 1000.0;
+    return {percent(sample->getCpuBusy()), toneNow(node, share), share};
+  }
+  return {kj::str("-"), Tone::kDim};
+}
+
+SheetCell memoryOf(ShownNode node) {
+  KJ_IF_MAYBE (sample, newestSample(node)) {
+    auto total = sample->getMemoryTotal();
+    if (total > 0) {
+      auto used = total - kj::min(total, sample->getMemoryAvailable());
+      auto share = double(used) / double(total);
+      return {percent(unsigned(share * 1000)), toneNow(node, share), share};
+    }
+  }
+  return {kj::str("-"), Tone::kDim};
+}
+
+bool isDiskFileSystem(rpc::Mount::Reader mount) {
+  if (mount.getReadOnly() || mount.getSize() == 0) return false;
+  for (auto other : {"tmpfs"_kj, "devtmpfs"_kj, "squashfs"_kj, "overlay"_kj, "ramfs"_kj, "nfs"_kj,
+                     "nfs4"_kj, "hugetlbfs"_kj}) {
+    if (mount.getType() == other) return false;
+  }
+  return true;
+}
+
+SheetCell fillOf(rpc::Mount::Reader mount) {
+  auto size = mount.getSize();
+  if (size == 0) return {kj::str("-"), Tone::kDim};
+  // Without what is reserved for root, as df(1) does.
+  auto used = size - kj::min(size, mount.getFree());
+  auto usable = used + mount.getAvailable();
+  auto share = usable > 0 ? double(used) / double(usable) : 0;
+  return {percent(unsigned(share * 1000)), toneOfShare(share), share};
+}
+
+SheetCell diskOf(ShownNode node) {
+  SheetCell fullest{kj::str("-"), Tone::kDim};
+  for (auto mount : node.getMounts()) {
+    if (!isDiskFileSystem(mount)) continue;
+    auto fill = fillOf(mount);
+    if (fill.share > fullest.share) fullest = kj::mv(fill);
+  }
+  if (isSilent(node)) fullest.tone = Tone::kDim;
+  return fullest;
+}
+
+kj::String networkOf(ShownNode node) {
+  KJ_IF_MAYBE (sample, newestSample(node)) {
+    return kj::str(rate(sample->getNetworkReceived()), " in, ", rate(sample->getNetworkSent()),
+                   " out");
+  }
+  return kj::str("-");
+}
+
+SheetCell servicesOf(ShownNode node) {
+  if (node.getServices().size() == 0) return {kj::str("-"), Tone::kDim};
+  size_t all = 0;
+  for (auto service : node.getServices()) {
+    auto state = service.getState();
+    all += state != rpc::ServiceState::FINISHED && state != rpc::ServiceState::SKIPPED;
+  }
+  auto ill = illServices(node).size();
+  return {kj::str(all - ill, "/", all), ill > 0 ? Tone::kBad : Tone::kPlain};
+}
+
+SheetCell podsOf(ShownNode node) {
+  size_t pods = 0;
+  for (auto container : node.getContainers()) {
+    pods += container.getStatus() == "SANDBOX_READY";
+  }
+  return {node.getContainers().size() == 0 ? kj::str("-") : kj::str(pods)};
+}
+
+kj::Maybe<uint64_t> etcdLag(ShownCluster cluster, ShownNode node) {
+  auto applied = node.getEtcdMember().getRaftAppliedIndex();
+  if (applied == 0) return nullptr;
+  uint64_t newest = 0;
+  for (auto other : cluster.getNodes()) {
+    if (!isSilent(other)) newest = kj::max(newest, other.getEtcdMember().getRaftIndex());
+  }
+  return newest > applied ? newest - applied : 0;
+}
+
+SheetCell etcdOf(ShownCluster cluster, ShownNode node) {
+  if (!node.getControlPlane()) return {kj::String()};
+  if (isSilent(node)) return {kj::str("-"), Tone::kDim};
+  auto etcd = node.getEtcd();
+  auto member = node.getEtcdMember();
+  auto phase = etcd.getPhase();
+  if (phase != "member" && phase != "learner") {
+    return {kj::str(phase.size() > 0 ? phase : "-"_kj), Tone::kWarning};
+  }
+  bool leads = member.getLeader() != 0 && member.getLeader() == member.getId();
+  if (member.getId() != 0 && member.getLeader() == 0) return {kj::str("no leader"), Tone::kBad};
+  // Some entries are always under way.
+  constexpr uint64_t kBehind = 1000;
+  auto lag = etcdLag(cluster, node).orDefault(0);
+  if (lag >= kBehind) return {kj::str(phase, " -", lag), Tone::kWarning};
+  return {leads ? kj::str("leader") : kj::str(phase), leads ? Tone::kGood : Tone::kPlain};
+}
+
+kj::String vipsOf(ShownNode node) {
+  if (isSilent(node)) return kj::String();
+  kj::Vector<kj::String> held;
+  for (auto vip : node.getVips()) {
+    if (vip.getStatus().getState() == "holder") held.add(kj::str(vip.getAddress()));
+  }
+  return kj::strArray(held, " ");
+}
+
+SheetCell timeSyncOf(ShownNode node) {
+  auto time = node.getTime();
+  if (time.getSyncDisabled()) return {kj::str("not synchronised, by its config"), Tone::kDim};
+  if (time.getSynced()) {
+    return {kj::str("synchronised with ", time.getServer(), ", offset ", time.getOffset()),
+            Tone::kGood};
+  }
+  if (time.getProblem().size() > 0) return {kj::str(time.getProblem()), Tone::kBad};
+  return {kj::str("not synchronised yet"), Tone::kWarning};
+}
+
+SheetCell upgradeOf(ShownNode node) {
+  auto upgrade = node.getUpgrade();
+  auto stage = upgrade.getStage();
+  for (auto ended : {""_kj, "none"_kj, "done"_kj, "withdrawn"_kj}) {
+    if (stage == ended) return {kj::String()};
+  }
+  auto reason = upgrade.getReason();
+  auto target = upgrade.getTarget();
+  return {kj::str(stage, target.size() > 0 ? " of " : "", target, reason.size() > 0 ? ": " : "",
+                  reason),
+          stage == "failed" ? Tone::kBad : Tone::kWarning};
+}
+
+kj::String uptimeOf(ShownNode node) {
+  if (isSilent(node) || node.getVersion().getUptimeMs() == 0) return kj::str("-");
+  auto seconds = int64_t(node.getVersion().getUptimeMs() / 1000);
+  constexpr int64_t kDay = 86400, kHour = 3600;
+  if (seconds >= 2 * kDay) return kj::str(seconds / kDay, "d");
+  if (seconds >= kHour) return kj::str(seconds / kHour, "h", seconds % kHour / 60, "m");
+  return humanDuration(seconds);
+}
+
+SheetCell serviceHealth(rpc::Service::Reader service) {
+  auto health = service.getHealth();
+  if (service.getState() != rpc::ServiceState::RUNNING || !service.getChecked()) {
+    return {kj::str("-"), Tone::kDim};
+  }
+  if (health.getUnknown()) return {kj::str("not known"), Tone::kWarning};
+  return health.getHealthy() ? SheetCell{kj::str("OK"), Tone::kGood}
+                             : SheetCell{kj::str("fails"), Tone::kBad};
+}
+
+SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until) {
+  auto now = parseDate(taken), start = parseDate(from), end = parseDate(until);
+  if (now == nullptr || end == nullptr) return {kj::str(until)};
+  auto left = (KJ_ASSERT_NONNULL(end) - KJ_ASSERT_NONNULL(now)) / kj::SECONDS;
+  constexpr int64_t kDay = 86400;
+  auto amount = left < 0 ? -left : left;
+  auto text = amount >= 2 * kDay ? kj::str(amount / kDay, "d") : humanDuration(amount / 60 * 60);
+  if (left < 0) return {kj::str(text, " ago"), Tone::kBad};
+  auto life = (KJ_ASSERT_NONNULL(end) - start.orDefault(KJ_ASSERT_NONNULL(now))) / kj::SECONDS;
+  bool late = left * 10 < life;
+  return {kj::str("in ", text), late ? Tone::kWarning : Tone::kPlain};
+}
+
+}  // namespace talos::talosctl::dashboard

@@ -1,0 +1,46 @@
+// Statements about one node, as cells of tables and lines have them. Pure.
+#pragma once
+
+#include "rpc/dashboard.capnp.h"
+#include "talosctl/dashboard/sheet.h"
+
+namespace talos::talosctl::dashboard {
+
+using ShownNode = rpc::DashboardNode::Reader;
+using ShownCluster = rpc::Dashboard::Reader;
+
+kj::String nameOf(ShownNode node);  // its host name, or its address
+kj::StringPtr stageName(rpc::Status::Stage stage);
+SheetCell stageOf(ShownNode node);   // with the sequence that runs
+SheetCell healthOf(ShownNode node);  // healthy, starting, 2 problems, silent
+// The first thing that is wrong; empty: nothing is.
+kj::String problemOf(ShownNode node);
+
+SheetCell cpuOf(ShownNode node);
+SheetCell memoryOf(ShownNode node);
+// Of the fullest file system on a disk.
+SheetCell diskOf(ShownNode node);
+kj::String networkOf(ShownNode node);  // "1.2 MB/s in, 30 KB/s out"
+SheetCell servicesOf(ShownNode node);  // "8/8"
+SheetCell podsOf(ShownNode node);
+SheetCell etcdOf(ShownCluster cluster, ShownNode node);
+kj::String vipsOf(ShownNode node);  // addresses that it holds
+SheetCell timeSyncOf(ShownNode node);
+SheetCell upgradeOf(ShownNode node);  // empty while none is under way
+kj::String uptimeOf(ShownNode node);
+
+bool isDiskFileSystem(rpc::Mount::Reader mount);
+SheetCell fillOf(rpc::Mount::Reader mount);
+SheetCell serviceHealth(rpc::Service::Reader service);
+// Entries of the log of raft that the member has not applied, of those that the others have; none:
+// not known.
+kj::Maybe<uint64_t> etcdLag(ShownCluster cluster, ShownNode node);
+
+kj::String percent(unsigned tenths);       // "12 %"
+kj::String rate(uint64_t bytesPerSecond);  // "1.2 MB/s"
+Tone toneOfShare(double share);            // of something that may be full
+// "in 89d", "5d ago", all in RFC 3339. Certificates are renewed long before the last tenth of their
+// time.
+SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until);
+
+}  // namespace talos::talosctl::dashboard

@@ -1,0 +1,13 @@
+// An event of a node as a row of a table. Pure.
+#pragma once
+
+#include <kj/string.h>
+
+#include "rpc/machine.capnp.h"
+
+namespace talos::talosctl {
+
+// NODE, ID, EVENT, SOURCE, MESSAGE. None for an event of a kind that is not shown.
+kj::Maybe<kj::Array<kj::String>> eventRow(kj::StringPtr node, rpc::Event::Reader event);
+
+}  // namespace talos::talosctl
