@@ -107,6 +107,11 @@ TEST(CrashHandler, NamesTheFaultAndItsCallers) {
   ASSERT_GE(record.frames.size(), 3u);
   EXPECT_TRUE(isIn(record.frames[0], reinterpret_cast<void*>(writeNowhere)));
   EXPECT_TRUE(isIn(record.frames[1], reinterpret_cast<void*>(callThatFaults)));
+#ifdef __x86_64__
+  // The last byte of the call, not the one behind it, which may be of another function.
+  auto call = KJ_ASSERT_NONNULL(parseAddress(record.frames[1]));
+  EXPECT_EQ(0xe8, *reinterpret_cast<const uint8_t*>(call - 4));
+#endif
   EXPECT_EQ(kj::str("pc=", record.frames[0]), record.registers[0]);
   EXPECT_EQ(""_kj, record.problem);
   bool hasStack = false;
