@@ -9,7 +9,7 @@
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
 #   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
 #   make clean      remove what was built          make docs          write the generated pages
-#   make man        man pages of talosctl
+#   make man        man pages of talosctl         make symbols       names of functions, for crash reports
 #   make installer-image   what `talosctl upgrade` takes; customized with TREE=, REMOVE=, KERNEL= (docs/customizing.md)
 #
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
@@ -47,7 +47,7 @@ export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE ARCH
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
 # Another architecture is compiled for, packed and emulated; what needs a host of its kind is refused.
-FOREIGN_TARGETS := root configure all programs image installer-image format clean
+FOREIGN_TARGETS := root configure all programs symbols image installer-image format clean
 ifneq ($(SUFFIX),)
 ifneq ($(ARCH),arm64)
 $(error ARCH is "$(ARCH)"; amd64 and arm64 are known)
@@ -60,7 +60,7 @@ $(error ARCH=$(ARCH) is for $(wordlist 3,6,$(FOREIGN_TARGETS)); make $(MAKECMDGO
 endif
 endif
 
-.PHONY: all root configure programs man image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs man symbols image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units
 
@@ -83,6 +83,10 @@ programs: configure
 # One page of each command, from the table that help is made of.
 man: programs
 	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
+
+# What `talosctl crashes NAME --symbols build/symbols` reads.
+symbols: programs
+	@$(IN_ROOT) rootfs/symbols.sh $(INNER) /build/symbols
 
 image: programs
 	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
@@ -121,4 +125,4 @@ bench: image all
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
 
 clean:
-	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/image $(BUILD)/image-*
+	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/symbols $(BUILD)/image $(BUILD)/image-*

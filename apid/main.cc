@@ -16,6 +16,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
@@ -89,6 +90,7 @@ void run() {
 }  // namespace talos::apid
 
 int main(int, char**) {
+  talos::crash::reportCrashes("apid");
   // Large messages are mapped by themselves and returned when they are freed. By default the first
   // ones raise this bound, and what is left of a heap of such holes counts against the limit.
   constexpr int kMapped = 128 << 10;

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "etcd-supervisor/control/etcd-data-files.h"
@@ -67,6 +68,7 @@ void run() {
 }  // namespace talos::supervisor
 
 int main(int, char**) {
+  talos::crash::reportCrashes("etcd-supervisor");
   auto failure = kj::runCatchingExceptions([] { talos::supervisor::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -20,6 +20,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/etcd/etcd-client.h"
 #include "common/kube/survey.h"
 #include "common/memory/process-memory.h"
@@ -155,6 +156,7 @@ void run(bool worker) {
 }  // namespace talos::kubed
 
 int main(int argc, char** argv) {
+  talos::crash::reportCrashes("kubed");
   bool worker = argc > 1 && argv[1] == talos::kubed::kWorker;
   auto failure = kj::runCatchingExceptions([&] { talos::kubed::run(worker); });
   KJ_IF_MAYBE (e, failure) {

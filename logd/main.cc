@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "logd/destination-set.h"
@@ -48,6 +49,7 @@ void run() {
 }  // namespace talos::logd
 
 int main(int, char**) {
+  talos::crash::reportCrashes("logd");
   auto failure = kj::runCatchingExceptions([] { talos::logd::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
 #include "networkd/control/network-store-adapter.h"
@@ -65,6 +66,7 @@ void run(bool asksForMtu, bool predictableNames) {
 }  // namespace talos::networkd
 
 int main(int argc, char** argv) {
+  talos::crash::reportCrashes("networkd");
   auto arguments = kj::arrayPtr(argv, argc).slice(1, argc);
   auto has = [&](kj::StringPtr wanted) {
     return std::any_of(arguments.begin(), arguments.end(), [&](auto a) { return wanted == a; });

@@ -37,6 +37,25 @@ struct BootRecordSpec $A.resource((type = "BootRecords.runtime.talos.dev", names
   reason @3 :Text $A.column("Reason");          # why it ended, and who requested that
   version @4 :Text $A.column("Version");
 }
+struct CrashReportSpec $A.resource((type = "CrashReports.runtime.talos.dev", namespace = "runtime", aliases = ["crashes"])) {
+  # A program of this system ended by a signal of a fault. Kept on STATE, a few for each service. The id is <service>-<number>.
+  # No memory contents: of the registers, only those that hold addresses of the code and the stack.
+  service @0 :Text $A.column("Service");
+  signal @1 :Text $A.column("Signal");          # SIGSEGV
+  time @2 :Text $A.column("Time");              # RFC 3339
+  uptime @3 :UInt64;                            # of the node, in seconds
+  version @4 :Text $A.column("Version");
+  program @5 :Text;                             # as it was called: apid
+  buildId @6 :Text;                             # of the file with the code, in hexadecimal
+  pid @7 :UInt32;
+  address @8 :Text;                             # that could not be accessed; empty: the signal came from a process
+  sender @9 :UInt32;                            # that process; 0: it was a fault
+  registers @10 :List(Text);                    # pc=0x40120f
+  stack @11 :List(Text);                        # innermost first: addresses in the file of buildId, 0x40120f
+  problem @12 :Text;                            # why parts of the report are missing
+  map @13 :List(Text);                          # lines of /proc/<pid>/maps
+  log @14 :List(Text);                          # the last lines of the service's log
+}
 struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.dev", namespace = "runtime")) {
   # The node is about to go down: login1 signals the programs that hold a lock and waits for them. The id is node.
   kind @0 :Text $A.column("Kind");              # reboot or shutdown

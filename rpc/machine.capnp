@@ -207,7 +207,12 @@ interface Services {
   kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
   # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
   # 1 is no service. FailedPrecondition when it does not run.
+  setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
+  # At once, without a restart, until the node is rebooted; also of a service that does not run yet.
+  # FailedPrecondition for one that is not a program of this system.
 }
+enum LogLevel { info @0; debug @1; warning @2; error @3; }
+# A service logs lines of this level and of those that are more severe.
 
 enum ServiceState {
   initialized @0; preparing @1; waiting @2; running @3; stopping @4; finished @5; failed @6; skipped @7;
@@ -222,6 +227,7 @@ struct Service {
   checked @5 :Bool;                # it has a health check: its health is unknown until the first one
   uptime @6 :UInt64;               # of the node, now: ns by a clock that is never set
   starts @7 :UInt32;               # how often it has come to run since the node was started
+  logLevel @8 :LogLevel;           # Services.setLogLevel
 }
 struct ServiceEvent {
   message @0 :Text;

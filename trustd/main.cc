@@ -6,6 +6,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "trustd/issuance-records.h"
 #include "trustd/signing-secrets.h"
@@ -41,6 +42,7 @@ void run() {
 }  // namespace talos::trustd
 
 int main(int, char**) {
+  talos::crash::reportCrashes("trustd");
   auto failure = kj::runCatchingExceptions([] { talos::trustd::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/etcd/etcd-client.h"
 #include "common/memory/process-memory.h"
 #include "common/netlink/netlink-connections.h"
@@ -58,6 +59,7 @@ void run() {
 }  // namespace talos::vipd
 
 int main(int, char**) {
+  talos::crash::reportCrashes("vipd");
   auto failure = kj::runCatchingExceptions([] { talos::vipd::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

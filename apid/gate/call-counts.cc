@@ -1,5 +1,7 @@
 #include "apid/gate/call-counts.h"
 
+#include "common/base/log.h"
+
 namespace talos::apid {
 namespace {
 
@@ -9,20 +11,33 @@ constexpr size_t kMostMethods = 512;  // those that there are, of both protocols
 
 class CallCounts::Observer final : public CallObserver {
  public:
-  Observer(CallCounts& counts, kj::StringPtr role) : counts(counts), role(role) {}
+  Observer(CallCounts& counts, kj::StringPtr role, kj::StringPtr peer)
+      : counts(counts), role(role), peer(kj::str(peer)) {}
 
   void ended(uint64_t interfaceId, uint16_t methodId, kj::StringPtr result,
              kj::Duration duration) override {
     auto name = counts.nameOf(interfaceId, methodId);
-    if (name.size() > 0) counts.count(name, role, result, duration);
+    if (name.size() > 0) count(name, result, duration);
   }
   void ended(kj::StringPtr path, kj::StringPtr result, kj::Duration duration) override {
-    counts.count(path, role, result, duration);
+    count(path, result, duration);
   }
 
  private:
   CallCounts& counts;
   kj::StringPtr role;  // static
+  kj::String peer;
+
+  void count(kj::StringPtr method, kj::StringPtr result, kj::Duration duration) {
+    if (log::writes(log::Level::kDebug)) {
+      log::debug("call ended", {{"method", method},
+                                {"peer", peer},
+                                {"role", role},
+                                {"result", result},
+                                {"microseconds", duration / kj::MICROSECONDS}});
+    }
+    counts.count(method, role, result, duration);
+  }
 };
 
 kj::StringPtr CallCounts::roleOf(const Peer& peer) {
@@ -39,7 +54,7 @@ kj::StringPtr CallCounts::roleOf(const Peer& peer) {
 }
 
 kj::Own<CallObserver> CallCounts::observer(const Peer& peer) {
-  return kj::heap<Observer>(*this, roleOf(peer));
+  return kj::heap<Observer>(*this, roleOf(peer), peer.address);
 }
 
 // The schema of a client that is newer has methods of which this one does not know the names.

@@ -10,6 +10,9 @@
 namespace talos::log {
 namespace {
 
+// Of the program, like descriptor 2, which every line goes to.
+const std::atomic<uint8_t>* lowest = nullptr;
+
 kj::StringPtr nameOf(Level level) {
   switch (level) {
     case Level::kDebug:
@@ -75,7 +78,18 @@ kj::String format(Level level, kj::StringPtr message, std::initializer_list<Fiel
   return fields.size() == 0 ? kj::mv(begin) : kj::str(begin, ' ', formatFields(fields));
 }
 
+void followLevel(const std::atomic<uint8_t>& level) {
+  lowest = &level;
+}
+
+bool writes(Level level) {
+  uint8_t stored = lowest == nullptr ? 0 : lowest->load(std::memory_order_relaxed);
+  auto least = stored == 0 ? Level::kInfo : static_cast<Level>(stored - 1);
+  return level >= least;
+}
+
 void write(Level level, kj::StringPtr message, std::initializer_list<Field> fields) {
+  if (!writes(level)) return;
   auto time = dateTextMs(kj::systemPreciseCalendarClock().now());
   auto line = kj::str("time=", time, ' ', format(level, message, fields), '\n');
   auto rest = line.asArray();

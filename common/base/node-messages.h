@@ -11,6 +11,7 @@ namespace talos::messages {
 // machined: events of services.
 constexpr kj::StringPtr kServiceStopped = "Service stopped"_kj;
 constexpr kj::StringPtr kExitedWithStatus = "exited with status "_kj;  // and the number
+constexpr kj::StringPtr kCrashReport = "; crash report "_kj;  // after the signal; and the id
 constexpr kj::StringPtr kWaitingForCertificate = "Waiting for its certificate: "_kj;  // and why
 // machined: pulls of images.
 constexpr kj::StringPtr kCannotPull = "cannot pull \""_kj;  // and the image and a quote

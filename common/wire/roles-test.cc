@@ -281,8 +281,9 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.counters",    "Machine.samples",
   };
   constexpr const char* kOperator[] = {
-      "Machine.reboot", "Machine.shutdown", "Services.kill",   "Services.restart",
-      "Services.start", "Services.stop",    "Containers.pull", "Containers.restart",
+      "Machine.reboot",   "Machine.shutdown",   "Services.kill",
+      "Services.restart", "Services.start",     "Services.stop",
+      "Containers.pull",  "Containers.restart", "Services.setLogLevel",
   };
   // Sinks and sources are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {
@@ -356,7 +357,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.removeMember "
       "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "
-      "Services.kill Services.restart Services.start Services.stop SnapshotUpload.done "
+      "Services.kill Services.restart Services.setLogLevel Services.start Services.stop "
+      "SnapshotUpload.done "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.confirm Upgrades.fetch Upgrades.rollback Upgrades.upgrade",
       kj::strArray(audited, " "));

@@ -358,6 +358,8 @@ class Listener final : private kj::TaskSet::ErrorHandler {
 
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream, Caller caller) {
     Slot slot(*this, caller.key);
+    log::debug("connection accepted", {{"peer", caller.text}, {"connections", total}});
+    KJ_DEFER(log::debug("connection ended", {{"peer", caller.text}}));
     Evictable connection(*this, caller, stream->getFd().orDefault(-1));
     auto started = timer.now();
     auto established = co_await handshake(kj::mv(stream), connection);

@@ -59,11 +59,13 @@ struct WatchedResources::Impl {
     kj::Promise<void> snapshot(SnapshotContext context) override {
       ById fresh;
       for (auto resource : context.getParams().getResources()) keep(fresh, resource);
+      log::debug("resources read", {{"type", watched.type}, {"count", fresh.size()}});
       watched.apply(kj::mv(fresh));
       return kj::READY_NOW;
     }
     kj::Promise<void> changes(ChangesContext context) override {
       for (auto change : context.getParams().getChanges()) {
+        watched.logChange(change);
         if (change.getEvent() == rpc::Change::Event::DESTROYED) {
           kj::StringPtr id = change.getResource().getMetadata().getId();
           watched.current.erase(id);
@@ -90,6 +92,14 @@ struct WatchedResources::Impl {
   Backoff backoff{kStorePace};
   kj::String lastError;
   kj::Promise<void> running;
+
+  void logChange(rpc::Change::Reader change) const {
+    if (!log::writes(log::Level::kDebug)) return;
+    auto metadata = change.getResource().getMetadata();
+    bool gone = change.getEvent() == rpc::Change::Event::DESTROYED;
+    log::debug(gone ? "resource removed"_kj : "resource changed"_kj,
+               {{"type", type}, {"id", metadata.getId()}, {"version", metadata.getVersion()}});
+  }
 
   void apply(ById fresh) {
     current = kj::mv(fresh);
@@ -168,6 +178,11 @@ struct StoreClient::Impl {
                 });
               }).castAs<rpc::Store>()) {}
 
+  // Before a call: its parameters may be the caller's no more when it has been answered.
+  static void logWrite(kj::StringPtr message, StoreKind kind, kj::StringPtr id) {
+    if (log::writes(log::Level::kDebug)) log::debug(message, {{"type", kind.type}, {"id", id}});
+  }
+
   // One pass of reading and writing. Conflict: somebody wrote in between.
   kj::Promise<void> replaceOnce(StoreKind kind, Wanted& desired) {
     auto list = store.listRequest();
@@ -229,6 +244,7 @@ struct StoreClient::Impl {
     auto size = spec.totalSize();
     size.wordCount += kMetadataWords;
     auto request = store.putRequest(size);
+    logWrite("writing a resource", kind, id);
     auto resource = request.initResource();
     auto metadata = resource.initMetadata();
     metadata.setNamespace(kind.nameSpace);
@@ -242,6 +258,7 @@ struct StoreClient::Impl {
 
   kj::Promise<void> remove(StoreKind kind, kj::StringPtr id) {
     auto request = store.destroyRequest();
+    logWrite("removing a resource", kind, id);
     fillKind(request.initKind(), kind);
     request.setId(id);
     request.setOwner(owner);

@@ -12,6 +12,7 @@
 #include "machined/boot/node-environment.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/confined/parser-client/parser-process-client.h"
+#include "machined/crashes/service-pages.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 
@@ -35,6 +36,7 @@ struct BrainCore {
 
   Events events{clock, process1};
   Logs logs{process1, io.unixEventPort};
+  ServicePages pages{process1};
   Console console{logs, clock, container ? ConsoleKind::kOutput : ConsoleKind::kKernelLog};
   Announcements announcements{events, console, logs};
 

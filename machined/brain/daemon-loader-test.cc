@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/testing/virtual-time.h"
+#include "machined/crashes/service-pages.h"
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -25,6 +26,7 @@ struct DaemonLoaderTest : testing::Test {
   Store store{registry, clock};
   FakeMachine machine;
   kj::Own<FakeProcess1> process1;
+  kj::Own<ServicePages> pages;
   kj::Own<Supervisor> supervisor;
   kj::Own<DaemonLoader> loader;
   kj::ArrayPtr<const Daemon> table = onlyTrustd();
@@ -51,6 +53,7 @@ struct DaemonLoaderTest : testing::Test {
   // A brain, the first one or the next.
   void start() {
     process1 = kj::heap<FakeProcess1>(machine);
+    pages = kj::heap<ServicePages>(*process1);
     supervisor = kj::heap<Supervisor>(Supervisor::Dependencies{
         .process1 = *process1,
         .timer = timer,
@@ -82,13 +85,15 @@ struct DaemonLoaderTest : testing::Test {
               }
               return FakeMachine::duplicate(port);
             },
-            .openPair = [this](const Daemon& daemon) { return keptPair(*process1, daemon.id); }});
+            .openPair = [this](const Daemon& daemon) { return keptPair(*process1, daemon.id); },
+            .openPage = [this](kj::StringPtr id) { return pages->open(id); }});
     loader->follow().wait(io.waitScope);
     run();
   }
   void crash() {
     loader = nullptr;
     supervisor = nullptr;
+    pages = nullptr;
     process1 = nullptr;
   }
   void run() { advance(timer, io.waitScope, 1 * kj::SECONDS); }
@@ -116,7 +121,10 @@ TEST_F(DaemonLoaderTest, IsThereWhereThereIsSomethingToSignWith) {
   ASSERT_TRUE(isThere());
   ASSERT_TRUE(machine.runs("trustd"));
   auto& child = machine.child("trustd");
-  ASSERT_EQ(child.passed.size(), 1u);
+  ASSERT_EQ(child.passed.size(), 2u);
+  // The page of a program of ours, which its next start gets again.
+  EXPECT_EQ(child.environment[1], kj::str("TALOS_SERVICE_PAGE_FD=", child.passed[1].as));
+  EXPECT_TRUE(same(child.passed[1].fd, pages->open("trustd").wait(io.waitScope)));
   EXPECT_TRUE(same(child.passed[0].fd, port)) << "another file than the socket";
   EXPECT_EQ(child.environment[0], kj::str("TALOS_LISTEN_TCP_FD=", child.passed[0].as));
 }

@@ -55,6 +55,7 @@ kj::Promise<void> DaemonLoader::load(const Daemon& daemon) {
     of.keeping = sockets.add(kj::mv(pair.keeping)).get();
     of.kept = sockets.add(kj::mv(pair.kept)).get();
   }
+  if (isOurs(daemon)) of.page = co_await deps.openPage(daemon.id);
   deps.supervisor.load(definitionOf(daemon, of, deps.daemon));
 }
 

@@ -20,6 +20,7 @@ class DaemonLoader {
     DaemonDependencies daemon;
     kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its socket, if it has one
     kj::Function<kj::Promise<KeptPair>(const Daemon&)> openPair;     // if it keeps descriptors
+    kj::Function<kj::Promise<int>(kj::StringPtr id)> openPage;       // of a program of ours
   };
   // `table` outlives it.
   DaemonLoader(kj::ArrayPtr<const Daemon> table, Dependencies deps)

@@ -74,14 +74,15 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }
-  EXPECT_EQ(readable("login1"), "/usr/bin/login1");
+  // Its own memory map, for a report of its crash, and nobody else's.
+  EXPECT_EQ(readable("login1"), "/usr/bin/login1 /proc/self/maps");
   EXPECT_EQ(readable("dbus-daemon"), "/usr/bin/dbus-daemon /etc/dbus-1 /etc/passwd");
   EXPECT_TRUE(
       has(definition("networkd").argv, "--capabilities=net_admin,net_raw,net_bind_service"));
   EXPECT_EQ(readable("networkd"),
-            "/usr/bin/networkd /proc/sys/kernel/hostname /sys/devices /sys/bus");
-  EXPECT_EQ(readable("apid"), "/usr/bin/apid /system/etc /run/talos/networkd");
-  EXPECT_EQ(readable("trustd"), "/usr/bin/trustd");
+            "/usr/bin/networkd /proc/self/maps /proc/sys/kernel/hostname /sys/devices /sys/bus");
+  EXPECT_EQ(readable("apid"), "/usr/bin/apid /proc/self/maps /system/etc /run/talos/networkd");
+  EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps");
   for (auto id : {"apid"_kj, "trustd"_kj}) {
     for (auto& word : definition(id).argv) {
       EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();

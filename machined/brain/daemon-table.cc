@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/node-layout.h"
+#include "common/crash/service-page.h"
 #include "common/kernel/library-folders.h"
 #include "common/net/ip.h"
 #include "machined/config/trust/join-controller.h"
@@ -376,8 +377,8 @@ const Daemon kDaemons[] = {
      .check = nullptr},
 };
 
-// The numbers of the sockets in a daemon.
-constexpr int kListenAs = 3, kKeepingAs = 4, kKeptAs = 5;
+// The numbers of the descriptors in a daemon.
+constexpr int kListenAs = 3, kKeepingAs = 4, kKeptAs = 5, kPageAs = 6;
 
 bool runsInContainer(const Daemon& daemon, DaemonDependencies& deps) {
   if (daemon.container == nullptr) return false;
@@ -401,6 +402,7 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon, bool container) {
     add(kKeepingVariable, kKeepingAs);
     add(kKeptVariable, kKeptAs);
   }
+  if (isOurs(daemon)) add(crash::kServicePageVariable, kPageAs);
   add(kStoreVariable, kMachinedSocket);
   if (daemon.state != nullptr) add(kStateVariable, daemon.state);
   return environment.releaseAsArray();
@@ -430,6 +432,10 @@ kj::ArrayPtr<const Daemon> daemons() {
   return kDaemons;
 }
 
+bool isOurs(const Daemon& daemon) {
+  return daemon.command == nullptr && daemon.container == nullptr && daemon.filter != "bus";
+}
+
 kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(kConfine));
@@ -445,6 +451,8 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
       argv.add(kj::str("--landlock-libraries=", path));
     }
   }
+  // Of the process that becomes the program: for a report of its crash.
+  if (isOurs(daemon)) argv.add(kj::str("--landlock-read=/proc/self/maps"));
   for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
   for (auto path : {daemon.state, daemon.writes}) {
     if (path != nullptr) argv.add(kj::str("--landlock-write=", path));
@@ -491,6 +499,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
   pass(sockets.listening, kListenAs);
   pass(sockets.keeping, kKeepingAs);
   pass(sockets.kept, kKeptAs);
+  if (!container) pass(sockets.page, kPageAs);
   if (daemon.prepare != nullptr) {
     d.prepare = [prepare = daemon.prepare, &deps](kj::Function<void(kj::StringPtr)> note) {
       return prepare(deps, kj::mv(note));

@@ -93,10 +93,15 @@ struct Daemon {
 
 kj::ArrayPtr<const Daemon> daemons();
 
-// The sockets of a daemon, which outlive it; -1 without one.
+// True for a program of this system, which shares a page with the brain
+// (common/crash/service-page.h).
+bool isOurs(const Daemon& daemon);
+
+// The descriptors of a daemon, which outlive it; -1 without one.
 struct DaemonSockets {
   int listening = -1;
   int keeping = -1, kept = -1;
+  int page = -1;
 };
 ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
                                DaemonDependencies& deps);

@@ -37,7 +37,8 @@ BootRecorder::Dependencies DiskAssembly::recorderDependencies() {
           .version = kj::str(buildVersion().tag),
           .say = core.printWithAlarms("warning: "),
           .folder = kBootsFolder,
-          .pstore = core.container ? ""_kj : kPstoreFolder};
+          .pstore = core.container ? ""_kj : kPstoreFolder,
+          .opened = KJ_BIND_METHOD(crashes, begin)};
 }
 
 kj::Own<Reset> DiskAssembly::makeReset() {

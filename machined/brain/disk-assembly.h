@@ -4,6 +4,7 @@
 
 #include "machined/brain/brain-core.h"
 #include "machined/config/volume-keys.h"
+#include "machined/crashes/crash-reports.h"
 #include "machined/disk/devices/hotplug-drivers.h"
 #include "machined/disk/volumes/file-system-health.h"
 #include "machined/disk/volumes/installer-client.h"
@@ -23,8 +24,8 @@ constexpr kj::StringPtr kMetaInContainer = "/system/boot/meta"_kj;  // in its fo
 class DiskAssembly {
  public:
   // `sequence`: the name of the running one.
-  DiskAssembly(BrainCore& core, kj::Function<kj::String()> sequence)
-      : core(core), sequence(kj::mv(sequence)) {}
+  DiskAssembly(BrainCore& core, CrashReports& crashes, kj::Function<kj::String()> sequence)
+      : core(core), crashes(crashes), sequence(kj::mv(sequence)) {}
   KJ_DISALLOW_COPY_AND_MOVE(DiskAssembly);
 
   // Until dropped; publishes file systems that fail.
@@ -33,6 +34,7 @@ class DiskAssembly {
 
  private:
   BrainCore& core;
+  CrashReports& crashes;
   kj::Function<kj::String()> sequence;
 
  public:

@@ -1,5 +1,6 @@
 #include "machined/brain/services-assembly.h"
 
+#include "common/base/version.h"
 #include "machined/config/controllers/service-controller.h"
 #include "machined/config/controllers/time-status-controller.h"
 #include "machined/services/service-process.h"
@@ -24,6 +25,49 @@ TimeFollower::Dependencies ServicesAssembly::timeDependencies() {
           .foreign = core.foreign};
 }
 
+rpc::LogLevel PageLevels::level(kj::StringPtr service) const {
+  switch (pages.level(service)) {
+    case log::Level::kDebug:
+      return rpc::LogLevel::DEBUG;
+    case log::Level::kInfo:
+      return rpc::LogLevel::INFO;
+    case log::Level::kWarning:
+      return rpc::LogLevel::WARNING;
+    case log::Level::kError:
+      return rpc::LogLevel::ERROR;
+  }
+  return rpc::LogLevel::INFO;
+}
+
+void PageLevels::setLevel(kj::StringPtr service, rpc::LogLevel level) {
+  switch (level) {
+    case rpc::LogLevel::DEBUG:
+      return pages.setLevel(service, log::Level::kDebug);
+    case rpc::LogLevel::INFO:
+      return pages.setLevel(service, log::Level::kInfo);
+    case rpc::LogLevel::WARNING:
+      return pages.setLevel(service, log::Level::kWarning);
+    case rpc::LogLevel::ERROR:
+      return pages.setLevel(service, log::Level::kError);
+  }
+}
+
+CrashReports::Dependencies ServicesAssembly::crashDependencies() {
+  return {.uv = core.uv,
+          .timer = core.timer,
+          .clock = core.clock,
+          .logs = core.logs,
+          .store = core.store,
+          .version = kj::str(buildVersion().tag),
+          .say = core.printWithAlarms("warning: "),
+          .mounted = [this]() { return stateMounted(); }};
+}
+
+kj::Maybe<kj::String> ServicesAssembly::keepCrash(kj::StringPtr service) {
+  return core.pages.takeRecord(service).map(
+      [&](crash::CrashRecord record) { return crashes.add(service, record); });
+}
+
 Supervisor::Dependencies ServicesAssembly::supervisorDependencies() {
   return {.process1 = core.process1,
           .timer = core.timer,
@@ -35,7 +79,10 @@ Supervisor::Dependencies ServicesAssembly::supervisorDependencies() {
               kj::Function<kj::Array<kj::String>(kj::StringPtr, kj::ArrayPtr<const kj::String>)>(
                   KJ_BIND_METHOD(*this, environment)),
           .memoryKills = kj::Function<uint64_t(kj::StringPtr)>(
-              [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); })};
+              [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); }),
+          .crashReport =
+              kj::Function<kj::Maybe<kj::String>(kj::StringPtr)>(KJ_BIND_METHOD(*this, keepCrash)),
+          .logLevels = levels};
 }
 
 kj::Array<kj::String> ServicesAssembly::environment(kj::StringPtr service,

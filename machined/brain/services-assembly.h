@@ -2,6 +2,7 @@
 #pragma once
 
 #include "machined/brain/brain-core.h"
+#include "machined/crashes/crash-reports.h"
 #include "machined/services/containers/containerd-connection.h"
 #include "machined/services/supervisor.h"
 #include "machined/system/time/kernel-clock.h"
@@ -9,25 +10,43 @@
 
 namespace talos::machined {
 
+// The levels that are in the pages of services.
+class PageLevels final : public LogLevels {
+ public:
+  explicit PageLevels(ServicePages& pages) : pages(pages) {}
+  rpc::LogLevel level(kj::StringPtr service) const override;
+  void setLevel(kj::StringPtr service, rpc::LogLevel level) override;
+
+ private:
+  ServicePages& pages;
+};
+
 class ServicesAssembly {
  public:
-  explicit ServicesAssembly(BrainCore& core) : core(core) {}
+  // `stateMounted`: STATE can be written to.
+  ServicesAssembly(BrainCore& core, kj::Function<bool()> stateMounted)
+      : core(core), stateMounted(kj::mv(stateMounted)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServicesAssembly);
 
   void addControllers();
 
  private:
   BrainCore& core;
+  kj::Function<bool()> stateMounted;
+  PageLevels levels{core.pages};
   UdpTimeNetwork timeNetwork{core.io.unixEventPort, core.foreign};
 
  public:
   KernelClock kernelClock{core.uv, KJ_BIND_METHOD(core.announcements, time)};
   TimeService time{supervisor, timeDependencies()};  // has a service, which stops before it
+  CrashReports crashes{crashDependencies()};
   Supervisor supervisor{supervisorDependencies()};
   Containerd containerd{*core.io.lowLevelProvider, core.timer};
 
  private:
   TimeFollower::Dependencies timeDependencies();
+  CrashReports::Dependencies crashDependencies();
+  kj::Maybe<kj::String> keepCrash(kj::StringPtr service);
   Supervisor::Dependencies supervisorDependencies();
   kj::Array<kj::String> environment(kj::StringPtr service, kj::ArrayPtr<const kj::String> own);
   kj::Own<Controller> timeController();

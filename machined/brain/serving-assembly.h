@@ -33,9 +33,8 @@ class ServingAssembly {
                    return openDaemonSocket(this->core.process1, daemon);
                  },
              .openPair =
-                 [this](const Daemon& daemon) {
-                   return keptPair(this->core.process1, daemon.id);
-                 }}) {}
+                 [this](const Daemon& daemon) { return keptPair(this->core.process1, daemon.id); },
+             .openPage = KJ_BIND_METHOD(core.pages, open)}) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
 
  private:

@@ -1,11 +1,14 @@
 #include "machined/brain/wiring.h"
 
 #include "common/base/error.h"
+#include "common/base/node-messages.h"
+#include "common/crash/crash-handler.h"
 #include "machined/api/audit-line.h"
 #include "machined/brain/power-button.h"
 #include "machined/config/config-trial.h"
 #include "machined/config/pending-config.h"
 #include "machined/process1/recovery-guard.h"
+#include "machined/services/service-process.h"
 
 namespace talos::machined {
 namespace {
@@ -16,6 +19,7 @@ constexpr kj::StringPtr kSelf = "machined"_kj;
 
 kj::Promise<void> Wiring::run() {
   logRestart();
+  auto crashed = co_await reportOwnCrashes();
   auto lost = co_await recoverRecords();
   config.debugConsole.follow(kSelf);
   core.logs.append(kAuditLog, nullptr);  // lists the log before it has lines
@@ -28,6 +32,11 @@ kj::Promise<void> Wiring::run() {
   addControllers();
   life.beginScreen();
   services.supervisor.loadSelf(kSelf);
+  KJ_IF_MAYBE (c, crashed) {
+    services.supervisor.note(kSelf,
+                             kj::str("Process (PID ", c->pid, ") ", describeExit(c->signal),
+                                     messages::kCrashReport, services.crashes.add(kSelf, *c)));
+  }
   KJ_IF_MAYBE (l, lost) {
     auto text = kj::str("Lost in a restart of machined: ", *l);
     core.console.say(kj::str("machined: ", text), Tone::kAlarm);
@@ -41,6 +50,13 @@ kj::Promise<void> Wiring::run() {
   bool anew = lost != nullptr && core.configReader.document(core.store) == nullptr;
   life.life.begin(anew ? Records::kLost : Records::kThere);
   co_await followPowerActions();
+}
+
+// The predecessor's record is taken before this one can write over it.
+kj::Promise<kj::Maybe<crash::CrashRecord>> Wiring::reportOwnCrashes() {
+  auto record = core.pages.takeRecord(kSelf);
+  crash::reportCrashesTo(co_await core.pages.open(kSelf), kSelf.cStr());
+  co_return kj::mv(record);
 }
 
 // Restores the records of the predecessor, an interrupted change of the config, a config on trial.

@@ -27,8 +27,8 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
 
  private:
   BrainCore core;
-  ServicesAssembly services{core};
-  DiskAssembly disks{core, [this]() { return life.life.sequenceOrNext(); }};
+  ServicesAssembly services{core, [this]() { return disks.state.isMounted(); }};
+  DiskAssembly disks{core, services.crashes, [this]() { return life.life.sequenceOrNext(); }};
   ConfigAssembly config{core, services, disks, life};
   KubernetesAssembly kubernetes{core, services, disks, config,
                                 [this](kj::StringPtr line) { upgrade.upgrader.reportDrain(line); }};
@@ -39,6 +39,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   kj::TaskSet tasks{*this};
 
   // The steps of run().
+  kj::Promise<kj::Maybe<crash::CrashRecord>> reportOwnCrashes();
   kj::Promise<kj::Maybe<kj::String>> recoverRecords();
   void logRestart();
   void addControllers();

@@ -247,22 +247,27 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     return *log.pipe.emplace(kj::mv(pipe));
   }
 
+  // True: nothing is left in the pipe now.
+  bool readTurn(Log& log, Pipe& pipe) {
+    for (size_t got = 0; got < kTurn;) {
+      KJ_IF_MAYBE (n, log.ring->readFrom(pipe.reading, kTurn,
+                                         [&](auto lines) { published(log, lines); })) {
+        if (*n == 0) return true;
+        got += *n;
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
   // Owned by the pipe, which the log owns: both outlive it.
   kj::Promise<void> pump(Log& log, Pipe& pipe) {
     kj::UnixEventPort::FdObserver observer(port, pipe.reading,
                                            kj::UnixEventPort::FdObserver::OBSERVE_READ);
     for (;;) {
       auto readable = observer.whenBecomesReadable();  // before reading: it is edge-triggered
-      bool empty = false;
-      for (size_t got = 0; got < kTurn && !empty;) {
-        KJ_IF_MAYBE (n, log.ring->readFrom(pipe.reading, kTurn,
-                                           [&](auto lines) { published(log, lines); })) {
-          got += *n;
-          empty = *n == 0;
-        } else {
-          empty = true;
-        }
-      }
+      bool empty = readTurn(log, pipe);
       co_await (empty ? kj::mv(readable) : othersTurn(port.getTimer()));
     }
   }
@@ -304,6 +309,12 @@ void Logs::tee(kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)> copy)
 
 kj::Promise<void> Logs::changed() {
   return impl->changed.next();
+}
+
+void Logs::takeIn(kj::StringPtr id) {
+  KJ_IF_MAYBE (log, impl->logs.find(id)) {
+    KJ_IF_MAYBE (pipe, (*log)->pipe) impl->readTurn(**log, **pipe);
+  }
 }
 
 kj::Vector<kj::String> Logs::ids() const {

@@ -45,6 +45,10 @@ class Logs {
   // At the next line of any log, and the next new log.
   kj::Promise<void> changed();
 
+  // Reads what waits in the pipe of this log, at most 64 KiB: the last lines of a program that has
+  // just ended.
+  void takeIn(kj::StringPtr id);
+
   kj::Vector<kj::String> ids() const;  // sorted
   // The ring of one, for whoever keeps its lines longer.
   kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;

@@ -6,6 +6,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/base/signal.h"
 
@@ -129,6 +130,7 @@ struct ControllerRuntime::Impl final {
           wanted = true;
         } else {
           backoff.reset();
+          if (talos::log::writes(talos::log::Level::kDebug)) say("controller ran");
         }
       }
     }

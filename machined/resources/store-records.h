@@ -10,10 +10,9 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kBrainOwner = "machined"_kj;
 
-// Creates or replaces; an equal spec changes nothing.
-template <typename Spec>
-void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> fill,
-               kj::StringPtr owner = kBrainOwner) {
+// Creates or replaces; an equal spec changes nothing. `set` gets the place of the spec.
+template <typename Spec, typename F>
+void putSpec(Store& store, kj::StringPtr id, kj::StringPtr owner, F&& set) {
   SecretMessage scratch;  // of whatever type
   auto resource = scratch.initRoot<rpc::Resource>();
   auto metadata = resource.initMetadata();
@@ -21,8 +20,22 @@ void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename S
   metadata.setId(id);
   metadata.setOwner(owner);
   KJ_IF_MAYBE (there, store.tryGet<Spec>(id)) metadata.setVersion(there->version());
-  fill(resource.getSpec().initAs<Spec>());
+  set(resource.getSpec());
   store.put(resource.asReader());
+}
+
+template <typename Spec>
+void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename Spec::Builder)> fill,
+               kj::StringPtr owner = kBrainOwner) {
+  putSpec<Spec>(store, id, owner,
+                [&](capnp::AnyPointer::Builder place) { fill(place.initAs<Spec>()); });
+}
+
+// The same with a spec that there is.
+template <typename Spec>
+void copyRecord(Store& store, kj::StringPtr id, typename Spec::Reader spec) {
+  putSpec<Spec>(store, id, kBrainOwner,
+                [&](capnp::AnyPointer::Builder place) { place.setAs<Spec>(spec); });
 }
 
 // Of the brain's; when there is one.

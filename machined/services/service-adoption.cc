@@ -60,6 +60,7 @@ void Service::restoreEnded(rpc::ServiceState before) {
   record.forgetHealth();  // of what is gone
   using St = rpc::ServiceState;
   if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
+  auto crash = crashText();
   // The first half of a start or a restart is done.
   if (again && before != St::RUNNING) before = St::WAITING;
   switch (before) {
@@ -69,7 +70,7 @@ void Service::restoreEnded(rpc::ServiceState before) {
       again = false;
       ended();
       addEvent(kj::str("Process ended while machined was away",
-                       countMemoryKills() > memoryKills ? " (killed: out of memory)" : "",
+                       countMemoryKills() > memoryKills ? " (killed: out of memory)" : "", crash,
                        "; restarting"));
       memoryKills = countMemoryKills();
       return pauseFor(100 * kj::MILLISECONDS);
@@ -80,7 +81,7 @@ void Service::restoreEnded(rpc::ServiceState before) {
     case St::STOPPING:
       phase = ServicePhase::kFinished;
       ended();
-      return addEvent(kj::str(messages::kServiceStopped, " while machined was away"));
+      return addEvent(kj::str(messages::kServiceStopped, " while machined was away", crash));
     case St::FINISHED:
       phase = ServicePhase::kFinished;
       return;

@@ -50,6 +50,7 @@ void Service::fill(rpc::Service::Builder out) const {
   record.fill(out);
   out.setUptime(nanosecondsOf(all.deps().timer.now()));
   out.setChecked(is.health != nullptr);
+  KJ_IF_MAYBE (levels, all.deps().logLevels) out.setLogLevel(levels->level(is.id));
 }
 
 void Service::addEvent(rpc::ServiceState state, kj::StringPtr message) {
@@ -510,8 +511,18 @@ kj::String Service::describeEnd(kj::Maybe<int> status) {
   return kj::str(noun, " (PID ", pid, ") is gone");
 }
 
+// Empty: it left no report.
+kj::String Service::crashText() {
+  KJ_IF_MAYBE (keep, all.deps().crashReport) {
+    KJ_IF_MAYBE (id, (*keep)(is.id)) return kj::str(messages::kCrashReport, *id);
+  }
+  return nullptr;
+}
+
 kj::Promise<void> Service::watchEnd() {
-  reason = describeEnd(co_await body->ended());
+  auto status = co_await body->ended();
+  auto crash = crashText();
+  reason = kj::str(describeEnd(status), crash);
   co_await body->remove().catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
   memoryKills = countMemoryKills();  // a container's cgroup goes with it
   feed(ServiceInput::kExited);

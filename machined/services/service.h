@@ -119,6 +119,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> signalNow(int number);
   bool toBeStarted() const;
   uint64_t countMemoryKills();
+  kj::String crashText();
 
   kj::Vector<kj::String> unmet();
   kj::Vector<kj::String> ahead();

@@ -52,6 +52,12 @@ class ServicesServer final : public rpc::Services::Server {
     return supervisor.signal(params.getId(), params.getSignal());
   }
 
+  kj::Promise<void> setLogLevel(SetLogLevelContext context) override {
+    auto id = kj::heapString(context.getParams().getId());
+    supervisor.setLogLevel(id, context.getParams().getLevel());
+    return supervisor.kept(id);
+  }
+
  private:
   Supervisor& supervisor;
 

@@ -470,6 +470,60 @@ TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
   EXPECT_EQ(0u, machine.child("a").signals.size());
 }
 
+// Catches: a crash whose report nobody is led to; one that is taken when its brain is gone, and one
+// that another end is said to have.
+TEST_F(SupervisorTest, NamesTheReportOfACrash) {
+  supervisor->load(define("a"));
+  supervisor->start("a");
+  run();
+  crash = kj::str("a-1");
+  machine.exit("a", SIGSEGV);
+  run();
+  EXPECT_EQ(
+      "a Waiting Process (PID 100) killed by signal 11 (Segmentation fault); crash report a-1; "
+      "restarting",
+      events[events.size() - 2]);
+  machine.exit("a", SIGKILL);
+  advance(1 * kj::SECONDS);
+  EXPECT_THAT(events[events.size() - 2], testing::Not(HasSubstr("crash report")));
+
+  run();
+  supervisor = nullptr;
+  process1 = nullptr;
+  machine.exit("a", SIGSEGV);
+  crash = kj::str("a-2");
+  startBrain();
+  supervisor->load(define("a"));
+  advance(1 * kj::SECONDS);
+  EXPECT_THAT(events, testing::Contains(HasSubstr("while machined was away; crash report a-2")));
+  EXPECT_TRUE(machine.runs("a"));
+}
+
+// Catches: a level that nobody sees, that is set without a trace, or of a service that has none.
+TEST_F(SupervisorTest, SetsAndShowsTheLevelOfALog) {
+  supervisor->load(define("a"));
+  supervisor->load(define("b"));
+  auto shown = [&](kj::StringPtr id) {
+    capnp::MallocMessageBuilder message;
+    auto service = message.initRoot<rpc::Service>();
+    supervisor->fill(id, service);
+    return service.getLogLevel();
+  };
+  EXPECT_EQ(rpc::LogLevel::INFO, shown("a"));
+  supervisor->setLogLevel("a", rpc::LogLevel::DEBUG);
+  EXPECT_EQ(rpc::LogLevel::DEBUG, shown("a"));
+  EXPECT_EQ(rpc::LogLevel::INFO, shown("b"));
+  EXPECT_EQ("a Initialized Log level set to debug", events.back());
+  auto kindOfRefusal = [&](kj::StringPtr id, unsigned level) {
+    auto failure = kj::runCatchingExceptions(
+        [&]() { supervisor->setLogLevel(id, static_cast<rpc::LogLevel>(level)); });
+    return kindOf(KJ_ASSERT_NONNULL(failure));
+  };
+  EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOfRefusal("b", 1));
+  EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal("c", 1));
+  EXPECT_EQ(ErrorKind::kInvalidArgument, kindOfRefusal("a", 9));
+}
+
 // Catches: a service that the kernel killed for memory and that looks as if somebody had killed it;
 // one kill that is reported twice, or once more after a restart of machined.
 TEST_F(SupervisorTest, SaysThatMemoryRanOut) {

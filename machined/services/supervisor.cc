@@ -13,6 +13,13 @@ namespace {
 
 constexpr auto kStopAllTimeout = 30 * kj::SECONDS;
 
+kj::StringPtr nameOfLevel(rpc::LogLevel level) {
+  auto known = capnp::Schema::from<rpc::LogLevel>().getEnumerants();
+  auto number = static_cast<unsigned>(level);
+  if (number < known.size()) return known[number].getProto().getName();
+  fail(ErrorKind::kInvalidArgument, kj::str(number, " is not a valid log level"));
+}
+
 }  // namespace
 
 struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHandler {
@@ -170,6 +177,16 @@ kj::Promise<void> Supervisor::restart(kj::StringPtr id) {
 
 kj::Promise<void> Supervisor::signal(kj::StringPtr id, int number) {
   return impl->find(id).signal(number);
+}
+
+void Supervisor::setLogLevel(kj::StringPtr id, rpc::LogLevel level) {
+  auto& service = impl->find(id);
+  KJ_IF_MAYBE (levels, impl->dependencies.logLevels) {
+    auto name = nameOfLevel(level);
+    levels->setLevel(id, level);
+    return service.note(kj::str("Log level set to ", name));
+  }
+  fail(ErrorKind::kFailedPrecondition, "this node has one log level only");
 }
 
 kj::Promise<void> Supervisor::kept(kj::StringPtr id) {

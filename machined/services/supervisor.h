@@ -87,6 +87,17 @@ struct ServiceDefinition {
   bool carriesApi = false;
 };
 
+// The levels of the logs of services, until the node is rebooted.
+class LogLevels {
+ public:
+  virtual rpc::LogLevel level(kj::StringPtr service) const = 0;
+  // FailedPrecondition for a service that has none.
+  virtual void setLevel(kj::StringPtr service, rpc::LogLevel level) = 0;
+
+ protected:
+  ~LogLevels() = default;
+};
+
 class Supervisor {
  public:
   struct Dependencies {
@@ -105,6 +116,11 @@ class Supervisor {
         environment = nullptr;
     // How many processes of a cgroup the kernel has killed for memory, ever. None: nobody knows.
     kj::Maybe<kj::Function<uint64_t(kj::StringPtr cgroup)>> memoryKills = nullptr;
+    // The process of a service is gone: keeps what it wrote about its crash before the next one
+    // starts, and returns the id of the report. None: nobody does.
+    kj::Maybe<kj::Function<kj::Maybe<kj::String>(kj::StringPtr id)>> crashReport = nullptr;
+    // The level of a service's log, for who sets and shows it. None: there is only one.
+    kj::Maybe<LogLevels&> logLevels = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
   explicit Supervisor(Dependencies deps);
@@ -121,6 +137,8 @@ class Supervisor {
   kj::Promise<void> restart(kj::StringPtr id);
   // To its process, or the first one of its container; FailedPrecondition when it has none.
   kj::Promise<void> signal(kj::StringPtr id, int number);
+  // Counts at the next line of its log.
+  void setLogLevel(kj::StringPtr id, rpc::LogLevel level);
   // Resolves when process 1 knows what was decided about it last, so that a successor does it.
   kj::Promise<void> kept(kj::StringPtr id);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down

@@ -31,6 +31,17 @@ struct FlagRef final : public Condition {
   Flag& flag;
 };
 
+struct TestLevels final : public LogLevels {
+  rpc::LogLevel level(kj::StringPtr service) const override {
+    return service == "a" ? ofA : rpc::LogLevel::INFO;
+  }
+  void setLevel(kj::StringPtr service, rpc::LogLevel level) override {
+    if (service != "a") fail(ErrorKind::kFailedPrecondition, "only a has a level");
+    ofA = level;
+  }
+  rpc::LogLevel ofA = rpc::LogLevel::INFO;
+};
+
 class SupervisorTest : public testing::Test, public kj::Clock {
  protected:
   kj::Date now() const override {
@@ -44,6 +55,8 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   std::vector<std::string> events;  // "id State message"
   kj::StringPtr configured = "";    // a variable of every service
   uint64_t memoryKills = 0;         // of every cgroup
+  kj::Maybe<kj::String> crash;      // id of the report that the next end leaves
+  TestLevels levels;
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
 
@@ -74,7 +87,13 @@ class SupervisorTest : public testing::Test, public kj::Clock {
                   return kj::arr(kj::str(id, own.size()), kj::str(configured));
                 }),
         .memoryKills =
-            kj::Function<uint64_t(kj::StringPtr)>([this](kj::StringPtr) { return memoryKills; })});
+            kj::Function<uint64_t(kj::StringPtr)>([this](kj::StringPtr) { return memoryKills; }),
+        .crashReport = kj::Function<kj::Maybe<kj::String>(kj::StringPtr)>([this](kj::StringPtr) {
+          auto report = kj::mv(crash);
+          crash = nullptr;
+          return report;
+        }),
+        .logLevels = levels});
   }
   void crashBrain() {
     run();

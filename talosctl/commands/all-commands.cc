@@ -1,6 +1,7 @@
 #include "talosctl/commands/all-commands.h"
 
 #include "talosctl/configure/configure-commands.h"
+#include "talosctl/debug/debug-commands.h"
 #include "talosctl/diagnose/diagnose-command.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/health/health-command.h"

@@ -22,6 +22,7 @@ struct FakeNode {
   kj::String bootId = kj::str("boot-1");
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
   int lastSignal = 0;
+  kj::String lastLevel;  // service and number of the level
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;
@@ -211,6 +212,12 @@ class FakeServices final : public rpc::Services::Server {
     node_.lastSignal = context.getParams().getSignal();
     return kj::READY_NOW;
   }
+  kj::Promise<void> setLogLevel(SetLogLevelContext context) override {
+    auto params = context.getParams();
+    if (params.getId() == "cri") fail(ErrorKind::kFailedPrecondition, "cri has no log level");
+    node_.lastLevel = kj::str(params.getId(), " ", static_cast<unsigned>(params.getLevel()));
+    return kj::READY_NOW;
+  }
 
  private:
   [[maybe_unused]] FakeNode& node_;
@@ -377,6 +384,15 @@ class FakeResources final : public rpc::Resources::Server {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+    } else if (type == typeName<rpc::CrashReportSpec>()) {
+      auto resource = context.getResults().initResources(1)[0];
+      fill(resource.initMetadata(), "runtime", type, "apid-20210301T120000Z", 1);
+      auto report = resource.getSpec().initAs<rpc::CrashReportSpec>();
+      report.setService("apid");
+      report.setSignal("SIGSEGV");
+      report.setBuildId("0a16");
+      report.setAddress("0x8");
+      report.initStack(1).set(0, "0x401010");
     }
     return kj::READY_NOW;
   }

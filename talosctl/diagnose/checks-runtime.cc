@@ -1,4 +1,7 @@
-// containerd, the services of the node, and images that cannot be pulled.
+// containerd, the services of the node, their crashes, and images that cannot be pulled.
+#include <string.h>
+
+#include "common/base/node-messages.h"
 #include "talosctl/diagnose/pull-failure.h"
 
 namespace talos::talosctl {
@@ -9,6 +12,29 @@ void checkContainerd(ObservedCluster cluster, ObservedNode node, Findings& findi
     findings.add(Illness::kContainerdDown, node)
         .with(statementOf(*service))
         .with("line", newestLine(cluster, node, "cri", {.parts = {"level=fatal", "containerd: "}}));
+  }
+}
+
+// The newest crash of each service that is recent, by the node's clock that is never set.
+void checkCrashes(ObservedNode node, Findings& findings) {
+  constexpr uint64_t kRecent = 3'600'000'000'000;  // ns
+  for (auto service : node.getServices()) {
+    auto events = service.getEvents();
+    for (unsigned i = events.size(); i > 0; --i) {
+      auto event = events[i - 1];
+      kj::StringPtr message = event.getMessage();
+      auto at = strstr(message.cStr(), messages::kCrashReport.cStr());
+      if (at == nullptr) continue;
+      bool recent = event.getUptime() > 0 && service.getUptime() < event.getUptime() + kRecent;
+      if (!recent) break;
+      auto report = kj::StringPtr(at + messages::kCrashReport.size());
+      auto end = report.findFirst(';').orDefault(report.size());
+      findings.add(Illness::kServiceCrashed, node)
+          .with("service", service.getId())
+          .with("report", kj::heapString(report.slice(0, end)))
+          .with("statement", message, event.getTime());
+      break;
+    }
   }
 }
 
@@ -92,6 +118,7 @@ void checkRegistries(ObservedCluster cluster, ObservedNode node,
 void checkRuntimes(ObservedCluster cluster, Findings& findings) {
   for (auto node : cluster.getNodes()) {
     checkContainerd(cluster, node, findings);
+    checkCrashes(node, findings);
     checkServices(node, findings);
     checkServiceImage(node, "kubelet", Illness::kKubeletImage, "/machine/kubelet/image", findings);
     checkServiceImage(node, "etcd", Illness::kEtcdImage, "/cluster/etcd/image", findings);

@@ -224,6 +224,13 @@ std::vector<CheckCase> cases() {
        "Process (PID 82) exited with status 1; restarting in 3.3 s}]}]}]",
        "nodes: [{address: a, services: [{id: cri, state: running, checked: true, health: {unknown: "
        "false, healthy: true}}]}]"},
+      {"service-crash", "the program of the service vipd has crashed", true,
+       "nodes: [{address: a, services: [{id: vipd, state: running, uptime: 4000000000000, events: "
+       "[{message: 'Process (PID 7) killed by signal 11 (Segmentation fault); crash report vipd-1; "
+       "restarting', uptime: 500000000000}]}]}]",
+       "nodes: [{address: a, services: [{id: vipd, state: running, uptime: 4000000000000, events: "
+       "[{message: 'Process (PID 7) killed by signal 11 (Segmentation fault); crash report vipd-1; "
+       "restarting', uptime: 300000000000}]}]}]"},
       {"service", "the service networkd is not healthy", true,
        "nodes: [{address: a, services: [{id: networkd, state: running, health: {unknown: false, "
        "lastMessage: no answer}}]}]",

@@ -109,7 +109,7 @@ class MachinedTestbed final : private kj::Clock {
     return c.finish();
   }
   // How its calls are answered; the signal is refused, for the service is not up that quickly.
-  static constexpr unsigned kResults = 24, kFailures = 1;
+  static constexpr unsigned kResults = 24, kFailures = 2;
   // Those of the reboot and the shutdown that were asked for.
   unsigned reboots = 0, shutdowns = 0;
 
@@ -263,6 +263,8 @@ class MachinedTestbed final : private kj::Clock {
       params.setId("probe");
       params.setSignal(15);
     });
+    c.call<rpc::Services, rpc::Services::SetLogLevelParams>(
+        48, 31, 5, [](auto params) { params.setId("probe"); });
     c.call<rpc::Services, rpc::Services::StopParams>(45, 31, 2,
                                                      [](auto params) { params.setId("probe"); });
     c.call<rpc::Logs, rpc::Logs::ListParams>(46, 33, 0);

@@ -91,6 +91,9 @@ void tryOthers(Report& report) {
   report.tell("memory", process_vm_readv(kOther, &target, 1, &target, 1, 0));
   report.tell("mem", open("/proc/1/mem", O_RDONLY | O_CLOEXEC));
   report.tell("environ", open("/proc/1/environ", O_RDONLY | O_CLOEXEC));
+  report.tell("maps", open("/proc/1/maps", O_RDONLY | O_CLOEXEC));
+  report.tell("own-maps", open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+  report.tell("own-mem", open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
 }
 
 // Then it waits, so that the test can look at it.
@@ -227,7 +230,7 @@ void expectConfined(const Outcome& outcome, unsigned uid, std::initializer_list<
         "perf",   "module", "reboot",  "clock"}) {
     EXPECT_EQ(outcome.of(denied), EPERM) << denied;
   }
-  for (auto denied : {"read", "write", "create", "mem", "environ", "exec"}) {
+  for (auto denied : {"read", "write", "create", "mem", "environ", "maps", "exec"}) {
     EXPECT_TRUE(outcome.of(denied) == EACCES || outcome.of(denied) == EPERM) << denied;
   }
   for (auto family : {"unix", "inet", "inet6", "netlink"}) {
@@ -250,7 +253,7 @@ void expectForeign(const Outcome& outcome, unsigned uid) {
         "clock",   "unix"}) {
     EXPECT_EQ(outcome.of(denied), EPERM) << denied;
   }
-  for (auto denied : {"read", "write", "create", "mem", "environ", "exec"}) {
+  for (auto denied : {"read", "write", "create", "mem", "environ", "maps", "exec"}) {
     EXPECT_TRUE(outcome.of(denied) == EACCES || outcome.of(denied) == EPERM) << denied;
   }
   for (auto family : {"inet", "inet6", "netlink"}) EXPECT_EQ(outcome.of(family), 0) << family;
@@ -259,7 +262,7 @@ void expectForeign(const Outcome& outcome, unsigned uid) {
 // Without the filter, so nothing but Landlock stands between it and what modes and its user allow.
 void expectLandlock(const Outcome& outcome) {
   EXPECT_TRUE(outcome.has("Seccomp:\t0")) << outcome.status;
-  for (auto denied : {"read", "write", "create", "mem", "environ", "exec"}) {
+  for (auto denied : {"read", "write", "create", "mem", "environ", "maps", "exec"}) {
     EXPECT_EQ(outcome.of(denied), EACCES) << denied;
   }
   for (auto denied : {"kill", "ptrace", "memory", "mount", "sibling-kill", "sibling-ptrace",
@@ -304,7 +307,11 @@ TEST(Confinement, OfEveryDaemon) {
     } else {
       expectConfined(runProbe(command, daemon.uid), daemon.uid, {"unix", "inet", "inet6"});
     }
-    expectLandlock(runProbe(withoutFilter(command), daemon.uid));
+    auto outcome = runProbe(withoutFilter(command), daemon.uid);
+    expectLandlock(outcome);
+    // For a report of its crash; nothing else of its own.
+    EXPECT_EQ(outcome.of("own-maps"), machined::isOurs(daemon) ? 0 : EACCES);
+    EXPECT_EQ(outcome.of("own-mem"), EACCES);
   }
 }
 

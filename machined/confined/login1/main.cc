@@ -11,6 +11,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
+#include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "common/wire/store-client.h"
@@ -99,6 +100,7 @@ void run() {
 }  // namespace talos::login1
 
 int main(int, char**) {
+  talos::crash::reportCrashes("login1");
   auto failure = kj::runCatchingExceptions([] { talos::login1::run(); });
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});

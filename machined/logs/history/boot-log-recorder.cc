@@ -167,6 +167,7 @@ void BootRecorder::publish(kj::ArrayPtr<const BootSummary> boots) {
 kj::Promise<void> BootRecorder::recordOn(kj::Own<kj::PromiseFulfiller<void>> opened) {
   co_await first().catch_([this](kj::Exception&& e) { complain(kj::mv(e)); });
   co_await issued.begin();
+  co_await deps.opened();
   opened->fulfill();
   for (;;) {
     bool last = ending, more = false;

@@ -46,6 +46,8 @@ class BootRecorder final {
     // the host.
     kj::StringPtr pstore = kPstoreFolder;
     kj::StringPtr issuedFile = kIssuedFile;
+    // Others whose records are on STATE: called when it is known to be there. Does not reject.
+    kj::Function<kj::Promise<void>()> opened = []() { return kj::READY_NOW; };
   };
   explicit BootRecorder(Dependencies deps);
   ~BootRecorder() noexcept(false);

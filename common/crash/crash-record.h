@@ -1,0 +1,44 @@
+// The record of a crash, as a handler of a signal writes it (crash-handler.h): lines of a key and a
+// value, and the program's memory map at the end.
+//
+//   signal 11
+//   program apid
+//   build-id 0a16c157…
+//   pid 812
+//   address 0x0             of the access that failed; instead, for a signal that was sent:
+//   sender 1                the process that sent it
+//   register pc=0x40120f
+//   frame 0x40120f          innermost first; each is an address of the instruction itself
+//   map                     then lines of /proc/<pid>/maps
+//
+// It comes from a program that had broken down, and may be an attacker's: it is parsed defensively,
+// and bounded. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+namespace talos::crash {
+
+constexpr size_t kMostFramesRead = 128;
+constexpr size_t kMostMapLines = 256;
+constexpr size_t kLongestValue = 256;
+
+struct CrashRecord {
+  int signal = 0;
+  kj::String program, buildId;
+  uint32_t pid = 0;
+  kj::Maybe<kj::String> address;
+  uint32_t sender = 0;
+  kj::Vector<kj::String> registers, frames, map;
+  kj::String problem;  // why a part is missing; empty: nothing is
+};
+
+// None when it does not begin as a record does. Keys that are not known are passed over; values are
+// printable ASCII, and what is not is replaced.
+kj::Maybe<CrashRecord> parseCrashRecord(kj::ArrayPtr<const char> text);
+
+// SIGSEGV, or SIG42 for one without a name.
+kj::String signalName(int number);
+
+}  // namespace talos::crash

@@ -1,0 +1,210 @@
+#include "machined/crashes/crash-reports.h"
+
+#include <capnp/serialize.h>
+#include <kj/debug.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/folder.h"
+#include "common/base/lines.h"
+#include "common/base/remove-file.h"
+#include "common/text/ascii.h"
+#include "machined/resources/store-records.h"
+#include "rpc/machine-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+using Spec = rpc::CrashReportSpec;
+constexpr size_t kMostReportBytes = 128u << 10;
+constexpr size_t kMostFiles = 256;  // what others put there is not looked at
+
+// 20261126T221647Z of 2026-11-26T22:16:47Z: its order as text is the order of time.
+kj::String compact(kj::StringPtr time) {
+  kj::Vector<char> out;
+  for (char c : time) {
+    if (c != '-' && c != ':') out.add(c);
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
+// A name that a report may have, and no path.
+bool isId(kj::StringPtr name) {
+  constexpr size_t kLongest = 128;
+  if (name.size() == 0 || name.size() > kLongest) return false;
+  for (char c : name) {
+    if (!isAlphanumeric(c) && c != '-') return false;
+  }
+  return true;
+}
+
+void fillList(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> values) {
+  for (size_t i = 0; i < values.size(); ++i) out.set(i, values[i]);
+}
+
+// The last lines of a log that has just been written to.
+kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
+  kj::Vector<kj::String> lines;
+  logs.takeIn(service);
+  KJ_IF_MAYBE (ring, logs.ring(service)) {
+    auto end = ring->newest();
+    auto from = ring->tail(kMostLogLines);
+    if (end - from > kMostLogBytes) from = ring->lineAt(end - kMostLogBytes);
+    auto text = kj::heapArray<char>(end - from);
+    ring->copy(from, text);
+    for (auto line : Lines(text)) lines.add(kj::heapString(line));
+  }
+  return lines;
+}
+
+struct KeptReport {
+  kj::String id;
+  kj::Array<capnp::word> words;
+};
+
+kj::Maybe<KeptReport> readReport(kj::StringPtr folder, kj::StringPtr id) {
+  kj::Maybe<KeptReport> report;
+  (void)kj::runCatchingExceptions([&]() {
+    auto content = readFile(kj::str(folder, "/", id), kMostReportBytes);
+    auto words = kj::heapArray<capnp::word>(content.size() / sizeof(capnp::word));
+    memcpy(words.begin(), content.begin(), words.asBytes().size());
+    capnp::FlatArrayMessageReader reader(words);
+    auto spec = reader.getRoot<Spec>();
+    // All of it can be read, and it is a report of the service whose name it has.
+    KJ_REQUIRE(spec.totalSize().wordCount < kMostReportBytes / sizeof(capnp::word));
+    KJ_REQUIRE(spec.getService().size() > 0 && id.startsWith(kj::str(spec.getService(), "-")));
+    report = KeptReport{kj::str(id), kj::mv(words)};
+  });
+  return report;
+}
+
+kj::Vector<KeptReport> readReports(kj::StringPtr folder) {
+  kj::Vector<KeptReport> reports;
+  removeUnfinished(folder);
+  for (auto& name : namesIn(folder, kMostFiles)) {
+    if (!isId(name)) continue;
+    KJ_IF_MAYBE (report, readReport(folder, name)) reports.add(kj::mv(*report));
+  }
+  return reports;
+}
+
+// Afterwards these are there, and files with names that no report has.
+void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) {
+  makeDirectories(folder, 0700);
+  auto isWanted = [&](kj::StringPtr name) {
+    return std::any_of(reports.begin(), reports.end(), [&](auto& r) { return r.id == name; });
+  };
+  kj::Vector<kj::String> there;
+  for (auto& name : namesIn(folder, kMostFiles)) {
+    if (isId(name) && !isWanted(name)) {
+      removeDurably(kj::str(folder, "/", name));
+    } else {
+      there.add(kj::mv(name));
+    }
+  }
+  for (auto& report : reports) {
+    if (std::find(there.begin(), there.end(), report.id) != there.end()) continue;
+    writeFileAtomically(kj::str(folder, "/", report.id), report.words.asBytes().asChars(), 0600);
+  }
+}
+
+}  // namespace
+
+kj::String CrashReports::newId(kj::StringPtr service) const {
+  auto id = kj::str(service, "-", compact(dateText(deps.clock.now())));
+  if (deps.store.tryGet<Spec>(id) == nullptr) return id;
+  for (unsigned n = 2;; ++n) {
+    auto next = kj::str(id, "-", n);
+    if (deps.store.tryGet<Spec>(next) == nullptr) return next;
+  }
+}
+
+kj::String CrashReports::add(kj::StringPtr service, const crash::CrashRecord& record) {
+  auto id = newId(service);
+  auto log = lastLines(deps.logs, service);
+  putRecord<Spec>(deps.store, id, [&](Spec::Builder spec) {
+    spec.setService(service);
+    spec.setSignal(crash::signalName(record.signal));
+    spec.setTime(dateText(deps.clock.now()));
+    spec.setUptime((deps.timer.now() - kj::origin<kj::TimePoint>()) / kj::SECONDS);
+    spec.setVersion(deps.version);
+    spec.setProgram(record.program);
+    spec.setBuildId(record.buildId);
+    spec.setPid(record.pid);
+    KJ_IF_MAYBE (address, record.address) spec.setAddress(*address);
+    spec.setSender(record.sender);
+    spec.setProblem(record.problem);
+    fillList(spec.initRegisters(record.registers.size()), record.registers);
+    fillList(spec.initStack(record.frames.size()), record.frames);
+    fillList(spec.initMap(record.map.size()), record.map);
+    fillList(spec.initLog(log.size()), log);
+  });
+  removeOldest(service);
+  dirty = true;
+  write();
+  return id;
+}
+
+// Ids of one service are in the order of time.
+void CrashReports::removeOldest(kj::StringPtr service) {
+  kj::Vector<kj::String> ids;
+  for (auto& report : deps.store.list<Spec>()) {
+    if (report.getService() == service) ids.add(kj::str(report.id()));
+  }
+  for (size_t i = 0; i + kMostReports < ids.size(); ++i) dropRecord<Spec>(deps.store, ids[i]);
+}
+
+kj::Promise<void> CrashReports::begin() {
+  try {
+    auto reports = co_await deps.uv.blocking(
+        [folder = kj::str(deps.folder)]() { return readReports(folder); });
+    kj::Vector<kj::String> services;
+    for (auto& report : reports) {
+      capnp::FlatArrayMessageReader reader(report.words);
+      auto spec = reader.getRoot<Spec>();
+      // The record of the store may be newer; it is the same otherwise.
+      if (deps.store.tryGet<Spec>(report.id) != nullptr) continue;
+      copyRecord<Spec>(deps.store, report.id, spec);
+      services.add(kj::str(spec.getService()));
+    }
+    for (auto& service : services) removeOldest(service);
+  } catch (...) {
+    auto failure = kj::getCaughtExceptionAsKj();
+    deps.say(kj::str("warning: cannot read the crash reports: ", messageOf(failure)));
+  }
+  begun = true;
+  dirty = true;
+  write();
+}
+
+void CrashReports::write() {
+  if (!begun || busy) return;
+  busy = true;
+  writing = kj::evalLater([this]() { return writeAll(); })
+                .catch_([this](kj::Exception&& e) {
+                  busy = false;
+                  deps.say(kj::str("warning: cannot keep a crash report: ", messageOf(e)));
+                })
+                .fork();
+}
+
+kj::Promise<void> CrashReports::writeAll() {
+  while (dirty && deps.mounted()) {
+    dirty = false;
+    kj::Vector<KeptReport> all;
+    for (auto& report : deps.store.list<Spec>()) {
+      capnp::MallocMessageBuilder message;
+      message.setRoot(static_cast<Spec::Reader>(report));
+      all.add(KeptReport{kj::str(report.id()), capnp::messageToFlatArray(message)});
+    }
+    co_await deps.uv.blocking(
+        [folder = kj::str(deps.folder), all = kj::mv(all)]() { writeReports(folder, all); });
+  }
+  busy = false;
+}
+
+}  // namespace talos::machined

@@ -1,0 +1,69 @@
+// Reports of crashes: for each program of this system that ended by the signal of a fault, a
+// resource CrashReports/<service>-<time>, and the same on STATE, so that it outlives a reboot.
+//
+//   /system/state/crashes/<id>      the spec of the resource, as a Cap'n Proto message; mode 0600
+//
+// Of each service the newest kMostReports are kept, each with kMostLogLines lines of its log and at
+// most kMostLogBytes of them: a service that crashes in a loop fills neither the store nor STATE.
+// A report is in the store (which outlives the brain) before the service starts again; it is
+// written as soon as STATE is mounted. A crash of the brain or a power cut in between loses
+// nothing that was written, and a brain writes what its predecessor did not. A disk that fails is
+// reported, and tried again with the next report. Files are read defensively; one that is no
+// report is removed.
+#pragma once
+
+#include <kj/map.h>
+#include <kj/timer.h>
+
+#include "common/crash/crash-record.h"
+#include "machined/logs/log-store.h"
+#include "machined/process1/uv-loop.h"
+#include "machined/resources/store.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kCrashesFolder = "/system/state/crashes"_kj;
+constexpr size_t kMostReports = 3;
+constexpr unsigned kMostLogLines = 50;
+constexpr size_t kMostLogBytes = 16u << 10;
+
+class CrashReports {
+ public:
+  struct Dependencies {
+    UvLoop& uv;
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    Logs& logs;
+    Store& store;
+    kj::String version;
+    kj::Function<void(kj::StringPtr line)> say;
+    kj::Function<bool()> mounted;  // STATE is there to be written to
+    kj::StringPtr folder = kCrashesFolder;
+  };
+  explicit CrashReports(Dependencies deps) : deps(kj::mv(deps)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(CrashReports);
+
+  // Returns the id of the report.
+  kj::String add(kj::StringPtr service, const crash::CrashRecord& record);
+
+  // When STATE is mounted: puts the reports that are on it into the store, and writes the others.
+  // Does not reject.
+  kj::Promise<void> begin();
+
+  // Resolves when all that can be written now is on the disk, or has failed.
+  kj::Promise<void> written() { return writing.addBranch(); }
+
+ private:
+  Dependencies deps;
+  bool begun = false;
+  bool dirty = false;  // something is not on the disk yet
+  kj::ForkedPromise<void> writing = kj::Promise<void>(kj::READY_NOW).fork();
+  bool busy = false;
+
+  kj::String newId(kj::StringPtr service) const;
+  void removeOldest(kj::StringPtr service);
+  void write();
+  kj::Promise<void> writeAll();
+};
+
+}  // namespace talos::machined

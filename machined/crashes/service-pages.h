@@ -1,0 +1,39 @@
+// The pages that the programs of this system share with the brain (common/crash/service-page.h).
+//
+// Each is a memory file of a fixed size, sealed, made once in the life of the machine and held by
+// process 1 as "page/<service>": it outlives the program and the brain, so a record that was
+// written while no brain ran is found by the next one, and a level stays until the next boot. The
+// brain reads and writes it like a file, and trusts nothing in it.
+#pragma once
+
+#include <kj/map.h>
+
+#include "common/base/log.h"
+#include "common/crash/crash-record.h"
+#include "machined/process1/process1.h"
+
+namespace talos::machined {
+
+class ServicePages {
+ public:
+  // Takes up those of the predecessor.
+  explicit ServicePages(Process1& process1);
+  KJ_DISALLOW_COPY_AND_MOVE(ServicePages);
+
+  // Its descriptor, which lives as long as this does; made when there is none. Resolves when
+  // process 1 holds it.
+  kj::Promise<int> open(kj::StringPtr service);
+
+  // The service's record of its crash, once: the page has no record afterwards.
+  kj::Maybe<crash::CrashRecord> takeRecord(kj::StringPtr service);
+
+  log::Level level(kj::StringPtr service) const;
+  // FailedPrecondition when the service has no page: it is not a program of this system.
+  void setLevel(kj::StringPtr service, log::Level level);
+
+ private:
+  Process1& process1;
+  kj::TreeMap<kj::String, kj::AutoCloseFd> pages;
+};
+
+}  // namespace talos::machined

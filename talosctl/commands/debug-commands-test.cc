@@ -1,0 +1,90 @@
+// Whole runs of the commands for who looks for a bug of a node's programs: crashes, debug.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
+#include "talosctl/commands/test-cluster.h"
+
+namespace talos::talosctl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Debugging : public ClusterTest {
+  ~Debugging() noexcept override {}
+  machined::TestTree tree;
+
+  // In a folder, under its name, a table of one function.
+  kj::String putTable(kj::StringPtr buildId) {
+    auto folder = tree.at("symbols");
+    makeDirectories(folder);
+    auto file = kj::str(folder, "/", buildId, ".symbols.gz");
+    auto out = gzopen(file.cStr(), "wb");
+    auto text = kj::str("talos-symbols 1 ", buildId, "\n401000 talos::apid::run()\n402000 \n");
+    KJ_REQUIRE(gzwrite(out, text.begin(), text.size()) == static_cast<int>(text.size()));
+    KJ_REQUIRE(gzclose(out) == Z_OK);
+    return file;
+  }
+  template <typename... Words>
+  int show(Words&&... more) {
+    return c.run({"-n", "10.0.0.2", "crashes", kj::StringPtr(more)...});
+  }
+};
+
+constexpr kj::StringPtr kReport = "apid-20210301T120000Z"_kj;
+
+// Catches: the names of another build, a table that is not found by its build id or that is
+// damaged and names nothing without a word, names that JSON lacks.
+TEST_F(Debugging, ACrashIsReadWithTheNamesOfItsBuild) {
+  auto file = putTable("0a16"), other = putTable("ffff");
+  auto folder = tree.at("symbols");
+  EXPECT_EQ(show(kReport, "--symbols", folder), 0);
+  EXPECT_THAT(out(), HasSubstr("  0x401010 talos::apid::run()+0x10\n"));
+  EXPECT_EQ(show(kReport, "--symbols", file), 0);
+  EXPECT_THAT(out(), HasSubstr("talos::apid::run()+0x10"));
+  EXPECT_EQ(show(kReport, "--symbols", folder, "-o", "json"), 0);
+  EXPECT_THAT(out(), HasSubstr("\"0x401010 talos::apid::run()+0x10\""));
+
+  EXPECT_EQ(show(kReport, "--symbols", other), 0);
+  EXPECT_THAT(out(), AllOf(HasSubstr("  0x401010\n"), Not(HasSubstr("run()"))));
+  EXPECT_THAT(err(), HasSubstr("are of build ffff"));
+  EXPECT_EQ(show(kReport, "--symbols", tree.at("none")), 1);
+  EXPECT_THAT(err(), HasSubstr("there is no file"));
+  writeFileAtomically(file, "damaged"_kj, 0644);
+  EXPECT_EQ(show(kReport, "--symbols", folder), 1);
+  EXPECT_THAT(err(), HasSubstr("not compressed with gzip"));
+  EXPECT_EQ(show("--symbols", folder), 1);
+  EXPECT_THAT(err(), HasSubstr("needs the name of a report"));
+}
+
+TEST_F(Debugging, AnUnknownCrashIsAnError) {
+  EXPECT_EQ(show("vipd-20210301T120000Z"), 1);
+  EXPECT_EQ(out(), "");
+  EXPECT_THAT(err(), HasSubstr("no node has a crash report \"vipd-20210301T120000Z\""));
+}
+
+// Catches: a level by another number, and one that is refused after it was set on some nodes.
+TEST_F(Debugging, ALevelIsSetByItsName) {
+  auto set = [&](kj::StringPtr service, kj::StringPtr level) {
+    return c.run({"-n", "10.0.0.2", "debug", "log-level", service, level});
+  };
+  EXPECT_EQ(set("apid", "debug"), 0);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(node("10.0.0.2").lastLevel, "apid 1"_kj);
+  EXPECT_EQ(set("vipd", "error"), 0);
+  EXPECT_EQ(node("10.0.0.2").lastLevel, "vipd 3"_kj);
+  EXPECT_EQ(set("vipd", "DEBUG"), 1);
+  EXPECT_THAT(err(), HasSubstr("use debug, info, warning or error"));
+  EXPECT_EQ(node("10.0.0.2").lastLevel, "vipd 3"_kj);
+  EXPECT_EQ(set("cri", "debug"), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "log-level", "nobody"}), 1);
+  EXPECT_THAT(err(), HasSubstr("service \"nobody\" is not registered"));
+}
+
+}  // namespace
+}  // namespace talos::talosctl

@@ -1,0 +1,200 @@
+// Every program of a running node dies of a fault and says where: the report is there by the time
+// that the service runs again, its stack is read with the names of `make symbols`, and it outlives
+// a reboot. And the level of each one's log is raised and lowered while it runs.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::lines;
+namespace fs = std::filesystem;
+
+struct Program {
+  std::string service, function;  // of its main loop
+};
+const Program kPrograms[] = {
+    {"apid", "talos::apid::run()"},
+    {"trustd", "talos::trustd::run()"},
+    {"networkd", "talos::networkd::run(bool, bool)"},
+    {"etcd-supervisor", "talos::supervisor::run()"},
+    {"vipd", "talos::vipd::run()"},
+    {"logd", "talos::logd::run()"},
+    {"kubed", "talos::kubed::run(bool)"},
+    {"login1", "talos::login1::run()"},
+    {"machined", "talos::machined::Service::signalNow(int)"},
+};
+
+class RunningNode {
+ public:
+  RunningNode()
+      : cluster("crashes", {"--provisioner=container", "--no-uplink", "--workers", "0",
+                            "--bootstrap", "--use-vip"}) {
+    // Without a destination there is no logd.
+    cluster.ok({"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
+                R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": )"
+                R"([{"endpoint": "tcp://10.5.0.1:5140"}]}}])"});
+  }
+
+  Cluster cluster;
+
+  std::string ok(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"-n", Cluster::kFirst, "--timeout", "10s"});
+    return cluster.ok(std::move(arguments));
+  }
+  std::string tried(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {"-n", Cluster::kFirst, "--timeout", "10s"});
+    return cluster.talosctl(std::move(arguments)).out;
+  }
+  bool until(std::function<bool()> condition, double seconds = 60) const {
+    return eventually(condition, seconds, 0.1);
+  }
+  int pidOf(const std::string& service) const {  // 0: it does not run
+    std::smatch match;
+    auto shown = tried({"service", service, "-o", "json"});
+    static const std::regex pid("\"pid\": *(\\d+)");
+    return std::regex_search(shown, match, pid) ? std::stoi(match[1]) : 0;
+  }
+  bool runs(const std::string& service) const { return pidOf(service) != 0; }
+  // Ids of the reports of a service.
+  std::vector<std::string> reports(const std::string& service) const {
+    std::vector<std::string> ids;
+    std::regex row("\\S+ +(" + service + "-[0-9TZ-]+) .*");
+    for (auto& line : lines(tried({"crashes"}))) {
+      std::smatch match;
+      if (std::regex_match(line, match, row)) ids.push_back(match[1]);
+    }
+    return ids;
+  }
+};
+
+// `make symbols` of the build under test.
+std::string symbols() {
+  auto folder = fs::path(harness::talosctlPath()).parent_path();
+  auto made = folder / "symbols";
+  auto result = harness::run({TALOS_SOURCE_DIR "/rootfs/symbols.sh", folder, made}, 120);
+  if (result.status != 0) throw std::runtime_error(result.err);
+  return made;
+}
+
+std::string stackOf(const std::string& report) {
+  auto from = report.find("Stack:\n"), to = report.find("\nLog:");
+  return from == std::string::npos || to == std::string::npos ? "" : report.substr(from, to - from);
+}
+
+// Catches: a program whose confinement, or whose missing line in main(), leaves no report; a stack
+// that begins and ends in the handler; a table of names that is of another build; a report that a
+// reboot loses; one that `diagnose` does not see.
+TEST(Crashes, EveryProgramExplainsItsOwn) {
+  RunningNode node;
+  auto folder = symbols();
+  for (auto& program : kPrograms) {
+    SCOPED_TRACE(program.service);
+    ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
+    ASSERT_EQ(0u, node.reports(program.service).size());
+    node.ok({"service", program.service, "kill", "--signal", "SIGSEGV"});
+    ASSERT_TRUE(node.until([&] { return node.reports(program.service).size() == 1; }));
+    ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
+    auto id = node.reports(program.service)[0];
+    auto report = node.ok({"crashes", id, "--symbols", folder});
+    EXPECT_TRUE(contains(stackOf(report), program.function)) << report;
+    EXPECT_TRUE(contains(stackOf(report), "_start+0x")) << report;
+    EXPECT_TRUE(contains(report, "Cause:     SIGSEGV, ")) << report;
+    EXPECT_TRUE(contains(report, "/usr/bin/" + program.service + "\n")) << report;
+    EXPECT_FALSE(contains(report, "Missing:")) << report;
+    auto shown = node.ok({"service", program.service});
+    EXPECT_TRUE(contains(shown, "killed by signal 11 (Segmentation fault); crash report " + id))
+        << shown;
+  }
+  auto diagnosis = node.tried({"diagnose"});
+  EXPECT_TRUE(contains(diagnosis, "the program of the service vipd has crashed")) << diagnosis;
+
+  // Only the newest three of a service are kept.
+  for (int i = 0; i < 4; ++i) {
+    auto before = node.reports("trustd");
+    node.ok({"service", "trustd", "kill", "--signal", "SIGABRT"});
+    ASSERT_TRUE(
+        node.until([&] { return node.reports("trustd") != before && node.runs("trustd"); }));
+  }
+  auto trustd = node.reports("trustd");
+  EXPECT_EQ(3u, trustd.size());
+
+  auto vipd = node.reports("vipd");
+  auto bootId = node.ok({"get", "bootrecords"});
+  node.ok({"reboot", "--wait=false"});
+  ASSERT_TRUE(node.until([&] {
+    auto now = node.tried({"get", "bootrecords"});
+    return now != "" && lines(now).size() > lines(bootId).size() && node.cluster.booted();
+  }));
+  EXPECT_EQ(trustd, node.reports("trustd"));
+  EXPECT_EQ(vipd, node.reports("vipd"));
+  EXPECT_TRUE(
+      contains(stackOf(node.ok({"crashes", vipd[0], "--symbols", folder})), "talos::vipd::run()"));
+}
+
+// Catches: a level that needs a restart, reaches another service, or stays after a reboot or is
+// lost in a crash of the service or of machined.
+TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
+  RunningNode node;
+  auto level = [&](const std::string& service) {
+    auto rows = lines(node.ok({"debug", "log-level", service}));
+    std::smatch match;
+    std::regex row("\\S+ +\\S+ +(\\S+) *");
+    return rows.size() > 1 && std::regex_match(rows[1], match, row) ? match[1].str() : "";
+  };
+  auto debugLines = [&](const std::string& service) {
+    size_t count = 0;
+    for (auto& line : lines(node.ok({"logs", service}))) count += contains(line, "level=debug");
+    return count;
+  };
+  for (auto& program : kPrograms) {
+    if (program.service == "machined") continue;
+    SCOPED_TRACE(program.service);
+    int pid = 0;
+    ASSERT_TRUE(node.until([&] { return (pid = node.pidOf(program.service)) != 0; }))
+        << node.tried({"services"});
+    EXPECT_EQ("info", level(program.service));
+    EXPECT_EQ(0u, debugLines(program.service));
+    node.ok({"debug", "log-level", program.service, "debug"});
+    EXPECT_EQ("debug", level(program.service));
+    EXPECT_EQ(pid, node.pidOf(program.service));
+    // It says now every step of its start.
+    node.ok({"service", program.service, "kill", "--signal", "SIGKILL"});
+    ASSERT_TRUE(node.until([&] {
+      auto now = node.pidOf(program.service);
+      return now != 0 && now != pid;
+    }));
+    EXPECT_TRUE(node.until([&] { return debugLines(program.service) > 0; }));
+    EXPECT_EQ("debug", level(program.service));
+    node.ok({"debug", "log-level", program.service, "info"});
+    EXPECT_EQ("info", level(program.service));
+  }
+  // A call of the API is one, and the level counts for it at once.
+  node.ok({"debug", "log-level", "apid", "debug"});
+  auto before = debugLines("apid");
+  EXPECT_TRUE(node.until([&] { return debugLines("apid") > before; }));
+  EXPECT_TRUE(
+      contains(node.ok({"logs", "apid"}), "message=\"call ended\" method=Services.setLogLevel"));
+  node.ok({"service", "machined", "kill", "--signal", "SIGKILL"});
+  ASSERT_TRUE(
+      node.until([&] { return contains(node.tried({"debug", "log-level", "apid"}), "debug"); }));
+  node.ok({"debug", "log-level", "apid", "error"});
+  auto quiet = lines(node.ok({"logs", "apid"})).size();
+  node.ok({"version"});
+  EXPECT_EQ(quiet, lines(node.ok({"logs", "apid"})).size());
+  auto refused =
+      node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "log-level", "cri", "debug"});
+  EXPECT_NE(0, refused.status);
+  EXPECT_TRUE(contains(refused.err, "not a program of this system")) << refused.err;
+}
+
+}  // namespace
+}  // namespace talos
