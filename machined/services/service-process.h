@@ -34,7 +34,7 @@ class ChildBody final : public ServiceBody {
   Process1& process1;
   const ServiceDefinition& definition;
   int pid = 0;
-  kj::String program;  // that was started; one that was adopted has none
+  kj::String program;              // that was started; one that was adopted has none
   kj::Maybe<Process1::Exit> last;  // that nobody has asked for yet
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Status>>> waiting;
 };

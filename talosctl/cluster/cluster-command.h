@@ -12,7 +12,7 @@ void addClusterCommands(Command& root);
 // --- shared by those commands
 void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
-void addReplaceCommand(Command& root);      // of the group debug
+void addReplaceCommand(Command& root);        // of the group debug
 void addCommonFlags(Command& command);        // addStateFlags(), --provisioner
 void addStateFlags(Command& command);         // --name, --state
 void addWaitFlags(Command& command);          // --wait, --wait-timeout

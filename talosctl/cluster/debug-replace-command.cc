@@ -21,7 +21,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr kj::StringPtr kServices[] = {"apid"_kj,  "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
+constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
                                        "vipd"_kj, "kubed"_kj,  "logd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS;
@@ -49,9 +49,8 @@ void checkService(kj::StringPtr service) {
 // A node has no libraries for a program of somebody else's.
 void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
   auto refuse = [&](kj::StringPtr why) {
-    fail(ErrorKind::kInvalidArgument,
-         kj::str(path, " is not a program that a node can run: ", why,
-                 "; use one of this build, as build/out/networkd"));
+    fail(ErrorKind::kInvalidArgument, kj::str(path, " is not a program that a node can run: ", why,
+                                              "; use one of this build, as build/out/networkd"));
   };
   if (bytes.size() > kMostBytes) refuse("it is larger than 256 MiB");
   Elf64_Ehdr header;
@@ -87,16 +86,19 @@ kj::Promise<kj::Vector<Target>> targetsOf(Invocation& call, FoundCluster& found)
     if (!wanted(node)) continue;
     if (node.getProvisioner() != "container") {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str(node.getName(), " is a virtual machine: only nodes in containers take a program "
-                                   "of this host"));
+           kj::str(node.getName(),
+                   " is a virtual machine: only nodes in containers take a program "
+                   "of this host"));
     }
     auto pid = states.getNodes()[i].getPid();
     if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
     targets.add(Target{kj::str(node.getAddress()), kj::str(node.getName()), pid});
   }
   if (targets.empty()) {
-    fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name, " has the name "
-                                       "or address ", kj::strArray(call.list("nodes"), ", ")));
+    fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name,
+                                       " has the name "
+                                       "or address ",
+                                       kj::strArray(call.list("nodes"), ", ")));
   }
   co_return kj::mv(targets);
 }
@@ -109,13 +111,14 @@ kj::String folderIn(const Target& target) {
 void put(const Target& target, kj::StringPtr service, kj::ArrayPtr<const char> program) {
   auto folder = folderIn(target);
   if (mkdir(folder.cStr(), 0755) != 0 && errno != EEXIST) {
-    fail(ErrorKind::kUnavailable, kj::str(target.name, ": cannot write into the node: ",
-                                          strerror(errno)));
+    fail(ErrorKind::kUnavailable,
+         kj::str(target.name, ": cannot write into the node: ", strerror(errno)));
   }
   auto path = kj::str(folder, "/", service), temporary = kj::str(path, ".new");
   int raw;
-  KJ_SYSCALL(raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755),
-             temporary);
+  KJ_SYSCALL(
+      raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755),
+      temporary);
   kj::AutoCloseFd file(raw);
   for (auto rest = program; rest.size() > 0;) {
     ssize_t written;
@@ -140,7 +143,7 @@ kj::Promise<kj::Maybe<rpc::Service::Reader>> serviceNow(Client& client, kj::Stri
       client.node(node).servicesRequest().send().getServices().listRequest().send();
   auto list = kj::heap(co_await within(client.deps.timer, kAnswer, kj::mv(answer)));
   kj::Maybe<rpc::Service::Reader> found;
-  for (auto one : (*list)->getServices()) {
+  for (auto one : list->getServices()) {
     if (one.getId() == service) found = one;
   }
   held = kj::mv(list);
@@ -219,15 +222,18 @@ kj::Promise<int> runReplace(Invocation& call) {
 
 void addReplaceCommand(Command& root) {
   auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
-  auto& replace = debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
+  auto& replace =
+      debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
   replace.arguments = "<service> [<file>]";
   replace.least = 1;
   replace.most = 2;
   replace.argumentChoices = {
       std::vector<kj::StringPtr>(std::begin(kServices), std::end(kServices))};
   replace.details =
-      "On the nodes of --nodes, else on all of the cluster, which must be a local one of containers: "
-      "this host's root puts the program into the node and restarts that one service. It lasts until "
+      "On the nodes of --nodes, else on all of the cluster, which must be a local one of "
+      "containers: "
+      "this host's root puts the program into the node and restarts that one service. It lasts "
+      "until "
       "--undo or until the node is rebooted.";
   replace.flag({.name = "undo", .help = "bring the node's own program back"});
   replace.flag({.name = "state",

@@ -115,8 +115,8 @@ TEST_F(MetricsFaults, FireTheirAlertsAndNoOthers) {
 
   cluster.ok({"-n", "10.5.0.3", "service", "etcd", "stop"});
   expectFiring("etcd of one node is stopped", {"TalosEtcdDown 10.5.0.3"},
-               {"TalosEtcdNoFailureTolerated",
-                "TalosServiceUnhealthy 10.5.0.3", "TalosMachineHasProblems 10.5.0.3"});
+               {"TalosEtcdNoFailureTolerated", "TalosServiceUnhealthy 10.5.0.3",
+                "TalosMachineHasProblems 10.5.0.3"});
   cluster.ok({"-n", "10.5.0.3", "service", "etcd", "start"});
   expectQuiet("etcd of one node was stopped");
 
