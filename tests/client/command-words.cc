@@ -113,11 +113,11 @@ Words Leaf::line() const {
 
 bool Leaf::talksToNodes() const {
   if (kRemote.contains(name)) return true;
-  return name != "image default" && !kLocal.contains(path[0]) && path[0] != "cluster";
+  return name != "image default" && !kLocal.contains(path[0]) && !actsOnHost();
 }
 
 bool Leaf::actsOnHost() const {
-  return path[0] == "cluster";
+  return path[0] == "cluster" || name == "debug replace";
 }
 
 const Flag* Leaf::flag(kj::StringPtr wanted) const {
