@@ -1,6 +1,7 @@
 #include "common/screen/canvas.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/text/plain-text.h"
 
@@ -157,7 +158,7 @@ void Canvas::paint(size_t number, size_t column, size_t width, Look look) {
 }
 
 void Canvas::bar(size_t number, size_t column, size_t width, double share, Look look) {
-  auto eighths = size_t(std::clamp(share, 0.0, 1.0) * double(width * 8) + 0.5);
+  auto eighths = size_t(std::lround(std::clamp(share, 0.0, 1.0) * double(width * 8)));
   // Something is never nothing.
   if (share > 0 && eighths == 0) eighths = 1;
   for (size_t cell = 0; cell < width; ++cell) {
@@ -176,7 +177,7 @@ void Canvas::sparkline(size_t number, size_t column, size_t width,
   auto at = column + width - values.size();
   for (auto value : values) {
     auto share = most > 0 ? std::clamp(value / most, 0.0, 1.0) : 0;
-    fill(number, at++, 1, kEighthsUp[size_t(share * 7 + 0.5)], look);
+    fill(number, at++, 1, kEighthsUp[size_t(std::lround(share * 7))], look);
   }
 }
 

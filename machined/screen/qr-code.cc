@@ -7,7 +7,7 @@ namespace talos::machined {
 namespace {
 
 // The standard asks for four, cameras do with two, and rows of a text screen are few.
-constexpr int kQuiet = 2;
+constexpr size_t kQuiet = 2;
 
 }  // namespace
 
@@ -15,13 +15,13 @@ kj::Maybe<QrCode> qrCodeOf(kj::StringPtr text) {
   try {
     auto made = qrcodegen::QrCode::encodeText(text.cStr(), qrcodegen::QrCode::Ecc::LOW);
     QrCode code;
-    code.size = size_t(made.getSize() + 2 * kQuiet);
+    code.size = size_t(made.getSize()) + 2 * kQuiet;
     code.modules = kj::heapArray<bool>(code.size * code.size);
     for (size_t row = 0; row < code.size; ++row) {
       for (size_t column = 0; column < code.size; ++column) {
         // Outside of the code a module is light.
         code.modules[row * code.size + column] =
-            !made.getModule(int(column) - kQuiet, int(row) - kQuiet);
+            !made.getModule(int(column) - int(kQuiet), int(row) - int(kQuiet));
       }
     }
     return kj::mv(code);

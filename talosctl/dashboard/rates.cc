@@ -1,5 +1,7 @@
 #include "talosctl/dashboard/rates.h"
 
+#include <cmath>
+
 #include "common/base/lines.h"
 #include "common/text/ascii.h"
 #include "common/text/fields.h"
@@ -94,7 +96,7 @@ uint64_t perSecond(uint64_t before, uint64_t now, uint64_t elapsedMs) {
 
 uint16_t shareOf(uint64_t before, uint64_t now, uint64_t possible) {
   if (now < before || possible == 0) return 0;
-  return uint16_t(kj::min(double(now - before) * 1000 / double(possible) + 0.5, 1000.0));
+  return uint16_t(std::lround(kj::min(double(now - before) * 1000 / double(possible), 1000.0)));
 }
 
 }  // namespace talos::talosctl::dashboard
