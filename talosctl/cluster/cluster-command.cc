@@ -247,7 +247,6 @@ void addCommonFlags(Command& command) {
 }
 
 void addClusterCommands(Command& root) {
-  addReplaceCommand(root);
   auto& group = root.add("cluster", "Manage local clusters of virtual machines and containers");
   addCreateCommand(group);
   auto& show = group.add("show", "Show a local cluster");

@@ -8,11 +8,12 @@
 namespace talos::talosctl {
 
 void addClusterCommands(Command& root);
+// `debug replace`: the group debug is there.
+void addReplaceCommand(Command& root);
 
 // --- shared by those commands
 void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
-void addReplaceCommand(Command& root);        // of the group debug
 void addCommonFlags(Command& command);        // addStateFlags(), --provisioner
 void addStateFlags(Command& command);         // --name, --state
 void addWaitFlags(Command& command);          // --wait, --wait-timeout
