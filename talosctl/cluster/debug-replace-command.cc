@@ -2,20 +2,17 @@
 // are containers. This host's root writes it into the node, whose API has no such call; machined
 // takes it at the next start of the service.
 #include <elf.h>
-#include <fcntl.h>
 #include <kj/debug.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/node-layout.h"
 #include "common/health/node-facts.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/context-cluster.h"
 #include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/replaced-folder.h"
 #include "talosctl/diagnose/observed.h"
 
 namespace talos::talosctl {
@@ -25,7 +22,13 @@ constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "e
                                        "vipd"_kj, "kubed"_kj,  "logd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS;
-constexpr size_t kMostBytes = 256u << 20;
+constexpr size_t kMostBytes = 64u << 20;
+
+#ifdef __aarch64__
+constexpr auto kMachine = EM_AARCH64;
+#else
+constexpr auto kMachine = EM_X86_64;
+#endif
 
 struct Target {
   kj::String address, name;
@@ -52,12 +55,15 @@ void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
     fail(ErrorKind::kInvalidArgument, kj::str(path, " is not a program that a node can run: ", why,
                                               "; use one of this build, as build/out/networkd"));
   };
-  if (bytes.size() > kMostBytes) refuse("it is larger than 256 MiB");
+  if (bytes.size() > kMostBytes) refuse("it is larger than 64 MiB");
   Elf64_Ehdr header;
   if (bytes.size() < sizeof header || bytes.slice(0, SELFMAG) != kj::arrayPtr(ELFMAG, SELFMAG)) {
     refuse("it is not an ELF file");
   }
   memcpy(&header, bytes.begin(), sizeof header);
+  bool same = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kMachine;
+  if (!same) refuse("it is for another architecture");
+  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) refuse("it is not executable");
   for (size_t i = 0; i < header.e_phnum; ++i) {
     auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
     Elf64_Phdr part;
@@ -103,36 +109,8 @@ kj::Promise<kj::Vector<Target>> targetsOf(Invocation& call, FoundCluster& found)
   co_return kj::mv(targets);
 }
 
-kj::String folderIn(const Target& target) {
-  return kj::str("/proc/", target.pid, "/root", kReplacedFolder);
-}
-
-// As a whole, so that a start meanwhile finds the one before or this one.
-void put(const Target& target, kj::StringPtr service, kj::ArrayPtr<const char> program) {
-  auto folder = folderIn(target);
-  if (mkdir(folder.cStr(), 0755) != 0 && errno != EEXIST) {
-    fail(ErrorKind::kUnavailable,
-         kj::str(target.name, ": cannot write into the node: ", strerror(errno)));
-  }
-  auto path = kj::str(folder, "/", service), temporary = kj::str(path, ".new");
-  int raw;
-  KJ_SYSCALL(
-      raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0755),
-      temporary);
-  kj::AutoCloseFd file(raw);
-  for (auto rest = program; rest.size() > 0;) {
-    ssize_t written;
-    KJ_SYSCALL(written = write(file, rest.begin(), rest.size()), temporary);
-    rest = rest.slice(size_t(written), rest.size());
-  }
-  KJ_SYSCALL(fchmod(file, 0755));
-  file = nullptr;
-  KJ_SYSCALL(rename(temporary.cStr(), path.cStr()), path);
-}
-
-// Returns false when there was none.
-bool take(const Target& target, kj::StringPtr service) {
-  return unlink(kj::str(folderIn(target), "/", service).cStr()) == 0;
+kj::AutoCloseFd folderOf(const Target& target) {
+  return openReplacedFolder(kj::str("/proc/", target.pid, "/root"));
 }
 
 kj::Promise<kj::Maybe<rpc::Service::Reader>> serviceNow(Client& client, kj::StringPtr node,
@@ -197,15 +175,15 @@ kj::Promise<int> runReplace(Invocation& call) {
     fail(ErrorKind::kFailedPrecondition,
          "the context is not that of a local cluster of this host: only such nodes take a program");
   }
-  auto program = undo ? kj::String() : readFile(call.arguments[1]);
+  auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
   if (!undo) checkProgram(call.arguments[1], program);
   auto targets = co_await targetsOf(call, KJ_ASSERT_NONNULL(cluster));
   Client client(call.deps, resolveTarget(call));
   for (auto& target : targets) {
     auto began = call.deps.timer.now();
     if (!undo) {
-      put(target, service, program);
-    } else if (!take(target, service)) {
+      putProgram(folderOf(target), service, program);
+    } else if (!takeProgram(folderOf(target), service)) {
       call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
       continue;
     }
