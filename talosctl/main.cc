@@ -32,6 +32,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   addCommands(*root);
   addClusterCommands(*root);
   addReplaceCommand(*root);
+  addCallCommand(*root);
   addAbsentCommands(*root);
   return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }

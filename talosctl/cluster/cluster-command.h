@@ -10,6 +10,7 @@ namespace talos::talosctl {
 void addClusterCommands(Command& root);
 // `debug replace`: the group debug is there.
 void addReplaceCommand(Command& root);
+void addCallCommand(Command& root);
 
 // --- shared by those commands
 void addCreateCommand(Command& cluster);

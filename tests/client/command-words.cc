@@ -118,7 +118,7 @@ bool Leaf::talksToNodes() const {
 }
 
 bool Leaf::actsOnHost() const {
-  return path[0] == "cluster" || name == "debug replace";
+  return path[0] == "cluster" || name == "debug replace" || name == "debug call";
 }
 
 const Flag* Leaf::flag(kj::StringPtr wanted) const {
