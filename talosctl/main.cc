@@ -31,8 +31,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  addReplaceCommand(*root);
-  addCallCommand(*root);
+  addLocalDebugCommands(*root);
   addAbsentCommands(*root);
   return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }

@@ -247,6 +247,12 @@ void addCommonFlags(Command& command) {
   addProvisionerFlag(command);
 }
 
+void addLocalDebugCommands(Command& root) {
+  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+  addReplaceCommand(debug);
+  addCallCommand(debug);
+}
+
 void addClusterCommands(Command& root) {
   auto& group = root.add("cluster", "Manage local clusters of virtual machines and containers");
   addCreateCommand(group);

@@ -80,8 +80,7 @@ kj::Promise<int> runCall(Invocation& call) {
 
 }  // namespace
 
-void addCallCommand(Command& root) {
-  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+void addCallCommand(Command& debug) {
   auto& added = debug.add("call", "Call any method of a program's socket, with JSON");
   added.arguments = "<socket> [<method> [<json>]]...";
   added.least = 1;

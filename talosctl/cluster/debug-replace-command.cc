@@ -164,8 +164,7 @@ kj::Promise<int> runReplace(Invocation& call) {
 
 }  // namespace
 
-void addReplaceCommand(Command& root) {
-  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+void addReplaceCommand(Command& debug) {
   auto& replace =
       debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
   replace.arguments = "<service> [<file>]";

@@ -101,7 +101,7 @@ void collectAll(const Command& command, std::vector<const Command*>& all) {
 void addWholeTable(Command& root) {
   addCommands(root);
   addClusterCommands(root);
-  addReplaceCommand(root);
+  addLocalDebugCommands(root);
   addAbsentCommands(root);
 }
 
