@@ -71,7 +71,10 @@ void LiveScreen::draw() {
   cluster.lookAtCluster(view.page == Page::kCluster);
   cluster.look(view.page == Page::kNode ? kj::Maybe<size_t>(view.node) : nullptr);
   followLogs();
+  // The picture may have another order; the node that is read about stays.
+  auto chosen = kj::str(cluster.addressOf(view.node));
   auto picture = cluster.picture();
+  if (view.page == Page::kNode) view.node = cluster.numberOf(chosen);
   Shown shown{picture->getRoot<rpc::Dashboard>().asReader()};
   KJ_IF_MAYBE (tail, log) shown.log = (*tail)->lines();
   KJ_IF_MAYBE (tail, kernel) shown.kernel = (*tail)->lines();

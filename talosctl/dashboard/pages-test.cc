@@ -158,6 +158,21 @@ TEST(Pages, AFilterLeavesTheOtherLinesOut) {
   EXPECT_THAT(text.cStr(), HasSubstr("Esc shows all"));
 }
 
+// Catches: nodes that are found by a name that another one has as well.
+TEST(Pages, NodesOfOneNameAreStillSeveral) {
+  ExampleCluster example;
+  auto nodes = example.change().getNodes();
+  nodes[0].getVersion().setHostname("master-2");
+  View view;
+  view.line = 2;
+  Canvas canvas(kSizes[2].rows, kSizes[2].columns);
+  auto extent = drawScreen(canvas, view, {.cluster = example.get()});
+  EXPECT_EQ(kj::str(extent.nodeOfLine), "0, 1, 2, 3, 4"_kj);
+  view.filter = kj::str("worker");
+  extent = drawScreen(canvas, view, {.cluster = example.get()});
+  EXPECT_EQ(kj::str(extent.nodeOfLine), "3, 4"_kj);
+}
+
 TEST(Pages, HistoriesAreRelativeToWhatMatters) {
   ExampleCluster example;
   auto node = example.get().getNodes()[0];
