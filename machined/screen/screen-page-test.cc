@@ -145,9 +145,11 @@ TEST(MachineScreen, TheFirstProblemHasARemedy) {
 
 TEST(MachineScreen, IsDrawnInEverySize) {
   for (size_t rows : {1, 20, 25, 48, 200}) {
-    for (size_t columns : {1, 60, 80, 100, 240}) {
+    for (size_t columns : {1, 15, 60, 80, 100, 240}) {
       for (auto& facts : {runningNode(), waitingNode(), illNode(), ScreenFacts()}) {
-        drawMachineScreen(facts, rows, columns);
+        auto canvas = drawMachineScreen(facts, rows, columns);
+        EXPECT_EQ(canvas.rows(), kj::max(rows, kLeastScreenRows));
+        EXPECT_EQ(canvas.columns(), kj::max(columns, kLeastScreenColumns));
       }
     }
   }

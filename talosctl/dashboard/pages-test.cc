@@ -85,6 +85,16 @@ TEST(Pages, AreDrawnInEverySize) {
   }
 }
 
+// Catches: pieces of a page where there is no room for one.
+TEST(Pages, InATerminalThatIsTooSmallThereIsNone) {
+  ExampleCluster example;
+  View view;
+  for (Size size : {Size{39, 24}, Size{80, 5}}) {
+    EXPECT_EQ(drawn(size, view, example.get()).text(), "the terminal is too small\n"_kj);
+  }
+  EXPECT_THAT(drawn({40, 6}, view, example.get()).text().cStr(), HasSubstr("master-1"));
+}
+
 TEST(Pages, ASilentNodeSaysForHowLongAndWhy) {
   ExampleCluster example;
   View view;
