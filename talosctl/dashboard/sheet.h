@@ -63,7 +63,7 @@ class Sheet {
   size_t size() const { return rows.size(); }
   // Rows without the text, in any of their cells, are left out.
   void keep(kj::StringPtr filter);
-  // Which one of all rows it was before keep().
+  // The place of a row among all that were added.
   size_t numberOf(size_t row) const { return rows[row].number; }
   // The text of a cell; empty when there is no such row.
   kj::StringPtr textAt(size_t row, size_t column) const;
