@@ -5,6 +5,7 @@
 #include "talosctl/cli/terminal-screen.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/dashboard/cluster-follower.h"
+#include "talosctl/dashboard/key-queue.h"
 #include "talosctl/dashboard/log-tail.h"
 #include "talosctl/dashboard/pages.h"
 
@@ -37,6 +38,7 @@ class LiveScreen {
   Invocation& call;
   ClusterFollower& cluster;
   TerminalScreen screen;
+  KeyQueue keys{[this]() { return screen.typed(); }};
   Keyboard keyboard;
   View view;
   Extent extent;
@@ -85,10 +87,7 @@ void LiveScreen::draw() {
 
 // Until there is something new to draw.
 kj::Promise<void> LiveScreen::wait() {
-  auto pause = call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh).then([]() {
-    return kj::Array<char>();
-  });
-  auto bytes = co_await screen.typed().exclusiveJoin(kj::mv(pause));
+  auto bytes = co_await keys.take(call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh));
   press(bytes.size() > 0 ? keyboard.press(bytes) : keyboard.pause());
   keyPending = bytes.size() > 0;
 }

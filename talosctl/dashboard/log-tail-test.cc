@@ -30,9 +30,7 @@ struct LogTailTest : public ClusterTest {
     }
     c.settle();
   }
-  static std::string textOf(const LogTail& tail) {
-    return kj::strArray(tail.lines(), "|").cStr();
-  }
+  static std::string textOf(const LogTail& tail) { return kj::strArray(tail.lines(), "|").cStr(); }
 };
 
 // Catches: a pane that stays as it was when the machine of the endpoint was switched off: its
