@@ -7,10 +7,11 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/context-cluster.h"
-#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/local-node.h"
 #include "talosctl/cluster/replaced-folder.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -28,11 +29,6 @@ constexpr auto kMachine = EM_AARCH64;
 #else
 constexpr auto kMachine = EM_X86_64;
 #endif
-
-struct Target {
-  kj::String address, name;
-  int pid;
-};
 
 void checkService(kj::StringPtr service) {
   for (auto& one : kServices) {
@@ -71,42 +67,20 @@ void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
   }
 }
 
-// The nodes of -n, else all of the cluster's, each with its process 1.
-kj::Promise<kj::Vector<Target>> targetsOf(Invocation& call, FoundCluster& found) {
-  auto control = co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer,
-                                                          found.state.path());
-  auto states = co_await control->states();
-  kj::Vector<Target> targets;
-  auto wanted = [&](rpc::LocalNode::Reader node) {
-    if (!call.given("nodes")) return true;
-    for (auto& name : call.list("nodes")) {
-      if (name == node.getAddress() || name == node.getName()) return true;
-    }
-    return false;
-  };
-  auto nodes = found.get().getNodes();
-  for (auto i : kj::range(0u, kj::min(nodes.size(), states.getNodes().size()))) {
-    auto node = nodes[i];
-    if (!wanted(node)) continue;
-    if (node.getProvisioner() != "container") {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(node.getName(),
-                   " is a virtual machine: only nodes in containers take a program of this host"));
-    }
-    auto pid = states.getNodes()[i].getPid();
-    if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
-    targets.add(Target{kj::str(node.getAddress()), kj::str(node.getName()), pid});
-  }
-  if (targets.empty()) {
-    fail(ErrorKind::kNotFound,
-         kj::str("no node of the local cluster ", found.name, " has the name or address ",
-                 kj::strArray(call.list("nodes"), ", ")));
-  }
-  co_return kj::mv(targets);
+kj::AutoCloseFd folderOf(const LocalContainer& target) {
+  return openReplacedFolder(target.root());
 }
 
-kj::AutoCloseFd folderOf(const Target& target) {
-  return openReplacedFolder(kj::str("/proc/", target.pid, "/root"));
+// Asked of machined itself, so that apid can be replaced as well, and before it runs.
+rpc::Services::Client servicesOf(Connection& machined) {
+  return machined.bootstrap()
+      .castAs<rpc::Machined>()
+      .nodeRequest()
+      .send()
+      .getNode()
+      .servicesRequest()
+      .send()
+      .getServices();
 }
 
 struct ServiceNow {
@@ -115,11 +89,11 @@ struct ServiceNow {
   kj::String statement;
 };
 
-kj::Promise<ServiceNow> serviceNow(Client& client, const Target& target, kj::StringPtr service) {
-  co_await client.connect(kAnswer);
+kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined,
+                                   const LocalContainer& target, kj::StringPtr service) {
   kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
-      client.node(target.address).servicesRequest().send().getServices().listRequest().send();
-  auto list = co_await within(client.deps.timer, kAnswer, kj::mv(answer));
+      servicesOf(machined).listRequest().send();
+  auto list = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
   for (auto one : list.getServices()) {
     if (one.getId() == service) {
       co_return ServiceNow{one.getPid(), isUp(one), statementOf(one).text};
@@ -128,30 +102,28 @@ kj::Promise<ServiceNow> serviceNow(Client& client, const Target& target, kj::Str
   fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
 }
 
-// Restarts the service and waits until it is up as another process. `hint`: for the user of one
-// that is not.
-kj::Promise<int> restart(Invocation& call, Client& client, const Target& target,
-                         kj::StringPtr service, kj::StringPtr hint) {
-  auto before = co_await serviceNow(client, target, service);
-  auto request =
-      client.node(target.address).servicesRequest().send().getServices().restartRequest();
+// Restarts the service and waits until it is up as another process. Returns its number in the node.
+// `hint`: for the user of one that is not.
+kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::StringPtr service,
+                         kj::StringPtr hint) {
+  auto& timer = call.deps.timer;
+  auto machined =
+      co_await connectUnix(call.deps.lowLevel, timer, target.socket("machined"), kAnswer);
+  auto before = co_await serviceNow(call, *machined, target, service);
+  auto request = servicesOf(*machined).restartRequest();
   request.setId(service);
   kj::Promise<capnp::Response<rpc::Services::RestartResults>> answer = request.send();
-  co_await within(client.deps.timer, kAnswer, kj::mv(answer)).ignoreResult();
-  auto until = call.deps.timer.now() + kComesUp;
+  co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
+  auto until = timer.now() + kComesUp;
   auto last = kj::str("it did not answer");
   int seen = before.pid;
-  while (call.deps.timer.now() < until) {
-    co_await call.deps.timer.afterDelay(kLook);
-    try {
-      auto now = co_await serviceNow(client, target, service);
-      // One that dies at once is up for a moment, each time as another process.
-      if (now.up && now.pid != before.pid && now.pid == seen) co_return now.pid;
-      seen = now.pid;
-      last = kj::mv(now.statement);
-    } catch (const kj::Exception& e) {
-      last = messageText(e);  // apid itself is restarted
-    }
+  while (timer.now() < until) {
+    co_await timer.afterDelay(kLook);
+    auto now = co_await serviceNow(call, *machined, target, service);
+    // One that dies at once is up for a moment, each time as another process.
+    if (now.up && now.pid != before.pid && now.pid == seen) co_return now.pid;
+    seen = now.pid;
+    last = kj::mv(now.statement);
   }
   fail(ErrorKind::kDeadlineExceeded, kj::str(target.name, ": ", service, " is not up after ",
                                              durationText(kComesUp), ": ", last, hint));
@@ -164,15 +136,10 @@ kj::Promise<int> runReplace(Invocation& call) {
   if (undo != (call.arguments.size() == 1)) {
     failUsage(undo ? "--undo takes no file" : "name the program, or use --undo");
   }
-  auto cluster = clusterOfContext(call);
-  if (cluster == nullptr) {
-    fail(ErrorKind::kFailedPrecondition,
-         "the context is not that of a local cluster of this host: only such nodes take a program");
-  }
+  auto cluster = requireLocalCluster(call);
   auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
   if (!undo) checkProgram(call.arguments[1], program);
-  auto targets = co_await targetsOf(call, KJ_ASSERT_NONNULL(cluster));
-  Client client(call.deps, resolveTarget(call));
+  auto targets = co_await localContainers(call, cluster);
   auto hint =
       undo ? kj::String()
            : kj::str("; `talosctl debug replace --undo ", service, "` brings the node's own back");
@@ -184,7 +151,7 @@ kj::Promise<int> runReplace(Invocation& call) {
       call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
       continue;
     }
-    auto pid = co_await restart(call, client, target, service, hint);
+    auto pid = co_await restart(call, target, service, hint);
     auto took = durationText((call.deps.timer.now() - began) / kj::MILLISECONDS * kj::MILLISECONDS);
     call.out(kj::str(target.name, ": ", service, " runs ",
                      undo ? "the node's own program"_kj : kj::StringPtr(call.arguments[1]),
@@ -195,8 +162,7 @@ kj::Promise<int> runReplace(Invocation& call) {
 
 }  // namespace
 
-void addReplaceCommand(Command& root) {
-  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+void addReplaceCommand(Command& debug) {
   auto& replace =
       debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
   replace.arguments = "<service> [<file>]";

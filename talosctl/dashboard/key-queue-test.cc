@@ -10,6 +10,7 @@ namespace talos::talosctl::dashboard {
 namespace {
 
 struct KeyQueueTest : public testing::Test {
+  ~KeyQueueTest() noexcept override {}
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::Maybe<kj::Own<kj::PromiseFulfiller<kj::Array<char>>>> read;
