@@ -141,6 +141,10 @@ kj::String CrashReports::add(kj::StringPtr service, const crash::CrashRecord& re
     fillList(spec.initRegisters(record.registers.size()), record.registers);
     fillList(spec.initStack(record.frames.size()), record.frames);
     fillList(spec.initMap(record.map.size()), record.map);
+    auto waits = KJ_MAP(wait, record.waits) {
+      return kj::str(wait.text, ", since ", wait.ms, " ms");
+    };
+    fillList(spec.initWaits(waits.size()), waits);
     fillList(spec.initLog(log.size()), log);
   });
   added.add(kj::str(id));
