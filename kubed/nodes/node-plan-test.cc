@@ -5,6 +5,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/kube/drain-plan.h"
 
 namespace talos::kubed {
 namespace {
@@ -103,6 +104,26 @@ TEST(NodePlan, AnnotationsOfTheConfigComeAndGo) {
             R"({"node.alpha.kubernetes.io/ttl":"0","rack":"r7",)"
             R"("talos.dev/owned-annotations":"[\"rack\"]",)"
             R"("talos.dev/cordoned":"true"})"_kj);
+}
+
+// Catches: a machine that was reset and joins under its name, and keeps what only its last config
+// had, or stays cordoned by the drain before; one that loses what others have set.
+TEST(NodePlan, ANodeThatJoinsAnewFollowsItsNewConfig) {
+  Wanted before({{"disk", "fast"}, {"rack", "r7"}});
+  before.spec.setControlPlane(false);
+  Wanted::fill(before.spec.initAnnotations(1), {{"contact", "Jo"}});
+  auto node = applied(before, nodeWith(R"(,"zone":"a"}}})"));
+  node.merge_patch(KJ_ASSERT_NONNULL(kube::planCordon(node, kube::CordonBy::kNode)));
+
+  Wanted after({{"rack", "r8"}}, {{"role", ":NoSchedule"}});  // a control plane now
+  node = applied(after, kj::mv(node));
+  node.merge_patch(KJ_ASSERT_NONNULL(kube::planUncordon(node, kube::CordonBy::kNode)));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","zone":"a","rack":"r8"})"_kj);
+  EXPECT_TRUE(kube::find(node, {"metadata", "annotations", "contact"}) == nullptr);
+  EXPECT_FALSE(kube::flagAt(node, {"spec", "unschedulable"}));
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]),
+            R"([{"key":"role","effect":"NoSchedule"}])"_kj);
 }
 
 // Catches: a taint of somebody else that goes because the config has one of the same key; one of
