@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,7 @@ struct ReplacedProgram : public testing::Test {
     std::ofstream(folder + "/networkd") << "x";
     chmod((folder + "/networkd").c_str(), mode);
   }
-  bool there() { return replacedProgram("networkd", folder.c_str()) != nullptr; }
+  bool there() { return debugOrder("networkd", folder.c_str()).program != nullptr; }
 };
 
 // Catches: a program of somebody else that gets a daemon's rights.
@@ -42,8 +43,33 @@ TEST_F(ReplacedProgram, IsRootsAlone) {
   EXPECT_FALSE(there());
 }
 
+// Catches: a service of which somebody else can stop the start.
+TEST_F(ReplacedProgram, StopsFirstWhenRootSaysSo) {
+  auto stops = [&] { return debugOrder("networkd", folder.c_str()).stop; };
+  EXPECT_FALSE(stops());
+  std::ofstream(folder + "/networkd.stop") << "";
+  chmod((folder + "/networkd.stop").c_str(), 0644);
+  EXPECT_TRUE(stops());
+  EXPECT_FALSE(there()) << "its own program";
+  chmod((folder + "/networkd.stop").c_str(), 0666);
+  EXPECT_FALSE(stops());
+}
+
 TEST_F(ReplacedProgram, IsNoLink) {
   std::filesystem::create_symlink("/bin/true", folder + "/networkd");
+  EXPECT_FALSE(there());
+  std::filesystem::remove(folder + "/networkd");
+  put(0755);
+  EXPECT_TRUE(there());
+  auto link = folder + "-link";
+  std::filesystem::create_directory_symlink(folder, link);
+  EXPECT_TRUE(debugOrder("networkd", link.c_str()).program == nullptr);
+  std::filesystem::remove(link);
+}
+
+TEST_F(ReplacedProgram, IsThisUsers) {
+  put(0755);
+  if (chown((folder + "/networkd").c_str(), 1, 1) != 0) GTEST_SKIP() << "needs root";
   EXPECT_FALSE(there());
 }
 
@@ -51,12 +77,14 @@ TEST_F(ReplacedProgram, IsNoLink) {
 TEST(WithProgram, StandsWhereverTheOwnOneIsNamed) {
   auto argv = kj::arr(kj::str("/usr/libexec/talos/confine"), kj::str("--uid=52"),
                       kj::str("--landlock-read=/usr/bin/networkd"),
-                      kj::str("--landlock-read=/etc/usr/bin/networkd.conf"), kj::str("--"),
+                      kj::str("--landlock-read=/etc/usr/bin/networkd.conf"),
+                      kj::str("--landlock-read=/etc/usr/bin/networkd"), kj::str("--"),
                       kj::str("/usr/bin/networkd"), kj::str("networkd"));
   auto changed = withProgram(argv, "/usr/bin/networkd", "/run/x/networkd");
-  EXPECT_EQ(kj::strArray(changed, " "),
-            "/usr/libexec/talos/confine --uid=52 --landlock-read=/run/x/networkd "
-            "--landlock-read=/etc/usr/bin/networkd.conf -- /run/x/networkd networkd"_kj);
+  EXPECT_EQ(
+      kj::strArray(changed, " "),
+      "/usr/libexec/talos/confine --uid=52 --landlock-read=/run/x/networkd "
+      "--landlock-read=/etc/usr/bin/networkd.conf --landlock-read=/etc/usr/bin/networkd -- /run/x/networkd networkd"_kj);
 }
 
 }  // namespace

@@ -20,7 +20,9 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/crash/crash-record.h"
 #include "machined/process1/process1.h"
+#include "machined/services/replaced-program.h"
 #include "machined/services/service-instance.h"
 #include "rpc/machine.capnp.h"
 
@@ -46,8 +48,8 @@ struct ServiceDefinition {
   kj::String id;
   kj::String command;          // what runs, as events name it
   kj::Array<kj::String> argv;  // with the exec wrapper in front
-  // Another program instead of `command`, asked for at each start of a process; none: its own.
-  kj::Maybe<kj::ConstFunction<kj::Maybe<kj::String>()>> replacement;
+  // Asked for at each start of a process; none: no developer is here.
+  kj::Maybe<kj::ConstFunction<DebugOrder()>> debugOrder;
   kj::Array<kj::String> environment;
   kj::String cgroup;                 // below /sys/fs/cgroup
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
@@ -121,6 +123,8 @@ class Supervisor {
     kj::Maybe<kj::Function<kj::Maybe<kj::String>(kj::StringPtr id)>> crashReport = nullptr;
     // The level of a service's log, for who sets and shows it. None: there is only one.
     kj::Maybe<LogLevels&> logLevels = nullptr;
+    // Where the service's program is; none: nobody knows.
+    kj::Maybe<kj::Function<kj::Promise<crash::CrashRecord>(kj::StringPtr id)>> stackOf = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
   explicit Supervisor(Dependencies deps);
@@ -137,6 +141,8 @@ class Supervisor {
   kj::Promise<void> restart(kj::StringPtr id);
   // To its process, or the first one of its container; FailedPrecondition when it has none.
   kj::Promise<void> signal(kj::StringPtr id, int number);
+  // The service's program as it is now. FailedPrecondition when it does not run.
+  kj::Promise<crash::CrashRecord> stackOf(kj::StringPtr id);
   // Counts at the next line of its log.
   void setLogLevel(kj::StringPtr id, rpc::LogLevel level);
   // Resolves when process 1 knows what was decided about it last, so that a successor does it.
@@ -165,5 +171,9 @@ class Supervisor {
   struct Impl;
   kj::Own<Impl> impl;
 };
+
+// Starts the services that make the machine reachable, networkd and apid. A node on which a
+// developer runs another daemon alone may lack them.
+void startApi(Supervisor& supervisor);
 
 }  // namespace talos::machined

@@ -15,14 +15,11 @@ namespace talos::talosctl::dashboard {
 
 namespace {
 
-constexpr auto kAnswer = 5 * kj::SECONDS;
 constexpr uint64_t kHistoryMs = 60'000;
 constexpr unsigned kSlowRounds = 5;  // what changes seldom is asked in every fifth round
 constexpr size_t kMostProcesses = 300, kMostGroups = 300;
 constexpr int kEvents = 100;
 
-template <typename Results>
-using Kept = kj::Maybe<capnp::Response<Results>>;
 using Listed = rpc::Resources::ListResults;
 
 // Counters of one reading, and when that was.
@@ -109,7 +106,7 @@ struct NodeFollower::Impl {
   template <typename Results, typename Then>
   kj::Promise<void> keepThen(Kept<Results>& slot, capnp::RemotePromise<Results> sent, Then then) {
     kj::Promise<capnp::Response<Results>> answer = kj::mv(sent);
-    return within(timer(), kAnswer, kj::mv(answer))
+    return within(timer(), SharedClient::kAnswer, kj::mv(answer))
         .then(
             [&slot, then = kj::mv(then)](capnp::Response<Results>&& results) mutable {
               then(results);
@@ -131,7 +128,7 @@ struct NodeFollower::Impl {
   void addFast(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
   void addSlow(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
   void addClose(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
-  void watchEvents(rpc::Node::Client node);
+  void watchEvents(SharedClient::Held& held);
   kj::Promise<void> round(bool closely);
 
   // --- answers
@@ -144,6 +141,12 @@ struct NodeFollower::Impl {
   void writeProcesses(rpc::DashboardNode::Builder out) const;
   void writeResources(rpc::DashboardNode::Builder out) const;
 
+  template <typename Spec>
+  static kj::Vector<ResourceOf<Spec>> allOf(const Kept<Listed>& kept) {
+    kj::Vector<ResourceOf<Spec>> all;
+    each<Spec>(kept, [&](auto spec) { all.add(spec); });
+    return all;
+  }
   template <typename Spec, typename Take>
   static void each(const Kept<Listed>& kept, Take take) {
     KJ_IF_MAYBE (results, kept) {
@@ -184,7 +187,7 @@ kj::Promise<void> NodeFollower::Impl::counters(
   auto request = node.machineRequest().send().getMachine().countersRequest();
   request.setOf(which);
   kj::Promise<capnp::Response<rpc::Machine::CountersResults>> answer = request.send();
-  return within(timer(), kAnswer, kj::mv(answer))
+  return within(timer(), SharedClient::kAnswer, kj::mv(answer))
       .then(
           [this, take = kj::mv(take)](auto&& results) mutable {
             for (auto file : results.getFiles()) take(file.getText(), timer().now());
@@ -197,7 +200,7 @@ kj::Promise<void> NodeFollower::Impl::hello(SharedClient::Held& held) {
   co_await held.connect();
   kj::Promise<capnp::Response<rpc::Version>> answer =
       held.client.node(asked).machineRequest().send().getMachine().versionRequest().send();
-  version = co_await within(timer(), kAnswer, kj::mv(answer));
+  version = co_await within(timer(), SharedClient::kAnswer, kj::mv(answer));
   answered = timer().now();
   silence = nullptr;
 }
@@ -270,15 +273,14 @@ void NodeFollower::Impl::addClose(rpc::Node::Client node, kj::Vector<kj::Promise
 }
 
 // Anew in a later round when it has ended with its connection.
-void NodeFollower::Impl::watchEvents(rpc::Node::Client node) {
+void NodeFollower::Impl::watchEvents(SharedClient::Held& held) {
   if (watched) return;
   watched = true;
   events->rows.clear();
-  auto request = node.eventsRequest().send().getEvents().watchRequest();
+  auto request = held.client.node(asked).eventsRequest().send().getEvents().watchRequest();
   request.initTail().setLast(kEvents);
   request.setSink(kj::heap<EventSink>(*events));
-  watching = request.send()
-                 .ignoreResult()
+  watching = held.whileCurrent(request.send().ignoreResult())
                  .catch_([](kj::Exception&&) {})
                  .then([this]() { watched = false; })
                  .eagerlyEvaluate(nullptr);
@@ -305,7 +307,7 @@ kj::Promise<void> NodeFollower::Impl::round(bool closely) {
   addFast(node, waits);
   if (closely) {
     addClose(node, waits);
-    watchEvents(node);
+    watchEvents(*held);
   } else {
     watching = nullptr;
     watched = false;
@@ -345,8 +347,7 @@ void NodeFollower::Impl::writeMachine(rpc::DashboardNode::Builder out) const {
 }
 
 void NodeFollower::Impl::writeLinks(rpc::DashboardNode::Builder out) const {
-  kj::Vector<ResourceOf<rpc::LinkStatusSpec>> links;
-  each<rpc::LinkStatusSpec>(linkStatuses, [&](auto spec) { links.add(spec); });
+  auto links = allOf<rpc::LinkStatusSpec>(linkStatuses);
   auto list = out.initLinks(links.size());
   for (auto i : kj::indices(links)) {
     auto& spec = links[i];
@@ -448,15 +449,13 @@ void NodeFollower::Impl::writeResources(rpc::DashboardNode::Builder out) const {
   each<rpc::UpgradeStatusSpec>(upgrade, [&](auto spec) { out.setUpgrade(spec); });
   each<rpc::EtcdStatusSpec>(etcd, [&](auto spec) { out.setEtcd(spec); });
   each<rpc::NodeStatusSpec>(nodeStatus, [&](auto spec) { out.setNodeStatus(spec); });
-  kj::Vector<ResourceOf<rpc::VipStatusSpec>> shared;
-  each<rpc::VipStatusSpec>(vips, [&](auto spec) { shared.add(spec); });
-  auto vipList = out.initVips(shared.size());
-  for (auto i : kj::indices(shared)) {
-    vipList[i].setAddress(shared[i].id());
-    vipList[i].setStatus(shared[i]);
+  auto sharedAddresses = allOf<rpc::VipStatusSpec>(vips);
+  auto vipList = out.initVips(sharedAddresses.size());
+  for (auto i : kj::indices(sharedAddresses)) {
+    vipList[i].setAddress(sharedAddresses[i].id());
+    vipList[i].setStatus(sharedAddresses[i]);
   }
-  kj::Vector<ResourceOf<rpc::CertificateStatusSpec>> ends;
-  each<rpc::CertificateStatusSpec>(certificates, [&](auto spec) { ends.add(spec); });
+  auto ends = allOf<rpc::CertificateStatusSpec>(certificates);
   auto certificateList = out.initCertificates(ends.size());
   for (auto i : kj::indices(ends)) {
     certificateList[i].setId(ends[i].id());
