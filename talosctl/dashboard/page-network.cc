@@ -16,7 +16,7 @@ size_t drawVips(Area area, ShownCluster cluster) {
   for (auto node : cluster.getNodes()) {
     for (auto vip : node.getVips()) {
       auto status = vip.getStatus();
-      if (status.getState() != "holder" || node.getError().size() > 0) continue;
+      if (!holds(cluster, node, vip)) continue;
       auto end = area.put(row, 0, kj::str("shared address ", vip.getAddress(), ": "), Tone::kPlain);
       end = area.put(row, end, nameOf(node), Tone::kGood);
       area.put(row++, end,

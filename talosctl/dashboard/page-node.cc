@@ -122,7 +122,11 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
   };
   state("time", timeSyncOf(node));
   state("upgrade", upgradeOf(node));
-  state("problem", {problemOf(node), Tone::kBad});
+  auto label = "problem"_kj;
+  for (auto& problem : problemsOf(node)) {
+    state(label, {kj::mv(problem), Tone::kBad});
+    label = "";
+  }
   auto kubernetes = node.getNodeStatus();
   if (node.hasNodeStatus()) {
     state("Kubernetes",

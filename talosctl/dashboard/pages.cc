@@ -119,8 +119,7 @@ kj::String snapshotText(ShownCluster cluster, size_t columns) {
   addSheet(overviewSheet(cluster));
   kj::Vector<kj::String> problems;
   for (auto node : cluster.getNodes()) {
-    auto problem = problemOf(node);
-    if (problem.size() > 0) problems.add(kj::str(nameOf(node), ": ", problem));
+    for (auto& problem : problemsOf(node)) problems.add(kj::str(nameOf(node), ": ", problem));
   }
   if (problems.size() > 0) {
     add(problems.size(), [&](Area area) {

@@ -107,7 +107,7 @@ kj::StringPtr Sheet::textAt(size_t row, size_t column) const {
 kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
   kj::Vector<size_t> natural, shown;
   for (auto i : kj::indices(columns)) {
-    auto width = columnsOf(columns[i].title);
+    auto width = kj::max(columnsOf(columns[i].title), columns[i].least);
     bool empty = true;
     for (auto& row : rows) {
       width = kj::max(width, widthOf(row.cells[i], room));

@@ -43,6 +43,8 @@ struct SheetColumn {
   unsigned rank = 0;   // those of the lowest rank are shown first, as far as there is room
   size_t most = 40;    // columns of the screen; the last one shown takes what is left
   bool right = false;  // aligned
+  // As wide even when the text is shorter: one that changes all the time is not to move the others.
+  size_t least = 0;
 };
 struct SheetCell {
   kj::String text;

@@ -30,6 +30,23 @@ kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
   return ill;
 }
 
+// These follow from a service that is ill, if there is one: each once.
+void addConsequences(kj::Vector<kj::String>& problems, ShownNode node) {
+  auto etcd = node.getEtcd();
+  if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
+    problems.add(kj::str("etcd is ", etcd.getPhase(), etcd.getMessage().size() > 0 ? ": " : "",
+                         etcd.getMessage()));
+  }
+  auto time = node.getTime();
+  if (!time.getSynced() && !time.getSyncDisabled() && time.getProblem().size() > 0) {
+    problems.add(kj::str("time: ", time.getProblem()));
+  }
+  auto kubernetes = node.getNodeStatus();
+  if (!kubernetes.getReady() && kubernetes.getMessage().size() > 0) {
+    problems.add(kj::str("Kubernetes: ", kubernetes.getMessage()));
+  }
+}
+
 constexpr double kNearlyFull = 0.9, kGettingFull = 0.75;
 
 // A silent node's figures are old.
@@ -89,44 +106,40 @@ SheetCell stageOf(ShownNode node) {
   return {kj::mv(text), stage == rpc::Status::Stage::FAILED ? Tone::kBad : Tone::kWarning};
 }
 
-kj::String problemOf(ShownNode node) {
-  if (isSilent(node)) return kj::str(node.getError());
-  for (auto problem : node.getStatus().getProblems()) return kj::str(problem);
+kj::Vector<kj::String> problemsOf(ShownNode node) {
+  kj::Vector<kj::String> problems;
+  if (isSilent(node)) {
+    problems.add(kj::str(node.getError()));
+    return problems;
+  }
+  for (auto problem : node.getStatus().getProblems()) problems.add(kj::str(problem));
   for (auto service : illServices(node)) {
     auto text = statementOf(service).text;
-    return text.size() > 0 ? kj::str(service.getId(), ": ", text)
-                           : kj::str(service.getId(), ": ", serviceStateName(service.getState()));
+    if (text.size() == 0) text = kj::str(serviceStateName(service.getState()));
+    problems.add(kj::str(service.getId(), ": ", text));
   }
-  for (auto problem : node.getNetwork().getProblems()) return kj::str(problem);
+  for (auto problem : node.getNetwork().getProblems()) problems.add(kj::str(problem));
   for (auto mount : node.getMounts()) {
     if (fillOf(mount).tone == Tone::kBad && isDiskFileSystem(mount)) {
-      return kj::str(mount.getMountedOn(), " is nearly full");
+      problems.add(kj::str(mount.getMountedOn(), " is nearly full"));
     }
   }
   auto etcd = node.getEtcd();
-  for (auto alarm : etcd.getAlarms()) return kj::str("etcd alarm ", alarm);
-  if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
-    return kj::str("etcd is ", etcd.getPhase(), etcd.getMessage().size() > 0 ? ": " : "",
-                   etcd.getMessage());
-  }
-  auto time = node.getTime();
-  if (!time.getSynced() && !time.getSyncDisabled() && time.getProblem().size() > 0) {
-    return kj::str("time: ", time.getProblem());
-  }
-  auto kubernetes = node.getNodeStatus();
-  if (!kubernetes.getReady() && kubernetes.getMessage().size() > 0) {
-    return kj::str("Kubernetes: ", kubernetes.getMessage());
-  }
-  return kj::String();
+  for (auto alarm : etcd.getAlarms()) problems.add(kj::str("etcd alarm ", alarm));
+  if (problems.empty()) addConsequences(problems, node);
+  return problems;
+}
+
+kj::String problemOf(ShownNode node) {
+  auto problems = problemsOf(node);
+  return problems.empty() ? kj::String() : kj::mv(problems[0]);
 }
 
 SheetCell healthOf(ShownNode node) {
   if (isSilent(node)) return {kj::str("silent ", humanDuration(node.getSilentS())), Tone::kBad};
-  auto status = node.getStatus();
-  size_t count = status.getProblems().size() + illServices(node).size();
-  if (count == 0 && problemOf(node).size() > 0) count = 1;
+  auto count = problemsOf(node).size();
   if (count == 0) return {kj::str("healthy"), Tone::kGood};
-  bool starts = status.getStage() == rpc::Status::Stage::BOOTING;
+  bool starts = node.getStatus().getStage() == rpc::Status::Stage::BOOTING;
   return {kj::str(count, count == 1 ? " problem" : " problems"),
           starts ? Tone::kWarning : Tone::kBad};
 }
@@ -236,11 +249,26 @@ SheetCell etcdOf(ShownCluster cluster, ShownNode node) {
   return {leads ? kj::str("leader") : kj::str(phase), leads ? Tone::kGood : Tone::kPlain};
 }
 
-kj::String vipsOf(ShownNode node) {
-  if (isSilent(node)) return kj::String();
+bool holds(ShownCluster cluster, ShownNode node, SharedAddress::Reader vip) {
+  if (isSilent(node) || vip.getStatus().getState() != "holder") return false;
+  for (auto other : cluster.getNodes()) {
+    for (auto their : other.getVips()) {
+      if (isSilent(other) || their.getAddress() != vip.getAddress()) continue;
+      if (their.getStatus().getState() != "holder") continue;
+      KJ_IF_MAYBE (since, parseDate(their.getStatus().getSince())) {
+        KJ_IF_MAYBE (until, parseDate(vip.getStatus().getLeaseUntil())) {
+          if (*until <= *since) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+kj::String vipsOf(ShownCluster cluster, ShownNode node) {
   kj::Vector<kj::String> held;
   for (auto vip : node.getVips()) {
-    if (vip.getStatus().getState() == "holder") held.add(kj::str(vip.getAddress()));
+    if (holds(cluster, node, vip)) held.add(kj::str(vip.getAddress()));
   }
   return kj::strArray(held, " ");
 }
@@ -264,9 +292,9 @@ SheetCell upgradeOf(ShownNode node) {
   }
   auto reason = upgrade.getReason();
   auto target = upgrade.getTarget();
-  return {kj::str(stage, target.size() > 0 ? " of " : "", target, reason.size() > 0 ? ": " : "",
-                  reason),
-          stage == "failed" ? Tone::kBad : Tone::kWarning};
+  return {
+      kj::str(stage, target.size() > 0 ? " " : "", target, reason.size() > 0 ? ": " : "", reason),
+      stage == "failed" ? Tone::kBad : Tone::kWarning};
 }
 
 kj::String uptimeOf(ShownNode node) {
