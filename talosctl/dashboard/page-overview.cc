@@ -20,9 +20,9 @@ void drawHistory(Area area, ShownNode node) {
   size_t row = 0;
   for (auto& line : kLines) {
     auto history = historyOf(node, line.quantity);
-    area.put(row, 0, line.name, Tone::kDim);
+    area.put(row, 0, line.name, Look::kDim);
     auto width = sparklineWidth(area.columns());
-    area.sparkline(row, kNameWidth, width, history.values, history.most, Tone::kAccent);
+    area.sparkline(row, kNameWidth, width, history.values, history.most, Look::kAccent);
     area.put(row++, kNameWidth + 2 + width, history.now);
   }
 }
@@ -38,11 +38,11 @@ void drawProblems(Area area, ShownCluster cluster) {
       auto problems = problemsOf(node);
       if (number >= problems.size()) continue;
       more = true;
-      auto end = area.put(row, 0, nameOf(node), Tone::kBad);
+      auto end = area.put(row, 0, nameOf(node), Look::kBad);
       area.put(row++, end + 2, problems[number]);
     }
   }
-  if (row == 0) area.put(0, 0, "none", Tone::kGood);
+  if (row == 0) area.put(0, 0, "none", Look::kGood);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(Pages, AFullDiskIsAProblemOfItsNode) {
   auto node = example.get().getNodes()[3];
   EXPECT_EQ(problemOf(node), "/var is nearly full"_kj);
   EXPECT_EQ(diskOf(node).text, "95 %"_kj);
-  EXPECT_EQ(healthOf(node).tone, Tone::kBad);
+  EXPECT_EQ(healthOf(node).look, Look::kBad);
   EXPECT_EQ(problemOf(example.get().getNodes()[0]), ""_kj);
 }
 
@@ -146,7 +146,7 @@ TEST(Pages, AMemberThatIsBehindIsSeen) {
   nodes[1].getEtcdMember().setRaftAppliedIndex(100'000);
   EXPECT_EQ(etcdOf(example.get(), nodes[1]).text, "member -28400"_kj);
   nodes[2].getEtcdMember().setLeader(0);
-  EXPECT_EQ(etcdOf(example.get(), nodes[2]).tone, Tone::kBad);
+  EXPECT_EQ(etcdOf(example.get(), nodes[2]).look, Look::kBad);
 }
 
 TEST(Pages, ASharedAddressThatNobodyHasIsSeen) {
@@ -187,12 +187,12 @@ TEST(Pages, ASharedAddressHasTheHolderWhoseLeaseIsNewer) {
 TEST(Pages, CertificatesWarnInTheLastTenthOfTheirTime) {
   auto cell = untilText("2026-11-26T12:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z");
   EXPECT_EQ(cell.text, "in 22h0m0s"_kj);
-  EXPECT_EQ(cell.tone, Tone::kPlain);
-  EXPECT_EQ(untilText("2026-11-27T09:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z").tone,
-            Tone::kWarning);
+  EXPECT_EQ(cell.look, Look::kPlain);
+  EXPECT_EQ(untilText("2026-11-27T09:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z").look,
+            Look::kWarning);
   auto over = untilText("2026-12-01T00:00:00Z", "2026-11-26T10:00:00Z", "2026-11-27T10:00:00Z");
   EXPECT_EQ(over.text, "3d ago"_kj);
-  EXPECT_EQ(over.tone, Tone::kBad);
+  EXPECT_EQ(over.look, Look::kBad);
 }
 
 TEST(Pages, AFilterLeavesTheOtherLinesOut) {

@@ -62,7 +62,7 @@ TEST(Sheet, AnAreaKeepsToItself) {
   auto area = Area(canvas).part(1, 2, 1, 3);
   area.put(0, 0, "abcdef");
   area.put(1, 0, "x");
-  area.bar(0, 9, 2, 1, Tone::kGood);
+  area.bar(0, 9, 2, 1, Look::kGood);
   EXPECT_EQ(canvas.text(), "\n  ab…\n"_kj);
 }
 

@@ -43,7 +43,7 @@ kj::Maybe<uint64_t> etcdLag(ShownCluster cluster, ShownNode node);
 
 kj::String percent(unsigned tenths);       // "12 %"
 kj::String rate(uint64_t bytesPerSecond);  // "1.2 MB/s"
-Tone toneOfShare(double share);            // of something that may be full
+Look toneOfShare(double share);            // of something that may be full
 // "in 89d", "5d ago", all in RFC 3339. Certificates are renewed long before the last tenth of their
 // time.
 SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until);
