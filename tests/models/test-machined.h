@@ -37,7 +37,7 @@ struct ModelKind {
   unsigned conflicts = 0;          // so many puts find that another client wrote just before
   std::set<std::string> tooLarge;  // ids whose puts fail with ResourceExhausted
   using Hook = kj::Function<kj::Promise<void>()>;
-  // What a call waits for; one that rejects fails the call.
+  // A call waits for these; one that rejects fails the call.
   kj::Maybe<Hook> beforeWatch, beforePut, afterPut, beforeDestroy;
 
   // Creates or replaces; an equal spec changes nothing. `fill` gets the spec's builder, `first` is
