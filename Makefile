@@ -60,7 +60,7 @@ $(error ARCH=$(ARCH) is for $(wordlist 3,6,$(FOREIGN_TARGETS)); make $(MAKECMDGO
 endif
 endif
 
-.PHONY: all root configure programs man symbols image iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs man symbols image run iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units
 
@@ -91,6 +91,11 @@ symbols: programs
 image: programs
 	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARCH=$(ARCH) ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
+
+# One daemon alone, on a node in a container: SERVICE=networkd [CONFIG=file.yaml] [DEBUG=gdb|strace|perf] [WATCH=1]
+run: image
+	@$(IN_ROOT) ninja -C $(INNER) $(SERVICE)
+	@CONFIG="$(CONFIG)" DEBUG="$(DEBUG)" WATCH="$(WATCH)" tests/run-service.sh "$(SERVICE)" $(CHECKOUT) $(OUT)
 
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE)

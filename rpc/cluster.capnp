@@ -48,6 +48,7 @@ struct LocalNode {
   uuid @13 :Text;                  # of the machine; empty: none
   userDisks @14 :List(UInt64);     # bytes of each
   address6 @15 :Text;              # IPv6, of a cluster with both families
+  pid @16 :UInt32;                 # only in what `cluster show` prints: process 1 of a container, or QEMU; 0: it is off
 }
 
 # The supervisor of a cluster serves LocalClusterControl on <state>/<name>/control.sock, to its owner only.

@@ -6,7 +6,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using A = import "annotations.capnp";
-using Config = import "config.capnp";
+using Config = import "config-network.capnp";
 
 struct LinkSpecSpec $A.resource((type = "LinkSpecs.net.talos.dev", namespace = "network")) {
   name @0 :Text;

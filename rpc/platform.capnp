@@ -5,7 +5,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 using import "inventory-resources.capnp".PlatformMetadataSpec;
-using import "config.capnp".Network;
+using import "config-network.capnp".Network;
 
 struct PlatformFacts {
   metadata @0 :PlatformMetadataSpec;

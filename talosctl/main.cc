@@ -31,7 +31,7 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);
-  addReplaceCommand(*root);
+  addLocalDebugCommands(*root);
   addAbsentCommands(*root);
   return run(deps, *root, words, interrupt.caught(deps)).wait(io.waitScope);
 }

@@ -20,8 +20,4 @@ void MaintenanceMode::changed() {
   startApi(supervisor);
 }
 
-void startApi(Supervisor& supervisor) {
-  for (auto id : {"networkd"_kj, "apid"_kj}) supervisor.start(id);
-}
-
 }  // namespace talos::machined

@@ -32,7 +32,4 @@ class MaintenanceMode {
   bool begun = false;
 };
 
-// Starts the services that make the machine reachable.
-void startApi(Supervisor& supervisor);
-
 }  // namespace talos::machined

@@ -9,6 +9,9 @@ namespace talos::machined {
 
 kj::Promise<void> DaemonLoader::follow() {
   for (auto& daemon : table) {
+    KJ_IF_MAYBE (chosen, deps.chosen) {
+      if (chosen->count(daemon.id) == 0) continue;
+    }
     if (daemon.wantedWith.type == nullptr) {
       co_await load(daemon);
     } else {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 
 #include "machined/brain/held-sockets.h"
 
@@ -21,6 +22,7 @@ class DaemonLoader {
     kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its socket, if it has one
     kj::Function<kj::Promise<KeptPair>(const Daemon&)> openPair;     // if it keeps descriptors
     kj::Function<kj::Promise<int>(kj::StringPtr id)> openPage;       // of a program of ours
+    kj::Maybe<std::set<kj::StringPtr>> chosen = nullptr;  // no others; none: all of the table
   };
   // `table` outlives it.
   DaemonLoader(kj::ArrayPtr<const Daemon> table, Dependencies deps)

@@ -478,7 +478,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
     d.command = kj::str("/usr/bin/", daemon.id);
     d.argv = confined(daemon, d.command);
     if (deps.replaceable) {
-      d.replacement = [id = daemon.id]() { return replacedProgram(id); };
+      d.debugOrder = [id = daemon.id]() { return debugOrder(id); };
     }
   } else {
     d.command = kj::str(daemon.command[0]);

@@ -1,6 +1,7 @@
 // Assembly of the sockets: the machine's own API, and the daemons with their listening sockets.
 #pragma once
 
+#include "machined/brain/chosen-daemons.h"
 #include "machined/brain/daemon-loader.h"
 #include "machined/brain/held-sockets.h"
 #include "machined/brain/node-serving.h"
@@ -34,7 +35,10 @@ class ServingAssembly {
                  },
              .openPair =
                  [this](const Daemon& daemon) { return keptPair(this->core.process1, daemon.id); },
-             .openPage = KJ_BIND_METHOD(core.pages, open)}) {}
+             .openPage = KJ_BIND_METHOD(core.pages, open),
+             .chosen = core.container
+                           ? chosenDaemons(core.arguments, machined::daemons(), core.printAlarms())
+                           : kj::Maybe<std::set<kj::StringPtr>>()}) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServingAssembly);
 
  private:

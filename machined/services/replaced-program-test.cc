@@ -23,7 +23,7 @@ struct ReplacedProgram : public testing::Test {
     std::ofstream(folder + "/networkd") << "x";
     chmod((folder + "/networkd").c_str(), mode);
   }
-  bool there() { return replacedProgram("networkd", folder.c_str()) != nullptr; }
+  bool there() { return debugOrder("networkd", folder.c_str()).program != nullptr; }
 };
 
 // Catches: a program of somebody else that gets a daemon's rights.
@@ -40,6 +40,18 @@ TEST_F(ReplacedProgram, IsRootsAlone) {
   put(0755);
   chmod(folder.c_str(), 0777);
   EXPECT_FALSE(there());
+}
+
+// Catches: a service of which somebody else can stop the start.
+TEST_F(ReplacedProgram, StopsFirstWhenRootSaysSo) {
+  auto stops = [&] { return debugOrder("networkd", folder.c_str()).stop; };
+  EXPECT_FALSE(stops());
+  std::ofstream(folder + "/networkd.stop") << "";
+  chmod((folder + "/networkd.stop").c_str(), 0644);
+  EXPECT_TRUE(stops());
+  EXPECT_FALSE(there()) << "its own program";
+  chmod((folder + "/networkd.stop").c_str(), 0666);
+  EXPECT_FALSE(stops());
 }
 
 TEST_F(ReplacedProgram, IsNoLink) {

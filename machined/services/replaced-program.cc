@@ -5,17 +5,18 @@
 
 namespace talos::machined {
 
-kj::Maybe<kj::String> replacedProgram(kj::StringPtr id, kj::StringPtr folder) {
+DebugOrder debugOrder(kj::StringPtr id, kj::StringPtr folder) {
   struct stat info = {};
-  auto isRoots = [&](mode_t type) {
-    return (info.st_mode & S_IFMT) == type && info.st_uid == getuid() &&
-           (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+  auto isRoots = [&](kj::StringPtr path, mode_t type) {
+    return lstat(path.cStr(), &info) == 0 && (info.st_mode & S_IFMT) == type &&
+           info.st_uid == getuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
   };
-  if (lstat(folder.cStr(), &info) != 0 || !isRoots(S_IFDIR)) return nullptr;
+  DebugOrder order;
+  if (!isRoots(folder, S_IFDIR)) return order;
+  order.stop = isRoots(kj::str(folder, "/", id, ".stop"), S_IFREG);
   auto path = kj::str(folder, "/", id);
-  if (lstat(path.cStr(), &info) != 0 || !isRoots(S_IFREG)) return nullptr;
-  if ((info.st_mode & S_IXOTH) == 0) return nullptr;
-  return kj::mv(path);
+  if (isRoots(path, S_IFREG) && (info.st_mode & S_IXOTH) != 0) order.program = kj::mv(path);
+  return order;
 }
 
 kj::Array<kj::String> withProgram(kj::ArrayPtr<const kj::String> argv, kj::StringPtr program,

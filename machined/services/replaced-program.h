@@ -1,5 +1,7 @@
-// The program that a developer has put in place of a daemon's own (`talosctl debug replace`), on a
-// node in a container. No call of a node's API does that: the host's root writes the file.
+// The orders of a developer for the next start of a daemon, on a node in a container: another
+// program in place of its own (`talosctl debug replace`), and a stop before it does anything, so
+// that a debugger can be attached. No call of a node's API gives them: the host's root writes
+// files.
 #pragma once
 
 #include <kj/string.h>
@@ -8,8 +10,15 @@
 
 namespace talos::machined {
 
-// Its path, looked up at each start of the service. None: there is none, or it is not root's alone.
-kj::Maybe<kj::String> replacedProgram(kj::StringPtr id, kj::StringPtr folder = kReplacedFolder);
+struct DebugOrder {
+  kj::Maybe<kj::String> program;  // a path; none: its own
+  bool stop = false;
+};
+// The option of the exec wrapper for the stop (confine-options.h).
+constexpr kj::StringPtr kStopFirst = "--stop=first"_kj;
+
+// The files <id> and <id>.stop of the folder. One that is not root's alone counts as absent.
+DebugOrder debugOrder(kj::StringPtr id, kj::StringPtr folder = kReplacedFolder);
 
 // The arguments with the other program in place of `program`, also where they name it for the rules
 // about files (confine-options.h).

@@ -22,11 +22,12 @@ kj::Promise<ServiceBody::Started> ChildBody::start(Environment environment, int 
   request.slot = kj::str(definition.id);
   kj::Vector<kj::String> argv;
   program = kj::str(definition.command);
-  KJ_IF_MAYBE (find, definition.replacement) {
-    KJ_IF_MAYBE (other, (*find)()) program = kj::mv(*other);
-  }
+  DebugOrder order;
+  KJ_IF_MAYBE (find, definition.debugOrder) order = (*find)();
+  KJ_IF_MAYBE (other, order.program) program = kj::str(*other);
   for (auto& argument : withProgram(definition.argv, definition.command, program)) {
     argv.add(kj::mv(argument));
+    if (order.stop && argv.size() == 1) argv.add(kj::str(kStopFirst));
   }
   KJ_IF_MAYBE (more, definition.arguments) {
     for (auto& argument : (*more)()) argv.add(kj::mv(argument));

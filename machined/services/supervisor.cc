@@ -262,4 +262,10 @@ kj::Vector<kj::String> Supervisor::ids() const {
   return result;
 }
 
+void startApi(Supervisor& supervisor) {
+  for (auto& id : supervisor.ids()) {
+    if (id == "networkd" || id == "apid") supervisor.start(id);
+  }
+}
+
 }  // namespace talos::machined

@@ -21,6 +21,7 @@
 #include <kj/timer.h>
 
 #include "machined/process1/process1.h"
+#include "machined/services/replaced-program.h"
 #include "machined/services/service-instance.h"
 #include "rpc/machine.capnp.h"
 
@@ -46,8 +47,8 @@ struct ServiceDefinition {
   kj::String id;
   kj::String command;          // what runs, as events name it
   kj::Array<kj::String> argv;  // with the exec wrapper in front
-  // Another program instead of `command`, asked for at each start of a process; none: its own.
-  kj::Maybe<kj::ConstFunction<kj::Maybe<kj::String>()>> replacement;
+  // Asked for at each start of a process; none: no developer is here.
+  kj::Maybe<kj::ConstFunction<DebugOrder()>> debugOrder;
   kj::Array<kj::String> environment;
   kj::String cgroup;                 // below /sys/fs/cgroup
   uint64_t memoryMax = 0;            // bytes, of that cgroup; 0: no limit
@@ -165,5 +166,9 @@ class Supervisor {
   struct Impl;
   kj::Own<Impl> impl;
 };
+
+// Starts the services that make the machine reachable, networkd and apid. A node on which a
+// developer runs another daemon alone may lack them.
+void startApi(Supervisor& supervisor);
 
 }  // namespace talos::machined

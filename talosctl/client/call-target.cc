@@ -105,8 +105,33 @@ Target resolveInsecure(Invocation& call) {
 
 }  // namespace
 
+// No file is read: the socket is this host's, and its owner is asked by the kernel.
+kj::Maybe<Target> resolveLocal(Invocation& call) {
+  if (!call.given("endpoints")) return nullptr;
+  auto endpoints = call.list("endpoints");
+  bool isLocal = false;
+  for (auto& endpoint : endpoints) isLocal |= endpoint.startsWith(kUnixEndpoint);
+  if (!isLocal) return nullptr;
+  if (endpoints.size() != 1) {
+    failUsage("a unix: endpoint is the socket of one node: name no other endpoint");
+  }
+  auto nodes = copy(call.list("nodes"));
+  if (nodes.size() > 1) {
+    failUsage(kj::str("a unix: endpoint is the socket of one node; --nodes names ", nodes.size()));
+  }
+  if (nodes.empty()) nodes.add(kj::str("local"));
+  return Target{.endpoints = copy(endpoints),
+                .nodes = kj::mv(nodes),
+                .credentials = {},
+                .local = true,
+                .fingerprints = {}};
+}
+
 Target resolveTarget(Invocation& call) {
   if (isInsecure(call)) return resolveInsecure(call);
+  KJ_IF_MAYBE (target, resolveLocal(call)) {
+    return kj::mv(*target);
+  }
   if (call.declared("cert-fingerprint") && call.given("cert-fingerprint")) {
     failUsage("--cert-fingerprint needs --insecure; without it the node's certificate is verified");
   }

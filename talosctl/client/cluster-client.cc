@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
+#include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/tls-unverified.h"
 
@@ -24,7 +25,7 @@ constexpr kj::Duration kOneAddress = 5 * kj::SECONDS;
 }  // namespace
 
 Client::Client(Dependencies& deps, Target targetParam) : deps(deps), target(kj::mv(targetParam)) {
-  if (!target.insecure) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
+  if (!target.insecure && !target.local) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
   shuffle(target.endpoints);
 }
 
@@ -117,6 +118,10 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
 }
 
 kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {
+  if (target.local) {
+    co_return co_await connectUnix(deps.lowLevel, deps.timer, endpoint.slice(kUnixEndpoint.size()),
+                                   deadline);
+  }
   auto addresses = co_await resolve(deps.port, deps.timer, endpoint);
   // The certificate must name the endpoint as the user does.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
@@ -171,10 +176,9 @@ kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
 }
 
 rpc::Node::Client Client::node(kj::StringPtr address) {
-  auto request = KJ_REQUIRE_NONNULL(connection, "not connected")
-                     ->bootstrap()
-                     .castAs<rpc::Cluster>()
-                     .nodeRequest();
+  auto bootstrap = KJ_REQUIRE_NONNULL(connection, "not connected")->bootstrap();
+  if (target.local) return bootstrap.castAs<rpc::Machined>().nodeRequest().send().getNode();
+  auto request = bootstrap.castAs<rpc::Cluster>().nodeRequest();
   // A machine without a config may not know the address that leads to it.
   if (!target.insecure) request.setAddress(address);
   return request.send().getNode();

@@ -7,6 +7,10 @@
 // those. A name is resolved and each of its addresses tried, for its share of the time. When no
 // endpoint answers, the error names every one and why.
 //
+// The endpoint unix:<path> is machined's socket of a node in a container of this host, seen through
+// /proc/<pid>/root: its node without apid, for this host's root, whatever state its network and its
+// certificates are in.
+//
 // A node without a config (--insecure) is called directly and without certificates: its key is
 // compared with the fingerprints from the user, or shown to the user when there is none.
 #pragma once
@@ -24,12 +28,15 @@ namespace talos::talosctl {
 
 // Addresses and identity of a call; from the talosconfig and the flags.
 struct Target {
-  kj::Vector<kj::String> endpoints;  // hosts, without a port
+  kj::Vector<kj::String> endpoints;  // hosts, without a port; or one unix:<path>
   kj::Vector<kj::String> nodes;      // as the user named them
   Credentials credentials;
   bool insecure = false;
+  bool local = false;                   // the endpoint is machined's socket
   kj::Vector<kj::String> fingerprints;  // of a machine without a config; any of them
 };
+
+constexpr kj::StringPtr kUnixEndpoint = "unix:"_kj;
 
 // Declares --insecure and --cert-fingerprint.
 void addInsecureFlags(Command& command);
@@ -82,7 +89,7 @@ class Client {
 
  private:
   Target target;
-  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure
+  kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure or local
   kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;
   kj::String current;

@@ -115,6 +115,7 @@ kj::Promise<void> readStates(Invocation& call, const StateDirectory& state,
     auto states = answer.getNodes();
     for (auto i : kj::range(0u, kj::min(states.size(), cluster.getNodes().size()))) {
       cluster.getNodes()[i].setState(states[i].getState());
+      cluster.getNodes()[i].setPid(kj::max(states[i].getPid(), 0));
       cluster.getNodes()[i].setError(states[i].getError());
     }
   } catch (const kj::Exception& e) {
@@ -244,6 +245,12 @@ void addWaitFlags(Command& command) {
 void addCommonFlags(Command& command) {
   addStateFlags(command);
   addProvisionerFlag(command);
+}
+
+void addLocalDebugCommands(Command& root) {
+  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+  addReplaceCommand(debug);
+  addCallCommand(debug);
 }
 
 void addClusterCommands(Command& root) {

@@ -8,10 +8,12 @@
 namespace talos::talosctl {
 
 void addClusterCommands(Command& root);
-// `debug replace`: the group debug is there.
-void addReplaceCommand(Command& root);
+// `debug replace`, `debug call`: the group debug is there.
+void addLocalDebugCommands(Command& root);
 
 // --- shared by those commands
+void addReplaceCommand(Command& debug);
+void addCallCommand(Command& debug);
 void addCreateCommand(Command& cluster);
 void addPowerCommands(Command& cluster);
 void addCommonFlags(Command& command);        // addStateFlags(), --provisioner

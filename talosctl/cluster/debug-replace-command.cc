@@ -8,10 +8,11 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/health/node-facts.h"
+#include "common/wire/rpc-server.h"
+#include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cluster/cluster-command.h"
-#include "talosctl/cluster/context-cluster.h"
-#include "talosctl/cluster/nodes/cluster-control.h"
+#include "talosctl/cluster/local-node.h"
 #include "talosctl/cluster/replaced-folder.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -29,11 +30,6 @@ constexpr auto kMachine = EM_AARCH64;
 #else
 constexpr auto kMachine = EM_X86_64;
 #endif
-
-struct Target {
-  kj::String address, name;
-  int pid;
-};
 
 void checkService(kj::StringPtr service) {
   for (auto& one : kServices) {
@@ -73,89 +69,64 @@ void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
   }
 }
 
-// The nodes of -n, else all of the cluster's, each with its process 1.
-kj::Promise<kj::Vector<Target>> targetsOf(Invocation& call, FoundCluster& found) {
-  auto control = co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer,
-                                                          found.state.path());
-  auto states = co_await control->states();
-  kj::Vector<Target> targets;
-  auto wanted = [&](rpc::LocalNode::Reader node) {
-    if (!call.given("nodes")) return true;
-    for (auto& name : call.list("nodes")) {
-      if (name == node.getAddress() || name == node.getName()) return true;
-    }
-    return false;
-  };
-  auto nodes = found.get().getNodes();
-  for (auto i : kj::range(0u, kj::min(nodes.size(), states.getNodes().size()))) {
-    auto node = nodes[i];
-    if (!wanted(node)) continue;
-    if (node.getProvisioner() != "container") {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(node.getName(),
-                   " is a virtual machine: only nodes in containers take a program "
-                   "of this host"));
-    }
-    auto pid = states.getNodes()[i].getPid();
-    if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
-    targets.add(Target{kj::str(node.getAddress()), kj::str(node.getName()), pid});
-  }
-  if (targets.empty()) {
-    fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name,
-                                       " has the name "
-                                       "or address ",
-                                       kj::strArray(call.list("nodes"), ", ")));
-  }
-  co_return kj::mv(targets);
+kj::AutoCloseFd folderOf(const LocalContainer& target) {
+  return openReplacedFolder(target.root());
 }
 
-kj::AutoCloseFd folderOf(const Target& target) {
-  return openReplacedFolder(kj::str("/proc/", target.pid, "/root"));
+// Asked of machined itself, so that apid can be replaced as well, and before it runs.
+rpc::Services::Client servicesOf(Connection& machined) {
+  return machined.bootstrap()
+      .castAs<rpc::Machined>()
+      .nodeRequest()
+      .send()
+      .getNode()
+      .servicesRequest()
+      .send()
+      .getServices();
 }
 
-kj::Promise<kj::Maybe<rpc::Service::Reader>> serviceNow(Client& client, kj::StringPtr node,
-                                                        kj::StringPtr service,
-                                                        kj::Own<void>& held) {
-  co_await client.connect(kAnswer);
-  kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
-      client.node(node).servicesRequest().send().getServices().listRequest().send();
-  auto list = kj::heap(co_await within(client.deps.timer, kAnswer, kj::mv(answer)));
+struct ServiceNow {
+  capnp::Response<rpc::Services::ListResults> list;
   kj::Maybe<rpc::Service::Reader> found;
-  for (auto one : list->getServices()) {
+};
+
+kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined, kj::StringPtr service) {
+  kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
+      servicesOf(machined).listRequest().send();
+  auto list = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
+  kj::Maybe<rpc::Service::Reader> found;
+  for (auto one : list.getServices()) {
     if (one.getId() == service) found = one;
   }
-  held = kj::mv(list);
-  co_return found;
+  co_return ServiceNow{kj::mv(list), found};
 }
 
-// Restarts the service and waits until it is up as another process.
-kj::Promise<int> restart(Invocation& call, Client& client, const Target& target,
-                         kj::StringPtr service) {
-  kj::Own<void> held;
-  auto before = co_await serviceNow(client, target.address, service, held);
+// Restarts the service and waits until it is up as another process. Returns its number in the node.
+kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::StringPtr service) {
+  auto& timer = call.deps.timer;
+  auto machined =
+      co_await connectUnix(call.deps.lowLevel, timer, target.socket("machined"), kAnswer);
   int old = 0;
-  KJ_IF_MAYBE (one, before) {
-    old = one->getPid();
-  } else {
-    fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
+  {
+    auto before = co_await serviceNow(call, *machined, service);
+    KJ_IF_MAYBE (one, before.found) {
+      old = one->getPid();
+    } else {
+      fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
+    }
   }
-  auto request =
-      client.node(target.address).servicesRequest().send().getServices().restartRequest();
+  auto request = servicesOf(*machined).restartRequest();
   request.setId(service);
   kj::Promise<capnp::Response<rpc::Services::RestartResults>> answer = request.send();
-  co_await within(client.deps.timer, kAnswer, kj::mv(answer)).ignoreResult();
-  auto until = call.deps.timer.now() + kComesUp;
+  co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
+  auto until = timer.now() + kComesUp;
   kj::String last = kj::str("it did not answer");
-  while (call.deps.timer.now() < until) {
-    co_await call.deps.timer.afterDelay(kLook);
-    try {
-      auto now = co_await serviceNow(client, target.address, service, held);
-      KJ_IF_MAYBE (one, now) {
-        if (one->getPid() != old && isUp(*one)) co_return one->getPid();
-        last = statementOf(*one).text;
-      }
-    } catch (const kj::Exception& e) {
-      last = messageText(e);  // apid itself is restarted
+  while (timer.now() < until) {
+    co_await timer.afterDelay(kLook);
+    auto now = co_await serviceNow(call, *machined, service);
+    KJ_IF_MAYBE (one, now.found) {
+      if (one->getPid() != old && isUp(*one)) co_return one->getPid();
+      last = statementOf(*one).text;
     }
   }
   fail(ErrorKind::kDeadlineExceeded,
@@ -170,15 +141,10 @@ kj::Promise<int> runReplace(Invocation& call) {
   if (undo != (call.arguments.size() == 1)) {
     failUsage(undo ? "--undo takes no file" : "name the program, or use --undo");
   }
-  auto cluster = clusterOfContext(call);
-  if (cluster == nullptr) {
-    fail(ErrorKind::kFailedPrecondition,
-         "the context is not that of a local cluster of this host: only such nodes take a program");
-  }
+  auto cluster = requireLocalCluster(call);
   auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
   if (!undo) checkProgram(call.arguments[1], program);
-  auto targets = co_await targetsOf(call, KJ_ASSERT_NONNULL(cluster));
-  Client client(call.deps, resolveTarget(call));
+  auto targets = co_await localContainers(call, cluster);
   for (auto& target : targets) {
     auto began = call.deps.timer.now();
     if (!undo) {
@@ -187,7 +153,7 @@ kj::Promise<int> runReplace(Invocation& call) {
       call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
       continue;
     }
-    auto pid = co_await restart(call, client, target, service);
+    auto pid = co_await restart(call, target, service);
     auto took = durationText((call.deps.timer.now() - began) / kj::MILLISECONDS * kj::MILLISECONDS);
     call.out(kj::str(target.name, ": ", service, " runs ",
                      undo ? "the node's own program"_kj : kj::StringPtr(call.arguments[1]),
@@ -198,8 +164,7 @@ kj::Promise<int> runReplace(Invocation& call) {
 
 }  // namespace
 
-void addReplaceCommand(Command& root) {
-  auto& debug = KJ_ASSERT_NONNULL(commandAt(root, "debug"));
+void addReplaceCommand(Command& debug) {
   auto& replace =
       debug.add("replace", "Run another program in place of a daemon's, on a local cluster");
   replace.arguments = "<service> [<file>]";

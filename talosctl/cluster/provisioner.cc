@@ -6,9 +6,9 @@ namespace talos::cluster {
 namespace {
 
 constexpr kj::StringPtr kMachineFlags[] = {
-    "accelerator"_kj,   "vmlinuz-path"_kj,           "initrd-path"_kj, "qemu-root"_kj,
-    "iso-path"_kj,      "extra-boot-kernel-args"_kj, "clock"_kj,       "disk"_kj,
-    "encrypt-state"_kj, "encrypt-ephemeral"_kj,      "user-disk"_kj,   "disk-server"_kj,
+    "accelerator"_kj,       "vmlinuz-path"_kj, "initrd-path"_kj, "qemu-root"_kj,
+    "iso-path"_kj,          "clock"_kj,        "disk"_kj,        "encrypt-state"_kj,
+    "encrypt-ephemeral"_kj, "user-disk"_kj,    "disk-server"_kj,
 };
 
 constexpr kj::StringPtr kContainerFlags[] = {"image"_kj};

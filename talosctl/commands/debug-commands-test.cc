@@ -86,5 +86,17 @@ TEST_F(Debugging, ALevelIsSetByItsName) {
   EXPECT_THAT(err(), HasSubstr("service \"nobody\" is not registered"));
 }
 
+// Catches: a socket of one node that is asked as several, or that a talosconfig has to name.
+TEST_F(Debugging, ASocketIsOneNode) {
+  auto refused = [&](kj::StringPtr endpoints, kj::StringPtr nodes) {
+    EXPECT_EQ(c.run({"-e", endpoints, "-n", nodes, "version", "--talosconfig", "/nowhere"}), 1);
+    return err();
+  };
+  EXPECT_THAT(refused("unix:/nowhere/machined.sock", "a"),
+              HasSubstr("/nowhere/machined.sock: No such file or directory"));
+  EXPECT_THAT(refused("unix:/a,10.0.0.2", "a"), HasSubstr("name no other endpoint"));
+  EXPECT_THAT(refused("unix:/a", "a,b"), HasSubstr("--nodes names 2"));
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -139,56 +139,43 @@ void ClusterFollower::discover() {
   }
 }
 
-kj::Promise<void> ClusterFollower::askIssued() {
+// Asks a control-plane node. `problem` says why there is no new answer; the one before stays.
+template <typename Results, typename Request>
+kj::Promise<void> ClusterFollower::ask(Kept<Results>& slot, kj::String& problem,
+                                       kj::Duration timeout, Request request) {
   KJ_IF_MAYBE (node, controlPlane()) {
     auto held = client.get();
-    auto request =
-        held->client.node(node->asked()).resourcesRequest().send().getResources().listRequest();
-    request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
-    kj::Promise<capnp::Response<rpc::Resources::ListResults>> answer = request.send();
+    kj::Promise<capnp::Response<Results>> answer = request(held->client.node(node->asked())).send();
     try {
-      issued = co_await within(call.deps.timer, kAskWithin, kj::mv(answer));
-    } catch (const kj::Exception&) {
-      // The nodes that are known are shown all the same.
+      slot = co_await within(call.deps.timer, timeout, kj::mv(answer));
+      problem = kj::String();
+    } catch (const kj::Exception& e) {
+      problem = messageText(e);
     }
+  } else {
+    problem = kj::str("no control-plane node answers");
   }
+}
+
+kj::Promise<void> ClusterFollower::askIssued() {
+  kj::String unknown;  // the nodes that are known are shown all the same
+  co_await ask(issued, unknown, kAskWithin, [](rpc::Node::Client node) {
+    auto request = node.resourcesRequest().send().getResources().listRequest();
+    request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
+    return request;
+  });
 }
 
 kj::Promise<void> ClusterFollower::askMembers() {
-  KJ_IF_MAYBE (node, controlPlane()) {
-    auto held = client.get();
-    kj::Promise<capnp::Response<rpc::Etcd::MembersResults>> answer =
-        held->client.node(node->asked()).etcdRequest().send().getEtcd().membersRequest().send();
-    try {
-      members = co_await within(call.deps.timer, kAskWithin, kj::mv(answer));
-      membersProblem = kj::String();
-    } catch (const kj::Exception& e) {
-      membersProblem = messageText(e);
-    }
-  } else {
-    membersProblem = kj::str("no control-plane node answers");
-  }
+  return ask(members, membersProblem, kAskWithin, [](rpc::Node::Client node) {
+    return node.etcdRequest().send().getEtcd().membersRequest();
+  });
 }
 
 kj::Promise<void> ClusterFollower::askSurvey() {
-  KJ_IF_MAYBE (node, controlPlane()) {
-    auto held = client.get();
-    kj::Promise<capnp::Response<rpc::Kubernetes::SurveyResults>> answer =
-        held->client.node(node->asked())
-            .kubernetesRequest()
-            .send()
-            .getKubernetes()
-            .surveyRequest()
-            .send();
-    try {
-      survey = co_await within(call.deps.timer, kSurveyWithin, kj::mv(answer));
-      surveyProblem = kj::String();
-    } catch (const kj::Exception& e) {
-      surveyProblem = messageText(e);
-    }
-  } else {
-    surveyProblem = kj::str("no control-plane node answers");
-  }
+  return ask(survey, surveyProblem, kSurveyWithin, [](rpc::Node::Client node) {
+    return node.kubernetesRequest().send().getKubernetes().surveyRequest();
+  });
 }
 
 kj::Promise<void> ClusterFollower::askDiagnosis() {

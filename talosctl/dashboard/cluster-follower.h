@@ -43,9 +43,9 @@ class ClusterFollower final : private kj::TaskSet::ErrorHandler {
   kj::String context;
   kj::String looked;  // the address of the node that is looked at
   bool looksClosely = false, clusterIsShown = false, started = false;
-  kj::Maybe<capnp::Response<rpc::Etcd::MembersResults>> members;
-  kj::Maybe<capnp::Response<rpc::Kubernetes::SurveyResults>> survey;
-  kj::Maybe<capnp::Response<rpc::Resources::ListResults>> issued;
+  Kept<rpc::Etcd::MembersResults> members;
+  Kept<rpc::Kubernetes::SurveyResults> survey;
+  Kept<rpc::Resources::ListResults> issued;
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> diagnosis;
   kj::String membersProblem, surveyProblem, taskProblem;
   kj::Maybe<kj::TimePoint> silentSince;  // all of them
@@ -55,6 +55,9 @@ class ClusterFollower final : private kj::TaskSet::ErrorHandler {
   void discover();
   kj::Maybe<NodeFollower&> controlPlane();
   void addUnknown(kj::ArrayPtr<const kj::String> addressesOfOne);
+  template <typename Results, typename Request>
+  kj::Promise<void> ask(Kept<Results>& slot, kj::String& problem, kj::Duration timeout,
+                        Request request);
   kj::Promise<void> askMembers();
   kj::Promise<void> askIssued();
   kj::Promise<void> askSurvey();

@@ -21,8 +21,6 @@ constexpr unsigned kSlowRounds = 5;  // what changes seldom is asked in every fi
 constexpr size_t kMostProcesses = 300, kMostGroups = 300;
 constexpr int kEvents = 100;
 
-template <typename Results>
-using Kept = kj::Maybe<capnp::Response<Results>>;
 using Listed = rpc::Resources::ListResults;
 
 // Counters of one reading, and when that was.
@@ -144,6 +142,12 @@ struct NodeFollower::Impl {
   void writeProcesses(rpc::DashboardNode::Builder out) const;
   void writeResources(rpc::DashboardNode::Builder out) const;
 
+  template <typename Spec>
+  static kj::Vector<ResourceOf<Spec>> allOf(const Kept<Listed>& kept) {
+    kj::Vector<ResourceOf<Spec>> all;
+    each<Spec>(kept, [&](auto spec) { all.add(spec); });
+    return all;
+  }
   template <typename Spec, typename Take>
   static void each(const Kept<Listed>& kept, Take take) {
     KJ_IF_MAYBE (results, kept) {
@@ -345,8 +349,7 @@ void NodeFollower::Impl::writeMachine(rpc::DashboardNode::Builder out) const {
 }
 
 void NodeFollower::Impl::writeLinks(rpc::DashboardNode::Builder out) const {
-  kj::Vector<ResourceOf<rpc::LinkStatusSpec>> links;
-  each<rpc::LinkStatusSpec>(linkStatuses, [&](auto spec) { links.add(spec); });
+  auto links = allOf<rpc::LinkStatusSpec>(linkStatuses);
   auto list = out.initLinks(links.size());
   for (auto i : kj::indices(links)) {
     auto& spec = links[i];
@@ -448,15 +451,13 @@ void NodeFollower::Impl::writeResources(rpc::DashboardNode::Builder out) const {
   each<rpc::UpgradeStatusSpec>(upgrade, [&](auto spec) { out.setUpgrade(spec); });
   each<rpc::EtcdStatusSpec>(etcd, [&](auto spec) { out.setEtcd(spec); });
   each<rpc::NodeStatusSpec>(nodeStatus, [&](auto spec) { out.setNodeStatus(spec); });
-  kj::Vector<ResourceOf<rpc::VipStatusSpec>> shared;
-  each<rpc::VipStatusSpec>(vips, [&](auto spec) { shared.add(spec); });
-  auto vipList = out.initVips(shared.size());
-  for (auto i : kj::indices(shared)) {
-    vipList[i].setAddress(shared[i].id());
-    vipList[i].setStatus(shared[i]);
+  auto sharedAddresses = allOf<rpc::VipStatusSpec>(vips);
+  auto vipList = out.initVips(sharedAddresses.size());
+  for (auto i : kj::indices(sharedAddresses)) {
+    vipList[i].setAddress(sharedAddresses[i].id());
+    vipList[i].setStatus(sharedAddresses[i]);
   }
-  kj::Vector<ResourceOf<rpc::CertificateStatusSpec>> ends;
-  each<rpc::CertificateStatusSpec>(certificates, [&](auto spec) { ends.add(spec); });
+  auto ends = allOf<rpc::CertificateStatusSpec>(certificates);
   auto certificateList = out.initCertificates(ends.size());
   for (auto i : kj::indices(ends)) {
     certificateList[i].setId(ends[i].id());

@@ -9,6 +9,10 @@
 
 namespace talos::talosctl::dashboard {
 
+// The newest answer to a question; none: it was never answered.
+template <typename Results>
+using Kept = kj::Maybe<capnp::Response<Results>>;
+
 class SharedClient {
  public:
   struct Held final : public kj::Refcounted {

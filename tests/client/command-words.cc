@@ -101,7 +101,7 @@ void collectAll(const Command& command, std::vector<const Command*>& all) {
 void addWholeTable(Command& root) {
   addCommands(root);
   addClusterCommands(root);
-  addReplaceCommand(root);
+  addLocalDebugCommands(root);
   addAbsentCommands(root);
 }
 
@@ -118,7 +118,7 @@ bool Leaf::talksToNodes() const {
 }
 
 bool Leaf::actsOnHost() const {
-  return path[0] == "cluster" || name == "debug replace";
+  return path[0] == "cluster" || name == "debug replace" || name == "debug call";
 }
 
 const Flag* Leaf::flag(kj::StringPtr wanted) const {

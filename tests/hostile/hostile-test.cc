@@ -5,9 +5,9 @@
 #include "tests/hostile/hostile.h"
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"
-#include "tests/fuzz/cluster-conversation.h"
-#include "tests/fuzz/machined-testbed.h"
-#include "tests/fuzz/networkd-testbed.h"
+#include "tests/testbeds/cluster-conversation.h"
+#include "tests/testbeds/machined-testbed.h"
+#include "tests/testbeds/networkd-testbed.h"
 
 namespace talos {
 namespace {
@@ -24,7 +24,7 @@ struct Directory {
 
 // Catches: a local daemon, or apid's process in foreign hands, that ends machined or makes it grow.
 TEST_F(Hostile, Machined) {
-  fuzz::MachinedTestbed machined(io, timer);
+  testbeds::MachinedTestbed machined(io, timer);
   Directory directory;
   auto path = kj::str(directory.path, "/machined.sock");
   auto serving =
@@ -33,19 +33,20 @@ TEST_F(Hostile, Machined) {
       }).eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
   attackUnix(
       path, machined.conversation(), 1, [&]() { machined.emptyStore(); },
-      fuzz::MachinedTestbed::use);
+      testbeds::MachinedTestbed::use);
 }
 
 // Catches: the same of networkd.
 TEST_F(Hostile, Networkd) {
-  fuzz::NetworkdTestbed networkd(timer);
+  testbeds::NetworkdTestbed networkd(timer);
   Directory directory;
   auto path = kj::str(directory.path, "/networkd.sock");
   auto serving =
       serveUnix(*io.lowLevelProvider, timer, listenUnix(path, 0600), [&](const UnixPeer&) {
         return networkd.open();
       }).eagerlyEvaluate([](kj::Exception&& e) { ADD_FAILURE() << kj::str(e).cStr(); });
-  attackUnix(path, fuzz::NetworkdTestbed::conversation(), 2, []() {}, fuzz::NetworkdTestbed::use);
+  attackUnix(
+      path, testbeds::NetworkdTestbed::conversation(), 2, []() {}, testbeds::NetworkdTestbed::use);
 }
 
 // Catches: anybody on the network that ends apid or makes it grow: before the handshake with random
@@ -67,7 +68,7 @@ TEST_F(Hostile, Apid) {
     auto connecting = client.connect(kj::mv(pipe.ends[0]), "10.0.0.1").eagerlyEvaluate(nullptr);
     helloSize = wait(pipe.ends[1]->tryRead(hello, 1, sizeof hello));
   }
-  auto right = fuzz::clusterConversation();
+  auto right = testbeds::clusterConversation();
   auto rightHello = kj::arrayPtr(hello, helloSize);
   auto address = kj::str("127.0.0.1:", node.port);
 
@@ -88,11 +89,12 @@ TEST_F(Hostile, Apid) {
         auto input = generator.next();
         auto stream = dial(address);
         if (i % 4 != 0) {  // most of them have no certificate
-          wait(converse(*stream, fuzz::hostileBytes(rightHello, input)));
+          wait(converse(*stream, testbeds::hostileBytes(rightHello, input)));
           return 0u;
         }
         auto tls = wait(client.connect(kj::mv(stream), "10.0.0.1"));
-        return fuzz::answersIn(wait(converse(*tls, fuzz::hostileBytes(right, input)))).results;
+        return testbeds::answersIn(wait(converse(*tls, testbeds::hostileBytes(right, input))))
+            .results;
       },
       [&](bool fresh) {
         if (fresh) use(connect()->bootstrap());

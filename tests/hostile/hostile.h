@@ -8,8 +8,8 @@
 #include <random>
 
 #include "common/wire/rpc-server.h"
-#include "tests/fuzz/conversation.h"
 #include "tests/hostile/heap.h"
+#include "tests/testbeds/conversation.h"
 
 namespace talos {
 
@@ -129,9 +129,9 @@ struct Hostile : testing::Test {
     auto address = kj::str("unix:", path);
     attack(
         [&](unsigned) {
-          auto bytes = fuzz::hostileBytes(right, generator.next());
+          auto bytes = testbeds::hostileBytes(right, generator.next());
           auto stream = dial(address);
-          auto results = fuzz::answersIn(wait(converse(*stream, bytes))).results;
+          auto results = testbeds::answersIn(wait(converse(*stream, bytes))).results;
           afterwards();
           return results;
         },

@@ -10,8 +10,8 @@
 #include "common/base/error.h"
 #include "common/testing/sanitizers.h"
 #include "common/tls/openssl.h"
-#include "tests/fuzz/trust-testbed.h"
 #include "tests/hostile/hostile.h"
+#include "tests/testbeds/trust-testbed.h"
 #include "trustd/test-trustd-node.h"
 
 namespace talos {
@@ -327,7 +327,7 @@ TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
 
 // Catches: damaged messages after a right handshake that end trustd or make it grow.
 TEST_F(HostileTrustd, DamagedConversations) {
-  fuzz::TrustTestbed trust(timer);
+  testbeds::TrustTestbed trust(timer);
   char name[] = "/tmp/hostile-XXXXXX";
   KJ_ASSERT(mkdtemp(name) != nullptr);
   KJ_DEFER(removeTree(name));
@@ -342,15 +342,15 @@ TEST_F(HostileTrustd, DamagedConversations) {
   ::testing::internal::CaptureStderr();  // refusals by the thousand
   attack(
       [&](unsigned) {
-        auto bytes = fuzz::hostileBytes(right, generator.next());
+        auto bytes = testbeds::hostileBytes(right, generator.next());
         auto stream = dial(address);
-        return fuzz::answersIn(wait(converse(*stream, bytes))).results;
+        return testbeds::answersIn(wait(converse(*stream, bytes))).results;
       },
       [&](bool) {
         wait(trust.use(wait(connectUnix(*io.lowLevelProvider, timer, path))->bootstrap()));
       });
   auto log = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(log.find(fuzz::TrustTestbed::kToken.cStr()), std::string::npos);
+  EXPECT_EQ(log.find(testbeds::TrustTestbed::kToken.cStr()), std::string::npos);
 }
 
 }  // namespace

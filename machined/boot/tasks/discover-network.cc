@@ -15,17 +15,12 @@ kj::Promise<void> startNetworkd(Supervisor& supervisor, kj::Timer& timer) {
                 kj::str("networkd did not come up within ", kNetworkdTimeout / kj::SECONDS, " s"));
 }
 
-// The launcher of a container has set up the network, and the config does not come over it. So
-// nothing waits here: networkd and apid become ready while the config is loaded, and before apid
-// has certificates it serves maintenance mode only.
-void beginServices(Supervisor& supervisor) {
-  supervisor.start("networkd");
-  supervisor.start("apid");
-}
-
 }  // namespace
 
 extern const BootTask discoverNetwork = task<startNetworkd>("setupDiscoveryNetwork");
-extern const BootTask beginNetwork = task<beginServices>("setupDiscoveryNetwork");
+// The launcher of a container has set up the network, and the config does not come over it. So
+// nothing waits here: networkd and apid become ready while the config is loaded, and before apid
+// has certificates it serves maintenance mode only.
+extern const BootTask beginNetwork = task<startApi>("setupDiscoveryNetwork");
 
 }  // namespace talos::machined::tasks

@@ -41,6 +41,8 @@ TEST(ConfineOptions, OfAParser) {
   EXPECT_EQ(RLIMIT_CPU, o.limits[0].resource);
   EXPECT_EQ(77, KJ_ASSERT_NONNULL(o.parent));
   EXPECT_EQ(Options::Output::kNone, o.output);
+  EXPECT_FALSE(o.stopFirst);
+  EXPECT_TRUE(read({"--uid=53", "--stop=first", "--", "/x"}).stopFirst);
   EXPECT_EQ(Options::Output::kSocket, read({"--uid=53", "--output=socket", "--", "/x"}).output);
   auto usual = read({"--uid=53", "--", "/x"});
   EXPECT_TRUE(usual.output == Options::Output::kInherited && usual.parent == nullptr);
@@ -71,6 +73,7 @@ TEST(ConfineOptions, Refused) {
       {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "must be -1000"},
       {{"--uid=50", "--lifetime=mine", "--", "/x"}, "a number"},
       {{"--uid=50", "--output=all", "--", "/x"}, "must be none or socket"},
+      {{"--uid=50", "--stop=last", "--", "/x"}, "must be first"},
       {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
       {{"--uid", "--", "/x"}, "needs a value"},
   };

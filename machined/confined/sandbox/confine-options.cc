@@ -113,6 +113,11 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
            kj::str("--output must be none or socket, not \"", value, "\""));
     }
     options.output = value == "none" ? Options::Output::kNone : Options::Output::kSocket;
+  } else if (name == "--stop") {
+    if (value != "first") {
+      fail(ErrorKind::kInvalidArgument, kj::str("--stop must be first, not \"", value, "\""));
+    }
+    options.stopFirst = true;
   } else {
     fail(ErrorKind::kInvalidArgument, kj::str("unknown option ", name));
   }

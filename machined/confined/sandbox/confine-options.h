@@ -3,7 +3,7 @@
 //   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
 //           [--landlock-write=PATH]… [--landlock-list=PATH]… [--landlock-libraries=PATH]…
 //           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
-//           [--output=none|socket] -- PROGRAM ARGUMENTS…
+//           [--output=none|socket] [--stop=first] -- PROGRAM ARGUMENTS…
 //
 // landlock.h says what each --landlock- option allows.
 //
@@ -11,6 +11,8 @@
 // is not started when that is gone already. --output=none: it has no standard input, output and
 // error, so that it can write nothing into the log of whoever starts it; =socket: output and error
 // are descriptor 3.
+//
+// --stop=first: stops by SIGSTOP before anything else, so that a debugger can be attached.
 //
 // A value may also be the next argument. No-new-privileges is always set; the supplementary groups
 // are always none; capabilities that are not named are dropped from every set, the bounding set
@@ -42,6 +44,7 @@ struct Options {
   kj::Maybe<pid_t> parent;  // that it does not outlive
   enum class Output { kInherited, kNone, kSocket };
   Output output = Output::kInherited;
+  bool stopFirst = false;
   kj::Vector<kj::String> command;  // the program is an absolute path
 };
 

@@ -205,6 +205,7 @@ kj::Own<Instance> launchContainer(kj::UnixEventPort& port, kj::Timer& timer, Net
   for (;;) {
     auto choice = loadSystem(places, console);
     auto arguments = argumentsOf(choice);
+    for (auto extra : launch.extraArguments) arguments = kj::str(arguments, " ", extra);
     auto steps = container::planContainer({.stateFolder = state,
                                            .ephemeralFolder = ephemeral,
                                            .slotsFolder = places.slots,

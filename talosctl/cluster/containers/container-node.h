@@ -27,6 +27,7 @@ struct ContainerLaunch {
   kj::StringPtr stateFolder;  // of the cluster
   kj::StringPtr link;         // name of the veth's end on the bridge
   bool withoutConfig;
+  capnp::List<capnp::Text>::Reader extraArguments = {};  // of the kernel, as the node sees it
 };
 
 // Creates its folders STATE and EPHEMERAL, empty.

@@ -128,7 +128,8 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
                              {.node = node,
                               .stateFolder = stateFolder,
                               .link = link,
-                              .withoutConfig = cluster.getWithoutConfig()});
+                              .withoutConfig = cluster.getWithoutConfig(),
+                              .extraArguments = cluster.getExtraKernelArguments()});
     };
   }
   // One tap for all runs: this object owns it, QEMU inherits it.

@@ -6,9 +6,9 @@
 #include "common/netlink/test-kernel.h"
 #include "networkd/control/networkd-server.h"
 #include "networkd/control/test-network-store.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
-namespace talos::fuzz {
+namespace talos::testbeds {
 
 // Captured packets of a link are not parsed by it: nothing is captured.
 class NoCaptures final : public networkd::Captures {
@@ -63,4 +63,4 @@ class NetworkdTestbed {
   kj::Promise<void> running = nullptr;
 };
 
-}  // namespace talos::fuzz
+}  // namespace talos::testbeds

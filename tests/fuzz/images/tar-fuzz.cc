@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "common/tar/tar-reader.h"
-#include "tests/fuzz/tar-sums.h"
+#include "tests/fuzz/images/tar-sums.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 //
 // link: apid-gate apid-grpc
 #include "apid/gate/test-apid-node.h"
-#include "tests/fuzz/cluster-conversation.h"
-#include "tests/fuzz/pipe-server.h"
+#include "tests/fuzz/wire/pipe-server.h"
+#include "tests/testbeds/cluster-conversation.h"
 
 namespace {
 
@@ -34,7 +34,7 @@ struct FuzzedServer {
                             peer.organizations.add(kj::str("os:admin"));
                             return gate.open(peer).bootstrap;
                           }};
-  kj::Array<kj::byte> right = fuzz::clusterConversation();
+  kj::Array<kj::byte> right = testbeds::clusterConversation();
 
   FuzzedServer() {
     model.tag = kj::str("model");
@@ -47,7 +47,7 @@ struct FuzzedServer {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static FuzzedServer* fuzzed = new FuzzedServer;
-  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->model.audited.clear();
   KJ_ASSERT(fuzzed->model.readers == 0, "a stream goes on without its reader");
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {

@@ -3,7 +3,7 @@
 #include <kj/debug.h>
 
 #include "machined/confined/parser/image-archive.h"
-#include "tests/fuzz/tar-sums.h"
+#include "tests/fuzz/images/tar-sums.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;

@@ -11,7 +11,7 @@
 #include "common/base/error.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/meta-resources.capnp.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
 namespace {
 
@@ -242,7 +242,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   auto entries = api.entries();
   auto& entry = entries[data[0] % entries.size()];
-  auto bytes = fuzz::hostileBytes(right(data[1] >> 1), kj::arrayPtr(data + 2, size - 2));
+  auto bytes = testbeds::hostileBytes(right(data[1] >> 1), kj::arrayPtr(data + 2, size - 2));
   ask(api, entry.path, bytes, data[1] & 1);
   return 0;
 }

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "rpc/node.capnp.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
-namespace talos::fuzz {
+namespace talos::testbeds {
 
 // Of another machine, 10.0.0.9, it wants the version; that call fails where there is none.
 inline kj::Array<kj::byte> clusterConversation() {
@@ -26,4 +26,4 @@ inline kj::Array<kj::byte> clusterConversation() {
   return c.finish();
 }
 
-}  // namespace talos::fuzz
+}  // namespace talos::testbeds

@@ -18,9 +18,9 @@
 #include "machined/services/services-server.h"
 #include "machined/services/supervisor.h"
 #include "rpc/network-resources.capnp.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
-namespace talos::fuzz {
+namespace talos::testbeds {
 
 class MachinedTestbed final : private kj::Clock {
  public:
@@ -273,4 +273,4 @@ class MachinedTestbed final : private kj::Clock {
   }
 };
 
-}  // namespace talos::fuzz
+}  // namespace talos::testbeds

@@ -14,7 +14,7 @@
 #include <kj/debug.h>
 #include <string.h>
 
-namespace talos::fuzz {
+namespace talos::testbeds {
 
 class Conversation {
  public:
@@ -175,4 +175,4 @@ inline Answers answersIn(kj::ArrayPtr<const kj::byte> bytes) {
   return answers;
 }
 
-}  // namespace talos::fuzz
+}  // namespace talos::testbeds

@@ -2,8 +2,8 @@
 // behind it, in one process without a socket.
 //
 // link: machined-api machined-resources machined-services machined-logs
-#include "tests/fuzz/machined-testbed.h"
-#include "tests/fuzz/pipe-server.h"
+#include "tests/fuzz/wire/pipe-server.h"
+#include "tests/testbeds/machined-testbed.h"
 
 namespace {
 
@@ -12,12 +12,12 @@ using namespace talos;
 struct FuzzedServer {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  fuzz::MachinedTestbed machined{io, timer};
+  testbeds::MachinedTestbed machined{io, timer};
   fuzz::PipeServer server{io.waitScope, timer, [this]() { return machined.open(); }};
   kj::Array<kj::byte> right = machined.conversation();
 
   FuzzedServer() {
-    server.check(right, fuzz::MachinedTestbed::kResults, fuzz::MachinedTestbed::kFailures);
+    server.check(right, testbeds::MachinedTestbed::kResults, testbeds::MachinedTestbed::kFailures);
   }
 };
 
@@ -25,10 +25,10 @@ struct FuzzedServer {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static FuzzedServer* fuzzed = new FuzzedServer;
-  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->machined.emptyStore();
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
-    fuzz::MachinedTestbed::use(kj::mv(bootstrap)).wait(scope);
+    testbeds::MachinedTestbed::use(kj::mv(bootstrap)).wait(scope);
   });
   return 0;
 }

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "rpc/trust.capnp.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 #include "trustd/trustd-server.h"
 
-namespace talos::fuzz {
+namespace talos::testbeds {
 
 class TrustTestbed {
  public:
@@ -81,4 +81,4 @@ class TrustTestbed {
   }
 };
 
-}  // namespace talos::fuzz
+}  // namespace talos::testbeds

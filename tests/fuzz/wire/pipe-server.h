@@ -8,7 +8,7 @@
 #include <kj/timer.h>
 
 #include "common/wire/rpc-server.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
 namespace talos::fuzz {
 
@@ -25,7 +25,7 @@ class PipeServer {
   // The same with the right conversation, for what is to be damaged must be right: so many calls
   // are answered with results, and these with failures.
   void check(kj::ArrayPtr<const kj::byte> right, unsigned results, unsigned failures) {
-    auto answers = answersIn(converse(right));
+    auto answers = testbeds::answersIn(converse(right));
     KJ_ASSERT(answers.results == results && answers.failures.size() == failures, answers.results,
               kj::strArray(answers.failures, "; "));
   }

@@ -2,8 +2,8 @@
 // without a socket.
 //
 // link: trustd-lib
-#include "tests/fuzz/pipe-server.h"
-#include "tests/fuzz/trust-testbed.h"
+#include "tests/fuzz/wire/pipe-server.h"
+#include "tests/testbeds/trust-testbed.h"
 
 namespace {
 
@@ -13,19 +13,19 @@ struct FuzzedServer {
   kj::EventLoop loop;
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  fuzz::TrustTestbed trust{timer};
+  testbeds::TrustTestbed trust{timer};
   fuzz::PipeServer server{scope, timer, [this]() { return trust.open(); }};
   kj::Array<kj::byte> right = trust.conversation();
 
   // The bootstrap is answered too.
-  FuzzedServer() { server.check(right, fuzz::TrustTestbed::kResults + 1, 0); }
+  FuzzedServer() { server.check(right, testbeds::TrustTestbed::kResults + 1, 0); }
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static FuzzedServer* fuzzed = new FuzzedServer;
-  fuzzed->server.hostile(fuzz::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
+  fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     fuzzed->trust.use(kj::mv(bootstrap)).wait(scope);
   });

@@ -6,7 +6,7 @@
 
 #include "common/grpc/grpc-server.h"
 #include "common/grpc/test-h2.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
 namespace {
 
@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto begun = hello() + std::string(input.slice(1, size).asChars().begin(), size - 1);
     converse(bytesOf(begun));
   } else {
-    converse(fuzz::hostileBytes(bytesOf(rightBytes()), input));
+    converse(testbeds::hostileBytes(bytesOf(rightBytes()), input));
   }
   return 0;
 }

@@ -4,7 +4,7 @@
 #include <kj/debug.h>
 
 #include "common/grpc/grpc-client-session.h"
-#include "tests/fuzz/conversation.h"
+#include "tests/testbeds/conversation.h"
 
 namespace {
 
@@ -66,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return true;
   }();
   (void)right;
-  auto bytes = talos::fuzz::hostileBytes(kRight, kj::arrayPtr(data, size));
+  auto bytes = talos::testbeds::hostileBytes(kRight, kj::arrayPtr(data, size));
   converse(bytes);
   return 0;
 }

@@ -1,0 +1,55 @@
+#include "talosctl/cluster/local-node.h"
+
+#include "common/base/error.h"
+#include "common/base/node-layout.h"
+#include "talosctl/cluster/nodes/cluster-control.h"
+
+namespace talos::talosctl {
+
+kj::String LocalContainer::socket(kj::StringPtr program) const {
+  return kj::str(root(), kRunFolder, "/", program, ".sock");
+}
+
+FoundCluster requireLocalCluster(Invocation& call) {
+  auto cluster = clusterOfContext(call);
+  KJ_IF_MAYBE (found, cluster) return kj::mv(*found);
+  fail(ErrorKind::kFailedPrecondition,
+       "the context is not that of a local cluster of this host: its root reaches into no others");
+}
+
+kj::Promise<kj::Vector<LocalContainer>> localContainers(Invocation& call, FoundCluster& found) {
+  auto control = co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer,
+                                                          found.state.path());
+  auto states = co_await control->states();
+  kj::Vector<LocalContainer> targets;
+  auto wanted = [&](rpc::LocalNode::Reader node) {
+    if (!call.given("nodes")) return true;
+    for (auto& name : call.list("nodes")) {
+      if (name == node.getAddress() || name == node.getName()) return true;
+    }
+    return false;
+  };
+  auto nodes = found.get().getNodes();
+  for (auto i : kj::range(0u, kj::min(nodes.size(), states.getNodes().size()))) {
+    auto node = nodes[i];
+    if (!wanted(node)) continue;
+    if (node.getProvisioner() != "container") {
+      fail(
+          ErrorKind::kFailedPrecondition,
+          kj::str(node.getName(),
+                  " is a virtual machine: this host's root reaches into nodes in containers only"));
+    }
+    auto pid = states.getNodes()[i].getPid();
+    if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
+    targets.add(LocalContainer{kj::str(node.getAddress()), kj::str(node.getName()), pid});
+  }
+  if (targets.empty()) {
+    fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name,
+                                       " has the name "
+                                       "or address ",
+                                       kj::strArray(call.list("nodes"), ", ")));
+  }
+  co_return kj::mv(targets);
+}
+
+}  // namespace talos::talosctl
