@@ -46,14 +46,18 @@ struct ModelKind {
   void set(kj::StringPtr id, kj::StringPtr owner, F&& fill, uint64_t first = 1) {
     capnp::MallocMessageBuilder message;
     auto resource = message.initRoot<rpc::Resource>();
-    auto metadata = resource.initMetadata();
-    metadata.setNamespace(ns);
-    metadata.setType(type);
-    metadata.setId(id);
-    metadata.setOwner(owner);
-    metadata.setVersion(versionOf(id));
+    name(resource, id, owner);
     fill(resource.initSpec().initAs<Spec>());
     store.put(resource.asReader(), first);
+  }
+  // The same with a spec that there is.
+  template <typename Spec>
+  void copy(kj::StringPtr id, kj::StringPtr owner, typename Spec::Reader spec) {
+    capnp::MallocMessageBuilder message;
+    auto resource = message.initRoot<rpc::Resource>();
+    name(resource, id, owner);
+    resource.getSpec().setAs<Spec>(spec);
+    store.put(resource.asReader());
   }
   void destroy(kj::StringPtr id) {
     auto owner = kj::str(store.get(ns, type, id).getMetadata().getOwner());
@@ -68,17 +72,23 @@ struct ModelKind {
     KJ_IF_MAYBE (found, find(id)) return found->getMetadata().getVersion();
     return 0;
   }
+
+ private:
+  void name(rpc::Resource::Builder resource, kj::StringPtr id, kj::StringPtr owner) const {
+    auto metadata = resource.initMetadata();
+    metadata.setNamespace(ns);
+    metadata.setType(type);
+    metadata.setId(id);
+    metadata.setOwner(owner);
+    metadata.setVersion(versionOf(id));
+  }
 };
 
-class ModelMachined {
+// The store with its server.
+class ModelStore {
  public:
-  // `uid`: who every caller is taken for.
-  explicit ModelMachined(kj::AsyncIoContext& io, unsigned uid = 0) : io(io), uid(uid) {}
-  ~ModelMachined() noexcept(false) {
-    serving = nullptr;
-    removeTree(directory);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(ModelMachined);
+  ModelStore() = default;
+  KJ_DISALLOW_COPY_AND_MOVE(ModelStore);
 
   template <typename Spec>
   ModelKind& kind(kj::StringPtr nameSpace = "") {
@@ -90,25 +100,14 @@ class ModelMachined {
     auto key = std::make_pair(std::string(space.cStr()), std::string(known.name.cStr()));
     return kinds.try_emplace(kj::mv(key), store, space, known.name).first->second;
   }
-
-  kj::StringPtr socket() const { return path; }
-  void start() {
-    serving = serveUnix(*io.lowLevelProvider, io.provider->getTimer(), listenUnix(path, 0600),
-                        [this](const UnixPeer& peer) { return open(peer.pid); })
-                  .eagerlyEvaluate(nullptr);
+  unsigned watches() const {
+    unsigned all = 0;
+    for (auto& entry : kinds) all += entry.second.watches;
+    return all;
   }
-  // Like a crash: connections end, and what was stored is there again at the next start.
-  void stop() { serving = nullptr; }
-
-  // For connections from now on.
-  void change(unsigned newUid) { uid = newUid; }
-
-  // For one connection.
-  capnp::Capability::Client open(pid_t pid = 1) {
-    rpc::Node::Client none = KJ_EXCEPTION(DISCONNECTED, "this model has the store alone");
-    capnp::Capability::Client watched = kj::heap<WatchedStore>(*this, uid);
-    return machined::serveMachined(UnixPeer{pid, uid, uid}, none, none,
-                                   watched.castAs<rpc::Store>(), [](auto) {});
+  rpc::Store::Client serve(unsigned uid) {
+    capnp::Capability::Client served = kj::heap<WatchedStore>(*this, uid);
+    return served.castAs<rpc::Store>();
   }
 
  private:
@@ -118,10 +117,10 @@ class ModelMachined {
     using Context = capnp::CallContext<capnp::DynamicStruct, capnp::DynamicStruct>;
     using Request = capnp::Request<capnp::DynamicStruct, capnp::DynamicStruct>;
 
-    WatchedStore(ModelMachined& machined, unsigned uid)
+    WatchedStore(ModelStore& model, unsigned uid)
         : Server(capnp::Schema::from<rpc::Store>(), {.allowCancellation = true}),
-          machined(machined),
-          real(machined::serveStore(machined.store, uid)) {}
+          model(model),
+          real(machined::serveStore(model.store, uid)) {}
 
     kj::Promise<void> call(capnp::InterfaceSchema::Method method, Context context) override {
       kj::StringPtr name = method.getProto().getName();
@@ -137,13 +136,13 @@ class ModelMachined {
     }
 
    private:
-    ModelMachined& machined;
+    ModelStore& model;
     capnp::DynamicCapability::Client real;
 
     // None: there is no such kind, as the server will say.
     kj::Maybe<ModelKind&> find(kj::StringPtr ns, kj::StringPtr type) {
       kj::Maybe<ModelKind&> found;
-      (void)kj::runCatchingExceptions([&] { found = machined.kind(ns, type); });
+      (void)kj::runCatchingExceptions([&] { found = model.kind(ns, type); });
       return found;
     }
     kj::Maybe<ModelKind&> of(capnp::DynamicStruct::Reader params) {
@@ -196,13 +195,42 @@ class ModelMachined {
     }
   };
 
+  Registry registry;
+  machined::Store store{registry, kj::nullClock()};
+  std::map<std::pair<std::string, std::string>, ModelKind> kinds;
+};
+
+class ModelMachined : public ModelStore {
+ public:
+  // `uid`: who every caller is taken for.
+  explicit ModelMachined(kj::AsyncIoContext& io, unsigned uid = 0) : io(io), uid(uid) {}
+  ~ModelMachined() noexcept(false) {
+    serving = nullptr;
+    removeTree(directory);
+  }
+  KJ_DISALLOW_COPY_AND_MOVE(ModelMachined);
+
+  kj::StringPtr socket() const { return path; }
+  void start() {
+    serving = serveUnix(*io.lowLevelProvider, io.provider->getTimer(), listenUnix(path, 0600),
+                        [this](const UnixPeer& peer) -> capnp::Capability::Client {
+                          rpc::Node::Client none =
+                              KJ_EXCEPTION(DISCONNECTED, "this model has the store alone");
+                          return machined::serveMachined(UnixPeer{peer.pid, uid, uid}, none, none,
+                                                         serve(uid), [](auto) {});
+                        })
+                  .eagerlyEvaluate(nullptr);
+  }
+  // Like a crash: connections end, and what was stored is there again at the next start.
+  void stop() { serving = nullptr; }
+  // For connections from now on.
+  void change(unsigned newUid) { uid = newUid; }
+
+ private:
   kj::AsyncIoContext& io;
   unsigned uid;
   kj::String directory = makeDirectory();
   kj::String path = kj::str(directory, "/machined.sock");
-  Registry registry;
-  machined::Store store{registry, kj::nullClock()};
-  std::map<std::pair<std::string, std::string>, ModelKind> kinds;
   kj::Maybe<kj::Promise<void>> serving;
 
   static kj::String makeDirectory() {
