@@ -25,7 +25,7 @@ struct MovableClock final : kj::Clock {
   kj::Date now() const override { return kj::systemPreciseCalendarClock().now() + ahead; }
 };
 
-// What machined has for trustd, as the test wants it, and the faults of trustd's writes.
+// The content of the store that a test wants trustd to find, and the faults of its writes.
 struct Model {
   explicit Model(ModelMachined& machined) : machined(machined) {
     records.beforePut = [this]() -> kj::Promise<void> {

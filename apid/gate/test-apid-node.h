@@ -356,7 +356,7 @@ class TestNode {
   grpcapi::GrpcApi grpcApi;
   kj::Maybe<kj::Promise<void>> serving;
 
-  // What was stored before is known to apid, if it watches.
+  // Waits until apid, if it watches, has read the changes so far.
   void awaitWatches() {
     if (model.store.kind<rpc::ApiCertificateSpec>().watching == 0) return;
     store.visit<rpc::ApiCertificateSpec>([](auto) {}).wait(io.waitScope);

@@ -308,7 +308,9 @@ class Pages {
     }
     return kj::str(
         "# Sockets of a node\n\nGenerated from `rpc/`, the service table and the servers "
-        "(`make docs`). Cap'n Proto RPC on all of them, over TLS 1.3 on the TCP ports.\n\n"
+        "(`make docs`). Cap'n Proto RPC on all of them, over TLS 1.3 on the TCP ports. `talosctl "
+        "debug "
+        "call` calls any method of a Unix socket, on a local cluster.\n\n"
         "| Socket | Listens | Owner, mode | Who may call | Begins with |\n|---|---|---|---|---|\n",
         kj::strArray(lines, "\n"),
         "\n\nmachined makes each socket once, and process 1 holds it: a caller that connects while "
