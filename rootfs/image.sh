@@ -16,7 +16,7 @@ export LC_ALL=C
 
 root=$1 out=$2 image=$3
 here=$(cd "$(dirname "$0")" && pwd)
-work=$image/work
+work=$image/parts
 . "$here/arch.sh"
 kernel_work=/build/kernel${sysroot:+-$arch}
 [ -z "${KERNEL:-}" ] || kernel_work=/build/kernel-$(basename "$KERNEL" .deb)

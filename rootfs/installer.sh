@@ -15,7 +15,7 @@ version=${VERSION:-$(sed -n 's/^set(tag \(.*\))$/\1/p' "$here/../cmake/version.c
 name=${3:-talos/installer:$version}
 work=$(mktemp -d -p "$(dirname "$tar")")
 trap 'rm -rf "$work"' EXIT
-time="@$(stat -c %Y "$image/work/tree/usr/install/vmlinuz")"
+time="@$(stat -c %Y "$image/parts/tree/usr/install/vmlinuz")"
 blobs=$work/layout/blobs/sha256
 mkdir -p "$blobs" "$work/layer/usr/install"
 archive() {  # FOLDER OUT: with nothing in it that differs from one build to the next
@@ -29,7 +29,7 @@ blob() {  # FILE: moves it to its digest, which it prints
 }
 
 install=$work/layer/usr/install
-cp "$image"/work/tree/usr/install/* "$install/"
+cp "$image"/parts/tree/usr/install/* "$install/"
 ln "$image/rootfs.sqsh" "$install/rootfs.sqsh" 2>/dev/null || cp "$image/rootfs.sqsh" "$install/rootfs.sqsh"
 echo "$version" >"$install/version"
 (cd "$install" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)

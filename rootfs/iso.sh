@@ -7,14 +7,14 @@ set -euo pipefail
 umask 022
 export LC_ALL=C
 image=$1
-kernel=$(echo "$image"/work/kernel/boot/vmlinuz-*)
+kernel=$(echo "$image"/parts/kernel/boot/vmlinuz-*)
 label=TALOS
 grub=/usr/lib/grub
 modules=(iso9660 part_gpt part_msdos fat search search_label normal configfile linux echo test reboot halt)
 
 say() { printf 'iso: %s\n' "$*"; }
-stamp=$(cat "$image/work/initramfs.stamp" "$kernel" "$0" | sha256sum)
-if [ "$(cat "$image/work/iso.stamp" 2>/dev/null || true)" = "$stamp" ] && [ -e "$image/talos.iso" ]; then exit; fi
+stamp=$(cat "$image/parts/initramfs.stamp" "$kernel" "$0" | sha256sum)
+if [ "$(cat "$image/parts/iso.stamp" 2>/dev/null || true)" = "$stamp" ] && [ -e "$image/talos.iso" ]; then exit; fi
 SOURCE_DATE_EPOCH=$(stat -c %Y "$kernel")
 export SOURCE_DATE_EPOCH
 work=$(mktemp -d)
@@ -55,5 +55,5 @@ xorriso -as mkisofs -quiet -V $label -R -J -o "$work/talos.iso" \
   -c boot/grub/boot.cat -b boot/grub/bios.img -no-emul-boot -boot-load-size 4 -boot-info-table --grub2-boot-info \
   -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot "$tree" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 mv "$work/talos.iso" "$image/talos.iso"
-echo "$stamp" >"$image/work/iso.stamp"
+echo "$stamp" >"$image/parts/iso.stamp"
 say "$(printf '%-12s %10d bytes' talos.iso "$(stat -c %s "$image/talos.iso")")"

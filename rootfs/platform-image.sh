@@ -21,7 +21,7 @@ finished() {  # FILE: the image, under its name
   made=$name.${1#"$work"/disk.}
   mv "$1" "$made"
 }
-disk() { "${emulator[@]}" "$disk_image" "$platform" "$1" "$image/work/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
+disk() { "${emulator[@]}" "$disk_image" "$platform" "$1" "$image/parts/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
 convert() { qemu-img convert -f raw -O "$1" -o "$2" "$work/disk.raw" "$work/disk.$3"; rm "$work/disk.raw"; }
 zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
 
@@ -86,7 +86,7 @@ END
 # For machines that a server on their network starts: a folder that a web server gives, with a script for iPXE.
 pxe() {  # ARGUMENTS
   mkdir -m 0755 "$work/disk.pxe"
-  cp "$image/work/tree/usr/install/vmlinuz" "$image/initramfs" "$work/disk.pxe/"
+  cp "$image/parts/tree/usr/install/vmlinuz" "$image/initramfs" "$work/disk.pxe/"
   cat >"$work/disk.pxe/boot.ipxe" <<END
 #!ipxe
 kernel vmlinuz initrd=initramfs talos.platform=$platform init_on_alloc=1 slab_nomerge pti=on panic=0 consoleblank=0 nvme_core.io_timeout=4294967295 random.trust_cpu=on printk.devkmsg=on $* ${ARGUMENTS:-}

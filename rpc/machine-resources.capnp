@@ -55,6 +55,7 @@ struct CrashReportSpec $A.resource((type = "CrashReports.runtime.talos.dev", nam
   problem @12 :Text;                            # why parts of the report are missing
   map @13 :List(Text);                          # lines of /proc/<pid>/maps
   log @14 :List(Text);                          # the last lines of the service's log
+  waits @15 :List(Text);                        # under way: calls, and what was waited for, each with since when
 }
 struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.dev", namespace = "runtime")) {
   # The node is about to go down: login1 signals the programs that hold a lock and waits for them. The id is node.

@@ -214,6 +214,18 @@ interface Services {
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
   # At once, without a restart, until the node is rebooted; also of a service that does not run yet.
   # NotFound; FailedPrecondition for one that is not a program of this system.
+  stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator");
+  # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
+  # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
+}
+struct ProgramStack {
+  program @0 :Text; buildId @1 :Text; pid @2 :UInt32;
+  frames @3 :List(Text);           # as CrashReportSpec.stack
+  waits @4 :List(ProgramWait);     # the longest first
+}
+struct ProgramWait {
+  sinceMs @0 :UInt64;
+  text @1 :Text;                   # for what, or what is said when the time is over
 }
 enum LogLevel { info @0; debug @1; warning @2; error @3; }
 # A service logs lines of this level and of those that are more severe.

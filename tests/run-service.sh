@@ -74,7 +74,8 @@ listed() { here services -o json | grep -q "\"id\": \"$service\""; }
 within 'machined did not answer' here version
 [ -z "$config" ] || here apply-config --file "$config" >/dev/null || die "the node did not take $config"
 if [ "$service" = vipd ]; then
-  "$talosctl" -e "$endpoint" debug call "${socket%/*}/etcd-supervisor.sock" etcd bootstrap >/dev/null
+  bootstrapped() { here debug call "${socket%/*}/etcd-supervisor.sock" etcd bootstrap; }
+  within 'etcd was not bootstrapped' bootstrapped
 fi
 within "the node did not want $service" listed
 replaced() { "$talosctl" debug replace --context "$name" "$service" "$program" >"$work/replaced" 2>&1; }

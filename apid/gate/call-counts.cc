@@ -19,6 +19,9 @@ class CallCounts::Observer final : public CallObserver {
     auto name = counts.nameOf(interfaceId, methodId);
     if (name.size() > 0) count(name, result, duration);
   }
+  kj::String describe(uint64_t interfaceId, uint16_t methodId) override {
+    return kj::str("call ", counts.nameOf(interfaceId, methodId), " of ", peer, ", ", role);
+  }
   void ended(kj::StringPtr path, kj::StringPtr result, kj::Duration duration) override {
     count(path, result, duration);
   }

@@ -3,6 +3,7 @@
 #include <kj/map.h>
 
 #include "apid/grpc/all-methods.h"
+#include "common/base/waits.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -94,8 +95,10 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     kj::TimePoint began;
     kj::StringPtr result = CallObserver::kCancelled;
 
+    Wait wait;
+
     ObservedCall(Handler& handler, kj::StringPtr path)
-        : handler(handler), path(path), began(handler.timer.now()) {}
+        : handler(handler), path(path), began(handler.timer.now()), wait(kj::str("call ", path)) {}
     ~ObservedCall() noexcept(false) {
       if (handler.observer.get() == nullptr) return;
       handler.observer->ended(path, result, handler.timer.now() - began);

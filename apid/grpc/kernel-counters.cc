@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
+#include "common/text/ascii.h"
 #include "common/text/fields.h"
 
 namespace talos::grpcapi {
@@ -154,16 +155,6 @@ void addInfo(WireWriter& out, uint32_t number, Text value) {
   }
 }
 
-Text trimmed(Text text) {
-  while (text.size() > 0 && (text.front() == ' ' || text.front() == '\t')) {
-    text = text.slice(1, text.size());
-  }
-  while (text.size() > 0 && (text.back() == ' ' || text.back() == '\t')) {
-    text = text.slice(0, text.size() - 1);
-  }
-  return text;
-}
-
 // The index of the colon; the size when there is none.
 size_t colonIn(Text line) {
   size_t at = 0;
@@ -269,9 +260,7 @@ kj::Array<kj::byte> networkStats(Text text) {
   constexpr size_t kCounters = 16;
   Devices devices(kCounters);
   for (auto line : Lines(checked(text))) {
-    auto colon = colonIn(line);
-    if (colon == line.size()) continue;  // a heading
-    devices.add(trimmed(line.slice(0, colon)), Fields(line.slice(colon + 1, line.size())));
+    KJ_IF_MAYBE (link, namedFields(line)) devices.add(link->name, link->fields);
   }
   return devices.finish("Total");
 }

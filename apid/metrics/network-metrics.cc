@@ -39,19 +39,17 @@ struct Link {
 kj::Vector<Link> linksIn(FileText dev) {
   kj::Vector<Link> links;
   for (auto line : Lines(dev)) {
-    size_t colon = 0;
-    while (colon < line.size() && line[colon] != ':') ++colon;
-    if (colon == line.size() || links.size() >= kMostLinks) continue;  // the heading has none
-    auto name = Fields(line.slice(0, colon)).next();
-    Fields fields(line.slice(colon + 1, line.size()));
-    Link link{.name = kj::heapString(name), .values = {}};
-    bool whole = name.size() > 0;
-    for (auto& value : link.values) {
-      auto field = fields.next();
-      whole = whole && field.size() > 0;
-      value = numberIn<uint64_t>(field);
+    KJ_IF_MAYBE (named, namedFields(line)) {
+      if (links.size() >= kMostLinks) break;
+      Link link{.name = kj::heapString(named->name), .values = {}};
+      bool whole = link.name.size() > 0;
+      for (auto& value : link.values) {
+        auto field = named->fields.next();
+        whole = whole && field.size() > 0;
+        value = numberIn<uint64_t>(field);
+      }
+      if (whole) links.add(kj::mv(link));
     }
-    if (whole) links.add(kj::mv(link));
   }
   return links;
 }

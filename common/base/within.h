@@ -5,15 +5,20 @@
 #include <kj/timer.h>
 
 #include "common/base/error.h"
+#include "common/base/waits.h"
 
 namespace talos {
 
-// `promise`, or an error with this text after `deadline`: it says what was waited for.
+// `promise`, or an error with this text after `deadline`: it says what was waited for. Until then
+// it is one of the program's waits (waits.h).
 template <typename T>
 kj::Promise<T> within(kj::Timer& timer, kj::Duration deadline, kj::Promise<T> promise,
                       kj::String what, ErrorKind kind = ErrorKind::kDeadlineExceeded) {
-  return promise.exclusiveJoin(timer.afterDelay(deadline).then(
-      [what = kj::mv(what), kind]() -> kj::Promise<T> { return error(kind, what); }));
+  Wait wait(what);
+  return promise
+      .exclusiveJoin(timer.afterDelay(deadline).then(
+          [what = kj::mv(what), kind]() -> kj::Promise<T> { return error(kind, what); }))
+      .attach(kj::mv(wait));
 }
 
 }  // namespace talos

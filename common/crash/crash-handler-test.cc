@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/io.h>
+#include <kj/time.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -12,6 +14,7 @@
 
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/base/waits.h"
 #include "common/crash/crash-record.h"
 #include "common/crash/service-page.h"
 #include "common/crash/symbol-table.h"
@@ -217,6 +220,69 @@ TEST(CrashHandler, TakesThePageFromTheEnvironment) {
   KJ_SYSCALL(waitpid(child, &status, 0));
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ("daemon"_kj, KJ_ASSERT_NONNULL(recordIn(page)).program);
+}
+
+volatile bool stopSpinning = false;
+// Says that it has begun from within, so that no look comes before.
+[[gnu::noinline]] void spin(int ready) {
+  if (write(ready, "x", 1) != 1) _exit(1);
+  while (!stopSpinning) depth = depth + 1;
+}
+
+// The record of a look at a program that goes on, within half a minute.
+CrashRecord lookAt(pid_t child, int page) {
+  KJ_SYSCALL(kill(child, kShowStack));
+  auto& clock = kj::systemCoarseMonotonicClock();
+  for (auto begin = clock.now();;) {
+    KJ_REQUIRE(clock.now() - begin < 30 * kj::SECONDS, "the program did not write its record");
+    KJ_IF_MAYBE (record, recordIn(page)) {
+      if (record->whole) return kj::mv(*record);
+    }
+    int status;
+    KJ_REQUIRE(waitpid(child, &status, WNOHANG) == 0, "the program ended", status);
+    sched_yield();
+  }
+}
+
+// Catches: a look that ends the program, or that shows neither what hangs nor what waits; a crash
+// after it that is not reported.
+TEST(CrashHandler, ShowsAProgramThatGoesOn) {
+  NEEDS_OWN_HANDLERS();
+  auto page = newPage();
+  int ready[2];
+  KJ_SYSCALL(pipe2(ready, O_CLOEXEC));
+  auto child = fork();
+  if (child == 0) {
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    reportCrashesTo(page, "spinner");
+    Wait wait("the lock of the cluster");
+    spin(ready[1]);
+    _exit(0);
+  }
+  KJ_DEFER(kill(child, SIGKILL));
+  char byte;
+  KJ_SYSCALL(read(ready[0], &byte, 1));
+  for (int time = 0; time < 2; ++time) {
+    auto record = lookAt(child, page);
+    EXPECT_EQ(kShowStack, record.signal);
+    EXPECT_EQ("spinner"_kj, record.program);
+    EXPECT_TRUE(hasFrameOf(record, reinterpret_cast<void*>(spin)));
+    ASSERT_EQ(1u, record.waits.size());
+    EXPECT_EQ("the lock of the cluster"_kj, record.waits[0].text);
+    EXPECT_EQ(0u, record.map.size());
+    KJ_SYSCALL(ftruncate(page, 0));
+    KJ_SYSCALL(ftruncate(page, kServicePageSize));
+  }
+  KJ_SYSCALL(kill(child, SIGSEGV));
+  int status;
+  KJ_SYSCALL(waitpid(child, &status, 0));
+  ASSERT_TRUE(WIFSIGNALED(status));
+  auto crash = KJ_ASSERT_NONNULL(recordIn(page));
+  EXPECT_EQ(SIGSEGV, crash.signal);
+  EXPECT_FALSE(crash.whole);
+  EXPECT_EQ(1u, crash.waits.size()) << "what it was about";
+  for (int fd : ready) close(fd);
 }
 
 }  // namespace

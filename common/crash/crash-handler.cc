@@ -16,6 +16,7 @@
 #include <unwind.h>
 
 #include "common/base/log.h"
+#include "common/base/waits.h"
 #include "common/crash/service-page.h"
 
 namespace talos::crash {
@@ -157,6 +158,12 @@ void writeMap(RecordWriter& out, int map) {
   }
 }
 
+void writeWaits(RecordWriter& out) {
+  Wait::forEach([&](const char* text, uint64_t ns) {
+    out.text("wait ").number(ns / 1'000'000).text(" ").text(text).endLine();
+  });
+}
+
 // A fault has a positive code; the codes of signals that were sent are not.
 bool wasSent(const siginfo_t& info) {
   return info.si_code <= 0;
@@ -179,7 +186,20 @@ void writeRecord(int number, const siginfo_t& info, const void* context) {
   out.text("register sp=").address(at.sp).endLine();
   out.text("register frame=").address(at.frame).endLine();
   writeStack(out, at, self.image.base);
-  writeMap(out, self.map);
+  writeWaits(out);
+  if (number == kShowStack) {
+    out.text("end").endLine();
+  } else {
+    writeMap(out, self.map);
+  }
+}
+
+// The program goes on. The code that unwinds was prepared, and takes only a lock that the thread
+// which has it may take again.
+void onShowStack(int number, siginfo_t* info, void* context) {
+  int before = errno;
+  if (!installed->entered.load()) writeRecord(number, *info, context);
+  errno = before;
 }
 
 void onFault(int number, siginfo_t* info, void* context) {
@@ -259,6 +279,10 @@ void catchFaults() {
     sigdelset(&action.sa_mask, fault);
     KJ_SYSCALL(sigaction(fault, &action, nullptr));
   }
+  // A fault in it is reported as one.
+  action.sa_sigaction = onShowStack;
+  action.sa_flags |= SA_RESTART;
+  KJ_SYSCALL(sigaction(kShowStack, &action, nullptr));
 }
 
 _Unwind_Reason_Code firstFrame(_Unwind_Context*, void*) {

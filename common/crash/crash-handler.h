@@ -7,13 +7,19 @@
 // has a stack of its own for the first thread, whose overflow is a fault too. A fault in the
 // handler ends the program; what was written until then is kept, line by line.
 //
+// The signal kShowStack makes the same record without a map, of a program that goes on. The thread
+// that gets it is the kernel's choice: the first one, unless that has blocked it.
+//
 // No contents of memory are written: addresses of the code, the stack and the faulting access, and
 // the names of mappings. General registers are left out, because they may hold a piece of a secret.
 #pragma once
 
 #include <kj/string.h>
+#include <signal.h>
 
 namespace talos::crash {
+
+constexpr int kShowStack = SIGUSR2;
 
 // For main(), before anything else: takes the page from the environment (kServicePageVariable), so
 // that no child inherits it, and follows its log level. Without one, as in tests, it does nothing.

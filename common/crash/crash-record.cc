@@ -60,6 +60,12 @@ void take(CrashRecord& record, const KeyAndValue& line) {
     address([&](kj::String text) { record.address = kj::mv(text); });
   } else if (line.is("register")) {
     if (record.registers.size() < 8) record.registers.add(printable(line.value));
+  } else if (line.is("wait") && record.waits.size() < kMostWaits) {
+    KeyAndValue wait(line.value);
+    record.waits.add(
+        WaitRecord{printable(wait.key).tryParseAs<uint64_t>().orDefault(0), printable(wait.value)});
+  } else if (line.is("end")) {
+    record.whole = true;
   } else if (line.is("frame") && record.frames.size() < kMostFramesRead) {
     address([&](kj::String text) { record.frames.add(kj::mv(text)); });
   }

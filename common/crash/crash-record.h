@@ -9,6 +9,8 @@
 //   sender 1                the process that sent it
 //   register pc=0x40120f
 //   frame 0x40120f          innermost first; each is an address of the instruction itself
+//   wait 1500 no answer     a wait under way (common/base/waits.h), and since how many ms
+//   end                     of a program that goes on: the record is whole
 //   map                     then lines of /proc/<pid>/maps
 //
 // It comes from a program that had broken down, and may be an attacker's: it is parsed defensively,
@@ -22,7 +24,13 @@ namespace talos::crash {
 
 constexpr size_t kMostFramesRead = 128;
 constexpr size_t kMostMapLines = 256;
+constexpr size_t kMostWaits = 256;
 constexpr size_t kLongestValue = 256;
+
+struct WaitRecord {
+  uint64_t ms = 0;
+  kj::String text;
+};
 
 struct CrashRecord {
   int signal = 0;
@@ -31,6 +39,8 @@ struct CrashRecord {
   kj::Maybe<kj::String> address;
   uint32_t sender = 0;
   kj::Vector<kj::String> registers, frames, map;
+  kj::Vector<WaitRecord> waits;
+  bool whole = false;  // of a program that goes on
   kj::String problem;  // why a part is missing; empty: nothing is
 };
 

@@ -71,6 +71,11 @@ TEST(Canvas, OnlyChangedCellsAreWritten) {
   EXPECT_EQ(after.ansi(before, Colors::kAnsi), "\x1b[1;6H\x1b[0m2\x1b[2;3H\x1b[0;1;31m!\x1b[0m"_kj);
   EXPECT_EQ(after.ansi(after, Colors::kAnsi), ""_kj);
   EXPECT_EQ(after.ansi(before, Colors::kNone), "\x1b[1;6H\x1b[0m2\x1b[2;3H\x1b[0;1m!\x1b[0m"_kj);
+  // Over what stays between two changes the cursor is moved.
+  Canvas both(2, 6);
+  both.put(0, 0, "CPU 34");
+  both.put(1, 2, "!", Look::kBad);
+  EXPECT_EQ(both.ansi(after, Colors::kAnsi), "\x1b[1;1H\x1b[0mCPU\x1b[1;5H34"_kj);
 }
 
 TEST(Canvas, AnotherSizeIsDrawnWhole) {

@@ -25,6 +25,21 @@ class Fields {
   kj::ArrayPtr<const char> rest;
 };
 
+// "  eth0: 1 2 3": the name before the colon, and the fields behind it, also where no blank is
+// between them.
+struct NamedFields {
+  kj::ArrayPtr<const char> name;
+  Fields fields;
+};
+// None for a line without a colon, as headings are.
+inline kj::Maybe<NamedFields> namedFields(kj::ArrayPtr<const char> line) {
+  size_t colon = 0;
+  while (colon < line.size() && line[colon] != ':') ++colon;
+  if (colon == line.size()) return nullptr;
+  return NamedFields{Fields(line.slice(0, colon)).next(),
+                     Fields(line.slice(colon + 1, line.size()))};
+}
+
 // 0 when it is not a number.
 template <typename T>
 T numberIn(kj::ArrayPtr<const char> text) {

@@ -207,6 +207,9 @@ void BoundedMessageStream::received(capnp::MessageReader& reader) {
       question.interfaceId = call.getInterfaceId();
       question.methodId = call.getMethodId();
       question.began = timer.now();
+      if (observer.get() != nullptr) {
+        question.wait = Wait(observer->describe(question.interfaceId, question.methodId));
+      }
       break;
     }
     case capnp::rpc::Message::BOOTSTRAP:
@@ -275,6 +278,7 @@ void BoundedMessageStream::answered(capnp::rpc::Return::Reader answer, size_t by
   }
   KJ_IF_MAYBE (question, questions.find(answer.getAnswerId())) {
     question->answered = true;
+    question->wait = nullptr;
     question->hold = nullptr;
     kj::Vector<uint32_t> given;
     if (answer.isResults()) {

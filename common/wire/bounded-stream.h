@@ -25,6 +25,7 @@
 #include <kj/timer.h>
 
 #include "common/base/signal.h"
+#include "common/base/waits.h"
 #include "common/wire/budget.h"
 #include "common/wire/call-observer.h"
 #include "common/wire/idle-message-budget.h"
@@ -103,6 +104,7 @@ class BoundedMessageStream final : public capnp::MessageStream, private Budget::
     uint64_t interfaceId = 0;  // of a call
     uint16_t methodId = 0;
     kj::TimePoint began = kj::origin<kj::TimePoint>();
+    kj::Maybe<Wait> wait;  // of an observed call, until it is answered
     // Of the call until it is answered, then of an answer that is kept.
     kj::Maybe<Hold> hold;
     kj::Array<uint32_t> exports;  // in its answer

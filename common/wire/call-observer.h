@@ -14,6 +14,8 @@ class CallObserver {
   // for one that its caller has dropped or that is lost with the connection.
   virtual void ended(uint64_t interfaceId, uint16_t methodId, kj::StringPtr result,
                      kj::Duration duration) = 0;
+  // A call that begins: "Machine.version for admin (10.0.0.7)", for who looks at those under way.
+  virtual kj::String describe(uint64_t interfaceId, uint16_t methodId) = 0;
   // A call of gRPC, by its path.
   virtual void ended(kj::StringPtr path, kj::StringPtr result, kj::Duration duration) = 0;
 

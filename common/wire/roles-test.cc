@@ -281,9 +281,9 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.counters",    "Machine.samples",
   };
   constexpr const char* kOperator[] = {
-      "Machine.reboot",   "Machine.shutdown",   "Services.kill",
-      "Services.restart", "Services.start",     "Services.stop",
-      "Containers.pull",  "Containers.restart", "Services.setLogLevel",
+      "Machine.reboot",       "Machine.shutdown", "Services.kill",   "Services.restart",
+      "Services.start",       "Services.stop",    "Containers.pull", "Containers.restart",
+      "Services.setLogLevel", "Services.stack",
   };
   // Sinks and sources are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {

@@ -351,13 +351,24 @@ Status MembershipReconciler::status() const {
   return status;
 }
 
+// Listed since it began, not since it was published again.
+void MembershipReconciler::showWait(const Status& status) {
+  auto text = status.message.size() > 0 ? kj::str(status.phase, ": ", status.message) : kj::str();
+  if (text == waitText) return;
+  waitText = kj::mv(text);
+  wait = nullptr;
+  if (waitText.size() > 0) wait = Wait(waitText);
+}
+
 kj::Promise<void> MembershipReconciler::publishStatus() {
   findPhase();
   auto members = KJ_MAP(one, observed.members) {
     return clone(one.member);
   };
   bool leaving = self.leaves();
-  co_await deps.store.publish(status(), members);
+  auto now = status();
+  showWait(now);
+  co_await deps.store.publish(now, members);
   if (leaving) self.leavingPublished();
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/base/backoff.h"
+#include "common/base/waits.h"
 #include "etcd-supervisor/membership/cluster-bootstrap.h"
 #include "etcd-supervisor/membership/cluster-join.h"
 #include "etcd-supervisor/membership/cluster-leave.h"
@@ -94,6 +95,11 @@ class MembershipReconciler {
   kj::Promise<void> publish();
   kj::Promise<void> publishStatus();
   Status status() const;
+
+  // Its message, for who looks at this program.
+  kj::String waitText;
+  kj::Maybe<Wait> wait;
+  void showWait(const Status& status);
 };
 
 }  // namespace talos::supervisor

@@ -82,7 +82,9 @@ Supervisor::Dependencies ServicesAssembly::supervisorDependencies() {
               [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); }),
           .crashReport =
               kj::Function<kj::Maybe<kj::String>(kj::StringPtr)>(KJ_BIND_METHOD(*this, keepCrash)),
-          .logLevels = levels};
+          .logLevels = levels,
+          .stackOf = kj::Function<kj::Promise<crash::CrashRecord>(kj::StringPtr)>(
+              KJ_BIND_METHOD(stacks, of))};
 }
 
 kj::Array<kj::String> ServicesAssembly::environment(kj::StringPtr service,

@@ -3,6 +3,7 @@
 
 #include "machined/brain/brain-core.h"
 #include "machined/crashes/crash-reports.h"
+#include "machined/crashes/program-stacks.h"
 #include "machined/services/containers/containerd-connection.h"
 #include "machined/services/supervisor.h"
 #include "machined/system/time/kernel-clock.h"
@@ -40,6 +41,7 @@ class ServicesAssembly {
   KernelClock kernelClock{core.uv, KJ_BIND_METHOD(core.announcements, time)};
   TimeService time{supervisor, timeDependencies()};  // has a service, which stops before it
   CrashReports crashes{crashDependencies()};
+  ProgramStacks stacks{core.pages, core.process1, core.timer, "machined"};
   Supervisor supervisor{supervisorDependencies()};
   Containerd containerd{*core.io.lowLevelProvider, core.timer};
 

@@ -130,6 +130,31 @@ TEST_F(CrashReportsTest, KeepsTheNewestOfEachService) {
 }
 
 // Catches: a second crash within a second that replaces the first one.
+// Catches: a crash before the clock is set, by whose time it is older than all others and is the
+// one that is removed, although the service's event names it.
+TEST_F(CrashReportsTest, ANewCrashIsNewWhateverTheClockSays) {
+  {
+    auto brain = start();
+    brain->reports.begin().wait(io.waitScope);
+    for (int i = 0; i < 3; ++i) {
+      clock.time = clock.time + 1 * kj::SECONDS;
+      brain->reports.add("apid", record());
+    }
+    settle(*brain);
+  }
+  machine = FakeMachine();
+  auto brain = start();
+  clock.time = clock.time - 400 * kj::DAYS;
+  auto early = brain->reports.add("apid", record());
+  brain->reports.begin().wait(io.waitScope);
+  settle(*brain);
+  auto kept = ElementsAre(early.cStr(), "apid-20231114T221322Z", "apid-20231114T221323Z");
+  EXPECT_THAT(brain->ids(), kept);
+  EXPECT_THAT(files(), kept);
+  auto next = brain->reports.add("apid", record());
+  EXPECT_THAT(brain->ids(), ElementsAre(early.cStr(), next.cStr(), "apid-20231114T221323Z"));
+}
+
 TEST_F(CrashReportsTest, TwoInOneSecondAreTwo) {
   auto brain = start();
   brain->reports.add("apid", record());

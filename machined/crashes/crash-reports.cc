@@ -141,20 +141,37 @@ kj::String CrashReports::add(kj::StringPtr service, const crash::CrashRecord& re
     fillList(spec.initRegisters(record.registers.size()), record.registers);
     fillList(spec.initStack(record.frames.size()), record.frames);
     fillList(spec.initMap(record.map.size()), record.map);
+    auto waits = KJ_MAP(wait, record.waits) {
+      return kj::str(wait.text, ", since ", wait.ms, " ms");
+    };
+    fillList(spec.initWaits(waits.size()), waits);
     fillList(spec.initLog(log.size()), log);
   });
+  added.add(kj::str(id));
   removeOldest(service);
   dirty = true;
   write();
   return id;
 }
 
-// Ids of one service are in the order of time.
+// Reports of earlier boots are as old as their ids say, and all of them are older than those of
+// this one: until the clock is set, it may be behind.
 void CrashReports::removeOldest(kj::StringPtr service) {
+  auto isAdded = [&](kj::StringPtr id) {
+    return std::find(added.begin(), added.end(), id) != added.end();
+  };
   kj::Vector<kj::String> ids;
   for (auto& report : deps.store.list<Spec>()) {
-    if (report.getService() == service) ids.add(kj::str(report.id()));
+    if (report.getService() == service && !isAdded(report.id())) ids.add(kj::str(report.id()));
   }
+  kj::Vector<kj::String> still;
+  for (auto& id : added) {
+    KJ_IF_MAYBE (report, deps.store.tryGet<Spec>(id)) {
+      if (report->getService() == service) ids.add(kj::str(id));
+      still.add(kj::mv(id));
+    }
+  }
+  added = kj::mv(still);
   for (size_t i = 0; i + kMostReports < ids.size(); ++i) dropRecord<Spec>(deps.store, ids[i]);
 }
 

@@ -60,6 +60,8 @@ class CrashReports {
   kj::ForkedPromise<void> writing = kj::Promise<void>(kj::READY_NOW).fork();
   bool busy = false;
 
+  kj::Vector<kj::String> added;  // by this brain, oldest first
+
   kj::String newId(kj::StringPtr service) const;
   void removeOldest(kj::StringPtr service);
   void write();

@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/crash/crash-handler.h"
 #include "common/crash/service-page.h"
 
 namespace talos::machined {
@@ -62,14 +63,37 @@ kj::Promise<int> ServicePages::open(kj::StringPtr service) {
   co_return fd;
 }
 
+kj::Maybe<crash::CrashRecord> ServicePages::recordIn(int page) {
+  size_t size = readField<uint32_t>(page, offsetof(ServicePage, size));
+  if (size == 0) return nullptr;
+  auto text = kj::heapArray<kj::byte>(kj::min(size, crash::kMostRecord));
+  readAt(page, offsetof(ServicePage, record), text, "the page of a service");
+  return crash::parseCrashRecord(text.asChars());
+}
+
+void ServicePages::removeRecord(int page) {
+  writeField<uint32_t>(page, offsetof(ServicePage, size), 0);
+}
+
 kj::Maybe<crash::CrashRecord> ServicePages::takeRecord(kj::StringPtr service) {
   KJ_IF_MAYBE (page, pages.find(service)) {
-    size_t size = readField<uint32_t>(*page, offsetof(ServicePage, size));
-    if (size == 0) return nullptr;
-    auto text = kj::heapArray<kj::byte>(kj::min(size, crash::kMostRecord));
-    readAt(*page, offsetof(ServicePage, record), text, "the page of a service");
-    writeField<uint32_t>(*page, offsetof(ServicePage, size), 0);
-    return crash::parseCrashRecord(text.asChars());
+    auto record = recordIn(*page);
+    removeRecord(*page);
+    KJ_IF_MAYBE (r, record) {
+      if (r->signal != crash::kShowStack) return kj::mv(*r);
+    }
+  }
+  return nullptr;
+}
+
+kj::Maybe<crash::CrashRecord> ServicePages::takeStack(kj::StringPtr service) {
+  KJ_IF_MAYBE (page, pages.find(service)) {
+    auto record = recordIn(*page);
+    KJ_IF_MAYBE (r, record) {
+      if (r->signal != crash::kShowStack || !r->whole) return nullptr;
+      removeRecord(*page);
+      return kj::mv(*r);
+    }
   }
   return nullptr;
 }

@@ -24,8 +24,12 @@ class ServicePages {
   // process 1 holds it.
   kj::Promise<int> open(kj::StringPtr service);
 
+  bool has(kj::StringPtr service) const { return pages.find(service) != nullptr; }
+
   // The service's record of its crash, once: the page has no record afterwards.
   kj::Maybe<crash::CrashRecord> takeRecord(kj::StringPtr service);
+  // The whole record of a program that goes on (crash::kShowStack), once. One of a crash stays.
+  kj::Maybe<crash::CrashRecord> takeStack(kj::StringPtr service);
 
   log::Level level(kj::StringPtr service) const;
   // FailedPrecondition when the service has no page: it is not a program of this system.
@@ -34,6 +38,9 @@ class ServicePages {
  private:
   Process1& process1;
   kj::TreeMap<kj::String, kj::AutoCloseFd> pages;
+
+  static kj::Maybe<crash::CrashRecord> recordIn(int page);
+  static void removeRecord(int page);
 };
 
 }  // namespace talos::machined

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/version.h"
+#include "common/tls/pki.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -45,11 +49,19 @@ TEST_F(ScreenControllerTest, ShowsWhatTheRecordsSay) {
   record<rpc::MachineStatusSpec>("machine", [](auto spec) {
     spec.setStage("running");
     spec.initProblems(1).set(0, "service etcd is not healthy");
+    spec.setRevertsAt("2026-11-26T12:00:40Z");
   });
   record<rpc::EtcdStatusSpec>("etcd", [](auto spec) {
     spec.setPhase("waiting");
     spec.setMessage("nobody has run talosctl bootstrap");
   });
+  record<rpc::NodeStatusSpec>("node", [](auto spec) {
+    spec.setUnschedulable(true);
+    spec.setMessage("kubelet is starting");
+  });
+  auto certificate = pki::makeAuthority({.organization = "talos"}).certificate;
+  record<rpc::ApiCertificateSpec>(
+      "api", [&](auto spec) { spec.initServer().setCrt(certificate.asBytes()); });
   record<rpc::VipStatusSpec>("10.5.0.50", [](auto spec) {
     spec.setState("waiting");
     spec.setHolder("master-2");
@@ -65,6 +77,26 @@ TEST_F(ScreenControllerTest, ShowsWhatTheRecordsSay) {
   EXPECT_EQ(facts.problems[1], "etcd: nobody has run talosctl bootstrap"_kj);
   EXPECT_EQ(facts.shared, "10.5.0.50 is on master-2"_kj);
   EXPECT_EQ(facts.progress, "boot: startServices"_kj);
+  EXPECT_EQ(facts.stage, "running"_kj);
+  EXPECT_EQ(facts.revertsAt, "2026-11-26T12:00:40Z"_kj);
+  EXPECT_EQ(facts.kubernetes, "not Ready, cordoned: kubelet is starting"_kj);
+  EXPECT_EQ(facts.fingerprint, pki::fingerprint(certificate));
+  EXPECT_EQ(facts.version, buildVersion().tag);
+}
+
+TEST_F(ScreenControllerTest, AMemberOfEtcdSaysWhoLeadsAndHowManyMayFail) {
+  record<rpc::EtcdStatusSpec>("etcd", [](auto spec) {
+    spec.setPhase("member");
+    spec.setLeader("master-2");
+    spec.setVoters(3);
+    spec.setTolerates(1);
+    spec.setMessage("a message of a member is no problem");
+  });
+  record<rpc::VipStatusSpec>("10.5.0.50", [](auto spec) { spec.setState("holder"); });
+  auto& facts = look();
+  EXPECT_EQ(facts.etcd, "member; the leader is master-2; 1 of 3 may fail"_kj);
+  EXPECT_TRUE(facts.problems.empty());
+  EXPECT_EQ(facts.shared, "10.5.0.50 is here"_kj);
 }
 
 // A running sequence is more than an upgrade that waits beside it; an ended one is nothing.

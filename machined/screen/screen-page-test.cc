@@ -56,6 +56,12 @@ ScreenFacts illNode() {
   return facts;
 }
 
+kj::String repeated(kj::StringPtr text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text.cStr();
+  return kj::heapString(all.c_str());
+}
+
 void expectMachineScreen(const std::string& name, const Canvas& canvas) {
   for (auto form : {".txt", ".svg"}) {
     auto path = TALOS_SOURCE_DIR "/docs/screens/" + name + form;
@@ -77,8 +83,12 @@ TEST(MachineScreen, IsTheOneOfTheDocuments) {
 TEST(MachineScreen, HasOnlyCharactersOfTheKernelsFont) {
   auto facts = illNode();
   for (int i = 0; i < 200; ++i) facts.hostname = kj::str(facts.hostname, "x");
+  auto foreign = illNode();  // what a resolver, a registry or a provider says
+  foreign.hostname = kj::str("müller");
+  foreign.problems[0] = kj::str("“größer” → 世界 … ", foreign.problems[0]);
+  auto waiting = waitingNode();
   const std::set<uint32_t> known = {U'█', U'▀', U'▄'};
-  for (auto& one : {&facts}) {
+  for (auto& one : {&facts, &foreign, &waiting}) {
     auto text = drawMachineScreen(*one, 25, 80).text();
     for (auto rest = text.asBytes(); rest.size() > 0;) {
       auto character = firstCharacter(rest);
@@ -103,6 +113,28 @@ TEST(MachineScreen, InMaintenanceModeTheCommandIsWhole) {
   EXPECT_THAT(alone.cStr(), Not(HasSubstr("apply-config")));
 }
 
+// Catches: a long text that pushes the next step off the screen.
+TEST(MachineScreen, ALongTextIsCutBeforeTheNextStep) {
+  kj::String longText = repeated("refused by a proxy; ", 200);
+  for (size_t rows : {20, 25, 48}) {
+    auto waiting = waitingNode();
+    waiting.problems[0] = kj::str("no machine config: ", longText);
+    auto text = drawMachineScreen(waiting, rows, 80).text();
+    EXPECT_THAT(text.cStr(), HasSubstr("no machine config")) << rows;
+    EXPECT_THAT(text.cStr(), HasSubstr("fingerprint ")) << rows;
+    EXPECT_THAT(text.cStr(), HasSubstr("--file controlplane.yaml")) << rows;
+    EXPECT_THAT(text.cStr(), HasSubstr("~")) << rows;
+    auto ill = illNode();
+    ill.problems[0] = kj::str("cannot pull: ", longText);
+    for (int i = 0; i < 60; ++i) ill.addresses.add(kj::str("fd00::", i));
+    auto shown = drawMachineScreen(ill, rows, 80).text();
+    EXPECT_THAT(shown.cStr(), HasSubstr("cannot pull")) << rows;
+    EXPECT_THAT(shown.cStr(), HasSubstr("talosctl diagnose names the registry")) << rows;
+    EXPECT_THAT(shown.cStr(), HasSubstr("talosctl -n 10.5.0.2 dashboard")) << rows;
+    EXPECT_THAT(shown.cStr(), HasSubstr("Alt+F1")) << rows;
+  }
+}
+
 TEST(MachineScreen, TheFirstProblemHasARemedy) {
   auto text = drawMachineScreen(illNode(), 25, 80).text();
   EXPECT_THAT(text.cStr(), HasSubstr("cannot pull"));
@@ -113,9 +145,11 @@ TEST(MachineScreen, TheFirstProblemHasARemedy) {
 
 TEST(MachineScreen, IsDrawnInEverySize) {
   for (size_t rows : {1, 20, 25, 48, 200}) {
-    for (size_t columns : {1, 60, 80, 100, 240}) {
+    for (size_t columns : {1, 15, 60, 80, 100, 240}) {
       for (auto& facts : {runningNode(), waitingNode(), illNode(), ScreenFacts()}) {
-        drawMachineScreen(facts, rows, columns);
+        auto canvas = drawMachineScreen(facts, rows, columns);
+        EXPECT_EQ(canvas.rows(), kj::max(rows, kLeastScreenRows));
+        EXPECT_EQ(canvas.columns(), kj::max(columns, kLeastScreenColumns));
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/text/plain-text.h"
 #include "machined/config/maintenance-notice.h"
 #include "machined/screen/qr-code.h"
 
@@ -19,10 +20,21 @@ bool isHealthy(const ScreenFacts& facts) {
   return facts.problems.empty() && facts.servicesUp == facts.services;
 }
 
+// The text with characters that the kernel's font has: others say so.
+kj::String inKernelFont(kj::StringPtr text) {
+  kj::Vector<char> out;
+  for (auto rest = text.asBytes(); rest.size() > 0;) {
+    auto first = firstCharacter(rest);
+    bool known = first.valid && first.plain && first.code < 0x7f;
+    out.add(known ? char(first.code) : first.valid && first.code == U'…' ? '~' : '?');
+    rest = rest.slice(first.bytes, rest.size());
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
 // Breaks a long text at blanks.
-size_t putWrapped(Canvas& canvas, size_t row, size_t column, size_t width, kj::StringPtr text,
-                  Look look) {
-  auto rest = text.asArray();
+kj::Vector<kj::ArrayPtr<const char>> wrapped(kj::ArrayPtr<const char> rest, size_t width) {
+  kj::Vector<kj::ArrayPtr<const char>> rows;
   while (rest.size() > 0) {
     auto end = kj::min(rest.size(), width);
     if (end < rest.size()) {
@@ -30,38 +42,79 @@ size_t putWrapped(Canvas& canvas, size_t row, size_t column, size_t width, kj::S
       while (blank > 0 && rest[blank] != ' ') --blank;
       if (blank > 0) end = blank;
     }
-    canvas.put(row++, column, kj::heapString(rest.slice(0, end)), look, width);
+    rows.add(rest.slice(0, end));
     rest = rest.slice(end, rest.size());
     while (rest.size() > 0 && rest[0] == ' ') rest = rest.slice(1, rest.size());
   }
-  return row;
+  return rows;
 }
 
+// Lines with a label. Where there is not enough room for all of their texts, the longest are cut,
+// so that none pushes another one off the screen.
 class Lines {
  public:
-  Lines(Canvas& canvas, size_t row, size_t columns) : canvas(canvas), at(row), columns(columns) {}
-
   void add(kj::StringPtr label, kj::StringPtr text, Look look = Look::kPlain) {
-    if (text.size() == 0) return;
-    canvas.put(at, 1, label, Look::kDim, kLabel - 2);
-    at = putWrapped(canvas, at, kLabel, columns - kLabel, text, look);
+    if (text.size() > 0) lines.add(Line{label, inKernelFont(text), look});
   }
-  void skip() { ++at; }
-  size_t row() const { return at; }
+  void skip() { lines.add(Line{}); }
+
+  void draw(Canvas& canvas, size_t row, size_t end, size_t columns) const {
+    auto width = columns - kLabel;
+    auto most = end - row;  // rows of one text
+    while (most > 1 && rowsWith(most, width) > end - row) --most;
+    for (auto& line : lines) {
+      canvas.put(row, 1, line.label, Look::kDim, kLabel - 2);
+      auto parts = wrapped(line.text, width);
+      auto shown = kj::min(parts.size(), most);
+      for (auto i : kj::range(size_t(0), shown)) {
+        // The last one has all that is left, which the canvas cuts.
+        auto until = i + 1 == shown ? line.text.end() : parts[i].end();
+        canvas.put(row + i, kLabel, kj::heapString(parts[i].begin(), until - parts[i].begin()),
+                   line.look, width);
+      }
+      row += kj::max(shown, size_t(1));
+    }
+  }
 
  private:
-  Canvas& canvas;
-  size_t at, columns;
+  struct Line {
+    kj::StringPtr label;
+    kj::String text;
+    Look look = Look::kPlain;
+  };
+  kj::Vector<Line> lines;
+
+  size_t rowsWith(size_t most, size_t width) const {
+    size_t rows = 0;
+    for (auto& line : lines) {
+      rows += kj::max(kj::min(wrapped(line.text, width).size(), most), size_t(1));
+    }
+    return rows;
+  }
 };
 
 void drawTitle(Canvas& canvas, const ScreenFacts& facts) {
-  canvas.put(0, 1, facts.hostname.size() > 0 ? facts.hostname.asPtr() : "(no name yet)"_kj);
+  canvas.put(0, 1,
+             facts.hostname.size() > 0 ? inKernelFont(facts.hostname) : kj::str("(no name yet)"));
   canvas.putRight(0, canvas.columns() - 1, kj::str("Talos ", facts.version));
   canvas.paint(0, 0, canvas.columns(), Look::kSelected);
 }
 
 void drawKeys(Canvas& canvas) {
   canvas.put(canvas.rows() - 1, 1, "Alt+F1 log of the machine   Alt+F2 this page", Look::kDim);
+}
+
+// Returns the row where it begins.
+size_t drawApplyCommand(Canvas& canvas, const ScreenFacts& facts) {
+  auto command = applyCommand(facts.addresses[0], facts.fingerprint);
+  auto parts = wrapped(command, canvas.columns() - 2);
+  auto top = canvas.rows() - kj::min(canvas.rows(), parts.size() + 3);
+  canvas.put(top, 1, "This machine has no config. To give it one, type on another machine:",
+             Look::kWarning);
+  for (auto i : kj::indices(parts)) {
+    canvas.put(top + 1 + i, 1, kj::heapString(parts[i]), Look::kTitle);
+  }
+  return top;
 }
 
 kj::String addressesOf(const ScreenFacts& facts) {
@@ -142,23 +195,19 @@ Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns) 
       drawQrCode(canvas, 1, width + 1, *it);
     }
   }
-  Lines lines(canvas, 2, width);
+  Lines lines;
+  auto end = canvas.rows() - 1;
   addState(lines, facts);
   addProblems(lines, facts);
   if (isMaintenance(facts)) {
     lines.skip();
     lines.add("fingerprint", facts.fingerprint, Look::kTitle);
-    if (!facts.addresses.empty()) {
-      auto row = kj::max(lines.row() + 1, canvas.rows() - 5);
-      canvas.put(row++, 1, "This machine has no config. To give it one, type on another machine:",
-                 Look::kWarning);
-      putWrapped(canvas, row, 1, canvas.columns() - 2,
-                 applyCommand(facts.addresses[0], facts.fingerprint), Look::kTitle);
-    }
+    if (!facts.addresses.empty()) end = drawApplyCommand(canvas, facts);
   } else if (facts.stage == "running" && !facts.addresses.empty()) {
     lines.skip();
     lines.add("reach it", kj::str("talosctl -n ", facts.addresses[0], " dashboard"), Look::kTitle);
   }
+  lines.draw(canvas, 2, end - 1, width);
   drawKeys(canvas);
   canvas.substitute(U'…', '~');
   return canvas;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -57,18 +58,33 @@ TEST_F(ReplacedProgram, StopsFirstWhenRootSaysSo) {
 TEST_F(ReplacedProgram, IsNoLink) {
   std::filesystem::create_symlink("/bin/true", folder + "/networkd");
   EXPECT_FALSE(there());
+  std::filesystem::remove(folder + "/networkd");
+  put(0755);
+  EXPECT_TRUE(there());
+  auto link = folder + "-link";
+  std::filesystem::create_directory_symlink(folder, link);
+  EXPECT_TRUE(debugOrder("networkd", link.c_str()).program == nullptr);
+  std::filesystem::remove(link);
+}
+
+TEST_F(ReplacedProgram, IsThisUsers) {
+  put(0755);
+  if (chown((folder + "/networkd").c_str(), 1, 1) != 0) GTEST_SKIP() << "needs root";
+  EXPECT_FALSE(there());
 }
 
 // Catches: a rule set that still names the image's program, so that the other one cannot be read.
 TEST(WithProgram, StandsWhereverTheOwnOneIsNamed) {
   auto argv = kj::arr(kj::str("/usr/libexec/talos/confine"), kj::str("--uid=52"),
                       kj::str("--landlock-read=/usr/bin/networkd"),
-                      kj::str("--landlock-read=/etc/usr/bin/networkd.conf"), kj::str("--"),
+                      kj::str("--landlock-read=/etc/usr/bin/networkd.conf"),
+                      kj::str("--landlock-read=/etc/usr/bin/networkd"), kj::str("--"),
                       kj::str("/usr/bin/networkd"), kj::str("networkd"));
   auto changed = withProgram(argv, "/usr/bin/networkd", "/run/x/networkd");
-  EXPECT_EQ(kj::strArray(changed, " "),
-            "/usr/libexec/talos/confine --uid=52 --landlock-read=/run/x/networkd "
-            "--landlock-read=/etc/usr/bin/networkd.conf -- /run/x/networkd networkd"_kj);
+  EXPECT_EQ(
+      kj::strArray(changed, " "),
+      "/usr/libexec/talos/confine --uid=52 --landlock-read=/run/x/networkd "
+      "--landlock-read=/etc/usr/bin/networkd.conf --landlock-read=/etc/usr/bin/networkd -- /run/x/networkd networkd"_kj);
 }
 
 }  // namespace

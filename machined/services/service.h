@@ -47,6 +47,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> stop();
   void unload(kj::StringPtr problem);
   kj::Promise<void> signal(int number);
+  int runningPid() const { return pid; }
   kj::Promise<void> kept();
   void exited(Process1::Exit exit);  // of a child in its slot
 

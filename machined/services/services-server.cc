@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/error.h"
@@ -50,6 +51,23 @@ class ServicesServer final : public rpc::Services::Server {
     }
     refuseToStop(params.getSignal());
     return supervisor.signal(params.getId(), params.getSignal());
+  }
+
+  kj::Promise<void> stack(StackContext context) override {
+    auto record = co_await supervisor.stackOf(context.getParams().getId());
+    auto out = context.getResults().initStack();
+    out.setProgram(record.program);
+    out.setBuildId(record.buildId);
+    out.setPid(record.pid);
+    auto frames = out.initFrames(record.frames.size());
+    for (auto i : kj::indices(record.frames)) frames.set(i, record.frames[i]);
+    std::sort(record.waits.begin(), record.waits.end(),
+              [](auto& a, auto& b) { return a.ms > b.ms; });
+    auto waits = out.initWaits(record.waits.size());
+    for (auto i : kj::indices(record.waits)) {
+      waits[i].setSinceMs(record.waits[i].ms);
+      waits[i].setText(record.waits[i].text);
+    }
   }
 
   kj::Promise<void> setLogLevel(SetLogLevelContext context) override {

@@ -179,6 +179,13 @@ kj::Promise<void> Supervisor::signal(kj::StringPtr id, int number) {
   return impl->find(id).signal(number);
 }
 
+kj::Promise<crash::CrashRecord> Supervisor::stackOf(kj::StringPtr id) {
+  if (impl->find(id).runningPid() == 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("service \"", id, "\" is not running"));
+  }
+  return KJ_REQUIRE_NONNULL(impl->dependencies.stackOf)(id);
+}
+
 void Supervisor::setLogLevel(kj::StringPtr id, rpc::LogLevel level) {
   auto& service = impl->find(id);
   KJ_IF_MAYBE (levels, impl->dependencies.logLevels) {

@@ -20,6 +20,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
+#include "common/crash/crash-record.h"
 #include "machined/process1/process1.h"
 #include "machined/services/replaced-program.h"
 #include "machined/services/service-instance.h"
@@ -122,6 +123,8 @@ class Supervisor {
     kj::Maybe<kj::Function<kj::Maybe<kj::String>(kj::StringPtr id)>> crashReport = nullptr;
     // The level of a service's log, for who sets and shows it. None: there is only one.
     kj::Maybe<LogLevels&> logLevels = nullptr;
+    // Where the service's program is; none: nobody knows.
+    kj::Maybe<kj::Function<kj::Promise<crash::CrashRecord>(kj::StringPtr id)>> stackOf = nullptr;
   };
   // Takes process 1's survivors, and its exits from here on.
   explicit Supervisor(Dependencies deps);
@@ -138,6 +141,8 @@ class Supervisor {
   kj::Promise<void> restart(kj::StringPtr id);
   // To its process, or the first one of its container; FailedPrecondition when it has none.
   kj::Promise<void> signal(kj::StringPtr id, int number);
+  // The service's program as it is now. FailedPrecondition when it does not run.
+  kj::Promise<crash::CrashRecord> stackOf(kj::StringPtr id);
   // Counts at the next line of its log.
   void setLogLevel(kj::StringPtr id, rpc::LogLevel level);
   // Resolves when process 1 knows what was decided about it last, so that a successor does it.

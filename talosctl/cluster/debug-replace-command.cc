@@ -7,7 +7,6 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/health/node-facts.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
@@ -22,7 +21,7 @@ namespace {
 constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
                                        "vipd"_kj, "kubed"_kj,  "logd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
-               kAnswer = 5 * kj::SECONDS;
+               kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
 constexpr size_t kMostBytes = 64u << 20;
 
 #ifdef __aarch64__
@@ -35,14 +34,13 @@ void checkService(kj::StringPtr service) {
   for (auto& one : kServices) {
     if (one == service) return;
   }
-  auto why = service == "machined"
-                 ? "machined is the image's own: make another image, and upgrade to it"_kj
-                 : "use one of "_kj;
+  if (service == "machined") {
+    fail(ErrorKind::kInvalidArgument,
+         "machined is the image's own: make another image, and upgrade to it");
+  }
   fail(ErrorKind::kInvalidArgument,
-       service == "machined"
-           ? kj::str(why)
-           : kj::str("\"", service, "\" cannot be replaced; ", why,
-                     kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
+       kj::str("\"", service, "\" cannot be replaced; use one of ",
+               kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
 }
 
 // A node has no libraries for a program of somebody else's.
@@ -86,52 +84,54 @@ rpc::Services::Client servicesOf(Connection& machined) {
 }
 
 struct ServiceNow {
-  capnp::Response<rpc::Services::ListResults> list;
-  kj::Maybe<rpc::Service::Reader> found;
+  int pid;
+  bool up, checked;
+  kj::String statement;
 };
 
-kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined, kj::StringPtr service) {
+kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined,
+                                   const LocalContainer& target, kj::StringPtr service) {
   kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
       servicesOf(machined).listRequest().send();
   auto list = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
-  kj::Maybe<rpc::Service::Reader> found;
   for (auto one : list.getServices()) {
-    if (one.getId() == service) found = one;
+    if (one.getId() == service) {
+      co_return ServiceNow{one.getPid(), isUp(one), one.getChecked(), statementOf(one).text};
+    }
   }
-  co_return ServiceNow{kj::mv(list), found};
+  fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
 }
 
 // Restarts the service and waits until it is up as another process. Returns its number in the node.
-kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::StringPtr service) {
+// `hint`: for the user of one that is not.
+kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::StringPtr service,
+                         kj::StringPtr hint) {
   auto& timer = call.deps.timer;
   auto machined =
       co_await connectUnix(call.deps.lowLevel, timer, target.socket("machined"), kAnswer);
-  int old = 0;
-  {
-    auto before = co_await serviceNow(call, *machined, service);
-    KJ_IF_MAYBE (one, before.found) {
-      old = one->getPid();
-    } else {
-      fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
-    }
-  }
+  auto before = co_await serviceNow(call, *machined, target, service);
   auto request = servicesOf(*machined).restartRequest();
   request.setId(service);
   kj::Promise<capnp::Response<rpc::Services::RestartResults>> answer = request.send();
   co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
   auto until = timer.now() + kComesUp;
-  kj::String last = kj::str("it did not answer");
+  auto last = kj::str("it did not answer");
+  int seen = before.pid;
+  auto seenSince = timer.now();
   while (timer.now() < until) {
     co_await timer.afterDelay(kLook);
-    auto now = co_await serviceNow(call, *machined, service);
-    KJ_IF_MAYBE (one, now.found) {
-      if (one->getPid() != old && isUp(*one)) co_return one->getPid();
-      last = statementOf(*one).text;
+    auto now = co_await serviceNow(call, *machined, target, service);
+    if (now.pid != seen) {
+      seen = now.pid;
+      seenSince = timer.now();
     }
+    // One whose health nobody checks is up until it dies.
+    bool stays = now.checked || timer.now() - seenSince >= kStays;
+    if (now.up && now.pid != before.pid && stays) co_return now.pid;
+    last = kj::mv(now.statement);
   }
-  fail(ErrorKind::kDeadlineExceeded,
-       kj::str(target.name, ": ", service, " is not up after ", durationText(kComesUp), ": ", last,
-               "; `talosctl debug replace --undo ", service, "` brings the node's own back"));
+  fail(ErrorKind::kDeadlineExceeded, kj::str(target.name, ": ", service, " is not up after ",
+                                             durationText(kComesUp), ": ", last, hint));
 }
 
 kj::Promise<int> runReplace(Invocation& call) {
@@ -145,6 +145,9 @@ kj::Promise<int> runReplace(Invocation& call) {
   auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
   if (!undo) checkProgram(call.arguments[1], program);
   auto targets = co_await localContainers(call, cluster);
+  auto hint =
+      undo ? kj::String()
+           : kj::str("; `talosctl debug replace --undo ", service, "` brings the node's own back");
   for (auto& target : targets) {
     auto began = call.deps.timer.now();
     if (!undo) {
@@ -153,7 +156,7 @@ kj::Promise<int> runReplace(Invocation& call) {
       call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
       continue;
     }
-    auto pid = co_await restart(call, target, service);
+    auto pid = co_await restart(call, target, service, hint);
     auto took = durationText((call.deps.timer.now() - began) / kj::MILLISECONDS * kj::MILLISECONDS);
     call.out(kj::str(target.name, ": ", service, " runs ",
                      undo ? "the node's own program"_kj : kj::StringPtr(call.arguments[1]),
@@ -174,10 +177,8 @@ void addReplaceCommand(Command& debug) {
       std::vector<kj::StringPtr>(std::begin(kServices), std::end(kServices))};
   replace.details =
       "On the nodes of --nodes, else on all of the cluster, which must be a local one of "
-      "containers: "
-      "this host's root puts the program into the node and restarts that one service. It lasts "
-      "until "
-      "--undo or until the node is rebooted.";
+      "containers: this host's root puts the program into the node and restarts that one service. "
+      "It lasts until --undo or until the node is rebooted.";
   replace.flag({.name = "undo", .help = "bring the node's own program back"});
   replace.flag({.name = "state",
                 .kind = FlagKind::kText,

@@ -86,6 +86,34 @@ TEST_F(Debugging, ALevelIsSetByItsName) {
   EXPECT_THAT(err(), HasSubstr("service \"nobody\" is not registered"));
 }
 
+// Catches: addresses without names where there are some, a wait without its time.
+TEST_F(Debugging, AStackHasNamesAndWaits) {
+  putTable("0a16");
+  auto look = [&](kj::StringPtr service, auto&&... more) {
+    return c.run({"-n", "10.0.0.2", "debug", "stack", service, kj::StringPtr(more)...});
+  };
+  EXPECT_EQ(look("apid", "--symbols", tree.at("symbols")), 0);
+  EXPECT_EQ(out(),
+            "Node:      10.0.0.2\nService:   apid\nProgram:   apid, build id 0a16\nProcess:   42\n"
+            "Under way:\n  since 1500ms: call Logs.read of admin\n"
+            "Stack:\n  0x401010 talos::apid::run()+0x10\n  0x300000\n");
+  EXPECT_EQ(look("apid", "-o", "json", "--symbols", tree.at("symbols")), 0);
+  EXPECT_THAT(out(), HasSubstr("\"0x401010 talos::apid::run()+0x10\""));
+  EXPECT_EQ(look("cri"), 1);
+  EXPECT_THAT(err(), HasSubstr("no stack"));
+}
+
+// Catches: a stack upside down, or an offset that makes two of one function.
+TEST_F(Debugging, AProfileIsFolded) {
+  putTable("0a16");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "profile", "apid", "--length", "1s", "--symbols",
+                   tree.at("symbols")}),
+            0);
+  EXPECT_THAT(out(), testing::StartsWith("apid;0x300000;talos::apid::run() "));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "profile", "apid", "--length", "11m"}), 1);
+  EXPECT_THAT(err(), HasSubstr("--length must be from 1s to 10m"));
+}
+
 // Catches: a socket of one node that is asked as several, or that a talosconfig has to name.
 TEST_F(Debugging, ASocketIsOneNode) {
   auto refused = [&](kj::StringPtr endpoints, kj::StringPtr nodes) {

@@ -231,6 +231,20 @@ class FakeServices final : public rpc::Services::Server {
     node_.lastLevel = kj::str(params.getId(), " ", static_cast<unsigned>(params.getLevel()));
     return kj::READY_NOW;
   }
+  kj::Promise<void> stack(StackContext context) override {
+    if (context.getParams().getId() == "cri") fail(ErrorKind::kFailedPrecondition, "no stack");
+    auto stack = context.getResults().initStack();
+    stack.setProgram("apid");
+    stack.setBuildId("0a16");
+    stack.setPid(42);
+    auto frames = stack.initFrames(2);
+    frames.set(0, "0x401010");
+    frames.set(1, "0x300000");
+    auto wait = stack.initWaits(1)[0];
+    wait.setSinceMs(1500);
+    wait.setText("call Logs.read of admin");
+    return kj::READY_NOW;
+  }
 
  private:
   [[maybe_unused]] FakeNode& node_;

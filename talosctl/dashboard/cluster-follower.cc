@@ -84,6 +84,13 @@ kj::StringPtr ClusterFollower::addressOf(size_t node) const {
   return nodes[order[node % order.size()]]->asked();
 }
 
+size_t ClusterFollower::numberOf(kj::StringPtr address) const {
+  for (auto i : kj::indices(order)) {
+    if (nodes[order[i]]->asked() == address) return i;
+  }
+  return 0;
+}
+
 size_t ClusterFollower::answering() const {
   size_t count = 0;
   for (auto& node : nodes) count += node->answers();

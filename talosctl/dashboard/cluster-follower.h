@@ -34,6 +34,8 @@ class ClusterFollower final : private kj::TaskSet::ErrorHandler {
   SharedClient client;
   // The address by which the node of this number in the newest picture is asked.
   kj::StringPtr addressOf(size_t node) const;
+  // The other way round; no node is ever dropped.
+  size_t numberOf(kj::StringPtr address) const;
 
  private:
   Invocation& call;

@@ -5,6 +5,7 @@
 #include "talosctl/cli/terminal-screen.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/dashboard/cluster-follower.h"
+#include "talosctl/dashboard/key-queue.h"
 #include "talosctl/dashboard/log-tail.h"
 #include "talosctl/dashboard/pages.h"
 
@@ -37,6 +38,7 @@ class LiveScreen {
   Invocation& call;
   ClusterFollower& cluster;
   TerminalScreen screen;
+  KeyQueue keys{[this]() { return screen.typed(); }};
   Keyboard keyboard;
   View view;
   Extent extent;
@@ -71,7 +73,10 @@ void LiveScreen::draw() {
   cluster.lookAtCluster(view.page == Page::kCluster);
   cluster.look(view.page == Page::kNode ? kj::Maybe<size_t>(view.node) : nullptr);
   followLogs();
+  // The picture may have another order; the node that is read about stays.
+  auto chosen = kj::str(cluster.addressOf(view.node));
   auto picture = cluster.picture();
+  if (view.page == Page::kNode) view.node = cluster.numberOf(chosen);
   Shown shown{picture->getRoot<rpc::Dashboard>().asReader()};
   KJ_IF_MAYBE (tail, log) shown.log = (*tail)->lines();
   KJ_IF_MAYBE (tail, kernel) shown.kernel = (*tail)->lines();
@@ -82,10 +87,7 @@ void LiveScreen::draw() {
 
 // Until there is something new to draw.
 kj::Promise<void> LiveScreen::wait() {
-  auto pause = call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh).then([]() {
-    return kj::Array<char>();
-  });
-  auto bytes = co_await screen.typed().exclusiveJoin(kj::mv(pause));
+  auto bytes = co_await keys.take(call.deps.timer.afterDelay(keyPending ? kKeyPause : kRefresh));
   press(bytes.size() > 0 ? keyboard.press(bytes) : keyboard.pause());
   keyPending = bytes.size() > 0;
 }

@@ -43,24 +43,38 @@ void LogTail::Kept::add(kj::ArrayPtr<const char> line) {
   lines.add(kj::heapString(line));
 }
 
+// Positions in the log are those of one boot.
+kj::Promise<void> LogTail::startAnewAfterReboot(SharedClient::Held& held) {
+  kj::Promise<capnp::Response<rpc::Version>> answer =
+      held.client.node(node).machineRequest().send().getMachine().versionRequest().send();
+  auto version = co_await within(held.client.deps.timer, SharedClient::kAnswer, kj::mv(answer));
+  if (bootId.size() > 0 && bootId != version.getBootId()) {
+    kept->next = 0;
+    kept->add("(the node was rebooted; its log starts again)"_kj);
+  }
+  bootId = kj::str(version.getBootId());
+}
+
 kj::Promise<void> LogTail::read() {
   auto held = client.get();
   co_await held->connect();
+  co_await startAnewAfterReboot(*held);
   auto logs = held->client.node(node).logsRequest().send().getLogs();
+  auto ask = [&](auto request) {
+    request.setFollow(true);
+    request.setSink(kj::heap<Sink>(*kept));
+    return held->whileCurrent(request.send().ignoreResult());
+  };
   if (service.size() == 0) {
     auto request = logs.kernelRequest();
-    request.setFollow(true);
     request.setFromSequence(kept->next);
-    request.setSink(kj::heap<Sink>(*kept));
-    co_await request.send().ignoreResult();
+    co_await ask(kj::mv(request));
   } else {
     auto request = logs.readRequest();
     request.setId(service);
-    request.setFollow(true);
     request.setTailLines(kFirstLines);
     request.setFrom(kept->next);
-    request.setSink(kj::heap<Sink>(*kept));
-    co_await request.send().ignoreResult();
+    co_await ask(kj::mv(request));
   }
 }
 
@@ -68,6 +82,7 @@ kj::Promise<void> LogTail::follow() {
   Backoff backoff(kPace);
   for (;;) {
     kj::Maybe<kj::String> problem;
+    auto before = kept->next;
     try {
       co_await read();
     } catch (const kj::Exception& e) {
@@ -78,6 +93,7 @@ kj::Promise<void> LogTail::follow() {
       auto line = kj::str("(", *text, ")");
       if (kept->lines.size() == 0 || kept->lines.back() != line) kept->add(line);
     }
+    if (kept->next != before) backoff.reset();
     co_await client.get()->client.deps.timer.afterDelay(backoff.next());
   }
 }

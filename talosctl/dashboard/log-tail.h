@@ -29,11 +29,13 @@ class LogTail {
   class Sink;
   SharedClient& client;
   kj::String node, service;
+  kj::String bootId;  // of the node when it was read last
   kj::Own<Kept> kept = kj::refcounted<Kept>();
   kj::Promise<void> following;
 
   kj::Promise<void> follow();
   kj::Promise<void> read();
+  kj::Promise<void> startAnewAfterReboot(SharedClient::Held& held);
 };
 
 }  // namespace talos::talosctl::dashboard

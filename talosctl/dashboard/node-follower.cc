@@ -15,7 +15,6 @@ namespace talos::talosctl::dashboard {
 
 namespace {
 
-constexpr auto kAnswer = 5 * kj::SECONDS;
 constexpr uint64_t kHistoryMs = 60'000;
 constexpr unsigned kSlowRounds = 5;  // what changes seldom is asked in every fifth round
 constexpr size_t kMostProcesses = 300, kMostGroups = 300;
@@ -107,7 +106,7 @@ struct NodeFollower::Impl {
   template <typename Results, typename Then>
   kj::Promise<void> keepThen(Kept<Results>& slot, capnp::RemotePromise<Results> sent, Then then) {
     kj::Promise<capnp::Response<Results>> answer = kj::mv(sent);
-    return within(timer(), kAnswer, kj::mv(answer))
+    return within(timer(), SharedClient::kAnswer, kj::mv(answer))
         .then(
             [&slot, then = kj::mv(then)](capnp::Response<Results>&& results) mutable {
               then(results);
@@ -129,7 +128,7 @@ struct NodeFollower::Impl {
   void addFast(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
   void addSlow(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
   void addClose(rpc::Node::Client node, kj::Vector<kj::Promise<void>>& waits);
-  void watchEvents(rpc::Node::Client node);
+  void watchEvents(SharedClient::Held& held);
   kj::Promise<void> round(bool closely);
 
   // --- answers
@@ -188,7 +187,7 @@ kj::Promise<void> NodeFollower::Impl::counters(
   auto request = node.machineRequest().send().getMachine().countersRequest();
   request.setOf(which);
   kj::Promise<capnp::Response<rpc::Machine::CountersResults>> answer = request.send();
-  return within(timer(), kAnswer, kj::mv(answer))
+  return within(timer(), SharedClient::kAnswer, kj::mv(answer))
       .then(
           [this, take = kj::mv(take)](auto&& results) mutable {
             for (auto file : results.getFiles()) take(file.getText(), timer().now());
@@ -201,7 +200,7 @@ kj::Promise<void> NodeFollower::Impl::hello(SharedClient::Held& held) {
   co_await held.connect();
   kj::Promise<capnp::Response<rpc::Version>> answer =
       held.client.node(asked).machineRequest().send().getMachine().versionRequest().send();
-  version = co_await within(timer(), kAnswer, kj::mv(answer));
+  version = co_await within(timer(), SharedClient::kAnswer, kj::mv(answer));
   answered = timer().now();
   silence = nullptr;
 }
@@ -274,15 +273,14 @@ void NodeFollower::Impl::addClose(rpc::Node::Client node, kj::Vector<kj::Promise
 }
 
 // Anew in a later round when it has ended with its connection.
-void NodeFollower::Impl::watchEvents(rpc::Node::Client node) {
+void NodeFollower::Impl::watchEvents(SharedClient::Held& held) {
   if (watched) return;
   watched = true;
   events->rows.clear();
-  auto request = node.eventsRequest().send().getEvents().watchRequest();
+  auto request = held.client.node(asked).eventsRequest().send().getEvents().watchRequest();
   request.initTail().setLast(kEvents);
   request.setSink(kj::heap<EventSink>(*events));
-  watching = request.send()
-                 .ignoreResult()
+  watching = held.whileCurrent(request.send().ignoreResult())
                  .catch_([](kj::Exception&&) {})
                  .then([this]() { watched = false; })
                  .eagerlyEvaluate(nullptr);
@@ -309,7 +307,7 @@ kj::Promise<void> NodeFollower::Impl::round(bool closely) {
   addFast(node, waits);
   if (closely) {
     addClose(node, waits);
-    watchEvents(node);
+    watchEvents(*held);
   } else {
     watching = nullptr;
     watched = false;

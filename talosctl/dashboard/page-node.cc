@@ -1,5 +1,6 @@
 // One node: its head, and as many panes as there is room for
 #include <algorithm>
+#include <vector>
 
 #include "common/health/service-state.h"
 #include "talosctl/cli/cli-text.h"

@@ -133,17 +133,12 @@ Extent drawOverview(Area area, const Frame& frame) {
                 .lines = sheet.size(),
                 .visible = table - 1,
                 .service = {}};
-  for (size_t line = 0; line < sheet.size(); ++line) {
-    for (auto i : kj::indices(cluster.getNodes())) {
-      if (nameOf(cluster.getNodes()[i]) == sheet.textAt(line, 0)) extent.nodeOfLine.add(i);
-    }
-  }
+  for (size_t line = 0; line < sheet.size(); ++line) extent.nodeOfLine.add(sheet.numberOf(line));
   auto row = table + 1;
   if (row + kHistory > room) return extent;
-  auto name = sheet.textAt(selected, 0);
-  for (auto node : cluster.getNodes()) {
-    if (nameOf(node) != name) continue;
-    area.title(row, kj::str(name, ", the last minute"));
+  if (sheet.size() > 0) {
+    auto node = cluster.getNodes()[unsigned(sheet.numberOf(selected))];
+    area.title(row, kj::str(nameOf(node), ", the last minute"));
     drawHistory(area.below(row + 1), node);
   }
   row += kHistory + 1;

@@ -85,6 +85,16 @@ TEST(Pages, AreDrawnInEverySize) {
   }
 }
 
+// Catches: pieces of a page where there is no room for one.
+TEST(Pages, InATerminalThatIsTooSmallThereIsNone) {
+  ExampleCluster example;
+  View view;
+  for (Size size : {Size{39, 24}, Size{80, 5}}) {
+    EXPECT_EQ(drawn(size, view, example.get()).text(), "the terminal is too small\n"_kj);
+  }
+  EXPECT_THAT(drawn({40, 6}, view, example.get()).text().cStr(), HasSubstr("master-1"));
+}
+
 TEST(Pages, ASilentNodeSaysForHowLongAndWhy) {
   ExampleCluster example;
   View view;
@@ -156,6 +166,21 @@ TEST(Pages, AFilterLeavesTheOtherLinesOut) {
   EXPECT_THAT(text.cStr(), HasSubstr("worker-1"));
   EXPECT_THAT(text.cStr(), Not(HasSubstr("master-3")));
   EXPECT_THAT(text.cStr(), HasSubstr("Esc shows all"));
+}
+
+// Catches: nodes that are found by a name that another one has as well.
+TEST(Pages, NodesOfOneNameAreStillSeveral) {
+  ExampleCluster example;
+  auto nodes = example.change().getNodes();
+  nodes[0].getVersion().setHostname("master-2");
+  View view;
+  view.line = 2;
+  Canvas canvas(kSizes[2].rows, kSizes[2].columns);
+  auto extent = drawScreen(canvas, view, {.cluster = example.get()});
+  EXPECT_EQ(kj::str(extent.nodeOfLine), "0, 1, 2, 3, 4"_kj);
+  view.filter = kj::str("worker");
+  extent = drawScreen(canvas, view, {.cluster = example.get()});
+  EXPECT_EQ(kj::str(extent.nodeOfLine), "3, 4"_kj);
 }
 
 TEST(Pages, HistoriesAreRelativeToWhatMatters) {

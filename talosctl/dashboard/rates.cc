@@ -75,15 +75,13 @@ kj::Vector<DiskCounts> readDisks(kj::StringPtr diskstats) {
 kj::Vector<LinkCounts> readLinks(kj::StringPtr netDev) {
   kj::Vector<LinkCounts> all;
   for (auto line : Lines(netDev)) {
-    size_t colon = 0;
-    while (colon < line.size() && line[colon] != ':') ++colon;
-    if (colon == line.size() || all.size() == kMostDevices)
-      continue;  // the two lines of the header
-    uint64_t values[12] = {};
-    Fields fields(line.slice(colon + 1, line.size()));
-    for (auto& value : values) value = numberIn<uint64_t>(fields.next());
-    all.add(LinkCounts{kj::heapString(trimmed(line.slice(0, colon))), values[0], values[8],
-                       values[2] + values[10], values[3] + values[11]});
+    KJ_IF_MAYBE (link, namedFields(line)) {
+      if (all.size() == kMostDevices) break;
+      uint64_t values[12] = {};
+      for (auto& value : values) value = numberIn<uint64_t>(link->fields.next());
+      all.add(LinkCounts{kj::heapString(link->name), values[0], values[8], values[2] + values[10],
+                         values[3] + values[11]});
+    }
   }
   return all;
 }

@@ -85,22 +85,22 @@ Sheet::Sheet(std::initializer_list<SheetColumn> columns) {
 
 void Sheet::row(kj::Array<SheetCell> cells) {
   KJ_REQUIRE(cells.size() == columns.size());
-  rows.add(kj::mv(cells));
+  rows.add(Row{kj::mv(cells), rows.size()});
 }
 
 void Sheet::keep(kj::StringPtr filter) {
   if (filter.size() == 0) return;
-  kj::Vector<kj::Array<SheetCell>> kept;
+  kj::Vector<Row> kept;
   for (auto& row : rows) {
     bool matches = false;
-    for (auto& cell : row) matches = matches || containsText(cell.text, filter);
+    for (auto& cell : row.cells) matches = matches || containsText(cell.text, filter);
     if (matches) kept.add(kj::mv(row));
   }
   rows = kj::mv(kept);
 }
 
 kj::StringPtr Sheet::textAt(size_t row, size_t column) const {
-  return row < rows.size() ? kj::StringPtr(rows[row][column].text) : ""_kj;
+  return row < rows.size() ? kj::StringPtr(rows[row].cells[column].text) : ""_kj;
 }
 
 // The width of each column; 0: it is not shown.
@@ -110,8 +110,8 @@ kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
     auto width = columnsOf(columns[i].title);
     bool empty = true;
     for (auto& row : rows) {
-      width = kj::max(width, widthOf(row[i], room));
-      empty = empty && row[i].text.size() == 0;
+      width = kj::max(width, widthOf(row.cells[i], room));
+      empty = empty && row.cells[i].text.size() == 0;
     }
     // A column in which nothing is would take room from those that say something.
     natural.add(empty && columns[i].rank > 0 ? 0 : kj::min(width, columns[i].most));
@@ -164,9 +164,9 @@ void Sheet::draw(Area area, kj::Maybe<size_t> selected) const {
   auto visible = area.rows() - 1;
   auto first = firstVisible(selected.orDefault(0), rows.size(), visible);
   for (size_t line = 0; line < visible && first + line < rows.size(); ++line) {
-    auto& row = rows[first + line];
+    auto& cells = rows[first + line].cells;
     each([&](size_t i, size_t at, size_t width) {
-      auto& cell = row[i];
+      auto& cell = cells[i];
       if (cell.share >= 0 && hasBars(area.columns())) {
         area.bar(line + 1, at, kj::min(kBar, width), cell.share, cell.tone);
         area.put(line + 1, at + kBar + 1, cell.text, cell.tone, width - kj::min(width, kBar + 1));

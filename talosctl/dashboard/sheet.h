@@ -63,14 +63,20 @@ class Sheet {
   size_t size() const { return rows.size(); }
   // Rows without the text, in any of their cells, are left out.
   void keep(kj::StringPtr filter);
+  // The place of a row among all that were added.
+  size_t numberOf(size_t row) const { return rows[row].number; }
   // The text of a cell; empty when there is no such row.
   kj::StringPtr textAt(size_t row, size_t column) const;
   // With a header; `selected` is shown in reverse, and always visible.
   void draw(Area area, kj::Maybe<size_t> selected) const;
 
  private:
+  struct Row {
+    kj::Array<SheetCell> cells;
+    size_t number;
+  };
   kj::Vector<SheetColumn> columns;
-  kj::Vector<kj::Array<SheetCell>> rows;
+  kj::Vector<Row> rows;
 
   static SheetCell cellOf(SheetCell cell) { return cell; }
   static SheetCell cellOf(kj::String text) { return {kj::mv(text)}; }

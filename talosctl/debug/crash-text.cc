@@ -59,6 +59,7 @@ kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTabl
   for (auto frame : report.getStack()) {
     lines.add(kj::str("  ", describeFrame(frame, symbols)));
   }
+  addSection(lines, "Under way", report.getWaits());
   addSection(lines, "Log", report.getLog());
   addSection(lines, "Memory map", report.getMap());
   return kj::str(kj::strArray(lines, "\n"), '\n');

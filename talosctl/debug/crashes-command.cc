@@ -1,58 +1,19 @@
 // crashes [<name>] [--symbols <file or folder>]
-#include <errno.h>
-#include <sys/stat.h>
-
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/resource.h"
 #include "talosctl/debug/crash-text.h"
 #include "talosctl/debug/debug-commands.h"
+#include "talosctl/debug/symbol-files.h"
 
 namespace talos::talosctl {
 namespace {
 
 using Listed = rpc::Resources::ListResults;
-constexpr size_t kMostSymbolBytes = 64u << 20;  // compressed
 
 capnp::RemotePromise<Listed> listCrashes(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().listRequest();
   request.initKind().setType(typeName<rpc::CrashReportSpec>());
   return request.send();
-}
-
-bool isFolder(kj::StringPtr path) {
-  struct stat info;
-  return stat(path.cStr(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-// Of a folder, the table with the build id; of a file, its own, whichever it is.
-kj::Maybe<crash::SymbolTable> readSymbols(kj::StringPtr path, kj::StringPtr buildId) {
-  auto file = kj::str(path);
-  if (isFolder(path)) file = kj::str(path, "/", buildId, crash::kSymbolsSuffix);
-  KJ_IF_MAYBE (content, tryReadFile(file, kMostSymbolBytes)) {
-    try {
-      return crash::SymbolTable(crash::gunzip(content->asBytes()));
-    } catch (...) {
-      auto problem = kj::getCaughtExceptionAsKj();
-      fail(kindOf(problem), kj::str(file, ": ", messageOf(problem)));
-    }
-  }
-  if (isFolder(path)) return nullptr;
-  fail(ErrorKind::kNotFound, kj::str("there is no file ", file));
-}
-
-// The names of one report, or a note why there are none.
-kj::Maybe<crash::SymbolTable> symbolsFor(Invocation& call, CrashReport report) {
-  if (!call.given("symbols")) return nullptr;
-  auto path = call.text("symbols");
-  KJ_IF_MAYBE (table, readSymbols(path, report.getBuildId())) {
-    if (table->buildId() == report.getBuildId()) return kj::mv(*table);
-    call.err(kj::str("the symbols of ", path, " are of build ", table->buildId(),
-                     ", and the program that crashed is of build ", report.getBuildId(), "\n"));
-    return nullptr;
-  }
-  call.err(kj::str("no symbols of build ", report.getBuildId(), " in ", path, "\n"));
-  return nullptr;
 }
 
 kj::Vector<NodeCrash> crashesOf(const Answers<Listed>& answers, kj::StringPtr name) {
@@ -73,7 +34,7 @@ void printTexts(Invocation& call, kj::ArrayPtr<const NodeCrash> crashes, bool wh
     return;
   }
   for (auto& crash : crashes) {
-    auto symbols = symbolsFor(call, crash.report);
+    auto symbols = symbolsOf(call, crash.report.getBuildId());
     kj::Maybe<const crash::SymbolTable&> table;
     KJ_IF_MAYBE (s, symbols) table = *s;
     outText(call, renderCrash(crash, table));
@@ -85,7 +46,7 @@ void printDocuments(Invocation& call, Format format, kj::ArrayPtr<const NodeCras
                     kj::ArrayPtr<const Failure> failures) {
   Documents documents(call, format);
   for (auto& crash : crashes) {
-    auto symbols = symbolsFor(call, crash.report);
+    auto symbols = symbolsOf(call, crash.report.getBuildId());
     capnp::MallocMessageBuilder message;
     message.setRoot(crash.report);
     auto report = message.getRoot<rpc::CrashReportSpec>();
@@ -131,9 +92,7 @@ void addCrashCommands(Command& root) {
   crashes.details =
       "A report has the signal, the stack, the memory map and the last lines of the log, and no\n"
       "contents of memory. A node keeps the newest three of each service over reboots.";
-  crashes.flag({.name = "symbols",
-                .kind = FlagKind::kText,
-                .help = "file or folder of `make symbols`: names the functions of the stack"});
+  addSymbolsFlag(crashes);
   addOutputFlag(crashes);
   crashes.run = runCrashes;
 }

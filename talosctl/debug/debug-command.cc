@@ -83,6 +83,7 @@ void addDebugCommands(Command& root) {
       "the level is info again.";
   addStreamOutputFlag(level);
   level.run = runLogLevel;
+  addStackCommands(debug);
 }
 
 }  // namespace talos::talosctl

@@ -1,4 +1,4 @@
-// crashes; debug log-level
+// crashes; debug log-level, debug stack, debug profile
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -7,5 +7,7 @@ namespace talos::talosctl {
 
 void addCrashCommands(Command& root);  // crashes-command.cc
 void addDebugCommands(Command& root);  // debug-command.cc
+
+void addStackCommands(Command& debug);  // stack-command.cc
 
 }  // namespace talos::talosctl

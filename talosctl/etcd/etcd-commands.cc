@@ -1,16 +1,11 @@
-// etcd members, status, leave, remove-member, forfeit-leadership, snapshot, alarm, defrag
+// etcd members, status, leave, remove-member, forfeit-leadership, alarm, defrag
 #include "talosctl/etcd/etcd-commands.h"
 
-#include <sys/stat.h>
-
-#include "common/base/date.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cli/standard-input.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/etcd/etcd-quorum.h"
-#include "talosctl/etcd/etcd-snapshot.h"
 
 namespace talos::talosctl {
 
@@ -185,66 +180,6 @@ kj::Promise<int> runRemove(Invocation& call) {
   co_return concludeDone(call, answers);
 }
 
-class SnapshotSink final : public rpc::ByteSink::Server {
- public:
-  SnapshotSink(SnapshotFile& file, kj::Maybe<kj::Exception>& broken) : file(file), broken(broken) {}
-  kj::Promise<void> write(WriteContext context) override {
-    auto bytes = context.getParams().getBytes();
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { file.write(bytes); })) {
-      if (broken == nullptr) broken = kj::cp(*e);
-      kj::throwFatalException(kj::mv(*e));
-    }
-    return kj::READY_NOW;
-  }
-
- private:
-  SnapshotFile& file;
-  kj::Maybe<kj::Exception>& broken;  // the sink's own failure is clearer than the call that it ends
-};
-
-// The date of the file that a snapshot will replace: somebody may have typed the name of another
-// one. Asks a user, and lets a script go on, which keeps its latest snapshot under one name.
-kj::Promise<kj::Maybe<kj::String>> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
-  struct stat there;
-  if (stat(path.cStr(), &there) != 0) co_return nullptr;
-  auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
-  auto& console = call.deps.console;
-  if (!call.on("force") && console.inIsTerminal() && console.errIsTerminal()) {
-    auto question = kj::str("replace \"", path, "\", which was written ", date, "?");
-    if (!co_await confirmed(call.deps, question)) {
-      fail(ErrorKind::kConflict, kj::str(path, " already exists, use --force to overwrite"));
-    }
-  }
-  co_return kj::mv(date);
-}
-
-kj::Promise<int> runSnapshot(Invocation& call) {
-  auto& path = call.arguments[0];
-  auto session = co_await openSingle(call);
-  auto replaced = co_await replacedBySnapshot(call, path);
-  SnapshotFile file(path);
-  auto node = session->client.node(session->client.nodes()[0]);
-  auto request = etcdOf(node).snapshotRequest();
-  kj::Maybe<kj::Exception> broken, failed;
-  request.setSink(kj::heap<SnapshotSink>(file, broken));
-  Alive alive;
-  co_await watched(*session, node, alive, request.send().ignoreResult())
-      .catch_([&](kj::Exception&& e) { failed = kj::mv(e); });
-  KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
-  KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
-  file.keep();
-  KJ_IF_MAYBE (date, replaced) {
-    call.err(kj::str("replaced \"", path, "\", which was written ", *date, "\n"));
-  }
-  if (formatOf(call) == Format::kJson) {
-    call.out(jsonDone(session->client.nodes()[0],
-                      kj::str(",\"path\":", codec::jsonString(path), ",\"bytes\":", file.size())));
-  } else {
-    call.out(kj::str("etcd snapshot saved to \"", path, "\" (", file.size(), " bytes)\n"));
-  }
-  co_return 0;
-}
-
 // Of a command that changes the members.
 void declareChange(Command& command) {
   command.timeout = kMemberChange;
@@ -291,15 +226,7 @@ void addEtcdCommands(Command& root) {
   auto& etcd = root.add("etcd", "Manage etcd and its members");
   addMemberCommands(etcd);
 
-  auto& snapshot = etcd.add("snapshot", "Save a snapshot of etcd to a file");
-  snapshot.arguments = "<path>";
-  snapshot.least = snapshot.most = 1;
-  snapshot.details =
-      "The file holds every secret of the cluster. It is verified, and appears only when it is "
-      "complete. See talosctl bootstrap --recover-from.";
-  snapshot.flag({.name = "force", .help = "replace a file without a question"});
-  addStreamOutputFlag(snapshot);
-  snapshot.run = runSnapshot;
+  addSnapshotCommand(etcd);
 
   auto& alarm = etcd.add("alarm", "List and disarm the alarms of etcd");
   auto& list = alarm.add("list", "List the alarms of etcd");

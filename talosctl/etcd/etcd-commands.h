@@ -8,4 +8,6 @@ namespace talos::talosctl {
 void addBootstrapCommand(Command& root);
 void addEtcdCommands(Command& root);  // members, status, leave, remove-member, snapshot, …
 
+void addSnapshotCommand(Command& etcd);
+
 }  // namespace talos::talosctl

@@ -17,7 +17,8 @@ constexpr size_t kHash = Sha256::kBytes, kPage = 512;
 
 }  // namespace
 
-SnapshotFile::SnapshotFile(kj::StringPtr name) : path(kj::str(name)), part(kj::str(name, ".part")) {
+SnapshotFile::SnapshotFile(kj::StringPtr name, kj::Maybe<const CmsRecipient&> recipient)
+    : path(kj::str(name)), part(kj::str(name, ".part")) {
   // It holds every secret of the cluster.
   unlink(part.cStr());  // of a run that was killed, or somebody else's
   fd = kj::AutoCloseFd(
@@ -25,13 +26,15 @@ SnapshotFile::SnapshotFile(kj::StringPtr name) : path(kj::str(name)), part(kj::s
   if (fd.get() < 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str("cannot write ", part, ": ", strerror(errno)));
   }
+  KJ_IF_MAYBE (r, recipient) encryption = kj::heap<CmsOutput>(fd, *r);
 }
 
 SnapshotFile::~SnapshotFile() noexcept(false) {
   if (!kept) unlink(part.cStr());
 }
 
-void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
+void SnapshotFile::put(kj::ArrayPtr<const kj::byte> bytes) {
+  KJ_IF_MAYBE (e, encryption) return (*e)->write(bytes);
   for (auto rest = bytes; rest.size() > 0;) {
     ssize_t n = ::write(fd, rest.begin(), rest.size());
     if (n < 0 && errno == EINTR) continue;
@@ -40,6 +43,10 @@ void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
     }
     rest = rest.slice(static_cast<size_t>(n), rest.size());
   }
+}
+
+void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
+  put(bytes);
   written += bytes.size();
   tail.addAll(bytes);
   if (tail.size() <= kHash) return;
@@ -56,6 +63,7 @@ void SnapshotFile::keep() {
     fail(ErrorKind::kInvalidArgument, kj::str("the snapshot is damaged or truncated after ",
                                               written, " bytes; ", path, " was not written"));
   }
+  KJ_IF_MAYBE (e, encryption) (*e)->finish();
   KJ_SYSCALL(fsync(fd), part);
   KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
   // One that may only be written to cannot be opened for that.

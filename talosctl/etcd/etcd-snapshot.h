@@ -6,13 +6,15 @@
 #include <kj/io.h>
 
 #include "common/base/sha256.h"
+#include "talosctl/etcd/cms-output.h"
 
 namespace talos::talosctl {
 
 class SnapshotFile {
  public:
-  // Throws naming the file when `path`.part cannot be made.
-  explicit SnapshotFile(kj::StringPtr path);
+  // Throws naming the file when `path`.part cannot be made. With a recipient, which outlives it,
+  // the file is encrypted; what is checked is the snapshot.
+  explicit SnapshotFile(kj::StringPtr path, kj::Maybe<const CmsRecipient&> recipient = nullptr);
   ~SnapshotFile() noexcept(false);  // without keep() nothing is left
   KJ_DISALLOW_COPY_AND_MOVE(SnapshotFile);
 
@@ -24,10 +26,13 @@ class SnapshotFile {
  private:
   kj::String path, part;
   kj::AutoCloseFd fd;
+  kj::Maybe<kj::Own<CmsOutput>> encryption;
   Sha256 hash;
   uint64_t written = 0;
   kj::Vector<kj::byte> tail;  // the newest 32 bytes: not hashed, as they may be the hash
   bool kept = false;
+
+  void put(kj::ArrayPtr<const kj::byte> bytes);
 };
 
 }  // namespace talos::talosctl

@@ -83,7 +83,7 @@ std::string SystemImages::original(const std::string& program) {
 }
 
 std::string SystemImages::make(const std::string& version, const std::vector<Fault>& faults) {
-  auto tree = setting("IMAGE") + "/work/tree", image = folder + "/image";
+  auto tree = setting("IMAGE") + "/parts/tree", image = folder + "/image";
   fs::remove_all(image);
   fs::create_directories(image);
   std::vector<std::string> command = {"mksquashfs",
@@ -126,8 +126,8 @@ std::string SystemImages::make(const std::string& version, const std::vector<Fau
 std::string SystemImages::pack(const std::string& version) {
   auto image = folder + "/image", archive = folder + "/installer.tar";
   fs::remove(archive + ".sig");
-  if (!fs::exists(image + "/work")) {
-    fs::create_directory_symlink(setting("IMAGE") + "/work", image + "/work");
+  if (!fs::exists(image + "/parts")) {
+    fs::create_directory_symlink(setting("IMAGE") + "/parts", image + "/parts");
   }
   must({"env", "VERSION=" + version, setting("ROOTFS") + "/installer.sh", image, archive});
   return archive;
@@ -135,9 +135,9 @@ std::string SystemImages::pack(const std::string& version) {
 
 std::string SystemImages::withoutAKey(const std::string& version) {
   make(version, {});
-  auto from = setting("IMAGE") + "/work/tree/usr/install",
-       to = folder + "/image/work/tree/usr/install";
-  fs::remove(folder + "/image/work");  // a link
+  auto from = setting("IMAGE") + "/parts/tree/usr/install",
+       to = folder + "/image/parts/tree/usr/install";
+  fs::remove(folder + "/image/parts");  // a link
   fs::create_directories(to);
   fs::copy(from, to);
   auto keys = readAll(to + "/config-keys");

@@ -272,7 +272,7 @@ figure "initramfs (the squashfs is in it)" MiB "$(stat -c %s "$image/initramfs" 
   "Debian's initrd.img" "$(stat -c %s "$bench/peer/initrd.img" | mebibytes)"
 # Our programs as they are in the image, hard links once, packed as the image is.
 own=$(in_root bash -euc '
-  cd /build/image/work/tree
+  cd /build/image/parts/tree
   files=$(cat /build/out/programs.list | while read -r name path _; do [ -z "$name" ] || echo ".$path"; done)
   rm -f /tmp/own.sqsh
   mksquashfs $files /tmp/own.sqsh -noappend -quiet -no-progress -comp zstd -Xcompression-level 3 -all-root -no-xattrs >&2

@@ -2,6 +2,7 @@
 // that the service runs again, its stack is read with the names of `make symbols`, and it outlives
 // a reboot. And the level of each one's log is raised and lowered while it runs.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -194,6 +195,46 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
       node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "log-level", "cri", "debug"});
   EXPECT_NE(0, refused.status);
   EXPECT_TRUE(contains(refused.err, "not a program of this system")) << refused.err;
+}
+
+// Catches: a look that ends the program or that its confinement forbids; a slow call that nobody
+// sees; a program that is stopped, and a command that waits for it.
+TEST(Stacks, SayWhatAProgramIsAbout) {
+  RunningNode node;
+  auto folder = symbols();
+  auto look = [&](const std::string& service) {
+    return node.tried({"debug", "stack", service, "--symbols", folder});
+  };
+  for (auto& program : kPrograms) {
+    SCOPED_TRACE(program.service);
+    ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
+    auto pid = node.pidOf(program.service);
+    auto stack = look(program.service);
+    EXPECT_TRUE(contains(stack, "_start+0x")) << stack;
+    if (program.service != "machined") EXPECT_TRUE(contains(stack, program.function)) << stack;
+    EXPECT_EQ(pid, node.pidOf(program.service));
+    EXPECT_EQ(0u, node.reports(program.service).size());
+  }
+  {
+    harness::Background following(
+        node.cluster.command({"-n", Cluster::kFirst, "logs", "-f", "machined"}));
+    EXPECT_TRUE(node.until([&] { return contains(look("apid"), ": call Logs.read of "); }))
+        << look("apid");
+  }
+  EXPECT_TRUE(node.until([&] { return !contains(look("apid"), ": call Logs.read of "); }));
+
+  auto stopped = node.cluster.program("crashes-master-1", "vipd");
+  ASSERT_NE(0, stopped);
+  kill(stopped, SIGSTOP);
+  auto refused = node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "stack", "vipd"});
+  kill(stopped, SIGCONT);
+  EXPECT_EQ(1, refused.status);
+  EXPECT_TRUE(contains(refused.err, "vipd did not write its stack within 2s: it is stopped"))
+      << refused.err;
+  auto foreign = node.cluster.talosctl({"-n", Cluster::kFirst, "debug", "stack", "cri"});
+  EXPECT_TRUE(contains(foreign.err, "not a program of this system")) << foreign.err;
+  auto profile = node.ok({"debug", "profile", "apid", "--length", "1s", "--symbols", folder});
+  EXPECT_TRUE(contains(profile, "apid;_start;")) << profile;
 }
 
 }  // namespace

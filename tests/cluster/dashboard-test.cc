@@ -125,6 +125,18 @@ TEST_F(DashboardTest, SurvivesNodesThatGo) {
   terminal.shows("ended with 0");
 }
 
+// Catches: the page of another node after one was discovered that stands before it.
+TEST_F(DashboardTest, TheOpenedNodeStaysWhenTheirOrderChanges) {
+  cluster.ok({"cluster", "node", "kill", "dash-master-1"});
+  Terminal terminal(cluster, "160", "40", {"dashboard", "-d", "1s"});
+  // Of the other one nothing is known yet, not even that it is of the control plane.
+  terminal.shows("\n *dash-master-2 [^\n]*running[^]*\n *10\\.5\\.0\\.2 ");
+  terminal.press("Enter");
+  terminal.shows("dash-master-2 [^\n]* 1 of \\d ");
+  cluster.ok({"cluster", "node", "start", "dash-master-1"});
+  terminal.shows("dash-master-2 [^\n]* 2 of \\d ");
+}
+
 TEST_F(DashboardTest, FiltersLinesAndPrintsOnceIntoAPipe) {
   Terminal terminal(cluster, "100", "30", {"dashboard"});
   terminal.shows("dash-worker-1 ");

@@ -2,6 +2,7 @@
 // snapshot brings back.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "tests/cluster/etcd-nodes.h"
@@ -17,6 +18,59 @@ void write(const std::string& path, const std::string& content) {
   std::ofstream(path, std::ios::binary) << content;
 }
 
+// Encrypted snapshots every ten seconds, of the second node or else of the first.
+class BackupSeries {
+ public:
+  explicit BackupSeries(const EtcdNodes& nodes)
+      : folder(nodes.cluster().folder()), running(command(nodes)) {}
+
+  // The first of them, read with the key of its owner; a plain snapshot.
+  std::string decryptFirst() {
+    auto saved = [](auto& out, auto&) { return contains(out, "etcd snapshot saved to \""); };
+    EXPECT_TRUE(running.waitFor(saved, EtcdNodes::kTimeout)) << running.err();
+    auto from = running.out().find('"') + 1;
+    auto name = running.out().substr(from, running.out().find('"', from) - from);
+    auto decrypt = harness::run({"openssl", "cms", "-decrypt", "-binary", "-inform", "DER", "-in",
+                                 name, "-inkey", folder + "/key.pem", "-out", folder + "/etcd.db"});
+    EXPECT_EQ(0, decrypt.status) << decrypt.err;
+    return folder + "/etcd.db";
+  }
+
+  // Catches: a series that ends with the first failure, or of which all files stay.
+  void goOnWithout(const EtcdNode& node) {
+    auto lost = node.address + ": no snapshot: ";
+    EXPECT_TRUE(running.waitFor(
+        [&](auto& out, auto& err) {
+          return contains(err, lost) && harness::lines(out).size() >= 3;
+        },
+        EtcdNodes::kTimeout))
+        << running.out() << running.err();
+    EXPECT_EQ(0, running.interrupt(EtcdNodes::kTimeout));
+    size_t files = 0;
+    for (auto& entry : std::filesystem::directory_iterator(folder + "/backups")) {
+      EXPECT_TRUE(contains(entry.path().string(), ".snapshot.cms")) << entry.path();
+      ++files;
+    }
+    EXPECT_EQ(2u, files);
+  }
+
+ private:
+  std::string folder;
+  harness::Background running;
+
+  std::vector<std::string> command(const EtcdNodes& nodes) const {
+    auto made = harness::run({"openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-keyout",
+                              folder + "/key.pem", "-out", folder + "/certificate.pem", "-subj",
+                              "/CN=backup"});
+    EXPECT_EQ(0, made.status) << made.err;
+    std::filesystem::create_directory(folder + "/backups");
+    return nodes.cluster().command({"-n", nodes[1].address + "," + nodes[0].address, "--timeout",
+                                    "10s", "etcd", "snapshot", folder + "/backups", "--every",
+                                    "10s", "--keep", "2", "--encrypt-to",
+                                    folder + "/certificate.pem"});
+  }
+};
+
 }  // namespace
 
 // Catches: data that a recovery loses; a cluster without a quorum that is erased by its operator's
@@ -28,13 +82,13 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   ASSERT_TRUE(nodes.haveVoters(first, 3)) << nodes.members(first);
   auto id = nodes.clusterId(first);
   ASSERT_TRUE(nodes.put(first, "/before", "the snapshot"));
-  auto snapshot = nodes.cluster().folder() + "/etcd.db";
-  auto saved = nodes.at(second, {"etcd", "snapshot", snapshot});
-  ASSERT_EQ(0, saved.status) << saved.err;
+  BackupSeries backups(nodes);
+  auto snapshot = backups.decryptFirst();
   ASSERT_TRUE(nodes.put(first, "/after", "it"));
 
   nodes.kill(second);
   nodes.kill(third);
+  backups.goOnWithout(second);
   ASSERT_TRUE(nodes.says(first, "tolerates: 0")) << nodes.statusOf(first);
   EXPECT_TRUE(eventually([&] { return !nodes.put(first, "/lost", "x"); }, EtcdNodes::kTimeout));
   auto members = nodes.at(first, {"--timeout", "20s", "etcd", "members"});

@@ -99,6 +99,14 @@ TEST(RunService, EachAlone) {
               run({getenv("TALOSCTL"), "-e", endpoint, "debug", "log-level", row.service, "debug"})
                   .status);
 
+    auto stack = run({getenv("TALOSCTL"), "-e", endpoint, "debug", "stack", row.service}).out;
+    EXPECT_NE(stack.find("Stack:\n  0x"), std::string::npos) << stack;
+    if (row.service == std::string("etcd-supervisor")) {
+      EXPECT_NE(stack.find(": waiting: waiting for a cluster: run talosctl bootstrap"),
+                std::string::npos)
+          << stack;
+    }
+
     EXPECT_EQ(130, running.interrupt(kUp)) << running.err();
     EXPECT_FALSE(std::filesystem::exists(home.folder + "/.talos/clusters/run-" + row.service));
   }

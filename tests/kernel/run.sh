@@ -15,7 +15,7 @@ install -m 0755 "$modprobe" "$tree/sbin/modprobe"
 install -D -m 0755 "$confine" "$tree/usr/libexec/talos/confine"
 ln -s init "$tree/probe"
 llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true
-cp -a "$image/work/modules/usr/lib/modules" "$tree/usr/lib/"
+cp -a "$image/parts/modules/usr/lib/modules" "$tree/usr/lib/"
 ln -s usr/lib "$tree/lib"
 # iproute2 and wg read back what was set; they are not static.
 mkdir -p "$tree/usr/sbin" "$tree/usr/lib64"

@@ -15,7 +15,7 @@ install -m 0755 "$networkd" "$tree/opt/networkd"
 install -m 0755 "$confine" "$tree/opt/confine"
 llvm-strip-19 "$tree"/opt/*
 mkdir -p "$tree/usr/lib/modules"
-cp -a "$image/work/modules/usr/lib/modules/." "$tree/usr/lib/modules/"
+cp -a "$image/parts/modules/usr/lib/modules/." "$tree/usr/lib/modules/"
 depmod --basedir "$tree" "$(ls "$tree/usr/lib/modules")" 2>/dev/null
 add() {  # a program of the build root with its libraries
   cp -L "$(command -v "$1")" "$tree/usr/${2:-bin}/"

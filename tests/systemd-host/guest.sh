@@ -8,13 +8,13 @@ image=$1 test=$2 talosctl=$3 filter=${4:-*}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-modules=$image/work/modules/usr/lib/modules
+modules=$image/parts/modules/usr/lib/modules
 early=$work/early tree=$work/tree
 mkdir -p "$early"/{dev,proc,sys,root,lib/modules} "$tree"/{dev,proc,sys,run,tmp,var/lib,etc/systemd/system,opt/checkout/build/out,opt/checkout/build/image}
 mkdir -p "$tree"/usr/{bin,sbin,lib/systemd,lib64,lib/modules}
 for name in lib lib64 bin sbin; do ln -s "usr/$name" "$tree/$name"; done
 cp -a "$modules/." "$tree/usr/lib/modules/"
-cp "$image"/work/early/*.ko "$tree"/usr/lib/modules/*/
+cp "$image"/parts/early/*.ko "$tree"/usr/lib/modules/*/
 depmod --basedir "$tree" "$(ls "$tree/usr/lib/modules")" 2>/dev/null
 add() {  # a program of the build root with its libraries
   mkdir -p "$tree/$(dirname "$1")"

@@ -131,7 +131,7 @@ std::string LoneMachine::writtenDisk(const std::string& image,
   auto folder = (programs / image).string();
   auto disk = (fs::temp_directory_path() / ("talos-disk-" + std::to_string(machines++))).string();
   std::vector<std::string> command = {
-      programs / "disk-image", "metal", "2048", folder + "/work/tree/usr/install",
+      programs / "disk-image", "metal", "2048", folder + "/parts/tree/usr/install",
       folder + "/rootfs.sqsh", disk};
   command.insert(command.end(), arguments.begin(), arguments.end());
   auto made = harness::run(command, 300);

@@ -244,7 +244,7 @@ class PlatformImages : public testing::TestWithParam<Row> {
     auto made = (fs::temp_directory_path() / ("talos-" + platform + "-disk")).string();
     auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
     auto result =
-        harness::run({program, platform, kDiskMib, LoneMachine::image("work/tree/usr/install"),
+        harness::run({program, platform, kDiskMib, LoneMachine::image("parts/tree/usr/install"),
                       LoneMachine::image("rootfs.sqsh"), made},
                      300);
     EXPECT_EQ(result.status, 0) << result.err;

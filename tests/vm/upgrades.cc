@@ -54,7 +54,7 @@ void Images::make(const std::string& version, const std::vector<std::string>& ch
     // An unchanged image is not made again.
     image = folder + "/" + version;
     fs::create_directories(image);
-    must({"cp", "-a", setting("IMAGE") + "/work", image + "/work"});
+    must({"cp", "-a", setting("IMAGE") + "/parts", image + "/parts"});
     std::vector<std::string> words = {"env"};
     words.insert(words.end(), changes.begin(), changes.end());
     words.insert(words.end(), {setting("ROOTFS") + "/image.sh", "/", setting("OUT"), image});

@@ -1,0 +1,55 @@
+// The waits of this program that are under way: what each waits for, and since when. For who looks
+// at a program that seems to hang (`talosctl debug stack`, reports of crashes).
+//
+// The table belongs to the whole program, as its standard error does, and outlives everything: a
+// handler of a signal reads it, on whatever thread and in the middle of a change. So it has a fixed
+// size, and an entry is either whole or not listed. A wait that finds no room is not listed.
+#pragma once
+
+#include <kj/string.h>
+#include <stdint.h>
+
+#include <atomic>
+
+namespace talos {
+
+class Wait {
+ public:
+  // Copies the text; of a long one the beginning. What is not printable ASCII becomes '?'.
+  explicit Wait(kj::StringPtr text);
+  ~Wait() noexcept(false) { end(); }
+  Wait(Wait&& other) noexcept : slot(other.slot) { other.slot = nullptr; }
+  Wait& operator=(Wait&& other) noexcept;
+  KJ_DISALLOW_COPY(Wait);
+
+  static constexpr size_t kMost = 256, kLongestText = 112;
+
+  struct Slot {
+    std::atomic<uint8_t> state;  // kFree, kFilling, kListed
+    uint64_t since;              // CLOCK_MONOTONIC, ns
+    char text[kLongestText];     // ends with 0
+  };
+  // Calls use(text, nanoseconds) for each, in no order. Allocates nothing and takes no lock.
+  template <typename F>
+  static void forEach(F&& use);
+
+ private:
+  static constexpr uint8_t kFree = 0, kFilling = 1, kListed = 2;
+  static Slot slots[kMost];
+  Slot* slot = nullptr;
+
+  void end() noexcept;
+  static uint64_t now() noexcept;
+};
+
+template <typename F>
+void Wait::forEach(F&& use) {
+  auto at = now();
+  for (auto& slot : slots) {
+    if (slot.state.load(std::memory_order_acquire) == kListed) {
+      use(static_cast<const char*>(slot.text), at - slot.since);
+    }
+  }
+}
+
+}  // namespace talos

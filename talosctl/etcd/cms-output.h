@@ -1,0 +1,39 @@
+// Encrypts a stream to the owner of a certificate: CMS (RFC 5652, RFC 5083) with AES-256-GCM, as
+// `openssl cms -decrypt -binary -inform DER -inkey key.pem` reads it.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+
+namespace talos::talosctl {
+
+// Reads a certificate (PEM) whose key can take a secret: RSA or a curve of NIST. InvalidArgument
+// naming the file when it is none.
+class CmsRecipient {
+ public:
+  explicit CmsRecipient(kj::StringPtr file);
+  ~CmsRecipient() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(CmsRecipient);
+
+ private:
+  friend class CmsOutput;
+  void* certificates;  // STACK_OF(X509)
+};
+
+class CmsOutput {
+ public:
+  // Writes to the descriptor, which stays the caller's.
+  CmsOutput(int fd, const CmsRecipient& recipient);
+  ~CmsOutput() noexcept(false);
+  KJ_DISALLOW_COPY_AND_MOVE(CmsOutput);
+
+  // Both throw FailedPrecondition when it cannot be written.
+  void write(kj::ArrayPtr<const kj::byte> bytes);
+  void finish();
+
+ private:
+  struct Parts;
+  Parts* parts;
+};
+
+}  // namespace talos::talosctl

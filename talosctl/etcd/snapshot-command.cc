@@ -1,0 +1,215 @@
+// etcd snapshot <path>; with --every a series of them in a folder
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/date.h"
+#include "common/base/error.h"
+#include "common/base/folder.h"
+#include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/standard-input.h"
+#include "talosctl/client/node-streams.h"
+#include "talosctl/etcd/etcd-commands.h"
+#include "talosctl/etcd/etcd-snapshot.h"
+#include "talosctl/etcd/snapshot-series.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kShortestEvery = 10 * kj::SECONDS, kRetry = 1 * kj::MINUTES;
+
+class SnapshotSink final : public rpc::ByteSink::Server {
+ public:
+  SnapshotSink(SnapshotFile& file, kj::Maybe<kj::Exception>& broken) : file(file), broken(broken) {}
+  kj::Promise<void> write(WriteContext context) override {
+    auto bytes = context.getParams().getBytes();
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { file.write(bytes); })) {
+      if (broken == nullptr) broken = kj::cp(*e);
+      kj::throwFatalException(kj::mv(*e));
+    }
+    return kj::READY_NOW;
+  }
+
+ private:
+  SnapshotFile& file;
+  kj::Maybe<kj::Exception>& broken;  // the sink's own failure is clearer than the call that it ends
+};
+
+// The date of the file that a snapshot will replace: somebody may have typed the name of another
+// one. Asks a user, and lets a script go on, which keeps its latest snapshot under one name.
+kj::Promise<kj::Maybe<kj::String>> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
+  struct stat there;
+  if (stat(path.cStr(), &there) != 0) co_return nullptr;
+  auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
+  auto& console = call.deps.console;
+  if (!call.on("force") && console.inIsTerminal() && console.errIsTerminal()) {
+    auto question = kj::str("replace \"", path, "\", which was written ", date, "?");
+    if (!co_await confirmed(call.deps, question)) {
+      fail(ErrorKind::kConflict, kj::str(path, " already exists, use --force to overwrite"));
+    }
+  }
+  co_return kj::mv(date);
+}
+
+kj::Maybe<kj::Own<CmsRecipient>> recipientOf(Invocation& call) {
+  if (!call.given("encrypt-to")) return nullptr;
+  return kj::heap<CmsRecipient>(call.text("encrypt-to"));
+}
+
+// Saves one of this node. Returns its size in bytes, as the node has sent it.
+kj::Promise<uint64_t> save(Session& session, kj::StringPtr name, kj::StringPtr path,
+                           const kj::Maybe<kj::Own<CmsRecipient>>& recipient) {
+  kj::Maybe<const CmsRecipient&> to;
+  KJ_IF_MAYBE (r, recipient) to = **r;
+  SnapshotFile file(path, to);
+  auto node = session.client.node(name);
+  auto request = node.etcdRequest().send().getEtcd().snapshotRequest();
+  kj::Maybe<kj::Exception> broken, failed;
+  request.setSink(kj::heap<SnapshotSink>(file, broken));
+  Alive alive;
+  co_await watched(session, node, alive, request.send().ignoreResult())
+      .catch_([&](kj::Exception&& e) { failed = kj::mv(e); });
+  KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
+  KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
+  file.keep();
+  co_return file.size();
+}
+
+void printSaved(Invocation& call, kj::StringPtr node, kj::StringPtr path, uint64_t bytes) {
+  if (formatOf(call) == Format::kJson) {
+    call.out(jsonDone(node, kj::str(",\"path\":", codec::jsonString(path), ",\"bytes\":", bytes)));
+  } else {
+    call.out(kj::str("etcd snapshot saved to \"", path, "\" (", bytes, " bytes)\n"));
+  }
+}
+
+kj::Promise<int> saveOne(Invocation& call) {
+  auto& path = call.arguments[0];
+  auto recipient = recipientOf(call);
+  auto session = co_await openSingle(call);
+  auto replaced = co_await replacedBySnapshot(call, path);
+  auto node = kj::str(session->client.nodes()[0]);
+  auto bytes = co_await save(*session, node, path, recipient);
+  KJ_IF_MAYBE (date, replaced) {
+    call.err(kj::str("replaced \"", path, "\", which was written ", *date, "\n"));
+  }
+  printSaved(call, node, path, bytes);
+  co_return 0;
+}
+
+// --- a series
+
+struct Series {
+  kj::StringPtr folder;
+  kj::Duration every;
+  size_t keep;
+  kj::Maybe<kj::Own<CmsRecipient>> recipient;
+};
+
+Series seriesOf(Invocation& call) {
+  Series series{call.arguments[0], call.duration("every"), 0, recipientOf(call)};
+  if (series.every < kShortestEvery) failUsage("--every must be at least 10s");
+  auto keep = call.number("keep");
+  if (keep < 1) failUsage("--keep must be at least 1");
+  series.keep = static_cast<size_t>(keep);
+  struct stat there;
+  if (stat(series.folder.cStr(), &there) != 0 || !S_ISDIR(there.st_mode)) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("\"", series.folder, "\" is not a folder; with --every one is needed"));
+  }
+  if (access(series.folder.cStr(), W_OK) != 0) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("cannot write into ", series.folder, ": ", strerror(errno)));
+  }
+  return series;
+}
+
+void removeReplaced(Invocation& call, const Series& series) {
+  auto names = namesIn(series.folder);
+  for (auto name : replacedSnapshots(names, series.keep)) {
+    auto path = kj::str(series.folder, "/", name);
+    if (unlink(path.cStr()) != 0 && errno != ENOENT) {
+      call.err(kj::str("cannot remove ", path, ": ", strerror(errno), "\n"));
+    }
+  }
+}
+
+// From the first of the nodes that gives one. False when none did; each has had its line.
+kj::Promise<bool> saveNext(Invocation& call, Session& session, const Series& series) {
+  auto path =
+      kj::str(series.folder, "/", snapshotName(call.deps.clock.now(), series.recipient != nullptr));
+  for (auto& node : session.client.nodes()) {
+    kj::Maybe<kj::String> problem;
+    try {
+      co_await session.client.connect(session.deadline);
+      auto bytes = co_await save(session, node, path, series.recipient);
+      printSaved(call, node, path, bytes);
+      removeReplaced(call, series);
+      co_return true;
+    } catch (const kj::Exception& e) {
+      problem = messageText(e);
+    }
+    KJ_IF_MAYBE (text, problem) {
+      call.err(kj::str(dateText(call.deps.clock.now()), " ", node, ": no snapshot: ", *text, "\n"));
+    }
+  }
+  co_return false;
+}
+
+kj::Promise<int> saveSeries(Invocation& call) {
+  auto series = seriesOf(call);
+  Session session(call.deps, resolveTarget(call), call.deadline());
+  if (session.client.nodes().size() == 0) {
+    fail(ErrorKind::kInvalidArgument, "no node given; use --nodes with the control-plane nodes");
+  }
+  for (;;) {
+    bool saved = co_await saveNext(call, session, series);
+    auto pause = saved ? series.every : kj::min(series.every, kRetry);
+    call.deps.console.waiting(kj::str("next snapshot ", dateText(call.deps.clock.now() + pause)));
+    co_await call.deps.timer.afterDelay(pause);
+  }
+}
+
+// A series ends when the user says so; one snapshot is not there then.
+kj::Promise<int> runSnapshot(Invocation& call) {
+  bool series = call.given("every");
+  if (!series && call.given("keep")) failUsage("--keep needs --every");
+  auto interrupted = call.interrupted().then([&call, series]() {
+    constexpr int kInterrupted = 130;  // as a shell reports it
+    call.err("interrupted\n");
+    return series ? 0 : kInterrupted;
+  });
+  return (series ? saveSeries(call) : saveOne(call)).exclusiveJoin(kj::mv(interrupted));
+}
+
+}  // namespace
+
+void addSnapshotCommand(Command& etcd) {
+  auto& snapshot = etcd.add("snapshot", "Save a snapshot of etcd to a file");
+  snapshot.arguments = "<path>";
+  snapshot.least = snapshot.most = 1;
+  snapshot.details =
+      "The file holds every secret of the cluster. It is verified, and appears only when it is "
+      "complete. See talosctl bootstrap --recover-from.\n"
+      "With --every the path is a folder, of which the newest --keep snapshots stay; of several\n"
+      "--nodes, the first that answers gives one. It ends when it is interrupted.";
+  snapshot.flag({.name = "force", .help = "replace a file without a question"});
+  snapshot.flag({.name = "every",
+                 .kind = FlagKind::kDuration,
+                 .fallback = "0s",
+                 .help = "save one now, and again after this time, such as 1h"});
+  snapshot.flag({.name = "keep",
+                 .kind = FlagKind::kNumber,
+                 .fallback = "24",
+                 .help = "with --every: how many stay in the folder"});
+  snapshot.flag({.name = "encrypt-to",
+                 .kind = FlagKind::kText,
+                 .help = "certificate in PEM format: only the owner of its key reads the file "
+                         "(openssl cms -decrypt)"});
+  addStreamOutputFlag(snapshot);
+  snapshot.interrupt = Interrupt::kIsCommands;
+  snapshot.run = runSnapshot;
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,45 @@
+#include "talosctl/etcd/snapshot-series.h"
+
+#include <algorithm>
+
+#include "common/base/date.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::StringPtr kPrefix = "etcd-"_kj, kSuffix = ".snapshot"_kj, kEncrypted = ".cms"_kj;
+constexpr kj::StringPtr kTime = "00000000T000000Z"_kj;  // 0: a digit
+
+bool isSnapshot(kj::StringPtr name) {
+  auto whole = kPrefix.size() + kTime.size() + kSuffix.size();
+  bool plain = name.size() == whole && name.endsWith(kSuffix);
+  bool encrypted = name.size() == whole + kEncrypted.size() && name.endsWith(".snapshot.cms");
+  if (!name.startsWith(kPrefix) || (!plain && !encrypted)) return false;
+  for (size_t i = 0; i < kTime.size(); ++i) {
+    char c = name[kPrefix.size() + i];
+    if (kTime[i] == '0' ? c < '0' || c > '9' : c != kTime[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+kj::String snapshotName(kj::Date date, bool encrypted) {
+  kj::Vector<char> time;
+  for (char c : dateText(date)) {
+    if (c != '-' && c != ':') time.add(c);
+  }
+  return kj::str(kPrefix, time.asPtr(), kSuffix, encrypted ? kEncrypted : ""_kj);
+}
+
+kj::Vector<kj::StringPtr> replacedSnapshots(kj::ArrayPtr<const kj::String> names, size_t keep) {
+  kj::Vector<kj::StringPtr> ours;
+  for (auto& name : names) {
+    if (isSnapshot(name)) ours.add(name);
+  }
+  std::sort(ours.begin(), ours.end());  // by their times
+  ours.truncate(ours.size() > keep ? ours.size() - keep : 0);
+  return ours;
+}
+
+}  // namespace talos::talosctl
