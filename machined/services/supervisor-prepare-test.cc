@@ -99,5 +99,31 @@ TEST_F(PrepareTest, ASuccessorPreparesItAgain) {
   EXPECT_EQ(2, prepared) << "it runs";
 }
 
+// Catches: a program that starts as its own although a developer has put another there; a debugger
+// that comes too late; orders that stay after they were taken back.
+TEST_F(PrepareTest, ADevelopersOrdersAreForTheNextStart) {
+  DebugOrder order;
+  auto d = define("d");
+  d.argv = kj::arr(kj::str("/confine"), kj::str("--"), kj::str("/usr/bin/d"));
+  d.debugOrder = [&]() {
+    return DebugOrder{order.program.map([](auto& path) { return kj::str(path); }), order.stop};
+  };
+  supervisor->load(kj::mv(d));
+  auto started = [&]() {
+    run();
+    return kj::strArray(machine.child("d").argv, " ");
+  };
+  supervisor->start("d");
+  EXPECT_EQ("/confine -- /usr/bin/d", started());
+  order = DebugOrder{kj::str("/run/other"), true};
+  EXPECT_EQ("/confine -- /usr/bin/d", started());
+  supervisor->restart("d").wait(scope);
+  EXPECT_EQ("/confine --stop=first -- /run/other", started());
+  EXPECT_THAT(events, Contains(HasSubstr("Started /run/other")));
+  order = DebugOrder();
+  supervisor->restart("d").wait(scope);
+  EXPECT_EQ("/confine -- /usr/bin/d", started());
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -21,7 +21,7 @@ namespace {
 constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
                                        "vipd"_kj, "kubed"_kj,  "logd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
-               kAnswer = 5 * kj::SECONDS;
+               kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
 constexpr size_t kMostBytes = 64u << 20;
 
 #ifdef __aarch64__
@@ -85,7 +85,7 @@ rpc::Services::Client servicesOf(Connection& machined) {
 
 struct ServiceNow {
   int pid;
-  bool up;
+  bool up, checked;
   kj::String statement;
 };
 
@@ -96,7 +96,7 @@ kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined,
   auto list = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
   for (auto one : list.getServices()) {
     if (one.getId() == service) {
-      co_return ServiceNow{one.getPid(), isUp(one), statementOf(one).text};
+      co_return ServiceNow{one.getPid(), isUp(one), one.getChecked(), statementOf(one).text};
     }
   }
   fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
@@ -117,12 +117,17 @@ kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::Str
   auto until = timer.now() + kComesUp;
   auto last = kj::str("it did not answer");
   int seen = before.pid;
+  auto seenSince = timer.now();
   while (timer.now() < until) {
     co_await timer.afterDelay(kLook);
     auto now = co_await serviceNow(call, *machined, target, service);
-    // One that dies at once is up for a moment, each time as another process.
-    if (now.up && now.pid != before.pid && now.pid == seen) co_return now.pid;
-    seen = now.pid;
+    if (now.pid != seen) {
+      seen = now.pid;
+      seenSince = timer.now();
+    }
+    // One whose health nobody checks is up until it dies.
+    bool stays = now.checked || timer.now() - seenSince >= kStays;
+    if (now.up && now.pid != before.pid && stays) co_return now.pid;
     last = kj::mv(now.statement);
   }
   fail(ErrorKind::kDeadlineExceeded, kj::str(target.name, ": ", service, " is not up after ",

@@ -30,8 +30,13 @@ struct ReplacedFolder : public testing::Test {
 };
 
 TEST_F(ReplacedFolder, IsMadeAndHoldsThePrograms) {
+  // The daemon is another user, whatever this one's usual permissions are.
+  auto usual = umask(077);
   auto fd = open();
   putProgram(fd, "networkd", "one"_kj.asArray());
+  umask(usual);
+  EXPECT_EQ(fs::status(folder()).permissions(), fs::perms(0755));
+  EXPECT_EQ(fs::status(folder() / "networkd").permissions(), fs::perms(0755));
   putProgram(fd, "networkd", "other"_kj.asArray());
   EXPECT_EQ(readFile((folder() / "networkd").c_str()), "other"_kj);
   EXPECT_FALSE(fs::exists(folder() / "networkd.new"));

@@ -49,8 +49,10 @@ kj::AutoCloseFd openReplacedFolder(kj::StringPtr root) {
   if (raw < 0) refuse(root);
   kj::AutoCloseFd top(raw);
   auto parent = openBelow(top, parentPath, O_RDONLY | O_DIRECTORY);
-  if (mkdirat(parent, name.cStr(), 0755) != 0 && errno != EEXIST) refuse(kReplacedFolder);
+  bool made = mkdirat(parent, name.cStr(), 0755) == 0;
+  if (!made && errno != EEXIST) refuse(kReplacedFolder);
   auto folder = openBelow(parent, name, O_RDONLY | O_DIRECTORY);
+  if (made) KJ_SYSCALL(fchmod(folder, 0755));  // whatever this user's umask is
   requireRootsAlone(folder, kReplacedFolder);
   return folder;
 }

@@ -371,5 +371,24 @@ TEST_F(Confined, UnknownProfileStartsNothing) {
       testing::ExitedWithCode(126), "use one of server, storage, network");
 }
 
+// Catches: a debugger that finds the program at work already.
+TEST_F(Confined, StopsFirstForADebugger) {
+  auto child = fork();
+  if (child == 0) {
+    auto arguments = kj::arr<kj::StringPtr>("--uid=50", "--stop=first", "--", "/bin/true");
+    try {
+      confine::run(parse(arguments));
+    } catch (...) {
+    }
+    _exit(126);
+  }
+  int status;
+  ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
+  ASSERT_TRUE(WIFSTOPPED(status)) << status;
+  kill(child, SIGCONT);
+  ASSERT_EQ(child, waitpid(child, &status, 0));
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 }  // namespace
 }  // namespace talos::confine

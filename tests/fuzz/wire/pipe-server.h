@@ -89,4 +89,27 @@ class PipeServer {
   }
 };
 
+// A testbed behind such a server, whose right conversation is answered with so many results.
+template <typename Testbed>
+class FuzzedTestbed {
+ public:
+  explicit FuzzedTestbed(unsigned results) { server.check(right, results, 0); }
+
+  // Hostile bytes as the input says, and then an honest client.
+  void run(kj::ArrayPtr<const kj::byte> input) {
+    server.hostile(testbeds::hostileBytes(right, input));
+    server.honest([this](capnp::Capability::Client bootstrap, kj::WaitScope& waitScope) {
+      bed.use(kj::mv(bootstrap)).wait(waitScope);
+    });
+  }
+
+ private:
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  Testbed bed{timer};
+  PipeServer server{scope, timer, [this]() { return bed.open(); }};
+  kj::Array<kj::byte> right = bed.conversation();
+};
+
 }  // namespace talos::fuzz

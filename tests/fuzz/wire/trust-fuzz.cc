@@ -5,29 +5,11 @@
 #include "tests/fuzz/wire/pipe-server.h"
 #include "tests/testbeds/trust-testbed.h"
 
-namespace {
-
-using namespace talos;
-
-struct FuzzedServer {
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
-  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  testbeds::TrustTestbed trust{timer};
-  fuzz::PipeServer server{scope, timer, [this]() { return trust.open(); }};
-  kj::Array<kj::byte> right = trust.conversation();
-
-  // The bootstrap is answered too.
-  FuzzedServer() { server.check(right, testbeds::TrustTestbed::kResults + 1, 0); }
-};
-
-}  // namespace
+using talos::testbeds::TrustTestbed;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static FuzzedServer* fuzzed = new FuzzedServer;
-  fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
-  fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
-    fuzzed->trust.use(kj::mv(bootstrap)).wait(scope);
-  });
+  // The bootstrap is answered too.
+  static auto* fuzzed = new talos::fuzz::FuzzedTestbed<TrustTestbed>(TrustTestbed::kResults + 1);
+  fuzzed->run(kj::arrayPtr(data, size));
   return 0;
 }

@@ -1,0 +1,76 @@
+#include "machined/screen/virtual-terminal.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <kj/debug.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace talos::machined {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// A pipe, which can be full as a terminal with Scroll Lock is.
+struct VirtualTerminalTest : public testing::Test {
+  ~VirtualTerminalTest() noexcept override {}
+  kj::AutoCloseFd reading, writing;
+  kj::Maybe<kj::Own<VirtualTerminal>> terminal;
+
+  VirtualTerminalTest() {
+    int ends[2];
+    KJ_SYSCALL(pipe2(ends, O_NONBLOCK | O_CLOEXEC));
+    reading = kj::AutoCloseFd(ends[0]), writing = kj::AutoCloseFd(ends[1]);
+    terminal = kj::heap<VirtualTerminal>(kj::AutoCloseFd(dup(writing)));
+  }
+  void show(kj::StringPtr text) {
+    Canvas canvas(2, 8);
+    canvas.put(1, 0, text);
+    KJ_ASSERT_NONNULL(terminal)->show(kj::mv(canvas));
+  }
+  std::string written() {
+    std::string all;
+    char bytes[4096];
+    for (ssize_t n; (n = read(reading, bytes, sizeof bytes)) > 0;) all.append(bytes, size_t(n));
+    return all;
+  }
+  void fill(size_t room) {
+    char block[4096] = {};
+    while (write(writing, block, sizeof block) > 0) {
+    }
+    KJ_ASSERT(read(reading, block, room) == ssize_t(room));
+  }
+};
+
+TEST_F(VirtualTerminalTest, WritesOnlyTheChanges) {
+  show("boot 1");
+  EXPECT_THAT(written(), StartsWith("\x1b%G\x1b[?25l\x1b[0m\x1b[2J"));
+  show("boot 2");
+  EXPECT_EQ(written(), "\x1b[2;6H\x1b[0m2");
+  show("boot 2");
+  EXPECT_EQ(written(), "");
+}
+
+// Catches: a brain that blocks on its screen; one that takes for shown what was not written.
+TEST_F(VirtualTerminalTest, DrawsAnewWhatATerminalDidNotTake) {
+  show("boot 1");
+  fill(4096);
+  for (int i = 2; i < 400; ++i) show(kj::str("boot ", i));
+  written();
+  show("boot 400");
+  EXPECT_THAT(written(), StartsWith("\x1b%G\x1b[?25l\x1b[0m\x1b[2J"));
+  show("boot 401");
+  EXPECT_THAT(written(), Not(HasSubstr("\x1b[2J")));
+}
+
+TEST_F(VirtualTerminalTest, HasAUsualSizeWhereNobodyKnowsIt) {
+  EXPECT_EQ(KJ_ASSERT_NONNULL(terminal)->rows(), 25u);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(terminal)->columns(), 80u);
+  EXPECT_TRUE(VirtualTerminal::open("/nonexistent/tty2") == nullptr);
+}
+
+}  // namespace
+}  // namespace talos::machined
