@@ -3,7 +3,6 @@
 namespace talos::kube {
 namespace {
 
-constexpr kj::StringPtr kMirrorAnnotation = "kubernetes.io/config.mirror"_kj;
 constexpr kj::StringPtr kTrue = "true"_kj, kDaemonSet = "DaemonSet"_kj;
 
 std::string standard(kj::StringPtr text) {

@@ -11,6 +11,8 @@
 namespace talos::kube {
 
 constexpr kj::StringPtr kCordonedAnnotation = "talos.dev/cordoned"_kj;
+// Of the object that stands for a static pod.
+constexpr kj::StringPtr kMirrorAnnotation = "kubernetes.io/config.mirror"_kj;
 
 enum class CordonBy { kNode, kUser };
 // Merge patches, with the version that they were computed from; none: there is nothing to do. For

@@ -4,6 +4,7 @@
 
 #include "common/base/date.h"
 #include "common/base/fill-list.h"
+#include "common/kube/drain-plan.h"
 #include "common/kube/node-object.h"
 #include "common/text/texts.h"
 
@@ -11,8 +12,7 @@ namespace talos::kube {
 namespace {
 
 constexpr kj::StringPtr kSystem = "kube-system"_kj;
-// The kubelet's, on what it shows of a static pod; bootkube's, on the copies of its pods.
-constexpr kj::StringPtr kMirrorAnnotation = "kubernetes.io/config.mirror"_kj;
+// Bootkube's, on the copies of its pods.
 constexpr kj::StringPtr kCheckpointAnnotation = "checkpointer.alpha.coreos.com/checkpoint-of"_kj;
 constexpr kj::StringPtr kSliceOfLabel = "kubernetes.io/service-name"_kj;
 constexpr size_t kMostInList = 64;  // addresses of a node, taints, ends of a service
