@@ -55,17 +55,17 @@ class ModelConnection final : public ReceiverConnection {
 struct DestinationTest : public testing::Test {
   ~DestinationTest() noexcept override {}
 
-  kj::EventLoop loop;
+  kj::UnixEventPort port;
+  kj::EventLoop loop{port};
   kj::WaitScope scope{loop};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   machined::TestTree tree;
   InlineDisk disk;
-  FeedModel feed;
+  FeedModel feed{port};
   ReceiverModel receiver;
   kj::String hostname = kj::str("node-1");
   kj::Function<double()> random = [] { return 0.5; };
   kj::Own<Destination> destination;
-  uint64_t position = 0;
 
   void start(uint64_t buffer = 1u << 20) {
     destination = nullptr;
@@ -78,7 +78,7 @@ struct DestinationTest : public testing::Test {
                                 .clock = kj::nullClock(),
                                 .random = random,
                                 .disk = disk,
-                                .machined = kj::heap<MachinedModel>(feed),
+                                .machined = feed.machined(),
                                 .hostname = hostname},
         kj::mv(settings), tree.at("spool"), [this]() -> kj::Promise<kj::Own<ReceiverConnection>> {
           if (receiver.refuses) return error(ErrorKind::kUnavailable, "Connection refused");
@@ -91,13 +91,7 @@ struct DestinationTest : public testing::Test {
   }
   void pass(kj::Duration time) { advance(timer, scope, time); }
   void log(kj::StringPtr lines) {
-    position += lines.size();
-    auto request = KJ_ASSERT_NONNULL(feed.sink).linesRequest();
-    request.setStream(LogStream::SERVICES);
-    request.setId("a");
-    request.setBytes(lines.asBytes());
-    request.setNext(position);
-    request.send().wait(scope);
+    feed.append("a", lines);
     scope.poll();
   }
   // The texts that the current connection got, joined.

@@ -17,7 +17,7 @@ interface Etcd {
   # knew last. Unavailable when no member can be reached. `local`: the members as the local one knows them, maybe outdated;
   # nobody else is asked, and FailedPrecondition when it does not run.
   status @1 () -> (status :MemberStatus) $allow("os:reader");
-  # Of the local member. Unavailable when it does not run.
+  # Of the local member. FailedPrecondition when it does not run, Unavailable when it does not answer.
 
   bootstrap @2 (recovery :Recovery, without :List(Text), among :List(Text)) -> (done :Bool) $allow("os:admin") $audit;
   # Makes a new cluster with this node as its first member, and answers when that is healthy; done: it was so
@@ -29,17 +29,20 @@ interface Etcd {
   # When it answers, this node is no member any more, its etcd has exited and its data is gone. FailedPrecondition
   # for the only member, and, unless forced, when the others would have no quorum.
   removeMember @4 (member :Text, force :Bool) -> () $allow("os:admin") $audit;
-  # By its id in hexadecimal, or its name when only one has that. Touches no node's data. As above.
+  # By its id in hexadecimal, or its name when only one has that. Touches no node's data. FailedPrecondition as leave().
   forfeitLeadership @5 () -> (leader :Text) $allow("os:admin") $audit;
   # The name of the new leader; empty: the local member was none. FailedPrecondition without another one.
 
   snapshot @6 (sink :ByteSink) -> () $allow("os:etcd:backup") $audit;
-  # Of the local member: the database, and behind it its SHA-256.
+  # Of the local member: the database, and behind it its SHA-256. The errors of status(): FailedPrecondition,
+  # Unavailable.
   alarms @7 () -> (alarms :List(Alarm)) $allow("os:reader");
+  # Unavailable when no member can be reached.
   disarm @8 () -> (alarms :List(Alarm)) $allow("os:admin") $audit;
-  # All of them; answers with those that there were.
+  # All of them; answers with those that there were. Unavailable when no member can be reached.
   defragment @9 () -> (before :UInt64, after :UInt64) $allow("os:admin") $audit;
-  # The local member answers nothing meanwhile. Bytes of its database.
+  # The local member answers nothing meanwhile. Bytes of its database. The errors of status(): FailedPrecondition,
+  # Unavailable.
 
   bootstrapState @10 (asker :Text) -> (state :BootstrapState) $allow("os:reader");
   # The etcd-supervisors of other nodes ask this before one of them makes a cluster. `asker`: the address of that one.

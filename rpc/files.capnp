@@ -10,7 +10,7 @@ using import "stream.capnp".ByteSink;
 interface Files {
   list @0 (root :Text, recurse :Bool, depth :UInt32, types :List(FileType), sink :FileSink) -> () $allow("os:reader");
   # Empty root: "/". Without recurse one level; recurse with depth 0: no limit. The first item is the root
-  # itself, relative name ".". Errors of single files are inside items; a missing root fails the call.
+  # itself, relative name ".". Errors of single files are inside items; a missing root fails the call: NotFound.
 
   diskUsage @1 (paths :List(Text), depth :UInt32, all :Bool, threshold :Int64, sink :UsageSink) -> () $allow("os:reader");
   # Directories after their children, `depth` levels of them, of which a path itself is the first (0: all); files only
@@ -18,11 +18,12 @@ interface Files {
   # < 0 larger ones. Every path is done.
 
   read @2 (path :Text, sink :ByteSink) -> ();
-  # A regular file, whole.
+  # A regular file, whole. NotFound; InvalidArgument for one that is not regular.
 
   copy @3 (path :Text, sink :ByteSink) -> (unreadable :List(Text));
   # A gzip'd tar (POSIX ustar with pax headers) of the tree below an absolute path, the root left out
-  # unless it is a file. Files that cannot be read are left out and named in the answer.
+  # unless it is a file. Files that cannot be read are left out and named in the answer. NotFound;
+  # InvalidArgument for a path that is not absolute.
 }
 
 enum FileType { regular @0; directory @1; symlink @2; }

@@ -14,22 +14,23 @@ using LogStream = import "config-monitoring.capnp".LogStream;
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
   node @0 (client :Text) -> (node :Node);
-  # uid 0 and apid only; all rights: apid attenuates it for its clients. `client`: the client that apid forwards
+  # All rights: apid attenuates it for its clients. `client`: the client that apid forwards
   # for on this connection; the same text after it has reconnected. Empty: none.
   store @1 () -> (store :Store);
+  # It allows what the uid of the caller may do.
   maintenanceNode @2 () -> (node :Node);
-  # The same callers as node(). For clients without a certificate: serves what is marked $maintenance, and only
+  # For clients without a certificate: serves what is marked $maintenance, and only
   # while the machine has no config. machined checks this at each call, because apid may learn of a config later.
   audit @3 (record :AuditRecord) -> ();
-  # apid only: a line of the log `audit`.
+  # A line of the log `audit`.
   logFeed @4 () -> (feed :LogFeed);
-  # logd only.
+  # For logd.
 }
 interface LogFeed {
   # All logs of the machine, in the order of each, from any position on.
   follow @0 (streams :List(LogStream), boot :Text, known :List(LogPosition), sink :LogFeedSink) -> ();
   # Until the caller drops the call. Logs that are not in `known`, and all if `boot` is not this one, begin with their oldest
-  # line that is kept.
+  # line that is kept. ResourceExhausted when there are 16 followers already.
 }
 struct LogPosition { stream @0 :LogStream; id @1 :Text; next @2 :UInt64; }
 interface LogFeedSink {

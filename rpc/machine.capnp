@@ -59,7 +59,8 @@ interface Machine {
   dependencies @15 () -> (controllers :List(ControllerLinks)) $allow("os:reader");
   # The resources that each controller and each daemon declares to read and write. Sorted by name.
   counters @16 (of :Counter) -> (files :List(CounterFile)) $allow("os:reader");
-  # Counters of the kernel in its own format: the files that Counter names, and no others.
+  # Counters of the kernel in its own format: the files that Counter names, and no others. InvalidArgument for a number that
+  # is none of them.
   samples @17 (lastMs :UInt64) -> (samples :List(Sample), intervalMs :UInt32) $allow("os:reader");
   # Of the last five minutes, or only of the last so many milliseconds; oldest first. They are kept in memory, and a crash
   # of machined's brain loses them.
@@ -201,17 +202,20 @@ interface Services {
   list @0 () -> (services :List(Service)) $allow("os:reader") $joining;
   # Sorted by id.
   start @1 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  # NotFound and FailedPrecondition as restart().
   stop @2 (id :Text) -> (response :Text) $allow("os:operator") $audit;
+  # NotFound and FailedPrecondition as restart().
   restart @3 (id :Text) -> (response :Text) $allow("os:operator") $audit;
   # Unknown id: NotFound. Not permitted for this service: FailedPrecondition, saying which are.
   kill @4 (id :Text, signal :Int32) -> () $allow("os:operator") $audit;
   # Sends a signal to the service's main process, as `systemctl kill` does. `machined` is the brain; process
-  # 1 is no service. FailedPrecondition when it does not run.
+  # 1 is no service. NotFound; FailedPrecondition when it does not run; InvalidArgument for no signal, and for one that would
+  # suspend it.
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
   # At once, without a restart, until the node is rebooted; also of a service that does not run yet.
-  # FailedPrecondition for one that is not a program of this system.
+  # NotFound; FailedPrecondition for one that is not a program of this system.
   stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator");
-  # Where its program is at this moment; the program goes on. FailedPrecondition for one that is not a program of this
+  # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
   # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
 }
 struct ProgramStack {
@@ -251,9 +255,9 @@ struct ServiceEvent {
 interface Events {
   watch @0 (tail :Tail, sink :EventSink, once :Bool) -> () $allow("os:reader");
   # Runs until the caller drops it; `once`: until it has sent the existing ones. Without a tail: new
-  # events only.
+  # events only. InvalidArgument for a tail after what is no event id.
   previous @1 (boot :Text, sink :EventSink) -> () $allow("os:reader");
-  # Those of an earlier boot, as Logs.previous.
+  # Those of an earlier boot, as Logs.previous: FailedPrecondition without a STATE; NotFound for an unknown boot.
 }
 struct Tail { union { none @0 :Void; last @1 :Int32; after @2 :Text; seconds @3 :UInt64; } }
 # last: so many (negative: all); after: those behind this event id; seconds: those of so many seconds.

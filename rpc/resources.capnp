@@ -28,11 +28,13 @@ interface Resources {
   # Full names of the types that this node knows.
 
   get @1 (kind :Kind, id :Text) -> (resource :Resource) $allow("os:reader");
+  # NotFound: no such resource. The errors of list().
   list @2 (kind :Kind) -> (resources :List(Resource)) $allow("os:reader");
-  # Sorted by id. Unknown type or namespace: NotFound; ambiguous alias: InvalidArgument.
+  # Sorted by id. Unknown type or namespace: NotFound; ambiguous alias: InvalidArgument; a type that the caller may not
+  # read: PermissionDenied.
 
   watch @3 (kind :Kind, id :Text, sink :ResourceSink) -> () $allow("os:reader");
-  # An empty id: the whole kind. First a snapshot, then every change, until the caller drops the call.
+  # An empty id: the whole kind. First a snapshot, then every change, until the caller drops the call. The errors of list().
 }
 
 interface ResourceSink {
@@ -55,11 +57,16 @@ interface Store extends(Resources) {
   put @0 (resource :Resource) -> (version :UInt64);
   # metadata.version 0: create (Conflict if it exists); otherwise the version that is replaced (Conflict
   # if it is not the stored one; NotFound if it is gone). An equal spec changes nothing and bumps nothing.
-  # Another owner's resource: PermissionDenied. More than a daemon may keep of a type: ResourceExhausted.
+  # Another owner's resource, or a type that the caller may not write: PermissionDenied. More than a daemon, or the node,
+  # may keep: ResourceExhausted. No valid id, no spec, or more than 4 MiB: InvalidArgument. One that is being torn down
+  # takes no new spec: Conflict.
   destroy @1 (kind :Kind, id :Text, owner :Text) -> ();
-  # Conflict while finalizers are left.
+  # Conflict while finalizers are left. NotFound; another owner, or a type that the caller may not write: PermissionDenied.
   teardown @2 (kind :Kind, id :Text, owner :Text) -> (ready :Bool);
-  # Sets the phase; ready: no finalizers are left.
+  # Sets the phase; ready: no finalizers are left. A second time changes nothing. NotFound and PermissionDenied as destroy().
   addFinalizer @3 (kind :Kind, id :Text, finalizer :Text) -> ();
+  # For root: PermissionDenied for others. A finalizer that is there changes nothing. NotFound; Conflict when the resource is
+  # being torn down; InvalidArgument for a name that is not valid.
   removeFinalizer @4 (kind :Kind, id :Text, finalizer :Text) -> ();
+  # For root, as addFinalizer(): PermissionDenied. One that is not there changes nothing. NotFound.
 }

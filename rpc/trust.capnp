@@ -19,5 +19,5 @@ interface Trust {
   prove @1 (token :Text) -> (proof :Data, address :Text, servers :List(Text));
   # For a node with several addresses: a proof that it has called from this one, `address` as trustd sees it, for a
   # request to the same trustd within a minute, from any address. `servers`: further addresses of this trustd.
-  # Errors: as for a token of certificate().
+  # Unauthenticated and Unavailable as certificate().
 }

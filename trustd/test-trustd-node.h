@@ -5,15 +5,13 @@
 
 #include <capnp/rpc-twoparty.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 
-#include "common/base/file.h"
 #include "common/net/ip.h"
 #include "common/testing/own-network.h"
 #include "common/testing/test-port.h"
-#include "rpc/local.capnp.h"
 #include "rpc/trust.capnp.h"
+#include "tests/models/test-machined.h"
 #include "trustd/issuance-records.h"
 #include "trustd/signing-secrets.h"
 #include "trustd/trustd-server.h"
@@ -27,10 +25,27 @@ struct MovableClock final : kj::Clock {
   kj::Date now() const override { return kj::systemPreciseCalendarClock().now() + ahead; }
 };
 
-// A model of machined's store, filled by the test.
-struct ModelStore {
+// The content of the store that a test wants trustd to find, and the faults of its writes.
+struct Model {
+  explicit Model(ModelMachined& machined) : machined(machined) {
+    records.beforePut = [this]() -> kj::Promise<void> {
+      co_await beforeWrite();
+      if (!answersWrites) co_await kj::Promise<void>(kj::NEVER_DONE);
+      if (refusesWrites) fail(ErrorKind::kPermissionDenied, "not today");
+    };
+    records.afterPut = [this]() -> kj::Promise<void> {
+      if (losesAnswers) return kj::NEVER_DONE;
+      return kj::READY_NOW;
+    };
+    records.beforeDestroy = [this]() -> kj::Promise<void> {
+      if (refusesRemoval) fail(ErrorKind::kPermissionDenied, "not today");
+      return beforeRemoval();
+    };
+  }
+
+  ModelMachined& machined;
+  ModelKind& records = machined.kind<rpc::IssuedCertificateSpec>();
   pki::CertificateAndKey authority;
-  uint64_t version = 1;
   kj::Duration lifetime = kDefaultLifetime;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
   bool losesAnswers = false;  // writes are stored, but not acknowledged
@@ -38,102 +53,41 @@ struct ModelStore {
   kj::Function<kj::Promise<void>()> beforeWrite = [] { return kj::READY_NOW; };
   kj::Function<kj::Promise<void>()> beforeRemoval = [] { return kj::READY_NOW; };
   kj::String hostname = kj::str("cp1");
-  unsigned destroyed = 0;  // refused ones too
-  kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> records;
-  struct Watch {
-    kj::String type;
-    rpc::ResourceSink::Client sink;
-  };
-  kj::Vector<Watch> watches;
 
-  void fill(rpc::ResourceSink::SnapshotParams::Builder out, kj::StringPtr type) {
-    if (type == typeName<rpc::RootSecretSpec>()) {
-      if (!withSecrets) return;
-      auto resource = out.initResources(1)[0];
-      resource.initMetadata().setId("os");
-      resource.getMetadata().setVersion(version);
-      auto os = resource.initSpec().initAs<rpc::RootSecretSpec>().initOs();
-      os.initCa().setCrt(authority.certificate.asBytes());
-      os.getCa().setKey(authority.key.bytes());
-      os.setToken(kToken);
-      auto reserved = os.initReserved(2);
-      reserved.set(0, "10.9.9.1");
-      reserved.set(1, "cp1");
-      os.setDnsDomain("cluster.local");
-      os.setCertLifetimeS(lifetime / kj::SECONDS);
-      os.initCertSANs(1).set(0, "vip.example.org");
-    } else if (type == typeName<rpc::NodeAddressSpec>()) {
-      auto resource = out.initResources(1)[0];
-      resource.initMetadata().setId("current");
-      auto own = resource.initSpec().initAs<rpc::NodeAddressSpec>().initAddresses(2);
-      own.set(0, "10.9.9.1");
-      own.set(1, "fd00::9:1");
-    } else if (type == typeName<rpc::HostnameSpecSpec>()) {
-      auto resource = out.initResources(1)[0];
-      resource.initMetadata().setId("hostname");
-      resource.initSpec().initAs<rpc::HostnameSpecSpec>().setHostname(hostname);
+  // Puts it into the store. The CA has another version then, even if it is the same.
+  void store() {
+    machined.kind<rpc::NodeAddressSpec>().set<rpc::NodeAddressSpec>(
+        "current", "networkd", [](auto spec) {
+          auto own = spec.initAddresses(2);
+          own.set(0, "10.9.9.1");
+          own.set(1, "fd00::9:1");
+        });
+    machined.kind<rpc::HostnameSpecSpec>().set<rpc::HostnameSpecSpec>(
+        "hostname", "machined", [&](auto spec) { spec.setHostname(hostname); });
+    auto& secrets = machined.kind<rpc::RootSecretSpec>();
+    auto before = secrets.versionOf("os");
+    if (!withSecrets) {
+      if (before > 0) secrets.destroy("os");
+      return;
     }
-  }
-};
-
-class StoreServer final : public rpc::Store::Server {
- public:
-  explicit StoreServer(ModelStore& model) : model(model) {}
-
- protected:
-  kj::Promise<void> watch(WatchContext context) override {
-    auto params = context.getParams();
-    auto type = kj::str(params.getKind().getType());
-    auto sink = params.getSink();
-    model.watches.add(ModelStore::Watch{kj::str(type), sink});
-    auto request = sink.snapshotRequest();
-    model.fill(request, type);
-    co_await request.send();
-    co_await kj::Promise<void>(kj::NEVER_DONE);
-  }
-  kj::Promise<void> list(ListContext context) override {
-    auto list = context.getResults().initResources(model.records.size());
-    unsigned i = 0;
-    for (auto& record : model.records) {
-      list.setWithCaveats(i++, record.value->getRoot<rpc::Resource>().asReader());
-    }
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> put(PutContext context) override {
-    co_await model.beforeWrite();
-    if (!model.answersWrites) co_await kj::Promise<void>(kj::NEVER_DONE);
-    if (model.refusesWrites) fail(ErrorKind::kPermissionDenied, "not today");
-    auto resource = context.getParams().getResource();
-    auto message = kj::heap<capnp::MallocMessageBuilder>();
-    message->setRoot(resource);
-    model.records.insert(kj::str(resource.getMetadata().getId()), kj::mv(message));
-    if (model.losesAnswers) co_await kj::Promise<void>(kj::NEVER_DONE);
-  }
-  kj::Promise<void> destroy(DestroyContext context) override {
-    ++model.destroyed;
-    if (model.refusesRemoval) fail(ErrorKind::kPermissionDenied, "not today");
-    co_await model.beforeRemoval();
-    if (!model.records.erase(kj::str(context.getParams().getId()))) {
-      fail(ErrorKind::kNotFound, "there is no such record");
-    }
+    secrets.set<rpc::RootSecretSpec>("os", "machined", [&](auto spec) { fill(spec.initOs()); });
+    if (secrets.versionOf("os") != before) return;
+    secrets.store.addFinalizer("", secrets.type, "os", "test");
+    secrets.store.removeFinalizer("", secrets.type, "os", "test");
   }
 
  private:
-  ModelStore& model;
-};
-
-class MachinedServer final : public rpc::Machined::Server {
- public:
-  explicit MachinedServer(ModelStore& model) : model(model) {}
-
- protected:
-  kj::Promise<void> store(StoreContext context) override {
-    context.getResults().setStore(kj::heap<StoreServer>(model));
-    return kj::READY_NOW;
+  void fill(rpc::RootSecretSpec::OsRoot::Builder os) const {
+    os.initCa().setCrt(authority.certificate.asBytes());
+    os.getCa().setKey(authority.key.bytes());
+    os.setToken(kToken);
+    auto reserved = os.initReserved(2);
+    reserved.set(0, "10.9.9.1");
+    reserved.set(1, "cp1");
+    os.setDnsDomain("cluster.local");
+    os.setCertLifetimeS(lifetime / kj::SECONDS);
+    os.initCertSANs(1).set(0, "vip.example.org");
   }
-
- private:
-  ModelStore& model;
 };
 
 // A certificate request and its key.
@@ -237,24 +191,17 @@ class TestTrustd {
       : io(io),
         timer(io.provider->getTimer()),
         limits(limits),
-        listening(listenTcp("::", 0, 4096)),
-        machined(serveUnix(*io.lowLevelProvider, timer, listenUnix(socketPath, 0600),
-                           [this](const UnixPeer&) -> capnp::Capability::Client {
-                             return kj::heap<MachinedServer>(model);
-                           })
-                     .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); })) {
+        listening(listenTcp("::", 0, 4096)) {
     model.authority = pki::makeAuthority({.organization = "talos"});
     port = portOf(listening);
+    machined.start();
   }
-  ~TestTrustd() noexcept(false) {
-    stop();
-    machined = nullptr;
-    removeTree(directory);
-  }
+  ~TestTrustd() noexcept(false) { stop(); }
   KJ_DISALLOW_COPY_AND_MOVE(TestTrustd);
 
   // Like main(); resolves when it serves.
   kj::Promise<void> start() {
+    model.store();
     auto& p = program.emplace(*this);
     co_await p.secrets.ready();
     co_await p.records.load(p.issuer);
@@ -273,14 +220,9 @@ class TestTrustd {
 
   // Publishes the store's content; resolves when trustd has processed it.
   kj::Promise<void> publish() {
-    ++model.version;
-    for (auto& watch : model.watches) {
-      auto request = watch.sink.snapshotRequest();
-      model.fill(request, watch.type);
-      co_await request.send().catch_([](kj::Exception&&) {});
-    }
+    model.store();
     auto& secrets = KJ_ASSERT_NONNULL(program).secrets;
-    auto expected = model.withSecrets ? model.version : 0;
+    auto expected = machined.kind<rpc::RootSecretSpec>().versionOf("os");
     while (secrets.processedVersion() != expected) co_await timer.afterDelay(1 * kj::MILLISECONDS);
   }
   kj::Promise<Caller> call(kj::StringPtr from = "10.0.0.1") {
@@ -291,7 +233,8 @@ class TestTrustd {
   kj::AsyncIoContext& io;
   kj::Timer& timer;
   MovableClock clock;
-  ModelStore model;
+  ModelMachined machined{io, kTrustdUid};
+  Model model{machined};
   Expiry::Limits keeps;  // from the next start() on
   kj::Duration idle = kIdle;
   uint16_t port = 0;
@@ -299,13 +242,10 @@ class TestTrustd {
  private:
   OwnNetwork network;
   ServerLimits limits;
-  kj::String directory = makeDirectory();
-  kj::String socketPath = kj::str(directory, "/machined.sock");
   kj::AutoCloseFd listening;
-  kj::Promise<void> machined;
   struct Program {
     explicit Program(TestTrustd& t)
-        : store(*t.io.lowLevelProvider, t.timer, t.socketPath, kj::str("trustd")),
+        : store(*t.io.lowLevelProvider, t.timer, t.machined.socket(), kj::str("trustd")),
           issuer(t.clock, kj::systemPreciseMonotonicClock()),
           secrets(store, t.timer, t.clock, issuer),
           records(store, t.timer, t.clock, t.keeps) {}
@@ -317,11 +257,6 @@ class TestTrustd {
     kj::Promise<void> serving = nullptr;
   };
   kj::Maybe<Program> program;
-
-  static kj::String makeDirectory() {
-    char name[] = "/tmp/trustd-test-XXXXXX";
-    return kj::str(mkdtemp(name));
-  }
 };
 
 }  // namespace talos::trustd::testing

@@ -50,9 +50,8 @@ TEST_F(Serving, AMachineGetsItsCertificateAndThereIsARecordOfIt) {
   pki::checkPair(answer.certificate, asked.key);
   auto info = pki::inspect(answer.certificate);
   ASSERT_EQ(trustd.model.records.size(), 1u);
-  auto& entry = *trustd.model.records.begin();
-  EXPECT_EQ(entry.key, info.serial);
-  auto resource = entry.value->getRoot<rpc::Resource>().asReader();
+  auto resource = trustd.model.records.all()[0];
+  EXPECT_EQ(resource.getMetadata().getId(), info.serial);
   auto spec = resource.getSpec().getAs<rpc::IssuedCertificateSpec>();
   EXPECT_EQ(spec.getCaller(), "10.0.0.9");
   EXPECT_EQ(kj::strArray(spec.getDnsNames(), " "), "w1");
@@ -149,7 +148,7 @@ TEST_F(Serving, RecordsGoADayAfterTheirEnd) {
   trustd.clock.ahead = 49 * kj::HOURS;
   wait(trustd.start());
   until([&] { return trustd.model.records.size() == 0; });
-  EXPECT_EQ(trustd.model.destroyed, 1u);
+  EXPECT_EQ(trustd.model.records.destroys, 1u);
 }
 
 // Catches: somebody with the token whose flood washes out the records of what was issued before, or
@@ -162,7 +161,7 @@ TEST_F(Serving, AFloodWashesNoRecordOut) {
     return refusal(caller.certificate(ask({from}, {name}).request));
   };
   EXPECT_TRUE(issue("10.0.0.9", "w1") == nullptr);
-  auto evidence = kj::str(trustd.model.records.begin()->key);
+  auto evidence = kj::str(trustd.model.records.all()[0].getMetadata().getId());
   auto flood = [&] {
     kj::Maybe<ErrorKind> last;
     for (unsigned i = 0; i < 40; ++i) last = issue("10.0.0.66", kj::str("flood-", i));
@@ -191,9 +190,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
   wait(trustd.start());
   auto stored = [&] {
     size_t bytes = 0;
-    for (auto& record : trustd.model.records) {
-      bytes += record.value->getRoot<rpc::Resource>().asReader().totalSize().wordCount * 8;
-    }
+    for (auto record : trustd.model.records.all()) bytes += record.totalSize().wordCount * 8;
     return bytes;
   };
   auto honest = wait(trustd.call("10.0.0.9"));
@@ -215,7 +212,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
     ++ended;
   };
   for (auto round : {1, 2}) {  // those of the first have hung up
-    auto before = ended + trustd.model.destroyed;
+    auto before = ended + trustd.model.records.destroys;
     kj::Vector<kj::Promise<void>> lanes;
     for (unsigned i = 0; i < kLanes; ++i) {
       for (auto from : {"10.0.0.66"_kj, "10.0.0.67"_kj}) {
@@ -223,7 +220,7 @@ TEST_F(Serving, AFloodWaitsUntilWhatItDisplacesIsRemoved) {
       }
     }
     // Each has made all its calls, or waits for a removal.
-    until([&] { return ended + trustd.model.destroyed >= before + lanes.size(); });
+    until([&] { return ended + trustd.model.records.destroys >= before + lanes.size(); });
     EXPECT_LE(stored(), kKept + kInProgress) << "in round " << round;
   }
   gate.fulfiller->fulfill();
@@ -263,16 +260,18 @@ TEST_F(Serving, RemovingRecordsGoesOnAfterAFailure) {
   };
   trustd.model.refusesRemoval = true;
   issue();
-  until([&] { return trustd.model.destroyed == 1; });
+  until([&] { return trustd.model.records.destroys == 1; });
   trustd.model.refusesRemoval = false;
   issue();
   until([&] { return trustd.model.records.size() == 0; });
 
   trustd.model.refusesRemoval = true;
   issue(-1 * kj::MINUTES);  // so that it ends, and goes, before the next one
-  until([&] { return trustd.model.destroyed == 4; });
+  until([&] { return trustd.model.records.destroys == 4; });
   trustd.model.refusesRemoval = false;
-  trustd.model.records.clear();
+  for (auto record : trustd.model.records.all()) {
+    trustd.model.records.destroy(kj::str(record.getMetadata().getId()));
+  }
   issue();
   until([&] { return trustd.model.records.size() == 0; });
 }

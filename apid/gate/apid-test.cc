@@ -228,7 +228,7 @@ TEST_F(Apid, CertificatesComeFromTheStore) {
   auto early = kj::heap<TlsEndpoint>(authority.client("early", reader));
   auto connecting = connectTls(*io.lowLevelProvider, timer, *early, "127.0.0.1", a.port, a.address)
                         .eagerlyEvaluate(nullptr);
-  while (a.model.watches < 3) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  while (a.model.store.watches() < 3) wait(timer.afterDelay(1 * kj::MILLISECONDS));
   EXPECT_FALSE(connecting.poll(io.waitScope));
   a.certify(authority);
   auto connection = wait(kj::mv(connecting));

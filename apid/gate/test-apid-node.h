@@ -16,6 +16,7 @@
 #include "rpc/local.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::apid::testing {
 
@@ -29,15 +30,27 @@ struct Model {
   unsigned sent = 0;                             // lines that a log's reader took
   unsigned reads = 0;                            // of logs, ever
   unsigned readers = 0;                          // of logs, now
-  unsigned watches = 0;
-  unsigned connections = 0;  // to machined, apid's own for the store among them
-  kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> certificates;
-  uint64_t version = 0;
-  kj::Vector<rpc::ResourceSink::Client> sinks;
+  unsigned connections = 0;                      // to machined, apid's own for the store among them
+  ModelStore store;
   kj::Vector<kj::String> callers;  // the client of each connection
-  kj::Vector<kj::String> addresses;
   kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
   bool refuseAudit = false;
+
+  void setAddress(kj::StringPtr address) {
+    store.kind<rpc::NodeAddressSpec>().set<rpc::NodeAddressSpec>(
+        "current", "networkd", [&](auto spec) { spec.initAddresses(1).set(0, address); });
+  }
+  // Of the node; its root is an ApiCertificateSpec.
+  void setCertificates(kj::Own<capnp::MallocMessageBuilder> message) {
+    store.kind<rpc::ApiCertificateSpec>().copy<rpc::ApiCertificateSpec>(
+        "api", "machined", message->getRoot<rpc::ApiCertificateSpec>().asReader());
+  }
+  bool inMaintenance() {
+    KJ_IF_MAYBE (found, store.kind<rpc::ApiCertificateSpec>().find("api")) {
+      return found->getSpec().getAs<rpc::ApiCertificateSpec>().getMaintenance();
+    }
+    return false;
+  }
 };
 
 class ModelMachine final : public rpc::Machine::Server {
@@ -144,76 +157,51 @@ class ModelNode final : public rpc::Node::Server {
   Model& model;
 };
 
-class ModelStore final : public rpc::Store::Server {
- public:
-  explicit ModelStore(Model& model) : model(model) {}
-
-  static void fillCertificates(Model& model, rpc::Resource::Builder resource) {
-    auto metadata = resource.initMetadata();
-    metadata.setId("api");
-    metadata.setVersion(model.version);
-    KJ_IF_MAYBE (message, model.certificates) {
-      resource.initSpec().setAs<rpc::ApiCertificateSpec>(
-          (*message)->getRoot<rpc::ApiCertificateSpec>().asReader());
-    }
-  }
-
- protected:
-  kj::Promise<void> watch(WatchContext context) override {
-    ++model.watches;
-    auto sink = context.getParams().getSink();
-    kj::StringPtr type = context.getParams().getKind().getType();
-    auto request = sink.snapshotRequest();
-    if (type == typeName<rpc::ApiCertificateSpec>()) {
-      model.sinks.add(sink);
-      if (model.certificates != nullptr) fillCertificates(model, request.initResources(1)[0]);
-    } else if (type == typeName<rpc::NodeAddressSpec>()) {
-      auto resource = request.initResources(1)[0];
-      resource.initMetadata().setId("current");
-      auto list =
-          resource.initSpec().initAs<rpc::NodeAddressSpec>().initAddresses(model.addresses.size());
-      for (size_t i = 0; i < model.addresses.size(); ++i) list.set(i, model.addresses[i]);
-    }
-    co_await request.send();
-    co_await kj::Promise<void>(kj::NEVER_DONE);
-  }
-
- private:
-  Model& model;
-};
-
+// machined's own server, for apid, with the model's node and its counts.
 class ModelMachined final : public rpc::Machined::Server {
  public:
-  explicit ModelMachined(Model& model) : model(model) { ++model.connections; }
+  explicit ModelMachined(Model& model) : model(model), real(serve(model)) { ++model.connections; }
   ~ModelMachined() noexcept(false) { --model.connections; }
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
-    model.callers.add(kj::str(context.getParams().getClient()));
-    context.getResults().setNode(kj::heap<ModelNode>(model));
-    return kj::READY_NOW;
+    auto request = real.nodeRequest();
+    request.setClient(context.getParams().getClient());
+    return context.tailCall(kj::mv(request));
   }
   kj::Promise<void> store(StoreContext context) override {
-    context.getResults().setStore(kj::heap<ModelStore>(model));
-    return kj::READY_NOW;
+    return context.tailCall(real.storeRequest());
   }
   kj::Promise<void> audit(AuditContext context) override {
-    if (model.refuseAudit) fail(ErrorKind::kInternal, "no room");
-    auto record = context.getParams().getRecord();
-    model.audited.add(kj::str(record.getClient(), '@', record.getAddress(),
-                              record.getVia().size() > 0 ? " via " : "", record.getVia(), " [",
-                              kj::strArray(record.getRoles(), ","), "] ", record.getCall(), ": ",
-                              record.getOutcome()));
-    return kj::READY_NOW;
+    auto request = real.auditRequest();
+    request.setRecord(context.getParams().getRecord());
+    return context.tailCall(kj::mv(request));
   }
   kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
     ++model.visits;
-    context.getResults().setNode(kj::heap<ModelNode>(model));
-    return kj::READY_NOW;
+    return context.tailCall(real.maintenanceNodeRequest());
   }
 
  private:
   Model& model;
+  Rules rules{capnp::Schema::from<rpc::Node>()};
+  rpc::Machined::Client real;
+
+  rpc::Machined::Client serve(Model& model) {
+    rpc::Node::Client node = kj::heap<ModelNode>(model);
+    auto maintenance =
+        machined::serveMaintenance(rules, node, [&model] { return model.inMaintenance(); });
+    auto audit = [&model](rpc::AuditRecord::Reader record) {
+      if (model.refuseAudit) fail(ErrorKind::kInternal, "no room");
+      model.audited.add(kj::str(record.getClient(), '@', record.getAddress(),
+                                record.getVia().size() > 0 ? " via " : "", record.getVia(), " [",
+                                kj::strArray(record.getRoles(), ","), "] ", record.getCall(), ": ",
+                                record.getOutcome()));
+    };
+    return machined::serveMachined(
+        UnixPeer{1, kApidUid, kApidUid}, node, maintenance, model.store.serve(kApidUid),
+        kj::mv(audit), [&model](kj::StringPtr client) { model.callers.add(kj::str(client)); });
+  }
 };
 
 // Each node has an IPv6 address as well: fd00::2 is 10.0.0.2.
@@ -275,7 +263,7 @@ class TestNode {
             },
             peers, budget, audit, identity.self(), maintenance, calls) {
     model.tag = kj::str("node ", address);
-    model.addresses.add(kj::str(address));
+    model.setAddress(address);
     port = portOf(listening);
   }
   ~TestNode() noexcept(false) {
@@ -305,25 +293,17 @@ class TestNode {
     spec.setMaintenance(true);
     publish(kj::mv(message));
   }
-  void stopMachined() {
-    machinedServing = nullptr;
-    model.sinks.clear();
-  }
+  void stopMachined() { machinedServing = nullptr; }
   // Puts certificates into the store, signed by this authority.
   void certify(const Authority& authority) { publish(authority.forNode(address)); }
   void publish(kj::Own<capnp::MallocMessageBuilder> message) {
-    model.certificates = kj::mv(message);
-    ++model.version;
-    for (auto& sink : model.sinks) {
-      auto request = sink.snapshotRequest();
-      ModelStore::fillCertificates(model, request.initResources(1)[0]);
-      request.send().wait(io.waitScope);
-    }
+    model.setCertificates(kj::mv(message));
+    awaitWatches();
   }
   // There are no certificates any more.
   void withdraw() {
-    model.certificates = nullptr;
-    for (auto& sink : model.sinks) sink.snapshotRequest().send().wait(io.waitScope);
+    model.store.kind<rpc::ApiCertificateSpec>().destroy("api");
+    awaitWatches();
   }
   // apid comes up: it serves once there are certificates.
   void startApid(ServerLimits limits = {}) {
@@ -376,6 +356,11 @@ class TestNode {
   grpcapi::GrpcApi grpcApi;
   kj::Maybe<kj::Promise<void>> serving;
 
+  // Waits until apid, if it watches, has read the changes so far.
+  void awaitWatches() {
+    if (model.store.kind<rpc::ApiCertificateSpec>().watching == 0) return;
+    store.visit<rpc::ApiCertificateSpec>([](auto) {}).wait(io.waitScope);
+  }
   kj::Promise<void> serveWhenReady(ServerLimits limits) {
     co_await identity.ready();
     identity.server().enableHttp2();

@@ -188,7 +188,8 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   worker.identity.setJoinAuthority(authority.pair.certificate);
   wait(a.identity.ready());
   wait(worker.identity.ready());
-  while (worker.model.sinks.size() == 0) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  while (worker.model.store.kind<rpc::ApiCertificateSpec>().watching == 0)
+    wait(timer.afterDelay(1 * kj::MILLISECONDS));
   auto dial = [&](TestNode& node, kj::StringPtr name, const Authority& of) {
     auto tls = kj::heap<TlsEndpoint>(of.client("someone", {"os:admin"_kj}));
     auto dialled = wait(

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/testing/test-port.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::metrics {
 namespace {
@@ -19,7 +19,7 @@ struct MetricsServerTest : testing::Test {
 
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
+  ModelMachined machined{io, kApidUid};
   ModelKind& endpoints = machined.kind<rpc::MetricsEndpointSpec>();
   ModelKind& statuses = machined.kind<rpc::MetricsEndpointStatusSpec>();
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str("apid")};
@@ -29,7 +29,6 @@ struct MetricsServerTest : testing::Test {
   kj::Maybe<kj::Own<MetricsServer>> server;
   kj::Promise<void> serving = nullptr;
   uint16_t port = freePort();
-  uint64_t version = 0;
 
   // Above the first port that the config allows.
   static uint16_t freePort() {
@@ -61,23 +60,16 @@ struct MetricsServerTest : testing::Test {
   }
   // As machined does when the config has changed.
   void set(uint16_t newPort, bool plain, kj::StringPtr token) {
-    auto& held = endpoints.set<rpc::MetricsEndpointSpec>("metrics", "runtime.MetricsController",
-                                                         ++version, [&](auto spec) {
-                                                           spec.setPort(newPort);
-                                                           spec.setPlain(plain);
-                                                           spec.setToken(token);
-                                                         });
-    endpoints.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
-                      held.get());
+    endpoints.set<rpc::MetricsEndpointSpec>("metrics", "runtime.MetricsController", [&](auto spec) {
+      spec.setPort(newPort);
+      spec.setPlain(plain);
+      spec.setToken(token);
+    });
   }
-  void remove() {
-    auto held = HeldResource(KJ_ASSERT_NONNULL(endpoints.resources.find("metrics")).get());
-    endpoints.resources.erase("metrics"_kj);
-    endpoints.publish(rpc::Change::Event::DESTROYED, held.get());
-  }
+  void remove() { endpoints.destroy("metrics"); }
   std::string status() {
-    KJ_IF_MAYBE (held, statuses.resources.find("metrics")) {
-      auto spec = ResourceOf<rpc::MetricsEndpointStatusSpec>(held->get());
+    KJ_IF_MAYBE (held, statuses.find("metrics")) {
+      auto spec = ResourceOf<rpc::MetricsEndpointStatusSpec>(*held);
       return kj::str(spec.getEndpoint(), spec.getListening() ? " listening" : " ",
                      spec.getProblem())
           .cStr();

@@ -4,7 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/tls/pki.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -15,7 +15,7 @@ class ExtraManifestsTest : public testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   // For retries: there are none unless a test advances it.
   kj::TimerImpl pauses{kj::origin<kj::TimePoint>()};
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   ModelKind& configs = machined.kind<rpc::ControlPlaneConfigSpec>();
   ModelKind& extras = machined.kind<rpc::ManifestSpec>("extras");
   ModelKind& own = machined.kind<rpc::ManifestSpec>();
@@ -46,23 +46,20 @@ class ExtraManifestsTest : public testing::Test {
   };
   // Publishes the entries as machined does.
   void want(std::initializer_list<Entry> entries) {
-    auto version = configs.versionOf("extra-manifests") + 1;
-    auto& held = configs.set<rpc::ControlPlaneConfigSpec>(
-        "extra-manifests", "machined", version, [&](auto spec) {
-          auto list = spec.initExtraManifests().initExtraManifests(entries.size());
-          unsigned next = 0;
-          for (auto& entry : entries) {
-            auto manifest = list[next++];
-            manifest.setPriority("99");
-            manifest.setUrl(entry.url);
-            KJ_IF_MAYBE (contents, entry.contents) manifest.setContents(*contents);
-          }
-        });
-    configs.publish(rpc::Change::Event::UPDATED, held.get());
+    configs.set<rpc::ControlPlaneConfigSpec>("extra-manifests", "machined", [&](auto spec) {
+      auto list = spec.initExtraManifests().initExtraManifests(entries.size());
+      unsigned next = 0;
+      for (auto& entry : entries) {
+        auto manifest = list[next++];
+        manifest.setPriority("99");
+        manifest.setUrl(entry.url);
+        KJ_IF_MAYBE (contents, entry.contents) manifest.setContents(*contents);
+      }
+    });
   }
   // A record of an earlier kubed.
   void stored(kj::StringPtr id, kj::StringPtr objects) {
-    extras.set<rpc::ManifestSpec>(id, kOwner, 1, [&](auto spec) { spec.setObjects(objects); });
+    extras.set<rpc::ManifestSpec>(id, kOwner, [&](auto spec) { spec.setObjects(objects); });
   }
   void run() {
     machined.start();
@@ -83,8 +80,8 @@ class ExtraManifestsTest : public testing::Test {
   }
   kj::String there() {
     kj::Vector<kj::String> parts;
-    for (auto& entry : extras.resources) {
-      ResourceOf<rpc::ManifestSpec> one(entry.value.get());
+    for (auto resource : extras.all()) {
+      ResourceOf<rpc::ManifestSpec> one(resource);
       parts.add(kj::str(one.id(), "@", one.version(), "=", one.getObjects()));
     }
     return kj::strArray(parts, "|");
@@ -106,7 +103,8 @@ TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
   stored("99-http://127.0.0.1:1/m.yaml", "old");
   stored("99-gone", "old");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  configs.late = paf.promise.fork();
+  auto late = paf.promise.fork();
+  configs.beforeWatch = [&] { return late.addBranch(); };
   want({{"http://127.0.0.1:1/m.yaml", nullptr}});
   run();
   until([&] { return extras.watching > 0 && configs.watching > 0; });

@@ -7,7 +7,7 @@
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
 #include "common/tls/pki.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -16,14 +16,14 @@ namespace {
 TEST(ManifestReconciler, ReportsAppliedManifestsOfAnEarlierProcessWhileItWaits) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  ModelMachined machined(io);
+  ModelMachined machined(io, kKubedUid);
   auto& statuses = machined.kind<rpc::ManifestStatusSpec>();
-  statuses.set<rpc::ManifestStatusSpec>("manifests", kOwner, 1, [](auto spec) {
+  statuses.set<rpc::ManifestStatusSpec>("manifests", kOwner, [](auto spec) {
     spec.setMessage("applied");
     spec.initManifestsApplied(1).set(0, "05-flannel");
   });
   machined.kind<rpc::ManifestSpec>().set<rpc::ManifestSpec>(
-      "05-flannel", "machined", 1, [](auto spec) { spec.setObjects("[]"); });
+      "05-flannel", "machined", [](auto spec) { spec.setObjects("[]"); });
   machined.start();
 
   StoreClient store(*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner));
@@ -42,8 +42,7 @@ TEST(ManifestReconciler, ReportsAppliedManifestsOfAnEarlierProcessWhileItWaits) 
   while (statuses.puts == 0 && timer.now() < deadline) {
     timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
-  ResourceOf<rpc::ManifestStatusSpec> status(
-      KJ_ASSERT_NONNULL(statuses.resources.find("manifests")).get());
+  ResourceOf<rpc::ManifestStatusSpec> status(KJ_ASSERT_NONNULL(statuses.find("manifests")));
   EXPECT_STREQ("waiting for the certificates of Kubernetes", status.getMessage().cStr());
   ASSERT_EQ(1u, status.getManifestsApplied().size());
   EXPECT_STREQ("05-flannel", status.getManifestsApplied()[0].cStr());
@@ -56,7 +55,7 @@ struct AppliedManifests : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& real = io.provider->getTimer();
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{real};
   etcd::ModelCluster cluster{real};
   etcd::ModelEtcd etcd{cluster};
@@ -76,25 +75,25 @@ struct AppliedManifests : public testing::Test {
                                              .credentials = kube::ClientPair{"CERT", "KEY"},
                                              .context = "c"});
     machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-        "k8s-certs", "machined", 1,
+        "k8s-certs", "machined",
         [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
-        "kubelet", "machined", 1, [&](auto spec) {
+        "kubelet", "machined", [&](auto spec) {
           spec.setBootstrapKubeconfig("users: [{user: {token: abcdef.0123456789abcdef}}]\n");
         });
     machined.kind<rpc::EtcdSecretsSpec>().set<rpc::EtcdSecretsSpec>(
-        "client", "machined", 1, [&](auto spec) {
+        "client", "machined", [&](auto spec) {
           spec.setCa(authority.certificate.asBytes());
           auto pair = pki::issue(authority.certificate, authority.key, {});
           spec.getClient().setCrt(pair.certificate.asBytes());
           spec.getClient().setKey(pair.key.bytes());
         });
     machined.kind<rpc::BootstrapStatusSpec>().set<rpc::BootstrapStatusSpec>(
-        "control-plane", "machined", 1, [](auto) {});
+        "control-plane", "machined", [](auto) {});
     machined.kind<rpc::HostnameSpecSpec>().set<rpc::HostnameSpecSpec>(
-        "hostname", "machined", 1, [](auto spec) { spec.setHostname("m1"); });
+        "hostname", "machined", [](auto spec) { spec.setHostname("m1"); });
     machined.kind<rpc::ManifestSpec>().set<rpc::ManifestSpec>(
-        "11-core-dns", "machined", 1, [](auto spec) {
+        "11-core-dns", "machined", [](auto spec) {
           spec.setObjects(
               "- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: coredns, "
               "namespace: kube-system}\n");
@@ -103,8 +102,8 @@ struct AppliedManifests : public testing::Test {
   }
   ~AppliedManifests() noexcept override {}
   std::string message() {
-    KJ_IF_MAYBE (found, machined.kind<rpc::ManifestStatusSpec>().resources.find("manifests")) {
-      return ResourceOf<rpc::ManifestStatusSpec>(found->get()).getMessage().cStr();
+    KJ_IF_MAYBE (found, machined.kind<rpc::ManifestStatusSpec>().find("manifests")) {
+      return ResourceOf<rpc::ManifestStatusSpec>(*found).getMessage().cStr();
     }
     return "";
   }

@@ -32,8 +32,8 @@ struct ApiEndpoints : public TestWorker {
   }
   std::string published() {
     auto& kind = machined.kind<rpc::ApiEndpointsSpec>();
-    KJ_IF_MAYBE (found, kind.resources.find(kApiEndpointsId)) {
-      ResourceOf<rpc::ApiEndpointsSpec> endpoints(found->get());
+    KJ_IF_MAYBE (found, kind.find(kApiEndpointsId)) {
+      ResourceOf<rpc::ApiEndpointsSpec> endpoints(*found);
       return kj::strArray(endpoints.getAddresses(), " ").cStr();
     }
     return "";
@@ -48,25 +48,25 @@ TEST_F(ApiEndpoints, AreReadWithTheAccessOfTheKubelet) {
   Kubed kubed(*this);
   ApiEndpointsReconciler reconciler(kubed.deps);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
-  offerCertificate(1);
+  offerCertificate();
   EXPECT_TRUE(eventually([&] { return published() == "10.5.0.2 10.5.0.3"; })) << published();
 
   auto reads = [&] { return model.asked.size(); };
   auto before = reads();
   put("[]");
-  offerCertificate(2);
+  offerCertificate();
   EXPECT_TRUE(eventually([&] { return reads() > before; }));
   before = reads();
   model.instead = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
     return kube::ModelKube::Reply{503, R"({"kind":"Status","message":"no"})", ""};
   };
-  offerCertificate(3);
+  offerCertificate();
   EXPECT_TRUE(eventually([&] { return reads() > before; }));
   EXPECT_EQ("10.5.0.2 10.5.0.3", published());
 
   model.instead = [](auto&) { return nullptr; };
   put(R"([{"addresses": [{"ip": "10.5.0.4"}]}])");
-  offerCertificate(4);
+  offerCertificate();
   EXPECT_TRUE(eventually([&] { return published() == "10.5.0.4"; })) << published();
 }
 

@@ -129,7 +129,7 @@ struct Approvals : public TestControlPlane {
                                .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
                                .context = "c"});
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
-        "kubelet", "machined", 1, [&](auto spec) {
+        "kubelet", "machined", [&](auto spec) {
           spec.setBootstrapKubeconfig(kj::StringPtr(bootstrap));
           spec.setMachineCa(machineCa.certificate.asBytes());
         });

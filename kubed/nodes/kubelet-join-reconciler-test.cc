@@ -4,7 +4,7 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -36,7 +36,7 @@ TEST(JoinProgress, IsWhatTheRequestSays) {
 struct Joins : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{timer};
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
   unsigned refusal = 0;  // the status of each answer; 0: it does what it is asked
@@ -57,7 +57,7 @@ struct Joins : public testing::Test {
                                        .credentials = kube::BearerToken{"abcdef.0123456789abcdef"},
                                        .context = "local"});
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
-        "kubelet", "machined", 1,
+        "kubelet", "machined",
         [&](auto spec) { spec.setBootstrapKubeconfig(kj::StringPtr(text)); });
     machined.start();
   }
@@ -69,15 +69,13 @@ struct Joins : public testing::Test {
     };
   }
   void request(uint64_t number, kj::StringPtr request) {
-    auto& kind = machined.kind<rpc::KubeletJoinSpec>();
-    auto& held = kind.set<rpc::KubeletJoinSpec>("kubelet", "machined", number, [&](auto spec) {
-      spec.setNumber(number);
-      spec.setRequest(request);
-      spec.setNodeCertificate("CERTIFICATE");
-      spec.setNodeSignature("SIGNATURE"_kj.asBytes());
-    });
-    kind.publish(number == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
-                 held.get());
+    machined.kind<rpc::KubeletJoinSpec>().set<rpc::KubeletJoinSpec>(
+        "kubelet", "machined", [&](auto spec) {
+          spec.setNumber(number);
+          spec.setRequest(request);
+          spec.setNodeCertificate("CERTIFICATE");
+          spec.setNodeSignature("SIGNATURE"_kj.asBytes());
+        });
   }
   static std::string nameFor(kj::StringPtr request) {
     capnp::MallocMessageBuilder message;
@@ -90,8 +88,8 @@ struct Joins : public testing::Test {
   // "1 waiting MESSAGE", "1 issued CERT", or nothing.
   std::string reported() {
     std::string all;
-    for (const auto& entry : machined.kind<rpc::KubeletJoinStatusSpec>().resources) {
-      auto spec = ResourceOf<rpc::KubeletJoinStatusSpec>(entry.value.get());
+    for (auto resource : machined.kind<rpc::KubeletJoinStatusSpec>().all()) {
+      auto spec = ResourceOf<rpc::KubeletJoinStatusSpec>(resource);
       all += kj::str(spec.getNumber(), " ", spec.getState(), " ", spec.getMessage(),
                      spec.getCertificate())
                  .cStr();

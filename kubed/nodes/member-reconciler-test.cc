@@ -4,7 +4,7 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -62,7 +62,7 @@ pki::Pem kubeconfigAt(kj::StringPtr server) {
 struct Members : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   kube::ModelKube near{timer}, far{timer};
   bool farRefuses = false;
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
@@ -83,10 +83,9 @@ struct Members : public testing::Test {
     };
     auto own = kubeconfigAt("https://127.0.0.1:6443"), cluster = kubeconfigAt("https://lb:7443");
     machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-        "k8s-certs", "machined", 1,
-        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(own)); });
+        "k8s-certs", "machined", [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(own)); });
     machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
-        "kubelet", "machined", 1,
+        "kubelet", "machined",
         [&](auto spec) { spec.setBootstrapKubeconfig(kj::StringPtr(cluster)); });
     machined.start();
   }
@@ -102,7 +101,7 @@ struct Members : public testing::Test {
     far.put(kj::str("/api/v1/nodes/", name),
             kube::readJson(kj::str(R"({"metadata": {"name": ")", name, R"("}})"), "the test"));
   }
-  size_t published() { return machined.kind<rpc::MemberSpec>().resources.size(); }
+  size_t published() { return machined.kind<rpc::MemberSpec>().size(); }
   bool eventually(kj::Function<bool()> condition) {
     auto deadline = timer.now() + 20 * kj::SECONDS;
     while (!condition() && timer.now() < deadline) {

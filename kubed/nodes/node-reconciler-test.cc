@@ -18,8 +18,7 @@ struct WorkerNode : public TestWorker {
     model.put(kNodePath, Json{{"metadata", {{"name", "w"}, {"labels", labels}}},
                               {"spec", {{"taints", Json::array()}}}});
   }
-  void want(uint64_t version, kj::StringPtr label, kj::StringPtr value, kj::StringPtr taint = "") {
-    auto& kind = machined.kind<rpc::NodeSpecSpec>();
+  void want(kj::StringPtr label, kj::StringPtr value, kj::StringPtr taint = "") {
     auto fill = [&](auto spec) {
       spec.setNodename("w");
       auto labels = spec.initLabels(1);
@@ -30,17 +29,15 @@ struct WorkerNode : public TestWorker {
       taints[0].setKey(taint);
       taints[0].setValue(":NoSchedule");
     };
-    auto& held = kind.set<rpc::NodeSpecSpec>("node", "machined", version, fill);
-    kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
-                 held.get());
+    machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>("node", "machined", fill);
   }
   std::string label(kj::StringPtr key) {
     return kube::textAt(KJ_ASSERT_NONNULL(model.find(kNodePath)), {"metadata", "labels", key})
         .cStr();
   }
   std::string reported() {
-    KJ_IF_MAYBE (found, machined.kind<rpc::NodeStatusSpec>().resources.find("node")) {
-      ResourceOf<rpc::NodeStatusSpec> status(found->get());
+    KJ_IF_MAYBE (found, machined.kind<rpc::NodeStatusSpec>().find("node")) {
+      ResourceOf<rpc::NodeStatusSpec> status(*found);
       return kj::str(status.getApplied() ? "applied" : "", status.getMessage()).cStr();
     }
     return "";
@@ -50,7 +47,7 @@ struct WorkerNode : public TestWorker {
 // Catches: labels that a worker has only from its registration; a patch of taints, which would be
 // refused with all the rest; a taint that is silently not there.
 TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
-  want(1, "disk", "slow", "gpu");
+  want("disk", "slow", "gpu");
   machined.start();
   Kubed kubed(*this);
   NodeReconciler reconciler(kubed.deps);
@@ -73,7 +70,7 @@ TEST_F(WorkerNode, HasItsLabelsAndSaysWhatItMayNot) {
     EXPECT_TRUE(kube::find(asked.body, {"spec"}) == nullptr);
   }
 
-  want(2, "disk", "fast");
+  want("disk", "fast");
   EXPECT_TRUE(eventually([&] { return label("disk") == "fast"; })) << reported();
   EXPECT_TRUE(eventually([&] { return reported() == "applied"; })) << reported();
 }

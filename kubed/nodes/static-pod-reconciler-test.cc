@@ -6,7 +6,7 @@
 #include "common/kube/json-yaml.h"
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 namespace {
@@ -56,13 +56,13 @@ TEST(StaticPodStatuses, AreUnknownWhileNobodyAnswers) {
 TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
-  ModelMachined machined(io);
+  ModelMachined machined(io, kKubedUid);
   auto& statuses = machined.kind<rpc::StaticPodStatusSpec>();
-  statuses.set<rpc::StaticPodStatusSpec>("kube-system/a", kOwner, 1, [](auto spec) {
+  statuses.set<rpc::StaticPodStatusSpec>("kube-system/a", kOwner, [](auto spec) {
     spec.setStatus("conditions:\n    - type: Ready\n      status: \"True\"\n");
   });
   machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
-      "node", "machined", 1, [](auto spec) { spec.setNodename("n"); });
+      "node", "machined", [](auto spec) { spec.setNodename("n"); });
   auto kubeconfig = kube::writeKubeconfig({.cluster = "c1",
                                            .server = "https://127.0.0.1:6443",
                                            .authority = "CA",
@@ -71,7 +71,7 @@ TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
                                            .context = "c",
                                            .nameSpace = "default"});
   machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-      "k8s-certs", "machined", 1,
+      "k8s-certs", "machined",
       [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
   machined.start();
 
@@ -97,8 +97,7 @@ TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
     timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
   }
   EXPECT_EQ(statuses.destroys, 0u);
-  ResourceOf<rpc::StaticPodStatusSpec> status(
-      KJ_ASSERT_NONNULL(statuses.resources.find("kube-system/a")).get());
+  ResourceOf<rpc::StaticPodStatusSpec> status(KJ_ASSERT_NONNULL(statuses.find("kube-system/a")));
   EXPECT_STREQ("conditions:\n    - type: Ready\n      status: Unknown\n",
                status.getStatus().cStr());
 }

@@ -12,7 +12,7 @@ struct Renamed : public TestControlPlane {
   ~Renamed() noexcept override { running = nullptr; }
   Renamed() {
     machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
-        "node", "machined", 1, [](auto spec) { spec.setNodename("master-1"); });
+        "node", "machined", [](auto spec) { spec.setNodename("master-1"); });
     reconciler.emplace(begin());
   }
   void start() { running = KJ_ASSERT_NONNULL(reconciler).run().eagerlyEvaluate(nullptr); }

@@ -6,15 +6,15 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
 #include "kubed/nodes/watch-reconciler.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 
 struct TestControlPlane : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{timer};
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
   Signal changed;
@@ -32,8 +32,7 @@ struct TestControlPlane : public testing::Test {
                                         .credentials = kube::ClientPair{"CERT", "KEY"},
                                         .context = "c"});
     machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-        "k8s-certs", "machined", 1,
-        [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
+        "k8s-certs", "machined", [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(admin)); });
   }
 
   // Starts machined with what was set until now.

@@ -6,15 +6,15 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
-#include "common/wire/test-machined.h"
 #include "kubed/nodes/kubelet-access.h"
+#include "tests/models/test-machined.h"
 
 namespace talos::kubed {
 
 struct TestWorker : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  ModelMachined machined{io};
+  ModelMachined machined{io, kKubedUid};
   kube::ModelKube model{timer};
   kj::Function<double()> random = [] { return 0.0; };
   unsigned made = 0;  // clients
@@ -46,19 +46,18 @@ struct TestWorker : public testing::Test {
                .changed = access.changes()} {}
   };
 
-  void offerCertificate(uint64_t version = 1) {
-    auto kubeconfig = kube::writeKubeconfig({.cluster = "local",
-                                             .server = "https://127.0.0.1:6443",
-                                             .authority = "CA",
-                                             .user = "kubelet",
-                                             .credentials = kube::ClientPair{"CERT", "KEY"},
-                                             .context = "local"});
-    auto& kind = machined.kind<rpc::KubeletClientSpec>();
-    auto& held = kind.set<rpc::KubeletClientSpec>("kubelet", "machined", version, [&](auto spec) {
-      spec.setKubeconfig(kj::StringPtr(kubeconfig));
-    });
-    kind.publish(version == 1 ? rpc::Change::Event::CREATED : rpc::Change::Event::UPDATED,
-                 held.get());
+  // Another one each time.
+  void offerCertificate() {
+    auto number = machined.kind<rpc::KubeletClientSpec>().versionOf("kubelet") + 1;
+    auto kubeconfig =
+        kube::writeKubeconfig({.cluster = "local",
+                               .server = "https://127.0.0.1:6443",
+                               .authority = "CA",
+                               .user = "kubelet",
+                               .credentials = kube::ClientPair{"CERT", kj::str("KEY", number)},
+                               .context = "local"});
+    machined.kind<rpc::KubeletClientSpec>().set<rpc::KubeletClientSpec>(
+        "kubelet", "machined", [&](auto spec) { spec.setKubeconfig(kj::StringPtr(kubeconfig)); });
   }
   bool eventually(kj::Function<bool()> so) {
     auto deadline = timer.now() + 20 * kj::SECONDS;

@@ -65,7 +65,8 @@ kj::Promise<KeptPair> keptPair(Process1& process1, kj::StringPtr service) {
 
 kj::Promise<kj::AutoCloseFd> openMachinedSocket(Process1& process1) {
   makeDirectories(kRunFolder, 0755);
-  return heldSocket(process1, "machined", [] { return listenUnix(kMachinedSocket, 0666); });
+  return heldSocket(process1, "machined",
+                    [] { return listenUnix(kMachinedSocket, kMachinedSocketMode); });
 }
 
 kj::Promise<kj::AutoCloseFd> openDaemonSocket(Process1& process1, const Daemon& daemon) {

@@ -21,6 +21,8 @@ struct KeptPair {
 };
 kj::Promise<KeptPair> keptPair(Process1& process1, kj::StringPtr service);
 
+// Everybody may connect: what a caller may do follows from its uid (machined/api/node-server.h).
+constexpr unsigned kMachinedSocketMode = 0666;
 kj::Promise<kj::AutoCloseFd> openMachinedSocket(Process1& process1);
 kj::Promise<kj::AutoCloseFd> openDaemonSocket(Process1& process1, const Daemon& daemon);
 

@@ -59,9 +59,10 @@ TEST_F(Streams, EventsAreShownAsTheyCome) {
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto run = c.start({"-n", "10.0.0.2", "events", "--tail", "-1"}, kj::mv(interrupt.promise));
   c.settle();
-  EXPECT_EQ(out(),
-            "NODE       ID     EVENT                              SOURCE   MESSAGE\n"
-            "10.0.0.2   0001   talos/runtime/machine.PhaseEvent   etc      START\n");
+  EXPECT_EQ(
+      out(),
+      "NODE       ID                     EVENT                              SOURCE   MESSAGE\n"
+      "10.0.0.2   dc4etspca8ssq00002cg   talos/runtime/machine.PhaseEvent   etc      START\n");
   EXPECT_EQ(err(),
             "10.0.0.2: 7 events are missing: they were overwritten before they could be sent\n");
   interrupt.fulfiller->fulfill();
@@ -72,10 +73,11 @@ TEST_F(Streams, EventsAreShownAsTheyCome) {
   EXPECT_THAT(out(), StartsWith("---\nnode: 10.0.0.2\n"));
   again.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "0001"}), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--tail", "3", "--since", "dc4etspca8ssq00002cg"}),
+            1);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "events", "--boot", "b1"}), 1);
-  for (auto [flag, value] :
-       {std::pair("--tail", "3"), std::pair("--duration", "2m"), std::pair("--since", "0001")}) {
+  for (auto [flag, value] : {std::pair("--tail", "3"), std::pair("--duration", "2m"),
+                             std::pair("--since", "dc4etspca8ssq00002cg")}) {
     auto again = kj::newPromiseAndFulfiller<void>();
     auto other = c.start({"-n", "10.0.0.2", "events", flag, value}, kj::mv(again.promise));
     c.settle();
@@ -83,7 +85,7 @@ TEST_F(Streams, EventsAreShownAsTheyCome) {
     EXPECT_EQ(c.finish(kj::mv(other)), 0);
   }
   EXPECT_EQ(kj::strArray(node("10.0.0.2").eventsAsked, ", "),
-            "last -1, last -1, last 3, seconds 120, after 0001"_kj);
+            "last -1, last -1, last 3, seconds 120, after dc4etspca8ssq00002cg"_kj);
 }
 
 TEST_F(Streams, LogsArePrefixedAndEscaped) {

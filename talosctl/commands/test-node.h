@@ -1,6 +1,9 @@
 // A node in the test's own process: what it answers, and the servers that do so.
 #pragma once
 
+#include <signal.h>
+#include <string.h>
+
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/resource.h"
@@ -208,16 +211,26 @@ class FakeServices final : public rpc::Services::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> restart(RestartContext context) override {
+    requireKnown(context.getParams().getId());
     context.getResults().setResponse(
         kj::str("Service \"", context.getParams().getId(), "\" restarted"));
     return kj::READY_NOW;
   }
   kj::Promise<void> kill(KillContext context) override {
-    node_.lastSignal = context.getParams().getSignal();
+    auto params = context.getParams();
+    auto signal = params.getSignal();
+    bool suspends =
+        signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+    if (signal < 1 || signal > SIGRTMAX || suspends) {
+      fail(ErrorKind::kInvalidArgument, kj::str(signal, " is not a signal for a service"));
+    }
+    requireKnown(params.getId());
+    node_.lastSignal = signal;
     return kj::READY_NOW;
   }
   kj::Promise<void> setLogLevel(SetLogLevelContext context) override {
     auto params = context.getParams();
+    requireKnown(params.getId());
     if (params.getId() == "cri") fail(ErrorKind::kFailedPrecondition, "cri has no log level");
     node_.lastLevel = kj::str(params.getId(), " ", static_cast<unsigned>(params.getLevel()));
     return kj::READY_NOW;
@@ -239,6 +252,17 @@ class FakeServices final : public rpc::Services::Server {
 
  private:
   [[maybe_unused]] FakeNode& node_;
+
+  void requireKnown(kj::StringPtr id) const {
+    for (auto usual :
+         {"apid"_kj, "cri"_kj, "etcd"_kj, "kubelet"_kj, "machined"_kj, "networkd"_kj, "vipd"_kj}) {
+      if (id == usual) return;
+    }
+    for (auto& known : node_.serviceIds) {
+      if (id == known) return;
+    }
+    fail(ErrorKind::kNotFound, kj::str("service \"", id, "\" is not known on this node"));
+  }
 };
 
 inline kj::String linesAsked(rpc::LogSince::Reader since, kj::StringPtr contains) {
@@ -364,13 +388,16 @@ class FakeEvents final : public rpc::Events::Server {
 
   kj::Promise<void> watch(WatchContext context) override {
     auto tail = context.getParams().getTail();
+    if (tail.isAfter() && !isEventId(tail.getAfter())) {
+      fail(ErrorKind::kInvalidArgument, kj::str("not a valid event id: ", tail.getAfter()));
+    }
     node_.eventsAsked.add(tail.isLast()      ? kj::str("last ", tail.getLast())
                           : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
                           : tail.isAfter()   ? kj::str("after ", tail.getAfter())
                                              : kj::str("new ones"));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
-    event.setId("0001");
+    event.setId("dc4etspca8ssq00002cg");
     event.initPhase().setName("etc");
     event.getPhase().setAction(rpc::Action::START);
     co_await request.send();
@@ -384,22 +411,28 @@ class FakeEvents final : public rpc::Events::Server {
     node_.eventsAsked.add(kj::str("boot ", context.getParams().getBoot()));
     auto request = context.getParams().getSink().eventsRequest();
     auto event = request.initEvents(1)[0];
-    event.setId("0000");
+    event.setId("dc4etspca8ssq00002c0");
     event.initPhase().setName("earlier");
     co_await request.send();
   }
 
  private:
   FakeNode& node_;
+
+  static bool isEventId(kj::StringPtr text) {
+    constexpr size_t kCharacters = 20;
+    return text.size() == kCharacters &&
+           strspn(text.cStr(), "0123456789abcdefghijklmnopqrstuv") == kCharacters;
+  }
 };
 
 class FakeResources final : public rpc::Resources::Server {
  public:
-  explicit FakeResources(FakeNode& node) : node_(node) {}
+  FakeResources(FakeNode& node, bool sensitive) : node_(node), sensitive(sensitive) {}
 
   // Two services, and one machine type.
   kj::Promise<void> list(ListContext context) override {
-    auto type = context.getParams().getKind().getType();
+    auto type = typeOf(context.getParams().getKind());
     if (type == typeName<rpc::ServiceSpec>()) {
       auto list = context.getResults().initResources(2);
       fillService(list[0], "apid", 3);
@@ -426,18 +459,17 @@ class FakeResources final : public rpc::Resources::Server {
   }
   kj::Promise<void> get(GetContext context) override {
     auto params = context.getParams();
-    if (params.getKind().getType() == typeName<rpc::MachineConfigSpec>()) {
+    auto type = typeOf(params.getKind());
+    if (type == typeName<rpc::MachineConfigSpec>()) {
       if (params.getId() != "v1alpha1") fail(ErrorKind::kNotFound, "resource doesn't exist");
       ++node_.config.readings;
       auto resource = context.getResults().initResource();
-      fill(resource.initMetadata(), "config", params.getKind().getType(), "v1alpha1",
-           node_.config.version);
+      fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
       return kj::READY_NOW;
     }
     if (fillPart(node_.kubernetes, params, context.getResults())) return kj::READY_NOW;
     KJ_IF_MAYBE (port, node_.apiServerPort) {
-      auto type = params.getKind().getType();
       auto spec = context.getResults().initResource().getSpec();
       if (type == typeName<rpc::ControlPlaneConfigSpec>()) {
         spec.initAs<rpc::ControlPlaneConfigSpec>().initApiServer().setLocalPort(*port);
@@ -446,7 +478,7 @@ class FakeResources final : public rpc::Resources::Server {
       spec.initAs<rpc::BootstrapStatusSpec>();
       if (type == typeName<rpc::BootstrapStatusSpec>()) return kj::READY_NOW;
     }
-    if (params.getKind().getType() == typeName<rpc::UpgradeStatusSpec>()) {
+    if (type == typeName<rpc::UpgradeStatusSpec>()) {
       auto status = context.getResults().initResource().getSpec().initAs<rpc::UpgradeStatusSpec>();
       status.setStage(node_.upgrades.stage);
       status.setReason(node_.upgrades.reason);
@@ -455,7 +487,7 @@ class FakeResources final : public rpc::Resources::Server {
       status.setCanStage(node_.upgrades.canStage);
       return kj::READY_NOW;
     }
-    if (params.getKind().getType() == typeName<rpc::OperationSpec>()) {
+    if (type == typeName<rpc::OperationSpec>()) {
       auto& states = node_.config.operationStates;
       auto state = states.empty() ? kj::str("done") : kj::str(states.front());
       if (!states.empty()) {
@@ -464,7 +496,7 @@ class FakeResources final : public rpc::Resources::Server {
         states = kj::mv(rest);
       }
       auto resource = context.getResults().initResource();
-      fill(resource.initMetadata(), "runtime", params.getKind().getType(), "apply-config", 1);
+      fill(resource.initMetadata(), "runtime", type, "apply-config", 1);
       auto operation = resource.getSpec().initAs<rpc::OperationSpec>();
       operation.setNumber(node_.config.operation);
       operation.setState(state == "running" || state == "done" ? state.asPtr() : "failed"_kj);
@@ -478,6 +510,7 @@ class FakeResources final : public rpc::Resources::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> watch(WatchContext context) override {
+    typeOf(context.getParams().getKind());
     auto sink = context.getParams().getSink();
     auto first = sink.snapshotRequest();
     fillService(first.initResources(1)[0], "apid", 3);
@@ -492,7 +525,21 @@ class FakeResources final : public rpc::Resources::Server {
 
  private:
   [[maybe_unused]] FakeNode& node_;
+  bool sensitive;
+  Registry registry;
 
+  // Refused as a node does it.
+  kj::StringPtr typeOf(rpc::Kind::Reader kind) const {
+    auto& type = registry.find(kind.getType());
+    bool there = kind.getNamespace().size() == 0;
+    for (auto known : Registry::namespaces()) there = there || known == kind.getNamespace();
+    if (!there) fail(ErrorKind::kNotFound, kj::str("unknown namespace ", kind.getNamespace()));
+    if (type.sensitive && !sensitive) {
+      fail(ErrorKind::kPermissionDenied,
+           kj::str("reading ", type.name, " needs the role os:admin"));
+    }
+    return type.name;
+  }
   static void fill(rpc::Metadata::Builder metadata, kj::StringPtr ns, kj::StringPtr type,
                    kj::StringPtr id, uint64_t version) {
     metadata.setNamespace(ns);
@@ -563,13 +610,13 @@ class FakeNodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> resources(ResourcesContext context) override {
-    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    context.getResults().setResources(kj::heap<FakeResources>(node_, false));
     return kj::READY_NOW;
   }
   kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
     if (node_.resourcesRefused)
       fail(ErrorKind::kPermissionDenied, "Node.sensitiveResources needs os:admin");
-    context.getResults().setResources(kj::heap<FakeResources>(node_));
+    context.getResults().setResources(kj::heap<FakeResources>(node_, true));
     return kj::READY_NOW;
   }
 

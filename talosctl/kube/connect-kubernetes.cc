@@ -64,9 +64,10 @@ kube::KubeDial anyOf(kj::Vector<KubeWay> all, kj::Function<void(kj::StringPtr)> 
 }
 
 // Where the API server of the endpoint itself listens: the port of the kubeconfig may be that of a
-// balancer. The usual one when the endpoint does not say.
+// balancer. The usual one when the endpoint does not say. The resource is a sensitive one; who has
+// the kubeconfig may read it.
 kj::Promise<uint16_t> portOfEndpoint(Client& client, kj::Duration deadline) {
-  auto request = client.node("").resourcesRequest().send().getResources().getRequest();
+  auto request = client.node("").sensitiveResourcesRequest().send().getResources().getRequest();
   request.initKind().setType(typeName<rpc::ControlPlaneConfigSpec>());
   request.setId("kube-apiserver");
   kj::Promise<capnp::Response<rpc::Resources::GetResults>> asked = request.send();

@@ -5,7 +5,7 @@
 //
 //   apid-bench [CALLS]    prints one JSON object; CALLS of all busy clients together
 //
-// link: apid-gate apid-grpc
+// link: apid-gate apid-grpc machined-api machined-resources
 #include <kj/io.h>
 #include <sys/resource.h>
 
@@ -29,8 +29,7 @@ void serveModel(const Authority& authority, int unixSocket) {
   auto io = kj::setupAsyncIo();
   Model model;
   model.tag = kj::str("v1");
-  model.certificates = authority.forNode("127.0.0.1");
-  model.version = 1;
+  model.setCertificates(authority.forNode("127.0.0.1"));
   serveUnix(
       *io.lowLevelProvider, io.provider->getTimer(), kj::AutoCloseFd(unixSocket),
       [&](const UnixPeer&) -> capnp::Capability::Client { return kj::heap<ModelMachined>(model); },

@@ -88,7 +88,7 @@ class BenchMachined final : public rpc::Machined::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> store(StoreContext context) override {
-    context.getResults().setStore(kj::heap<testing::ModelStore>(model));
+    context.getResults().setStore(model.store.serve(kApidUid));
     return kj::READY_NOW;
   }
   kj::Promise<void> audit(AuditContext) override { return kj::READY_NOW; }
@@ -123,8 +123,7 @@ void serveNode(const Authority& authority, int unixSocket) {
   auto io = kj::setupAsyncIo();
   Model model;
   model.tag = kj::str("v1");
-  model.certificates = authority.forNode("127.0.0.1");
-  model.version = 1;
+  model.setCertificates(authority.forNode("127.0.0.1"));
   Registry registry;
   machined::FakeMachine machine;
   machined::FakeProcess1 process1(machine);

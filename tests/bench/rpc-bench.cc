@@ -6,7 +6,7 @@
 //
 // "tls" is the model itself behind TLS, without apid between: what the door adds is apid minus tls.
 //
-// link: apid-gate apid-grpc
+// link: apid-gate apid-grpc machined-api machined-resources
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"
 #include "tests/bench/arguments.h"
@@ -44,7 +44,7 @@ class EchoMachined final : public rpc::Machined::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> store(StoreContext context) override {
-    context.getResults().setStore(kj::heap<testing::ModelStore>(model));
+    context.getResults().setStore(model.store.serve(kApidUid));
     return kj::READY_NOW;
   }
 
@@ -56,8 +56,7 @@ void serveModel(const Authority& authority, int unixSocket, int tlsSocket) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
   Model model;
-  model.certificates = authority.forNode("127.0.0.1");
-  model.version = 1;
+  model.setCertificates(authority.forNode("127.0.0.1"));
   auto leaf = authority.issue("", nullptr, {"127.0.0.1"_kj});
   TlsEndpoint tls(
       {kj::str(authority.pair.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});

@@ -95,7 +95,7 @@ TEST_F(DashboardTest, SurvivesNodesThatGo) {
 // Catches: the page of another node after one was discovered that stands before it.
 TEST_F(DashboardTest, TheOpenedNodeStaysWhenTheirOrderChanges) {
   cluster.ok({"cluster", "node", "kill", "dash-master-1"});
-  Terminal terminal(cluster, "order", "160", "40", {"dashboard", "-d", "1s"});
+  Terminal terminal(cluster, "stays", "160", "40", {"dashboard", "-d", "1s"});
   // Of the other one nothing is known yet, not even that it is of the control plane.
   terminal.shows("\n *dash-master-2 [^\n]*running[^]*\n *10\\.5\\.0\\.2 ");
   terminal.press("Enter");

@@ -42,9 +42,8 @@ class ApidProcess {
     auto io = kj::setupAsyncIo();
     apid::testing::Model model;
     model.tag = kj::str("node ", address);
-    model.addresses.add(kj::str(address));
-    model.certificates = authority.forNode(address);
-    model.version = 1;
+    model.setAddress(address);
+    model.setCertificates(authority.forNode(address));
     serveUnix(*io.lowLevelProvider, io.provider->getTimer(), kj::mv(socket),
               [&](const UnixPeer&) -> capnp::Capability::Client {
                 return kj::heap<apid::testing::ModelMachined>(model);

@@ -2,7 +2,7 @@
 // decoding, our limits, the Cluster behind the membrane and the calls that it leads to, in one
 // process without a socket.
 //
-// link: apid-gate apid-grpc
+// link: apid-gate apid-grpc machined-api machined-resources
 #include "apid/gate/test-apid-node.h"
 #include "tests/fuzz/wire/pipe-server.h"
 #include "tests/testbeds/cluster-conversation.h"

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
-#include "common/wire/test-machined.h"
 #include "rpc/network-resources.capnp.h"
+#include "tests/models/test-machined.h"
 
 namespace talos {
 namespace {
@@ -19,10 +19,10 @@ struct Client : testing::Test {
 
   void start() { machined.start(); }
   void stop() { machined.stop(); }
-  HeldResource& set(kj::StringPtr id, kj::StringPtr hostname, kj::StringPtr owner,
-                    uint64_t version) {
-    return state.set<rpc::HostnameSpecSpec>(id, owner, version,
-                                            [&](auto spec) { spec.setHostname(hostname); });
+  // `first`: the version, if it is new.
+  void set(kj::StringPtr id, kj::StringPtr hostname, kj::StringPtr owner, uint64_t first = 1) {
+    state.set<rpc::HostnameSpecSpec>(
+        id, owner, [&](auto spec) { spec.setHostname(hostname); }, first);
   }
   template <typename T>
   T wait(kj::Promise<T> promise) {
@@ -41,9 +41,7 @@ struct Client : testing::Test {
   // "id=hostname@version ..." of what the store holds.
   kj::String stored() {
     kj::Vector<kj::String> parts;
-    for (auto& entry : state.resources) {
-      parts.add(show(ResourceOf<rpc::HostnameSpecSpec>(entry.value.get())));
-    }
+    for (auto resource : state.all()) parts.add(show(ResourceOf<rpc::HostnameSpecSpec>(resource)));
     return kj::strArray(parts, " ");
   }
   static kj::String show(ResourceOf<rpc::HostnameSpecSpec> one) {
@@ -80,7 +78,7 @@ struct Watching {
 
 // Catches: changes applied wrongly, or a batch that is notified more than once.
 TEST_F(Client, WatchFollowsSnapshotAndChanges) {
-  set("a", "one", "", 1);
+  set("a", "one", "");
   set("b", "two", "", 4);
   start();
   Watching w(*this);
@@ -89,15 +87,9 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   EXPECT_TRUE(w.watched.synced());
   EXPECT_EQ(w.observed(), "a=one@1 b=two@4"_kj);
 
-  auto request = state.sinks[0].changesRequest();
-  auto changes = request.initChanges(3);
-  changes[0].setEvent(rpc::Change::Event::DESTROYED);
-  changes[0].setResource(set("a", "one", "", 1).get());
-  changes[1].setEvent(rpc::Change::Event::UPDATED);
-  changes[1].setResource(set("b", "three", "", 5).get());
-  changes[2].setEvent(rpc::Change::Event::CREATED);
-  changes[2].setResource(set("c", "four", "", 1).get());
-  wait(request.send());
+  state.destroy("a");
+  set("b", "three", "");
+  set("c", "four", "");
   w.waitForBatch(2);
   EXPECT_EQ(w.observed(), "b=three@5 c=four@1"_kj);
   EXPECT_EQ(Client::show(KJ_ASSERT_NONNULL(w.watched.find("c"))), "c=four@1"_kj);
@@ -107,51 +99,43 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
 
 // Catches: a lagging watcher that keeps what is gone.
 TEST_F(Client, SnapshotAfterLagReplacesEverything) {
-  set("a", "one", "", 1);
+  set("a", "one", "");
   start();
   Watching w(*this);
   w.waitForBatch(1);
-  auto lagged = state.sinks[0].laggedRequest();
-  lagged.setMissed(7);
-  wait(lagged.send());
-  EXPECT_EQ(w.observed(), "a=one@1"_kj);  // still the best there is
-  state.resources.clear();
-  set("z", "new", "", 9);
-  auto snapshot = state.sinks[0].snapshotRequest();
-  state.fill(snapshot.initResources(1));
-  wait(snapshot.send());
-  w.waitForBatch(2);
-  EXPECT_EQ(w.observed(), "z=new@9"_kj);
+  state.destroy("a");
+  for (size_t i = 0; i <= machined::kChangeRing; ++i) set("z", kj::str("new-", i), "");
+  while (w.batches < 2) {
+    EXPECT_EQ(w.observed(), "a=one@1"_kj);  // still the best there is
+    wait(timer.afterDelay(1 * kj::MILLISECONDS));
+  }
+  EXPECT_EQ(w.observed(), kj::str("z=new-", machined::kChangeRing, "@", machined::kChangeRing + 1));
 }
 
 // Catches: a daemon that has to be restarted after machined was, or that forgets all in between.
 TEST_F(Client, WatchStartsOverAfterARestart) {
-  set("a", "one", "", 1);
+  set("a", "one", "");
   Watching w(*this);  // before machined is there
   start();
   w.waitForBatch(1);
   stop();
   EXPECT_EQ(w.observed(), "a=one@1"_kj);
-  set("a", "other", "", 2);
+  set("a", "other", "");
   start();
   w.waitForBatch(2);
   EXPECT_EQ(w.observed(), "a=other@2"_kj);
   EXPECT_EQ(state.watches, 2u);
 }
 
-// Catches: a watch that machined goes on with, or a sink that is called, after its Watched was
-// dropped.
+// Catches: a watch that machined goes on with after its Watched was dropped.
 TEST_F(Client, DroppedWatchEnds) {
   start();
   {
     Watching w(*this);
     w.waitForBatch(1);
   }
-  auto sinks = kj::mv(state.sinks);
-  auto request = sinks[0].snapshotRequest();
-  state.fill(request.initResources(0));
-  wait(request.send());  // into the void
-  replace({});           // a round trip behind the drop
+  set("a", "one", "");  // into the void
+  replace({});          // a round trip behind the drop
   EXPECT_EQ(state.watching, 0u);
 }
 
@@ -180,7 +164,7 @@ TEST_F(Client, NamespacesAreApart) {
   replace({{"b", "z"}}, "extras");
   EXPECT_EQ(stored(), "a=own@3"_kj);
   auto& extras = machined.kind<rpc::HostnameSpecSpec>("extras");
-  EXPECT_EQ(extras.resources.size(), 1u);
+  EXPECT_EQ(extras.size(), 1u);
   EXPECT_EQ(extras.versionOf("b"), 2u);
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto watched =
@@ -192,7 +176,7 @@ TEST_F(Client, NamespacesAreApart) {
 
 // Catches: one record for which there is no room that keeps all behind it out, and the old ones in.
 TEST_F(Client, OnlyTooLargeResourcesAreLeftOut) {
-  set("old", "x", "test.Controller", 1);
+  set("old", "x", "test.Controller");
   state.tooLarge = {"b"};
   start();
   auto failure = kj::runCatchingExceptions([&] { replace({{"a", "1"}, {"b", "2"}, {"c", "3"}}); });
@@ -202,16 +186,16 @@ TEST_F(Client, OnlyTooLargeResourcesAreLeftOut) {
 
 // Catches: a conflict answered by writing the stale version again, or by giving up at once.
 TEST_F(Client, ConflictIsRecomputed) {
-  set("a", "x", "test.Controller", 1);
+  set("a", "x", "test.Controller");
   state.conflicts = 2;
   start();
   replace({{"a", "y"}});
-  EXPECT_EQ(stored(), "a=y@4"_kj);
+  EXPECT_EQ(stored(), "a=y@6"_kj);  // two versions by each of the other clients
 }
 
 // Catches: an endless loop against a writer that never rests.
 TEST_F(Client, LastingConflictIsReported) {
-  set("a", "x", "test.Controller", 1);
+  set("a", "x", "test.Controller");
   state.conflicts = 1000;
   start();
   auto failure = kj::runCatchingExceptions([&] { replace({{"a", "y"}}); });
@@ -220,16 +204,13 @@ TEST_F(Client, LastingConflictIsReported) {
 
 // Catches: a record with finalizers destroyed under those who hold it, or never marked.
 TEST_F(Client, FinalizersAreRespected) {
-  capnp::MallocMessageBuilder message;
-  message.setRoot(set("held", "x", "test.Controller", 1).get());
-  message.getRoot<rpc::Resource>().getMetadata().initFinalizers(1).set(0, "reader");
-  state.put(message.getRoot<rpc::Resource>().asReader());
+  set("held", "x", "test.Controller");
+  state.store.addFinalizer("", state.type, "held", "reader");
   start();
   replace({});
-  EXPECT_EQ(KJ_ASSERT_NONNULL(state.resources.find("held"_kj)).get().getMetadata().getPhase(),
+  EXPECT_EQ(KJ_ASSERT_NONNULL(state.find("held")).getMetadata().getPhase(),
             rpc::Metadata::Phase::TEARING_DOWN);
-  message.getRoot<rpc::Resource>().getMetadata().initFinalizers(0);
-  state.put(message.getRoot<rpc::Resource>().asReader());
+  state.store.removeFinalizer("", state.type, "held", "reader");
   replace({});
   EXPECT_EQ(stored(), ""_kj);
 }

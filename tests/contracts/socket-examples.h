@@ -1,0 +1,13 @@
+// One call with its answer for each interface that a connection begins with, in JSON: written by
+// hand, and checked against the schema.
+#pragma once
+
+#include <capnp/schema.h>
+#include <kj/string.h>
+
+namespace talos::contracts {
+
+// In Markdown. Throws when the example does not fit the schema.
+kj::String exampleOf(capnp::InterfaceSchema bootstrap);
+
+}  // namespace talos::contracts
