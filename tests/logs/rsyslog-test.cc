@@ -154,7 +154,7 @@ struct RsyslogTest : public testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   machined::TestTree tree;
   DiskThread disk;
-  FeedModel feed{io.unixEventPort};
+  kj::Own<FeedModel> feed = kj::heap<FeedModel>(io.unixEventPort);
   kj::String hostname = kj::str("node-1");
   kj::Function<double()> random = [] { return 0.5; };
   uint64_t position = 0, written = 0;
@@ -172,7 +172,7 @@ struct RsyslogTest : public testing::Test {
                                 .clock = kj::systemPreciseCalendarClock(),
                                 .random = random,
                                 .disk = disk,
-                                .machined = feed.machined(),
+                                .machined = feed->machined(),
                                 .hostname = hostname},
         kj::mv(settings), tree.at("spool"), [this, address = kj::mv(address), ca = kj::str(ca)]() {
           return connectReceiver({*io.lowLevelProvider, io.unixEventPort, timer, disk}, address,
@@ -189,15 +189,15 @@ struct RsyslogTest : public testing::Test {
     return true;
   }
   void log(uint64_t until) {
-    ASSERT_TRUE(waitUntil([this]() { return feed.follows > 0; }));
+    ASSERT_TRUE(waitUntil([this]() { return feed->follows > 0; }));
     while (written < until) {
       kj::Vector<char> lines;
       for (unsigned i = 0; i < kBatchLines && written < until; ++i) {
         lines.addAll(kj::str("line ", written++, " of the test, as long as many others are\n"));
       }
       position += lines.size();
-      feed.append("a", kj::heapString(lines));
-      ASSERT_TRUE(waitUntil([this]() { return feed.delivered >= position; }));
+      feed->append("a", kj::heapString(lines));
+      ASSERT_TRUE(waitUntil([this]() { return feed->delivered >= position; }));
     }
   }
   // Until it has got so many lines of those.
@@ -288,8 +288,8 @@ TEST_F(RsyslogTest, Udp) {
       return text.find(":1414 ") != std::string::npos;  // kPort
     }));
     position = written = 0;
-    feed.sink = nullptr;
     destination = nullptr;
+    feed = kj::heap<FeedModel>(io.unixEventPort);  // of another machine
     disk.run([folder = tree.at("spool")]() { removeTree(folder); }).wait(io.waitScope);
     connect("udp", format, "");
     log(100);
