@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/base/date.h"
+#include "common/base/timestamp.h"
 #include "common/text/plain-text.h"
 #include "common/wire/event-line.h"
 #include "common/yaml/yaml-codec.h"
@@ -101,22 +101,6 @@ unsigned severityOf(kj::ArrayPtr<const char> text) {
   return kInfo;
 }
 
-// RFC 3339 in UTC, with or without a fraction. None for a year that kj::Date does not have.
-kj::Maybe<kj::Date> parseTime(kj::ArrayPtr<const char> text) {
-  constexpr size_t kLongest = 40;
-  if (text.size() == 0 || text.size() > kLongest || text.back() != 'Z') return nullptr;
-  size_t whole = 0;
-  while (whole + 1 < text.size() && text[whole] != '.') ++whole;
-  int64_t nanoseconds = 0, unit = 100'000'000;
-  for (auto at = whole + 1; at + 1 < text.size(); ++at, unit /= 10) {
-    if (text[at] < '0' || text[at] > '9') return nullptr;
-    nanoseconds += (text[at] - '0') * unit;
-  }
-  return parseDate(kj::str(text.slice(0, whole), 'Z')).map([&](kj::Date date) {
-    return date + nanoseconds * kj::NANOSECONDS;
-  });
-}
-
 uint64_t takeNumber(kj::ArrayPtr<const char>& text) {
   uint64_t value = 0;
   size_t i = 0;
@@ -183,7 +167,7 @@ ParsedLine parse(const LogLine& line) {
     default:
       out.severity = severityOf(line.text);
       KJ_IF_MAYBE (text, valueOf(line.text, "time=")) {
-        KJ_IF_MAYBE (time, parseTime(*text)) out.time = *time;
+        KJ_IF_MAYBE (time, parseTimestamp(*text)) out.time = *time;
       }
   }
   return out;

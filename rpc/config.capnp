@@ -74,6 +74,8 @@ struct Machine {
       $A.doc("Watchdog timer: hardware that resets the machine when the system no longer feeds it.");
   logging @22 :Monitoring.Logging $A.live $A.since("v0.14") $A.doc("Sends logs to other machines.");
   metrics @23 :Monitoring.Metrics $A.live $A.doc("Serves metrics of the node to Prometheus.");
+  nodeAnnotations @24 :List(StringPair) $A.live $A.map $A.since("v1.8")
+      $A.doc("Annotations of the node in Kubernetes.");
 }
 
 struct Watchdog {

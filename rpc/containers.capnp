@@ -7,6 +7,7 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".audit;
+using import "stream.capnp".LogSince;
 using import "stream.capnp".LogSink;
 
 interface Containers {
@@ -23,7 +24,8 @@ interface Containers {
   # SIGTERM to a service or a container of the node; with kubernetes, a container gets 10 s to exit, and of a pod all do.
   # The kubelet or machined starts them again. NotFound.
 
-  logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink) -> () $allow("os:reader");
+  logs @3 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text,
+      since :LogSince) -> () $allow("os:reader");
   # The log file of a container of a pod, as the CRI writes it: time, stream, tag, text. Otherwise as Logs.read.
 
   images @4 () -> (images :List(ContainerImage)) $allow("os:reader");

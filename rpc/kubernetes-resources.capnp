@@ -76,6 +76,7 @@ struct NodeSpecSpec $A.resource((type = "NodeSpecs.kubernetes.talos.dev", namesp
   schedulable @2 :Bool $A.column("Schedulable"); # for workloads, on a control-plane node
   labels @3 :List(Config.StringPair) $A.map;
   taints @4 :List(Config.StringPair) $A.map;             # value:Effect
+  annotations @5 :List(Config.StringPair) $A.map;
 }
 struct NodeStatusSpec $A.resource((type = "NodeStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   # The observed state of this node's Node object. The id is node.

@@ -11,6 +11,7 @@ $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
 using import "annotations.capnp".maintenance;
 using import "annotations.capnp".joining;
+using import "stream.capnp".LogSince;
 using import "stream.capnp".LogSink;
 using Machine = import "machine.capnp".Machine;
 using Services = import "machine.capnp".Services;
@@ -62,15 +63,17 @@ interface Node {
 interface Logs {
   list @0 () -> (ids :List(Text)) $allow("os:reader");
 
-  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text) -> ()
-      $allow("os:reader");
+  read @1 (id :Text, follow :Bool, tailLines :Int32 = -1, from :UInt64, sink :LogSink, contains :Text,
+      since :LogSince) -> () $allow("os:reader");
   # The log of a service (its id), of `machined`, or of `controller-runtime`. tailLines < 0: all that is
-  # kept. `contains`: only lines with this text, of these so many. `from` > 0: from this position (a `next` of LogSink)
-  # instead. Unknown id: NotFound.
+  # kept. `contains`: only lines with this text; `since`: only newer lines; of these so many. `from` > 0: from
+  # this position (a `next` of LogSink) instead of tailLines and since. Unknown id: NotFound.
   # Returns at the end, or, with follow, when the caller drops the call.
 
-  kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink) -> () $allow("os:reader");
-  # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1.
+  kernel @2 (follow :Bool, onlyNew :Bool, fromSequence :UInt64, sink :LogSink, contains :Text, since :LogSince) -> ()
+      $allow("os:reader");
+  # /dev/kmsg as lines "facility: priority: [RFC 3339 time]: message"; `next` is the sequence number + 1. `contains` and
+  # `since` as in read().
 
   previous @3 (id :Text, boot :Text, tailLines :Int32 = -1, sink :LogSink, contains :Text) -> () $allow("os:reader");
   # A log of an earlier boot, as far as STATE has it; empty boot: the one before this. Also the log

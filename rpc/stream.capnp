@@ -25,3 +25,13 @@ interface LogSink {
   missed @1 (bytes :UInt64) -> stream;
   # This reader was slower than the log: so much was overwritten unread.
 }
+
+struct LogSince {
+  # The lines of a log from a time on. Lines have the time when they arrived, by a clock of the node that nobody sets,
+  # so a time of day is right for lines from before the clock was set, too.
+  union {
+    always @0 :Void;
+    age @1 :UInt64;      # no older than this, ms
+    time @2 :Int64;      # ns since 1970
+  }
+}

@@ -1,5 +1,5 @@
-// machine.kubelet, machine.nodeLabels and machine.nodeTaints: what the kubelet, or the API server
-// when the node is registered, refuses with all that comes with it.
+// machine.kubelet, machine.nodeLabels, nodeAnnotations and nodeTaints: what the kubelet, or the API
+// server when the node is registered, refuses with all that comes with it.
 //
 // Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations".
 
@@ -38,6 +38,8 @@ bool isLabelPart(kj::ArrayPtr<const char> text) {
   return mayEndALabel(text.front()) && mayEndALabel(text.back());
 }
 
+constexpr kj::StringPtr kSystemAnnotations = "talos.dev/"_kj;
+
 bool isLabelKey(kj::StringPtr key) {
   KJ_IF_MAYBE (slash, key.findFirst('/')) {
     auto prefix = kj::heapString(key.slice(0, *slash));
@@ -56,14 +58,14 @@ bool isLabelValue(kj::ArrayPtr<const char> value) {
 
 void checkKey(Report& report, kj::StringPtr path, kj::StringPtr key, kj::StringPtr what) {
   if (isLabelKey(key)) return;
-  report.error(path, kj::str("\"", key, "\" is not a valid name of a ", what),
+  report.error(path, kj::str("\"", key, "\" is not a valid name of ", what),
                "use letters, digits, - _ and ., at most 63, with or without example.org/ before");
 }
 
 void checkLabels(Report& report, capnp::List<StringPair>::Reader labels) {
   for (auto label : labels) {
     auto path = keyPath("machine.nodeLabels", label.getKey());
-    checkKey(report, path, label.getKey(), "label");
+    checkKey(report, path, label.getKey(), "a label");
     if (!isLabelValue(label.getValue())) {
       report.error(path, kj::str("\"", label.getValue(), "\" is not a valid value of a label"),
                    "use letters, digits, - _ and ., at most 63, or nothing");
@@ -71,10 +73,22 @@ void checkLabels(Report& report, capnp::List<StringPair>::Reader labels) {
   }
 }
 
+// Values are any text.
+void checkAnnotations(Report& report, capnp::List<StringPair>::Reader annotations) {
+  for (auto annotation : annotations) {
+    auto path = keyPath("machine.nodeAnnotations", annotation.getKey());
+    checkKey(report, path, annotation.getKey(), "an annotation");
+    if (annotation.getKey().startsWith(kSystemAnnotations)) {
+      report.error(path, kj::str("\"", annotation.getKey(), "\" is an annotation of the system"),
+                   "use another name");
+    }
+  }
+}
+
 void checkTaints(Report& report, capnp::List<StringPair>::Reader taints) {
   for (auto taint : taints) {
     auto path = keyPath("machine.nodeTaints", taint.getKey());
-    checkKey(report, path, taint.getKey(), "taint");
+    checkKey(report, path, taint.getKey(), "a taint");
     kj::StringPtr text = taint.getValue(), effect = text;
     bool known = false, good = true;
     KJ_IF_MAYBE (colon, text.findLast(':')) {
@@ -121,6 +135,7 @@ void checkKubelet(Report& report, Machine::Reader machine) {
                 subnet.startsWith("!") ? subnet.slice(1) : kj::StringPtr(subnet));
   }
   checkLabels(report, machine.getNodeLabels());
+  checkAnnotations(report, machine.getNodeAnnotations());
   checkTaints(report, machine.getNodeTaints());
 }
 

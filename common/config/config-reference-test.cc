@@ -164,6 +164,7 @@ machine:
         bufferSize: 64MiB
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
+  nodeAnnotations: {example.org/contact: "Jo Smith, room 17"}
   features:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
   systemDiskEncryption:

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "common/base/error.h"
+#include "common/kube/drain-plan.h"
+
 namespace talos::kube {
 namespace {
 
@@ -48,18 +51,34 @@ bool selects(const Json& selector, const Json& pod) {
   return true;
 }
 
-bool isEvicted(const Json& pod) {
-  if (find(pod, {"metadata", "annotations", "kubernetes.io/config.mirror"}) != nullptr)
-    return false;
-  auto phase = textAt(pod, {"status", "phase"});
-  if (phase == "Succeeded" || phase == "Failed") return false;
-  for (auto owner : itemsAt(pod, {"metadata", "ownerReferences"})) {
-    if (flagAt(*owner, {"controller"})) return textAt(*owner, {"kind"}) != "DaemonSet";
+// None: it is that of no pod.
+kj::Maybe<const Json&> selectorOf(const Json& budget, kj::StringPtr version) {
+  KJ_IF_MAYBE (selector, find(budget, {"spec", "selector"})) {
+    if (!selector->empty() || version == "v1") return *selector;
   }
-  return false;
+  return nullptr;
 }
 
 }  // namespace
+
+kj::Promise<Resource> budgetsKind(KubeClient& client) {
+  constexpr kj::StringPtr kBudget = "PodDisruptionBudget"_kj;
+  try {
+    co_return co_await client.resource("policy/v1", kBudget);
+  } catch (...) {
+    auto e = kj::getCaughtExceptionAsKj();
+    if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+  }
+  co_return co_await client.resource("policy/v1beta1", kBudget);
+}
+
+bool isAbout(const Json& budget, kj::StringPtr version, const Json& pod) {
+  if (textAt(budget, {"metadata", "namespace"}) != textAt(pod, {"metadata", "namespace"})) {
+    return false;
+  }
+  KJ_IF_MAYBE (selector, selectorOf(budget, version)) return selects(*selector, pod);
+  return false;
+}
 
 void DisruptionBudgets::addBudget(const Json& object, kj::StringPtr version) {
   if (budgets.size() == kMostBudgets) {
@@ -72,9 +91,7 @@ void DisruptionBudgets::addBudget(const Json& object, kj::StringPtr version) {
   auto allowed = numberAt(object, {"status", "disruptionsAllowed"});
   budget.allowed =
       static_cast<uint32_t>(kj::max(int64_t(0), kj::min(allowed, int64_t(UINT32_MAX))));
-  KJ_IF_MAYBE (selector, find(object, {"spec", "selector"})) {
-    if (!selector->empty() || version == "v1") budget.selector = *selector;
-  }
+  KJ_IF_MAYBE (selector, selectorOf(object, version)) budget.selector = *selector;
 }
 
 void DisruptionBudgets::addPod(const Json& pod) {

@@ -1,15 +1,20 @@
 // PodDisruptionBudgets and the pods that they are about, as a drain meets them: only pods that a
-// drain evicts count (kubed/nodes/node-drain-plan.h), so none of a static pod or of a DaemonSet.
-// Pure. Objects are foreign, as in survey.h; of a pod nothing is kept but the names of it and of
-// its node, and of those at most so many for a budget.
+// drain evicts count (drain-plan.h), so none of a static pod or of a DaemonSet. Pure but for
+// budgetsKind(). Objects are foreign, as in survey.h; of a pod nothing is kept but the names of it
+// and of its node, and of those at most so many for a budget.
 #pragma once
 
-#include "common/kube/json.h"
+#include "common/kube/kube-client.h"
 #include "rpc/kubernetes.capnp.h"
 
 namespace talos::kube {
 
 constexpr size_t kMostBudgets = 500, kMostPodsOfBudget = 200;
+
+// Where the server has them: in policy/v1, before 1.21 in policy/v1beta1.
+kj::Promise<Resource> budgetsKind(KubeClient& client);
+// `version`: of the API that the budget was read from.
+bool isAbout(const Json& budget, kj::StringPtr version, const Json& pod);
 
 class DisruptionBudgets {
  public:

@@ -137,9 +137,10 @@ kj::Maybe<kj::String> evictionVersionOf(const Json& discovery) {
 }
 
 Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
-                kj::Duration grace) {
-  Json options{{"gracePeriodSeconds", grace / kj::SECONDS},
-               {"preconditions", {{"uid", uid.cStr()}}}};
+                kj::Maybe<kj::Duration> grace) {
+  auto options = Json::object();
+  KJ_IF_MAYBE (given, grace) options["gracePeriodSeconds"] = *given / kj::SECONDS;
+  options["preconditions"] = Json{{"uid", uid.cStr()}};
   return {{"kind", "Eviction"},
           {"metadata", {{"name", name.cStr()}, {"namespace", nameSpace.cStr()}}},
           {"deleteOptions", kj::mv(options)}};

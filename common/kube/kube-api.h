@@ -48,8 +48,10 @@ kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupV
 
 // "policy/v1" of the answer about v1: how pods are evicted there; none: they are not.
 kj::Maybe<kj::String> evictionVersionOf(const Json& discovery);
-// The body of an eviction, without its apiVersion. Another pod of this name is not meant.
-Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid, kj::Duration grace);
+// The body of an eviction, without its apiVersion. Another pod of this name is not meant. Without
+// `grace` the pod has its own.
+Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
+                kj::Maybe<kj::Duration> grace);
 
 // The error of an answer with an HTTP status of 400 or more, with the message of its Status object
 // if it has one. Kinds: NotFound, Conflict (also: exists already, or too old for a watch),

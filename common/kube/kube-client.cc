@@ -372,15 +372,19 @@ kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::Str
 }
 
 kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nameSpace,
-                                     kj::StringPtr name, kj::Maybe<Version> only) {
+                                     kj::StringPtr name, kj::Maybe<Version> only,
+                                     kj::Maybe<kj::Duration> grace) {
   kj::String body;
+  Json options{{"apiVersion", "v1"}, {"kind", "DeleteOptions"}};
   KJ_IF_MAYBE (version, only) {
-    body = writeJson(
-        {{"apiVersion", "v1"},
-         {"kind", "DeleteOptions"},
-         {"preconditions",
-          {{"uid", version->uid.cStr()}, {"resourceVersion", version->resourceVersion.cStr()}}}});
+    auto& must = options["preconditions"];
+    must["uid"] = version->uid.cStr();
+    if (version->resourceVersion.size() > 0) {
+      must["resourceVersion"] = version->resourceVersion.cStr();
+    }
   }
+  KJ_IF_MAYBE (given, grace) options["gracePeriodSeconds"] = *given / kj::SECONDS;
+  if (options.size() > 2) body = writeJson(options);
   return impl->askGone({.method = kj::HttpMethod::DELETE,
                         .path = pathOf(resource, nameSpace, name),
                         .doing = kj::str("delete ", describe(resource, nameSpace, name)),
@@ -388,7 +392,8 @@ kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nam
 }
 
 kj::Promise<KubeClient::Eviction> KubeClient::evict(kj::StringPtr nameSpace, kj::StringPtr name,
-                                                    kj::StringPtr uid, kj::Duration grace) {
+                                                    kj::StringPtr uid,
+                                                    kj::Maybe<kj::Duration> grace) {
   using Outcome = Eviction::Outcome;
   auto pods = coreResource("pods", "Pod");
   auto path = pathOf(pods, nameSpace, name, "eviction");

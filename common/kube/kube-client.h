@@ -39,7 +39,7 @@ struct ListOptions {
   kj::StringPtr fields = "";  // spec.nodeName=master-1
 };
 
-// An object as it was read.
+// An object as it was read; without a resourceVersion, whatever has become of it.
 struct Version {
   kj::StringPtr uid, resourceVersion;
 };
@@ -99,8 +99,10 @@ class KubeClient {
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager,
                           kj::StringPtr subresource = "");
   // False: it did not exist. `only`: Conflict when the object is another one, or has changed.
+  // `grace`: of a pod; none: its own.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name,
-                           kj::Maybe<Version> only = nullptr);
+                           kj::Maybe<Version> only = nullptr,
+                           kj::Maybe<kj::Duration> grace = nullptr);
   // The outcome of asking a pod to leave its node.
   struct Eviction {
     enum class Outcome {
@@ -113,10 +115,10 @@ class KubeClient {
     Outcome outcome;
     kj::String message;  // why it was refused
   };
-  // Asks the pod of this uid to end within `grace`: its subresource eviction, in the version of the
-  // policy API that the server has.
+  // Asks the pod of this uid to end within `grace`, or its own: its subresource eviction, in the
+  // version of the policy API that the server has.
   kj::Promise<Eviction> evict(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
-                              kj::Duration grace);
+                              kj::Maybe<kj::Duration> grace);
   kj::Promise<kj::Own<KubeWatch>> watch(const Resource& resource, kj::StringPtr nameSpace,
                                         const ListOptions& options, kj::StringPtr fromVersion);
 

@@ -8,7 +8,6 @@ namespace {
 
 constexpr auto kPartDeadline = 10 * kj::SECONDS;
 
-constexpr kj::StringPtr kBudget = "PodDisruptionBudget"_kj;
 struct ServiceName {
   kj::StringPtr nameSpace, name;
 };
@@ -81,17 +80,9 @@ class SurveyReader {
 
   // Under its older name before 1.21.
   kj::Promise<void> readBudgets() {
-    kj::Maybe<Resource> kind;
-    try {
-      kind = co_await client.resource("policy/v1", kBudget);
-    } catch (...) {
-      auto e = kj::getCaughtExceptionAsKj();
-      if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-    }
-    if (kind == nullptr) kind = co_await client.resource("policy/v1beta1", kBudget);
-    auto version = kj::str(KJ_ASSERT_NONNULL(kind).version);
-    co_await visit(kj::mv(KJ_ASSERT_NONNULL(kind)), "", {},
-                   [&](auto& budget) { found.addBudget(budget, version); });
+    auto kind = co_await budgetsKind(client);
+    auto version = kj::str(kind.version);
+    co_await visit(kj::mv(kind), "", {}, [&](auto& budget) { found.addBudget(budget, version); });
   }
 
   kj::Promise<void> readService(const ServiceName& service) {

@@ -47,29 +47,6 @@ kj::String stringOf(kj::Vector<char>&& characters) {
   return kj::String(characters.releaseAsArray());
 }
 
-kj::StringPtr renditionOf(Look look, Colors colors) {
-  bool colored = colors == Colors::kAnsi;
-  switch (look) {
-    case Look::kPlain:
-      return "\x1b[0m";
-    case Look::kTitle:
-      return "\x1b[0;1m";
-    case Look::kDim:
-      return colored ? "\x1b[0;90m"_kj : "\x1b[0m"_kj;
-    case Look::kGood:
-      return colored ? "\x1b[0;32m"_kj : "\x1b[0m"_kj;
-    case Look::kWarning:
-      return colored ? "\x1b[0;33m"_kj : "\x1b[0;1m"_kj;
-    case Look::kBad:
-      return colored ? "\x1b[0;1;31m"_kj : "\x1b[0;1m"_kj;
-    case Look::kAccent:
-      return colored ? "\x1b[0;36m"_kj : "\x1b[0m"_kj;
-    case Look::kSelected:
-      return "\x1b[0;7m";
-  }
-  KJ_UNREACHABLE;
-}
-
 kj::StringPtr svgClassOf(Look look) {
   constexpr kj::StringPtr kNames[] = {"p"_kj, "t"_kj, "d"_kj, "g"_kj,
                                       "w"_kj, "b"_kj, "a"_kj, "s"_kj};

@@ -9,21 +9,9 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/screen/look.h"
+
 namespace talos {
-
-// By meaning, so that the picture is readable without colours as well.
-enum class Look : uint8_t {
-  kPlain,
-  kTitle,     // bold
-  kDim,       // of less interest
-  kGood,      // green
-  kWarning,   // yellow
-  kBad,       // bold red
-  kAccent,    // cyan
-  kSelected,  // reverse
-};
-
-enum class Colors : uint8_t { kNone, kAnsi };
 
 class Canvas {
  public:

@@ -56,7 +56,7 @@ struct NodeDrainerTest : public testing::Test {
     }
     return false;
   }
-  bool cordoned() { return cordonedByUs(KJ_ASSERT_NONNULL(model.find(kNode))); }
+  bool cordoned() { return kube::cordonedByItself(KJ_ASSERT_NONNULL(model.find(kNode))); }
   unsigned evictions() const {
     unsigned count = 0;
     for (auto& asked : model.asked) count += asked.method == "POST";
@@ -91,11 +91,11 @@ TEST_F(NodeDrainerTest, AllLeaveAtOnce) {
   EXPECT_THAT(left(), ElementsAre("a/one", "a/two"));
   model.drop(pathOfPod("two"));
   addPod("two", "4");  // another one has its name
-  advance(timer, scope, kGoneLook);
+  advance(timer, scope, kube::kGoneLook);
   EXPECT_THAT(left(), ElementsAre("a/one"));
   EXPECT_FALSE(drain.poll(scope));
   model.drop(pathOfPod("one"));
-  advance(timer, scope, kGoneLook);
+  advance(timer, scope, kube::kGoneLook);
   drain.wait(scope);
   EXPECT_EQ(state(), "done");
   EXPECT_THAT(drainer.progress().warnings, IsEmpty());
@@ -112,10 +112,10 @@ TEST_F(NodeDrainerTest, ABudgetIsWaitedFor) {
   EXPECT_EQ(evictions(), 7u);
   EXPECT_FALSE(ends("one"));
   model.instead = [](auto&) { return nullptr; };
-  advance(timer, scope, kEvictionPause);
+  advance(timer, scope, kube::kEvictionPause);
   EXPECT_TRUE(ends("one"));
   model.drop(pathOfPod("one"));
-  advance(timer, scope, kGoneLook);
+  advance(timer, scope, kube::kGoneLook);
   drain.wait(scope);
   EXPECT_EQ(state(), "done");
 }
@@ -141,7 +141,7 @@ TEST_F(NodeDrainerTest, WhatFailsIsAWarning) {
   addPod("hangs", "1");
   auto drain = drainer.drain("w");
   EXPECT_FALSE(drain.poll(scope));
-  advance(timer, scope, kGoneTimeout + kGoneLook);
+  advance(timer, scope, kGoneTimeout + kube::kGoneLook);
   drain.wait(scope);
   EXPECT_EQ(state(), "done");
   ASSERT_THAT(drainer.progress().warnings, SizeIs(1));

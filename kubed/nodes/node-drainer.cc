@@ -10,26 +10,11 @@
 namespace talos::kubed {
 namespace {
 
-constexpr unsigned kMostTries = 5;  // of an eviction that fails in other ways than by a refusal
-
 kube::Resource drainedNodes() {
   return kube::coreResource("nodes", "Node", false);
 }
 kube::Resource drainedPods() {
   return kube::coreResource("pods", "Pod");
-}
-
-// True when the pod no longer exists.
-kj::Promise<bool> isGone(SharedKube& kubernetes, const LeavingPod& pod) {
-  bool gone = false;
-  co_await (*kubernetes)
-      .get(drainedPods(), pod.nameSpace, pod.name)
-      .then([&](kube::Json found) { gone = kube::textAt(found, {"metadata", "uid"}) != pod.uid; },
-            [&](kj::Exception&& e) {
-              if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-              gone = true;
-            });
-  co_return gone;
 }
 
 }  // namespace
@@ -40,18 +25,24 @@ void NodeDrainer::report(kj::StringPtr state, kj::String message) {
   changed();
 }
 
-void NodeDrainer::warn(kj::String line) {
-  log::warn("cannot evict a pod", {{"error", line}});
-  current.warnings.add(kj::mv(line));
+void NodeDrainer::refused(const kube::LeavingPod& pod, kj::StringPtr message) {
+  if (current.message != message) report("draining", kj::str(message));
+}
+
+void NodeDrainer::gone(const kube::LeavingPod& pod) {
+  auto id = pod.id();
+  kj::Vector<kj::String> rest;
+  for (auto& one : current.pods) {
+    if (one != id) rest.add(kj::mv(one));
+  }
+  current.pods = kj::mv(rest);
   changed();
 }
 
-void NodeDrainer::removePod(kj::StringPtr id) {
-  kj::Vector<kj::String> rest;
-  for (auto& pod : current.pods) {
-    if (pod != id) rest.add(kj::mv(pod));
-  }
-  current.pods = kj::mv(rest);
+void NodeDrainer::failed(const kube::LeavingPod& pod, kj::StringPtr error) {
+  auto line = kj::str("pod ", pod.id(), ": ", error);
+  log::warn("cannot evict a pod", {{"error", line}});
+  current.warnings.add(kj::mv(line));
   changed();
 }
 
@@ -86,7 +77,7 @@ kj::Promise<void> NodeDrainer::retry(kj::Function<kj::Promise<void>()> attempt) 
 kj::Promise<void> NodeDrainer::cordon(kj::StringPtr nodename) {
   auto kubernetes = requireClient();
   auto node = co_await (**kubernetes).get(drainedNodes(), "", nodename);
-  auto plan = planCordon(node);
+  auto plan = kube::planCordon(node, kube::CordonBy::kNode);
   KJ_IF_MAYBE (patch, plan) {
     co_await (**kubernetes)
         .patch(kube::Patch::kMerge, drainedNodes(), "", nodename, *patch, kFieldManager)
@@ -126,60 +117,13 @@ kj::Promise<void> NodeDrainer::evictAll(kj::Own<SharedKube> kubernetes, kj::Stri
         .list(drainedPods(), "", {.labels = "", .fields = field})
         .then([&](kube::KubeClient::Listed listed) { pods = kj::mv(listed); });
   });
-  auto plan = planDrain(pods.items);
+  auto plan = kube::planDrain(pods.items);
   for (auto& pod : plan.stay)
     log::info("the pod stays", {{"pod", pod.id}, {"message", pod.reason}});
-  kj::Vector<kj::Promise<void>> leaving;
   for (auto& pod : plan.leave) current.pods.add(pod.id());
   report("draining", kj::str(plan.leave.size(), " pods are to leave"));
-  for (auto& pod : plan.leave) {
-    leaving.add(evict(*kubernetes, pod).catch_([this, &pod](kj::Exception&& e) {
-      warn(kj::str("pod ", pod.id(), ": ", messageOf(e)));
-    }));
-  }
-  co_await kj::joinPromises(leaving.releaseAsArray());
-}
-
-kj::Promise<void> NodeDrainer::evict(SharedKube& kubernetes, const LeavingPod& pod) {
-  bool ending = pod.ending || co_await requestEviction(kubernetes, pod);
-  if (ending) co_await awaitGone(kubernetes, pod);
-  removePod(pod.id());
-}
-
-// False: the pod no longer exists.
-kj::Promise<bool> NodeDrainer::requestEviction(SharedKube& kubernetes, const LeavingPod& pod) {
-  using Outcome = kube::KubeClient::Eviction::Outcome;
-  for (unsigned failures = 0;;) {
-    kj::Maybe<kube::KubeClient::Eviction> answer;
-    kj::Maybe<kj::Exception> wrong;
-    co_await (*kubernetes)
-        .evict(pod.nameSpace, pod.name, pod.uid, kEvictionGrace)
-        .then([&](kube::KubeClient::Eviction got) { answer = kj::mv(got); },
-              [&](kj::Exception&& e) { wrong = kj::mv(e); });
-    KJ_IF_MAYBE (e, wrong) {
-      auto kind = kindOf(*e);
-      bool passes = kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
-      if (!passes || ++failures == kMostTries) kj::throwFatalException(kj::mv(*e));
-    } else KJ_IF_MAYBE (got, answer) {
-      if (got->outcome == Outcome::kGoing) co_return true;
-      if (got->outcome == Outcome::kGone) co_return false;
-      if (current.message != got->message) report("draining", kj::mv(got->message));
-    }
-    co_await timer.afterDelay(kEvictionPause);
-    if (co_await isGone(kubernetes, pod)) co_return false;
-  }
-}
-
-kj::Promise<void> NodeDrainer::awaitGone(SharedKube& kubernetes, const LeavingPod& pod) {
-  auto end = timer.now() + kGoneTimeout;
-  for (;;) {
-    if (co_await isGone(kubernetes, pod)) co_return;
-    if (timer.now() >= end) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("has not ended within ", kGoneTimeout / kj::SECONDS, " s"));
-    }
-    co_await timer.afterDelay(kGoneLook);
-  }
+  kube::EvictionOptions options{.grace = kEvictionGrace, .goneTimeout = kGoneTimeout};
+  co_await kube::evictPods(timer, **kubernetes, plan.leave, options, *this);
 }
 
 kj::Promise<void> NodeDrainer::uncordon(kj::StringPtr nodename) {
@@ -200,7 +144,7 @@ kj::Promise<void> NodeDrainer::uncordon(kj::StringPtr nodename) {
 kj::Promise<bool> NodeDrainer::uncordonIfReady(kj::StringPtr nodename) {
   auto kubernetes = requireClient();
   auto node = co_await (**kubernetes).get(drainedNodes(), "", nodename);
-  auto plan = planUncordon(node);
+  auto plan = kube::planUncordon(node, kube::CordonBy::kNode);
   KJ_IF_MAYBE (patch, plan) {
     if (!stateOf(node).ready) {
       report("uncordoning", kj::str("waiting until the node is Ready"));

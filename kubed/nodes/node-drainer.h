@@ -1,8 +1,8 @@
 // Takes this node out of service in Kubernetes, and back: cordon, drain, uncordon.
 //
 // A drain cordons the node, unless somebody has, then evicts all pods of the plan
-// (node-drain-plan.h) at once, through the eviction API, so a PodDisruptionBudget is kept. A
-// refused eviction is retried; a failure is a warning and does not delay the other pods. Each wait
+// (common/kube/drain-plan.h) at once (common/kube/pod-evictor.h). Pods of a DaemonSet and those
+// without a controller stay: nothing would create them elsewhere. A failure is a warning. Each wait
 // has a timeout, and so has the whole drain. After a crash at any line the whole drain is repeated
 // and finds done what is done: the annotation on the node is the only thing that it keeps.
 //
@@ -14,14 +14,13 @@
 #include <kj/timer.h>
 
 #include "common/base/backoff.h"
+#include "common/kube/pod-evictor.h"
 #include "kubed/manifests/kubernetes-store-adapter.h"
-#include "kubed/nodes/node-drain-plan.h"
 
 namespace talos::kubed {
 
 constexpr auto kCordonTimeout = 30 * kj::SECONDS, kDrainTimeout = 5 * kj::MINUTES,
-               kEvictionGrace = 60 * kj::SECONDS, kEvictionPause = 5 * kj::SECONDS,
-               kGoneLook = 3 * kj::SECONDS, kGoneTimeout = 70 * kj::SECONDS;
+               kEvictionGrace = 60 * kj::SECONDS, kGoneTimeout = 70 * kj::SECONDS;
 
 // The progress of a drain, as in NodeDrainStatuses.
 struct DrainProgress {
@@ -31,7 +30,7 @@ struct DrainProgress {
   kj::Vector<kj::String> warnings;
 };
 
-class NodeDrainer {
+class NodeDrainer final : private kube::EvictionListener {
  public:
   // The newest client, or the error.
   using Client = kj::Function<kj::OneOf<kj::Own<SharedKube>, kj::String>()>;
@@ -56,15 +55,13 @@ class NodeDrainer {
   DrainProgress current;
 
   void report(kj::StringPtr state, kj::String message);
-  void warn(kj::String line);
-  void removePod(kj::StringPtr id);
+  void refused(const kube::LeavingPod& pod, kj::StringPtr message) override;
+  void gone(const kube::LeavingPod& pod) override;
+  void failed(const kube::LeavingPod& pod, kj::StringPtr error) override;
   kj::Own<SharedKube> requireClient();
   kj::Promise<void> retry(kj::Function<kj::Promise<void>()> attempt);
   kj::Promise<void> cordon(kj::StringPtr nodename);
   kj::Promise<void> evictAll(kj::Own<SharedKube> kubernetes, kj::StringPtr nodename);
-  kj::Promise<void> evict(SharedKube& kubernetes, const LeavingPod& pod);
-  kj::Promise<bool> requestEviction(SharedKube& kubernetes, const LeavingPod& pod);
-  kj::Promise<void> awaitGone(SharedKube& kubernetes, const LeavingPod& pod);
   kj::Promise<bool> uncordonIfReady(kj::StringPtr nodename);
 };
 

@@ -5,6 +5,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/kube/drain-plan.h"
 
 namespace talos::kubed {
 namespace {
@@ -66,7 +67,7 @@ TEST(NodePlan, OursIsAddedAndTheRestIsLeft) {
   EXPECT_EQ(
       planned(wanted, node),
       R"({"metadata":{"labels":{"role":"","zone":"a"},"annotations":{)"
-      R"("talos.dev/owned-labels":"[\"role\",\"zone\"]","talos.dev/owned-taints":"[\"role\"]"},)"
+      R"("talos.dev/owned-labels":"[\"role\",\"zone\"]","talos.dev/owned-taints":"[\"role:NoSchedule\"]"},)"
       R"("resourceVersion":"7"},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"},)"
       R"({"key":"role","effect":"NoSchedule"}]}})"_kj);
   applied(wanted, node);
@@ -82,6 +83,69 @@ TEST(NodePlan, WhatIsNotWantedAnyMoreGoesIfItWasOurs) {
             R"({"kubernetes.io/hostname":"m-1","other":"x","b":"2"})"_kj);
   EXPECT_EQ(kube::writeJson(node["spec"]["taints"]),
             R"([{"key":"t","value":"w","effect":"NoSchedule"}])"_kj);
+}
+
+// Catches: an annotation that stays when the config has it no more, or one of somebody else that
+// goes; a list of keys, or the mark of a cordon, that is removed because somebody named it in one.
+TEST(NodePlan, AnnotationsOfTheConfigComeAndGo) {
+  Wanted wanted({});
+  Wanted::fill(wanted.spec.initAnnotations(2), {{"contact", "Jo, room 17"}, {"rack", "r7"}});
+  auto node = nodeWith(R"(},"annotations":{"node.alpha.kubernetes.io/ttl":"0","rack":"old"}}})");
+  node = applied(wanted, kj::mv(node));
+  EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "contact"}), "Jo, room 17"_kj);
+  EXPECT_EQ(kube::textAt(node, {"metadata", "annotations", "rack"}), "r7"_kj);
+  auto& annotations = node["metadata"]["annotations"];
+  annotations["talos.dev/cordoned"] = "true";
+  annotations["talos.dev/owned-annotations"] =
+      R"(["contact","rack","talos.dev/cordoned","talos.dev/owned-labels"])";
+  Wanted::fill(wanted.spec.initAnnotations(1), {{"rack", "r7"}});
+  node = applied(wanted, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["annotations"]),
+            R"({"node.alpha.kubernetes.io/ttl":"0","rack":"r7",)"
+            R"("talos.dev/owned-annotations":"[\"rack\"]",)"
+            R"("talos.dev/cordoned":"true"})"_kj);
+}
+
+// Catches: a machine that was reset and joins under its name, and keeps what only its last config
+// had, or stays cordoned by the drain before; one that loses what others have set.
+TEST(NodePlan, ANodeThatJoinsAnewFollowsItsNewConfig) {
+  Wanted before({{"disk", "fast"}, {"rack", "r7"}});
+  before.spec.setControlPlane(false);
+  Wanted::fill(before.spec.initAnnotations(1), {{"contact", "Jo"}});
+  auto node = applied(before, nodeWith(R"(,"zone":"a"}}})"));
+  node.merge_patch(KJ_ASSERT_NONNULL(kube::planCordon(node, kube::CordonBy::kNode)));
+
+  Wanted after({{"rack", "r8"}}, {{"role", ":NoSchedule"}});  // a control plane now
+  node = applied(after, kj::mv(node));
+  node.merge_patch(KJ_ASSERT_NONNULL(kube::planUncordon(node, kube::CordonBy::kNode)));
+  EXPECT_EQ(kube::writeJson(node["metadata"]["labels"]),
+            R"({"kubernetes.io/hostname":"m-1","zone":"a","rack":"r8"})"_kj);
+  EXPECT_TRUE(kube::find(node, {"metadata", "annotations", "contact"}) == nullptr);
+  EXPECT_FALSE(kube::flagAt(node, {"spec", "unschedulable"}));
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]),
+            R"([{"key":"role","effect":"NoSchedule"}])"_kj);
+}
+
+// Catches: a taint of somebody else that goes because the config has one of the same key; one of
+// ours that stays when its effect changes; a list that an earlier release has written.
+TEST(NodePlan, ATaintIsOursWithItsEffect) {
+  Wanted before({}, {{"gpu", "a:NoSchedule"}});
+  auto node =
+      applied(before, nodeWith(R"(}},"spec":{"taints":[{"key":"gpu","effect":"NoExecute"}]}})"));
+  EXPECT_EQ(
+      kube::writeJson(node["spec"]["taints"]),
+      R"([{"key":"gpu","effect":"NoExecute"},{"key":"gpu","value":"a","effect":"NoSchedule"}])"_kj);
+  Wanted changed({}, {{"gpu", "a:PreferNoSchedule"}});
+  node = applied(changed, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]),
+            R"([{"key":"gpu","effect":"NoExecute"},)"
+            R"({"key":"gpu","value":"a","effect":"PreferNoSchedule"}])"_kj);
+  Wanted none({});
+  auto earlier = node;
+  node = applied(none, kj::mv(node));
+  EXPECT_EQ(kube::writeJson(node["spec"]["taints"]), R"([{"key":"gpu","effect":"NoExecute"}])"_kj);
+  earlier["metadata"]["annotations"]["talos.dev/owned-taints"] = R"(["gpu"])";
+  EXPECT_EQ(applied(none, kj::mv(earlier))["spec"]["taints"].size(), 0u);
 }
 
 TEST(NodePlan, WorkloadsOnTheControlPlane) {

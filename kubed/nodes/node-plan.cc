@@ -2,6 +2,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/kube/drain-plan.h"
 #include "common/kube/node-roles.h"
 
 namespace talos::kubed {
@@ -38,21 +39,29 @@ Json keysOf(List wanted) {
   return keys;
 }
 
-// null removes.
-Json labelChanges(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+// Ours, but not for the config to remove, whatever somebody has written into the lists of keys.
+bool isMemory(kj::StringPtr annotation) {
+  return annotation == kOwnedLabels || annotation == kOwnedAnnotations ||
+         annotation == kOwnedTaints || annotation == kube::kCordonedAnnotation;
+}
+
+// Of the labels or annotations of the node; null removes.
+template <typename List>
+Json changesOf(const Json& node, kj::StringPtr field, kj::StringPtr memory, List wanted) {
   auto changes = Json::object();
-  for (auto key : rememberedKeys(node, kOwnedLabels)) {
+  for (auto key : rememberedKeys(node, memory)) {
     if (!key.is_string()) continue;
     auto& name = key.get_ref<const std::string&>();
-    if (find(node, {"metadata", "labels", name.c_str()}) != nullptr) changes[name] = nullptr;
+    if (isMemory(kube::toPtr(name))) continue;
+    if (find(node, {"metadata", field, kube::toPtr(name)}) != nullptr) changes[name] = nullptr;
   }
-  for (auto label : wanted.getLabels()) {
-    auto key = toStd(label.getKey());
+  for (auto one : wanted) {
+    auto key = toStd(one.getKey());
     changes.erase(key);
-    auto there = find(node, {"metadata", "labels", label.getKey()});
+    auto there = find(node, {"metadata", field, one.getKey()});
     if (there == nullptr ||
-        textAt(node, {"metadata", "labels", label.getKey()}) != kj::StringPtr(label.getValue())) {
-      changes[key] = toStd(label.getValue());
+        textAt(node, {"metadata", field, one.getKey()}) != kj::StringPtr(one.getValue())) {
+      changes[key] = toStd(one.getValue());
     }
   }
   return changes;
@@ -89,11 +98,25 @@ kj::Maybe<const Json&> findOf(const Json& taints, const Json& taint) {
   return nullptr;
 }
 
-Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+// "gpu:NoSchedule", as it is remembered.
+kj::String memoryOf(const Json& taint) {
+  return kj::str(textAt(taint, {"key"}), ":", textAt(taint, {"effect"}));
+}
+
+bool isOurs(const Json& remembered, const Json& taint) {
+  return holds(remembered, memoryOf(taint)) || holds(remembered, textAt(taint, {"key"}));
+}
+
+Json taintsOfConfig(rpc::NodeSpecSpec::Reader wanted) {
   auto ours = Json::array();
   for (auto taint : wanted.getTaints()) {
     ours.push_back(taintOf(taint.getKey(), taint.getValue()));
   }
+  return ours;
+}
+
+Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
+  auto ours = taintsOfConfig(wanted);
   auto remembered = rememberedKeys(node, kOwnedTaints);
   bool schedulable = wanted.getControlPlane() && wanted.getSchedulable();
   auto all = Json::array();
@@ -101,8 +124,7 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     KJ_IF_MAYBE (own, findOf(ours, *there)) {
       bool same = textAt(*own, {"value"}) == textAt(*there, {"value"});
       all.push_back(same ? *there : *own);
-    } else if (!holds(remembered, textAt(*there, {"key"})) &&
-               !(schedulable && isRoleTaint(*there))) {
+    } else if (!isOurs(remembered, *there) && !(schedulable && isRoleTaint(*there))) {
       all.push_back(*there);
     }
   }
@@ -114,15 +136,13 @@ Json wantedTaints(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
 
 // On a worker also those that it cannot remove: they are still there.
 Json taintsToRemember(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
-  auto keys = keysOf(wanted.getTaints());
+  auto keys = Json::array();
+  for (auto& own : taintsOfConfig(wanted)) keys.push_back(toStd(memoryOf(own)));
   if (wanted.getControlPlane()) return keys;
-  for (auto& key : rememberedKeys(node, kOwnedTaints)) {
-    if (!key.is_string() || holds(keys, kube::toPtr(key.get_ref<const std::string&>()))) continue;
-    for (auto there : itemsAt(node, {"spec", "taints"})) {
-      if (textAt(*there, {"key"}) != kube::toPtr(key.get_ref<const std::string&>())) continue;
-      keys.push_back(key);
-      break;
-    }
+  auto remembered = rememberedKeys(node, kOwnedTaints);
+  for (auto there : itemsAt(node, {"spec", "taints"})) {
+    auto memory = memoryOf(*there);
+    if (isOurs(remembered, *there) && !holds(keys, memory)) keys.push_back(toStd(memory));
   }
   return keys;
 }
@@ -163,13 +183,14 @@ kj::Maybe<Json> planNode(rpc::NodeSpecSpec::Reader wanted, const Json& node) {
     fail(ErrorKind::kFailedPrecondition, kj::str("the node has no label ", kHostnameLabel, " yet"));
   }
   auto metadata = Json::object();
-  auto labels = labelChanges(wanted, node);
+  auto labels = changesOf(node, "labels", kOwnedLabels, wanted.getLabels());
   if (!labels.empty()) metadata["labels"] = kj::mv(labels);
-  auto annotations = Json::object();
+  auto annotations = changesOf(node, "annotations", kOwnedAnnotations, wanted.getAnnotations());
   auto remember = [&](kj::StringPtr annotation, Json keys) {
     if (keys != rememberedKeys(node, annotation)) annotations[annotation.cStr()] = keys.dump();
   };
   remember(kOwnedLabels, keysOf(wanted.getLabels()));
+  remember(kOwnedAnnotations, keysOf(wanted.getAnnotations()));
   remember(kOwnedTaints, taintsToRemember(wanted, node));
   if (!annotations.empty()) metadata["annotations"] = kj::mv(annotations);
   auto there = Json::array();

@@ -1,7 +1,8 @@
-// Plans changes of this node's object in Kubernetes: labels and taints. Pure.
+// Plans changes of this node's object in Kubernetes: labels, annotations and taints. Pure.
 //
-// Labels and taints of the config are kept as it has them; when the config no longer has one, it is
-// removed only if it was ours: two annotations remember our keys. All others are left.
+// Those of the config are kept as it has them; when the config no longer has one, it is removed
+// only if it was ours: three annotations remember our keys, of taints with their effect ("gpu"
+// alone in a list of an earlier release: with any). All others are left.
 //
 // A worker uses its kubelet's certificate, which may not change its taints (NodeRestriction of
 // Kubernetes): it keeps the taints with which it joined, and an administrator changes them.
@@ -15,6 +16,7 @@
 namespace talos::kubed {
 
 constexpr kj::StringPtr kOwnedLabels = "talos.dev/owned-labels"_kj;
+constexpr kj::StringPtr kOwnedAnnotations = "talos.dev/owned-annotations"_kj;
 constexpr kj::StringPtr kOwnedTaints = "talos.dev/owned-taints"_kj;
 
 // A merge patch, with the version that it was computed from; none: the object is as wanted.

@@ -75,7 +75,7 @@ kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
       co_await (**kubernetes)
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
-      log::info("adjusted labels and taints", {{"node", name}});
+      log::info("adjusted labels, annotations and taints", {{"node", name}});
       // Bounds the rate when somebody else keeps undoing the change.
       co_await deps.timer.afterDelay(kBetweenPatches);
     }

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/base/fill-list.h"
 #include "machined/api/log-file-follower.h"
+#include "machined/logs/log-since.h"
 #include "machined/services/containers/container-images.h"
 #include "machined/services/containers/container-list.h"
 
@@ -54,11 +55,15 @@ class ContainersServer final : public rpc::Containers::Server {
     auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
     LineFile what{
-        .follow = params.getFollow(), .tailLines = params.getTailLines(), .from = params.getFrom()};
+        .follow = params.getFollow(),
+        .tailLines = params.getTailLines(),
+        .from = params.getFrom(),
+        .filter = {.contains = kj::str(params.getContains()),
+                   .since = dateOf(params.getSince(), kj::systemPreciseCalendarClock().now())}};
     auto sink = params.getSink();
     auto path = co_await podLogFile(containerd, kj::str(params.getId()));
     co_await readLineFile({parts.pool.of(calls->number()), parts.port, parts.timer}, kj::mv(path),
-                          what, kj::mv(sink));
+                          kj::mv(what), kj::mv(sink));
   }
 
   kj::Promise<void> images(ImagesContext context) override {

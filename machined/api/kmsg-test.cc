@@ -72,8 +72,10 @@ struct Model {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waiting;
   unsigned waits = 0;
 
+  static uint64_t timeOf(uint64_t sequence) { return sequence * 1000; }  // microseconds
   void log(kj::StringPtr text) {
-    ring.push_back({nextSequence, kj::str("6,", nextSequence, ",0,-;", text, "\n")});
+    ring.push_back(
+        {nextSequence, kj::str("6,", nextSequence, ",", timeOf(nextSequence), ",-;", text, "\n")});
     ++nextSequence;
     if (ring.size() > capacity) ring.pop_front();
     KJ_IF_MAYBE (w, waiting) {
@@ -206,6 +208,24 @@ TEST_F(KernelLog, OnlyNewBeginsAtTheEnd) {
   log(1);
   EXPECT_FALSE(reading.poll(scope));
   EXPECT_EQ(received.text(), "r5");
+}
+
+// Catches: records that are left out and then counted as lost, one that is older, a text that is
+// searched in the record instead of the line.
+TEST_F(KernelLog, OnlyRecordsOfATimeAndWithAText) {
+  log(12);
+  read({.contains = "r1"}).wait(scope);
+  EXPECT_EQ(received.text(), "r1 r10 r11");
+  EXPECT_EQ(received.next, 12u);
+  Received newer;
+  readKmsg(kj::heap<ModelSource>(model), {.sinceMicroseconds = model.timeOf(10)},
+           kj::heap<Sink>(newer))
+      .wait(scope);
+  EXPECT_EQ(newer.text(), "r10 r11");
+  Received levels;
+  readKmsg(kj::heap<ModelSource>(model), {.contains = "info: ["}, kj::heap<Sink>(levels))
+      .wait(scope);
+  EXPECT_EQ(levels.parts.size(), 12u);
 }
 
 // Catches: a resumed reader that repeats or skips a record.

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "common/base/url-secrets.h"
+#include "machined/logs/log-since.h"
 
 namespace talos::machined {
 namespace {
@@ -100,6 +102,8 @@ class Reader {
   Reader(kj::Own<KmsgSource> opened, const KmsgOptions& options)
       : source(kj::mv(opened)),
         boot(options.boot),
+        contains(options.contains),
+        sinceMicroseconds(options.sinceMicroseconds),
         format(options.format),
         expected(options.from),
         known(options.from > 0 && !options.onlyNew) {
@@ -134,7 +138,12 @@ class Reader {
       uint64_t missed = known ? record->sequence - expected : 0;
       known = true;
       expected = behind;
-      return {.line = format(*record, boot), .next = behind, .missed = missed};
+      Step step{.next = behind, .missed = missed};
+      if (record->microseconds >= sinceMicroseconds) {
+        auto line = format(*record, boot);
+        if (containsText(withoutLastBreaks(line), contains)) step.line = kj::mv(line);
+      }
+      return step;
     }
     return {};
   }
@@ -144,6 +153,8 @@ class Reader {
  private:
   kj::Own<KmsgSource> source;
   kj::Date boot;
+  kj::StringPtr contains;
+  uint64_t sinceMicroseconds;
   kj::String (*format)(const KmsgRecord& record, kj::Date boot);
   uint64_t expected;    // the number that comes next,
   bool known;           // if it is known
@@ -245,11 +256,20 @@ kj::Date kernelEpoch() {
 }
 
 kj::Promise<void> serveKernelLog(kj::UnixEventPort& port, rpc::Logs::KernelParams::Reader params) {
+  auto contains = kj::str(params.getContains());
   KmsgOptions options{.follow = params.getFollow(),
                       .onlyNew = params.getOnlyNew(),
                       .from = params.getFromSequence(),
-                      .boot = kernelEpoch()};
-  return readKmsg(openKmsg(port), options, params.getSink());
+                      .boot = kernelEpoch(),
+                      .contains = contains};
+  // Positions are of a reader that goes on: it had its beginning.
+  KJ_IF_MAYBE (time, momentOf(params.getSince())) {
+    if (options.from == 0) {
+      options.sinceMicroseconds =
+          uint64_t((*time - kj::origin<kj::TimePoint>()) / kj::MICROSECONDS);
+    }
+  }
+  return readKmsg(openKmsg(port), options, params.getSink()).attach(kj::mv(contains));
 }
 
 }  // namespace talos::machined

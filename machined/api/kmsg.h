@@ -57,6 +57,8 @@ struct KmsgOptions {
   bool onlyNew = false;
   uint64_t from = 0;  // first sequence number; one of an earlier boot means all
   kj::Date boot = kj::UNIX_EPOCH;
+  kj::StringPtr contains = nullptr;  // only lines with this text; used until the promise resolves
+  uint64_t sinceMicroseconds = 0;    // only records that are not older, since the boot
   kj::String (*format)(const KmsgRecord& record, kj::Date boot) = formatKmsg;
 };
 // Returns at the end of the log, or with `follow` only by being dropped. `missed` of the sink

@@ -14,7 +14,9 @@
 #include <string>
 #include <thread>
 
+#include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/lines.h"
 
 namespace talos::machined {
 namespace {
@@ -55,10 +57,10 @@ struct LineFileTest : testing::Test {
   kj::Promise<void> reading(LineFile what) {
     text.clear();
     return readLineFile({pool.of(0), io.unixEventPort, io.provider->getTimer()},
-                        kj::str(path.c_str()), what, kj::heap<FollowerSink>(text, next));
+                        kj::str(path.c_str()), kj::mv(what), kj::heap<FollowerSink>(text, next));
   }
   std::string all(LineFile what = {}) {
-    reading(what).wait(io.waitScope);
+    reading(kj::mv(what)).wait(io.waitScope);
     io.waitScope.poll();
     return text;
   }
@@ -95,6 +97,36 @@ TEST_F(LineFileTest, AllTheLastOrFromAPlace) {
   add(longLine + "\n");
   auto tail = all({.tailLines = 1});
   EXPECT_EQ(longLine.size(), std::count(tail.begin(), tail.end(), 'x'));
+}
+
+// Catches: a tail of lines that are then searched; a line of another time, and one without a time
+// after the first of those that are wanted; a time of another zone.
+TEST_F(LineFileTest, LinesWithATextOrSinceATime) {
+  add("2026-11-20T12:00:00.5Z stdout F one\n2026-11-20T14:00:01+02:00 stdout F two\n"
+      "2026-11-20T12:00:02Z stderr F three\nno time, four o\n2026-11-20T12:00:03Z stdout F five");
+  auto lines = [&](kj::StringPtr contains, int64_t seconds, int tail = -1) {
+    LineFilter filter{.contains = kj::str(contains)};
+    if (seconds >= 0) {
+      filter.since = KJ_ASSERT_NONNULL(parseDate("2026-11-20T12:00:00Z")) + seconds * kj::SECONDS;
+    }
+    auto found = all({.tailLines = tail, .filter = kj::mv(filter)});
+    std::string last;  // words
+    for (auto line : Lines(kj::StringPtr(found.c_str()))) {
+      auto text = kj::heapString(line);
+      last += text.slice(text.findLast(' ').orDefault(0)).cStr();
+    }
+    return last;
+  };
+  EXPECT_EQ(lines("o", -1), " one two o five");
+  EXPECT_EQ(lines("F t", -1), " two three");
+  EXPECT_EQ(lines("F", -1, 2), " three five");
+  EXPECT_EQ(lines("F", -1, 0), "");
+  EXPECT_EQ(lines("", 1), " two three o five");
+  EXPECT_EQ(lines("", 2), " three o five");
+  EXPECT_EQ(lines("stdout", 1), " two five");
+  EXPECT_EQ(lines("stdout", 1, 1), " five");
+  EXPECT_EQ(lines("", 2, 9), " three o five");
+  EXPECT_EQ(lines("", 4), "");
 }
 
 // Catches: a follower that sees no new lines, half a line as a whole one, or stays with a file that

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
+#include "common/base/timestamp.h"
 #include "common/base/within.h"
 
 namespace talos::machined {
@@ -50,6 +52,13 @@ kj::Array<char> partAt(int fd, uint64_t offset, size_t size) {
   return kj::heapArray(buffer.slice(0, done));
 }
 
+// Behind the last whole line, or behind all of a part that has none and is as long as parts are.
+size_t endOfLines(kj::ArrayPtr<const char> part) {
+  size_t end = part.size();
+  while (end > 0 && part[end - 1] != '\n') --end;
+  return end == 0 && part.size() == kPart ? kPart : end;
+}
+
 uint64_t sizeOf(int fd) {
   struct stat status;
   KJ_SYSCALL(fstat(fd, &status));
@@ -73,6 +82,48 @@ uint64_t tailOf(int fd, int lines) {
   return 0;
 }
 
+LineFilter copyOf(const LineFilter& filter) {
+  return {.contains = kj::str(filter.contains), .since = filter.since};
+}
+
+// Calls `take(line, where it begins)` with all lines; one that is longer than any should be
+// comes in parts. False from it ends that.
+template <typename F>
+void eachLine(int fd, F&& take) {
+  for (uint64_t at = 0;;) {
+    auto part = partAt(fd, at, kPart);
+    auto lines = part.slice(0, endOfLines(part));
+    if (lines.size() == 0) {  // the last one, without its end
+      if (part.size() > 0) take(part.asPtr(), at);
+      return;
+    }
+    uint64_t begin = at;
+    for (auto line : Lines(lines)) {
+      if (!take(line, begin)) return;
+      begin += line.size() + 1;
+    }
+    at += lines.size();
+  }
+}
+
+// Where the last `count` lines begin that a filter keeps: it counts them, and passes over the rest.
+uint64_t tailOf(int fd, int count, const LineFilter& filter) {
+  if (filter.keepsAll()) return tailOf(fd, count);
+  uint64_t end = sizeOf(fd), place = end;
+  int64_t kept = 0;
+  auto counting = copyOf(filter), skipping = copyOf(filter);
+  eachLine(fd, [&](auto line, uint64_t) {
+    kept += counting.keeps(line);
+    return true;
+  });
+  eachLine(fd, [&](auto line, uint64_t begin) {
+    if (!skipping.keeps(line) || kept-- > count) return true;
+    place = begin;
+    return false;
+  });
+  return place;
+}
+
 bool isAt(kj::StringPtr path, int fd) {
   struct stat named, opened;
   KJ_SYSCALL(fstat(fd, &opened));
@@ -83,7 +134,9 @@ bool isAt(kj::StringPtr path, int fd) {
 class LineFileReader {
  public:
   LineFileReader(LineFileSource source, kj::String path, LineFile what, rpc::LogSink::Client sink)
-      : source(source), path(kj::mv(path)), what(what), sink(kj::mv(sink)) {}
+      : source(source), path(kj::mv(path)), what(kj::mv(what)), sink(kj::mv(sink)) {
+    if (this->what.from > 0) this->what.filter.since = nullptr;
+  }
 
   kj::Promise<void> run() {
     if (what.follow) watch();
@@ -123,14 +176,15 @@ class LineFileReader {
       kj::Own<Opened> file;
       uint64_t at;
     };
-    auto begun = co_await inPool([path = kj::str(path), what = what]() {
+    auto begun = co_await inPool([path = kj::str(path), from = what.from,
+                                  tailLines = what.tailLines, filter = copyOf(what.filter)]() {
       Begun result{kj::atomicRefcounted<Opened>(), 0};
       result.file->fd = openLineFile(path);
       int fd = result.file->fd;
-      if (what.from > 0) {
-        result.at = what.from - 1 <= sizeOf(fd) ? what.from - 1 : 0;
-      } else if (what.tailLines >= 0) {
-        result.at = tailOf(fd, what.tailLines);
+      if (from > 0) {
+        result.at = from - 1 <= sizeOf(fd) ? from - 1 : 0;
+      } else if (tailLines >= 0) {
+        result.at = tailOf(fd, tailLines, filter);
       }
       return result;
     });
@@ -143,9 +197,8 @@ class LineFileReader {
     auto part = co_await inPool(
         [file = kj::atomicAddRef(*file), at = at]() { return partAt(file->fd, at, kPart); });
     if (part.size() == 0) co_return false;
-    size_t lines = part.size();
-    while (lines > 0 && part[lines - 1] != '\n') --lines;
-    if (lines == 0 && part.size() == kPart) {  // longer than any line should be
+    auto lines = endOfLines(part);
+    if (lines == kPart && part.back() != '\n') {  // longer than any line should be
       co_await send(part, at + part.size() + 1, true);
       at += part.size();
       rest = nullptr;
@@ -164,6 +217,17 @@ class LineFileReader {
   }
 
   kj::Promise<void> send(kj::ArrayPtr<const char> lines, uint64_t next, bool endLine) {
+    if (what.filter.keepsAll()) return write(lines, next, endLine);
+    kj::Vector<char> kept;
+    for (auto line : Lines(lines)) {
+      if (!what.filter.keeps(line)) continue;
+      kept.addAll(line);
+      kept.add('\n');
+    }
+    return write(kept, next, false);
+  }
+
+  kj::Promise<void> write(kj::ArrayPtr<const char> lines, uint64_t next, bool endLine) {
     auto request = sink.writeRequest();
     auto bytes = request.initBytes(lines.size() + (endLine ? 1 : 0));
     memcpy(bytes.begin(), lines.begin(), lines.size());
@@ -214,9 +278,23 @@ class LineFileReader {
 
 }  // namespace
 
+bool LineFilter::keeps(kj::ArrayPtr<const char> line) {
+  KJ_IF_MAYBE (wanted, since) {
+    size_t end = 0;
+    while (end < line.size() && line[end] != ' ') ++end;
+    KJ_IF_MAYBE (time, parseTimestamp(line.slice(0, end))) {
+      if (*time < *wanted) return false;
+      since = nullptr;
+    } else {
+      return false;
+    }
+  }
+  return containsText(line, contains);
+}
+
 kj::Promise<void> readLineFile(LineFileSource source, kj::String path, LineFile what,
                                rpc::LogSink::Client sink) {
-  auto reader = kj::heap<LineFileReader>(source, kj::mv(path), what, kj::mv(sink));
+  auto reader = kj::heap<LineFileReader>(source, kj::mv(path), kj::mv(what), kj::mv(sink));
   auto running = reader->run();
   return running.attach(kj::mv(reader));
 }

@@ -7,16 +7,28 @@
 #pragma once
 
 #include <kj/async-unix.h>
+#include <kj/time.h>
 
 #include "machined/process1/read-pool.h"
 #include "rpc/stream.capnp.h"
 
 namespace talos::machined {
 
+// The lines that somebody wants. Without either: all of them.
+struct LineFilter {
+  kj::String contains = nullptr;        // those with this text
+  kj::Maybe<kj::Date> since = nullptr;  // from the first one on that begins with such a time
+
+  bool keepsAll() const { return contains.size() == 0 && since == nullptr; }
+  // Lines come in their order. Pure.
+  bool keeps(kj::ArrayPtr<const char> line);
+};
+
 struct LineFile {
   bool follow = false;
-  int tailLines = -1;  // negative: all
-  uint64_t from = 0;   // a position; 0: as tailLines says
+  int tailLines = -1;  // the last ones of those that the filter keeps; negative: all
+  uint64_t from = 0;   // a position; 0: as tailLines and the filter's time say
+  LineFilter filter = {};
 };
 
 struct LineFileSource {

@@ -3,6 +3,7 @@
 #include <capnp/schema.h>
 
 #include "common/base/lines.h"
+#include "machined/logs/log-since.h"
 
 namespace talos::machined {
 namespace {
@@ -23,7 +24,8 @@ bool hasTime(kj::ArrayPtr<const char> line) {
 // it: then the end of the log is the end of the call.
 class RecordSink final : public rpc::LogSink::Server {
  public:
-  explicit RecordSink(rpc::LogSink::Client reader) : reader(kj::mv(reader)) {}
+  RecordSink(rpc::LogSink::Client reader, kj::String contains)
+      : reader(kj::mv(reader)), contains(kj::mv(contains)) {}
 
  protected:
   kj::Promise<void> write(WriteContext context) override {
@@ -31,7 +33,9 @@ class RecordSink final : public rpc::LogSink::Server {
     auto params = context.getParams();
     kj::Vector<char> records;
     for (auto line : Lines(params.getBytes().asChars())) {
-      records.addAll(consoleLogRecord(line));
+      auto record = consoleLogRecord(line);
+      if (!containsText(record, contains)) continue;
+      records.addAll(record);
       records.add('\n');
     }
     auto request = reader.typelessRequest(capnp::typeId<rpc::LogSink>(), kWrite, nullptr, {});
@@ -48,6 +52,7 @@ class RecordSink final : public rpc::LogSink::Server {
 
  private:
   rpc::LogSink::Client reader;
+  kj::String contains;
 };
 
 }  // namespace
@@ -61,8 +66,12 @@ kj::String consoleLogRecord(kj::ArrayPtr<const char> line) {
 }
 
 kj::Promise<void> serveConsoleLog(Logs& logs, rpc::Logs::KernelParams::Reader params) {
-  return logs.read(kRing, params.getFollow(), params.getOnlyNew() ? 0 : -1,
-                   params.getFromSequence(), kj::heap<RecordSink>(params.getSink()));
+  LogQuery query{.follow = params.getFollow(),
+                 .tailLines = params.getOnlyNew() ? 0 : -1,
+                 .from = params.getFromSequence(),
+                 .since = momentOf(params.getSince())};
+  return logs.read(kRing, kj::mv(query),
+                   kj::heap<RecordSink>(params.getSink(), kj::str(params.getContains())));
 }
 
 }  // namespace talos::machined

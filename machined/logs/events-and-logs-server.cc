@@ -1,5 +1,7 @@
 #include "machined/logs/events-and-logs-server.h"
 
+#include "machined/logs/log-since.h"
+
 namespace talos::machined {
 namespace {
 
@@ -38,10 +40,12 @@ class LogsServer final : public rpc::Logs::Server {
   kj::Promise<void> read(ReadContext context) override {
     auto slot = calls->enter(CallKind::kStream);
     auto params = context.getParams();
-    return logs
-        .read(params.getId(), params.getFollow(), params.getTailLines(), params.getFrom(),
-              params.getSink(), kj::str(params.getContains()))
-        .attach(kj::mv(slot));
+    LogQuery query{.follow = params.getFollow(),
+                   .tailLines = params.getTailLines(),
+                   .from = params.getFrom(),
+                   .contains = kj::str(params.getContains()),
+                   .since = momentOf(params.getSince())};
+    return logs.read(params.getId(), kj::mv(query), params.getSink()).attach(kj::mv(slot));
   }
   kj::Promise<void> kernel(KernelContext context) override {
     auto slot = calls->enter(CallKind::kKernelLog);

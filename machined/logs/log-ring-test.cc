@@ -156,5 +156,45 @@ TEST(LogRingTest, PagesAreTouchedOnlyAsTheLogGrows) {
   EXPECT_LE(stats.st_blocks * 512, 2 * 4096);
 }
 
+// Catches: a log of many short lines whose times are overwritten with those of others, and is read
+// from a wrong place; a line that is left out because its time is not known.
+TEST(LogRingTest, OldTimesAreForgottenBeforeLines) {
+  kj::TimerImpl time(kj::origin<kj::TimePoint>());
+  LogRing ring(time);
+  constexpr unsigned kLines = 20'000;
+  for (unsigned i = 0; i < kLines; ++i) {
+    time.advanceTo(kj::origin<kj::TimePoint>() + i * kj::SECONDS);
+    ring.append(kj::str(i, "\n").asArray(), [](auto) {});
+  }
+  auto first = [&](unsigned since) {
+    auto from = ring.since(kj::origin<kj::TimePoint>() + since * kj::SECONDS);
+    auto lines = text(ring, from, ring.newest());
+    return kj::str(lines.slice(0, lines.findFirst('\n').orDefault(0)));
+  };
+  EXPECT_EQ(first(0), "0");
+  EXPECT_EQ(first(1000), "0") << "unknown: all that is kept";
+  EXPECT_EQ(first(kLines - kLogMarks), "0");
+  EXPECT_EQ(first(kLines - kLogMarks + 1), kj::str(kLines - kLogMarks + 1));
+  EXPECT_EQ(first(kLines - 1), kj::str(kLines - 1));
+  EXPECT_EQ(ring.since(kj::origin<kj::TimePoint>() + kLines * kj::SECONDS), ring.newest());
+}
+
+// Catches: lines of which some are left out because they came soon after another one.
+TEST(LogRingTest, LinesOfATenthOfASecondHaveOneTime) {
+  kj::TimerImpl time(kj::origin<kj::TimePoint>());
+  LogRing ring(time);
+  auto at = [](unsigned ms) { return kj::origin<kj::TimePoint>() + ms * kj::MILLISECONDS; };
+  for (unsigned ms = 0; ms < 250; ms += 50) {
+    time.advanceTo(at(ms));
+    ring.append(kj::str(ms, " ms\n").asArray(), [](auto) {});
+  }
+  auto from = [&](unsigned ms) { return text(ring, ring.since(at(ms)), ring.newest()); };
+  EXPECT_EQ(from(50), "0 ms\n50 ms\n100 ms\n150 ms\n200 ms\n");
+  EXPECT_EQ(from(100), "100 ms\n150 ms\n200 ms\n");
+  EXPECT_EQ(from(199), "100 ms\n150 ms\n200 ms\n");
+  EXPECT_EQ(from(299), "200 ms\n");
+  EXPECT_EQ(from(300), "");
+}
+
 }  // namespace
 }  // namespace talos::machined

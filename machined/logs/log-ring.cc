@@ -12,39 +12,55 @@
 
 namespace talos::machined {
 namespace {
-constexpr uint64_t kMagic = 0x31676f6c736f6c61;  // "alosolg1"
+constexpr uint64_t kMagic = 0x32676f6c736f6c61;  // "alosolg2"
 }
 
 struct LogRing::Header {
   uint64_t magic;
-  std::atomic<uint64_t> lines, end, intent;
+  std::atomic<uint64_t> lines, end, intent, marks;
 };
 
-LogRing::LogRing(kj::AutoCloseFd file) : fd(kj::mv(file)) {
+// The lines from `position` on came `nanoseconds` after the clock's origin, or later.
+struct LogRing::Mark {
+  uint64_t position, nanoseconds;
+};
+
+namespace {
+uint64_t nanosecondsOf(kj::TimePoint time) {
+  return static_cast<uint64_t>(
+      kj::max((time - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS, int64_t{0}));
+}
+}  // namespace
+
+LogRing::LogRing(kj::AutoCloseFd file, const kj::MonotonicClock& clock)
+    : fd(kj::mv(file)), clock(clock) {
+  static_assert(kLogHeaderSize + kLogCapacity + kLogMarks * sizeof(Mark) == kLogFileSize);
   static_assert(sizeof(Header) <= kLogHeaderSize);
   auto p = mmap(nullptr, kLogFileSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED) KJ_FAIL_SYSCALL("mmap of a log ring", errno);
   map = static_cast<kj::byte*>(p);
 }
 
-LogRing::LogRing()
-    : LogRing([] {
-        int raw;
-        KJ_SYSCALL(raw = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-        kj::AutoCloseFd fd(raw);
-        KJ_SYSCALL(ftruncate(fd, kLogFileSize));
-        KJ_SYSCALL(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
-        return fd;
-      }()) {
+LogRing::LogRing(const kj::MonotonicClock& clock)
+    : LogRing(
+          [] {
+            int raw;
+            KJ_SYSCALL(raw = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+            kj::AutoCloseFd fd(raw);
+            KJ_SYSCALL(ftruncate(fd, kLogFileSize));
+            KJ_SYSCALL(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+            return fd;
+          }(),
+          clock) {
   header().magic = kMagic;
 }
 
-kj::Maybe<kj::Own<LogRing>> LogRing::recover(kj::AutoCloseFd fd) {
+kj::Maybe<kj::Own<LogRing>> LogRing::recover(kj::AutoCloseFd fd, const kj::MonotonicClock& clock) {
   struct stat stats;
   if (fstat(fd, &stats) != 0 || stats.st_size != kLogFileSize) return nullptr;
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || !(seals & F_SEAL_SHRINK)) return nullptr;
-  kj::Own<LogRing> ring(new LogRing(kj::mv(fd)), kj::_::HeapDisposer<LogRing>::instance);
+  kj::Own<LogRing> ring(new LogRing(kj::mv(fd), clock), kj::_::HeapDisposer<LogRing>::instance);
   auto& h = ring->header();
   uint64_t lines = h.lines, end = h.end, intent = h.intent;
   if (h.magic != kMagic || lines > end || end > intent || end - lines > kLogCapacity ||
@@ -63,6 +79,10 @@ LogRing::Header& LogRing::header() const {
 }
 char& LogRing::at(uint64_t p) const {
   return reinterpret_cast<char*>(map)[kLogHeaderSize + p % kLogCapacity];
+}
+
+LogRing::Mark& LogRing::mark(uint64_t number) const {
+  return reinterpret_cast<Mark*>(map + kLogHeaderSize + kLogCapacity)[number % kLogMarks];
 }
 
 uint64_t LogRing::newest() const {
@@ -109,6 +129,28 @@ uint64_t LogRing::tail(unsigned count) const {
   return position;
 }
 
+uint64_t LogRing::since(kj::TimePoint time) const {
+  auto wanted = nanosecondsOf(time);
+  uint64_t count = header().marks;
+  // The slot of the oldest one may be being overwritten.
+  uint64_t first = count < kLogMarks ? 0 : count - kLogMarks + 1, last = count;
+  auto oldestMark = first;
+  while (first < last) {  // the first mark that is later
+    auto middle = first + (last - first) / 2;
+    if (mark(middle).nanoseconds > wanted) {
+      last = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  if (first == oldestMark) return oldest();
+  auto& before = mark(first - 1);
+  if (wanted - before.nanoseconds < uint64_t(kLogMarkEvery / kj::NANOSECONDS)) {
+    return lineAt(before.position);
+  }
+  return first == count ? newest() : lineAt(mark(first).position);
+}
+
 uint64_t LogRing::lineAt(uint64_t position) const {
   auto floor = oldest(), top = newest();
   if (position <= floor) return floor;
@@ -150,10 +192,22 @@ void LogRing::put(kj::ArrayPtr<const char> bytes) {
   h.end.store(end + bytes.size(), std::memory_order_release);
 }
 
+// The lines from `position` on come now.
+void LogRing::markTime(uint64_t position) {
+  auto& h = header();
+  uint64_t count = h.marks, now = nanosecondsOf(clock.now());
+  if (count > 0 && now < mark(count - 1).nanoseconds + uint64_t(kLogMarkEvery / kj::NANOSECONDS)) {
+    return;
+  }
+  mark(count) = {position, now};
+  h.marks.store(count + 1, std::memory_order_release);
+}
+
 void LogRing::publish(uint64_t until, Lines& lines) {
   auto& h = header();
   uint64_t from = h.lines;
   if (until == from) return;
+  markTime(from);
   h.lines.store(until, std::memory_order_release);
   size_t size = until - from, first = kLogCapacity - from % kLogCapacity;
   if (size <= first) {

@@ -1,6 +1,7 @@
 // One ring of log lines in a memfd, and the bytes behind its last whole line.
 //
-// The file is 1 MiB: 2 KiB of header, then the bytes; position p of the log is at p % capacity.
+// The file has 2 KiB of header, the bytes, up to 1 MiB, and behind it the times of lines, 128 KiB.
+// Position p of the log is at p % capacity.
 // Three positions are in the header:
 //   lines    bytes before it are whole lines and may be read
 //   end      bytes between `lines` and it are the beginning of a line
@@ -9,6 +10,11 @@
 // `intent` moves before bytes are written and `end` after, so after a crash at any line what is
 // readable is what was written: the oldest readable byte is at intent - capacity. Only bytes that
 // were read from a pipe and not yet counted into `end` (between two instructions) can be lost.
+//
+// A mark says when the lines from a position on came: one for each tenth of a second that has
+// lines, the newest 8191, in a ring of their own. Their clock is the machine's since its boot, that
+// nobody sets. A mark is whole before it counts.
+//
 // Pages are touched only as the log grows. The file's size is sealed, so nobody's truncation can
 // turn an access into SIGBUS.
 #pragma once
@@ -17,20 +23,24 @@
 #include <kj/function.h>
 #include <kj/io.h>
 #include <kj/memory.h>
+#include <kj/time.h>
 
 namespace talos::machined {
 
-constexpr size_t kLogFileSize = 1u << 20;
 constexpr size_t kLogHeaderSize = 2048;
-constexpr size_t kLogCapacity = kLogFileSize - kLogHeaderSize;
+constexpr size_t kLogCapacity = (1u << 20) - kLogHeaderSize;
+constexpr size_t kLogMarks = 8192;
+constexpr size_t kLogFileSize = (1u << 20) + kLogMarks * 16;
+constexpr auto kLogMarkEvery = 100 * kj::MILLISECONDS;
 constexpr size_t kLongestLine = 8192;  // then it is cut, with a newline
 
 class LogRing {
  public:
   // A new, empty ring.
-  LogRing();
+  explicit LogRing(const kj::MonotonicClock& clock = kj::systemCoarseMonotonicClock());
   // Goes on with a predecessor's file. None when it is not a ring (wrong size, magic or positions).
-  static kj::Maybe<kj::Own<LogRing>> recover(kj::AutoCloseFd fd);
+  static kj::Maybe<kj::Own<LogRing>> recover(
+      kj::AutoCloseFd fd, const kj::MonotonicClock& clock = kj::systemCoarseMonotonicClock());
   ~LogRing() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(LogRing);
 
@@ -51,6 +61,9 @@ class LogRing {
   uint64_t newest() const;
   // The beginning of the line that is `count` lines before the end.
   uint64_t tail(unsigned count) const;
+  // The beginning of the lines that came at this time or later, and up to kLogMarkEvery earlier.
+  // Where so many lines came since that the time of the oldest is not known, these are among them.
+  uint64_t since(kj::TimePoint time) const;
   // `position`, if a line begins there, else the beginning of the next line. Between oldest and
   // newest.
   uint64_t lineAt(uint64_t position) const;
@@ -61,14 +74,18 @@ class LogRing {
 
  private:
   struct Header;
-  explicit LogRing(kj::AutoCloseFd fd);
+  struct Mark;
+  LogRing(kj::AutoCloseFd fd, const kj::MonotonicClock& clock);
 
   kj::AutoCloseFd fd;
+  const kj::MonotonicClock& clock;
   kj::byte* map = nullptr;
 
   Header& header() const;
   char& at(uint64_t position) const;
   kj::Maybe<uint64_t> findNewline(uint64_t from, uint64_t until) const;
+  Mark& mark(uint64_t number) const;
+  void markTime(uint64_t position);
   void put(kj::ArrayPtr<const char> bytes);
   void reserve(size_t bytes);
   void commit(uint64_t scanFrom, Lines& lines);

@@ -66,7 +66,9 @@ struct LogsTest : public testing::Test {
   }
   kj::String read(kj::StringPtr id, int tail = -1, uint64_t from = 0, kj::StringPtr contains = "") {
     StoreSink::Received received;
-    logs->read(id, false, tail, from, kj::heap<StoreSink>(received), kj::str(contains)).wait(scope);
+    logs->read(id, {.tailLines = tail, .from = from, .contains = kj::str(contains)},
+               kj::heap<StoreSink>(received))
+        .wait(scope);
     return kj::mv(received.text);
   }
   void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
@@ -84,6 +86,56 @@ TEST_F(LogsTest, ReadsAllATailOrFromAPosition) {
   EXPECT_EQ(read("machined", -1, 999), "one\ntwo\nthree\n") << "a position of an earlier boot";
 }
 
+// Catches: lines that are too old, a tail of all lines instead of those of the time, a brain that
+// has forgotten when lines came, a follower that waits for old ones.
+TEST_F(LogsTest, ReadsLinesSinceATime) {
+  kj::TimerImpl time(kj::origin<kj::TimePoint>() + 100 * kj::SECONDS);
+  auto restart = [&]() {
+    die();
+    process1 = kj::heap<FakeProcess1>(machine);
+    logs = kj::heap<Logs>(*process1, port, time);
+  };
+  restart();
+  auto since = [&](int64_t seconds, int tail = -1, kj::StringPtr contains = "") {
+    StoreSink::Received received;
+    logs->read("apid",
+               {.tailLines = tail,
+                .contains = kj::str(contains),
+                .since = kj::origin<kj::TimePoint>() + seconds * kj::SECONDS},
+               kj::heap<StoreSink>(received))
+        .wait(scope);
+    return kj::mv(received.text);
+  };
+  auto later = [&]() { time.advanceTo(time.now() + 10 * kj::SECONDS); };
+  say("apid", "at 100 a\n");
+  later();
+  say("apid", "at 110 a\nat 110 b\n");
+  later();
+  say("apid", "at 120 a\n");
+  for (int brains = 0; brains < 2; ++brains) {
+    EXPECT_EQ(since(90), "at 100 a\nat 110 a\nat 110 b\nat 120 a\n");
+    EXPECT_EQ(since(100), "at 100 a\nat 110 a\nat 110 b\nat 120 a\n");
+    EXPECT_EQ(since(101), "at 110 a\nat 110 b\nat 120 a\n");
+    EXPECT_EQ(since(110), "at 110 a\nat 110 b\nat 120 a\n");
+    EXPECT_EQ(since(111), "at 120 a\n");
+    EXPECT_EQ(since(121), "");
+    EXPECT_EQ(since(101, 2), "at 110 b\nat 120 a\n");
+    EXPECT_EQ(since(111, 2), "at 120 a\n");
+    EXPECT_EQ(since(101, 9, " a"), "at 110 a\nat 120 a\n");
+    EXPECT_EQ(since(111, 9, " b"), "");
+    scope.poll();
+    restart();
+  }
+  StoreSink::Received received;
+  auto following = logs->read("apid", {.follow = true, .since = time.now() + 1 * kj::SECONDS},
+                              kj::heap<StoreSink>(received))
+                       .eagerlyEvaluate(nullptr);
+  later();
+  say("apid", "at 130 a\n");
+  following.poll(scope);
+  EXPECT_EQ(received.text, "at 130 a\n");
+}
+
 // Catches: a tail of lines that are then searched, instead of one of the lines that match; a search
 // of a whole log in one turn of the loop.
 TEST_F(LogsTest, ReadsLinesWithAText) {
@@ -99,7 +151,8 @@ TEST_F(LogsTest, ReadsLinesWithAText) {
   for (int i = 0; i < 20'000; ++i) say("apid", kj::str("line ", i, " of many"));
   StoreSink::Received received;
   bool done = false;
-  auto reading = logs->read("apid", false, 2, 0, kj::heap<StoreSink>(received), kj::str("7 of"))
+  auto reading = logs->read("apid", {.tailLines = 2, .contains = kj::str("7 of")},
+                            kj::heap<StoreSink>(received))
                      .then([&done]() { done = true; })
                      .eagerlyEvaluate(nullptr);
   unsigned turns = 0;
@@ -113,8 +166,9 @@ TEST_F(LogsTest, ReadsLinesWithAText) {
 TEST_F(LogsTest, FollowsLinesWithAText) {
   StoreSink::Received received;
   say("apid", "a\nb");
-  auto following = logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received), kj::str("b"))
-                       .eagerlyEvaluate(nullptr);
+  auto following =
+      logs->read("apid", {.follow = true, .contains = kj::str("b")}, kj::heap<StoreSink>(received))
+          .eagerlyEvaluate(nullptr);
   scope.poll();
   EXPECT_EQ(received.text, "b\n");
   say("apid", "c");
@@ -139,7 +193,7 @@ TEST_F(LogsTest, ASlowFollowerLearnsHowMuchItMissed) {
   received.stopped = true;
   say("apid", "begin");
   auto following =
-      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("apid", {.follow = true}, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   scope.poll();
   EXPECT_EQ(received.text, "begin\n");
   for (int i = 0; i < 200'000; ++i) say("apid", kj::str("line ", i));
@@ -160,15 +214,16 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   port.poll();
   scope.poll();
   StoreSink::Received received;
-  logs->read("apid", false, -1, 0, kj::heap<StoreSink>(received)).wait(scope);
+  logs->read("apid", {}, kj::heap<StoreSink>(received)).wait(scope);
   EXPECT_EQ(received.text, "before\n");
   die();
   put(fd, "f\nmeanwhile\n");  // the service does not notice
   start();
   received.text = kj::str("");
   auto paf = kj::newPromiseAndFulfiller<void>();
-  auto following = logs->read("apid", true, -1, received.next, kj::heap<StoreSink>(received))
-                       .eagerlyEvaluate(nullptr);
+  auto following =
+      logs->read("apid", {.follow = true, .from = received.next}, kj::heap<StoreSink>(received))
+          .eagerlyEvaluate(nullptr);
   received.arrived = kj::mv(paf.fulfiller);
   paf.promise.wait(scope);
   EXPECT_EQ(received.text, "half\nmeanwhile\n");
@@ -182,11 +237,11 @@ TEST_F(LogsTest, APipeOutlivesItsWriters) {
     auto fd = logs->writer("apid").wait(scope);
   }
   auto following =
-      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("apid", {.follow = true}, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   die();
   start();
   following =
-      logs->read("apid", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("apid", {.follow = true}, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   auto again = logs->writer("apid").wait(scope);
   put(again, "again\n");
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -204,7 +259,7 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   received.arrived = kj::mv(paf.fulfiller);
   auto following =
-      logs->read("quiet", true, -1, 0, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
+      logs->read("quiet", {.follow = true}, kj::heap<StoreSink>(received)).eagerlyEvaluate(nullptr);
   int floodFd = flood.get();
   kj::Thread thread([floodFd, &stop] {
     auto line = kj::heapString(4096);
@@ -226,8 +281,8 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   StoreSink::Received floodReceived;
   auto floodPaf = kj::newPromiseAndFulfiller<void>();
   floodReceived.arrived = kj::mv(floodPaf.fulfiller);
-  auto floodFollow =
-      logs->read("flood", true, -1, 0, kj::heap<StoreSink>(floodReceived)).eagerlyEvaluate(nullptr);
+  auto floodFollow = logs->read("flood", {.follow = true}, kj::heap<StoreSink>(floodReceived))
+                         .eagerlyEvaluate(nullptr);
   floodPaf.promise.wait(scope);  // the flood is on
   floodFollow = nullptr;
   put(quiet, "still here\n");

@@ -94,11 +94,11 @@ kj::Promise<void> othersTurn(kj::Timer& timer) {
 
 // The position behind all but the last `count` lines with the text; a turn of the loop for each
 // chunk. A log that is overwritten meanwhile has fewer.
-kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, unsigned count,
-                                     kj::StringPtr contains) {
+kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, uint64_t from,
+                                     unsigned count, kj::StringPtr contains) {
   const auto stopAt = ring.newest();
   for (size_t matching = 0, skipped = 0, pass = 0;; ++pass) {
-    for (auto at = ring.oldest(); at < stopAt;) {
+    for (auto at = kj::max(from, ring.oldest()); at < stopAt;) {
       auto next = ring.chunkEnd(at, kChunk, stopAt);
       auto chunk = linesBetween(ring, at, next);
       size_t offset = 0;
@@ -115,19 +115,23 @@ kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, unsi
   }
 }
 
-kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, bool follow, int tailLines,
-                          uint64_t from, rpc::LogSink::Client sink, kj::String contains) {
+kj::Promise<uint64_t> beginningOf(kj::Timer& timer, const LogRing& ring, const LogQuery& query) {
+  if (query.from > 0) co_return query.from > ring.newest() ? 0 : query.from;
+  auto oldest = ring.oldest();
+  KJ_IF_MAYBE (time, query.since) oldest = ring.since(*time);
+  if (query.tailLines < 0) co_return oldest;
+  auto count = static_cast<unsigned>(query.tailLines);
+  if (query.contains.size() == 0) co_return kj::max(oldest, ring.tail(count));
+  co_return co_await tailContaining(timer, ring, oldest, count, query.contains);
+}
+
+kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, LogQuery query,
+                          rpc::LogSink::Client sink) {
   auto& ring = *log->ring;
+  const bool follow = query.follow;
   const auto stopAt = ring.newest();
-  uint64_t cursor;
-  if (from > 0) {
-    cursor = from > ring.newest() ? 0 : from;
-  } else if (tailLines >= 0 && contains.size() > 0) {
-    cursor = co_await tailContaining(timer, ring, static_cast<unsigned>(tailLines), contains);
-  } else {
-    cursor = tailLines < 0 ? ring.oldest() : ring.tail(tailLines);
-  }
-  bool reportMissed = from > 0 && cursor > 0;
+  uint64_t cursor = co_await beginningOf(timer, ring, query);
+  bool reportMissed = query.from > 0 && cursor > 0;
   for (;;) {
     if (cursor < ring.oldest()) {
       auto missed = ring.oldest() - cursor;
@@ -149,7 +153,7 @@ kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, bool follow, int t
     }
     auto next = ring.chunkEnd(cursor, kChunk, until);
     auto lines = linesBetween(ring, cursor, next);
-    if (contains.size() > 0) lines = linesContaining(lines, contains);
+    if (query.contains.size() > 0) lines = linesContaining(lines, query.contains);
     cursor = next;
     if (!follow && next == until) {
       co_await writeAndWait(sink, lines, next);
@@ -169,14 +173,15 @@ kj::Promise<void> readLog(kj::Timer& timer, kj::Own<Log> log, bool follow, int t
 }  // namespace
 
 struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
-  Impl(Process1& process1, kj::UnixEventPort& port)
-      : process1(process1), port(port), tasks(*this) {}
+  Impl(Process1& process1, kj::UnixEventPort& port, const kj::MonotonicClock& clock)
+      : process1(process1), port(port), clock(clock), tasks(*this) {}
   ~Impl() noexcept(false) {
     for (auto& entry : logs) entry.value->pipe = nullptr;  // a follower may keep the log itself
   }
 
   Process1& process1;
   kj::UnixEventPort& port;
+  const kj::MonotonicClock& clock;
   kj::TreeMap<kj::String, kj::Own<Log>> logs;
   kj::Maybe<kj::Function<void(kj::StringPtr, kj::ArrayPtr<const char>)>> copy;
   Signal changed;
@@ -190,7 +195,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     for (auto& name : process1.heldNames()) {
       if (!name.startsWith(kRingPrefix)) continue;
       KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
-        KJ_IF_MAYBE (ring, LogRing::recover(kj::mv(*fd))) {
+        KJ_IF_MAYBE (ring, LogRing::recover(kj::mv(*fd), clock)) {
           add(kj::str(name.slice(kRingPrefix.size())), kj::mv(*ring)).held =
               kj::Promise<void>(kj::READY_NOW).fork();
         } else {
@@ -225,7 +230,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     KJ_IF_MAYBE (log, logs.find(id)) {
       return **log;
     }
-    auto& log = add(kj::str(id), kj::heap<LogRing>());
+    auto& log = add(kj::str(id), kj::heap<LogRing>(clock));
     log.held = process1.hold(kj::str(kRingPrefix, id), log.ring->file()).fork();
     tasks.add(KJ_ASSERT_NONNULL(log.held).addBranch());
     return log;
@@ -289,7 +294,8 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
   }
 };
 
-Logs::Logs(Process1& process1, kj::UnixEventPort& port) : impl(kj::heap<Impl>(process1, port)) {
+Logs::Logs(Process1& process1, kj::UnixEventPort& port, const kj::MonotonicClock& clock)
+    : impl(kj::heap<Impl>(process1, port, clock)) {
   impl->recover();
 }
 Logs::~Logs() noexcept(false) {}
@@ -328,11 +334,9 @@ kj::Maybe<const LogRing&> Logs::ring(kj::StringPtr id) const {
   return nullptr;
 }
 
-kj::Promise<void> Logs::read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
-                             rpc::LogSink::Client sink, kj::String contains) {
+kj::Promise<void> Logs::read(kj::StringPtr id, LogQuery query, rpc::LogSink::Client sink) {
   KJ_IF_MAYBE (log, impl->logs.find(id)) {
-    return readLog(impl->port.getTimer(), kj::addRef(**log), follow, tailLines, from, kj::mv(sink),
-                   kj::mv(contains));
+    return readLog(impl->port.getTimer(), kj::addRef(**log), kj::mv(query), kj::mv(sink));
   }
   // Scripts match the end of this text; list() has the ids.
   fail(ErrorKind::kNotFound, kj::str("log \"", id, "\" was not registered"));

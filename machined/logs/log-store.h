@@ -22,10 +22,20 @@
 
 namespace talos::machined {
 
+// The lines that somebody wants of a log.
+struct LogQuery {
+  bool follow = false;
+  int tailLines = -1;                        // the last ones of those; negative: all
+  uint64_t from = 0;                         // a position, instead of tailLines and since
+  kj::String contains = nullptr;             // only lines with this text
+  kj::Maybe<kj::TimePoint> since = nullptr;  // only newer lines (LogRing::since())
+};
+
 class Logs {
  public:
   // Takes up the predecessor's rings and the pipes that still have writers.
-  Logs(Process1& process1, kj::UnixEventPort& port);
+  Logs(Process1& process1, kj::UnixEventPort& port,
+       const kj::MonotonicClock& clock = kj::systemCoarseMonotonicClock());
   ~Logs() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Logs);
 
@@ -55,9 +65,8 @@ class Logs {
   // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
   // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
   // sink gets the size of the gap. Without follow the promise resolves when the sink has processed
-  // the last line. `contains`: only lines with this text, and `tailLines` of them.
-  kj::Promise<void> read(kj::StringPtr id, bool follow, int tailLines, uint64_t from,
-                         rpc::LogSink::Client sink, kj::String contains = nullptr);
+  // the last line.
+  kj::Promise<void> read(kj::StringPtr id, LogQuery query, rpc::LogSink::Client sink);
 
  private:
   struct Impl;

@@ -7,7 +7,7 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr Look kLook{.columns = 30, .color = false};
+constexpr TableLook kLook{.columns = 30, .color = false};
 
 // Catches: tables that pile up, a rest of the longer one before, an error that is painted over.
 TEST(LiveLines, AreRewrittenUntilSomethingElseIsWritten) {
@@ -41,7 +41,7 @@ TEST(LiveLines, FitTheScreen) {
   EXPECT_EQ(console.takeOut(), "\x1b[23A\rNODE  REA\x1b[K\n\ra     Tru\x1b[K\n\x1b[J");
   lines.show("NODE   READY\na      True\n", {.columns = 80, .color = true});
   EXPECT_EQ(console.takeOut(),
-            "\x1b[2A\rNODE   READY\x1b[K\n\ra      \033[32mTrue\033[0m\x1b[K\n\x1b[J");
+            "\x1b[2A\rNODE   READY\x1b[K\n\ra      \033[0;32mTrue\033[0m\x1b[K\n\x1b[J");
 }
 
 }  // namespace

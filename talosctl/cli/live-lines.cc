@@ -8,7 +8,7 @@ namespace {
 
 // In lines of at most so many characters. A line that wraps could not be counted, so where one
 // would, all are plain: colours have no width that is known here.
-kj::Vector<kj::String> screenLinesOf(kj::StringPtr table, Look look) {
+kj::Vector<kj::String> screenLinesOf(kj::StringPtr table, TableLook look) {
   auto plain = dressed(table, {.columns = look.columns, .color = false});
   bool fits = true;
   kj::Vector<kj::String> lines;
@@ -26,7 +26,7 @@ kj::Vector<kj::String> screenLinesOf(kj::StringPtr table, Look look) {
 
 }  // namespace
 
-void LiveLines::show(kj::StringPtr table, Look look) {
+void LiveLines::show(kj::StringPtr table, TableLook look) {
   look.columns = kj::max(look.columns, size_t(1));
   auto lines = screenLinesOf(table, look);
   size_t room = kj::max(console.rows(), 3u) - 1;

@@ -12,7 +12,7 @@ class LiveLines {
 
   // Shows the table instead of the one before. Lines that are too wide are cut, and those that do
   // not fit the screen left out and counted.
-  void show(kj::StringPtr table, Look look);
+  void show(kj::StringPtr table, TableLook look);
 
  private:
   Console& console;

@@ -67,9 +67,9 @@ TEST(TableLook, StatesHaveColours) {
   table.add("d", "y", "new");
   EXPECT_EQ(dressed(table.render(), {.color = true}),
             "NODE   ID        STATE\n"
-            "a      running   \033[32mRunning\033[0m\n"
-            "b      failed    \033[31mFailed\033[0m\n"
-            "c      x         \033[33mWaiting\033[0m\n"
+            "a      running   \033[0;32mRunning\033[0m\n"
+            "b      failed    \033[0;1;31mFailed\033[0m\n"
+            "c      x         \033[0;33mWaiting\033[0m\n"
             "d      y         new\n");
 }
 

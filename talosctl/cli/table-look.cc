@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "common/screen/look.h"
 #include "talosctl/cli/help.h"
 
 namespace talos::talosctl {
@@ -48,37 +49,35 @@ Cut cutOf(kj::StringPtr column) {
 
 struct State {
   kj::StringPtr text;  // lower case
-  kj::StringPtr color;
+  Look look;
 };
-constexpr kj::StringPtr kGreen = "\033[32m"_kj, kYellow = "\033[33m"_kj, kRed = "\033[31m"_kj,
-                        kPlain = "\033[0m"_kj;
-constexpr State kStates[] = {{"running"_kj, kGreen},
-                             {"ok"_kj, kGreen},
-                             {"true"_kj, kGreen},
-                             {"sandbox_ready"_kj, kGreen},
-                             {"container_running"_kj, kGreen},
-                             {"up"_kj, kGreen},
-                             {"failed"_kj, kRed},
-                             {"fail"_kj, kRed},
-                             {"false"_kj, kRed},
-                             {"sandbox_notready"_kj, kRed},
-                             {"container_exited"_kj, kRed},
-                             {"container_unknown"_kj, kRed},
-                             {"down"_kj, kRed},
-                             {"off"_kj, kRed},
-                             {"stopped"_kj, kRed},
-                             {"initialized"_kj, kYellow},
-                             {"preparing"_kj, kYellow},
-                             {"waiting"_kj, kYellow},
-                             {"stopping"_kj, kYellow},
-                             {"?"_kj, kYellow},
-                             {"container_created"_kj, kYellow},
-                             {"booting"_kj, kYellow},
-                             {"rebooting"_kj, kYellow},
-                             {"shuttingdown"_kj, kYellow},
-                             {"maintenance"_kj, kYellow},
-                             {"resetting"_kj, kYellow},
-                             {"paused"_kj, kYellow}};
+constexpr State kStates[] = {{"running"_kj, Look::kGood},
+                             {"ok"_kj, Look::kGood},
+                             {"true"_kj, Look::kGood},
+                             {"sandbox_ready"_kj, Look::kGood},
+                             {"container_running"_kj, Look::kGood},
+                             {"up"_kj, Look::kGood},
+                             {"failed"_kj, Look::kBad},
+                             {"fail"_kj, Look::kBad},
+                             {"false"_kj, Look::kBad},
+                             {"sandbox_notready"_kj, Look::kBad},
+                             {"container_exited"_kj, Look::kBad},
+                             {"container_unknown"_kj, Look::kBad},
+                             {"down"_kj, Look::kBad},
+                             {"off"_kj, Look::kBad},
+                             {"stopped"_kj, Look::kBad},
+                             {"initialized"_kj, Look::kWarning},
+                             {"preparing"_kj, Look::kWarning},
+                             {"waiting"_kj, Look::kWarning},
+                             {"stopping"_kj, Look::kWarning},
+                             {"?"_kj, Look::kWarning},
+                             {"container_created"_kj, Look::kWarning},
+                             {"booting"_kj, Look::kWarning},
+                             {"rebooting"_kj, Look::kWarning},
+                             {"shuttingdown"_kj, Look::kWarning},
+                             {"maintenance"_kj, Look::kWarning},
+                             {"resetting"_kj, Look::kWarning},
+                             {"paused"_kj, Look::kWarning}};
 constexpr kj::StringPtr kStateColumns[] = {"STATE"_kj,   "HEALTH"_kj, "STATUS"_kj,
                                            "STAGE"_kj,   "READY"_kj,  "RUNNING"_kj,
                                            "HEALTHY"_kj, "SYNCED"_kj, "LINK STATE"_kj};
@@ -184,10 +183,7 @@ class DressedTable {
     for (size_t r = 0; r < rows.size(); ++r) {
       for (size_t i = 0; i < widths.size(); ++i) {
         auto cell = cut(rows[r][i], widths[i], r > 0 ? cutOf(rows[0][i]) : Cut::kEnd);
-        auto paint = color && r > 0 ? colorOf(rows[0][i], cell) : ""_kj;
-        out.addAll(paint);
-        out.addAll(cell);
-        if (paint.size() > 0) out.addAll(kPlain);
+        out.addAll(painted(cell, color && r > 0 ? lookOf(rows[0][i], cell) : Look::kPlain));
         if (i + 1 == widths.size()) break;
         for (auto n = widths[i] + gap - charactersIn(cell); n > 0; --n) out.add(' ');
       }
@@ -260,22 +256,22 @@ class DressedTable {
     return kj::str(part(0, front), "…", part(size - (width - 1 - front), size));
   }
 
-  static kj::StringPtr colorOf(kj::StringPtr column, kj::StringPtr cell) {
-    if (column == "PROBLEM" && cell.size() > 0) return kRed;
-    if (!contains(kStateColumns, column)) return "";
+  static Look lookOf(kj::StringPtr column, kj::StringPtr cell) {
+    if (column == "PROBLEM" && cell.size() > 0) return Look::kBad;
+    if (!contains(kStateColumns, column)) return Look::kPlain;
     auto text = kj::str(cell);
     for (char& c : text) c = static_cast<char>(tolower(c));
     for (auto& state : kStates) {
-      if (state.text == text) return state.color;
+      if (state.text == text) return state.look;
     }
-    return "";
+    return Look::kPlain;
   }
 };
 
 }  // namespace
 
-Look lookOf(const Invocation& call) {
-  Look look;
+TableLook lookOf(const Invocation& call) {
+  TableLook look;
   auto& console = call.deps.console;
   if (console.outIsTerminal()) look.columns = helpColumns(call.deps);
   auto when = call.text("color");
@@ -285,7 +281,7 @@ Look lookOf(const Invocation& call) {
   return look;
 }
 
-kj::String dressed(kj::StringPtr table, const Look& look) {
+kj::String dressed(kj::StringPtr table, const TableLook& look) {
   if (look.columns == 0 && !look.color) return kj::str(table);
   auto lines = linesOf(table);
   if (lines.empty()) return kj::str(table);

@@ -6,18 +6,18 @@
 
 namespace talos::talosctl {
 
-struct Look {
+struct TableLook {
   size_t columns = 0;  // 0: as many as the table needs
   bool color = false;
 };
 
 // A terminal's width, or $COLUMNS; colours as --color says: `auto` is on a terminal and without
 // $NO_COLOR (https://no-color.org).
-Look lookOf(const Invocation& call);
+TableLook lookOf(const Invocation& call);
 
 // `table`: the output of Table::render(), with its header; other text is returned as it is. Names,
 // ids and addresses are never cut, so a table may still be too wide. Pure.
-kj::String dressed(kj::StringPtr table, const Look& look);
+kj::String dressed(kj::StringPtr table, const TableLook& look);
 
 // Prints it on stdout.
 void outTable(Invocation& call, kj::StringPtr table);

@@ -3,6 +3,7 @@
 #include "talosctl/configure/configure-commands.h"
 #include "talosctl/debug/debug-commands.h"
 #include "talosctl/diagnose/diagnose-command.h"
+#include "talosctl/drain/drain-commands.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/kube-commands.h"

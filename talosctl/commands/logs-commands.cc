@@ -7,6 +7,7 @@
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/past-time.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/commands/all-commands.h"
 
@@ -156,6 +157,20 @@ kj::Promise<int> readAll(Follow f) {
   co_return good > 0 ? 0 : 1;
 }
 
+// Lines of the time that --since names. In seconds of the node where it is an age: clocks differ.
+void setSince(Invocation& call, rpc::LogSince::Builder since) {
+  KJ_IF_MAYBE (time, pastTimeOf("since", call.text("since"), call.deps.clock.now())) {
+    KJ_SWITCH_ONEOF(*time) {
+      KJ_CASE_ONEOF(age, kj::Duration) {
+        since.setAge(age / kj::MILLISECONDS);
+      }
+      KJ_CASE_ONEOF(date, kj::Date) {
+        since.setTime((date - kj::UNIX_EPOCH) / kj::NANOSECONDS);
+      }
+    }
+  }
+}
+
 kj::Promise<void> requestPrevious(Invocation& call, rpc::Node::Client node,
                                   rpc::LogSink::Client sink) {
   auto request = node.logsRequest().send().getLogs().previousRequest();
@@ -175,6 +190,8 @@ kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t 
     request.setFollow(call.on("follow"));
     request.setTailLines(int32_t(call.number("tail")));
     request.setFrom(from);
+    request.setContains(call.text("grep"));
+    setSince(call, request.initSince());
     request.setSink(kj::mv(sink));
     return request.send().ignoreResult();
   };
@@ -182,9 +199,7 @@ kj::Promise<void> requestLog(Invocation& call, rpc::Node::Client node, uint64_t 
   if (call.on("kubernetes") && call.arguments[0] != "kubelet") {
     return ask(node.containersRequest().send().getContainers().logsRequest());
   }
-  auto request = node.logsRequest().send().getLogs().readRequest();
-  request.setContains(call.text("grep"));
-  return ask(kj::mv(request));
+  return ask(node.logsRequest().send().getLogs().readRequest());
 }
 
 kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64_t from,
@@ -193,6 +208,8 @@ kj::Promise<void> requestKernel(Invocation& call, rpc::Node::Client node, uint64
   request.setFollow(call.on("follow"));
   request.setOnlyNew(from == 0 && call.on("tail"));
   request.setFromSequence(from);
+  request.setContains(call.text("grep"));
+  setSince(call, request.initSince());
   request.setSink(kj::mv(sink));
   return request.send().ignoreResult();
 }
@@ -205,9 +222,12 @@ kj::Promise<int> runLogs(Invocation& call) {
   if (call.on("previous") && call.on("follow")) {
     failUsage("--follow and --previous cannot be combined: an earlier boot has no new lines");
   }
-  if (call.text("grep").size() > 0 && call.on("kubernetes") && call.arguments[0] != "kubelet") {
-    failUsage("--grep and --kubernetes cannot be combined: a node searches logs of services only");
+  if (call.on("previous") && call.given("since")) {
+    failUsage(
+        "--since and --previous cannot be combined: lines of an earlier boot are kept without the "
+        "times when they came; use --grep");
   }
+  pastTimeOf("since", call.text("since"), call.deps.clock.now());  // before any node is asked
   if (call.text("boot").size() > 0 && !call.on("previous")) failUsage("--boot needs --previous");
   auto session = co_await openSession(call);
   session->endless = call.on("follow");
@@ -220,8 +240,11 @@ kj::Promise<int> runLogs(Invocation& call) {
 }
 
 kj::Promise<int> runDmesg(Invocation& call) {
+  pastTimeOf("since", call.text("since"), call.deps.clock.now());
   if (call.on("tail") && !call.on("follow"))
     failUsage("--tail needs --follow: it shows new messages only");
+  if (call.on("tail") && call.given("since"))
+    failUsage("--since and --tail cannot be combined: --tail shows new messages only");
   auto session = co_await openSession(call);
   session->endless = call.on("follow");
   co_return co_await readAll({.call = call,
@@ -230,6 +253,14 @@ kj::Promise<int> runDmesg(Invocation& call) {
                               .follow = call.on("follow"),
                               .listed = false,
                               .request = requestKernel});
+}
+
+void addFilterFlags(Command& command, kj::StringPtr grep) {
+  command.flag({.name = "grep", .kind = FlagKind::kText, .help = grep});
+  command.flag({.name = "since",
+                .kind = FlagKind::kText,
+                .help = "only lines that came since: 5m, 2h30m, 1d; 14:05, \"2026-11-20 14:05\", "
+                        "2026-11-20T14:05:30Z, today, yesterday"});
 }
 
 }  // namespace
@@ -246,9 +277,7 @@ void addLogCommands(Command& root) {
              .kind = FlagKind::kNumber,
              .fallback = "-1",
              .help = "show only this many of the last lines; -1 for all"});
-  logs.flag({.name = "grep",
-             .kind = FlagKind::kText,
-             .help = "only lines with this text; --tail counts those"});
+  addFilterFlags(logs, "only lines with this text; --tail counts those");
   logs.flag({.name = "previous",
              .letter = "p",
              .help = "the log of the previous boot, from the node's disk"});
@@ -266,6 +295,7 @@ void addLogCommands(Command& root) {
   auto& dmesg = root.add("dmesg", "Print the kernel log");
   dmesg.flag({.name = "follow", .letter = "f", .help = "follow the log"});
   dmesg.flag({.name = "tail", .help = "with --follow: show only new messages"});
+  addFilterFlags(dmesg, "only messages with this text");
   addStreamOutputFlag(dmesg);
   dmesg.interrupt = Interrupt::kIsSuccess;
   dmesg.run = runDmesg;

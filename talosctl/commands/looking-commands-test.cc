@@ -1,7 +1,10 @@
 // Whole runs of the commands that look into a node: get -o jsonpath, netstat, image list, usage,
 // processes, cgroups, inspect, pcap.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <termios.h>
 
 #include "common/base/file.h"
 #include "common/yaml/yaml.h"
@@ -191,6 +194,45 @@ TEST_F(Looking, ProcessesAreWatchedInAPipe) {
   EXPECT_EQ(out(), once);
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
+// Catches: a key that waits for a node that does not answer; a table that is not sorted anew; a
+// terminal that is left without echo, or on the other screen.
+TEST_F(Looking, ProcessesAreWatchedOnATerminal) {
+  int raw;
+  KJ_SYSCALL(raw = posix_openpt(O_RDWR | O_NOCTTY));
+  kj::AutoCloseFd keyboard(raw);
+  KJ_SYSCALL(grantpt(keyboard));
+  KJ_SYSCALL(unlockpt(keyboard));
+  KJ_SYSCALL(raw = open(ptsname(keyboard), O_RDWR | O_NOCTTY));
+  kj::AutoCloseFd terminal(raw);
+  auto press = [&](kj::StringPtr keys) {
+    kj::FdOutputStream(keyboard.get()).write(keys.begin(), keys.size());
+    c.settle();
+  };
+  auto echoes = [&]() {
+    struct termios now;
+    KJ_SYSCALL(tcgetattr(terminal, &now));
+    return (now.c_lflag & ECHO) != 0 && (now.c_lflag & ICANON) != 0;
+  };
+  c.deps->input = terminal;
+  c.test.console.terminal = true;
+  node("10.0.0.2").processMemory = 2'000'000;
+  node("10.0.0.3").processCpuMs = 5'000;
+  auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "processes", "-w"});
+  c.settle();
+  auto first = out();
+  EXPECT_THAT(first, HasSubstr("\x1b[?1049h"));
+  EXPECT_LT(first.find("10.0.0.2"), first.find("10.0.0.3"));
+  EXPECT_FALSE(echoes());
+  node("10.0.0.2").hangs = true;
+  c.clock.advanceTo(c.clock.now() + 1 * kj::SECONDS);
+  press("c");
+  EXPECT_THAT(out(), AllOf(HasSubstr("\x1b[2;8H\x1b[0m3"), HasSubstr("\x1b[3;8H2")));
+  press("rq");
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+  EXPECT_THAT(out(), EndsWith("\x1b[?25h\x1b[?1049l"));
+  EXPECT_TRUE(echoes());
 }
 
 // Catches: what the kernel does not count shown as nothing, or as no limit.

@@ -1,11 +1,9 @@
 // processes, once or as a screen that refreshes itself
-#include <poll.h>
-#include <termios.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "common/base/lines.h"
+#include "talosctl/cli/table-look.h"
+#include "talosctl/cli/terminal-screen.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -40,78 +38,88 @@ kj::String commandLine(rpc::Process::Reader p) {
   return kj::str(arguments);
 }
 
-// The alternate screen and, if there is a keyboard, its keys as they are pressed; until dropped.
-class Screen {
+// Asks the nodes every second, and draws what they answered last whenever a key changes how.
+class ProcessesWatch {
  public:
-  explicit Screen(Console& console) : console(console) {
-    if (console.inIsTerminal()) {
-      KJ_SYSCALL(tcgetattr(STDIN_FILENO, &before));
-      auto raw = before;
-      raw.c_lflag &= ~(ICANON | ECHO);
-      KJ_SYSCALL(tcsetattr(STDIN_FILENO, TCSANOW, &raw));
-    }
-    console.out("\x1b[?1049h\x1b[?25l"_kj);
+  explicit ProcessesWatch(Invocation& call, Session& session)
+      : call(call), session(session), sort(sortOf(call)) {
+    if (!call.deps.console.outIsTerminal()) return;
+    screen.emplace(call.deps, lookOf(call).color ? Colors::kAnsi : Colors::kNone);
   }
-  ~Screen() noexcept(false) {
-    console.out("\x1b[?25h\x1b[?1049l"_kj);
-    if (console.inIsTerminal()) tcsetattr(STDIN_FILENO, TCSANOW, &before);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(Screen);
 
-  void show(kj::StringPtr text) {
-    size_t rows = console.rows(), columns = console.columns();
-    kj::Vector<kj::String> lines;
-    for (auto line : Lines(text)) {
-      if (lines.size() + 1 >= rows) break;
-      lines.add(kj::str(firstCharacters(line, columns), "\x1b[K"));
-    }
-    console.out(kj::str("\x1b[H", kj::strArray(lines, "\r\n"), "\x1b[J"));
-  }
+  // Until `q`.
+  kj::Promise<void> run() { return askOn().exclusiveJoin(takeKeys()); }
 
  private:
-  Console& console;
-  struct termios before;
+  Invocation& call;
+  Session& session;
+  SortBy sort;
+  kj::Maybe<TerminalScreen> screen;
+  kj::Maybe<Answers<Processes>> last;
+
+  kj::Promise<void> askOn() {
+    for (;;) {
+      auto& answers = last.emplace(co_await askAll<Processes>(session, ask));
+      draw();
+      if (answers.good.size() == 0 && answers.failures.size() > 0) {
+        // Ends the command when no node can be reached.
+        co_await session.client.connect(session.deadline);
+      }
+      co_await call.deps.timer.afterDelay(1 * kj::SECONDS);
+    }
+  }
+
+  kj::Promise<void> takeKeys() {
+    KJ_IF_MAYBE (shown, screen) {
+      for (;;) {
+        for (char key : co_await shown->typed()) {
+          if (key == 'q') co_return;
+          if (key == 'r' || key == 'm') sort = SortBy::kResident;
+          if (key == 'c') sort = SortBy::kCpu;
+        }
+        draw();
+      }
+    }
+    co_await kj::Promise<void>(kj::NEVER_DONE);
+  }
+
+  void draw() {
+    KJ_IF_MAYBE (answers, last) {
+      auto failures = KJ_MAP(f, answers->failures) {
+        return kj::str(describe(f), "\n");
+      };
+      auto replies = KJ_MAP(a, answers->good) {
+        return Reply<Processes>{a.node, a.value};
+      };
+      auto problems = kj::strArray(failures, ""), table = renderProcesses(replies, sort);
+      KJ_IF_MAYBE (shown, screen) {
+        drawScreen(*shown, problems, table);
+      } else {
+        call.err(problems);
+        call.out(kj::str(table, "\n"));
+      }
+    }
+  }
+
+  void drawScreen(TerminalScreen& shown, kj::StringPtr problems, kj::StringPtr table) {
+    auto& console = call.deps.console;
+    Canvas canvas(console.rows(), console.columns());
+    size_t row = 0;
+    for (auto line : Lines(problems)) canvas.put(row++, 0, kj::heapString(line), Look::kBad);
+    auto look = Look::kTitle;
+    for (auto line : Lines(table)) {
+      canvas.put(row++, 0, kj::heapString(line), look);
+      look = Look::kPlain;
+    }
+    shown.show(kj::mv(canvas));
+  }
 };
 
 kj::Promise<int> runWatch(Invocation& call) {
-  auto& console = call.deps.console;
-  auto sort = sortOf(call);
   auto session = co_await openSession(call);
-  kj::Maybe<Screen> screen;
-  kj::Maybe<kj::Own<kj::AsyncInputStream>> keys;
-  if (console.outIsTerminal()) screen.emplace(console);
-  if (console.outIsTerminal() && console.inIsTerminal()) {
-    keys = call.deps.lowLevel.wrapInputFd(STDIN_FILENO);
-  }
-  for (;;) {
-    auto answers = co_await askAll<Processes>(*session, ask);
-    auto replies = KJ_MAP(a, answers.good) {
-      return Reply<Processes>{a.node, a.value};
-    };
-    auto failures = KJ_MAP(f, answers.failures) {
-      return kj::str(describe(f), "\n");
-    };
-    auto problems = kj::strArray(failures, ""), table = renderProcesses(replies, sort);
-    KJ_IF_MAYBE (there, screen) {
-      there->show(kj::str(problems, table));
-    } else {
-      call.err(problems);
-      call.out(kj::str(table, "\n"));
-    }
-    if (replies.size() == 0 && answers.failures.size() > 0) {
-      co_await session->client.connect(
-          session->deadline);  // ends the command when no node can be reached
-    }
-    char key = 0;
-    auto pause = call.deps.timer.afterDelay(1 * kj::SECONDS);
-    KJ_IF_MAYBE (typed, keys) {
-      pause = (*typed)->tryRead(&key, 1, 1).ignoreResult().exclusiveJoin(kj::mv(pause));
-    }
-    co_await pause;
-    if (key == 'q' || key == 3) co_return 0;
-    if (key == 'r' || key == 'm') sort = SortBy::kResident;
-    if (key == 'c') sort = SortBy::kCpu;
-  }
+  ProcessesWatch watch(call, *session);
+  co_await watch.run();
+  co_return 0;
 }
 
 kj::Promise<int> runProcesses(Invocation& call) {

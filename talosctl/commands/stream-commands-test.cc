@@ -106,7 +106,33 @@ TEST_F(Streams, LogsWithAText) {
   EXPECT_EQ(out(), "10.0.0.2: one\n10.0.0.2: two\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "audit", "--grep", "a b", "--tail", "3"}), 0);
   EXPECT_EQ(out(), "10.0.0.2: audit of boot \"\", last 3 with a b\n");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-k", "ns/pod:c", "--grep", "x"}), 1);
+}
+
+// Catches: a time that is dropped on its way to the node, or read by the clock of another machine;
+// a mistake that a node is asked about.
+TEST_F(Streams, LogsSinceATime) {
+  // The clock of the test says 2021-03-06T03:06:40Z.
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--since", "5m", "--grep", "x"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid", "--since", "2021-03-06T03:00:00.5Z"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "apid"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "dmesg", "--since", "1d", "--grep", "usb 1"}), 0);
+  EXPECT_EQ(kj::strArray(node("10.0.0.2").linesAsked, ", "),
+            "age 300000 with x, time 1614999600500000000, always, age 86400000 with usb 1"_kj);
+  err();
+  for (auto command : {"logs"_kj, "dmesg"_kj}) {
+    auto mistaken = [&](kj::StringPtr since) {
+      return command == "logs" ? c.run({"-n", "10.0.0.2", command, "apid", "--since", since})
+                               : c.run({"-n", "10.0.0.2", command, "--since", since});
+    };
+    EXPECT_EQ(mistaken("5 apples"), 1);
+    EXPECT_THAT(err(), HasSubstr("--since \"5 apples\" is not a time; use how long ago (45s"));
+    EXPECT_EQ(mistaken("2021-03-07T00:00:00Z"), 1);
+    EXPECT_THAT(err(), HasSubstr("is 2021-03-07T00:00:00Z, which is still to come"));
+  }
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "logs", "-p", "apid", "--since", "5m"}), 1);
+  EXPECT_THAT(err(), HasSubstr("use --grep"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "dmesg", "-f", "--tail", "--since", "5m"}), 1);
+  EXPECT_EQ(node("10.0.0.2").linesAsked.size(), 4u);
 }
 
 // Catches: an earlier boot that is asked for as this one.

@@ -41,12 +41,14 @@ struct FakeNode {
   unsigned calls = 0;
   kj::Vector<rpc::LogSink::Client> followers;
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
-  kj::Vector<uint64_t> logFrom;  // `from` of each read()
+  kj::Vector<uint64_t> logFrom;       // `from` of each read()
+  kj::Vector<kj::String> linesAsked;  // "age 300000 with a text", "time 1", "always"
   FakeConfig config;
   FakeMeta meta;
   FakeUpgrades upgrades;
   FakeKubernetes kubernetes;
   ModelPods pods;
+  uint64_t processMemory = 0, processCpuMs = 0;
   int process = -1;     // whose sockets were asked for
   kj::String captured;  // link, snap length, duration and instructions of the filter
   kj::String kubeconfig = kj::str(kKubeconfig);
@@ -98,8 +100,10 @@ class FakeMachine final : public rpc::Machine::Server {
   }
   kj::Promise<void> processes(ProcessesContext context) override {
     ++node_.calls;
+    if (node_.hangs) return kj::NEVER_DONE;
     auto process = context.getResults().initProcesses(1)[0];
     process.setPid(7), process.setState("S"), process.setCommand("apid");
+    process.setResidentMemory(node_.processMemory), process.setCpuTimeMs(node_.processCpuMs);
     return kj::READY_NOW;
   }
   kj::Promise<void> netstat(NetstatContext context) override {
@@ -261,6 +265,13 @@ class FakeServices final : public rpc::Services::Server {
   }
 };
 
+inline kj::String linesAsked(rpc::LogSince::Reader since, kj::StringPtr contains) {
+  auto with = contains.size() > 0 ? kj::str(" with ", contains) : kj::String();
+  if (since.isAge()) return kj::str("age ", since.getAge(), with);
+  if (since.isTime()) return kj::str("time ", since.getTime(), with);
+  return kj::str("always", with);
+}
+
 class FakeLogs final : public rpc::Logs::Server {
  public:
   explicit FakeLogs(FakeNode& node) : node_(node) {}
@@ -275,6 +286,7 @@ class FakeLogs final : public rpc::Logs::Server {
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
     node_.logFrom.add(params.getFrom());
+    node_.linesAsked.add(linesAsked(params.getSince(), params.getContains()));
     if (params.getId() != "apid")
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
@@ -293,6 +305,8 @@ class FakeLogs final : public rpc::Logs::Server {
   }
 
   kj::Promise<void> kernel(KernelContext context) override {
+    node_.linesAsked.add(
+        linesAsked(context.getParams().getSince(), context.getParams().getContains()));
     auto request = context.getParams().getSink().writeRequest();
     auto text = kj::str("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n",
                         kj::strArray(node_.kernelLines, ""));

@@ -159,7 +159,7 @@ TEST_F(Configs, ADryRunShowsWhatWouldHappen) {
   EXPECT_EQ(err(), "WARNING: 10.0.0.2: 5:3: machine.kubelet.image: old\\x1b[2J\n");
   c.test.console.terminal = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
-  EXPECT_THAT(out(), HasSubstr("\x1b[31m-x\x1b[m\n\x1b[32m+y\\x07\x1b[m\n"));
+  EXPECT_THAT(out(), HasSubstr("\x1b[0;1;31m-x\x1b[0m\n\x1b[0;32m+y\\x07\x1b[0m\n"));
   c.test.environment.insert(kj::str("NO_COLOR"), kj::str("1"));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "apply-config", "-f", file(), "--dry-run"}), 0);
   EXPECT_THAT(out(), Not(HasSubstr("\x1b")));

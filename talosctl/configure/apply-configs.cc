@@ -4,6 +4,7 @@
 #include "common/base/lines.h"
 #include "common/base/resource.h"
 #include "common/config/config.h"
+#include "common/screen/look.h"
 #include "common/wire/resource-registry.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
@@ -199,12 +200,12 @@ kj::String coloured(kj::StringPtr diff, bool colour) {
   if (!colour) return text;
   kj::Vector<kj::String> lines;
   for (auto line : Lines(text)) {
-    auto paint = line.size() == 0 ? ""_kj
-                 : line[0] == '+' ? "\x1b[32m"_kj
-                 : line[0] == '-' ? "\x1b[31m"_kj
-                 : line[0] == '@' ? "\x1b[36m"_kj
-                                  : ""_kj;
-    lines.add(kj::str(paint, line, paint.size() > 0 ? "\x1b[m" : "", "\n"));
+    auto look = line.size() == 0 ? Look::kPlain
+                : line[0] == '+' ? Look::kGood
+                : line[0] == '-' ? Look::kBad
+                : line[0] == '@' ? Look::kAccent
+                                 : Look::kPlain;
+    lines.add(kj::str(painted(line, look), "\n"));
   }
   return kj::strArray(lines, "");
 }

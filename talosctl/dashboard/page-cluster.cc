@@ -15,9 +15,9 @@ class Sections {
     if (row > 0) ++row;
     Area(canvas).title(row++, text);
   }
-  void line(kj::StringPtr text, Tone tone = Tone::kPlain, size_t indent = 0) {
+  void line(kj::StringPtr text, Look look = Look::kPlain, size_t indent = 0) {
     if (!containsText(text, filter)) return;
-    Area(canvas).put(row, indent, text, tone);
+    Area(canvas).put(row, indent, text, look);
     if (row + 1 < kMost) ++row;
   }
   void sheet(Sheet table) {
@@ -42,10 +42,10 @@ class Sections {
 void addMembers(Sections& sections, ShownCluster cluster) {
   sections.title("etcd");
   if (cluster.getMembersProblem().size() > 0) {
-    sections.line(cluster.getMembersProblem(), Tone::kBad);
+    sections.line(cluster.getMembersProblem(), Look::kBad);
     return;
   }
-  if (!cluster.getQuorum()) sections.line("no quorum: nothing can be written", Tone::kBad);
+  if (!cluster.getQuorum()) sections.line("no quorum: nothing can be written", Look::kBad);
   Sheet sheet({{"MEMBER"},
                {"ROLE"},
                {"APPLIED", 1, 14, true},
@@ -63,14 +63,14 @@ void addMembers(Sections& sections, ShownCluster cluster) {
       behind = kj::str(etcdLag(cluster, node).orDefault(0));
       alarms = kj::strArray(node.getEtcd().getAlarms(), " ");
     }
-    auto role = member.getLeader()    ? SheetCell{kj::str("leader"), Tone::kGood}
-                : member.getLearner() ? SheetCell{kj::str("learner"), Tone::kWarning}
+    auto role = member.getLeader()    ? SheetCell{kj::str("leader"), Look::kGood}
+                : member.getLearner() ? SheetCell{kj::str("learner"), Look::kWarning}
                                       : SheetCell{kj::str("member")};
     sheet.add(kj::str(member.getName().size() > 0 ? member.getName() : "(has not started yet)"_kj),
               kj::mv(role), kj::mv(applied), kj::mv(behind), humanSize(member.getDbSize()),
-              kj::str(member.getVersion()), SheetCell{kj::mv(alarms), Tone::kBad},
+              kj::str(member.getVersion()), SheetCell{kj::mv(alarms), Look::kBad},
               kj::strArray(member.getPeerUrls(), " "),
-              SheetCell{kj::str(member.getProblem()), Tone::kBad});
+              SheetCell{kj::str(member.getProblem()), Look::kBad});
   }
   sections.sheet(kj::mv(sheet));
 }
@@ -80,11 +80,11 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
   sections.title(survey.getVersion().size() > 0 ? kj::str("Kubernetes ", survey.getVersion())
                                                 : kj::str("Kubernetes"));
   if (cluster.getSurveyProblem().size() > 0) {
-    sections.line(cluster.getSurveyProblem(), Tone::kBad);
+    sections.line(cluster.getSurveyProblem(), Look::kBad);
     return;
   }
   if (!cluster.hasSurvey()) {
-    sections.line("not asked yet", Tone::kDim);
+    sections.line("not asked yet", Look::kDim);
     return;
   }
   Sheet nodes({{"NODE"},
@@ -95,9 +95,9 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
                {"MESSAGE", 0, 60}});
   for (auto node : survey.getNodes()) {
     auto ready = node.getReady()
-                     ? SheetCell{kj::str("yes"), Tone::kGood}
+                     ? SheetCell{kj::str("yes"), Look::kGood}
                      : SheetCell{kj::str(node.getReason().size() > 0 ? node.getReason() : "no"_kj),
-                                 Tone::kBad};
+                                 Look::kBad};
     kj::Vector<kj::String> notes;
     if (node.getUnschedulable()) notes.add(kj::str("cordoned"));
     for (auto pressure : node.getPressures()) notes.add(kj::str(pressure));
@@ -113,9 +113,9 @@ void addKubernetes(Sections& sections, ShownCluster cluster) {
     if (pod.getReady() && pod.getComponent().size() == 0) continue;
     auto state =
         pod.getReady()
-            ? SheetCell{kj::str("ready"), Tone::kGood}
+            ? SheetCell{kj::str("ready"), Look::kGood}
             : SheetCell{kj::str(pod.getReason().size() > 0 ? pod.getReason() : pod.getPhase()),
-                        Tone::kBad};
+                        Look::kBad};
     pods.add(kj::str(pod.getNamespace(), "/", pod.getName()), kj::str(pod.getNode()), kj::mv(state),
              kj::str(pod.getRestarts()), kj::str(pod.getMessage()));
   }
@@ -131,26 +131,26 @@ void addUpgrades(Sections& sections, ShownCluster cluster) {
     if (upgrade.text.size() == 0) continue;
     if (!titled) sections.title("Upgrades");
     titled = true;
-    sections.line(kj::str(nameOf(node), ": ", upgrade.text), upgrade.tone);
+    sections.line(kj::str(nameOf(node), ": ", upgrade.text), upgrade.look);
   }
 }
 
 void addCauses(Sections& sections, ShownCluster cluster) {
   sections.title("Causes of what is wrong");
   if (!cluster.hasDiagnosis()) {
-    sections.line("not asked yet", Tone::kDim);
+    sections.line("not asked yet", Look::kDim);
     return;
   }
   auto causes = cluster.getDiagnosis().getCauses();
-  if (causes.size() == 0) sections.line("none found", Tone::kGood);
+  if (causes.size() == 0) sections.line("none found", Look::kGood);
   for (auto cause : causes) {
     auto nodes = cause.getNodes().size() > 0 ? kj::str(kj::strArray(cause.getNodes(), ", "), ": ")
                                              : kj::String();
-    sections.line(kj::str(nodes, cause.getSummary(), " (", cause.getConfidence(), ")"), Tone::kBad);
+    sections.line(kj::str(nodes, cause.getSummary(), " (", cause.getConfidence(), ")"), Look::kBad);
     if (cause.getEvidence().size() > 0)
-      sections.line(cause.getEvidence()[0].getText(), Tone::kPlain, 2);
+      sections.line(cause.getEvidence()[0].getText(), Look::kPlain, 2);
     if (cause.getCommand().size() > 0) {
-      sections.line(kj::str("remedy: ", cause.getCommand()), Tone::kAccent, 2);
+      sections.line(kj::str("remedy: ", cause.getCommand()), Look::kAccent, 2);
     }
   }
 }

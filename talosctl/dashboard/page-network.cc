@@ -16,12 +16,12 @@ size_t drawVips(Area area, ShownCluster cluster) {
   for (auto node : cluster.getNodes()) {
     for (auto vip : node.getVips()) {
       auto status = vip.getStatus();
-      if (status.getState() != "holder" || node.getError().size() > 0) continue;
-      auto end = area.put(row, 0, kj::str("shared address ", vip.getAddress(), ": "), Tone::kPlain);
-      end = area.put(row, end, nameOf(node), Tone::kGood);
+      if (!holds(cluster, node, vip)) continue;
+      auto end = area.put(row, 0, kj::str("shared address ", vip.getAddress(), ": "), Look::kPlain);
+      end = area.put(row, end, nameOf(node), Look::kGood);
       area.put(row++, end,
                kj::str(", since ", status.getSince(), ", lease until ", status.getLeaseUntil()),
-               Tone::kDim);
+               Look::kDim);
       drawn.add(kj::str(vip.getAddress()));
     }
   }
@@ -33,7 +33,7 @@ size_t drawVips(Area area, ShownCluster cluster) {
       area.put(row++, 0,
                kj::str("shared address ", vip.getAddress(), ": no node has it (",
                        vip.getStatus().getReason(), ")"),
-               Tone::kBad);
+               Look::kBad);
       drawn.add(kj::str(vip.getAddress()));
     }
   }
@@ -57,14 +57,14 @@ Sheet linkSheet(ShownCluster cluster) {
     bool silent = node.getError().size() > 0;
     for (auto link : node.getLinks()) {
       if (!isShownLink(link)) continue;
-      auto state = silent         ? SheetCell{kj::str("not known"), Tone::kDim}
-                   : link.getUp() ? SheetCell{kj::str("up"), Tone::kGood}
-                                  : SheetCell{kj::str("down"), Tone::kBad};
+      auto state = silent         ? SheetCell{kj::str("not known"), Look::kDim}
+                   : link.getUp() ? SheetCell{kj::str("up"), Look::kGood}
+                                  : SheetCell{kj::str("down"), Look::kBad};
       sheet.add(nameOf(node), kj::str(link.getName()), kj::mv(state), kj::str(link.getKind()),
                 kj::strArray(link.getAddresses(), " "), rate(link.getReceivedRate()),
                 rate(link.getSentRate()),
                 SheetCell{kj::str(link.getErrors()),
-                          link.getErrors() > 0 ? Tone::kWarning : Tone::kPlain},
+                          link.getErrors() > 0 ? Look::kWarning : Look::kPlain},
                 kj::str(link.getDropped()), kj::str(link.getMtu()));
     }
   }
@@ -77,7 +77,7 @@ Extent drawNetwork(Area area, const Frame& frame) {
   for (auto node : cluster.getNodes()) {
     for (auto problem : node.getNetwork().getProblems()) {
       if (row + 4 > area.rows()) break;
-      area.put(row++, 0, kj::str(nameOf(node), ": ", problem), Tone::kBad);
+      area.put(row++, 0, kj::str(nameOf(node), ": ", problem), Look::kBad);
     }
   }
   if (row > 0) ++row;

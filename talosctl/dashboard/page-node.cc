@@ -37,7 +37,7 @@ Extent drawLines(Area area, kj::ArrayPtr<const kj::String> lines, const Frame& f
   end = kj::max(end, kj::min(kept.size(), area.rows()));
   auto first = end > area.rows() ? end - area.rows() : 0;
   for (auto line = first; line < end; ++line) area.put(line - first, 0, kept[line]);
-  if (lines.size() == 0) area.put(0, 0, "nothing yet", Tone::kDim);
+  if (lines.size() == 0) area.put(0, 0, "nothing yet", Look::kDim);
   return {.nodes = frame.shown.cluster.getNodes().size(),
           .lines = kept.size(),
           .visible = area.rows(),
@@ -63,7 +63,7 @@ void drawCores(Area area, ShownNode node) {
   for (auto core : node.getCores()) {
     auto column = at % across * kCoreWidth, row = at / across;
     auto share = core.getBusy() / 1000.0;
-    area.put(row, column, core.getName(), Tone::kDim, 6);
+    area.put(row, column, core.getName(), Look::kDim, 6);
     area.bar(row, column + 7, kBar, share, toneOfShare(share));
     area.put(row, column + 8 + kBar, percent(core.getBusy()));
     ++at;
@@ -75,7 +75,7 @@ size_t drawMemory(Area area, ShownNode node) {
   if (total == 0) return 0;
   auto available = memoryField(node, "MemAvailable");
   auto used = total - kj::min(total, available);
-  area.put(0, 0, "memory", Tone::kDim);
+  area.put(0, 0, "memory", Look::kDim);
   area.bar(0, kNameWidth, 20, double(used) / double(total),
            toneOfShare(double(used) / double(total)));
   area.put(0, kNameWidth + 22, kj::str(humanSize(used), " used of ", humanSize(total)));
@@ -94,9 +94,9 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
   size_t row = 0;
   auto history = [&](kj::StringPtr name, Quantity quantity) {
     auto it = historyOf(node, quantity);
-    area.put(row, 0, name, Tone::kDim);
+    area.put(row, 0, name, Look::kDim);
     auto width = sparklineWidth(area.columns());
-    area.sparkline(row, kNameWidth, width, it.values, it.most, Tone::kAccent);
+    area.sparkline(row, kNameWidth, width, it.values, it.most, Look::kAccent);
     area.put(row++, kNameWidth + 2 + width, it.now);
   };
   history("CPU", Quantity::kCpu);
@@ -106,7 +106,7 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
              kj::str("kernel ", percent(sample.getCpuSystem()), ", waiting for disks ",
                      percent(sample.getCpuIowait()), ", stolen ", percent(sample.getCpuSteal()),
                      "; load ", node.getLoad()));
-    area.put(row, 0, "pressure", Tone::kDim);
+    area.put(row, 0, "pressure", Look::kDim);
     area.put(row++, kNameWidth,
              kj::str("CPU ", percent(unsigned(sample.getPressureCpu() * 10)), ", memory ",
                      percent(unsigned(sample.getPressureMemory() * 10)), ", disks ",
@@ -117,19 +117,23 @@ Extent drawUsage(Area area, const Frame& frame, ShownNode node) {
   history("network", Quantity::kNetwork);
   auto state = [&](kj::StringPtr name, SheetCell cell) {
     if (cell.text.size() == 0) return;
-    area.put(row, 0, name, Tone::kDim);
-    area.put(row++, kNameWidth, cell.text, cell.tone);
+    area.put(row, 0, name, Look::kDim);
+    area.put(row++, kNameWidth, cell.text, cell.look);
   };
   state("time", timeSyncOf(node));
   state("upgrade", upgradeOf(node));
-  state("problem", {problemOf(node), Tone::kBad});
+  auto label = "problem"_kj;
+  for (auto& problem : problemsOf(node)) {
+    state(label, {kj::mv(problem), Look::kBad});
+    label = "";
+  }
   auto kubernetes = node.getNodeStatus();
   if (node.hasNodeStatus()) {
     state("Kubernetes",
           {kj::str(kubernetes.getReady() ? "Ready" : "not Ready",
                    kubernetes.getUnschedulable() ? ", cordoned" : "",
                    kubernetes.getMessage().size() > 0 ? ": " : "", kubernetes.getMessage()),
-           kubernetes.getReady() ? Tone::kGood : Tone::kBad});
+           kubernetes.getReady() ? Look::kGood : Look::kBad});
   }
   if (row < area.rows()) drawCores(area.below(row), node);
   return {.nodes = frame.shown.cluster.getNodes().size(), .lines = 0, .visible = 1, .service = {}};
@@ -157,7 +161,7 @@ Sheet serviceSheet(ShownNode node) {
     }
     sheet.add(kj::str(service.getId()),
               SheetCell{kj::str(serviceStateName(service.getState())),
-                        running ? Tone::kPlain : Tone::kWarning},
+                        running ? Look::kPlain : Look::kWarning},
               serviceHealth(service),
               service.getPid() > 0 ? kj::str(service.getPid()) : kj::str("-"),
               kj::str(service.getStarts()), kj::mv(memory), kj::mv(text));
@@ -225,8 +229,8 @@ Sheet nodeLinkSheet(ShownNode node) {
                {"ADDRESSES", 1, 60}});
   for (auto link : node.getLinks()) {
     sheet.add(kj::str(link.getName()),
-              link.getUp() ? SheetCell{kj::str("up"), Tone::kGood}
-                           : SheetCell{kj::str("down"), Tone::kDim},
+              link.getUp() ? SheetCell{kj::str("up"), Look::kGood}
+                           : SheetCell{kj::str("down"), Look::kDim},
               kj::str(link.getKind()), rate(link.getReceivedRate()), rate(link.getSentRate()),
               kj::str(link.getErrors()), kj::str(link.getDropped()),
               kj::strArray(link.getAddresses(), " "));
@@ -250,7 +254,7 @@ Sheet containerSheet(ShownNode node) {
     auto status = container.getStatus();
     bool runs = status == "SANDBOX_READY" || status == "CONTAINER_RUNNING" || status == "RUNNING";
     sheet.add(kj::str(container.getId()),
-              SheetCell{kj::str(status), runs ? Tone::kGood : Tone::kWarning},
+              SheetCell{kj::str(status), runs ? Look::kGood : Look::kWarning},
               kj::str(container.getPid()), kj::str(container.getImage()));
   }
   return sheet;
@@ -272,7 +276,7 @@ Sheet certificateSheet(ShownNode node, kj::StringPtr taken) {
     auto spec = one.getSpec();
     sheet.add(kj::str(one.getId()), untilText(taken, spec.getNotBefore(), spec.getNotAfter()),
               kj::str(spec.getNotAfter()), spec.getAuthority() ? "yes"_kj : ""_kj,
-              kj::str(spec.getSubject()), SheetCell{kj::str(spec.getProblem()), Tone::kBad});
+              kj::str(spec.getSubject()), SheetCell{kj::str(spec.getProblem()), Look::kBad});
   }
   return sheet;
 }
@@ -285,19 +289,19 @@ kj::Array<kj::String> eventLines(ShownNode node) {
 }
 
 void drawHead(Area area, const Frame& frame, ShownNode node) {
-  auto end = area.put(0, 0, nameOf(node), Tone::kTitle);
-  end = area.put(0, end + 2, kj::strArray(node.getAddresses(), " "), Tone::kPlain, 40);
+  auto end = area.put(0, 0, nameOf(node), Look::kTitle);
+  end = area.put(0, end + 2, kj::strArray(node.getAddresses(), " "), Look::kPlain, 40);
   auto health = healthOf(node), stage = stageOf(node);
-  end = area.put(0, end + 2, stage.text, stage.tone);
-  end = area.put(0, end + 2, health.text, health.tone);
+  end = area.put(0, end + 2, stage.text, stage.look);
+  end = area.put(0, end + 2, health.text, health.look);
   auto nodes = frame.shown.cluster.getNodes().size();
   auto place = kj::str("  ", frame.view.node % nodes + 1, " of ", nodes, " ←→");
   auto room = area.columns() - kj::min(area.columns(), end + 2 + columnsOf(place));
   area.put(0, end + 2,
            kj::str(node.getVersion().getTag(), "  up ", uptimeOf(node), "  ",
                    node.getControlPlane() ? "control plane" : "worker"),
-           Tone::kDim, room);
-  area.putRight(0, area.columns(), place, Tone::kDim);
+           Look::kDim, room);
+  area.putRight(0, area.columns(), place, Look::kDim);
 }
 
 }  // namespace

@@ -20,22 +20,29 @@ void drawHistory(Area area, ShownNode node) {
   size_t row = 0;
   for (auto& line : kLines) {
     auto history = historyOf(node, line.quantity);
-    area.put(row, 0, line.name, Tone::kDim);
+    area.put(row, 0, line.name, Look::kDim);
     auto width = sparklineWidth(area.columns());
-    area.sparkline(row, kNameWidth, width, history.values, history.most, Tone::kAccent);
+    area.sparkline(row, kNameWidth, width, history.values, history.most, Look::kAccent);
     area.put(row++, kNameWidth + 2 + width, history.now);
   }
 }
 
+// One of each node before the second of any: where there is little room no node is left out for
+// another one's.
 void drawProblems(Area area, ShownCluster cluster) {
   size_t row = 0;
-  for (auto node : cluster.getNodes()) {
-    auto problem = problemOf(node);
-    if (problem.size() == 0) continue;
-    auto end = area.put(row, 0, nameOf(node), Tone::kBad);
-    area.put(row++, end + 2, problem);
+  bool more = true;
+  for (size_t number = 0; more && row < area.rows(); ++number) {
+    more = false;
+    for (auto node : cluster.getNodes()) {
+      auto problems = problemsOf(node);
+      if (number >= problems.size()) continue;
+      more = true;
+      auto end = area.put(row, 0, nameOf(node), Look::kBad);
+      area.put(row++, end + 2, problems[number]);
+    }
   }
-  if (row == 0) area.put(0, 0, "none", Tone::kGood);
+  if (row == 0) area.put(0, 0, "none", Look::kGood);
 }
 
 }  // namespace
@@ -85,6 +92,7 @@ History historyOf(ShownNode node, Quantity quantity) {
 }
 
 Sheet overviewSheet(ShownCluster cluster) {
+  const size_t kRates = "999 kB/s in, 999 kB/s out"_kj.size();
   Sheet sheet({{"NODE"},
                {"ADDRESS", 3},
                {"ROLE", 4},
@@ -94,7 +102,7 @@ Sheet overviewSheet(ShownCluster cluster) {
                {"LOAD", 5, 6, true},
                {"MEMORY", 1},
                {"DISK", 1},
-               {"NETWORK", 4, 30},
+               {"NETWORK", 4, 30, false, kRates},
                {"SERVICES", 2},
                {"PODS", 4, 5, true},
                {"ETCD", 2},
@@ -110,8 +118,9 @@ Sheet overviewSheet(ShownCluster cluster) {
     sheet.add(nameOf(node), kj::str(node.getAddress()),
               node.getControlPlane() ? "control plane"_kj : "worker"_kj, stageOf(node),
               healthOf(node), cpuOf(node), kj::mv(load), memoryOf(node), diskOf(node),
-              networkOf(node), servicesOf(node), podsOf(node), etcdOf(cluster, node), vipsOf(node),
-              kj::str(node.getVersion().getTag()), uptimeOf(node), problemOf(node));
+              networkOf(node), servicesOf(node), podsOf(node), etcdOf(cluster, node),
+              vipsOf(cluster, node), kj::str(node.getVersion().getTag()), uptimeOf(node),
+              problemOf(node));
   }
   return sheet;
 }

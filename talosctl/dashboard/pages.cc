@@ -15,7 +15,7 @@ void drawTitle(Area area, const Frame& frame) {
     at = area.put(0, at, text);
   }
   area.putRight(0, area.columns() - 1, cluster.getTaken());
-  area.paint(0, Tone::kSelected);
+  area.paint(0, Look::kSelected);
 }
 
 void drawKeys(Area area, const Frame& frame) {
@@ -24,19 +24,19 @@ void drawKeys(Area area, const Frame& frame) {
   auto problem = frame.shown.cluster.getProblem();
   if (view.typing) {
     auto end = area.put(row, 0, kj::str("/", view.filter));
-    area.put(row, end, "█", Tone::kAccent);
-    area.putRight(row, area.columns(), "Enter keeps the filter, Esc ends it", Tone::kDim);
+    area.put(row, end, "█", Look::kAccent);
+    area.putRight(row, area.columns(), "Enter keeps the filter, Esc ends it", Look::kDim);
   } else if (problem.size() > 0) {
-    area.put(row, 0, problem, Tone::kBad);
+    area.put(row, 0, problem, Look::kBad);
   } else if (view.filter.size() > 0) {
-    area.put(row, 0, kj::str("lines with \"", view.filter, "\"; Esc shows all"), Tone::kAccent);
+    area.put(row, 0, kj::str("lines with \"", view.filter, "\"; Esc shows all"), Look::kAccent);
   } else {
     auto keys = view.page == Page::kOverview
                     ? "↑↓ node  Enter open it  Tab page  / filter  ? help  q quit"_kj
                 : view.page == Page::kNode
                     ? "Tab pane  ←→ node  ↑↓ line  / filter  Esc all nodes  ? help  q quit"_kj
                     : "↑↓ line  Tab page  / filter  ? help  q quit"_kj;
-    area.put(row, 0, keys, Tone::kDim);
+    area.put(row, 0, keys, Look::kDim);
   }
 }
 
@@ -59,15 +59,15 @@ void drawHelp(Area area) {
   area.title(0, "Keys", true);
   size_t row = 2;
   for (auto& line : kLines) {
-    area.put(row, 2, line.keys, Tone::kTitle);
+    area.put(row, 2, line.keys, Look::kTitle);
     area.put(row++, 28, line.effect);
   }
-  area.put(row + 1, 2, "Any key goes back.", Tone::kDim);
+  area.put(row + 1, 2, "Any key goes back.", Look::kDim);
 }
 
 Extent drawBody(Area area, const Frame& frame) {
   if (frame.shown.cluster.getNodes().size() == 0) {
-    area.put(1, 2, "waiting for the first answer", Tone::kDim);
+    area.put(1, 2, "waiting for the first answer", Look::kDim);
     return {};
   }
   switch (frame.view.page) {
@@ -119,8 +119,7 @@ kj::String snapshotText(ShownCluster cluster, size_t columns) {
   addSheet(overviewSheet(cluster));
   kj::Vector<kj::String> problems;
   for (auto node : cluster.getNodes()) {
-    auto problem = problemOf(node);
-    if (problem.size() > 0) problems.add(kj::str(nameOf(node), ": ", problem));
+    for (auto& problem : problemsOf(node)) problems.add(kj::str(nameOf(node), ": ", problem));
   }
   if (problems.size() > 0) {
     add(problems.size(), [&](Area area) {

@@ -28,6 +28,19 @@ TEST(Sheet, ColumnsOfLessUseGoFirst) {
   EXPECT_EQ(least.text(), "NODE      PRO…\nmaster-1\nworker-1  etc…\n"_kj);
 }
 
+// Catches: columns that come and go with the digits of a rate.
+TEST(Sheet, ATextThatChangesDoesNotMoveTheOthers) {
+  auto drawn = [](kj::StringPtr rate) {
+    Sheet sheet({{"N"}, {"RATE", 0, 30, false, 8}, {"X", 1}});
+    sheet.add("a", rate, "x");
+    Canvas canvas(2, 14);
+    sheet.draw(Area(canvas), nullptr);
+    return canvas.text();
+  };
+  EXPECT_EQ(drawn("1 B"), "N  RATE      X\na  1 B       x\n"_kj);
+  EXPECT_EQ(drawn("999 kB/s"), "N  RATE      X\na  999 kB/s  x\n"_kj);
+}
+
 TEST(Sheet, AFilterLooksAtEveryCell) {
   auto sheet = nodes();
   sheet.keep("ETCD");
@@ -49,7 +62,7 @@ TEST(Sheet, AnAreaKeepsToItself) {
   auto area = Area(canvas).part(1, 2, 1, 3);
   area.put(0, 0, "abcdef");
   area.put(1, 0, "x");
-  area.bar(0, 9, 2, 1, Tone::kGood);
+  area.bar(0, 9, 2, 1, Look::kGood);
   EXPECT_EQ(canvas.text(), "\n  ab…\n"_kj);
 }
 

@@ -38,31 +38,31 @@ Area Area::part(size_t row, size_t column, size_t rows, size_t columns) const {
               kj::min(columns, columnCount - column));
 }
 
-size_t Area::put(size_t row, size_t column, kj::StringPtr text, Tone tone, size_t width) {
+size_t Area::put(size_t row, size_t column, kj::StringPtr text, Look look, size_t width) {
   if (row >= rowCount || column >= columnCount) return column;
   width = kj::min(width, columnCount - column);
-  return canvas.put(top + row, left + column, text, tone, width) - left;
+  return canvas.put(top + row, left + column, text, look, width) - left;
 }
 
-void Area::putRight(size_t row, size_t end, kj::StringPtr text, Tone tone) {
+void Area::putRight(size_t row, size_t end, kj::StringPtr text, Look look) {
   auto width = columnsOf(text);
-  put(row, end > width ? end - width : 0, text, tone, end);
+  put(row, end > width ? end - width : 0, text, look, end);
 }
 
-void Area::bar(size_t row, size_t column, size_t width, double share, Tone tone) {
+void Area::bar(size_t row, size_t column, size_t width, double share, Look look) {
   if (row >= rowCount || column >= columnCount) return;
-  canvas.bar(top + row, left + column, kj::min(width, columnCount - column), share, tone);
+  canvas.bar(top + row, left + column, kj::min(width, columnCount - column), share, look);
 }
 
 void Area::sparkline(size_t row, size_t column, size_t width, kj::ArrayPtr<const double> values,
-                     double most, Tone tone) {
+                     double most, Look look) {
   if (row >= rowCount || column >= columnCount) return;
   canvas.sparkline(top + row, left + column, kj::min(width, columnCount - column), values, most,
-                   tone);
+                   look);
 }
 
-void Area::paint(size_t row, Tone tone) {
-  if (row < rowCount) canvas.paint(top + row, left, columnCount, tone);
+void Area::paint(size_t row, Look look) {
+  if (row < rowCount) canvas.paint(top + row, left, columnCount, look);
 }
 
 void Area::place(const Canvas& from, size_t fromRow) {
@@ -71,11 +71,11 @@ void Area::place(const Canvas& from, size_t fromRow) {
 
 void Area::title(size_t row, kj::StringPtr text, bool focused) {
   if (row >= rowCount) return;
-  canvas.fill(top + row, left, columnCount, U'─', Tone::kDim);
-  auto end = put(row, 2, kj::str(" ", text, " "), focused ? Tone::kTitle : Tone::kAccent);
+  canvas.fill(top + row, left, columnCount, U'─', Look::kDim);
+  auto end = put(row, 2, kj::str(" ", text, " "), focused ? Look::kTitle : Look::kAccent);
   if (focused) {
-    put(row, 1, "┤", Tone::kTitle);
-    put(row, end, "├", Tone::kTitle);
+    put(row, 1, "┤", Look::kTitle);
+    put(row, end, "├", Look::kTitle);
   }
 }
 
@@ -107,7 +107,7 @@ kj::StringPtr Sheet::textAt(size_t row, size_t column) const {
 kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
   kj::Vector<size_t> natural, shown;
   for (auto i : kj::indices(columns)) {
-    auto width = columnsOf(columns[i].title);
+    auto width = kj::max(columnsOf(columns[i].title), columns[i].least);
     bool empty = true;
     for (auto& row : rows) {
       width = kj::max(width, widthOf(row.cells[i], room));
@@ -155,9 +155,9 @@ void Sheet::draw(Area area, kj::Maybe<size_t> selected) const {
   };
   each([&](size_t i, size_t at, size_t width) {
     if (columns[i].right) {
-      area.putRight(0, at + width, columns[i].title, Tone::kDim);
+      area.putRight(0, at + width, columns[i].title, Look::kDim);
     } else {
-      area.put(0, at, columns[i].title, Tone::kDim, width);
+      area.put(0, at, columns[i].title, Look::kDim, width);
     }
   });
   if (area.rows() < 2) return;
@@ -168,16 +168,16 @@ void Sheet::draw(Area area, kj::Maybe<size_t> selected) const {
     each([&](size_t i, size_t at, size_t width) {
       auto& cell = cells[i];
       if (cell.share >= 0 && hasBars(area.columns())) {
-        area.bar(line + 1, at, kj::min(kBar, width), cell.share, cell.tone);
-        area.put(line + 1, at + kBar + 1, cell.text, cell.tone, width - kj::min(width, kBar + 1));
+        area.bar(line + 1, at, kj::min(kBar, width), cell.share, cell.look);
+        area.put(line + 1, at + kBar + 1, cell.text, cell.look, width - kj::min(width, kBar + 1));
       } else if (columns[i].right) {
-        area.putRight(line + 1, at + width, cell.text, cell.tone);
+        area.putRight(line + 1, at + width, cell.text, cell.look);
       } else {
-        area.put(line + 1, at, cell.text, cell.tone, width);
+        area.put(line + 1, at, cell.text, cell.look, width);
       }
     });
     KJ_IF_MAYBE (chosen, selected) {
-      if (*chosen == first + line) area.paint(line + 1, Tone::kSelected);
+      if (*chosen == first + line) area.paint(line + 1, Look::kSelected);
     }
   }
 }

@@ -6,8 +6,6 @@
 
 namespace talos::talosctl::dashboard {
 
-using Tone = talos::Look;
-
 // A rectangle of a canvas; rows and columns count from its corner, and nothing is drawn outside.
 class Area {
  public:
@@ -21,13 +19,13 @@ class Area {
   // Without the first rows.
   Area below(size_t rows) const { return part(rows, 0, rowCount, columnCount); }
 
-  size_t put(size_t row, size_t column, kj::StringPtr text, Tone tone = Tone::kPlain,
+  size_t put(size_t row, size_t column, kj::StringPtr text, Look look = Look::kPlain,
              size_t width = kj::maxValue);
-  void putRight(size_t row, size_t end, kj::StringPtr text, Tone tone = Tone::kPlain);
-  void bar(size_t row, size_t column, size_t width, double share, Tone tone);
+  void putRight(size_t row, size_t end, kj::StringPtr text, Look look = Look::kPlain);
+  void bar(size_t row, size_t column, size_t width, double share, Look look);
   void sparkline(size_t row, size_t column, size_t width, kj::ArrayPtr<const double> values,
-                 double most, Tone tone);
-  void paint(size_t row, Tone tone);
+                 double most, Look look);
+  void paint(size_t row, Look look);
   // As many rows of it as there is room for.
   void place(const Canvas& from, size_t fromRow);
   // A line with a title in it.
@@ -43,10 +41,12 @@ struct SheetColumn {
   unsigned rank = 0;   // those of the lowest rank are shown first, as far as there is room
   size_t most = 40;    // columns of the screen; the last one shown takes what is left
   bool right = false;  // aligned
+  // As wide even when the text is shorter: one that changes all the time is not to move the others.
+  size_t least = 0;
 };
 struct SheetCell {
   kj::String text;
-  Tone tone = Tone::kPlain;
+  Look look = Look::kPlain;
   double share = -1;  // of a bar in front of the text; negative: none
 };
 

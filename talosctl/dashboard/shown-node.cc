@@ -30,11 +30,28 @@ kj::Vector<rpc::Service::Reader> illServices(ShownNode node) {
   return ill;
 }
 
+// These follow from a service that is ill, if there is one: each once.
+void addConsequences(kj::Vector<kj::String>& problems, ShownNode node) {
+  auto etcd = node.getEtcd();
+  if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
+    problems.add(kj::str("etcd is ", etcd.getPhase(), etcd.getMessage().size() > 0 ? ": " : "",
+                         etcd.getMessage()));
+  }
+  auto time = node.getTime();
+  if (!time.getSynced() && !time.getSyncDisabled() && time.getProblem().size() > 0) {
+    problems.add(kj::str("time: ", time.getProblem()));
+  }
+  auto kubernetes = node.getNodeStatus();
+  if (!kubernetes.getReady() && kubernetes.getMessage().size() > 0) {
+    problems.add(kj::str("Kubernetes: ", kubernetes.getMessage()));
+  }
+}
+
 constexpr double kNearlyFull = 0.9, kGettingFull = 0.75;
 
 // A silent node's figures are old.
-Tone toneNow(ShownNode node, double share) {
-  return isSilent(node) ? Tone::kDim : toneOfShare(share);
+Look toneNow(ShownNode node, double share) {
+  return isSilent(node) ? Look::kDim : toneOfShare(share);
 }
 
 }  // namespace
@@ -47,8 +64,8 @@ kj::String rate(uint64_t bytesPerSecond) {
   return kj::str(humanSize(bytesPerSecond), "/s");
 }
 
-Tone toneOfShare(double share) {
-  return share >= kNearlyFull ? Tone::kBad : share >= kGettingFull ? Tone::kWarning : Tone::kGood;
+Look toneOfShare(double share) {
+  return share >= kNearlyFull ? Look::kBad : share >= kGettingFull ? Look::kWarning : Look::kGood;
 }
 
 kj::String nameOf(ShownNode node) {
@@ -77,58 +94,54 @@ kj::StringPtr stageName(rpc::Status::Stage stage) {
 }
 
 SheetCell stageOf(ShownNode node) {
-  if (isSilent(node)) return {kj::str("-"), Tone::kDim};
+  if (isSilent(node)) return {kj::str("-"), Look::kDim};
   auto status = node.getStatus();
   auto stage = status.getStage();
   if (stage == rpc::Status::Stage::RUNNING) {
     if (upgradeOf(node).text.size() == 0) return {kj::str("running")};
-    return {kj::str("upgrade: ", node.getUpgrade().getStage()), upgradeOf(node).tone};
+    return {kj::str("upgrade: ", node.getUpgrade().getStage()), upgradeOf(node).look};
   }
   auto phase = status.getPhase();
   auto text = phase.size() > 0 ? kj::str(stageName(stage), ": ", phase) : kj::str(stageName(stage));
-  return {kj::mv(text), stage == rpc::Status::Stage::FAILED ? Tone::kBad : Tone::kWarning};
+  return {kj::mv(text), stage == rpc::Status::Stage::FAILED ? Look::kBad : Look::kWarning};
 }
 
-kj::String problemOf(ShownNode node) {
-  if (isSilent(node)) return kj::str(node.getError());
-  for (auto problem : node.getStatus().getProblems()) return kj::str(problem);
+kj::Vector<kj::String> problemsOf(ShownNode node) {
+  kj::Vector<kj::String> problems;
+  if (isSilent(node)) {
+    problems.add(kj::str(node.getError()));
+    return problems;
+  }
+  for (auto problem : node.getStatus().getProblems()) problems.add(kj::str(problem));
   for (auto service : illServices(node)) {
     auto text = statementOf(service).text;
-    return text.size() > 0 ? kj::str(service.getId(), ": ", text)
-                           : kj::str(service.getId(), ": ", serviceStateName(service.getState()));
+    if (text.size() == 0) text = kj::str(serviceStateName(service.getState()));
+    problems.add(kj::str(service.getId(), ": ", text));
   }
-  for (auto problem : node.getNetwork().getProblems()) return kj::str(problem);
+  for (auto problem : node.getNetwork().getProblems()) problems.add(kj::str(problem));
   for (auto mount : node.getMounts()) {
-    if (fillOf(mount).tone == Tone::kBad && isDiskFileSystem(mount)) {
-      return kj::str(mount.getMountedOn(), " is nearly full");
+    if (fillOf(mount).look == Look::kBad && isDiskFileSystem(mount)) {
+      problems.add(kj::str(mount.getMountedOn(), " is nearly full"));
     }
   }
   auto etcd = node.getEtcd();
-  for (auto alarm : etcd.getAlarms()) return kj::str("etcd alarm ", alarm);
-  if (node.hasEtcd() && etcd.getPhase().size() > 0 && etcd.getPhase() != "member") {
-    return kj::str("etcd is ", etcd.getPhase(), etcd.getMessage().size() > 0 ? ": " : "",
-                   etcd.getMessage());
-  }
-  auto time = node.getTime();
-  if (!time.getSynced() && !time.getSyncDisabled() && time.getProblem().size() > 0) {
-    return kj::str("time: ", time.getProblem());
-  }
-  auto kubernetes = node.getNodeStatus();
-  if (!kubernetes.getReady() && kubernetes.getMessage().size() > 0) {
-    return kj::str("Kubernetes: ", kubernetes.getMessage());
-  }
-  return kj::String();
+  for (auto alarm : etcd.getAlarms()) problems.add(kj::str("etcd alarm ", alarm));
+  if (problems.empty()) addConsequences(problems, node);
+  return problems;
+}
+
+kj::String problemOf(ShownNode node) {
+  auto problems = problemsOf(node);
+  return problems.empty() ? kj::String() : kj::mv(problems[0]);
 }
 
 SheetCell healthOf(ShownNode node) {
-  if (isSilent(node)) return {kj::str("silent ", humanDuration(node.getSilentS())), Tone::kBad};
-  auto status = node.getStatus();
-  size_t count = status.getProblems().size() + illServices(node).size();
-  if (count == 0 && problemOf(node).size() > 0) count = 1;
-  if (count == 0) return {kj::str("healthy"), Tone::kGood};
-  bool starts = status.getStage() == rpc::Status::Stage::BOOTING;
+  if (isSilent(node)) return {kj::str("silent ", humanDuration(node.getSilentS())), Look::kBad};
+  auto count = problemsOf(node).size();
+  if (count == 0) return {kj::str("healthy"), Look::kGood};
+  bool starts = node.getStatus().getStage() == rpc::Status::Stage::BOOTING;
   return {kj::str(count, count == 1 ? " problem" : " problems"),
-          starts ? Tone::kWarning : Tone::kBad};
+          starts ? Look::kWarning : Look::kBad};
 }
 
 SheetCell cpuOf(ShownNode node) {
@@ -136,7 +149,7 @@ SheetCell cpuOf(ShownNode node) {
     auto share = sample->getCpuBusy() / 1000.0;
     return {percent(sample->getCpuBusy()), toneNow(node, share), share};
   }
-  return {kj::str("-"), Tone::kDim};
+  return {kj::str("-"), Look::kDim};
 }
 
 SheetCell memoryOf(ShownNode node) {
@@ -148,7 +161,7 @@ SheetCell memoryOf(ShownNode node) {
       return {percent(unsigned(share * 1000)), toneNow(node, share), share};
     }
   }
-  return {kj::str("-"), Tone::kDim};
+  return {kj::str("-"), Look::kDim};
 }
 
 bool isDiskFileSystem(rpc::Mount::Reader mount) {
@@ -162,7 +175,7 @@ bool isDiskFileSystem(rpc::Mount::Reader mount) {
 
 SheetCell fillOf(rpc::Mount::Reader mount) {
   auto size = mount.getSize();
-  if (size == 0) return {kj::str("-"), Tone::kDim};
+  if (size == 0) return {kj::str("-"), Look::kDim};
   // Without what is reserved for root, as df(1) does.
   auto used = size - kj::min(size, mount.getFree());
   auto usable = used + mount.getAvailable();
@@ -171,13 +184,13 @@ SheetCell fillOf(rpc::Mount::Reader mount) {
 }
 
 SheetCell diskOf(ShownNode node) {
-  SheetCell fullest{kj::str("-"), Tone::kDim};
+  SheetCell fullest{kj::str("-"), Look::kDim};
   for (auto mount : node.getMounts()) {
     if (!isDiskFileSystem(mount)) continue;
     auto fill = fillOf(mount);
     if (fill.share > fullest.share) fullest = kj::mv(fill);
   }
-  if (isSilent(node)) fullest.tone = Tone::kDim;
+  if (isSilent(node)) fullest.look = Look::kDim;
   return fullest;
 }
 
@@ -190,14 +203,14 @@ kj::String networkOf(ShownNode node) {
 }
 
 SheetCell servicesOf(ShownNode node) {
-  if (node.getServices().size() == 0) return {kj::str("-"), Tone::kDim};
+  if (node.getServices().size() == 0) return {kj::str("-"), Look::kDim};
   size_t all = 0;
   for (auto service : node.getServices()) {
     auto state = service.getState();
     all += state != rpc::ServiceState::FINISHED && state != rpc::ServiceState::SKIPPED;
   }
   auto ill = illServices(node).size();
-  return {kj::str(all - ill, "/", all), ill > 0 ? Tone::kBad : Tone::kPlain};
+  return {kj::str(all - ill, "/", all), ill > 0 ? Look::kBad : Look::kPlain};
 }
 
 SheetCell podsOf(ShownNode node) {
@@ -220,40 +233,55 @@ kj::Maybe<uint64_t> etcdLag(ShownCluster cluster, ShownNode node) {
 
 SheetCell etcdOf(ShownCluster cluster, ShownNode node) {
   if (!node.getControlPlane()) return {kj::String()};
-  if (isSilent(node)) return {kj::str("-"), Tone::kDim};
+  if (isSilent(node)) return {kj::str("-"), Look::kDim};
   auto etcd = node.getEtcd();
   auto member = node.getEtcdMember();
   auto phase = etcd.getPhase();
   if (phase != "member" && phase != "learner") {
-    return {kj::str(phase.size() > 0 ? phase : "-"_kj), Tone::kWarning};
+    return {kj::str(phase.size() > 0 ? phase : "-"_kj), Look::kWarning};
   }
   bool leads = member.getLeader() != 0 && member.getLeader() == member.getId();
-  if (member.getId() != 0 && member.getLeader() == 0) return {kj::str("no leader"), Tone::kBad};
+  if (member.getId() != 0 && member.getLeader() == 0) return {kj::str("no leader"), Look::kBad};
   // Some entries are always under way.
   constexpr uint64_t kBehind = 1000;
   auto lag = etcdLag(cluster, node).orDefault(0);
-  if (lag >= kBehind) return {kj::str(phase, " -", lag), Tone::kWarning};
-  return {leads ? kj::str("leader") : kj::str(phase), leads ? Tone::kGood : Tone::kPlain};
+  if (lag >= kBehind) return {kj::str(phase, " -", lag), Look::kWarning};
+  return {leads ? kj::str("leader") : kj::str(phase), leads ? Look::kGood : Look::kPlain};
 }
 
-kj::String vipsOf(ShownNode node) {
-  if (isSilent(node)) return kj::String();
+bool holds(ShownCluster cluster, ShownNode node, SharedAddress::Reader vip) {
+  if (isSilent(node) || vip.getStatus().getState() != "holder") return false;
+  for (auto other : cluster.getNodes()) {
+    for (auto their : other.getVips()) {
+      if (isSilent(other) || their.getAddress() != vip.getAddress()) continue;
+      if (their.getStatus().getState() != "holder") continue;
+      KJ_IF_MAYBE (since, parseDate(their.getStatus().getSince())) {
+        KJ_IF_MAYBE (until, parseDate(vip.getStatus().getLeaseUntil())) {
+          if (*until <= *since) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+kj::String vipsOf(ShownCluster cluster, ShownNode node) {
   kj::Vector<kj::String> held;
   for (auto vip : node.getVips()) {
-    if (vip.getStatus().getState() == "holder") held.add(kj::str(vip.getAddress()));
+    if (holds(cluster, node, vip)) held.add(kj::str(vip.getAddress()));
   }
   return kj::strArray(held, " ");
 }
 
 SheetCell timeSyncOf(ShownNode node) {
   auto time = node.getTime();
-  if (time.getSyncDisabled()) return {kj::str("not synchronised, by its config"), Tone::kDim};
+  if (time.getSyncDisabled()) return {kj::str("not synchronised, by its config"), Look::kDim};
   if (time.getSynced()) {
     return {kj::str("synchronised with ", time.getServer(), ", offset ", time.getOffset()),
-            Tone::kGood};
+            Look::kGood};
   }
-  if (time.getProblem().size() > 0) return {kj::str(time.getProblem()), Tone::kBad};
-  return {kj::str("not synchronised yet"), Tone::kWarning};
+  if (time.getProblem().size() > 0) return {kj::str(time.getProblem()), Look::kBad};
+  return {kj::str("not synchronised yet"), Look::kWarning};
 }
 
 SheetCell upgradeOf(ShownNode node) {
@@ -264,9 +292,9 @@ SheetCell upgradeOf(ShownNode node) {
   }
   auto reason = upgrade.getReason();
   auto target = upgrade.getTarget();
-  return {kj::str(stage, target.size() > 0 ? " of " : "", target, reason.size() > 0 ? ": " : "",
-                  reason),
-          stage == "failed" ? Tone::kBad : Tone::kWarning};
+  return {
+      kj::str(stage, target.size() > 0 ? " " : "", target, reason.size() > 0 ? ": " : "", reason),
+      stage == "failed" ? Look::kBad : Look::kWarning};
 }
 
 kj::String uptimeOf(ShownNode node) {
@@ -281,11 +309,11 @@ kj::String uptimeOf(ShownNode node) {
 SheetCell serviceHealth(rpc::Service::Reader service) {
   auto health = service.getHealth();
   if (service.getState() != rpc::ServiceState::RUNNING || !service.getChecked()) {
-    return {kj::str("-"), Tone::kDim};
+    return {kj::str("-"), Look::kDim};
   }
-  if (health.getUnknown()) return {kj::str("not known"), Tone::kWarning};
-  return health.getHealthy() ? SheetCell{kj::str("OK"), Tone::kGood}
-                             : SheetCell{kj::str("fails"), Tone::kBad};
+  if (health.getUnknown()) return {kj::str("not known"), Look::kWarning};
+  return health.getHealthy() ? SheetCell{kj::str("OK"), Look::kGood}
+                             : SheetCell{kj::str("fails"), Look::kBad};
 }
 
 SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until) {
@@ -295,10 +323,10 @@ SheetCell untilText(kj::StringPtr taken, kj::StringPtr from, kj::StringPtr until
   constexpr int64_t kDay = 86400;
   auto amount = left < 0 ? -left : left;
   auto text = amount >= 2 * kDay ? kj::str(amount / kDay, "d") : humanDuration(amount / 60 * 60);
-  if (left < 0) return {kj::str(text, " ago"), Tone::kBad};
+  if (left < 0) return {kj::str(text, " ago"), Look::kBad};
   auto life = (KJ_ASSERT_NONNULL(end) - start.orDefault(KJ_ASSERT_NONNULL(now))) / kj::SECONDS;
   bool late = left * 10 < life;
-  return {kj::str("in ", text), late ? Tone::kWarning : Tone::kPlain};
+  return {kj::str("in ", text), late ? Look::kWarning : Look::kPlain};
 }
 
 }  // namespace talos::talosctl::dashboard

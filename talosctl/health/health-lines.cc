@@ -1,6 +1,7 @@
 #include "talosctl/health/health-lines.h"
 
 #include "common/kube/json.h"
+#include "common/screen/look.h"
 #include "common/yaml/yaml-codec.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/table.h"
@@ -10,19 +11,17 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kTurnTime = 200 * kj::MILLISECONDS;
-constexpr kj::StringPtr kYellow = "\x1b[33m"_kj, kRed = "\x1b[31m"_kj, kGreen = "\x1b[32m"_kj,
-                        kBlue = "\x1b[34m"_kj, kPlain = "\x1b[0m"_kj;
 
-kj::StringPtr colourOf(const CheckResult& result) {
+Look lookOf(const CheckResult& result) {
   switch (result.state) {
     case CheckState::kPassed:
-      return kGreen;
+      return Look::kGood;
     case CheckState::kSkipped:
-      return kBlue;
+      return Look::kAccent;
     case CheckState::kWaiting:
-      return result.text.size() == 0 ? kYellow : kRed;
+      return result.text.size() == 0 ? Look::kWarning : Look::kBad;
   }
-  return kPlain;
+  return Look::kPlain;
 }
 
 kj::StringPtr resultOf(const CheckResult& result) {
@@ -93,8 +92,8 @@ void HealthLines::draw() {
   auto text = firstCharacters(line, kj::max(console.columns(), 3u) - 3);
   auto split = kj::min(before.size(), text.size());
   auto sign = last.state == CheckState::kWaiting ? turningSign(turns) : " "_kj;
-  console.err(kj::str("\r", sign, " ", text.slice(0, split), colourOf(last),
-                      text.slice(split, text.size()), kPlain, "\x1b[K"));
+  console.err(kj::str("\r", sign, " ", text.slice(0, split),
+                      painted(text.slice(split, text.size()), lookOf(last)), "\x1b[K"));
 }
 
 kj::Promise<void> HealthLines::turn() {

@@ -235,18 +235,18 @@ TEST_F(HealthRuns, OnATerminalALineIsRewritten) {
   console.terminal = true;
   HealthLines terminal(console, timer, HealthLines::Results::kNone);
   terminal.begin("x");
-  EXPECT_EQ(console.takeErr(), "\r◰ waiting for x: \x1b[33m...\x1b[0m\x1b[K"_kj);
+  EXPECT_EQ(console.takeErr(), "\r◰ waiting for x: \x1b[0;33m...\x1b[0m\x1b[K"_kj);
   auto turning = terminal.turn();
   scope.poll();
   timer.advanceTo(timer.now() + 200 * kj::MILLISECONDS);
   scope.poll();
-  EXPECT_EQ(console.takeErr(), "\r◳ waiting for x: \x1b[33m...\x1b[0m\x1b[K"_kj);
+  EXPECT_EQ(console.takeErr(), "\r◳ waiting for x: \x1b[0;33m...\x1b[0m\x1b[K"_kj);
   terminal.state(CheckResult::waiting(kj::str(kj::repeat('y', 200))));
   EXPECT_EQ(console.takeErr(),
-            kj::str("\r◳ waiting for x: \x1b[31m", kj::repeat('y', 62), "\x1b[0m\x1b[K"));
+            kj::str("\r◳ waiting for x: \x1b[0;1;31m", kj::repeat('y', 62), "\x1b[0m\x1b[K"));
   terminal.state(CheckResult::passed());
   terminal.end();
-  EXPECT_EQ(console.takeErr(), "\r  waiting for x: \x1b[32mOK\x1b[0m\x1b[K\n"_kj);
+  EXPECT_EQ(console.takeErr(), "\r  waiting for x: \x1b[0;32mOK\x1b[0m\x1b[K\n"_kj);
   timer.advanceTo(timer.now() + 1 * kj::SECONDS);
   scope.poll();
   EXPECT_EQ(console.takeErr(), ""_kj);

@@ -11,7 +11,8 @@ kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::String
         pki::Pem text(kj::str(answer.getKubeconfig().asChars()));
         return kube::readReceivedKubeconfig(text, "the kubeconfig from this node");
       })
-      .catch_([node = kj::str(node)](kj::Exception&& e) -> kj::Promise<kube::ReceivedKubeconfig> {
+      .catch_([node = kj::str(node.size() > 0 ? node : client.endpoint())](
+                  kj::Exception&& e) -> kj::Promise<kube::ReceivedKubeconfig> {
         return error(kindOf(e), kj::str(node, ": ", messageOf(e)));
       });
 }

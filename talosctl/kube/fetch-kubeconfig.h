@@ -6,8 +6,8 @@
 
 namespace talos::talosctl {
 
-// connect() first. Errors name the node, also that of an answer with more in it than a client may
-// take from a node.
+// connect() first. Of this node; empty: of the endpoint. Errors name the node, also that of an
+// answer with more in it than a client may take from a node.
 kj::Promise<kube::ReceivedKubeconfig> fetchKubeconfig(Client& client, kj::StringPtr node,
                                                       kj::Duration deadline);
 

@@ -34,6 +34,7 @@ const std::map<std::string, Words> kWords = {
     {"upgrade-cluster", {"--image", "x/i:v3", "--dry-run", "--kubernetes=false"}},
     {"rollback", {"--wait=false"}},
     {"upgrade-k8s", {"--to", "1.34.4"}},
+    {"drain", {"--force", "--dry-run"}},
     {"events", {"--tail", "1", "--once"}},
     {"health", {"--wait-timeout", "1s"}}};
 

@@ -248,7 +248,8 @@ bool writesJson(const Leaf& leaf) {
 // Catches: JSON that is none, text between it, and nothing where a program waits for an answer.
 TEST_F(EveryCommand, WritesJsonThatIsParsed) {
   // The model of a node has all that these ask of one.
-  const std::set<std::string> whole = {"etcd snapshot", "health", "upgrade-cluster", "upgrade-k8s"};
+  const std::set<std::string> whole = {"cordon",   "drain",           "etcd snapshot", "health",
+                                       "uncordon", "upgrade-cluster", "upgrade-k8s"};
   for (auto& leaf : leaves) {
     if (!writesJson(leaf) || leaf.actsOnHost()) continue;
     SCOPED_TRACE(leaf.name);

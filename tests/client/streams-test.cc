@@ -42,7 +42,6 @@ std::vector<Row> rowsOf(const std::string& path) {
 struct Streams : public WholeClient {
   // Makes what a command acts on.
   void prepare(const Leaf& leaf) {
-    c.nodes.insert(kj::str("127.0.0.1"), FakeNode{});  // the endpoint itself
     for (auto& entry : c.nodes) {
       entry.value.logLines.add(kj::str("one"));
       entry.value.upgrades.voters = leaf.path[0] == "etcd" ? 3 : 0;

@@ -51,7 +51,9 @@ struct WholeClient : public ::testing::Test {
   // The node that commands are for, and those that its Kubernetes knows.
   void freshNode() {
     c.nodes.clear();
-    for (auto address : {"10.0.0.2"_kj, "10.5.0.2"_kj, "10.5.0.3"_kj, "10.5.0.4"_kj}) {
+    // The endpoint as well: it gives a kubeconfig.
+    for (auto address :
+         {"127.0.0.1"_kj, "10.0.0.2"_kj, "10.5.0.2"_kj, "10.5.0.3"_kj, "10.5.0.4"_kj}) {
       FakeNode fresh;
       for (auto id : {"apid", "etcd", "kubelet"}) fresh.serviceIds.add(kj::str(id));
       fresh.config.document = kj::str(machine);

@@ -1,57 +1,17 @@
 // The dashboard as a person has it: in a terminal (tmux) of three sizes, over nodes in containers,
 // of which some go away and come back; and through a pipe.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <regex>
-#include <stdexcept>
 #include <tuple>
 
-#include "tests/harness/cluster.h"
+#include "tests/cluster/terminal.h"
 
 namespace talos {
 namespace {
 
 using harness::Cluster;
 using harness::contains;
-using harness::eventually;
-using harness::run;
-
-constexpr double kShows = 60;  // s, beside other tests
-
-// A program in a terminal of a tmux server of its own.
-class Terminal {
- public:
-  Terminal(const Cluster& cluster, const std::string& columns, const std::string& rows,
-           std::vector<std::string> arguments)
-      : socket(cluster.folder() + "/tmux-" + columns) {
-    std::string command;
-    for (auto& word : cluster.command(std::move(arguments))) command += "'" + word + "' ";
-    // The first Ctrl-C would be tmux' own otherwise; and UTF-8 whatever the locale is.
-    auto made =
-        tmux({"-u", "-f", "/dev/null", "new-session", "-d", "-s", "it", "-x", columns, "-y", rows,
-              "env TERM=screen-256color " + command + "; echo ended with $?; sleep 600"});
-    EXPECT_EQ(made.status, 0) << made.err;
-  }
-  ~Terminal() { tmux({"kill-server"}); }
-  Terminal(const Terminal&) = delete;
-
-  std::string screen() const { return tmux({"capture-pane", "-p", "-t", "it"}).out; }
-  void press(const std::string& key) const { tmux({"send-keys", "-t", "it", key}); }
-  // Ends the test with the screen when it does not come.
-  void shows(const std::string& pattern) const {
-    std::regex expression(pattern);
-    bool is = eventually([&] { return std::regex_search(screen(), expression); }, kShows, 0.3);
-    if (!is) throw std::runtime_error("/" + pattern + "/ is not on\n" + screen());
-  }
-
- private:
-  std::string socket;
-  harness::Result tmux(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {"tmux", "-S", socket});
-    return run(arguments, 20);
-  }
-};
 
 struct DashboardTest : testing::Test {
   Cluster cluster{"dash",
@@ -79,7 +39,7 @@ constexpr std::pair<const char*, const char*> kPanes[] = {
 TEST_F(DashboardTest, ShowsEveryPageInThreeSizes) {
   const std::pair<const char*, const char*> sizes[] = {{"80", "24"}, {"120", "36"}, {"200", "60"}};
   for (auto& [columns, rows] : sizes) {
-    Terminal terminal(cluster, columns, rows, {"dashboard"});
+    Terminal terminal(cluster, columns, columns, rows, {"dashboard"});
     terminal.shows("dash-master-1 [^\n]*leader|dash-master-2 [^\n]*leader");
     terminal.shows("dash-worker-1 ");
     terminal.press("Enter");
@@ -107,7 +67,7 @@ TEST_F(DashboardTest, ShowsEveryPageInThreeSizes) {
 // Catches: a node that is away and still shown as healthy, or not any more when it is back; an
 // endpoint that takes the whole dashboard with it.
 TEST_F(DashboardTest, SurvivesNodesThatGo) {
-  Terminal terminal(cluster, "160", "40", {"dashboard", "-d", "1s"});
+  Terminal terminal(cluster, "goes", "160", "40", {"dashboard", "-d", "1s"});
   terminal.shows("dash-worker-1 [^\n]*running");
   cluster.ok({"cluster", "node", "kill", "dash-worker-1"});
   terminal.shows("dash-worker-1 [^\n]*silent \\d+s");
@@ -135,7 +95,7 @@ TEST_F(DashboardTest, SurvivesNodesThatGo) {
 // Catches: the page of another node after one was discovered that stands before it.
 TEST_F(DashboardTest, TheOpenedNodeStaysWhenTheirOrderChanges) {
   cluster.ok({"cluster", "node", "kill", "dash-master-1"});
-  Terminal terminal(cluster, "160", "40", {"dashboard", "-d", "1s"});
+  Terminal terminal(cluster, "stays", "160", "40", {"dashboard", "-d", "1s"});
   // Of the other one nothing is known yet, not even that it is of the control plane.
   terminal.shows("\n *dash-master-2 [^\n]*running[^]*\n *10\\.5\\.0\\.2 ");
   terminal.press("Enter");
@@ -145,7 +105,7 @@ TEST_F(DashboardTest, TheOpenedNodeStaysWhenTheirOrderChanges) {
 }
 
 TEST_F(DashboardTest, FiltersLinesAndPrintsOnceIntoAPipe) {
-  Terminal terminal(cluster, "100", "30", {"dashboard"});
+  Terminal terminal(cluster, "filters", "100", "30", {"dashboard"});
   terminal.shows("dash-worker-1 ");
   terminal.press("/");
   terminal.press("worker");

@@ -86,6 +86,26 @@ class ContainerTest : public testing::Test {
 HostState* ContainerTest::before;
 Cluster* ContainerTest::cluster;
 
+// Catches: a node that does not know when its lines came, or that sends what was not asked for.
+TEST_F(ContainerTest, LogsSinceATimeAndWithAText) {
+  const std::string line = "sequence boot: done";
+  for (std::vector<std::string> command :
+       {std::vector<std::string>{"logs", "machined"}, {"dmesg"}}) {
+    auto with = [&](std::vector<std::string> flags) {
+      flags.insert(flags.begin(), command.begin(), command.end());
+      return ok(flags);
+    };
+    EXPECT_THAT(with({"--since", "1h"}), HasSubstr(line));
+    EXPECT_TRUE(eventually([&] { return !contains(with({"--since", "1s"}), line); }, kTimeout));
+    auto found = harness::lines(with({"--since", "today", "--grep", "sequence boot"}));
+    EXPECT_GE(found.size(), 1u);
+    for (auto& one : found) EXPECT_THAT(one, HasSubstr("sequence boot"));
+  }
+  auto mistaken = run({"logs", "machined", "--since", "5 minutes"});
+  EXPECT_EQ(1, mistaken.status);
+  EXPECT_THAT(mistaken.err, HasSubstr("--since \"5 minutes\" is not a time; use how long ago"));
+}
+
 // Catches: a node that shows what is its host's as its own, or shows nothing at all.
 TEST_F(ContainerTest, TellsTheTruth) {
   auto version = ok({"get", "hostname"});

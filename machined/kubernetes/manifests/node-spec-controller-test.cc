@@ -32,9 +32,12 @@ Filled filled(config::MachineType type, bool workloads, config::KubernetesVersio
       root.getMachine().initNodeLabels(3),
       {{"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}, {"node-role.kubernetes.io/db", ""}});
   fill(root.getMachine().initNodeTaints(1), {{"gpu", "yes:NoExecute"}});
+  fill(root.getMachine().initNodeAnnotations(1), {{"contact", "Jo, room 17"}});
   auto spec = out.initRoot<rpc::NodeSpecSpec>();
   fillNodeSpec(spec, root, "n-1", version);
   EXPECT_STREQ(spec.getNodename().cStr(), "n-1");
+  EXPECT_EQ(spec.getAnnotations().size(), 1u);
+  EXPECT_STREQ(spec.getAnnotations()[0].getValue().cStr(), "Jo, room 17");
   EXPECT_EQ(spec.getControlPlane(), type != config::MachineType::WORKER);
   Filled result;
   result.schedulable = spec.getSchedulable();

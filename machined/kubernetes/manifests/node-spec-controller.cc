@@ -74,7 +74,7 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
   bool controlPlane = config::isControlPlane(machine.getType());
   out.setNodename(nodename);
   out.setControlPlane(controlPlane);
-  Pairs labels, taints;
+  Pairs labels, annotations, taints;
   if (controlPlane) {
     bool schedulable = takesWorkloads(cluster);
     out.setSchedulable(schedulable);
@@ -87,7 +87,10 @@ void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
       put(labels, label.getKey(), label.getValue());
   }
   for (auto taint : machine.getNodeTaints()) put(taints, taint.getKey(), taint.getValue());
+  for (auto annotation : machine.getNodeAnnotations())
+    put(annotations, annotation.getKey(), annotation.getValue());
   fillPairs(out.initLabels(labels.size()), labels);
+  fillPairs(out.initAnnotations(annotations.size()), annotations);
   fillPairs(out.initTaints(taints.size()), taints);
 }
 

@@ -2,12 +2,13 @@
 // Any bytes as answers of an API server of Kubernetes, as a kubeconfig and as a manifest.
 #include <kj/debug.h>
 
+#include "common/kube/disruption-budgets.h"
+#include "common/kube/drain-plan.h"
 #include "common/kube/json-yaml.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
 #include "common/kube/survey.h"
 #include "kubed/manifests/manifest-objects.h"
-#include "kubed/nodes/node-drain-plan.h"
 #include "kubed/nodes/node-plan.h"
 
 namespace {
@@ -72,13 +73,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   attempt([&]() {
     auto value = kube::readJson(text, "x");
     (void)kube::evictionVersionOf(value);
-    (void)kubed::planDrain(kj::arrayPtr(&value, 1));
-    auto cordon = kubed::planCordon(value);
-    KJ_IF_MAYBE (patch, cordon) {
-      value.merge_patch(*patch);
-      must(kubed::planCordon(value) == nullptr && kubed::cordonedByUs(value));
-      value.merge_patch(KJ_ASSERT_NONNULL(kubed::planUncordon(value)));
-      must(kubed::planUncordon(value) == nullptr);
+    kube::DrainPolicy policy{.daemonSets = kube::Choice::kRefuse, .finishedLeave = true};
+    (void)kube::planDrain(kj::arrayPtr(&value, 1));
+    (void)kube::planDrain(kj::arrayPtr(&value, 1), policy);
+    (void)kube::isAbout(value, "v1", value);
+    for (auto by : {kube::CordonBy::kNode, kube::CordonBy::kUser}) {
+      auto cordon = kube::planCordon(value, by);
+      KJ_IF_MAYBE (patch, cordon) {
+        value.merge_patch(*patch);
+        must(kube::planCordon(value, by) == nullptr);
+        must(kube::cordonedByItself(value) == (by == kube::CordonBy::kNode));
+        value.merge_patch(KJ_ASSERT_NONNULL(kube::planUncordon(value, by)));
+        must(kube::planUncordon(value, by) == nullptr);
+      }
     }
   });
   attempt([&]() {

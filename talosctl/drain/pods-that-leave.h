@@ -1,0 +1,51 @@
+// The pods that leave a node in a drain: what each does, which PodDisruptionBudgets are about it,
+// and since when it is refused. Prints each change.
+#pragma once
+
+#include "common/kube/pod-evictor.h"
+#include "talosctl/drain/drain-lines.h"
+
+namespace talos::talosctl {
+
+class PodsThatLeave final : public kube::EvictionListener {
+ public:
+  // All outlive it. `pods`: of the plan, and `deletes` as in EvictionOptions.
+  PodsThatLeave(const kj::Clock& clock, DrainLines& lines, kj::StringPtr node,
+                kj::ArrayPtr<const kube::LeavingPod> pods, bool deletes);
+  KJ_DISALLOW_COPY_AND_MOVE(PodsThatLeave);
+
+  // "namespace/name" of those that are about the pod at this index of the plan.
+  void setBudgets(size_t index, kj::Vector<kj::String> names);
+
+  // Of those that have not left, and why; empty: all have.
+  kj::String remaining() const;
+  bool anyFailed() const;
+
+  void asked(const kube::LeavingPod& pod) override;
+  void refused(const kube::LeavingPod& pod, kj::StringPtr message) override;
+  void ending(const kube::LeavingPod& pod) override;
+  void gone(const kube::LeavingPod& pod) override;
+  void failed(const kube::LeavingPod& pod, kj::StringPtr error) override;
+
+ private:
+  enum class State { kWaiting, kRefused, kEnding, kGone, kFailed };
+  struct Pod {
+    State state = State::kWaiting;
+    kj::Vector<kj::String> budgets;
+    kj::Maybe<kj::Date> since = nullptr;  // of the first refusal
+    kj::String message;                   // the newest of the server
+  };
+  const kj::Clock& clock;
+  DrainLines& lines;
+  kj::StringPtr node;
+  kj::ArrayPtr<const kube::LeavingPod> plan;
+  bool deletes;
+  kj::Array<Pod> pods;  // as in the plan
+
+  Pod& at(const kube::LeavingPod& pod);
+  kj::String refusalOf(const Pod& pod) const;
+  kj::String stateOf(size_t index) const;
+  void showProgress();
+};
+
+}  // namespace talos::talosctl
