@@ -289,7 +289,7 @@ TEST_F(RsyslogTest, Udp) {
     }));
     position = written = 0;
     destination = nullptr;
-    feed = kj::heap<FeedModel>(io.unixEventPort);
+    feed = kj::heap<FeedModel>(io.unixEventPort);  // of another machine
     disk.run([folder = tree.at("spool")]() { removeTree(folder); }).wait(io.waitScope);
     connect("udp", format, "");
     log(100);
