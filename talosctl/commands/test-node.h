@@ -1,4 +1,4 @@
-// A node in the test's own process: what it answers, and the servers that do so.
+// A node in the test's own process: its servers.
 #pragma once
 
 #include <signal.h>
@@ -12,51 +12,10 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
-#include "talosctl/commands/test-node-config.h"
-#include "talosctl/commands/test-node-containers.h"
-#include "talosctl/commands/test-node-kubernetes.h"
-#include "talosctl/commands/test-node-looks.h"
-#include "talosctl/commands/test-node-upgrades.h"
+#include "talosctl/commands/test-node-answers.h"
+#include "talosctl/commands/test-node-logs.h"
 
 namespace talos::talosctl {
-
-// The answers of a node; a test changes those that it needs.
-struct FakeNode {
-  kj::String bootId = kj::str("boot-1");
-  rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
-  int lastSignal = 0;
-  kj::String lastLevel;  // service and number of the level
-  kj::Vector<kj::String> serviceIds;
-  kj::Array<kj::byte> archive;  // of copy()
-  kj::Vector<kj::String> logLines;
-  kj::Vector<kj::String> kernelLines;  // with their ends
-  kj::Vector<kj::String> eventsAsked;  // which ones
-  bool resourcesRefused = false;       // as for os:reader
-  bool hangs = false;                  // never answers a call
-  bool off = false;                    // the endpoint cannot reach it
-  unsigned answersUntilReboot = 0;     // of version(), after reboot()
-  bool rebooting = false, shuttingDown = false, notInstalled = false;
-  kj::Vector<kj::String> resets;  // as they were asked for
-  unsigned etcdVoters = 0;
-  unsigned calls = 0;
-  kj::Vector<rpc::LogSink::Client> followers;
-  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
-  kj::Vector<uint64_t> logFrom;       // `from` of each read()
-  kj::Vector<kj::String> linesAsked;  // "age 300000 with a text", "time 1", "always"
-  FakeConfig config;
-  FakeMeta meta;
-  FakeUpgrades upgrades;
-  FakeKubernetes kubernetes;
-  ModelPods pods;
-  uint64_t processMemory = 0, processCpuMs = 0;
-  int process = -1;     // whose sockets were asked for
-  kj::String captured;  // link, snap length, duration and instructions of the filter
-  kj::String kubeconfig = kj::str(kKubeconfig);
-  kj::Maybe<uint16_t> apiServerPort;  // as the node has it; none: it has no control plane
-  kj::String timeServer;              // that was asked for
-  const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
-  kj::String certificateAsked;                        // "os:reader for 3600 s"
-};
 
 class FakeMachine final : public rpc::Machine::Server {
  public:
@@ -263,68 +222,6 @@ class FakeServices final : public rpc::Services::Server {
     }
     fail(ErrorKind::kNotFound, kj::str("service \"", id, "\" is not known on this node"));
   }
-};
-
-inline kj::String linesAsked(rpc::LogSince::Reader since, kj::StringPtr contains) {
-  auto with = contains.size() > 0 ? kj::str(" with ", contains) : kj::String();
-  if (since.isAge()) return kj::str("age ", since.getAge(), with);
-  if (since.isTime()) return kj::str("time ", since.getTime(), with);
-  return kj::str("always", with);
-}
-
-class FakeLogs final : public rpc::Logs::Server {
- public:
-  explicit FakeLogs(FakeNode& node) : node_(node) {}
-
-  kj::Promise<void> list(ListContext context) override {
-    if (node_.hangs) return kj::NEVER_DONE;
-    auto ids = context.getResults().initIds(2);
-    ids.set(0, "apid");
-    ids.set(1, "../etcd");  // it has none
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> read(ReadContext context) override {
-    auto params = context.getParams();
-    node_.logFrom.add(params.getFrom());
-    node_.linesAsked.add(linesAsked(params.getSince(), params.getContains()));
-    if (params.getId() != "apid")
-      fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
-    auto sink = params.getSink();
-    for (uint64_t i = params.getFrom(); i < node_.logLines.size(); ++i) {
-      if (!containsText(node_.logLines[i], params.getContains())) continue;
-      auto request = sink.writeRequest();
-      request.setBytes(kj::str(node_.logLines[i], "\n").asBytes());
-      request.setNext(i + 1);
-      co_await request.send();
-    }
-    if (params.getFollow()) {
-      auto paf = kj::newPromiseAndFulfiller<void>();
-      node_.follows.add(kj::mv(paf.fulfiller));
-      co_await paf.promise;
-    }
-  }
-
-  kj::Promise<void> kernel(KernelContext context) override {
-    node_.linesAsked.add(
-        linesAsked(context.getParams().getSince(), context.getParams().getContains()));
-    auto request = context.getParams().getSink().writeRequest();
-    auto text = kj::str("kern: info: [2021-03-06T03:06:40Z]: Linux version 6.12\n",
-                        kj::strArray(node_.kernelLines, ""));
-    request.setBytes(text.asBytes());
-    co_await request.send();
-  }
-  kj::Promise<void> previous(PreviousContext context) override {
-    auto params = context.getParams();
-    auto request = params.getSink().writeRequest();
-    auto line =
-        kj::str(params.getId(), " of boot \"", params.getBoot(), "\", last ", params.getTailLines(),
-                params.getContains().size() > 0 ? " with " : "", params.getContains(), "\n");
-    request.setBytes(line.asBytes());
-    co_await request.send();
-  }
-
- private:
-  [[maybe_unused]] FakeNode& node_;
 };
 
 class FakeFiles final : public rpc::Files::Server {

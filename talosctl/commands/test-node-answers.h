@@ -1,0 +1,52 @@
+// What a node in the test's own process answers: its state, which tests change.
+#pragma once
+
+#include "common/tls/pki.h"
+#include "rpc/node.capnp.h"
+#include "talosctl/commands/test-node-config.h"
+#include "talosctl/commands/test-node-containers.h"
+#include "talosctl/commands/test-node-kubernetes.h"
+#include "talosctl/commands/test-node-looks.h"
+#include "talosctl/commands/test-node-upgrades.h"
+
+namespace talos::talosctl {
+
+// The answers of a node; a test changes those that it needs.
+struct FakeNode {
+  kj::String bootId = kj::str("boot-1");
+  rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
+  int lastSignal = 0;
+  kj::String lastLevel;  // service and number of the level
+  kj::Vector<kj::String> serviceIds;
+  kj::Array<kj::byte> archive;  // of copy()
+  kj::Vector<kj::String> logLines;
+  kj::Vector<kj::String> kernelLines;  // with their ends
+  kj::Vector<kj::String> eventsAsked;  // which ones
+  bool resourcesRefused = false;       // as for os:reader
+  bool hangs = false;                  // never answers a call
+  bool off = false;                    // the endpoint cannot reach it
+  unsigned answersUntilReboot = 0;     // of version(), after reboot()
+  bool rebooting = false, shuttingDown = false, notInstalled = false;
+  kj::Vector<kj::String> resets;  // as they were asked for
+  unsigned etcdVoters = 0;
+  unsigned calls = 0;
+  kj::Vector<rpc::LogSink::Client> followers;
+  kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
+  kj::Vector<uint64_t> logFrom;       // `from` of each read()
+  kj::Vector<kj::String> linesAsked;  // "age 300000 with a text", "time 1", "always"
+  FakeConfig config;
+  FakeMeta meta;
+  FakeUpgrades upgrades;
+  FakeKubernetes kubernetes;
+  ModelPods pods;
+  uint64_t processMemory = 0, processCpuMs = 0;
+  int process = -1;     // whose sockets were asked for
+  kj::String captured;  // link, snap length, duration and instructions of the filter
+  kj::String kubeconfig = kj::str(kKubeconfig);
+  kj::Maybe<uint16_t> apiServerPort;  // as the node has it; none: it has no control plane
+  kj::String timeServer;              // that was asked for
+  const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
+  kj::String certificateAsked;                        // "os:reader for 3600 s"
+};
+
+}  // namespace talos::talosctl
