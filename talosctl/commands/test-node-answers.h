@@ -1,4 +1,4 @@
-// What a node in the test's own process answers: its state, which tests change.
+// The answers of a node in the test's own process: its state, which tests change.
 #pragma once
 
 #include "common/tls/pki.h"
