@@ -1,6 +1,7 @@
 #include "machined/api/machine-server.h"
 
 #include <kj/debug.h>
+#include <openssl/crypto.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -298,6 +299,9 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
       "signing a certificate",
       [authority = kj::mv(authority), request = kj::mv(request), roles = kj::mv(roles),
        lifetime = params.getLifetimeS(), now = kj::systemPreciseCalendarClock().now()] {
+        // The library keeps a generator of random numbers for each thread. Nobody frees it of one
+        // that is still there when the process exits.
+        KJ_DEFER(OPENSSL_thread_stop());
         return signClientCertificate(authority.certificate, authority.key, request.asArray(), roles,
                                      lifetime, now);
       });
