@@ -1,4 +1,4 @@
-// Whether the etcd of a control plane may be replaced by a snapshot, and whose data is erased for
+// Judges if the etcd of a control plane may be replaced by a snapshot, and whose data is erased for
 // that. Pure: from the answers of the nodes to refusals, each with what to do, or to the nodes.
 //
 // A cluster that has its quorum is never replaced; one that may have it again, only by force: each

@@ -72,6 +72,11 @@ TEST_F(ControlPlaneRecovery, TwoOfThreeAreReplacedByNewMachines) {
     cluster.talos.erase(cluster.nodes[i].name);
     cluster.talos.ok({"cluster", "node", "start", cluster.nodes[i].name}, 120);
   }
+  for (unsigned i = 1; i < 3; ++i) {
+    auto status = cluster.at(cluster.nodes[i], {"--timeout", "5s", "get", "etcdstatus"});
+    EXPECT_TRUE(harness::eventually(
+        [&] { return contains(cluster.talos.talosctl(status).out, "waiting"); }, kClusterUp, 0.5));
+  }
   auto begun = std::chrono::steady_clock::now();
   auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
