@@ -6,7 +6,9 @@
 #include "talosctl/client/question.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/take-down.h"
+#include "talosctl/drain/node-removal.h"
 #include "talosctl/etcd/etcd-quorum.h"
+#include "talosctl/kube/connect-kubernetes.h"
 
 namespace talos::talosctl {
 
@@ -91,8 +93,40 @@ bool keepsItsConfig(const ResetOptions& options) {
   return options.labels.size() > 0;
 }
 
+// The objects that are removed, and the connections for that, which are made while the nodes are
+// there: they may be endpoints themselves.
+struct RemovedNodes {
+  kj::Own<Session> session;
+  kj::Own<kube::KubeClient> kubernetes;
+  kj::Own<NodeRemoval> removal;
+};
+
+kj::Promise<RemovedNodes> findNodes(Invocation& call, const ResetOptions& options) {
+  if (keepsItsConfig(options)) {
+    failUsage(
+        "--remove-node is for nodes that lose their config: one that keeps STATE joins again, and "
+        "its kubelet makes the object anew");
+  }
+  if (!call.on("wait")) {
+    failUsage("--remove-node needs --wait: a kubelet that still runs makes the object anew");
+  }
+  RemovedNodes nodes;
+  nodes.session = co_await openSession(call, kDeadline);
+  auto& session = *nodes.session;
+  nodes.kubernetes =
+      co_await connectKubernetes(session.client, "", {.orEndpoint = true}, session.deadline);
+  nodes.removal = co_await NodeRemoval::find(*nodes.kubernetes, session.client.nodes());
+  for (auto i : kj::indices(session.client.nodes())) {
+    call.err(kj::str(session.client.nodes()[i], ": is removed from Kubernetes, where it is ",
+                     printableText(nodes.removal->name(i)), "\n"));
+  }
+  co_return kj::mv(nodes);
+}
+
 kj::Promise<int> runReset(Invocation& call) {
   ResetOptions options{call.on("graceful"), call.on("reboot"), call.list("system-labels-to-wipe")};
+  kj::Maybe<RemovedNodes> removed;
+  if (call.on("remove-node")) removed = co_await findNodes(call, options);
   if (!co_await announce(call, options)) co_return 1;
   auto kind = !options.reboot           ? Outcome::Kind::kShutdown
               : keepsItsConfig(options) ? Outcome::Kind::kReboot
@@ -104,7 +138,12 @@ kj::Promise<int> runReset(Invocation& call) {
     setLabels(asked, options.labels);
     return asked.send();
   };
-  co_return co_await takeDownAll<ResetResults>(call, kind, request, kAccepted);
+  AfterTakeDown remove = [&](size_t index) {
+    return KJ_ASSERT_NONNULL(removed).removal->remove(index);
+  };
+  kj::Maybe<AfterTakeDown&> after;
+  if (removed != nullptr) after = remove;
+  co_return co_await takeDownAll<ResetResults>(call, kind, request, kAccepted, after);
 }
 
 }  // namespace
@@ -123,6 +162,9 @@ void addResetCommand(Command& root) {
   reset.flag({.name = "graceful",
               .fallback = "true",
               .help = "drain the node and leave etcd first, and give pods time to terminate"});
+  reset.flag({.name = "remove-node",
+              .help = "remove the node from Kubernetes as well, when it is down or without its "
+                      "config"});
   reset.flag({.name = "reboot", .help = "reboot afterwards instead of shutting down"});
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,

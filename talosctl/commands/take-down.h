@@ -8,10 +8,14 @@
 
 namespace talos::talosctl {
 
+// Of each node whose outcome is good, by its index; its error is the node's.
+using AfterTakeDown = kj::Function<kj::Promise<void>(size_t index)>;
+
 struct TakeDown {
   Invocation& call;
   Outcome::Kind kind;
   kj::ArrayPtr<const kj::String> names;
+  kj::Maybe<AfterTakeDown&> after;
   Progress progress;
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
@@ -36,6 +40,7 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
       co_await follow(task.call, task.kind, task.names[index], kj::mv(bootId), task.progress,
                       index);
     }
+    KJ_IF_MAYBE (after, task.after) co_await (*after)(index);
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
   }
@@ -55,7 +60,8 @@ kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& re
 // else of the request.
 template <typename Results, typename F>
 kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
-                             kj::Duration deadline = kDeadline) {
+                             kj::Duration deadline = kDeadline,
+                             kj::Maybe<AfterTakeDown&> after = nullptr) {
   auto session = co_await openSession(call, kDeadline);
   session->deadline = call.on("wait") ? deadline : call.deadline(deadline);
   auto names = session->client.nodes();
@@ -63,6 +69,7 @@ kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
   TakeDown task{.call = call,
                 .kind = kind,
                 .names = names,
+                .after = after,
                 .progress = Progress(call.deps.console, names),
                 .turns = kj::mv(turns),
                 .failures = {}};

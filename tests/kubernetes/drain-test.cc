@@ -137,7 +137,22 @@ void joinsAnew(const KubeCluster& cluster) {
   EXPECT_EQ(cluster.ok({"logs", "-l", "app=kept"}), "up\n");
 }
 
-TEST_F(NodesOutOfService, AWorkerIsDrainedAndJoinsAnew) {
+// Catches: a node that is gone for good and stays in Kubernetes; one that is removed and not reset;
+// a kubelet that makes its object anew.
+void goesForGood(const KubeCluster& cluster) {
+  auto keeps = cluster.talos.talosctl({"-n", kWorkerAddress, "reset", "--yes", "--reboot",
+                                       "--system-labels-to-wipe", "EPHEMERAL", "--remove-node"});
+  EXPECT_EQ(keeps.status, 1);
+  EXPECT_THAT(keeps.err, HasSubstr("one that keeps STATE joins again"));
+  EXPECT_NE(workerObject(cluster, "{.metadata.uid}"), "");
+  auto reset =
+      cluster.talos.talosctl({"-n", kWorkerAddress, "reset", "--yes", "--remove-node"}, kNodeUp);
+  EXPECT_EQ(reset.status, 0) << reset.err;
+  EXPECT_THAT(reset.err, HasSubstr("is removed from Kubernetes, where it is out-worker-1"));
+  EXPECT_EQ(cluster.ok({"get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"}), kMasterName);
+}
+
+TEST_F(NodesOutOfService, AWorkerIsDrainedJoinsAnewAndGoes) {
   KubeCluster cluster("out", 1, 1);
   cluster.awaitReady(2, kNodeUp);
   cluster.awaitPods("kube-system", "k8s-app=flannel", 2, kPodsUp);
@@ -147,6 +162,8 @@ TEST_F(NodesOutOfService, AWorkerIsDrainedAndJoinsAnew) {
   followsItsConfig(cluster);
   if (HasFailure()) return;
   joinsAnew(cluster);
+  if (HasFailure()) return;
+  goesForGood(cluster);
 }
 
 }  // namespace
