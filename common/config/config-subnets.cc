@@ -148,7 +148,7 @@ void warnOfOverlaps(Report& report, kj::StringPtr path, const Prefix& services,
   for (auto other : cluster.getNetwork().getPodSubnets()) {
     if (++compared > kComparedSubnets) break;
     KJ_IF_MAYBE (pods, Prefix::parse(other)) {
-      if (pods->contains(services.address) || services.contains(pods->address))
+      if (pods->overlaps(services))
         report.warn(path, kj::str("\"", text, "\" overlaps the pods' ", other));
     }
   }

@@ -69,6 +69,10 @@ struct Prefix {
 
   Prefix masked() const { return {address.masked(length), length}; }
   bool contains(Ip other) const;
+  // They have addresses in common.
+  bool overlaps(const Prefix& other) const {
+    return contains(other.address) || other.contains(address);
+  }
   // The IPv4 broadcast address; none for IPv6 and where there is no room for one (/31, /32).
   kj::Maybe<Ip> broadcast() const;
   kj::String toString() const;

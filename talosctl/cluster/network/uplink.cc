@@ -32,10 +32,6 @@ Ip numbered(const Prefix& network, kj::byte last) {
   return KJ_ASSERT_NONNULL(Ip::fromBytes(kj::arrayPtr(bytes, sizeof bytes)));
 }
 
-bool overlap(const Prefix& a, const Prefix& b) {
-  return a.contains(b.address) || b.contains(a.address);
-}
-
 kj::AutoCloseFd fileOf(kj::StringPtr text) {
   int raw;
   KJ_SYSCALL(raw = memfd_create("rules", MFD_CLOEXEC));
@@ -90,8 +86,8 @@ kj::Vector<kj::String> toolFor(kj::StringPtr root, kj::StringPtr path, kj::Strin
 Prefix uplinkNetwork(const Prefix& nodes) {
   auto usual = KJ_ASSERT_NONNULL(Prefix::parse("198.18.0.0/24"));
   auto other = KJ_ASSERT_NONNULL(Prefix::parse("198.19.0.0/24"));
-  if (!overlap(nodes, usual)) return usual;
-  if (!overlap(nodes, other)) return other;
+  if (!nodes.overlaps(usual)) return usual;
+  if (!nodes.overlaps(other)) return other;
   fail(ErrorKind::kInvalidArgument,
        kj::str("--cidr: ", nodes.toString(),
                " leaves no network of 198.18.0.0/15 for the way out of the cluster; use another "

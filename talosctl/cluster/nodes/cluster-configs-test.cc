@@ -1,7 +1,9 @@
 #include "talosctl/cluster/nodes/cluster-configs.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/test-original-keys.h"
 #include "common/testing/printing.h"
@@ -11,21 +13,29 @@
 namespace talos::cluster {
 namespace {
 
+using testing::HasSubstr;
+
+rpc::LocalCluster::Reader planned(capnp::MallocMessageBuilder& message, bool containers,
+                                  kj::StringPtr cidr) {
+  auto cluster = message.initRoot<rpc::LocalCluster>();
+  Request request;
+  request.name = kj::str("demo");
+  request.masters = 3, request.workers = 2;
+  request.cidr = kj::str(cidr);
+  request.containers = containers;
+  request.accelerator = kj::str("tcg");
+  request.encryptState = !containers;
+  plan(request, [](unsigned, unsigned, unsigned) { return true; }, cluster);
+  return cluster;
+}
+
 // Catches: a key of ours in the configs of a local cluster, for which the original's programs
 // refuse to read, edit or patch its nodes.
 TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
   for (bool containers : {true, false}) {
     machined::TestTree folder;
     capnp::MallocMessageBuilder message;
-    auto cluster = message.initRoot<rpc::LocalCluster>();
-    Request request;
-    request.name = kj::str("demo");
-    request.masters = 3, request.workers = 2;
-    request.cidr = kj::str("10.5.0.0/24");
-    request.containers = containers;
-    request.accelerator = kj::str("tcg");
-    request.encryptState = !containers;
-    plan(request, [](unsigned, unsigned, unsigned) { return true; }, cluster);
+    auto cluster = planned(message, containers, "10.5.0.0/24");
     ConfigOptions options;
     options.useVip = true;
     options.encryptState = options.encryptEphemeral = true;
@@ -35,6 +45,29 @@ TEST(ClusterConfigs, HaveOnlyKeysThatTheOriginalKnows) {
       auto unknown = config::OriginalKeys::unknownIn(text);
       EXPECT_EQ("", kj::strArray(unknown, " ")) << node.getName().cStr();
     }
+  }
+}
+
+// Catches: nodes in a network that Kubernetes routes itself, which then have no address for it and
+// are never Ready.
+TEST(ClusterConfigs, NodesAreNotInANetworkOfKubernetes) {
+  struct {
+    kj::StringPtr cidr;
+    const char* error;
+  } table[] = {{"10.99.0.0/24",
+                "the network of the nodes, 10.99.0.0/24, overlaps that of Services, "
+                "10.96.0.0/12 (cluster.network.serviceSubnets); use another --cidr"},
+               {"10.244.3.0/24", "overlaps that of pods, 10.244.0.0/16"},
+               {"10.240.0.0/13", "overlaps that of pods"}};
+  for (auto& row : table) {
+    machined::TestTree folder;
+    capnp::MallocMessageBuilder message;
+    auto cluster = planned(message, true, row.cidr);
+    kj::String error;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { writeConfigs(cluster, folder.root, {}); })) {
+      error = messageOf(*e);
+    }
+    EXPECT_THAT(error.cStr(), HasSubstr(row.error)) << row.cidr.cStr();
   }
 }
 

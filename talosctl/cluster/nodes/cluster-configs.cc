@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/config/cluster-networks.h"
 #include "common/config/config-generate.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
@@ -61,6 +62,23 @@ Ip sharedAddress(rpc::LocalCluster::Reader cluster) {
   return address;
 }
 
+// Kubernetes routes its own networks, so nodes there have no address that it takes.
+void checkSubnets(rpc::LocalCluster::Reader cluster, config::Cluster::Reader config) {
+  auto check = [&](kj::ArrayPtr<const kj::String> subnets, kj::StringPtr what, kj::StringPtr key) {
+    for (auto& text : subnets) {
+      auto subnet = KJ_ASSERT_NONNULL(Prefix::parse(text));  // of a config that is valid
+      for (auto& network : networksOf(cluster)) {
+        if (!network.overlaps(subnet)) continue;
+        fail(ErrorKind::kInvalidArgument,
+             kj::str("the network of the nodes, ", network, ", overlaps that of ", what, ", ",
+                     subnet, " (", key, "); use another --cidr"));
+      }
+    }
+  };
+  check(config::podSubnets(config), "pods", "cluster.network.podSubnets");
+  check(config::serviceSubnets(config), "Services", "cluster.network.serviceSubnets");
+}
+
 class NodeConfigs {
  public:
   NodeConfigs(rpc::LocalCluster::Reader cluster, const ConfigOptions& options)
@@ -114,6 +132,7 @@ class NodeConfigs {
     step(config::isControlPlane(type) ? options.controlPlanePatches : options.joinPatches);
     auto parsed = config::parse(text, "the patched config");
     if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
+    checkSubnets(cluster, parsed.get().getCluster());
     return kj::mv(text);
   }
 

@@ -56,7 +56,7 @@ Prefix wireguardNetwork(rpc::LocalCluster::Reader cluster, kj::StringPtr text) {
     refuse(kj::str("has host bits set; did you mean ", network.masked(), "?"));
   }
   auto nodes = networksOf(cluster)[0];
-  if (nodes.contains(network.address) || network.contains(nodes.address)) {
+  if (nodes.overlaps(network)) {
     refuse(kj::str("overlaps the network of the nodes, ", nodes));
   }
   // Network, what a gateway would have, broadcast.
