@@ -105,7 +105,7 @@ TEST_F(Iscsi, DiskOfADocumentedInitiator) {
 
   // The kubelet ends it on the node's way down, for good; another one has the disk afterwards.
   cluster->apply(pod("reader", worker(1), "cat /data/file && sleep 100000", volume));
-  ASSERT_TRUE(logHas("reader", "from-the-first")) << cluster->overview();
+  ASSERT_TRUE(logHas("reader", "from-the-first")) << cluster->overview() << mountFailures();
   auto before = cluster->bootId(worker(1));
   auto reboot = cluster->talos.talosctl(cluster->at(worker(1), {"reboot"}), kReboots);
   fprintf(stderr, "    reboot: %.0f s\n", reboot.seconds);
@@ -113,7 +113,7 @@ TEST_F(Iscsi, DiskOfADocumentedInitiator) {
   EXPECT_NE(cluster->bootId(worker(1)), before);
   remove("reader");
   cluster->apply(pod("later", worker(1), "cat /data/file && sleep 100000", volume));
-  ASSERT_TRUE(logHas("later", "from-the-first")) << cluster->overview();
+  ASSERT_TRUE(logHas("later", "from-the-first")) << cluster->overview() << mountFailures();
   auto kernel = cluster->talos.ok(cluster->at(worker(1), {"dmesg"}));
   EXPECT_THAT(kernel, HasSubstr("EXT4-fs (sda): mounted"));
   EXPECT_THAT(kernel, Not(HasSubstr("EXT4-fs (sda): recovery complete"))) << "it was left mounted";

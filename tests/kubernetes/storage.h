@@ -62,6 +62,13 @@ class Storage : public KubeHost {
   bool logHas(const std::string& pod, const std::string& text) {
     return harness::eventually([&] { return harness::contains(logOf(pod), text); }, kRuns, 1);
   }
+  // All reasons of the kubelet for not mounting volumes, each whole.
+  std::string mountFailures() {
+    return cluster
+        ->kubectl({"get", "events", "--field-selector", "reason=FailedMount", "-o",
+                   "jsonpath={range .items[*]}{.involvedObject.name}: {.message}{\"\\n\"}{end}"})
+        .out;
+  }
   // A reason of the kubelet for not mounting a volume of this pod, and its text.
   bool mountFailsWith(const std::string& pod, const std::string& text, std::string& events) {
     auto refused = [&] {
