@@ -90,9 +90,9 @@ function(talos_library name)
   if(tests AND NOT FUZZ)
     add_executable(${name}-test ${tests})
     talos_precompiled(${name}-test TEST ${plain})
-    # With sanitizers all is compiled once and run once, so tests, too, several files at a time: a third of the time.
-    # Names in anonymous namespaces are unique within the tests of a room for that.
-    if(SANITIZE)
+    # With sanitizers and for another architecture all is compiled once and run once, so tests, too, several files at a
+    # time: a third of the time. Names in anonymous namespaces are unique within the tests of a room for that.
+    if(SANITIZE OR CMAKE_CROSSCOMPILING)
       set_target_properties(${name}-test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     endif()
     target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)

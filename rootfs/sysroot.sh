@@ -54,7 +54,8 @@ kernel=$(apt-cache "${foreign[@]}" depends "$kernel" | sed -n 's/.*Depends: \(li
 
 rm -rf "$sysroot"
 mkdir -p "$sysroot"/usr/{bin,sbin,lib} "$sysroot"/opt/{kernel,emulators}
-for link in bin sbin lib; do ln -s "usr/$link" "$sysroot/$link"; done
+# The last one for ninja: the compiler names its headers lib/gcc/…/../../../../include, which without the link of lib is this.
+for link in bin sbin lib include; do ln -s "usr/$link" "$sysroot/$link"; done
 unpack() {  # PACKAGE FOLDER PATTERNS…: the files that fit; its links to folders stay
   dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink --exclude='./usr/share/doc/*/[!c]*' \
     --exclude='./usr/share/man' --exclude='./usr/share/locale' "${@:3}"

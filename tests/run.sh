@@ -5,7 +5,8 @@
 #   test    everything once: build, image, machines and beside them lint, unit tests with the corpora of the fuzz targets
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
-#   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again
+#   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again, the unit tests of
+#           the build for arm64 in emulation
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed. `test` runs the unit tests
 # with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, and without sanitizers only what these
 # cannot run (label native, cmake/talos.cmake).
@@ -99,6 +100,8 @@ soak() {
   step "image" make iso
   step "image for machines" make iso FLAVOUR=metal PLATFORM=pxe
   step "image for arm64" make image ARCH=arm64 PLATFORM=metal
+  step "build of the unit tests for arm64" in_root ninja -C /build/out-arm64 units talosctl
+  step "unit tests for arm64, emulated" tests/emulated-units.sh "$ROOT" "$CHECKOUT" arm64
   step "build of the fuzz targets" fuzz_build
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
     step "up to a million runs of $name" in_root /build/fuzz/tests/fuzz/fuzz "$name" -runs=1000000 \

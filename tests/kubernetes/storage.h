@@ -1,0 +1,85 @@
+// Volumes of pods on servers of the network: workers that are virtual machines, because the client
+// is the node's kernel, and the kubelet's image, which mounts them. Pods are on the node's network,
+// and no network of pods is there to be waited for.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/kubernetes/kube-cluster.h"
+
+namespace talos {
+
+class Storage : public KubeHost {
+ protected:
+  // Seconds, emulated on a busy machine.
+  static constexpr double kRuns = 300, kGone = 120;
+
+  std::unique_ptr<KubeCluster> cluster;
+
+  void TearDown() override {
+    cluster = nullptr;
+    KubeHost::TearDown();
+  }
+  // A control plane and these workers. With --with-bootloader they have /var on their disk, as an
+  // installed node has it, and in memory without.
+  void create(unsigned workers, std::vector<std::string> flags = {}) {
+    constexpr const char* kNoPodNetwork =
+        R"([{"op": "add", "path": "/cluster/network/cni", "value": {"name": "none"}},
+            {"op": "add", "path": "/cluster/proxy", "value": {"disabled": true}}])";
+    flags.insert(flags.end(), {"--virtual-machines=" + std::to_string(workers), "--config-patch",
+                               kNoPodNetwork});
+    cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags);
+    for (auto& node : cluster->nodes) {
+      EXPECT_TRUE(harness::eventually(
+          [&] { return cluster->kubectl({"get", "node", node.name}).status == 0; }, kRuns, 1))
+          << node.name << cluster->overview();
+    }
+  }
+  KubeNode& worker(size_t i) { return cluster->nodes[i]; }  // counted from 1
+
+  // Its one container has the volume at /data and runs the command as user 1000.
+  static std::string pod(const std::string& name, const KubeNode& node, const std::string& command,
+                         const std::string& volume) {
+    return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
+           "}\nspec:\n  nodeName: " + node.name +
+           "\n  hostNetwork: true\n  terminationGracePeriodSeconds: 0\n"
+           "  tolerations: [{operator: Exists}]\n"
+           "  securityContext: {runAsUser: 1000, fsGroup: 1000}\n"
+           "  containers:\n  - name: main\n    image: busybox:1.37\n    command: [sh, -c, '" +
+           command +
+           "']\n    volumeMounts: [{name: data, mountPath: /data}]\n"
+           "  volumes: [{name: data, " +
+           volume + "}]\n";
+  }
+  std::string mounts(const KubeNode& node) {
+    return cluster->talos.talosctl(cluster->at(node, {"read", "/proc/mounts"})).out;
+  }
+  std::string logOf(const std::string& pod) { return cluster->kubectl({"logs", pod}).out; }
+  bool logHas(const std::string& pod, const std::string& text) {
+    return harness::eventually([&] { return harness::contains(logOf(pod), text); }, kRuns, 1);
+  }
+  // All reasons of the kubelet for not mounting volumes, each whole.
+  std::string mountFailures() {
+    return cluster
+        ->kubectl({"get", "events", "--field-selector", "reason=FailedMount", "-o",
+                   "jsonpath={range .items[*]}{.involvedObject.name}: {.message}{\"\\n\"}{end}"})
+        .out;
+  }
+  // A reason of the kubelet for not mounting a volume of this pod, and its text.
+  bool mountFailsWith(const std::string& pod, const std::string& text, std::string& events) {
+    auto refused = [&] {
+      events = cluster
+                   ->kubectl({"get", "events", "--field-selector",
+                              "involvedObject.name=" + pod + ",reason=FailedMount", "-o", "json"})
+                   .out;
+      return harness::contains(events, text);
+    };
+    return harness::eventually(refused, kRuns, 1);
+  }
+};
+
+}  // namespace talos
