@@ -24,16 +24,18 @@ kj::String folderName(kj::StringPtr endpoint) {
 }
 
 DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::Reader spec) {
-  return {.endpoint = kj::str(endpoint),
-          .format = spec.getFormat(),
-          .streams = KJ_MAP(stream, spec.getStreams()){return stream;
+  DestinationSettings settings;
+  settings.endpoint = kj::str(endpoint);
+  settings.format = spec.getFormat();
+  settings.streams = kj::heapArray<config::LogStream>(spec.getStreams().size());
+  for (auto i : kj::indices(settings.streams)) settings.streams[i] = spec.getStreams()[i];
+  kj::Vector<LineTag> tags;
+  for (auto tag : spec.getTags()) tags.add(LineTag{kj::str(tag.getKey()), kj::str(tag.getValue())});
+  settings.tags = tags.releaseAsArray();
+  settings.authorities = kj::str(spec.getAuthorities());
+  settings.bufferBytes = spec.getBufferBytes();
+  return settings;
 }
-, .tags = KJ_MAP(tag, spec.getTags()) {
-  return LineTag{kj::str(tag.getKey()), kj::str(tag.getValue())};
-}
-, .authorities = kj::str(spec.getAuthorities()), .bufferBytes = spec.getBufferBytes()
-};  // namespace
-}  // namespace talos::logd
 
 }  // namespace
 
@@ -59,7 +61,7 @@ kj::Promise<void> DestinationSet::follow() {
         auto& destination = destinations[endpoint.cStr()];
         if (destination.get() != nullptr && destination->settings() == settings) continue;
         destination = nullptr;  // it uses the folder
-        auto dial = deps.dialer(settings);
+        auto connection = deps.connector(settings);
         destination = kj::heap<Destination>(
             DestinationDependencies{.timer = deps.timer,
                                     .clock = deps.clock,
@@ -67,7 +69,7 @@ kj::Promise<void> DestinationSet::follow() {
                                     .disk = deps.disk,
                                     .machined = deps.machined,
                                     .hostname = hostname},
-            kj::mv(settings), kj::str(deps.state, "/", folderName(endpoint)), kj::mv(dial));
+            kj::mv(settings), kj::str(deps.state, "/", folderName(endpoint)), kj::mv(connection));
       }
       std::erase_if(destinations, [&](auto& entry) { return wanted.count(entry.first) == 0; });
       removeOthers();
@@ -103,6 +105,7 @@ kj::Promise<void> DestinationSet::report() {
               out.setWaitingBytes(status.waitingBytes);
               out.setDroppedLines(status.droppedLines);
               out.setMissedBytes(status.missedBytes);
+              out.setRefusedLines(status.refusedLines);
               out.setSince(dateText(status.since));
               out.setLastError(status.lastError);
             });

@@ -22,7 +22,7 @@ class DestinationSet {
     StoreClient& store;
     rpc::Machined::Client machined;
     kj::String state;  // the folder
-    kj::Function<Dial(const DestinationSettings&)> dialer;
+    kj::Function<Connection(const DestinationSettings&)> connector;
   };
   explicit DestinationSet(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(DestinationSet);

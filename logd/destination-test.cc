@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
 #include "common/testing/virtual-time.h"
@@ -68,25 +70,28 @@ struct DestinationTest : public testing::Test {
   kj::Own<Destination> destination;
 
   void start(uint64_t buffer = 1u << 20) {
+    start("tcp://logs.example.org:514", buffer,
+          Dial([this]() -> kj::Promise<kj::Own<ReceiverConnection>> {
+            if (receiver.refuses) return error(ErrorKind::kUnavailable, "Connection refused");
+            receiver.got.clear();
+            receiver.over = false;
+            ++receiver.connections;
+            return kj::Own<ReceiverConnection>(kj::heap<ModelConnection>(receiver));
+          }));
+  }
+  void start(kj::StringPtr endpoint, uint64_t buffer, Connection connection) {
     destination = nullptr;
     DestinationSettings settings;
-    settings.endpoint = kj::str("tcp://logs.example.org:514");
+    settings.endpoint = kj::str(endpoint);
     settings.streams = kj::arr(LogStream::SERVICES);
     settings.bufferBytes = buffer;
-    destination = kj::heap<Destination>(
-        DestinationDependencies{.timer = timer,
-                                .clock = kj::nullClock(),
-                                .random = random,
-                                .disk = disk,
-                                .machined = feed.machined(),
-                                .hostname = hostname},
-        kj::mv(settings), tree.at("spool"), [this]() -> kj::Promise<kj::Own<ReceiverConnection>> {
-          if (receiver.refuses) return error(ErrorKind::kUnavailable, "Connection refused");
-          receiver.got.clear();
-          receiver.over = false;
-          ++receiver.connections;
-          return kj::Own<ReceiverConnection>(kj::heap<ModelConnection>(receiver));
-        });
+    destination = kj::heap<Destination>(DestinationDependencies{.timer = timer,
+                                                                .clock = kj::nullClock(),
+                                                                .random = random,
+                                                                .disk = disk,
+                                                                .machined = feed.machined(),
+                                                                .hostname = hostname},
+                                        kj::mv(settings), tree.at("spool"), kj::mv(connection));
     scope.poll();
   }
   void pass(kj::Duration time) { advance(timer, scope, time); }
@@ -195,6 +200,169 @@ TEST_F(DestinationTest, SaysWhatWasDropped) {
   receiver.breakConnection();
   pass(60 * kj::SECONDS);
   EXPECT_EQ("", receiver.got);
+}
+
+// A receiver of OTLP that answers what the test says, and then that it took everything.
+struct OtlpModel final : OtlpReceiver {
+  struct Request {
+    std::string texts = {};  // joined
+    size_t bytes;
+  };
+  std::vector<Request> requests;
+  std::deque<OtlpAnswer> answers;
+  bool refuses = false;
+
+  kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> body) override {
+    if (refuses) return error(ErrorKind::kUnavailable, "Connection refused");
+    Request request{.bytes = body.size()};
+    std::string text(body.begin(), body.size());
+    constexpr kj::StringPtr kBody = "\"body\":{\"stringValue\":\""_kj;
+    for (size_t at = 0; (at = text.find(kBody.cStr(), at)) != std::string::npos;) {
+      at += kBody.size();
+      request.texts += text.substr(at, text.find("\"},\"attributes", at) - at) + ",";
+    }
+    requests.push_back(request);
+    if (answers.empty()) return OtlpAnswer{.outcome = OtlpAnswer::Outcome::kAccepted};
+    auto answer = kj::mv(answers.front());
+    answers.pop_front();
+    return kj::mv(answer);
+  }
+};
+
+struct OtlpDestinationTest : public DestinationTest {
+  ~OtlpDestinationTest() noexcept override {}
+
+  OtlpModel otlp;
+  void startOtlp(uint64_t buffer = 1u << 20) {
+    start("http://otel.example.org:4318", buffer,
+          kj::Own<OtlpReceiver>(&otlp, kj::NullDisposer::instance));
+  }
+  void answer(OtlpAnswer answer) { otlp.answers.push_back(kj::mv(answer)); }
+  // Of all requests, a "|" between two.
+  std::string sent() {
+    std::string out;
+    for (auto& request : otlp.requests) out += (out.empty() ? "" : "|") + request.texts;
+    return out;
+  }
+  static OtlpAnswer answerOf(OtlpAnswer::Outcome outcome, kj::StringPtr message) {
+    return {.outcome = outcome, .message = kj::str(message)};
+  }
+};
+
+using Outcome = OtlpAnswer::Outcome;
+
+// Catches: lines that count as delivered before the answer; a pause that is not kept, and one that
+// loses what it was for; an error that stays when all is well.
+TEST_F(OtlpDestinationTest, WaitsAsTheReceiverSaysAndSendsAgain) {
+  auto later = answerOf(Outcome::kLater, "503 Service Unavailable");
+  later.pause = 20 * kj::SECONDS;
+  answer(kj::mv(later));
+  startOtlp();
+  log("1\n2\n");
+  EXPECT_EQ("1,2,", sent());
+  EXPECT_EQ(0u, destination->status().sentLines);
+  EXPECT_TRUE(destination->status().connected);
+  EXPECT_EQ("the receiver answered 503 Service Unavailable", destination->status().lastError);
+  log("3\n");
+  pass(19 * kj::SECONDS);
+  EXPECT_EQ("1,2,", sent());
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("1,2,|1,2,3,", sent());
+  EXPECT_EQ(3u, destination->status().sentLines);
+  EXPECT_EQ(0u, destination->status().waitingBytes);
+  EXPECT_EQ("", destination->status().lastError);
+  // Its own pauses grow where the receiver says none.
+  for (unsigned i = 0; i < 4; ++i) answer(answerOf(Outcome::kLater, "429"));
+  log("4\n");
+  otlp.requests.clear();
+  pass(6 * kj::SECONDS);
+  EXPECT_EQ(2u, otlp.requests.size());  // after 1 s and 3 s, and the next one 4 s later
+  pass(10 * kj::SECONDS);
+  EXPECT_EQ("4,|4,|4,|4,", sent());
+}
+
+// Catches: a refused request that is sent for ever, or vanishes from all counts; a partial success
+// that is sent again, or counts as a whole one.
+TEST_F(OtlpDestinationTest, CountsWhatTheReceiverWillNeverTake) {
+  answer(answerOf(Outcome::kRefused, "400 Bad Request: no"));
+  auto partial = answerOf(Outcome::kAccepted, "200 OK: too old");
+  partial.rejected = 1;
+  startOtlp();
+  log("1\n2\n");
+  EXPECT_EQ("1,2,", sent());
+  EXPECT_EQ(2u, destination->status().refusedLines);
+  EXPECT_EQ(0u, destination->status().sentLines);
+  EXPECT_EQ("the receiver refused lines: 400 Bad Request: no", destination->status().lastError);
+  answer(kj::mv(partial));
+  log("3\n4\n5\n");
+  EXPECT_EQ("1,2,|3,4,5,", sent());
+  EXPECT_EQ(3u, destination->status().refusedLines);
+  EXPECT_EQ(2u, destination->status().sentLines);
+  EXPECT_EQ("the receiver refused lines: 200 OK: too old", destination->status().lastError);
+  auto liar = answerOf(Outcome::kAccepted, "200 OK");
+  liar.rejected = UINT64_MAX;
+  answer(kj::mv(liar));
+  log("6\n");
+  EXPECT_EQ(4u, destination->status().refusedLines);
+  EXPECT_EQ(2u, destination->status().sentLines);
+  log("7\n");
+  EXPECT_EQ("", destination->status().lastError);
+  pass(60 * kj::SECONDS);
+  EXPECT_EQ("1,2,|3,4,5,|6,|7,", sent());
+  startOtlp();  // the counts are on the disk
+  log("8\n");
+  EXPECT_EQ(4u, destination->status().refusedLines);
+  EXPECT_EQ(4u, destination->status().sentLines);
+}
+
+// Catches: a request without bound; one that is too large for the receiver, whose lines are lost
+// although smaller ones would be taken; one that is cut in halves for ever.
+TEST_F(OtlpDestinationTest, SendsSmallerRequestsWhereTheyAreTooLarge) {
+  otlp.refuses = true;
+  startOtlp(16u << 20);
+  auto lines = kj::str(kj::strArray(kj::repeat("0123456789abcdef"_kj, 1000), "\n"), "\n");
+  for (unsigned i = 0; i < 60; ++i) log(lines);
+  EXPECT_FALSE(destination->status().connected);
+  EXPECT_EQ("Connection refused", destination->status().lastError);
+  for (unsigned i = 0; i < 3; ++i) answer(answerOf(Outcome::kTooLarge, "413"));
+  otlp.refuses = false;
+  pass(60 * kj::SECONDS);
+  ASSERT_GT(otlp.requests.size(), 4u);
+  for (unsigned i = 1; i < 4; ++i) {
+    EXPECT_LT(otlp.requests[i].texts.size(), otlp.requests[i - 1].texts.size() * 2 / 3);
+  }
+  for (auto& request : otlp.requests) EXPECT_LE(request.texts.size(), kMostOfRequest);
+  EXPECT_GT(otlp.requests[0].texts.size(), kMostOfRequest / 2);
+  EXPECT_EQ(60'000u, destination->status().sentLines);
+  EXPECT_EQ(0u, destination->status().refusedLines);
+  answer(answerOf(Outcome::kTooLarge, "413"));
+  log("a\n");  // nothing is smaller
+  EXPECT_EQ(1u, destination->status().refusedLines);
+}
+
+// Catches: lines that are gone although the receiver was away; a loss that is not told in its
+// place.
+TEST_F(OtlpDestinationTest, SaysWhatWasDroppedToReceiversOfOtlp) {
+  otlp.refuses = true;
+  startOtlp();
+  auto lines = kj::str(kj::strArray(kj::repeat("0123456789abcdef"_kj, 1000), "\n"), "\n");
+  for (unsigned i = 0; i < 100; ++i) log(lines);
+  auto dropped = destination->status().droppedLines;
+  EXPECT_GT(dropped, 0u);
+  // A refused request has not told it.
+  answer(answerOf(Outcome::kRefused, "400"));
+  otlp.refuses = false;
+  pass(60 * kj::SECONDS);
+  auto notice = std::to_string(dropped) + " lines were dropped: the buffer for this receiver";
+  ASSERT_GT(otlp.requests.size(), 2u);
+  for (size_t i = 0; i < otlp.requests.size(); ++i) {
+    auto at = otlp.requests[i].texts.find(notice);
+    EXPECT_EQ(i < 2, at != std::string::npos) << i;
+    if (i < 2) EXPECT_LT(at, 100u);
+  }
+  auto status = destination->status();
+  EXPECT_EQ(100'000u, dropped + status.sentLines + status.refusedLines);
+  EXPECT_GT(status.refusedLines, 0u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/base/log.h"
+#include "logd/otlp-request.h"
 
 namespace talos::logd {
 namespace {
@@ -22,7 +23,7 @@ constexpr size_t kLongestDatagram = 2048;  // RFC 5426, 3.2
 constexpr kj::StringPtr kOwnId = "logd"_kj;
 
 struct Counters {
-  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0;
+  uint64_t sent = 0, waiting = 0, dropped = 0, missed = 0, refused = 0;
 };
 
 kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
@@ -31,19 +32,29 @@ kj::String nameOfLog(LogStream stream, kj::StringPtr id) {
   return kj::str("the log ", id);
 }
 
-}  // namespace
+// A line of logd's own.
+void withNotice(kj::String text, kj::Date received, kj::FunctionParam<void(const LogLine&)> use) {
+  auto line = log::format(log::Level::kWarning, text, {});
+  use({.id = kOwnId, .text = line, .received = received});
+}
 
-// Used by the disk's thread alone, but for `counters` of work that is done.
-struct Destination::Disk {
-  kj::String folder;
-  uint64_t bound;
-  kj::Maybe<kj::Own<Spool>> spool;
-
-  Spool& get() {
-    KJ_IF_MAYBE (s, spool) return **s;
-    return *spool.emplace(kj::heap<Spool>(folder, bound));
+// The lines of a batch, each while `use` runs.
+void forEachLine(const Spool::Batch& batch, uint64_t dropped,
+                 kj::FunctionParam<void(const LogLine&)> use) {
+  if (dropped > 0) {
+    withNotice(kj::str(dropped, " lines were dropped: the buffer for this receiver was full"),
+               batch.received, [&](auto& line) { use(line); });
   }
-};
+  for (auto line : Lines(batch.lines)) {
+    if (batch.missed) {
+      withNotice(kj::str(nameOfLog(batch.stream, batch.id), ": ", line), batch.received,
+                 [&](auto& notice) { use(notice); });
+    } else {
+      use({.stream = batch.stream, .id = batch.id, .text = line, .received = batch.received});
+    }
+  }
+}
+}  // namespace
 
 bool DestinationSettings::operator==(const DestinationSettings& other) const {
   if (endpoint != other.endpoint || format != other.format || streams != other.streams ||
@@ -56,6 +67,18 @@ bool DestinationSettings::operator==(const DestinationSettings& other) const {
   }
   return true;
 }
+
+// Used by the disk's thread alone, but for `counters` of work that is done.
+struct Destination::Disk {
+  kj::String folder;
+  uint64_t bound;
+  kj::Maybe<kj::Own<Spool>> spool;
+
+  Spool& get() {
+    KJ_IF_MAYBE (s, spool) return **s;
+    return *spool.emplace(kj::heap<Spool>(folder, bound));
+  }
+};
 
 template <typename F>
 auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool&>()))> {
@@ -71,12 +94,13 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
     KJ_ON_SCOPE_FAILURE(disk->spool = nullptr);
     done->result = work(spool);
     done->counters = {spool.sentLines(), spool.waitingBytes(), spool.droppedLines(),
-                      spool.missedBytes()};
+                      spool.missedBytes(), spool.refusedLines()};
   });
   current.sentLines = done->counters.sent;
   current.waitingBytes = done->counters.waiting;
   current.droppedLines = done->counters.dropped;
   current.missedBytes = done->counters.missed;
+  current.refusedLines = done->counters.refused;
   co_return kj::mv(KJ_ASSERT_NONNULL(done->result));
 }
 
@@ -177,27 +201,17 @@ kj::Promise<void> Destination::writeBatch(ReceiverConnection& connection, Spool:
                         .octetCounting = !datagrams,
                         .newline = !datagrams};
   kj::Vector<char> out;
-  auto put = [&](const LogLine& line) -> kj::Promise<void> {
+  kj::Vector<size_t> ends;  // of datagrams
+  forEachLine(batch, dropped, [&](const LogLine& line) {
     formatLine(line, options, out);
-    if (!datagrams) return kj::READY_NOW;
-    return connection.write(out).then([&out]() { out.clear(); });
-  };
-  auto own = [&](kj::String text) {
-    auto line = log::format(log::Level::kWarning, text, {});
-    return put({.id = kOwnId, .text = line, .received = batch.received});
-  };
-  if (dropped > 0) {
-    co_await own(kj::str(dropped, " lines were dropped: the buffer for this receiver was full"));
+    ends.add(out.size());
+  });
+  size_t begin = 0;
+  for (auto end : ends) {
+    if (datagrams) co_await connection.write(out.asPtr().slice(begin, end));
+    begin = end;
   }
-  for (auto line : Lines(batch.lines)) {
-    if (batch.missed) {
-      co_await own(kj::str(nameOfLog(batch.stream, batch.id), ": ", line));
-    } else {
-      co_await put(
-          {.stream = batch.stream, .id = batch.id, .text = line, .received = batch.received});
-    }
-  }
-  if (out.size() > 0) co_await connection.write(out);
+  if (!datagrams) co_await connection.write(out);
   inFlight.push_back({connection.written(), batch.next, dropped});
   sent.raise();
 }
@@ -259,25 +273,115 @@ kj::Promise<void> Destination::acknowledge(ReceiverConnection& connection) {
   }
 }
 
+// --- from the disk to a receiver of OTLP
+
+// Whole batches for one request.
+struct Destination::Export {
+  kj::Vector<Spool::Batch> batches;
+  size_t bytes = 0;
+  uint64_t lines = 0, dropped = 0;
+};
+
+// Never less than one batch, if there is one.
+kj::Promise<Destination::Export> Destination::collect(size_t most) {
+  return onDisk([most](Spool& spool) {
+    Export all;
+    all.dropped = spool.unreported();
+    for (auto from = spool.cursor();;) {
+      KJ_IF_MAYBE (batch, spool.read(from)) {
+        if (all.bytes > 0 && all.bytes + batch->lines.size() > most) break;
+        from = batch->next;
+        all.bytes += batch->lines.size();
+        all.lines += batch->count;
+        all.batches.add(kj::mv(*batch));
+      } else {
+        break;
+      }
+    }
+    return all;
+  });
+}
+
+kj::Array<char> Destination::requestOf(const Export& lines) {
+  OtlpRequest request(set.tags, deps.hostname);
+  auto dropped = lines.dropped;
+  for (auto& batch : lines.batches) {
+    forEachLine(batch, dropped, [&](const LogLine& line) { request.add(line); });
+    dropped = 0;
+  }
+  return request.finish();
+}
+
+// They are not sent again. What was not accepted did not say what was dropped before it, either.
+kj::Promise<void> Destination::settle(const Export& lines, uint64_t refused, bool accepted) {
+  return onDisk([place = lines.batches.back().next, refused,
+                 reported = accepted ? lines.dropped : 0](Spool& spool) {
+           spool.delivered(place, reported, refused);
+           return true;
+         })
+      .ignoreResult();
+}
+
+kj::Promise<void> Destination::exportLines(OtlpReceiver& receiver) {
+  using Outcome = OtlpAnswer::Outcome;
+  Backoff backoff(kDialPace);
+  size_t most = kMostOfRequest;
+  for (;;) {
+    auto more = arrived.next();
+    auto lines = co_await collect(most);
+    if (lines.batches.empty()) {
+      co_await more;
+      continue;
+    }
+    auto request = requestOf(lines);
+    auto answer = co_await receiver.post(request);
+    if (!current.connected) setConnected(true);
+    if (answer.outcome == Outcome::kLater) {
+      setError(kj::str("the receiver answered ", answer.message));
+      auto pause = backoff.next(deps.random());
+      co_await deps.timer.afterDelay(kj::max(answer.pause.orDefault(pause), pause));
+      continue;
+    }
+    backoff.reset();
+    if (answer.outcome == Outcome::kTooLarge && lines.batches.size() > 1) {
+      most = lines.bytes / 2;
+      continue;
+    }
+    bool accepted = answer.outcome == Outcome::kAccepted;
+    auto refused = accepted ? kj::min(answer.rejected, lines.lines) : lines.lines;
+    bool whole = accepted && refused == 0;
+    if (!whole) setRefused(refused, answer.message);
+    co_await settle(lines, refused, accepted);
+    if (whole) current.lastError = kj::String();
+  }
+}
+
+// --- either way
+
+kj::Promise<void> Destination::deliverOnce() {
+  KJ_IF_MAYBE (receiver, connection.tryGet<kj::Own<OtlpReceiver>>()) {
+    co_await exportLines(**receiver);
+    co_return;
+  }
+  auto stream = co_await connection.get<Dial>()();
+  setConnected(true);
+  co_await send(*stream).exclusiveJoin(acknowledge(*stream)).exclusiveJoin(stream->ended());
+}
+
 kj::Promise<void> Destination::deliver() {
   Backoff backoff(kDialPace);
   for (;;) {
     kj::Maybe<kj::Exception> failure;
     try {
-      auto connection = co_await dial();
-      setConnected(true);
-      auto began = deps.timer.now();
-      KJ_DEFER({
-        setConnected(false);
-        inFlight.clear();
-        if (deps.timer.now() - began > kDialPace.longest) backoff.reset();
-      });
-      co_await send(*connection)
-          .exclusiveJoin(acknowledge(*connection))
-          .exclusiveJoin(connection->ended());
+      co_await deliverOnce();
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();
     }
+    if (current.connected) {
+      if (deps.timer.now() - connectedAt > kDialPace.longest) backoff.reset();
+      setConnected(false);
+    }
+    inFlight.clear();
     KJ_IF_MAYBE (e, failure) setError(messageOf(*e));
     co_await deps.timer.afterDelay(backoff.next(deps.random()));
   }
@@ -298,10 +402,10 @@ kj::Promise<void> Destination::syncRegularly() {
 }
 
 Destination::Destination(DestinationDependencies d, DestinationSettings settings, kj::String folder,
-                         Dial dial)
+                         Connection c)
     : deps(d),
       set(kj::mv(settings)),
-      dial(kj::mv(dial)),
+      connection(kj::mv(c)),
       disk(std::make_shared<Disk>(kj::mv(folder), set.bufferBytes)) {
   current.since = deps.clock.now();
   running = run().eagerlyEvaluate([this](kj::Exception&& e) { setError(messageOf(e)); });
@@ -324,16 +428,24 @@ DestinationStatus Destination::status() const {
           .waitingBytes = current.waitingBytes,
           .droppedLines = current.droppedLines,
           .missedBytes = current.missedBytes,
+          .refusedLines = current.refusedLines,
           .lastError = kj::str(current.lastError)};
 }
 
 void Destination::setConnected(bool connected) {
   current.connected = connected;
   current.since = deps.clock.now();
+  connectedAt = deps.timer.now();
   if (connected) {
     current.lastError = kj::String();
     log::info("connected", {{"endpoint", set.endpoint}});
   }
+}
+
+void Destination::setRefused(uint64_t lines, kj::StringPtr error) {
+  current.lastError = kj::str("the receiver refused lines: ", error);
+  log::warn("the receiver refused lines; they are dropped",
+            {{"endpoint", set.endpoint}, {"count", kj::str(lines)}, {"error", error}});
 }
 
 void Destination::setError(kj::StringPtr error) {

@@ -13,13 +13,14 @@
 #include "common/base/backoff.h"
 #include "common/base/signal.h"
 #include "logd/line-format.h"
-#include "logd/receiver.h"
+#include "logd/otlp-receiver.h"
 #include "logd/spool.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::logd {
 
 constexpr uint64_t kMostInFlight = 1u << 20;
+constexpr size_t kMostOfRequest = 256u << 10;  // of OTLP: bytes of lines
 
 struct DestinationSettings {
   kj::String endpoint;
@@ -34,12 +35,13 @@ struct DestinationSettings {
 struct DestinationStatus {
   bool connected = false;
   kj::Date since = kj::UNIX_EPOCH;
-  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0;
+  uint64_t sentLines = 0, waitingBytes = 0, droppedLines = 0, missedBytes = 0, refusedLines = 0;
   kj::String lastError;
 };
 
 // Dials a receiver; in tests a model of one.
 using Dial = kj::Function<kj::Promise<kj::Own<ReceiverConnection>>()>;
+using Connection = kj::OneOf<Dial, kj::Own<OtlpReceiver>>;
 
 struct DestinationDependencies {
   kj::Timer& timer;
@@ -54,7 +56,7 @@ class Destination {
  public:
   // All outlive it.
   Destination(DestinationDependencies deps, DestinationSettings settings, kj::String folder,
-              Dial dial);
+              Connection connection);
   ~Destination() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Destination);
 
@@ -71,9 +73,10 @@ class Destination {
   };
   DestinationDependencies deps;
   DestinationSettings set;
-  Dial dial;
+  Connection connection;
   std::shared_ptr<Disk> disk;
   DestinationStatus current;
+  kj::TimePoint connectedAt = kj::origin<kj::TimePoint>();
   Signal arrived, sent;
   std::deque<InFlight> inFlight;
   kj::Promise<void> running = nullptr;
@@ -83,13 +86,20 @@ class Destination {
   kj::Promise<void> run();
   kj::Promise<void> feed();
   kj::Promise<void> deliver();
+  kj::Promise<void> deliverOnce();  // until the connection breaks
   kj::Promise<void> send(ReceiverConnection& connection);
   kj::Promise<void> writeBatch(ReceiverConnection& connection, Spool::Batch batch,
                                uint64_t dropped);
   kj::Promise<void> acknowledge(ReceiverConnection& connection);
+  kj::Promise<void> exportLines(OtlpReceiver& receiver);
+  struct Export;
+  kj::Promise<Export> collect(size_t most);
+  kj::Array<char> requestOf(const Export& lines);
+  kj::Promise<void> settle(const Export& lines, uint64_t refused, bool accepted);
   kj::Promise<void> syncRegularly();
   void setConnected(bool connected);
   void setError(kj::StringPtr error);
+  void setRefused(uint64_t lines, kj::StringPtr error);
 };
 
 }  // namespace talos::logd

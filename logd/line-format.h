@@ -11,25 +11,11 @@
 // that RFC 5612 has for those who have none of their own. The text has no byte order mark.
 #pragma once
 
-#include <kj/string.h>
-#include <kj/time.h>
 #include <kj/vector.h>
 
-#include "rpc/config-monitoring.capnp.h"
+#include "logd/parsed-line.h"
 
 namespace talos::logd {
-
-struct LineTag {
-  kj::String key, value;
-};
-
-// A line and where it is from.
-struct LogLine {
-  config::LogStream stream = config::LogStream::SERVICES;
-  kj::StringPtr id;  // of the service
-  kj::ArrayPtr<const char> text;
-  kj::Date received = kj::UNIX_EPOCH;  // its time where it has none itself
-};
 
 struct FormatOptions {
   config::LogFormat format = config::LogFormat::JSON_LINES;

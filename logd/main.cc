@@ -35,11 +35,15 @@ void run() {
        .store = store,
        .machined = reconnecting(lowLevel, timer, kj::str(machinedSocket())).castAs<rpc::Machined>(),
        .state = kj::str(fromEnvironment(kStateVariable, kLogdState)),
-       .dialer = [&](const DestinationSettings& settings) -> Dial {
-         return [&receivers, address = ReceiverAddress::parse(settings.endpoint),
-                 authorities = kj::str(settings.authorities)]() {
+       .connector = [&](const DestinationSettings& settings) -> Connection {
+         auto address = ReceiverAddress::parse(settings.endpoint);
+         if (address.transport == Transport::kHttp || address.transport == Transport::kHttps) {
+           return otlpReceiver(receivers, kj::mv(address), settings.authorities);
+         }
+         return Dial([&receivers, address = kj::mv(address),
+                      authorities = kj::str(settings.authorities)]() {
            return connectReceiver(receivers, address, authorities);
-         };
+         });
        }});
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("waiting for destinations");

@@ -55,7 +55,12 @@ TEST_F(ReceiverTest, ParsesAddresses) {
   EXPECT_EQ(6514, address.port);
   EXPECT_EQ(Transport::kUdp, ReceiverAddress::parse("udp://a:1/").transport);
   EXPECT_EQ(Transport::kTcp, ReceiverAddress::parse("tcp://a:1").transport);
-  for (auto wrong : {"https://a:1", "a:1", ""}) {
+  address = ReceiverAddress::parse("https://[fd00::1]:4318/otlp/v1/logs");
+  EXPECT_EQ(Transport::kHttps, address.transport);
+  EXPECT_EQ("/otlp/v1/logs", address.path);
+  EXPECT_EQ("/v1/logs", ReceiverAddress::parse("http://a:1").path);
+  EXPECT_EQ("/v1/logs", ReceiverAddress::parse("http://a:1/").path);
+  for (auto wrong : {"ftp://a:1", "a:1", ""}) {
     EXPECT_TRUE(kj::runCatchingExceptions([&]() { ReceiverAddress::parse(wrong); }) != nullptr);
   }
 }

@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/signal.h"
@@ -21,6 +23,7 @@
 namespace talos::logd {
 namespace {
 
+constexpr kj::StringPtr kOtlpPath = "/v1/logs"_kj;  // OTLP specification, "OTLP/HTTP Request"
 constexpr kj::StringPtr kPublicAuthorities = "/etc/ssl/certs/ca-certificates.crt"_kj;
 constexpr auto kHandshakeDeadline = 10 * kj::SECONDS, kNameDeadline = 6 * kj::SECONDS;
 // A receiver that acknowledges nothing for so long, or does not read, is dialled again.
@@ -130,52 +133,77 @@ kj::Promise<std::shared_ptr<kj::Own<TlsVerifier>>> makeVerifier(DiskQueue& disk,
   co_return kj::mv(verifier);
 }
 
+struct Dialed {
+  CountedStream* counted;  // in the stream
+  kj::Own<kj::AsyncIoStream> stream;
+};
+
+kj::Promise<Dialed> dial(ReceiverDependencies deps, const ReceiverAddress& address,
+                         kj::StringPtr authorities) {
+  auto transport = address.transport;
+  auto host = kj::str(address.host), pem = kj::str(authorities);
+  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
+  auto counted =
+      kj::heap<CountedStream>(co_await kube::dialHost(dialing, kj::str(host), address.port));
+  tuneTcp(*counted, kReceiverSilence);
+  Dialed dialed{counted.get(), kj::mv(counted)};
+  if (transport == Transport::kTls || transport == Transport::kHttps) {
+    auto verifier = co_await makeVerifier(deps.disk, kj::mv(pem));
+    dialed.stream = co_await within(
+        deps.timer, kHandshakeDeadline, (*verifier)->connect(kj::mv(dialed.stream), host),
+        kj::str("TLS handshake: no answer within ", kHandshakeDeadline), ErrorKind::kUnavailable);
+  }
+  co_return kj::mv(dialed);
+}
+
 }  // namespace
 
 ReceiverAddress ReceiverAddress::parse(kj::StringPtr endpoint) {
+  constexpr std::pair<kj::StringPtr, Transport> kSchemes[] = {{"tcp"_kj, Transport::kTcp},
+                                                              {"udp"_kj, Transport::kUdp},
+                                                              {"tls"_kj, Transport::kTls},
+                                                              {"http"_kj, Transport::kHttp},
+                                                              {"https"_kj, Transport::kHttps}};
   auto parsed = config::parseEndpoint(endpoint);
   if (parsed.problem.size() > 0) fail(ErrorKind::kInvalidArgument, parsed.problem);
-  ReceiverAddress address;
-  if (parsed.value.scheme == "udp") {
-    address.transport = Transport::kUdp;
-  } else if (parsed.value.scheme == "tls") {
-    address.transport = Transport::kTls;
-  } else if (parsed.value.scheme != "tcp") {
-    fail(
-        ErrorKind::kInvalidArgument,
-        kj::str("\"", parsed.value.scheme, "\" is not a scheme of receivers; use tcp, udp or tls"));
+  auto scheme = std::find_if(std::begin(kSchemes), std::end(kSchemes),
+                             [&](auto& one) { return one.first == parsed.value.scheme; });
+  if (scheme == std::end(kSchemes)) {
+    fail(ErrorKind::kInvalidArgument, kj::str("\"", parsed.value.scheme,
+                                              "\" is not a scheme of receivers; use tcp, udp, "
+                                              "tls, http or https"));
   }
+  ReceiverAddress address;
+  address.transport = scheme->second;
   address.host = kj::mv(parsed.value.host);
   address.port = parsed.value.port.orDefault(0);
+  auto path = endpoint.slice(parsed.value.scheme.size() + 3);
+  path = path.slice(path.findFirst('/').orDefault(path.size()));
+  address.path = kj::str(path.size() > 1 ? path : kOtlpPath);
   return address;
+}
+
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialReceiver(ReceiverDependencies deps,
+                                                     const ReceiverAddress& address,
+                                                     kj::StringPtr authorities) {
+  auto dialed = co_await dial(deps, address, authorities);
+  co_return kj::mv(dialed.stream);
 }
 
 kj::Promise<kj::Own<ReceiverConnection>> connectReceiver(ReceiverDependencies deps,
                                                          const ReceiverAddress& address,
                                                          kj::StringPtr authorities) {
-  auto transport = address.transport;
-  auto host = kj::str(address.host);
-  auto port = address.port;
-  auto pem = kj::str(authorities);
-  if (transport == Transport::kUdp) {
+  if (address.transport == Transport::kUdp) {
+    auto host = kj::str(address.host);
+    auto port = address.port;
     auto addresses = co_await within(
         deps.timer, kNameDeadline, resolve(deps.port, deps.timer, host),
         kj::str("cannot resolve ", host, ": no name server answers"), ErrorKind::kUnavailable);
     auto socket = UdpSocket::connected(deps.port, Endpoint{Ip::require(addresses[0]), port});
     co_return kj::heap<UdpConnection>(kj::mv(socket));
   }
-  kube::DialDependencies dialing{deps.lowLevel, deps.port, deps.timer};
-  auto counted = kj::heap<CountedStream>(co_await kube::dialHost(dialing, kj::str(host), port));
-  tuneTcp(*counted, kReceiverSilence);
-  auto& counter = *counted;
-  kj::Own<kj::AsyncIoStream> stream = kj::mv(counted);
-  if (transport == Transport::kTls) {
-    auto verifier = co_await makeVerifier(deps.disk, kj::mv(pem));
-    stream = co_await within(
-        deps.timer, kHandshakeDeadline, (*verifier)->connect(kj::mv(stream), host),
-        kj::str("TLS handshake: no answer within ", kHandshakeDeadline), ErrorKind::kUnavailable);
-  }
-  co_return kj::heap<StreamConnection>(counter, kj::mv(stream));
+  auto dialed = co_await dial(deps, address, authorities);
+  co_return kj::heap<StreamConnection>(*dialed.counted, kj::mv(dialed.stream));
 }
 
 }  // namespace talos::logd

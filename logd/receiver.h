@@ -14,12 +14,13 @@
 
 namespace talos::logd {
 
-enum class Transport { kTcp, kUdp, kTls };
+enum class Transport { kTcp, kUdp, kTls, kHttp, kHttps };
 
 struct ReceiverAddress {
   Transport transport = Transport::kTcp;
   kj::String host;
   uint16_t port = 0;
+  kj::String path;  // of http and https; /v1/logs where the endpoint has none
   // Of machine.logging, which was checked. InvalidArgument for any other text.
   static ReceiverAddress parse(kj::StringPtr endpoint);
 };
@@ -44,8 +45,14 @@ struct ReceiverDependencies {
   DiskQueue& disk;  // for the public authorities
 };
 
-// `authorities`: PEM; empty: the public ones of the image. Name or address of the receiver must be
-// in its certificate. Unavailable within 20 s.
+// A stream to a receiver that is not of UDP, with TLS where it has that. `authorities`: PEM; empty:
+// the public ones of the image. Name or address of the receiver must be in its certificate.
+// Unavailable within 20 s.
+kj::Promise<kj::Own<kj::AsyncIoStream>> dialReceiver(ReceiverDependencies deps,
+                                                     const ReceiverAddress& address,
+                                                     kj::StringPtr authorities);
+
+// The same with what arrives counted; or UDP. Of HTTP see otlp-receiver.h.
 kj::Promise<kj::Own<ReceiverConnection>> connectReceiver(ReceiverDependencies deps,
                                                          const ReceiverAddress& address,
                                                          kj::StringPtr authorities);

@@ -135,15 +135,17 @@ void Spool::loadCursor() {
     readFrames(bytes.slice(from, from + kSlot), [&](Piece piece) {
       if (piece.position <= slot) return;
       auto text = kj::heapString(piece.bytes);
-      unsigned long long offset, open, ever, missed, sent;
+      unsigned long long offset, open, ever, missed, sent, refused = 0;
       unsigned segment;
-      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu", &segment, &offset, &open, &ever,
-                 &missed, &sent) != 6) {
+      // Earlier versions counted no refused lines.
+      if (sscanf(text.cStr(), "%u %llu %llu %llu %llu %llu %llu", &segment, &offset, &open, &ever,
+                 &missed, &sent, &refused) < 6) {
         return;
       }
       slot = piece.position;
       at = {segment, static_cast<size_t>(offset)};
       dropped = open, droppedEver = ever, missedEver = missed, sentEver = sent;
+      refusedEver = refused;
     });
   }
   // It may be newer than lines that a power cut has taken, and older than segments that have gone.
@@ -166,7 +168,7 @@ void Spool::loadCursor() {
 void Spool::saveCursor() {
   ++slot;
   auto text = kj::str(at.segment, ' ', at.offset, ' ', dropped, ' ', droppedEver, ' ', missedEver,
-                      ' ', sentEver);
+                      ' ', sentEver, ' ', refusedEver);
   auto frame = frameOf(slot, text);
   KJ_ASSERT(frame.size() <= kSlot);
   auto padded = kj::heapArray<kj::byte>(kSlot);
@@ -307,8 +309,9 @@ kj::Maybe<Spool::Batch> Spool::read(Place from) {
   return nullptr;
 }
 
-void Spool::delivered(Place place, uint64_t reported) {
+void Spool::delivered(Place place, uint64_t reported, uint64_t refused) {
   dropped -= kj::min(dropped, reported);
+  auto before = sentEver;
   if (place > at) {
     // Counted again from what is there: the way may lead over several segments.
     for (auto from = at; from < place;) {
@@ -324,6 +327,10 @@ void Spool::delivered(Place place, uint64_t reported) {
       }
     }
   }
+  // Lines that were dropped meanwhile are counted as that alone.
+  refused = kj::min(refused, sentEver - before);
+  sentEver -= refused;
+  refusedEver += refused;
   saveCursor();
   removeDelivered();
 }

@@ -70,13 +70,15 @@ class Spool {
   // The first frame at or behind `from`; none at the end.
   kj::Maybe<Batch> read(Place from);
   Place cursor() const { return at; }
-  // The receiver has everything before `place`, and was told of so many dropped lines.
-  void delivered(Place place, uint64_t reported);
+  // The receiver has everything before `place`, but for so many lines that it refused, and was told
+  // of so many dropped lines.
+  void delivered(Place place, uint64_t reported, uint64_t refused = 0);
 
   uint64_t unreported() const { return dropped; }  // dropped lines
   uint64_t droppedLines() const { return droppedEver; }
   uint64_t missedBytes() const { return missedEver; }
   uint64_t sentLines() const { return sentEver; }
+  uint64_t refusedLines() const { return refusedEver; }
   uint64_t waitingBytes() const;
   void sync();
   void setBound(uint64_t bytes) { bound = bytes; }
@@ -95,7 +97,8 @@ class Spool {
   std::map<Log, uint64_t> next;
   Place at;
   uint64_t linesBefore = 0;  // the cursor, in its segment
-  uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, slot = 0;
+  uint64_t dropped = 0, droppedEver = 0, missedEver = 0, sentEver = 0, refusedEver = 0;
+  uint64_t slot = 0;
   bool dirty = false;
 
   size_t segmentSize() const { return static_cast<size_t>(kj::min(bound / 8, 4u << 20)); }

@@ -11,16 +11,17 @@ struct Logging {
 
 struct LogDestination {
   endpoint @0 :Text
-      $A.doc("Receiver: tcp://, udp:// or tls://, host and port, such as tls://logs.example.org:6514. Required.");
+      $A.doc("Receiver: tcp://, udp:// or tls://, host and port, such as tls://logs.example.org:6514. Of otlp: http:// or "
+             "https://, host, port and path, such as https://otel.example.org:4318; without a path, /v1/logs. Required.");
   format @1 :LogFormat $A.default("json_lines")
       $A.doc("json_lines: a JSON object for each line. rfc5424: syslog; over tcp and tls with the length before each "
-             "message (RFC 6587).");
+             "message (RFC 6587). otlp: requests of OpenTelemetry in JSON, over http and https.");
   extraTags @2 :List(Tag) $A.map $A.since("v1.7") $A.doc("Fields to add to each line.");
   streams @3 :List(LogStream) $A.default("services")
       $A.doc("Logs to send. services: those of talosctl logs. kernel: the kernel log. events: those of talosctl events. "
              "audit: changes that clients of the API made or tried to make.");
-  ca @4 :Data $A.base64 $A.doc("Certificates in PEM format, encoded in base64, of the authorities that a receiver "
-                                  "of tls:// is checked with. Without it: the public authorities of the image.");
+  ca @4 :Data $A.base64 $A.doc("Certificates in PEM format, encoded in base64, of the authorities that a receiver of "
+                                  "tls:// or https:// is checked with. Without it: the public authorities of the image.");
   bufferSize @5 :Text $A.default("64MiB")
       $A.doc("Space on the disk for lines that the receiver has not got yet. When it is full, the oldest lines are "
              "dropped, and the receiver gets a line with their number.");
@@ -31,6 +32,7 @@ struct Tag { key @0 :Text; value @1 :Text; }
 enum LogFormat $A.noun("log format") {
   jsonLines @0 $A.name("json_lines");
   rfc5424 @1;
+  otlp @2;
 }
 
 enum LogStream $A.noun("log stream") {

@@ -93,6 +93,7 @@ struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runt
   waitingBytes @2 :UInt64 $A.column("Waiting");
   droppedLines @3 :UInt64 $A.column("Dropped"); # the buffer was full
   missedBytes @4 :UInt64 $A.column("Missed");   # overwritten before they reached the buffer
+  refusedLines @7 :UInt64 $A.column("Refused"); # of otlp: that the receiver will never take
   since @5 :Text $A.column("Since");            # RFC 3339: of `connected`
   lastError @6 :Text $A.column("Last error");
 }

@@ -8,11 +8,13 @@
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
+#include "common/text/ascii.h"
 #include "common/tls/pki.h"
 
 namespace talos::config {
 namespace {
 
+constexpr auto kOtlpHint = "use http:// or https://, for example https://otel.example.org:4318"_kj;
 constexpr auto kAddressHint = "for example tls://logs.example.org:6514"_kj;
 constexpr auto kSizeHint = "use 1MiB to 4GiB, for example 64MiB"_kj;
 constexpr auto kTagHint =
@@ -30,6 +32,12 @@ bool isFieldOfLines(kj::StringPtr name) {
   return false;
 }
 
+// Attributes of OTLP that a tag would be a second time.
+bool isAttributeOfLines(kj::StringPtr name) {
+  return name == "service.name" || name == "service.namespace" || name == "host.name" ||
+         name.startsWith("talos.");
+}
+
 bool isTagName(kj::StringPtr name) {
   auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (name.size() == 0 || name.size() > kLongestTag || !letter(name[0])) return false;
@@ -39,7 +47,7 @@ bool isTagName(kj::StringPtr name) {
   return true;
 }
 
-void checkLogTags(Report& report, kj::StringPtr path, capnp::List<Tag>::Reader tags) {
+void checkLogTags(Report& report, kj::StringPtr path, capnp::List<Tag>::Reader tags, bool otlp) {
   if (tags.size() > kMostTags) {
     report.error(path, kj::str("there are ", tags.size(), " tags"),
                  kj::str("use at most ", kMostTags));
@@ -48,7 +56,7 @@ void checkLogTags(Report& report, kj::StringPtr path, capnp::List<Tag>::Reader t
     auto at = keyPath(path, tag.getKey());
     if (!isTagName(tag.getKey())) {
       report.error(at, kj::str("\"", tag.getKey(), "\" is not a valid name of a tag"), kTagHint);
-    } else if (isFieldOfLines(tag.getKey())) {
+    } else if (otlp ? isAttributeOfLines(tag.getKey()) : isFieldOfLines(tag.getKey())) {
       report.error(at, kj::str("a line has a field \"", tag.getKey(), "\" already"),
                    "use another name");
     }
@@ -58,8 +66,24 @@ void checkLogTags(Report& report, kj::StringPtr path, capnp::List<Tag>::Reader t
   }
 }
 
-// True if it is a tls:// address; none if it is not an address.
-kj::Maybe<bool> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr endpoint) {
+bool isPath(kj::StringPtr text) {
+  for (char c : text) {
+    if (!isAlphanumeric(c) && "-._~/%!$&'()*+,;=:@"_kj.findFirst(c) == nullptr) return false;
+  }
+  return true;
+}
+
+// What follows host and port; "" for a lone slash.
+kj::StringPtr behindAddress(kj::StringPtr endpoint, const Endpoint& url) {
+  auto rest = endpoint.slice(url.scheme.size() + 3);
+  size_t end = 0;
+  while (end < rest.size() && rest[end] != '/' && rest[end] != '?' && rest[end] != '#') ++end;
+  rest = rest.slice(end);
+  return rest == "/" ? ""_kj : rest;
+}
+
+// The scheme; none if it is not an address.
+kj::Maybe<kj::String> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr endpoint) {
   auto path = kj::str(at, ".endpoint");
   if (endpoint.size() == 0) {
     if (report.isRead(at)) report.error(at, kj::str("there is no endpoint"), kAddressHint);
@@ -71,28 +95,41 @@ kj::Maybe<bool> checkReceiver(Report& report, kj::StringPtr at, kj::StringPtr en
     report.error(path, kj::mv(parsed.problem), kAddressHint);
     return nullptr;
   }
-  if (url.scheme != "tcp" && url.scheme != "udp" && url.scheme != "tls") {
+  bool http = url.scheme == "http" || url.scheme == "https";
+  auto rest = behindAddress(endpoint, url);
+  if (!http && url.scheme != "tcp" && url.scheme != "udp" && url.scheme != "tls") {
     report.error(path, kj::str("\"", url.scheme, "\" is not a scheme of receivers"),
-                 "use tcp://, udp:// or tls://");
+                 "use tcp://, udp:// or tls://; http:// or https:// of otlp");
   } else if (!isHost(url.host)) {
     report.error(path, kj::str("\"", url.host, "\" is neither an IP address nor a DNS name"));
   } else if (url.port == nullptr) {
-    report.error(path, kj::str("the port is missing"), kAddressHint);
-  } else if (!endpoint.endsWith(kj::str(":", KJ_ASSERT_NONNULL(url.port))) &&
-             !endpoint.endsWith(kj::str(":", KJ_ASSERT_NONNULL(url.port), "/"))) {
+    report.error(path, kj::str("the port is missing"), http ? kOtlpHint : kAddressHint);
+  } else if (!http && rest.size() > 0) {
     report.error(path, kj::str("nothing can follow the port"), kAddressHint);
+  } else if (!isPath(rest)) {
+    report.error(path, kj::str("\"", rest, "\" is not a valid path"), "use a path without ? and #");
   } else {
-    return url.scheme == "tls";
+    return kj::mv(url.scheme);
   }
   return nullptr;
+}
+
+void checkFormat(Report& report, kj::StringPtr at, LogFormat format, kj::StringPtr scheme) {
+  bool http = scheme == "http" || scheme == "https";
+  if (http && format != LogFormat::OTLP) {
+    report.error(kj::str(at, ".endpoint"), kj::str("over ", scheme, " only otlp is sent"),
+                 "add format: otlp, or use tcp://, udp:// or tls://");
+  } else if (!http && format == LogFormat::OTLP) {
+    report.error(kj::str(at, ".format"), kj::str("otlp is not sent over ", scheme), kOtlpHint);
+  }
 }
 
 void checkReceiversCa(Report& report, kj::StringPtr at, capnp::Data::Reader ca, bool tls) {
   if (ca.size() == 0) return;
   auto path = kj::str(at, ".ca");
   if (!tls) {
-    report.error(path, kj::str("only a receiver of tls:// is checked with it"),
-                 "remove it, or use tls://");
+    report.error(path, kj::str("only a receiver of tls:// or https:// is checked with it"),
+                 "remove it, or use tls:// or https://");
   } else {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::inspect(kj::str(ca.asChars())); })) {
       report.error(path, messageOf(*e), "use the base64 of certificates in PEM");
@@ -101,9 +138,14 @@ void checkReceiversCa(Report& report, kj::StringPtr at, capnp::Data::Reader ca, 
 }
 
 void checkDestination(Report& report, kj::StringPtr at, LogDestination::Reader destination) {
-  auto tls = checkReceiver(report, at, destination.getEndpoint());
-  KJ_IF_MAYBE (t, tls) checkReceiversCa(report, at, destination.getCa(), *t);
-  checkLogTags(report, kj::str(at, ".extraTags"), destination.getExtraTags());
+  auto format = destination.getFormat();
+  KJ_IF_MAYBE (scheme, checkReceiver(report, at, destination.getEndpoint())) {
+    checkReceiversCa(report, at, destination.getCa(), *scheme == "tls" || *scheme == "https");
+    auto path = kj::str(at, ".format");
+    if (!report.has(path) || report.isRead(path)) checkFormat(report, at, format, *scheme);
+  }
+  checkLogTags(report, kj::str(at, ".extraTags"), destination.getExtraTags(),
+               format == LogFormat::OTLP);
   std::set<LogStream> streams;
   size_t i = 0;
   for (auto stream : destination.getStreams()) {

@@ -21,6 +21,10 @@ struct FakeNode {
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;
   kj::Vector<kj::String> kernelLines;  // with their ends
+  struct Issued {
+    kj::StringPtr caller, notAfter;
+  };
+  kj::Vector<Issued> issued;           // certificates of its trustd
   kj::Vector<kj::String> eventsAsked;  // which ones
   bool resourcesRefused = false;       // as for os:reader
   bool hangs = false;                  // never answers a call

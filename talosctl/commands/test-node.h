@@ -12,6 +12,7 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/node.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 #include "talosctl/commands/test-node-answers.h"
 #include "talosctl/commands/test-node-logs.h"
 
@@ -342,6 +343,13 @@ class FakeResources final : public rpc::Resources::Server {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "config", type, "v1alpha1", node_.config.version);
       resource.getSpec().initAs<rpc::MachineConfigSpec>().setDocument(node_.config.document);
+    } else if (type == typeName<rpc::IssuedCertificateSpec>()) {
+      auto list = context.getResults().initResources(node_.issued.size());
+      for (auto i : kj::indices(node_.issued)) {
+        fill(list[i].initMetadata(), "runtime", type, kj::str(i), 1);
+        auto spec = list[i].getSpec().initAs<rpc::IssuedCertificateSpec>();
+        spec.setCaller(node_.issued[i].caller), spec.setNotAfter(node_.issued[i].notAfter);
+      }
     } else if (type == typeName<rpc::CrashReportSpec>()) {
       auto resource = context.getResults().initResources(1)[0];
       fill(resource.initMetadata(), "runtime", type, "apid-20210301T120000Z", 1);

@@ -66,6 +66,24 @@ TEST(Pages, AreTheScreensOfTheDocuments) {
   expectScreen("piped.txt", snapshotText(example.get(), 160).cStr());
 }
 
+// Catches: a long message of one service that hides the process ids and restarts of all.
+TEST(Pages, ALongMessageLeavesTheNumbersOfServices) {
+  ExampleCluster example;
+  capnp::MallocMessageBuilder copy;
+  copy.setRoot(example.get());
+  auto cluster = copy.getRoot<rpc::Dashboard>();
+  auto service = cluster.getNodes()[0].getServices()[5];
+  service.setState(rpc::ServiceState::PREPARING);
+  auto event = service.initEvents(1)[0];
+  event.setMessage("waiting for the volume of EPHEMERAL: the disk /dev/nvme0n1 does not answer");
+  View view;
+  view.page = Page::kNode, view.pane = Pane::kServices;
+  std::string text = drawn({80, 24}, view, cluster.asReader()).text().cStr();
+  EXPECT_THAT(text, testing::ContainsRegex("PID  STARTS  .*MESSAGE\n")) << text;
+  EXPECT_THAT(text, testing::ContainsRegex("apid +Running +OK +100 +1 +.*Health check")) << text;
+  EXPECT_THAT(text, testing::ContainsRegex("etcd +Preparing .*waiting for")) << text;
+}
+
 // Catches: a page that throws, or draws beyond the terminal, in a size that nobody tried.
 TEST(Pages, AreDrawnInEverySize) {
   ExampleCluster example;

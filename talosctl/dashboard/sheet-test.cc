@@ -41,6 +41,28 @@ TEST(Sheet, ATextThatChangesDoesNotMoveTheOthers) {
   EXPECT_EQ(drawn("999 kB/s"), "N  RATE      X\na  999 kB/s  x\n"_kj);
 }
 
+// Catches: a long text at the end of a row that pushes every number off a narrow table; one that is
+// not shown at all although there is room for half of it.
+TEST(Sheet, ALongTextAtTheEndTakesWhatIsLeft) {
+  auto drawn = [](unsigned rank, size_t columns) {
+    Sheet sheet({{"N"}, {"PID", 1, 8, true}, {"MESSAGE", rank, 60}});
+    sheet.add("a", "12345", "Health check failed: connection refused, once more");
+    Canvas canvas(2, columns);
+    sheet.draw(Area(canvas), nullptr);
+    return canvas.text();
+  };
+  for (unsigned rank : {0u, 2u}) {
+    EXPECT_EQ(drawn(rank, 28),
+              "N    PID  MESSAGE\n"
+              "a  12345  Health check fail…\n"_kj);
+    EXPECT_EQ(drawn(rank, 40),
+              "N    PID  MESSAGE\n"
+              "a  12345  Health check failed: connecti…\n"_kj);
+  }
+  EXPECT_EQ(drawn(0, 20), "N  MESSAGE\na  Health check fai…\n"_kj);
+  EXPECT_EQ(drawn(2, 20), "N    PID\na  12345\n"_kj);
+}
+
 TEST(Sheet, AFilterLooksAtEveryCell) {
   auto sheet = nodes();
   sheet.keep("ETCD");

@@ -9,6 +9,7 @@ namespace talos::talosctl::dashboard {
 namespace {
 
 constexpr size_t kGap = 2, kBar = 8;
+constexpr size_t kEnoughAtTheEnd = 16;  // of a text, which takes what is left
 
 // In a narrow table the numbers have to do.
 bool hasBars(size_t room) {
@@ -113,8 +114,10 @@ kj::Vector<size_t> Sheet::widthsFor(size_t room) const {
       width = kj::max(width, widthOf(row.cells[i], room));
       empty = empty && row.cells[i].text.size() == 0;
     }
+    bool end = i + 1 == columns.size() && !columns[i].right;
+    auto most = end ? kj::min(columns[i].most, kEnoughAtTheEnd) : columns[i].most;
     // A column in which nothing is would take room from those that say something.
-    natural.add(empty && columns[i].rank > 0 ? 0 : kj::min(width, columns[i].most));
+    natural.add(empty && columns[i].rank > 0 ? 0 : kj::min(width, most));
     shown.add(0);
   }
   size_t used = 0;

@@ -38,8 +38,10 @@ class Area {
 
 struct SheetColumn {
   kj::StringPtr title;
-  unsigned rank = 0;   // those of the lowest rank are shown first, as far as there is room
-  size_t most = 40;    // columns of the screen; the last one shown takes what is left
+  unsigned rank = 0;  // those of the lowest rank are shown first, as far as there is room
+  // Columns of the screen. The last one shown takes what is left, and a text at the end of a row
+  // pushes none of the others away.
+  size_t most = 40;
   bool right = false;  // aligned
   // As wide even when the text is shorter: one that changes all the time is not to move the others.
   size_t least = 0;

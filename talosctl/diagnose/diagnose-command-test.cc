@@ -65,6 +65,32 @@ TEST_F(Diagnose, NamesTheFirmwareThatADriverDidNotFind) {
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.2: the driver")));
 }
 
+// Catches: a cause that names the control plane alone, because nobody but Kubernetes, which does
+// not answer, was asked for the workers; one that has left the cluster and is called down.
+TEST_F(Diagnose, AsksTheWorkersWhileKubernetesDoesNotAnswer) {
+  auto missing =
+      "kern: err: [2021-03-06T03:06:41Z]: r8169 0000:02:00.0: firmware: failed to load "
+      "rtl_nic/rtl8168g-2.fw (-2)\n";
+  for (auto address : {"127.0.0.1", "10.0.0.3", "10.0.0.4", "10.0.0.5"}) {
+    node(address).kernelLines.add(kj::str(missing));
+  }
+  node("127.0.0.1").config.document = kj::str("machine: {type: controlplane}\n");
+  node("10.0.0.4").off = true;
+  for (auto valid : {"10.0.0.3", "10.0.0.3", "127.0.0.1", "10.0.0.4", "no address"}) {
+    node("127.0.0.1").issued.add(FakeNode::Issued{valid, "2199-01-01T00:00:00Z"});
+  }
+  node("127.0.0.1").issued.add(FakeNode::Issued{"10.0.0.5", "2021-03-06T03:06:41Z"});
+  EXPECT_EQ(c.run({"diagnose"}), 1);
+  auto text = out();
+  EXPECT_THAT(text, HasSubstr(", 10.0.0.3: the driver r8169 of device 0000:02:00.0"));
+  EXPECT_THAT(text, HasSubstr("checks of 2 nodes"));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.4")));
+  EXPECT_THAT(text, Not(HasSubstr("10.0.0.5")));
+  // Nodes that were named are those.
+  c.run({"diagnose", "-n", "127.0.0.1"});
+  EXPECT_THAT(out(), Not(HasSubstr("10.0.0.3")));
+}
+
 TEST_F(Diagnose, PrintsJsonAndYaml) {
   node("10.0.0.3").off = true;
   EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2,10.0.0.3", "-o", "json"}), 1);

@@ -1,8 +1,11 @@
 #include "talosctl/diagnose/gather-observations.h"
 
 #include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/base/timestamp.h"
 #include "common/net/dns-resolver.h"
 #include "common/tls/pki.h"
+#include "rpc/secret-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/diagnose/node-questions.h"
@@ -41,6 +44,8 @@ class Gathering {
   kj::Promise<void> ask(kj::Vector<kj::String> addresses);
   kj::Promise<void> askSurvey();
   kj::Vector<kj::String> otherNodes() const;
+  kj::Promise<void> askWorkers();
+  kj::Promise<void> addCallers(rpc::Node::Client node, kj::Vector<kj::String>& callers);
   bool isKnown(kj::StringPtr address) const;
   kj::Own<capnp::MallocMessageBuilder> write();
   void writeNodes(rpc::Observations::Builder out);
@@ -181,6 +186,47 @@ kj::Vector<kj::String> Gathering::otherNodes() const {
   return found;
 }
 
+// The nodes to which trustd of this one has given certificates that are still valid.
+kj::Promise<void> Gathering::addCallers(rpc::Node::Client node, kj::Vector<kj::String>& callers) {
+  auto request = node.resourcesRequest().send().getResources().listRequest();
+  request.initKind().setType(typeName<rpc::IssuedCertificateSpec>());
+  kj::Promise<capnp::Response<rpc::Resources::ListResults>> answer = request.send();
+  auto issued =
+      co_await within(call.deps.timer, kj::min(kEndpointTimeout, call.deadline()), kj::mv(answer));
+  for (auto one : issued.getResources()) {
+    ResourceOf<rpc::IssuedCertificateSpec> certificate(one);
+    auto end = parseTimestamp(certificate.getNotAfter()).orDefault(kj::UNIX_EPOCH);
+    kj::StringPtr caller = certificate.getCaller();
+    bool valid = end > call.deps.clock.now() && asAddress(caller) != nullptr;
+    if (valid && !isKnown(caller)) isFirst(callers, caller);
+  }
+}
+
+// Workers, while Kubernetes does not name them. One that has left the cluster has a certificate,
+// too: those that do not answer are left out.
+kj::Promise<void> Gathering::askWorkers() {
+  kj::Vector<kj::String> callers;
+  kj::Vector<kj::Promise<void>> waits;
+  for (auto& node : nodes) {
+    auto observed = node->observed();
+    if (observed.getReach() != Reach::ANSWERS || !observed.getControlPlane()) continue;
+    auto remote = KJ_ASSERT_NONNULL(client)->node(observed.getAddress());
+    waits.add(addCallers(kj::mv(remote), callers).catch_([](kj::Exception&&) {}));
+  }
+  co_await kj::joinPromises(waits.releaseAsArray());
+  auto others = kj::mv(nodes);
+  nodes = {};
+  co_await ask(kj::mv(callers));
+  auto workers = kj::mv(nodes);
+  nodes = kj::mv(others);
+  for (auto& worker : workers) {
+    auto observed = worker->observed();
+    bool known = false;  // by another of its addresses
+    for (auto address : observed.getNodeAddresses()) known = known || isKnown(address);
+    if (observed.getReach() == Reach::ANSWERS && !known) nodes.add(kj::mv(worker));
+  }
+}
+
 kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
   try {
     auto info = pki::inspect(target.credentials.certificate);
@@ -201,7 +247,10 @@ kj::Promise<kj::Own<capnp::MallocMessageBuilder>> Gathering::run() {
   if (named.empty()) named.add(kj::str());  // the endpoint itself
   co_await ask(kj::mv(named));
   co_await askSurvey();
-  if (!call.given("nodes")) co_await ask(otherNodes());
+  if (!call.given("nodes")) {
+    co_await ask(otherNodes());
+    if (survey == nullptr) co_await askWorkers();
+  }
   co_return write();
 }
 

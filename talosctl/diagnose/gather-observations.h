@@ -1,8 +1,9 @@
 // Collects everything that `talosctl diagnose` looks at, from all nodes at once.
 //
 // The nodes are those of -n, else those of the talosconfig and every other one that the cluster
-// names: etcd's members and the nodes of Kubernetes, those that are down included. Nothing on a
-// node is changed; every question has a deadline.
+// names: etcd's members and the nodes of Kubernetes, those that are down included; while Kubernetes
+// does not answer, in its place those that answer among the holders of certificates from trustd.
+// Nothing on a node is changed; every question has a deadline.
 #pragma once
 
 #include <capnp/message.h>

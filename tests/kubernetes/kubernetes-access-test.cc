@@ -267,6 +267,58 @@ void checkExporter(const KubeCluster& cluster) {
   }
 }
 
+// The answer to GET at the port of a kubelet; empty token: without one. Its certificate is its own.
+std::string kubeletAnswer(const KubeCluster& cluster, const KubeNode& node, const std::string& path,
+                          const std::string& token) {
+  auto proof = token.empty() ? "" : "Authorization: Bearer " + token + "\\r\\n";
+  auto request =
+      "GET " + path + " HTTP/1.1\\r\\nHost: node\\r\\nConnection: close\\r\\n" + proof + "\\r\\n";
+  auto answer =
+      cluster.in(cluster.segment(),
+                 {"bash", "-c", "printf \"$0\" | openssl s_client -quiet -ign_eof -connect \"$1\"",
+                  request, node.address + ":10250"},
+                 30);
+  return answer.out;
+}
+
+// Metrics of Kubernetes' programs, as docs/metrics.md has them: with the token of an account that
+// may read them, and with no other one.
+void checkProgramMetrics(const KubeCluster& cluster, const Access& access) {
+  cluster.apply(
+      "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: prometheus, namespace: default}\n"
+      "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"
+      "metadata: {name: prometheus}\nrules:\n"
+      "- {apiGroups: [''], resources: [nodes/metrics], verbs: [get]}\n"
+      "- {nonResourceURLs: [/metrics], verbs: [get]}\n"
+      "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\n"
+      "metadata: {name: prometheus}\n"
+      "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: prometheus}\n"
+      "subjects: [{kind: ServiceAccount, name: prometheus, namespace: default}]\n");
+  auto tokenOf = [&](const char* account) {
+    return cluster.ok({"create", "token", account, "--namespace=default"});
+  };
+  auto token = tokenOf("prometheus"), other = tokenOf("default");
+  access.useToken("prometheus", token);
+  auto ofServer = access.as("prometheus", {"get", "--raw", "/metrics"});
+  EXPECT_THAT(ofServer.out, testing::HasSubstr("\napiserver_request_total{")) << ofServer.err;
+  for (auto& node : cluster.nodes) {
+    auto answer = [&](const std::string& path) {
+      return kubeletAnswer(cluster, node, path, token);
+    };
+    EXPECT_THAT(answer("/metrics"), testing::HasSubstr("\nkubelet_running_pods ")) << node.name;
+    EXPECT_THAT(answer("/metrics/cadvisor"), testing::HasSubstr("\ncontainer_memory_usage_bytes{"))
+        << node.name;
+    EXPECT_THAT(answer("/metrics/resource"), testing::HasSubstr("\nnode_memory_working_set_bytes "))
+        << node.name;
+    EXPECT_THAT(kubeletAnswer(cluster, node, "/metrics", other),
+                testing::HasSubstr("403 Forbidden"))
+        << node.name;
+    EXPECT_THAT(kubeletAnswer(cluster, node, "/metrics", ""),
+                testing::HasSubstr("401 Unauthorized"))
+        << node.name;
+  }
+}
+
 // A worker with another name is another node for Kubernetes: it gets the certificate of that one
 // when the old one is not used any more, and then the old Node object goes.
 void checkRename(const KubeCluster& cluster) {
@@ -292,8 +344,9 @@ void checkRename(const KubeCluster& cluster) {
 
 // Catches: rights of an account or a token that nobody needs; a token without an end, or one that
 // is also on the worker's disk; a request for another node's name that is approved; a key of the
-// control plane that a pod without rights reads from its node's root; a renamed worker that never
-// joins again, or whose old Node object stays.
+// control plane that a pod without rights reads from its node's root; metrics of a kubelet that
+// nobody gets, or everybody; a renamed worker that never joins again, or whose old Node object
+// stays.
 TEST_F(KubeHost, CredentialsOfAWorkerAndOfPodsAreForThemselves) {
   KubeCluster cluster("access", 1, 1);
   cluster.awaitSystem();
@@ -302,6 +355,7 @@ TEST_F(KubeHost, CredentialsOfAWorkerAndOfPodsAreForThemselves) {
   checkRights(cluster, access);
   checkRequests(cluster, access);
   checkExporter(cluster);
+  checkProgramMetrics(cluster, access);
   checkRename(cluster);
 }
 

@@ -174,10 +174,11 @@ struct RsyslogTest : public testing::Test {
                                 .disk = disk,
                                 .machined = feed->machined(),
                                 .hostname = hostname},
-        kj::mv(settings), tree.at("spool"), [this, address = kj::mv(address), ca = kj::str(ca)]() {
+        kj::mv(settings), tree.at("spool"),
+        Dial([this, address = kj::mv(address), ca = kj::str(ca)]() {
           return connectReceiver({*io.lowLevelProvider, io.unixEventPort, timer, disk}, address,
                                  ca);
-        });
+        }));
   }
   // Polls: rsyslogd announces nothing.
   bool waitUntil(kj::Function<bool()> condition, kj::Duration most = 120 * kj::SECONDS) {

@@ -53,6 +53,14 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
       KJ_ASSERT_NONNULL(store.tryGet<rpc::EventSinkConfigSpec>("tls://logs.example.org:6514"));
   EXPECT_EQ("tls://logs.example.org:6514", sink.getEndpoint());
 
+  configureLogging(
+      ", logging: {destinations: [{endpoint: 'https://otel.example.org:4318/otlp/v1/logs', format: "
+      "otlp, streams: [audit]}]}");
+  auto otlp = KJ_ASSERT_NONNULL(
+      store.tryGet<rpc::LogDestinationSpec>("https://otel.example.org:4318/otlp/v1/logs"));
+  EXPECT_EQ(config::LogFormat::OTLP, otlp.getFormat());
+  EXPECT_EQ(1u, destinations());
+
   configureLogging("");
   EXPECT_EQ(0u, destinations());
   EXPECT_TRUE(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log") == nullptr);

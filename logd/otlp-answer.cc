@@ -1,0 +1,76 @@
+#include "logd/otlp-answer.h"
+
+#include "common/kube/json.h"
+#include "common/kube/kube-api.h"
+#include "logd/escaped-text.h"
+
+namespace talos::logd {
+namespace {
+
+using Outcome = OtlpAnswer::Outcome;
+
+constexpr size_t kLongestMessage = 200;
+
+Outcome outcomeOf(unsigned status) {
+  switch (status) {
+    case 413:
+      return Outcome::kTooLarge;
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+      return Outcome::kLater;
+    default:
+      if (status >= 200 && status < 300) return Outcome::kAccepted;
+      return status >= 300 && status < 400 ? Outcome::kLater : Outcome::kRefused;
+  }
+}
+
+// None: it is not JSON. Receivers answer with nothing, with text, or behind a proxy with a page.
+kj::Maybe<kube::Json> tryReadJson(kj::ArrayPtr<const char> body) {
+  kj::Maybe<kube::Json> value;
+  auto failure = kj::runCatchingExceptions([&]() { value = kube::readJson(body, "the answer"); });
+  if (failure != nullptr) return nullptr;
+  return value;
+}
+
+// An int64 of protobuf: a text in JSON, and a number of receivers that are not strict.
+uint64_t countAt(const kube::Json& value, kube::JsonPath path) {
+  auto text = kube::textAt(value, path);
+  if (text.size() == 0) {
+    return static_cast<uint64_t>(kj::max(kube::numberAt(value, path), int64_t{0}));
+  }
+  return static_cast<uint64_t>(kj::max(text.tryParseAs<int64_t>().orDefault(0), int64_t{0}));
+}
+
+kj::String plain(kj::StringPtr text) {
+  kj::Vector<char> out;
+  addEscaped(out, text, kLongestMessage, false);
+  out.add('\0');
+  return kj::String(out.releaseAsArray());
+}
+
+}  // namespace
+
+OtlpAnswer readOtlpAnswer(unsigned status, kj::StringPtr statusText,
+                          kj::Maybe<kj::StringPtr> retryAfter, kj::ArrayPtr<const char> body) {
+  OtlpAnswer answer;
+  answer.outcome = outcomeOf(status);
+  kj::String reason;
+  KJ_IF_MAYBE (value, tryReadJson(body)) {
+    if (answer.outcome == Outcome::kAccepted) {
+      answer.rejected = countAt(*value, {"partialSuccess", "rejectedLogRecords"});
+      reason = plain(kube::textAt(*value, {"partialSuccess", "errorMessage"}));
+    } else {
+      reason = plain(kube::textAt(*value, {"message"}));  // of google.rpc.Status
+    }
+  }
+  answer.message = kj::str(status, statusText.size() > 0 ? " " : "", plain(statusText),
+                           reason.size() > 0 ? ": " : "", reason);
+  if (answer.outcome == Outcome::kLater) {
+    KJ_IF_MAYBE (header, retryAfter) answer.pause = kube::readRetryAfter(*header);
+  }
+  return answer;
+}
+
+}  // namespace talos::logd

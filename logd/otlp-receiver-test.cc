@@ -1,0 +1,116 @@
+#include "logd/otlp-receiver.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-unix.h>
+
+#include "common/base/error.h"
+#include "common/tls/pki.h"
+#include "logd/otlp-request.h"
+#include "logd/test-otlp-collector.h"
+
+namespace talos::logd {
+namespace {
+
+using Outcome = OtlpAnswer::Outcome;
+
+struct OtlpReceiverTest : public testing::Test {
+  ~OtlpReceiverTest() noexcept override {}
+
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  DiskThread disk;
+  ReceiverDependencies deps{*io.lowLevelProvider, io.unixEventPort, io.provider->getTimer(), disk};
+  kj::Own<OtlpReceiver> receiver;
+  kj::Array<char> body;
+
+  void connect(OtlpCollector& collector, kj::StringPtr path = "", kj::StringPtr scheme = "http",
+               kj::StringPtr authority = "") {
+    auto endpoint = kj::str(scheme, "://127.0.0.1:", collector.port, path);
+    receiver = otlpReceiver(deps, ReceiverAddress::parse(endpoint), authority);
+  }
+  OtlpAnswer post(kj::StringPtr line) {
+    OtlpRequest request(nullptr, "node-1");
+    request.add({.id = "apid", .text = line});
+    body = request.finish();
+    return receiver->post(body).wait(io.waitScope);
+  }
+  kj::String failure(kj::StringPtr line) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { post(line); })) return messageOf(*e);
+    return kj::str();
+  }
+};
+
+// Catches: a request that a receiver does not know; a new connection for each; a kept one that the
+// receiver has closed, whose lines are lost or reported as an error.
+TEST_F(OtlpReceiverTest, PostsOnAConnectionThatIsKept) {
+  OtlpCollector collector(io);
+  connect(collector);
+  EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
+  EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
+  EXPECT_EQ(1u, collector.connections);
+  collector.stop();
+  collector.start();
+  EXPECT_EQ(Outcome::kAccepted, post("3").outcome);
+  EXPECT_EQ(2u, collector.connections);
+  EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2", "apid: 3"}), collector.taken);
+  EXPECT_EQ(std::vector<std::string>(3, "/v1/logs"), collector.paths);
+  EXPECT_EQ(std::vector<std::string>(3, "application/json"), collector.types);
+  EXPECT_EQ(std::vector<std::string>(), collector.problems);
+  connect(collector, "/otlp/v1/logs");
+  post("4");
+  EXPECT_EQ("/otlp/v1/logs", collector.paths.back());
+}
+
+// Catches: an answer whose headers or body are not read; one that comes before the request was
+// read, and is lost with the connection.
+TEST_F(OtlpReceiverTest, ReadsTheAnswer) {
+  OtlpCollector collector(io);
+  connect(collector);
+  collector.replies = {{.status = 503, .retryAfter = "7"},
+                       {.body = R"({"partialSuccess": {"rejectedLogRecords": "1"}})"},
+                       {.status = 413, .body = R"({"message": "too large"})", .unread = true},
+                       {.status = 200, .body = std::string(200'000, ' ')}};
+  auto later = post("1");
+  EXPECT_EQ(Outcome::kLater, later.outcome);
+  EXPECT_EQ(7 * kj::SECONDS, KJ_ASSERT_NONNULL(later.pause));
+  EXPECT_EQ(1u, post("2").rejected);
+  auto refused = post(kj::strArray(kj::repeat("0123456789abcdef"_kj, 100'000), ""));
+  EXPECT_EQ(Outcome::kTooLarge, refused.outcome);
+  EXPECT_EQ("413 Text: too large", refused.message);
+  EXPECT_EQ(Outcome::kAccepted, post("3").outcome);
+  EXPECT_EQ(Outcome::kAccepted, post("4").outcome);
+}
+
+// Catches: a connection that breaks before the answer and counts as delivered; a second attempt
+// that a new connection does not need.
+TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
+  OtlpCollector collector(io);
+  connect(collector);
+  collector.replies = {{.closes = true}};
+  EXPECT_NE("", failure("1"));
+  EXPECT_EQ(1u, collector.bodies.size());
+  EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
+  collector.stop();
+  EXPECT_NE(nullptr, strstr(failure("2").cStr(), "Connection refused")) << failure("2").cStr();
+  collector.start();
+  EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
+  EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2"}), collector.taken);
+}
+
+// Catches: a receiver that is not checked.
+TEST_F(OtlpReceiverTest, ChecksTheReceiversCertificate) {
+  auto authority =
+      pki::makeAuthority({.organization = "receivers", .keyType = pki::KeyType::kEcdsaP256});
+  pki::LeafOptions options{.commonName = "receiver"};
+  options.addresses = kj::arr(kj::str("127.0.0.1"));
+  auto leaf = pki::issue(authority.certificate, authority.key, kj::mv(options));
+  OtlpCollector collector(io, leaf.certificate, kj::StringPtr(leaf.key));
+  connect(collector, "", "https", authority.certificate);
+  EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
+  auto other = pki::makeAuthority({.organization = "others"});
+  connect(collector, "", "https", other.certificate);
+  EXPECT_NE(nullptr, strstr(failure("2").cStr(), "certificate")) << failure("2").cStr();
+  EXPECT_EQ(std::vector<std::string>{"apid: 1"}, collector.taken);
+}
+
+}  // namespace
+}  // namespace talos::logd

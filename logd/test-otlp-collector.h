@@ -1,0 +1,247 @@
+// For tests: a receiver of OTLP over HTTP on an address of this thread's network, strict about what
+// the schema says of requests (opentelemetry/proto/collector/logs/v1/logs_service.proto and what it
+// includes, and the rules for JSON of the OTLP specification).
+#pragma once
+
+#include <arpa/inet.h>
+#include <kj/async-io.h>
+#include <kj/compat/http.h>
+#include <kj/compat/tls.h>
+#include <kj/debug.h>
+#include <sys/socket.h>
+
+#include <deque>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/kube/json.h"
+#include "common/testing/test-port.h"
+
+namespace talos::logd {
+
+using Json = kube::Json;
+
+// Finds what a strict receiver would refuse.
+class OtlpSchema {
+ public:
+  static std::vector<std::string> problemsOf(const Json& request) {
+    OtlpSchema schema;
+    schema.list(request, "resourceLogs", [&](const Json& resource) {
+      schema.only(resource, {"resource", "scopeLogs", "schemaUrl"});
+      schema.attributes(resource["resource"], {"service.name", "host.name"});
+      schema.list(resource, "scopeLogs", [&](const Json& scope) {
+        schema.only(scope, {"scope", "logRecords", "schemaUrl"});
+        schema.list(scope, "logRecords", [&](const Json& record) { schema.record(record); });
+      });
+    });
+    schema.only(request, {"resourceLogs"});
+    return schema.problems;
+  }
+
+ private:
+  std::vector<std::string> problems;
+
+  void fail(const std::string& what, const Json& at) {
+    problems.push_back(what + ": " + at.dump());
+  }
+  void only(const Json& object, const std::set<std::string>& names) {
+    if (!object.is_object()) return fail("no object", object);
+    std::set<std::string> seen;
+    for (auto& [name, value] : object.items()) {
+      if (!names.contains(name)) fail("unknown field " + name, object);
+    }
+  }
+  // Of at least one member.
+  void list(const Json& object, const char* name, std::function<void(const Json&)> each) {
+    if (!object.is_object() || !object.contains(name) || !object[name].is_array() ||
+        object[name].empty()) {
+      return fail(std::string("no list ") + name, object);
+    }
+    for (auto& member : object[name]) each(member);
+  }
+  // A 64-bit number of protobuf in JSON.
+  void decimal(const Json& value) {
+    auto text = value.is_string() ? value.get<std::string>() : "";
+    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || (text.size() > 1 && text[0] == '0') || text.size() > 20) {
+      fail("no decimal number in quotes", value);
+    }
+  }
+  void anyValue(const Json& value) {
+    if (!value.is_object() || value.size() != 1) return fail("no AnyValue", value);
+    auto& kind = value.begin().key();
+    if (kind == "intValue") return decimal(value["intValue"]);
+    if (kind != "stringValue" || !value["stringValue"].is_string()) fail("no AnyValue", value);
+  }
+  void attributes(const Json& holder, const std::set<std::string>& required = {}) {
+    if (!holder.is_object() || !holder.contains("attributes") || !holder["attributes"].is_array()) {
+      return fail("no list attributes", holder);
+    }
+    std::set<std::string> keys;
+    for (auto& attribute : holder["attributes"]) {
+      only(attribute, {"key", "value"});
+      auto key = attribute.value("key", std::string());
+      if (key.empty() || !keys.insert(key).second) fail("no key of its own", attribute);
+      anyValue(attribute["value"]);
+    }
+    for (auto& key : required) {
+      if (!keys.contains(key)) fail("no attribute " + key, holder);
+    }
+  }
+  void record(const Json& record) {
+    only(record, {"timeUnixNano", "observedTimeUnixNano", "severityNumber", "severityText", "body",
+                  "attributes", "droppedAttributesCount", "flags", "traceId", "spanId"});
+    if (!record.is_object()) return;
+    decimal(record.value("timeUnixNano", Json()));
+    decimal(record.value("observedTimeUnixNano", Json()));
+    auto severity = record.value("severityNumber", Json());
+    if (!severity.is_number_integer() || severity < 1 || severity > 24) fail("severity", record);
+    if (!record.value("severityText", Json()).is_string()) fail("severityText", record);
+    anyValue(record.value("body", Json()));
+    attributes(record);
+  }
+};
+
+class OtlpCollector final : public kj::HttpService {
+ public:
+  struct Reply {
+    unsigned status = 200;
+    std::string body = "{}", retryAfter = "";
+    bool closes = false;  // the connection, instead of an answer
+    bool unread = false;  // answers before it has read the request
+  };
+
+  // `certificate` and `key`: of https. Port 0: a free one.
+  explicit OtlpCollector(kj::AsyncIoContext& io, kj::StringPtr certificate = "",
+                         kj::StringPtr key = "", in_addr_t address = INADDR_LOOPBACK,
+                         uint16_t port = 0)
+      : io(io), address(address), server(io.provider->getTimer(), *headers.table, *this) {
+    listening = listen(port);
+    this->port = portOf(listening);
+    if (certificate.size() > 0) {
+      keypair.emplace(kj::TlsKeypair{kj::TlsPrivateKey(key), kj::TlsCertificate(certificate)});
+      kj::TlsContext::Options options;
+      options.defaultKeypair = KJ_ASSERT_NONNULL(keypair);
+      tls.emplace(kj::mv(options));
+    }
+    start();
+  }
+
+  uint16_t port = 0;
+  std::deque<Reply> replies;  // the next ones; then all is taken
+  std::vector<std::string> bodies, paths, types, problems;
+  std::vector<std::string> taken;  // "service: text" of each record of requests answered with 200
+  unsigned connections = 0;
+
+  // Nobody listens, and connections break.
+  void stop() {
+    serving = nullptr;
+    receiver = nullptr;
+    listening = nullptr;
+  }
+  void start() {
+    if (listening == nullptr) listening = listen(port);
+    receiver = io.lowLevelProvider->wrapListenSocketFd(listening.get(), 0);
+    serving = accept();
+  }
+
+  kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& in,
+                            kj::AsyncInputStream& body, Response& response) override {
+    Reply reply;
+    if (!replies.empty()) {
+      reply = replies.front();
+      replies.pop_front();
+    }
+    if (method != kj::HttpMethod::POST) problems.push_back("no POST");
+    paths.push_back(url.cStr());
+    types.push_back(in.get(kj::HttpHeaderId::CONTENT_TYPE).orDefault("").cStr());
+    if (!reply.unread) {
+      auto text = co_await body.readAllText(4u << 20);
+      auto json = kube::readJson(text, "the request");
+      for (auto& problem : OtlpSchema::problemsOf(json)) problems.push_back(problem);
+      bodies.push_back(text.cStr());
+      if (reply.status == 200 && !reply.closes) take(json);
+    }
+    if (reply.closes) {
+      closing = kj::evalLater([this]() { serving = accept(); }).eagerlyEvaluate(nullptr);
+      co_await kj::Promise<void>(kj::NEVER_DONE);
+    }
+    kj::HttpHeaders out(*headers.table);
+    out.set(kj::HttpHeaderId::CONTENT_TYPE, "application/json");
+    auto retry = kj::str(reply.retryAfter.c_str());
+    if (retry.size() > 0) out.set(headers.retryAfter, retry);
+    auto stream = response.send(reply.status, "Text", out, reply.body.size());
+    co_await stream->write(reply.body.data(), reply.body.size());
+  }
+
+ private:
+  struct Headers {
+    kj::HttpHeaderId retryAfter;
+    kj::Own<kj::HttpHeaderTable> table;
+    Headers() {
+      kj::HttpHeaderTable::Builder builder;
+      retryAfter = builder.add("Retry-After");
+      table = builder.build();
+    }
+  };
+  struct Errors final : kj::TaskSet::ErrorHandler {
+    void taskFailed(kj::Exception&&) override {}  // the client hung up
+  };
+  kj::AsyncIoContext& io;
+  in_addr_t address;
+  Headers headers;
+  Errors errors;
+  kj::HttpServer server;
+  kj::Maybe<kj::TlsKeypair> keypair;
+  kj::Maybe<kj::TlsContext> tls;
+  kj::AutoCloseFd listening;
+  kj::Own<kj::ConnectionReceiver> receiver;
+  kj::Promise<void> serving = nullptr, closing = nullptr;
+
+  kj::AutoCloseFd listen(uint16_t port) {
+    int raw, on = 1;
+    KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    kj::AutoCloseFd fd(raw);
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(address);
+    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
+    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at));
+    KJ_SYSCALL(::listen(fd, 16));
+    return fd;
+  }
+
+  kj::Promise<void> accept() {
+    auto tasks = kj::heap<kj::TaskSet>(errors);
+    auto& all = *tasks;
+    return acceptInto(all).attach(kj::mv(tasks)).eagerlyEvaluate([](kj::Exception&&) {});
+  }
+  kj::Promise<void> acceptInto(kj::TaskSet& tasks) {
+    for (;;) {
+      auto stream = co_await receiver->accept();
+      ++connections;
+      KJ_IF_MAYBE (context, tls) {
+        tasks.add(context->wrapServer(kj::mv(stream)).then([this](kj::Own<kj::AsyncIoStream> s) {
+          return server.listenHttp(kj::mv(s));
+        }));
+      } else {
+        tasks.add(server.listenHttp(kj::mv(stream)));
+      }
+    }
+  }
+
+  void take(const Json& request) {
+    for (auto& resource : request["resourceLogs"]) {
+      auto service = resource["resource"]["attributes"][0]["value"]["stringValue"];
+      for (auto& record : resource["scopeLogs"][0]["logRecords"]) {
+        taken.push_back(service.get<std::string>() + ": " +
+                        record["body"]["stringValue"].get<std::string>());
+      }
+    }
+  }
+};
+
+}  // namespace talos::logd

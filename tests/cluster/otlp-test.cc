@@ -1,0 +1,137 @@
+// machine.logging with OTLP of a running node in a container: a receiver in the cluster's network
+// that is strict about the schema gets each line of the audit log once and in order, while it is
+// away, and logd and machined are killed.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "logd/test-otlp-collector.h"
+#include "tests/harness/cluster.h"
+
+namespace talos {
+namespace {
+
+using harness::Cluster;
+using harness::contains;
+using harness::eventually;
+using harness::lines;
+
+// Of a thread in the network of the nodes, at 10.5.0.1:4318.
+class CollectorThread {
+ public:
+  explicit CollectorThread(const Cluster& cluster)
+      : network("/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"),
+        thread([this](std::stop_token over) { serve(over); }) {}
+
+  std::atomic<bool> away = false;
+
+  std::vector<std::string> taken() const {
+    std::lock_guard locked(guard);
+    return texts;
+  }
+  std::vector<std::string> problems() const {
+    std::lock_guard locked(guard);
+    return found;
+  }
+  bool isAway() const { return wasAway; }
+
+ private:
+  static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
+  static constexpr uint16_t kPort = 4318;
+  std::string network;
+  mutable std::mutex guard;
+  std::vector<std::string> texts, found;
+  std::atomic<bool> wasAway = false;
+  std::jthread thread;  // the last: it ends first
+
+  void serve(const std::stop_token& over) {
+    int raw;
+    KJ_SYSCALL(raw = open(network.c_str(), O_RDONLY | O_CLOEXEC));
+    kj::AutoCloseFd fd(raw);
+    KJ_SYSCALL(setns(fd, CLONE_NEWNET));
+    auto io = kj::setupAsyncIo();
+    logd::OtlpCollector collector(io, "", "", kAddress, kPort);
+    while (!over.stop_requested()) {
+      io.provider->getTimer().afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
+      if (away != wasAway) {
+        away ? collector.stop() : collector.start();
+        wasAway = !wasAway;
+      }
+      std::lock_guard locked(guard);
+      texts = collector.taken;
+      found = collector.problems;
+    }
+  }
+};
+
+// "audit: <line>", as the receiver has them.
+std::vector<std::string> auditOf(const Cluster& cluster) {
+  std::vector<std::string> all;
+  for (auto& line : lines(cluster.ok({"-n", Cluster::kFirst, "logs", "audit"}))) {
+    if (!line.empty()) all.push_back("audit: " + line.substr(line.find(": ") + 2));
+  }
+  return all;
+}
+
+}  // namespace
+
+// Catches: a daemon whose confinement does not let it; lines that a restart of the receiver, of
+// logd or of machined loses or doubles; a request that the schema does not know.
+TEST(Otlp, EveryLineReachesTheReceiverOnce) {
+  Cluster cluster("otlp", {"--provisioner=container", "--no-uplink", "--workers", "0"});
+  CollectorThread collector(cluster);
+  cluster.ok(
+      {"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
+       R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": [)"
+       R"({"endpoint": "http://10.5.0.1:4318", "format": "otlp", "streams": ["audit"]}]}}])"});
+  auto status = [&] {
+    return cluster.ok({"-n", Cluster::kFirst, "get", "logdestinationstatuses", "-o", "yaml"});
+  };
+  unsigned calls = 0;
+  auto call = [&] {
+    for (unsigned i = 0; i < 10; ++i) {
+      cluster.talosctl(
+          {"-n", Cluster::kFirst, "service", "unknown" + std::to_string(calls++), "restart"});
+    }
+  };
+  auto same = [&](const char* when) {
+    EXPECT_TRUE(eventually([&] { return collector.taken() == auditOf(cluster); }, 60, 0.2))
+        << when << status();
+    EXPECT_EQ(auditOf(cluster), collector.taken()) << when;
+    EXPECT_EQ(std::vector<std::string>(), collector.problems()) << when;
+  };
+  auto kill9 = [&](const char* service) {
+    auto pid = cluster.program("otlp-master-1", service);
+    ASSERT_GT(pid, 0) << service;
+    kill(pid, SIGKILL);
+  };
+  call();
+  same("at first");
+  EXPECT_TRUE(eventually([&] { return contains(status(), "connected: true"); }, 20, 0.2));
+  collector.away = true;
+  ASSERT_TRUE(eventually([&] { return collector.isAway(); }, 20, 0.02));
+  call();
+  EXPECT_TRUE(eventually([&] { return contains(status(), "Connection refused"); }, 60, 0.2))
+      << status();
+  kill9("logd");
+  call();
+  kill9("machined");
+  EXPECT_TRUE(eventually(
+      [&] {
+        return cluster.talosctl({"-n", Cluster::kFirst, "--timeout", "5s", "services"}, 20)
+                   .status == 0;
+      },
+      60, 0.2));
+  call();
+  collector.away = false;
+  same("after it was away");
+  EXPECT_TRUE(contains(status(), "refusedLines: 0") || !contains(status(), "refusedLines"))
+      << status();
+}
+
+}  // namespace talos

@@ -1,0 +1,206 @@
+// The streams `kernel` and `audit` of machine.logging, of a machine with a kernel of its own.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/vm/line-receiver.h"
+#include "tests/vm/lone-machine.h"
+#include "tests/vm/qemu-control.h"
+
+namespace talos::vm {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+using harness::lines;
+
+constexpr double kUp = 480;  // emulated, beside whatever else runs
+constexpr unsigned kInterrupts = 5;
+
+struct KernelRecord {
+  std::string facility, priority, message;
+  bool operator==(const KernelRecord&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const KernelRecord& record) {
+  return out << record.facility << "." << record.priority << " " << record.message;
+}
+
+// "kern:    info: [2021-03-01T12:00:00.123456000Z]: NET: Registered", of the node itself.
+std::vector<KernelRecord> kernelLogOf(const LoneMachine& machine) {
+  static const std::regex kLine("([a-z0-9]+): *([a-z]+): \\[[^\\]]*\\]: (.*)");
+  std::vector<KernelRecord> all;
+  for (auto& line : lines(machine.at({"dmesg"}).out)) {
+    std::smatch parts;
+    auto text = line.substr(line.find(": ") + 2);  // without the node
+    if (std::regex_match(text, parts, kLine)) all.push_back({parts[1], parts[2], parts[3]});
+  }
+  return all;
+}
+
+// By their number, as a receiver of json_lines got them; what came twice must be the same.
+std::map<uint64_t, KernelRecord> received(const LineReceiver& receiver) {
+  std::map<uint64_t, KernelRecord> all;
+  uint64_t last = 0;
+  auto text = receiver.bytes();
+  text.resize(text.rfind('\n') + 1);
+  for (auto& line : lines(text)) {
+    auto object = nlohmann::json::parse(line, nullptr, false);
+    if (!object.is_object() || !object.contains("seq")) continue;  // of logd itself
+    KernelRecord record{object["facility"], object["priority"], object["msg"]};
+    auto number = object["seq"].get<uint64_t>();
+    auto [place, isNew] = all.emplace(number, record);
+    if (!isNew) {
+      EXPECT_EQ(place->second, record);
+    } else if (all.size() > 1) {
+      EXPECT_EQ(last + 1, number) << line;
+    }
+    last = number;
+  }
+  return all;
+}
+
+// The messages of a stream of syslog (RFC 6587, octet counting).
+std::vector<std::string> messagesOf(const LineReceiver& receiver) {
+  std::vector<std::string> all;
+  auto text = receiver.bytes();
+  for (size_t at = 0; at < text.size();) {
+    auto blank = text.find(' ', at);
+    if (blank == text.npos) break;
+    auto length = std::stoul(text.substr(at, blank - at));
+    if (blank + 1 + length > text.size()) break;
+    all.push_back(text.substr(blank + 1, length));
+    at = blank + 1 + length;
+  }
+  return all;
+}
+
+std::vector<std::string> auditLogOf(const LoneMachine& machine) {
+  std::vector<std::string> all;
+  for (auto& line : lines(machine.at({"logs", "audit"}).out)) {
+    if (!line.empty()) all.push_back(line.substr(line.find(": ") + 2));
+  }
+  return all;
+}
+
+std::string destination(const LineReceiver& receiver, const std::string& rest) {
+  return "{endpoint: 'tcp://10.0.2.2:" + std::to_string(receiver.port()) + "', " + rest + "}";
+}
+
+// Everything that the node has must be there, in its order; what it wrote meanwhile may follow.
+void expectWholeLog(const LoneMachine& machine, const LineReceiver& receiver, const char* when) {
+  auto log = kernelLogOf(machine);
+  ASSERT_GT(log.size(), 100u) << when;
+  ASSERT_TRUE(eventually([&] { return received(receiver).size() >= log.size(); }, kUp, 1))
+      << when << ": " << received(receiver).size() << " of " << log.size()
+      << machine.at({"get", "logdestinationstatuses", "-o", "yaml"}).out;
+  auto got = received(receiver);
+  EXPECT_EQ(0u, got.begin()->first) << when;
+  size_t i = 0;
+  for (auto& [number, record] : got) {
+    if (i < log.size()) ASSERT_EQ(log[i++], record) << when << ", " << number;
+  }
+}
+
+}  // namespace
+
+// Catches: a kernel log that begins where logd began, or again from its start; a facility or
+// priority that is not the record's; records that are lost or come in another order while the
+// receiver is away or logd and machined are killed; a stream with lines of another one.
+TEST(KernelStream, ReachesAReceiverThatWasAway) {
+  LineReceiver json, syslog, audit;
+  std::string monitor;
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image"),
+                       .beforeItStarts = [&](LoneMachine& self, LoneMachine::Hardware& hardware) {
+                         monitor = self.path("monitor");
+                         hardware.more = {"-qmp", "unix:" + monitor + ",server=on,wait=off"};
+                       }});
+  auto config = std::regex_replace(
+      machine.generate(), std::regex("\nmachine:\n"),
+      "$&    logging: {destinations: [" + destination(json, "streams: [kernel]") + ", " +
+          destination(syslog, "format: rfc5424, streams: [kernel]") + ", " +
+          destination(audit, "format: rfc5424, streams: [audit]") + "]}\n");
+  ASSERT_NO_FATAL_FAILURE(machine.configure(config));
+  ASSERT_TRUE(eventually([&] { return !received(json).empty(); }, kUp, 1)) << machine.console();
+  ASSERT_NO_FATAL_FAILURE(expectWholeLog(machine, json, "at first"));
+  EXPECT_TRUE(contains(received(json).begin()->second.message, "Linux version "));
+
+  // An interrupt that nobody expects is of the kernel's own highest priority.
+  QemuControl control(monitor);
+  auto interrupts = [&] {
+    unsigned count = 0;
+    for (auto& record : kernelLogOf(machine)) {
+      count += contains(record.message, "NMI received for unknown reason");
+    }
+    return count;
+  };
+  auto kill = [&](const char* service) {
+    EXPECT_EQ(machine.at({"service", service, "kill", "--signal", "SIGKILL"}).status, 0) << service;
+  };
+  auto interrupt = [&](unsigned number) {
+    control.command("inject-nmi");
+    EXPECT_TRUE(eventually([&] { return interrupts() >= number; }, kUp, 1)) << number;
+  };
+  json.stop();
+  auto before = received(json).size();
+  interrupt(1);
+  interrupt(2);
+  kill("logd");
+  interrupt(3);
+  kill("machined");
+  for (unsigned i = 4; i <= kInterrupts; ++i) interrupt(i);
+  EXPECT_EQ(before, received(json).size());
+  json.start();
+  ASSERT_NO_FATAL_FAILURE(expectWholeLog(machine, json, "after it was away"));
+  auto records = received(json);
+  unsigned emergencies = 0, ofMachined = 0;
+  for (auto& [number, record] : records) {
+    emergencies += record.facility == "kern" && record.priority == "emerg" &&
+                   contains(record.message, "NMI received for unknown reason");
+    ofMachined += record.facility == "user" && contains(record.message, "[talos] ");
+  }
+  EXPECT_EQ(kInterrupts, emergencies);
+  EXPECT_GT(ofMachined, 10u);
+
+  // The same by syslog, with the number of facility and severity (RFC 5424, 6.2.1).
+  static const std::regex kMessage(
+      "<(\\d+)>1 \\S+ \\S+ kernel - kernel \\[kernel@32473 seq=\"(\\d+)\" clock=\"\\d+\"\\] .*");
+  const std::map<std::string, unsigned> kFacilities = {{"kern", 0}, {"user", 1}, {"daemon", 3}};
+  const std::vector<std::string> kPriorities = {"emerg",   "alert",  "crit", "err",
+                                                "warning", "notice", "info", "debug"};
+  std::map<uint64_t, unsigned> numbers;
+  auto readSyslog = [&] {
+    for (auto& message : messagesOf(syslog)) {
+      std::smatch parts;
+      if (!std::regex_match(message, parts, kMessage)) continue;
+      numbers[std::stoull(parts[2])] = unsigned(std::stoul(parts[1]));
+    }
+    return numbers.size() >= records.size();
+  };
+  ASSERT_TRUE(eventually(readSyslog, kUp, 1)) << numbers.size() << " of " << records.size();
+  for (auto& [number, record] : records) {
+    ASSERT_TRUE(kFacilities.contains(record.facility)) << record;
+    auto severity = std::find(kPriorities.begin(), kPriorities.end(), record.priority);
+    EXPECT_EQ(kFacilities.at(record.facility) * 8 + unsigned(severity - kPriorities.begin()),
+              numbers[number])
+        << number << " " << record;
+  }
+
+  // The audit log, and nothing but it.
+  ASSERT_TRUE(eventually([&] { return messagesOf(audit).size() >= 2; }, kUp, 1));
+  auto log = auditLogOf(machine);
+  EXPECT_TRUE(
+      eventually([&] { return messagesOf(audit).size() >= auditLogOf(machine).size(); }, kUp, 1));
+  auto messages = messagesOf(audit);
+  ASSERT_GE(messages.size(), log.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    auto header = messages[i].substr(0, messages[i].find(" - audit - "));
+    EXPECT_TRUE(std::regex_match(header, std::regex("<(10[4-9]|11[01])>1 \\S+ \\S+ audit")))
+        << header;
+    if (i < log.size()) EXPECT_TRUE(messages[i].ends_with(" - audit - " + log[i])) << messages[i];
+  }
+}
+
+}  // namespace talos::vm
