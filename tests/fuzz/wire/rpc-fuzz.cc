@@ -26,9 +26,15 @@ struct FuzzedServer {
                         }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
   Budget budget{kClientBudget};
-  Gate gate{timer, [this](auto&&...) -> rpc::Node::Client { return kj::heap<ModelNode>(model); },
-            peers, budget,
-            audit, self};
+  Gate gate{timer,
+            [this](auto&&...) {
+              return
+                  [this](kj::StringPtr) -> rpc::Node::Client { return kj::heap<ModelNode>(model); };
+            },
+            peers,
+            budget,
+            audit,
+            self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;
                             peer.organizations.add(kj::str("os:admin"));
