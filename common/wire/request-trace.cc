@@ -40,7 +40,7 @@ class RequestTrace::Call {
   }
   ~Call() noexcept(false) {
     if (over) return;
-    bool hung = !stream && trace.clock.now() - began >= kLongWait && trace.failures.admits(method);
+    bool hung = !stream && trace.clock.now() - began >= kLongWait && trace.failures.admits(request);
     write(hung ? log::Level::kWarning : level(), CallObserver::kCancelled);
   }
   KJ_DISALLOW_COPY_AND_MOVE(Call);
@@ -48,7 +48,7 @@ class RequestTrace::Call {
   void answered() { write(level(), CallObserver::kOk); }
   void failed(const kj::Exception& e) {
     auto kind = kindOf(e);
-    bool shown = isNodesFault(kind) && trace.failures.admits(method);
+    bool shown = isNodesFault(kind) && trace.failures.admits(request);
     write(shown ? log::Level::kWarning : level(), nameOf(kind), messageOf(e));
   }
 

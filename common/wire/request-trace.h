@@ -24,7 +24,7 @@ class RequestTrace {
   // `rules` are those of the interfaces of the capabilities. Both arguments outlive this, which
   // outlives all that traced() returned.
   RequestTrace(const kj::MonotonicClock& clock, const Rules& rules)
-      : clock(clock), rules(rules), failures(clock) {}
+      : clock(clock), rules(rules), failures(clock, {.perPeer = 5, .subject = "request"_kj}) {}
   KJ_DISALLOW_COPY_AND_MOVE(RequestTrace);
 
   // The same for one request; without a valid id, `inner` itself.
@@ -40,7 +40,7 @@ class RequestTrace {
   class Call;
   const kj::MonotonicClock& clock;
   const Rules& rules;
-  LineLimit failures;  // by method
+  LineLimit failures;  // by request
 
   capnp::Capability::Client wrap(capnp::Capability::Client inner, kj::StringPtr request);
 };
