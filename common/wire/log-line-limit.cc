@@ -35,8 +35,7 @@ void LineLimit::endWindow() {
     }
   }
   if (rest > 0) {
-    log::warn(kj::str("lines about more ", limits.subject, "s were suppressed"),
-              {{"count", rest}});
+    log::warn(kj::str("lines about more ", limits.subject, "s were suppressed"), {{"count", rest}});
   }
   peers.clear();
   shared = 0;
