@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <sys/utsname.h>
 
+#include <random>
+
 #include "apid/gate/gate.h"
 #include "apid/grpc/grpc-protocol.h"
 #include "apid/identity/node-identity.h"
@@ -50,6 +52,7 @@ void run() {
   });
   NodeMaintenance maintenance(identity, lowLevel, timer, machined);
   AuditLog audit(timer, machinedOf(lowLevel, timer, machined));
+  RequestIds ids(std::random_device{}());
   Rules rules(capnp::Schema::from<rpc::Cluster>());
   CallCounts calls(rules);
   Gate gate(
@@ -57,7 +60,7 @@ void run() {
       [&](kj::Own<Budget::Account> account, kj::StringPtr client) {
         return localNode(lowLevel, timer, machined, kj::mv(account), client);
       },
-      peers, budget, audit, identity.self(), maintenance, calls);
+      peers, budget, audit, ids, identity.self(), maintenance, calls);
   metrics::NodeMetricsServer metricsServer(lowLevel, timer, store, identity.metrics(), machined,
                                            budget, calls);
   grpcapi::GrpcApi grpcApi;

@@ -54,8 +54,10 @@ void run() {
        .runs = [&] { return adapter.running(); },
        .endpoints = endpoints,
        .publish = [&](bool selfHosted) { return adapter.publishSelfHosted(selfHosted); }});
+  Rules rules(capnp::Schema::from<rpc::Etcd>());
+  RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
-    return makeServer(timer, membership, files, kept, disk);
+    return makeServer(timer, membership, files, kept, disk, trace);
   });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);

@@ -53,8 +53,11 @@ void run(bool asksForMtu, bool predictableNames) {
       *kernel, *ruleMonitor, timer,
       [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
   auto captures = openCaptures(io.unixEventPort, timer);
-  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening),
-                           [&](const UnixPeer&) { return makeServer(reconciler, *captures); });
+  Rules rules(capnp::Schema::from<rpc::Network>());
+  RequestTrace trace(timer, rules);
+  auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
+    return makeServer(reconciler, *captures, trace);
+  });
   log::info("listening");
   reconciler.run()
       .exclusiveJoin(operators.run())

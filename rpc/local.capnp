@@ -13,9 +13,10 @@ using LogStream = import "config-monitoring.capnp".LogStream;
 
 interface Machined {
   # Bootstrap of /run/talos/machined.sock. SO_PEERCRED identifies the caller.
-  node @0 (client :Text) -> (node :Node);
+  node @0 (client :Text, request :Text) -> (node :Node);
   # All rights: apid attenuates it for its clients. `client`: the client that apid forwards
   # for on this connection; the same text after it has reconnected. Empty: none.
+  # `request`: the id of the request that the calls are part of; without a valid one, they are not traced.
   store @1 () -> (store :Store);
   # It allows what the uid of the caller may do.
   maintenanceNode @2 () -> (node :Node);
@@ -51,10 +52,12 @@ struct AuditRecord {
   call @4 :Text;                   # Services.restart(id: "kubelet"); secrets are ***
   outcome @5 :Text;                # ok, or kind and message of the error
   durationUs @6 :UInt64;
+  request @7 :Text;                # its id; empty: it has none
 }
 interface Networkd {
   # Bootstrap of /run/talos/networkd.sock.
-  network @0 () -> (network :Network);
+  network @0 (request :Text) -> (network :Network);
+  # `request`: as in Machined.node().
   ready @1 () -> ();               # health check: answers once the first configuration pass is done
   plan @2 (specs :List(Resource)) -> (steps :List(Text), problems :List(Text));
   # The steps and problems if these were all the specs (links, addresses, routes), in the form of LinkPlans.
@@ -62,7 +65,8 @@ interface Networkd {
 }
 interface EtcdSupervisor {
   # Bootstrap of /run/talos/etcd-supervisor.sock.
-  etcd @0 () -> (etcd :Etcd);
+  etcd @0 (request :Text) -> (etcd :Etcd);
+  # `request`: as in Machined.node().
   ready @1 () -> ();               # health check: answers once it knows its config and its data directory
   health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
   outlook @3 (kind :DepartureKind) -> (members :List(Etcd.Member), objection :Text);

@@ -29,10 +29,12 @@ using Kubernetes = import "kubernetes.capnp".Kubernetes;
 interface Cluster {
   # The bootstrap capability of TCP 50000.
 
-  node @0 (address :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
+  node @0 (address :Text, request :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
   # The node at this address, through this one. Empty, or an address of this node: this node.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
-  # roles go with the call, so forwarding never adds a right.
+  # roles go with the call, so forwarding never adds a right. `request`: an id that names all calls made with this Node
+  # in the logs of every program that serves them (common/wire/request-id.h); of none, or one that is not valid, a new one
+  # is made.
 
   withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
   # The same, with no more than these roles. An apid that forwards calls this first: its own certificate

@@ -13,11 +13,19 @@ namespace talos::talosctl {
 
 namespace {
 
+// 16 hexadecimal digits at most, random.
+kj::String newRequestId() {
+  uint64_t random = 0;
+  arc4random_buf(&random, sizeof random);
+  return kj::str(kj::hex(random));
+}
+
 int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
   InterruptSignals interrupt;
   auto io = kj::setupAsyncIo();
   StandardConsole streams;
   WaitLine console(streams, io.provider->getTimer());
+  auto requestId = newRequestId();
   Dependencies deps{.lowLevel = *io.lowLevelProvider,
                     .port = io.unixEventPort,
                     .timer = io.provider->getTimer(),
@@ -27,7 +35,8 @@ int mainInNamespace(kj::ArrayPtr<const kj::StringPtr> words) {
                       const char* value = getenv(name.cStr());
                       if (value == nullptr) return nullptr;
                       return kj::str(value);
-                    }};
+                    },
+                    .requestId = requestId};
   auto root = newRoot();
   addCommands(*root);
   addClusterCommands(*root);

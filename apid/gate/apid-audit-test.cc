@@ -1,5 +1,6 @@
 // Audit records that machined gets from a real apid.
 #include "apid/gate/test-apid.h"
+#include "common/base/waits.h"
 
 namespace talos::apid {
 namespace {
@@ -53,6 +54,76 @@ TEST_F(Audit, OnlyAnotherMachineSpeaksForOthers) {
             "somebody else@192.0.2.1 via 127.0.0.1 [os:admin] Machine.reboot(): ok"_kj);
   EXPECT_EQ(as(connectAs(a, {"os:impersonator", "os:admin"}).cluster),
             "someone@127.0.0.1 [os:admin] Machine.reboot(): ok"_kj);
+}
+
+// Catches: a request whose id gets lost on its way to machined, to another node or to the audit
+// log; two requests with one id.
+TEST_F(Audit, ARequestHasOneIdEverywhere) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:operator"});
+  auto reboot = [&](kj::StringPtr address, kj::StringPtr id) {
+    auto asked = session.cluster.nodeRequest();
+    asked.setAddress(address);
+    asked.setRequest(id);
+    auto node = asked.send().getNode();
+    wait(node.machineRequest().send().getMachine().rebootRequest().send().ignoreResult());
+  };
+  reboot("", "mine-1");
+  EXPECT_EQ(a.model.requests.back(), "mine-1"_kj);
+  EXPECT_EQ(a.model.recorded.back(), "mine-1"_kj);
+  reboot("10.0.0.2", "mine-2");
+  EXPECT_EQ(b.model.requests.back(), "mine-2"_kj);
+  EXPECT_EQ(b.model.recorded.back(), "mine-2"_kj);
+  reboot("", "not an id");
+  EXPECT_EQ(a.model.requests.back(), "a91d-1"_kj);
+  EXPECT_EQ(a.model.recorded.back(), "a91d-1"_kj);
+  reboot("", "");
+  EXPECT_EQ(a.model.recorded.back(), "a91d-2"_kj);
+  reboot("10.0.0.2", "");  // of the first apid, not of the second
+  EXPECT_EQ(b.model.recorded.back(), "a91d-3"_kj);
+}
+
+// Catches: a refusal that nobody can find by the id that the client has.
+TEST_F(Audit, ADeniedCallNamesItsRequest) {
+  start(a);
+  auto session = connectAs(a, {"os:reader"});
+  auto asked = session.cluster.nodeRequest();
+  asked.setRequest("mine-3");
+  auto machine = asked.send().getNode().machineRequest().send().getMachine();
+  ::testing::internal::CaptureStderr();
+  rebootFailure(machine);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("request=mine-3 method=Machine.reboot"),
+            std::string::npos);
+}
+
+// Catches: a request that `debug stack apid` does not name while it is under way, or names after
+// it has ended.
+TEST_F(Audit, ARequestIsListedWhileItsNodeIsHeld) {
+  start(a);
+  start(b);
+  auto session = connectAs(a, {"os:reader"});
+  auto listed = [&](kj::StringPtr text) {
+    bool found = false;
+    Wait::forEach([&](const char* wait, uint64_t) { found = found || text == wait; });
+    return found;
+  };
+  auto own = "request mine-4 of someone, 127.0.0.1"_kj;
+  auto other = "request mine-4 of someone, 127.0.0.1 to 10.0.0.2"_kj;
+  {
+    auto hold = [&](kj::StringPtr address) {
+      auto asked = session.cluster.nodeRequest();
+      asked.setAddress(address);
+      asked.setRequest("mine-4");
+      auto machine = asked.send().getNode().machineRequest().send().getMachine();
+      version(machine);
+      return machine;
+    };
+    auto first = hold(""), second = hold("10.0.0.2");
+    EXPECT_TRUE(listed(own));
+    EXPECT_TRUE(listed(other));
+  }
+  while (listed(own) || listed(other)) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
 // Catches: a change in maintenance mode that nobody is told of.

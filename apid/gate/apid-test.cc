@@ -28,9 +28,10 @@ TEST_F(Apid, RolesOfTheCertificate) {
   EXPECT_EQ(kindOf(e), ErrorKind::kPermissionDenied);
   EXPECT_EQ(messageOf(e),
             "Machine.reboot needs the role os:operator; this caller has os:reader"_kj);
-  EXPECT_THAT(line, ::testing::MatchesRegex(
-                        "time=\\S+ level=warning message=\"call denied\" peer=127.0.0.1 cn=someone "
-                        "method=Machine.reboot needed=os:operator roles=os:reader\n"));
+  EXPECT_THAT(line,
+              ::testing::MatchesRegex(
+                  "time=\\S+ level=warning message=\"call denied\" peer=127.0.0.1 cn=someone "
+                  "request=a91d-2 method=Machine.reboot needed=os:operator roles=os:reader\n"));
   EXPECT_EQ(a.model.reboots, 0u);
 
   auto admin = connectAs(a, {"os:admin"});

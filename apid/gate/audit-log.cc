@@ -27,6 +27,7 @@ struct AuditLog::Record {
                                                   {"client", caller.name},
                                                   {"address", caller.address},
                                                   {"via", caller.via},
+                                                  {"request", caller.request},
                                                   {"roles", joined(roles)},
                                                   {"call", call.text},
                                                   {"outcome", call.outcome}});
@@ -83,12 +84,13 @@ bool AuditLog::countOnly(kj::StringPtr name) {
 void AuditLog::endWindow() {
   for (auto& entry : refused) {
     if (entry.value.more == 0) continue;
-    tasks.add(add(kj::heap<Record>(Record{.caller = {kj::str(entry.key), kj::str(), kj::str()},
-                                          .roles = nullptr,
-                                          .call = {.text = kj::str(entry.value.more, " more calls"),
-                                                   .outcome = kj::str("refused"),
-                                                   .refused = true,
-                                                   .duration = limits.window}})));
+    tasks.add(
+        add(kj::heap<Record>(Record{.caller = {kj::str(entry.key), kj::str(), kj::str(), kj::str()},
+                                    .roles = nullptr,
+                                    .call = {.text = kj::str(entry.value.more, " more calls"),
+                                             .outcome = kj::str("refused"),
+                                             .refused = true,
+                                             .duration = limits.window}})));
   }
   refused.clear();
 }
@@ -136,6 +138,7 @@ kj::Promise<void> AuditLog::deliverOnce(const Record& record) {
   out.setClient(record.caller.name);
   out.setAddress(record.caller.address);
   out.setVia(record.caller.via);
+  out.setRequest(record.caller.request);
   auto roles = out.initRoles(record.roles.size());
   for (size_t i = 0; i < record.roles.size(); ++i) roles.set(i, record.roles[i]);
   out.setCall(record.call.text);

@@ -22,8 +22,9 @@ namespace talos::apid {
 struct Caller {
   kj::String name;  // from its certificate; empty: it has none
   kj::String address;
-  kj::String via;  // the node that forwarded the call; empty: not forwarded
-  Caller clone() const { return {kj::str(name), kj::str(address), kj::str(via)}; }
+  kj::String via;      // the node that forwarded the call; empty: not forwarded
+  kj::String request;  // the id of the request that the call is part of; empty: it has none
+  Caller clone() const { return {kj::str(name), kj::str(address), kj::str(via), kj::str(request)}; }
 };
 
 class AuditLog final : private kj::TaskSet::ErrorHandler {

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/waits.h"
 #include "common/text/texts.h"
 #include "common/wire/log-line-limit.h"
 #include "common/wire/rpc-server.h"
@@ -12,7 +13,6 @@
 namespace talos::apid {
 namespace {
 
-constexpr auto kMachinedTimeout = 5 * kj::SECONDS;
 constexpr size_t kMostRoles = 64;
 constexpr size_t kLongestName = 256;  // of a client of another apid
 // Clients of another apid with a connection to machined of their own; more of them share one.
@@ -65,51 +65,11 @@ kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,
   return common.releaseAsArray();
 }
 
-rpc::Node::Client nodeOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                         kj::StringPtr path, kj::Own<Budget::Account> account, kj::StringPtr client,
-                         rpc::Node::Client (*ask)(rpc::Machined::Client, kj::StringPtr)) {
-  return reconnecting([&lowLevel, &timer, path = kj::str(path), account = kj::mv(account),
-                       client = kj::str(client), ask]() mutable {
-           DialLimits limits;
-           limits.account = kj::addRef(*account);
-           return connectUnix(lowLevel, timer, path, kMachinedTimeout, kj::mv(limits))
-               .then([ask, client = kj::str(client)](kj::Own<Connection>&& connection) {
-                 auto node = ask(connection->bootstrap().castAs<rpc::Machined>(), client);
-                 return Dialed{kj::mv(connection), kj::mv(node)};
-               });
-         })
-      .castAs<rpc::Node>();
-}
-
-rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                            kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
-                            kj::StringPtr client) {
-  return nodeOf(lowLevel, timer, machinedSocket, kj::mv(account), client,
-                [](rpc::Machined::Client machined, kj::StringPtr client) {
-                  auto request = machined.nodeRequest();
-                  request.setClient(client);
-                  return rpc::Node::Client(request.send().getNode());
-                });
-}
-
-rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account) {
-  return nodeOf(lowLevel, timer, machinedSocket, kj::mv(account), "",
-                [](rpc::Machined::Client machined, kj::StringPtr) {
-                  return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
-                });
-}
-
-rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                 kj::StringPtr path) {
-  return reconnecting(lowLevel, timer, kj::str(path)).castAs<rpc::Machined>();
-}
-
 // One client, over all its connections.
 struct Gate::Client : kj::Refcounted {
   kj::String name;
   kj::Own<Budget::Account> account;
-  kj::Maybe<rpc::Node::Client> own;
+  kj::Maybe<NodeOfRequest> own;
   kj::TreeMap<kj::StringPtr, Forwarded*> forwarded;  // each removes itself
   Clients& all;
   bool known = true;  // in the table of all
@@ -118,10 +78,10 @@ struct Gate::Client : kj::Refcounted {
       : name(kj::mv(name)), account(kj::mv(account)), all(all) {}
   ~Client() noexcept(false);
 
-  using Connect = kj::FunctionParam<rpc::Node::Client(kj::Own<Budget::Account>, kj::StringPtr)>;
-  rpc::Node::Client thisNode(Connect connect) {
-    KJ_IF_MAYBE (node, own) return *node;
-    return own.emplace(connect(kj::addRef(*account), name));
+  using Connect = kj::FunctionParam<NodeOfRequest(kj::Own<Budget::Account>, kj::StringPtr)>;
+  rpc::Node::Client thisNode(Connect connect, kj::StringPtr request) {
+    KJ_IF_MAYBE (node, own) return (*node)(request);
+    return own.emplace(connect(kj::addRef(*account), name))(request);
   }
   // For `name`, a client of another apid: each has limits of its own. None: there are too many.
   kj::Maybe<kj::Own<Forwarded>> thisNodeFor(LocalNode& connect, kj::StringPtr name);
@@ -132,9 +92,9 @@ struct Gate::Client : kj::Refcounted {
 struct Gate::Forwarded : kj::Refcounted {
   kj::Own<Client> client;
   kj::String name;
-  kj::Maybe<rpc::Node::Client> node;
+  kj::Maybe<NodeOfRequest> node;
 
-  Forwarded(kj::Own<Client> client, kj::StringPtr name, rpc::Node::Client node)
+  Forwarded(kj::Own<Client> client, kj::StringPtr name, NodeOfRequest node)
       : client(kj::mv(client)), name(kj::str(name)), node(kj::mv(node)) {
     this->client->forwarded.insert(this->name, this);
   }
@@ -179,6 +139,7 @@ struct Gate::ClientConnection : kj::Refcounted {
     if (direct) {
       log::warn("call denied", {{"peer", address},
                                 {"cn", caller.name},
+                                {"request", caller.request},
                                 {"method", method},
                                 {"needed", needed},
                                 {"roles", list}});
@@ -186,6 +147,7 @@ struct Gate::ClientConnection : kj::Refcounted {
       log::warn("call denied", {{"peer", address},
                                 {"for", caller.name},
                                 {"at", caller.address},
+                                {"request", caller.request},
                                 {"method", method},
                                 {"needed", needed},
                                 {"roles", list}});
@@ -202,7 +164,7 @@ struct Gate::Clients final : private kj::TaskSet::ErrorHandler {
 
   // In a later turn of the loop: the last reference to a client may be a sink that machined just
   // released, and then that connection is calling this.
-  void retire(rpc::Node::Client node) {
+  void retire(NodeOfRequest node) {
     retired.add(kj::evalLast([node = kj::mv(node)]() {}));
   }
 
@@ -227,10 +189,14 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
-    check(kNode);
-    auto target = resolveTarget(context.getParams().getAddress(), gate.self);
+    auto params = context.getParams();
+    auto traced = caller.clone();
+    traced.request = gate.ids.orNext(params.getRequest());
+    check(kNode, traced);
+    auto target = resolveTarget(params.getAddress(), gate.self);
+    logRequest(traced, params.getAddress());
     if (target.is<ThisNode>()) {
-      context.getResults().setNode(thisNode());
+      context.getResults().setNode(thisNode(traced));
       return kj::READY_NOW;
     }
     auto address = target.get<Ip>();
@@ -243,6 +209,7 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
         .node(address, {.name = kj::str(caller.name),
                         .address = kj::str(caller.address),
                         .roles = copyOf(roles),
+                        .request = kj::str(traced.request),
                         .privileged = permits(roles, kRoleOperator),
                         .account = kj::addRef(*client->client->account)})
         .then([context](rpc::Node::Client&& node) mutable {
@@ -251,7 +218,7 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
   }
 
   kj::Promise<void> withRoles(WithRolesContext context) override {
-    check(kWithRoles);
+    check(kWithRoles, caller);
     auto common = commonRoles(roles, rolesOf(context.getParams()));
     context.getResults().setCluster(
         gate.clusterOf(kj::addRef(*client), caller.clone(), kj::mv(common), forwards));
@@ -266,30 +233,45 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
   kj::Array<kj::String> roles;
   bool forwards;
 
-  void check(uint16_t method) const {
+  void check(uint16_t method, const Caller& of) const {
     auto rule = gate.rules.find(capnp::typeId<rpc::Cluster>(), method);
     if (permits(roles, rule.needed)) return;
-    client->logDenied(caller, roles, rule.method, rule.needed);
+    client->logDenied(of, roles, rule.method, rule.needed);
     kj::throwFatalException(roleMissing(rule, roles));
   }
 
-  rpc::Node::Client thisNode() {
+  // Leads from the id of a request to its client, and to the node that it is for.
+  static void logRequest(const Caller& traced, kj::StringPtr node) {
+    if (!log::writes(log::Level::kDebug)) return;
+    log::debug("request began", {{"request", traced.request},
+                                 {"peer", traced.address},
+                                 {"cn", traced.name},
+                                 {"via", traced.via},
+                                 {"node", node}});
+  }
+
+  static Wait waitOf(const Caller& traced) {
+    return Wait(kj::str("request ", traced.request, " of ", traced.name, ", ", traced.address));
+  }
+
+  rpc::Node::Client thisNode(const Caller& traced) {
     auto& all = *client->client;
     kj::Maybe<kj::Own<Forwarded>> link;
     if (caller.via.size() > 0) link = all.thisNodeFor(gate.localNode, caller.name);
     rpc::Node::Client node = nullptr;
     KJ_IF_MAYBE (l, link) {
-      node = KJ_ASSERT_NONNULL((*l)->node);
+      node = KJ_ASSERT_NONNULL((*l)->node)(traced.request);
     } else {
-      node = all.thisNode(gate.localNode);
+      node = all.thisNode(gate.localNode, traced.request);
     }
     // Exists as long as any capability obtained through the membrane.
-    auto denied = [client = kj::addRef(*client), link = kj::mv(link), caller = caller.clone(),
-                   held = copyOf(roles)](kj::StringPtr method, kj::StringPtr needed) {
-      client->logDenied(caller, held, method, needed);
+    auto denied = [client = kj::addRef(*client), link = kj::mv(link), traced = traced.clone(),
+                   held = copyOf(roles),
+                   wait = waitOf(traced)](kj::StringPtr method, kj::StringPtr needed) {
+      client->logDenied(traced, held, method, needed);
     };
     return attenuate(gate.rules, kj::mv(node), copyOf(roles), kj::mv(denied),
-                     gate.audit.trail(caller.clone(), roles))
+                     gate.audit.trail(traced.clone(), roles))
         .castAs<rpc::Node>();
   }
 };
@@ -302,8 +284,8 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
  protected:
   kj::Promise<void> node(NodeContext context) override {
     auto held = kj::arr(kj::str(kRoleImpersonator));
-    client->logDenied({kj::str(client->commonName), kj::str(client->address), kj::str()}, held,
-                      "Cluster.node", kRoleReader);
+    client->logDenied({kj::str(client->commonName), kj::str(client->address), kj::str(), kj::str()},
+                      held, "Cluster.node", kRoleReader);
     fail(ErrorKind::kPermissionDenied,
          "Cluster.node needs the role os:reader; this caller has os:impersonator, which may only "
          "call Cluster.withRoles");
@@ -311,7 +293,8 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Promise<void> withRoles(WithRolesContext context) override {
     auto params = context.getParams();
     auto of = params.getCaller();
-    Caller caller{shortened(of.getName()), shortened(of.getAddress()), kj::str(client->address)};
+    Caller caller{shortened(of.getName()), shortened(of.getAddress()), kj::str(client->address),
+                  kj::str()};
     context.getResults().setCluster(
         gate.clusterOf(kj::addRef(*client), kj::mv(caller), rolesOf(params), false));
     return kj::READY_NOW;
@@ -336,10 +319,12 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
            kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));
     }
-    context.getResults().setNode(
-        client->client->thisNode([this](kj::Own<Budget::Account> account, kj::StringPtr) {
-          return maintenance.node(kj::mv(account));
-        }));
+    context.getResults().setNode(client->client->thisNode(
+        [this](kj::Own<Budget::Account> account, kj::StringPtr) {
+          return NodeOfRequest(
+              [node = maintenance.node(kj::mv(account))](kj::StringPtr) mutable { return node; });
+        },
+        ""));
     return kj::READY_NOW;
   }
 
@@ -362,12 +347,13 @@ Gate::Forwarded::~Forwarded() noexcept(false) {
 }
 
 Gate::Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers,
-           Budget& budget, AuditLog& audit, const Self& self,
+           Budget& budget, AuditLog& audit, RequestIds& ids, const Self& self,
            kj::Maybe<MaintenanceMode&> maintenance, kj::Maybe<CallCounts&> calls)
     : localNode(kj::mv(localNode)),
       peers(peers),
       budget(budget),
       audit(audit),
+      ids(ids),
       self(self),
       maintenance(maintenance),
       calls(calls),
@@ -396,7 +382,7 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<ClientConnection> client, Caller ca
 SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client) {
   auto account = kj::addRef(*client->client->account);
   auto inner = kj::heap<AnonymousCluster>(*this, maintenance, kj::addRef(*client));
-  auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str()}, nullptr);
+  auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str(), kj::str()}, nullptr);
   auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
     client->logAnonymousRefusal(method);
   };
@@ -457,7 +443,7 @@ SessionParams Gate::openSession(const Peer& peer) {
   }
   Caller caller{
       peer.commonName.size() > 0 ? kj::str(peer.commonName) : kj::str("serial ", peer.serial),
-      kj::str(peer.address), kj::str()};
+      kj::str(peer.address), kj::str(), kj::str()};
   return {.bootstrap = clusterOf(kj::mv(client), kj::mv(caller), kj::mv(roles), true),
           .account = kj::mv(account)};
 }

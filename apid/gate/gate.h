@@ -20,14 +20,14 @@
 
 #include "apid/gate/audit-log.h"
 #include "apid/gate/call-counts.h"
+#include "apid/gate/local-node.h"
 #include "apid/gate/maintenance-mode.h"
 #include "apid/gate/peer-connections.h"
 #include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/budget.h"
+#include "common/wire/request-id.h"
 #include "common/wire/roles.h"
-#include "common/wire/rpc-server.h"
-#include "rpc/local.capnp.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
@@ -41,18 +41,16 @@ constexpr Budget::Limits kClientBudget = {
 // together could use up the total.
 constexpr size_t kAnonymousBudget = 10u << 20;
 
-// This node's Node for a client: charged to this account, and with this client name for machined.
-using LocalNode =
-    kj::Function<rpc::Node::Client(kj::Own<Budget::Account> account, kj::StringPtr client)>;
 class Gate {
  public:
   // `localNode` makes a connection of its own to machined for each client, also for those of
   // another apid, so that one client's calls do not count against another's limits; `self` is read
   // at each call. `budget` is that of all connections of this program. Without `maintenance`,
-  // clients without a certificate are always refused. `calls` counts those of all clients.
+  // clients without a certificate are always refused. `calls` counts those of all clients, `ids`
+  // names the requests to which the client has given no id.
   Gate(const kj::MonotonicClock& clock, LocalNode localNode, PeerConnections& peers, Budget& budget,
-       AuditLog& audit, const Self& self, kj::Maybe<MaintenanceMode&> maintenance = nullptr,
-       kj::Maybe<CallCounts&> calls = nullptr);
+       AuditLog& audit, RequestIds& ids, const Self& self,
+       kj::Maybe<MaintenanceMode&> maintenance = nullptr, kj::Maybe<CallCounts&> calls = nullptr);
   ~Gate() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Gate);
 
@@ -70,6 +68,7 @@ class Gate {
   PeerConnections& peers;
   Budget& budget;
   AuditLog& audit;
+  RequestIds& ids;
   const Self& self;
   kj::Maybe<MaintenanceMode&> maintenance;
   kj::Maybe<CallCounts&> calls;
@@ -82,19 +81,6 @@ class Gate {
                                  kj::Array<kj::String> roles, bool forwards);
   SessionParams openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client);
 };
-
-// This node's Node over a connection of its own to machined, dialled when it is first used and
-// again when machined was restarted.
-rpc::Node::Client localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                            kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
-                            kj::StringPtr client);
-// The same for anonymous clients in maintenance mode.
-rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account);
-
-// machined itself, dialled when it is first used and again when it was restarted.
-rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                 kj::StringPtr machinedSocket);
 
 // The roles of either list that the other one includes.
 kj::Array<kj::String> commonRoles(kj::ArrayPtr<const kj::String> held,

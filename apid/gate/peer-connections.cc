@@ -3,6 +3,7 @@
 #include <capnp/membrane.h>
 
 #include "common/base/error.h"
+#include "common/base/waits.h"
 
 namespace talos::apid {
 
@@ -164,11 +165,12 @@ class PeerConnections::Peer final : public kj::Refcounted {
 // counts as long.
 class PeerConnections::Lease {
  public:
-  Lease(kj::Own<Peer> p, ForwardedCalls::Client c)
+  Lease(kj::Own<Peer> p, ForwardedCalls::Client c, Wait wait)
       : peer(kj::mv(p)),
         client(kj::mv(c)),
         calls(kj::addRef(peer->forwarded())),
-        call(calls->begin(client)) {
+        call(calls->begin(client)),
+        wait(kj::mv(wait)) {
     peer->take(client.name);
   }
   ~Lease() noexcept(false) { peer->giveBack(client.name); }
@@ -187,6 +189,7 @@ class PeerConnections::Lease {
 
  private:
   kj::Own<ForwardedCalls::Call> call;
+  Wait wait;
 };
 
 // A membrane that passes everything, and counts it. Every capability obtained through it holds a
@@ -288,7 +291,7 @@ PeerConnections::Client PeerConnections::Client::clone() {
           .address = kj::str(address),
           .roles = KJ_MAP(role, roles){return kj::str(role);
 }
-, .privileged = privileged,
+, .request = kj::str(request), .privileged = privileged,
     .account = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)
 };  // namespace talos::apid
 }
@@ -309,7 +312,9 @@ kj::Promise<ConnectedNode> PeerConnections::reach(Ip address, Client client) {
   auto peer = peerAt(address, client.name);
   auto lease = kj::heap<Lease>(
       kj::addRef(*peer),
-      ForwardedCalls::Client{kj::str(client.name), client.privileged, kj::mv(client.account)});
+      ForwardedCalls::Client{kj::str(client.name), client.privileged, kj::mv(client.account)},
+      Wait(kj::str("request ", client.request, " of ", client.name, ", ", client.address, " to ",
+                   address.toString())));
   co_await peer->connect(dial, address);
   countByNode(*peer);
   lease->connected();
@@ -320,7 +325,9 @@ kj::Promise<ConnectedNode> PeerConnections::reach(Ip address, Client client) {
   auto caller = withRoles.initCaller();
   caller.setName(client.name);
   caller.setAddress(client.address);
-  auto node = withRoles.send().getCluster().nodeRequest().send().getNode();
+  auto asked = withRoles.send().getCluster().nodeRequest();
+  asked.setRequest(client.request);
+  auto node = asked.send().getNode();
   auto error = peer->error();
   auto lost = [peer = kj::addRef(*peer), number = peer->number()]() mutable {
     return peer->lost(number);

@@ -45,6 +45,7 @@ class PeerConnections {
   struct Client {
     kj::String name, address;
     kj::Array<kj::String> roles;
+    kj::String request;  // the id that the calls have there, too
     bool privileged = false;
     kj::Own<Budget::Account> account = {};  // or null
 

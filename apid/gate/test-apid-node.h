@@ -32,8 +32,10 @@ struct Model {
   unsigned readers = 0;                          // of logs, now
   unsigned connections = 0;                      // to machined, apid's own for the store among them
   ModelStore store;
-  kj::Vector<kj::String> callers;  // the client of each connection
-  kj::Vector<kj::String> audited;  // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
+  kj::Vector<kj::String> callers;   // the client of each connection
+  kj::Vector<kj::String> requests;  // the id of each Node that was asked for
+  kj::Vector<kj::String> recorded;  // the id of each audit record
+  kj::Vector<kj::String> audited;   // "someone@127.0.0.1 via 10.0.0.2 [os:admin] call: outcome"
   bool refuseAudit = false;
 
   void setAddress(kj::StringPtr address) {
@@ -167,6 +169,7 @@ class ModelMachined final : public rpc::Machined::Server {
   kj::Promise<void> node(NodeContext context) override {
     auto request = real.nodeRequest();
     request.setClient(context.getParams().getClient());
+    request.setRequest(context.getParams().getRequest());
     return context.tailCall(kj::mv(request));
   }
   kj::Promise<void> store(StoreContext context) override {
@@ -193,6 +196,7 @@ class ModelMachined final : public rpc::Machined::Server {
         machined::serveMaintenance(rules, node, [&model] { return model.inMaintenance(); });
     auto audit = [&model](rpc::AuditRecord::Reader record) {
       if (model.refuseAudit) fail(ErrorKind::kInternal, "no room");
+      model.recorded.add(kj::str(record.getRequest()));
       model.audited.add(kj::str(record.getClient(), '@', record.getAddress(),
                                 record.getVia().size() > 0 ? " via " : "", record.getVia(), " [",
                                 kj::strArray(record.getRoles(), ","), "] ", record.getCall(), ": ",
@@ -200,7 +204,15 @@ class ModelMachined final : public rpc::Machined::Server {
     };
     return machined::serveMachined(
         UnixPeer{1, kApidUid, kApidUid}, node, maintenance, model.store.serve(kApidUid),
-        kj::mv(audit), [&model](kj::StringPtr client) { model.callers.add(kj::str(client)); });
+        kj::mv(audit),
+        [&model, known = false](kj::StringPtr client) mutable {
+          if (!known) model.callers.add(kj::str(client));
+          known = true;
+        },
+        nullptr, machined::NodeOfRequest([&model, node](kj::StringPtr request) mutable {
+          model.requests.add(kj::str(request));
+          return node;
+        }));
   }
 };
 
@@ -261,7 +273,7 @@ class TestNode {
               return localNode(*this->io.lowLevelProvider, timer, socketPath, kj::mv(account),
                                client);
             },
-            peers, budget, audit, identity.self(), maintenance, calls) {
+            peers, budget, audit, ids, identity.self(), maintenance, calls) {
     model.tag = kj::str("node ", address);
     model.setAddress(address);
     port = portOf(listening);
@@ -352,6 +364,7 @@ class TestNode {
   CallCounts calls{rules};
 
  private:
+  RequestIds ids{0xa91d};
   Gate gate;
   grpcapi::GrpcApi grpcApi;
   kj::Maybe<kj::Promise<void>> serving;

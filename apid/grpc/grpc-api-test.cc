@@ -194,6 +194,24 @@ TEST_F(CallTest, OneNode) {
   EXPECT_EQ("3 the metadata \"node\" names one node; use \"nodes\"", run(both));
 }
 
+// Catches: a client of gRPC whose calls nobody finds by the id that it or its proxy gave them; an
+// id that is not valid and fails the call.
+TEST_F(CallTest, TheClientNamesTheRequest) {
+  auto ask = [&](std::initializer_list<const char*> ids) {
+    TestCall call("/machine.MachineService/Version");
+    call.toNodes({"10.0.0.2", "10.0.0.3"});
+    call.header("x-request-id", ids);
+    cluster->requests.clear();
+    EXPECT_EQ("0 ", run(call));
+    return cluster->requests;
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ask({"0b0e2a6c-6a3f-4b7e"}), (Ids{"0b0e2a6c-6a3f-4b7e", "0b0e2a6c-6a3f-4b7e"}));
+  EXPECT_EQ(ask({"a b"}), (Ids{"", ""}));
+  EXPECT_EQ(ask({"one", "two"}), (Ids{"", ""}));
+  EXPECT_EQ(ask({}), (Ids{"", ""}));
+}
+
 // Catches: messages that a client follows although they are not there: it ends itself then.
 TEST_F(CallTest, ServicesHaveEventsAndHealth) {
   TestCall call("/machine.MachineService/ServiceList");

@@ -4,6 +4,7 @@
 
 #include "apid/grpc/all-methods.h"
 #include "common/base/waits.h"
+#include "common/wire/request-id.h"
 
 namespace talos::grpcapi {
 namespace {
@@ -64,7 +65,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
   kj::Promise<GrpcStatus> call(GrpcCall& call) override {
     KJ_IF_MAYBE (entry, api.byPath.find(call.path())) {
       const Entry& found = **entry;
-      auto observed = kj::heap<ObservedCall>(*this, found.path);
+      auto observed = kj::heap<ObservedCall>(*this, found.path, requestOf(call));
       auto& result = observed->result;
       return answer(call, found)
           .then(
@@ -97,8 +98,11 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
 
     Wait wait;
 
-    ObservedCall(Handler& handler, kj::StringPtr path)
-        : handler(handler), path(path), began(handler.timer.now()), wait(kj::str("call ", path)) {}
+    ObservedCall(Handler& handler, kj::StringPtr path, kj::StringPtr request)
+        : handler(handler),
+          path(path),
+          began(handler.timer.now()),
+          wait(kj::str("call ", path, request.size() > 0 ? ", request " : "", request)) {}
     ~ObservedCall() noexcept(false) {
       if (handler.observer.get() == nullptr) return;
       handler.observer->ended(path, result, handler.timer.now() - began);
@@ -127,7 +131,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
       co_await kj::joinPromisesFailFast(asked.finish());
     } else {
       Output output(call, entry, targets.one, false, merged, 0, charged());
-      co_await entry.method->ask(node(targets.one), message, output);
+      co_await entry.method->ask(node(call, targets.one), message, output);
     }
     if (entry.answer == Answer::kMerged) co_await call.send(merged.finish());
     co_return GrpcStatus{};
@@ -145,8 +149,9 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     Output output(call, entry, name, targets.merged, merged, 0, charged());
     kj::Maybe<kj::Exception> problem;
     try {
-      CallContext context{.cluster = cluster, .timer = timer, .account = charged()};
-      co_await entry.streamMethod->ask(node(name), kj::mv(context), messages, output);
+      CallContext context{
+          .cluster = cluster, .timer = timer, .account = charged(), .request = requestOf(call)};
+      co_await entry.streamMethod->ask(node(call, name), kj::mv(context), messages, output);
     } catch (...) {
       problem = kj::getCaughtExceptionAsKj();
     }
@@ -168,7 +173,7 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
       co_await kj::evalLater([]() {});
       kj::Maybe<Budget::Account::Hold> hold;
       if (account.get() != nullptr) hold = account->hold(request.size());
-      auto asking = entry.method->ask(node(name), request, output);
+      auto asking = entry.method->ask(node(call, name), request, output);
       if (entry.answer == Answer::kMerged) {
         // A silent node must not make the answers of the others expire.
         asking = asking.exclusiveJoin(call.nearDeadline().then([&merged, index]() {
@@ -184,9 +189,16 @@ class GrpcApi::Handler final : public grpc::GrpcHandler {
     merged.complete(index);
   }
 
-  rpc::Node::Client node(kj::StringPtr address) {
+  // The client's id; empty: it has none, or one that is not valid, which proxies may add.
+  static kj::StringPtr requestOf(const GrpcCall& call) {
+    auto given = call.metadata("x-request-id");
+    return given.size() == 1 && isRequestId(given[0]) ? kj::StringPtr(given[0]) : ""_kj;
+  }
+
+  rpc::Node::Client node(const GrpcCall& call, kj::StringPtr address) {
     auto request = cluster.nodeRequest();
     request.setAddress(address);
+    request.setRequest(requestOf(call));
     return request.send().getNode();
   }
 };

@@ -9,6 +9,8 @@
 // once; each answer names its node, the error of a node is part of the answer, and the call itself
 // succeeds, also when some nodes are silent until its deadline is near. `node`: that one node,
 // whose error is the call's. Neither: this node.
+// `x-request-id`: the id of the request (common/wire/request-id.h); without a valid one, each node
+// that is called makes one.
 #pragma once
 
 #include <kj/map.h>

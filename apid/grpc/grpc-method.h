@@ -38,6 +38,7 @@ struct CallContext {
   rpc::Cluster::Client cluster;  // the client's own
   kj::Timer& timer;
   kj::Maybe<Budget::Account&> account;  // of the client, for calls to other nodes
+  kj::StringPtr request;                // the client's id of the request, or empty
 };
 
 // A method that needs more than a node and one request: a stream of requests, other nodes, a timer.

@@ -38,6 +38,7 @@ class ClusterObserver final : public HealthObserver {
       }
       auto request = context.cluster.nodeRequest();
       request.setAddress(name);
+      request.setRequest(context.request);
       return factsOf(context.timer, request.send().getNode(), kj::str(name), deadline,
                      kj::str("no answer within ", deadline / kj::SECONDS, " s"))
           .attach(kj::mv(hold));

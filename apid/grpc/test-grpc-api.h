@@ -109,12 +109,13 @@ class TestCall final : public grpc::GrpcCall {
 class ModelCluster final : public rpc::Cluster::Server {
  public:
   std::map<std::string, rpc::Node::Client> nodes;
-  std::vector<std::string> asked;
+  std::vector<std::string> asked, requests;
 
  protected:
   kj::Promise<void> node(NodeContext context) override {
     std::string name = context.getParams().getAddress().cStr();
     asked.push_back(name);
+    requests.push_back(context.getParams().getRequest().cStr());
     auto found = nodes.find(name);
     if (found == nodes.end()) {
       fail(ErrorKind::kUnavailable, kj::str("cannot connect to ", name.c_str(), ":50000"));

@@ -27,7 +27,7 @@ NodeMetricsServer::NodeMetricsServer(kj::LowLevelAsyncIoProvider& lowLevel, kj::
       node(readersNode(
           rules, apid::localNode(lowLevel, timer, machined,
                                  budget.account("metrics", kMostOfScrapes, Budget::Rank::kUsual),
-                                 "metrics"))),
+                                 "metrics")(""))),
       own(KJ_BIND_METHOD(*this, writeOwn)),
       server(lowLevel, timer, store, tls, [this](MetricsText& out) {
         return scrapeNode(this->timer, kj::systemPreciseCalendarClock(), node, out, own);

@@ -7,7 +7,7 @@
 namespace talos {
 namespace {
 
-constexpr kj::StringPtr kOthers = "other peers"_kj;
+constexpr kj::StringPtr kOthers = "others"_kj;
 
 }  // namespace
 
@@ -28,14 +28,14 @@ void LineLimit::endWindow() {
   unsigned rest = 0;
   for (auto i : kj::indices(counts)) {
     if (i < kCounts) {
-      log::warn("lines about a peer were suppressed",
-                {{"peer", counts[i].peer}, {"count", counts[i].suppressed}});
+      log::warn(kj::str("lines about a ", limits.subject, " were suppressed"),
+                {{limits.subject, counts[i].peer}, {"count", counts[i].suppressed}});
     } else {
       rest += counts[i].suppressed;
     }
   }
   if (rest > 0) {
-    log::warn("lines about more peers were suppressed", {{"count", rest}});
+    log::warn(kj::str("lines about more ", limits.subject, "s were suppressed"), {{"count", rest}});
   }
   peers.clear();
   shared = 0;

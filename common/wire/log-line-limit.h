@@ -1,4 +1,5 @@
-// Limits log lines about peers, so that no peer can flush everything else out of a log.
+// Limits log lines about peers, or other subjects that a client can make many of, so that none of
+// them can flush everything else out of a log.
 //
 // In a window each peer has its first `own` lines whatever the others do, and more of them, up to
 // `perPeer`, as long as all peers together have not used up `shared`. Lines beyond that are
@@ -22,6 +23,7 @@ class LineLimit {
     unsigned shared = 100;  // of all peers together, beyond their own
     unsigned peers = 128;   // more than nodes fail at once; with 3 lines each some 50 KB a minute
     kj::Duration window = 60 * kj::SECONDS;
+    kj::StringPtr subject = "peer"_kj;  // as the lines name it
   };
   static constexpr unsigned kCounts = 8;  // peers whose suppressed lines are counted one by one
 

@@ -36,6 +36,7 @@ Rules::Rule ruleOf(kj::StringPtr interface, capnp::InterfaceSchema::Method metho
                    .maintenance = annotation::has(method, annotation::kMaintenance),
                    .audit = annotation::has(method, annotation::kAudit),
                    .returnsCapability = hasCapability(method.getResultType()),
+                   .takesCapability = hasCapability(method.getParamType()),
                    .params = method.getParamType()};
   KJ_REQUIRE(!rule.audit || !rule.returnsCapability,
              "an audited method returns a capability, which no membrane would hold", rule.method);
@@ -48,6 +49,7 @@ Rules::Rule copyOf(const Rules::Rule& rule) {
           .maintenance = rule.maintenance,
           .audit = rule.audit,
           .returnsCapability = rule.returnsCapability,
+          .takesCapability = rule.takesCapability,
           .params = rule.params};
 }
 
@@ -223,6 +225,7 @@ Rules::Rule Rules::find(uint64_t interfaceId, uint16_t methodId) const {
           .maintenance = false,
           .audit = false,
           .returnsCapability = false,
+          .takesCapability = false,
           .params = nullptr};
 }
 

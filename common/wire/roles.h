@@ -51,6 +51,7 @@ class Rules {
     bool maintenance = false;  // $maintenance: served to anybody by a machine without a config
     bool audit = false;        // $audit: changes something
     bool returnsCapability = false;
+    bool takesCapability = false;           // a stream, as a rule: until its caller ends it
     kj::Maybe<capnp::StructSchema> params;  // of a known method
   };
   // An unknown method is named by its number, needs os:admin and is not for maintenance mode.

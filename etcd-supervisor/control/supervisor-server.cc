@@ -244,11 +244,20 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
   SupervisorServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files,
-                   KeptSnapshot& kept, DiskQueue& queue)
-      : timer(timer), reconciler(reconciler), files(files), kept(kept), queue(queue) {}
+                   KeptSnapshot& kept, DiskQueue& queue, kj::Maybe<RequestTrace&> trace)
+      : timer(timer),
+        reconciler(reconciler),
+        files(files),
+        kept(kept),
+        queue(queue),
+        trace(trace) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(kj::heap<EtcdServer>(timer, reconciler, files, kept, queue));
+    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(timer, reconciler, files, kept, queue);
+    KJ_IF_MAYBE (t, trace) {
+      etcd = t->traced<rpc::Etcd>(kj::mv(etcd), context.getParams().getRequest());
+    }
+    context.getResults().setEtcd(kj::mv(etcd));
     return kj::READY_NOW;
   }
   kj::Promise<void> ready(ReadyContext context) override { return reconciler.ready(); }
@@ -281,13 +290,15 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   Files& files;
   KeptSnapshot& kept;
   DiskQueue& queue;
+  kj::Maybe<RequestTrace&> trace;
 };
 
 }  // namespace
 
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept, DiskQueue& queue) {
-  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue);
+                                       Files& files, KeptSnapshot& kept, DiskQueue& queue,
+                                       kj::Maybe<RequestTrace&> trace) {
+  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue, trace);
 }
 
 }  // namespace talos::supervisor

@@ -2,6 +2,7 @@
 // what is decided before it comes here.
 #pragma once
 
+#include "common/wire/request-trace.h"
 #include "etcd-supervisor/control/kept-snapshot.h"
 #include "etcd-supervisor/membership/membership-reconciler.h"
 #include "rpc/local.capnp.h"
@@ -9,8 +10,9 @@
 namespace talos::supervisor {
 
 // All outlive it. `kept`: of all connections, because an upload and the bootstrap that restores it
-// may come by different ones.
+// may come by different ones. `trace` is for rpc::Etcd; without one, requests are not traced.
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept, DiskQueue& queue);
+                                       Files& files, KeptSnapshot& kept, DiskQueue& queue,
+                                       kj::Maybe<RequestTrace&> trace = nullptr);
 
 }  // namespace talos::supervisor

@@ -27,6 +27,11 @@ TEST(AuditLine, HasCallerCallAndOutcome) {
   record.setVia("10.0.0.2");
   EXPECT_NE(std::string(auditLine(record, kNow).cStr()).find("address=10.0.0.9 via=10.0.0.2 roles"),
             std::string::npos);
+  record.setRequest("a b");
+  EXPECT_EQ(std::string(auditLine(record, kNow).cStr()).find("request="), std::string::npos);
+  record.setRequest("3f2a91c0-17");
+  EXPECT_NE(std::string(auditLine(record, kNow).cStr()).find("via=10.0.0.2 request=3f2a91c0-17 r"),
+            std::string::npos);
 }
 
 // Catches: a record that makes two lines, or one that the log cuts.

@@ -2,6 +2,7 @@
 
 #include "common/base/date.h"
 #include "common/base/log.h"
+#include "common/wire/request-id.h"
 
 namespace talos::machined {
 namespace {
@@ -38,6 +39,10 @@ kj::String auditLine(rpc::AuditRecord::Reader record, kj::Date now) {
       log::formatFields({{"time", dateTextMs(now)}, {"client", client}, {"address", address}});
   if (record.getVia().size() > 0) {
     who = kj::str(who, ' ', log::formatFields({{"via", cut(record.getVia(), kLongestAddress)}}));
+  }
+  kj::StringPtr request = record.getRequest();
+  if (isRequestId(request)) {
+    who = kj::str(who, ' ', log::formatFields({{"request", request}}));
   }
   return kj::str(who, ' ',
                  log::formatFields({{"roles", rolesOf(record)},

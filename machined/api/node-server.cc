@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "common/wire/request-id.h"
 
 namespace talos::machined {
 namespace {
@@ -10,7 +11,8 @@ constexpr unsigned kRootUid = 0;
 
 class NodeServer final : public rpc::Node::Server {
  public:
-  explicit NodeServer(NodeParts parts) : parts(kj::mv(parts)) {}
+  NodeServer(NodeParts parts, kj::StringPtr request)
+      : parts(kj::mv(parts)), request(kj::str(request)) {}
 
   kj::Promise<void> machine(MachineContext context) override {
     context.getResults().setMachine(parts.machine);
@@ -38,7 +40,9 @@ class NodeServer final : public rpc::Node::Server {
   }
   // Asked anew each time: what came by a connection that is gone is gone with it.
   kj::Promise<void> network(NetworkContext context) override {
-    context.getResults().setNetwork(parts.networkd.networkRequest().send().getNetwork());
+    auto asked = parts.networkd.networkRequest();
+    asked.setRequest(request);
+    context.getResults().setNetwork(asked.send().getNetwork());
     return kj::READY_NOW;
   }
   kj::Promise<void> sensitiveResources(SensitiveResourcesContext context) override {
@@ -62,7 +66,9 @@ class NodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> etcd(EtcdContext context) override {
-    context.getResults().setEtcd(parts.etcdSupervisor.etcdRequest().send().getEtcd());
+    auto asked = parts.etcdSupervisor.etcdRequest();
+    asked.setRequest(request);
+    context.getResults().setEtcd(asked.send().getEtcd());
     return kj::READY_NOW;
   }
   kj::Promise<void> kubernetes(KubernetesContext context) override {
@@ -72,24 +78,34 @@ class NodeServer final : public rpc::Node::Server {
 
  private:
   NodeParts parts;
+  kj::String request;
 };
 
 class MachinedServer final : public rpc::Machined::Server {
  public:
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
                  rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep,
-                 kj::Function<void(kj::StringPtr)> callsFor, rpc::LogFeed::Client feed)
+                 kj::Function<void(kj::StringPtr)> callsFor, rpc::LogFeed::Client feed,
+                 kj::Maybe<NodeOfRequest> ofRequest)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
         storeClient(kj::mv(store)),
         keep(kj::mv(keep)),
         callsFor(kj::mv(callsFor)),
-        feed(kj::mv(feed)) {}
+        feed(kj::mv(feed)),
+        ofRequest(kj::mv(ofRequest)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
-    callsFor(context.getParams().getClient());
+    auto params = context.getParams();
+    callsFor(params.getClient());
+    KJ_IF_MAYBE (make, ofRequest) {
+      if (isRequestId(params.getRequest())) {
+        context.getResults().setNode((*make)(params.getRequest()));
+        return kj::READY_NOW;
+      }
+    }
     context.getResults().setNode(nodeClient);
     return kj::READY_NOW;
   }
@@ -129,12 +145,13 @@ class MachinedServer final : public rpc::Machined::Server {
   kj::Function<void(rpc::AuditRecord::Reader)> keep;
   kj::Function<void(kj::StringPtr)> callsFor;
   rpc::LogFeed::Client feed;
+  kj::Maybe<NodeOfRequest> ofRequest;
 };
 
 }  // namespace
 
-rpc::Node::Client serveNode(NodeParts parts) {
-  return kj::heap<NodeServer>(kj::mv(parts));
+rpc::Node::Client serveNode(NodeParts parts, kj::StringPtr request) {
+  return kj::heap<NodeServer>(kj::mv(parts), request);
 }
 
 bool mayHaveNode(unsigned uid) {
@@ -156,9 +173,11 @@ rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node
                                     rpc::Node::Client maintenanceNode, rpc::Store::Client store,
                                     kj::Function<void(rpc::AuditRecord::Reader)> audit,
                                     kj::Function<void(kj::StringPtr)> callsFor,
-                                    rpc::LogFeed::Client logFeed) {
+                                    rpc::LogFeed::Client logFeed,
+                                    kj::Maybe<NodeOfRequest> ofRequest) {
   return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
-                                  kj::mv(audit), kj::mv(callsFor), kj::mv(logFeed));
+                                  kj::mv(audit), kj::mv(callsFor), kj::mv(logFeed),
+                                  kj::mv(ofRequest));
 }
 
 }  // namespace talos::machined

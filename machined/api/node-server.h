@@ -26,7 +26,9 @@ struct NodeParts {
   rpc::Kubernetes::Client kubernetes;          // kubed's; the same
 };
 
-rpc::Node::Client serveNode(NodeParts parts);
+// The Node of one request (common/wire/request-id.h), whose id goes with its calls to other
+// daemons; empty: none.
+rpc::Node::Client serveNode(NodeParts parts, kj::StringPtr request = "");
 
 // The uids that may have the Node: root (for a debugging tool) and apid.
 bool mayHaveNode(unsigned uid);
@@ -40,12 +42,17 @@ rpc::Node::Client serveMaintenance(const Rules& rules, rpc::Node::Client node,
 // The uids that may write into the log `audit`: apid alone.
 bool mayAudit(unsigned uid);
 
+// The Node for the calls of one request, by its id.
+using NodeOfRequest = kj::Function<rpc::Node::Client(kj::StringPtr request)>;
+
 // For one connection. `store` gives what this uid may do with resources; `audit` keeps a record,
-// `callsFor` gets the client that the calls are counted for.
+// `callsFor` gets the client that the calls are counted for. Without `ofRequest`, requests with an
+// id get `node`, too.
 rpc::Machined::Client serveMachined(
     const UnixPeer& peer, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
     rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> audit,
     kj::Function<void(kj::StringPtr)> callsFor = [](auto) {},
-    rpc::LogFeed::Client logFeed = nullptr);  // of logd; null: there is none
+    rpc::LogFeed::Client logFeed = nullptr,  // of logd; null: there is none
+    kj::Maybe<NodeOfRequest> ofRequest = nullptr);
 
 }  // namespace talos::machined

@@ -57,16 +57,20 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
        visitors = sharedParts(ConfigManager::Caller::kVisitor),
        feed = logFeed()](const UnixPeer& peer) mutable {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
+        auto parts = partsOf(admins, *client);
+        auto node = serveNode(parts);
         return serveMachined(
-            peer, nodeOf(admins, *client),
-            serveMaintenance(rules, nodeOf(visitors, *client),
+            peer, kj::mv(node),
+            serveMaintenance(rules, serveNode(partsOf(visitors, *client)),
                              [this]() { return configs.manager.showsStateToAnybody(); }),
             serveStore(core.store, peer.uid),
             [this](rpc::AuditRecord::Reader record) { audit(record); },
             [client = kj::addRef(*client)](kj::StringPtr name) mutable {
               if (name.size() > 0) client->isFor(name);
             },
-            feed);
+            feed, NodeOfRequest([this, parts = kj::mv(parts)](kj::StringPtr request) mutable {
+              return trace.traced<rpc::Node>(serveNode(parts, request), request);
+            }));
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
 }
@@ -118,7 +122,7 @@ NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
           .kubernetes = kubernetesOfNode(kubed(), core.configReader, core.store)};
 }
 
-rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
+NodeParts NodeServing::partsOf(NodeParts& shared, ClientCalls& client) {
   auto mine = [&]() { return kj::addRef(client); };
   auto kernelLog = [this](rpc::Logs::KernelParams::Reader params) -> kj::Promise<void> {
     if (core.container) return serveConsoleLog(core.logs, params);
@@ -142,7 +146,7 @@ rpc::Node::Client NodeServing::nodeOf(NodeParts& shared, ClientCalls& client) {
                                      mine());
   parts.resources = serveResources(core.store, false, mine());
   parts.sensitiveResources = serveResources(core.store, true, mine());
-  return serveNode(kj::mv(parts));
+  return parts;
 }
 
 PreviousLog NodeServing::previousLog(kj::Own<ClientCalls> calls) {

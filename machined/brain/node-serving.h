@@ -4,6 +4,7 @@
 // (client-calls.h). Nothing is kept: a client of a brain that died connects to the next one.
 #pragma once
 
+#include "common/wire/request-trace.h"
 #include "machined/api/machine-server.h"
 #include "machined/api/node-server.h"
 #include "machined/api/sample-history.h"
@@ -54,13 +55,14 @@ class NodeServing final : public MachineOperations {
   UpgradeAssembly& upgrades;
   LifeAssembly& life;
   Rules rules{capnp::Schema::from<rpc::Node>()};
+  RequestTrace trace{core.timer, rules};
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
   kj::Maybe<Asked> asked;
   SampleHistory samples;
 
   // The parts that all clients share, and one client's own.
   NodeParts sharedParts(ConfigManager::Caller caller);
-  rpc::Node::Client nodeOf(NodeParts& shared, ClientCalls& client);
+  NodeParts partsOf(NodeParts& shared, ClientCalls& client);
 
   rpc::Kubernetes::Client kubed();
   rpc::LogFeed::Client logFeed();

@@ -53,7 +53,9 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
              "there is no etcd without cluster.etcd.ca in the machine config");
       }
     }
-    context.getResults().setEtcd(supervisor.etcdRequest().send().getEtcd());
+    auto asked = supervisor.etcdRequest();
+    asked.setRequest(context.getParams().getRequest());
+    context.getResults().setEtcd(asked.send().getEtcd());
     return kj::READY_NOW;
   }
 

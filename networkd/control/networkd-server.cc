@@ -30,11 +30,15 @@ class NetworkServer final : public rpc::Network::Server {
 
 class NetworkdServer final : public rpc::Networkd::Server {
  public:
-  NetworkdServer(NetworkReconciler& reconciler, Captures& captures)
-      : reconciler(reconciler), captures(captures) {}
+  NetworkdServer(NetworkReconciler& reconciler, Captures& captures, kj::Maybe<RequestTrace&> trace)
+      : reconciler(reconciler), captures(captures), trace(trace) {}
 
   kj::Promise<void> network(NetworkContext context) override {
-    context.getResults().setNetwork(kj::heap<NetworkServer>(reconciler, captures));
+    rpc::Network::Client network = kj::heap<NetworkServer>(reconciler, captures);
+    KJ_IF_MAYBE (t, trace) {
+      network = t->traced<rpc::Network>(kj::mv(network), context.getParams().getRequest());
+    }
+    context.getResults().setNetwork(kj::mv(network));
     return kj::READY_NOW;
   }
   kj::Promise<void> plan(PlanContext context) override {
@@ -51,12 +55,14 @@ class NetworkdServer final : public rpc::Networkd::Server {
  private:
   NetworkReconciler& reconciler;
   Captures& captures;
+  kj::Maybe<RequestTrace&> trace;
 };
 
 }  // namespace
 
-rpc::Networkd::Client makeServer(NetworkReconciler& reconciler, Captures& captures) {
-  return kj::heap<NetworkdServer>(reconciler, captures);
+rpc::Networkd::Client makeServer(NetworkReconciler& reconciler, Captures& captures,
+                                 kj::Maybe<RequestTrace&> trace) {
+  return kj::heap<NetworkdServer>(reconciler, captures, trace);
 }
 
 }  // namespace talos::networkd

@@ -62,6 +62,10 @@ struct Dependencies {
   kj::Function<kj::Maybe<kj::String>(kj::StringPtr name)> environment;
   uint16_t apiPort = kApidPort;  // of every node; another one only in tests
   int input = 0;                 // standard input
+  // The id of the requests that this call of talosctl makes (common/wire/request-id.h); empty: the
+  // nodes choose one.
+  kj::StringPtr requestId = ""_kj;
+  bool requested = false;  // a node was called with it
   // A child has the terminal: Ctrl-C is meant for it, not for us.
   bool terminalLent = false;
 };

@@ -4,6 +4,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/commandline.h"
 #include "talosctl/cli/help.h"
+#include "talosctl/cli/request-note.h"
 
 namespace talos::talosctl {
 
@@ -14,7 +15,7 @@ int report(Invocation& call, const kj::Exception& e) {
     call.err(kj::str("error: ", printableText(e.getDescription()), "\n\n",
                      usageHint(call.command, helpColumns(call.deps))));
   } else {
-    call.err(kj::str("error: ", messageText(e), "\n"));
+    call.err(kj::str("error: ", messageText(e), "\n", requestNote(call.deps, e)));
   }
   return 1;
 }

@@ -177,10 +177,16 @@ kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
 
 rpc::Node::Client Client::node(kj::StringPtr address) {
   auto bootstrap = KJ_REQUIRE_NONNULL(connection, "not connected")->bootstrap();
-  if (target.local) return bootstrap.castAs<rpc::Machined>().nodeRequest().send().getNode();
+  deps.requested = true;
+  if (target.local) {
+    auto request = bootstrap.castAs<rpc::Machined>().nodeRequest();
+    request.setRequest(deps.requestId);
+    return request.send().getNode();
+  }
   auto request = bootstrap.castAs<rpc::Cluster>().nodeRequest();
   // A machine without a config may not know the address that leads to it.
   if (!target.insecure) request.setAddress(address);
+  request.setRequest(deps.requestId);
   return request.send().getNode();
 }
 

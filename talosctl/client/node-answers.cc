@@ -1,6 +1,7 @@
 #include "talosctl/client/node-answers.h"
 
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/request-note.h"
 
 namespace talos::talosctl {
 
@@ -72,6 +73,19 @@ void MissingAnswers::show() {
   console.waiting(waitingFor(names));
 }
 
+namespace {
+
+// Of the first failure that has one: the id is the same on all nodes.
+kj::String noteOf(const Dependencies& deps, kj::ArrayPtr<const Failure> failures) {
+  for (auto& failure : failures) {
+    auto note = requestNote(deps, failure.cause);
+    if (note.size() > 0) return note;
+  }
+  return kj::String();
+}
+
+}  // namespace
+
 int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good, Partial partial) {
   if (failures.size() == 0) return 0;
   auto all = kj::strArray(KJ_MAP(f, failures) { return describe(f); }, "\n  ");
@@ -79,7 +93,7 @@ int conclude(Invocation& call, kj::ArrayPtr<const Failure> failures, size_t good
   call.err(kj::str(
       failed ? "error: " : "WARNING: ",
       failures.size() == 1 ? kj::str(all) : kj::str(failures.size(), " nodes failed:\n  ", all),
-      "\n"));
+      "\n", failed ? noteOf(call.deps, failures) : kj::String()));
   return failed ? 1 : 0;
 }
 

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <regex>
+#include <system_error>
 
 #include "tests/harness/cluster.h"
 
@@ -240,6 +244,100 @@ TEST(Stacks, SayWhatAProgramIsAbout) {
   EXPECT_TRUE(contains(foreign.err, "not a program of this system")) << foreign.err;
   auto profile = node.ok({"debug", "profile", "apid", "--length", "1s", "--symbols", folder});
   EXPECT_TRUE(contains(profile, "apid;_start;")) << profile;
+}
+
+#ifdef __x86_64__
+// Makes a program run for ever where it is now: the next instruction jumps to itself.
+void makeItHang(int pid) {
+  auto check = [](long result, const char* what) {
+    if (result == -1 && errno != 0) throw std::system_error(errno, std::generic_category(), what);
+  };
+  check(ptrace(PTRACE_ATTACH, pid, nullptr, nullptr), "attach");
+  waitpid(pid, nullptr, __WALL);
+  user_regs_struct registers{};
+  check(ptrace(PTRACE_GETREGS, pid, nullptr, &registers), "registers");
+  constexpr long kJumpToItself = 0xfeeb;  // jmp .
+  auto at = reinterpret_cast<void*>(registers.rip);
+  errno = 0;
+  auto word = ptrace(PTRACE_PEEKTEXT, pid, at, nullptr);
+  check(word, "peek");
+  check(ptrace(PTRACE_POKETEXT, pid, at, (word & ~0xffffL) | kJumpToItself), "poke");
+  check(ptrace(PTRACE_DETACH, pid, nullptr, nullptr), "detach");
+}
+
+// Catches: a machined that hangs, is restarted, and leaves nothing that says where it was, or for
+// whom it worked.
+TEST(Hangs, MachinedExplainsItsOwn) {
+  RunningNode node;
+  auto folder = symbols();
+  harness::Background following(
+      node.cluster.command({"-n", Cluster::kFirst, "logs", "-f", "machined"}));
+  ASSERT_TRUE(node.until([&] {
+    return contains(node.tried({"debug", "stack", "machined"}), ": call Logs.read, request ");
+  }));
+  auto brain = node.cluster.program("crashes-master-1", "machined");
+  ASSERT_NE(0, brain);
+  makeItHang(brain);
+  ASSERT_TRUE(node.until([&] { return node.reports("machined").size() == 1; }));
+  auto report = node.ok({"crashes", node.reports("machined")[0], "--symbols", folder});
+  EXPECT_TRUE(contains(report, "Cause:     SIGABRT, sent by process 1")) << report;
+  EXPECT_TRUE(contains(report, ": call Logs.read, request ")) << report;
+  EXPECT_TRUE(contains(stackOf(report), "_start+0x")) << report;
+}
+#endif
+
+// The id of a request in the lines of a log.
+std::string requestIn(const std::string& log, const std::string& about) {
+  std::smatch match;
+  static const std::regex id("request=(\\S+)");
+  for (auto& line : lines(log)) {
+    if (contains(line, about) && std::regex_search(line, match, id)) return match[1];
+  }
+  return "";
+}
+
+// Catches: a program that serves a part of a request and does not name it, or names another one; an
+// id that is lost between two nodes; a failure whose user is not led to the log.
+TEST(Requests, HaveOneIdInAllPrograms) {
+  Cluster cluster("requests", {"--provisioner=container", "--no-uplink", "--masters", "2",
+                               "--workers", "0", "--bootstrap"});
+  auto log = [&](const std::string& node, const std::string& service) {
+    return cluster.talosctl({"-n", node, "logs", service}).out;
+  };
+  // Reached by way of the first node.
+  auto forfeit = cluster.talosctl({"-e", cluster.endpoint(), "-n", "10.5.0.3", "--timeout", "20s",
+                                   "etcd", "forfeit-leadership"});
+  auto id = requestIn(log("10.5.0.3", "audit"), "Etcd.forfeitLeadership");
+  ASSERT_NE("", id) << forfeit.err << log("10.5.0.3", "audit");
+  for (auto service : {"machined", "etcd-supervisor"}) {
+    auto found = log("10.5.0.3", service);
+    EXPECT_TRUE(contains(
+        found, "message=\"call began\" method=Etcd.forfeitLeadership request=" + id + "\n"))
+        << service << found;
+  }
+  // Not the same for the next command.
+  cluster.talosctl({"-n", "10.5.0.3", "service", "trustd", "restart"});
+  auto other = requestIn(log("10.5.0.3", "audit"), "Services.restart");
+  EXPECT_NE("", other);
+  EXPECT_NE(id, other);
+
+  // networkd does not answer: the command says where to look, and there it is.
+  auto networkd = cluster.program("requests-master-2", "networkd");
+  ASSERT_NE(0, networkd);
+  kill(networkd, SIGSTOP);
+  auto silent = cluster.talosctl({"-n", "10.5.0.3", "--timeout", "6s", "interfaces"});
+  EXPECT_EQ(1, silent.status);
+  std::smatch match;
+  static const std::regex hint("see \"talosctl logs machined --grep (\\S+)\"");
+  ASSERT_TRUE(std::regex_search(silent.err, match, hint)) << silent.err;
+  EXPECT_TRUE(eventually(
+      [&] {
+        return contains(log("10.5.0.3", "machined"), "method=Network.interfaces request=" +
+                                                         match[1].str() + " result=Cancelled");
+      },
+      10, 0.1))
+      << log("10.5.0.3", "machined");
+  kill(networkd, SIGCONT);
 }
 
 }  // namespace

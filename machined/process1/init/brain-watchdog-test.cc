@@ -64,6 +64,17 @@ TEST(BrainWatch, KillsAndRestartsABrainThatHangs) {
   harness.waitForConsole("signal 9");
 }
 
+// Catches: a brain that hangs, and is ended without a chance to write where.
+TEST(BrainWatch, ABrainThatHangsIsAbortedFirst) {
+  Harness harness(quick());
+  auto brain = harness.next();
+  inventory(brain.socket);
+  beat(brain.socket);
+  harness.waitForConsole("/child hangs: no sign of life for 1 s; killing it");
+  harness.next();
+  harness.waitForConsole("signal 6");
+}
+
 // Catches: a brain that hangs before it has ever answered, and one that is killed at its work.
 TEST(BrainWatch, ABrainHasMoreTimeToStart) {
   auto options = quick();

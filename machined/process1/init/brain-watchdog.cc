@@ -23,6 +23,9 @@ namespace talos::process1 {
 
 // goDown() takes a minute at most, the kernel some for its devices.
 static constexpr int kRestartSeconds = 120;
+// For a brain that hangs to write where (common/crash/crash-handler.h), which takes it
+// milliseconds; one that is stopped, or waits in the kernel, does not.
+static constexpr unsigned kReportTicks = 2;
 
 void Loop::watch() {
   int64_t t = now();
@@ -45,7 +48,13 @@ void Loop::watchBrain() {
     console.error(settings.brain, " does not end, ", seconds, " s after its last sign of life");
     return;
   }
-  console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
+  if (!brainAborted) {
+    console.error(settings.brain, " hangs: no sign of life for ", seconds, " s; killing it");
+    brainAborted = true;
+    syscall(SYS_pidfd_send_signal, brainPidfd, SIGABRT, nullptr, 0);
+    return;
+  }
+  if (missed < allowed + kReportTicks) return;
   brainKilled = true;
   syscall(SYS_pidfd_send_signal, brainPidfd, SIGKILL, nullptr, 0);
 }

@@ -160,7 +160,7 @@ void Loop::startBrain() {
       stage = Stage::kWelcome;
       cursor = 0;
       writeBlocked = readBlocked = false;
-      beaten = brainKilled = false;
+      beaten = brainAborted = brainKilled = false;
       missed = 0;
       lastTick = brainStarted;
       announcedActions = 0;

@@ -117,11 +117,11 @@ class Loop {
   uint32_t pendingActions = 0;    // bits of PowerAction: those that no brain has begun yet
   uint32_t announcedActions = 0;  // to the current brain
   // The watch, in ticks.
-  int64_t lastTick = 0;      // ms
-  unsigned missed = 0;       // since the brain's last beat
-  bool beaten = false;       // the current brain, once
-  bool brainKilled = false;  // by the watch
-  unsigned beatless = 0;     // since the newest beat of any brain
+  int64_t lastTick = 0;                            // ms
+  unsigned missed = 0;                             // since the brain's last beat
+  bool beaten = false;                             // the current brain, once
+  bool brainAborted = false, brainKilled = false;  // by the watch
+  unsigned beatless = 0;                           // since the newest beat of any brain
   int feedError = 0;         // of the machine's watchdog, the newest that was reported
   unsigned actionTicks = 0;  // since the action was asked for, or since it was begun
   uint32_t begun = 0;        // the PowerAction that is being carried out, or 0

@@ -26,9 +26,17 @@ struct FuzzedServer {
                         }};
   AuditLog audit{timer, kj::heap<ModelMachined>(model)};
   Budget budget{kClientBudget};
-  Gate gate{timer, [this](auto&&...) -> rpc::Node::Client { return kj::heap<ModelNode>(model); },
-            peers, budget,
-            audit, self};
+  RequestIds ids{1};
+  Gate gate{timer,
+            [this](auto&&...) {
+              return
+                  [this](kj::StringPtr) -> rpc::Node::Client { return kj::heap<ModelNode>(model); };
+            },
+            peers,
+            budget,
+            audit,
+            ids,
+            self};
   fuzz::PipeServer server{scope, timer, [this]() -> capnp::Capability::Client {
                             Peer peer;
                             peer.organizations.add(kj::str("os:admin"));
@@ -49,6 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static FuzzedServer* fuzzed = new FuzzedServer;
   fuzzed->server.hostile(testbeds::hostileBytes(fuzzed->right, kj::arrayPtr(data, size)));
   fuzzed->model.audited.clear();
+  fuzzed->model.recorded.clear();
   KJ_ASSERT(fuzzed->model.readers == 0, "a stream goes on without its reader");
   fuzzed->server.honest([](capnp::Capability::Client bootstrap, kj::WaitScope& scope) {
     auto node = bootstrap.castAs<rpc::Cluster>().nodeRequest().send().getNode();

@@ -1,0 +1,48 @@
+// Makes the calls of one request visible in the program that serves them: each is one of the
+// program's waits until it is answered (common/base/waits.h, so in `talosctl debug stack` and in
+// reports of crashes), and lines of its log name the request. Calls that change something have a
+// line when they begin and when they end, between which are the lines about what they do. Calls
+// that fail by no fault of their caller, or that it has given up after some seconds, have one, too,
+// in a bounded number; all others only at level debug. Parameters are not written: they may be
+// secret.
+//
+// A membrane: capabilities that a call returns are within it. Calls that return one are not shown,
+// as they only lead to others. Nothing is kept.
+#pragma once
+
+#include <capnp/capability.h>
+#include <kj/time.h>
+
+#include "common/wire/log-line-limit.h"
+#include "common/wire/request-id.h"
+#include "common/wire/roles.h"
+
+namespace talos {
+
+class RequestTrace {
+ public:
+  // `rules` are those of the interfaces of the capabilities. Both arguments outlive this, which
+  // outlives all that traced() returned.
+  RequestTrace(const kj::MonotonicClock& clock, const Rules& rules)
+      : clock(clock), rules(rules), failures(clock, {.perPeer = 5, .subject = "request"_kj}) {}
+  KJ_DISALLOW_COPY_AND_MOVE(RequestTrace);
+
+  // The same for one request; without a valid id, `inner` itself.
+  template <typename T>
+  typename T::Client traced(typename T::Client inner, kj::StringPtr request) {
+    if (!isRequestId(request)) return inner;
+    return wrap(kj::mv(inner), request).template castAs<T>();
+  }
+
+ private:
+  class Policy;
+  class Hook;
+  class Call;
+  const kj::MonotonicClock& clock;
+  const Rules& rules;
+  LineLimit failures;  // by request
+
+  capnp::Capability::Client wrap(capnp::Capability::Client inner, kj::StringPtr request);
+};
+
+}  // namespace talos
