@@ -58,8 +58,7 @@ kj::String seconds(kj::Duration duration) {
 bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
   return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
          a.authority == b.authority && a.authorityHash == b.authorityHash &&
-         a.accepted == b.accepted &&
-         a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
+         a.accepted == b.accepted && a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
          same(a.addresses, b.addresses);
 }
 
@@ -503,12 +502,8 @@ struct Joiner::State {
     }
     auto left = untilNextRequest(config);
     if (left != nullptr && !isDressed(config)) return dressAnew(config);
-    bool forAuthority =
-        left != nullptr && isOfOther(config) && untilNames() == 0 * kj::SECONDS;
-    if (forAuthority) {
-      askNamesLater();
-      left = nullptr;
-    }
+    bool forAuthority = left != nullptr && isOfOther(config) && untilNames() == 0 * kj::SECONDS;
+    if (forAuthority) left = nullptr;
     bool forNames = left != nullptr && granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
     bool forAddresses = left != nullptr && hasNewAddress() && untilAddresses() == 0 * kj::SECONDS;
     KJ_IF_MAYBE (renewal, left) {

@@ -23,7 +23,8 @@
 // a warning, and its CA is used until the next boot.
 //
 // While the CA is replaced by another, the config names CAs that are accepted beside it: a
-// certificate of any of them is used, and one of the CA itself is asked for as long as there is none.
+// certificate of any of them is used, and one of the CA itself is asked for as long as there is
+// none.
 //
 // Clocks: while the node's clock is not set, no time is compared with it, and a lifetime is counted
 // from the arrival of the certificate. When the clock is set, everything is checked again.
@@ -98,11 +99,11 @@ struct TrustdAnswer {
 // time (the error has both times).
 void checkAnswer(const TrustdAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local);
 
-// True if the certificate is not of the CA of the config, and at best of one that is accepted beside
-// it.
+// True if the certificate is not of the CA of the config, and at best of one that is accepted
+// beside it.
 bool isOfOther(const Identity& held, const JoinConfig& config);
-// The same key and certificate, with those who are trusted, and what goes behind the certificate, as
-// the config has them now.
+// The same key and certificate, with those who are trusted, and what goes behind the certificate,
+// as the config has them now.
 Identity dressed(const Identity& held, const JoinConfig& config);
 
 class Joiner {

@@ -50,9 +50,10 @@ TEST(Authorities, ThoseOfTheSameKeyGoBehindAndOthersAreTrusted) {
 // no reference to its signer, or a validity beyond that.
 TEST(Authorities, ACaAsAnotherOneSignedItHasItsKeyAndName) {
   auto start = kj::systemPreciseCalendarClock().now() - 1 * kj::HOURS;
-  auto one = makeAuthority({.organization = "talos", .lifetime = 48 * kj::HOURS,
-                            .notBefore = start + 10 * kj::SECONDS});
-  auto two = makeAuthority({.organization = "talos", .lifetime = 96 * kj::HOURS, .notBefore = start});
+  auto one = makeAuthority(
+      {.organization = "talos", .lifetime = 48 * kj::HOURS, .notBefore = start + 10 * kj::SECONDS});
+  auto two =
+      makeAuthority({.organization = "talos", .lifetime = 96 * kj::HOURS, .notBefore = start});
   auto cross = crossSign(one.certificate, one.key, two.certificate);
   EXPECT_EQ(fingerprint(cross), fingerprint(two.certificate));
   EXPECT_TRUE(isSignedBy(cross, one.certificate));
@@ -89,12 +90,12 @@ TEST(Authorities, ClientsOfEitherCaVerifyANodeOfOne) {
   auto now = authoritiesOf(both.two.certificate, kj::str(both.one.certificate, both.twoByOne));
   auto leaf = issue(both.two.certificate, both.two.key,
                     {.dnsNames = kj::arr(kj::str("node.test")), .client = false});
-  TlsEndpoint server(Credentials{kj::str(now.trusted), kj::str(leaf.certificate, now.behind),
-                                 kj::mv(leaf.key)});
+  TlsEndpoint server(
+      Credentials{kj::str(now.trusted), kj::str(leaf.certificate, now.behind), kj::mv(leaf.key)});
   auto handshake = [&](const CertificateAndKey& authority) {
     auto own = issue(authority.certificate, authority.key, {.commonName = "ada", .server = false});
-    TlsEndpoint client(Credentials{kj::str(authority.certificate), kj::mv(own.certificate),
-                                   kj::mv(own.key)});
+    TlsEndpoint client(
+        Credentials{kj::str(authority.certificate), kj::mv(own.certificate), kj::mv(own.key)});
     auto pipe = io.provider->newTwoWayPipe();
     auto accepting = server.accept(kj::mv(pipe.ends[0]), kj::str("here"));
     auto connecting = client.connect(kj::mv(pipe.ends[1]), "node.test");

@@ -18,9 +18,9 @@ struct Authorities {
   kj::String trusted;  // the CA first, then those that are accepted beside it
   kj::String behind;   // the CA's own key as others signed it; empty if nobody did
 };
-// `ca`: one certificate, or none; `accepted`: any number. A certificate of `accepted` for the key of
-// `ca` is not a CA beside it: it goes behind what the CA signs. InvalidArgument for what does not
-// parse.
+// `ca`: one certificate, or none; `accepted`: any number. A certificate of `accepted` for the key
+// of `ca` is not a CA beside it: it goes behind what the CA signs. InvalidArgument for what does
+// not parse.
 Authorities authoritiesOf(kj::StringPtr ca, kj::StringPtr accepted);
 
 // True if one of the certificates of `authorities` signed the first one of `certificate`.

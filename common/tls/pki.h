@@ -142,8 +142,8 @@ struct CertificateInfo {
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
 // The error of verifying a server certificate against a CA, or several ("certificate has expired");
-// none when it is valid. Its validity is checked at the time `at`, and not at all without it. Names are not
-// checked. Foreign bytes: text that does not parse is an error too.
+// none when it is valid. Its validity is checked at the time `at`, and not at all without it. Names
+// are not checked. Foreign bytes: text that does not parse is an error too.
 kj::Maybe<kj::String> serverCertificateError(kj::StringPtr certificatePem,
                                              kj::StringPtr authorityPem, kj::Maybe<kj::Date> at);
 

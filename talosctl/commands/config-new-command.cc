@@ -117,8 +117,8 @@ kj::Promise<int> runConfigRenew(Invocation& call) {
   auto target = signerOf(call);
   auto old = kj::str(target.credentials.certificate);
   auto present = pki::inspect(old);
-  auto made =
-      co_await requestClient(call, kj::mv(target), kj::str(present.commonName), present.organizations);
+  auto made = co_await requestClient(call, kj::mv(target), kj::str(present.commonName),
+                                     present.organizations);
   auto until = dateText(pki::inspect(made.certificate).notAfter);
   bool replaced = false;
   co_await changeTalosconfig(call.deps.timer, configPath(call), [&](Talosconfig& config) {

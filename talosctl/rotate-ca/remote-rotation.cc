@@ -15,7 +15,8 @@ namespace {
 
 constexpr auto kConnect = 10 * kj::SECONDS, kAnswer = 15 * kj::SECONDS;
 
-// The same may work later: connections end when nodes restart, and a config may be changed meanwhile.
+// The same may work later: connections end when nodes restart, and a config may be changed
+// meanwhile.
 bool mayPassLater(const kj::Exception& e) {
   auto kind = kindOf(e);
   return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded ||
@@ -65,7 +66,9 @@ void RemoteRotation::use(Credentials fresh) {
 
 kj::Promise<void> RemoteRotation::connect() {
   if (client == nullptr) {
-    Target copy{.endpoints = {}, .nodes = {}, .credentials = copyOf(target.credentials),
+    Target copy{.endpoints = {},
+                .nodes = {},
+                .credentials = copyOf(target.credentials),
                 .fingerprints = {}};
     for (auto& endpoint : target.endpoints) copy.endpoints.add(kj::str(endpoint));
     client = kj::heap<Client>(deps, kj::mv(copy));
@@ -140,8 +143,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::served(kj::StringPtr node,
   using Got = capnp::Response<rpc::Resources::GetResults>;
   auto got = co_await within(deps.timer, kAnswer, kj::Promise<Got>(request.send()));
   auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
-  auto error =
-      phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
+  auto error = phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
   co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
 }
 
@@ -157,8 +159,8 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
       KJ_DEFER(zeroize(patches[0].text));
       auto document = applyPatches(read.document, "the node's config", patches);
       KJ_DEFER(zeroize(document));
-      auto call = applyCall(co_await reach(node), document, read.version,
-                            rpc::ApplyMode::NO_REBOOT, false);
+      auto call =
+          applyCall(co_await reach(node), document, read.version, rpc::ApplyMode::NO_REBOOT, false);
       using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
       co_await within(deps.timer, kAnswer, kj::Promise<Applied>(call.send()));
     }
@@ -189,7 +191,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::tryClient(kj::StringPtr endpo
   try {
     co_await tried.connect(kConnect);
     auto request = tried.node("").machineRequest().send().getMachine().versionRequest();
-    using Version = capnp::Response<rpc::Machine::VersionResults>;
+    using Version = capnp::Response<rpc::Version>;
     co_await within(deps.timer, kAnswer, kj::Promise<Version>(request.send()));
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);

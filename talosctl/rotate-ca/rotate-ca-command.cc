@@ -55,8 +55,8 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
   for (auto& node : config.resolve(call.text("context")).nodes) {
     options.contextNodes.add(kj::str(node));
   }
-  options.contextName = kj::str(call.given("context") ? call.text("context")
-                                                      : config.currentName());
+  options.contextName =
+      kj::str(call.given("context") ? call.text("context") : config.currentName());
   return options;
 }
 
@@ -85,7 +85,8 @@ void addRotateCaCommand(Command& root) {
       "In three phases, each verified on every node before the next begins: all nodes accept the "
       "new CA beside the present one, get certificates of it, and drop the old one. Nothing "
       "restarts, and clients of either CA are served until the last phase. The nodes are those of "
-      "Kubernetes, or the named ones, which must be all of the cluster; a node that does not answer "
+      "Kubernetes, or the named ones, which must be all of the cluster; a node that does not "
+      "answer "
       "ends the run. A run that was cut off continues when the command is started again: the "
       "configs of the nodes say how far it has come.\n\n"
       "A client configuration of the new CA is written to --output; the present one is kept, and "
@@ -94,9 +95,8 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
                 .help = "the control-plane nodes (default: of Kubernetes)"});
-  command.flag({.name = "dry-run",
-                .fallback = "true",
-                .help = "change nothing; show what would be done"});
+  command.flag(
+      {.name = "dry-run", .fallback = "true", .help = "change nothing; show what would be done"});
   command.flag({.name = "init-node",
                 .kind = FlagKind::kList,
                 .help = "a control-plane node of the type init"});

@@ -41,7 +41,7 @@ struct RotationPlanTest : ::testing::Test {
     return "not refused";
   }
 
-  // What the patch makes of the node's config, read back.
+  // Applies the patch to a config of the node, and reads that back.
   static void change(RotatedNode& node, const Rotation& rotation, RotationPhase phase) {
     auto patch = rotationPatch(node, rotation, phase);
     if (patch == nullptr) return;
@@ -52,8 +52,8 @@ struct RotationPlanTest : ::testing::Test {
     auto text = kj::str(
         "version: v1alpha1\npersist: true\nmachine:\n  type: ",
         node.controlPlane ? "controlplane" : "worker", "\n",
-        node.ca.size() > 0 ? kj::str("  ca: {crt: ", kj::encodeBase64(node.ca.asBytes()), ", key: \"",
-                                     kj::encodeBase64(node.key.bytes()), "\"}\n")
+        node.ca.size() > 0 ? kj::str("  ca: {crt: ", kj::encodeBase64(node.ca.asBytes()),
+                                     ", key: \"", kj::encodeBase64(node.key.bytes()), "\"}\n")
                            : kj::str(),
         node.caHash.size() > 0 ? kj::str("  caHash: ", node.caHash, "\n") : kj::str(),
         accepted.empty() ? kj::str()
@@ -135,7 +135,8 @@ TEST_F(RotationPlanTest, ARunThatWasCutOffIsFoundInTheConfigs) {
   for (auto& one : nodes) EXPECT_EQ(one.accepted.size(), 0u);
 }
 
-// Catches: a CA that the operator accepts for another purpose, removed by a rotation or taken for one.
+// Catches: a CA that the operator accepts for another purpose, removed by a rotation or taken for
+// one.
 TEST_F(RotationPlanTest, OtherAcceptedCasStay) {
   auto older = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 900 * kj::DAYS});
   for (auto& one : nodes) one.accepted.add(kj::str(older.certificate));

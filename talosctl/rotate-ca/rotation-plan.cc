@@ -53,7 +53,8 @@ void checkNode(const RotatedNode& node) {
                    "the CA that is there; set persist: true for the rotation"));
   }
   if (hashOf(node).size() == 0) {
-    refuse(kj::str(node.address, ": its config has neither machine.ca nor machine.caHash; set one"));
+    refuse(
+        kj::str(node.address, ": its config has neither machine.ca nor machine.caHash; set one"));
   }
   if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
     refuse(kj::str(node.address, ": its config lacks the key of machine.ca"));
@@ -88,9 +89,8 @@ void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Da
   }
   kj::StringPtr organization =
       old.organizations.empty() ? ""_kj : kj::StringPtr(old.organizations[0]);
-  auto made = pki::makeAuthority({.organization = organization,
-                                  .commonName = old.commonName,
-                                  .notBefore = notBefore});
+  auto made = pki::makeAuthority(
+      {.organization = organization, .commonName = old.commonName, .notBefore = notBefore});
   rotation.newCa = kj::mv(made.certificate);
   rotation.newKey = kj::mv(made.key);
   rotation.oldByNew = pki::crossSign(rotation.newCa, rotation.newKey, rotation.oldCa);

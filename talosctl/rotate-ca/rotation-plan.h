@@ -7,8 +7,8 @@
 //   issue   every node has certificates of the new CA, and accepts the old one; now it is the new
 //           CA as the old one signed it that goes with them
 //   drop    no node accepts the old CA
-// So a client with a certificate of either CA, which trusts only that one, is served from the end of
-// `accept` to the beginning of `drop`, and one of the old CA before as well.
+// So a client with a certificate of either CA, which trusts only that one, is served from the end
+// of `accept` to the beginning of `drop`, and one of the old CA before as well.
 //
 // No file records how far a rotation has come: machine.ca and machine.acceptedCAs of the nodes say
 // it, and of two CAs the one that was made later is the new one. The key of the new CA is in no
@@ -45,15 +45,17 @@ struct Rotation {
   kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
 };
 
-// Throws FailedPrecondition, with nodes and reason, when it cannot be done: a node does not keep its
-// config, nobody has a key that is needed, or the nodes have CAs that are no pair of a rotation.
+// Throws FailedPrecondition, with nodes and reason, when it cannot be done: a node does not keep
+// its config, nobody has a key that is needed, or the nodes have CAs that are no pair of a
+// rotation.
 Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now);
 
 // The JSON Patch that brings a node's config to the end of a phase; none: it is there.
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
                                     RotationPhase phase);
 
-// What keeps a node with these certificates (ApiCertificates/api) from the end of a phase.
+// The reason why a node with these certificates (ApiCertificates/api) is not at the
+// end of a phase; none: it is.
 kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,
                                     kj::StringPtr trusted, kj::StringPtr server);
 

@@ -16,8 +16,8 @@ namespace {
 
 // A worker gets its certificate within seconds, and asks again within half a minute if the first
 // trustd did not answer; a node that was restarted boots meanwhile.
-constexpr auto kOneNode = 5 * kj::MINUTES, kOneEndpoint = 1 * kj::MINUTES,
-               kQuiet = 3 * kj::SECONDS, kPause = 200 * kj::MILLISECONDS;
+constexpr auto kOneNode = 5 * kj::MINUTES, kOneEndpoint = 1 * kj::MINUTES, kQuiet = 3 * kj::SECONDS,
+               kPause = 200 * kj::MILLISECONDS;
 constexpr auto kClientLifetime = 8760 * kj::HOURS;
 
 kj::StringPtr doneText(RotationPhase phase) {
@@ -54,8 +54,7 @@ kj::Promise<void> RotationRun::findNodes() {
     }
     for (auto& member : members) {
       if (member.addresses.empty()) {
-        fail(ErrorKind::kFailedPrecondition,
-             kj::str(member.name, " has no address in Kubernetes"));
+        fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
       }
       options.nodes.add(kj::str(member.addresses[0]));
     }
@@ -128,7 +127,7 @@ void RotationRun::showPlan() {
       continue;
     }
     for (auto& node : nodes) {
-      // What a later phase finds is made by those before it.
+      // A later phase begins with the configs that those before it leave.
       bool there = phase == rotation.phase && phase != RotationPhase::kAccept &&
                    rotationPatch(node, rotation, phase) == nullptr;
       line(kj::str(phaseName(phase), ": ", node.address, " (",
@@ -230,9 +229,9 @@ kj::Promise<void> RotationRun::tryEndpoint(kj::StringPtr endpoint, RotationPhase
     KJ_IF_MAYBE (e, newError) {
       problem = kj::str("a client of the new CA is not served: ", *e);
     } else if (rotation.oldClient && oldServed != wanted) {
-      problem = wanted ? kj::str("a client of the old CA is not served: ",
-                                 KJ_ASSERT_NONNULL(oldError))
-                       : kj::str("a client of the old CA is served still");
+      problem = wanted
+                    ? kj::str("a client of the old CA is not served: ", KJ_ASSERT_NONNULL(oldError))
+                    : kj::str("a client of the old CA is served still");
     } else {
       co_return;
     }

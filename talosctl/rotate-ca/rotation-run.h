@@ -3,8 +3,8 @@
 // Every node's config is read before anything is changed; a node that does not answer ends the run
 // there. A phase changes one node after the other and waits for each to show that it is in effect,
 // then looks at all of them once more, and tries clients of both CAs at the endpoints. A node that
-// does not get there within some minutes ends the run with the nodes that are left. A run that ended,
-// at whatever line, is continued by the next one, by anybody.
+// does not get there within some minutes ends the run with the nodes that are left. A run that
+// ended, at whatever line, is continued by the next one, by anybody.
 #pragma once
 
 #include "common/config/talosconfig.h"

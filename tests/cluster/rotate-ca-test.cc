@@ -20,7 +20,7 @@ using harness::eventually;
 using harness::Result;
 using harness::slurp;
 
-constexpr double kRotationTimeout = 400;  // s; beside other tests
+constexpr double kRotationTimeout = 400;                     // s; beside other tests
 const char* const kAllNodes = "10.5.0.2,10.5.0.3,10.5.0.5";  // those that the test does not restart
 
 double nowS() {
@@ -89,7 +89,8 @@ class RotatedCluster {
   void rotateUntil(const std::string& line, const std::function<void()>& meanwhile = [] {}) const {
     Background run(rotate({"--dry-run=false"}));
     meanwhile();
-    EXPECT_TRUE(run.waitFor([&](auto&, auto& err) { return contains(err, line); }, kRotationTimeout))
+    EXPECT_TRUE(
+        run.waitFor([&](auto&, auto& err) { return contains(err, line); }, kRotationTimeout))
         << line << ": " << run.err();
   }
   std::vector<std::string> with(const std::string& talosconfig,
@@ -100,8 +101,9 @@ class RotatedCluster {
   }
   std::vector<std::string> version(const std::string& talosconfig) const {
     // Two endpoints, neither of which is restarted.
-    return with(talosconfig, {"-e", cluster.endpoint("10.5.0.2") + "," + cluster.endpoint("10.5.0.3"),
-                              "-n", kAllNodes, "--timeout", "30s", "version"});
+    return with(talosconfig,
+                {"-e", cluster.endpoint("10.5.0.2") + "," + cluster.endpoint("10.5.0.3"), "-n",
+                 kAllNodes, "--timeout", "30s", "version"});
   }
   void restart(const std::string& node) const {
     cluster.ok({"cluster", "node", "kill", node}, 120);
@@ -128,8 +130,8 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
   EXPECT_TRUE(contains(plan.out, "> drop: 10.5.0.6 (worker) accepts the new CA only")) << plan.out;
   EXPECT_TRUE(contains(plan.out, "nothing was changed")) << plan.out;
   EXPECT_NE(access(output.c_str(), F_OK), 0);
-  auto silent = harness::run(
-      rotated.rotate({"--dry-run=false", "--worker-nodes=10.5.0.5,10.5.0.99"}), 120);
+  auto silent =
+      harness::run(rotated.rotate({"--dry-run=false", "--worker-nodes=10.5.0.5,10.5.0.99"}), 120);
   EXPECT_NE(silent.status, 0);
   EXPECT_TRUE(contains(silent.err, "nothing is changed in this run")) << silent.err;
   EXPECT_FALSE(contains(cluster.ok({"-n", "10.5.0.2", "get", "mc", "-o", "yaml"}), "acceptedCAs"));
@@ -164,9 +166,10 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
   newClient.stop();
   EXPECT_EQ(newClient.failures(), "");
   EXPECT_EQ(stream.finish(0.1), -1) << "a call under way has ended: " << stream.err();
-  printf("rotation: %.0f s with three kills and three restarts; %u calls of the old CA, %u of the "
-         "new one\n",
-         nowS() - begin, oldClient.calls(), newClient.calls());
+  printf(
+      "rotation: %.0f s with three kills and three restarts; %u calls of the old CA, %u of the "
+      "new one\n",
+      nowS() - begin, oldClient.calls(), newClient.calls());
   EXPECT_GT(oldClient.calls(), 10u);
   EXPECT_GT(newClient.calls(), 3u);
 

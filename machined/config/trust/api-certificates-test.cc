@@ -103,8 +103,8 @@ TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHa
   EXPECT_EQ(version(), 5u);
 }
 
-// Catches: CAs of the config that take effect with the next boot or not at all; clients of the other
-// CA that cannot verify the node; a certificate that stays when what goes with it changes.
+// Catches: CAs of the config that take effect with the next boot or not at all; clients of the
+// other CA that cannot verify the node; a certificate that stays when what goes with it changes.
 TEST_F(CertificatesTest, CasBesideTheOwnOneAreAcceptedAndLeadToIt) {
   addApi();
   awaitCertificates(1);

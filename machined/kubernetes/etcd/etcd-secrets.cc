@@ -138,8 +138,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   }
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
                   copyOf(config.getMachine().getCa()), apiCertLifetime(config)};
-  auto authority = kj::str(issuers.etcd.certificate),
-       apiAuthority = apiAuthorities(config).trusted;
+  auto authority = kj::str(issuers.etcd.certificate), apiAuthority = apiAuthorities(config).trusted;
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
         return issueNeeded(issuers, names, needed, now);
