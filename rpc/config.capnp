@@ -25,6 +25,10 @@ struct CertificateAndKey {
   key @1 :Data $A.base64 $A.secret $A.keepEmpty $A.doc("Private key in PEM format, encoded in base64.");
 }
 
+struct AcceptedCa {
+  crt @0 :Data $A.base64 $A.keepEmpty $A.doc("Certificate in PEM format, encoded in base64.");
+}
+
 struct StringPair { key @0 :Text; value @1 :Text; }
 
 # --- machine -----------------------------------------------------------------------------------------------
@@ -36,7 +40,7 @@ struct Machine {
   token @1 :Text $A.live $A.secret $A.keepEmpty
       $A.doc("Shared secret with which nodes request their API certificate from the control plane. gen config makes "
              "6 characters, a dot and 16 characters, all of a-z and 0-9.");
-  ca @2 :CertificateAndKey
+  ca @2 :CertificateAndKey $A.live
       $A.doc("CA of the machine API. Only control-plane nodes have its key.");
   certSANs @3 :List(Text) $A.live
       $A.doc("Additional names and addresses for the certificate of the machine API, besides those of the machine.");
@@ -55,7 +59,7 @@ struct Machine {
       $A.doc("Kernel parameters by their sysctl name, such as net.ipv4.ip_forward.");
   systemDiskEncryption @13 :SystemDiskEncryption
       $A.doc("Encryption of the system partitions.");
-  caHash @14 :Text
+  caHash @14 :Text $A.live
       $A.doc("On workers, instead of the certificate in ca: sha256: and the hash of the CA's public key in "
              "hexadecimal, as talosctl gen ca writes it. The CA of trustd must have this hash.");
   nodeLabels @15 :List(StringPair) $A.live $A.map $A.since("v1.3")
@@ -76,6 +80,9 @@ struct Machine {
   metrics @23 :Monitoring.Metrics $A.live $A.doc("Serves metrics of the node to Prometheus.");
   nodeAnnotations @24 :List(StringPair) $A.live $A.map $A.since("v1.8")
       $A.doc("Annotations of the node in Kubernetes.");
+  acceptedCAs @25 :List(AcceptedCa) $A.live $A.since("v1.7")
+      $A.doc("CAs of the machine API that are accepted beside ca, while it is replaced. A certificate for the key of ca "
+             "that another CA signed is sent behind the certificates of the node.");
 }
 
 struct Watchdog {

@@ -50,6 +50,7 @@ struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "
   commonName @4 :Text;
   dnsNames @5 :List(Text);
   addresses @6 :List(Text);                     # of machine.certSANs, besides the source address of the request
+  acceptedCAs @7 :Data $A.base64;               # PEM, of machine.acceptedCAs
 }
 struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The progress of the join, by apid. Never the token.

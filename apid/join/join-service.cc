@@ -7,6 +7,7 @@
 #include "common/memory/zeroize.h"
 #include "common/net/dns-resolver.h"
 #include "common/net/ip.h"
+#include "common/tls/authorities.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
@@ -27,6 +28,7 @@ JoinConfig configOf(rpc::JoinSpec::Reader spec) {
   config.endpoints = textsOf(spec.getEndpoints());
   config.token = pki::Pem(kj::str(spec.getToken()));
   config.authority = kj::str(spec.getCa().asChars());
+  config.accepted = kj::str(spec.getAcceptedCAs().asChars());
   config.authorityHash = kj::str(spec.getCaHash());
   config.commonName = kj::str(spec.getCommonName());
   config.dnsNames = textsOf(spec.getDnsNames());
@@ -77,7 +79,9 @@ kj::Promise<TrustdAnswer> JoinService::requestCertificate(TrustdRequest request)
 void JoinService::specChanged() {
   KJ_IF_MAYBE (spec, specs.find(kId)) {
     auto config = configOf(*spec);
-    identity.setJoinAuthority(config.authority);
+    identity.setJoinAuthority(config.authority.size() > 0
+                                  ? pki::authoritiesOf(config.authority, config.accepted).trusted
+                                  : kj::str());
     joiner.setConfig(kj::mv(config));
   } else {
     identity.setJoinAuthority("");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apid/join/asked-names.h"
 #include "common/base/backoff.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
@@ -11,6 +12,7 @@
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/text/texts.h"
+#include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
 
@@ -53,55 +55,10 @@ kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
 }
 
-// Of what a certificate is to name: the node's address always, and the less of the rest the more of
-// it trustd has refused.
-enum class Names { kAll, kHostNames, kHostName, kAddress };
-
-// Of the config's DNS names. kHostNames: the host name with and without its domain; kHostName:
-// without it.
-kj::Vector<kj::String> dnsNamesOf(const JoinConfig& config, Names names) {
-  auto full = canonicalName(config.commonName);
-  auto host = kj::heapString(full.slice(0, full.findFirst('.').orDefault(full.size())));
-  kj::Vector<kj::String> result;
-  for (auto& name : config.dnsNames) {
-    if (names == Names::kAll || (names != Names::kAddress && name == host) ||
-        (names == Names::kHostNames && name == full)) {
-      result.add(kj::str(name));
-    }
-  }
-  return result;
-}
-
-// Of what was refused, the next smaller part that holds a host name; or else the address alone.
-Names lessThan(const JoinConfig& config, Names names) {
-  auto size = dnsNamesOf(config, names).size();
-  for (auto less : {Names::kHostNames, Names::kHostName}) {
-    if (less <= names) continue;
-    auto left = dnsNamesOf(config, less).size();
-    bool same = left == size && (names != Names::kAll || config.addresses.empty());
-    if (left > 0 && !same) return less;
-  }
-  return Names::kAddress;
-}
-
-kj::StringPtr describe(Names names) {
-  switch (names) {
-    case Names::kAll:
-      return "all names";
-    case Names::kHostNames:
-      return "the host name, with and without its domain, and the address";
-    case Names::kHostName:
-      return "the host name and the address";
-    case Names::kAddress:
-      return "the address";
-  }
-  KJ_UNREACHABLE;
-}
-
 bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
   return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
          a.authority == b.authority && a.authorityHash == b.authorityHash &&
-         a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
+         a.accepted == b.accepted && a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
          same(a.addresses, b.addresses);
 }
 
@@ -187,14 +144,15 @@ struct Joiner::State {
     return at >= life.notBefore && at < life.notAfter;
   }
 
+  bool isOfOther(const JoinConfig& config) const {
+    KJ_IF_MAYBE (held, identity) return apid::isOfOther(*held, config);
+    return false;
+  }
+
   // True if it has the content that the config and the node's addresses require.
   bool matches(const Identity& held, const pki::CertificateInfo& info,
                const JoinConfig& config) const {
-    if (config.authority.size() > 0 && !pki::sameCertificate(held.authority, config.authority)) {
-      return false;
-    }
-    if (config.authorityHash.size() > 0 &&
-        pki::authorityHash(held.authority) != config.authorityHash) {
+    if (apid::isOfOther(held, config) && !pki::isSignedByAny(held.certificate, config.accepted)) {
       return false;
     }
     bool known = addresses.size() > 0, own = !known, others = false;
@@ -260,6 +218,12 @@ struct Joiner::State {
       message = kj::str(message, "; it names ", describe(granted), " only: ", refusal,
                         "; all names are asked for again in ", seconds(untilNames()));
     }
+    if (isOfOther(config)) {
+      message = kj::str(message,
+                        "; it is of a CA that the config accepts beside its own, whose is asked "
+                        "for in ",
+                        seconds(untilNames()));
+    }
     if (configured(config).kind() == "nothing") {
       message = kj::str(message,
                         "; the identity of its issuer is not verified, as the config has neither "
@@ -276,8 +240,10 @@ struct Joiner::State {
   // --- requests ---
 
   Pin configured(const JoinConfig& config) const {
-    return {
-        .authority = kj::str(config.authority), .hash = kj::str(config.authorityHash), .at = now()};
+    return {.authority = kj::str(config.authority),
+            .hash = kj::str(config.authorityHash),
+            .at = now(),
+            .accepted = kj::str(config.accepted)};
   }
   // Without a configured CA, the CA of the first answer is required from then on.
   Pin pinOf(const JoinConfig& config) const {
@@ -333,15 +299,36 @@ struct Joiner::State {
     answered = true;
     checkAnswer(answer, pin, key, KJ_ASSERT_NONNULL(local, "an answer without a request"));
     warnUnverified(config, server);
-    Identity fresh{kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)};
-    beingStored = kj::str(fresh.certificate);
-    KJ_DEFER(beingStored = nullptr);
-    co_await within(timer, kAnswerTimeout, deps.storeIdentity(fresh),
-                    kj::str("the certificate was not stored within ", kAnswerTimeout));
+    Identity fresh =
+        dressed({kj::mv(answer.authority), kj::mv(answer.certificate), kj::mv(key)}, config);
+    co_await store(fresh);
     take(kj::mv(fresh));
     granted = asked;
     attempted = kj::mv(tried);
     issuer = server.toString();
+  }
+
+  kj::Promise<void> store(const Identity& fresh) {
+    beingStored = kj::str(fresh.certificate);
+    KJ_DEFER(beingStored = nullptr);
+    co_await within(timer, kAnswerTimeout, deps.storeIdentity(fresh),
+                    kj::str("the certificate was not stored within ", kAnswerTimeout));
+  }
+
+  // Those who are trusted have changed, and what is held stays good: nobody has to be asked.
+  kj::Promise<void> dressAnew(const JoinConfig& config) {
+    KJ_IF_MAYBE (held, identity) {
+      auto fresh = dressed(*held, config);
+      co_await store(fresh);
+      identity = kj::mv(fresh);
+    }
+  }
+  bool isDressed(const JoinConfig& config) const {
+    KJ_IF_MAYBE (held, identity) {
+      auto wanted = dressed(*held, config);
+      return wanted.authority == held->authority && wanted.certificate == held->certificate;
+    }
+    return true;
   }
 
   // Addresses of this node that another one can call. An address on loopback or a link alone is
@@ -469,6 +456,12 @@ struct Joiner::State {
     log::info("certificate of the API received", {{"server", issuer}});
     backoff.reset();
     lastLogged = nullptr;
+    KJ_IF_MAYBE (c, config) {
+      if (isOfOther((*c)->config)) {
+        log::warn("trustd signs with another CA than that of the config; it is asked again");
+        return askNamesLater();
+      }
+    }
     if (granted == Names::kAll) return namesBackoff.reset();
     log::warn("trustd refuses names of this node; they are asked for again",
               {{"error", refusal}, {"certificate", describe(granted)}});
@@ -508,13 +501,16 @@ struct Joiner::State {
       return kj::NEVER_DONE;
     }
     auto left = untilNextRequest(config);
+    if (left != nullptr && !isDressed(config)) return dressAnew(config);
+    bool forAuthority = left != nullptr && isOfOther(config) && untilNames() == 0 * kj::SECONDS;
+    if (forAuthority) left = nullptr;
     bool forNames = left != nullptr && granted != Names::kAll && untilNames() == 0 * kj::SECONDS;
     bool forAddresses = left != nullptr && hasNewAddress() && untilAddresses() == 0 * kj::SECONDS;
     KJ_IF_MAYBE (renewal, left) {
       if (!forNames && !forAddresses) {
         reportValid(config, *renewal);
         auto sleep = std::min<kj::Duration>(*renewal, kLongestSleep);
-        if (granted != Names::kAll) sleep = std::min(sleep, untilNames());
+        if (granted != Names::kAll || isOfOther(config)) sleep = std::min(sleep, untilNames());
         if (hasNewAddress()) sleep = std::min(sleep, untilAddresses());
         return timer.afterDelay(sleep);
       }
@@ -545,6 +541,7 @@ void Joiner::setConfig(kj::Maybe<JoinConfig> fresh) {
   }
   state->asked = state->granted = Names::kAll;
   state->namesBackoff.reset();
+  state->namesAgain = state->timer.now();
   state->backoff.reset();
   state->changed.raise();
 }
@@ -554,7 +551,9 @@ void Joiner::setIdentity(kj::Maybe<Identity> fresh) {
   state->identityKnown = true;
   KJ_IF_MAYBE (identity, fresh) {
     KJ_IF_MAYBE (held, state->identity) {
-      if (held->certificate == identity->certificate) return;
+      if (held->certificate == identity->certificate && held->authority == identity->authority) {
+        return;
+      }
     }
     if (identity->certificate == state->beingStored) return;  // requestFrom() takes it
     state->take(kj::mv(*identity));

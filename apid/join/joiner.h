@@ -22,6 +22,10 @@
 // is a control-plane node. If the config has neither CA nor hash, the first answer is trusted, with
 // a warning, and its CA is used until the next boot.
 //
+// While the CA is replaced by another, the config names CAs that are accepted beside it: a
+// certificate of any of them is used, and one of the CA itself is asked for as long as there is
+// none.
+//
 // Clocks: while the node's clock is not set, no time is compared with it, and a lifetime is counted
 // from the arrival of the certificate. When the clock is set, everything is checked again.
 //
@@ -44,13 +48,15 @@ struct JoinConfig {
   pki::Pem token;
   kj::String authority;      // PEM, or empty
   kj::String authorityHash;  // of the authority, or empty
+  kj::String accepted;       // PEM, CAs beside it
   kj::String commonName;
   kj::Vector<kj::String> dnsNames, addresses;  // in addition to the local address
 };
 
 // ApiCertificates/api by value.
 struct Identity {
-  kj::String authority, certificate;  // PEM
+  kj::String authority;    // PEM: whom the node trusts, the CA of its config or of the answer first
+  kj::String certificate;  // PEM; behind it that of the CA as others signed it
   pki::Pem key;
   Identity clone() const;
 };
@@ -68,6 +74,7 @@ struct JoinReport {
 struct Pin {
   kj::String authority, hash;  // PEM; or sha256:...; or neither
   kj::Maybe<kj::Date> at;      // none: the validity of its certificate is not checked
+  kj::String accepted = {};    // PEM: CAs that are as good
   kj::StringPtr kind() const;  // ca, hash or nothing
   // The error of verifying a server with this chain (PEM, its own first); none if it is trustd.
   kj::Maybe<kj::String> verify(kj::ArrayPtr<const kj::String> chain) const;
@@ -91,6 +98,13 @@ struct TrustdAnswer {
 // did not sign, that is not for this key, that lacks the address, or that is not valid at the pin's
 // time (the error has both times).
 void checkAnswer(const TrustdAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local);
+
+// True if the certificate is not of the CA of the config, and at best of one that is accepted
+// beside it.
+bool isOfOther(const Identity& held, const JoinConfig& config);
+// The same key and certificate, with those who are trusted, and what goes behind the certificate,
+// as the config has them now.
+Identity dressed(const Identity& held, const JoinConfig& config);
 
 class Joiner {
  public:

@@ -2,9 +2,16 @@
 #include "apid/join/joiner.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
 
 namespace talos::apid {
 namespace {
+
+kj::String firstOf(kj::StringPtr pem) {
+  auto all = pki::certificatesIn(pem);
+  return all.empty() ? kj::str(pem) : kj::mv(all[0]);
+}
 
 [[noreturn]] void refuse(kj::StringPtr error) {
   fail(ErrorKind::kUnauthenticated, kj::str("the answer of trustd is not valid: ", error));
@@ -25,7 +32,15 @@ void checkTime(const pki::CertificateInfo& info, kj::Date now) {
                  dateText(info.notAfter), ", but this node's clock shows ", dateText(now)));
 }
 
+bool accepts(const Pin& pin, kj::StringPtr authority) {
+  for (auto& other : pki::certificatesIn(pin.accepted)) {
+    if (pki::sameCertificate(authority, other)) return true;
+  }
+  return false;
+}
+
 void checkAuthority(kj::StringPtr authority, const Pin& pin) {
+  if (accepts(pin, authority)) return;
   if (pin.authority.size() > 0) {
     if (pki::sameCertificate(authority, pin.authority)) return;
     refuse("its CA is not the one that this node trusts");
@@ -49,14 +64,32 @@ kj::StringPtr Pin::kind() const {
 }
 
 kj::Maybe<kj::String> Pin::verify(kj::ArrayPtr<const kj::String> chain) const {
-  if (authority.size() > 0) return pki::serverCertificateError(chain[0], authority, at);
+  if (authority.size() > 0) {
+    return pki::serverCertificateError(chain[0], kj::str(authority, "\n", accepted), at);
+  }
   if (hash.size() == 0) return nullptr;
+  if (accepted.size() > 0 && pki::serverCertificateError(chain[0], accepted, at) == nullptr) {
+    return nullptr;
+  }
   for (auto& certificate : chain) {
     if (pki::authorityHash(certificate) == hash) {
       return pki::serverCertificateError(chain[0], certificate, at);
     }
   }
   return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
+}
+
+bool isOfOther(const Identity& held, const JoinConfig& config) {
+  if (config.authority.size() > 0) return !pki::isSignedBy(held.certificate, config.authority);
+  return config.authorityHash.size() > 0 &&
+         pki::authorityHash(held.authority) != config.authorityHash;
+}
+
+Identity dressed(const Identity& held, const JoinConfig& config) {
+  auto leaf = firstOf(held.certificate);
+  auto own = config.authority.size() > 0 ? kj::str(config.authority) : firstOf(held.authority);
+  auto authorities = pki::authoritiesOf(own, config.accepted);
+  return {kj::mv(authorities.trusted), kj::str(leaf, authorities.behind), held.key.clone()};
 }
 
 void checkAnswer(const TrustdAnswer& answer, const Pin& pin, kj::StringPtr key, const Ip& local) {

@@ -46,6 +46,8 @@ class Report {
   // An authority's certificate and its key, which workers are better without.
   enum class Key { kNeeded, kOptional, kUnwanted };
   void authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key key);
+  // CAs beside it, without keys.
+  void accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list);
   // A secret of any form that is too easy to guess.
   void strength(kj::StringPtr path, kj::StringPtr secret);
   void aescbcKey(kj::StringPtr path, kj::StringPtr base64);

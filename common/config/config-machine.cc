@@ -74,6 +74,7 @@ void checkIdentity(Report& report, Machine::Reader machine) {
                         "it gets its certificate"),
                 "set ca.crt, without the key, or caHash");
   }
+  report.accepted("machine.acceptedCAs", machine.getAcceptedCAs());
   checkAuthorityHash(report, machine);
   report.hosts("machine.certSANs", machine.getCertSANs());
 }

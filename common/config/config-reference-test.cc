@@ -124,6 +124,7 @@ machine:
               allowedIPs: [192.168.88.0/24]
     extraHostEntries: [{ip: 10.5.0.7, aliases: [registry.example.org]}]
   caHash: @HASH
+  acceptedCAs: [{crt: @CRT}]
   install:
     disk: /dev/sda
     image: ghcr.io/talos-systems/installer:v0.9.3

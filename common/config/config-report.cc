@@ -7,6 +7,7 @@
 #include "common/config/config.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
+#include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 
 namespace talos::config {
@@ -146,6 +147,25 @@ void Report::authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key w
   pki::Pem key(kj::heapString(pair.getKey().asChars()));
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::checkPair(certificate, key); })) {
     error(kj::str(path, ".key"), messageOf(*e));
+  }
+}
+
+void Report::accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list) {
+  for (auto i : kj::indices(list)) {
+    auto at = kj::str(path, "[", i, "].crt");
+    auto text = kj::heapString(list[i].getCrt().asChars());
+    auto found = pki::certificatesIn(text);
+    if (found.empty()) found.add(kj::mv(text));  // the reader says what there is instead
+    for (auto& certificate : found) {
+      auto thrown = kj::runCatchingExceptions([&]() {
+        if (!pki::inspect(certificate).authority) {
+          error(at, kj::str("not a CA certificate (CA:true is missing)"));
+        }
+      });
+      KJ_IF_MAYBE (e, thrown) {
+        error(at, messageOf(*e), "use the base64 of a certificate in PEM");
+      }
+    }
   }
 }
 

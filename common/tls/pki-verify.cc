@@ -2,6 +2,7 @@
 #include <openssl/err.h>
 
 #include "common/base/error.h"
+#include "common/tls/authorities.h"
 #include "common/tls/openssl.h"
 
 namespace talos::pki {
@@ -25,10 +26,16 @@ void setRules(X509_VERIFY_PARAM* rules, kj::Maybe<kj::Date> at) {
 kj::Maybe<kj::String> verify(kj::StringPtr certificatePem, kj::StringPtr authorityPem,
                              kj::Maybe<kj::Date> at) {
   auto certificate = readCertificate(certificatePem);
-  auto authority = readCertificate(authorityPem);
   Store store(X509_STORE_new());
   Verification verification(X509_STORE_CTX_new());
-  check(store && verification && X509_STORE_add_cert(store.get(), authority.get()) == 1 &&
+  check(store != nullptr, "preparing a verification");
+  auto authorities = certificatesIn(authorityPem);
+  if (authorities.empty()) readCertificate(authorityPem);  // says what there is instead
+  for (auto& one : authorities) {
+    auto authority = readCertificate(one);
+    check(X509_STORE_add_cert(store.get(), authority.get()) == 1, "preparing a verification");
+  }
+  check(verification &&
             X509_STORE_CTX_init(verification.get(), store.get(), certificate.get(), nullptr) == 1,
         "preparing a verification");
   setRules(X509_STORE_CTX_get0_param(verification.get()), at);

@@ -348,6 +348,32 @@ CertificateAndKey makeAuthority(const AuthorityOptions& options) {
   return {writeCertificate(raw), writeKey(key.get())};
 }
 
+kj::String crossSign(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
+                     kj::StringPtr otherCertificate) {
+  auto authority = readAuthority(authorityCertificate, authorityKey);
+  auto* issuer = authority.certificate.get();
+  Certificate copy(X509_dup(readCertificate(otherCertificate).get()));
+  check(copy != nullptr, "copying a certificate");
+  auto* raw = copy.get();
+  setSerial(raw);
+  check(X509_set_issuer_name(raw, X509_get_subject_name(issuer)) == 1, "writing an issuer");
+  if (ASN1_TIME_compare(X509_get0_notBefore(raw), X509_get0_notBefore(issuer)) < 0) {
+    check(X509_set1_notBefore(raw, X509_get0_notBefore(issuer)) == 1, "writing a validity");
+  }
+  if (ASN1_TIME_compare(X509_get0_notAfter(raw), X509_get0_notAfter(issuer)) > 0) {
+    check(X509_set1_notAfter(raw, X509_get0_notAfter(issuer)) == 1, "writing a validity");
+  }
+  for (;;) {
+    auto at = X509_get_ext_by_NID(raw, NID_authority_key_identifier, -1);
+    if (at < 0) break;
+    X509_EXTENSION_free(X509_delete_ext(raw, at));
+  }
+  addExtension(raw, issuer, NID_authority_key_identifier, "keyid");
+  check(X509_sign(raw, authority.key.get(), digestFor(authority.key.get())) > 0,
+        "signing an authority");
+  return writeCertificate(raw);
+}
+
 CertificateAndKey issue(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                         LeafOptions options) {
   auto authority = readAuthority(authorityCertificate, authorityKey);

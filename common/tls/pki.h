@@ -125,6 +125,11 @@ class Signer {
   kj::Own<Impl> impl;
 };
 
+// The certificate of another CA, for its key and with its name, signed by this one: whoever trusts
+// this CA can verify what the other one signed. Valid while both are.
+kj::String crossSign(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
+                     kj::StringPtr otherCertificate);
+
 // The content of a certificate (the first one of the text).
 struct CertificateInfo {
   kj::String commonName;
@@ -136,9 +141,9 @@ struct CertificateInfo {
 };
 CertificateInfo inspect(kj::StringPtr certificatePem);
 
-// The error of verifying a server certificate against a CA ("certificate has expired"); none when
-// it is valid. Its validity is checked at the time `at`, and not at all without it. Names are not
-// checked. Foreign bytes: text that does not parse is an error too.
+// The error of verifying a server certificate against a CA, or several ("certificate has expired");
+// none when it is valid. Its validity is checked at the time `at`, and not at all without it. Names
+// are not checked. Foreign bytes: text that does not parse is an error too.
 kj::Maybe<kj::String> serverCertificateError(kj::StringPtr certificatePem,
                                              kj::StringPtr authorityPem, kj::Maybe<kj::Date> at);
 

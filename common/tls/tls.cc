@@ -3,24 +3,19 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/tls/authorities.h"
 #include "common/tls/kj-tls-access.h"
 #include "common/tls/tls-validity.h"
 
 namespace talos {
 namespace {
 
-// Every certificate of a PEM text; kj::TlsCertificate takes the text for one chain, and trusts only
-// its first.
+// kj::TlsCertificate takes a text for one chain, and trusts only its first certificate.
 kj::Vector<kj::TlsCertificate> certificatesOf(kj::StringPtr pem) {
-  constexpr kj::StringPtr kEnd = "-----END CERTIFICATE-----"_kj;
   kj::Vector<kj::TlsCertificate> result;
-  size_t begin = 0;
-  for (size_t i = 0; i + kEnd.size() <= pem.size(); ++i) {
-    if (!pem.slice(i).startsWith(kEnd)) continue;
-    auto block = kj::heapString(pem.slice(begin, i + kEnd.size()));
-    pki::inspect(block);
-    result.add(kj::StringPtr(block));
-    begin = i + kEnd.size();
+  for (auto& one : pki::certificatesIn(pem)) {
+    pki::inspect(one);
+    result.add(kj::StringPtr(one));
   }
   if (result.empty()) fail(ErrorKind::kInvalidArgument, "no CA certificate is given");
   return result;

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/net/ip.h"
 #include "common/tls/node-certificate.h"
+#include "machined/config/controllers/machine-config-reader.h"
 #include "machined/config/trust/stored-names.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
@@ -64,6 +65,14 @@ void checkHostname(kj::StringPtr registered, kj::StringPtr hostname, const NodeI
   }
 }
 
+// Both are checked already: what does not parse has been reported.
+bool accepts(kj::StringPtr accepted, kj::StringPtr one) {
+  for (auto& other : pki::certificatesIn(accepted)) {
+    if (pki::sameCertificate(other, one)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 NodeIdentity identityOf(Store& store) {
@@ -104,7 +113,10 @@ kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Con
     }
   }
   auto oldCa = running.getMachine().getCa().getCrt(), newCa = wanted.getMachine().getCa().getCrt();
-  if (oldCa.size() > 0 && newCa.size() > 0 && oldCa != newCa) {
+  auto accepted = acceptedCas(wanted.getMachine().getAcceptedCAs());
+  if (oldCa.size() > 0 && newCa.size() > 0 && oldCa != newCa &&
+      !accepts(accepted, kj::str(oldCa.asChars())) &&
+      !accepts(acceptedCas(running.getMachine().getAcceptedCAs()), kj::str(newCa.asChars()))) {
     warnings.add(kj::str(
         "machine.ca: this config has another CA than this node, so it may be that of another "
         "cluster; clients with the present talosconfig will be refused"));

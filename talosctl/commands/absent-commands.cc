@@ -26,8 +26,6 @@ constexpr Absent kAbsent[] = {
     {"image source-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"image k8s-bundle"_kj, "use \"image default\" and a tool that copies images"_kj},
     {"recover"_kj, "use \"bootstrap --recover-from\""_kj},
-    {"rotate-ca"_kj,
-     "a CA is replaced by configs that trust the old one and the new one; see docs/trust.md"_kj},
     {"wipe"_kj, "\"reset --system-labels-to-wipe\" erases partitions of the system disk"_kj},
 };
 

@@ -7,6 +7,7 @@
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/health/health-command.h"
 #include "talosctl/kube/kube-commands.h"
+#include "talosctl/rotate-ca/rotate-ca-command.h"
 #include "talosctl/upgrade-cluster/upgrade-cluster-command.h"
 #include "talosctl/upgrade-k8s/upgrade-k8s-command.h"
 #include "talosctl/upgrade/upgrade-commands.h"

@@ -1,17 +1,20 @@
 // config new: a client configuration for someone else, or with fewer rights, signed by a node.
+// config renew: the same for the context itself.
 //
-// The key is generated here and stored in the new file only; the node gets a signing request.
+// The key is generated here and stored in the file only; the node gets a signing request.
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/talosconfig.h"
 #include "common/net/dns-resolver.h"
+#include "common/tls/authorities.h"
 #include "common/wire/roles.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/client/file-lock.h"
 #include "talosctl/commands/all-commands.h"
 
 namespace talos::talosctl {
@@ -44,12 +47,44 @@ Target signerOf(Invocation& call) {
 
 // A client configuration may trust several, while they are replaced.
 bool trusts(kj::StringPtr authorities, kj::StringPtr one) {
-  constexpr kj::StringPtr kBegin = "-----BEGIN CERTIFICATE-----"_kj;
-  auto at = strstr(authorities.cStr(), kBegin.cStr());
-  for (; at != nullptr; at = strstr(at + 1, kBegin.cStr())) {
-    if (pki::sameCertificate(at, one)) return true;
+  for (auto& trusted : pki::certificatesIn(authorities)) {
+    if (pki::sameCertificate(trusted, one)) return true;
   }
   return false;
+}
+
+struct NewClient {
+  kj::String certificate;
+  pki::Pem key;
+};
+
+// Throws if the certificate is of a CA that the target does not trust, or not for the key.
+kj::Promise<NewClient> requestClient(Invocation& call, Target target, kj::String name,
+                                     kj::ArrayPtr<const kj::String> roles) {
+  auto lifetime = call.duration("crt-ttl");
+  auto authorities = kj::str(target.credentials.authorities);
+  auto node = kj::str(target.nodes[0]);
+  Session session(call.deps, kj::mv(target), call.deadline());
+  co_await session.client.connect(session.deadline);
+  auto key = pki::makeKey(pki::KeyType::kEd25519);
+  auto request =
+      session.client.node(node).machineRequest().send().getMachine().clientCertificateRequest();
+  request.setRequest(pki::makeRequest(key, {.commonName = name}).asBytes());
+  auto list = request.initRoles(roles.size());
+  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
+  request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
+  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
+  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
+  // A node that could choose it would be every node to whoever gets the new file.
+  if (!trusts(authorities, kj::heapString(answer.getCa().asChars()))) {
+    fail(ErrorKind::kPermissionDenied,
+         kj::str(node,
+                 ": the node answered with another CA than that of this client "
+                 "configuration; use a control-plane node of this cluster"));
+  }
+  NewClient made{kj::heapString(answer.getCertificate().asChars()), kj::mv(key)};
+  TlsEndpoint check(Credentials{kj::mv(authorities), kj::str(made.certificate), made.key.clone()});
+  co_return kj::mv(made);
 }
 
 kj::Promise<int> runConfigNew(Invocation& call) {
@@ -57,7 +92,6 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   refuseToReplace(path);
   auto roles = call.list("roles");
   checkClientRoles(roles, "--roles");
-  auto lifetime = call.duration("crt-ttl");
   auto target = signerOf(call);
   Context context{.endpoints = {},
                   .nodes = {},
@@ -68,34 +102,46 @@ kj::Promise<int> runConfigNew(Invocation& call) {
   auto config = Talosconfig::load(configPath(call));
   for (auto& node : config.resolve(call.text("context")).nodes) context.nodes.add(kj::str(node));
   auto name = kj::str(call.given("context") ? call.text("context") : config.currentName());
-
-  auto node = kj::str(target.nodes[0]);
-  Session session(call.deps, kj::mv(target), call.deadline());
-  co_await session.client.connect(session.deadline);
-  context.key = pki::makeKey(pki::KeyType::kEd25519);
   auto user = call.deps.environment("USER").orDefault(kj::str());
-  auto request =
-      session.client.node(node).machineRequest().send().getMachine().clientCertificateRequest();
-  request.setRequest(pki::makeRequest(context.key, {.commonName = user}).asBytes());
-  auto list = request.initRoles(roles.size());
-  for (size_t i = 0; i < roles.size(); ++i) list.set(i, roles[i]);
-  request.setLifetimeS(kj::max(lifetime, 0 * kj::SECONDS) / kj::SECONDS);
-  kj::Promise<capnp::Response<rpc::Machine::ClientCertificateResults>> asked = request.send();
-  auto answer = co_await within(call.deps.timer, session.deadline, kj::mv(asked));
-  // A node that could choose it would be every node to whoever gets the new file.
-  if (!trusts(context.ca, kj::heapString(answer.getCa().asChars()))) {
-    fail(ErrorKind::kPermissionDenied,
-         kj::str(node,
-                 ": the node answered with another CA than that of this client "
-                 "configuration; use a control-plane node of this cluster"));
-  }
-  context.certificate = kj::heapString(answer.getCertificate().asChars());
-  TlsEndpoint check(context.credentials());  // throws if the certificate is not for our key
-
-  Talosconfig made;
-  made.add(name, kj::mv(context));
-  made.saveNew(path);
+  auto made = co_await requestClient(call, kj::mv(target), kj::mv(user), roles);
+  context.certificate = kj::mv(made.certificate);
+  context.key = kj::mv(made.key);
+  Talosconfig fresh;
+  fresh.add(name, kj::mv(context));
+  fresh.saveNew(path);
   co_return 0;
+}
+
+// The file has the old certificate until the new one is there, and then either of the two.
+kj::Promise<int> runConfigRenew(Invocation& call) {
+  auto target = signerOf(call);
+  auto old = kj::str(target.credentials.certificate);
+  auto present = pki::inspect(old);
+  auto made = co_await requestClient(call, kj::mv(target), kj::str(present.commonName),
+                                     present.organizations);
+  auto until = dateText(pki::inspect(made.certificate).notAfter);
+  bool replaced = false;
+  co_await changeTalosconfig(call.deps.timer, configPath(call), [&](Talosconfig& config) {
+    auto& context = config.resolve(call.text("context"));
+    replaced = context.certificate == old;
+    if (!replaced) return false;
+    context.certificate = kj::mv(made.certificate);
+    context.key = kj::mv(made.key);
+    return true;
+  });
+  if (!replaced) {
+    fail(ErrorKind::kConflict,
+         "the certificate of the context was replaced meanwhile; nothing was changed");
+  }
+  call.err(kj::str("renewed until ", until, "\n"));
+  co_return 0;
+}
+
+void addLifetimeFlag(Command& command) {
+  command.flag({.name = "crt-ttl",
+                .kind = FlagKind::kDuration,
+                .fallback = "8760h",
+                .help = "lifetime of the certificate"});
 }
 
 }  // namespace
@@ -112,11 +158,16 @@ void addConfigNewCommand(Command& root) {
                 .kind = FlagKind::kList,
                 .fallback = kRoleAdmin,
                 .help = "roles of the holder"});
-  command.flag({.name = "crt-ttl",
-                .kind = FlagKind::kDuration,
-                .fallback = "8760h",
-                .help = "lifetime of the certificate"});
+  addLifetimeFlag(command);
   command.run = runConfigNew;
+
+  auto& renew = config.add("renew", "Replace the certificate of the context by a new one");
+  renew.details =
+      "With the same name and roles, and a new key, which is generated here. A control-plane node "
+      "signs it: the endpoint, or the node in --nodes. The present certificate must be valid and "
+      "have the role os:admin; it stays valid until its end.";
+  addLifetimeFlag(renew);
+  renew.run = runConfigRenew;
 }
 
 }  // namespace talos::talosctl

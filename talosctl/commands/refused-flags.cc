@@ -152,6 +152,12 @@ constexpr RefusedFlag kOfUpgradeK8s[] = {
     {"with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
 };
 
+constexpr RefusedFlag kOfRotateCa[] = {
+    {"k8s-endpoint"_kj, ""_kj, kText, ""_kj, "the CA of Kubernetes is not rotated"_kj},
+    {"with-docs"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+    {"with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
+};
+
 constexpr RefusedFlags kRefused[] = {
     {""_kj, kOfEveryCommand},
     {"apply-config"_kj, kOfApplyConfig},
@@ -169,6 +175,7 @@ constexpr RefusedFlags kRefused[] = {
     {"reboot"_kj, kOfReboot},
     {"shutdown"_kj, kOfReboot},
     {"reset"_kj, kOfReset},
+    {"rotate-ca"_kj, kOfRotateCa},
     {"support"_kj, kOfSupport},
     {"upgrade"_kj, kOfUpgrade},
     {"upgrade-k8s"_kj, kOfUpgradeK8s},

@@ -175,5 +175,42 @@ TEST_F(Targets, ConfigNew) {
   EXPECT_EQ(self.certificateAsked, "os:admin for 31536000 s"_kj);
 }
 
+// Catches: a renewal that changes name, roles or other contexts, keeps the old key, or replaces a
+// certificate that nobody has signed a successor for.
+TEST_F(Targets, ConfigRenew) {
+  auto& self = node("127.0.0.1");
+  auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                         {.commonName = "ada",
+                          .organizations = kj::arr(kj::str("os:admin"), kj::str("os:reader")),
+                          .server = false});
+  c.writeConfig(c.authority, leaf);
+  auto path = c.configPath();
+  auto before = readFile(path);
+  EXPECT_EQ(c.run({"config", "renew"}), 1);
+  EXPECT_THAT(err(), HasSubstr("no key here"));
+  EXPECT_EQ(readFile(path), before);
+  auto stranger = pki::makeAuthority({.organization = "talos"});
+  self.authority = &stranger;
+  EXPECT_EQ(c.run({"config", "renew"}), 1);
+  EXPECT_THAT(err(), HasSubstr("another CA"));
+  EXPECT_EQ(readFile(path), before);
+
+  self.authority = &c.authority;
+  EXPECT_EQ(c.run({"config", "renew", "--crt-ttl", "2h"}), 0) << err();
+  EXPECT_EQ(out(), "");
+  EXPECT_THAT(err(), HasSubstr("renewed until 2"));
+  EXPECT_EQ(self.certificateAsked, "os:admin,os:reader for 7200 s"_kj);
+  auto renewed = Talosconfig::load(path);
+  auto& context = renewed.resolve();
+  auto info = pki::inspect(context.certificate);
+  EXPECT_EQ(info.commonName, "ada"_kj);
+  EXPECT_EQ(kj::strArray(info.organizations, ","), "os:admin,os:reader");
+  pki::checkPair(context.certificate, context.key);
+  EXPECT_NE(kj::StringPtr(context.key), kj::StringPtr(leaf.key));
+  EXPECT_EQ(context.ca, c.authority.certificate);
+  EXPECT_EQ(kj::strArray(context.endpoints, ","), "127.0.0.1");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "memory"}), 0) << err();
+}
+
 }  // namespace
 }  // namespace talos::talosctl

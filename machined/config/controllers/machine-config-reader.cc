@@ -70,6 +70,19 @@ kj::Duration apiCertLifetime(config::Config::Reader config) {
       .orDefault(kDefaultLifetime);
 }
 
+kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list) {
+  auto texts = KJ_MAP(one, list) {
+    return kj::str(one.getCrt().asChars());
+  };
+  return kj::strArray(texts, "\n");
+}
+
+pki::Authorities apiAuthorities(config::Config::Reader config) {
+  auto machine = config.getMachine();
+  return pki::authoritiesOf(kj::str(machine.getCa().getCrt().asChars()),
+                            acceptedCas(machine.getAcceptedCAs()));
+}
+
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> result;

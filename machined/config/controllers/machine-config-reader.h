@@ -3,6 +3,7 @@
 
 #include <kj/function.h>
 
+#include "common/tls/authorities.h"
 #include "machined/confined/parser-client/known-config.h"
 #include "machined/resources/store.h"
 #include "rpc/machine-resources.capnp.h"
@@ -22,6 +23,9 @@ kj::Vector<kj::String> sharedAddresses(config::Config::Reader config);  // VIPs
 kj::Vector<kj::String> apiCertSans(config::Config::Reader config);
 kj::StringPtr roleName(config::ApiRole role);                 // os:admin; empty: of a later release
 kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certificates of machine APIs
+// machine.ca and machine.acceptedCAs.
+pki::Authorities apiAuthorities(config::Config::Reader config);
+kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list);  // PEM
 // The hosts that trustd is asked at: the host of the Kubernetes API, then cluster.trustd.endpoints.
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);
 

@@ -61,6 +61,7 @@ struct ConfigTest : public testing::Test {
   config::MachineType type = config::MachineType::CONTROLPLANE;
   kj::Duration lifetime = kDefaultLifetime;
   kj::StringPtr token = "abcdef.0123456789abcdef";
+  kj::Vector<kj::String> accepted;  // beside the authority, PEM
   kj::Array<kj::String> hosts = texts({"vip.example.org", "10.5.0.9"});
   kj::Function<void(config::Network::Builder)> network = [](config::Network::Builder) {};
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
@@ -105,6 +106,8 @@ struct ConfigTest : public testing::Test {
     machine.setType(type);
     machine.setToken(token);
     setPair(machine.getCa(), authority, withKey);
+    auto others = machine.initAcceptedCAs(accepted.size());
+    for (auto i : kj::indices(accepted)) others[i].setCrt(accepted[i].asBytes());
     machine.initCertSANs(1).set(0, "api.example.org");
     network(machine.getNetwork());
     auto cluster = root.getCluster();

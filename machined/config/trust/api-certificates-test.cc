@@ -1,6 +1,7 @@
 // The certificates of the API, and what trustd signs with.
 #include "machined/config/trust/api-certificates.h"
 
+#include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/trust/api-names.h"
@@ -100,6 +101,44 @@ TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHa
   awaitCertificates(5);
   poll();
   EXPECT_EQ(version(), 5u);
+}
+
+// Catches: CAs of the config that take effect with the next boot or not at all; clients of the
+// other CA that cannot verify the node; a certificate that stays when what goes with it changes.
+TEST_F(CertificatesTest, CasBesideTheOwnOneAreAcceptedAndLeadToIt) {
+  addApi();
+  awaitCertificates(1);
+  auto next = makeAuthority();
+  auto ownByNext = pki::crossSign(next.certificate, next.key, authority.certificate);
+  accepted.add(kj::str(next.certificate));
+  accepted.add(kj::str(ownByNext));
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(2);
+  auto text = [&] { return kj::str(certificates().getServer().getCrt().asChars()); };
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()),
+            kj::str(authority.certificate, next.certificate));
+  ASSERT_EQ(pki::certificatesIn(text()).size(), 2u);
+  EXPECT_EQ(pki::certificatesIn(text())[1], ownByNext);
+  runtime.poke("secrets.ApiController");
+  poll();
+  EXPECT_EQ(version(), 2u);
+
+  auto nextByOwn = pki::crossSign(authority.certificate, authority.key, next.certificate);
+  accepted[0] = kj::str(authority.certificate);
+  accepted[1] = kj::str(nextByOwn);
+  std::swap(authority, next);
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(3);
+  EXPECT_TRUE(pki::isSignedBy(text(), authority.certificate));
+  EXPECT_EQ(pki::certificatesIn(text())[1], nextByOwn);
+  accepted.removeLast();
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(4);
+  EXPECT_EQ(pki::certificatesIn(text()).size(), 1u) << "what went with it is gone";
+  accepted.clear();
+  runtime.poke("secrets.ApiController");
+  awaitCertificates(5);
+  EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
 }
 
 // Catches: a lifetime of seconds that is renewed for ever, or never.

@@ -59,8 +59,8 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   }
   auto names = storedNames(store, apiCertSans(config));
   KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
-    auto authority = config.getMachine().getCa().getCrt();
-    if (whyIssue(*stored, authority, names, apiCertLifetime(config), clock.now()) == nullptr) {
+    if (whyIssue(*stored, apiAuthorities(config), names, apiCertLifetime(config), clock.now()) ==
+        nullptr) {
       renewal.schedule(halfLife(*stored));
       return kj::READY_NOW;
     }
@@ -96,15 +96,19 @@ kj::Promise<void> ApiController::maintain(Store& store) {
 kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader config,
                                        NodeNames names) {
   auto ca = config.getMachine().getCa();
+  auto authorities = apiAuthorities(config);
   auto authority = kj::str(ca.getCrt().asChars());
   pki::Pem key(kj::str(ca.getKey().asChars()));
-  auto issued = co_await uv.blocking(
-      [authority = kj::str(authority), key = kj::mv(key), names = kj::mv(names),
-       lifetime = apiCertLifetime(config),
-       now = clock.now()] { return issueBoth(authority, key, names, lifetime, now); });
+  auto issued =
+      co_await uv.blocking([authority = kj::mv(authority), key = kj::mv(key), names = kj::mv(names),
+                            lifetime = apiCertLifetime(config), now = clock.now()] {
+        return issueBoth(authority, key, names, lifetime, now);
+      });
+  // Clients that trust only a CA beside this one verify the server through it.
+  issued.server.certificate = kj::str(issued.server.certificate, authorities.behind);
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto spec = outputs.add("api");
-  spec.setCa(authority.asBytes());
+  spec.setCa(authorities.trusted.asBytes());
   fillPair(spec.initServer(), issued.server);
   fillPair(spec.initClient(), issued.client);
   renewal.schedule(halfLife(spec.asReader()));

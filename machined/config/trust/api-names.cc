@@ -15,12 +15,21 @@ Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
   return {inspectPair(stored.getServer()), inspectPair(stored.getClient())};
 }
 
+// Everything behind the certificate itself.
+kj::String chainOf(rpc::KeyPair::Reader pair) {
+  auto all = pki::certificatesIn(kj::str(pair.getCrt().asChars()));
+  return kj::strArray(all.slice(kj::min(all.size(), size_t(1)), all.size()), "");
+}
+
 }  // namespace
 
 kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
-                                  capnp::Data::Reader authority, const NodeNames& names,
+                                  const pki::Authorities& authorities, const NodeNames& names,
                                   kj::Duration lifetime, kj::Date now) {
-  if (stored.getCa() != authority) return "the CA changed"_kj;
+  if (stored.getCa() != authorities.trusted.asBytes() ||
+      chainOf(stored.getServer()) != authorities.behind) {
+    return "the CA changed"_kj;
+  }
   kj::Maybe<kj::StringPtr> reason;
   auto damaged = kj::runCatchingExceptions([&] {
     auto lives = inspectBoth(stored);

@@ -8,7 +8,7 @@ namespace talos::machined {
 
 // The reason to renew the stored certificates; none: they stay.
 kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
-                                  capnp::Data::Reader authority, const NodeNames& names,
+                                  const pki::Authorities& authorities, const NodeNames& names,
                                   kj::Duration lifetime, kj::Date now);
 
 // When half of the lifetime of these certificates has passed.

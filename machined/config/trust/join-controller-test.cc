@@ -34,6 +34,7 @@ struct JoinTest : testing::Test {
     auto machine = root.getMachine();
     setPair(machine.getCa(), authority, withKey);
     machine.setCaHash("sha256:00");
+    machine.initAcceptedCAs(1)[0].setCrt("accepted"_kj.asBytes());
     machine.setToken(kToken);
     setTexts(machine.initCertSANs(2), texts({"10.9.9.9", "worker.example.org"}));
     root.getCluster().getControlPlane().setEndpoint("https://api.example.org:6443");
@@ -62,6 +63,7 @@ TEST_F(JoinTest, ASpecOfConfigAndNames) {
   EXPECT_EQ(spec.getToken(), kToken);
   EXPECT_EQ(kj::str(spec.getCa().asChars()), authority.certificate);
   EXPECT_EQ(spec.getCaHash(), "sha256:00");
+  EXPECT_EQ(kj::str(spec.getAcceptedCAs().asChars()), "accepted");
   EXPECT_EQ(spec.getCommonName(), "w1.example.org");
   EXPECT_EQ(joined(spec.getDnsNames()), "w1 w1.example.org worker.example.org");
   EXPECT_EQ(joined(spec.getAddresses()), "10.9.9.9");

@@ -35,6 +35,7 @@ void fill(rpc::JoinSpec::Builder out, config::Config::Reader config,
   setList(out.initEndpoints(endpoints.size()), endpoints);
   out.setToken(machine.getToken());
   out.setCa(machine.getCa().getCrt());
+  out.setAcceptedCAs(acceptedCas(machine.getAcceptedCAs()).asBytes());
   out.setCaHash(machine.getCaHash());
   out.setCommonName(names.commonName);
   auto dns = withoutLocal(kj::mv(names.dns)), addresses = withoutLocal(kj::mv(names.addresses));

@@ -40,7 +40,7 @@ struct Job {
   Job(kj::StringPtr id, uint64_t number) : id(kj::str(id)), number(number) {}
   kj::String id;
   uint64_t number;  // of the request
-  kj::String authority, request;
+  kj::String authority, trusted, request;
   pki::Pem key;
   kj::Vector<kj::String> roles;
   kj::String error;  // empty: it is to be signed
@@ -107,6 +107,7 @@ class PodCertificateController final : public Controller {
           job.error = kj::str("this node does not have the key of the CA");
         }
         job.authority = kj::heapString(machine.getCa().getCrt().asChars());
+        job.trusted = apiAuthorities(*c).trusted;
         job.key = pki::Pem(kj::heapString(machine.getCa().getKey().asChars()));
       } else {
         job.error = kj::str("this node has no config");
@@ -132,7 +133,7 @@ class PodCertificateController final : public Controller {
         answer.setNumber(job.number);
         answer.setError(job.error);
         if (job.error.size() > 0) continue;
-        answer.setCa(job.authority.asBytes());
+        answer.setCa(job.trusted.asBytes());
         answer.setCertificate(job.certificate.asBytes());
         answer.setNotAfter(dateText(pki::inspect(job.certificate).notAfter));
       }

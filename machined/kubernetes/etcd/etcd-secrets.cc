@@ -78,7 +78,7 @@ Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader 
           .server = isDue(stored.getServer()),
           .client = newAuthority || client.commonName != names.commonName ||
                     renewalCause(client, kEtcdLifetime, now) != nullptr,
-          .api = stored.getApiCa() != config.getMachine().getCa().getCrt() ||
+          .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
                  renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr};
 }
 
@@ -138,8 +138,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   }
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
                   copyOf(config.getMachine().getCa()), apiCertLifetime(config)};
-  auto authority = kj::str(issuers.etcd.certificate),
-       apiAuthority = kj::str(issuers.api.certificate);
+  auto authority = kj::str(issuers.etcd.certificate), apiAuthority = apiAuthorities(config).trusted;
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
         return issueNeeded(issuers, names, needed, now);

@@ -418,7 +418,7 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                         .context = "local"});
   out.setCa(authority);
   out.setBootstrapKubeconfig(kj::StringPtr(written));
-  out.setMachineCa(config.getMachine().getCa().getCrt());
+  out.setMachineCa(apiAuthorities(config).trusted.asBytes());
   return nullptr;
 }
 

@@ -1,0 +1,202 @@
+#include "talosctl/rotate-ca/remote-rotation.h"
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/config/config.h"
+#include "common/memory/zeroize.h"
+#include "common/tls/authorities.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
+#include "talosctl/client/node-config.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kConnect = 10 * kj::SECONDS, kAnswer = 15 * kj::SECONDS;
+
+// The same may work later: connections end when nodes restart, and a config may be changed
+// meanwhile.
+bool mayPassLater(const kj::Exception& e) {
+  auto kind = kindOf(e);
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded ||
+         kind == ErrorKind::kConflict || kind == ErrorKind::kUnauthenticated ||
+         kind == ErrorKind::kNotFound;
+}
+
+kj::String pemOf(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars());
+}
+
+RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config) {
+  auto machine = config.getMachine();
+  RotatedNode node{.address = kj::str(address),
+                   .controlPlane = config::isControlPlane(machine.getType()),
+                   .persists = config.getPersist(),
+                   .ca = pemOf(machine.getCa().getCrt()),
+                   .caHash = kj::str(machine.getCaHash()),
+                   .key = pki::Pem(pemOf(machine.getCa().getKey())),
+                   .accepted = {}};
+  for (auto one : machine.getAcceptedCAs()) {
+    for (auto& certificate : pki::certificatesIn(pemOf(one.getCrt()))) {
+      node.accepted.add(kj::mv(certificate));
+    }
+  }
+  return node;
+}
+
+}  // namespace
+
+Credentials copyOf(const Credentials& credentials) {
+  return {kj::str(credentials.authorities), kj::str(credentials.certificate),
+          credentials.key.clone()};
+}
+
+RemoteRotation::Read::~Read() {
+  if (document.size() > 0) zeroize(document);
+}
+
+RemoteRotation::RemoteRotation(Dependencies& deps, Target target)
+    : deps(deps), target(kj::mv(target)) {}
+
+void RemoteRotation::use(Credentials fresh) {
+  target.credentials = kj::mv(fresh);
+  client = nullptr;
+}
+
+kj::Promise<void> RemoteRotation::connect() {
+  if (client == nullptr) {
+    Target copy{.endpoints = {},
+                .nodes = {},
+                .credentials = copyOf(target.credentials),
+                .fingerprints = {}};
+    for (auto& endpoint : target.endpoints) copy.endpoints.add(kj::str(endpoint));
+    client = kj::heap<Client>(deps, kj::mv(copy));
+  }
+  return KJ_ASSERT_NONNULL(client)->connect(kConnect);
+}
+
+kj::Promise<rpc::Node::Client> RemoteRotation::reach(kj::StringPtr node) {
+  co_await connect();
+  co_return KJ_ASSERT_NONNULL(client)->node(node);
+}
+
+kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr node) {
+  auto reached = co_await reach(node);
+  auto request = reached.resourcesRequest().send().getResources().listRequest();
+  request.initKind().setType(typeName<rpc::MemberSpec>());
+  using Listed = capnp::Response<rpc::Resources::ListResults>;
+  auto listed = co_await within(deps.timer, kAnswer, kj::Promise<Listed>(request.send()));
+  kj::Vector<ClusterMember> members;
+  for (auto one : listed.getResources()) {
+    auto& member = members.add();
+    member.name = kj::str(one.getMetadata().getId());
+    for (auto address : one.getSpec().getAs<rpc::MemberSpec>().getAddresses()) {
+      member.addresses.add(kj::str(address));
+    }
+  }
+  co_return kj::mv(members);
+}
+
+kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node) {
+  auto reached = co_await reach(node);
+  kj::Promise<RunningConfig> asked = runningConfig(kj::mv(reached));
+  auto running = co_await within(deps.timer, kAnswer, kj::mv(asked));
+  Read read;
+  read.document = kj::mv(running.document);
+  read.version = running.version;
+  auto parsed = config::parse(read.document, node);
+  if (!parsed.good()) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(node, ": its config has errors: ", render(parsed.problems())));
+  }
+  read.node = nodeOf(node, parsed.get());
+  co_return kj::mv(read);
+}
+
+kj::Promise<RotatedNode> RemoteRotation::read(kj::StringPtr node) {
+  auto read = co_await readConfig(node);
+  co_return kj::mv(read.node);
+}
+
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::attempt(
+    kj::Promise<kj::Maybe<kj::String>> work) {
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_return co_await work;
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  auto& e = KJ_ASSERT_NONNULL(failure);
+  if (!mayPassLater(e)) kj::throwFatalException(kj::mv(e));
+  client = nullptr;
+  co_return messageOf(e);
+}
+
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::served(kj::StringPtr node,
+                                                          const Rotation& rotation,
+                                                          RotationPhase phase) {
+  auto reached = co_await reach(node);
+  auto request = reached.sensitiveResourcesRequest().send().getResources().getRequest();
+  request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
+  request.setId("api");
+  using Got = capnp::Response<rpc::Resources::GetResults>;
+  auto got = co_await within(deps.timer, kAnswer, kj::Promise<Got>(request.send()));
+  auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
+  auto error = phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
+  co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
+}
+
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
+                                                           const Rotation& rotation,
+                                                           RotationPhase phase) {
+  auto work = [this, node, &rotation, phase]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto read = co_await readConfig(node);
+    KJ_IF_MAYBE (patch, rotationPatch(read.node, rotation, phase)) {
+      KJ_DEFER(zeroize(*patch));
+      kj::Vector<Patch> patches;
+      patches.add(Patch{kj::str("the rotation"), kj::str(*patch)});
+      KJ_DEFER(zeroize(patches[0].text));
+      auto document = applyPatches(read.document, "the node's config", patches);
+      KJ_DEFER(zeroize(document));
+      auto call =
+          applyCall(co_await reach(node), document, read.version, rpc::ApplyMode::NO_REBOOT, false);
+      using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
+      co_await within(deps.timer, kAnswer, kj::Promise<Applied>(call.send()));
+    }
+    co_return co_await served(node, rotation, phase);
+  };
+  co_return co_await attempt(work());
+}
+
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(kj::StringPtr node,
+                                                        const Rotation& rotation,
+                                                        RotationPhase phase) {
+  auto work = [this, node, &rotation, phase]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto read = co_await readConfig(node);
+    if (rotationPatch(read.node, rotation, phase) != nullptr) {
+      co_return kj::str("its config is not that of the phase");
+    }
+    co_return co_await served(node, rotation, phase);
+  };
+  co_return co_await attempt(work());
+}
+
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::tryClient(kj::StringPtr endpoint,
+                                                             const Credentials& credentials) {
+  Target one{.endpoints = {}, .nodes = {}, .credentials = copyOf(credentials), .fingerprints = {}};
+  one.endpoints.add(kj::str(endpoint));
+  Client tried(deps, kj::mv(one));
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await tried.connect(kConnect);
+    auto request = tried.node("").machineRequest().send().getMachine().versionRequest();
+    using Version = capnp::Response<rpc::Version>;
+    co_await within(deps.timer, kAnswer, kj::Promise<Version>(request.send()));
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  co_return failure.map([](kj::Exception& e) { return messageOf(e); });
+}
+
+}  // namespace talos::talosctl

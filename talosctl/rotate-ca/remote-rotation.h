@@ -1,0 +1,65 @@
+// The nodes of a cluster whose CA is rotated, over the API: their configs and certificates, and
+// which clients their endpoints serve.
+//
+// Holds one connection, which is made anew when it has ended. No call waits longer than some
+// seconds. Holds keys: they are zeroed with it.
+#pragma once
+
+#include "talosctl/client/cluster-client.h"
+#include "talosctl/rotate-ca/rotation-plan.h"
+
+namespace talos::talosctl {
+
+struct ClusterMember {
+  kj::String name;
+  kj::Vector<kj::String> addresses;
+};
+
+class RemoteRotation {
+ public:
+  RemoteRotation(Dependencies& deps, Target target);
+  KJ_DISALLOW_COPY_AND_MOVE(RemoteRotation);
+
+  // From the next connection on.
+  void use(Credentials fresh);
+  kj::ArrayPtr<const kj::String> endpoints() const { return target.endpoints; }
+  kj::Promise<void> connect();
+
+  // Of Kubernetes, as this node knows them; none without Kubernetes.
+  kj::Promise<kj::Vector<ClusterMember>> members(kj::StringPtr node);
+  kj::Promise<RotatedNode> read(kj::StringPtr node);
+  // One attempt to bring the node to the end of the phase: the error that is left, or none.
+  kj::Promise<kj::Maybe<kj::String>> advance(kj::StringPtr node, const Rotation& rotation,
+                                             RotationPhase phase);
+  // The same without a change.
+  kj::Promise<kj::Maybe<kj::String>> look(kj::StringPtr node, const Rotation& rotation,
+                                          RotationPhase phase);
+  // The error of a client with these credentials at this endpoint.
+  kj::Promise<kj::Maybe<kj::String>> tryClient(kj::StringPtr endpoint,
+                                               const Credentials& credentials);
+
+ private:
+  Dependencies& deps;
+  Target target;
+  kj::Maybe<kj::Own<Client>> client;
+
+  struct Read {
+    RotatedNode node;
+    kj::String document;
+    uint64_t version = 0;
+    ~Read();
+    Read() = default;
+    Read(Read&&) = default;
+    Read& operator=(Read&&) = default;
+  };
+  kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
+  kj::Promise<Read> readConfig(kj::StringPtr node);
+  kj::Promise<kj::Maybe<kj::String>> served(kj::StringPtr node, const Rotation& rotation,
+                                            RotationPhase phase);
+  kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
+};
+
+// A copy for another endpoint or connection.
+Credentials copyOf(const Credentials& credentials);
+
+}  // namespace talos::talosctl

@@ -1,0 +1,116 @@
+// rotate-ca
+#include "talosctl/rotate-ca/rotate-ca-command.h"
+
+#include <unistd.h>
+
+#include "common/base/error.h"
+#include "talosctl/rotate-ca/rotation-run.h"
+
+namespace talos::talosctl {
+namespace {
+
+kj::Promise<kj::Maybe<kj::String>> connectError(RemoteRotation& cluster) {
+  kj::Maybe<kj::String> error;
+  co_await cluster.connect().catch_([&](kj::Exception&& e) { error = messageOf(e); });
+  co_return kj::mv(error);
+}
+
+// When the old CA is dropped at every endpoint but not at every node, only the client configuration
+// that the earlier run has written is served.
+kj::Promise<Credentials> credentialsThatConnect(RemoteRotation& cluster, Credentials present,
+                                                kj::StringPtr output) {
+  auto error = co_await connectError(cluster);
+  KJ_IF_MAYBE (e, error) {
+    if (access(output.cStr(), F_OK) != 0) fail(ErrorKind::kUnavailable, *e);
+    auto written = Talosconfig::load(output).resolve().credentials();
+    cluster.use(copyOf(written));
+    if (co_await connectError(cluster) != nullptr) fail(ErrorKind::kUnavailable, *e);
+    co_return kj::mv(written);
+  }
+  co_return kj::mv(present);
+}
+
+void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> hosts) {
+  for (auto& host : hosts) {
+    checkHost(host, "node");
+    bool known = false;
+    for (auto& one : to) known = known || one == host;
+    if (!known) to.add(kj::str(host));
+  }
+}
+
+RotationOptions optionsOf(Invocation& call, const Target& target) {
+  RotationOptions options;
+  addAll(options.nodes, call.list("control-plane-nodes"));
+  addAll(options.nodes, call.list("init-node"));
+  addAll(options.nodes, call.list("worker-nodes"));
+  if (options.nodes.size() > 0) {
+    options.asked = kj::str(options.nodes[0]);
+  } else if (target.nodes.size() > 0) {
+    options.asked = kj::str(target.nodes[0]);
+  }
+  options.dryRun = call.on("dry-run");
+  options.output = kj::str(call.text("output"));
+  auto config = Talosconfig::load(configPath(call));
+  for (auto& node : config.resolve(call.text("context")).nodes) {
+    options.contextNodes.add(kj::str(node));
+  }
+  options.contextName =
+      kj::str(call.given("context") ? call.text("context") : config.currentName());
+  return options;
+}
+
+kj::Promise<int> runRotateCa(Invocation& call) {
+  if (call.on("kubernetes")) {
+    fail(ErrorKind::kUnimplemented,
+         "this version does not rotate the CA of Kubernetes (cluster.ca); use --kubernetes=false");
+  }
+  if (!call.on("talos")) failUsage("there is nothing to rotate with --talos=false");
+  auto target = resolveTarget(call);
+  if (target.local) failUsage("rotate-ca needs endpoints of the cluster, not the socket of a node");
+  auto options = optionsOf(call, target);
+  auto present = copyOf(target.credentials);
+  RemoteRotation cluster(call.deps, kj::mv(target));
+  present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
+  RotationRun run(call, cluster, kj::mv(present), kj::mv(options));
+  co_await run.run();
+  co_return 0;
+}
+
+}  // namespace
+
+void addRotateCaCommand(Command& root) {
+  auto& command = root.add("rotate-ca", "Replace the CA of the machine API of a running cluster");
+  command.details =
+      "In three phases, each verified on every node before the next begins: all nodes accept the "
+      "new CA beside the present one, get certificates of it, and drop the old one. Nothing "
+      "restarts, and clients of either CA are served until the last phase. The nodes are those of "
+      "Kubernetes, or the named ones, which must be all of the cluster; a node that does not "
+      "answer "
+      "ends the run. A run that was cut off continues when the command is started again: the "
+      "configs of the nodes say how far it has come.\n\n"
+      "A client configuration of the new CA is written to --output; the present one is kept, and "
+      "refused by the cluster at the end. Other client configurations have to be made again "
+      "(talosctl config new).";
+  command.flag({.name = "control-plane-nodes",
+                .kind = FlagKind::kList,
+                .help = "the control-plane nodes (default: of Kubernetes)"});
+  command.flag(
+      {.name = "dry-run", .fallback = "true", .help = "change nothing; show what would be done"});
+  command.flag({.name = "init-node",
+                .kind = FlagKind::kList,
+                .help = "a control-plane node of the type init"});
+  command.flag({.name = "kubernetes", .help = "refused: the CA of Kubernetes"});
+  command.flag({.name = "output",
+                .letter = "o",
+                .kind = FlagKind::kText,
+                .fallback = "talosconfig",
+                .help = "file for the new client configuration"});
+  command.flag({.name = "talos", .fallback = "true", .help = "the CA of the machine API"});
+  command.flag({.name = "worker-nodes",
+                .kind = FlagKind::kList,
+                .help = "the workers (default: of Kubernetes)"});
+  command.run = runRotateCa;
+}
+
+}  // namespace talos::talosctl

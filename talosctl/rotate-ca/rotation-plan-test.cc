@@ -1,0 +1,214 @@
+// How far a rotation has come, by the configs of the nodes, and what is left of it.
+#include "talosctl/rotate-ca/rotation-plan.h"
+
+#include <gtest/gtest.h>
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/config/config.h"
+#include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr auto kNow = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+
+struct RotationPlanTest : ::testing::Test {
+  ~RotationPlanTest() noexcept override {}
+  pki::CertificateAndKey first =
+      pki::makeAuthority({.organization = "talos", .notBefore = kNow - 100 * kj::DAYS});
+  kj::Vector<RotatedNode> nodes;
+
+  RotatedNode node(kj::StringPtr address, bool controlPlane) {
+    return {.address = kj::str(address),
+            .controlPlane = controlPlane,
+            .ca = kj::str(first.certificate),
+            .caHash = {},
+            .key = controlPlane ? first.key.clone() : pki::Pem(),
+            .accepted = {}};
+  }
+  void SetUp() override {
+    nodes.add(node("10.0.0.2", true));
+    nodes.add(node("10.0.0.3", true));
+    nodes.add(node("10.0.0.5", false));
+  }
+  Rotation plan() { return planRotation(nodes, kNow); }
+  std::string refusal() {
+    auto failure = kj::runCatchingExceptions([&] { plan(); });
+    KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
+    return "not refused";
+  }
+
+  // Applies the patch to a config of the node, and reads that back.
+  static void change(RotatedNode& node, const Rotation& rotation, RotationPhase phase) {
+    auto patch = rotationPatch(node, rotation, phase);
+    if (patch == nullptr) return;
+    kj::Vector<kj::String> accepted;
+    for (auto& one : node.accepted) {
+      accepted.add(kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}"));
+    }
+    auto text = kj::str(
+        "version: v1alpha1\npersist: true\nmachine:\n  type: ",
+        node.controlPlane ? "controlplane" : "worker", "\n",
+        node.ca.size() > 0 ? kj::str("  ca: {crt: ", kj::encodeBase64(node.ca.asBytes()),
+                                     ", key: \"", kj::encodeBase64(node.key.bytes()), "\"}\n")
+                           : kj::str(),
+        node.caHash.size() > 0 ? kj::str("  caHash: ", node.caHash, "\n") : kj::str(),
+        accepted.empty() ? kj::str()
+                         : kj::str("  acceptedCAs: [", kj::strArray(accepted, ", "), "]\n"));
+    kj::Vector<Patch> patches;
+    patches.add(Patch{kj::str("test"), kj::mv(KJ_ASSERT_NONNULL(patch))});
+    auto changed = applyPatches(text, "config", patches);
+    auto config = config::parse(changed.asArray());
+    auto machine = config.get().getMachine();
+    node.ca = kj::heapString(machine.getCa().getCrt().asChars());
+    node.key = pki::Pem(kj::heapString(machine.getCa().getKey().asChars()));
+    node.caHash = kj::str(machine.getCaHash());
+    node.accepted.clear();
+    for (auto one : machine.getAcceptedCAs()) {
+      node.accepted.add(kj::heapString(one.getCrt().asChars()));
+    }
+  }
+  void changeAll(const Rotation& rotation, RotationPhase phase) {
+    for (auto& one : nodes) change(one, rotation, phase);
+  }
+};
+
+}  // namespace
+
+// Catches: a phase that leaves something out, a key on a worker, a node that is changed again.
+TEST_F(RotationPlanTest, ThreePhasesLeaveTheNewCaAlone) {
+  auto rotation = plan();
+  EXPECT_EQ(rotation.phase, RotationPhase::kAccept);
+  EXPECT_FALSE(rotation.begun);
+  EXPECT_EQ(rotation.oldCa, first.certificate);
+  changeAll(rotation, RotationPhase::kAccept);
+  for (auto& one : nodes) {
+    auto now = pki::authoritiesOf(one.ca, kj::strArray(one.accepted, ""));
+    EXPECT_EQ(now.trusted, kj::str(first.certificate, rotation.newCa));
+    EXPECT_TRUE(pki::isSignedBy(now.behind, rotation.newCa));
+    EXPECT_EQ(rotationPatch(one, rotation, RotationPhase::kAccept), nullptr);
+  }
+  changeAll(rotation, RotationPhase::kIssue);
+  for (auto& one : nodes) {
+    auto now = pki::authoritiesOf(one.ca, kj::strArray(one.accepted, ""));
+    EXPECT_EQ(now.trusted, kj::str(rotation.newCa, first.certificate));
+    EXPECT_TRUE(pki::isSignedBy(now.behind, first.certificate));
+    EXPECT_EQ(one.controlPlane, kj::StringPtr(one.key) == kj::StringPtr(rotation.newKey));
+    EXPECT_EQ(one.controlPlane, kj::StringPtr(one.key).size() > 0);
+  }
+  changeAll(rotation, RotationPhase::kDrop);
+  for (auto& one : nodes) {
+    EXPECT_EQ(one.ca, rotation.newCa);
+    EXPECT_EQ(one.accepted.size(), 0u);
+  }
+  EXPECT_FALSE(plan().begun);
+}
+
+// Catches: a second run that makes a third CA, takes the two for each other, or goes back.
+TEST_F(RotationPlanTest, ARunThatWasCutOffIsFoundInTheConfigs) {
+  auto rotation = plan();
+  change(nodes[0], rotation, RotationPhase::kAccept);
+  auto again = plan();
+  EXPECT_EQ(again.phase, RotationPhase::kAccept);
+  EXPECT_TRUE(again.begun);
+  EXPECT_NE(again.newCa, rotation.newCa) << "its key is lost";
+  changeAll(again, RotationPhase::kAccept);
+  for (auto& one : nodes) {
+    EXPECT_EQ(one.accepted.size(), 2u) << "the CA that came to nothing stays";
+  }
+  change(nodes[0], again, RotationPhase::kIssue);
+  auto issuing = plan();
+  EXPECT_EQ(issuing.phase, RotationPhase::kIssue);
+  EXPECT_EQ(issuing.newCa, again.newCa);
+  EXPECT_EQ(issuing.oldCa, first.certificate);
+  EXPECT_EQ(kj::StringPtr(issuing.newKey), kj::StringPtr(again.newKey));
+  changeAll(issuing, RotationPhase::kIssue);
+  change(nodes[2], issuing, RotationPhase::kDrop);
+  auto dropping = plan();
+  EXPECT_EQ(dropping.phase, RotationPhase::kDrop);
+  EXPECT_EQ(dropping.newCa, again.newCa);
+  EXPECT_EQ(dropping.oldCa, first.certificate);
+  changeAll(dropping, RotationPhase::kDrop);
+  for (auto& one : nodes) EXPECT_EQ(one.accepted.size(), 0u);
+}
+
+// Catches: a CA that the operator accepts for another purpose, removed by a rotation or taken for
+// one.
+TEST_F(RotationPlanTest, OtherAcceptedCasStay) {
+  auto older = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 900 * kj::DAYS});
+  for (auto& one : nodes) one.accepted.add(kj::str(older.certificate));
+  auto rotation = plan();
+  EXPECT_FALSE(rotation.begun);
+  for (auto phase : {RotationPhase::kAccept, RotationPhase::kIssue, RotationPhase::kDrop}) {
+    changeAll(rotation, phase);
+    EXPECT_EQ(nodes[2].accepted[0], older.certificate);
+  }
+  EXPECT_EQ(nodes[2].accepted.size(), 1u);
+}
+
+// Catches: a worker that has the hash of the old CA for ever.
+TEST_F(RotationPlanTest, TheHashOfAWorkerIsReplaced) {
+  nodes[2].ca = kj::str();
+  nodes[2].caHash = pki::authorityHash(first.certificate);
+  auto rotation = plan();
+  changeAll(rotation, RotationPhase::kAccept);
+  EXPECT_EQ(nodes[2].accepted.size(), 2u);
+  changeAll(rotation, RotationPhase::kIssue);
+  EXPECT_EQ(nodes[2].caHash, pki::authorityHash(rotation.newCa));
+  EXPECT_EQ(nodes[2].ca, "");
+  EXPECT_EQ(plan().phase, RotationPhase::kDrop);
+}
+
+// Catches: a rotation that begins although it cannot end, or mixes clusters.
+TEST_F(RotationPlanTest, NodesThatDoNotFitAreRefusedBeforeAnything) {
+  auto has = [&](const char* text) { return refusal().find(text) != std::string::npos; };
+  nodes[2].persists = false;
+  EXPECT_TRUE(has("10.0.0.5: its config has persist: false")) << refusal();
+  nodes[2].persists = true;
+  auto other = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 1 * kj::DAYS});
+  nodes[2].ca = kj::str(other.certificate);
+  EXPECT_TRUE(has("no control-plane node has the key of the new CA")) << refusal();
+  nodes[1].ca = kj::str(other.certificate);
+  nodes[1].key = other.key.clone();
+  EXPECT_TRUE(has("10.0.0.2: its CA sha256:")) << refusal();
+  auto third = pki::makeAuthority({.organization = "talos"});
+  nodes[2].ca = kj::str(third.certificate);
+  EXPECT_TRUE(has("the nodes have more than two CAs:\n  10.0.0.2: sha256:")) << refusal();
+  nodes[2].ca = kj::str();
+  EXPECT_TRUE(has("10.0.0.5: its config has neither machine.ca nor machine.caHash")) << refusal();
+  nodes.clear();
+  nodes.add(node("10.0.0.5", false));
+  EXPECT_TRUE(has("none of the nodes is a control-plane node")) << refusal();
+}
+
+// Catches: a phase that is taken for complete while a node still serves as before.
+TEST_F(RotationPlanTest, CertificatesSayWhatIsInEffect) {
+  auto rotation = plan();
+  pki::CertificateAndKey next{kj::str(rotation.newCa), rotation.newKey.clone()};
+  auto leafOf = [](const pki::CertificateAndKey& ca) {
+    return pki::issue(ca.certificate, ca.key, {.commonName = "node"}).certificate;
+  };
+  auto oldLeaf = leafOf(first), newLeaf = leafOf(next);
+  auto both = kj::str(first.certificate, next.certificate);
+  auto error = [&](RotationPhase phase, kj::StringPtr trusted, kj::String server) {
+    return std::string(phaseError(rotation, phase, trusted, server).orDefault("none").cStr());
+  };
+  using P = RotationPhase;
+  EXPECT_EQ(error(P::kAccept, first.certificate, kj::str(oldLeaf, rotation.oldByNew)),
+            "it does not accept the new CA yet");
+  EXPECT_EQ(error(P::kAccept, both, kj::str(oldLeaf)),
+            "clients of the other CA cannot verify its certificate yet");
+  EXPECT_EQ(error(P::kAccept, both, kj::str(oldLeaf, rotation.oldByNew)), "none");
+  EXPECT_EQ(error(P::kIssue, both, kj::str(oldLeaf, rotation.oldByNew)),
+            "its certificate is not of the new CA yet");
+  EXPECT_EQ(error(P::kIssue, next.certificate, kj::str(newLeaf, rotation.newByOld)),
+            "it does not accept the old CA");
+  EXPECT_EQ(error(P::kIssue, both, kj::str(newLeaf, rotation.newByOld)), "none");
+  EXPECT_EQ(error(P::kDrop, both, kj::str(newLeaf)), "it accepts the old CA still");
+  EXPECT_EQ(error(P::kDrop, next.certificate, kj::str(newLeaf)), "none");
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,267 @@
+#include "talosctl/rotate-ca/rotation-plan.h"
+
+#include <kj/encoding.h>
+
+#include "common/base/error.h"
+#include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
+
+namespace talos::talosctl {
+namespace {
+
+[[noreturn]] void refuse(kj::StringPtr reason) {
+  fail(ErrorKind::kFailedPrecondition, reason);
+}
+
+// Of the node's CA; empty: its config names none.
+kj::String hashOf(const RotatedNode& node) {
+  return node.ca.size() > 0 ? pki::authorityHash(node.ca) : kj::str(node.caHash);
+}
+
+bool isOf(kj::StringPtr certificate, kj::StringPtr hash) {
+  return pki::authorityHash(certificate) == hash;
+}
+
+bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
+  for (auto& one : list) {
+    if (one == text) return true;
+  }
+  return false;
+}
+
+// A CA that a node accepts and that signed the node's own: this is how `accept` and `issue` leave
+// them. Others that it accepts are none of ours.
+kj::Vector<kj::String> partnersOf(const RotatedNode& node, kj::StringPtr own) {
+  kj::Vector<kj::String> partners;
+  for (auto& candidate : node.accepted) {
+    if (isOf(candidate, own)) continue;
+    for (auto& cross : node.accepted) {
+      if (isOf(cross, own) && pki::isSignedBy(cross, candidate)) partners.add(kj::str(candidate));
+    }
+  }
+  return partners;
+}
+
+bool isNewer(kj::StringPtr one, kj::StringPtr other) {
+  return pki::inspect(one).notBefore > pki::inspect(other).notBefore;
+}
+
+void checkNode(const RotatedNode& node) {
+  if (!node.persists) {
+    refuse(kj::str(node.address,
+                   ": its config has persist: false, so at each boot it comes from its source with "
+                   "the CA that is there; set persist: true for the rotation"));
+  }
+  if (hashOf(node).size() == 0) {
+    refuse(
+        kj::str(node.address, ": its config has neither machine.ca nor machine.caHash; set one"));
+  }
+  if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
+    refuse(kj::str(node.address, ": its config lacks the key of machine.ca"));
+  }
+}
+
+// The certificates of all CAs that the configs have, of this hash.
+kj::String certificateOf(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash) {
+  for (auto& node : nodes) {
+    if (node.ca.size() > 0 && isOf(node.ca, hash)) return kj::str(node.ca);
+  }
+  refuse(kj::str("no node has the certificate of the CA with the hash ", hash));
+}
+
+pki::Pem keyOf(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash) {
+  for (auto& node : nodes) {
+    if (node.controlPlane && hashOf(node) == hash) return node.key.clone();
+  }
+  return {};
+}
+
+void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Date now) {
+  auto hash = pki::authorityHash(rotation.oldCa);
+  auto oldKey = keyOf(nodes, hash);
+  if (kj::StringPtr(oldKey).size() == 0) refuse("no control-plane node has the key of the CA");
+  auto old = pki::inspect(rotation.oldCa);
+  auto notBefore = now - 5 * kj::MINUTES;
+  // By this the two are told apart.
+  if (notBefore <= old.notBefore) notBefore = old.notBefore + 1 * kj::SECONDS;
+  if (notBefore > now) {
+    refuse(kj::str("the CA is younger than the clock of this host shows; set the clock"));
+  }
+  kj::StringPtr organization =
+      old.organizations.empty() ? ""_kj : kj::StringPtr(old.organizations[0]);
+  auto made = pki::makeAuthority(
+      {.organization = organization, .commonName = old.commonName, .notBefore = notBefore});
+  rotation.newCa = kj::mv(made.certificate);
+  rotation.newKey = kj::mv(made.key);
+  rotation.oldByNew = pki::crossSign(rotation.newCa, rotation.newKey, rotation.oldCa);
+  rotation.newByOld = pki::crossSign(rotation.oldCa, oldKey, rotation.newCa);
+}
+
+// The nodes have one CA: nothing has begun, or it ended in `accept` or `drop`.
+Rotation planOfOne(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash, kj::Date now) {
+  Rotation rotation;
+  auto ca = certificateOf(nodes, hash);
+  for (auto& node : nodes) {
+    for (auto& partner : partnersOf(node, hash)) {
+      rotation.begun = true;
+      if (isNewer(partner, ca)) continue;
+      if (rotation.oldCa.size() > 0 && rotation.oldCa != partner) {
+        refuse(kj::str(node.address, ": it accepts more than one older CA"));
+      }
+      rotation.oldCa = kj::str(partner);
+    }
+  }
+  if (rotation.oldCa.size() > 0) {
+    rotation.phase = RotationPhase::kDrop;
+    rotation.newCa = kj::mv(ca);
+    rotation.newKey = keyOf(nodes, hash);
+    return rotation;
+  }
+  rotation.oldCa = kj::mv(ca);
+  makeNewCa(nodes, rotation, now);
+  return rotation;
+}
+
+Rotation planOfTwo(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one, kj::StringPtr other) {
+  Rotation rotation;
+  rotation.phase = RotationPhase::kIssue;
+  rotation.begun = true;
+  rotation.oldCa = certificateOf(nodes, one);
+  rotation.newCa = certificateOf(nodes, other);
+  if (isNewer(rotation.oldCa, rotation.newCa)) std::swap(rotation.oldCa, rotation.newCa);
+  auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
+  rotation.newKey = keyOf(nodes, newHash);
+  if (kj::StringPtr(rotation.newKey).size() == 0) {
+    refuse("no control-plane node has the key of the new CA, which some workers have already");
+  }
+  for (auto& node : nodes) {
+    auto hash = hashOf(node);
+    auto partners = partnersOf(node, hash);
+    if (!has(partners, hash == newHash ? rotation.oldCa : rotation.newCa)) {
+      refuse(kj::str(node.address, ": its CA ", hash,
+                     " is not that of all nodes, and it is not in a rotation with theirs; correct "
+                     "its machine.ca first"));
+    }
+    if (hash != newHash) continue;
+    for (auto& cross : node.accepted) {
+      if (isOf(cross, newHash) && pki::isSignedBy(cross, rotation.oldCa)) {
+        rotation.newByOld = kj::str(cross);
+      }
+    }
+  }
+  KJ_ASSERT(rotation.newByOld.size() > 0);
+  return rotation;
+}
+
+kj::String base64(kj::StringPtr text) {
+  return kj::encodeBase64(text.asBytes());
+}
+
+}  // namespace
+
+kj::StringPtr phaseName(RotationPhase phase) {
+  switch (phase) {
+    case RotationPhase::kAccept:
+      return "accept"_kj;
+    case RotationPhase::kIssue:
+      return "issue"_kj;
+    case RotationPhase::kDrop:
+      return "drop"_kj;
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String shortHash(kj::StringPtr certificate) {
+  constexpr size_t kShown = 19;  // sha256: and 12 digits
+  return kj::str(pki::authorityHash(certificate).slice(0, kShown));
+}
+
+Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
+  kj::Vector<kj::String> hashes;
+  bool controlPlane = false;
+  for (auto& node : nodes) {
+    checkNode(node);
+    controlPlane = controlPlane || node.controlPlane;
+    auto hash = hashOf(node);
+    if (!has(hashes, hash)) hashes.add(kj::mv(hash));
+  }
+  if (!controlPlane) refuse("none of the nodes is a control-plane node");
+  if (hashes.size() > 2) {
+    auto lines = KJ_MAP(node, nodes) {
+      return kj::str("\n  ", node.address, ": ", hashOf(node));
+    };
+    refuse(kj::str("the nodes have more than two CAs:", kj::strArray(lines, "")));
+  }
+  if (hashes.size() == 1) return planOfOne(nodes, hashes[0], now);
+  return planOfTwo(nodes, hashes[0], hashes[1]);
+}
+
+kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
+                                    RotationPhase phase) {
+  auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
+  auto hash = hashOf(node);
+  kj::Vector<kj::String> wanted;
+  auto partners = partnersOf(node, hash);
+  for (auto& accepted : node.accepted) {
+    // Also those of a new CA that came to nothing.
+    bool ours = has(partners, accepted) || isOf(accepted, oldHash) || isOf(accepted, newHash);
+    if (!ours) wanted.add(kj::str(accepted));
+  }
+  if (phase == RotationPhase::kAccept) {
+    wanted.add(kj::str(rotation.newCa));
+    wanted.add(kj::str(rotation.oldByNew));
+  } else if (phase == RotationPhase::kIssue) {
+    wanted.add(kj::str(rotation.oldCa));
+    wanted.add(kj::str(rotation.newByOld));
+  }
+  bool sameList = wanted.size() == node.accepted.size();
+  for (auto& one : wanted) sameList = sameList && has(node.accepted, one);
+  bool issues = phase != RotationPhase::kAccept && hash != newHash;
+  if (sameList && !issues) return nullptr;
+  kj::Vector<kj::String> operations;
+  auto add = [&](kj::StringPtr path, kj::StringPtr value) {
+    operations.add(kj::str("{\"op\": \"add\", \"path\": \"", path, "\", \"value\": ", value, "}"));
+  };
+  if (issues && node.ca.size() > 0) {
+    auto key = node.controlPlane ? base64(rotation.newKey) : kj::String();
+    add("/machine/ca",
+        kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
+  }
+  if (issues && node.caHash.size() > 0) add("/machine/caHash", kj::str("\"", newHash, "\""));
+  if (wanted.size() > 0) {
+    auto items = KJ_MAP(one, wanted) {
+      return kj::str("{\"crt\": \"", base64(one), "\"}");
+    };
+    add("/machine/acceptedCAs", kj::str("[", kj::strArray(items, ", "), "]"));
+  } else if (node.accepted.size() > 0) {
+    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/machine/acceptedCAs\"}"));
+  }
+  return kj::str("[", kj::strArray(operations, ", "), "]");
+}
+
+kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,
+                                    kj::StringPtr trusted, kj::StringPtr server) {
+  auto trusts = [&](kj::StringPtr ca) {
+    for (auto& one : pki::certificatesIn(trusted)) {
+      if (pki::sameCertificate(one, ca)) return true;
+    }
+    return false;
+  };
+  bool issued = pki::isSignedBy(server, rotation.newCa);
+  if (!trusts(rotation.newCa)) return "it does not accept the new CA yet"_kj;
+  if (phase != RotationPhase::kAccept && !issued) {
+    return "its certificate is not of the new CA yet"_kj;
+  }
+  bool old = trusts(rotation.oldCa);
+  if (phase == RotationPhase::kDrop) {
+    if (old) return "it accepts the old CA still"_kj;
+    return nullptr;
+  }
+  if (!old) return "it does not accept the old CA"_kj;
+  if (pki::certificatesIn(server).size() < 2) {
+    return "clients of the other CA cannot verify its certificate yet"_kj;
+  }
+  return nullptr;
+}
+
+}  // namespace talos::talosctl

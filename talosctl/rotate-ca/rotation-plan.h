@@ -1,0 +1,65 @@
+// Replaces the CA of the machine API of a running cluster: what there is to do, by the configs of
+// its nodes alone.
+//
+// Three phases, each complete on every node before the next begins:
+//   accept  every node accepts the new CA beside its own, and shows with its certificates that of
+//           its own CA as the new one signed it, so that clients of either verify it
+//   issue   every node has certificates of the new CA, and accepts the old one; now it is the new
+//           CA as the old one signed it that goes with them
+//   drop    no node accepts the old CA
+// So a client with a certificate of either CA, which trusts only that one, is served from the end
+// of `accept` to the beginning of `drop`, and one of the old CA before as well.
+//
+// No file records how far a rotation has come: machine.ca and machine.acceptedCAs of the nodes say
+// it, and of two CAs the one that was made later is the new one. The key of the new CA is in no
+// config before the first node issues with it; a rotation that ended before is begun again with
+// another new CA, which no client has seen. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/tls/pki.h"
+
+namespace talos::talosctl {
+
+// Of a node's config. PEM.
+struct RotatedNode {
+  kj::String address;  // as it is named in calls
+  bool controlPlane = false;
+  bool persists = true;
+  kj::String ca, caHash;  // either may be empty
+  pki::Pem key;
+  kj::Vector<kj::String> accepted;
+};
+
+enum class RotationPhase { kAccept, kIssue, kDrop };
+kj::StringPtr phaseName(RotationPhase phase);
+
+struct Rotation {
+  RotationPhase phase = RotationPhase::kAccept;  // the first that is not complete on every node
+  bool begun = false;                            // by an earlier run
+  bool oldClient = false;                        // the user's certificate is of the old CA
+  kj::String oldCa, newCa;
+  pki::Pem newKey;
+  kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
+};
+
+// Throws FailedPrecondition, with nodes and reason, when it cannot be done: a node does not keep
+// its config, nobody has a key that is needed, or the nodes have CAs that are no pair of a
+// rotation.
+Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now);
+
+// The JSON Patch that brings a node's config to the end of a phase; none: it is there.
+kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
+                                    RotationPhase phase);
+
+// The reason why a node with these certificates (ApiCertificates/api) is not at the
+// end of a phase; none: it is.
+kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,
+                                    kj::StringPtr trusted, kj::StringPtr server);
+
+// "sha256:…", shortened for people.
+kj::String shortHash(kj::StringPtr certificate);
+
+}  // namespace talos::talosctl
