@@ -287,13 +287,15 @@ void PeerConnections::countByNode(Peer& peer) {
 }
 
 PeerConnections::Client PeerConnections::Client::clone() {
+  auto copies = KJ_MAP(role, roles) {
+    return kj::str(role);
+  };
   return {.name = kj::str(name),
           .address = kj::str(address),
-          .roles = KJ_MAP(role, roles){return kj::str(role);
-}
-, .request = kj::str(request), .privileged = privileged,
-    .account = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)
-};  // namespace talos::apid
+          .roles = kj::mv(copies),
+          .request = kj::str(request),
+          .privileged = privileged,
+          .account = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)};
 }
 
 kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
