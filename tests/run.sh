@@ -103,7 +103,7 @@ soak() {
   for name in $(sed -n 's/^X(\(.*\))$/\1/p' build/fuzz/gen/fuzz-targets.inc); do
     step "up to a million runs of $name" in_root /build/fuzz/tests/fuzz/fuzz "$name" -runs=1000000 \
       -max_total_time=$((HOURS * 3600 / 40)) -timeout=10 -rss_limit_mb=1024 -verbosity=0 -print_final_stats=1 \
-      "/build/fuzz/tests/fuzz/work/$name" $(find tests/fuzz/*/corpus -mindepth 1 -maxdepth 1 -name "$name")
+      "/build/fuzz/tests/fuzz/found/$name" $(find tests/fuzz/*/corpus -mindepth 1 -maxdepth 1 -name "$name")
   done
   step "clients in Go" clients
   # A minute each, one after the other: side by side they would measure each other.

@@ -116,8 +116,8 @@ TEST(DebugReplace, OneServiceAtATime) {
       contains(cluster.ok({"-n", Cluster::kFirst, "service", "apid"}), "Started /usr/bin/apid"));
 }
 
-// Catches: a program that dies a moment after its start and is said to run; one whose user is not
-// told the way back.
+// Catches: a program that dies a moment after its start and is said to run; one whose user does
+// not hear of --undo.
 TEST(DebugReplace, AProgramThatDiesIsNotUp) {
   SwapCluster swap("0");
   auto& cluster = swap.cluster;

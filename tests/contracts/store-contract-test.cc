@@ -16,43 +16,17 @@ namespace {
 
 constexpr unsigned kStranger = 65'534;
 
-// machined's own store and server behind a socket, for callers of one uid.
-class RealMachined {
- public:
-  RealMachined(kj::AsyncIoContext& io, unsigned uid) : io(io), uid(uid) {}
-  ~RealMachined() noexcept(false) {
-    serving = nullptr;
-    removeTree(directory);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(RealMachined);
-
-  kj::StringPtr socket() const { return path; }
-  void start() {
-    serving =
-        serveUnix(*io.lowLevelProvider, io.provider->getTimer(), listenUnix(path, 0600),
-                  [this](const UnixPeer& peer) -> capnp::Capability::Client {
-                    rpc::Node::Client none = KJ_EXCEPTION(DISCONNECTED, "not here");
-                    return machined::serveMachined(UnixPeer{peer.pid, uid, uid}, none, none,
-                                                   machined::serveStore(store, uid), [](auto) {});
-                  })
-            .eagerlyEvaluate(nullptr);
-  }
-  void stop() { serving = nullptr; }
-  void change(unsigned newUid) { uid = newUid; }
-
- private:
-  kj::AsyncIoContext& io;
-  unsigned uid;
+struct RealStore {
   Registry registry;
   machined::Store store{registry, kj::nullClock()};
-  kj::String directory = makeDirectory();
-  kj::String path = kj::str(directory, "/machined.sock");
-  kj::Maybe<kj::Promise<void>> serving;
+};
 
-  static kj::String makeDirectory() {
-    char name[] = "/tmp/real-machined-XXXXXX";
-    return kj::str(mkdtemp(name));
-  }
+// machined's own store and server behind a socket, for callers of one uid.
+class RealMachined : private RealStore, public MachinedSocket {
+ public:
+  RealMachined(kj::AsyncIoContext& io, unsigned uid)
+      : MachinedSocket(io, uid,
+                       [this](unsigned caller) { return machined::serveStore(store, caller); }) {}
 };
 
 // Writes down what a watch sees, without times.

@@ -15,33 +15,8 @@ constexpr double kNodeUp = 420, kPodsUp = 240, kGone = 120;
 constexpr const char *kMasterName = "out-master-1", *kWorkerName = "out-worker-1",
                      *kWorkerAddress = "10.5.0.3";
 
-// One that a budget guards, on the worker as long as that takes pods.
-constexpr const char* kKept = R"(apiVersion: apps/v1
-kind: Deployment
-metadata: {name: kept}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: kept}}
-  template:
-    metadata: {labels: {app: kept}}
-    spec:
-      terminationGracePeriodSeconds: 5
-      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-      affinity:
-        nodeAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-          - weight: 100
-            preference:
-              matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [out-worker-1]}]
-      containers:
-      - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: keeps}
-spec: {minAvailable: 1, selector: {matchLabels: {app: kept}}}
----
-apiVersion: v1
+// Nobody makes it anew.
+constexpr const char* kBare = R"(apiVersion: v1
 kind: Pod
 metadata: {name: bare}
 spec:
@@ -56,13 +31,6 @@ std::string workerObject(const KubeCluster& cluster, const std::string& path) {
       .out;
 }
 
-std::string placesOf(const KubeCluster& cluster, const std::string& label) {
-  return cluster
-      .kubectl({"get", "pods", "-l", label, "--request-timeout=5s", "-o",
-                "jsonpath={range .items[*]}{.spec.nodeName} {end}"})
-      .out;
-}
-
 struct NodesOutOfService : public KubeHost {
   ~NodesOutOfService() noexcept override {}
 };
@@ -70,9 +38,9 @@ struct NodesOutOfService : public KubeHost {
 // Catches: a drain that ends pods although it is refused; a budget that is not kept, or not named;
 // a drain that does not go on when the budget lets go; a node that is not back.
 void isDrained(const KubeCluster& cluster) {
-  cluster.apply(kKept);
+  cluster.apply(guardedByABudget("kept", kWorkerName) + "---\n" + kBare);
   cluster.awaitPods("default", "app=kept", 1, kPodsUp);
-  ASSERT_EQ(placesOf(cluster, "app=kept"), std::string(kWorkerName) + " ");
+  ASSERT_EQ(cluster.placesOf("app=kept"), std::string(kWorkerName) + " ");
   auto refused = cluster.talos.talosctl({"drain", kWorkerName});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.out, std::string("node/") + kWorkerName + " cordoned\n");
@@ -80,24 +48,24 @@ void isDrained(const KubeCluster& cluster) {
                                      "--ignore-daemonsets to ignore): kube-system/"));
   EXPECT_THAT(refused.err, HasSubstr("use --force to override): default/bare"));
   EXPECT_EQ(workerObject(cluster, "{.spec.unschedulable}"), "true");
-  EXPECT_EQ(placesOf(cluster, "app=kept"), std::string(kWorkerName) + " ");
+  EXPECT_EQ(cluster.placesOf("app=kept"), std::string(kWorkerName) + " ");
 
   auto late = cluster.talos.talosctl({"-n", kWorkerAddress, "drain", "--ignore-daemonsets",
                                       "--force", "--delete-emptydir-data", "--timeout", "15s"});
   EXPECT_EQ(late.status, 1);
-  EXPECT_THAT(late.err, HasSubstr("PodDisruptionBudget default/keeps, refused since 20"));
+  EXPECT_THAT(late.err, HasSubstr("PodDisruptionBudget default/kept, refused since 20"));
   EXPECT_THAT(late.err, HasSubstr("pod/bare evicted\n"));
   EXPECT_THAT(late.err, HasSubstr("not all pods have left within 15s: default/kept-"));
-  EXPECT_EQ(placesOf(cluster, "app=kept"), std::string(kWorkerName) + " ") << "the budget keeps it";
+  EXPECT_EQ(cluster.placesOf("app=kept"), std::string(kWorkerName) + " ") << "the budget keeps it";
 
   harness::Background drain(cluster.talos.command(
       {"drain", kWorkerName, "--ignore-daemonsets", "--delete-emptydir-data", "-o", "json"}));
   EXPECT_TRUE(drain.waitFor(
-      [](auto& out, auto&) { return contains(out, R"("budgets":["default/keeps"])"); }, kGone))
+      [](auto& out, auto&) { return contains(out, R"("budgets":["default/kept"])"); }, kGone))
       << drain.out() << drain.err();
-  cluster.ok({"delete", "pdb", "keeps"});
+  cluster.ok({"delete", "pdb", "kept"});
   EXPECT_TRUE(eventually(
-      [&] { return placesOf(cluster, "app=kept") == std::string(kMasterName) + " "; }, kGone, 0.5));
+      [&] { return cluster.placesOf("app=kept") == std::string(kMasterName) + " "; }, kGone, 0.5));
   EXPECT_EQ(drain.finish(kGone), 0);
   EXPECT_THAT(drain.out(), HasSubstr(R"("result":"drained")")) << drain.err();
   EXPECT_EQ(cluster.talos.ok({"uncordon", kWorkerAddress}),
@@ -163,7 +131,7 @@ void joinsAnew(const KubeCluster& cluster) {
 
   cluster.ok({"delete", "pod", "-l", "app=kept"}, kGone);
   EXPECT_TRUE(eventually(
-      [&] { return placesOf(cluster, "app=kept") == std::string(kWorkerName) + " "; }, kGone, 0.5));
+      [&] { return cluster.placesOf("app=kept") == std::string(kWorkerName) + " "; }, kGone, 0.5));
   cluster.awaitPods("default", "app=kept", 1, kPodsUp);
   // Through the kubelet's serving certificate.
   EXPECT_EQ(cluster.ok({"logs", "-l", "app=kept"}), "up\n");

@@ -236,4 +236,41 @@ std::string KubeCluster::overview() const {
   return text;
 }
 
+std::string KubeCluster::placesOf(const std::string& label) const {
+  return kubectl({"get", "pods", "-l", label, "--request-timeout=5s", "-o",
+                  "jsonpath={range .items[*]}{.spec.nodeName} {end}"})
+      .out;
+}
+
+std::string guardedByABudget(const std::string& name, const std::string& node) {
+  return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " + name + R"(}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: )" +
+         name + R"(}}
+  template:
+    metadata: {labels: {app: )" +
+         name + R"(}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
+      affinity:
+        nodeAffinity:
+          preferredDuringSchedulingIgnoredDuringExecution:
+          - weight: 100
+            preference:
+              matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [)" +
+         node + R"(]}]
+      containers:
+      - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: )" +
+         name + R"(}
+spec: {minAvailable: 1, selector: {matchLabels: {app: )" +
+         name + R"(}}}
+)";
+}
+
 }  // namespace talos

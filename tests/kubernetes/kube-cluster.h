@@ -93,6 +93,8 @@ class KubeCluster {
   // The same of the pods with this label, but those that have ended: so many, Running and ready.
   void awaitPods(const std::string& nameSpace, const std::string& label, size_t count,
                  double deadlineSeconds) const;
+  // The nodes that the pods with this label are on, each with a blank behind it.
+  std::string placesOf(const std::string& label) const;
   // For messages: nodes, pods and the latest events.
   std::string overview() const;
 
@@ -101,5 +103,9 @@ class KubeCluster {
   pid_t supervisor;
   double slowness;
 };
+
+// A Deployment of one pod that ends when it is asked to, on that node as long as it takes pods; and
+// a budget of the same name, which wants the pod to be there.
+std::string guardedByABudget(const std::string& name, const std::string& node);
 
 }  // namespace talos

@@ -13,32 +13,6 @@ using harness::eventually;
 constexpr double kNodeUp = 420, kPodsUp = 240, kGone = 120;
 constexpr const char* kWorker = "10.5.0.3";
 
-// One that a budget guards.
-constexpr const char* kGuarded = R"(apiVersion: apps/v1
-kind: Deployment
-metadata: {name: guarded}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: guarded}}
-  template:
-    metadata: {labels: {app: guarded}}
-    spec:
-      tolerations: [{key: node-role.kubernetes.io/control-plane, operator: Exists}]
-      affinity:
-        nodeAffinity:
-          preferredDuringSchedulingIgnoredDuringExecution:
-          - weight: 100
-            preference:
-              matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [goes-worker-1]}]
-      containers:
-      - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 0' TERM; while :; do sleep 0.1; done"]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: guarded}
-spec: {minAvailable: 1, selector: {matchLabels: {app: guarded}}}
-)";
-
 // One that says how it has ended.
 constexpr const char* kEnds = R"(apiVersion: v1
 kind: Pod
@@ -48,13 +22,6 @@ spec:
   containers:
   - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 7' TERM; while :; do sleep 0.1; done"]}
 )";
-
-std::string nodeOf(const KubeCluster& cluster, const std::string& label) {
-  return cluster
-      .kubectl({"get", "pods", "-l", label, "--request-timeout=5s", "-o",
-                "jsonpath={range .items[*]}{.spec.nodeName} {end}"})
-      .out;
-}
 
 std::string bootId(const KubeCluster& cluster) {
   return cluster.talos
@@ -125,9 +92,9 @@ void endsItsPods(const KubeCluster& cluster) {
 // Catches: a node that is erased under its pods; a budget that is not kept; one that is cordoned
 // for ever.
 void isDrainedAndComesBack(const KubeCluster& cluster) {
-  cluster.apply(kGuarded);
+  cluster.apply(guardedByABudget("guarded", "goes-worker-1"));
   cluster.awaitPods("default", "app=guarded", 1, kPodsUp);
-  ASSERT_EQ(nodeOf(cluster, "app=guarded"), "goes-worker-1 ");
+  ASSERT_EQ(cluster.placesOf("app=guarded"), "goes-worker-1 ");
   auto before = bootId(cluster);
   harness::Background reset(cluster.talos.command(
       {"-n", kWorker, "reset", "--yes", "--reboot", "--system-labels-to-wipe", "EPHEMERAL"}));
@@ -136,11 +103,11 @@ void isDrainedAndComesBack(const KubeCluster& cluster) {
   };
   EXPECT_TRUE(eventually([&] { return contains(progress(), "disruption budget"); }, 60, 0.5))
       << progress();
-  EXPECT_EQ(nodeOf(cluster, "app=guarded"), "goes-worker-1 ") << "the budget keeps it";
+  EXPECT_EQ(cluster.placesOf("app=guarded"), "goes-worker-1 ") << "the budget keeps it";
   EXPECT_EQ(cluster.ok({"get", "node", "goes-worker-1", "-o", "jsonpath={.spec.unschedulable}"}),
             "true");
   cluster.ok({"delete", "pdb", "guarded"});
-  EXPECT_TRUE(eventually([&] { return contains(nodeOf(cluster, "app=guarded"), "goes-master-1"); },
+  EXPECT_TRUE(eventually([&] { return contains(cluster.placesOf("app=guarded"), "goes-master-1"); },
                          kGone, 0.5));
   awaitReboot(cluster, before);
   EXPECT_TRUE(eventually(

@@ -5,20 +5,17 @@
 #pragma once
 
 #include <capnp/dynamic.h>
-#include <stdlib.h>
 
 #include <map>
 #include <set>
 #include <string>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/node-layout.h"
-#include "common/wire/rpc-server.h"
 #include "common/wire/store-client.h"
-#include "machined/api/node-server.h"
 #include "machined/resources/store-server.h"
 #include "rpc/local.capnp.h"
+#include "tests/models/machined-socket.h"
 
 namespace talos {
 
@@ -200,43 +197,11 @@ class ModelStore {
   std::map<std::pair<std::string, std::string>, ModelKind> kinds;
 };
 
-class ModelMachined : public ModelStore {
+class ModelMachined : public ModelStore, public MachinedSocket {
  public:
   // `uid`: who every caller is taken for.
-  explicit ModelMachined(kj::AsyncIoContext& io, unsigned uid = 0) : io(io), uid(uid) {}
-  ~ModelMachined() noexcept(false) {
-    serving = nullptr;
-    removeTree(directory);
-  }
-  KJ_DISALLOW_COPY_AND_MOVE(ModelMachined);
-
-  kj::StringPtr socket() const { return path; }
-  void start() {
-    serving = serveUnix(*io.lowLevelProvider, io.provider->getTimer(), listenUnix(path, 0600),
-                        [this](const UnixPeer& peer) -> capnp::Capability::Client {
-                          rpc::Node::Client none =
-                              KJ_EXCEPTION(DISCONNECTED, "this model has the store alone");
-                          return machined::serveMachined(UnixPeer{peer.pid, uid, uid}, none, none,
-                                                         serve(uid), [](auto) {});
-                        })
-                  .eagerlyEvaluate(nullptr);
-  }
-  // Like a crash: connections end, and what was stored is there again at the next start.
-  void stop() { serving = nullptr; }
-  // For connections from now on.
-  void change(unsigned newUid) { uid = newUid; }
-
- private:
-  kj::AsyncIoContext& io;
-  unsigned uid;
-  kj::String directory = makeDirectory();
-  kj::String path = kj::str(directory, "/machined.sock");
-  kj::Maybe<kj::Promise<void>> serving;
-
-  static kj::String makeDirectory() {
-    char name[] = "/tmp/model-machined-XXXXXX";
-    return kj::str(mkdtemp(name));
-  }
+  explicit ModelMachined(kj::AsyncIoContext& io, unsigned uid = 0)
+      : MachinedSocket(io, uid, [this](unsigned caller) { return serve(caller); }) {}
 };
 
 }  // namespace talos
