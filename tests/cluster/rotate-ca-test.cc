@@ -85,13 +85,19 @@ class RotatedCluster {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return cluster.command(arguments);
   }
-  // Until the line is on stderr, and then SIGKILL.
-  void rotateUntil(const std::string& line, const std::function<void()>& meanwhile = [] {}) const {
+  // Until the line is on stderr, and then SIGKILL. A node is restarted behind the line `first`: a
+  // run begins with all nodes up.
+  void rotateUntil(const std::string& line, const std::string& first = "",
+                   const std::string& restarted = "") const {
     Background run(rotate({"--dry-run=false"}));
-    meanwhile();
-    EXPECT_TRUE(
-        run.waitFor([&](auto&, auto& err) { return contains(err, line); }, kRotationTimeout))
-        << line << ": " << run.err();
+    auto awaitLine = [&](const std::string& text) {
+      EXPECT_TRUE(
+          run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kRotationTimeout))
+          << text << ": " << run.err();
+    };
+    awaitLine(first);
+    if (!restarted.empty()) restart(restarted);
+    awaitLine(line);
   }
   std::vector<std::string> with(const std::string& talosconfig,
                                 std::vector<std::string> arguments) const {
@@ -139,8 +145,8 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
   Caller oldClient(rotated.version(cluster.talosconfig()));
   Background stream(cluster.command({"-n", "10.5.0.5", "logs", "-f", "machined"}));
   rotated.rotateUntil("> accept: 10.5.0.3 accepts");
-  rotated.rotateUntil("> issue: 10.5.0.2 has", [&] { rotated.restart("rotate-worker-2"); });
-  rotated.rotateUntil("> issue: 10.5.0.5 has", [&] { rotated.restart("rotate-master-3"); });
+  rotated.rotateUntil("> issue: 10.5.0.2 has", "> accept: 10.5.0.4 acc", "rotate-worker-2");
+  rotated.rotateUntil("> issue: 10.5.0.5 has", "> issue: 10.5.0.2 has", "rotate-master-3");
   ASSERT_EQ(access(output.c_str(), R_OK), 0);
   Caller newClient(rotated.version(output));
 
@@ -181,10 +187,10 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
         rotated.with(output, {"-e", endpoint, "-n", node, "--timeout", "20s", "version"}));
     EXPECT_EQ(served.status, 0) << node << ": " << served.err;
   }
-  // A certificate of the new CA, which the worker has to ask trustd for.
+  // A certificate of the new CA for another name, which the worker has to ask trustd for.
   auto patched = harness::run(rotated.with(
       output, {"-n", "10.5.0.6", "patch", "mc", "--mode=no-reboot", "-p",
-               R"([{"op": "add", "path": "/machine/certSANs", "value": ["renewed.test"]}])"}));
+               R"([{"op": "add", "path": "/machine/network/hostname", "value": "renewed"}])"}));
   EXPECT_EQ(patched.status, 0) << patched.err;
   std::string issued;
   EXPECT_TRUE(eventually(
@@ -192,7 +198,7 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
         issued = harness::run(rotated.with(output, {"-n", "10.5.0.2,10.5.0.3,10.5.0.4", "get",
                                                     "issuedcertificates", "-o", "yaml"}))
                      .out;
-        return contains(issued, "renewed.test");
+        return contains(issued, "- renewed\n");
       },
       60, 0.5))
       << issued;
