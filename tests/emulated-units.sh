@@ -72,6 +72,7 @@ unshare --user --mount --net --pid --fork --kill-child bash -c 'read -r _ <"$0" 
   rootfs/enter.sh "$root" "$checkout" tests/emulated-units.sh inside "$arch" "$@" &
 namespace=$!
 trap 'kill "$namespace" 2>/dev/null || true; rm -f "$begun"' EXIT
+trap 'exit 143' INT TERM
 own=$(readlink /proc/self/ns/user)
 for ((tries = 0; ; tries++)); do
   other=$(readlink "/proc/$namespace/ns/user") || die "no user namespace could be made"
