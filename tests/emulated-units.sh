@@ -3,7 +3,7 @@
 #   emulated-units.sh ROOT CHECKOUT ARCH [CTEST'S ARGUMENTS…]     (make soak calls it; as root)
 # Tests start programs of that architecture, too. The kernel hands them to the emulator by a rule of binfmt_misc, which is in
 # a user namespace of this call (Linux 6.7 on): nothing is registered for the host. Root of that namespace has all
-# identities of the host; it may not make devices.
+# identities of the host and a network of its own; it may not make devices.
 # What cannot work there is in emulated-units.list, each row with its reason, and printed before the tests. A row that fits
 # no test is an error.
 set -euo pipefail
@@ -20,6 +20,7 @@ if [ "$1" = inside ]; then
   esac
   mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
   sysroot=/build/root-$arch
+  ip link set lo up
   mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc || die "this kernel has no binfmt_misc of a user namespace; Linux 6.7 has"
   printf ':%s:M::%s:%s:%s:F' "$emulator" "$magic" "$mask" "$sysroot/opt/emulators/usr/bin/$emulator" >/proc/sys/fs/binfmt_misc/register
   # The libraries of tests that are not static, beside the build root's. The emulator's own way, a tree in which it looks for
@@ -67,10 +68,11 @@ shift 3
 begun=$(mktemp -u)
 mkfifo -m 0600 "$begun"
 # The first process waits until it has its identities; all processes end with it.
-unshare --user --mount --pid --fork --kill-child bash -c 'read -r _ <"$0" && exec "$@"' "$begun" \
+unshare --user --mount --net --pid --fork --kill-child bash -c 'read -r _ <"$0" && exec "$@"' "$begun" \
   rootfs/enter.sh "$root" "$checkout" tests/emulated-units.sh inside "$arch" "$@" &
 namespace=$!
 trap 'kill "$namespace" 2>/dev/null || true; rm -f "$begun"' EXIT
+trap 'exit 143' INT TERM
 own=$(readlink /proc/self/ns/user)
 for ((tries = 0; ; tries++)); do
   other=$(readlink "/proc/$namespace/ns/user") || die "no user namespace could be made"

@@ -16,7 +16,7 @@ namespace talos {
 class Storage : public KubeHost {
  protected:
   // Seconds, emulated on a busy machine.
-  static constexpr double kRuns = 300, kGone = 120;
+  static constexpr double kRuns = 600, kGone = 120;
 
   std::unique_ptr<KubeCluster> cluster;
 
