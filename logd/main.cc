@@ -2,8 +2,8 @@
 // destination.h how.
 //
 // Its environment names machined's socket and its own folder (common/base/node-layout.h). It
-// parses what receivers send (TLS), so it has no capability and no file but its folder, the
-// resolver's files and the public CAs.
+// parses what receivers send (TLS, HTTP and JSON), so it has no capability and no file but its
+// folder, the resolver's files and the public CAs.
 #include <random>
 
 #include "common/base/error.h"

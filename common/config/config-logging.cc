@@ -73,7 +73,7 @@ bool isPath(kj::StringPtr text) {
   return true;
 }
 
-// What follows host and port; "" for a lone slash.
+// The rest behind host and port; "" for a lone slash.
 kj::StringPtr behindAddress(kj::StringPtr endpoint, const Endpoint& url) {
   auto rest = endpoint.slice(url.scheme.size() + 3);
   size_t end = 0;

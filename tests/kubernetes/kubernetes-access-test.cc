@@ -283,7 +283,7 @@ std::string kubeletAnswer(const KubeCluster& cluster, const KubeNode& node, cons
 
 // Metrics of Kubernetes' programs, as docs/metrics.md has them: with the token of an account that
 // may read them, and with no other one.
-void checkProgramMetrics(const KubeCluster& cluster, const Access& access) {
+void checkProgramMetrics(const KubeCluster& cluster, Access& access) {
   cluster.apply(
       "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: prometheus, namespace: default}\n"
       "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"

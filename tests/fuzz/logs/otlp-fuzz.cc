@@ -26,7 +26,7 @@ void readAnswer(unsigned status, kj::ArrayPtr<const char> bytes) {
   bool accepted = answer.outcome == OtlpAnswer::Outcome::kAccepted;
   KJ_ASSERT(accepted == (status >= 200 && status < 300));
   KJ_ASSERT(accepted || answer.rejected == 0);
-  KJ_IF_MAYBE (pause, answer.pause) KJ_ASSERT(*pause <= 1 * kj::MINUTES);
+  KJ_ASSERT(answer.pause.orDefault(0 * kj::SECONDS) <= 1 * kj::MINUTES);
 }
 
 void writeRequest(kj::ArrayPtr<const char> bytes) {
