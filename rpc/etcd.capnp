@@ -86,6 +86,7 @@ interface Etcd {
     raftAppliedIndex @8 :UInt64;
     learner @9 :Bool;
     errors @10 :List(Text);
+    revision @11 :Int64;         # the newest of its data
   }
   struct Alarm {
     member @0 :UInt64;

@@ -249,6 +249,7 @@ Status fromMessage(const pb::StatusResponse& from) {
   to.raftIndex = from.raft_index();
   to.raftTerm = from.raft_term();
   to.raftAppliedIndex = from.raft_applied_index();
+  to.revision = from.header().revision();
   to.learner = from.is_learner();
   to.errors = toTexts(from.errors());
   return to;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <kj/debug.h>
 
+#include "common/etcd-data/etcd-database.h"
 #include "common/etcd/test-etcd-fixtures.h"
 
 namespace talos::etcd {
@@ -28,6 +29,29 @@ class EtcdServer : public testing::Test {
   kj::Maybe<RealEtcd> real;
   kj::Maybe<RealEtcdFixture> fixture;
 };
+
+// Catches: a reader of snapshots that takes another page of a real database for the newest one.
+TEST_F(EtcdServer, ItsSnapshotHasItsNewestRevision) {
+  begin({1});
+  auto& fixture = KJ_ASSERT_NONNULL(this->fixture);
+  auto& etcd = fixture.member(1);
+  auto value = kj::str(kj::repeat('v', 3000));
+  for (unsigned keys : {1u, 300u}) {  // one page, two levels of them
+    for (unsigned i = 0; i < keys; ++i) {
+      fixture.wait(etcd.put({kj::str("k", i), kj::str(value)}));
+    }
+    fixture.wait(etcd.remove({{kj::str("k0")}}));
+    kj::Vector<kj::byte> file;
+    fixture.wait(etcd.snapshot([&](kj::ArrayPtr<const kj::byte> piece, uint64_t) {
+      file.addAll(piece);
+      return kj::Promise<void>(kj::READY_NOW);
+    }));
+    auto read = [&](uint64_t at, size_t size) {
+      return kj::heapArray<kj::byte>(file.slice(at, at + size));
+    };
+    EXPECT_EQ(fixture.wait(etcd.status()).revision, newestRevision(file.size() - 32, read));
+  }
+}
 
 // Catches: a client that stays away after its server was restarted, one that hangs while its server
 // does, a watch that goes on in silence.

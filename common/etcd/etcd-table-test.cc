@@ -382,6 +382,7 @@ TEST_P(EtcdTable, AServerReportsItsStatus) {
   EXPECT_EQ(0, wait(etcd().disarm({})).size());
   auto hash = wait(etcd().hashKv());
   EXPECT_EQ(get(one("k")).revision, hash.revision);
+  EXPECT_EQ(hash.revision, status.revision);
   EXPECT_EQ(hash.hash, wait(etcd().hashKv(hash.revision)).hash);
   put("k", "w");
   EXPECT_NE(hash.hash, wait(etcd().hashKv()).hash);

@@ -205,6 +205,7 @@ struct Status {
   int64_t dbSize = 0, dbSizeInUse = 0;
   MemberId leader = 0;  // 0: none
   uint64_t raftIndex = 0, raftTerm = 0, raftAppliedIndex = 0;
+  int64_t revision = 0;  // the newest of its data
   bool learner = false;
   kj::Array<kj::String> errors;  // alarms and the like, in etcd's words
 };

@@ -146,6 +146,7 @@ class ModelEtcd final : public Etcd {
       status.leader = c.leader;
       status.raftTerm = c.term;
       status.raftIndex = status.raftAppliedIndex = static_cast<uint64_t>(c.store.revision) + 3;
+      status.revision = c.store.revision;
       status.learner = c.members.at(id).member.learner;
       kj::Vector<kj::String> errors;
       if (c.leader == 0) errors.add(kj::str("etcdserver: no leader"));

@@ -11,6 +11,11 @@ Resource podResource() {
   return coreResource("pods", "Pod");
 }
 
+// Of a server that restarts, or has too much to do.
+bool passes(ErrorKind kind) {
+  return kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded;
+}
+
 class PodEvictor {
  public:
   PodEvictor(kj::Timer& timer, KubeClient& client, EvictionOptions options,
@@ -41,14 +46,15 @@ class PodEvictor {
   EvictionOptions options;
   EvictionListener& listener;
 
-  // True when the pod no longer exists.
+  // True when the pod no longer exists. A server that does not answer says nothing about it.
   kj::Promise<bool> isGone(const LeavingPod& pod) {
     bool gone = false;
     co_await client.get(podResource(), pod.nameSpace, pod.name)
         .then([&](Json found) { gone = textAt(found, {"metadata", "uid"}) != pod.uid; },
               [&](kj::Exception&& e) {
-                if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-                gone = true;
+                auto kind = kindOf(e);
+                gone = kind == ErrorKind::kNotFound;
+                if (!gone && !passes(kind)) kj::throwFatalException(kj::mv(e));
               });
     co_return gone;
   }
@@ -75,9 +81,8 @@ class PodEvictor {
       KJ_IF_MAYBE (e, wrong) {
         auto kind = kindOf(*e);
         // Conflict of a deletion: another pod has the name.
-        bool passes = kind == ErrorKind::kUnavailable || kind == ErrorKind::kDeadlineExceeded ||
-                      kind == ErrorKind::kConflict;
-        if (!passes || ++failures == kMostTries) kj::throwFatalException(kj::mv(*e));
+        bool again = passes(kind) || kind == ErrorKind::kConflict;
+        if (!again || ++failures == kMostTries) kj::throwFatalException(kj::mv(*e));
       } else KJ_IF_MAYBE (got, answer) {
         if (got->outcome == Outcome::kGoing) co_return true;
         if (got->outcome == Outcome::kGone) co_return false;

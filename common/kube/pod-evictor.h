@@ -1,6 +1,6 @@
 // Makes pods leave their node: all at once, through the eviction API, so a PodDisruptionBudget is
-// kept, or by deletion, which asks none. A refused eviction is retried; a failure is reported and
-// does not delay the other pods.
+// kept, or by deletion, which asks none. A refused eviction is retried, a server that is away is
+// waited for; a failure is reported and does not delay the other pods.
 //
 // Nothing is kept: after a crash it is all done again, and finds done what is done. Another pod
 // that has taken a name is not touched. Every call has its deadline (kube-client.h); the caller

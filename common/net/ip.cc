@@ -215,4 +215,13 @@ Ip maskOf(unsigned length) {
   return KJ_ASSERT_NONNULL(Ip::fromBytes(kOnes)).masked(length);
 }
 
+bool isSameHost(kj::StringPtr a, kj::StringPtr b) {
+  if (a == b) return true;
+  auto one = Ip::parse(a), other = Ip::parse(b);
+  KJ_IF_MAYBE (x, one) {
+    KJ_IF_MAYBE (y, other) return x->unmapped() == y->unmapped();
+  }
+  return false;
+}
+
 }  // namespace talos

@@ -109,6 +109,10 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
+// The same text, or the same address in another form: fd00::1 and FD00:0::1, 10.0.0.1 and
+// ::ffff:10.0.0.1.
+bool isSameHost(kj::StringPtr a, kj::StringPtr b);
+
 // 24 of 255.255.255.0; none when it is not a contiguous IPv4 mask.
 kj::Maybe<unsigned> maskLength(const Ip& mask);
 Ip maskOf(unsigned length);

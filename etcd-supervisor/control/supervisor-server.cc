@@ -41,6 +41,7 @@ void fill(rpc::Etcd::MemberStatus::Builder out, const etcd::Status& status) {
   out.setRaftIndex(status.raftIndex);
   out.setRaftTerm(status.raftTerm);
   out.setRaftAppliedIndex(status.raftAppliedIndex);
+  out.setRevision(status.revision);
   out.setLearner(status.learner);
   fill(out.initErrors(status.errors.size()), status.errors);
 }

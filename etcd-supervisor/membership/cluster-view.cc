@@ -37,6 +37,7 @@ etcd::Status clone(const etcd::Status& status) {
           .raftIndex = status.raftIndex,
           .raftTerm = status.raftTerm,
           .raftAppliedIndex = status.raftAppliedIndex,
+          .revision = status.revision,
           .learner = status.learner,
           .errors = copyOf(status.errors)};
 }

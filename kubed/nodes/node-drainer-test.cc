@@ -101,6 +101,25 @@ TEST_F(NodeDrainerTest, AllLeaveAtOnce) {
   EXPECT_THAT(drainer.progress().warnings, IsEmpty());
 }
 
+// Catches: a pod that counts as failed because the API server restarts while it is waited for.
+TEST_F(NodeDrainerTest, AServerMayBeAwayWhilePodsEnd) {
+  addPod("one", "1");
+  auto drain = drainer.drain("w");
+  EXPECT_FALSE(drain.poll(scope));
+  model.instead = [](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+    if (asked.method != "GET") return nullptr;
+    return kube::ModelKube::Reply{503, R"({"kind": "Status", "message": "starting"})", ""};
+  };
+  advance(timer, scope, 10 * kube::kGoneLook);
+  EXPECT_THAT(left(), ElementsAre("a/one"));
+  model.instead = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> { return nullptr; };
+  model.drop(pathOfPod("one"));
+  advance(timer, scope, 10 * kube::kGoneLook);
+  drain.wait(scope);
+  EXPECT_EQ(state(), "done");
+  EXPECT_THAT(drainer.progress().warnings, IsEmpty());
+}
+
 // Catches: a PodDisruptionBudget that is not waited for, or that ends the drain of all others.
 TEST_F(NodeDrainerTest, ABudgetIsWaitedFor) {
   addPod("one", "1");

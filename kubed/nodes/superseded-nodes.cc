@@ -60,15 +60,9 @@ bool isAway(const NodeRecord& node, kj::Date now) {
 }
 
 bool haveAddressInCommon(kj::ArrayPtr<const kj::String> a, kj::ArrayPtr<const kj::String> b) {
-  for (auto& text : a) {
-    auto one = Ip::parse(text);
-    for (auto& more : b) {
-      auto other = Ip::parse(more);
-      KJ_IF_MAYBE (x, one) {
-        KJ_IF_MAYBE (y, other) {
-          if (x->unmapped() == y->unmapped()) return true;
-        }
-      }
+  for (auto& one : a) {
+    for (auto& other : b) {
+      if (isSameHost(one, other)) return true;
     }
   }
   return false;

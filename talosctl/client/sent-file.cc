@@ -69,6 +69,12 @@ SentFile::SentFile(kj::StringPtr name) : path(kj::str(name)) {
   bytes = static_cast<uint64_t>(info.st_size);
 }
 
+kj::Array<kj::byte> SentFile::read(uint64_t at, size_t size) const {
+  auto piece = kj::heapArray<kj::byte>(size);
+  readAll(fd, at, piece, path);
+  return piece;
+}
+
 kj::Array<kj::byte> SentFile::sha256() const {
   Sha256 hash;
   auto block = kj::heapArray<kj::byte>(1u << 20);

@@ -15,6 +15,8 @@ class SentFile {
   KJ_DISALLOW_COPY_AND_MOVE(SentFile);
 
   uint64_t size() const { return bytes; }
+  // Bytes that it had when it was opened. FailedPrecondition: it was truncated.
+  kj::Array<kj::byte> read(uint64_t at, size_t size) const;
   kj::Array<kj::byte> sha256() const;  // of all of it, read once for that
   // `served` hears how far it was read. This object has to outlive the capability.
   rpc::ByteSource::Client source(kj::Function<void(uint64_t done, uint64_t size)> served) const;

@@ -19,6 +19,7 @@
 #include "talosctl/cluster/nodes/cluster-state.h"
 #include "talosctl/cluster/processes/file-writers.h"
 #include "talosctl/cluster/report-commands.h"
+#include "talosctl/recover/recovery-command.h"
 
 namespace talos::talosctl {
 
@@ -254,7 +255,8 @@ void addLocalDebugCommands(Command& root) {
 }
 
 void addClusterCommands(Command& root) {
-  auto& group = root.add("cluster", "Manage local clusters of virtual machines and containers");
+  auto& group = root.add(
+      "cluster", "Manage local clusters of virtual machines and containers; recover a cluster");
   addCreateCommand(group);
   auto& show = group.add("show", "Show a local cluster");
   show.flag({.name = "name",
@@ -273,6 +275,7 @@ void addClusterCommands(Command& root) {
   addCommonFlags(destroy);
   destroy.run = runDestroy;
   addPowerCommands(group);
+  addRecoverCommand(group);
   addReportCommands(root);
 }
 

@@ -116,9 +116,8 @@ void addDrainCommands(Command& root) {
   drain.details =
       "All nodes are cordoned; then one after the other is drained: its pods are evicted, which "
       "PodDisruptionBudgets may delay, and waited for. --timeout is the limit for each node. "
-      "Static "
-      "pods stay. A node that cannot be drained stays cordoned. Nodes are named as with \"talosctl "
-      "cordon\".";
+      "Static pods stay. A node that cannot be drained stays cordoned. Nodes are named as with "
+      "\"talosctl cordon\".";
   addCommonFlags(drain);
   drain.timeout = kDrainLimit;
   drain.flag({.name = "delete-emptydir-data",

@@ -20,15 +20,6 @@ kube::Resource nodeResource() {
   return kube::coreResource("nodes", "Node", false);
 }
 
-bool isSameHost(kj::StringPtr a, kj::StringPtr b) {
-  if (a == b) return true;
-  auto one = Ip::parse(a), other = Ip::parse(b);
-  KJ_IF_MAYBE (x, one) {
-    KJ_IF_MAYBE (y, other) return x->unmapped() == y->unmapped();
-  }
-  return false;
-}
-
 bool hasAddress(const Json& node, kj::StringPtr named) {
   for (auto address : kube::itemsAt(node, {"status", "addresses"})) {
     if (isSameHost(textAt(*address, {"address"}), named)) return true;

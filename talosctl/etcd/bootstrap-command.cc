@@ -2,9 +2,8 @@
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/answer-output.h"
-#include "talosctl/client/sent-file.h"
+#include "talosctl/etcd/bootstrap-call.h"
 #include "talosctl/etcd/etcd-commands.h"
-#include "talosctl/etcd/etcd-progress.h"
 
 namespace talos::talosctl {
 
@@ -22,34 +21,20 @@ kj::Promise<int> runBootstrap(Invocation& call) {
   }
   auto session = co_await openSingle(call);
   auto names = session->client.nodes();
-  auto node = session->client.node(names[0]);
   Progress progress(call.deps.console, names);
-  auto request = node.etcdRequest().send().getEtcd().bootstrapRequest();
   kj::Vector<kj::String> others;
   for (auto& host : namedHosts(call)) {
     if (host != names[0]) others.add(kj::mv(host));
   }
-  auto among = request.initAmong(static_cast<unsigned>(others.size()));
-  for (auto i : kj::indices(others)) among.set(i, others[i]);
-  auto without = call.list("without");
-  auto list = request.initWithout(without.size());
-  for (auto i : kj::indices(without)) list.set(i, without[i]);
-  KJ_IF_MAYBE (file, snapshot) {
-    auto recovery = request.initRecovery();
-    recovery.setBytes((*file)->source([&](uint64_t done, uint64_t size) {
-      progress.set(0, sendingText(done, size, call.deps.console.errIsTerminal()));
-    }));
-    recovery.setSize((*file)->size());
-    recovery.setSkipHashCheck(call.on("recover-skip-hash-check"));
-  }
+  BootstrapCall how{.among = others,
+                    .without = call.list("without"),
+                    .snapshot = snapshot.map([](auto& file) -> const SentFile& { return *file; }),
+                    .skipHashCheck = call.on("recover-skip-hash-check")};
   bool done = false;
   kj::String last;
   kj::Maybe<kj::Exception> wrong;
-  co_await within(call.deps.timer, session->deadline,
-                  kj::Promise<capnp::Response<rpc::Etcd::BootstrapResults>>(request.send()))
-      .then([&](capnp::Response<rpc::Etcd::BootstrapResults>&& answer) { done = answer.getDone(); },
-            [&](kj::Exception&& e) { wrong = kj::mv(e); })
-      .exclusiveJoin(followEtcd(call, node, progress, last));
+  co_await callBootstrap(call, *session, names[0], how, progress, last)
+      .then([&](bool before) { done = before; }, [&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
     progress.fail(0);
     if (kindOf(*e) == ErrorKind::kDeadlineExceeded && last.size() > 0) {

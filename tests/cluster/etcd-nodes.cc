@@ -90,10 +90,7 @@ void EtcdNodes::reinstall(const EtcdNode& node) const {
 }
 
 void EtcdNodes::erase(const EtcdNode& node) const {
-  for (auto& entry :
-       std::filesystem::directory_iterator(cluster_.stateFolder() + "/" + node.name + "/var")) {
-    std::filesystem::remove_all(entry.path());
-  }
+  cluster_.erase(node.name);
 }
 
 Result EtcdNodes::etcdctl(const EtcdNode& node, std::vector<std::string> arguments) const {

@@ -71,6 +71,20 @@ class BackupSeries {
   }
 };
 
+// `cluster recover` of these nodes, through whichever of them is up.
+harness::Result recover(const EtcdNodes& nodes, const std::vector<const EtcdNode*>& named,
+                        const std::string& snapshot, std::vector<std::string> flags) {
+  std::string list, endpoints;
+  for (auto* node : named) list += (list.empty() ? "" : ",") + node->address;
+  for (auto& node : nodes.all()) {
+    endpoints += (endpoints.empty() ? "" : ",") + nodes.cluster().endpoint(node.address);
+  }
+  std::vector<std::string> arguments = {"-e",      endpoints, "-n",    list,
+                                        "cluster", "recover", snapshot};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return nodes.cluster().talosctl(arguments, EtcdNodes::kTimeout * 3);
+}
+
 }  // namespace
 
 // Catches: data that a recovery loses; a cluster without a quorum that is erased by its operator's
@@ -86,6 +100,12 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   auto snapshot = backups.decryptFirst();
   ASSERT_TRUE(nodes.put(first, "/after", "it"));
 
+  auto working = recover(nodes, {&first, &second, &third}, snapshot, {"--yes", "--force"});
+  EXPECT_EQ(1, working.status);
+  EXPECT_TRUE(
+      contains(working.err, first.address + " is a member of a cluster that has its quorum"))
+      << working.err;
+
   nodes.kill(second);
   nodes.kill(third);
   backups.goOnWithout(second);
@@ -100,14 +120,11 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
                        "cluster, and has its data"))
       << early.err;
 
-  // They come back empty, which the last one cannot help; then as docs/etcd.md says.
+  // They come back empty, as new machines would.
   for (auto node : {&second, &third}) {
     nodes.erase(*node);
     nodes.start(*node);
-  }
-  nodes.reinstall(first);
-  for (auto& node : nodes.all()) {
-    ASSERT_TRUE(nodes.says(node, "phase: waiting")) << nodes.statusOf(node);
+    ASSERT_TRUE(nodes.says(*node, "phase: waiting")) << nodes.statusOf(*node);
   }
 
   auto bytes = slurp(snapshot);
@@ -116,9 +133,10 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
                      const std::string& error) {
     auto bad = nodes.cluster().folder() + "/bad.db";
     write(bad, content);
-    std::vector<std::string> arguments = {"bootstrap", "--recover-from", bad};
+    std::vector<std::string> arguments = {"bootstrap", "--recover-from", bad, "--without",
+                                          first.address + "," + third.address};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    auto result = nodes.at(first, arguments);
+    auto result = nodes.at(second, arguments);
     EXPECT_EQ(1, result.status) << error;
     EXPECT_TRUE(contains(result.err, error)) << result.err;
   };
@@ -132,10 +150,28 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   refused(hollow, {"--recover-skip-hash-check"},
           "cannot restore the snapshot: etcdutl exited with status 2: failed to open database; "
           "nothing was changed, and another one can be tried");
-  EXPECT_TRUE(nodes.says(first, "phase: waiting")) << nodes.statusOf(first);
+  EXPECT_TRUE(nodes.says(second, "phase: waiting")) << nodes.statusOf(second);
 
-  auto recovered = nodes.at(first, {"bootstrap", "--recover-from", snapshot});
+  // One of them is not named: it might have the other half of the quorum.
+  auto forgotten = recover(nodes, {&first, &second}, snapshot, {"--yes"});
+  EXPECT_EQ(1, forgotten.status);
+  EXPECT_TRUE(contains(forgotten.err, third.name + " (" + third.address +
+                                          ") is a member of the "
+                                          "cluster and not among the nodes"))
+      << forgotten.err;
+  write(nodes.cluster().folder() + "/bad.db", damaged);
+  auto bad =
+      recover(nodes, {&first, &second, &third}, nodes.cluster().folder() + "/bad.db", {"--yes"});
+  EXPECT_EQ(1, bad.status);
+  EXPECT_TRUE(contains(bad.err, "the snapshot is damaged")) << bad.err;
+  auto planned = recover(nodes, {&first, &second, &third}, snapshot, {"--dry-run"});
+  EXPECT_EQ(0, planned.status) << planned.err;
+  EXPECT_TRUE(contains(planned.err, "newer than the snapshot")) << planned.err;
+  EXPECT_TRUE(nodes.says(first, "phase: member")) << "something was changed";
+
+  auto recovered = recover(nodes, {&first, &second, &third}, snapshot, {"--yes"});
   ASSERT_EQ(0, recovered.status) << recovered.err;
+  EXPECT_TRUE(contains(recovered.out, "etcd is recovered: 3 voters")) << recovered.out;
   for (auto& node : nodes.all()) {
     EXPECT_TRUE(nodes.haveVoters(node, 3)) << nodes.members(node) << nodes.statusOf(node);
     EXPECT_EQ("the snapshot\n", nodes.get(node, "/before"));

@@ -175,6 +175,13 @@ std::string Cluster::etcdLeader(const std::vector<std::string>& addresses) const
   return {};
 }
 
+void Cluster::erase(const std::string& nodeName) const {
+  auto folder = stateFolder() + "/" + nodeName + "/var";
+  for (auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::remove_all(entry.path());
+  }
+}
+
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   std::map<std::string, int> pids;
   auto table = talosctl({"-n", node, "processes"}).out;

@@ -56,6 +56,9 @@ class Cluster {
   // The one of these addresses whose etcd reports that it leads; empty: none is known.
   std::string etcdLeader(const std::vector<std::string>& addresses) const;
 
+  // All that a node in a container has on EPHEMERAL, while it is off; its config stays.
+  void erase(const std::string& nodeName) const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 

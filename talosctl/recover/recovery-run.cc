@@ -1,0 +1,86 @@
+#include "talosctl/recover/recovery-run.h"
+
+#include "common/base/error.h"
+#include "talosctl/cli/cli-text.h"
+
+namespace talos::talosctl {
+namespace {
+
+bool isEmpty(const RecoveryNode& node) {
+  return node.silence == nullptr && node.isEmpty();
+}
+
+bool votes(const RecoveryNode& node) {
+  return node.silence == nullptr && node.phase == "member" && node.quorum;
+}
+
+}  // namespace
+
+void RecoveryRun::refuse(const RecoveryPlan& plan) {
+  if (plan.refusals.empty()) return;
+  for (auto& refusal : plan.refusals) say(refusal);
+  fail(ErrorKind::kFailedPrecondition, "not recovered; nothing was changed");
+}
+
+// All have ended when it rejects, with the reason of each that failed.
+kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
+                                        const RecoveryPlan& plan) {
+  kj::Vector<kj::String> failures;
+  auto erase = [&](size_t index) {
+    return kj::evalNow([&]() { return cluster.erase(nodes[index], progress, index); })
+        .catch_([&, index](kj::Exception&& e) {
+          progress.fail(index);
+          failures.add(kj::str(names[index], ": ", messageOf(e)));
+        });
+  };
+  kj::Vector<kj::Promise<void>> erasing;
+  for (auto i : kj::indices(nodes)) {
+    for (auto& address : plan.erased) {
+      if (address == nodes[i].address) erasing.add(erase(i));
+    }
+  }
+  co_await kj::joinPromises(erasing.releaseAsArray());
+  if (failures.empty()) co_return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("not all nodes were erased, and no snapshot was restored: ",
+               kj::strArray(failures, "; "), "; repair that and repeat the command"));
+}
+
+kj::Promise<void> RecoveryRun::await(Reached reached, kj::StringPtr what, kj::Duration limit) {
+  auto end = timer.now() + limit;
+  for (;;) {
+    auto nodes = co_await cluster.survey();
+    kj::Vector<kj::String> others;
+    for (auto i : kj::indices(nodes)) {
+      bool done = reached(nodes[i]);
+      progress.set(i, done ? kj::str(nodes[i].phase) : stateText(nodes[i]));
+      if (!done) others.add(kj::str(names[i], ": ", stateText(nodes[i])));
+    }
+    if (others.empty()) co_return;
+    if (timer.now() >= end) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str(what, " within ", durationText(limit), ": ", kj::strArray(others, "; ")));
+    }
+    co_await timer.afterDelay(kRecoveryPause);
+  }
+}
+
+kj::Promise<bool> RecoveryRun::run() {
+  auto nodes = co_await cluster.survey();
+  auto plan = planRecovery(nodes, options.request);
+  refuse(plan);
+  for (auto& line : lossLines(nodes, options.revision)) say(line);
+  for (auto& address : plan.erased) {
+    say(kj::str(address, ": erases EPHEMERAL, with the data of etcd and of the pods, and reboots"));
+  }
+  say(kj::str(names[0], ": restores the snapshot, revision ", options.revision,
+              names.size() > 1 ? "; the others join it" : ""));
+  if (options.dryRun || !co_await confirm(kj::str("recover etcd on these nodes?"))) co_return false;
+  co_await eraseAll(nodes, plan);
+  co_await await(isEmpty, "not all nodes are without data of etcd", kEmptyLimit);
+  co_await cluster.restore(progress);
+  co_await await(votes, "the snapshot is restored, but not all nodes are members", kVotesLimit);
+  co_return true;
+}
+
+}  // namespace talos::talosctl
