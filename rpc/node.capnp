@@ -33,8 +33,7 @@ interface Cluster {
   # The node at this address, through this one. Empty, or an address of this node: this node.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
   # roles go with the call, so forwarding never adds a right. `request`: an id that names all calls made with this Node
-  # in the logs of every program that serves them (common/wire/request-id.h); of none, or one that is not valid, a new one
-  # is made.
+  # in the logs of every program that serves them (common/wire/request-id.h); without a valid one, apid makes a new one.
 
   withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
   # The same, with no more than these roles. An apid that forwards calls this first: its own certificate
