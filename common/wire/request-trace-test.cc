@@ -201,6 +201,25 @@ TEST_F(RequestTraces, ACallThatWasGivenUpLateHasALine) {
   EXPECT_EQ(give(read, 30 * kj::SECONDS), "");
 }
 
+// Catches: lines of a program that has a log of its own which are only on its standard error.
+TEST_F(RequestTraces, LinesGoToTheProgramsOwnLog) {
+  std::vector<std::string> kept;
+  RequestTrace own(clock, rules,
+                   RequestTrace::Keep([&](kj::StringPtr line) { kept.push_back(line.cStr()); }));
+  auto pair = io.provider->newTwoWayPipe();
+  capnp::TwoPartyClient serves(*pair.ends[0], own.traced<rpc::Node>(kj::heap<TracedNode>(), "r-2"),
+                               capnp::rpc::twoparty::Side::SERVER);
+  capnp::TwoPartyClient calls(*pair.ends[1]);
+  auto services = calls.bootstrap().castAs<rpc::Node>().servicesRequest().send().getServices();
+  auto request = services.restartRequest();
+  request.setId("apid");
+  EXPECT_EQ(logOf(request.send()), "");
+  EXPECT_THAT(
+      kept, ElementsAre(
+                "level=info message=\"call began\" method=Services.restart request=r-2",
+                HasSubstr("message=\"call ended\" method=Services.restart request=r-2 result=OK")));
+}
+
 // Catches: an id from outside that writes what it likes into the log.
 TEST_F(RequestTraces, WithoutAValidIdNothingIsTraced) {
   for (kj::StringPtr id : {""_kj, "a b"_kj}) {

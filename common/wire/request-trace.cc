@@ -3,7 +3,6 @@
 #include <capnp/membrane.h>
 
 #include "common/base/error.h"
-#include "common/base/log.h"
 #include "common/base/waits.h"
 #include "common/wire/call-observer.h"
 
@@ -36,7 +35,8 @@ class RequestTrace::Call {
         stream(rule.takesCapability),
         began(trace.clock.now()),
         wait(kj::str("call ", method, ", request ", request)) {
-    if (changes) log::info("call began", {{"method", method}, {"request", request}});
+    if (!changes) return;
+    trace.write(log::Level::kInfo, "call began", {{"method", method}, {"request", request}});
   }
   ~Call() noexcept(false) {
     if (over) return;
@@ -62,20 +62,19 @@ class RequestTrace::Call {
   log::Level level() const { return changes ? log::Level::kInfo : log::Level::kDebug; }
   void write(log::Level level, kj::StringPtr result, kj::StringPtr error = "") {
     over = true;
-    if (!log::writes(level)) return;
     auto microseconds = (trace.clock.now() - began) / kj::MICROSECONDS;
     if (error.size() == 0) {
-      log::write(level, "call ended",
-                 {{"method", method},
-                  {"request", request},
-                  {"result", result},
-                  {"microseconds", microseconds}});
+      trace.write(level, "call ended",
+                  {{"method", method},
+                   {"request", request},
+                   {"result", result},
+                   {"microseconds", microseconds}});
     } else {
-      log::write(level, "call failed",
-                 {{"method", method},
-                  {"request", request},
-                  {"error", kj::str(result, ": ", error)},
-                  {"microseconds", microseconds}});
+      trace.write(level, "call failed",
+                  {{"method", method},
+                   {"request", request},
+                   {"error", kj::str(result, ": ", error)},
+                   {"microseconds", microseconds}});
     }
   }
 };
@@ -136,6 +135,16 @@ class RequestTrace::Policy final : public capnp::MembranePolicy, public kj::Refc
   RequestTrace& trace;
   kj::String request;
 };
+
+void RequestTrace::write(log::Level level, kj::StringPtr message,
+                         std::initializer_list<log::Field> fields) {
+  if (!log::writes(level)) return;
+  KJ_IF_MAYBE (own, keep) {
+    (*own)(log::format(level, message, fields));
+  } else {
+    log::write(level, message, fields);
+  }
+}
 
 capnp::Capability::Client RequestTrace::wrap(capnp::Capability::Client inner,
                                              kj::StringPtr request) {

@@ -13,6 +13,7 @@
 #include <capnp/capability.h>
 #include <kj/time.h>
 
+#include "common/base/log.h"
 #include "common/wire/log-line-limit.h"
 #include "common/wire/request-id.h"
 #include "common/wire/roles.h"
@@ -21,10 +22,17 @@ namespace talos {
 
 class RequestTrace {
  public:
-  // `rules` are those of the interfaces of the capabilities. Both arguments outlive this, which
-  // outlives all that traced() returned.
-  RequestTrace(const kj::MonotonicClock& clock, const Rules& rules)
-      : clock(clock), rules(rules), failures(clock, {.perPeer = 5, .subject = "request"_kj}) {}
+  // Keeps a line of the program's log: "level=info message=…", without a time and a newline.
+  using Keep = kj::Function<void(kj::StringPtr line)>;
+
+  // `rules` are those of the interfaces of the capabilities. Both references outlive this, which
+  // outlives all that traced() returned. Without `keep`, lines go to standard error, as those of
+  // common/base/log.h.
+  RequestTrace(const kj::MonotonicClock& clock, const Rules& rules, kj::Maybe<Keep> keep = nullptr)
+      : clock(clock),
+        rules(rules),
+        keep(kj::mv(keep)),
+        failures(clock, {.perPeer = 5, .subject = "request"_kj}) {}
   KJ_DISALLOW_COPY_AND_MOVE(RequestTrace);
 
   // The same for one request; without a valid id, `inner` itself.
@@ -40,8 +48,10 @@ class RequestTrace {
   class Call;
   const kj::MonotonicClock& clock;
   const Rules& rules;
+  kj::Maybe<Keep> keep;
   LineLimit failures;  // by request
 
+  void write(log::Level level, kj::StringPtr message, std::initializer_list<log::Field> fields);
   capnp::Capability::Client wrap(capnp::Capability::Client inner, kj::StringPtr request);
 };
 

@@ -55,7 +55,10 @@ class NodeServing final : public MachineOperations {
   UpgradeAssembly& upgrades;
   LifeAssembly& life;
   Rules rules{capnp::Schema::from<rpc::Node>()};
-  RequestTrace trace{core.timer, rules};
+  // The log of this name is the brain's own, not its standard error.
+  RequestTrace trace{core.timer, rules, RequestTrace::Keep([this](kj::StringPtr line) {
+                       core.logs.append("machined", consoleLine(line, core.clock.now()));
+                     })};
   kj::Own<NodeCalls> calls = kj::refcounted<NodeCalls>();
   kj::Maybe<Asked> asked;
   SampleHistory samples;

@@ -281,7 +281,7 @@ TEST(Hangs, MachinedExplainsItsOwn) {
   ASSERT_TRUE(node.until([&] { return node.reports("machined").size() == 1; }));
   auto report = node.ok({"crashes", node.reports("machined")[0], "--symbols", folder});
   EXPECT_TRUE(contains(report, "Cause:     SIGABRT, sent by process 1")) << report;
-  EXPECT_TRUE(contains(report, ": call Logs.read, request ")) << report;
+  EXPECT_TRUE(contains(report, "  call Logs.read, request ")) << report;
   EXPECT_TRUE(contains(stackOf(report), "_start+0x")) << report;
 }
 #endif
