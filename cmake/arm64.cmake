@@ -11,4 +11,6 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(CMAKE_CROSSCOMPILING_EMULATOR ${CMAKE_SYSROOT}/opt/emulators/usr/bin/qemu-aarch64;-L;${CMAKE_SYSROOT})
+# As on amd64: what is not ASCII is below every ASCII character, on both or on neither.
+set(CMAKE_CXX_FLAGS_INIT -fsigned-char)
 set(CMAKE_EXE_LINKER_FLAGS_INIT -fuse-ld=lld)

@@ -14,7 +14,7 @@ namespace {
 
 kj::String clean(kj::String text) {
   for (auto& c : text) {
-    if (c < 0x20 || c == 0x7f) c = '?';  // and whatever is not ASCII
+    if (c < ' ' || c > '~') c = '?';  // char has a sign, or has none
   }
   return text;
 }

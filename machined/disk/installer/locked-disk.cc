@@ -61,7 +61,7 @@ kj::String valueOf(blkid_probe probe, const char* name) {
 
 kj::String printable(kj::String text) {
   for (auto& c : text) {
-    if (c < 0x20 || c == 0x7f) c = '?';
+    if (c < ' ' || c > '~') c = '?';
   }
   return text;
 }

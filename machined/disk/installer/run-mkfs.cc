@@ -50,7 +50,7 @@ void runTool(kj::ArrayPtr<const kj::StringPtr> command) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   auto shown = kj::heapString(said.slice(0, kj::min(said.size(), kMostOutput)));
   for (auto& c : shown) {
-    if (c < 0x20 || c == 0x7f) c = ' ';
+    if (c < ' ' || c > '~') c = ' ';
   }
   fail(ErrorKind::kInternal, kj::str(command[0], " failed: ", shown));
 }
