@@ -69,8 +69,8 @@ TEST_F(ProgramStacksTest, ACrashMeanwhileStaysForItsReport) {
   writeRecord(SIGSEGV, "");
   pass(ProgramStacks::kDeadline + 20 * kj::MILLISECONDS);
   EXPECT_EQ(
-      "DeadlineExceeded: apid did not write its stack within 2s: it is stopped, or waits in "
-      "the kernel"_kj,
+      "DeadlineExceeded: apid did not write its stack within 2s: it is stopped, waits in "
+      "the kernel, or has just started"_kj,
       failureOf(kj::mv(look)));
   EXPECT_EQ(SIGSEGV, KJ_ASSERT_NONNULL(pages.takeRecord("apid")).signal);
 }

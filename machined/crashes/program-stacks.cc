@@ -37,8 +37,9 @@ kj::Promise<crash::CrashRecord> ProgramStacks::of(kj::StringPtr name) {
     if (timer.now() >= until) break;
     co_await timer.afterDelay(kLook);
   }
-  fail(ErrorKind::kDeadlineExceeded, kj::str(service, " did not write its stack within ", kDeadline,
-                                             ": it is stopped, or waits in the kernel"));
+  fail(ErrorKind::kDeadlineExceeded,
+       kj::str(service, " did not write its stack within ", kDeadline,
+               ": it is stopped, waits in the kernel, or has just started"));
 }
 
 }  // namespace talos::machined

@@ -140,9 +140,8 @@ void addStackCommands(Command& debug) {
   stack.least = stack.most = 1;
   stack.details =
       "The program goes on. Under way are the calls that it serves and the waits that have a\n"
-      "limit, with the text that is said when the time is over. One that writes nothing within "
-      "two\n"
-      "seconds is stopped, or waits in the kernel.";
+      "limit, with the text that is said when the time is over. One that writes nothing within\n"
+      "two seconds is stopped, waits in the kernel, or has just started.";
   addSymbolsFlag(stack);
   addOutputFlag(stack);
   stack.run = runStack;

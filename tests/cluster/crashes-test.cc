@@ -218,8 +218,11 @@ TEST(Stacks, SayWhatAProgramIsAbout) {
     SCOPED_TRACE(program.service);
     ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
     auto pid = node.pidOf(program.service);
-    auto stack = look(program.service);
-    EXPECT_TRUE(contains(stack, "_start+0x")) << stack;
+    std::string stack;  // one that has just started has none yet
+    EXPECT_TRUE(node.until([&] {
+      stack = look(program.service);
+      return contains(stack, "_start+0x");
+    })) << stack;
     if (program.service != "machined") EXPECT_TRUE(contains(stack, program.function)) << stack;
     EXPECT_EQ(pid, node.pidOf(program.service));
     EXPECT_EQ(0u, node.reports(program.service).size());

@@ -69,6 +69,7 @@ TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   EXPECT_TRUE(has(text, "arg two words")) << text;
   EXPECT_TRUE(has(text, "env A=1") && has(text, "env B=")) << text;
   EXPECT_TRUE(has(text, "blocked 0")) << text;
+  EXPECT_EQ(std::string::npos, text.find("ignored")) << text;
   for (int fd = 0; fd < 64; ++fd) {
     bool wanted = fd < 4 || fd == 7;
     EXPECT_EQ(wanted, has(text, "fd " + std::to_string(fd))) << fd << "\n" << text;
@@ -78,6 +79,24 @@ TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   EXPECT_STREQ("show", exit.report.name);
   EXPECT_EQ(started.report.pid, exit.report.pid);
   EXPECT_EQ(0, exit.report.code);
+}
+
+// Catches: a program of this system that a look at its stack ends, because it has no handler yet.
+TEST(Process1, AStackIsNotAskedOfAProgramThatStarts) {
+  Harness harness;
+  int brain = harness.next().socket;
+  inventory(brain);
+  Pipe output;
+  auto what = harness.child({"show"});
+  what.environment = {"TALOS_SERVICE_PAGE_FD=9"};
+  what.output = output.in;
+  sendSpawn(brain, 5, "show", what);
+  output.closeIn();
+  auto started = receive(brain);
+  EXPECT_EQ(0, started.report.code) << started.report.text;
+  close(started.fd);
+  std::string text = readAll(output.out);
+  EXPECT_TRUE(has(text, "ignored " + std::to_string(SIGUSR2))) << text;
 }
 
 // Catches: a failed exec that looks like a start, or that keeps its slot, or that is also an

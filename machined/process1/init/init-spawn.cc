@@ -20,6 +20,17 @@ namespace {
 
 constexpr int kAboveAll = kMaxPassedAs + 1;
 
+// Of the programs of this system, which have a handler that shows their stack (common/crash).
+constexpr char kPage[] = "TALOS_SERVICE_PAGE_FD=";
+constexpr int kShowStack = SIGUSR2;
+
+bool showsItsStack(char* const* environment) {
+  for (auto one = environment; *one != nullptr; ++one) {
+    if (strncmp(*one, kPage, sizeof kPage - 1) == 0) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void fail(int status, const char* step) {
   Failure failure = {};
   failure.error = errno;
@@ -68,6 +79,8 @@ constexpr int kAboveAll = kMaxPassedAs + 1;
   for (int number = 1; number <= 64; ++number) {
     if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_DFL);
   }
+  // A look that comes before it has its handler must not end it.
+  if (showsItsStack(launch.environment)) signal(kShowStack, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

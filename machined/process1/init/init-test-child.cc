@@ -59,6 +59,12 @@ void show(int argc, char** argv, char** environment) {
   sigset_t blocked;
   sigprocmask(SIG_SETMASK, nullptr, &blocked);
   printf("blocked %d\n", sigismember(&blocked, SIGTERM));
+  for (int number = 1; number <= 64; ++number) {
+    struct sigaction action = {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN) {
+      printf("ignored %d\n", number);
+    }
+  }
   fflush(stdout);
 }
 
