@@ -106,7 +106,7 @@ void writeEverything(MetricsText& out) {
   writeCgroups(out, groups.asReader(), 4);
 
   ResourceList etcd(1), members(1), vips(2), nodes(1), apis(1), links(1), sensors(2), disks(2),
-      errors(1);
+      errors(1), logs(1);
   auto etcdStatus = etcd.add<rpc::EtcdStatusSpec>("etcd");
   etcdStatus.setPhase("member");
   etcdStatus.setVoters(3);
@@ -145,6 +145,14 @@ void writeEverything(MetricsText& out) {
   writeDiskHealth(out, disks.reader());
   errors.add<rpc::MemoryErrorCountSpec>("mc0").setCorrected(2);
   writeMemoryErrors(out, errors.reader());
+  auto log = logs.add<rpc::LogDestinationStatusSpec>("tcp://10.0.0.9:514/");
+  log.setConnected(true);
+  log.setSentLines(7);
+  log.setWaitingBytes(6);
+  log.setDroppedLines(5);
+  log.setRefusedLines(4);
+  log.setMissedBytes(3);
+  writeLogDestinations(out, logs.reader());
 }
 
 // Catches: a value of another field, a state that no sample has, a series of what is not known.
@@ -193,6 +201,12 @@ TEST(NodeMetrics, OneOfEverything) {
            "label=\"\"} -5",
            "talos_disk_healthy{device=\"nvme0n1\"} 1",
            "talos_disk_wear_ratio{device=\"nvme0n1\"} 0.03",
+           "talos_log_destination_connected{endpoint=\"tcp://10.0.0.9:514/\"} 1",
+           "talos_log_destination_sent_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 7",
+           "talos_log_destination_waiting_bytes{endpoint=\"tcp://10.0.0.9:514/\"} 6",
+           "talos_log_destination_dropped_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 5",
+           "talos_log_destination_refused_lines_total{endpoint=\"tcp://10.0.0.9:514/\"} 4",
+           "talos_log_destination_missed_bytes_total{endpoint=\"tcp://10.0.0.9:514/\"} 3",
            "talos_memory_errors_corrected_total{controller=\"\",module=\"\",id=\"mc0\"} 2",
        }) {
     EXPECT_NE(std::string::npos, text.find(std::string("\n") + line + "\n")) << line;

@@ -10,6 +10,7 @@
 #include "common/base/resource.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/etcd.capnp.h"
+#include "rpc/feature-resources.capnp.h"
 #include "rpc/hardware-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
@@ -36,6 +37,9 @@ void writeServices(MetricsText& out, capnp::List<rpc::Service>::Reader services)
 // At most kMostCgroups of them; `leftOut` of machined is added to those that are left out.
 constexpr size_t kMostCgroups = 1000;
 void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uint64_t leftOut);
+
+// By destination of machine.logging.
+void writeLogDestinations(MetricsText& out, Resources logDestinationStatuses);
 
 // cluster-metrics.cc
 void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,

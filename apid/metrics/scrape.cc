@@ -89,7 +89,7 @@ class Scrape {
   struct States {
     Asking<rpc::Etcd::StatusResults> member;
     Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, vips, nodes, localApis,
-        sensors, health, memoryErrors;
+        sensors, health, memoryErrors, logDestinations;
   };
   States askStates();
   kj::Promise<void> writeStates(States states, kj::Date now);
@@ -133,7 +133,8 @@ Scrape::States Scrape::askStates() {
           .localApis = list<rpc::LocalApiStatusSpec>(),
           .sensors = list<rpc::SensorReadingSpec>(),
           .health = list<rpc::DiskHealthSpec>(),
-          .memoryErrors = list<rpc::MemoryErrorCountSpec>()};
+          .memoryErrors = list<rpc::MemoryErrorCountSpec>(),
+          .logDestinations = list<rpc::LogDestinationStatusSpec>()};
 }
 
 kj::Promise<void> Scrape::writeStates(States states, kj::Date now) {
@@ -160,6 +161,8 @@ kj::Promise<void> Scrape::writeStates(States states, kj::Date now) {
   co_await listed(kj::mv(states.sensors), [this](auto all) { writeSensors(out, all); });
   co_await listed(kj::mv(states.health), [this](auto all) { writeDiskHealth(out, all); });
   co_await listed(kj::mv(states.memoryErrors), [this](auto all) { writeMemoryErrors(out, all); });
+  co_await listed(kj::mv(states.logDestinations),
+                  [this](auto all) { writeLogDestinations(out, all); });
 }
 
 kj::Promise<void> Scrape::run(kj::Date now, kj::Function<void(MetricsText&)>& own) {

@@ -83,4 +83,29 @@ void writeCgroups(MetricsText& out, capnp::List<rpc::Cgroup>::Reader groups, uin
   out.add(leftOut + (groups.size() - shown));
 }
 
+void writeLogDestinations(MetricsText& out, Resources statuses) {
+  auto write = [&](kj::StringPtr name, Type type, kj::StringPtr help, auto value) {
+    out.family(name, type, help);
+    eachSpec<rpc::LogDestinationStatusSpec>(statuses, [&](auto endpoint, auto status) {
+      out.add({{"endpoint", endpoint}}, static_cast<uint64_t>(value(status)));
+    });
+  };
+  write("talos_log_destination_connected", Type::kGauge, "1 if the receiver takes lines",
+        [](auto status) { return status.getConnected(); });
+  write("talos_log_destination_waiting_bytes", Type::kGauge,
+        "Bytes in the buffer that the receiver has not got",
+        [](auto status) { return status.getWaitingBytes(); });
+  write("talos_log_destination_sent_lines_total", Type::kCounter, "Lines that the receiver has got",
+        [](auto status) { return status.getSentLines(); });
+  write("talos_log_destination_dropped_lines_total", Type::kCounter,
+        "Lines that were lost because the buffer was full",
+        [](auto status) { return status.getDroppedLines(); });
+  write("talos_log_destination_refused_lines_total", Type::kCounter,
+        "Lines that the receiver will never take",
+        [](auto status) { return status.getRefusedLines(); });
+  write("talos_log_destination_missed_bytes_total", Type::kCounter,
+        "Bytes that were overwritten before they reached the buffer",
+        [](auto status) { return status.getMissedBytes(); });
+}
+
 }  // namespace talos::metrics
