@@ -47,10 +47,11 @@ struct Metrics : testing::Test, ScrapedCluster {
 };
 
 // Catches a name of a document that no node has. Containers have no sensors and disks of their own,
-// these nodes share no address, run no Kubernetes and have kept no boot.
+// these nodes share no address, run no Kubernetes, have kept no boot and send their logs nowhere.
 void expectNamesOfDocuments(const std::string& text) {
   const std::regex absent(
-      "talos_(sensor|disk|memory_errors|vip|kube|kubernetes|boot)_.*|node_(disk|nf_conntrack)_.*|"
+      "talos_(sensor|disk|memory_errors|vip|kube|kubernetes|boot|log_destination)_.*|node_(disk|nf_"
+      "conntrack)_.*|"
       "talos_cgroup_oom_kills_total|talos_etcd_(alarms|db|has_leader|raft).*|"
       "node_pressure_memory_stalled_seconds_total");
   std::regex name("\\b(node|talos)_[A-Za-z0-9_]+");
