@@ -68,7 +68,8 @@ TEST_F(JoinerAuthoritiesTest, ATrustdThatIsBehindIsAskedAgainLater) {
   EXPECT_TRUE(now().ready);
   EXPECT_TRUE(isOf(authority));
   EXPECT_EQ(asked.size(), requests + 1);
-  EXPECT_THAT(testing::text(now().message), ::testing::HasSubstr("of a CA that the config accepts"));
+  EXPECT_THAT(testing::text(now().message),
+              ::testing::HasSubstr("of a CA that the config accepts"));
   pass(20 * kj::SECONDS);
   EXPECT_EQ(asked.size(), requests + 1);
   signer = other;

@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
-constexpr uint32_t kMagic = 0xed0cdaed, kLayout = 2;
+constexpr uint32_t kBoltMagic = 0xed0cdaed, kLayout = 2;
 constexpr uint64_t kLeastPage = 1024, kMostPage = 64u << 10, kMostRead = 64u << 20;
 constexpr size_t kHeader = 16, kElement = 16, kMeta = 64, kMetaSum = 56, kBucket = 16;
 constexpr uint16_t kBranch = 1, kLeaf = 2;
@@ -78,7 +78,7 @@ kj::Maybe<Meta> metaAt(const File& file, uint64_t at) {
   if (!file.has(at, kHeader + kMeta)) return nullptr;
   auto meta = file.read(at + kHeader, kMeta);
   Meta found{number<uint32_t>(meta, 8), number<uint64_t>(meta, 16), number<uint64_t>(meta, 48)};
-  bool valid = number<uint32_t>(meta, 0) == kMagic && number<uint32_t>(meta, 4) == kLayout &&
+  bool valid = number<uint32_t>(meta, 0) == kBoltMagic && number<uint32_t>(meta, 4) == kLayout &&
                found.pageSize >= kLeastPage && found.pageSize <= kMostPage &&
                (found.pageSize & (found.pageSize - 1)) == 0 &&
                sumOf(meta.slice(0, kMetaSum)) == number<uint64_t>(meta, kMetaSum);

@@ -9,22 +9,22 @@ namespace {
 
 constexpr uint64_t kPage = 512, kTrailer = Sha256::kBytes;
 // The first page of bbolt: its header, then the magic number, little-endian.
-constexpr size_t kMagicAt = 16;
-constexpr kj::byte kMagic[] = {0xed, 0xda, 0x0c, 0xed};
+constexpr size_t kFirstMagicAt = 16;
+constexpr kj::byte kFirstMagic[] = {0xed, 0xda, 0x0c, 0xed};
 
-[[noreturn]] void refuse(kj::StringPtr problem) {
+[[noreturn]] void refuseSnapshot(kj::StringPtr problem) {
   fail(ErrorKind::kInvalidArgument, kj::str("the snapshot ", problem));
 }
 
 // The size of the database in it.
 uint64_t checkSize(uint64_t size, bool skipHashCheck) {
-  if (size < 2 * kPage) refuse(kj::str("has ", size, " bytes, which is too short"));
+  if (size < 2 * kPage) refuseSnapshot(kj::str("has ", size, " bytes, which is too short"));
   auto rest = size % kPage;
   if (rest != 0 && rest != kTrailer) {
-    refuse(kj::str("has ", size, " bytes: it was cut off, or is not a snapshot of etcd"));
+    refuseSnapshot(kj::str("has ", size, " bytes: it was cut off, or is not a snapshot of etcd"));
   }
   if (rest == 0 && !skipHashCheck) {
-    refuse(
+    refuseSnapshot(
         "has no SHA-256 behind it: for a copy of the database file use --recover-skip-hash-check");
   }
   return size - rest;
@@ -36,9 +36,10 @@ SnapshotCheck::SnapshotCheck(uint64_t size, bool skipHashCheck)
     : database(checkSize(size, skipHashCheck)), skip(skipHashCheck) {}
 
 void SnapshotCheck::add(kj::ArrayPtr<const kj::byte> bytes) {
-  if (received == 0 && (bytes.size() < kMagicAt + sizeof kMagic ||
-                        memcmp(bytes.begin() + kMagicAt, kMagic, sizeof kMagic) != 0)) {
-    refuse("is not a database of etcd");
+  if (received == 0 &&
+      (bytes.size() < kFirstMagicAt + sizeof kFirstMagic ||
+       memcmp(bytes.begin() + kFirstMagicAt, kFirstMagic, sizeof kFirstMagic) != 0)) {
+    refuseSnapshot("is not a database of etcd");
   }
   auto own = kj::min(bytes.size(), received < database ? database - received : 0);
   hash.add(bytes.slice(0, own));
@@ -51,7 +52,7 @@ void SnapshotCheck::add(kj::ArrayPtr<const kj::byte> bytes) {
 
 void SnapshotCheck::finish() {
   if (!skip && hash.finish() != kj::arrayPtr(trailer, trailed)) {
-    refuse("is damaged: its SHA-256 is not the one behind it");
+    refuseSnapshot("is damaged: its SHA-256 is not the one behind it");
   }
 }
 

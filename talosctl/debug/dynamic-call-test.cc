@@ -112,7 +112,7 @@ TEST_F(DynamicCallTest, SecretsAreHidden) {
 // Catches: a mistake that is sent and answered as something else.
 TEST_F(DynamicCallTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(run({"nodes"}), StartsWith("Machined has no method \"nodes\"; use one of\n"
-                                         "  node(client :Text) -> (node :Node)\n"));
+                                         "  node(client :Text, request :Text) -> (node :Node)\n"));
   EXPECT_THAT(run({"node", "{client: me, x: 1}"}), HasSubstr("Machined.node:1:14"));
   EXPECT_THAT(run({"node", "{client: [a}"}), HasSubstr("Machined.node:1"));
   EXPECT_THAT(run({"{}", "node"}), HasSubstr("parameters without a method: {}"));
