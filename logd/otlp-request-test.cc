@@ -11,7 +11,7 @@ namespace {
 using config::LogStream;
 
 // 2026-11-20T12:07:35.042000001Z
-const kj::Date kReceived = kj::UNIX_EPOCH + 1'795'176'455'042'000'001 * kj::NANOSECONDS;
+const kj::Date kOtlpReceived = kj::UNIX_EPOCH + 1'795'176'455'042'000'001 * kj::NANOSECONDS;
 
 struct OtlpRequestTest : public testing::Test {
   ~OtlpRequestTest() noexcept override {}
@@ -23,7 +23,7 @@ struct OtlpRequestTest : public testing::Test {
   OtlpRequestTest& add(kj::StringPtr text, LogStream stream = LogStream::SERVICES,
                        kj::StringPtr id = "apid") {
     if (request.get() == nullptr) request = kj::heap<OtlpRequest>(tags.asPtr(), hostname);
-    request->add({.stream = stream, .id = id, .text = text, .received = kReceived});
+    request->add({.stream = stream, .id = id, .text = text, .received = kOtlpReceived});
     return *this;
   }
   Json finish() {
