@@ -56,8 +56,11 @@ RemoteRotation::Read::~Read() {
   if (document.size() > 0) zeroize(document);
 }
 
-RemoteRotation::RemoteRotation(Dependencies& deps, Target target)
-    : deps(deps), target(kj::mv(target)) {}
+RemoteRotation::RemoteRotation(Dependencies& deps, Target target, kj::Duration limit)
+    : deps(deps),
+      target(kj::mv(target)),
+      connectLimit(kj::min(kConnect, limit)),
+      answerLimit(kj::min(kAnswer, limit)) {}
 
 void RemoteRotation::use(Credentials fresh) {
   target.credentials = kj::mv(fresh);
@@ -73,7 +76,7 @@ kj::Promise<void> RemoteRotation::connect() {
     for (auto& endpoint : target.endpoints) copy.endpoints.add(kj::str(endpoint));
     client = kj::heap<Client>(deps, kj::mv(copy));
   }
-  return KJ_ASSERT_NONNULL(client)->connect(kConnect);
+  return KJ_ASSERT_NONNULL(client)->connect(connectLimit);
 }
 
 kj::Promise<rpc::Node::Client> RemoteRotation::reach(kj::StringPtr node) {
@@ -86,7 +89,7 @@ kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr nod
   auto request = reached.resourcesRequest().send().getResources().listRequest();
   request.initKind().setType(typeName<rpc::MemberSpec>());
   using Listed = capnp::Response<rpc::Resources::ListResults>;
-  auto listed = co_await within(deps.timer, kAnswer, kj::Promise<Listed>(request.send()));
+  auto listed = co_await within(deps.timer, answerLimit, kj::Promise<Listed>(request.send()));
   kj::Vector<ClusterMember> members;
   for (auto one : listed.getResources()) {
     auto& member = members.add();
@@ -101,7 +104,7 @@ kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr nod
 kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node) {
   auto reached = co_await reach(node);
   kj::Promise<RunningConfig> asked = runningConfig(kj::mv(reached));
-  auto running = co_await within(deps.timer, kAnswer, kj::mv(asked));
+  auto running = co_await within(deps.timer, answerLimit, kj::mv(asked));
   Read read;
   read.document = kj::mv(running.document);
   read.version = running.version;
@@ -141,7 +144,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::served(kj::StringPtr node,
   request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
   request.setId("api");
   using Got = capnp::Response<rpc::Resources::GetResults>;
-  auto got = co_await within(deps.timer, kAnswer, kj::Promise<Got>(request.send()));
+  auto got = co_await within(deps.timer, answerLimit, kj::Promise<Got>(request.send()));
   auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
   auto error = phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
   co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
@@ -162,7 +165,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
       auto call =
           applyCall(co_await reach(node), document, read.version, rpc::ApplyMode::NO_REBOOT, false);
       using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
-      co_await within(deps.timer, kAnswer, kj::Promise<Applied>(call.send()));
+      co_await within(deps.timer, answerLimit, kj::Promise<Applied>(call.send()));
     }
     co_return co_await served(node, rotation, phase);
   };
@@ -189,10 +192,10 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::tryClient(kj::StringPtr endpo
   Client tried(deps, kj::mv(one));
   kj::Maybe<kj::Exception> failure;
   try {
-    co_await tried.connect(kConnect);
+    co_await tried.connect(connectLimit);
     auto request = tried.node("").machineRequest().send().getMachine().versionRequest();
     using Version = capnp::Response<rpc::Version>;
-    co_await within(deps.timer, kAnswer, kj::Promise<Version>(request.send()));
+    co_await within(deps.timer, answerLimit, kj::Promise<Version>(request.send()));
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
   }

@@ -17,7 +17,8 @@ struct ClusterMember {
 
 class RemoteRotation {
  public:
-  RemoteRotation(Dependencies& deps, Target target);
+  // `limit`: of each connection and each answer, beside its own.
+  RemoteRotation(Dependencies& deps, Target target, kj::Duration limit);
   KJ_DISALLOW_COPY_AND_MOVE(RemoteRotation);
 
   // From the next connection on.
@@ -41,6 +42,7 @@ class RemoteRotation {
  private:
   Dependencies& deps;
   Target target;
+  kj::Duration connectLimit, answerLimit;
   kj::Maybe<kj::Own<Client>> client;
 
   struct Read {

@@ -70,7 +70,7 @@ kj::Promise<int> runRotateCa(Invocation& call) {
   if (target.local) failUsage("rotate-ca needs endpoints of the cluster, not the socket of a node");
   auto options = optionsOf(call, target);
   auto present = copyOf(target.credentials);
-  RemoteRotation cluster(call.deps, kj::mv(target));
+  RemoteRotation cluster(call.deps, kj::mv(target), call.deadline());
   present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
   RotationRun run(call, cluster, kj::mv(present), kj::mv(options));
   co_await run.run();
@@ -86,8 +86,8 @@ void addRotateCaCommand(Command& root) {
       "new CA beside the present one, get certificates of it, and drop the old one. Nothing "
       "restarts, and clients of either CA are served until the last phase. The nodes are those of "
       "Kubernetes, or the named ones, which must be all of the cluster; a node that does not "
-      "answer "
-      "ends the run. A run that was cut off continues when the command is started again: the "
+      "answer ends the run. A run that was cut off continues when the command is started again: "
+      "the "
       "configs of the nodes say how far it has come.\n\n"
       "A client configuration of the new CA is written to --output; the present one is kept, and "
       "refused by the cluster at the end. Other client configurations have to be made again "

@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 constexpr kj::StringPtr kDown = "127.0.0.3"_kj, kSilent = "127.0.0.5"_kj;
 
 // These need no --nodes: the endpoint signs; the cluster lists its nodes; a flag names them.
-const std::set<std::string> kHasNodesOfItsOwn = {"config new", "dashboard", "diagnose",
+const std::set<std::string> kHasNodesOfItsOwn = {"config new", "dashboard", "diagnose", "rotate-ca",
                                                  "crashdump"};
 
 struct EveryCommand : public WholeClient {};
