@@ -340,7 +340,7 @@ TEST_F(OtlpDestinationTest, SendsSmallerRequestsWhereTheyAreTooLarge) {
   EXPECT_EQ(1u, destination->status().refusedLines);
 }
 
-// Catches: lines that are gone although the receiver was away; a loss that is not told in its
+// Catches: lines that are gone although the receiver was away; a loss that is not reported in its
 // place.
 TEST_F(OtlpDestinationTest, SaysWhatWasDroppedToReceiversOfOtlp) {
   otlp.refuses = true;
@@ -349,7 +349,7 @@ TEST_F(OtlpDestinationTest, SaysWhatWasDroppedToReceiversOfOtlp) {
   for (unsigned i = 0; i < 100; ++i) log(lines);
   auto dropped = destination->status().droppedLines;
   EXPECT_GT(dropped, 0u);
-  // A refused request has not told it.
+  // The report in a refused request has not arrived.
   answer(answerOf(Outcome::kRefused, "400"));
   otlp.refuses = false;
   pass(60 * kj::SECONDS);

@@ -2,7 +2,12 @@
 #pragma once
 
 #include <kj/async.h>
+#include <kj/debug.h>
 #include <kj/timer.h>
+
+#include <string>
+
+#include "common/base/error.h"
 
 namespace talos {
 
@@ -19,6 +24,23 @@ inline void advance(kj::TimerImpl& timer, kj::WaitScope& scope, kj::Duration by)
   }
   timer.advanceTo(end);
   scope.poll();
+}
+
+// The value of a promise, or the message of its exception, while time jumps from one timer to the
+// next. Fails when it never ends. `text` makes a text of a value.
+template <typename T, typename F>
+std::string outcomeOf(kj::TimerImpl& timer, kj::WaitScope& scope, kj::Promise<T> promise, F text) {
+  constexpr unsigned kMostTimers = 100'000;
+  for (unsigned i = 0; i < kMostTimers && !promise.poll(scope); ++i) {
+    KJ_IF_MAYBE (next, timer.nextEvent()) timer.advanceTo(kj::max(*next, timer.now()));
+  }
+  KJ_REQUIRE(promise.poll(scope), "it never ends");
+  std::string result;
+  promise
+      .then([&](T&& value) { result = text(kj::mv(value)); },
+            [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
+      .wait(scope);
+  return result;
 }
 
 }  // namespace talos

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/base/error.h"
+#include "common/testing/virtual-time.h"
 #include "talosctl/cli/test-console.h"
 #include "talosctl/recover/test-recovery-nodes.h"
 
@@ -75,17 +76,8 @@ struct RecoveryRunTest : public testing::Test {
         timer, cluster, progress, names, options,
         [this](kj::StringPtr line) { said.push_back(line.cStr()); },
         [this](kj::StringPtr) -> kj::Promise<bool> { return yes; });
-    auto promise = run.run();
-    for (int i = 0; i < 10'000 && !promise.poll(test.io.waitScope); ++i) {
-      KJ_IF_MAYBE (next, timer.nextEvent()) timer.advanceTo(kj::max(*next, timer.now()));
-    }
-    KJ_REQUIRE(promise.poll(test.io.waitScope), "it never ends");
-    std::string result;
-    promise
-        .then([&](bool done) { result = done ? "yes" : "no"; },
-              [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
-        .wait(test.io.waitScope);
-    return result;
+    return outcomeOf(timer, test.io.waitScope, run.run(),
+                     [](bool done) { return done ? "yes" : "no"; });
   }
 };
 

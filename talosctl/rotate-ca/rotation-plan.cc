@@ -82,7 +82,7 @@ void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Da
   if (kj::StringPtr(oldKey).size() == 0) refuse("no control-plane node has the key of the CA");
   auto old = pki::inspect(rotation.oldCa);
   auto notBefore = now - 5 * kj::MINUTES;
-  // By this the two are told apart.
+  // The later one is the new CA.
   if (notBefore <= old.notBefore) notBefore = old.notBefore + 1 * kj::SECONDS;
   if (notBefore > now) {
     refuse(kj::str("the CA is younger than the clock of this host shows; set the clock"));

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/testing/virtual-time.h"
 #include "talosctl/cli/test-console.h"
 #include "talosctl/upgrade-cluster/test-rolling-cluster.h"
 
@@ -37,17 +38,8 @@ struct RollingRunTest : public testing::Test {
     };
     RollingRun rolling(timer, cluster, lines,
                        {kj::str(target.text), kj::str(target.digest), kj::str()}, options, confirm);
-    auto promise = rolling.run();
-    for (int i = 0; i < 100'000 && !promise.poll(test.io.waitScope); ++i) {
-      KJ_IF_MAYBE (next, timer.nextEvent()) timer.advanceTo(kj::max(*next, timer.now()));
-    }
-    KJ_REQUIRE(promise.poll(test.io.waitScope), "it never ends");
-    std::string result;
-    promise
-        .then([&](bool done) { result = done ? "yes" : "no"; },
-              [&](kj::Exception&& e) { result = messageOf(e).cStr(); })
-        .wait(test.io.waitScope);
-    return result;
+    return outcomeOf(timer, test.io.waitScope, rolling.run(),
+                     [](bool done) { return done ? "yes" : "no"; });
   }
   std::string err() { return test.console.takeErr().cStr(); }
   std::string out() { return test.console.takeOut().cStr(); }
