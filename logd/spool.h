@@ -70,8 +70,8 @@ class Spool {
   // The first frame at or behind `from`; none at the end.
   kj::Maybe<Batch> read(Place from);
   Place cursor() const { return at; }
-  // The receiver has everything before `place` but so many lines that it refused, and a report of so
-  // many dropped ones.
+  // The receiver has everything before `place` but so many lines that it refused, and a report of
+  // so many dropped ones.
   void delivered(Place place, uint64_t reported, uint64_t refused = 0);
 
   uint64_t unreported() const { return dropped; }  // dropped lines
