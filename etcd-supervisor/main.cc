@@ -1,5 +1,5 @@
-// etcd-supervisor: this node's membership in the cluster's etcd. Wiring only; what it does is
-// described in membership/membership-reconciler.h.
+// etcd-supervisor: this node's membership in the cluster's etcd, and its backups. Wiring only; what
+// it does is described in membership/membership-reconciler.h and backup/backup-loop.h.
 //
 // Its environment names the listening unix socket that its supervisor holds, machined's socket, and
 // its own folder (common/base/node-layout.h). Runs as the user of etcd, whose data directory it
@@ -12,6 +12,8 @@
 #include "common/crash/crash-handler.h"
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
+#include "etcd-supervisor/backup/backup-store-adapter.h"
+#include "etcd-supervisor/backup/snapshot-spool.h"
 #include "etcd-supervisor/control/etcd-data-files.h"
 #include "etcd-supervisor/control/etcd-store-adapter.h"
 #include "etcd-supervisor/control/node-peers.h"
@@ -21,6 +23,21 @@
 namespace talos::supervisor {
 
 constexpr kj::StringPtr kUsualState = "/var/lib/etcd-supervisor"_kj;
+
+kj::Maybe<kj::Own<BackupLoop::Target>> targetOf(BackupStoreAdapter& store, etcd::Etcd& member,
+                                                kube::DialDependencies dial, DiskQueue& queue,
+                                                kj::StringPtr folder) {
+  KJ_IF_MAYBE (settings, store.settings()) {
+    S3Dependencies deps{dial, kj::systemPreciseCalendarClock(), queue};
+    return kj::heap<BackupLoop::Target>(BackupLoop::Target{
+        .schedule = kj::mv(settings->schedule),
+        .store = s3Store(deps, kj::mv(settings->store)),
+        .spool = [&member, &queue, folder, recipient = kj::mv(settings->recipient)]() {
+          return spoolSnapshot(member, queue, folder, recipient);
+        }});
+  }
+  return nullptr;
+}
 
 void run() {
   refuseCoreDumps();
@@ -54,6 +71,20 @@ void run() {
        .runs = [&] { return adapter.running(); },
        .endpoints = endpoints,
        .publish = [&](bool selfHosted) { return adapter.publishSelfHosted(selfHosted); }});
+  kj::Maybe<BackupLoop> backups;
+  BackupStoreAdapter backupStore(store, [&] {
+    KJ_IF_MAYBE (loop, backups) loop->configChanged();
+  });
+  kube::DialDependencies dial{*io.lowLevelProvider, io.unixEventPort, timer};
+  auto& backup = backups.emplace(BackupLoop::Dependencies{
+      .timer = timer,
+      .clock = kj::systemPreciseCalendarClock(),
+      .member = endpoints.at(kLocal),
+      .runs = [&] { return adapter.running(); },
+      .target = [&] { return targetOf(backupStore, endpoints.at(kLocal), dial, disk, folder); },
+      .publish = [&](kj::Maybe<BackupState> state) {
+        return backupStore.publish(kj::mv(state));
+      }});
   Rules rules(capnp::Schema::from<rpc::Etcd>());
   RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
@@ -63,6 +94,7 @@ void run() {
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   membership.run()
       .exclusiveJoin(bootstrapStatus.run())
+      .exclusiveJoin(backup.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

@@ -9,7 +9,6 @@
 #include <algorithm>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
 #include "common/config/config.h"
@@ -17,14 +16,13 @@
 #include "common/net/dns-resolver.h"
 #include "common/net/forwarding-stream.h"
 #include "common/net/udp.h"
-#include "common/tls/tls.h"
+#include "common/tls/public-authorities.h"
 #include "common/wire/rpc-server.h"
 
 namespace talos::logd {
 namespace {
 
 constexpr kj::StringPtr kOtlpPath = "/v1/logs"_kj;  // OTLP specification, "OTLP/HTTP Request"
-constexpr kj::StringPtr kPublicAuthorities = "/etc/ssl/certs/ca-certificates.crt"_kj;
 constexpr auto kHandshakeDeadline = 10 * kj::SECONDS, kNameDeadline = 6 * kj::SECONDS;
 // A receiver that acknowledges nothing for so long, or does not read, is dialled again.
 constexpr auto kReceiverSilence = 60 * kj::SECONDS;
@@ -123,16 +121,6 @@ class UdpConnection final : public ReceiverConnection {
   uint64_t count = 0;
 };
 
-// Parsing all public authorities takes milliseconds: not on the loop.
-kj::Promise<std::shared_ptr<kj::Own<TlsVerifier>>> makeVerifier(DiskQueue& disk, kj::String pem) {
-  auto verifier = std::make_shared<kj::Own<TlsVerifier>>();
-  co_await disk.run([verifier, pem = kj::mv(pem)]() {
-    auto authorities = pem.size() > 0 ? kj::str(pem) : readFile(kPublicAuthorities, 8u << 20);
-    *verifier = kj::heap<TlsVerifier>(authorities);
-  });
-  co_return kj::mv(verifier);
-}
-
 struct Dialed {
   CountedStream* counted;  // in the stream
   kj::Own<kj::AsyncIoStream> stream;
@@ -148,7 +136,7 @@ kj::Promise<Dialed> dial(ReceiverDependencies deps, const ReceiverAddress& addre
   tuneTcp(*counted, kReceiverSilence);
   Dialed dialed{counted.get(), kj::mv(counted)};
   if (transport == Transport::kTls || transport == Transport::kHttps) {
-    auto verifier = co_await makeVerifier(deps.disk, kj::mv(pem));
+    auto verifier = co_await verifierOf(deps.disk, kj::mv(pem));
     dialed.stream = co_await within(
         deps.timer, kHandshakeDeadline, (*verifier)->connect(kj::mv(dialed.stream), host),
         kj::str("TLS handshake: no answer within ", kHandshakeDeadline), ErrorKind::kUnavailable);

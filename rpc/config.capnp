@@ -433,4 +433,23 @@ struct Etcd {
       $A.doc("Subnets of the address that other nodes reach etcd at.");
   listenSubnets @4 :List(Text) $A.since("v1.2") $A.default("every address")
       $A.doc("Subnets of the addresses that etcd listens on, in addition to 127.0.0.1.");
+  backup @5 :EtcdBackup $A.doc("Encrypted snapshots at intervals, in a store with the API of S3.");
+}
+
+struct EtcdBackup {
+  endpoint @0 :Text $A.required $A.doc("Store: https:// or http://, host and port, such as https://s3.example.org.");
+  bucket @1 :Text $A.required $A.doc("Bucket, which must exist.");
+  prefix @2 :Text $A.doc("Text before the names of the snapshots, such as production/; each cluster needs its own.");
+  region @3 :Text $A.default("us-east-1") $A.doc("Region that requests are signed for.");
+  accessKey @4 :Text $A.required
+      $A.doc("Access key id. It must be allowed to list the bucket, and to write and delete below the prefix.");
+  secretKey @5 :Text $A.secret $A.required $A.doc("Secret access key.");
+  ca @6 :Data $A.base64
+      $A.doc("Certificates in PEM format, encoded in base64, of the authorities that the store is checked with. "
+             "Without it: the public authorities of the image.");
+  every @7 :Text $A.default("1h") $A.doc("Time between two snapshots: 10s to 168h.");
+  keep @8 :UInt32 = 48 $A.default("48") $A.doc("Number of snapshots to keep, 1 to 900; older ones are deleted.");
+  encryptTo @9 :Data $A.base64 $A.required
+      $A.doc("Certificate in PEM format, encoded in base64, whose owner can read the snapshots: with an RSA key or one of "
+             "a curve of NIST. Its key does not belong in the cluster.");
 }

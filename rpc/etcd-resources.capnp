@@ -44,3 +44,27 @@ struct EtcdMemberSpec $A.resource((type = "EtcdMembers.etcd.talos.dev", namespac
   clientUrls @2 :List(Text) $A.column("Client URLs");
   learner @3 :Bool $A.column("Learner");
 }
+struct EtcdBackupConfigSpec
+    $A.resource((type = "EtcdBackupConfigs.etcd.talos.dev", namespace = "etcd", sensitive = true)) {
+  # cluster.etcd.backup, with defaults filled in. The id is etcd.
+  endpoint @0 :Text $A.column("Endpoint");
+  bucket @1 :Text $A.column("Bucket");
+  prefix @2 :Text $A.column("Prefix");
+  region @3 :Text;
+  accessKey @4 :Text;
+  secretKey @5 :Text $A.secret;
+  authorities @6 :Text;                         # PEM; empty: the public ones
+  everySeconds @7 :UInt32;
+  keep @8 :UInt32;
+  recipient @9 :Text;                           # PEM
+}
+struct EtcdBackupStatusSpec $A.resource((type = "EtcdBackupStatuses.etcd.talos.dev", namespace = "etcd")) {
+  # By etcd-supervisor, when cluster.etcd.backup is there. The id is etcd.
+  phase @0 :Text $A.column("Phase");            # waiting, uploading; standby: another member leads, and takes them
+  newest @1 :Text $A.column("Newest");          # name of the newest snapshot in the store
+  taken @2 :Text $A.column("Taken");            # RFC 3339: when that was
+  bytes @3 :UInt64 $A.column("Bytes");          # of the newest that this node has uploaded since it started
+  kept @4 :UInt32 $A.column("Kept");            # snapshots in the store
+  next @5 :Text $A.column("Next");              # RFC 3339: when the next one is due
+  message @6 :Text $A.column("Message");        # why there is none, or which member takes them
+}

@@ -56,6 +56,26 @@ void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,
   KJ_IF_MAYBE (member, local) writeLocalMember(out, *member);
 }
 
+void writeEtcdBackup(MetricsText& out, Resources etcdBackupStatuses) {
+  eachSpec<rpc::EtcdBackupStatusSpec>(etcdBackupStatuses, [&](auto, auto status) {
+    if (status.getPhase() == "standby") return;
+    auto time = [&](kj::StringPtr name, kj::StringPtr help, kj::StringPtr text) {
+      KJ_IF_MAYBE (date, parseDate(text)) {
+        out.family(name, Type::kGauge, help);
+        out.add(static_cast<uint64_t>((*date - kj::UNIX_EPOCH) / kj::SECONDS));
+      }
+    };
+    time("talos_etcd_backup_newest_timestamp_seconds", "When the newest backup of etcd was taken",
+         status.getTaken());
+    time("talos_etcd_backup_due_timestamp_seconds", "When the next backup of etcd is due",
+         status.getNext());
+    out.family("talos_etcd_backup_kept", Type::kGauge, "Backups of etcd in the store");
+    out.add(uint64_t{status.getKept()});
+    out.family("talos_etcd_backup_failing", Type::kGauge, "1 if no backup of etcd can be taken");
+    out.add({}, status.getMessage().size() > 0);
+  });
+}
+
 void writeVip(MetricsText& out, Resources vipStatuses, kj::Date now) {
   out.family("talos_vip_state", Type::kGauge, "1 for the state of this node in the election");
   eachSpec<rpc::VipStatusSpec>(vipStatuses, [&](auto address, auto status) {

@@ -230,6 +230,28 @@ TEST(NodeMetrics, EtcdThatIsDown) {
   EXPECT_EQ(std::string::npos, text.find("raft"));
 }
 
+// Catches: three members that each count the same backup, or one that stands by and is overdue.
+TEST(NodeMetrics, BackupsOfTheMemberThatTakesThem) {
+  MetricsText out(Format::kPrometheus);
+  ResourceList standby(1), leader(1);
+  standby.add<rpc::EtcdBackupStatusSpec>("etcd").setPhase("standby");
+  writeEtcdBackup(out, standby.reader());
+  EXPECT_EQ(0u, out.series());
+  auto status = leader.add<rpc::EtcdBackupStatusSpec>("etcd");
+  status.setPhase("waiting");
+  status.setTaken("2026-11-26T11:00:00Z");
+  status.setNext("2026-11-26T12:00:00Z");
+  status.setKept(7);
+  status.setMessage("the store is away");
+  writeEtcdBackup(out, leader.reader());
+  std::string text = out.finish().cStr();
+  for (auto line : {"newest_timestamp_seconds 1795690800", "due_timestamp_seconds 1795694400",
+                    "kept 7", "failing 1"}) {
+    EXPECT_NE(std::string::npos, text.find("\ntalos_etcd_backup_" + std::string(line) + "\n"))
+        << line << text;
+  }
+}
+
 std::string documentOf(const std::string& name) {
   std::ifstream file(TALOS_SOURCE_DIR "/docs/dashboards/" + name);
   return {std::istreambuf_iterator<char>(file), {}};

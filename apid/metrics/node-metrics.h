@@ -44,6 +44,8 @@ void writeLogDestinations(MetricsText& out, Resources logDestinationStatuses);
 // cluster-metrics.cc
 void writeEtcd(MetricsText& out, Resources etcdStatuses, Resources etcdMembers,
                kj::Maybe<rpc::Etcd::MemberStatus::Reader> local);
+// Of the member that takes them; nothing without cluster.etcd.backup.
+void writeEtcdBackup(MetricsText& out, Resources etcdBackupStatuses);
 void writeVip(MetricsText& out, Resources vipStatuses, kj::Date now);
 void writeKubernetes(MetricsText& out, Resources nodeStatuses, Resources localApiStatuses);
 

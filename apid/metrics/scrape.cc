@@ -88,7 +88,7 @@ class Scrape {
   using Listing = Asking<rpc::Resources::ListResults>;
   struct States {
     Asking<rpc::Etcd::StatusResults> member;
-    Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, vips, nodes, localApis,
+    Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, etcdBackups, vips, nodes, localApis,
         sensors, health, memoryErrors, logDestinations;
   };
   States askStates();
@@ -128,6 +128,7 @@ Scrape::States Scrape::askStates() {
           .certificates = list<rpc::CertificateStatusSpec>(),
           .etcdStatuses = list<rpc::EtcdStatusSpec>(),
           .etcdMembers = list<rpc::EtcdMemberSpec>(),
+          .etcdBackups = list<rpc::EtcdBackupStatusSpec>(),
           .vips = list<rpc::VipStatusSpec>(),
           .nodes = list<rpc::NodeStatusSpec>(),
           .localApis = list<rpc::LocalApiStatusSpec>(),
@@ -152,6 +153,7 @@ kj::Promise<void> Scrape::writeStates(States states, kj::Date now) {
       writeEtcd(out, s->getResources(), m->getResources(), ofLocal);
     }
   }
+  co_await listed(kj::mv(states.etcdBackups), [this](auto all) { writeEtcdBackup(out, all); });
   co_await listed(kj::mv(states.vips), [this, now](auto all) { writeVip(out, all, now); });
   auto nodeAnswer = co_await states.nodes;
   auto apiAnswer = co_await states.localApis;

@@ -80,6 +80,7 @@ void checkDeviceSelector(Report& report, kj::StringPtr path, DeviceSelector::Rea
 void checkBond(Report& report, kj::StringPtr path, Bond::Reader bond);
 void checkWireguard(Report& report, kj::StringPtr path, Wireguard::Reader wireguard);
 void checkLogging(Report& report, Logging::Reader logging);
+void checkEtcdBackup(Report& report, EtcdBackup::Reader backup);
 void checkStorage(Report& report, Machine::Reader machine);
 void checkRegistries(Report& report, Registries::Reader registries);
 void checkCluster(Report& report, Cluster::Reader cluster, MachineType type);

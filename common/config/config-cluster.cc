@@ -198,6 +198,7 @@ void checkComponents(Report& report, Cluster::Reader cluster) {
   checkEtcdArguments(report, "cluster.etcd.extraArgs", etcd.getExtraArgs());
   checkSubnets(report, "cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   checkSubnets(report, "cluster.etcd.listenSubnets", etcd.getListenSubnets());
+  if (etcd.hasBackup()) checkEtcdBackup(report, etcd.getBackup());
 }
 
 void checkManifests(Report& report, Cluster::Reader cluster) {

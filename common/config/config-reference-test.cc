@@ -12,7 +12,8 @@
 namespace talos::config {
 namespace {
 
-// Every key, with another value than its default; @PAIR, @CRT and @KEY stand for PEM in base64.
+// Every key, with another value than its default; @PAIR, @CRT, @KEY and @RECIPIENT stand for PEM in
+// base64.
 constexpr const char* kExample = R"(version: v1alpha1
 debug: true
 persist: true
@@ -221,6 +222,17 @@ cluster:
     listenSubnets: [10.5.0.0/24]
     ca: @PAIR
     extraArgs: {election-timeout: 5000}
+    backup:
+      endpoint: https://s3.example.org
+      bucket: backups
+      prefix: production/
+      region: eu-central-1
+      accessKey: AKIAIOSFODNN7EXAMPLE
+      secretKey: wJalrXUtnFEMI/K7MDENG
+      ca: @CRT
+      every: 6h
+      keep: 28
+      encryptTo: @RECIPIENT
   podCheckpointer: {image: "unused:v1"}
   coreDNS: {image: "docker.io/coredns/coredns:1.8.0"}
   externalCloudProvider: {enabled: true, manifests: ["https://example.org/cloud.yaml"]}
@@ -249,6 +261,8 @@ std::string example() {
   auto authority = pki::makeAuthority({.organization = "example"});
   auto crt = std::string(kj::encodeBase64(authority.certificate.asBytes()).cStr());
   auto key = std::string(kj::encodeBase64(authority.key.bytes()).cStr());
+  auto recipient =
+      pki::makeAuthority({.commonName = "backup", .keyType = pki::KeyType::kEcdsaP256});
   std::string text = kExample;
   auto replace = [&](const std::string& from, const std::string& to) {
     for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -257,6 +271,7 @@ std::string example() {
   replace("@PAIR", "{crt: " + crt + ", key: " + key + "}");
   replace("@CRT", crt);
   replace("@KEY", key);
+  replace("@RECIPIENT", kj::encodeBase64(recipient.certificate.asBytes()).cStr());
   replace("@HASH", pki::authorityHash(authority.certificate).cStr());
   return text;
 }

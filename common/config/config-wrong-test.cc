@@ -23,6 +23,19 @@ struct Slot {
   std::string before;
 };
 
+// A certificate of the curve P-256 in PEM, in base64.
+const std::string kRecipient =
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJlVENDQVIrZ0F3SUJBZ0lVTmkyc3g0dmZhdUVD"
+    "VWJkcVNGN2RFclFndU84d0NnWUlLb1pJemowRUF3SXcKRVRFUE1BMEdBMVVFQXd3R1ltRmphM1Z3TUNB"
+    "WERUSTJNVEV5TnpFeE1UYzFNVm9ZRHpJeE1qWXhNVEF6TVRFeApOelV4V2pBUk1ROHdEUVlEVlFRRERB"
+    "WmlZV05yZFhBd1dUQVRCZ2NxaGtqT1BRSUJCZ2dxaGtqT1BRTUJCd05DCkFBUzJkU2Iraks1dVBXU2Uw"
+    "SndZZkJ1bVpmR1JrS1ZUYnRxcWNwbEppSmtMUjQrb3BRRUUyWG5BeVpmdGl5ckEKdWtXVVgxa3BCU1o1"
+    "M1hDRHBJNHJuUVZNbzFNd1VUQWRCZ05WSFE0RUZnUVUySzMvWXZncVFkeXVZYytuZnNCRAo0OFZUQ3E4"
+    "d0h3WURWUjBqQkJnd0ZvQVUySzMvWXZncVFkeXVZYytuZnNCRDQ4VlRDcTh3RHdZRFZSMFRBUUgvCkJB"
+    "VXdBd0VCL3pBS0JnZ3Foa2pPUFFRREFnTklBREJGQWlCNmF6UStkTTYwSGg5L3QwaGRIQTViZlRZNDhC"
+    "QjMKLzZGcEFOa0VLNGQyUFFJaEFQM08yNy9lcWRIQ0VZRy9qSnEvZWNHYzFnVWdBUTFEZ0Z2NXlMYnJ4"
+    "ZVMzCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K";
+
 const std::map<std::string, Slot>& slots() {
   static const std::string links = "  network:\n    interfaces:\n";
   static const std::string link = links + "      - interface: eth0\n";
@@ -51,6 +64,10 @@ const std::map<std::string, Slot>& slots() {
       {"cluster", {Slot::kCluster, false, 2, ""}},
       {"sharedcluster", {Slot::kCluster, true, 2, ""}},
       {"clusternet", {Slot::kCluster, true, 4, "  network:\n    dnsDomain: cluster.local\n"}},
+      {"backup",
+       {Slot::kCluster, false, 6,
+        "  etcd:\n    backup:\n      accessKey: a\n      secretKey: b\n      encryptTo: " + kRecipient +
+            "\n"}},
       {"endpoint", {Slot::kEndpoint, false, 0, ""}},
   };
   return table;

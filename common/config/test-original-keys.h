@@ -43,6 +43,7 @@ class OriginalKeys {
       "machine.network.interfaces.vlans.vip.leaseTTL"_kj,
       "machine.systemDiskEncryption.state.keys.recovery"_kj,
       "machine.systemDiskEncryption.ephemeral.keys.recovery"_kj,
+      "cluster.etcd.backup"_kj,
       "cluster.trustd"_kj,
       "cluster.kubernetesVersion"_kj,
       "cluster.podCheckpointer"_kj,

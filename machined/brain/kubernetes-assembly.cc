@@ -71,6 +71,7 @@ void KubernetesAssembly::addControllers() {
   auto readConfig = [this]() { return KJ_BIND_METHOD(core.configReader, tryConfig); };
   auto add = [this](auto controller) { core.controllers.add(kj::mv(controller)); };
   add(etcdConfigController(deps));
+  add(etcdBackupController(deps));
   add(etcdSecretsController(deps));
   add(kubeletController(deps));
   add(kj::heap<ControlPlaneConfigController>(ControlPlaneConfigController::Dependencies{

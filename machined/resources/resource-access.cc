@@ -41,10 +41,10 @@ const Daemon kDaemons[] = {
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
        may.allowRead<rpc::EtcdConfigSpec, rpc::ServiceSpec, rpc::TimeStatusSpec, rpc::VipStatusSpec,
-                     rpc::MemberSpec>();
+                     rpc::MemberSpec, rpc::EtcdBackupConfigSpec>();
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "etcd");
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
-                      rpc::BootstrapStatusSpec>();
+                      rpc::BootstrapStatusSpec, rpc::EtcdBackupStatusSpec>();
      }},
     {kVipdUid, "vipd"_kj,
      [](Access& may) {

@@ -10,7 +10,7 @@
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
 #include "common/tls/pki.h"
-#include "talosctl/etcd/snapshot-series.h"
+#include "common/etcd-data/snapshot-series.h"
 
 namespace talos::talosctl {
 namespace {

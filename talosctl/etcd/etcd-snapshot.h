@@ -6,7 +6,7 @@
 #include <kj/io.h>
 
 #include "common/base/sha256.h"
-#include "talosctl/etcd/cms-output.h"
+#include "common/etcd-data/cms-output.h"
 
 namespace talos::talosctl {
 

@@ -6,13 +6,14 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/folder.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/etcd/etcd-snapshot.h"
-#include "talosctl/etcd/snapshot-series.h"
+#include "common/etcd-data/snapshot-series.h"
 
 namespace talos::talosctl {
 namespace {
@@ -54,7 +55,8 @@ kj::Promise<kj::Maybe<kj::String>> replacedBySnapshot(Invocation& call, kj::Stri
 
 kj::Maybe<kj::Own<CmsRecipient>> recipientOf(Invocation& call) {
   if (!call.given("encrypt-to")) return nullptr;
-  return kj::heap<CmsRecipient>(call.text("encrypt-to"));
+  auto file = call.text("encrypt-to");
+  return kj::heap<CmsRecipient>(readFile(file, kMostCertificate), file);
 }
 
 // Saves one of this node. Returns its size in bytes, as the node has sent it.

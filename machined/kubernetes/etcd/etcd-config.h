@@ -49,5 +49,7 @@ class EtcdConfigController final : public Controller {
 
 // Not in the table of machined/config/controllers, which is below.
 kj::Own<Controller> etcdConfigController(ControllerDependencies& deps);
+// cluster.etcd.backup, for etcd-supervisor (etcd-backup.cc).
+kj::Own<Controller> etcdBackupController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

@@ -4,7 +4,7 @@
 #include "common/text/ascii.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
-#include "machined/platforms/readers/xml.h"
+#include "common/xml/xml.h"
 
 namespace talos::platforms {
 namespace {

@@ -5,7 +5,7 @@
 #include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/test-platform.h"
 #include "machined/platforms/readers/vmware.h"
-#include "machined/platforms/readers/xml.h"
+#include "common/xml/xml.h"
 
 namespace talos::platforms {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "machined/platforms/readers/cloud-network.h"
 #include "machined/platforms/readers/readers.h"
-#include "machined/platforms/readers/xml.h"
+#include "common/xml/xml.h"
 
 namespace talos::platforms {
 

@@ -8,7 +8,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-namespace talos::platforms {
+namespace talos {
 
 constexpr size_t kMostElements = 1000;
 
@@ -35,4 +35,4 @@ kj::Vector<XmlElement> elementsCalled(kj::StringPtr name, kj::StringPtr what,
 // The text of the first of them; empty: there is none. The caller's to zeroize().
 kj::Array<char> textOf(kj::StringPtr name, kj::StringPtr what, kj::ArrayPtr<const char> document);
 
-}  // namespace talos::platforms
+}  // namespace talos

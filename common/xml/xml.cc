@@ -1,4 +1,4 @@
-#include "machined/platforms/readers/xml.h"
+#include "common/xml/xml.h"
 
 #include <expat.h>
 #include <kj/debug.h>
@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/memory/secret-buffer.h"
 
-namespace talos::platforms {
+namespace talos {
 namespace {
 
 // Expat's memory: it holds values of attributes, and pieces of the document.
@@ -124,4 +124,4 @@ kj::Array<char> textOf(kj::StringPtr name, kj::StringPtr what, kj::ArrayPtr<cons
   return all.empty() ? nullptr : kj::mv(all[0].text);
 }
 
-}  // namespace talos::platforms
+}  // namespace talos

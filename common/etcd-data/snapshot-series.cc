@@ -1,10 +1,10 @@
-#include "talosctl/etcd/snapshot-series.h"
+#include "common/etcd-data/snapshot-series.h"
 
 #include <algorithm>
 
 #include "common/base/date.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
 
 constexpr kj::StringPtr kPrefix = "etcd-"_kj, kSuffix = ".snapshot"_kj, kEncrypted = ".cms"_kj;
@@ -32,6 +32,14 @@ kj::String snapshotName(kj::Date date, bool encrypted) {
   return kj::str(kPrefix, time.asPtr(), kSuffix, encrypted ? kEncrypted : ""_kj);
 }
 
+kj::Maybe<kj::Date> snapshotDate(kj::StringPtr name) {
+  if (!isSnapshot(name)) return nullptr;
+  auto t = name.slice(kPrefix.size());
+  auto part = [&](size_t at, size_t size) { return t.asArray().slice(at, at + size); };
+  return parseDate(kj::str(part(0, 4), "-", part(4, 2), "-", part(6, 2), "T", part(9, 2), ":",
+                           part(11, 2), ":", part(13, 2), "Z"));
+}
+
 kj::Vector<kj::StringPtr> replacedSnapshots(kj::ArrayPtr<const kj::String> names, size_t keep) {
   kj::Vector<kj::StringPtr> ours;
   for (auto& name : names) {
@@ -42,4 +50,4 @@ kj::Vector<kj::StringPtr> replacedSnapshots(kj::ArrayPtr<const kj::String> names
   return ours;
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

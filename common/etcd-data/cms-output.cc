@@ -1,18 +1,16 @@
-#include "talosctl/etcd/cms-output.h"
+#include "common/etcd-data/cms-output.h"
 
 #include <errno.h>
+#include <kj/debug.h>
 #include <openssl/cms.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 
-namespace talos::talosctl {
+namespace talos {
 namespace {
-
-constexpr size_t kMostCertificate = 64u << 10;
 
 kj::String newestError() {
   char text[256] = "";
@@ -23,15 +21,15 @@ kj::String newestError() {
 
 }  // namespace
 
-CmsRecipient::CmsRecipient(kj::StringPtr file) {
-  auto text = readFile(file, kMostCertificate);
-  BIO* in = BIO_new_mem_buf(text.begin(), static_cast<int>(text.size()));
+CmsRecipient::CmsRecipient(kj::StringPtr pem, kj::StringPtr source) {
+  KJ_REQUIRE(pem.size() <= kMostCertificate, source);
+  BIO* in = BIO_new_mem_buf(pem.begin(), static_cast<int>(pem.size()));
   X509* certificate = PEM_read_bio_X509(in, nullptr, nullptr, nullptr);
   BIO_free(in);
   if (certificate == nullptr) {
     ERR_clear_error();
     fail(ErrorKind::kInvalidArgument,
-         kj::str(file,
+         kj::str(source,
                  " is not a certificate in PEM format; make one with `openssl req -x509 "
                  "-newkey rsa:3072 -nodes -keyout key.pem -out certificate.pem -subj /CN=backup`"));
   }
@@ -42,7 +40,7 @@ CmsRecipient::CmsRecipient(kj::StringPtr file) {
   if (kind != EVP_PKEY_RSA && kind != EVP_PKEY_EC) {
     sk_X509_pop_free(stack, X509_free);
     fail(ErrorKind::kInvalidArgument,
-         kj::str(file,
+         kj::str(source,
                  ": nothing can be encrypted to a key of this kind; use one of RSA or of a "
                  "curve of NIST"));
   }
@@ -101,4 +99,4 @@ void CmsOutput::finish() {
        kj::str("cannot write: ", errno != 0 ? kj::str(strerror(errno)) : newestError()));
 }
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -5,13 +5,15 @@
 #include <kj/array.h>
 #include <kj/string.h>
 
-namespace talos::talosctl {
+namespace talos {
 
-// Reads a certificate (PEM) whose key can take a secret: RSA or a curve of NIST. InvalidArgument
-// naming the file when it is none.
+constexpr size_t kMostCertificate = 64u << 10;
+
+// A certificate whose key can take a secret: RSA or a curve of NIST. InvalidArgument naming
+// `source` (a file, a key of the config) when it is none.
 class CmsRecipient {
  public:
-  explicit CmsRecipient(kj::StringPtr file);
+  CmsRecipient(kj::StringPtr pem, kj::StringPtr source);
   ~CmsRecipient() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(CmsRecipient);
 
@@ -36,4 +38,4 @@ class CmsOutput {
   Parts* parts;
 };
 
-}  // namespace talos::talosctl
+}  // namespace talos

@@ -1,0 +1,244 @@
+#include "etcd-supervisor/backup/backup-loop.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/etcd/test-etcd.h"
+#include "common/testing/virtual-time.h"
+
+namespace talos::supervisor {
+namespace {
+
+constexpr auto kStart = kj::UNIX_EPOCH + 1795690800 * kj::SECONDS;  // 2026-11-26T11:00:00Z
+
+class FakeStore final : public ObjectStore {
+ public:
+  struct Shared {
+    std::map<std::string, uint64_t> objects;
+    std::string problem;  // of each call
+    unsigned lists = 0;
+    bool hangs = false;  // uploads
+    unsigned dropped = 0;
+  };
+  explicit FakeStore(Shared& shared) : shared(shared) {}
+
+  kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) override {
+    ++shared.lists;
+    refuse();
+    kj::Vector<kj::String> names;
+    for (auto& [name, size] : shared.objects) {
+      if (kj::StringPtr(name.c_str()).startsWith(prefix)) names.add(kj::str(name.c_str()));
+    }
+    return kj::mv(names);
+  }
+  kj::Promise<void> put(kj::StringPtr name, UploadFile& file) override {
+    refuse();
+    if (shared.hangs) {
+      return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this] { ++shared.dropped; }));
+    }
+    shared.objects[name.cStr()] = file.size;
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> remove(kj::StringPtr name) override {
+    refuse();
+    shared.objects.erase(name.cStr());
+    return kj::READY_NOW;
+  }
+
+ private:
+  Shared& shared;
+  void refuse() const {
+    if (!shared.problem.empty()) fail(ErrorKind::kUnavailable, shared.problem.c_str());
+  }
+};
+
+struct InlineQueue final : public DiskQueue {
+  void add(kj::Function<void()> work) override { work(); }
+};
+
+struct BackupLoopTest : public testing::Test, private kj::Clock {
+  kj::EventLoop loop;
+  kj::WaitScope scope{loop};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  etcd::ModelCluster cluster{timer};
+  etcd::ModelEtcd member{cluster};
+  InlineQueue queue;
+  FakeStore::Shared store;
+  bool configured = true, runs = true, storeAway = false, started = false;
+  kj::Duration every = 1 * kj::HOURS;
+  size_t keep = 3;
+  uint64_t size = 20480;
+  std::string phase, message, newest, next;
+  unsigned kept = 0, published = 0;
+  kj::Date begin = kStart;
+  BackupLoop backups{{.timer = timer,
+                      .clock = *this,
+                      .member = member,
+                      .runs = [this] { return runs; },
+                      .target = [this] { return target(); },
+                      .publish = [this](kj::Maybe<BackupState> s) { return publish(kj::mv(s)); }}};
+  kj::Promise<void> running = nullptr;
+
+  BackupLoopTest() {}
+  ~BackupLoopTest() noexcept override {}
+
+  kj::Date now() const override { return begin + (timer.now() - kj::origin<kj::TimePoint>()); }
+
+  kj::Maybe<kj::Own<BackupLoop::Target>> target() {
+    if (!configured) return nullptr;
+    return kj::heap<BackupLoop::Target>(BackupLoop::Target{
+        .schedule = {.prefix = kj::str("p/"), .every = every, .keep = keep},
+        .store = kj::heap<FakeStore>(store),
+        .spool = [this]() -> kj::Promise<UploadFile> {
+          return UploadFile{QueuedFile(queue, []() { return kj::AutoCloseFd(); }), size,
+                            kj::str()};
+        }});
+  }
+  kj::Promise<void> publish(kj::Maybe<BackupState> state) {
+    if (storeAway) fail(ErrorKind::kUnavailable, "machined is away");
+    ++published;
+    phase = message = newest = next = "";
+    kept = 0;
+    KJ_IF_MAYBE (s, state) {
+      phase = s->phase.cStr();
+      message = s->message.cStr();
+      newest = s->newest.cStr();
+      next = s->next.cStr();
+      kept = s->kept;
+    }
+    return kj::READY_NOW;
+  }
+  void start() {
+    backups.configChanged();
+    if (!started) running = backups.run().eagerlyEvaluate(nullptr);
+    started = true;
+    pass(1 * kj::SECONDS);
+  }
+  void pass(kj::Duration time) { advance(timer, scope, time); }
+  std::string names() const {
+    std::string all;
+    for (auto& [name, bytes] : store.objects) all += (all.empty() ? "" : " ") + name;
+    return all;
+  }
+};
+
+// Catches: an interval that drifts, old ones that stay, foreign files that are deleted.
+TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
+  store.objects["p/notes.txt"] = 1;
+  store.objects["q/etcd-20200101T000000Z.snapshot.cms"] = 1;
+  start();
+  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms p/notes.txt "
+            "q/etcd-20200101T000000Z.snapshot.cms",
+            names());
+  EXPECT_EQ("waiting", phase);
+  EXPECT_EQ("2026-11-26T12:00:00Z", next);
+  pass(59 * kj::MINUTES);
+  EXPECT_EQ(1u, kept);
+  pass(4 * kj::HOURS);
+  EXPECT_EQ(3u, kept);
+  EXPECT_EQ("etcd-20261126T150000Z.snapshot.cms", newest);
+  EXPECT_EQ("p/etcd-20261126T130000Z.snapshot.cms p/etcd-20261126T140000Z.snapshot.cms "
+            "p/etcd-20261126T150000Z.snapshot.cms p/notes.txt "
+            "q/etcd-20200101T000000Z.snapshot.cms",
+            names());
+}
+
+// Catches: each member that uploads its own; a new leader that begins anew.
+TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
+  auto other = cluster.grow("m2", "https://10.5.0.3:2380", "https://10.5.0.3:2379");
+  auto self = cluster.leader;
+  cluster.leader = other;
+  start();
+  pass(2 * kj::HOURS);
+  EXPECT_EQ("standby", phase);
+  EXPECT_EQ("", names());
+  EXPECT_EQ(0u, store.lists);
+  store.objects["p/etcd-20261126T123000Z.snapshot.cms"] = 1;  // by the other one
+  cluster.leader = self;
+  pass(20 * kj::SECONDS);
+  EXPECT_EQ("waiting", phase);
+  EXPECT_EQ("2026-11-26T13:30:00Z", next);
+  pass(30 * kj::MINUTES);
+  EXPECT_EQ("p/etcd-20261126T123000Z.snapshot.cms p/etcd-20261126T133000Z.snapshot.cms", names());
+}
+
+// Catches: one that another member has taken meanwhile, taken twice.
+TEST_F(BackupLoopTest, LooksOnceMoreBeforeItTakesOne) {
+  start();
+  store.objects["p/etcd-20261126T115959Z.snapshot.cms"] = 1;
+  pass(61 * kj::MINUTES);
+  EXPECT_EQ("2026-11-26T12:59:59Z", next);
+  EXPECT_EQ(2u, kept);
+}
+
+// Catches: a failure that ends the series or is hidden; old ones that go before the new one is
+// there; a store that is asked each second.
+TEST_F(BackupLoopTest, RetriesAndSaysWhy) {
+  keep = 1;
+  start();
+  store.problem = "http://store: connect: Connection refused";
+  pass(60 * kj::MINUTES);
+  EXPECT_EQ("http://store: connect: Connection refused; retry in 60 s", message);
+  auto before = store.lists;
+  pass(3 * kj::HOURS);
+  EXPECT_LE(store.lists - before, 9u);
+  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms", names());
+  store.problem = "";
+  pass(30 * kj::MINUTES);
+  EXPECT_EQ("", message);
+  EXPECT_EQ(1u, store.objects.size());
+  EXPECT_NE("etcd-20261126T110000Z.snapshot.cms", newest);
+}
+
+// Catches: settings that count from the next start of the program on; an upload to a store that is
+// not wanted any more; a record that stays.
+TEST_F(BackupLoopTest, FollowsTheConfig) {
+  configured = false;
+  start();
+  EXPECT_EQ("", phase);
+  configured = true;
+  store.hangs = true;
+  start();
+  EXPECT_EQ("uploading", phase);
+  every = 2 * kj::HOURS;
+  store.hangs = false;
+  start();
+  EXPECT_EQ(1u, store.dropped);
+  EXPECT_EQ("waiting", phase);
+  EXPECT_EQ("2026-11-26T13:00:02Z", next);
+  configured = false;
+  start();
+  EXPECT_EQ("", phase);
+}
+
+// Catches: a clock that was wrong once, after which there is no backup for years.
+TEST_F(BackupLoopTest, AnObjectOfTheFutureDelaysNothing) {
+  store.objects["p/etcd-20361126T110000Z.snapshot.cms"] = 1;
+  start();
+  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms p/etcd-20361126T110000Z.snapshot.cms", names());
+  pass(10 * kj::HOURS);
+  EXPECT_EQ(4u, store.objects.size());
+}
+
+// Catches: a program that ends because machined restarts; etcd that is asked before it runs.
+TEST_F(BackupLoopTest, WaitsForEtcdAndOutlivesMachined) {
+  runs = false;
+  start();
+  EXPECT_EQ("etcd of this node does not run", message);
+  EXPECT_TRUE(member.calls.empty());
+  storeAway = true;
+  runs = true;
+  pass(10 * kj::SECONDS);
+  EXPECT_EQ(1u, store.objects.size());
+  storeAway = false;
+  pass(1 * kj::MINUTES);
+  EXPECT_EQ("waiting", phase);
+  EXPECT_EQ(1u, kept);
+}
+
+}  // namespace
+}  // namespace talos::supervisor

@@ -1,0 +1,90 @@
+// Backups of the cluster's etcd: encrypted snapshots at intervals in a store outside of it, of which
+// the newest are kept (cluster.etcd.backup).
+//
+// The member that leads takes them; the others stand by. What is due follows from the names in the
+// store, which are asked for when a member becomes the leader and before each snapshot: nothing is
+// kept here. So after a crash, or with another leader, the series goes on where it was. Two members
+// that both believe to lead take two snapshots, which are both whole. The store shows an object
+// when all of it is there; whoever reads the series never sees half of one.
+//
+// A snapshot whose name has a time in the future, of a clock that was wrong, delays nothing, and is
+// neither counted nor deleted.
+#pragma once
+
+#include "common/base/signal.h"
+#include "common/etcd/etcd.h"
+#include "etcd-supervisor/backup/object-store.h"
+
+namespace talos::supervisor {
+
+struct BackupSchedule {
+  kj::String prefix;
+  kj::Duration every;
+  size_t keep;
+};
+
+// EtcdBackupStatuses/etcd by value.
+struct BackupState {
+  kj::StringPtr phase = "";  // waiting, uploading, standby
+  kj::String newest, taken;
+  uint64_t bytes = 0;
+  unsigned kept = 0;
+  kj::String next, message;
+};
+
+// What the names of a store, sorted and without the prefix, say at this time. Pure.
+struct BackupPlan {
+  unsigned kept = 0;
+  kj::String newest;  // empty: there is none
+  kj::Maybe<kj::Date> taken;
+  kj::Date due = kj::UNIX_EPOCH;
+  kj::Vector<kj::String> replaced;  // when one more is there
+};
+BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule& schedule,
+                      kj::Date now);
+
+class BackupLoop {
+ public:
+  struct Target {
+    BackupSchedule schedule;
+    kj::Own<ObjectStore> store;
+    // Takes a snapshot of this node's member and encrypts it.
+    kj::Function<kj::Promise<UploadFile>()> spool;
+  };
+  struct Dependencies {
+    kj::Timer& timer;
+    const kj::Clock& clock;
+    etcd::Etcd& member;                             // of this node
+    kj::Function<bool()> runs;                      // its etcd
+    kj::Function<kj::Maybe<kj::Own<Target>>()> target;  // of the config as it is now
+    kj::Function<kj::Promise<void>(kj::Maybe<BackupState>)> publish;  // none: there is no config
+  };
+  explicit BackupLoop(Dependencies deps) : deps(kj::mv(deps)) {}
+  KJ_DISALLOW_COPY_AND_MOVE(BackupLoop);
+
+  // Never ends.
+  kj::Promise<void> run();
+  // The config has changed: what is under way is broken off.
+  void configChanged() { changed.raise(); }
+
+ private:
+  Dependencies deps;
+  Signal changed;
+  kj::Maybe<kj::Own<Target>> current;
+  kj::Maybe<kj::Vector<kj::String>> known;  // names, while this member leads and the store answers
+  BackupPlan shown;  // of the names that were known last
+  uint64_t bytes = 0;
+  unsigned failures = 0;
+
+  kj::Promise<void> whileUnchanged();
+  kj::Promise<kj::Duration> once(Target& target);
+  kj::Promise<kj::Duration> lead(Target& target);
+  kj::Promise<kj::Vector<kj::String>> list(Target& target);
+  kj::Promise<void> take(Target& target);
+  void plan(Target& target);
+  kj::Promise<void> publish(kj::Maybe<BackupState> state);
+  kj::Promise<void> publish(kj::StringPtr phase, kj::String message);
+  kj::Promise<kj::Duration> failed(Target& target, kj::Exception&& e);
+};
+
+}  // namespace talos::supervisor

@@ -1,0 +1,32 @@
+// machined's store as backups see it: EtcdBackupConfigs and the service in, EtcdBackupStatuses out.
+#pragma once
+
+#include "common/wire/store-adapter.h"
+#include "etcd-supervisor/backup/backup-loop.h"
+#include "etcd-supervisor/backup/s3-store.h"
+#include "rpc/etcd-resources.capnp.h"
+
+namespace talos::supervisor {
+
+struct BackupSettings {
+  BackupSchedule schedule;
+  S3Settings store;
+  kj::String recipient;  // PEM
+};
+
+class BackupStoreAdapter {
+ public:
+  // `changed` is called when the config has; not before this has returned.
+  BackupStoreAdapter(StoreClient& store, kj::Function<void()> changed);
+  KJ_DISALLOW_COPY_AND_MOVE(BackupStoreAdapter);
+
+  kj::Maybe<BackupSettings> settings();
+  kj::Promise<void> publish(kj::Maybe<BackupState> state);
+
+ private:
+  StoreClient& store;
+  StoreInputs inputs;
+  Watched<rpc::EtcdBackupConfigSpec> configs;
+};
+
+}  // namespace talos::supervisor

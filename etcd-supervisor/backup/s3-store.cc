@@ -1,0 +1,199 @@
+#include "etcd-supervisor/backup/s3-store.h"
+
+#include <kj/compat/http.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/within.h"
+#include "common/config/config.h"
+#include "common/tls/public-authorities.h"
+#include "etcd-supervisor/backup/s3-answers.h"
+#include "etcd-supervisor/backup/s3-signature.h"
+
+namespace talos::supervisor {
+namespace {
+
+constexpr size_t kPieceBytes = 64u << 10;
+constexpr unsigned kMostPages = 100;
+
+struct S3Headers {
+  kj::HttpHeaderId authorization, date, payload, userAgent;
+  kj::Own<kj::HttpHeaderTable> table;
+
+  S3Headers() {
+    kj::HttpHeaderTable::Builder builder;
+    authorization = builder.add("Authorization");
+    date = builder.add("x-amz-date");
+    payload = builder.add("x-amz-content-sha256");
+    userAgent = builder.add("User-Agent");
+    table = builder.build();
+  }
+};
+
+struct S3Answer {
+  unsigned status;
+  kj::String statusText;
+  kj::Array<char> body;
+};
+
+kj::HttpMethod methodOf(kj::StringPtr method) {
+  return KJ_ASSERT_NONNULL(kj::tryParseHttpMethod(method));
+}
+
+class S3Store final : public ObjectStore {
+ public:
+  S3Store(S3Dependencies deps, S3Settings given) : deps(deps), settings(kj::mv(given)) {
+    auto parsed = config::parseEndpoint(settings.endpoint);
+    if (parsed.problem.size() > 0) fail(ErrorKind::kInvalidArgument, parsed.problem);
+    auto& url = parsed.value;
+    secure = url.scheme == "https";
+    uint16_t usual = secure ? 443 : 80;
+    port = url.port.orDefault(usual);
+    auto name = url.host.findFirst(':') == nullptr ? kj::str(url.host)
+                                                   : kj::str("[", url.host, "]");
+    hostHeader = port == usual ? kj::mv(name) : kj::str(name, ":", port);
+    host = kj::mv(url.host);
+  }
+
+  kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) override {
+    kj::Vector<kj::String> keys;
+    auto start = kj::str(prefix);
+    for (unsigned pages = 0; pages < kMostPages; ++pages) {
+      auto request = requestOf("GET", "");
+      auto add = [&](kj::StringPtr name, kj::StringPtr value) {
+        request.query.add(S3Request::Parameter{kj::str(name), kj::str(value)});
+      };
+      add("list-type", "2");
+      add("prefix", prefix);
+      if (!keys.empty()) add("start-after", keys.back());
+      auto answer = co_await call(request, nullptr);
+      auto page = readS3Page(answer.body);
+      for (auto& key : page.keys) {
+        // A page that does not go on would be asked for forever.
+        if (!key.startsWith(prefix) || (!keys.empty() && key <= keys.back())) {
+          fail(ErrorKind::kUnavailable, "the list of the store is not sorted by names");
+        }
+        keys.add(kj::mv(key));
+      }
+      if (!page.more || page.keys.empty()) co_return keys;
+    }
+    fail(ErrorKind::kUnavailable, kj::str("the store has more than ", keys.size(),
+                                          " objects below the prefix; use one of its own"));
+  }
+
+  kj::Promise<void> put(kj::StringPtr name, UploadFile& file) override {
+    auto request = requestOf("PUT", name);
+    request.payload = kj::str(file.sha256);
+    co_await call(request, file);
+  }
+
+  kj::Promise<void> remove(kj::StringPtr name) override {
+    auto request = requestOf("DELETE", name);
+    co_await call(request, nullptr);
+  }
+
+ private:
+  S3Dependencies deps;
+  S3Settings settings;
+  bool secure = false;
+  kj::String host, hostHeader;
+  uint16_t port = 0;
+  S3Headers ids;
+
+  S3Request requestOf(kj::StringPtr method, kj::StringPtr key) {
+    return {.method = method,
+            .host = hostHeader,
+            .path = s3Path(settings.bucket, key),
+            .payload = emptyPayload()};
+  }
+
+  kj::Promise<kj::Own<kj::AsyncIoStream>> dial() {
+    auto stream = co_await kube::dialHost(deps.dial, kj::str(host), port);
+    if (!secure) co_return kj::mv(stream);
+    auto verifier = co_await verifierOf(deps.queue, kj::str(settings.authorities));
+    co_return co_await within(deps.dial.timer, kube::kDialDeadline,
+                              (*verifier)->connect(kj::mv(stream), host),
+                              kj::str("no TLS handshake within ", kube::kDialDeadline),
+                              ErrorKind::kUnavailable);
+  }
+
+  // The answer of a request that went well.
+  kj::Promise<S3Answer> call(const S3Request& request, kj::Maybe<UploadFile&> file) {
+    kj::Maybe<kj::Exception> failed;
+    kj::Maybe<S3Answer> answer;
+    co_await exchange(request, file)
+        .then([&](S3Answer&& given) { answer = kj::mv(given); },
+              [&](kj::Exception&& e) { failed = kj::mv(e); });
+    KJ_IF_MAYBE (e, failed) {
+      auto kind = kindOf(*e) == ErrorKind::kInternal ? ErrorKind::kUnavailable : kindOf(*e);
+      fail(kind, kj::str(settings.endpoint, ": ", messageOf(*e)));
+    }
+    auto& given = KJ_ASSERT_NONNULL(answer);
+    if (given.status >= 200 && given.status < 300) co_return kj::mv(given);
+    fail(ErrorKind::kUnavailable,
+         kj::str(settings.endpoint, " refused ", request.method, " ", request.path, ": ",
+                 readS3Error(given.status, given.statusText, given.body)));
+  }
+
+  kj::Promise<S3Answer> exchange(const S3Request& request, kj::Maybe<UploadFile&> file) {
+    auto stream = co_await dial();
+    auto http = kj::newHttpClient(*ids.table, *stream);
+    auto signature =
+        signS3(request, {settings.accessKey, settings.secretKey, settings.region},
+               deps.clock.now());
+    kj::HttpHeaders headers(*ids.table);
+    headers.set(kj::HttpHeaderId::HOST, request.host);
+    headers.set(ids.userAgent, "etcd-supervisor");
+    headers.set(ids.payload, request.payload);
+    headers.set(ids.date, signature.date);
+    headers.set(ids.authorization, signature.authorization);
+    uint64_t size = 0;
+    KJ_IF_MAYBE (f, file) size = f->size;
+    auto sent = http->request(methodOf(request.method), s3Target(request), headers, size);
+    KJ_IF_MAYBE (f, file) {
+      // A store may refuse before it has read everything, and close: its answer counts.
+      co_await write(*f, *sent.body).catch_([](kj::Exception&&) {});
+    }
+    sent.body = nullptr;
+    auto response =
+        co_await within(deps.dial.timer, kS3Silence, kj::mv(sent.response),
+                        kj::str("no answer within ", kS3Silence), ErrorKind::kUnavailable);
+    auto body = co_await within(deps.dial.timer, kS3Silence, readBody(*response.body),
+                                kj::str("no whole answer within ", kS3Silence),
+                                ErrorKind::kUnavailable);
+    co_return S3Answer{response.statusCode, kj::str(response.statusText), kj::mv(body)};
+  }
+
+  kj::Promise<void> write(UploadFile& file, kj::AsyncOutputStream& out) {
+    struct Piece final : public kj::AtomicRefcounted {
+      kj::Array<kj::byte> bytes = kj::heapArray<kj::byte>(kPieceBytes);
+      size_t size = 0;
+    };
+    for (uint64_t at = 0; at < file.size;) {
+      auto piece = kj::atomicRefcounted<Piece>();
+      co_await file.file.use([own = kj::atomicAddRef(*piece), at](int fd) mutable {
+        own->size = readAt(fd, at, own->bytes, "the encrypted snapshot");
+      });
+      if (piece->size == 0) fail(ErrorKind::kInternal, "the encrypted snapshot is cut off");
+      co_await within(deps.dial.timer, kS3Silence, out.write(piece->bytes.begin(), piece->size),
+                      kj::str("the store takes nothing for ", kS3Silence),
+                      ErrorKind::kUnavailable);
+      at += piece->size;
+    }
+  }
+
+  static kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& body) {
+    auto bytes = kj::heapArray<char>(kMostS3Answer + 1);
+    auto size = co_await body.tryRead(bytes.begin(), bytes.size(), bytes.size());
+    if (size > kMostS3Answer) fail(ErrorKind::kUnavailable, "the answer is too long");
+    co_return kj::heapArray<char>(bytes.slice(0, size));
+  }
+};
+
+}  // namespace
+
+kj::Own<ObjectStore> s3Store(S3Dependencies deps, S3Settings settings) {
+  return kj::heap<S3Store>(deps, kj::mv(settings));
+}
+
+}  // namespace talos::supervisor

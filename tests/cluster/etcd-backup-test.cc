@@ -1,0 +1,199 @@
+// cluster.etcd.backup on three control-plane nodes in containers, with a store of the API of S3 in
+// their network: whoever leads uploads, and a real etcd serves the data of what was uploaded.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <mutex>
+
+#include "etcd-supervisor/backup/test-s3-server.h"
+#include "tests/cluster/etcd-nodes.h"
+#include "tests/harness/process.h"
+#include "tests/harness/network-thread.h"
+
+namespace talos {
+namespace {
+
+using harness::contains;
+using harness::eventually;
+
+constexpr auto kTimeout = EtcdNodes::kTimeout;
+
+// At http://10.5.0.1:9000, in a thread of its own.
+class S3Thread {
+ public:
+  explicit S3Thread(const harness::Cluster& cluster)
+      : thread(cluster, [this](const std::stop_token& over) { serve(over); }) {}
+
+  std::atomic<bool> away = false;
+
+  std::map<std::string, std::string> objects() const {
+    std::lock_guard locked(guard);
+    return seen;
+  }
+  bool isAway() const { return wasAway; }
+
+ private:
+  static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
+  static constexpr uint16_t kPort = 9000;
+  mutable std::mutex guard;
+  std::map<std::string, std::string> seen;
+  std::atomic<bool> wasAway = false;
+  harness::NetworkThread thread;  // the last: it ends first
+
+  void serve(const std::stop_token& over) {
+    auto io = kj::setupAsyncIo();
+    supervisor::S3Server server(io, {.address = kAddress, .port = kPort});
+    server.objects["other/notes.txt"] = "x";
+    while (!over.stop_requested()) {
+      io.provider->getTimer().afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
+      if (away != wasAway) {
+        away ? server.server.stop() : server.server.start();
+        wasAway = !wasAway;
+      }
+      std::lock_guard locked(guard);
+      seen = server.objects;
+    }
+  }
+};
+
+// The nodes' backups, and the key of their owner.
+class Backups {
+ public:
+  explicit Backups(const EtcdNodes& nodes)
+      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster()) {
+    auto made = harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                              "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
+                              "-out", folder + "/certificate.pem", "-subj", "/CN=backup"});
+    EXPECT_EQ(0, made.status) << made.err;
+  }
+
+  // JSON Patch of a control-plane node's config.
+  std::string patch(unsigned keep) const {
+    auto encoded = harness::run({"base64", "-w0", folder + "/certificate.pem"}).out;
+    return R"([{"op": "add", "path": "/cluster/etcd/backup", "value": {"endpoint": )"
+           R"("http://10.5.0.1:9000", "bucket": "backups", "prefix": "c1/", "region": )"
+           R"("eu-central-1", "accessKey": "AKIATEST", "secretKey": "wJalrXUtnFEMI/K7MDENG", )"
+           R"("every": "10s", "keep": )" +
+           std::to_string(keep) + R"(, "encryptTo": ")" + encoded + "\"}}]";
+  }
+  std::string stateAt(const EtcdNode& node) const {
+    return nodes.at(node, {"--timeout", "10s", "get", "etcdbackupstatus", "-o", "yaml"}).out;
+  }
+  bool isAt(const EtcdNode& node, const std::string& text) const {
+    return eventually([&] { return contains(stateAt(node), text); }, kTimeout, 0.3);
+  }
+  // Of those of the cluster, sorted.
+  std::vector<std::string> names() const {
+    std::vector<std::string> found;
+    for (auto& [name, content] : store.objects()) {
+      if (name.rfind("c1/", 0) == 0) found.push_back(name);
+    }
+    return found;
+  }
+  bool grows(size_t count) const {
+    return eventually([&] { return names().size() >= count; }, kTimeout, 0.2);
+  }
+  bool hasNewer(const std::string& name) const {
+    return eventually([&] { return !names().empty() && names().back() > name; }, kTimeout, 0.2);
+  }
+  // The newest one in plain, with the key of its owner.
+  std::string decryptNewest() const {
+    auto name = names().back();
+    std::ofstream(folder + "/etcd.cms", std::ios::binary) << store.objects()[name];
+    auto decrypt = harness::run({"openssl", "cms", "-decrypt", "-binary", "-inform", "DER", "-in",
+                                 folder + "/etcd.cms", "-inkey", folder + "/key.pem", "-out",
+                                 folder + "/etcd.db"});
+    EXPECT_EQ(0, decrypt.status) << decrypt.err;
+    return folder + "/etcd.db";
+  }
+
+  const EtcdNodes& nodes;
+  std::string folder;
+  S3Thread store;
+};
+
+// All keys and values below a prefix, of an etcd that was made of the snapshot on this host.
+std::string contentOf(const std::string& snapshot, const std::string& folder,
+                      const std::string& prefix) {
+  const std::string data = folder + "/restored", peer = "http://127.0.0.1:23801",
+                    client = "http://127.0.0.1:23791";
+  auto restored = harness::run({"etcdutl", "snapshot", "restore", snapshot, "--data-dir", data,
+                                "--name", "m", "--initial-cluster", "m=" + peer,
+                                "--initial-advertise-peer-urls", peer});
+  EXPECT_EQ(0, restored.status) << restored.out << restored.err;
+  harness::Background etcd({"etcd", "--name", "m", "--data-dir", data, "--listen-client-urls",
+                            client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                            "--initial-advertise-peer-urls", peer, "--initial-cluster",
+                            "m=" + peer, "--logger", "zap", "--log-level", "error"});
+  harness::Result shown;
+  EXPECT_TRUE(eventually(
+      [&] {
+        shown = harness::run({"etcdctl", "--endpoints", client, "get", "--prefix", prefix});
+        return shown.status == 0;
+      },
+      kTimeout, 0.2))
+      << shown.err;
+  etcd.interrupt(kTimeout);
+  return shown.out;
+}
+
+}  // namespace
+
+// Catches: three members that each upload; a series that ends with the leader, the program or the
+// store; a snapshot that no etcd can serve; a secret in a record that readers see.
+TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
+  EtcdNodes nodes("backup", 3, {"--bootstrap=true", "--no-uplink"});
+  ASSERT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
+  Backups backups(nodes);
+  std::string expected;
+  for (int i = 0; i < 200; ++i) {
+    auto key = "/backup/" + std::to_string(1000 + i);
+    ASSERT_TRUE(nodes.put(nodes[0], key, "value of " + key));
+    expected += key + "\nvalue of " + key + "\n";
+  }
+  for (auto& node : nodes.all()) {
+    auto patched = nodes.at(node, {"patch", "mc", "--immediate", "-p", backups.patch(3)});
+    ASSERT_EQ(0, patched.status) << patched.err;
+  }
+  ASSERT_TRUE(backups.grows(1)) << backups.stateAt(nodes[0]);
+  EXPECT_EQ(expected, contentOf(backups.decryptNewest(), backups.folder, "/backup/"));
+  std::vector<EtcdNode> leaders;
+  for (auto& node : nodes.all()) {
+    ASSERT_TRUE(backups.isAt(node, "phase: "));
+    if (!contains(backups.stateAt(node), "phase: standby")) leaders.push_back(node);
+  }
+  ASSERT_EQ(1u, leaders.size());
+  auto leader = leaders[0];
+  auto table = nodes.at(leader, {"get", "etcdbackupstatus"});
+  EXPECT_TRUE(contains(table.out, "etcd-20")) << table.out;
+
+  // The program dies; the next one goes on with the series.
+  auto before = backups.names().back();
+  ::kill(nodes.cluster().program(leader.name, "etcd-supervisor"), SIGKILL);
+  EXPECT_TRUE(backups.hasNewer(before)) << backups.stateAt(leader);
+  EXPECT_TRUE(eventually([&] { return backups.names().size() == 3; }, kTimeout, 0.2));
+
+  backups.store.away = true;
+  EXPECT_TRUE(backups.isAt(leader, "Connection refused; retry in")) << backups.stateAt(leader);
+  EXPECT_TRUE(contains(backups.stateAt(leader), "newest: etcd-")) << backups.stateAt(leader);
+  backups.store.away = false;
+  before = backups.names().back();
+  EXPECT_TRUE(backups.hasNewer(before)) << backups.stateAt(leader);
+
+  nodes.kill(leader);
+  before = backups.names().back();
+  EXPECT_TRUE(backups.hasNewer(before));
+  EXPECT_LE(backups.names().size(), 3u);
+  EXPECT_EQ("x", backups.store.objects()["other/notes.txt"]);
+
+  auto& other = nodes[0].name == leader.name ? nodes[1] : nodes[0];
+  auto config = nodes.at(other, {"get", "etcdbackupconfigs", "-o", "yaml"});
+  EXPECT_TRUE(contains(config.out, "http://10.5.0.1:9000")) << config.out << config.err;
+  for (auto& text : {config.out, nodes.at(other, {"logs", "etcd-supervisor"}).out,
+                     backups.stateAt(other)}) {
+    EXPECT_FALSE(contains(text, "wJalrXUtnFEMI")) << "a secret is shown";
+  }
+}
+
+}  // namespace talos
