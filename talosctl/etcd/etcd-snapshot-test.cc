@@ -74,9 +74,8 @@ TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
   for (auto type : {pki::KeyType::kRsa4096, pki::KeyType::kEcdsaP256}) {
     auto owner = pki::makeAuthority({.commonName = "backup", .keyType = type});
     auto other = pki::makeAuthority({.commonName = "other", .keyType = type});
-    auto certificate = tree.at("certificate.pem"), path = tree.at("etcd.snapshot.cms");
-    writeFileAtomically(certificate, owner.certificate.asArray(), 0644);
-    CmsRecipient recipient(certificate);
+    auto path = tree.at("etcd.snapshot.cms");
+    CmsRecipient recipient(owner.certificate, "certificate.pem");
     auto bytes = snapshotOf(300);
     {
       SnapshotFile file(path, recipient);
@@ -102,12 +101,9 @@ TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
 
 // Catches: a key that nothing can be encrypted to, noticed after the snapshot was made.
 TEST(SnapshotFile, RefusesWhatIsNoRecipient) {
-  machined::TestTree tree;
-  auto file = tree.at("certificate.pem");
-  auto refusal = [&](kj::ArrayPtr<const char> text) {
-    writeFileAtomically(file, text, 0644);
+  auto refusal = [&](kj::StringPtr text) {
     try {
-      CmsRecipient recipient(file);
+      CmsRecipient recipient(text, "certificate.pem");
     } catch (const kj::Exception& e) {
       return std::string(messageOf(e).cStr());
     }
