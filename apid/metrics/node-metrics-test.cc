@@ -118,6 +118,11 @@ void writeEverything(MetricsText& out) {
   local.setRaftIndex(100);
   local.setRaftAppliedIndex(90);
   writeEtcd(out, etcd.reader(), members.reader(), local.asReader());
+  ResourceList backups(1);
+  auto backup = backups.add<rpc::EtcdBackupStatusSpec>("etcd");
+  backup.setTaken("2026-11-26T11:00:00Z");
+  backup.setNext("2026-11-26T12:00:00Z");
+  writeEtcdBackup(out, backups.reader());
   auto vip = vips.add<rpc::VipStatusSpec>("10.5.0.9");
   vip.setState("holder");
   vip.setHolder("node-1");

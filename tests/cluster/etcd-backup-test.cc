@@ -147,9 +147,9 @@ TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
   ASSERT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
   Backups backups(nodes);
   std::string expected;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 20; ++i) {
     auto key = "/backup/" + std::to_string(1000 + i);
-    ASSERT_TRUE(nodes.put(nodes[0], key, "value of " + key));
+    ASSERT_TRUE(eventually([&] { return nodes.put(nodes[0], key, "value of " + key); }, kTimeout));
     expected += key + "\nvalue of " + key + "\n";
   }
   for (auto& node : nodes.all()) {
@@ -188,10 +188,9 @@ TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
   EXPECT_EQ("x", backups.store.objects()["other/notes.txt"]);
 
   auto& other = nodes[0].name == leader.name ? nodes[1] : nodes[0];
-  auto config = nodes.at(other, {"get", "etcdbackupconfigs", "-o", "yaml"});
-  EXPECT_TRUE(contains(config.out, "http://10.5.0.1:9000")) << config.out << config.err;
-  for (auto& text : {config.out, nodes.at(other, {"logs", "etcd-supervisor"}).out,
-                     backups.stateAt(other)}) {
+  for (auto& text : {nodes.at(other, {"logs", "etcd-supervisor"}).out, backups.stateAt(other),
+                     nodes.at(other, {"logs", "machined"}).out}) {
+    EXPECT_FALSE(text.empty());
     EXPECT_FALSE(contains(text, "wJalrXUtnFEMI")) << "a secret is shown";
   }
 }
