@@ -149,7 +149,7 @@ TEST(MachineScreen, IsDrawnInEverySize) {
       for (auto& facts : {runningNode(), waitingNode(), illNode(), ScreenFacts()}) {
         auto canvas = drawMachineScreen(facts, rows, columns);
         EXPECT_GE(canvas.rows(), kLeastScreenRows);
-        // What the kernel says last, "---[ end Kernel panic - not syncing: … ]---".
+        // Room for the last words of a kernel, "---[ end Kernel panic - not syncing: … ]---".
         if (rows >= 25) EXPECT_LE(canvas.rows() + (facts.stage == "maintenance" ? 2 : 5), rows);
         EXPECT_EQ(canvas.columns(), kj::max(columns, kLeastScreenColumns));
       }

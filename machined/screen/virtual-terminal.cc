@@ -73,7 +73,7 @@ void VirtualTerminal::show(Canvas canvas) {
 }
 
 void VirtualTerminal::show(kj::ArrayPtr<const char> lines) {
-  // What was not written is missing until the next time.
+  // Lines that the terminal does not take are there the next time.
   write(kj::str("\x1b[0m\x1b[H\x1b[2J", lines));
 }
 
