@@ -23,7 +23,22 @@ kj::String folderName(kj::StringPtr endpoint) {
   return kj::heapString(hash.hex().slice(0, kFolderName));
 }
 
-DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::Reader spec) {
+using Headers = capnp::List<config::Tag>::Reader;
+
+// None while they are not those that the destination names: both records arrive on their own.
+kj::Maybe<kj::Array<OtlpHeader>> headersOf(rpc::LogDestinationSpec::Reader spec, Headers headers) {
+  auto names = spec.getHeaders();
+  if (names.size() != headers.size()) return nullptr;
+  auto all = kj::heapArrayBuilder<OtlpHeader>(names.size());
+  for (auto i : kj::indices(names)) {
+    if (names[i] != headers[i].getKey()) return nullptr;
+    all.add(OtlpHeader{kj::str(names[i]), pki::Pem(kj::str(headers[i].getValue()))});
+  }
+  return all.finish();
+}
+
+DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::Reader spec,
+                               kj::Array<OtlpHeader> headers) {
   DestinationSettings settings;
   settings.endpoint = kj::str(endpoint);
   settings.format = spec.getFormat();
@@ -34,6 +49,8 @@ DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::
   settings.tags = tags.releaseAsArray();
   settings.authorities = kj::str(spec.getAuthorities());
   settings.bufferBytes = spec.getBufferBytes();
+  settings.compression = spec.getCompression();
+  settings.headers = kj::mv(headers);
   return settings;
 }
 
@@ -41,6 +58,7 @@ DestinationSettings settingsOf(kj::StringPtr endpoint, rpc::LogDestinationSpec::
 
 DestinationSet::DestinationSet(Dependencies d) : deps(kj::mv(d)) {
   specs = deps.store.watch<rpc::LogDestinationSpec>([this]() { changed.raise(); });
+  credentials = deps.store.watch<rpc::LogDestinationCredentialsSpec>([this]() { changed.raise(); });
   hostnames = deps.store.watch<rpc::HostnameSpecSpec>([this]() { changed.raise(); });
 }
 
@@ -52,24 +70,11 @@ kj::Promise<void> DestinationSet::follow() {
   for (;;) {
     auto next = changed.next();
     for (auto name : hostnames) hostname = kj::str(name.getHostname());
-    if (specs.synced()) {
+    if (specs.synced() && credentials.synced()) {
       std::set<std::string> wanted;
       for (auto spec : specs) {
-        kj::StringPtr endpoint = spec.id();
-        wanted.insert(endpoint.cStr());
-        auto settings = settingsOf(endpoint, spec);
-        auto& destination = destinations[endpoint.cStr()];
-        if (destination.get() != nullptr && destination->settings() == settings) continue;
-        destination = nullptr;  // it uses the folder
-        auto connection = deps.connector(settings);
-        destination = kj::heap<Destination>(
-            DestinationDependencies{.timer = deps.timer,
-                                    .clock = deps.clock,
-                                    .random = deps.random,
-                                    .disk = deps.disk,
-                                    .machined = deps.machined,
-                                    .hostname = hostname},
-            kj::mv(settings), kj::str(deps.state, "/", folderName(endpoint)), kj::mv(connection));
+        wanted.insert(spec.id().cStr());
+        update(spec);
       }
       std::erase_if(destinations, [&](auto& entry) { return wanted.count(entry.first) == 0; });
       removeOthers();
@@ -78,9 +83,31 @@ kj::Promise<void> DestinationSet::follow() {
   }
 }
 
+void DestinationSet::update(ResourceOf<rpc::LogDestinationSpec> spec) {
+  kj::StringPtr endpoint = spec.id();
+  Headers given;
+  KJ_IF_MAYBE (found, credentials.find(endpoint)) given = found->getHeaders();
+  KJ_IF_MAYBE (headers, headersOf(spec, given)) {
+    auto settings = settingsOf(endpoint, spec, kj::mv(*headers));
+    auto& destination = destinations[endpoint.cStr()];
+    if (destination.get() != nullptr && destination->settings() == settings) return;
+    destination = nullptr;  // it uses the folder
+    auto connection = deps.connector(settings);
+    destination = kj::heap<Destination>(
+        DestinationDependencies{.timer = deps.timer,
+                                .clock = deps.clock,
+                                .random = deps.random,
+                                .disk = deps.disk,
+                                .machined = deps.machined,
+                                .hostname = hostname},
+        kj::mv(settings), kj::str(deps.state, "/", folderName(endpoint)), kj::mv(connection));
+  }
+}
+
+// The folder of one that waits for its credentials stays: its lines may be there already.
 void DestinationSet::removeOthers() {
   std::set<std::string> kept;
-  for (auto& entry : destinations) kept.insert(folderName(entry.first.c_str()).cStr());
+  for (auto spec : specs) kept.insert(folderName(spec.id()).cStr());
   deps.disk.add([kept = kj::mv(kept), state = kj::str(deps.state)]() {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    for (auto& name : namesIn(state)) {

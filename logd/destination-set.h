@@ -1,4 +1,5 @@
-// The destinations of this node: those of LogDestinations in machined's store. Writes
+// The destinations of this node: those of LogDestinations in machined's store, with the headers of
+// LogDestinationCredentials. A destination is made, or changed, when both say the same. Writes
 // LogDestinationStatuses, at most every two seconds. The folder of one that is removed goes with
 // it.
 #pragma once
@@ -34,10 +35,12 @@ class DestinationSet {
   kj::String hostname;
   Signal changed;
   Watched<rpc::LogDestinationSpec> specs;
+  Watched<rpc::LogDestinationCredentialsSpec> credentials;
   Watched<rpc::HostnameSpecSpec> hostnames;
   std::map<std::string, kj::Own<Destination>> destinations;
 
   kj::Promise<void> follow();
+  void update(ResourceOf<rpc::LogDestinationSpec> spec);
   void removeOthers();
   kj::Promise<void> report();
 };

@@ -59,8 +59,13 @@ void forEachLine(const Spool::Batch& batch, uint64_t dropped,
 bool DestinationSettings::operator==(const DestinationSettings& other) const {
   if (endpoint != other.endpoint || format != other.format || streams != other.streams ||
       authorities != other.authorities || bufferBytes != other.bufferBytes ||
-      tags.size() != other.tags.size()) {
+      compression != other.compression || tags.size() != other.tags.size() ||
+      headers.size() != other.headers.size()) {
     return false;
+  }
+  for (auto i : kj::indices(headers)) {
+    kj::StringPtr value = headers[i].value, otherValue = other.headers[i].value;
+    if (headers[i].name != other.headers[i].name || value != otherValue) return false;
   }
   for (auto i : kj::indices(tags)) {
     if (tags[i].key != other.tags[i].key || tags[i].value != other.tags[i].value) return false;

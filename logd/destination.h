@@ -29,6 +29,8 @@ struct DestinationSettings {
   kj::Array<LineTag> tags;
   kj::String authorities;
   uint64_t bufferBytes = 0;
+  kj::Array<OtlpHeader> headers;
+  config::LogCompression compression = config::LogCompression::NONE;
   bool operator==(const DestinationSettings& other) const;
 };
 

@@ -36,18 +36,23 @@ void run() {
        .machined = reconnecting(lowLevel, timer, kj::str(machinedSocket())).castAs<rpc::Machined>(),
        .state = kj::str(fromEnvironment(kStateVariable, kLogdState)),
        .connector = [&](const DestinationSettings& settings) -> Connection {
-         auto address = ReceiverAddress::parse(settings.endpoint);
-         if (address.transport == Transport::kHttp || address.transport == Transport::kHttps) {
-           return otlpReceiver(receivers, kj::mv(address), settings.authorities);
-         }
-         return Dial([&receivers, address = kj::mv(address),
-                      authorities = kj::str(settings.authorities)]() {
-           return connectReceiver(receivers, address, authorities);
-         });
-       }});
-  auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
-  log::info("waiting for destinations");
-  destinations.run().wait(io.waitScope);
+    auto address = ReceiverAddress::parse(settings.endpoint);
+    if (address.transport == Transport::kHttp || address.transport == Transport::kHttps) {
+           return otlpReceiver(
+               receivers, kj::mv(address),
+               {.authorities = kj::str(settings.authorities),
+                .headers = KJ_MAP(header, settings.headers) { return header.clone();
+    }
+    , .compression = settings.compression});
+}
+return Dial([&receivers, address = kj::mv(address), authorities = kj::str(settings.authorities)]() {
+  return connectReceiver(receivers, address, authorities);
+});
+}
+});
+auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
+log::info("waiting for destinations");
+destinations.run().wait(io.waitScope);
 }
 
 }  // namespace talos::logd

@@ -17,10 +17,10 @@ OtlpAnswer answerOf(unsigned status, kj::StringPtr body = "",
 // Catches: a status that is tried for ever although it never changes, and one that loses lines.
 TEST(OtlpAnswerTest, KnowsWhatToTryAgain) {
   for (auto status : {200u, 202u, 204u}) EXPECT_EQ(Outcome::kAccepted, answerOf(status).outcome);
-  for (auto status : {301u, 307u, 308u, 429u, 502u, 503u, 504u}) {
+  for (auto status : {301u, 307u, 308u, 401u, 403u, 429u, 502u, 503u, 504u}) {
     EXPECT_EQ(Outcome::kLater, answerOf(status).outcome) << status;
   }
-  for (auto status : {101u, 400u, 401u, 403u, 404u, 405u, 415u, 422u, 500u, 501u, 599u}) {
+  for (auto status : {101u, 400u, 404u, 405u, 415u, 422u, 500u, 501u, 599u}) {
     EXPECT_EQ(Outcome::kRefused, answerOf(status).outcome) << status;
   }
   EXPECT_EQ(Outcome::kTooLarge, answerOf(413).outcome);

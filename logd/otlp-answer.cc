@@ -15,6 +15,8 @@ Outcome outcomeOf(unsigned status) {
   switch (status) {
     case 413:
       return Outcome::kTooLarge;
+    case 401:
+    case 403:
     case 429:
     case 502:
     case 503:

@@ -14,7 +14,9 @@ constexpr size_t kMostOtlpAnswer = 64u << 10;
 struct OtlpAnswer {
   enum class Outcome {
     kAccepted,
-    kLater,     // 429, 502, 503, 504, and redirects: nothing is lost by a receiver that moves
+    // 429, 502, 503, 504; redirects: nothing is lost by a receiver that moves; and, unlike the
+    // specification, 401 and 403: nothing is lost by a token that has expired.
+    kLater,
     kTooLarge,  // 413: in smaller requests
     kRefused,   // every other one: these lines will never be taken
   };

@@ -5,6 +5,7 @@
 
 #include "common/base/error.h"
 #include "common/tls/pki.h"
+#include "common/wire/rpc-server.h"
 #include "logd/otlp-request.h"
 #include "logd/test-otlp-collector.h"
 
@@ -12,6 +13,8 @@ namespace talos::logd {
 namespace {
 
 using Outcome = OtlpAnswer::Outcome;
+
+constexpr kj::StringPtr kRefusal = "HTTP/1.1 413 Too large\r\nContent-Length: 0\r\n\r\n"_kj;
 
 struct OtlpReceiverTest : public testing::Test {
   ~OtlpReceiverTest() noexcept override {}
@@ -24,8 +27,11 @@ struct OtlpReceiverTest : public testing::Test {
 
   void connect(OtlpCollector& collector, kj::StringPtr path = "", kj::StringPtr scheme = "http",
                kj::StringPtr authority = "") {
-    auto endpoint = kj::str(scheme, "://127.0.0.1:", collector.port, path);
-    receiver = otlpReceiver(deps, ReceiverAddress::parse(endpoint), authority);
+    connectTo(kj::str(scheme, "://127.0.0.1:", collector.port, path),
+              {.authorities = kj::str(authority)});
+  }
+  void connectTo(kj::StringPtr endpoint, OtlpOptions options) {
+    receiver = otlpReceiver(deps, ReceiverAddress::parse(endpoint), kj::mv(options));
   }
   OtlpAnswer post(kj::StringPtr line) {
     OtlpRequest request(nullptr, "node-1");
@@ -94,6 +100,66 @@ TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
   collector.start();
   EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
   EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2"}), collector.taken);
+}
+
+// Catches: a receiver that answers early, keeps the connection and reads no further, whose answer
+// is not read before its deadline.
+TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {
+  auto listening = listenTcp("127.0.0.1", 0);
+  auto port = portOf(listening);
+  auto accepting = io.lowLevelProvider->wrapListenSocketFd(listening.get(), 0);
+  kj::Own<kj::AsyncIoStream> stream;
+  auto serving = accepting->accept()
+                     .then([&](kj::Own<kj::AsyncIoStream> accepted) {
+                       stream = kj::mv(accepted);
+                       return stream->write(kRefusal.begin(), kRefusal.size());
+                     })
+                     .eagerlyEvaluate(nullptr);
+  connectTo(kj::str("http://127.0.0.1:", port), {});
+  // More than both kernels take.
+  auto large = kj::heapArray<char>(64u << 20);
+  memset(large.begin(), ' ', large.size());
+  auto answer = receiver->post(large);
+  auto early = io.provider->getTimer().timeoutAfter(10 * kj::SECONDS, kj::mv(answer));
+  EXPECT_EQ(Outcome::kTooLarge, early.wait(io.waitScope).outcome);
+}
+
+// Catches: a request without the headers of its destination; one that says gzip and is not.
+TEST_F(OtlpReceiverTest, SendsHeadersAndCompresses) {
+  OtlpCollector collector(io);
+  auto endpoint = kj::str("http://127.0.0.1:", collector.port);
+  auto headers = [](kj::StringPtr value) {
+    return kj::arr(OtlpHeader{kj::str("Authorization"), pki::Pem(kj::str(value))});
+  };
+  connectTo(endpoint, {.headers = headers("Bearer 0123456789")});
+  EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
+  connectTo(endpoint,
+            {.headers = headers("Basic abc"), .compression = config::LogCompression::GZIP});
+  auto longest = kj::strArray(kj::repeat("0123456789abcdef"_kj, 10'000), "");
+  EXPECT_EQ(Outcome::kAccepted, post(longest).outcome);
+  EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
+  EXPECT_EQ((std::vector<std::string>{"Bearer 0123456789", "Basic abc", "Basic abc"}),
+            collector.authorizations);
+  EXPECT_EQ((std::vector<std::string>{"", "gzip", "gzip"}), collector.encodings);
+  EXPECT_LT(collector.received[1], 10'000u);
+  ASSERT_EQ(3u, collector.taken.size());
+  EXPECT_EQ("apid: " + std::string(longest.cStr()), collector.taken[1]);
+  EXPECT_EQ(std::vector<std::string>(), collector.problems);
+}
+
+// Catches: a token in the log of a node, because the receiver repeats it in its answer.
+TEST_F(OtlpReceiverTest, HidesSecretsThatComeBack) {
+  OtlpCollector collector(io);
+  collector.replies = {
+      {.status = 401, .body = R"({"message": "Bearer 0123456789 is not known, nor 0123456789."})"},
+      {.status = 400, .body = R"({"message": "0123456789"})"}};
+  connectTo(kj::str("http://127.0.0.1:", collector.port),
+            {.headers = kj::arr(
+                 OtlpHeader{kj::str("Authorization"), pki::Pem(kj::str("Bearer 0123456789"))})});
+  auto denied = post("1");
+  EXPECT_EQ(Outcome::kLater, denied.outcome);
+  EXPECT_EQ("401 Text: *** is not known, nor ***.", denied.message);
+  EXPECT_EQ("400 Text: ***", post("1").message);
 }
 
 // Catches: a receiver that is not checked.

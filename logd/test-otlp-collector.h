@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/kube/json.h"
+#include "common/tar/test-tar.h"
 #include "common/testing/test-port.h"
 
 namespace talos::logd {
@@ -131,8 +132,9 @@ class OtlpCollector final : public kj::HttpService {
 
   uint16_t port = 0;
   std::deque<Reply> replies;  // the next ones; then all is taken
-  std::vector<std::string> bodies, paths, types, problems;
+  std::vector<std::string> bodies, paths, types, encodings, authorizations, problems;
   std::vector<std::string> taken;  // "service: text" of each record of requests answered with 200
+  std::vector<size_t> received;    // bytes of each body as it came
   unsigned connections = 0;
 
   // Nobody listens, and connections break.
@@ -157,8 +159,12 @@ class OtlpCollector final : public kj::HttpService {
     if (method != kj::HttpMethod::POST) problems.push_back("no POST");
     paths.push_back(url.cStr());
     types.push_back(in.get(kj::HttpHeaderId::CONTENT_TYPE).orDefault("").cStr());
+    encodings.push_back(in.get(headers.contentEncoding).orDefault("").cStr());
+    authorizations.push_back(in.get(headers.authorization).orDefault("").cStr());
     if (!reply.unread) {
-      auto text = co_await body.readAllText(4u << 20);
+      auto bytes = co_await body.readAllBytes(4u << 20);
+      received.push_back(bytes.size());
+      auto text = decoded(kj::mv(bytes));
       auto json = kube::readJson(text, "the request");
       for (auto& problem : OtlpSchema::problemsOf(json)) problems.push_back(problem);
       bodies.push_back(text.cStr());
@@ -178,11 +184,13 @@ class OtlpCollector final : public kj::HttpService {
 
  private:
   struct Headers {
-    kj::HttpHeaderId retryAfter;
+    kj::HttpHeaderId retryAfter, contentEncoding, authorization;
     kj::Own<kj::HttpHeaderTable> table;
     Headers() {
       kj::HttpHeaderTable::Builder builder;
       retryAfter = builder.add("Retry-After");
+      contentEncoding = builder.add("Content-Encoding");
+      authorization = builder.add("Authorization");
       table = builder.build();
     }
   };
@@ -231,6 +239,15 @@ class OtlpCollector final : public kj::HttpService {
         tasks.add(server.listenHttp(kj::mv(stream)));
       }
     }
+  }
+
+  kj::String decoded(kj::Array<kj::byte> body) {
+    if (encodings.back() == "") return kj::heapString(body.asChars());
+    if (encodings.back() == "gzip") {
+      KJ_IF_MAYBE (text, gunzip(body, 4u << 20)) return kj::heapString(text->asChars());
+    }
+    problems.push_back("no encoding that is known: " + encodings.back());
+    return kj::str("{}");
   }
 
   void take(const Json& request) {

@@ -25,6 +25,9 @@ struct LogDestination {
   bufferSize @5 :Text $A.default("64MiB")
       $A.doc("Space on the disk for lines that the receiver has not got yet. When it is full, the oldest lines are "
              "dropped, and the receiver gets a line with their number.");
+  headers @6 :List(Tag) $A.map $A.secret
+      $A.doc("HTTP headers of each request of otlp, such as Authorization: Bearer and a token. Their values are secret.");
+  compression @7 :LogCompression $A.default("none") $A.doc("Of the requests of otlp.");
 }
 
 struct Tag { key @0 :Text; value @1 :Text; }
@@ -33,6 +36,11 @@ enum LogFormat $A.noun("log format") {
   jsonLines @0 $A.name("json_lines");
   rfc5424 @1;
   otlp @2;
+}
+
+enum LogCompression $A.noun("compression of logs") {
+  none @0;
+  gzip @1;
 }
 
 enum LogStream $A.noun("log stream") {

@@ -85,6 +85,12 @@ struct LogDestinationSpec $A.resource((type = "LogDestinations.runtime.talos.dev
   tags @2 :List(Monitoring.Tag) $A.map;
   authorities @3 :Text;                         # PEM; empty: the public ones
   bufferBytes @4 :UInt64 $A.column("Buffer");
+  compression @5 :Monitoring.LogCompression;
+  headers @6 :List(Text);                       # the names of those in LogDestinationCredentials
+}
+struct LogDestinationCredentialsSpec $A.resource((type = "LogDestinationCredentials.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
+  # Of a LogDestination that has headers. The id is that of it.
+  headers @0 :List(Monitoring.Tag) $A.map $A.secret;
 }
 struct LogDestinationStatusSpec $A.resource((type = "LogDestinationStatuses.runtime.talos.dev", namespace = "runtime")) {
   # By logd. The id is the endpoint. The counts of lines are those since the destination was made.

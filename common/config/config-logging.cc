@@ -1,5 +1,6 @@
 // machine.logging: receivers of logs.
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -19,7 +20,15 @@ constexpr auto kAddressHint = "for example tls://logs.example.org:6514"_kj;
 constexpr auto kSizeHint = "use 1MiB to 4GiB, for example 64MiB"_kj;
 constexpr auto kTagHint =
     "use 1 to 32 letters, digits, -, _ and ., beginning with a letter, for example rack"_kj;
+constexpr auto kHeaderHint = "for example {Authorization: Bearer 0123456789}"_kj;
 constexpr size_t kMostTags = 16, kLongestTag = 32, kLongestTagValue = 256;
+constexpr size_t kMostHeaders = 16, kLongestHeader = 64, kLongestHeaderValue = 4096;
+
+// Headers that a request has already, or that would change how it is read.
+constexpr kj::StringPtr kOwnHeaders[] = {
+    "host"_kj,       "user-agent"_kj,        "content-type"_kj, "content-length"_kj,
+    "connection"_kj, "content-encoding"_kj,  "keep-alive"_kj,   "expect"_kj,
+    "te"_kj,         "transfer-encoding"_kj, "trailer"_kj,      "upgrade"_kj};
 
 // Fields of a line that a tag would hide.
 constexpr kj::StringPtr kFields[] = {"msg"_kj,   "clock"_kj,    "facility"_kj, "seq"_kj,
@@ -114,6 +123,61 @@ kj::Maybe<kj::String> checkReceiver(Report& report, kj::StringPtr at, kj::String
   return nullptr;
 }
 
+bool isHeaderName(kj::StringPtr name) {
+  for (char c : name) {
+    if (!isAlphanumeric(c) && c != '-' && c != '_') return false;
+  }
+  return name.size() > 0 && name.size() <= kLongestHeader;
+}
+
+bool isHeaderValue(kj::StringPtr value) {
+  for (char c : value) {
+    if (c < ' ' || c > '~') return false;
+  }
+  return value.size() > 0 && value[0] != ' ' && value[value.size() - 1] != ' ';
+}
+
+// Says nothing of the values, which are secret.
+void checkHeader(Report& report, kj::StringPtr path, Tag::Reader header,
+                 std::set<std::string>& names) {
+  kj::StringPtr name = header.getKey();
+  auto at = keyPath(path, name);
+  auto lower = lowerCase(name);
+  bool own =
+      std::find(std::begin(kOwnHeaders), std::end(kOwnHeaders), lower) != std::end(kOwnHeaders);
+  if (!isHeaderName(name)) {
+    report.error(at, kj::str("\"", name, "\" is not a valid name of a header"), kHeaderHint);
+  } else if (own) {
+    report.error(at, kj::str("logd sets this header itself"), "remove it");
+  } else if (!names.insert(lower.cStr()).second) {
+    report.error(at, kj::str("the header is there twice, in another case"));
+  } else if (header.getValue().size() > kLongestHeaderValue) {
+    report.error(at, kj::str("the value is longer than ", kLongestHeaderValue, " bytes"));
+  } else if (report.isRead(at) && !isHeaderValue(header.getValue())) {
+    report.error(at, kj::str("not a valid value of a header"),
+                 "use printable ASCII without spaces at its ends");
+  }
+}
+
+void checkHeaders(Report& report, kj::StringPtr at, LogDestination::Reader destination) {
+  auto path = kj::str(at, ".headers");
+  auto headers = destination.getHeaders();
+  if (headers.size() == 0) return;
+  if (destination.getFormat() != LogFormat::OTLP) {
+    report.error(path, kj::str("only requests of otlp have headers"), "remove it");
+    return;
+  }
+  if (headers.size() > kMostHeaders) {
+    report.error(path, kj::str("there are ", headers.size(), " headers"),
+                 kj::str("use at most ", kMostHeaders));
+  }
+  std::set<std::string> names;
+  for (auto header : headers) checkHeader(report, path, header, names);
+  if (destination.getEndpoint().startsWith("http:")) {
+    report.warn(path, kj::str("over http they are not encrypted"), "use https");
+  }
+}
+
 void checkFormat(Report& report, kj::StringPtr at, LogFormat format, kj::StringPtr scheme) {
   bool http = scheme == "http" || scheme == "https";
   if (http && format != LogFormat::OTLP) {
@@ -143,6 +207,11 @@ void checkDestination(Report& report, kj::StringPtr at, LogDestination::Reader d
     checkReceiversCa(report, at, destination.getCa(), *scheme == "tls" || *scheme == "https");
     auto path = kj::str(at, ".format");
     if (!report.has(path) || report.isRead(path)) checkFormat(report, at, format, *scheme);
+  }
+  checkHeaders(report, at, destination);
+  if (destination.getCompression() != LogCompression::NONE && format != LogFormat::OTLP) {
+    report.error(kj::str(at, ".compression"), kj::str("only requests of otlp are compressed"),
+                 "remove it");
   }
   checkLogTags(report, kj::str(at, ".extraTags"), destination.getExtraTags(),
                format == LogFormat::OTLP);

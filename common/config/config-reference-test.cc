@@ -164,6 +164,10 @@ machine:
         streams: [services, kernel, events, audit]
         ca: @CRT
         bufferSize: 64MiB
+      - endpoint: https://otel.example.org:4318
+        format: otlp
+        headers: {Authorization: Bearer 0123456789}
+        compression: gzip
   nodeLabels: {example.org/rack: r17}
   nodeTaints: {example.org/gpu: "true:NoSchedule"}
   nodeAnnotations: {example.org/contact: "Jo Smith, room 17"}

@@ -37,6 +37,8 @@ class OriginalKeys {
       "machine.logging.destinations.streams"_kj,
       "machine.logging.destinations.ca"_kj,
       "machine.logging.destinations.bufferSize"_kj,
+      "machine.logging.destinations.headers"_kj,
+      "machine.logging.destinations.compression"_kj,
       "machine.network.interfaces.routes.onlink"_kj,
       "machine.network.interfaces.vlans.routes.onlink"_kj,
       "machine.network.interfaces.vip.leaseTTL"_kj,

@@ -96,4 +96,18 @@ inline kj::Array<kj::byte> gzip(kj::ArrayPtr<const kj::byte> plain) {
   return kj::heapArray<kj::byte>(out.slice(0, out.size() - z.avail_out));
 }
 
+// Of one whole stream of at most `most` bytes; nothing for any other one.
+inline kj::Maybe<kj::Array<kj::byte>> gunzip(kj::ArrayPtr<const kj::byte> packed, size_t most) {
+  z_stream z = {};
+  if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) return nullptr;
+  KJ_DEFER(inflateEnd(&z));
+  auto out = kj::heapArray<kj::byte>(most + 1);
+  z.next_in = const_cast<kj::byte*>(packed.begin());
+  z.avail_in = unsigned(packed.size());
+  z.next_out = out.begin();
+  z.avail_out = unsigned(out.size());
+  if (inflate(&z, Z_FINISH) != Z_STREAM_END || z.avail_in > 0) return nullptr;
+  return kj::heapArray<kj::byte>(out.slice(0, z.total_out));
+}
+
 }  // namespace talos

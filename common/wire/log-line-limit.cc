@@ -11,8 +11,8 @@ constexpr kj::StringPtr kOthers = "others"_kj;
 
 }  // namespace
 
-LineLimit::LineLimit(const kj::MonotonicClock& clock, Limits limits)
-    : clock(clock), limits(limits), since(clock.now()) {}
+LineLimit::LineLimit(const kj::MonotonicClock& clock, Limits limits, Write write)
+    : clock(clock), limits(limits), write(kj::mv(write)), since(clock.now()) {}
 
 void LineLimit::endWindow() {
   struct Count {
@@ -28,14 +28,15 @@ void LineLimit::endWindow() {
   unsigned rest = 0;
   for (auto i : kj::indices(counts)) {
     if (i < kCounts) {
-      log::warn(kj::str("lines about a ", limits.subject, " were suppressed"),
-                {{limits.subject, counts[i].peer}, {"count", counts[i].suppressed}});
+      write(log::Level::kWarning, kj::str("lines about a ", limits.subject, " were suppressed"),
+            {{limits.subject, counts[i].peer}, {"count", counts[i].suppressed}});
     } else {
       rest += counts[i].suppressed;
     }
   }
   if (rest > 0) {
-    log::warn(kj::str("lines about more ", limits.subject, "s were suppressed"), {{"count", rest}});
+    write(log::Level::kWarning, kj::str("lines about more ", limits.subject, "s were suppressed"),
+          {{"count", rest}});
   }
   peers.clear();
   shared = 0;
@@ -62,7 +63,7 @@ bool LineLimit::admits(kj::StringPtr key) {
 
 void LineLimit::warn(kj::StringPtr message, kj::StringPtr key, kj::StringPtr peer,
                      kj::StringPtr error) {
-  if (admits(key)) log::warn(message, {{"peer", peer}, {"error", error}});
+  if (admits(key)) write(log::Level::kWarning, message, {{"peer", peer}, {"error", error}});
 }
 
 }  // namespace talos

@@ -8,6 +8,7 @@
 // lines. Nothing survives a crash: the counts of the current window are lost.
 #pragma once
 
+#include <kj/function.h>
 #include <kj/map.h>
 #include <kj/time.h>
 
@@ -25,10 +26,16 @@ class LineLimit {
     kj::Duration window = 60 * kj::SECONDS;
     kj::StringPtr subject = "peer"_kj;  // as the lines name it
   };
+  // Writes a line of the program's log.
+  using Write = kj::Function<void(log::Level level, kj::StringPtr message,
+                                  std::initializer_list<log::Field> fields)>;
   static constexpr unsigned kCounts = 8;  // peers whose suppressed lines are counted one by one
 
   explicit LineLimit(const kj::MonotonicClock& clock) : LineLimit(clock, Limits()) {}
-  LineLimit(const kj::MonotonicClock& clock, Limits limits);
+  LineLimit(const kj::MonotonicClock& clock, Limits limits)
+      : LineLimit(clock, limits, Write(log::write)) {}
+  // For a program whose log is not its standard error.
+  LineLimit(const kj::MonotonicClock& clock, Limits limits, Write write);
 
   // Lines are counted by `key`; `peer` is written.
   void warn(kj::StringPtr message, kj::StringPtr key, kj::StringPtr peer, kj::StringPtr error);
@@ -41,6 +48,7 @@ class LineLimit {
   };
   const kj::MonotonicClock& clock;
   Limits limits;
+  Write write;
   kj::TimePoint since;
   unsigned shared = 0;
   kj::HashMap<kj::String, Peer> peers;

@@ -15,6 +15,7 @@
 namespace talos {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -218,6 +219,17 @@ TEST_F(RequestTraces, LinesGoToTheProgramsOwnLog) {
       kept, ElementsAre(
                 "level=info message=\"call began\" method=Services.restart request=r-2",
                 HasSubstr("message=\"call ended\" method=Services.restart request=r-2 result=OK")));
+  kept.clear();
+  auto fail = [&] {
+    auto machine = calls.bootstrap().castAs<rpc::Node>().machineRequest().send().getMachine();
+    return logOf(machine.versionRequest().send());
+  };
+  for (unsigned i = 0; i < 20; ++i) EXPECT_EQ(fail(), "");
+  EXPECT_EQ(kept.size(), 5u);
+  clock.time += 2 * kj::MINUTES;
+  EXPECT_EQ(fail(), "");
+  EXPECT_THAT(kept, Contains(std::string("level=warning message=\"lines about a request were "
+                                         "suppressed\" request=r-2 count=15")));
 }
 
 // Catches: an id from outside that writes what it likes into the log.

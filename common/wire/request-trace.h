@@ -32,7 +32,9 @@ class RequestTrace {
       : clock(clock),
         rules(rules),
         keep(kj::mv(keep)),
-        failures(clock, {.perPeer = 5, .subject = "request"_kj}) {}
+        failures(clock, {.perPeer = 5, .subject = "request"_kj},
+                 [this](auto level, auto message, auto fields) { write(level, message, fields); }) {
+  }
   KJ_DISALLOW_COPY_AND_MOVE(RequestTrace);
 
   // The same for one request; without a valid id, `inner` itself.

@@ -39,7 +39,7 @@ ScreenController::Progress LifeAssembly::screenProgress() {
 void LifeAssembly::beginScreen() {
   if (!core.container && !core.arguments.contains("talos.dashboard.disabled", "1")) {
     // A user who has gone to another terminal stays there when the brain is restarted.
-    screen.open(core.process1.brainRestarts() == 0);
+    screen.open(core.io.unixEventPort, core.process1.brainRestarts() == 0);
   }
   core.announcements.whenProgressed([this]() { core.controllers.poke(ScreenController::kName); });
 }

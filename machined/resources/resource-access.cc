@@ -70,7 +70,8 @@ const Daemon kDaemons[] = {
      }},
     {kLogdUid, "logd"_kj,
      [](Access& may) {
-       may.allowRead<rpc::LogDestinationSpec, rpc::HostnameSpecSpec>();
+       may.allowRead<rpc::LogDestinationSpec, rpc::LogDestinationCredentialsSpec,
+                     rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::LogDestinationStatusSpec>();
      }},
     {kLogin1Uid, "login1"_kj,

@@ -4,8 +4,8 @@
 
 #include <kj/function.h>
 
+#include "machined/screen/log-terminal.h"
 #include "machined/screen/screen-facts.h"
-#include "machined/screen/virtual-terminal.h"
 
 namespace talos::machined {
 
@@ -14,14 +14,17 @@ class MachineScreen {
   explicit MachineScreen(kj::Function<void(kj::StringPtr)> say) : say(kj::mv(say)) {}
   KJ_DISALLOW_COPY_AND_MOVE(MachineScreen);
 
-  // Draws on a terminal from now on, if the machine has one; `activate`: and shows that.
-  void open(bool activate);
+  // Draws on a terminal from now on, if the machine has one; `activate`: and shows that. The first
+  // terminal has the log (log-terminal.h).
+  void open(kj::UnixEventPort& port, bool activate);
   void show(ScreenFacts facts);
 
  private:
   kj::Function<void(kj::StringPtr)> say;
   kj::Maybe<kj::Own<VirtualTerminal>> terminal;
   bool activates = false;
+  kj::Maybe<LogTerminal> log;
+  kj::Promise<void> followingLog = nullptr;
   kj::String said;
 };
 

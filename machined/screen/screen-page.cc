@@ -100,15 +100,25 @@ void drawTitle(Canvas& canvas, const ScreenFacts& facts) {
   canvas.paint(0, 0, canvas.columns(), Look::kSelected);
 }
 
-void drawKeys(Canvas& canvas) {
-  canvas.put(canvas.rows() - 1, 1, "Alt+F1 log of the machine   Alt+F2 this page", Look::kDim);
+void drawKeys(Canvas& canvas, size_t row, size_t width) {
+  constexpr auto kLog = "Alt+F1 log of the machine"_kj, kPage = "   Alt+F2 this page"_kj;
+  canvas.put(row, 1, kj::str(kLog, kLog.size() + kPage.size() < width ? kPage : ""_kj), Look::kDim,
+             width);
+}
+
+// The code needs 19 rows, a title and the command below it.
+size_t pageRows(const ScreenFacts& facts, size_t rows) {
+  constexpr size_t kWithCode = 23, kLeastOfKernel = 2;
+  auto least =
+      isMaintenance(facts) && rows >= kWithCode + kLeastOfKernel ? kWithCode : kLeastScreenRows;
+  return kj::max(least, rows * 2 / 3);
 }
 
 // Returns the row where it begins.
 size_t drawApplyCommand(Canvas& canvas, const ScreenFacts& facts) {
   auto command = applyCommand(facts.addresses[0], facts.fingerprint);
   auto parts = wrapped(command, canvas.columns() - 2);
-  auto top = canvas.rows() - kj::min(canvas.rows(), parts.size() + 3);
+  auto top = canvas.rows() - kj::min(canvas.rows(), parts.size() + 1);
   canvas.put(top, 1, "This machine has no config. To give it one, type on another machine:",
              Look::kWarning);
   for (auto i : kj::indices(parts)) {
@@ -181,7 +191,7 @@ kj::StringPtr remedyOf(kj::StringPtr problem) {
 }
 
 Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns) {
-  Canvas canvas(kj::max(rows, kLeastScreenRows), kj::max(columns, kLeastScreenColumns));
+  Canvas canvas(pageRows(facts, rows), kj::max(columns, kLeastScreenColumns));
   drawTitle(canvas, facts);
   auto width = canvas.columns() - 1;
   kj::Maybe<QrCode> code;
@@ -190,25 +200,28 @@ Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns) 
   }
   KJ_IF_MAYBE (it, code) {
     constexpr size_t kText = 36;  // columns that the lines need beside it
-    if (it->rows() + 6 <= canvas.rows() && it->size + kText <= canvas.columns()) {
+    if (it->rows() + 4 <= canvas.rows() && it->size + kText <= canvas.columns()) {
       width = canvas.columns() - it->size - 2;
       drawQrCode(canvas, 1, width + 1, *it);
     }
   }
   Lines lines;
-  auto end = canvas.rows() - 1;
+  auto end = canvas.rows() - 1, keys = end;
   addState(lines, facts);
   addProblems(lines, facts);
   if (isMaintenance(facts)) {
     lines.skip();
     lines.add("fingerprint", facts.fingerprint, Look::kTitle);
-    if (!facts.addresses.empty()) end = drawApplyCommand(canvas, facts);
+    if (!facts.addresses.empty()) {
+      end = drawApplyCommand(canvas, facts);
+      keys = end - 1;
+    }
   } else if (facts.stage == "running" && !facts.addresses.empty()) {
     lines.skip();
     lines.add("reach it", kj::str("talosctl -n ", facts.addresses[0], " dashboard"), Look::kTitle);
   }
   lines.draw(canvas, 2, end - 1, width);
-  drawKeys(canvas);
+  drawKeys(canvas, keys, width);
   canvas.substitute(U'…', '~');
   return canvas;
 }

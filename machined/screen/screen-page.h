@@ -10,6 +10,8 @@ namespace talos::machined {
 
 constexpr size_t kLeastScreenRows = 20, kLeastScreenColumns = 60;
 
+// For a screen of so many rows, of which the page takes its upper two thirds, or those that it
+// needs: below it are the kernel's messages (virtual-terminal.h).
 Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns);
 
 // "master-1 (10.5.0.2) is running: 9 of 9 services are healthy". Empty while there is nothing that

@@ -10,6 +10,8 @@
 namespace talos::machined {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -49,7 +51,10 @@ TEST_F(VirtualTerminalTest, WritesOnlyTheChanges) {
   show("boot 1");
   EXPECT_THAT(written(), StartsWith("\x1b%G\x1b[?25l\x1b[0m\x1b[2J"));
   show("boot 2");
-  EXPECT_EQ(written(), "\x1b[2;6H\x1b[0m2");
+  EXPECT_EQ(written(),
+            "\x1b"
+            "7\x1b[2;6H\x1b[0m2\x1b"
+            "8");
   show("boot 2");
   EXPECT_EQ(written(), "");
 }
@@ -64,6 +69,22 @@ TEST_F(VirtualTerminalTest, DrawsAnewWhatATerminalDidNotTake) {
   EXPECT_THAT(written(), StartsWith("\x1b%G\x1b[?25l\x1b[0m\x1b[2J"));
   show("boot 401");
   EXPECT_THAT(written(), Not(HasSubstr("\x1b[2J")));
+}
+
+// Catches: a page over which the kernel writes; a kernel that stops and whose last words are where
+// nobody looks; a page of another height whose old rows scroll away.
+TEST_F(VirtualTerminalTest, LeavesTheRowsBelowThePageToTheKernel) {
+  show("boot 1");
+  EXPECT_THAT(written(), EndsWith("\x1b[3;25r\x1b[25;1H"));
+  show("boot 2");
+  EXPECT_THAT(written(), Not(HasSubstr("r")));
+  auto showRows = [&](size_t rows) {
+    KJ_ASSERT_NONNULL(terminal)->show(Canvas(rows, 8));
+    return written();
+  };
+  EXPECT_THAT(showRows(23), AllOf(StartsWith("\x1b[0m\x1b[2J"), EndsWith("\x1b[24;25r\x1b[25;1H")));
+  EXPECT_THAT(showRows(24), EndsWith("\x1b[r\x1b[25;1H"));
+  EXPECT_THAT(showRows(25), EndsWith("\x1b[r\x1b[25;1H"));
 }
 
 TEST_F(VirtualTerminalTest, HasAUsualSizeWhereNobodyKnowsIt) {

@@ -8,6 +8,15 @@
 #include <unistd.h>
 
 namespace talos::machined {
+namespace {
+
+// Scrolls the rows below the page alone, and goes to the last one.
+kj::String kernelsPart(size_t page, size_t rows) {
+  auto region = rows >= page + 2 ? kj::str(page + 1, ';', rows) : kj::String();
+  return kj::str("\x1b[", region, "r\x1b[", rows, ";1H");
+}
+
+}  // namespace
 
 kj::Maybe<kj::Own<VirtualTerminal>> VirtualTerminal::open(kj::StringPtr path) {
   kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
@@ -39,21 +48,43 @@ size_t VirtualTerminal::columns() const {
 }
 
 void VirtualTerminal::show(Canvas canvas) {
+  bool same = false;
+  KJ_IF_MAYBE (before, shown) {
+    same = before->rows() == canvas.rows() && before->columns() == canvas.columns();
+  }
   // The first time: UTF-8, and no cursor.
   auto start = shown == nullptr ? "\x1b%G\x1b[?25l"_kj : ""_kj;
-  auto text = kj::str(
-      start,
-      canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), Colors::kAnsi));
-  shown = kj::mv(canvas);
+  auto drawn =
+      canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), Colors::kAnsi);
+  // The cursor is where the kernel writes next, and it comes back there with its colours.
+  auto text = !same              ? kj::str(start, drawn, kernelsPart(canvas.rows(), rows()))
+              : drawn.size() > 0 ? kj::str(
+                                       "\x1b"
+                                       "7",
+                                       drawn,
+                                       "\x1b"
+                                       "8")
+                                 : kj::String();
+  if (write(text)) {
+    shown = kj::mv(canvas);
+  } else {
+    shown = nullptr;
+  }
+}
+
+void VirtualTerminal::show(kj::ArrayPtr<const char> lines) {
+  // Lines that the terminal does not take are there the next time.
+  write(kj::str("\x1b[0m\x1b[H\x1b[2J", lines));
+}
+
+bool VirtualTerminal::write(kj::StringPtr text) {
   for (auto rest = text.asArray(); rest.size() > 0;) {
-    auto written = write(fd, rest.begin(), rest.size());
+    auto written = ::write(fd, rest.begin(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      shown = nullptr;
-      return;
-    }
+    if (written <= 0) return false;
     rest = rest.slice(size_t(written), rest.size());
   }
+  return true;
 }
 
 }  // namespace talos::machined

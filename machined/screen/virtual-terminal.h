@@ -14,8 +14,7 @@ namespace talos::machined {
 
 class VirtualTerminal {
  public:
-  // None where the kernel has no such terminal. Its keys are ignored from now on. Messages of the
-  // kernel go to the first one: process 1 has seen to that.
+  // None where the kernel has no such terminal. Its keys are ignored from now on.
   static kj::Maybe<kj::Own<VirtualTerminal>> open(kj::StringPtr path = "/dev/tty2");
   explicit VirtualTerminal(kj::AutoCloseFd fd) : fd(kj::mv(fd)) {}
 
@@ -24,12 +23,17 @@ class VirtualTerminal {
 
   size_t rows() const;     // 25 when unknown
   size_t columns() const;  // 80 when unknown
-  // Only what has changed is written.
+  // From the top; only what has changed is written. Below it, if two rows are left at least, the
+  // kernel's messages scroll while this terminal is shown.
   void show(Canvas canvas);
+  // Lines, each ended by "\r\n", in place of what was there.
+  void show(kj::ArrayPtr<const char> lines);
 
  private:
   kj::AutoCloseFd fd;
   kj::Maybe<Canvas> shown;
+
+  bool write(kj::StringPtr text);
 };
 
 }  // namespace talos::machined

@@ -38,6 +38,11 @@ class CollectorThread {
     std::lock_guard locked(guard);
     return found;
   }
+  // "encoding, Authorization" of each.
+  std::vector<std::string> requests() const {
+    std::lock_guard locked(guard);
+    return headers;
+  }
   bool isAway() const { return wasAway; }
 
  private:
@@ -45,7 +50,7 @@ class CollectorThread {
   static constexpr uint16_t kPort = 4318;
   std::string network;
   mutable std::mutex guard;
-  std::vector<std::string> texts, found;
+  std::vector<std::string> texts, found, headers;
   std::atomic<bool> wasAway = false;
   std::jthread thread;  // the last: it ends first
 
@@ -65,6 +70,10 @@ class CollectorThread {
       std::lock_guard locked(guard);
       texts = collector.taken;
       found = collector.problems;
+      headers.clear();
+      for (size_t i = 0; i < collector.encodings.size(); ++i) {
+        headers.push_back(collector.encodings[i] + ", " + collector.authorizations[i]);
+      }
     }
   }
 };
@@ -78,9 +87,28 @@ std::vector<std::string> auditOf(const Cluster& cluster) {
   return all;
 }
 
+// Neither do those have it who may read, nor what is made to be sent to somebody.
+void expectNoToken(const Cluster& cluster) {
+  constexpr auto kToken = "a-token-of-the-test";
+  for (auto& command : {std::vector<std::string>{"get", "logdestinations", "-o", "yaml"},
+                        {"get", "logdestinationcredentials"},
+                        {"get", "logdestinationstatuses", "-o", "yaml"},
+                        {"logs", "logd"},
+                        {"logs", "machined"},
+                        {"logs", "audit"}}) {
+    auto arguments = command;
+    arguments.insert(arguments.begin(), {"-n", Cluster::kFirst});
+    EXPECT_FALSE(contains(cluster.ok(arguments), kToken)) << command[1];
+  }
+  EXPECT_TRUE(contains(
+      cluster.ok({"-n", Cluster::kFirst, "get", "logdestinationcredentials", "-o", "yaml"}),
+      kToken));  // for os:admin, as the config itself
+}
+
 }  // namespace
 
-// Catches: a daemon whose confinement does not let it; lines that a restart of the receiver, of
+// Catches: a request without its token; a token that a log, a reader or a report has;
+// a daemon whose confinement does not let it; lines that a restart of the receiver, of
 // logd or of machined loses or doubles; a request that the schema does not know.
 TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   Cluster cluster("otlp", {"--provisioner=container", "--no-uplink", "--workers", "0"});
@@ -88,7 +116,8 @@ TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   cluster.ok(
       {"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
        R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": [)"
-       R"({"endpoint": "http://10.5.0.1:4318", "format": "otlp", "streams": ["audit"]}]}}])"});
+       R"({"endpoint": "http://10.5.0.1:4318", "format": "otlp", "streams": ["audit"], )"
+       R"("compression": "gzip", "headers": {"Authorization": "Bearer a-token-of-the-test"}}]}}])"});
   auto status = [&] {
     return cluster.ok({"-n", Cluster::kFirst, "get", "logdestinationstatuses", "-o", "yaml"});
   };
@@ -132,6 +161,8 @@ TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   same("after it was away");
   EXPECT_TRUE(contains(status(), "refusedLines: 0") || !contains(status(), "refusedLines"))
       << status();
+  for (auto& how : collector.requests()) EXPECT_EQ("gzip, Bearer a-token-of-the-test", how);
+  expectNoToken(cluster);
 }
 
 }  // namespace talos

@@ -31,11 +31,11 @@ class QemuControl {
   ~QemuControl() { close(fd); }
   QemuControl(const QemuControl&) = delete;
 
-  // `arguments`: an object of JSON.
-  void command(const std::string& name, const std::string& arguments = "{}") {
+  // `arguments`: an object of JSON. The answer as it came, perhaps with events.
+  std::string command(const std::string& name, const std::string& arguments = "{}") {
     auto line = "{\"execute\": \"" + name + "\", \"arguments\": " + arguments + "}\n";
     KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
-    waitFor("\"return\"");
+    return waitFor("\"return\"");
   }
   // The next event with this name; false: none came within `seconds`.
   bool event(const std::string& name, double seconds) {
@@ -53,7 +53,7 @@ class QemuControl {
  private:
   int fd;
 
-  void waitFor(const std::string& word) {
+  std::string waitFor(const std::string& word) {
     std::string seen;
     while (!harness::contains(seen, word)) {
       struct pollfd readable = {fd, POLLIN, 0};
@@ -61,6 +61,7 @@ class QemuControl {
                  seen.c_str());
       receive(seen);
     }
+    return seen;
   }
   void receive(std::string& seen) {
     char buffer[4096];

@@ -21,7 +21,8 @@ struct LogDestinationsControllerTest : public ConfigTest {
 };
 
 // Catches: defaults that are left to each reader; a destination that stays when its key is removed.
-// The keys: machine.logging.destinations with endpoint, format, extraTags, streams, ca, bufferSize.
+// The keys: machine.logging.destinations with endpoint, format, extraTags, streams, ca, bufferSize,
+// headers, compression.
 TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   configureLogging(
       ", logging: {destinations: [{endpoint: 'tcp://10.0.0.9:514'}, {endpoint: "
@@ -59,11 +60,35 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   auto otlp = KJ_ASSERT_NONNULL(
       store.tryGet<rpc::LogDestinationSpec>("https://otel.example.org:4318/otlp/v1/logs"));
   EXPECT_EQ(config::LogFormat::OTLP, otlp.getFormat());
+  EXPECT_EQ(config::LogCompression::NONE, otlp.getCompression());
   EXPECT_EQ(1u, destinations());
 
   configureLogging("");
   EXPECT_EQ(0u, destinations());
   EXPECT_TRUE(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log") == nullptr);
+}
+
+// Catches: a token in a record that every reader may see; one that stays when its key is removed.
+TEST_F(LogDestinationsControllerTest, KeepsHeadersFromReaders) {
+  constexpr auto kEndpoint = "https://otel.example.org:4318"_kj;
+  configureLogging(
+      ", logging: {destinations: [{endpoint: 'https://otel.example.org:4318', format: otlp, "
+      "compression: gzip, headers: {Authorization: Bearer 0123456789, X-Scope-OrgID: nodes}}]}");
+  auto destination = KJ_ASSERT_NONNULL(store.tryGet<rpc::LogDestinationSpec>(kEndpoint));
+  EXPECT_EQ(config::LogCompression::GZIP, destination.getCompression());
+  ASSERT_EQ(2u, destination.getHeaders().size());
+  EXPECT_EQ("Authorization", destination.getHeaders()[0]);
+  EXPECT_EQ("X-Scope-OrgID", destination.getHeaders()[1]);
+  EXPECT_EQ(nullptr, strstr(kj::str(destination).cStr(), "0123456789"));
+  auto secret = KJ_ASSERT_NONNULL(store.tryGet<rpc::LogDestinationCredentialsSpec>(kEndpoint));
+  ASSERT_EQ(2u, secret.getHeaders().size());
+  EXPECT_EQ("Bearer 0123456789", secret.getHeaders()[0].getValue());
+  EXPECT_EQ("nodes", secret.getHeaders()[1].getValue());
+
+  configureLogging(
+      ", logging: {destinations: [{endpoint: 'https://otel.example.org:4318', format: otlp}]}");
+  EXPECT_EQ(1u, destinations());
+  EXPECT_TRUE(store.tryGet<rpc::LogDestinationCredentialsSpec>(kEndpoint) == nullptr);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // runtime.LogDestinationsController: writes the receivers of machine.logging as LogDestinations,
-// which logd follows; and, for clients of the original, KmsgLogConfigs and EventSinkConfigs with
-// those of them that get the kernel's log or events.
+// and the headers of their requests as LogDestinationCredentials, which only an administrator and
+// logd read. logd follows both. And, for clients of the original, KmsgLogConfigs and
+// EventSinkConfigs with those of them that get the kernel's log or events.
 #include "common/config/config.h"
 #include "common/net/text-values.h"
 #include "machined/config/controllers/controller-dependencies.h"
@@ -20,6 +21,10 @@ void fillDestination(rpc::LogDestinationSpec::Builder out, config::LogDestinatio
   out.setTags(in.getExtraTags());
   out.setAuthorities(kj::str(in.getCa().asChars()));
   out.setBufferBytes(config::parseSize(in.getBufferSize()).orDefault(config::kDefaultLogBuffer));
+  out.setCompression(in.getCompression());
+  auto headers = in.getHeaders();
+  auto names = out.initHeaders(headers.size());
+  for (auto i : kj::indices(headers)) names.set(i, headers[i].getKey());
 }
 
 class LogDestinationsController final : public Controller {
@@ -31,11 +36,13 @@ class LogDestinationsController final : public Controller {
     return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId));
   }
   kj::Array<kj::StringPtr> outputs() const override {
-    return typeNames<rpc::LogDestinationSpec, rpc::KmsgLogConfigSpec, rpc::EventSinkConfigSpec>();
+    return typeNames<rpc::LogDestinationSpec, rpc::LogDestinationCredentialsSpec,
+                     rpc::KmsgLogConfigSpec, rpc::EventSinkConfigSpec>();
   }
 
   kj::Promise<void> reconcile(Store& store) override {
     Outputs<rpc::LogDestinationSpec> destinations(name());
+    Outputs<rpc::LogDestinationCredentialsSpec> credentials(name());
     Outputs<rpc::KmsgLogConfigSpec> kernelLogs(name());
     Outputs<rpc::EventSinkConfigSpec> eventSinks(name());
     KJ_IF_MAYBE (machine, config.tryMachine(store)) {
@@ -43,6 +50,9 @@ class LogDestinationsController final : public Controller {
       for (auto destination : machine->getLogging().getDestinations()) {
         kj::StringPtr endpoint = destination.getEndpoint();
         fillDestination(destinations.add(endpoint), destination);
+        if (destination.getHeaders().size() > 0) {
+          credentials.add(endpoint).setHeaders(destination.getHeaders());
+        }
         for (auto stream : destination.getStreams()) {
           if (stream == config::LogStream::KERNEL) ofKernel.add(endpoint);
           // The record of the original has one; several need several.
@@ -54,6 +64,7 @@ class LogDestinationsController final : public Controller {
         for (auto i : kj::indices(ofKernel)) list.set(i, ofKernel[i]);
       }
     }
+    credentials.apply(store);
     destinations.apply(store);
     kernelLogs.apply(store);
     eventSinks.apply(store);

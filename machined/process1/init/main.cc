@@ -2,8 +2,6 @@
 // process 1.
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/tiocl.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,21 +25,6 @@ void writeText(const char* path, const char* text, size_t size) {
   close(fd);
 }
 
-// Messages of the kernel go to the first virtual terminal, whichever is shown, so that they do not
-// write over the machine's screen. The brain may not do this: the call can also type. A machine
-// without terminals has nothing to keep apart.
-void keepMessagesOnFirstTerminal() {
-  constexpr unsigned long kTiocLinux = 0x541C;
-  struct {
-    char subcode = TIOCL_SETKMSGREDIRECT;
-    char terminal = 1;
-  } redirect;
-  int fd = open("/dev/tty1", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return;
-  ioctl(fd, kTiocLinux, &redirect);
-  close(fd);
-}
-
 // Of the kernel that is this node's own.
 void prepareKernel(const Console& console) {
   if (auto* failed = mountAll(kMoreMounts, console)) {
@@ -51,7 +34,6 @@ void prepareKernel(const Console& console) {
     stayForEver(console, line.text(), error);
   }
   writeText("/proc/sys/kernel/printk_devkmsg", "on\n", 3);
-  keepMessagesOnFirstTerminal();
 }
 
 void leaveRootCgroup(const char* root, const Console& console) {
