@@ -209,4 +209,12 @@ bool allServicesUp(const std::string& table) {
                                         [](auto& row) { return std::regex_search(row, up); });
 }
 
+std::string madeSymbols(const std::string& checkout) {
+  auto folder = std::filesystem::path(talosctlPath()).parent_path();
+  auto made = folder / "symbols";
+  auto result = run({checkout + "/rootfs/symbols.sh", folder, made}, 120);
+  if (result.status != 0) throw std::runtime_error(result.err);
+  return made;
+}
+
 }  // namespace talos::harness

@@ -75,4 +75,8 @@ bool allServicesUp(const std::string& table);
 // The talosctl under test: $TALOSCTL, set by ctest.
 std::string talosctlPath();
 
+// The folder with what `make symbols` makes of the build under test, by the script of this
+// checkout.
+std::string madeSymbols(const std::string& checkout);
+
 }  // namespace talos::harness
