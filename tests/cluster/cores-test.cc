@@ -94,12 +94,12 @@ TEST(Cores, AreKeptWithoutSecrets) {
     }
     return ids;
   };
-  auto runs = [&](const std::string& service) { return cluster.servicePids()[service] != 0; };
+  auto runs = [&](const std::string& service) { return cluster.pidsOfServices()[service] != 0; };
   auto core = cluster.folder() + "/core";
   auto save = [&](const std::string& report) {
     return cluster.talosctl({"-n", Cluster::kFirst, "crashes", report, "--core", core});
   };
-  auto secrets = secretsIn(ok({"get", "mc", "-o", "jsonpath={.spec.document}"}));
+  auto secrets = secretsIn(ok({"read", "/system/state/config.yaml"}));
   ASSERT_EQ(5u, secrets.size());
 
   const std::vector<std::string> kServices = {"trustd", "apid", "networkd", "etcd-supervisor",

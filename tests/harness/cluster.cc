@@ -182,6 +182,21 @@ void Cluster::erase(const std::string& nodeName) const {
   }
 }
 
+std::map<std::string, int> Cluster::pidsOfServices(const std::string& node) const {
+  std::map<std::string, int> pids;
+  auto text = talosctl({"-n", node, "services", "-o", "json"}).out;
+  static const std::regex field("\"(id|pid)\": \"?([a-z0-9-]+)");
+  std::string id;
+  for (std::sregex_iterator it(text.begin(), text.end(), field), end; it != end; ++it) {
+    if ((*it)[1] == "id") {
+      id = (*it)[2];
+    } else {
+      pids[id] = std::stoi((*it)[2]);
+    }
+  }
+  return pids;
+}
+
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   std::map<std::string, int> pids;
   auto table = talosctl({"-n", node, "processes"}).out;

@@ -59,6 +59,9 @@ class Cluster {
   // All that a node in a container has on EPHEMERAL, while it is off; its config stays.
   void erase(const std::string& nodeName) const;
 
+  // Of every service that the node lists, its main process in the node; 0: it does not run.
+  std::map<std::string, int> pidsOfServices(const std::string& node = kFirst) const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 

@@ -20,7 +20,7 @@ constexpr const char* kMaster = "10.5.0.2";
 // One call after the other, and a line for each.
 constexpr const char* kCaller = R"(apiVersion: v1
 kind: Pod
-metadata: {name: caller}
+metadata: {name: caller, labels: {app: caller}}
 spec:
   nodeName: debugged-worker-1
   terminationGracePeriodSeconds: 0
@@ -56,7 +56,7 @@ class DebuggedNode {
     EXPECT_EQ(result.status, 0) << result.err;
     return result.out;
   }
-  std::map<std::string, int> pids() const { return cluster.talos.servicePids(kMaster); }
+  std::map<std::string, int> pids() const { return cluster.talos.pidsOfServices(kMaster); }
   int pid(const std::string& service) const { return pids()[service]; }
   // It runs as another process than this one, and is healthy.
   bool isBack(const std::string& service, int before) const {
@@ -133,6 +133,7 @@ TEST_F(DebuggedDaemons, LeaveAllElseAsItIs) {
   cluster.apply(kWebServers);
   cluster.awaitPods("default", "app=web", 2, kPodsUp);
   cluster.apply(kCaller);
+  cluster.awaitPods("default", "app=caller", 1, kPodsUp);
   ASSERT_TRUE(eventually([&] { return callsOf(cluster).first > 10; }, kPodsUp))
       << cluster.overview();
   DebuggedNode node(cluster);
@@ -144,7 +145,7 @@ TEST_F(DebuggedDaemons, LeaveAllElseAsItIs) {
   auto symbols = harness::madeSymbols(TALOS_SOURCE_DIR);
   auto programs = std::filesystem::path(harness::talosctlPath()).parent_path();
   auto pods = cluster.pods();
-  auto worker = cluster.talos.servicePids("10.5.0.3");
+  auto worker = cluster.talos.pidsOfServices("10.5.0.3");
   for (auto& daemon : kDaemons) {
     SCOPED_TRACE(daemon.service);
     saysMore(node, daemon);
@@ -164,7 +165,7 @@ TEST_F(DebuggedDaemons, LeaveAllElseAsItIs) {
   auto [good, failed] = callsOf(cluster);
   std::cout << good << " calls of the Service, " << failed << " without an answer\n";
   EXPECT_EQ(failed, 0u);
-  EXPECT_EQ(worker, cluster.talos.servicePids("10.5.0.3"));
+  EXPECT_EQ(worker, cluster.talos.pidsOfServices("10.5.0.3"));
   auto after = cluster.pods();
   for (auto& [name, pod] : pods) {
     EXPECT_EQ(pod.restarts, after[name].restarts) << name;
