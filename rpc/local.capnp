@@ -88,7 +88,8 @@ interface EtcdSupervisor {
   rerun @7 () -> (turn :EtcdTurn);
   # From machined, before it restarts etcd with other arguments: resolves when the others can do without it
   # for a moment and no change of members is under way, in which no other node restarts its own. FailedPrecondition
-  # when the member is needed, DeadlineExceeded when others had their turn for a minute. It ends when `turn` is dropped
+  # when the member is needed, DeadlineExceeded when others had their turn for a minute, Conflict while another call waits
+  # for the turn, or has it. It ends when `turn` is dropped
   # and the member is well again, or after 2 minutes.
 }
 interface EtcdTurn {}

@@ -24,8 +24,7 @@ std::vector<Outcome> refusalsOfMachined() {
 }
 
 // At least so many of the calls have to be the model's own: one that lacks all of them agrees.
-void expectAsMachined(const std::vector<Outcome>& model, size_t least) {
-  auto real = refusalsOfMachined();
+void expectSame(const std::vector<Outcome>& real, const std::vector<Outcome>& model, size_t least) {
   ASSERT_EQ(real.size(), model.size());
   size_t own = 0;
   for (auto i : kj::indices(real)) {
@@ -39,23 +38,25 @@ void expectAsMachined(const std::vector<Outcome>& model, size_t least) {
 // Catches: a model of a node that does what a node refuses, or refuses it with another error, so
 // that a command is never tried with the error that its user will see.
 TEST(NodeContract, TheModelOfTheCommandsRefusesWhatANodeRefuses) {
+  auto real = refusalsOfMachined();
   auto io = kj::setupAsyncIo();
   talosctl::FakeNode fake;
   fake.serviceIds.add(kj::str("apid"));
-  expectAsMachined(NodeRefusals(io, kj::heap<talosctl::FakeNodeServer>(fake), "apid").all(), 14);
+  expectSame(real, NodeRefusals(io, kj::heap<talosctl::FakeNodeServer>(fake), "apid").all(), 14);
 }
 
 // Catches: the same of the models behind which apid's gRPC API is tested, whose status codes are
 // made of these kinds.
 TEST(NodeContract, TheModelsOfTheGrpcApiRefuseWhatANodeRefuses) {
+  auto real = refusalsOfMachined();
   auto io = kj::setupAsyncIo();
   {
     grpcapi::Record record;
-    expectAsMachined(NodeRefusals(io, kj::heap<grpcapi::ModelNode>("v1.0.0", record), "apid").all(),
-                     6);
+    expectSame(real, NodeRefusals(io, kj::heap<grpcapi::ModelNode>("v1.0.0", record), "apid").all(),
+               6);
   }
   grpcapi::Testbed bed;
-  expectAsMachined(NodeRefusals(io, kj::heap<grpcapi::FakeNode>(bed), "apid").all(), 1);
+  expectSame(real, NodeRefusals(io, kj::heap<grpcapi::FakeNode>(bed), "apid").all(), 1);
 }
 
 // Catches: an error of the API that the documents do not name; a call that was to be refused and
