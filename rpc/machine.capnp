@@ -218,7 +218,7 @@ interface Services {
   # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
   # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
   keepCores @7 (id :Text, keep :Bool) -> () $allow("os:operator") $audit;
-  # Whether a crash of its program leaves a core besides the report, from now on until the node is rebooted; also of a
+  # A crash of its program leaves a core besides the report, or does not, from now on until the node is rebooted; also of a
   # service that does not run yet. NotFound; FailedPrecondition for one that is not a program of this system.
   core @8 (report :Text) -> (core :Data) $allow("os:admin") $audit;
   # Of the crash report of this name: an ELF core, compressed with zstd, with the registers, the stack and the static data of

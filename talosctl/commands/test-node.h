@@ -216,6 +216,7 @@ class FakeServices final : public rpc::Services::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> stack(StackContext context) override {
+    requireKnown(context.getParams().getId());
     if (context.getParams().getId() == "cri") fail(ErrorKind::kFailedPrecondition, "no stack");
     auto stack = context.getResults().initStack();
     stack.setProgram("apid");

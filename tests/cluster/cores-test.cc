@@ -31,7 +31,7 @@ std::string decodedBase64(const std::string& text) {
   return {bytes.asChars().begin(), bytes.size()};
 }
 
-// Whether a process has these bytes in its writable memory, as this host's root sees it.
+// True if a process has these bytes in its writable memory, as this host's root sees it.
 bool hasInMemory(pid_t pid, const std::string& bytes) {
   auto folder = "/proc/" + std::to_string(pid);
   std::ifstream maps(folder + "/maps");

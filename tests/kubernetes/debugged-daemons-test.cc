@@ -92,7 +92,7 @@ std::pair<size_t, size_t> callsOf(const KubeCluster& cluster) {
 struct DebuggedDaemons : public KubeHost {
   ~DebuggedDaemons() noexcept override {}
 
-  // What all of it must leave as it is.
+  // All else is left as it is.
   static void expectUntouched(const std::string& service, std::map<std::string, int> before,
                               std::map<std::string, int> after) {
     for (auto& [id, pid] : before) {

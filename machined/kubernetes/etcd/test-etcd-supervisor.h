@@ -12,7 +12,7 @@
 
 namespace talos::machined {
 
-// What ModelSupervisor answers.
+// The answers of ModelSupervisor.
 struct Said {
   std::string objection, problem, leaves;    // leaves: why it does not, if not for the objection
   ErrorKind kind = ErrorKind::kUnavailable;  // of that
