@@ -94,7 +94,7 @@ image: programs
 
 # One daemon alone, on a node in a container: SERVICE=networkd [CONFIG=file.yaml] [DEBUG=gdb|strace|perf] [WATCH=1]
 run: image
-	@$(IN_ROOT) ninja -C $(INNER) $(SERVICE)
+	@$(IN_ROOT) ninja -C $(INNER) $(SERVICE)$(if $(filter gdb,$(DEBUG)),-debug)
 	@CONFIG="$(CONFIG)" DEBUG="$(DEBUG)" WATCH="$(WATCH)" tests/run-service.sh "$(SERVICE)" $(CHECKOUT) $(OUT)
 
 iso: image

@@ -7,6 +7,10 @@
 #          file of its own that needs shared libraries, which are copied into the image with it
 # talos_lacks(PROGRAM names...)   no function with one of these in its name is in the program
 #
+# Each daemon is there a second time, as NAME-debug, in debug/NAME: its own rooms are not optimized and have their
+# variables, for a debugger (`make run SERVICE=NAME DEBUG=gdb`); what it shares with others is that of the build. Nothing
+# but that asks for it.
+#
 # Most of the compile time is headers, so they are precompiled: KJ, Cap'n Proto and the large schemas
 # (pch-rpc.h), for PLAIN rooms without the schemas (pch.h), each with GoogleTest for tests.
 # Tests are not optimized: they are compiled more often than they run.
@@ -57,6 +61,52 @@ macro(talos_set_folder)
   endif()
 endmacro()
 
+set(talos_daemons apid etcd-supervisor kubed logd networkd trustd vipd)
+
+# talos_debug_links(NAME links… )   sets ${debug_links}: of the same daemon's rooms, those for a debugger
+function(talos_debug_links name)
+  set(debug_links)
+  foreach(link ${ARGN})
+    foreach(daemon ${talos_daemons})
+      if(name MATCHES "^${daemon}(-|$)" AND link MATCHES "^${daemon}-")
+        set(link ${link}-debug)
+        break()
+      endif()
+    endforeach()
+    list(APPEND debug_links ${link})
+  endforeach()
+  set(debug_links ${debug_links} PARENT_SCOPE)
+endfunction()
+
+# talos_debug_options(TARGET)   of a room or a program for a debugger
+function(talos_debug_options target)
+  talos_precompiled(${target} TEST ${ARGN})
+  target_compile_options(${target} PRIVATE -g2)
+  set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+endfunction()
+
+# talos_debug_room(NAME "source…" [PLAIN] LINKS links…)   NAME-debug, if it is a daemon's
+function(talos_debug_room name sources)
+  cmake_parse_arguments(PARSE_ARGV 2 room "PLAIN" "" "LINKS")
+  list(JOIN talos_daemons "|" daemons)
+  if(SANITIZE OR FUZZ OR NOT name MATCHES "^(${daemons})-")
+    return()
+  endif()
+  talos_debug_links(${name} ${room_LINKS})
+  if(NOT sources)
+    add_library(${name}-debug INTERFACE)
+    target_link_libraries(${name}-debug INTERFACE ${debug_links})
+    return()
+  endif()
+  add_library(${name}-debug STATIC ${sources})
+  set(plain)
+  if(room_PLAIN)
+    set(plain PLAIN)
+  endif()
+  talos_debug_options(${name}-debug ${plain})
+  target_link_libraries(${name}-debug PUBLIC ${debug_links})
+endfunction()
+
 function(talos_library name)
   talos_set_folder()
   cmake_parse_arguments(PARSE_ARGV 1 room "PLAIN;FOR_TESTS;DYNAMIC" "" "TESTS")
@@ -86,6 +136,7 @@ function(talos_library name)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${links})
   endif()
+  talos_debug_room(${name} "${sources}" ${plain} LINKS ${links})
   talos_room(${name} LINKS ${links} TESTS ${room_TESTS} common-testing)
   if(tests AND NOT FUZZ)
     add_executable(${name}-test ${tests})
@@ -160,6 +211,13 @@ function(talos_program name)
   talos_precompiled(${name})
   target_link_libraries(${name} PRIVATE ${links})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  if(name IN_LIST talos_daemons AND NOT SANITIZE)
+    talos_debug_links(${name} ${links})
+    add_executable(${name}-debug ${talos_folder}/main.cc)
+    talos_debug_options(${name}-debug)
+    target_link_libraries(${name}-debug PRIVATE ${debug_links})
+    set_target_properties(${name}-debug PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/debug)
+  endif()
   if(program_DYNAMIC)
     talos_dynamic(${name})
   endif()

@@ -30,6 +30,7 @@
 #include "kubed/manifests/extra-manifests.h"
 #include "kubed/nodes/api-endpoints-reconciler.h"
 #include "kubed/nodes/join-approver.h"
+#include "kubed/nodes/kubed-server.h"
 #include "kubed/nodes/kubelet-access.h"
 #include "kubed/nodes/kubelet-join-reconciler.h"
 #include "kubed/nodes/local-api-probe.h"
@@ -103,10 +104,12 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   SupersededNodeReconciler superseded(deps);
   AccessStoreAdapter access(shared.timer, shared.store, changed);
   PodAccess pods(deps, access, etcd);
-  rpc::Kubernetes::Client surveys =
-      kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); });
+  Rules rules(capnp::Schema::from<rpc::Kubernetes>());
+  RequestTrace trace(shared.timer, rules);
+  auto server = serveKubed(
+      kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); }), trace);
   auto serving = serveUnix(shared.lowLevel, shared.timer, inheritedSocket(kListenUnixVariable),
-                           [&](const UnixPeer&) { return surveys; });
+                           [&](const UnixPeer&) { return server; });
   releaseStartMemory();
   auto settled = releaseStartMemoryLater(shared.timer).eagerlyEvaluate(nullptr);
   log::info("waiting for Kubernetes");

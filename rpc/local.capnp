@@ -9,6 +9,7 @@ using Store = import "resources.capnp".Store;
 using Resource = import "resources.capnp".Resource;
 using Network = import "network.capnp".Network;
 using Etcd = import "etcd.capnp".Etcd;
+using Kubernetes = import "kubernetes.capnp".Kubernetes;
 using LogStream = import "config-monitoring.capnp".LogStream;
 
 interface Machined {
@@ -19,9 +20,10 @@ interface Machined {
   # `request`: the id of the request that the calls are part of; without a valid one, they are not traced.
   store @1 () -> (store :Store);
   # It allows what the uid of the caller may do.
-  maintenanceNode @2 () -> (node :Node);
+  maintenanceNode @2 (request :Text) -> (node :Node);
   # For clients without a certificate: serves what is marked $maintenance, and only
   # while the machine has no config. machined checks this at each call, because apid may learn of a config later.
+  # `request`: as in node().
   audit @3 (record :AuditRecord) -> ();
   # A line of the log `audit`.
   logFeed @4 () -> (feed :LogFeed);
@@ -86,10 +88,16 @@ interface EtcdSupervisor {
   rerun @7 () -> (turn :EtcdTurn);
   # From machined, before it restarts etcd with other arguments: resolves when the others can do without it
   # for a moment and no change of members is under way, in which no other node restarts its own. FailedPrecondition
-  # when the member is needed, DeadlineExceeded when others had their turn for a minute. It ends when `turn` is dropped
+  # when the member is needed, DeadlineExceeded when others had their turn for a minute, Conflict while another call waits
+  # for the turn, or has it. It ends when `turn` is dropped
   # and the member is well again, or after 2 minutes.
 }
 interface EtcdTurn {}
+interface Kubed {
+  # Bootstrap of /run/talos/kubed.sock.
+  kubernetes @0 (request :Text) -> (kubernetes :Kubernetes);
+  # `request`: as in Machined.node().
+}
 enum DepartureKind {
   leaves @0;                       # for good: a reset
   rejoins @1;                      # its data is deleted, and it joins anew after the reboot: an upgrade without --preserve

@@ -56,6 +56,7 @@ struct CrashReportSpec $A.resource((type = "CrashReports.runtime.talos.dev", nam
   map @13 :List(Text);                          # lines of /proc/<pid>/maps
   log @14 :List(Text);                          # the last lines of the service's log
   waits @15 :List(Text);                        # under way: calls, and what was waited for, each with since when
+  core @16 :UInt64 $A.column("Core");           # bytes of its core, which Services.core() gives; 0: none was kept
 }
 struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.dev", namespace = "runtime")) {
   # The node is about to go down: login1 signals the programs that hold a lock and waits for them. The id is node.

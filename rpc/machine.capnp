@@ -217,6 +217,15 @@ interface Services {
   stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator");
   # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
   # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
+  keepCores @7 (id :Text, keep :Bool) -> () $allow("os:operator") $audit;
+  # A crash of its program leaves a core besides the report, or does not, from now on until the node is rebooted; also of a
+  # service that does not run yet. NotFound; FailedPrecondition for one that is not a program of this system.
+  core @8 (report :Text) -> (core :Data) $allow("os:admin") $audit;
+  # Of the crash report of this name: an ELF core, compressed with zstd, with the registers, the stack and the static data of
+  # the program, and without its heap. NotFound when there is no such report, or no core was kept; Unavailable while STATE
+  # is not mounted.
+  removeCrash @9 (report :Text) -> () $allow("os:operator") $audit;
+  # The report and its core, also from STATE. NotFound; Unavailable while STATE is not mounted.
 }
 struct ProgramStack {
   program @0 :Text; buildId @1 :Text; pid @2 :UInt32;
@@ -244,6 +253,7 @@ struct Service {
   uptime @6 :UInt64;               # of the node, now: ns by a clock that is never set
   starts @7 :UInt32;               # how often it has come to run since the node was started
   logLevel @8 :LogLevel;           # Services.setLogLevel
+  keepsCores @9 :Bool;             # Services.keepCores
 }
 struct ServiceEvent {
   message @0 :Text;

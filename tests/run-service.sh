@@ -1,7 +1,8 @@
 #!/bin/bash
 # What `make run SERVICE=…` does once the image is there:  run-service.sh SERVICE CHECKOUT OUT
 # One of the daemons as a node runs it, alone: a node in a container of this host, with process 1, machined, this daemon and
-# those that it cannot do without. The program is the one of the build folder, which has its symbols. Ctrl-C ends all of it.
+# those that it cannot do without. The program is the one of the build folder, which has its symbols; for gdb the one in its
+# folder debug, which has variables, too (cmake/talos.cmake). Ctrl-C ends all of it.
 #   CONFIG=file.yaml          its machine config; default: a new control plane's
 #   DEBUG=gdb|strace|perf     the daemon begins under this program of the host
 #   WATCH=1                   builds again when a source changes, and replaces the daemon
@@ -9,7 +10,10 @@ set -euo pipefail
 service=$1 checkout=$2 out=$3
 name=run-$service
 talosctl=$out/talosctl program=$out/$service
-config=${CONFIG:-} debug=${DEBUG:-} watch=${WATCH:-}
+config=${CONFIG:-} debug=${DEBUG:-} watch=${WATCH:-} target=$service
+if [ "$debug" = gdb ]; then
+  program=$out/debug/$service target=$service-debug
+fi
 say() { printf 'run: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
@@ -108,7 +112,7 @@ follow_sources() {
   local before after
   before=$(cksum <"$program")
   while sleep 1; do
-    "$checkout/rootfs/enter.sh" "$checkout/build/root" "$checkout" ninja -C /build/out "$service" >"$work/built" 2>&1 ||
+    "$checkout/rootfs/enter.sh" "$checkout/build/root" "$checkout" ninja -C /build/out "$target" >"$work/built" 2>&1 ||
       { grep -E 'error:|FAILED' "$work/built" >&2 || true; continue; }
     after=$(cksum <"$program")
     [ "$before" != "$after" ] || continue

@@ -126,7 +126,8 @@ TEST_F(Audit, ARequestIsListedWhileItsNodeIsHeld) {
   while (listed(own) || listed(other)) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: a change in maintenance mode that nobody is told of.
+// Catches: a change in maintenance mode that nobody is told of, or that no log of the node can be
+// searched for.
 TEST_F(Audit, WithoutACertificateToo) {
   a.maintain(authority);
   a.startMachined();
@@ -135,11 +136,18 @@ TEST_F(Audit, WithoutACertificateToo) {
   auto own = pki::makeAuthority({});
   auto visitor =
       connect(a, {kj::str(authority.pair.certificate), kj::mv(own.certificate), kj::mv(own.key)});
-  auto node = visitor.cluster.nodeRequest().send().getNode();
-  auto request = node.configurationRequest().send().getConfiguration().applyRequest();
-  request.initRequest().setDocument("secret"_kj.asBytes());
-  wait(request.send().ignoreResult());
+  auto apply = [&](kj::StringPtr id) {
+    auto asked = visitor.cluster.nodeRequest();
+    asked.setRequest(id);
+    auto node = asked.send().getNode();
+    auto request = node.configurationRequest().send().getConfiguration().applyRequest();
+    request.initRequest().setDocument("secret"_kj.asBytes());
+    wait(request.send().ignoreResult());
+    return kj::str(a.model.requests.back());
+  };
+  EXPECT_EQ(apply("mine-5"), "mine-5"_kj);
   ASSERT_EQ(a.model.audited.size(), 1u);
+  EXPECT_EQ(apply(""), "a91d-1"_kj);
   EXPECT_EQ(a.model.audited[0],
             "@127.0.0.1 [] Configuration.apply(request: (document: 6 bytes)): ok"_kj);
 }

@@ -319,12 +319,12 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
            kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));
     }
+    auto request = gate.ids.orNext(context.getParams().getRequest());
     context.getResults().setNode(client->client->thisNode(
         [this](kj::Own<Budget::Account> account, kj::StringPtr) {
-          return NodeOfRequest(
-              [node = maintenance.node(kj::mv(account))](kj::StringPtr) mutable { return node; });
+          return maintenance.node(kj::mv(account));
         },
-        ""));
+        request));
     return kj::READY_NOW;
   }
 

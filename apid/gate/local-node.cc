@@ -76,11 +76,16 @@ NodeOfRequest localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
   };
 }
 
-rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account) {
-  return nodeOf(machinedFor(lowLevel, timer, machinedSocket, kj::mv(account)), [](auto& machined) {
-    return rpc::Node::Client(machined.maintenanceNodeRequest().send().getNode());
-  });
+NodeOfRequest maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                              kj::StringPtr machinedSocket, kj::Own<Budget::Account> account) {
+  return [machined = machinedFor(lowLevel, timer, machinedSocket, kj::mv(account))](
+             kj::StringPtr request) mutable {
+    return nodeOf(machined, [request = kj::str(request)](auto& machined) {
+      auto asked = machined.maintenanceNodeRequest();
+      asked.setRequest(request);
+      return rpc::Node::Client(asked.send().getNode());
+    });
+  };
 }
 
 rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,

@@ -22,8 +22,8 @@ NodeOfRequest localNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                         kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
                         kj::StringPtr client);
 // For anonymous clients in maintenance mode.
-rpc::Node::Client maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                  kj::StringPtr machinedSocket, kj::Own<Budget::Account> account);
+NodeOfRequest maintenanceNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
+                              kj::StringPtr machinedSocket, kj::Own<Budget::Account> account);
 
 // machined itself.
 rpc::Machined::Client machinedOf(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,

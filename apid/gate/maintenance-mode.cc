@@ -15,7 +15,7 @@ kj::Promise<void> NodeMaintenance::ended() {
   return identity.maintenanceEnded().then([this] { return timer.afterDelay(kNotice); });
 }
 
-rpc::Node::Client NodeMaintenance::node(kj::Own<Budget::Account> account) {
+NodeOfRequest NodeMaintenance::node(kj::Own<Budget::Account> account) {
   return maintenanceNode(lowLevel, timer, machinedSocket, kj::mv(account));
 }
 

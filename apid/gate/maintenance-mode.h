@@ -1,6 +1,7 @@
 // Maintenance mode: while a node has no config, clients without a certificate are admitted.
 #pragma once
 
+#include "apid/gate/local-node.h"
 #include "apid/identity/node-identity.h"
 #include "common/wire/budget.h"
 #include "rpc/node.capnp.h"
@@ -13,8 +14,8 @@ class MaintenanceMode {
   virtual bool active() = 0;
   // Resolves when the connections of anonymous clients are to be closed.
   virtual kj::Promise<void> ended() = 0;
-  // This node's Node for an anonymous client, charged to its account.
-  virtual rpc::Node::Client node(kj::Own<Budget::Account> account) = 0;
+  // This node's Node for each request of an anonymous client, charged to its account.
+  virtual NodeOfRequest node(kj::Own<Budget::Account> account) = 0;
 
  protected:
   ~MaintenanceMode() noexcept(false) = default;
@@ -30,7 +31,7 @@ class NodeMaintenance final : public MaintenanceMode {
 
   bool active() override { return identity.inMaintenance(); }
   kj::Promise<void> ended() override;
-  rpc::Node::Client node(kj::Own<Budget::Account> account) override;
+  NodeOfRequest node(kj::Own<Budget::Account> account) override;
 
  private:
   NodeIdentity& identity;

@@ -182,7 +182,9 @@ class ModelMachined final : public rpc::Machined::Server {
   }
   kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
     ++model.visits;
-    return context.tailCall(real.maintenanceNodeRequest());
+    auto request = real.maintenanceNodeRequest();
+    request.setRequest(context.getParams().getRequest());
+    return context.tailCall(kj::mv(request));
   }
 
  private:
@@ -209,11 +211,14 @@ class ModelMachined final : public rpc::Machined::Server {
           if (!known) model.callers.add(kj::str(client));
           known = true;
         },
-        nullptr, machined::NodeOfRequest([&model, node](kj::StringPtr request) mutable {
-          constexpr size_t kMost = 100;  // a test of many sessions measures the heap
-          if (model.requests.size() < kMost) model.requests.add(kj::str(request));
-          return node;
-        }));
+        nullptr, recording(model, node), recording(model, maintenance));
+  }
+  static machined::NodeOfRequest recording(Model& model, rpc::Node::Client node) {
+    return [&model, node = kj::mv(node)](kj::StringPtr request) mutable {
+      constexpr size_t kMost = 100;  // a test of many sessions measures the heap
+      if (model.requests.size() < kMost) model.requests.add(kj::str(request));
+      return node;
+    };
   }
 };
 
@@ -354,7 +359,7 @@ class TestNode {
     kj::Promise<void> ended() override {
       return test.identity.maintenanceEnded().then([this] { return test.notice(); });
     }
-    rpc::Node::Client node(kj::Own<Budget::Account> account) override {
+    NodeOfRequest node(kj::Own<Budget::Account> account) override {
       return maintenanceNode(*test.io.lowLevelProvider, test.timer, test.socketPath,
                              kj::mv(account));
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apid/grpc/test-grpc-api.h"
+#include "common/base/resource.h"
 #include "common/kube/kubeconfig.h"
 #include "common/tls/pki.h"
 #include "common/wire/test-pods.h"
@@ -231,6 +232,10 @@ class FakeEvents final : public rpc::Events::Server {
   kj::Promise<void> watch(WatchContext context) override {
     auto params = context.getParams();
     auto tail = params.getTail();
+    constexpr size_t kEventId = 20;
+    if (tail.isAfter() && tail.getAfter().size() != kEventId) {
+      fail(ErrorKind::kInvalidArgument, kj::str("\"", tail.getAfter(), "\" is not an event id"));
+    }
     auto text = tail.isLast()      ? kj::str("last ", tail.getLast())
                 : tail.isSeconds() ? kj::str("seconds ", tail.getSeconds())
                 : tail.isAfter()   ? kj::str("after ", tail.getAfter())
@@ -267,6 +272,9 @@ class FakeResources final : public rpc::Resources::Server {
 
  protected:
   kj::Promise<void> watch(WatchContext context) override {
+    if (context.getParams().getKind().getType() != typeName<rpc::MachineStatusSpec>()) {
+      kj::throwFatalException(KJ_EXCEPTION(UNIMPLEMENTED, "the model has no other resource"));
+    }
     EXPECT_STREQ("machine", context.getParams().getId().cStr());
     auto sink = context.getParams().getSink();
     bed.statuses = sink;

@@ -2,8 +2,11 @@
 // get.
 #pragma once
 
+#include <signal.h>
+
 #include "apid/grpc/grpc-api.h"
 #include "apid/grpc/test-grpc-api.h"
+#include "common/base/resource.h"
 #include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::grpcapi {
@@ -81,6 +84,12 @@ class ModelServices final : public rpc::Services::Server {
   }
   kj::Promise<void> kill(KillContext context) override {
     auto id = context.getParams().getId();
+    auto signal = context.getParams().getSignal();
+    bool suspends =
+        signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+    if (signal < 1 || signal > SIGRTMAX || suspends) {
+      fail(ErrorKind::kInvalidArgument, kj::str(signal, " is not a signal for a service"));
+    }
     if (id == "etcd") fail(ErrorKind::kFailedPrecondition, "etcd does not run");
     if (id != "apid") fail(ErrorKind::kNotFound, "no service");
     record.killed = context.getParams().getSignal();
@@ -98,8 +107,9 @@ class ModelLogs final : public rpc::Logs::Server {
  protected:
   kj::Promise<void> read(ReadContext context) override {
     auto params = context.getParams();
-    if (params.getId() == "nope") {
-      fail(ErrorKind::kNotFound, "log \"nope\" was not registered");
+    auto id = params.getId();
+    if (id != "apid" && id != "kubelet" && id != "machined") {
+      fail(ErrorKind::kNotFound, kj::str("log \"", id, "\" was not registered"));
     }
     record.tail = params.getTailLines();
     record.follow = params.getFollow();
@@ -223,6 +233,9 @@ class ModelKubelet final : public rpc::Resources::Server {
 
  protected:
   kj::Promise<void> get(GetContext context) override {
+    if (context.getParams().getKind().getType() != typeName<rpc::KubeletSpecSpec>()) {
+      kj::throwFatalException(KJ_EXCEPTION(UNIMPLEMENTED, "the model has no other resource"));
+    }
     if (record.kubelet.size() == 0) fail(ErrorKind::kNotFound, "no such resource");
     auto spec = context.getResults().initResource().initSpec().initAs<rpc::KubeletSpecSpec>();
     spec.setImage(record.kubelet);

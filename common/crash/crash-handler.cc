@@ -17,6 +17,7 @@
 
 #include "common/base/log.h"
 #include "common/base/waits.h"
+#include "common/crash/core-writer.h"
 #include "common/crash/service-page.h"
 
 namespace talos::crash {
@@ -37,8 +38,10 @@ struct Image {
 // nothing else uses it, and it is never freed.
 struct Installed {
   ServicePage* page;
-  int map;  // /proc/self/maps of this program, -1: it could not be opened
+  int map;       // /proc/self/maps of this program, -1: it could not be opened
+  int mappings;  // /proc/self/smaps, for a core; the same
   Image image;
+  StaticData data;
   char program[32];
   std::atomic<bool> entered;
 };
@@ -150,7 +153,8 @@ void writeMap(RecordWriter& out, int map) {
   out.text("map").endLine();
   size_t left = out.room() < kMostMap ? out.room() : kMostMap;
   while (left > 0) {
-    auto n = ::read(map, out.free(), left);
+    // Not read(): a program may hang in the code that waits, which all such functions share.
+    auto n = syscall(SYS_read, map, out.free(), left);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;
     out.wrote(static_cast<size_t>(n));
@@ -202,11 +206,30 @@ void onShowStack(int number, siginfo_t* info, void* context) {
   errno = before;
 }
 
+// Behind the record, which a fault in here leaves as it is.
+void writeOwnCore(int number, const siginfo_t& info, const void* context) {
+  auto& self = *installed;
+  auto& page = *self.page;
+  if (page.keepsCores.load() != 1 || self.mappings < 0) return;
+  auto size = writeCore({.signal = number,
+                         .info = info,
+                         .context = context,
+                         .program = self.program,
+                         .data = self.data,
+                         .mappings = self.mappings},
+                        page.core, kMostCore);
+  page.coreSize.store(static_cast<uint32_t>(size));
+}
+
 void onFault(int number, siginfo_t* info, void* context) {
   int before = errno;
   // From here on, a fault ends the program.
   for (int fault : kFaults) signal(fault, SIG_DFL);
-  if (!installed->entered.exchange(true)) writeRecord(number, *info, context);
+  if (!installed->entered.exchange(true)) {
+    installed->page->coreSize.store(0);
+    writeRecord(number, *info, context);
+    writeOwnCore(number, *info, context);
+  }
   errno = before;
   if (!wasSent(*info)) return;  // the instruction faults again
   // It is blocked in here, and comes when this returns.
@@ -310,6 +333,8 @@ void reportCrashesTo(int page, const char* program) {
   strncpy(self.program, program, sizeof self.program - 1);
   // Opened now: later, there may be no descriptor left, and no right to.
   self.map = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  self.mappings = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+  self.data = StaticData::ofThisProgram();
   _Unwind_Backtrace(firstFrame, nullptr);  // it prepares itself at its first use
   log::followLevel(self.page->level);
   useOwnStack();

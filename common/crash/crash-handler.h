@@ -10,8 +10,9 @@
 // The signal kShowStack makes the same record without a map, of a program that goes on. The thread
 // that gets it is the kernel's choice: the first one, unless that has blocked it.
 //
-// No contents of memory are written: addresses of the code, the stack and the faulting access, and
-// the names of mappings. General registers are left out, because they may hold a piece of a secret.
+// The record has no contents of memory: addresses of the code, the stack and the faulting access,
+// and the names of mappings. General registers are left out, because they may hold a piece of a
+// secret. When the page says so, a core follows, which has some of both (core-writer.h).
 #pragma once
 
 #include <kj/string.h>

@@ -42,6 +42,8 @@ struct CrashRecord {
   kj::Vector<WaitRecord> waits;
   bool whole = false;  // of a program that goes on
   kj::String problem;  // why a part is missing; empty: nothing is
+  // Beside the record: the core (core-writer.h), when one was to be kept. Nobody parses it.
+  kj::Array<kj::byte> core;
 };
 
 // None when it does not begin as a record does. Keys that are not known are passed over; values are

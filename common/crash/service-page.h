@@ -1,9 +1,10 @@
-// The page that a program of a node shares with machined: the level of its log, and what it writes
+// The page that a program of a node shares with machined: its debug switches, and what it writes
 // about its own crash. It is a sealed memory file that outlives the program: process 1 holds it.
 //
-// machined makes it and changes the level; the program maps it and writes the record. Neither waits
-// for the other, and both need nothing but memory: the level counts at the next line of a program
-// that hangs, and the record is written by a handler of a signal. machined trusts nothing in it.
+// machined makes it and changes the switches; the program maps it and writes the record, and the
+// core. Neither waits for the other, and both need nothing but memory: a level counts at the next
+// line of a program that hangs, and the record is written by a handler of a signal. What nobody has
+// written takes no memory. machined trusts nothing in it.
 #pragma once
 
 #include <kj/array.h>
@@ -16,8 +17,10 @@
 
 namespace talos::crash {
 
-constexpr size_t kServicePageSize = 64u << 10;
-constexpr size_t kMostRecord = kServicePageSize - 64;
+constexpr size_t kServicePageSize = 1u << 20;
+constexpr size_t kCoreOffset = 64u << 10;
+constexpr size_t kMostRecord = kCoreOffset - 64;
+constexpr size_t kMostCore = kServicePageSize - kCoreOffset;
 
 // 0: nobody has set it.
 constexpr uint8_t storedLevel(log::Level level) {
@@ -26,14 +29,18 @@ constexpr uint8_t storedLevel(log::Level level) {
 
 struct ServicePage {
   char reserved[8];
-  std::atomic<uint8_t> level;  // storedLevel()
-  char padding[3];
-  std::atomic<uint32_t> size;  // of the record; 0: there is none
-  char unused[48];
-  char record[kMostRecord];  // crash-record.h
+  std::atomic<uint8_t> level;       // storedLevel()
+  std::atomic<uint8_t> keepsCores;  // 1: a crash leaves a core
+  char padding[2];
+  std::atomic<uint32_t> size;      // of the record; 0: there is none
+  std::atomic<uint32_t> coreSize;  // 0: there is none
+  char unused[44];
+  char record[kMostRecord];       // crash-record.h
+  unsigned char core[kMostCore];  // core-writer.h
 };
 static_assert(sizeof(ServicePage) == kServicePageSize);
 static_assert(offsetof(ServicePage, record) == 64);
+static_assert(offsetof(ServicePage, core) == kCoreOffset);
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // A program's environment variable with the number of the descriptor.

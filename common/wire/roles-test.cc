@@ -281,9 +281,9 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.counters",    "Machine.samples",
   };
   constexpr const char* kOperator[] = {
-      "Machine.reboot",       "Machine.shutdown", "Services.kill",   "Services.restart",
-      "Services.start",       "Services.stop",    "Containers.pull", "Containers.restart",
-      "Services.setLogLevel", "Services.stack",
+      "Machine.reboot",       "Machine.shutdown", "Services.kill",      "Services.restart",
+      "Services.start",       "Services.stop",    "Containers.pull",    "Containers.restart",
+      "Services.setLogLevel", "Services.stack",   "Services.keepCores", "Services.removeCrash",
   };
   // Sinks and sources are the caller's own: their rule is never asked.
   constexpr const char* kAdmin[] = {
@@ -313,6 +313,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "ResourceSink.changes",
       "ResourceSink.lagged",
       "ResourceSink.snapshot",
+      "Services.core",
       "SnapshotUpload.done",
       "SnapshotUpload.write",
       "Storage.deleteMeta",
@@ -357,7 +358,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.removeMember "
       "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "
-      "Services.kill Services.restart Services.setLogLevel Services.start Services.stop "
+      "Services.core Services.keepCores Services.kill Services.removeCrash Services.restart "
+      "Services.setLogLevel Services.start Services.stop "
       "SnapshotUpload.done "
       "Storage.deleteMeta Storage.newRecoveryKey Storage.writeMeta "
       "Upgrades.confirm Upgrades.fetch Upgrades.rollback Upgrades.upgrade",

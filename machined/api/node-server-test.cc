@@ -39,14 +39,31 @@ class EtcdSupervisorWithRequests final : public rpc::EtcdSupervisor::Server {
   std::vector<std::string>& ids;
 };
 
+class KubedWithRequests final : public rpc::Kubed::Server {
+ public:
+  explicit KubedWithRequests(std::vector<std::string>& ids) : ids(ids) {}
+
+ protected:
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
+    ids.push_back(context.getParams().getRequest().cStr());
+    context.getResults().setKubernetes(kj::heap<rpc::Kubernetes::Server>());
+    return kj::READY_NOW;
+  }
+
+ private:
+  std::vector<std::string>& ids;
+};
+
 // Catches: a daemon that does not get the id of the request that it serves, or that of another
-// one; an id that is not valid and is handed on.
+// one; an id that is not valid and is handed on; a request in maintenance mode that has none, or
+// that gets the node of callers with a certificate.
 TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
-  std::vector<std::string> network, etcd, made;
+  std::vector<std::string> network, etcd, kubernetes, made, madeOpen;
   rpc::Networkd::Client networkd = kj::heap<NetworkdWithRequests>(network);
   rpc::EtcdSupervisor::Client supervisor = kj::heap<EtcdSupervisorWithRequests>(etcd);
+  rpc::Kubed::Client kubed = kj::heap<KubedWithRequests>(kubernetes);
   auto parts = [&]() {
     return NodeParts{.machine = nullptr,
                      .services = nullptr,
@@ -61,12 +78,16 @@ TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
                      .containers = nullptr,
                      .upgrades = nullptr,
                      .etcdSupervisor = supervisor,
-                     .kubernetes = nullptr};
+                     .kubed = kubed};
   };
   auto machined = serveMachined(
-      UnixPeer{1, 0, 0}, serveNode(parts()), nullptr, nullptr, [](auto) {}, [](auto) {}, nullptr,
-      NodeOfRequest([&](kj::StringPtr request) {
+      UnixPeer{1, 0, 0}, serveNode(parts()), serveNode(parts()), nullptr, [](auto) {}, [](auto) {},
+      nullptr, NodeOfRequest([&](kj::StringPtr request) {
         made.push_back(request.cStr());
+        return serveNode(parts(), request);
+      }),
+      NodeOfRequest([&](kj::StringPtr request) {
+        madeOpen.push_back(request.cStr());
         return serveNode(parts(), request);
       }));
   for (auto id : {"first", "", "not valid", "second"}) {
@@ -75,10 +96,23 @@ TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
     auto node = request.send().getNode();
     node.networkRequest().send().ignoreResult().wait(scope);
     node.etcdRequest().send().ignoreResult().wait(scope);
+    node.kubernetesRequest().send().ignoreResult().wait(scope);
   }
   EXPECT_EQ(made, (std::vector<std::string>{"first", "second"}));
   EXPECT_EQ(network, (std::vector<std::string>{"first", "", "", "second"}));
   EXPECT_EQ(etcd, network);
+  EXPECT_EQ(kubernetes, network);
+  EXPECT_TRUE(madeOpen.empty());
+  for (auto id : {"third", "not valid"}) {
+    auto request = machined.maintenanceNodeRequest();
+    request.setRequest(id);
+    request.send().getNode().networkRequest().send().ignoreResult().wait(scope);
+  }
+  EXPECT_EQ(madeOpen, (std::vector<std::string>{"third"}));
+  EXPECT_EQ(network.size(), 6u);
+  EXPECT_EQ(network[4], "third");
+  EXPECT_EQ(network[5], "");
+  EXPECT_EQ(made.size(), 2u);
 }
 
 }  // namespace

@@ -72,7 +72,9 @@ class NodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> kubernetes(KubernetesContext context) override {
-    context.getResults().setKubernetes(parts.kubernetes);
+    auto asked = parts.kubed.kubernetesRequest();
+    asked.setRequest(request);
+    context.getResults().setKubernetes(asked.send().getKubernetes());
     return kj::READY_NOW;
   }
 
@@ -86,7 +88,7 @@ class MachinedServer final : public rpc::Machined::Server {
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
                  rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep,
                  kj::Function<void(kj::StringPtr)> callsFor, rpc::LogFeed::Client feed,
-                 kj::Maybe<NodeOfRequest> ofRequest)
+                 kj::Maybe<NodeOfRequest> ofRequest, kj::Maybe<NodeOfRequest> maintenanceOfRequest)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
@@ -94,24 +96,20 @@ class MachinedServer final : public rpc::Machined::Server {
         keep(kj::mv(keep)),
         callsFor(kj::mv(callsFor)),
         feed(kj::mv(feed)),
-        ofRequest(kj::mv(ofRequest)) {}
+        ofRequest(kj::mv(ofRequest)),
+        maintenanceOfRequest(kj::mv(maintenanceOfRequest)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
     auto params = context.getParams();
     callsFor(params.getClient());
-    KJ_IF_MAYBE (make, ofRequest) {
-      if (isRequestId(params.getRequest())) {
-        context.getResults().setNode((*make)(params.getRequest()));
-        return kj::READY_NOW;
-      }
-    }
-    context.getResults().setNode(nodeClient);
+    context.getResults().setNode(nodeFor(params.getRequest(), ofRequest, nodeClient));
     return kj::READY_NOW;
   }
   kj::Promise<void> maintenanceNode(MaintenanceNodeContext context) override {
     checkCaller();
-    context.getResults().setNode(maintenanceClient);
+    context.getResults().setNode(
+        nodeFor(context.getParams().getRequest(), maintenanceOfRequest, maintenanceClient));
     return kj::READY_NOW;
   }
   kj::Promise<void> store(StoreContext context) override {
@@ -139,13 +137,21 @@ class MachinedServer final : public rpc::Machined::Server {
     fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not use the API of the node"));
   }
 
+  static rpc::Node::Client nodeFor(kj::StringPtr request, kj::Maybe<NodeOfRequest>& ofRequest,
+                                   rpc::Node::Client& otherwise) {
+    KJ_IF_MAYBE (make, ofRequest) {
+      if (isRequestId(request)) return (*make)(request);
+    }
+    return otherwise;
+  }
+
   unsigned uid;
   rpc::Node::Client nodeClient, maintenanceClient;
   rpc::Store::Client storeClient;
   kj::Function<void(rpc::AuditRecord::Reader)> keep;
   kj::Function<void(kj::StringPtr)> callsFor;
   rpc::LogFeed::Client feed;
-  kj::Maybe<NodeOfRequest> ofRequest;
+  kj::Maybe<NodeOfRequest> ofRequest, maintenanceOfRequest;
 };
 
 }  // namespace
@@ -174,10 +180,11 @@ rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node
                                     kj::Function<void(rpc::AuditRecord::Reader)> audit,
                                     kj::Function<void(kj::StringPtr)> callsFor,
                                     rpc::LogFeed::Client logFeed,
-                                    kj::Maybe<NodeOfRequest> ofRequest) {
+                                    kj::Maybe<NodeOfRequest> ofRequest,
+                                    kj::Maybe<NodeOfRequest> maintenanceOfRequest) {
   return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
                                   kj::mv(audit), kj::mv(callsFor), kj::mv(logFeed),
-                                  kj::mv(ofRequest));
+                                  kj::mv(ofRequest), kj::mv(maintenanceOfRequest));
 }
 
 }  // namespace talos::machined

@@ -23,7 +23,7 @@ struct NodeParts {
   rpc::Containers::Client containers;
   rpc::Upgrades::Client upgrades;
   rpc::EtcdSupervisor::Client etcdSupervisor;  // the same
-  rpc::Kubernetes::Client kubernetes;          // kubed's; the same
+  rpc::Kubed::Client kubed;                    // the same
 };
 
 // The Node of one request (common/wire/request-id.h), whose id goes with its calls to other
@@ -47,12 +47,13 @@ using NodeOfRequest = kj::Function<rpc::Node::Client(kj::StringPtr request)>;
 
 // For one connection. `store` gives what this uid may do with resources; `audit` keeps a record,
 // `callsFor` gets the client that the calls are counted for. Without `ofRequest`, requests with an
-// id get `node`, too.
+// id get `node`, too; `maintenanceOfRequest` is the same for `maintenanceNode`.
 rpc::Machined::Client serveMachined(
     const UnixPeer& peer, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
     rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> audit,
     kj::Function<void(kj::StringPtr)> callsFor = [](auto) {},
     rpc::LogFeed::Client logFeed = nullptr,  // of logd; null: there is none
-    kj::Maybe<NodeOfRequest> ofRequest = nullptr);
+    kj::Maybe<NodeOfRequest> ofRequest = nullptr,
+    kj::Maybe<NodeOfRequest> maintenanceOfRequest = nullptr);
 
 }  // namespace talos::machined

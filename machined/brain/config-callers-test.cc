@@ -42,7 +42,7 @@ struct ConfigurationTest : public ConfigManagerTest {
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
                   .etcdSupervisor = kj::cp(none),
-                  .kubernetes = kj::cp(none)});
+                  .kubed = kj::cp(none)});
     if (caller == ConfigManager::Caller::kAdmin) return served;
     return serveMaintenance(rules, kj::mv(served),
                             [&b]() { return b.manager.showsStateToAnybody(); });

@@ -75,14 +75,16 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }
   // Its own memory map, for a report of its crash, and nobody else's.
-  EXPECT_EQ(readable("login1"), "/usr/bin/login1 /proc/self/maps");
+  EXPECT_EQ(readable("login1"), "/usr/bin/login1 /proc/self/maps /proc/self/smaps");
   EXPECT_EQ(readable("dbus-daemon"), "/usr/bin/dbus-daemon /etc/dbus-1 /etc/passwd");
   EXPECT_TRUE(
       has(definition("networkd").argv, "--capabilities=net_admin,net_raw,net_bind_service"));
   EXPECT_EQ(readable("networkd"),
-            "/usr/bin/networkd /proc/self/maps /proc/sys/kernel/hostname /sys/devices /sys/bus");
-  EXPECT_EQ(readable("apid"), "/usr/bin/apid /proc/self/maps /system/etc /run/talos/networkd");
-  EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps");
+            "/usr/bin/networkd /proc/self/maps /proc/self/smaps /proc/sys/kernel/hostname "
+            "/sys/devices /sys/bus");
+  EXPECT_EQ(readable("apid"),
+            "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
+  EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps /proc/self/smaps");
   for (auto id : {"apid"_kj, "trustd"_kj}) {
     for (auto& word : definition(id).argv) {
       EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();

@@ -451,8 +451,11 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
       argv.add(kj::str("--landlock-libraries=", path));
     }
   }
-  // Of the process that becomes the program: for a report of its crash.
-  if (isOurs(daemon)) argv.add(kj::str("--landlock-read=/proc/self/maps"));
+  // Of the process that becomes the program: for a report of its crash, and a core.
+  if (isOurs(daemon)) {
+    argv.add(kj::str("--landlock-read=/proc/self/maps"));
+    argv.add(kj::str("--landlock-read=/proc/self/smaps"));
+  }
   for (auto path : daemon.read) argv.add(kj::str("--landlock-read=", path));
   for (auto path : {daemon.state, daemon.writes}) {
     if (path != nullptr) argv.add(kj::str("--landlock-write=", path));

@@ -57,22 +57,27 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
        visitors = sharedParts(ConfigManager::Caller::kVisitor),
        feed = logFeed()](const UnixPeer& peer) mutable {
         auto client = kj::refcounted<ClientCalls>(kj::addRef(*calls));
-        auto parts = partsOf(admins, *client);
-        auto node = serveNode(parts);
+        auto parts = partsOf(admins, *client), open = partsOf(visitors, *client);
+        auto node = serveNode(parts), maintenanceNode = maintenance(serveNode(open));
         return serveMachined(
-            peer, kj::mv(node),
-            serveMaintenance(rules, serveNode(partsOf(visitors, *client)),
-                             [this]() { return configs.manager.showsStateToAnybody(); }),
-            serveStore(core.store, peer.uid),
+            peer, kj::mv(node), kj::mv(maintenanceNode), serveStore(core.store, peer.uid),
             [this](rpc::AuditRecord::Reader record) { audit(record); },
             [client = kj::addRef(*client)](kj::StringPtr name) mutable {
               if (name.size() > 0) client->isFor(name);
             },
             feed, NodeOfRequest([this, parts = kj::mv(parts)](kj::StringPtr request) mutable {
               return trace.traced<rpc::Node>(serveNode(parts, request), request);
+            }),
+            NodeOfRequest([this, open = kj::mv(open)](kj::StringPtr request) mutable {
+              return maintenance(trace.traced<rpc::Node>(serveNode(open, request), request));
             }));
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
+}
+
+rpc::Node::Client NodeServing::maintenance(rpc::Node::Client node) {
+  return serveMaintenance(rules, kj::mv(node),
+                          [this]() { return configs.manager.showsStateToAnybody(); });
 }
 
 // A container's kernel log is its host's, and not to be sent.
@@ -107,7 +112,7 @@ kj::String NodeServing::askedBy() const {
 
 NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
   return {.machine = nullptr,
-          .services = serveServices(services.supervisor),
+          .services = serveServices(services.supervisor, services.crashes),
           .events = nullptr,
           .logs = nullptr,
           .files = nullptr,
@@ -119,7 +124,7 @@ NodeParts NodeServing::sharedParts(ConfigManager::Caller caller) {
           .containers = nullptr,
           .upgrades = serveUpgrades(upgrades.upgrader, thisBootId()),
           .etcdSupervisor = etcdOfNode(kubernetes.etcdSupervisor(), core.configReader, core.store),
-          .kubernetes = kubernetesOfNode(kubed(), core.configReader, core.store)};
+          .kubed = kubernetesOfNode(kubed(), core.configReader, core.store)};
 }
 
 NodeParts NodeServing::partsOf(NodeParts& shared, ClientCalls& client) {
@@ -169,9 +174,9 @@ rpc::Networkd::Client NodeServing::networkd() {
       .castAs<rpc::Networkd>();
 }
 
-rpc::Kubernetes::Client NodeServing::kubed() {
+rpc::Kubed::Client NodeServing::kubed() {
   return reconnecting(*core.io.lowLevelProvider, core.timer, kj::str(kKubedSocket))
-      .castAs<rpc::Kubernetes>();
+      .castAs<rpc::Kubed>();
 }
 
 rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller caller) {

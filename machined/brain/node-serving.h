@@ -67,7 +67,8 @@ class NodeServing final : public MachineOperations {
   NodeParts sharedParts(ConfigManager::Caller caller);
   NodeParts partsOf(NodeParts& shared, ClientCalls& client);
 
-  rpc::Kubernetes::Client kubed();
+  rpc::Node::Client maintenance(rpc::Node::Client node);
+  rpc::Kubed::Client kubed();
   rpc::LogFeed::Client logFeed();
   void audit(rpc::AuditRecord::Reader record);
   PreviousLog previousLog(kj::Own<ClientCalls> calls);

@@ -25,7 +25,7 @@ TimeFollower::Dependencies ServicesAssembly::timeDependencies() {
           .foreign = core.foreign};
 }
 
-rpc::LogLevel PageLevels::level(kj::StringPtr service) const {
+rpc::LogLevel PageSwitches::level(kj::StringPtr service) const {
   switch (pages.level(service)) {
     case log::Level::kDebug:
       return rpc::LogLevel::DEBUG;
@@ -39,7 +39,7 @@ rpc::LogLevel PageLevels::level(kj::StringPtr service) const {
   return rpc::LogLevel::INFO;
 }
 
-void PageLevels::setLevel(kj::StringPtr service, rpc::LogLevel level) {
+void PageSwitches::setLevel(kj::StringPtr service, rpc::LogLevel level) {
   switch (level) {
     case rpc::LogLevel::DEBUG:
       return pages.setLevel(service, log::Level::kDebug);
@@ -65,7 +65,7 @@ CrashReports::Dependencies ServicesAssembly::crashDependencies() {
 
 kj::Maybe<kj::String> ServicesAssembly::keepCrash(kj::StringPtr service) {
   return core.pages.takeRecord(service).map(
-      [&](crash::CrashRecord record) { return crashes.add(service, record); });
+      [&](crash::CrashRecord record) { return crashes.add(service, kj::mv(record)); });
 }
 
 Supervisor::Dependencies ServicesAssembly::supervisorDependencies() {
@@ -82,7 +82,7 @@ Supervisor::Dependencies ServicesAssembly::supervisorDependencies() {
               [](kj::StringPtr cgroup) { return memoryKillsIn("/sys/fs/cgroup", cgroup); }),
           .crashReport =
               kj::Function<kj::Maybe<kj::String>(kj::StringPtr)>(KJ_BIND_METHOD(*this, keepCrash)),
-          .logLevels = levels,
+          .switches = switches,
           .stackOf = kj::Function<kj::Promise<crash::CrashRecord>(kj::StringPtr)>(
               KJ_BIND_METHOD(stacks, of))};
 }

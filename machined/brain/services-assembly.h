@@ -11,12 +11,16 @@
 
 namespace talos::machined {
 
-// The levels that are in the pages of services.
-class PageLevels final : public LogLevels {
+// Those that are in the pages of services.
+class PageSwitches final : public DebugSwitches {
  public:
-  explicit PageLevels(ServicePages& pages) : pages(pages) {}
+  explicit PageSwitches(ServicePages& pages) : pages(pages) {}
   rpc::LogLevel level(kj::StringPtr service) const override;
   void setLevel(kj::StringPtr service, rpc::LogLevel level) override;
+  bool keepsCores(kj::StringPtr service) const override { return pages.keepsCores(service); }
+  void setKeepsCores(kj::StringPtr service, bool keep) override {
+    pages.setKeepsCores(service, keep);
+  }
 
  private:
   ServicePages& pages;
@@ -34,7 +38,7 @@ class ServicesAssembly {
  private:
   BrainCore& core;
   kj::Function<bool()> stateMounted;
-  PageLevels levels{core.pages};
+  PageSwitches switches{core.pages};
   UdpTimeNetwork timeNetwork{core.io.unixEventPort, core.foreign};
 
  public:

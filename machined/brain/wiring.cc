@@ -33,9 +33,9 @@ kj::Promise<void> Wiring::run() {
   life.beginScreen();
   services.supervisor.loadSelf(kSelf);
   KJ_IF_MAYBE (c, crashed) {
-    services.supervisor.note(kSelf,
-                             kj::str("Process (PID ", c->pid, ") ", describeExit(c->signal),
-                                     messages::kCrashReport, services.crashes.add(kSelf, *c)));
+    auto ended = kj::str("Process (PID ", c->pid, ") ", describeExit(c->signal));
+    services.supervisor.note(
+        kSelf, kj::str(ended, messages::kCrashReport, services.crashes.add(kSelf, kj::mv(*c))));
   }
   KJ_IF_MAYBE (l, lost) {
     auto text = kj::str("Lost in a restart of machined: ", *l);

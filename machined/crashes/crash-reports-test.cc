@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
+#include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/crash/service-page.h"
@@ -82,6 +84,67 @@ struct CrashReportsTest : testing::Test {
   // All that the disk's thread was asked for is done.
   void settle(Brain& brain) { brain.reports.written().wait(io.waitScope); }
 };
+
+// Catches: a core that is lost with a boot, belongs to another report, is left when its report has
+// gone, or is anybody's to read.
+TEST_F(CrashReportsTest, ACoreGoesWithItsReport) {
+  auto brain = start();
+  brain->reports.begin().wait(io.waitScope);
+  auto addCore = [&](char fill) {
+    auto made = record();
+    made.core = kj::heapArray<kj::byte>(100'000);
+    for (auto& b : made.core) b = static_cast<kj::byte>(fill);
+    clock.time = clock.time + 1 * kj::SECONDS;
+    auto id = brain->reports.add("apid", kj::mv(made));
+    settle(*brain);
+    return id;
+  };
+  auto none = brain->reports.add("apid", record());
+  auto id = addCore('a');
+  auto file = kj::str(folder, "/", id, ".core.zst");
+  struct stat info;
+  ASSERT_EQ(0, stat(file.cStr(), &info));
+  EXPECT_EQ(0600u, info.st_mode & 07777);
+  EXPECT_LT(info.st_size, 1000);
+
+  machine = FakeMachine();
+  brain = nullptr;
+  brain = start();
+  auto get = [&](kj::StringPtr name) {
+    auto packed = brain->reports.core(name).wait(io.waitScope);
+    auto out = kj::heapArray<char>(200'000);
+    auto size = ZSTD_decompress(out.begin(), out.size(), packed.begin(), packed.size());
+    EXPECT_EQ(100'000u, size);
+    return out[0];
+  };
+  auto kindOfRefusal = [&](auto&& call) {
+    auto failure = kj::runCatchingExceptions([&]() { call(); });
+    return kindOf(KJ_ASSERT_NONNULL(failure));
+  };
+  // Of a store that has the report already, while STATE is not there yet.
+  EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get(id); }));
+  brain->reports.begin().wait(io.waitScope);
+  EXPECT_EQ('a', get(id));
+  EXPECT_EQ(100'000u, KJ_ASSERT_NONNULL(brain->store.tryGet<rpc::CrashReportSpec>(id)).getCore());
+  EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get(none); }));
+  EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get("../apid"); }));
+  mounted = false;
+  EXPECT_EQ(ErrorKind::kUnavailable, kindOfRefusal([&]() { get(id); }));
+  EXPECT_EQ(ErrorKind::kUnavailable,
+            kindOfRefusal([&]() { brain->reports.remove(id).wait(io.waitScope); }));
+  mounted = true;
+
+  auto other = addCore('b');
+  EXPECT_EQ('b', get(other));
+  EXPECT_EQ('a', get(id));
+  brain->reports.remove(other).wait(io.waitScope);
+  EXPECT_THAT(files(), ElementsAre(none.cStr(), id.cStr(), kj::str(id, ".core.zst").cStr()));
+  EXPECT_EQ(ErrorKind::kNotFound,
+            kindOfRefusal([&]() { brain->reports.remove(other).wait(io.waitScope); }));
+  for (char c : {'c', 'd', 'e'}) addCore(c);
+  EXPECT_EQ(6u, files().size());  // three, with their cores
+  EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get(id); }));
+}
 
 // Catches: a report that goes with the reboot, or is half of what it was.
 TEST_F(CrashReportsTest, OutlivesABoot) {
@@ -244,13 +307,39 @@ TEST_F(CrashReportsTest, APageOutlivesTheBrain) {
   EXPECT_ANY_THROW(brain->pages.setLevel("nobody", log::Level::kDebug));
 }
 
+// Catches: a core that comes with another report, stays in memory, or is larger than its place.
+TEST_F(CrashReportsTest, ACoreIsTakenWithItsRecord) {
+  auto brain = start();
+  int page = brain->pages.open("apid").wait(io.waitScope);
+  EXPECT_FALSE(brain->pages.keepsCores("apid"));
+  brain->pages.setKeepsCores("apid", true);
+  EXPECT_TRUE(brain->pages.keepsCores("apid"));
+  EXPECT_ANY_THROW(brain->pages.setKeepsCores("nobody", true));
+  constexpr kj::StringPtr kText = "signal 11\nprogram apid\n"_kj;
+  auto crash = [&](uint32_t coreSize) {
+    uint32_t size = kText.size();
+    pwrite(page, kText.begin(), size, offsetof(crash::ServicePage, record));
+    pwrite(page, &size, sizeof size, offsetof(crash::ServicePage, size));
+    pwrite(page, "core", 4, offsetof(crash::ServicePage, core));
+    pwrite(page, &coreSize, sizeof coreSize, offsetof(crash::ServicePage, coreSize));
+    return KJ_ASSERT_NONNULL(brain->pages.takeRecord("apid"));
+  };
+  EXPECT_EQ("core"_kj.asBytes(), crash(4).core);
+  struct stat info;
+  ASSERT_EQ(0, fstat(page, &info));
+  EXPECT_LE(info.st_blocks * 512, 64 << 10);
+  EXPECT_EQ(0u, crash(0).core.size());
+  EXPECT_EQ(crash::kMostCore, crash(0xffffffffu).core.size());
+  EXPECT_TRUE(brain->pages.keepsCores("apid"));
+}
+
 // Catches: a page that a program makes larger or smaller than what others have mapped, and a size
 // of its own that reads beyond it.
 TEST_F(CrashReportsTest, NothingInAPageIsTrusted) {
   auto brain = start();
   int page = brain->pages.open("apid").wait(io.waitScope);
   EXPECT_EQ(-1, ftruncate(page, 1));
-  EXPECT_EQ(-1, ftruncate(page, 1u << 20));
+  EXPECT_EQ(-1, ftruncate(page, 2 * crash::kServicePageSize));
   uint32_t size = 0xffffffffu;
   pwrite(page, &size, sizeof size, offsetof(crash::ServicePage, size));
   uint8_t level = 77;

@@ -3,6 +3,7 @@
 #include <capnp/serialize.h>
 #include <kj/debug.h>
 #include <string.h>
+#include <zstd.h>
 
 #include <algorithm>
 
@@ -22,6 +23,19 @@ namespace {
 using Spec = rpc::CrashReportSpec;
 constexpr size_t kMostReportBytes = 128u << 10;
 constexpr size_t kMostFiles = 256;  // what others put there is not looked at
+constexpr size_t kMostCoreFile = 2u << 20;
+constexpr kj::StringPtr kCoreSuffix = ".core.zst"_kj;
+
+kj::String corePath(kj::StringPtr folder, kj::StringPtr id) {
+  return kj::str(folder, "/", id, kCoreSuffix);
+}
+
+kj::Array<kj::byte> compressed(kj::ArrayPtr<const kj::byte> bytes) {
+  auto out = kj::heapArray<kj::byte>(ZSTD_compressBound(bytes.size()));
+  auto size = ZSTD_compress(out.begin(), out.size(), bytes.begin(), bytes.size(), 3);
+  KJ_REQUIRE(!ZSTD_isError(size), ZSTD_getErrorName(size));
+  return kj::heapArray<kj::byte>(out.slice(0, size));
+}
 
 // 20261126T221647Z of 2026-11-26T22:16:47Z: its order as text is the order of time.
 kj::String compact(kj::StringPtr time) {
@@ -64,7 +78,14 @@ kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
 struct KeptReport {
   kj::String id;
   kj::Array<capnp::word> words;
+  kj::Array<kj::byte> core;  // empty: none, or it is written already
 };
+
+// That of a report, or of its core; empty for any other.
+kj::ArrayPtr<const char> idOfFile(kj::StringPtr name) {
+  if (name.endsWith(kCoreSuffix)) return name.slice(0, name.size() - kCoreSuffix.size());
+  return name;
+}
 
 kj::Maybe<KeptReport> readReport(kj::StringPtr folder, kj::StringPtr id) {
   kj::Maybe<KeptReport> report;
@@ -77,7 +98,7 @@ kj::Maybe<KeptReport> readReport(kj::StringPtr folder, kj::StringPtr id) {
     // All of it can be read, and it is a report of the service whose name it has.
     KJ_REQUIRE(spec.totalSize().wordCount < kMostReportBytes / sizeof(capnp::word));
     KJ_REQUIRE(spec.getService().size() > 0 && id.startsWith(kj::str(spec.getService(), "-")));
-    report = KeptReport{kj::str(id), kj::mv(words)};
+    report = KeptReport{kj::str(id), kj::mv(words), nullptr};
   });
   return report;
 }
@@ -92,21 +113,26 @@ kj::Vector<KeptReport> readReports(kj::StringPtr folder) {
   return reports;
 }
 
-// Afterwards these are there, and files with names that no report has.
+// Afterwards these are there, and files with names that no report has. A core comes before its
+// report, which names it.
 void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) {
   makeDirectories(folder, 0700);
-  auto isWanted = [&](kj::StringPtr name) {
-    return std::any_of(reports.begin(), reports.end(), [&](auto& r) { return r.id == name; });
+  auto isWanted = [&](kj::StringPtr id) {
+    return std::any_of(reports.begin(), reports.end(), [&](auto& r) { return r.id == id; });
   };
   kj::Vector<kj::String> there;
   for (auto& name : namesIn(folder, kMostFiles)) {
-    if (isId(name) && !isWanted(name)) {
+    auto id = kj::heapString(idOfFile(name));
+    if (isId(id) && !isWanted(id)) {
       removeDurably(kj::str(folder, "/", name));
     } else {
       there.add(kj::mv(name));
     }
   }
   for (auto& report : reports) {
+    if (report.core.size() > 0) {
+      writeFileAtomically(corePath(folder, report.id), compressed(report.core).asChars(), 0600);
+    }
     if (std::find(there.begin(), there.end(), report.id) != there.end()) continue;
     writeFileAtomically(kj::str(folder, "/", report.id), report.words.asBytes().asChars(), 0600);
   }
@@ -123,7 +149,7 @@ kj::String CrashReports::newId(kj::StringPtr service) const {
   }
 }
 
-kj::String CrashReports::add(kj::StringPtr service, const crash::CrashRecord& record) {
+kj::String CrashReports::add(kj::StringPtr service, crash::CrashRecord record) {
   auto id = newId(service);
   auto log = lastLines(deps.logs, service);
   putRecord<Spec>(deps.store, id, [&](Spec::Builder spec) {
@@ -146,7 +172,9 @@ kj::String CrashReports::add(kj::StringPtr service, const crash::CrashRecord& re
     };
     fillList(spec.initWaits(waits.size()), waits);
     fillList(spec.initLog(log.size()), log);
+    spec.setCore(record.core.size());
   });
+  if (record.core.size() > 0) cores.insert(kj::str(id), kj::mv(record.core));
   added.add(kj::str(id));
   removeOldest(service);
   dirty = true;
@@ -172,7 +200,39 @@ void CrashReports::removeOldest(kj::StringPtr service) {
     }
   }
   added = kj::mv(still);
-  for (size_t i = 0; i + kMostReports < ids.size(); ++i) dropRecord<Spec>(deps.store, ids[i]);
+  for (size_t i = 0; i + kMostReports < ids.size(); ++i) drop(ids[i]);
+}
+
+void CrashReports::drop(kj::StringPtr id) {
+  dropRecord<Spec>(deps.store, id);
+  cores.erase(id);
+}
+
+void CrashReports::requireReachable(kj::StringPtr report) {
+  if (deps.store.tryGet<Spec>(report) == nullptr) {
+    fail(ErrorKind::kNotFound, kj::str("there is no crash report \"", report, "\""));
+  }
+  if (begun && deps.mounted()) return;
+  fail(ErrorKind::kUnavailable, "crash reports are on STATE, which is not mounted");
+}
+
+kj::Promise<kj::Array<kj::byte>> CrashReports::core(kj::StringPtr report) {
+  auto id = kj::str(report);
+  requireReachable(id);
+  co_await written();
+  auto content = co_await deps.uv.blocking(
+      [path = corePath(deps.folder, id)]() { return tryReadFile(path, kMostCoreFile); });
+  KJ_IF_MAYBE (bytes, content) co_return kj::heapArray<kj::byte>(bytes->asBytes());
+  fail(ErrorKind::kNotFound, kj::str("the crash report \"", id, "\" has no core; `talosctl debug ",
+                                     "cores` says whose are kept"));
+}
+
+kj::Promise<void> CrashReports::remove(kj::StringPtr report) {
+  requireReachable(report);
+  drop(report);
+  dirty = true;
+  write();
+  co_await written();
 }
 
 kj::Promise<void> CrashReports::begin() {
@@ -216,7 +276,10 @@ kj::Promise<void> CrashReports::writeAll() {
     for (auto& report : deps.store.list<Spec>()) {
       capnp::MallocMessageBuilder message;
       message.setRoot(static_cast<Spec::Reader>(report));
-      all.add(KeptReport{kj::str(report.id()), capnp::messageToFlatArray(message)});
+      kj::Array<kj::byte> core;
+      KJ_IF_MAYBE (bytes, cores.find(report.id())) core = kj::mv(*bytes);
+      cores.erase(report.id());
+      all.add(KeptReport{kj::str(report.id()), capnp::messageToFlatArray(message), kj::mv(core)});
     }
     co_await deps.uv.blocking(
         [folder = kj::str(deps.folder), all = kj::mv(all)]() { writeReports(folder, all); });

@@ -1,15 +1,19 @@
 // Reports of crashes: for each program of this system that ended by the signal of a fault, a
 // resource CrashReports/<service>-<time>, and the same on STATE, so that it outlives a reboot.
 //
-//   /system/state/crashes/<id>      the spec of the resource, as a Cap'n Proto message; mode 0600
+//   /system/state/crashes/<id>            the spec of the resource, as a Cap'n Proto message
+//   /system/state/crashes/<id>.core.zst   its core, when one was kept: less than 1 MiB, compressed
+//
+// Both have mode 0600.
 //
 // Of each service the newest kMostReports are kept, each with kMostLogLines lines of its log and at
 // most kMostLogBytes of them: a service that crashes in a loop fills neither the store nor STATE.
 // A report is in the store (which outlives the brain) before the service starts again; it is
 // written as soon as STATE is mounted. A crash of the brain or a power cut in between loses
 // nothing that was written, and a brain writes what its predecessor did not. A disk that fails is
-// reported, and tried again with the next report. Files are read defensively; one that is no
-// report is removed.
+// reported, and tried again with the next report. A core is in memory until it is written, and goes
+// with its report: a brain that dies before has lost it, and a report without its core says so when
+// it is asked for. Files are read defensively; one that is no report is removed.
 #pragma once
 
 #include <kj/map.h>
@@ -19,6 +23,7 @@
 #include "machined/logs/log-store.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/store.h"
+#include "machined/services/services-server.h"
 
 namespace talos::machined {
 
@@ -27,7 +32,7 @@ constexpr size_t kMostReports = 3;
 constexpr unsigned kMostLogLines = 50;
 constexpr size_t kMostLogBytes = 16u << 10;
 
-class CrashReports {
+class CrashReports final : public CrashArchive {
  public:
   struct Dependencies {
     UvLoop& uv;
@@ -44,7 +49,10 @@ class CrashReports {
   KJ_DISALLOW_COPY_AND_MOVE(CrashReports);
 
   // Returns the id of the report.
-  kj::String add(kj::StringPtr service, const crash::CrashRecord& record);
+  kj::String add(kj::StringPtr service, crash::CrashRecord record);
+
+  kj::Promise<kj::Array<kj::byte>> core(kj::StringPtr report) override;
+  kj::Promise<void> remove(kj::StringPtr report) override;
 
   // When STATE is mounted: puts the reports that are on it into the store, and writes the others.
   // Does not reject.
@@ -60,9 +68,12 @@ class CrashReports {
   kj::ForkedPromise<void> writing = kj::Promise<void>(kj::READY_NOW).fork();
   bool busy = false;
 
-  kj::Vector<kj::String> added;  // by this brain, oldest first
+  kj::Vector<kj::String> added;                        // by this brain, oldest first
+  kj::TreeMap<kj::String, kj::Array<kj::byte>> cores;  // not written yet, by report
 
   kj::String newId(kj::StringPtr service) const;
+  void requireReachable(kj::StringPtr report);
+  void drop(kj::StringPtr id);
   void removeOldest(kj::StringPtr service);
   void write();
   kj::Promise<void> writeAll();

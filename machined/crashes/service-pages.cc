@@ -75,12 +75,27 @@ void ServicePages::removeRecord(int page) {
   writeField<uint32_t>(page, offsetof(ServicePage, size), 0);
 }
 
+// Its memory is given back.
+kj::Array<kj::byte> ServicePages::takeCore(int page) {
+  size_t size = readField<uint32_t>(page, offsetof(ServicePage, coreSize));
+  if (size == 0) return nullptr;
+  auto core = kj::heapArray<kj::byte>(kj::min(size, crash::kMostCore));
+  readAt(page, offsetof(ServicePage, core), core, "the page of a service");
+  writeField<uint32_t>(page, offsetof(ServicePage, coreSize), 0);
+  KJ_SYSCALL(fallocate(page, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                       offsetof(ServicePage, core), crash::kMostCore));
+  return core;
+}
+
 kj::Maybe<crash::CrashRecord> ServicePages::takeRecord(kj::StringPtr service) {
   KJ_IF_MAYBE (page, pages.find(service)) {
     auto record = recordIn(*page);
+    auto core = takeCore(*page);
     removeRecord(*page);
     KJ_IF_MAYBE (r, record) {
-      if (r->signal != crash::kShowStack) return kj::mv(*r);
+      if (r->signal == crash::kShowStack) return nullptr;
+      r->core = kj::mv(core);
+      return kj::mv(*r);
     }
   }
   return nullptr;
@@ -109,13 +124,27 @@ log::Level ServicePages::level(kj::StringPtr service) const {
 }
 
 void ServicePages::setLevel(kj::StringPtr service, log::Level level) {
+  writeField<uint8_t>(requirePage(service, "log level to set"), offsetof(ServicePage, level),
+                      crash::storedLevel(level));
+}
+
+bool ServicePages::keepsCores(kj::StringPtr service) const {
   KJ_IF_MAYBE (page, pages.find(service)) {
-    return writeField<uint8_t>(*page, offsetof(ServicePage, level), crash::storedLevel(level));
+    return readField<uint8_t>(*page, offsetof(ServicePage, keepsCores)) == 1;
   }
+  return false;
+}
+
+void ServicePages::setKeepsCores(kj::StringPtr service, bool keep) {
+  writeField<uint8_t>(requirePage(service, "cores to keep"), offsetof(ServicePage, keepsCores),
+                      keep ? 1 : 0);
+}
+
+int ServicePages::requirePage(kj::StringPtr service, kj::StringPtr lacks) const {
+  KJ_IF_MAYBE (page, pages.find(service)) return page->get();
   fail(ErrorKind::kFailedPrecondition,
-       kj::str("service \"", service,
-               "\" has no log level to set: it is not a program of this "
-               "system, or does not run here"));
+       kj::str("service \"", service, "\" has no ", lacks,
+               ": it is not a program of this system, or does not run here"));
 }
 
 }  // namespace talos::machined

@@ -26,10 +26,14 @@ class ServicePages {
 
   bool has(kj::StringPtr service) const { return pages.find(service) != nullptr; }
 
-  // The service's record of its crash, once: the page has no record afterwards.
+  // The service's record of its crash and its core, once: the page has none afterwards.
   kj::Maybe<crash::CrashRecord> takeRecord(kj::StringPtr service);
   // The whole record of a program that goes on (crash::kShowStack), once. One of a crash stays.
   kj::Maybe<crash::CrashRecord> takeStack(kj::StringPtr service);
+
+  bool keepsCores(kj::StringPtr service) const;
+  // FailedPrecondition when the service has no page: it is not a program of this system.
+  void setKeepsCores(kj::StringPtr service, bool keep);
 
   log::Level level(kj::StringPtr service) const;
   // FailedPrecondition when the service has no page: it is not a program of this system.
@@ -39,7 +43,9 @@ class ServicePages {
   Process1& process1;
   kj::TreeMap<kj::String, kj::AutoCloseFd> pages;
 
+  int requirePage(kj::StringPtr service, kj::StringPtr lacks) const;
   static kj::Maybe<crash::CrashRecord> recordIn(int page);
+  static kj::Array<kj::byte> takeCore(int page);
   static void removeRecord(int page);
 };
 

@@ -65,12 +65,12 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
   Store& store;
 };
 
-class KubernetesProxy final : public rpc::Kubernetes::Server {
+class KubedProxy final : public rpc::Kubed::Server {
  public:
-  KubernetesProxy(rpc::Kubernetes::Client kubed, MachineConfigReader& config, Store& store)
+  KubedProxy(rpc::Kubed::Client kubed, MachineConfigReader& config, Store& store)
       : kubed(kj::mv(kubed)), config(config), store(store) {}
 
-  kj::Promise<void> survey(SurveyContext context) override {
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
     KJ_IF_MAYBE (c, config.tryConfig(store)) {
       if (!config::isControlPlane(c->getMachine().getType())) {
         fail(ErrorKind::kFailedPrecondition,
@@ -78,11 +78,14 @@ class KubernetesProxy final : public rpc::Kubernetes::Server {
              "with -n");
       }
     }
-    return context.tailCall(kubed.surveyRequest());
+    auto asked = kubed.kubernetesRequest();
+    asked.setRequest(context.getParams().getRequest());
+    context.getResults().setKubernetes(asked.send().getKubernetes());
+    return kj::READY_NOW;
   }
 
  private:
-  rpc::Kubernetes::Client kubed;
+  rpc::Kubed::Client kubed;
   MachineConfigReader& config;
   Store& store;
 };
@@ -94,9 +97,9 @@ rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
   return kj::heap<EtcdSupervisorProxy>(kj::mv(supervisor), config, store);
 }
 
-rpc::Kubernetes::Client kubernetesOfNode(rpc::Kubernetes::Client kubed, MachineConfigReader& config,
-                                         Store& store) {
-  return kj::heap<KubernetesProxy>(kj::mv(kubed), config, store);
+rpc::Kubed::Client kubernetesOfNode(rpc::Kubed::Client kubed, MachineConfigReader& config,
+                                    Store& store) {
+  return kj::heap<KubedProxy>(kj::mv(kubed), config, store);
 }
 
 }  // namespace talos::machined

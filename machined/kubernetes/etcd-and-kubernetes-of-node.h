@@ -12,7 +12,7 @@ namespace talos::machined {
 // that it has none: other nodes ask before they make a cluster.
 rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
                                        MachineConfigReader& config, Store& store);
-rpc::Kubernetes::Client kubernetesOfNode(rpc::Kubernetes::Client kubed, MachineConfigReader& config,
-                                         Store& store);
+rpc::Kubed::Client kubernetesOfNode(rpc::Kubed::Client kubed, MachineConfigReader& config,
+                                    Store& store);
 
 }  // namespace talos::machined

@@ -50,7 +50,10 @@ void Service::fill(rpc::Service::Builder out) const {
   record.fill(out);
   out.setUptime(nanosecondsOf(all.deps().timer.now()));
   out.setChecked(is.health != nullptr);
-  KJ_IF_MAYBE (levels, all.deps().logLevels) out.setLogLevel(levels->level(is.id));
+  KJ_IF_MAYBE (switches, all.deps().switches) {
+    out.setLogLevel(switches->level(is.id));
+    out.setKeepsCores(switches->keepsCores(is.id));
+  }
 }
 
 void Service::addEvent(rpc::ServiceState state, kj::StringPtr message) {

@@ -12,7 +12,8 @@ namespace {
 
 class ServicesServer final : public rpc::Services::Server {
  public:
-  explicit ServicesServer(Supervisor& supervisor) : supervisor(supervisor) {}
+  ServicesServer(Supervisor& supervisor, kj::Maybe<CrashArchive&> crashes)
+      : supervisor(supervisor), crashes(crashes) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto ids = supervisor.ids();
@@ -76,8 +77,30 @@ class ServicesServer final : public rpc::Services::Server {
     return supervisor.kept(id);
   }
 
+  kj::Promise<void> keepCores(KeepCoresContext context) override {
+    auto id = kj::heapString(context.getParams().getId());
+    supervisor.setKeepsCores(id, context.getParams().getKeep());
+    return supervisor.kept(id);
+  }
+
+  kj::Promise<void> core(CoreContext context) override {
+    auto bytes =
+        co_await archive(context.getParams().getReport()).core(context.getParams().getReport());
+    context.getResults().setCore(bytes);
+  }
+
+  kj::Promise<void> removeCrash(RemoveCrashContext context) override {
+    return archive(context.getParams().getReport()).remove(context.getParams().getReport());
+  }
+
  private:
   Supervisor& supervisor;
+  kj::Maybe<CrashArchive&> crashes;
+
+  CrashArchive& archive(kj::StringPtr report) {
+    KJ_IF_MAYBE (a, crashes) return *a;
+    fail(ErrorKind::kNotFound, kj::str("there is no crash report \"", report, "\""));
+  }
 
   // Nobody could send the SIGCONT that a stopped machined or apid waits for.
   static void refuseToStop(int number) {
@@ -105,8 +128,8 @@ class ServicesServer final : public rpc::Services::Server {
 
 }  // namespace
 
-rpc::Services::Client serveServices(Supervisor& supervisor) {
-  return kj::heap<ServicesServer>(supervisor);
+rpc::Services::Client serveServices(Supervisor& supervisor, kj::Maybe<CrashArchive&> crashes) {
+  return kj::heap<ServicesServer>(supervisor, crashes);
 }
 
 }  // namespace talos::machined

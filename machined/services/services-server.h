@@ -6,8 +6,21 @@
 
 namespace talos::machined {
 
-// The supervisor has to outlive all clients. An answer to start and restart is given before the
-// service is up: its events show the rest.
-rpc::Services::Client serveServices(Supervisor& supervisor);
+// The crash reports that are kept. Both reject with NotFound, and with Unavailable while they
+// cannot be reached.
+class CrashArchive {
+ public:
+  // The core of this report, compressed with zstd.
+  virtual kj::Promise<kj::Array<kj::byte>> core(kj::StringPtr report) = 0;
+  virtual kj::Promise<void> remove(kj::StringPtr report) = 0;
+
+ protected:
+  ~CrashArchive() = default;
+};
+
+// Both have to outlive all clients; without `crashes` there are none. An answer to start and
+// restart is given before the service is up: its events show the rest.
+rpc::Services::Client serveServices(Supervisor& supervisor,
+                                    kj::Maybe<CrashArchive&> crashes = nullptr);
 
 }  // namespace talos::machined

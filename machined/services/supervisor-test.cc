@@ -524,6 +524,29 @@ TEST_F(SupervisorTest, SetsAndShowsTheLevelOfALog) {
   EXPECT_EQ(ErrorKind::kInvalidArgument, kindOfRefusal("a", 9));
 }
 
+// Catches: a switch that nobody sees, or that is set without a trace.
+TEST_F(SupervisorTest, SetsAndShowsWhetherCoresAreKept) {
+  supervisor->load(define("a"));
+  supervisor->load(define("b"));
+  auto shown = [&](kj::StringPtr id) {
+    capnp::MallocMessageBuilder message;
+    auto service = message.initRoot<rpc::Service>();
+    supervisor->fill(id, service);
+    return service.getKeepsCores();
+  };
+  EXPECT_FALSE(shown("a"));
+  supervisor->setKeepsCores("a", true);
+  EXPECT_TRUE(shown("a"));
+  EXPECT_FALSE(shown("b"));
+  EXPECT_EQ("a Initialized Cores of crashes are kept", events.back());
+  supervisor->setKeepsCores("a", false);
+  EXPECT_FALSE(shown("a"));
+  auto failure = kj::runCatchingExceptions([&]() { supervisor->setKeepsCores("b", true); });
+  EXPECT_EQ(ErrorKind::kFailedPrecondition, kindOf(KJ_ASSERT_NONNULL(failure)));
+  failure = kj::runCatchingExceptions([&]() { supervisor->setKeepsCores("c", true); });
+  EXPECT_EQ(ErrorKind::kNotFound, kindOf(KJ_ASSERT_NONNULL(failure)));
+}
+
 // Catches: a service that the kernel killed for memory and that looks as if somebody had killed it;
 // one kill that is reported twice, or once more after a restart of machined.
 TEST_F(SupervisorTest, SaysThatMemoryRanOut) {

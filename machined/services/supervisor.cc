@@ -188,12 +188,21 @@ kj::Promise<crash::CrashRecord> Supervisor::stackOf(kj::StringPtr id) {
 
 void Supervisor::setLogLevel(kj::StringPtr id, rpc::LogLevel level) {
   auto& service = impl->find(id);
-  KJ_IF_MAYBE (levels, impl->dependencies.logLevels) {
+  KJ_IF_MAYBE (switches, impl->dependencies.switches) {
     auto name = nameOfLevel(level);
-    levels->setLevel(id, level);
+    switches->setLevel(id, level);
     return service.note(kj::str("Log level set to ", name));
   }
   fail(ErrorKind::kFailedPrecondition, "this node has one log level only");
+}
+
+void Supervisor::setKeepsCores(kj::StringPtr id, bool keep) {
+  auto& service = impl->find(id);
+  KJ_IF_MAYBE (switches, impl->dependencies.switches) {
+    switches->setKeepsCores(id, keep);
+    return service.note(keep ? "Cores of crashes are kept"_kj : "Cores of crashes are not kept"_kj);
+  }
+  fail(ErrorKind::kFailedPrecondition, "this node keeps no cores");
 }
 
 kj::Promise<void> Supervisor::kept(kj::StringPtr id) {

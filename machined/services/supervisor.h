@@ -89,15 +89,17 @@ struct ServiceDefinition {
   bool carriesApi = false;
 };
 
-// The levels of the logs of services, until the node is rebooted.
-class LogLevels {
+// The debug switches of services, until the node is rebooted: the level of the log, and whether a
+// crash leaves a core. FailedPrecondition for a service that has none.
+class DebugSwitches {
  public:
   virtual rpc::LogLevel level(kj::StringPtr service) const = 0;
-  // FailedPrecondition for a service that has none.
   virtual void setLevel(kj::StringPtr service, rpc::LogLevel level) = 0;
+  virtual bool keepsCores(kj::StringPtr service) const = 0;
+  virtual void setKeepsCores(kj::StringPtr service, bool keep) = 0;
 
  protected:
-  ~LogLevels() = default;
+  ~DebugSwitches() = default;
 };
 
 class Supervisor {
@@ -121,8 +123,8 @@ class Supervisor {
     // The process of a service is gone: keeps what it wrote about its crash before the next one
     // starts, and returns the id of the report. None: nobody does.
     kj::Maybe<kj::Function<kj::Maybe<kj::String>(kj::StringPtr id)>> crashReport = nullptr;
-    // The level of a service's log, for who sets and shows it. None: there is only one.
-    kj::Maybe<LogLevels&> logLevels = nullptr;
+    // For who sets and shows them. None: there are none.
+    kj::Maybe<DebugSwitches&> switches = nullptr;
     // Where the service's program is; none: nobody knows.
     kj::Maybe<kj::Function<kj::Promise<crash::CrashRecord>(kj::StringPtr id)>> stackOf = nullptr;
   };
@@ -145,6 +147,8 @@ class Supervisor {
   kj::Promise<crash::CrashRecord> stackOf(kj::StringPtr id);
   // Counts at the next line of its log.
   void setLogLevel(kj::StringPtr id, rpc::LogLevel level);
+  // Counts from the next crash on.
+  void setKeepsCores(kj::StringPtr id, bool keep);
   // Resolves when process 1 knows what was decided about it last, so that a successor does it.
   kj::Promise<void> kept(kj::StringPtr id);
   kj::Promise<void> stop(kj::StringPtr id);    // SIGTERM, 10 s, SIGKILL; resolves when it is down

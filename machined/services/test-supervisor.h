@@ -31,7 +31,7 @@ struct FlagRef final : public Condition {
   Flag& flag;
 };
 
-struct TestLevels final : public LogLevels {
+struct TestSwitches final : public DebugSwitches {
   rpc::LogLevel level(kj::StringPtr service) const override {
     return service == "a" ? ofA : rpc::LogLevel::INFO;
   }
@@ -39,7 +39,13 @@ struct TestLevels final : public LogLevels {
     if (service != "a") fail(ErrorKind::kFailedPrecondition, "only a has a level");
     ofA = level;
   }
+  bool keepsCores(kj::StringPtr service) const override { return service == "a" && coresOfA; }
+  void setKeepsCores(kj::StringPtr service, bool keep) override {
+    if (service != "a") fail(ErrorKind::kFailedPrecondition, "only a leaves cores");
+    coresOfA = keep;
+  }
   rpc::LogLevel ofA = rpc::LogLevel::INFO;
+  bool coresOfA = false;
 };
 
 class SupervisorTest : public testing::Test, public kj::Clock {
@@ -56,7 +62,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   kj::StringPtr configured = "";    // a variable of every service
   uint64_t memoryKills = 0;         // of every cgroup
   kj::Maybe<kj::String> crash;      // id of the report that the next end leaves
-  TestLevels levels;
+  TestSwitches switches;
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
 
@@ -93,7 +99,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
           crash = nullptr;
           return report;
         }),
-        .logLevels = levels});
+        .switches = switches});
   }
   void crashBrain() {
     run();

@@ -3,7 +3,6 @@
 
 #include "common/base/error.h"
 #include "common/wire/rpc-server.h"
-#include "rpc/kubernetes.capnp.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/local-node.h"
@@ -21,7 +20,7 @@ kj::Array<Socket> sockets() {
   return kj::arr(Socket{"machined"_kj, capnp::Schema::from<rpc::Machined>()},
                  Socket{"networkd"_kj, capnp::Schema::from<rpc::Networkd>()},
                  Socket{"etcd-supervisor"_kj, capnp::Schema::from<rpc::EtcdSupervisor>()},
-                 Socket{"kubed"_kj, capnp::Schema::from<rpc::Kubernetes>()});
+                 Socket{"kubed"_kj, capnp::Schema::from<rpc::Kubed>()});
 }
 
 constexpr kj::StringPtr kSuffix = ".sock"_kj;

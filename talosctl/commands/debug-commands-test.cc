@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "common/base/file.h"
@@ -84,6 +85,45 @@ TEST_F(Debugging, ALevelIsSetByItsName) {
   EXPECT_EQ(set("cri", "debug"), 1);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "log-level", "nobody"}), 1);
   EXPECT_THAT(err(), HasSubstr("service \"nobody\" is not registered"));
+}
+
+// Catches: a switch that is set the other way round, or by a word that is none.
+TEST_F(Debugging, CoresAreKeptWhenTheyAreWanted) {
+  auto set = [&](kj::StringPtr service, kj::StringPtr setting) {
+    return c.run({"-n", "10.0.0.2", "debug", "cores", service, setting});
+  };
+  EXPECT_EQ(set("apid", "on"), 0);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(node("10.0.0.2").lastCores, "apid on"_kj);
+  EXPECT_EQ(set("vipd", "off"), 0);
+  EXPECT_EQ(node("10.0.0.2").lastCores, "vipd off"_kj);
+  EXPECT_EQ(set("vipd", "yes"), 1);
+  EXPECT_THAT(err(), HasSubstr("use on or off"));
+  EXPECT_EQ(set("cri", "on"), 1);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "cores"}), 0);
+  EXPECT_THAT(out(), HasSubstr("CORES"));
+}
+
+// Catches: a core that is saved compressed or for everybody to read, one of two nodes, a flag
+// without a report that lists all of them.
+TEST_F(Debugging, ACoreIsSavedAndRemoved) {
+  auto file = tree.at("apid.core");
+  EXPECT_EQ(show(kReport, "--core", file), 0);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(readFile(file), "core"_kj);
+  struct stat info;
+  ASSERT_EQ(0, stat(file.cStr(), &info));
+  EXPECT_EQ(0600u, info.st_mode & 07777);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2,10.0.0.3", "crashes", kReport, "--core", file}), 1);
+  EXPECT_EQ(show("vipd-20210301T120000Z", "--core", file), 1);
+  EXPECT_THAT(err(), HasSubstr("there is no crash report \"vipd-20210301T120000Z\""));
+  EXPECT_EQ(show("--core", file), 1);
+  EXPECT_THAT(err(), HasSubstr("--core needs the name of a report"));
+  EXPECT_EQ(show(kReport, "--core", file, "--remove"), 1);
+  EXPECT_EQ(node("10.0.0.2").removedCrash, ""_kj);
+  EXPECT_EQ(show(kReport, "--remove"), 0);
+  EXPECT_EQ(node("10.0.0.2").removedCrash, kReport);
+  EXPECT_EQ(show("--remove"), 1);
 }
 
 // Catches: addresses without names where there are some, a wait without its time.

@@ -17,6 +17,8 @@ struct FakeNode {
   rpc::Status::Stage stage = rpc::Status::Stage::RUNNING;
   int lastSignal = 0;
   kj::String lastLevel;  // service and number of the level
+  kj::String lastCores;  // "apid on"
+  kj::String removedCrash;
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;  // of copy()
   kj::Vector<kj::String> logLines;

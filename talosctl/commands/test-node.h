@@ -195,7 +195,28 @@ class FakeServices final : public rpc::Services::Server {
     node_.lastLevel = kj::str(params.getId(), " ", static_cast<unsigned>(params.getLevel()));
     return kj::READY_NOW;
   }
+  kj::Promise<void> keepCores(KeepCoresContext context) override {
+    auto params = context.getParams();
+    requireKnown(params.getId());
+    if (params.getId() == "cri") fail(ErrorKind::kFailedPrecondition, "cri has no cores");
+    node_.lastCores = kj::str(params.getId(), params.getKeep() ? " on" : " off");
+    return kj::READY_NOW;
+  }
+  // "core" in a frame of zstd.
+  kj::Promise<void> core(CoreContext context) override {
+    requireReport(context.getParams().getReport());
+    static constexpr unsigned char kFrame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x04, 0x21,
+                                               0x00, 0x00, 'c',  'o',  'r',  'e'};
+    context.getResults().setCore(kj::arrayPtr(kFrame, sizeof kFrame));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> removeCrash(RemoveCrashContext context) override {
+    requireReport(context.getParams().getReport());
+    node_.removedCrash = kj::str(context.getParams().getReport());
+    return kj::READY_NOW;
+  }
   kj::Promise<void> stack(StackContext context) override {
+    requireKnown(context.getParams().getId());
     if (context.getParams().getId() == "cri") fail(ErrorKind::kFailedPrecondition, "no stack");
     auto stack = context.getResults().initStack();
     stack.setProgram("apid");
@@ -213,6 +234,10 @@ class FakeServices final : public rpc::Services::Server {
  private:
   [[maybe_unused]] FakeNode& node_;
 
+  static void requireReport(kj::StringPtr report) {
+    if (report == "apid-20210301T120000Z") return;
+    fail(ErrorKind::kNotFound, kj::str("there is no crash report \"", report, "\""));
+  }
   void requireKnown(kj::StringPtr id) const {
     for (auto usual :
          {"apid"_kj, "cri"_kj, "etcd"_kj, "kubelet"_kj, "machined"_kj, "networkd"_kj, "vipd"_kj}) {

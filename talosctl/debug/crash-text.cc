@@ -53,6 +53,9 @@ kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTabl
   field("Cause:     ", causeOf(report));
   field("Time:      ",
         kj::str(report.getTime(), ", ", report.getUptime(), " s after the start of the node"));
+  if (report.getCore() > 0) {
+    field("Core:      ", kj::str(report.getCore(), " bytes; --core saves it"));
+  }
   if (report.getProblem().size() > 0) field("Missing:   ", report.getProblem());
   addSection(lines, "Registers", report.getRegisters());
   lines.add(kj::str("Stack:"));

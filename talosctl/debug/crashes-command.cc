@@ -1,5 +1,8 @@
-// crashes [<name>] [--symbols <file or folder>]
+// crashes [<name> [--core <file> | --remove]] [--symbols <file or folder>]
+#include <zstd.h>
+
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/resource.h"
 #include "talosctl/debug/crash-text.h"
 #include "talosctl/debug/debug-commands.h"
@@ -9,6 +12,10 @@ namespace talos::talosctl {
 namespace {
 
 using Listed = rpc::Resources::ListResults;
+using Core = rpc::Services::CoreResults;
+using Removed = rpc::Services::RemoveCrashResults;
+
+constexpr size_t kMostCore = 1u << 20;  // of a node's program, unpacked
 
 capnp::RemotePromise<Listed> listCrashes(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().listRequest();
@@ -61,12 +68,52 @@ void printDocuments(Invocation& call, Format format, kj::ArrayPtr<const NodeCras
   for (auto& failure : failures) documents.failure(failure);
 }
 
+kj::Array<char> unpacked(kj::ArrayPtr<const kj::byte> core) {
+  auto out = kj::heapArray<char>(kMostCore);
+  auto size = ZSTD_decompress(out.begin(), out.size(), core.begin(), core.size());
+  if (ZSTD_isError(size)) {
+    fail(ErrorKind::kInternal, kj::str("the core is damaged: ", ZSTD_getErrorName(size)));
+  }
+  return kj::heapArray<char>(out.slice(0, size));
+}
+
+// To a file, for a debugger: the user of a core has to name its node.
+kj::Promise<int> saveCore(Invocation& call, kj::StringPtr name) {
+  auto session = co_await openSingle(call);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = node.servicesRequest().send().getServices().coreRequest();
+  request.setReport(name);
+  kj::Promise<capnp::Response<Core>> asked = request.send();
+  auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(asked));
+  auto core = unpacked(answer.getCore());
+  kj::StringPtr file = call.text("core");
+  writeFileAtomically(file, core, 0600);
+  call.err(kj::str("core saved to \"", file, "\" (", core.size(), " bytes)\n"));
+  co_return 0;
+}
+
+kj::Promise<int> removeReport(Invocation& call, kj::StringPtr name) {
+  auto session = co_await openSingle(call);
+  auto node = session->client.node(session->client.nodes()[0]);
+  auto request = node.servicesRequest().send().getServices().removeCrashRequest();
+  request.setReport(name);
+  kj::Promise<capnp::Response<Removed>> asked = request.send();
+  co_await within(call.deps.timer, session->deadline, kj::mv(asked)).ignoreResult();
+  co_return 0;
+}
+
 kj::Promise<int> runCrashes(Invocation& call) {
   kj::StringPtr name = call.arguments.size() > 0 ? kj::StringPtr(call.arguments[0]) : ""_kj;
   auto format = formatOf(call);
-  if (call.given("symbols") && name.size() == 0 && format == Format::kTable) {
-    failUsage("--symbols needs the name of a report");
+  for (auto flag : {"core"_kj, "remove"_kj, "symbols"_kj}) {
+    bool needs = flag != "symbols" || format == Format::kTable;
+    if (needs && call.given(flag) && name.size() == 0) {
+      failUsage(kj::str("--", flag, " needs the name of a report"));
+    }
   }
+  if (call.given("core") && call.on("remove")) failUsage("use either --core or --remove");
+  if (call.given("core")) co_return co_await saveCore(call, name);
+  if (call.on("remove")) co_return co_await removeReport(call, name);
   auto session = co_await openSession(call);
   auto answers = co_await askAll<Listed>(*session, listCrashes);
   auto crashes = crashesOf(answers, name);
@@ -91,8 +138,13 @@ void addCrashCommands(Command& root) {
   crashes.most = 1;
   crashes.details =
       "A report has the signal, the stack, the memory map and the last lines of the log, and no\n"
-      "contents of memory. A node keeps the newest three of each service over reboots.";
+      "contents of memory. A node keeps the newest three of each service over reboots. A core is\n"
+      "there when talosctl debug cores says so.";
   addSymbolsFlag(crashes);
+  crashes.flag({.name = "core",
+                .kind = FlagKind::kText,
+                .help = "save the core of the report into this file, for a debugger"});
+  crashes.flag({.name = "remove", .help = "remove the report, and its core, from the node"});
   addOutputFlag(crashes);
   crashes.run = runCrashes;
 }

@@ -1,4 +1,4 @@
-// debug log-level <service> [<level>]
+// debug log-level [<service> [<level>]], debug cores [<service> [on|off]]
 #include "common/base/error.h"
 #include "talosctl/cli/table.h"
 #include "talosctl/client/answer-output.h"
@@ -9,6 +9,7 @@ namespace {
 
 using List = rpc::Services::ListResults;
 using Set = rpc::Services::SetLogLevelResults;
+using Keep = rpc::Services::KeepCoresResults;
 
 kj::StringPtr nameOf(rpc::LogLevel level) {
   KJ_IF_MAYBE (known, capnp::toDynamic(level).getEnumerant()) return known->getProto().getName();
@@ -24,7 +25,9 @@ rpc::LogLevel levelNamed(kj::StringPtr name) {
   failUsage(kj::str("\"", name, "\" is not a valid level; use debug, info, warning or error"));
 }
 
-kj::Promise<int> showLevels(Invocation& call) {
+// A switch of all services, or of the one that is named, in a column of this name.
+kj::Promise<int> showSwitch(Invocation& call, kj::StringPtr column,
+                            kj::StringPtr (*of)(rpc::Service::Reader service)) {
   auto session = co_await openSession(call);
   auto answers = co_await askAll<List>(*session, [](rpc::Node::Client node) {
     return node.servicesRequest().send().getServices().listRequest().send();
@@ -33,14 +36,14 @@ kj::Promise<int> showLevels(Invocation& call) {
   if (call.arguments.size() > 0) wanted = call.arguments[0];
   auto format = formatOf(call);
   Documents documents(call, format);
-  Table table({"NODE", "SERVICE", "LEVEL"});
+  Table table({"NODE", "SERVICE", column});
   size_t found = 0;
   for (auto& answer : answers.good) {
     for (auto service : answer.value.getServices()) {
       if (wanted.orDefault(service.getId()) != service.getId()) continue;
       ++found;
       if (format == Format::kTable) {
-        table.add(answer.node, service.getId(), nameOf(service.getLogLevel()));
+        table.add(answer.node, service.getId(), of(service));
       } else {
         documents.answer(answer.node, dynamic<rpc::Service>(service));
       }
@@ -59,13 +62,37 @@ kj::Promise<int> showLevels(Invocation& call) {
 }
 
 kj::Promise<int> runLogLevel(Invocation& call) {
-  if (call.arguments.size() < 2) return showLevels(call);
+  if (call.arguments.size() < 2) {
+    return showSwitch(call, "LEVEL", [](auto service) { return nameOf(service.getLogLevel()); });
+  }
   kj::StringPtr id = call.arguments[0];
   auto level = levelNamed(call.arguments[1]);
   return silently<Set>(call, [id, level](rpc::Node::Client node) {
     auto request = node.servicesRequest().send().getServices().setLogLevelRequest();
     request.setId(id);
     request.setLevel(level);
+    return request.send();
+  });
+}
+
+kj::StringPtr nameOfSwitch(bool on) {
+  return on ? "on"_kj : "off"_kj;
+}
+
+kj::Promise<int> runCores(Invocation& call) {
+  if (call.arguments.size() < 2) {
+    return showSwitch(call, "CORES",
+                      [](auto service) { return nameOfSwitch(service.getKeepsCores()); });
+  }
+  kj::StringPtr id = call.arguments[0], wanted = call.arguments[1];
+  bool keep = wanted == nameOfSwitch(true);
+  if (!keep && wanted != nameOfSwitch(false)) {
+    failUsage(kj::str("\"", wanted, "\" is not a valid setting; use on or off"));
+  }
+  return silently<Keep>(call, [id, keep](rpc::Node::Client node) {
+    auto request = node.servicesRequest().send().getServices().keepCoresRequest();
+    request.setId(id);
+    request.setKeep(keep);
     return request.send();
   });
 }
@@ -83,6 +110,16 @@ void addDebugCommands(Command& root) {
       "the level is info again.";
   addStreamOutputFlag(level);
   level.run = runLogLevel;
+  auto& cores = debug.add("cores", "Show or set whether a crash of a service leaves a core");
+  cores.arguments = "[<service> [on|off]]";
+  cores.most = 2;
+  cores.argumentChoices = {{}, {"on", "off"}};
+  cores.details =
+      "A core has the registers, the stack and the static data of the program, and not its heap. "
+      "It is kept\nwith the report of the crash: talosctl crashes <name> --core <file>. The switch "
+      "lasts until the node\nis rebooted.";
+  addStreamOutputFlag(cores);
+  cores.run = runCores;
   addStackCommands(debug);
 }
 

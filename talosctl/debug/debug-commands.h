@@ -1,4 +1,4 @@
-// crashes; debug log-level, debug stack, debug profile
+// crashes; debug log-level, debug cores, debug stack, debug profile
 #pragma once
 
 #include "talosctl/cli/command.h"

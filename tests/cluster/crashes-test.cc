@@ -81,15 +81,6 @@ class RunningNode {
   }
 };
 
-// `make symbols` of the build under test.
-std::string symbols() {
-  auto folder = fs::path(harness::talosctlPath()).parent_path();
-  auto made = folder / "symbols";
-  auto result = harness::run({TALOS_SOURCE_DIR "/rootfs/symbols.sh", folder, made}, 120);
-  if (result.status != 0) throw std::runtime_error(result.err);
-  return made;
-}
-
 std::string stackOf(const std::string& report) {
   auto from = report.find("Stack:\n"), to = report.find("\nLog:");
   return from == std::string::npos || to == std::string::npos ? "" : report.substr(from, to - from);
@@ -100,7 +91,7 @@ std::string stackOf(const std::string& report) {
 // reboot loses; one that `diagnose` does not see.
 TEST(Crashes, EveryProgramExplainsItsOwn) {
   RunningNode node;
-  auto folder = symbols();
+  auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
   for (auto& program : kPrograms) {
     SCOPED_TRACE(program.service);
     ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
@@ -210,7 +201,7 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
 // sees; a program that is stopped, and a command that waits for it.
 TEST(Stacks, SayWhatAProgramIsAbout) {
   RunningNode node;
-  auto folder = symbols();
+  auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
   auto look = [&](const std::string& service) {
     return node.tried({"debug", "stack", service, "--symbols", folder});
   };
@@ -272,7 +263,7 @@ void makeItHang(int pid) {
 // whom it worked.
 TEST(Hangs, MachinedExplainsItsOwn) {
   RunningNode node;
-  auto folder = symbols();
+  auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
   harness::Background following(
       node.cluster.command({"-n", Cluster::kFirst, "logs", "-f", "machined"}));
   ASSERT_TRUE(node.until([&] {
@@ -286,6 +277,8 @@ TEST(Hangs, MachinedExplainsItsOwn) {
   EXPECT_TRUE(contains(report, "Cause:     SIGABRT, sent by process 1")) << report;
   EXPECT_TRUE(contains(report, "  call Logs.read, request ")) << report;
   EXPECT_TRUE(contains(stackOf(report), "_start+0x")) << report;
+  EXPECT_TRUE(contains(report, "[stack]")) << report;
+  EXPECT_FALSE(contains(report, "Missing:")) << report;
 }
 #endif
 

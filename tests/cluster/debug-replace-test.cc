@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <regex>
 #include <utility>
 
 #include "tests/harness/cluster.h"
@@ -21,22 +20,6 @@ constexpr const char* kServices[] = {"networkd",        "apid",  "trustd", "vipd
                                      "etcd-supervisor", "kubed", "logd"};
 constexpr const char* kWorker = "10.5.0.3";
 constexpr double kUp = 60;  // s, beside other tests
-
-// By service; 0 where none runs.
-std::map<std::string, int> pidsOf(const Cluster& cluster, const std::string& node) {
-  std::map<std::string, int> pids;
-  auto text = cluster.talosctl({"-n", node, "services", "-o", "json"}).out;
-  static const std::regex field("\"(id|pid)\": \"?([a-z0-9-]+)");
-  std::string id;
-  for (std::sregex_iterator it(text.begin(), text.end(), field), end; it != end; ++it) {
-    if ((*it)[1] == "id") {
-      id = (*it)[2];
-    } else {
-      pids[id] = std::stoi((*it)[2]);
-    }
-  }
-  return pids;
-}
 
 struct SwapCluster {
   Cluster cluster;
@@ -54,7 +37,7 @@ struct SwapCluster {
   void waitFor(const std::vector<std::string>& services, const std::string& node) const {
     EXPECT_TRUE(eventually(
         [&] {
-          auto pids = pidsOf(cluster, node);
+          auto pids = cluster.pidsOfServices(node);
           return std::all_of(services.begin(), services.end(),
                              [&](auto& service) { return pids[service] != 0; });
         },
@@ -91,13 +74,13 @@ TEST(DebugReplace, OneServiceAtATime) {
   swap.waitFor({std::begin(kServices), std::end(kServices)}, Cluster::kFirst);
   swap.waitFor({"networkd", "apid", "kubed", "logd"}, kWorker);
   for (std::string service : kServices) {
-    auto before = pidsOf(cluster, Cluster::kFirst), others = pidsOf(cluster, kWorker);
+    auto before = cluster.pidsOfServices(Cluster::kFirst), others = cluster.pidsOfServices(kWorker);
     auto replaced =
         swap.replace({"-n", Cluster::kFirst, service, (swap.programs / service).string()});
     EXPECT_EQ(0, replaced.status) << replaced.err;
     EXPECT_TRUE(contains(replaced.out, "swap-master-1: " + service + " runs ")) << replaced.out;
-    expectOnly(service, before, pidsOf(cluster, Cluster::kFirst));
-    EXPECT_EQ(others, pidsOf(cluster, kWorker)) << service;
+    expectOnly(service, before, cluster.pidsOfServices(Cluster::kFirst));
+    EXPECT_EQ(others, cluster.pidsOfServices(kWorker)) << service;
     EXPECT_TRUE(contains(cluster.ok({"-n", Cluster::kFirst, "service", service}),
                          "Started /run/talos-replaced/" + service));
   }
@@ -126,7 +109,7 @@ TEST(DebugReplace, AProgramThatDiesIsNotUp) {
   const std::pair<std::string, std::string> cases[] = {{"kubed", getenv("SHORT_LIVED")},
                                                        {"networkd", harness::talosctlPath()}};
   for (auto& [service, program] : cases) {
-    auto before = pidsOf(cluster, Cluster::kFirst);
+    auto before = cluster.pidsOfServices(Cluster::kFirst);
     auto dead = swap.replace({service, program});
     EXPECT_EQ(1, dead.status) << dead.out;
     EXPECT_FALSE(contains(dead.out, "runs")) << dead.out;
@@ -135,7 +118,7 @@ TEST(DebugReplace, AProgramThatDiesIsNotUp) {
     auto undone = swap.replace({"--undo", service});
     EXPECT_EQ(0, undone.status) << undone.err;
     EXPECT_TRUE(contains(undone.out, service + " runs the node's own program")) << undone.out;
-    expectOnly(service, before, pidsOf(cluster, Cluster::kFirst));
+    expectOnly(service, before, cluster.pidsOfServices(Cluster::kFirst));
   }
 }
 
@@ -147,13 +130,13 @@ TEST(DebugReplace, RefusesWhatCannotRun) {
     EXPECT_EQ(1, result.status);
     EXPECT_TRUE(contains(result.err, why)) << result.err;
   };
-  auto pids = pidsOf(swap.cluster, Cluster::kFirst);
+  auto pids = swap.cluster.pidsOfServices(Cluster::kFirst);
   refused({"networkd", "/bin/ls"}, "it needs shared libraries");
   refused({"networkd", "/etc/passwd"}, "it is not an ELF file");
   refused({"etcd", "/bin/ls"}, "\"etcd\" cannot be replaced; use one of apid, ");
   refused({"machined", "/bin/ls"}, "machined is the image's own");
   refused({"-n", "10.5.0.9", "networkd", harness::talosctlPath()}, "no node of the local cluster");
-  EXPECT_EQ(pids, pidsOf(swap.cluster, Cluster::kFirst));
+  EXPECT_EQ(pids, swap.cluster.pidsOfServices(Cluster::kFirst));
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ class Brain {
                           mine()),
                       .upgrades = nullptr,
                       .etcdSupervisor = nullptr,
-                      .kubernetes = nullptr});
+                      .kubed = nullptr});
   }
 
   kj::Promise<void> takeDown() {

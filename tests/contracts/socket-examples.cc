@@ -30,8 +30,8 @@ const Example kExamples[] = {
     {capnp::Schema::from<rpc::EtcdSupervisor>(), capnp::Schema::from<rpc::EtcdSupervisor>(), "",
      "outlook", R"({"kind": "leaves"})",
      R"({"members": [], "objection": "it is the only member of its cluster"})"},
-    {capnp::Schema::from<rpc::Kubernetes>(), capnp::Schema::from<rpc::Kubernetes>(), "", "survey",
-     "{}",
+    {capnp::Schema::from<rpc::Kubed>(), capnp::Schema::from<rpc::Kubernetes>(), "kubernetes().",
+     "survey", "{}",
      R"({"survey": {"server": "10.5.0.2:6443", "version": "v1.34.4", "nodes":
          [{"name": "cp-1", "ready": true, "controlPlane": true, "unschedulable": false,
            "since": "1795176455"}], "unreadPods": 0}})"},

@@ -33,7 +33,7 @@ capnp::InterfaceSchema bootstrapOf(kj::StringPtr service) {
   if (service == "trustd") return capnp::Schema::from<rpc::Trust>();
   if (service == "networkd") return capnp::Schema::from<rpc::Networkd>();
   if (service == "etcd-supervisor") return capnp::Schema::from<rpc::EtcdSupervisor>();
-  if (service == "kubed") return capnp::Schema::from<rpc::Kubernetes>();
+  if (service == "kubed") return capnp::Schema::from<rpc::Kubed>();
   KJ_FAIL_REQUIRE("which interface does this service serve?", service);
 }
 

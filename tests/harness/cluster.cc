@@ -182,6 +182,21 @@ void Cluster::erase(const std::string& nodeName) const {
   }
 }
 
+std::map<std::string, int> Cluster::pidsOfServices(const std::string& node) const {
+  std::map<std::string, int> pids;
+  auto text = talosctl({"-n", node, "services", "-o", "json"}).out;
+  static const std::regex field("\"(id|pid)\": \"?([a-z0-9-]+)");
+  std::string id;
+  for (std::sregex_iterator it(text.begin(), text.end(), field), end; it != end; ++it) {
+    if ((*it)[1] == "id") {
+      id = (*it)[2];
+    } else {
+      pids[id] = std::stoi((*it)[2]);
+    }
+  }
+  return pids;
+}
+
 std::map<std::string, int> Cluster::servicePids(const std::string& node) const {
   std::map<std::string, int> pids;
   auto table = talosctl({"-n", node, "processes"}).out;
@@ -207,6 +222,14 @@ bool allServicesUp(const std::string& table) {
   auto rows = lines(table);
   return rows.size() > 1 && std::all_of(rows.begin() + 1, rows.end(),
                                         [](auto& row) { return std::regex_search(row, up); });
+}
+
+std::string madeSymbols(const std::string& checkout) {
+  auto folder = std::filesystem::path(talosctlPath()).parent_path();
+  auto made = folder / "symbols";
+  auto result = run({checkout + "/rootfs/symbols.sh", folder, made}, 120);
+  if (result.status != 0) throw std::runtime_error(result.err);
+  return made;
 }
 
 }  // namespace talos::harness

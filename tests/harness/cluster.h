@@ -59,6 +59,9 @@ class Cluster {
   // All that a node in a container has on EPHEMERAL, while it is off; its config stays.
   void erase(const std::string& nodeName) const;
 
+  // Of every service that the node lists, its main process in the node; 0: it does not run.
+  std::map<std::string, int> pidsOfServices(const std::string& node = kFirst) const;
+
   // Main process of a service, 0 when it does not run; "machined" is the brain.
   std::map<std::string, int> servicePids(const std::string& node = kFirst) const;
 
@@ -74,5 +77,9 @@ bool allServicesUp(const std::string& table);
 
 // The talosctl under test: $TALOSCTL, set by ctest.
 std::string talosctlPath();
+
+// The folder with what `make symbols` makes of the build under test, by the script of this
+// checkout.
+std::string madeSymbols(const std::string& checkout);
 
 }  // namespace talos::harness

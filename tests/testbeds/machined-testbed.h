@@ -53,7 +53,7 @@ class MachinedTestbed final : private kj::Clock {
              .containers = KJ_EXCEPTION(DISCONNECTED, "there are no containers here"),
              .upgrades = KJ_EXCEPTION(DISCONNECTED, "there is no system to upgrade here"),
              .etcdSupervisor = KJ_EXCEPTION(DISCONNECTED, "there is no etcd here"),
-             .kubernetes = KJ_EXCEPTION(DISCONNECTED, "there is no Kubernetes here")})) {
+             .kubed = KJ_EXCEPTION(DISCONNECTED, "there is no Kubernetes here")})) {
     store.attachJournal(process1).wait(io.waitScope);
     supervisor.loadSelf("machined");
     machined::ServiceDefinition probe;

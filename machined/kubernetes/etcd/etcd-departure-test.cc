@@ -6,49 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "machined/kubernetes/etcd/test-etcd-supervisor.h"
+
 namespace talos::machined {
 namespace {
 
 using rpc::DepartureKind;
 
 constexpr kj::StringPtr kOtherwise = "or use --anyway"_kj;
-
-// A model of etcd-supervisor.
-struct Said {
-  std::string objection, problem, leaves;    // leaves: why it does not
-  ErrorKind kind = ErrorKind::kUnavailable;  // of that
-  bool silent = false, hangs = false;
-  std::vector<std::string> asked;
-};
-
-class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
- public:
-  explicit ModelSupervisor(Said& said) : said(said) {}
-
-  kj::Promise<void> outlook(OutlookContext context) override {
-    said.asked.push_back("outlook");
-    if (said.silent) return kj::NEVER_DONE;
-    if (!said.problem.empty()) return error(ErrorKind::kUnavailable, said.problem.c_str());
-    context.getResults().setObjection(said.objection.c_str());
-    context.getResults().initMembers(3);
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> withdraw(WithdrawContext context) override {
-    auto going = context.getParams().getKind();
-    said.asked.push_back(std::string(context.getParams().getForce() ? "forced " : "") +
-                         (going == DepartureKind::LEAVES ? "leaves" : "rejoins"));
-    if (said.hangs) return kj::NEVER_DONE;
-    if (!said.leaves.empty()) return error(said.kind, said.leaves.c_str());
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> stay(StayContext) override {
-    said.asked.push_back("stays");
-    return said.hangs ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW;
-  }
-
- private:
-  Said& said;
-};
 
 struct EtcdDepartureTest : testing::Test {
   ~EtcdDepartureTest() noexcept override {}

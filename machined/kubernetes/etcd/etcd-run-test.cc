@@ -7,6 +7,7 @@
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/kubernetes/etcd/test-etcd-supervisor.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
 #include "machined/services/test-supervisor.h"
@@ -119,39 +120,14 @@ TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
 
 // --- the service
 
-// etcd-supervisor, as it is asked by machined.
-struct Membership final : public rpc::EtcdSupervisor::Server {
-  struct Turn final : public rpc::EtcdTurn::Server {
-    explicit Turn(Membership& membership) : membership(membership) { ++membership.turns; }
-    ~Turn() noexcept(false) { --membership.turns; }
-    Membership& membership;
-  };
-  bool refuses = false, deaf = false;
-  int turns = 0;
-  kj::String failed;
-  kj::Function<void()> whenFailed = [] {};
-
-  kj::Promise<void> rerun(RerunContext context) override {
-    if (refuses) return error(ErrorKind::kFailedPrecondition, kj::str("the others need it"));
-    context.getResults().setTurn(kj::heap<Turn>(*this));
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> recoveryFailed(RecoveryFailedContext context) override {
-    if (deaf) return error(ErrorKind::kUnavailable, kj::str("starting"));
-    failed = kj::str(context.getParams().getError());
-    whenFailed();
-    return kj::READY_NOW;
-  }
-};
-
 struct EtcdService : public SupervisorTest {
   ~EtcdService() noexcept override {}
   TestTree tree;
   Registry registry;
   TestClock clock;
   Store store{registry, clock};
-  kj::Own<Membership> owned = kj::heap<Membership>();
-  Membership& membership = *owned;
+  kj::Own<ModelOfReruns> owned = kj::heap<ModelOfReruns>();
+  ModelOfReruns& membership = *owned;
   rpc::EtcdSupervisor::Client client = kj::mv(owned);
   kj::Maybe<EtcdRun> etcd;
   kj::String unpackFails;
