@@ -33,7 +33,7 @@ kj::Promise<int> runConvertK8s(Invocation& call) {
   if (server.size() > 0) checkHost(server, "endpoint");
   auto session = co_await openSession(call);
   auto& client = session->client;
-  auto first = client.nodes()[0];
+  kj::StringPtr first = client.nodes()[0];
   if (client.nodes().size() > 1) {
     auto others = client.nodes().slice(1, client.nodes().size());
     call.err(kj::str("using ", first, "; ignoring ", kj::strArray(others, ", "),

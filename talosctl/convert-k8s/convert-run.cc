@@ -267,6 +267,17 @@ kj::Promise<kj::Vector<Json>> ConvertRun::podsOf(kj::StringPtr part) {
   co_return kj::mv(listed.items);
 }
 
+// Those of a DaemonSet that was deleted may be there for a while.
+kj::Promise<bool> ConvertRun::hasOldPods(kj::StringPtr part) {
+  bool any = false;
+  co_await await(kj::str("the pods of ", part), {kListLimit}, [&]() -> kj::Promise<kj::String> {
+    any = false;
+    for (auto& pod : co_await podsOf(part)) any = any || isOfDaemonSet(pod);
+    co_return kj::String();
+  });
+  co_return any;
+}
+
 // None: there is no such DaemonSet.
 kj::Promise<kj::Maybe<bool>> ConvertRun::onHostNetwork(kj::StringPtr part) {
   kj::Maybe<bool> result;
@@ -330,7 +341,7 @@ kj::Promise<void> ConvertRun::run(bool force) {
   bool any = false;
   for (auto part : kConvertedParts) {
     auto set = co_await onHostNetwork(part);
-    any = any || set != nullptr;
+    any = any || set != nullptr || co_await hasOldPods(part);
     // Where the old one occupies the ports of the node, the new one has to wait for its end.
     co_await awaitStaticPods(part, !set.orDefault(false));
   }

@@ -82,6 +82,7 @@ class ConvertRun {
   kj::Promise<void> removeKey();
   kj::Promise<kj::Vector<kube::Json>> podsOf(kj::StringPtr part);
   kj::Promise<kj::Maybe<bool>> onHostNetwork(kj::StringPtr part);
+  kj::Promise<bool> hasOldPods(kj::StringPtr part);
   kj::Promise<void> awaitStaticPods(kj::StringPtr part, bool ready);
   kj::Promise<void> removeDaemonSet(kj::StringPtr name);
   kj::Promise<void> replace(kj::StringPtr part);

@@ -148,6 +148,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
  private:
   kj::Timer& timer;
   std::map<std::string, kj::TimePoint> goneSince;
+  std::map<std::string, bool> staticReady;  // of the parts whose static pods there are
   kj::TimePoint awayUntil = kj::origin<kj::TimePoint>();
   bool wasAway = false;
 
@@ -216,6 +217,9 @@ class ModelSelfHosted final : public ConvertibleNodes {
     } else {
       occupied = !alone && part == kConvertedParts[0];
     }
+    auto [ready, fresh] = staticReady.emplace(part.cStr(), !occupied);
+    if (!fresh && ready->second == !occupied) return;
+    ready->second = !occupied;
     for (unsigned i = 0; i < kMasters; ++i) putPod(part, "Node", i, !occupied);
   }
 };
