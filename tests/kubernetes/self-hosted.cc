@@ -70,8 +70,10 @@ std::string kubeconfigOf(const pki::CertificateAndKey& client, const std::string
 }
 
 std::vector<std::string> flagsOf() {
-  return {"--kubernetes-version", kSelfHostedRelease, "--talos-version", "v0.8",
-          "--wait-kubernetes=false"};
+  return {"--kubernetes-version", kSelfHostedRelease, "--wait-kubernetes=false",
+          "--config-patch-control-plane",
+          R"([{"op": "remove", "path": "/cluster/aggregatorCA"},
+              {"op": "remove", "path": "/cluster/serviceAccount"}])"};
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // A cluster whose control plane is self-hosted, as Talos 0.8 made it with bootkube: made in the way
 // in which that did it.
 //
-// Nodes have configs of v0.8, without an aggregator CA and a key of service accounts. A temporary
-// control plane of static pods on the first node lets DaemonSets of kube-apiserver,
+// Configs have neither an aggregator CA nor a key of service accounts, as those of v0.8; their CAs
+// are ECDSA, not RSA, whose keys take minutes on a busy machine. A temporary control plane of static pods on the first node lets DaemonSets of kube-apiserver,
 // kube-controller-manager and kube-scheduler be created, beside flannel, kube-proxy, CoreDNS and
 // pod-checkpointer; then it is removed, and the DaemonSets take over. The key `initialized` of etcd
 // says so.
