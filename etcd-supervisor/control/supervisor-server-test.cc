@@ -111,8 +111,8 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
             outcomeOf(etcdOf(n1).removeInitializedKeyRequest().send()).substr(0, 50));
 }
 
-// Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or is
-// reported where there was nothing; a node without etcd that says it is done.
+// Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or
+// is reported where there was nothing; a node without etcd that says it is done.
 TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
   formed();
   auto& local = n2.process->at(kLocal);
@@ -123,9 +123,7 @@ TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
   for (auto key : {"initialized"_kj, "initialized-by"_kj}) {
     after(local.put({.key = kj::str(key), .value = kj::str("true")}));
   }
-  auto remove = [&] {
-    return after(etcdOf(n2).removeInitializedKeyRequest().send()).getRemoved();
-  };
+  auto remove = [&] { return after(etcdOf(n2).removeInitializedKeyRequest().send()).getRemoved(); };
   EXPECT_TRUE(remove());
   EXPECT_FALSE(remove());
   auto left = after(local.range({.keys = {kj::str("initialized"), true}}));

@@ -194,9 +194,10 @@ TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_EQ(run({"recover", "--source", "etcd", "-n", "10.0.0.2"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl recover\" is not available"));
   EXPECT_EQ(run({"conformance", "kubernetes"}), 1);
-  EXPECT_THAT(test.console.takeErr().cStr(),
-              HasSubstr("\"talosctl conformance\" is not available in this version of talosctl: run "
-                        "Hydrophone or Sonobuoy"));
+  EXPECT_THAT(
+      test.console.takeErr().cStr(),
+      HasSubstr("\"talosctl conformance\" is not available in this version of talosctl: run "
+                "Hydrophone or Sonobuoy"));
   EXPECT_EQ(run({"help"}), 0);
   EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("conformance")));
 }

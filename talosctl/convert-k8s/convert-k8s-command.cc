@@ -37,9 +37,8 @@ kj::Promise<int> runConvertK8s(Invocation& call) {
   if (client.nodes().size() > 1) {
     auto others = client.nodes().slice(1, client.nodes().size());
     call.err(kj::str("using ", first, "; ignoring ", kj::strArray(others, ", "),
-                     call.on("remove-initialized-key")
-                         ? ": the key is that of the whole cluster\n"
-                         : ": Kubernetes lists the other nodes\n"));
+                     call.on("remove-initialized-key") ? ": the key is that of the whole cluster\n"
+                                                       : ": Kubernetes lists the other nodes\n"));
   }
   RemoteConversion nodes(client, session->deadline);
   UpgradeLines lines(call.deps.console, call.deps.clock, false);
@@ -64,7 +63,8 @@ void addConvertK8sCommand(Command& root) {
       "Of a cluster that Talos 0.8 or earlier made: its control plane runs in DaemonSets, and "
       "becomes static pods of the control-plane nodes. The first of --nodes is one of these; the "
       "others are found in Kubernetes. The key of service accounts and the images are taken from "
-      "the cluster into the configs of these nodes, beside a new CA of the aggregation layer; then, "
+      "the cluster into the configs of these nodes, beside a new CA of the aggregation layer; "
+      "then, "
       "after a question each, pod-checkpointer is removed, and the static pods take over from the "
       "DaemonSets one after the other. No node may reboot in between. A run that was interrupted "
       "continues when it is started again. Each wait has a limit of its own.";

@@ -11,7 +11,7 @@ namespace talos::talosctl {
 constexpr kj::StringPtr kConvertedParts[] = {"kube-apiserver"_kj, "kube-controller-manager"_kj,
                                              "kube-scheduler"_kj};
 
-// What the nodes need of it to run it themselves.
+// All that the nodes need of it to run it themselves.
 struct TakenControlPlane {
   pki::Pem serviceAccountKey;
   pki::CertificateAndKey aggregator;

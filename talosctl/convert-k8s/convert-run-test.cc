@@ -55,7 +55,8 @@ constexpr const char* kReplaced =
     "conversion process completed successfully\n";
 constexpr const char* kAskFirst =
     "confirm disabling pod-checkpointer to proceed with control plane update [yes/no]: ";
-constexpr const char* kAskSecond = "confirm applying static pod definitions and manifests [yes/no]: ";
+constexpr const char* kAskSecond =
+    "confirm applying static pod definitions and manifests [yes/no]: ";
 
 class ConvertK8sRuns : public testing::Test {
  protected:
@@ -69,11 +70,12 @@ class ConvertK8sRuns : public testing::Test {
   ~ConvertK8sRuns() noexcept override {}
 
   // The text of its failure; empty: it succeeded; "killed": as soon as `until` said so.
-  std::string convert(ModelSelfHosted& cluster, std::vector<std::string> answers,
-                      bool force = false, std::function<bool()> until = [] { return false; }) {
+  std::string convert(
+      ModelSelfHosted& cluster, std::vector<std::string> answers, bool force = false,
+      std::function<bool()> until = [] { return false; }) {
     UpgradeLines lines(console, clock, false);
-    kube::KubeClient client(timer, [] { return 0.0; }, cluster.kube.dialer(),
-                            kube::ModelKube::access());
+    kube::KubeClient client(
+        timer, [] { return 0.0; }, cluster.kube.dialer(), kube::ModelKube::access());
     size_t next = 0;
     ConvertRun run(timer, client, cluster, lines, [&]() -> kj::Promise<kj::Maybe<kj::String>> {
       if (next == answers.size()) return kj::Maybe<kj::String>(nullptr);
@@ -179,9 +181,8 @@ TEST_F(ConvertK8sRuns, ARunThatWasKilledAtAnyLineIsContinued) {
   for (auto line = 1; line < lines; ++line) {
     ModelSelfHosted cluster(timer);
     cluster.away = 30 * kj::SECONDS;
-    auto ended = convert(cluster, {"yes", "yes"}, false, [&] {
-      return std::count(out.begin(), out.end(), '\n') >= line;
-    });
+    auto ended = convert(cluster, {"yes", "yes"}, false,
+                         [&] { return std::count(out.begin(), out.end(), '\n') >= line; });
     auto before = out;
     auto certificate = cluster.configs[0].certificate;
     bool keyWasGone = !cluster.key;
@@ -201,7 +202,7 @@ TEST_F(ConvertK8sRuns, ARunThatWasKilledAtAnyLineIsContinued) {
 }
 
 // Catches: a cluster of static pods that is taken for one that was converted just now.
-TEST_F(ConvertK8sRuns, AClusterThatWasNeverSelfHostedIsToldSo) {
+TEST_F(ConvertK8sRuns, AClusterOfStaticPodsHasNothingToConvert) {
   ModelSelfHosted cluster(timer);
   ASSERT_EQ(convert(cluster, {"y", "y"}), "");
   cluster.requests = cluster.log = "";
@@ -230,9 +231,7 @@ TEST_F(ConvertK8sRuns, WhatIsMissingIsSaidBeforeAnythingChanges) {
   EXPECT_THAT(refusal([&](auto& c) { c.kube.drop(secret); }),
               AllOf(StartsWith("FailedPrecondition: Kubernetes at model:6443: cannot get "),
                     EndsWith("; this is not a control plane that bootkube made")));
-  EXPECT_THAT(refusal([&](auto& c) {
-                KJ_ASSERT_NONNULL(c.kube.find(secret)).erase("data");
-              }),
+  EXPECT_THAT(refusal([&](auto& c) { KJ_ASSERT_NONNULL(c.kube.find(secret)).erase("data"); }),
               HasSubstr("has no service-account.key; without the key"));
   auto wrong = [&](const char* text) {
     return refusal([&](auto& c) {

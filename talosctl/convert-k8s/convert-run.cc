@@ -18,7 +18,8 @@ constexpr kj::StringPtr kExplained[] = {
     "    talosctl -n <master node IP> get Manifests.kubernetes.talos.dev"_kj,
     ""_kj,
     "in order to remove self-hosted control plane, pod-checkpointer component needs to be disabled"_kj,
-    "once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the entire conversion "
+    "once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the entire "
+    "conversion "
     "process is complete"_kj,
 };
 constexpr kj::StringPtr kAskCheckpointer =
@@ -66,15 +67,16 @@ kj::Promise<void> ConvertRun::await(kj::String what, AwaitTimes times,
 
 kj::Promise<void> ConvertRun::findMasters() {
   // The API server may be on its way from one hand to the other when a run is started again.
-  co_await await(kj::str("the nodes of the cluster"), {kListLimit}, [this]() -> kj::Promise<kj::String> {
-    masters.clear();
-    auto listed = co_await kubernetes.list(kube::coreResource("nodes", "Node", false));
-    for (auto& object : listed.items) {
-      auto node = readNode(object);
-      if (node.controlPlane) masters.add(kj::mv(node.address));
-    }
-    co_return kj::String();
-  });
+  co_await await(
+      kj::str("the nodes of the cluster"), {kListLimit}, [this]() -> kj::Promise<kj::String> {
+        masters.clear();
+        auto listed = co_await kubernetes.list(kube::coreResource("nodes", "Node", false));
+        for (auto& object : listed.items) {
+          auto node = readNode(object);
+          if (node.controlPlane) masters.add(kj::mv(node.address));
+        }
+        co_return kj::String();
+      });
   if (masters.empty()) {
     fail(ErrorKind::kFailedPrecondition, "no node of the cluster is labelled as a control plane");
   }
@@ -91,8 +93,9 @@ kj::Promise<bool> ConvertRun::selfHosted() {
     co_return *is;
   }
   fail(ErrorKind::kFailedPrecondition,
-       kj::str(masters[0], " does not know yet who runs the control plane: its etcd has not "
-                           "answered since it started"));
+       kj::str(masters[0],
+               " does not know yet who runs the control plane: its etcd has not "
+               "answered since it started"));
 }
 
 kj::Promise<Json> ConvertRun::object(const kube::Resource& resource, kj::StringPtr name) {
@@ -104,9 +107,8 @@ kj::Promise<Json> ConvertRun::object(const kube::Resource& resource, kj::StringP
     if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
     missing = kj::mv(e);
   }
-  fail(ErrorKind::kFailedPrecondition,
-       kj::str(messageOf(KJ_ASSERT_NONNULL(missing)),
-               "; this is not a control plane that bootkube made"));
+  fail(ErrorKind::kFailedPrecondition, kj::str(messageOf(KJ_ASSERT_NONNULL(missing)),
+                                               "; this is not a control plane that bootkube made"));
 }
 
 // One that a config has already stays: of an earlier run, or of the user. All nodes get the same.
@@ -130,8 +132,7 @@ kj::Promise<pki::CertificateAndKey> ConvertRun::aggregator() {
   lines.line(
       "aggregator CA key can't be recovered from bootkube-boostrapped control plane, generating "
       "new CA");
-  co_return pki::makeAuthority(
-      {.commonName = "front-proxy", .keyType = pki::KeyType::kEcdsaP256});
+  co_return pki::makeAuthority({.commonName = "front-proxy", .keyType = pki::KeyType::kEcdsaP256});
 }
 
 kj::Promise<TakenControlPlane> ConvertRun::gather() {
@@ -159,8 +160,8 @@ kj::Promise<void> ConvertRun::patchConfigs() {
       refusal = kj::getCaughtExceptionAsKj();
     }
     KJ_IF_MAYBE (e, refusal) {
-      fail(kindOf(*e), kj::str(master, " would refuse the config: ", messageOf(*e),
-                               "; nothing was changed"));
+      fail(kindOf(*e),
+           kj::str(master, " would refuse the config: ", messageOf(*e), "; nothing was changed"));
     }
   }
   for (auto& master : masters) {
@@ -249,7 +250,8 @@ kj::Promise<void> ConvertRun::disableCheckpointer() {
   co_await removeDaemonSet(kCheckpointer);
   lines.line("checking for active pod checkpoints");
   co_await await(kj::str("pod checkpoints to be removed"),
-                 {kCheckpointsLimit, kCheckpointsInterval}, [this]() { return activeCheckpoints(); });
+                 {kCheckpointsLimit, kCheckpointsInterval},
+                 [this]() { return activeCheckpoints(); });
 }
 
 kj::Promise<void> ConvertRun::removeKey() {
@@ -293,8 +295,8 @@ kj::Promise<kj::Maybe<bool>> ConvertRun::onHostNetwork(kj::StringPtr part) {
 }
 
 kj::Promise<void> ConvertRun::awaitStaticPods(kj::StringPtr part, bool ready) {
-  lines.line(kj::str("waiting for static pods for \"", part,
-                     "\" to be present in the API server state"));
+  lines.line(
+      kj::str("waiting for static pods for \"", part, "\" to be present in the API server state"));
   AwaitTimes times{ready ? kReadyLimit : kPresentLimit, kShortInterval};
   co_await await(kj::str("static pods of ", part), times, [&]() -> kj::Promise<kj::String> {
     size_t there = 0;

@@ -49,11 +49,7 @@ class ConvertRun {
   // All outlive it.
   ConvertRun(kj::Timer& timer, kube::KubeClient& kubernetes, ConvertibleNodes& nodes,
              UpgradeLines& lines, Answer answer)
-      : timer(timer),
-        kubernetes(kubernetes),
-        nodes(nodes),
-        lines(lines),
-        answer(kj::mv(answer)) {}
+      : timer(timer), kubernetes(kubernetes), nodes(nodes), lines(lines), answer(kj::mv(answer)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConvertRun);
 
   // `force`: asks nothing.

@@ -20,8 +20,7 @@ kj::Promise<ConvertedNode> RemoteConversion::read(kj::StringPtr node) {
       {kj::heapString(has.getCrt().asChars()), pki::Pem(kj::heapString(has.getKey().asChars()))}};
 }
 
-kj::Promise<void> RemoteConversion::patch(kj::StringPtr node, kj::StringPtr patch,
-                                          bool rehearsal) {
+kj::Promise<void> RemoteConversion::patch(kj::StringPtr node, kj::StringPtr patch, bool rehearsal) {
   kj::Vector<Patch> patches;
   patches.add(Patch{kj::str("the patch of the control plane"), kj::str(patch)});
   return calls.patchConfig(node, kj::mv(patches), rehearsal);

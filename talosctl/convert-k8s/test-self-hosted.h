@@ -48,7 +48,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
   unsigned conflicts = 0;
   kj::Duration away = 0 * kj::SECONDS;  // API servers, after those of the DaemonSet ended
 
-  // What has become of all that was asked until now.
+  // Makes happen all that was asked until now.
   void pass() {
     auto now = timer.now();
     for (auto part : kConvertedParts) {
@@ -97,9 +97,9 @@ class ModelSelfHosted final : public ConvertibleNodes {
     return kj::str("/", api, kSpace, plural, "/", name);
   }
   void putDaemonSet(kj::StringPtr name, bool hostNetwork, kj::StringPtr image) {
-    kube::Json spec{{"hostNetwork", hostNetwork},
-                    {"containers", kube::Json::array({{{"image", image.cStr()}},
-                                                      {{"image", "sidecar:v1"}}})}};
+    kube::Json spec{
+        {"hostNetwork", hostNetwork},
+        {"containers", kube::Json::array({{{"image", image.cStr()}}, {{"image", "sidecar:v1"}}})}};
     kube.put(at("apis/apps/v1", "daemonsets", name),
              {{"metadata", {{"name", name.cStr()}, {"namespace", "kube-system"}}},
               {"spec", {{"template", {{"spec", kj::mv(spec)}}}}}});
@@ -124,8 +124,8 @@ class ModelSelfHosted final : public ConvertibleNodes {
     one.patch = text.cStr();
     auto cluster = kube::readJson(text, "the patch")["cluster"];
     auto plain = [&](const char* name) {
-      auto bytes = kj::decodeBase64(kj::StringPtr(
-          cluster["aggregatorCA"][name].get_ref<const std::string&>().c_str()));
+      auto bytes = kj::decodeBase64(
+          kj::StringPtr(cluster["aggregatorCA"][name].get_ref<const std::string&>().c_str()));
       return kj::heapString(bytes.asChars());
     };
     one.certificate = plain("crt").cStr();
@@ -159,9 +159,9 @@ class ModelSelfHosted final : public ConvertibleNodes {
     kube::Json labels = kube::Json::object();
     if (i < kMasters) labels["node-role.kubernetes.io/master"] = "";
     auto name = kj::str("m-", i + 1), address = kj::str("10.5.0.", i + 2);
-    kube::Json addresses = kube::Json::array(
-        {{{"type", "Hostname"}, {"address", name.cStr()}},
-         {{"type", "InternalIP"}, {"address", address.cStr()}}});
+    kube::Json addresses =
+        kube::Json::array({{{"type", "Hostname"}, {"address", name.cStr()}},
+                           {{"type", "InternalIP"}, {"address", address.cStr()}}});
     kube.put(kj::str("/api/v1/nodes/", name),
              {{"metadata", {{"name", name.cStr()}, {"labels", labels}}},
               {"status", {{"addresses", addresses}}}});
@@ -174,15 +174,17 @@ class ModelSelfHosted final : public ConvertibleNodes {
     auto name = path.slice(KJ_ASSERT_NONNULL(path.findLast('/')) + 1);
     kube::Json annotations = kube::Json::object();
     if (owner == "Node") annotations["talos.dev/secrets-version"] = "1";
-    kube.put(path, {{"metadata",
-                     {{"name", name.cStr()},
-                      {"namespace", "kube-system"},
-                      {"labels", {{"k8s-app", part.cStr()}}},
-                      {"annotations", annotations},
-                      {"ownerReferences", kube::Json::array({{{"kind", owner.cStr()}}})}}},
-                    {"status",
-                     {{"conditions", kube::Json::array({{{"type", "Ready"},
-                                                         {"status", ready ? "True" : "False"}}})}}}});
+    kube.put(
+        path,
+        {{"metadata",
+          {{"name", name.cStr()},
+           {"namespace", "kube-system"},
+           {"labels", {{"k8s-app", part.cStr()}}},
+           {"annotations", annotations},
+           {"ownerReferences", kube::Json::array({{{"kind", owner.cStr()}}})}}},
+         {"status",
+          {{"conditions",
+            kube::Json::array({{{"type", "Ready"}, {"status", ready ? "True" : "False"}}})}}}});
   }
   void putCheckpoint(unsigned i, kj::StringPtr phase) {
     auto name = kj::str("checkpoint-", i);

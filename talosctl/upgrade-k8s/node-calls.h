@@ -44,8 +44,7 @@ class NodeCalls {
 // --- inline
 
 template <typename T>
-kj::Promise<T> NodeCalls::answer(kj::StringPtr address, kj::Promise<T> answer,
-                                 kj::Duration limit) {
+kj::Promise<T> NodeCalls::answer(kj::StringPtr address, kj::Promise<T> answer, kj::Duration limit) {
   return within(client.deps.timer, limit, kj::mv(answer))
       .catch_([address = kj::str(address)](kj::Exception&& e) -> kj::Promise<T> {
         return error(kindOf(e), kj::str(address, ": ", messageOf(e)));

@@ -46,10 +46,11 @@ kj::Promise<void> RemoteCluster::refuseSelfHosted() {
   auto selfHosted = co_await calls.selfHosted(first);
   KJ_IF_MAYBE (is, selfHosted) {
     if (!*is) co_return;
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(first,
-                 ": the control plane is self-hosted, as Talos 0.8 made it; only one of static pods "
-                 "can be upgraded: convert it first, with \"talosctl convert-k8s\""));
+    fail(
+        ErrorKind::kFailedPrecondition,
+        kj::str(first,
+                ": the control plane is self-hosted, as Talos 0.8 made it; only one of static pods "
+                "can be upgraded: convert it first, with \"talosctl convert-k8s\""));
   }
   fail(ErrorKind::kFailedPrecondition,
        kj::str(first, " has no bootstrapped control plane; use a control-plane node"));

@@ -55,11 +55,13 @@ class Conversion {
   }
   void awaitOut(const std::string& text) {
     EXPECT_TRUE(program->waitFor([&](auto& out, auto&) { return contains(out, text); }, kStep))
-        << "no line " << text << ":\n" << program->out() << program->err();
+        << "no line " << text << ":\n"
+        << program->out() << program->err();
   }
   void awaitQuestion(const std::string& text) {
     EXPECT_TRUE(program->waitFor([&](auto&, auto& err) { return err.ends_with(text); }, kStep))
-        << "no question " << text << ":\n" << program->out() << program->err();
+        << "no question " << text << ":\n"
+        << program->out() << program->err();
   }
   int finish() { return program->finish(2 * kStep); }
   std::string out() const { return program->out(); }
@@ -89,8 +91,8 @@ class Convert : public KubeHost {
     cluster().apply(kWebServers);
     cluster().awaitPods("default", "app=web", masters + workers, kPodsUp);
     // The token of an account, as a pod has it.
-    auto name64 = cluster().ok({"-n", "kube-system", "get", "sa", "coredns", "-o",
-                                "jsonpath={.secrets[0].name}"});
+    auto name64 = cluster().ok(
+        {"-n", "kube-system", "get", "sa", "coredns", "-o", "jsonpath={.secrets[0].name}"});
     token = cluster().ok({"-n", "kube-system", "get", "secret", name64, "-o",
                           "go-template={{.data.token | base64decode}}"});
     EXPECT_FALSE(token.empty());
@@ -114,8 +116,9 @@ class Convert : public KubeHost {
   }
   // The document's output down to the first question.
   std::string before(const std::string& authority) const {
-    return discovered() + "current self-hosted status: true\ngathering control plane configuration\n" +
-           authority + patching() +
+    return discovered() +
+           "current self-hosted status: true\ngathering control plane configuration\n" + authority +
+           patching() +
            R"(waiting for static pod definitions to be generated
 waiting for manifests to be generated
 Talos generated control plane static pod definitions and bootstrap manifests, please verify them with commands:
@@ -158,11 +161,13 @@ once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the e
     for (auto& node : hosted->masters()) {
       auto pods = cluster().talos.ok(cluster().at(node, {"get", "staticpods", "-o", "yaml"}));
       for (auto& part : kParts) EXPECT_THAT(pods, HasSubstr("k8s.gcr.io/" + part + ":v1.20.6"));
-      EXPECT_THAT(pods, AllOf(HasSubstr("talos.dev/config-version"), HasSubstr("id: kube-apiserver")));
-      auto manifests = squeezed(
-          cluster().talos.ok(cluster().at(node, {"get", "manifests", "--namespace", "controlplane"})));
-      for (auto id : {"00-kubelet-bootstrapping-token", "03-default-pod-security-policy",
-                      "10-kube-proxy", "11-core-dns", "11-core-dns-svc", "11-kube-config-in-cluster"}) {
+      EXPECT_THAT(pods,
+                  AllOf(HasSubstr("talos.dev/config-version"), HasSubstr("id: kube-apiserver")));
+      auto manifests = squeezed(cluster().talos.ok(
+          cluster().at(node, {"get", "manifests", "--namespace", "controlplane"})));
+      for (auto id :
+           {"00-kubelet-bootstrapping-token", "03-default-pod-security-policy", "10-kube-proxy",
+            "11-core-dns", "11-core-dns-svc", "11-kube-config-in-cluster"}) {
         EXPECT_THAT(manifests, HasSubstr(std::string("controlplane Manifest ") + id + " "));
       }
       cluster().talos.ok(cluster().at(node, {"get", "manifests", "--namespace=extras"}));
@@ -186,8 +191,9 @@ once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the e
       }
     }
     // Accounts are known by tokens of before; pods are created and reach each other.
-    auto known = cluster().kubectl({"--token", token, "--client-certificate=", "--client-key=",
-                                    "auth", "can-i", "list", "endpoints"});
+    auto known =
+        cluster().kubectl({"--token", token, "--client-certificate=", "--client-key=", "auth",
+                           "can-i", "list", "endpoints"});
     EXPECT_EQ(known.out, "yes\n") << known.err;
     cluster().ok({"delete", "pods", "-l", "app=web", "--wait=false"});
     cluster().awaitPods("default", "app=web", cluster().nodes.size(), kPodsUp);
@@ -203,7 +209,8 @@ TEST_F(Convert, AsTheDocumentSays) {
   if (!hasRelease(kSelfHostedRelease)) GTEST_SKIP() << "no images of " << kSelfHostedRelease;
   if (!begin("con", 1, 1)) return;
   auto nodes = squeezed(cluster().ok({"get", "nodes", "-o", "wide"}));
-  EXPECT_THAT(nodes, AllOf(HasSubstr("con-master-1 Ready control-plane,master"), HasSubstr("v1.20.6")));
+  EXPECT_THAT(nodes,
+              AllOf(HasSubstr("con-master-1 Ready control-plane,master"), HasSubstr("v1.20.6")));
   auto upgrade = cluster().talos.talosctl({"-n", "10.5.0.2", "upgrade-k8s", "--to", "1.20.6"});
   EXPECT_EQ(upgrade.status, 1);
   EXPECT_THAT(upgrade.err, HasSubstr("convert it first, with \"talosctl convert-k8s\""));
@@ -215,9 +222,10 @@ TEST_F(Convert, AsTheDocumentSays) {
   if (HasFailure()) return;
   conversion.say("yes\n");
   conversion.awaitQuestion(kAskSecond);
-  EXPECT_THAT(conversion.err(),
-              testing::ContainsRegex("[0-9/]+ [0-9:]+ retrying error: found 1 active pod checkpoints: "
-                                     "\\[pod-checkpointer-[a-z0-9]+-con-master-1\\]"));
+  EXPECT_THAT(
+      conversion.err(),
+      testing::ContainsRegex("[0-9/]+ [0-9:]+ retrying error: found 1 active pod checkpoints: "
+                             "\\[pod-checkpointer-[a-z0-9]+-con-master-1\\]"));
   checkStillSelfHosted();
   conversion.say("yes\n");
   EXPECT_EQ(conversion.finish(), 0) << conversion.out() << conversion.err() << cluster().overview();
@@ -274,7 +282,8 @@ TEST_F(Convert, KilledAndContinued) {
   }
   Conversion conversion(*hosted, "to-the-end");
   EXPECT_EQ(conversion.finish(), 0) << conversion.out() << conversion.err() << cluster().overview();
-  EXPECT_EQ(conversion.out(), discovered() + "current self-hosted status: false\n" + behindTheKey());
+  EXPECT_EQ(conversion.out(),
+            discovered() + "current self-hosted status: false\n" + behindTheKey());
   EXPECT_THAT(conversion.err(), Not(HasSubstr("[yes/no]")));
   checkConverted();
 }
@@ -294,8 +303,9 @@ TEST_F(Convert, ByHand) {
                            R"(jsonpath={.data.service\-account\.key})"});
   EXPECT_EQ(key, hosted->serviceAccountKey());
   auto patch = [&](const std::string& path, const std::string& value) {
-    auto done = talos.ok({"-n", "10.5.0.2", "patch", "mc", "--immediate", "-p",
-                          R"([{"op": "add", "path": ")" + path + R"(", "value": {)" + value + "}}]"});
+    auto done =
+        talos.ok({"-n", "10.5.0.2", "patch", "mc", "--immediate", "-p",
+                  R"([{"op": "add", "path": ")" + path + R"(", "value": {)" + value + "}}]"});
     EXPECT_THAT(done, HasSubstr("patched mc at the node 10.5.0.2"));
   };
   patch("/cluster/serviceAccount", R"("key": ")" + key + "\"");

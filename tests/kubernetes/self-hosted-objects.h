@@ -1,4 +1,4 @@
-// What bootkube's control plane consists of, as templates: names between @ are replaced.
+// The parts of bootkube's control plane, as templates: names between @ are replaced.
 #pragma once
 
 namespace talos {

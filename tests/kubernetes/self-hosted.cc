@@ -180,10 +180,9 @@ void SelfHosted::makeSecrets() {
   };
   constexpr auto kLifetime = 365 * kj::DAYS;
   auto client = [&](kj::StringPtr name, kj::StringPtr group) {
-    return pki::issue(ca, caKey,
-                      {.commonName = name,
-                       .organizations = kj::arr(kj::str(group)),
-                       .lifetime = kLifetime});
+    return pki::issue(
+        ca, caKey,
+        {.commonName = name, .organizations = kj::arr(kj::str(group)), .lifetime = kLifetime});
   };
   auto addresses = kj::heapArrayBuilder<kj::String>(2 + masters().size());
   addresses.add(kj::str("10.96.0.1"));
@@ -198,11 +197,13 @@ void SelfHosted::makeSecrets() {
                   .addresses = addresses.finish(),
                   .lifetime = kLifetime});
   auto account = folder + "/service-account";
-  EXPECT_EQ(harness::run({"openssl", "genrsa", "-traditional", "-out", account + ".key", "2048"}).status, 0);
-  EXPECT_EQ(harness::run({"openssl", "rsa", "-in", account + ".key", "-pubout", "-out",
-                          account + ".pub"})
-                .status,
-            0);
+  EXPECT_EQ(
+      harness::run({"openssl", "genrsa", "-traditional", "-out", account + ".key", "2048"}).status,
+      0);
+  EXPECT_EQ(
+      harness::run({"openssl", "rsa", "-in", account + ".key", "-pubout", "-out", account + ".pub"})
+          .status,
+      0);
   auto accountKey = harness::slurp(account + ".key");
   keep("kube-apiserver", "ca.crt", ca);
   keepPair("kube-apiserver", "apiserver", server);
@@ -262,25 +263,28 @@ void SelfHosted::createObjects() const {
       "\"system:certificates.k8s.io:certificatesigningrequests:nodeclient\"}\n");
   // flannel, kube-proxy, CoreDNS and the rights of kubelets are those of the nodes' manifests.
   auto path = folder + "/manifests.json";
-  auto listed = cluster.talos.ok({"-n", cluster.nodes[0].address, "get", "manifests", "-o", "json"});
+  auto listed =
+      cluster.talos.ok({"-n", cluster.nodes[0].address, "get", "manifests", "-o", "json"});
   write(path, listed);
-  auto items = harness::run(
-      {"jq", "-s", "{apiVersion: \"v1\", kind: \"List\", items: [.[].spec | .. | objects | "
-                   "select(.kind? and .apiVersion? and .metadata? and .kind != \"Secret\")]}",
-       path});
+  auto items =
+      harness::run({"jq", "-s",
+                    "{apiVersion: \"v1\", kind: \"List\", items: [.[].spec | .. | objects | "
+                    "select(.kind? and .apiVersion? and .metadata? and .kind != \"Secret\")]}",
+                    path});
   ASSERT_EQ(items.status, 0) << items.err << listed.substr(0, 2000);
   write(path, items.out);
   cluster.ok({"apply", "-f", path});
   for (auto& node : masters()) {
-    cluster.ok({"label", "node", node.name, "node-role.kubernetes.io/master=",
-                "node-role.kubernetes.io/control-plane="});
+    cluster.ok({"label", "node", node.name,
+                "node-role.kubernetes.io/master=", "node-role.kubernetes.io/control-plane="});
     auto place = rootOf(node) + kCheckpointerFolder;
-    write(place + "/run.sh", replaced(kCheckpointerProgram, "@GRACE@",
-                                      std::to_string(kCheckpointGrace)));
+    write(place + "/run.sh",
+          replaced(kCheckpointerProgram, "@GRACE@", std::to_string(kCheckpointGrace)));
     auto copy = replaced(replaced(kCheckpointerSpec, "@ROLE@", "copy"), "@PARENT@", "@NAME@");
     write(place + "/copy.yaml",
           "apiVersion: v1\nkind: Pod\nmetadata:\n  name: \"@NAME@\"\n  namespace: kube-system\n"
-          "  annotations: {checkpointer.alpha.coreos.com/checkpoint-of: \"@NAME@\"}\nspec:" + copy);
+          "  annotations: {checkpointer.alpha.coreos.com/checkpoint-of: \"@NAME@\"}\nspec:" +
+              copy);
     fs::copy_file(getenv("KUBECTL"), place + "/kubectl", fs::copy_options::overwrite_existing);
     fs::permissions(place + "/kubectl", fs::perms(0755));
   }
@@ -311,7 +315,8 @@ void SelfHosted::removeTemporary() const {
   }
   EXPECT_TRUE(eventually([&] { return ready(kParts[0]).starts_with(all + " "); }, kPodsUp, 1));
   auto root = rootOf(cluster.nodes[0]);
-  for (auto& part : kParts) fs::remove(root + "/etc/kubernetes/manifests/bootstrap-" + part + ".yaml");
+  for (auto& part : kParts)
+    fs::remove(root + "/etc/kubernetes/manifests/bootstrap-" + part + ".yaml");
 }
 
 void SelfHosted::awaitHandedOver() const {

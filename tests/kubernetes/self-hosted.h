@@ -2,10 +2,10 @@
 // in which that did it.
 //
 // Configs have neither an aggregator CA nor a key of service accounts, as those of v0.8; their CAs
-// are ECDSA, not RSA, whose keys take minutes on a busy machine. A temporary control plane of static pods on the first node lets DaemonSets of kube-apiserver,
-// kube-controller-manager and kube-scheduler be created, beside flannel, kube-proxy, CoreDNS and
-// pod-checkpointer; then it is removed, and the DaemonSets take over. The key `initialized` of etcd
-// says so.
+// are ECDSA, not RSA, whose keys take minutes on a busy machine. A temporary control plane of
+// static pods on the first node lets DaemonSets of kube-apiserver, kube-controller-manager and
+// kube-scheduler be created, beside flannel, kube-proxy, CoreDNS and pod-checkpointer; then it is
+// removed, and the DaemonSets take over. The key `initialized` of etcd says so.
 //
 // pod-checkpointer is a program of this test's own, in a shell: what a conversion sees of it is
 // that each of its pods keeps a copy of itself as a static pod with the annotation checkpoint-of,

@@ -1,4 +1,4 @@
-// Whether bootkube's control plane is still in charge, as etcd-supervisor says.
+// Tells if bootkube's control plane is still in charge, as etcd-supervisor says.
 #pragma once
 
 #include "machined/resources/store.h"
