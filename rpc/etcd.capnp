@@ -54,6 +54,10 @@ interface Etcd {
   # FailedPrecondition when the data directory is not empty; Conflict while another upload has not ended, which it does
   # by itself when no bytes came for a minute.
 
+  removeInitializedKey @12 () -> (removed :Bool) $allow("os:admin") $audit;
+  # Removes the key by which bootkube says that the control plane is self-hosted: then the nodes run theirs as static pods.
+  # removed: it was there. FailedPrecondition when the local member does not run, Unavailable without a quorum.
+
   interface SnapshotUpload {
     # Nothing is left of it when it is dropped before done().
     write @0 (bytes :Data) -> stream $allow("os:admin");

@@ -297,6 +297,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.forfeitLeadership",
       "Etcd.keepSnapshot",
       "Etcd.leave",
+      "Etcd.removeInitializedKey",
       "Etcd.removeMember",
       "EventSink.events",
       "EventSink.missed",
@@ -355,7 +356,7 @@ TEST(RolesTable, EveryMethodIsListed) {
   EXPECT_EQ(
       "Configuration.apply Containers.pull Containers.restart "
       "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
-      "Etcd.removeMember "
+      "Etcd.removeInitializedKey Etcd.removeMember "
       "Etcd.snapshot Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "
       "Services.core Services.keepCores Services.kill Services.removeCrash Services.restart "

@@ -107,6 +107,27 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
   request.setLocal(true);
   EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
             outcomeOf(request.send()).substr(0, 50));
+  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
+            outcomeOf(etcdOf(n1).removeInitializedKeyRequest().send()).substr(0, 50));
+}
+
+// Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or
+// is reported where there was nothing; a node without etcd that says it is done.
+TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
+  formed();
+  auto& local = n2.process->at(kLocal);
+  auto after = [&](auto promise) {
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] { return promise.poll(bed.scope); }));
+    return promise.wait(bed.scope);
+  };
+  for (auto key : {"initialized"_kj, "initialized-by"_kj}) {
+    after(local.put({.key = kj::str(key), .value = kj::str("true")}));
+  }
+  auto remove = [&] { return after(etcdOf(n2).removeInitializedKeyRequest().send()).getRemoved(); };
+  EXPECT_TRUE(remove());
+  EXPECT_FALSE(remove());
+  auto left = after(local.range({.keys = {kj::str("initialized"), true}}));
+  EXPECT_EQ(left.kvs.size(), 1u);
 }
 
 // Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "etcd-supervisor/control/snapshot-file.h"
+#include "etcd-supervisor/membership/bootstrap-status.h"
 
 namespace talos::supervisor {
 namespace {
@@ -161,6 +162,10 @@ class EtcdServer final : public rpc::Etcd::Server {
     }
     context.getResults().setUpload(kept.upload());
     return kj::READY_NOW;
+  }
+
+  kj::Promise<void> removeInitializedKey(RemoveInitializedKeyContext context) override {
+    context.getResults().setRemoved(co_await endSelfHosting(reconciler.localMember()));
   }
 
   kj::Promise<void> bootstrapState(BootstrapStateContext context) override {

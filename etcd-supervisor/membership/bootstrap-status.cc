@@ -35,4 +35,12 @@ kj::Promise<void> BootstrapStatus::run() {
   }
 }
 
+kj::Promise<bool> endSelfHosting(etcd::Etcd& etcd) {
+  auto removed = co_await etcd.remove({.keys = {kj::str(kInitialized)}});
+  if (removed.deleted > 0) {
+    log::warn("the key initialized was removed: the nodes run the control plane");
+  }
+  co_return removed.deleted > 0;
+}
+
 }  // namespace talos::supervisor

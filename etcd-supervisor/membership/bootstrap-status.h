@@ -29,4 +29,7 @@ class BootstrapStatus {
   kj::Promise<kj::Duration> look();  // when to look again
 };
 
+// Removes the key. False: it was not there. The errors are etcd's.
+kj::Promise<bool> endSelfHosting(etcd::Etcd& etcd);
+
 }  // namespace talos::supervisor

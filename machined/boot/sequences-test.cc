@@ -52,14 +52,16 @@ TEST(Sequences, NamesAndOrder) {
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
       "userModules(loadUserModules) userDisks(mountUserDisks) "
       "userSetup(writeUserFiles,writeUserSysfs,writeUserSysctls) "
-      "startEverything(startAllServices,loadDeviceModules)",
+      "startEverything(startAllServices,loadDeviceModules) "
+      "checkControlPlaneStatus(checkControlPlaneStatus)",
       show("boot", Mode::kMetal));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
       "userModules(loadUserModules) userSetup(writeUserFiles,writeUserSysfs,writeUserSysctls) "
-      "startEverything(startAllServices)",
+      "startEverything(startAllServices) "
+      "checkControlPlaneStatus(checkControlPlaneStatus)",
       show("boot", Mode::kContainer));
   EXPECT_EQ(
       "install: validateConfig(validateConfig) env(setUserEnvVars) install(install) "

@@ -79,7 +79,10 @@ StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const Sta
   StaticPodPlan plan;
   bool selfHosted = gates.selfHosted.orDefault(false);
   bool none = !gates.secretsReady || selfHosted;
-  if (selfHosted) plan.skipped = "the control plane is self-hosted: no static pods are written"_kj;
+  if (selfHosted)
+    plan.skipped =
+        "the control plane is self-hosted: no static pods are written; convert it with \"talosctl "
+        "convert-k8s\""_kj;
   for (auto& file : there) {
     if (none || findFile(wanted, file.name) == nullptr) plan.remove.add(kj::str(file.name));
   }

@@ -193,12 +193,13 @@ TEST_F(CommandLine, HelpIsOutput) {
 TEST_F(CommandLine, AbsentCommandsSaySo) {
   EXPECT_EQ(run({"recover", "--source", "etcd", "-n", "10.0.0.2"}), 1);
   EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("\"talosctl recover\" is not available"));
-  EXPECT_EQ(run({"convert-k8s", "--endpoint=x"}), 1);
-  EXPECT_THAT(test.console.takeErr().cStr(),
-              HasSubstr("\"talosctl convert-k8s\" is not available in this version of talosctl: it "
-                        "converts control planes that bootkube made"));
+  EXPECT_EQ(run({"conformance", "kubernetes"}), 1);
+  EXPECT_THAT(
+      test.console.takeErr().cStr(),
+      HasSubstr("\"talosctl conformance\" is not available in this version of talosctl: run "
+                "Hydrophone or Sonobuoy"));
   EXPECT_EQ(run({"help"}), 0);
-  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("convert-k8s")));
+  EXPECT_THAT(test.console.takeOut().cStr(), Not(HasSubstr("conformance")));
 }
 
 // Catches two commands or aliases of one name, and two flags of one letter within reach of a

@@ -49,7 +49,7 @@ TEST_F(Completions, OffersWhatFits) {
   EXPECT_THAT(offered({"logs", "--tail", "dmesg", "-o", ""}), ElementsAre("table", "json"));
   EXPECT_THAT(offered({"services", "etcd", "rest"}), ElementsAre("restart"));
   EXPECT_THAT(offered({"completion", ""}), ElementsAre("bash", "zsh", "fish", "powershell"));
-  EXPECT_THAT(offered({""}), Not(Contains("convert-k8s")));
+  EXPECT_THAT(offered({""}), Not(Contains("conformance")));
   EXPECT_THAT(offered({"du"}), ElementsAre("du"));  // an alias
   EXPECT_THAT(offered({"memory", "--verbose="}), ElementsAre("--verbose=true", "--verbose=false"));
 }

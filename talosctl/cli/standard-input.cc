@@ -71,14 +71,26 @@ kj::Promise<kj::String> readInput(Dependencies& deps, size_t limit) {
   co_return kj::mv(result);
 }
 
-kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question) {
-  deps.console.err(kj::str(question, " [y/N] "));
+kj::Promise<kj::Maybe<kj::String>> readLine(Dependencies& deps, size_t limit) {
   Input input(deps);
   kj::Vector<char> line;
-  for (char c; line.size() < 16 && co_await input.read(kj::arrayPtr(&c, 1)) == 1 && c != '\n';)
+  bool ended = false;
+  while (line.size() < limit) {
+    char c;
+    ended = co_await input.read(kj::arrayPtr(&c, 1)) == 0;
+    if (ended || c == '\n') break;
     line.add(c);
-  kj::ArrayPtr<const char> said = line;
-  co_return said == "y"_kj.asArray() || said == "yes"_kj.asArray() || said == "Y"_kj.asArray();
+  }
+  if (ended && line.empty()) co_return nullptr;
+  co_return kj::heapString(line.asPtr());
+}
+
+kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question) {
+  constexpr size_t kMostAnswer = 16;
+  deps.console.err(kj::str(question, " [y/N] "));
+  auto said = co_await readLine(deps, kMostAnswer);
+  co_return said.map([](kj::String& s) { return s == "y" || s == "yes" || s == "Y"; })
+      .orDefault(false);
 }
 
 kj::Promise<kj::String> readFileOrInput(Dependencies& deps, kj::StringPtr file, size_t limit) {

@@ -15,6 +15,9 @@ inline kj::StringPtr nameOfInput(kj::StringPtr file) {
   return file == "-" ? "standard input"_kj : file;
 }
 
+// One line without its end; none: it has ended. Of a longer one than `limit` the rest is the next.
+kj::Promise<kj::Maybe<kj::String>> readLine(Dependencies& deps, size_t limit);
+
 // Asks "<question> [y/N] " on stderr and reads one line of standard input; what ends without one is
 // no answer.
 kj::Promise<bool> confirmed(Dependencies& deps, kj::StringPtr question);

@@ -17,9 +17,6 @@ struct Absent {
 constexpr Absent kAbsent[] = {
     {"config remove"_kj, "delete the context in the file; \"config contexts\" lists them"_kj},
     {"conformance"_kj, "run Hydrophone or Sonobuoy with the kubeconfig"_kj},
-    {"convert-k8s"_kj,
-     "it converts control planes that bootkube made on nodes of Talos 0.8, and no node of this "
-     "system ever had one"_kj},
     {"gen secureboot"_kj, "no image is signed for secure boot"_kj},
     {"image cache-create"_kj,
      "nodes have no image cache; use a registry that mirrors, with machine.registries.mirrors"_kj},

@@ -1,6 +1,7 @@
 #include "talosctl/commands/all-commands.h"
 
 #include "talosctl/configure/configure-commands.h"
+#include "talosctl/convert-k8s/convert-k8s-command.h"
 #include "talosctl/debug/debug-commands.h"
 #include "talosctl/diagnose/diagnose-command.h"
 #include "talosctl/drain/drain-commands.h"

@@ -10,14 +10,14 @@ using kube::Json, kube::textAt, kube::itemsAt, kube::numberAt;
 
 constexpr kj::StringPtr kProxyContainer = "kube-proxy"_kj;
 
+}  // namespace
+
 bool isReady(const Json& object) {
   for (auto condition : itemsAt(object, {"status", "conditions"})) {
     if (textAt(*condition, {"type"}) == "Ready") return textAt(*condition, {"status"}) == "True";
   }
   return false;
 }
-
-}  // namespace
 
 NodeState readNode(const Json& node) {
   NodeState state;

@@ -11,6 +11,8 @@ namespace talos::talosctl {
 // without an InternalIP.
 NodeState readNode(const kube::Json& node);
 KubeletState readKubelet(const kube::Json& node);
+// By its condition Ready.
+bool isReady(const kube::Json& object);
 PodState readPod(const kube::Json& pod);
 DaemonSetState readDaemonSet(const kube::Json& daemonSet);
 // Of its container kube-proxy. FailedPrecondition if there is none.

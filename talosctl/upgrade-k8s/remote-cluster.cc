@@ -1,13 +1,9 @@
 #include "talosctl/upgrade-k8s/remote-cluster.h"
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "rpc/machine-resources.capnp.h"
-#include "talosctl/client/node-config.h"
-#include "talosctl/config/patches.h"
 #include "talosctl/kube/connect-kubernetes.h"
 #include "talosctl/upgrade-k8s/kube-objects.h"
 
@@ -18,39 +14,6 @@ constexpr auto kPullTimeout = 21 * kj::MINUTES;   // the node's own limit is 20
 constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
 constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
                         kFieldManager = "talos"_kj;
-
-using GetAnswer = capnp::Response<rpc::Resources::GetResults>;
-
-// The answer of a node, or its error with its address in front.
-template <typename T>
-kj::Promise<T> ofNode(Client& client, const NodeState& node, kj::Duration deadline,
-                      kj::Promise<T> answer) {
-  return within(client.deps.timer, deadline, kj::mv(answer))
-      .catch_([address = kj::str(node.address)](kj::Exception&& e) -> kj::Promise<T> {
-        return error(kindOf(e), kj::str(address, ": ", messageOf(e)));
-      });
-}
-
-rpc::Resources::Client resourcesOf(rpc::Node::Client node, bool sensitive) {
-  if (sensitive) return node.sensitiveResourcesRequest().send().getResources();
-  return node.resourcesRequest().send().getResources();
-}
-
-template <typename Spec>
-kj::Promise<GetAnswer> get(Client& client, const NodeState& node, kj::StringPtr id, bool sensitive,
-                           kj::Duration deadline) {
-  co_await client.connect(deadline);
-  auto request = resourcesOf(client.node(node.address), sensitive).getRequest();
-  request.initKind().setType(typeName<Spec>());
-  request.setId(id);
-  kj::Promise<GetAnswer> answer = request.send();
-  co_return co_await ofNode(client, node, deadline, kj::mv(answer));
-}
-
-kj::Promise<RunningConfig> configOf(Client& client, const NodeState& node, kj::Duration deadline) {
-  co_await client.connect(deadline);
-  co_return co_await ofNode(client, node, deadline, runningConfig(client.node(node.address)));
-}
 
 kj::String imageOf(rpc::ControlPlaneConfigSpec::Reader spec) {
   switch (spec.which()) {
@@ -80,23 +43,14 @@ kube::KubeClient& RemoteCluster::kubernetes() {
 }
 
 kj::Promise<void> RemoteCluster::refuseSelfHosted() {
-  NodeState node;
-  node.address = kj::str(first);
-  auto answer =
-      co_await get<rpc::BootstrapStatusSpec>(client, node, "control-plane", false, deadline)
-          .then([](GetAnswer&& answer) -> kj::Maybe<GetAnswer> { return kj::mv(answer); },
-                [](kj::Exception&& e) -> kj::Maybe<GetAnswer> {
-                  if (kindOf(e) == ErrorKind::kNotFound) return nullptr;
-                  kj::throwFatalException(kj::mv(e));
-                });
-  KJ_IF_MAYBE (found, answer) {
-    auto spec = found->getResource().getSpec().getAs<rpc::BootstrapStatusSpec>();
-    if (!spec.getSelfHostedControlPlane()) co_return;
+  auto selfHosted = co_await calls.selfHosted(first);
+  KJ_IF_MAYBE (is, selfHosted) {
+    if (!*is) co_return;
     fail(
         ErrorKind::kFailedPrecondition,
         kj::str(first,
-                ": the control plane is self-hosted, as Talos 0.8 made it; only a control plane of "
-                "static pods can be upgraded"));
+                ": the control plane is self-hosted, as Talos 0.8 made it; only one of static pods "
+                "can be upgraded: convert it first, with \"talosctl convert-k8s\""));
   }
   fail(ErrorKind::kFailedPrecondition,
        kj::str(first, " has no bootstrapped control plane; use a control-plane node"));
@@ -110,12 +64,12 @@ kj::Promise<void> RemoteCluster::readNodeState(NodeState& node, bool kubelet) {
     node.proxy = (co_await definition(node, KubernetesPart::kProxy)).image;
   }
   if (kubelet) {
-    auto answer = co_await get<rpc::KubeletSpecSpec>(client, node, "kubelet", false, deadline);
+    auto answer = co_await calls.get<rpc::KubeletSpecSpec>(node.address, "kubelet");
     auto spec = answer.getResource().getSpec().getAs<rpc::KubeletSpecSpec>();
     node.kubelet = kj::str(spec.getImage());
   }
   if (!node.controlPlane && !kubelet) co_return;
-  auto running = co_await configOf(client, node, deadline);
+  auto running = co_await calls.config(node.address);
   KJ_DEFER(zeroize(running.document));
   node.persists = config::parse(running.document, "the node's config").get().getPersist();
 }
@@ -135,7 +89,7 @@ kj::Promise<kj::Maybe<kj::String>> RemoteCluster::proxyImage() {
 kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
   co_await refuseSelfHosted();
   connection = co_await connectKubernetes(
-      client, first, {.server = server, .orEndpoint = server.size() == 0}, deadline);
+      calls.client, first, {.server = server, .orEndpoint = server.size() == 0}, calls.deadline);
   ClusterState state;
   auto listed = co_await kubernetes().list(kube::coreResource("nodes", "Node", false));
   for (auto& node : listed.items) state.nodes.add(readNode(node));
@@ -147,39 +101,28 @@ kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
 }
 
 kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image) {
-  co_await client.connect(deadline);
-  auto containers = client.node(node.address).containersRequest().send().getContainers();
+  co_await calls.client.connect(calls.deadline);
+  auto containers = calls.client.node(node.address).containersRequest().send().getContainers();
   auto request = containers.pullRequest();
   request.setImage(image);
   kj::Promise<void> answer = request.send().ignoreResult();
-  co_await within(client.deps.timer, kPullTimeout, kj::mv(answer));
+  co_await within(calls.client.deps.timer, kPullTimeout, kj::mv(answer));
 }
 
 kj::Promise<void> RemoteCluster::setImages(const NodeState& node,
                                            kj::ArrayPtr<const ImageChange* const> changes,
                                            bool rehearsal) {
-  auto running = co_await configOf(client, node, deadline);
   kj::Vector<Patch> patches;
   for (auto change : changes) {
     patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
                       imagePatch(change->part, change->image)});
   }
-  kj::String patched;
-  KJ_DEFER({
-    zeroize(running.document);
-    zeroize(patched);
-  });
-  patched = applyPatches(running.document, kj::str("the config of ", node.address), patches);
-  if (patched == running.document) co_return;
-  auto call = applyCall(client.node(node.address), patched, running.version,
-                        rpc::ApplyMode::NO_REBOOT, rehearsal);
-  kj::Promise<void> answer = call.send().ignoreResult();
-  co_await ofNode(client, node, deadline, kj::mv(answer));
+  return calls.patchConfig(node.address, kj::mv(patches), rehearsal);
 }
 
 kj::Promise<PodDefinition> RemoteCluster::definition(const NodeState& node, KubernetesPart part) {
   auto answer =
-      co_await get<rpc::ControlPlaneConfigSpec>(client, node, definitionId(part), true, deadline);
+      co_await calls.get<rpc::ControlPlaneConfigSpec>(node.address, definitionId(part), true);
   auto resource = answer.getResource();
   co_return PodDefinition{imageOf(resource.getSpec().getAs<rpc::ControlPlaneConfigSpec>()),
                           resource.getMetadata().getVersion()};
@@ -196,10 +139,10 @@ kj::Promise<kj::Maybe<PodState>> RemoteCluster::pod(const NodeState& node, Kuber
 
 kj::Promise<kj::String> RemoteCluster::apiServerRelease(const NodeState& node) {
   using Answer = capnp::Response<rpc::Kubernetes::SurveyResults>;
-  co_await client.connect(deadline);
-  auto asked = client.node(node.address).kubernetesRequest().send().getKubernetes();
+  co_await calls.client.connect(calls.deadline);
+  auto asked = calls.client.node(node.address).kubernetesRequest().send().getKubernetes();
   kj::Promise<Answer> answer = asked.surveyRequest().send();
-  auto survey = co_await ofNode(client, node, kSurveyAnswer, kj::mv(answer));
+  auto survey = co_await calls.answer(node.address, kj::mv(answer), kSurveyAnswer);
   co_return kj::str(survey.getSurvey().getVersion());
 }
 

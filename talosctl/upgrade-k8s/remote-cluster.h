@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/kube/kube-client.h"
-#include "talosctl/client/cluster-client.h"
+#include "talosctl/upgrade-k8s/node-calls.h"
 #include "talosctl/upgrade-k8s/upgrade-run.h"
 
 namespace talos::talosctl {
@@ -13,7 +13,7 @@ class RemoteCluster final : public UpgradableCluster {
   // `client` outlives it. `node`: a control-plane node. `server`: see KubeRoute; empty: the
   // endpoint of talosctl is an alternative. `deadline`: of each answer of a node, except of a pull.
   RemoteCluster(Client& client, kj::StringPtr node, kj::StringPtr server, kj::Duration deadline)
-      : client(client), first(kj::str(node)), server(kj::str(server)), deadline(deadline) {}
+      : calls(client, deadline), first(kj::str(node)), server(kj::str(server)) {}
 
   kj::Promise<ClusterState> read(bool workers) override;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override;
@@ -27,9 +27,8 @@ class RemoteCluster final : public UpgradableCluster {
   kj::Promise<DaemonSetState> daemonSet() override;
 
  private:
-  Client& client;
+  NodeCalls calls;
   kj::String first, server;
-  kj::Duration deadline;
   kj::Maybe<kj::Own<kube::KubeClient>> connection;
 
   kj::Promise<void> refuseSelfHosted();

@@ -19,6 +19,10 @@ void UpgradeLines::note(kj::StringPtr text) {
   console.err(kj::str(printableText(text), "\n"));
 }
 
+void UpgradeLines::question(kj::StringPtr text) {
+  console.err(text);
+}
+
 void UpgradeLines::retrying(kj::StringPtr text) {
   // 2021-03-09T19:55:01Z, as the original's log has it.
   auto date = dateText(clock.now());

@@ -15,6 +15,7 @@ class UpgradeLines {
 
   void line(kj::StringPtr text);
   void note(kj::StringPtr text);
+  void question(kj::StringPtr text);  // on stderr, without a line's end
   // `2021/03/09 19:55:01 retrying error: …`
   void retrying(kj::StringPtr text);
   // A line of the JSON. `node` empty: the whole cluster.

@@ -8,19 +8,6 @@ namespace {
 
 constexpr kj::StringPtr kProxyName = "kube-proxy"_kj;
 
-bool isFinal(const kj::Exception& e) {
-  switch (kindOf(e)) {
-    case ErrorKind::kInvalidArgument:
-    case ErrorKind::kPermissionDenied:
-    case ErrorKind::kUnauthenticated:
-    case ErrorKind::kUnimplemented:
-    case ErrorKind::kFailedPrecondition:
-      return true;
-    default:
-      return false;
-  }
-}
-
 kj::String listOf(const ClusterState& state, bool controlPlane) {
   kj::Vector<kj::String> quoted;
   for (auto& node : state.nodes) {
@@ -45,34 +32,9 @@ kj::String updating(KubernetesPart part, const KubernetesRelease& release) {
 
 }  // namespace
 
-// Until `attempt` gives an empty text; any other is what is still missing.
 kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
                                     kj::Function<kj::Promise<kj::String>()> attempt) {
-  auto until = timer.now() + limit;
-  kj::Vector<kj::String> reported;
-  for (;;) {
-    kj::String missing;
-    try {
-      missing = co_await attempt();
-    } catch (...) {
-      auto e = kj::getCaughtExceptionAsKj();
-      if (isFinal(e)) fail(kindOf(e), kj::str(what, ": ", messageOf(e)));
-      missing = messageOf(e);
-    }
-    if (missing.size() == 0) co_return;
-    bool known = false;
-    for (auto& text : reported) known = known || text == missing;
-    if (!known) {
-      lines.retrying(missing);
-      reported.add(kj::str(missing));
-    }
-    if (timer.now() >= until) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("timed out after ", durationText(limit), " waiting for ", what, ": ", missing,
-                   "; fix that, and run the same command again: it continues from here"));
-    }
-    co_await timer.atTime(kj::min(timer.now() + kLookInterval, until));
-  }
+  return awaitState(timer, lines, kj::mv(what), {limit, kLookInterval}, kj::mv(attempt));
 }
 
 kj::Promise<void> UpgradeRun::rehearse(const UpgradePlan& plan, const ClusterState& state) {

@@ -11,7 +11,7 @@
 #include <kj/function.h>
 #include <kj/timer.h>
 
-#include "talosctl/upgrade-k8s/upgrade-lines.h"
+#include "talosctl/upgrade-k8s/await-state.h"
 #include "talosctl/upgrade-k8s/upgrade-plan.h"
 
 namespace talos::talosctl {

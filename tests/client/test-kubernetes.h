@@ -93,7 +93,9 @@ class TestKubernetes {
               {{"metadata",
                 {{"name", kj::str(part, "-n1").cStr()},
                  {"labels", {{"k8s-app", part.cStr()}}},
-                 {"annotations", {{"talos.dev/config-version", "1"}}}}},
+                 {"ownerReferences", Json::array({Json{{"kind", "Node"}, {"name", "n1"}}})},
+                 {"annotations",
+                  {{"talos.dev/config-version", "1"}, {"talos.dev/secrets-version", "1"}}}}},
                {"spec", {{"nodeName", "n1"}}},
                {"status", {{"conditions", ready()}}}});
   }

@@ -84,7 +84,7 @@ TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
     EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr(line.why));
     EXPECT_EQ(test.console.takeOut(), "");
   }
-  EXPECT_GE(count, 10u);
+  EXPECT_GE(count, 1u);
 }
 
 // Catches: a line that is not run, without a reason.

@@ -1,0 +1,83 @@
+// convert-k8s
+#include "talosctl/convert-k8s/convert-k8s-command.h"
+
+#include "talosctl/cli/standard-input.h"
+#include "talosctl/convert-k8s/remote-conversion.h"
+#include "talosctl/kube/connect-kubernetes.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr size_t kMostAnswer = 64;
+
+// The manual way. Without static pods to follow, the nodes would have no control plane once the
+// DaemonSets are deleted.
+kj::Promise<void> removeKeyAlone(RemoteConversion& nodes, kj::StringPtr node, bool force,
+                                 UpgradeLines& lines) {
+  auto there = force ? kj::size(kConvertedParts) : co_await nodes.staticPods(node);
+  if (there != kj::size(kConvertedParts)) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(node, " has ", there, " of ", kj::size(kConvertedParts),
+                 " static pod definitions: cluster.serviceAccount and cluster.aggregatorCA are "
+                 "missing in its config, or it is no control-plane node; --force removes the key "
+                 "nevertheless"));
+  }
+  lines.line("removing self-hosted initialized key");
+  if (!co_await nodes.removeInitializedKey(node)) {
+    lines.note("it was not there: the control plane is not self-hosted");
+  }
+}
+
+kj::Promise<int> runConvertK8s(Invocation& call) {
+  auto server = call.text("endpoint");
+  if (server.size() > 0) checkHost(server, "endpoint");
+  auto session = co_await openSession(call);
+  auto& client = session->client;
+  kj::StringPtr first = client.nodes()[0];
+  if (client.nodes().size() > 1) {
+    auto others = client.nodes().slice(1, client.nodes().size());
+    call.err(kj::str("using ", first, "; ignoring ", kj::strArray(others, ", "),
+                     call.on("remove-initialized-key") ? ": the key is that of the whole cluster\n"
+                                                       : ": Kubernetes lists the other nodes\n"));
+  }
+  RemoteConversion nodes(client, session->deadline);
+  UpgradeLines lines(call.deps.console, call.deps.clock, false);
+  if (call.on("remove-initialized-key")) {
+    co_await removeKeyAlone(nodes, first, call.on("force"), lines);
+    co_return 0;
+  }
+  auto kubernetes = co_await connectKubernetes(
+      client, first, {.server = server, .orEndpoint = server.size() == 0}, session->deadline);
+  ConvertRun run(call.deps.timer, *kubernetes, nodes, lines,
+                 [&call]() { return readLine(call.deps, kMostAnswer); });
+  co_await run.run(call.on("force"));
+  co_return 0;
+}
+
+}  // namespace
+
+void addConvertK8sCommand(Command& root) {
+  auto& command =
+      root.add("convert-k8s", "Hand a control plane that bootkube made over to the nodes");
+  command.details =
+      "Of a cluster that Talos 0.8 or earlier made: its control plane runs in DaemonSets, and "
+      "becomes static pods of the control-plane nodes. The first of --nodes is one of these; the "
+      "others are found in Kubernetes. The key of service accounts and the images are taken from "
+      "the cluster into the configs of these nodes, beside a new CA of the aggregation layer; "
+      "then, "
+      "after a question each, pod-checkpointer is removed, and the static pods take over from the "
+      "DaemonSets one after the other. No node may reboot in between. A run that was interrupted "
+      "continues when it is started again. Each wait has a limit of its own.";
+  command.flag({.name = "endpoint",
+                .kind = FlagKind::kText,
+                .help = "host of the Kubernetes API, port 6443 (default: that of the kubeconfig, "
+                        "else the endpoint that talosctl uses)"});
+  command.flag({.name = "force", .help = "ask nothing"});
+  command.flag({.name = "remove-initialized-key",
+                .help = "only remove the sign of a self-hosted control plane from etcd, by the "
+                        "first of --nodes: a step of a conversion by hand",
+                .hidden = true});
+  command.run = runConvertK8s;
+}
+
+}  // namespace talos::talosctl

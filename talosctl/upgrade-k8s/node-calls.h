@@ -1,0 +1,81 @@
+// Calls of one node of a cluster whose Kubernetes is changed, each with a deadline and an error
+// that names the node.
+#pragma once
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "talosctl/client/node-config.h"
+#include "talosctl/config/patches.h"
+
+namespace talos::talosctl {
+
+class NodeCalls {
+ public:
+  // `client` outlives it. `deadline`: of each answer.
+  NodeCalls(Client& client, kj::Duration deadline) : client(client), deadline(deadline) {}
+
+  // The answer of a node, or its error with its address in front.
+  template <typename T>
+  kj::Promise<T> answer(kj::StringPtr address, kj::Promise<T> answer);
+  template <typename T>
+  kj::Promise<T> answer(kj::StringPtr address, kj::Promise<T> answer, kj::Duration limit);
+
+  using GetAnswer = capnp::Response<rpc::Resources::GetResults>;
+  template <typename Spec>
+  kj::Promise<GetAnswer> get(kj::StringPtr address, kj::StringPtr id, bool sensitive = false);
+  template <typename Spec>
+  kj::Promise<size_t> count(kj::StringPtr address, bool sensitive = false);
+
+  // Its text holds secrets: zeroize() it.
+  kj::Promise<RunningConfig> config(kj::StringPtr address);
+  // Without a reboot; nothing is sent when the patches change nothing. A rehearsal changes nothing.
+  // Conflict: another config was applied meanwhile.
+  kj::Promise<void> patchConfig(kj::StringPtr address, kj::Vector<Patch> patches, bool rehearsal);
+  // None: the node has no bootstrapped control plane.
+  kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr address);
+
+  Client& client;
+  const kj::Duration deadline;
+
+ private:
+  rpc::Resources::Client resources(kj::StringPtr address, bool sensitive);
+};
+
+// --- inline
+
+template <typename T>
+kj::Promise<T> NodeCalls::answer(kj::StringPtr address, kj::Promise<T> answer, kj::Duration limit) {
+  return within(client.deps.timer, limit, kj::mv(answer))
+      .catch_([address = kj::str(address)](kj::Exception&& e) -> kj::Promise<T> {
+        return error(kindOf(e), kj::str(address, ": ", messageOf(e)));
+      });
+}
+
+template <typename T>
+kj::Promise<T> NodeCalls::answer(kj::StringPtr address, kj::Promise<T> promise) {
+  return answer(address, kj::mv(promise), deadline);
+}
+
+template <typename Spec>
+kj::Promise<NodeCalls::GetAnswer> NodeCalls::get(kj::StringPtr address, kj::StringPtr id,
+                                                 bool sensitive) {
+  co_await client.connect(deadline);
+  auto request = resources(address, sensitive).getRequest();
+  request.initKind().setType(typeName<Spec>());
+  request.setId(id);
+  kj::Promise<GetAnswer> sent = request.send();
+  co_return co_await answer(address, kj::mv(sent));
+}
+
+template <typename Spec>
+kj::Promise<size_t> NodeCalls::count(kj::StringPtr address, bool sensitive) {
+  using Listed = capnp::Response<rpc::Resources::ListResults>;
+  co_await client.connect(deadline);
+  auto request = resources(address, sensitive).listRequest();
+  request.initKind().setType(typeName<Spec>());
+  kj::Promise<Listed> sent = request.send();
+  auto listed = co_await answer(address, kj::mv(sent));
+  co_return listed.getResources().size();
+}
+
+}  // namespace talos::talosctl
