@@ -71,6 +71,33 @@ class KubernetesProxy final : public rpc::Kubernetes::Server {
       : kubed(kj::mv(kubed)), config(config), store(store) {}
 
   kj::Promise<void> survey(SurveyContext context) override {
+    needControlPlane();
+    return context.tailCall(kubed.surveyRequest());
+  }
+  kj::Promise<void> tryClient(TryClientContext context) override {
+    needControlPlane();
+    auto request = kubed.tryClientRequest();
+    auto asked = context.getParams();
+    request.setAddress(asked.getAddress());
+    request.setKubelet(asked.getKubelet());
+    request.setAuthority(asked.getAuthority());
+    request.setCertificate(asked.getCertificate());
+    request.setKey(asked.getKey());
+    return context.tailCall(kj::mv(request));
+  }
+  kj::Promise<void> forgetClientCa(ForgetClientCaContext context) override {
+    needControlPlane();
+    auto request = kubed.forgetClientCaRequest();
+    request.setAuthority(context.getParams().getAuthority());
+    return context.tailCall(kj::mv(request));
+  }
+
+ private:
+  rpc::Kubernetes::Client kubed;
+  MachineConfigReader& config;
+  Store& store;
+
+  void needControlPlane() {
     KJ_IF_MAYBE (c, config.tryConfig(store)) {
       if (!config::isControlPlane(c->getMachine().getType())) {
         fail(ErrorKind::kFailedPrecondition,
@@ -78,13 +105,7 @@ class KubernetesProxy final : public rpc::Kubernetes::Server {
              "with -n");
       }
     }
-    return context.tailCall(kubed.surveyRequest());
   }
-
- private:
-  rpc::Kubernetes::Client kubed;
-  MachineConfigReader& config;
-  Store& store;
 };
 
 }  // namespace

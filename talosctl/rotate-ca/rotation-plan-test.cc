@@ -20,6 +20,7 @@ struct RotationPlanTest : ::testing::Test {
   pki::CertificateAndKey first =
       pki::makeAuthority({.organization = "talos", .notBefore = kNow - 100 * kj::DAYS});
   kj::Vector<RotatedNode> nodes;
+  RotatedCa which = RotatedCa::kMachine;
 
   RotatedNode node(kj::StringPtr address, bool controlPlane) {
     return {.address = kj::str(address),
@@ -34,7 +35,7 @@ struct RotationPlanTest : ::testing::Test {
     nodes.add(node("10.0.0.3", true));
     nodes.add(node("10.0.0.5", false));
   }
-  Rotation plan() { return planRotation(nodes, kNow); }
+  Rotation plan() { return planRotation(which, nodes, kNow); }
   std::string refusal() {
     auto failure = kj::runCatchingExceptions([&] { plan(); });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();

@@ -43,6 +43,7 @@ TEST(KubeletFiles, AreRootsAlone) {
   spec.initExtraMounts(1)[0].setSource("/var/extra");
   auto secrets = b.initRoot<rpc::KubeletSecretsSpec>();
   secrets.setCa("CA\n"_kj.asBytes());
+  secrets.setClientCAs("CA\nOTHER\n"_kj.asBytes());
   secrets.setBootstrapKubeconfig(kBootstrap);
   auto mode = [&](kj::StringPtr path) {
     struct stat info = {};
