@@ -21,7 +21,7 @@ bool isRefusal(const kj::Exception& e) {
   return kind == ErrorKind::kUnauthenticated || kind == ErrorKind::kPermissionDenied;
 }
 
-// What the server shows to a client that asks for nothing.
+// The certificates that the server shows to a client that asks for nothing.
 kj::Promise<kj::Vector<kj::String>> chainOf(kube::DialDependencies deps, kj::StringPtr host,
                                             uint16_t port) {
   kj::Vector<kj::String> shown;
@@ -111,7 +111,8 @@ kj::Own<SharedKube> ClientServer::ownServer() {
 
 kj::Promise<void> ClientServer::tryClient(TryClientContext context) {
   auto asked = context.getParams();
-  if (!members.synced()) fail(ErrorKind::kUnavailable, "the nodes of the cluster are not known yet");
+  if (!members.synced())
+    fail(ErrorKind::kUnavailable, "the nodes of the cluster are not known yet");
   if (!isNode(asked.getAddress())) {
     fail(ErrorKind::kPermissionDenied,
          kj::str("\"", asked.getAddress(), "\" is not an address of a node of this cluster"));
@@ -144,8 +145,7 @@ kj::Promise<void> ClientServer::forgetClientCa(ForgetClientCaContext context) {
   // Together with what was read: an API server may add its own meanwhile.
   kube::Json change = {
       {"metadata",
-       {{"resourceVersion",
-         kube::textAt(published, {"metadata", "resourceVersion"}).cStr()}}},
+       {{"resourceVersion", kube::textAt(published, {"metadata", "resourceVersion"}).cStr()}}},
       {"data", {{kClientCas.cStr(), rest.left.cStr()}}}};
   co_await (**server).patch(kube::Patch::kMerge, maps, kSystem, kPublished, change, kOwner);
 }

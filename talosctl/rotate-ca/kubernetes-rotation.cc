@@ -4,6 +4,7 @@
 #include "common/base/resource.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine.capnp.h"
 #include "talosctl/client/received-bytes.h"
@@ -12,7 +13,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::StringPtr kClientName = "talosctl-rotate-ca"_kj, kMasters = "system:masters"_kj;
-constexpr auto kClientLifetime = 24 * kj::HOURS, kForgotten = 2 * kj::MINUTES;
+constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 2 * kj::MINUTES;
 constexpr size_t kMostPair = 64u << 10;
 constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
                         kKubeletService = "kubelet"_kj;
@@ -24,7 +25,7 @@ Credentials clientOf(kj::StringPtr authority, kj::StringPtr key) {
                          {.commonName = kClientName,
                           .organizations = kj::arr(kj::str(kMasters)),
                           .server = false,
-                          .lifetime = kClientLifetime});
+                          .lifetime = kTrialLifetime});
   return {kj::str(authority), kj::mv(made.certificate), kj::mv(made.key)};
 }
 
@@ -81,8 +82,8 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const Rotated
   bool drop = phase == RotationPhase::kDrop;
   auto both = kj::str(rotation.newCa, rotation.oldCa);
   auto server = serverName(kubelet);
-  auto tried = co_await tryAt(node, kubelet, kubelet ? both : rotation.newCa,
-                              KJ_ASSERT_NONNULL(newClient));
+  auto tried =
+      co_await tryAt(node, kubelet, kubelet ? both : rotation.newCa, KJ_ASSERT_NONNULL(newClient));
   KJ_IF_MAYBE (e, tried.refused) {
     co_return kj::str(server, " does not serve clients of the new CA yet: ", *e);
   }
@@ -145,8 +146,8 @@ kj::Promise<kj::String> KubernetesRotation::secretsVersion(const RotatedNode& no
 
 kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNode& node) {
   auto asked = co_await kubernetes(node);
-  auto survey = co_await cluster.answer<rpc::Kubernetes::SurveyResults>(
-      asked.surveyRequest().send());
+  auto survey =
+      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(asked.surveyRequest().send());
   for (auto component : kRestarted) {
     auto wanted = co_await secretsVersion(node, component);
     bool good = false;
@@ -207,8 +208,9 @@ kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
 
 kj::Promise<void> KubernetesRotation::finish() {
   note("the CA of Kubernetes is rotated; get new kubeconfigs with talosctl kubeconfig");
-  note("programs in pods that have run since before trust the old CA until they are restarted; "
-       "restart them before the next rotation");
+  note(
+      "programs in pods that have run since before trust the old CA until they are restarted; "
+      "restart them before the next rotation");
   return kj::READY_NOW;
 }
 

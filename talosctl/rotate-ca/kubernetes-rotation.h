@@ -35,7 +35,7 @@ class KubernetesRotation final : public RotationRun {
   const RotatedNode& askedFor(const RotatedNode& node) const;
   kj::Promise<rpc::Kubernetes::Client> kubernetes(const RotatedNode& node);
   struct Trial {
-    kj::String server;               // certificates that it showed, PEM
+    kj::String server;  // certificates that it showed, PEM
     kj::Maybe<kj::String> refused;
   };
   kj::Promise<Trial> tryAt(const RotatedNode& node, bool kubelet, kj::StringPtr authorities,

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/base/resource.h"
+#include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -40,9 +41,8 @@ void MachineRotation::checkOutput() {
 }
 
 void MachineRotation::showMore() {
-  call.out(written
-               ? kj::str("> client configuration: ", options.output, " is there\n")
-               : kj::str("> client configuration of the new CA: ", options.output, "\n"));
+  call.out(written ? kj::str("> client configuration: ", options.output, " is there\n")
+                   : kj::str("> client configuration of the new CA: ", options.output, "\n"));
 }
 
 kj::Promise<void> MachineRotation::begin(RotationPhase phase) {

@@ -96,7 +96,8 @@ kj::Promise<int> runRotateCa(Invocation& call) {
 }  // namespace
 
 void addRotateCaCommand(Command& root) {
-  auto& command = root.add("rotate-ca", "Replace the CAs of the machine API and of Kubernetes of a running cluster");
+  auto& command = root.add(
+      "rotate-ca", "Replace the CAs of the machine API and of Kubernetes of a running cluster");
   command.details =
       "First the CA of the machine API, then that of Kubernetes, each in three phases that are "
       "verified on every node before the next begins: all nodes accept the new CA beside the "

@@ -53,9 +53,10 @@ void checkNode(RotatedCa which, const RotatedNode& node) {
                    "the CA that is there; set persist: true for the rotation"));
   }
   if (hashOf(node).size() == 0) {
-    refuse(kj::str(node.address, which == RotatedCa::kMachine
-                                     ? ": its config has neither machine.ca nor machine.caHash; set one"
-                                     : ": its config has no cluster.ca"));
+    refuse(kj::str(node.address,
+                   which == RotatedCa::kMachine
+                       ? ": its config has neither machine.ca nor machine.caHash; set one"
+                       : ": its config has no cluster.ca"));
   }
   if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
     refuse(kj::str(node.address, ": its config lacks the key of ", sectionOf(which), ".ca"));
@@ -90,8 +91,8 @@ void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Da
   }
   kj::StringPtr organization =
       old.organizations.empty() ? ""_kj : kj::StringPtr(old.organizations[0]);
-  auto type = rotation.which == RotatedCa::kMachine ? pki::KeyType::kEd25519
-                                                    : pki::KeyType::kEcdsaP256;
+  auto type =
+      rotation.which == RotatedCa::kMachine ? pki::KeyType::kEd25519 : pki::KeyType::kEcdsaP256;
   auto made = pki::makeAuthority({.organization = organization,
                                   .commonName = old.commonName,
                                   .keyType = type,
@@ -250,8 +251,7 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   };
   if (issues && node.ca.size() > 0) {
     auto key = node.controlPlane ? base64(rotation.newKey) : kj::String();
-    add("ca",
-        kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
+    add("ca", kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
   }
   if (issues && node.caHash.size() > 0) add("caHash", kj::str("\"", newHash, "\""));
   if (wanted.size() > 0) {

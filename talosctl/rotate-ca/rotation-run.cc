@@ -54,11 +54,11 @@ kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes() {
   auto members = co_await cluster.members(options.asked);
   bool all = options.nodes.empty();
   if (members.empty() && (all || rotation.which == RotatedCa::kKubernetes)) {
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
-                 " knows no nodes of Kubernetes",
-                 all ? "; name all nodes with --control-plane-nodes and --worker-nodes"_kj
-                     : ""_kj));
+    fail(
+        ErrorKind::kFailedPrecondition,
+        kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
+                " knows no nodes of Kubernetes",
+                all ? "; name all nodes with --control-plane-nodes and --worker-nodes"_kj : ""_kj));
   }
   kj::Vector<Named> named;
   for (auto& node : options.nodes) named.add(Named{kj::str(node), {}, {}});

@@ -65,14 +65,13 @@ struct RotateKubernetesCa : public KubeHost {
                   kj::Maybe<std::string> token = nullptr) const {
     auto from = kube::readAccess(slurp(trusting).c_str(), "kubeconfig");
     auto his = kube::readAccess(slurp(own).c_str(), "kubeconfig");
-    kube::KubeconfigContent content{
-        .cluster = "mixed",
-        .server = kj::str("https://", from.name()),
-        .authority = from.authority,
-        .user = "mixed",
-        .credentials = kube::ClientPair{his.certificate, his.key},
-        .context = "mixed",
-        .nameSpace = "default"};
+    kube::KubeconfigContent content{.cluster = "mixed",
+                                    .server = kj::str("https://", from.name()),
+                                    .authority = from.authority,
+                                    .user = "mixed",
+                                    .credentials = kube::ClientPair{his.certificate, his.key},
+                                    .context = "mixed",
+                                    .nameSpace = "default"};
     KJ_IF_MAYBE (t, token) content.credentials = kube::BearerToken{t->c_str()};
     auto server = kj::str("https://", from.name());
     content.server = server;
@@ -95,8 +94,7 @@ struct RotateKubernetesCa : public KubeHost {
     auto line = text.find("certificate-authority-data:");
     text.replace(line, text.find('\n', line) - line, "insecure-skip-tls-verify: true");
     write(copy, text.c_str());
-    return as(copy,
-              {"--server", "https://" + node.address + ":10250", "get", "--raw", "/healthz"});
+    return as(copy, {"--server", "https://" + node.address + ":10250", "get", "--raw", "/healthz"});
   }
   std::vector<std::string> rotate() const {
     return cluster->talos.command({"rotate-ca", "--talos=false", "--dry-run=false"});

@@ -78,9 +78,8 @@ bool hasGoodCertificate(kj::StringPtr root, kj::StringPtr authority, kj::Date no
   KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletClientPair))) {
     KJ_DEFER(zeroize(pair->asArray()));
     bool good = false;
-    kj::runCatchingExceptions([&] {
-      good = pki::inspect(*pair).notAfter > now && pki::isSignedBy(*pair, authority);
-    });
+    kj::runCatchingExceptions(
+        [&] { good = pki::inspect(*pair).notAfter > now && pki::isSignedBy(*pair, authority); });
     return good;
   }
   return false;

@@ -231,8 +231,8 @@ kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
   writesCas = true;
   auto copy = what.clone();
   auto bytes = kj::heapArray<kj::byte>(wanted);
-  auto work = deps.blocking(
-      [this, copy = kj::mv(copy)]() { writeClientCas(deps.root, copy.secrets()); });
+  auto work =
+      deps.blocking([this, copy = kj::mv(copy)]() { writeClientCas(deps.root, copy.secrets()); });
   writingCas = work.then(
                        [this, bytes = kj::mv(bytes)]() mutable {
                          writtenCas = kj::mv(bytes);
