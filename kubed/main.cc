@@ -5,7 +5,8 @@
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
 // (kubelet-join-reconciler.h), approves those of workers (join-approver.h), removes Node objects
 // of earlier names (superseded-node-reconciler.h), gives pods access to the machine API
-// (pod-access.h), drains the node (node-drain-reconciler.h) and serves surveys (survey-server.h).
+// (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys (survey-server.h) and
+// tries clients (client-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
 // and pods.
@@ -29,6 +30,7 @@
 #include "kubed/manifests/bootstrap-token-reconciler.h"
 #include "kubed/manifests/extra-manifests.h"
 #include "kubed/nodes/api-endpoints-reconciler.h"
+#include "kubed/nodes/client-server.h"
 #include "kubed/nodes/join-approver.h"
 #include "kubed/nodes/kubed-server.h"
 #include "kubed/nodes/kubelet-access.h"
@@ -39,7 +41,6 @@
 #include "kubed/nodes/node-reconciler.h"
 #include "kubed/nodes/static-pod-reconciler.h"
 #include "kubed/nodes/superseded-node-reconciler.h"
-#include "kubed/nodes/survey-server.h"
 
 namespace talos::kubed {
 
@@ -106,8 +107,10 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   PodAccess pods(deps, access, etcd);
   Rules rules(capnp::Schema::from<rpc::Kubernetes>());
   RequestTrace trace(shared.timer, rules);
-  auto server = serveKubed(
-      kj::heap<SurveyServer>([&]() { return readSurvey(shared.timer, adapter); }), trace);
+  auto server =
+      serveKubed(kj::heap<ClientServer>(shared.dialing, shared.make, shared.store, adapter,
+                                        [&]() { return readSurvey(shared.timer, adapter); }),
+                 trace);
   auto serving = serveUnix(shared.lowLevel, shared.timer, inheritedSocket(kListenUnixVariable),
                            [&](const UnixPeer&) { return server; });
   releaseStartMemory();

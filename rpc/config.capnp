@@ -320,6 +320,9 @@ struct Cluster {
       $A.doc("Version of Kubernetes, such as v1.34.4, of component images that are named without a tag (by a digest).");
   allowSchedulingOnControlPlanes @24 :Bool $A.default("false") $A.since("v1.2")
       $A.doc("The same as allowSchedulingOnMasters.");
+  acceptedCAs @25 :List(AcceptedCa) $A.since("v1.7")
+      $A.doc("CAs of Kubernetes whose clients are accepted beside those of ca, while it is replaced. A certificate for the "
+             "key of ca that another CA signed is sent behind the certificate of the API server.");
 }
 
 struct Trustd {

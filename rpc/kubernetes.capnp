@@ -6,11 +6,26 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 using import "annotations.capnp".allow;
+using import "annotations.capnp".audit;
+using import "annotations.capnp".secret;
 
 interface Kubernetes {
   survey @0 () -> (survey :Survey) $allow("os:reader");
   # Read anew by every call, within 30 s. What could not be read is empty and named in `problems`. Unavailable, with the
   # reason, when the API server does not answer at all; FailedPrecondition on a worker.
+
+  tryClient @1 (address :Text, kubelet :Bool, authority :Data, certificate :Data, key :Data $secret)
+      -> (server :Data, refused :Text) $allow("os:admin") $audit;
+  # Calls the API server, or the kubelet, at the address of a node, as the client with this certificate (PEM). `server`:
+  # the certificates that it showed, PEM, its own first. Those of an API server are verified by `authority`, those of a
+  # kubelet also by what it shows itself. `refused`: why it does not serve the client, or the client does not trust it;
+  # empty: it does. Unavailable when nobody answers; PermissionDenied for an address of no node of the cluster;
+  # FailedPrecondition on a worker.
+
+  forgetClientCa @2 (authority :Data) -> (found :Bool) $allow("os:admin") $audit;
+  # Removes a CA (PEM) from those that Kubernetes publishes for the clients of its parts and of aggregated API servers
+  # (kube-system/extension-apiserver-authentication): API servers add theirs, and remove none before it expires.
+  # `found`: it was there. FailedPrecondition on a worker, Unavailable when the API server does not answer.
 }
 
 struct Survey {
@@ -66,6 +81,7 @@ struct Survey {
     restarts @13 :UInt32;          # of all its containers
     addresses @14 :List(Text);
     deleted @15 :Bool;             # it is ending
+    secretsVersion @16 :Text;      # annotation talos.dev/secrets-version of the control plane's static pods
   }
   struct Endpoints {
     service @0 :Text;              # namespace/name

@@ -39,6 +39,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     ca @5 :KeyPair; serviceAccountKey @6 :Data $A.base64 $A.secret; aggregatorCA @7 :KeyPair;
     aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
     secretboxEncryptionSecret @11 :Text $A.secret;
+    acceptedCAs @12 :Data $A.base64;            # PEM, of cluster.acceptedCAs
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
@@ -103,4 +104,5 @@ struct KubeletSecretsSpec $A.resource((type = "KubeletSecrets.secrets.talos.dev"
   ca @0 :Data $A.base64;                        # of Kubernetes, PEM
   bootstrapKubeconfig @1 :Text $A.secret;       # with the bootstrap token
   machineCa @2 :Data $A.base64;                 # PEM: signs the certificates of all nodes; on a control-plane node
+  clientCAs @3 :Data $A.base64;                 # PEM: of those who call the kubelet
 }

@@ -138,6 +138,7 @@ void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
   report.aescbcKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
   report.secretboxKey("cluster.secretboxEncryptionSecret", cluster.getSecretboxEncryptionSecret());
   report.authority("cluster.ca", cluster.getCa(), keys);
+  report.accepted("cluster.acceptedCAs", cluster.getAcceptedCAs());
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), keys);
   report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), keys);
   if (keys != Report::Key::kNeeded) {

@@ -199,6 +199,7 @@ cluster:
   token: abcdef.0123456789abcdef
   aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
   ca: @PAIR
+  acceptedCAs: [{crt: @CRT}]
   aggregatorCA: @PAIR
   serviceAccount: {key: @KEY}
   apiServer:

@@ -13,6 +13,7 @@ namespace {
 
 constexpr kj::StringPtr kSystem = "kube-system"_kj;
 // Bootkube's, on the copies of its pods.
+constexpr kj::StringPtr kSecretsVersion = "talos.dev/secrets-version"_kj;
 constexpr kj::StringPtr kCheckpointAnnotation = "checkpointer.alpha.coreos.com/checkpoint-of"_kj;
 constexpr kj::StringPtr kSliceOfLabel = "kubernetes.io/service-name"_kj;
 constexpr size_t kMostInList = 64;  // addresses of a node, taints, ends of a service
@@ -202,6 +203,7 @@ void takePod(const Json& pod, bool ready, rpc::Survey::Pod::Builder out) {
   out.setOwner(ownerOf(pod));
   out.setRestarts(restartsOf(pod));
   out.setDeleted(textAt(pod, {"metadata", "deletionTimestamp"}).size() > 0);
+  out.setSecretsVersion(cutAt(pod, {"metadata", "annotations", kSecretsVersion}));
   auto addresses = podAddresses(pod);
   setTexts(out.initAddresses(addresses.size()), addresses);
   if (!ready) setReason(pod, out);

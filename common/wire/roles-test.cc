@@ -304,6 +304,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       "FileSink.files",
       "Files.copy",
       "Files.read",
+      "Kubernetes.forgetClientCa",
+      "Kubernetes.tryClient",
       "LogSink.missed",
       "LogSink.write",
       "Machine.clientCertificate",

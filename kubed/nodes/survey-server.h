@@ -12,7 +12,7 @@
 
 namespace talos::kubed {
 
-class SurveyServer final : public rpc::Kubernetes::Server {
+class SurveyServer : public rpc::Kubernetes::Server {
  public:
   using Message = kj::Own<capnp::MallocMessageBuilder>;
   // Its root is a Survey.

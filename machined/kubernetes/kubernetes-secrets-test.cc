@@ -9,6 +9,7 @@
 #include "common/config/config-generate.h"
 #include "common/kube/kube-access.h"
 #include "common/testing/test-tree.h"
+#include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/trust/root-secrets-controller.h"
@@ -205,6 +206,58 @@ TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
   settle();
   EXPECT_TRUE(
       pki::isSignedBy(crt(stored().getApiServer()), secrets.kubernetesAuthority.certificate));
+}
+
+// Catches: a client of either CA that is refused while one replaces the other; a new key for
+// another chain; an API server that is restarted for it, or a client of the API server that is not.
+TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
+  begin();
+  auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
+    auto config = kj::str(document());
+    auto items = KJ_MAP(one, list) {
+      return kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}");
+    };
+    kj::StringPtr mark = "\ncluster:\n"_kj;
+    auto at = strstr(config.cStr(), mark.cStr());
+    KJ_ASSERT(at != nullptr);
+    auto head = config.slice(0, static_cast<size_t>(at - config.cStr()) + mark.size());
+    publish(kj::str(head, "  acceptedCAs: [", kj::strArray(items, ", "), "]\n",
+                    config.slice(head.size())));
+    settle();
+  };
+  auto clientCas = [&] { return readFile(kj::str(folder, "/kube-apiserver/ca.crt")); };
+  auto old = kj::str(secrets.kubernetesAuthority.certificate);
+  auto oldKey = secrets.kubernetesAuthority.key.clone();
+  auto other =
+      pki::makeAuthority({.organization = "kubernetes", .keyType = pki::KeyType::kEcdsaP256});
+  auto oldByNew = pki::crossSign(other.certificate, other.key, old);
+  auto newByOld = pki::crossSign(old, oldKey, other.certificate);
+  auto leaf = crt(stored().getApiServer());
+  auto key = kj::str(stored().getApiServer().getKey().asChars());
+  EXPECT_EQ(old, clientCas());
+  accepting({other.certificate, oldByNew});
+  EXPECT_EQ(kj::str(old, other.certificate), clientCas());
+  EXPECT_EQ(kj::str(leaf, oldByNew), crt(stored().getApiServer()));
+  EXPECT_EQ(key, kj::str(stored().getApiServer().getKey().asChars()));
+  EXPECT_EQ("1 1 1 1 ", versions());
+
+  secrets.kubernetesAuthority = {kj::str(other.certificate), other.key.clone()};
+  accepting({old, newByOld});
+  EXPECT_EQ(kj::str(other.certificate, old), clientCas());
+  auto now = pki::certificatesIn(crt(stored().getApiServer()));
+  ASSERT_EQ(now.size(), 2u);
+  EXPECT_TRUE(pki::isSignedBy(now[0], other.certificate));
+  EXPECT_EQ(now[1], newByOld);
+  EXPECT_EQ("2 1 2 2 ", versions()) << "the API server reads its files again";
+  auto trusted = kube::readAccess(stored().getSchedulerKubeconfig(), "test");
+  EXPECT_EQ(trusted.authority, other.certificate);
+  EXPECT_EQ(other.certificate, readFile(kj::str(folder, "/kube-controller-manager/ca.crt")))
+      << "it signs with one CA";
+
+  accepting({newByOld});
+  EXPECT_EQ(other.certificate, clientCas());
+  EXPECT_EQ(kj::str(now[0], newByOld), crt(stored().getApiServer()));
+  EXPECT_EQ("2 1 2 2 ", versions());
 }
 
 // A machine without a clock of its own begins in 1970. Catches: certificates of 1970, twice at each

@@ -10,6 +10,7 @@
 #include "common/config/config.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
+#include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
@@ -118,10 +119,12 @@ class Renewal {
       return !pki::isSignedBy(crt, identity.authority) ||
              renewalCause(info, identity.names, kKubernetesLifetime, now) != nullptr;
     });
-    if (!anew) return keep(out, KJ_ASSERT_NONNULL(stored));
+    if (!anew) return keepServer(out, KJ_ASSERT_NONNULL(stored));
     auto options = serverOptions(identity.names, kKubernetesLifetime, now);
     options.organizations = kj::arr(kj::str(kServerOrganization));
-    put(out, pki::issue(identity.authority, identity.authorityKey, kj::mv(options)));
+    auto pair = pki::issue(identity.authority, identity.authorityKey, kj::mv(options));
+    pair.certificate = kj::str(pair.certificate, identity.behind);
+    put(out, pair);
     made = true;
   }
 
@@ -156,6 +159,14 @@ class Renewal {
   const KubernetesIdentity& identity;
   kj::Date now;
 
+  void keepServer(rpc::KeyPair::Builder out, rpc::KeyPair::Reader stored) {
+    keep(out, stored);
+    auto before = textOf(stored.getCrt());
+    auto now = kj::str(pki::certificatesIn(before)[0], identity.behind);
+    if (now == before) return;
+    out.setCrt(now.asBytes());
+    made = true;
+  }
   static void keep(rpc::KeyPair::Builder out, rpc::KeyPair::Reader stored) {
     out.setCrt(stored.getCrt());
     out.setKey(stored.getKey());
@@ -270,6 +281,8 @@ KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, 
       .server = kj::str("https://127.0.0.1:", localPort),
       .authority = textOf(root.getCa().getCrt()),
       .aggregator = textOf(root.getAggregatorCA().getCrt()),
+      .behind =
+          pki::authoritiesOf(textOf(root.getCa().getCrt()), textOf(root.getAcceptedCAs())).behind,
       .authorityKey = pki::Pem(textOf(root.getCa().getKey())),
       .aggregatorKey = pki::Pem(textOf(root.getAggregatorCA().getKey())),
       .names = nodeNames("", "", addresses, sans)};

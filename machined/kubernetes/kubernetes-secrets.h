@@ -1,7 +1,8 @@
 // secrets.KubernetesController: secrets/KubernetesSecrets[k8s-certs], the certificates of this
 // node's Kubernetes control plane.
 //
-//   apiServer                    of port 6443
+//   apiServer                    of port 6443; behind it the CA as those of cluster.acceptedCAs
+//                                signed it, so that clients that trust only those verify it
 //   apiServerKubeletClient       towards kubelets
 //   frontProxy                   towards aggregated APIs, by the aggregator's CA
 //   adminKubeconfig              the node's own, system:masters; it is not handed out
@@ -39,6 +40,7 @@ constexpr kj::StringPtr kKeptSecretsFile = "/system/state/kubernetes-secrets"_kj
 struct KubernetesIdentity {
   kj::String cluster, server;
   kj::String authority, aggregator;  // PEM
+  kj::String behind;                 // the CA's key as others signed it, PEM; may be empty
   pki::Pem authorityKey, aggregatorKey;
   NodeNames names;  // of the API server
 };

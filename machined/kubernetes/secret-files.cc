@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/memory/secret-buffer.h"
+#include "common/tls/authorities.h"
 #include "common/tls/pki.h"
 #include "common/tls/public-key.h"
 #include "machined/system/secret-file-of-user.h"
@@ -76,13 +77,20 @@ class FileList {
   Component component;
 };
 
+// Of the clients of the API server.
+kj::String clientCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  return pki::authoritiesOf(kj::str(root.getCa().getCrt().asChars()),
+                            kj::str(root.getAcceptedCAs().asChars()))
+      .trusted;
+}
+
 kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Reader root,
                                         rpc::KubernetesSecretsSpec::Reader secrets,
                                         rpc::EtcdSecretsSpec::Reader etcd) {
   FileList list(Component::kApiServer);
   list.add("etcd-client-ca.crt", etcd.getCa());
   list.addPair("etcd-client.crt", "etcd-client.key", etcd.getClient());
-  list.add("ca.crt", root.getCa().getCrt());
+  list.add("ca.crt", clientCas(root).asBytes(), true);
   list.addPair("apiserver.crt", "apiserver.key", secrets.getApiServer());
   list.addPair("apiserver-kubelet-client.crt", "apiserver-kubelet-client.key",
                secrets.getApiServerKubeletClient());

@@ -7,8 +7,9 @@
 // in memory: a reboot removes them, and they are written again before the kubelet starts.
 //
 // A component is restarted when a file changed that it reads at its start only. It reloads
-// certificates when they change (client-go and the API server do so since 1.19), so a renewal
-// restarts nothing; kubeconfigs contain certificates and restart it.
+// certificates, and the API server the CAs of its clients, when they change (client-go and the API
+// server do so since 1.19), so a renewal restarts nothing; kubeconfigs contain certificates and
+// restart it.
 #pragma once
 
 #include "common/memory/secret-array.h"

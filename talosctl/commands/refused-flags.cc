@@ -153,7 +153,7 @@ constexpr RefusedFlag kOfUpgradeK8s[] = {
 };
 
 constexpr RefusedFlag kOfRotateCa[] = {
-    {"k8s-endpoint"_kj, ""_kj, kText, ""_kj, "the CA of Kubernetes is not rotated"_kj},
+    {"k8s-endpoint"_kj, ""_kj, kText, ""_kj, "the nodes ask their own API servers"_kj},
     {"with-docs"_kj, ""_kj, kSwitch, "true"_kj, kComments},
     {"with-examples"_kj, ""_kj, kSwitch, "true"_kj, kComments},
 };

@@ -6,7 +6,6 @@
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "rpc/kubernetes-resources.capnp.h"
-#include "rpc/secret-resources.capnp.h"
 #include "talosctl/client/node-config.h"
 #include "talosctl/config/patches.h"
 
@@ -24,20 +23,21 @@ bool mayPassLater(const kj::Exception& e) {
          kind == ErrorKind::kNotFound;
 }
 
-kj::String pemOf(capnp::Data::Reader data) {
-  return kj::heapString(data.asChars());
-}
-
-RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config) {
+RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, RotatedCa which) {
   auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  bool ofMachine = which == RotatedCa::kMachine;
+  auto ca = ofMachine ? machine.getCa() : cluster.getCa();
   RotatedNode node{.address = kj::str(address),
+                   .name = {},
+                   .ip = {},
                    .controlPlane = config::isControlPlane(machine.getType()),
                    .persists = config.getPersist(),
-                   .ca = pemOf(machine.getCa().getCrt()),
-                   .caHash = kj::str(machine.getCaHash()),
-                   .key = pki::Pem(pemOf(machine.getCa().getKey())),
+                   .ca = pemOf(ca.getCrt()),
+                   .caHash = kj::str(ofMachine ? machine.getCaHash() : ""_kj),
+                   .key = pki::Pem(pemOf(ca.getKey())),
                    .accepted = {}};
-  for (auto one : machine.getAcceptedCAs()) {
+  for (auto one : ofMachine ? machine.getAcceptedCAs() : cluster.getAcceptedCAs()) {
     for (auto& certificate : pki::certificatesIn(pemOf(one.getCrt()))) {
       node.accepted.add(kj::mv(certificate));
     }
@@ -46,6 +46,10 @@ RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config) {
 }
 
 }  // namespace
+
+kj::String pemOf(capnp::Data::Reader data) {
+  return kj::heapString(data.asChars());
+}
 
 Credentials copyOf(const Credentials& credentials) {
   return {kj::str(credentials.authorities), kj::str(credentials.certificate),
@@ -101,7 +105,7 @@ kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr nod
   co_return kj::mv(members);
 }
 
-kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node) {
+kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node, RotatedCa which) {
   auto reached = co_await reach(node);
   kj::Promise<RunningConfig> asked = runningConfig(kj::mv(reached));
   auto running = co_await within(deps.timer, answerLimit, kj::mv(asked));
@@ -113,12 +117,12 @@ kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node)
     fail(ErrorKind::kFailedPrecondition,
          kj::str(node, ": its config has errors: ", render(parsed.problems())));
   }
-  read.node = nodeOf(node, parsed.get());
+  read.node = nodeOf(node, parsed.get(), which);
   co_return kj::mv(read);
 }
 
-kj::Promise<RotatedNode> RemoteRotation::read(kj::StringPtr node) {
-  auto read = co_await readConfig(node);
+kj::Promise<RotatedNode> RemoteRotation::read(kj::StringPtr node, RotatedCa which) {
+  auto read = co_await readConfig(node, which);
   co_return kj::mv(read.node);
 }
 
@@ -136,25 +140,11 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::attempt(
   co_return messageOf(e);
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::served(kj::StringPtr node,
-                                                          const Rotation& rotation,
-                                                          RotationPhase phase) {
-  auto reached = co_await reach(node);
-  auto request = reached.sensitiveResourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
-  request.setId("api");
-  using Got = capnp::Response<rpc::Resources::GetResults>;
-  auto got = co_await within(deps.timer, answerLimit, kj::Promise<Got>(request.send()));
-  auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
-  auto error = phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
-  co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
-}
-
 kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
                                                            const Rotation& rotation,
-                                                           RotationPhase phase) {
-  auto work = [this, node, &rotation, phase]() -> kj::Promise<kj::Maybe<kj::String>> {
-    auto read = co_await readConfig(node);
+                                                           RotationPhase phase, Served& served) {
+  auto work = [this, node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto read = co_await readConfig(node, rotation.which);
     KJ_IF_MAYBE (patch, rotationPatch(read.node, rotation, phase)) {
       KJ_DEFER(zeroize(*patch));
       kj::Vector<Patch> patches;
@@ -167,20 +157,20 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
       using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
       co_await within(deps.timer, answerLimit, kj::Promise<Applied>(call.send()));
     }
-    co_return co_await served(node, rotation, phase);
+    co_return co_await served();
   };
   co_return co_await attempt(work());
 }
 
 kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(kj::StringPtr node,
                                                         const Rotation& rotation,
-                                                        RotationPhase phase) {
-  auto work = [this, node, &rotation, phase]() -> kj::Promise<kj::Maybe<kj::String>> {
-    auto read = co_await readConfig(node);
+                                                        RotationPhase phase, Served& served) {
+  auto work = [this, node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto read = co_await readConfig(node, rotation.which);
     if (rotationPatch(read.node, rotation, phase) != nullptr) {
       co_return kj::str("its config is not that of the phase");
     }
-    co_return co_await served(node, rotation, phase);
+    co_return co_await served();
   };
   co_return co_await attempt(work());
 }

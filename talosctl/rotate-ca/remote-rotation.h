@@ -1,9 +1,10 @@
-// The nodes of a cluster whose CA is rotated, over the API: their configs and certificates, and
-// which clients their endpoints serve.
+// The nodes of a cluster whose CA is rotated, over the API: their configs, and what is in effect.
 //
 // Holds one connection, which is made anew when it has ended. No call waits longer than some
 // seconds. Holds keys: they are zeroed with it.
 #pragma once
+
+#include <kj/function.h>
 
 #include "talosctl/client/cluster-client.h"
 #include "talosctl/rotate-ca/rotation-plan.h"
@@ -28,16 +29,26 @@ class RemoteRotation {
 
   // Of Kubernetes, as this node knows them; none without Kubernetes.
   kj::Promise<kj::Vector<ClusterMember>> members(kj::StringPtr node);
-  kj::Promise<RotatedNode> read(kj::StringPtr node);
+  kj::Promise<RotatedNode> read(kj::StringPtr node, RotatedCa which);
+
+  // The reason why what the config has is not in effect, or none.
+  using Served = kj::Function<kj::Promise<kj::Maybe<kj::String>>()>;
   // One attempt to bring the node to the end of the phase: the error that is left, or none.
   kj::Promise<kj::Maybe<kj::String>> advance(kj::StringPtr node, const Rotation& rotation,
-                                             RotationPhase phase);
+                                             RotationPhase phase, Served& served);
   // The same without a change.
   kj::Promise<kj::Maybe<kj::String>> look(kj::StringPtr node, const Rotation& rotation,
-                                          RotationPhase phase);
+                                          RotationPhase phase, Served& served);
   // The error of a client with these credentials at this endpoint.
   kj::Promise<kj::Maybe<kj::String>> tryClient(kj::StringPtr endpoint,
                                                const Credentials& credentials);
+
+  // For questions about what is in effect.
+  kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
+  template <typename Results>
+  kj::Promise<capnp::Response<Results>> answer(kj::Promise<capnp::Response<Results>> asked) {
+    return within(deps.timer, answerLimit, kj::mv(asked));
+  }
 
  private:
   Dependencies& deps;
@@ -54,14 +65,12 @@ class RemoteRotation {
     Read(Read&&) = default;
     Read& operator=(Read&&) = default;
   };
-  kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
-  kj::Promise<Read> readConfig(kj::StringPtr node);
-  kj::Promise<kj::Maybe<kj::String>> served(kj::StringPtr node, const Rotation& rotation,
-                                            RotationPhase phase);
+  kj::Promise<Read> readConfig(kj::StringPtr node, RotatedCa which);
   kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
 };
 
 // A copy for another endpoint or connection.
 Credentials copyOf(const Credentials& credentials);
+kj::String pemOf(capnp::Data::Reader data);
 
 }  // namespace talos::talosctl

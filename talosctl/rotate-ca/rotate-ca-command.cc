@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "talosctl/rotate-ca/rotation-run.h"
+#include "talosctl/rotate-ca/kubernetes-rotation.h"
+#include "talosctl/rotate-ca/machine-rotation.h"
 
 namespace talos::talosctl {
 namespace {
@@ -61,37 +62,54 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
 }
 
 kj::Promise<int> runRotateCa(Invocation& call) {
-  if (call.on("kubernetes")) {
-    fail(ErrorKind::kUnimplemented,
-         "this version does not rotate the CA of Kubernetes (cluster.ca); use --kubernetes=false");
+  bool machine = call.on("talos"), kubernetes = call.on("kubernetes");
+  if (!machine && !kubernetes) {
+    failUsage("there is nothing to rotate with --talos=false --kubernetes=false");
   }
-  if (!call.on("talos")) failUsage("there is nothing to rotate with --talos=false");
   auto target = resolveTarget(call);
   if (target.local) failUsage("rotate-ca needs endpoints of the cluster, not the socket of a node");
   auto options = optionsOf(call, target);
   auto present = copyOf(target.credentials);
   RemoteRotation cluster(call.deps, kj::mv(target), call.deadline());
   present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
-  RotationRun run(call, cluster, kj::mv(present), kj::mv(options));
-  co_await run.run();
+  MachineRotation ofMachine(call, cluster, options, kj::mv(present));
+  KubernetesRotation ofKubernetes(call, cluster, options);
+  // All that can be refused is, before anything is changed.
+  if (machine) co_await ofMachine.look();
+  if (kubernetes) co_await ofKubernetes.look();
+  if (machine && kubernetes && ofKubernetes.isBegun() && !ofMachine.isBegun()) {
+    // That run has rotated the other one before.
+    call.err("> continued with the CA of Kubernetes; use --kubernetes=false for the other one\n");
+    machine = false;
+  }
+  if (options.dryRun) {
+    if (machine) co_await ofMachine.show();
+    if (kubernetes) co_await ofKubernetes.show();
+    call.out("> nothing was changed; use --dry-run=false to rotate\n");
+    co_return 0;
+  }
+  if (machine) co_await ofMachine.run();
+  if (kubernetes) co_await ofKubernetes.run();
   co_return 0;
 }
 
 }  // namespace
 
 void addRotateCaCommand(Command& root) {
-  auto& command = root.add("rotate-ca", "Replace the CA of the machine API of a running cluster");
+  auto& command = root.add(
+      "rotate-ca", "Replace the CAs of the machine API and of Kubernetes of a running cluster");
   command.details =
-      "In three phases, each verified on every node before the next begins: all nodes accept the "
-      "new CA beside the present one, get certificates of it, and drop the old one. Nothing "
-      "restarts, and clients of either CA are served until the last phase. The nodes are those of "
+      "First the CA of the machine API, then that of Kubernetes, each in three phases that are "
+      "verified on every node before the next begins: all nodes accept the new CA beside the "
+      "present one, get certificates of it, and drop the old one. Clients of either CA are served "
+      "until the last phase. For the CA of Kubernetes the kubelets, controller managers and "
+      "schedulers are restarted one after the other; nothing else restarts. The nodes are those of "
       "Kubernetes, or the named ones, which must be all of the cluster; a node that does not "
       "answer ends the run. A run that was cut off continues when the command is started again: "
-      "the "
-      "configs of the nodes say how far it has come.\n\n"
-      "A client configuration of the new CA is written to --output; the present one is kept, and "
-      "refused by the cluster at the end. Other client configurations have to be made again "
-      "(talosctl config new).";
+      "the configs of the nodes say how far it has come.\n\n"
+      "A client configuration of the new CA of the machine API is written to --output; the present "
+      "one is kept, and refused by the cluster at the end. Other client configurations have to be "
+      "made again (talosctl config new), and kubeconfigs too (talosctl kubeconfig).";
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
                 .help = "the control-plane nodes (default: of Kubernetes)"});
@@ -100,7 +118,7 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = "init-node",
                 .kind = FlagKind::kList,
                 .help = "a control-plane node of the type init"});
-  command.flag({.name = "kubernetes", .help = "refused: the CA of Kubernetes"});
+  command.flag({.name = "kubernetes", .fallback = "true", .help = "the CA of Kubernetes"});
   command.flag({.name = "output",
                 .letter = "o",
                 .kind = FlagKind::kText,

@@ -20,9 +20,12 @@ struct RotationPlanTest : ::testing::Test {
   pki::CertificateAndKey first =
       pki::makeAuthority({.organization = "talos", .notBefore = kNow - 100 * kj::DAYS});
   kj::Vector<RotatedNode> nodes;
+  RotatedCa which = RotatedCa::kMachine;
 
   RotatedNode node(kj::StringPtr address, bool controlPlane) {
     return {.address = kj::str(address),
+            .name = {},
+            .ip = {},
             .controlPlane = controlPlane,
             .ca = kj::str(first.certificate),
             .caHash = {},
@@ -34,7 +37,7 @@ struct RotationPlanTest : ::testing::Test {
     nodes.add(node("10.0.0.3", true));
     nodes.add(node("10.0.0.5", false));
   }
-  Rotation plan() { return planRotation(nodes, kNow); }
+  Rotation plan() { return planRotation(which, nodes, kNow); }
   std::string refusal() {
     auto failure = kj::runCatchingExceptions([&] { plan(); });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
@@ -52,6 +55,7 @@ struct RotationPlanTest : ::testing::Test {
     auto text = kj::str(
         "version: v1alpha1\npersist: true\nmachine:\n  type: ",
         node.controlPlane ? "controlplane" : "worker", "\n",
+        rotation.which == RotatedCa::kKubernetes ? "cluster:\n" : "",
         node.ca.size() > 0 ? kj::str("  ca: {crt: ", kj::encodeBase64(node.ca.asBytes()),
                                      ", key: \"", kj::encodeBase64(node.key.bytes()), "\"}\n")
                            : kj::str(),
@@ -62,12 +66,15 @@ struct RotationPlanTest : ::testing::Test {
     patches.add(Patch{kj::str("test"), kj::mv(KJ_ASSERT_NONNULL(patch))});
     auto changed = applyPatches(text, "config", patches);
     auto config = config::parse(changed.asArray());
-    auto machine = config.get().getMachine();
-    node.ca = kj::heapString(machine.getCa().getCrt().asChars());
-    node.key = pki::Pem(kj::heapString(machine.getCa().getKey().asChars()));
-    node.caHash = kj::str(machine.getCaHash());
+    bool machine = rotation.which == RotatedCa::kMachine;
+    auto ofMachine = config.get().getMachine();
+    auto ofCluster = config.get().getCluster();
+    auto ca = machine ? ofMachine.getCa() : ofCluster.getCa();
+    node.ca = kj::heapString(ca.getCrt().asChars());
+    node.key = pki::Pem(kj::heapString(ca.getKey().asChars()));
+    node.caHash = kj::str(machine ? ofMachine.getCaHash() : ""_kj);
     node.accepted.clear();
-    for (auto one : machine.getAcceptedCAs()) {
+    for (auto one : machine ? ofMachine.getAcceptedCAs() : ofCluster.getAcceptedCAs()) {
       node.accepted.add(kj::heapString(one.getCrt().asChars()));
     }
   }
@@ -105,6 +112,36 @@ TEST_F(RotationPlanTest, ThreePhasesLeaveTheNewCaAlone) {
     EXPECT_EQ(one.accepted.size(), 0u);
   }
   EXPECT_FALSE(plan().begun);
+}
+
+// Catches: a rotation of Kubernetes' CA that changes the machine's; programs of pods that verify
+// nobody after the drop; a CA of a type that other programs cannot use; an old key that is lost
+// while it can be tried with; a finished rotation that is taken for one that was cut off.
+TEST_F(RotationPlanTest, OfKubernetesTheNewCaAsTheOldOneSignedItStays) {
+  which = RotatedCa::kKubernetes;
+  auto rotation = plan();
+  EXPECT_TRUE(strstr(rotation.newKey.bytes().asChars().begin(), "BEGIN EC PRIVATE KEY") != nullptr);
+  EXPECT_EQ(kj::StringPtr(rotation.oldKey), kj::StringPtr(first.key));
+  auto patch = KJ_ASSERT_NONNULL(rotationPatch(nodes[0], rotation, RotationPhase::kAccept));
+  EXPECT_TRUE(strstr(patch.cStr(), "\"/cluster/acceptedCAs\"") != nullptr);
+  EXPECT_TRUE(strstr(patch.cStr(), "/machine/") == nullptr);
+  changeAll(rotation, RotationPhase::kAccept);
+  changeAll(rotation, RotationPhase::kIssue);
+  change(nodes[1], rotation, RotationPhase::kDrop);
+  auto again = plan();
+  EXPECT_EQ(again.phase, RotationPhase::kDrop);
+  EXPECT_EQ(again.newByOld, rotation.newByOld);
+  EXPECT_EQ(kj::StringPtr(again.oldKey), "");
+  changeAll(again, RotationPhase::kDrop);
+  for (auto& one : nodes) {
+    auto now = pki::authoritiesOf(one.ca, kj::strArray(one.accepted, ""));
+    EXPECT_EQ(now.trusted, rotation.newCa);
+    EXPECT_EQ(now.behind, rotation.newByOld);
+  }
+  auto next = plan();
+  EXPECT_FALSE(next.begun);
+  changeAll(next, RotationPhase::kAccept);
+  EXPECT_EQ(nodes[2].accepted.size(), 2u) << "of the rotation before nothing stays";
 }
 
 // Catches: a second run that makes a third CA, takes the two for each other, or goes back.

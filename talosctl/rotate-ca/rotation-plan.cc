@@ -46,18 +46,20 @@ bool isNewer(kj::StringPtr one, kj::StringPtr other) {
   return pki::inspect(one).notBefore > pki::inspect(other).notBefore;
 }
 
-void checkNode(const RotatedNode& node) {
+void checkNode(RotatedCa which, const RotatedNode& node) {
   if (!node.persists) {
     refuse(kj::str(node.address,
                    ": its config has persist: false, so at each boot it comes from its source with "
                    "the CA that is there; set persist: true for the rotation"));
   }
   if (hashOf(node).size() == 0) {
-    refuse(
-        kj::str(node.address, ": its config has neither machine.ca nor machine.caHash; set one"));
+    refuse(kj::str(node.address,
+                   which == RotatedCa::kMachine
+                       ? ": its config has neither machine.ca nor machine.caHash; set one"
+                       : ": its config has no cluster.ca"));
   }
   if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
-    refuse(kj::str(node.address, ": its config lacks the key of machine.ca"));
+    refuse(kj::str(node.address, ": its config lacks the key of ", sectionOf(which), ".ca"));
   }
 }
 
@@ -89,17 +91,35 @@ void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Da
   }
   kj::StringPtr organization =
       old.organizations.empty() ? ""_kj : kj::StringPtr(old.organizations[0]);
-  auto made = pki::makeAuthority(
-      {.organization = organization, .commonName = old.commonName, .notBefore = notBefore});
+  auto type =
+      rotation.which == RotatedCa::kMachine ? pki::KeyType::kEd25519 : pki::KeyType::kEcdsaP256;
+  auto made = pki::makeAuthority({.organization = organization,
+                                  .commonName = old.commonName,
+                                  .keyType = type,
+                                  .notBefore = notBefore});
   rotation.newCa = kj::mv(made.certificate);
   rotation.newKey = kj::mv(made.key);
   rotation.oldByNew = pki::crossSign(rotation.newCa, rotation.newKey, rotation.oldCa);
   rotation.newByOld = pki::crossSign(rotation.oldCa, oldKey, rotation.newCa);
+  rotation.oldKey = kj::mv(oldKey);
+}
+
+// The new CA as the old one signed it, as configs have it; empty: none does.
+kj::String newByOldOf(kj::ArrayPtr<const RotatedNode> nodes, const Rotation& rotation) {
+  auto newHash = pki::authorityHash(rotation.newCa);
+  for (auto& node : nodes) {
+    for (auto& cross : node.accepted) {
+      if (isOf(cross, newHash) && pki::isSignedBy(cross, rotation.oldCa)) return kj::str(cross);
+    }
+  }
+  return {};
 }
 
 // The nodes have one CA: nothing has begun, or it ended in `accept` or `drop`.
-Rotation planOfOne(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash, kj::Date now) {
+Rotation planOfOne(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash,
+                   kj::Date now) {
   Rotation rotation;
+  rotation.which = which;
   auto ca = certificateOf(nodes, hash);
   for (auto& node : nodes) {
     for (auto& partner : partnersOf(node, hash)) {
@@ -115,6 +135,7 @@ Rotation planOfOne(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash, kj
     rotation.phase = RotationPhase::kDrop;
     rotation.newCa = kj::mv(ca);
     rotation.newKey = keyOf(nodes, hash);
+    rotation.newByOld = newByOldOf(nodes, rotation);
     return rotation;
   }
   rotation.oldCa = kj::mv(ca);
@@ -122,8 +143,10 @@ Rotation planOfOne(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash, kj
   return rotation;
 }
 
-Rotation planOfTwo(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one, kj::StringPtr other) {
+Rotation planOfTwo(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one,
+                   kj::StringPtr other) {
   Rotation rotation;
+  rotation.which = which;
   rotation.phase = RotationPhase::kIssue;
   rotation.begun = true;
   rotation.oldCa = certificateOf(nodes, one);
@@ -131,6 +154,7 @@ Rotation planOfTwo(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one, kj:
   if (isNewer(rotation.oldCa, rotation.newCa)) std::swap(rotation.oldCa, rotation.newCa);
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
   rotation.newKey = keyOf(nodes, newHash);
+  rotation.oldKey = keyOf(nodes, oldHash);
   if (kj::StringPtr(rotation.newKey).size() == 0) {
     refuse("no control-plane node has the key of the new CA, which some workers have already");
   }
@@ -140,15 +164,11 @@ Rotation planOfTwo(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one, kj:
     if (!has(partners, hash == newHash ? rotation.oldCa : rotation.newCa)) {
       refuse(kj::str(node.address, ": its CA ", hash,
                      " is not that of all nodes, and it is not in a rotation with theirs; correct "
-                     "its machine.ca first"));
-    }
-    if (hash != newHash) continue;
-    for (auto& cross : node.accepted) {
-      if (isOf(cross, newHash) && pki::isSignedBy(cross, rotation.oldCa)) {
-        rotation.newByOld = kj::str(cross);
-      }
+                     "its ",
+                     sectionOf(which), ".ca first"));
     }
   }
+  rotation.newByOld = newByOldOf(nodes, rotation);
   KJ_ASSERT(rotation.newByOld.size() > 0);
   return rotation;
 }
@@ -158,6 +178,10 @@ kj::String base64(kj::StringPtr text) {
 }
 
 }  // namespace
+
+kj::StringPtr sectionOf(RotatedCa ca) {
+  return ca == RotatedCa::kMachine ? "machine"_kj : "cluster"_kj;
+}
 
 kj::StringPtr phaseName(RotationPhase phase) {
   switch (phase) {
@@ -176,11 +200,11 @@ kj::String shortHash(kj::StringPtr certificate) {
   return kj::str(pki::authorityHash(certificate).slice(0, kShown));
 }
 
-Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
+Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
   kj::Vector<kj::String> hashes;
   bool controlPlane = false;
   for (auto& node : nodes) {
-    checkNode(node);
+    checkNode(which, node);
     controlPlane = controlPlane || node.controlPlane;
     auto hash = hashOf(node);
     if (!has(hashes, hash)) hashes.add(kj::mv(hash));
@@ -192,8 +216,8 @@ Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
     };
     refuse(kj::str("the nodes have more than two CAs:", kj::strArray(lines, "")));
   }
-  if (hashes.size() == 1) return planOfOne(nodes, hashes[0], now);
-  return planOfTwo(nodes, hashes[0], hashes[1]);
+  if (hashes.size() == 1) return planOfOne(which, nodes, hashes[0], now);
+  return planOfTwo(which, nodes, hashes[0], hashes[1]);
 }
 
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
@@ -213,6 +237,8 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   } else if (phase == RotationPhase::kIssue) {
     wanted.add(kj::str(rotation.oldCa));
     wanted.add(kj::str(rotation.newByOld));
+  } else if (rotation.which == RotatedCa::kKubernetes) {
+    wanted.add(kj::str(rotation.newByOld));
   }
   bool sameList = wanted.size() == node.accepted.size();
   for (auto& one : wanted) sameList = sameList && has(node.accepted, one);
@@ -220,21 +246,22 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   if (sameList && !issues) return nullptr;
   kj::Vector<kj::String> operations;
   auto add = [&](kj::StringPtr path, kj::StringPtr value) {
-    operations.add(kj::str("{\"op\": \"add\", \"path\": \"", path, "\", \"value\": ", value, "}"));
+    operations.add(kj::str("{\"op\": \"add\", \"path\": \"/", sectionOf(rotation.which), "/", path,
+                           "\", \"value\": ", value, "}"));
   };
   if (issues && node.ca.size() > 0) {
     auto key = node.controlPlane ? base64(rotation.newKey) : kj::String();
-    add("/machine/ca",
-        kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
+    add("ca", kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
   }
-  if (issues && node.caHash.size() > 0) add("/machine/caHash", kj::str("\"", newHash, "\""));
+  if (issues && node.caHash.size() > 0) add("caHash", kj::str("\"", newHash, "\""));
   if (wanted.size() > 0) {
     auto items = KJ_MAP(one, wanted) {
       return kj::str("{\"crt\": \"", base64(one), "\"}");
     };
-    add("/machine/acceptedCAs", kj::str("[", kj::strArray(items, ", "), "]"));
+    add("acceptedCAs", kj::str("[", kj::strArray(items, ", "), "]"));
   } else if (node.accepted.size() > 0) {
-    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/machine/acceptedCAs\"}"));
+    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/", sectionOf(rotation.which),
+                           "/acceptedCAs\"}"));
   }
   return kj::str("[", kj::strArray(operations, ", "), "]");
 }

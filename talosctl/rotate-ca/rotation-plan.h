@@ -1,5 +1,5 @@
-// Replaces the CA of the machine API of a running cluster: what there is to do, by the configs of
-// its nodes alone.
+// Replaces a CA of a running cluster, that of the machine API or that of Kubernetes: what there is
+// to do, by the configs of its nodes alone.
 //
 // Three phases, each complete on every node before the next begins:
 //   accept  every node accepts the new CA beside its own, and shows with its certificates that of
@@ -10,8 +10,11 @@
 // So a client with a certificate of either CA, which trusts only that one, is served from the end
 // of `accept` to the beginning of `drop`, and one of the old CA before as well.
 //
-// No file records how far a rotation has come: machine.ca and machine.acceptedCAs of the nodes say
-// it, and of two CAs the one that was made later is the new one. The key of the new CA is in no
+// Of Kubernetes, the new CA as the old one signed it stays in `drop`: it accepts nobody, but
+// programs in pods that read the old CA when they started still verify the API server with it.
+//
+// No file records how far a rotation has come: `ca` and `acceptedCAs` of the nodes say it, and of
+// two CAs the one that was made later is the new one. The key of the new CA is in no
 // config before the first node issues with it; a rotation that ended before is begun again with
 // another new CA, which no client has seen. Pure.
 #pragma once
@@ -23,9 +26,14 @@
 
 namespace talos::talosctl {
 
+enum class RotatedCa { kMachine, kKubernetes };
+// "machine" or "cluster": the part of the config that has it.
+kj::StringPtr sectionOf(RotatedCa ca);
+
 // Of a node's config. PEM.
 struct RotatedNode {
-  kj::String address;  // as it is named in calls
+  kj::String address;   // as it is named in calls
+  kj::String name, ip;  // in Kubernetes; empty: not known there
   bool controlPlane = false;
   bool persists = true;
   kj::String ca, caHash;  // either may be empty
@@ -37,25 +45,27 @@ enum class RotationPhase { kAccept, kIssue, kDrop };
 kj::StringPtr phaseName(RotationPhase phase);
 
 struct Rotation {
+  RotatedCa which = RotatedCa::kMachine;
   RotationPhase phase = RotationPhase::kAccept;  // the first that is not complete on every node
   bool begun = false;                            // by an earlier run
   bool oldClient = false;                        // the user's certificate is of the old CA
   kj::String oldCa, newCa;
   pki::Pem newKey;
+  pki::Pem oldKey;                // empty: no node has it any more
   kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
 };
 
 // Throws FailedPrecondition, with nodes and reason, when it cannot be done: a node does not keep
 // its config, nobody has a key that is needed, or the nodes have CAs that are no pair of a
 // rotation.
-Rotation planRotation(kj::ArrayPtr<const RotatedNode> nodes, kj::Date now);
+Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now);
 
 // The JSON Patch that brings a node's config to the end of a phase; none: it is there.
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
                                     RotationPhase phase);
 
-// The reason why a node with these certificates (ApiCertificates/api) is not at the
-// end of a phase; none: it is.
+// The reason why a node with these certificates of its machine API (ApiCertificates/api) is not at
+// the end of a phase; none: it is.
 kj::Maybe<kj::StringPtr> phaseError(const Rotation& rotation, RotationPhase phase,
                                     kj::StringPtr trusted, kj::StringPtr server);
 

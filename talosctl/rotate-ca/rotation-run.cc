@@ -1,14 +1,9 @@
 #include "talosctl/rotate-ca/rotation-run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
-#include "common/tls/authorities.h"
-#include "common/tls/public-key.h"
-#include "common/wire/roles.h"
 #include "talosctl/cli/cli-text.h"
 
 namespace talos::talosctl {
@@ -16,9 +11,7 @@ namespace {
 
 // A worker gets its certificate within seconds, and asks again within half a minute if the first
 // trustd did not answer; a node that was restarted boots meanwhile.
-constexpr auto kOneNode = 5 * kj::MINUTES, kOneEndpoint = 1 * kj::MINUTES, kQuiet = 3 * kj::SECONDS,
-               kPause = 200 * kj::MILLISECONDS;
-constexpr auto kClientLifetime = 8760 * kj::HOURS;
+constexpr auto kOneNode = 5 * kj::MINUTES, kQuiet = 3 * kj::SECONDS;
 
 kj::StringPtr doneText(RotationPhase phase) {
   switch (phase) {
@@ -36,55 +29,74 @@ bool sameHost(kj::StringPtr one, kj::StringPtr other) {
   return asAddress(one).orDefault(kj::str(one)) == asAddress(other).orDefault(kj::str(other));
 }
 
+bool isOf(kj::StringPtr host, const ClusterMember& member) {
+  if (host == member.name) return true;
+  for (auto& address : member.addresses) {
+    if (sameHost(host, address)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-RotationRun::RotationRun(Invocation& call, RemoteRotation& cluster, Credentials present,
-                         RotationOptions options)
-    : call(call), cluster(cluster), present(kj::mv(present)), options(kj::mv(options)) {}
+RotationRun::RotationRun(Invocation& call, RemoteRotation& cluster, const RotationOptions& options,
+                         RotatedCa which)
+    : call(call), cluster(cluster), options(options) {
+  rotation.which = which;
+}
+
+void RotationRun::note(kj::StringPtr text) {
+  call.err(kj::str("> ", text, "\n"));
+}
 
 // A node that is left out would refuse all others when the old CA is dropped.
-kj::Promise<void> RotationRun::findNodes() {
+kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes() {
   auto members = co_await cluster.members(options.asked);
-  if (options.nodes.empty()) {
-    if (members.empty()) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
-                   " knows no nodes of Kubernetes; name all nodes with --control-plane-nodes and "
-                   "--worker-nodes"));
-    }
-    for (auto& member : members) {
-      if (member.addresses.empty()) {
-        fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
-      }
-      options.nodes.add(kj::str(member.addresses[0]));
-    }
-    co_return;
+  bool all = options.nodes.empty();
+  if (members.empty() && (all || rotation.which == RotatedCa::kKubernetes)) {
+    fail(
+        ErrorKind::kFailedPrecondition,
+        kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
+                " knows no nodes of Kubernetes",
+                all ? "; name all nodes with --control-plane-nodes and --worker-nodes"_kj : ""_kj));
   }
+  kj::Vector<Named> named;
+  for (auto& node : options.nodes) named.add(Named{kj::str(node), {}, {}});
   for (auto& member : members) {
-    bool named = false;
-    for (auto& node : options.nodes) {
-      named = named || node == member.name;
-      for (auto& address : member.addresses) named = named || sameHost(node, address);
+    if (member.addresses.empty()) {
+      fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
     }
-    if (!named) {
+    if (all) named.add(Named{kj::str(member.addresses[0]), {}, {}});
+    bool known = false;
+    for (auto& node : named) {
+      if (!isOf(node.host, member)) continue;
+      known = true;
+      node.name = kj::str(member.name);
+      node.ip = kj::str(member.addresses[0]);
+    }
+    if (!known) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("the cluster has the node ", member.name, " (",
                    kj::strArray(member.addresses, ", "),
                    ") as well; name it too, or remove it from Kubernetes first"));
     }
   }
+  co_return kj::mv(named);
 }
 
-kj::Promise<void> RotationRun::readNodes() {
+kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
   kj::Vector<kj::String> silent;
-  for (auto& name : options.nodes) {
+  for (auto& one : named) {
     kj::Maybe<kj::Exception> failure;
     try {
-      nodes.add(co_await cluster.read(name));
+      auto node = co_await cluster.read(one.host, rotation.which);
+      node.name = kj::str(one.name);
+      node.ip = kj::str(one.ip);
+      nodes.add(kj::mv(node));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
-    KJ_IF_MAYBE (e, failure) silent.add(kj::str("\n  ", name, ": ", messageOf(*e)));
+    KJ_IF_MAYBE (e, failure) silent.add(kj::str("\n  ", one.host, ": ", messageOf(*e)));
   }
   if (!silent.empty()) {
     fail(ErrorKind::kUnavailable,
@@ -95,27 +107,9 @@ kj::Promise<void> RotationRun::readNodes() {
                         [](const RotatedNode& node) { return node.controlPlane; });
 }
 
-// The file of an earlier run of this rotation is kept; any other one is not replaced.
-void RotationRun::checkOutput() {
-  if (access(options.output.cStr(), F_OK) != 0) return;
-  bool ours = false;
-  kj::runCatchingExceptions([&] {
-    auto config = Talosconfig::load(options.output);
-    ours = pki::sameCertificate(config.resolve().ca, rotation.newCa);
-    if (ours) fresh = config.resolve().credentials();
-  });
-  if (!ours) {
-    fail(ErrorKind::kConflict,
-         kj::str(options.output,
-                 " already exists, and the new client configuration does not replace it; use "
-                 "another name with --output"));
-  }
-  written = true;
-}
-
 void RotationRun::showPlan() {
   auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", text, "\n")); };
-  line(kj::str("present CA of the machine API: ", shortHash(rotation.oldCa)));
+  line(kj::str("present CA of ", owner(), ": ", shortHash(rotation.oldCa)));
   line(rotation.phase == RotationPhase::kAccept
            ? rotation.begun ? kj::str("a rotation that was begun has issued nothing; it begins "
                                       "again with another new CA")
@@ -135,9 +129,7 @@ void RotationRun::showPlan() {
                    there ? "is done" : doneText(phase)));
     }
   }
-  line(written ? kj::str("client configuration: ", options.output, " is there")
-               : kj::str("client configuration of the new CA: ", options.output));
-  line("nothing was changed; use --dry-run=false to rotate");
+  showMore();
 }
 
 kj::String RotationRun::left(size_t from) const {
@@ -150,13 +142,14 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
   auto& timer = call.deps.timer;
   auto start = timer.now();
   auto& node = nodes[index].address;
+  RemoteRotation::Served inEffect = [&] { return served(nodes[index], phase); };
   kj::String last;
   for (;;) {
     kj::Maybe<kj::String> error;
     kj::Maybe<kj::Exception> failure;
     try {
-      error = changes ? co_await cluster.advance(node, rotation, phase)
-                      : co_await cluster.look(node, rotation, phase);
+      error = changes ? co_await cluster.advance(node, rotation, phase, inEffect)
+                      : co_await cluster.look(node, rotation, phase, inEffect);
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }
@@ -168,7 +161,7 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
       // A change is in effect after a moment.
       bool isLong = timer.now() - start > kQuiet;
       if (isLong && *e != last) {
-        call.err(kj::str("> ", phaseName(phase), ": waiting for ", node, ": ", *e, "\n"));
+        note(kj::str(phaseName(phase), ": waiting for ", node, ": ", *e));
         last = kj::mv(*e);
       }
     } else {
@@ -181,106 +174,40 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
                    "; the cluster serves clients of the present CA; start the command again to "
                    "continue"));
     }
-    co_await timer.afterDelay(kPause);
+    co_await timer.afterDelay(pause());
   }
-}
-
-void RotationRun::makeClient() {
-  if (fresh != nullptr) return;
-  auto old = pki::inspect(present.certificate);
-  pki::LeafOptions options;
-  options.commonName = old.commonName;
-  options.organizations = kj::arr(kj::str(kRoleAdmin));
-  options.server = false;
-  auto left = pki::inspect(rotation.newCa).notAfter - call.deps.clock.now();
-  options.lifetime = kj::min(kClientLifetime, left);
-  auto made = pki::issue(rotation.newCa, rotation.newKey, kj::mv(options));
-  fresh = Credentials{kj::str(rotation.newCa), kj::mv(made.certificate), kj::mv(made.key)};
-}
-
-void RotationRun::writeClient() {
-  if (written) return;
-  auto& credentials = KJ_ASSERT_NONNULL(fresh);
-  Context context{.endpoints = {},
-                  .nodes = {},
-                  .ca = kj::str(credentials.authorities),
-                  .certificate = kj::str(credentials.certificate),
-                  .key = credentials.key.clone()};
-  for (auto& endpoint : cluster.endpoints()) context.endpoints.add(kj::str(endpoint));
-  for (auto& node : options.contextNodes) context.nodes.add(kj::str(node));
-  Talosconfig config;
-  config.add(options.contextName, kj::mv(context));
-  config.saveNew(options.output);
-  written = true;
-  call.err(kj::str("> client configuration of the new CA written: ", options.output, "\n"));
-}
-
-// Clients of the new CA are served from `accept` on, those of the old one until `drop`.
-kj::Promise<void> RotationRun::tryEndpoint(kj::StringPtr endpoint, RotationPhase phase) {
-  auto& timer = call.deps.timer;
-  auto start = timer.now();
-  for (;;) {
-    auto newError = co_await cluster.tryClient(endpoint, KJ_ASSERT_NONNULL(fresh));
-    kj::Maybe<kj::String> oldError;
-    if (rotation.oldClient) oldError = co_await cluster.tryClient(endpoint, present);
-    bool oldServed = rotation.oldClient && oldError == nullptr;
-    bool wanted = phase != RotationPhase::kDrop;
-    kj::String problem;
-    KJ_IF_MAYBE (e, newError) {
-      problem = kj::str("a client of the new CA is not served: ", *e);
-    } else if (rotation.oldClient && oldServed != wanted) {
-      problem = wanted
-                    ? kj::str("a client of the old CA is not served: ", KJ_ASSERT_NONNULL(oldError))
-                    : kj::str("a client of the old CA is served still");
-    } else {
-      co_return;
-    }
-    if (timer.now() - start > kOneEndpoint) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("stopped after the phase ", phaseName(phase), ": endpoint ", endpoint, ": ",
-                   problem, "; start the command again to continue"));
-    }
-    co_await timer.afterDelay(kPause);
-  }
-}
-
-kj::Promise<void> RotationRun::tryClients(RotationPhase phase) {
-  for (auto& endpoint : cluster.endpoints()) co_await tryEndpoint(endpoint, phase);
-  call.err(kj::str("> ", phaseName(phase), ": tried: every endpoint serves clients of ",
-                   phase == RotationPhase::kDrop ? "the new CA only"_kj : "both CAs"_kj, "\n"));
 }
 
 kj::Promise<void> RotationRun::phase(RotationPhase phase) {
+  co_await begin(phase);
   for (size_t i = 0; i < nodes.size(); ++i) {
     co_await reachPhase(i, phase, true);
-    call.err(kj::str("> ", phaseName(phase), ": ", nodes[i].address, " ", doneText(phase), "\n"));
-    // From now on the key of the new CA is kept by a node: whoever has the file can use it.
-    if (phase == RotationPhase::kIssue) writeClient();
+    note(kj::str(phaseName(phase), ": ", nodes[i].address, " ", doneText(phase)));
+    reached(phase);
   }
   for (size_t i = 0; i < nodes.size(); ++i) co_await reachPhase(i, phase, false);
   co_await tryClients(phase);
 }
 
+kj::Promise<void> RotationRun::look() {
+  auto named = co_await findNodes();
+  co_await readNodes(named);
+  rotation = planRotation(rotation.which, nodes, call.deps.clock.now());
+}
+
+kj::Promise<void> RotationRun::show() {
+  co_await prepare();
+  showPlan();
+}
+
 kj::Promise<void> RotationRun::run() {
-  co_await findNodes();
-  co_await readNodes();
-  rotation = planRotation(nodes, call.deps.clock.now());
-  rotation.oldClient = pki::isSignedBy(present.certificate, rotation.oldCa);
-  checkOutput();
-  if (options.dryRun) {
-    showPlan();
-    co_return;
-  }
-  call.err(kj::str("> present CA ", shortHash(rotation.oldCa), ", new CA ",
-                   shortHash(rotation.newCa), rotation.begun ? ", continued" : "", "\n"));
-  makeClient();
+  co_await prepare();
+  note(kj::str("present CA of ", owner(), " ", shortHash(rotation.oldCa), ", new CA ",
+               shortHash(rotation.newCa), rotation.begun ? ", continued" : ""));
   if (rotation.phase == RotationPhase::kAccept) co_await phase(RotationPhase::kAccept);
   if (rotation.phase <= RotationPhase::kIssue) co_await phase(RotationPhase::kIssue);
-  writeClient();
-  cluster.use(copyOf(KJ_ASSERT_NONNULL(fresh)));
   co_await phase(RotationPhase::kDrop);
-  call.err(kj::str("> the CA of the machine API is rotated; use --talosconfig ", options.output,
-                   ", or talosctl config merge ", options.output, "\n"));
+  co_await finish();
 }
 
 }  // namespace talos::talosctl

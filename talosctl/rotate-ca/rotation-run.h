@@ -2,12 +2,14 @@
 //
 // Every node's config is read before anything is changed; a node that does not answer ends the run
 // there. A phase changes one node after the other and waits for each to show that it is in effect,
-// then looks at all of them once more, and tries clients of both CAs at the endpoints. A node that
-// does not get there within some minutes ends the run with the nodes that are left. A run that
-// ended, at whatever line, is continued by the next one, by anybody.
+// then looks at all of them once more, and tries clients of both CAs. A node that does not get
+// there within some minutes ends the run with the nodes that are left. A run that ended, at
+// whatever line, is continued by the next one, by anybody.
+//
+// The CA of the machine API and that of Kubernetes differ in what is in effect, and for whom:
+// MachineRotation, KubernetesRotation.
 #pragma once
 
-#include "common/config/talosconfig.h"
 #include "talosctl/rotate-ca/remote-rotation.h"
 
 namespace talos::talosctl {
@@ -23,31 +25,52 @@ struct RotationOptions {
 
 class RotationRun {
  public:
-  // `cluster` outlives it; `present` is what it has been made with.
-  RotationRun(Invocation& call, RemoteRotation& cluster, Credentials present,
-              RotationOptions options);
+  // All outlive it.
+  RotationRun(Invocation& call, RemoteRotation& cluster, const RotationOptions& options,
+              RotatedCa which);
+  virtual ~RotationRun() noexcept(false) = default;
+  KJ_DISALLOW_COPY_AND_MOVE(RotationRun);
+
+  // Reads the configs of all nodes. To be called first.
+  kj::Promise<void> look();
+  // An earlier run has begun it and did not end it.
+  bool isBegun() const { return rotation.begun; }
+  // Throws when it cannot be done; changes nothing.
+  kj::Promise<void> show();
   kj::Promise<void> run();
 
- private:
+ protected:
   Invocation& call;
   RemoteRotation& cluster;
-  Credentials present;  // of the user
-  RotationOptions options;
+  const RotationOptions& options;
   kj::Vector<RotatedNode> nodes;  // the control plane first
   Rotation rotation;
-  kj::Maybe<Credentials> fresh;  // of the new CA
-  bool written = false;          // the new client configuration is in its file
 
-  kj::Promise<void> findNodes();
-  kj::Promise<void> readNodes();
-  void checkOutput();
+  virtual kj::StringPtr owner() const = 0;  // of the CA, as it follows "of"
+  // Before anything is changed, or shown; throws when it cannot be done.
+  virtual kj::Promise<void> prepare() = 0;
+  virtual void showMore() {}
+  virtual kj::Promise<void> begin(RotationPhase) { return kj::READY_NOW; }
+  // The reason why what the node's config has at the end of the phase is not in effect; none: it
+  // is.
+  virtual kj::Promise<kj::Maybe<kj::String>> served(const RotatedNode& node,
+                                                    RotationPhase phase) = 0;
+  virtual void reached(RotationPhase) {}  // by a node
+  virtual kj::Promise<void> tryClients(RotationPhase phase) = 0;
+  virtual kj::Promise<void> finish() = 0;
+  virtual kj::Duration pause() const = 0;  // between two looks
+
+  void note(kj::StringPtr text);  // "> …"
+
+ private:
+  struct Named {
+    kj::String host, name, ip;
+  };
+  kj::Promise<kj::Vector<Named>> findNodes();
+  kj::Promise<void> readNodes(kj::ArrayPtr<const Named> named);
   void showPlan();
   kj::Promise<void> phase(RotationPhase phase);
   kj::Promise<void> reachPhase(size_t index, RotationPhase phase, bool changes);
-  void makeClient();
-  void writeClient();
-  kj::Promise<void> tryClients(RotationPhase phase);
-  kj::Promise<void> tryEndpoint(kj::StringPtr endpoint, RotationPhase phase);
   kj::String left(size_t from) const;
 };
 

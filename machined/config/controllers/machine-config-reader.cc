@@ -83,6 +83,12 @@ pki::Authorities apiAuthorities(config::Config::Reader config) {
                             acceptedCas(machine.getAcceptedCAs()));
 }
 
+pki::Authorities kubernetesAuthorities(config::Config::Reader config) {
+  auto cluster = config.getCluster();
+  return pki::authoritiesOf(kj::str(cluster.getCa().getCrt().asChars()),
+                            acceptedCas(cluster.getAcceptedCAs()));
+}
+
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> result;

@@ -25,7 +25,8 @@ kj::StringPtr roleName(config::ApiRole role);                 // os:admin; empty
 kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certificates of machine APIs
 // machine.ca and machine.acceptedCAs.
 pki::Authorities apiAuthorities(config::Config::Reader config);
-kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list);  // PEM
+pki::Authorities kubernetesAuthorities(config::Config::Reader config);  // the same of cluster
+kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list);   // PEM
 // The hosts that trustd is asked at: the host of the Kubernetes API, then cluster.trustd.endpoints.
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);
 

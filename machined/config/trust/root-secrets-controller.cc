@@ -116,6 +116,7 @@ void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
   fill(root.initApiServerIPs(addresses.size()), addresses);
   root.setDnsDomain(config::dnsDomain(cluster));
   copyPair(root.initCa(), cluster.getCa());
+  root.setAcceptedCAs(acceptedCas(cluster.getAcceptedCAs()).asBytes());
   root.setServiceAccountKey(cluster.getServiceAccount().getKey());
   copyPair(root.initAggregatorCA(), cluster.getAggregatorCA());
   root.setAesCBCEncryptionSecret(cluster.getAescbcEncryptionSecret());

@@ -43,6 +43,7 @@ TEST(KubeletFiles, AreRootsAlone) {
   spec.initExtraMounts(1)[0].setSource("/var/extra");
   auto secrets = b.initRoot<rpc::KubeletSecretsSpec>();
   secrets.setCa("CA\n"_kj.asBytes());
+  secrets.setClientCAs("CA\nOTHER\n"_kj.asBytes());
   secrets.setBootstrapKubeconfig(kBootstrap);
   auto mode = [&](kj::StringPtr path) {
     struct stat info = {};
@@ -60,7 +61,7 @@ TEST(KubeletFiles, AreRootsAlone) {
   EXPECT_EQ(0500u, mode("etc/kubernetes/pki/ca.crt"));
   EXPECT_EQ(0700u, mode("var/extra"));
   EXPECT_EQ(0755u, mode("opt/cni/bin"));
-  EXPECT_EQ("CA\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
+  EXPECT_EQ("CA\nOTHER\n", readFile(tree.at("etc/kubernetes/pki/ca.crt")));
   auto id = readFile(tree.at("var/lib/kubelet/machine-id"));
   EXPECT_EQ(id.size(), 33u) << id.cStr();
   spec.setNodename("renamed");
@@ -107,6 +108,23 @@ struct SignedHere : public testing::Test {
   kj::String own() { return readFile(tree.at("etc/kubernetes/kubeconfig-kubelet")); }
   kj::String pair() { return readFile(kj::str(tree.root, kKubeletClientPair)); }
 };
+
+// Catches: a kubelet that goes on with a certificate of the CA that is dropped next.
+TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {
+  EXPECT_TRUE(write());
+  auto mine = pair();
+  EXPECT_TRUE(write());
+  EXPECT_EQ(mine, pair());
+  auto next = pki::makeAuthority({.organization = "kubernetes",
+                                  .keyType = pki::KeyType::kEcdsaP256,
+                                  .notBefore = now - 1 * kj::HOURS});
+  issuer = {kj::mv(next.certificate), kj::mv(next.key)};
+  secrets.setCa(issuer.authority.asBytes());
+  // The kubeconfig is that of before.
+  EXPECT_TRUE(write());
+  EXPECT_TRUE(pki::isSignedBy(pair(), issuer.authority));
+  EXPECT_FALSE(write() && pair() == mine);
+}
 
 // Catches: a certificate that is not the node's own, that the API server does not take, or whose
 // key others can read; a kubelet that finds a file where it renews a link, and renews nothing.

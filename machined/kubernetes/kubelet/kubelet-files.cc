@@ -73,12 +73,13 @@ void joinAnewIfElsewhere(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
 
 // The kubelet replaces an expired certificate itself; it is not removed, because the clock may be
 // wrong.
-bool hasGoodCertificate(kj::StringPtr root, kj::Date now) {
+bool hasGoodCertificate(kj::StringPtr root, kj::StringPtr authority, kj::Date now) {
   if (tryReadFile(kj::str(root, kKubeletKubeconfig)) == nullptr) return false;
   KJ_IF_MAYBE (pair, tryReadFile(kj::str(root, kKubeletClientPair))) {
     KJ_DEFER(zeroize(pair->asArray()));
     bool good = false;
-    kj::runCatchingExceptions([&] { good = pki::inspect(*pair).notAfter > now; });
+    kj::runCatchingExceptions(
+        [&] { good = pki::inspect(*pair).notAfter > now && pki::isSignedBy(*pair, authority); });
     return good;
   }
   return false;
@@ -150,6 +151,11 @@ KubeletIssuer KubeletIssuer::clone() const {
   return {kj::str(authority), pki::Pem(kj::str(kj::StringPtr(key)))};
 }
 
+void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets) {
+  // Readable for root only; the CAs are no secret.
+  writeIfOther(kj::str(root, kKubeletCa), secrets.getClientCAs().asChars(), 0500);
+}
+
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,
                                             kj::Maybe<const KubeletIssuer&> issuer, kj::Date now) {
@@ -169,11 +175,10 @@ kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpec
   }
   writeMachineId(root);
   joinAnewIfElsewhere(root, spec, secrets);
-  // Readable for root only; the CA is no secret.
-  writeIfOther(kj::str(root, kKubeletCa), secrets.getCa().asChars(), 0500);
+  writeClientCas(root, secrets);
   removeFile(kj::str(root, kKubeletBootstrap));  // of an earlier release
   writeIfOther(kj::str(root, kKubeletConfig), spec.getConfig(), 0600);
-  if (hasGoodCertificate(root, now)) return nullptr;
+  if (hasGoodCertificate(root, kj::str(secrets.getCa().asChars()), now)) return nullptr;
   KJ_IF_MAYBE (i, issuer) {
     auto issued = issueHere(spec, *i, now);
     keepPair(root, secrets, issued.certificate, issued.key);

@@ -36,6 +36,9 @@ struct KubeletRequest {
   kj::String text;  // PKCS#10, PEM
 };
 
+// The CAs of the kubelet's clients, which it reads again when the file changes.
+void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets);
+
 // Below `root`, "" but in tests. None: the kubelet has a valid certificate.
 kj::Maybe<KubeletRequest> writeKubeletFiles(kj::StringPtr root, rpc::KubeletSpecSpec::Reader spec,
                                             rpc::KubeletSecretsSpec::Reader secrets,

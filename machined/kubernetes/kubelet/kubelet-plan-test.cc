@@ -349,6 +349,8 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
   }
   node.secret.setBootstrapKubeconfig("server: https://other:6443\ntoken: b\n");
   EXPECT_FALSE(seen.insert(digest()).second) << "it does not get the token";
+  node.secret.setClientCAs("other"_kj.asBytes());
+  EXPECT_FALSE(seen.insert(digest()).second) << "it reads them again by itself";
 }
 
 // Catches: a kubelet that sees another node than its own, or whose mounts nobody else sees.

@@ -418,6 +418,7 @@ kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                         .context = "local"});
   out.setCa(authority);
   out.setBootstrapKubeconfig(kj::StringPtr(written));
+  out.setClientCAs(kubernetesAuthorities(config).trusted.asBytes());
   out.setMachineCa(apiAuthorities(config).trusted.asBytes());
   return nullptr;
 }

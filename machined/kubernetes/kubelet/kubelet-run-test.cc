@@ -249,5 +249,53 @@ TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   EXPECT_TRUE(joinRequest() == nullptr);
 }
 
+// Catches: a certificate of the CA of before, signed because the key of the new one was published a
+// moment after its certificate.
+TEST_F(KubeletService, SignsWithTheCaThatItsConfigHas) {
+  putRecord<rpc::MachineTypeSpec>(
+      store, "machine-type", [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); },
+      "test");
+  auto other = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  auto signsWith = [&](const pki::CertificateAndKey& pair) {
+    putRecord<rpc::RootSecretSpec>(
+        store, kKubernetesRootId,
+        [&](auto spec) {
+          auto ca = spec.initK8s().initCa();
+          ca.setCrt(pair.certificate.asBytes());
+          ca.setKey(kj::StringPtr(pair.key).asBytes());
+        },
+        "test");
+  };
+  signsWith(other);
+  supervisor->start("kubelet");
+  wants("one");
+  EXPECT_FALSE(machine.runs("kubelet"));
+  signsWith(authority);
+  advance(10 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("kubelet"));
+}
+
+// Catches: a kubelet that is restarted for the CAs of its clients, or does not get them.
+TEST_F(KubeletService, ItsClientsCasAreReplacedUnderIt) {
+  join();
+  supervisor->start("kubelet");
+  wants("one");
+  auto pid = machine.child("kubelet").pid;
+  auto accepts = [&](kj::StringPtr text) {
+    putRecord<rpc::KubeletSecretsSpec>(
+        store, kKubeletId,
+        [&](auto spec) {
+          spec.setCa(authority.certificate.asBytes());
+          spec.setClientCAs(text.asBytes());
+        },
+        "test");
+    advance(10 * kj::SECONDS);
+    return readFile(tree.at("etc/kubernetes/pki/ca.crt"));
+  };
+  EXPECT_EQ("A\nB\n", accepts("A\nB\n"));
+  EXPECT_EQ("B\n", accepts("B\n"));
+  EXPECT_EQ(pid, machine.child("kubelet").pid);
+}
+
 }  // namespace
 }  // namespace talos::machined

@@ -23,7 +23,7 @@ constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
   KJ_IF_MAYBE (spec, deps.store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
     KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::KubeletSecretsSpec>(kKubeletId)) {
-      auto signs = issuer();
+      auto signs = issuer(*secrets);
       KJ_IF_MAYBE (i, signs) return Wanted(*spec, *secrets, kj::mv(*i));
     }
   }
@@ -31,7 +31,7 @@ kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
 }
 
 // On a control-plane node another controller publishes them from the same config.
-kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
+kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer(rpc::KubeletSecretsSpec::Reader secrets) {
   bool worker = true;
   for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
     worker = type.getType() == rpc::MachineType::JOIN;
@@ -40,6 +40,8 @@ kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer() {
   KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
     auto ca = root->getK8s().getCa();
     auto text = [](capnp::Data::Reader pem) { return kj::str(pem.asChars()); };
+    // While one of the two is that of the next config, it does not sign.
+    if (ca.getCrt() != secrets.getCa()) return nullptr;
     return kj::Maybe<KubeletIssuer>(KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey()))});
   }
   return nullptr;
@@ -215,11 +217,34 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
     if (*startedWith == digest) {
       failedStart.works();
-      return nullptr;
+      return keepClientCas(KJ_ASSERT_NONNULL(what));
     }
   }
   restart(static_cast<int>(service.getPid()), digest);
   return kAgain;
+}
+
+kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
+  auto wanted = what.secrets().getClientCAs();
+  if (wanted == writtenCas.asPtr()) return nullptr;
+  if (writesCas) return kLookAgain;
+  writesCas = true;
+  auto copy = what.clone();
+  auto bytes = kj::heapArray<kj::byte>(wanted);
+  auto work =
+      deps.blocking([this, copy = kj::mv(copy)]() { writeClientCas(deps.root, copy.secrets()); });
+  writingCas = work.then(
+                       [this, bytes = kj::mv(bytes)]() mutable {
+                         writtenCas = kj::mv(bytes);
+                         writesCas = false;
+                       },
+                       [this](kj::Exception&& e) {
+                         writesCas = false;
+                         log::warn("cannot write the CAs of the kubelet's clients; retrying",
+                                   {{"error", messageOf(e)}});
+                       })
+                   .eagerlyEvaluate(nullptr);
+  return kLookAgain;
 }
 
 // Once for each process and each digest, until the process has exited.

@@ -11,7 +11,7 @@
 // /run has the digest of the settings of the last start, written before it: so a restarted brain
 // knows whether the running kubelet has the wanted settings. If not, it is restarted; its pods keep
 // running. So is one that waits for an image. A failed start is retried after 1 s and then after up
-// to a minute.
+// to a minute. Other CAs of its clients restart nothing: the kubelet reads their file again.
 #pragma once
 
 #include <kj/timer.h>
@@ -90,12 +90,16 @@ class KubeletRun {
   kj::Maybe<Wanted> prepared;
   kj::Maybe<KubeletRequest> request;  // of what is prepared; none: it has a certificate
   kj::String restarted;  // what was asked to end: a process, or a start with another digest
+  kj::Array<kj::byte> writtenCas;
+  kj::Promise<void> writingCas = nullptr;
+  bool writesCas = false;
   uint64_t joinRequests = 0;
   kj::Promise<void> watching = nullptr;
 
   kj::Maybe<Wanted> wanted();
   kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
-  kj::Maybe<kj::Maybe<KubeletIssuer>> issuer();  // none: it is to come
+  // None: it is to come.
+  kj::Maybe<kj::Maybe<KubeletIssuer>> issuer(rpc::KubeletSecretsSpec::Reader secrets);
   kj::Promise<void> makeReady(Wanted what);
   // The certificate of this node's API, which names the node; or the text of waiting for it.
   struct Identity {
@@ -107,6 +111,7 @@ class KubeletRun {
   kj::Promise<void> keep(kj::String certificate);
   kj::Promise<void> watch();
   kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
+  kj::Maybe<kj::Duration> keepClientCas(const Wanted& what);  // the same
   void restart(int pid, kj::StringPtr digest);
 };
 

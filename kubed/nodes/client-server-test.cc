@@ -1,0 +1,95 @@
+#include "kubed/nodes/client-server.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+#include "kubed/nodes/test-control-plane.h"
+
+namespace talos::kubed {
+namespace {
+
+constexpr kj::StringPtr kPublishedAt =
+    "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"_kj;
+
+struct ClientServerTest : public TestControlPlane {
+  ~ClientServerTest() noexcept override {}
+  pki::CertificateAndKey old = pki::makeAuthority({.organization = "kubernetes"}),
+                         next = pki::makeAuthority({.organization = "kubernetes"});
+  SharedKube::Make make = [this](kube::KubeAccess) {
+    return kj::heap<kube::KubeClient>(
+        timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+  };
+
+  rpc::Kubernetes::Client serve() {
+    auto deps = begin();
+    kube::DialDependencies dialing{*io.lowLevelProvider, io.unixEventPort, timer};
+    rpc::Kubernetes::Client server = kj::heap<ClientServer>(
+        dialing, make, store, deps.adapter,
+        []() -> kj::Promise<SurveyServer::Message> { return KJ_EXCEPTION(FAILED, "no survey"); });
+    EXPECT_TRUE(eventually([&] { return deps.adapter.secretsVersion() != 0; }));
+    return server;
+  }
+  bool forget(rpc::Kubernetes::Client& server, kj::StringPtr authority) {
+    auto request = server.forgetClientCaRequest();
+    request.setAuthority(authority.asBytes());
+    return request.send().wait(io.waitScope).getFound();
+  }
+  kj::Maybe<ErrorKind> trialError(rpc::Kubernetes::Client& server, kj::StringPtr address) {
+    auto request = server.tryClientRequest();
+    request.setAddress(address);
+    request.setKubelet(true);
+    kj::Maybe<ErrorKind> kind;
+    try {
+      request.send().wait(io.waitScope);
+    } catch (const kj::Exception& e) {
+      kind = kindOf(e);
+    }
+    return kind;
+  }
+};
+
+}  // namespace
+
+// Catches: a CA that stays published for aggregated API servers, or others that are removed too.
+TEST_F(ClientServerTest, OneCaIsForgotten) {
+  auto server = serve();
+  model.put(kPublishedAt, {{"metadata", {{"name", "extension-apiserver-authentication"}}},
+                           {"data",
+                            {{"client-ca-file", kj::str(old.certificate, next.certificate).cStr()},
+                             {"requestheader-client-ca-file", "other"}}}});
+  EXPECT_TRUE(forget(server, old.certificate));
+  auto& patch = model.asked.back();
+  EXPECT_EQ(patch.method, "PATCH");
+  EXPECT_EQ(patch.body["data"]["client-ca-file"], next.certificate.cStr());
+  EXPECT_EQ(patch.body["data"].size(), 1u);
+  EXPECT_FALSE(patch.body["metadata"]["resourceVersion"].empty());
+  auto count = model.asked.size();
+  EXPECT_FALSE(forget(server, old.certificate));
+  EXPECT_EQ(model.asked.size(), count + 1) << "nothing is written";
+}
+
+// Catches: a certificate with the same subject that is taken for it.
+TEST(ClientCas, HaveOneSubjectAndKeysOfTheirOwn) {
+  auto one = pki::makeAuthority({.organization = "kubernetes"});
+  auto other = pki::makeAuthority({.organization = "kubernetes"});
+  auto bundle = kj::str(one.certificate, other.certificate, one.certificate);
+  auto rest = withoutCa(bundle, one.certificate);
+  EXPECT_TRUE(rest.found);
+  EXPECT_EQ(rest.left, other.certificate);
+  EXPECT_FALSE(withoutCa(rest.left, one.certificate).found);
+}
+
+// Catches: a node that calls whom it is told to, for whoever may call it.
+TEST_F(ClientServerTest, CallsNodesOfTheClusterAlone) {
+  machined.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(
+      "w-1", "kubed", [](auto spec) { spec.initAddresses(1).set(0, "127.0.0.1"); });
+  auto server = serve();
+  kj::Maybe<ErrorKind> kind;
+  EXPECT_TRUE(eventually([&] {
+    kind = trialError(server, "192.0.2.1");
+    return kind.orDefault(ErrorKind::kUnavailable) != ErrorKind::kUnavailable;
+  }));
+  EXPECT_TRUE(kind.orDefault(ErrorKind::kUnavailable) == ErrorKind::kPermissionDenied);
+}
+
+}  // namespace talos::kubed

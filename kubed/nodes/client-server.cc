@@ -1,0 +1,153 @@
+#include "kubed/nodes/client-server.h"
+
+#include "common/base/error.h"
+#include "common/base/within.h"
+#include "common/net/ip.h"
+#include "common/tls/authorities.h"
+#include "common/tls/tls-custom-verify.h"
+
+namespace talos::kubed {
+namespace {
+
+constexpr kj::StringPtr kPublished = "extension-apiserver-authentication"_kj,
+                        kClientCas = "client-ca-file"_kj, kSystem = "kube-system"_kj;
+
+kj::String textIn(capnp::Data::Reader pem) {
+  return kj::str(pem.asChars());
+}
+
+bool isRefusal(const kj::Exception& e) {
+  auto kind = kindOf(e);
+  return kind == ErrorKind::kUnauthenticated || kind == ErrorKind::kPermissionDenied;
+}
+
+// The certificates that the server shows to a client that asks for nothing.
+kj::Promise<kj::Vector<kj::String>> chainOf(kube::DialDependencies deps, kj::StringPtr host,
+                                            uint16_t port) {
+  kj::Vector<kj::String> shown;
+  auto stream = co_await kube::dialHost(deps, kj::str(host), port);
+  auto secured = co_await connectWithVerifier(
+      kj::mv(stream), [&](kj::ArrayPtr<const kj::String> chain) -> kj::Maybe<kj::String> {
+        for (auto& one : chain) shown.add(kj::str(one));
+        return nullptr;
+      });
+  co_return kj::mv(shown);
+}
+
+kj::Promise<Tried> attempt(kube::DialDependencies deps, SharedKube::Make& make, Trial trial) {
+  auto chain = co_await chainOf(deps, trial.host, trial.port);
+  Tried tried{.server = kj::strArray(chain, ""), .refused = {}};
+  kube::KubeAccess access{.cluster = kj::str("cluster"),
+                          .host = kj::str(trial.host),
+                          .port = trial.port,
+                          .authority = kj::mv(trial.authority),
+                          .tlsName = kj::str(trial.host),
+                          .certificate = kj::mv(trial.certificate),
+                          .key = kj::mv(trial.key),
+                          .token = {}};
+  if (trial.kubelet) {
+    access.authority = kj::str(access.authority, tried.server);
+    auto names = pki::inspect(chain[0]).dnsNames;
+    if (names.size() > 0) access.tlsName = kj::str(names[0]);
+  }
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto client = make(kj::mv(access));
+    if (trial.kubelet) {
+      co_await client->check("/healthz");
+    } else {
+      co_await client->getJson("/api/v1/namespaces/kube-system").ignoreResult();
+    }
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) {
+    if (!isRefusal(*e)) kj::throwFatalException(kj::mv(*e));
+    tried.refused = messageOf(*e);
+  }
+  co_return kj::mv(tried);
+}
+
+}  // namespace
+
+ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority) {
+  ForgottenCa result;
+  kj::Vector<kj::String> left;
+  for (auto& one : pki::certificatesIn(bundle)) {
+    bool same = pki::sameCertificate(one, authority);
+    result.found = result.found || same;
+    if (!same) left.add(kj::mv(one));
+  }
+  result.left = kj::strArray(left, "");
+  return result;
+}
+
+kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make, Trial trial) {
+  return within(deps.timer, kTrial, attempt(deps, make, kj::mv(trial)),
+                kj::str("no answer within ", kTrial / kj::SECONDS, " s"), ErrorKind::kUnavailable);
+}
+
+ClientServer::ClientServer(kube::DialDependencies dialing, SharedKube::Make& make,
+                           StoreClient& store, KubernetesStoreAdapter& adapter,
+                           kj::Function<kj::Promise<Message>()> read)
+    : SurveyServer(kj::mv(read)), dialing(dialing), make(make), adapter(adapter) {
+  members = store.watch<rpc::MemberSpec>([] {});
+}
+
+bool ClientServer::isNode(kj::StringPtr address) const {
+  for (auto member : members) {
+    for (auto known : member.getAddresses()) {
+      if (known == address) return true;
+    }
+  }
+  return false;
+}
+
+kj::Own<SharedKube> ClientServer::ownServer() {
+  auto client = adapter.client();
+  KJ_IF_MAYBE (error, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *error);
+  return kj::mv(client.get<kj::Own<SharedKube>>());
+}
+
+kj::Promise<void> ClientServer::tryClient(TryClientContext context) {
+  auto asked = context.getParams();
+  if (!members.synced())
+    fail(ErrorKind::kUnavailable, "the nodes of the cluster are not known yet");
+  if (!isNode(asked.getAddress())) {
+    fail(ErrorKind::kPermissionDenied,
+         kj::str("\"", asked.getAddress(), "\" is not an address of a node of this cluster"));
+  }
+  Trial trial{.host = kj::str(asked.getAddress()),
+              .port = kKubeletPort,
+              .kubelet = asked.getKubelet(),
+              .authority = textIn(asked.getAuthority()),
+              .certificate = textIn(asked.getCertificate()),
+              .key = pki::Pem(textIn(asked.getKey()))};
+  if (!trial.kubelet) {
+    // All API servers of a cluster have the port of this one.
+    auto own = ownServer();
+    trial.port = KJ_REQUIRE_NONNULL(Endpoint::parse((**own).server())).port;
+  }
+  auto tried = co_await kubed::tryClient(dialing, make, kj::mv(trial));
+  auto results = context.getResults();
+  results.setServer(tried.server.asBytes());
+  results.setRefused(tried.refused);
+}
+
+kj::Promise<void> ClientServer::forgetClientCa(ForgetClientCaContext context) {
+  auto authority = textIn(context.getParams().getAuthority());
+  auto server = ownServer();
+  auto maps = kube::coreResource("configmaps", "ConfigMap");
+  auto published = co_await (**server).get(maps, kSystem, kPublished);
+  auto rest = withoutCa(kube::textAt(published, {"data", kClientCas}), authority);
+  context.getResults().setFound(rest.found);
+  if (!rest.found) co_return;
+  // Together with what was read: an API server may add its own meanwhile.
+  kube::Json change = {
+      {"metadata",
+       {{"resourceVersion", kube::textAt(published, {"metadata", "resourceVersion"}).cStr()}}},
+      {"data", {{kClientCas.cStr(), rest.left.cStr()}}}};
+  co_await (**server).patch(kube::Patch::kMerge, maps, kSystem, kPublished, change, kOwner);
+}
+
+}  // namespace talos::kubed

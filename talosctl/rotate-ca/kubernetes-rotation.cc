@@ -1,0 +1,217 @@
+#include "talosctl/rotate-ca/kubernetes-rotation.h"
+
+#include "common/base/error.h"
+#include "common/base/resource.h"
+#include "common/memory/zeroize.h"
+#include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/machine.capnp.h"
+#include "talosctl/client/received-bytes.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr kj::StringPtr kClientName = "talosctl-rotate-ca"_kj, kMasters = "system:masters"_kj;
+constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 2 * kj::MINUTES;
+constexpr size_t kMostPair = 64u << 10;
+constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
+                        kKubeletService = "kubelet"_kj;
+// They read their certificates when they start.
+constexpr kj::StringPtr kRestarted[] = {"kube-controller-manager"_kj, "kube-scheduler"_kj};
+
+Credentials clientOf(kj::StringPtr authority, kj::StringPtr key) {
+  auto made = pki::issue(authority, key,
+                         {.commonName = kClientName,
+                          .organizations = kj::arr(kj::str(kMasters)),
+                          .server = false,
+                          .lifetime = kTrialLifetime});
+  return {kj::str(authority), kj::mv(made.certificate), kj::mv(made.key)};
+}
+
+kj::StringPtr serverName(bool kubelet) {
+  return kubelet ? "the kubelet"_kj : "the API server"_kj;
+}
+
+}  // namespace
+
+kj::Promise<void> KubernetesRotation::prepare() {
+  for (auto& node : nodes) {
+    if (node.name.size() > 0) continue;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(node.address, " is not a node of Kubernetes; leave it out, or wait for its join"));
+  }
+  newClient = clientOf(rotation.newCa, rotation.newKey);
+  if (kj::StringPtr(rotation.oldKey).size() > 0) {
+    oldClient = clientOf(rotation.oldCa, rotation.oldKey);
+  }
+  return kj::READY_NOW;
+}
+
+// A worker is tried by way of the first control-plane node.
+const RotatedNode& KubernetesRotation::askedFor(const RotatedNode& node) const {
+  return node.controlPlane ? node : nodes[0];
+}
+
+kj::Promise<rpc::Kubernetes::Client> KubernetesRotation::kubernetes(const RotatedNode& node) {
+  auto reached = co_await cluster.reach(node.address);
+  co_return reached.kubernetesRequest().send().getKubernetes();
+}
+
+kj::Promise<KubernetesRotation::Trial> KubernetesRotation::tryAt(const RotatedNode& node,
+                                                                 bool kubelet,
+                                                                 kj::StringPtr authorities,
+                                                                 const Credentials& client) {
+  auto asked = co_await kubernetes(askedFor(node));
+  auto request = asked.tryClientRequest();
+  request.setAddress(node.ip);
+  request.setKubelet(kubelet);
+  request.setAuthority(authorities.asBytes());
+  request.setCertificate(client.certificate.asBytes());
+  request.setKey(client.key.bytes());
+  auto tried = co_await cluster.answer<rpc::Kubernetes::TryClientResults>(request.send());
+  Trial trial{.server = pemOf(tried.getServer()), .refused = nullptr};
+  if (tried.getRefused().size() > 0) trial.refused = kj::str(tried.getRefused());
+  co_return kj::mv(trial);
+}
+
+// Clients of the new CA are served from `accept` on, those of the old one until `drop`.
+kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const RotatedNode& node,
+                                                                   bool kubelet,
+                                                                   RotationPhase phase) {
+  bool drop = phase == RotationPhase::kDrop;
+  auto both = kj::str(rotation.newCa, rotation.oldCa);
+  auto server = serverName(kubelet);
+  auto tried =
+      co_await tryAt(node, kubelet, kubelet ? both : rotation.newCa, KJ_ASSERT_NONNULL(newClient));
+  KJ_IF_MAYBE (e, tried.refused) {
+    co_return kj::str(server, " does not serve clients of the new CA yet: ", *e);
+  }
+  if (!kubelet && phase != RotationPhase::kAccept &&
+      !pki::isSignedBy(tried.server, rotation.newCa)) {
+    co_return kj::str("the certificate of the API server is not of the new CA yet");
+  }
+  KJ_IF_MAYBE (old, oldClient) {
+    // A client that trusts only the old CA, as long as there may be one; then one that would be
+    // refused for its own certificate alone.
+    auto trusted = kubelet ? both.asPtr() : drop ? rotation.newCa.asPtr() : rotation.oldCa.asPtr();
+    auto before = co_await tryAt(node, kubelet, trusted, *old);
+    if (drop && before.refused == nullptr) {
+      co_return kj::str(server, " serves clients of the old CA still");
+    }
+    KJ_IF_MAYBE (e, before.refused) {
+      if (!drop) co_return kj::str(server, " does not serve clients of the old CA: ", *e);
+    }
+  }
+  co_return nullptr;
+}
+
+kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::kubeletError(const RotatedNode& node) {
+  auto reached = co_await cluster.reach(node.address);
+  kj::Vector<char> pair;
+  KJ_DEFER(zeroize(kj::arrayPtr(pair.begin(), pair.size())));
+  pair.reserve(kMostPair);
+  auto read = reached.filesRequest().send().getFiles().readRequest();
+  read.setPath(kKubeletPair);
+  read.setSink(kj::heap<ReceivedBytes>([&](kj::ArrayPtr<const kj::byte> bytes) {
+    if (pair.size() + bytes.size() <= kMostPair) pair.addAll(bytes.asChars());
+  }));
+  co_await cluster.answer<rpc::Files::ReadResults>(read.send());
+  auto text = kj::heapString(pair.begin(), pair.size());
+  KJ_DEFER(zeroize(text));
+  auto shown = pki::certificatesIn(text);
+  if (shown.empty() || !pki::isSignedBy(shown[0], rotation.newCa)) {
+    co_return kj::str("the certificate of its kubelet is not of the new CA yet");
+  }
+  auto list = reached.servicesRequest().send().getServices().listRequest();
+  auto services = co_await cluster.answer<rpc::Services::ListResults>(list.send());
+  for (auto service : services.getServices()) {
+    if (service.getId() != kKubeletService) continue;
+    if (service.getState() == rpc::ServiceState::RUNNING && service.getHealth().getHealthy()) {
+      co_return nullptr;
+    }
+  }
+  co_return kj::str("its kubelet is not healthy yet");
+}
+
+kj::Promise<kj::String> KubernetesRotation::secretsVersion(const RotatedNode& node,
+                                                           kj::StringPtr component) {
+  auto reached = co_await cluster.reach(node.address);
+  auto request = reached.resourcesRequest().send().getResources().getRequest();
+  request.initKind().setType(typeName<rpc::SecretStatusSpec>());
+  request.setId(component);
+  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
+  co_return kj::str(got.getResource().getSpec().getAs<rpc::SecretStatusSpec>().getVersion());
+}
+
+kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNode& node) {
+  auto asked = co_await kubernetes(node);
+  auto survey =
+      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(asked.surveyRequest().send());
+  for (auto component : kRestarted) {
+    auto wanted = co_await secretsVersion(node, component);
+    bool good = false;
+    for (auto pod : survey.getSurvey().getPods()) {
+      bool his = pod.getNamespace() == "kube-system" && pod.getApp() == component &&
+                 pod.getNode() == node.name && pod.getMirror();
+      good = good || (his && pod.getReady() && pod.getSecretsVersion() == wanted);
+    }
+    if (!good) co_return kj::str(component, " is not started with its new certificate yet");
+  }
+  co_return nullptr;
+}
+
+kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::served(const RotatedNode& node,
+                                                              RotationPhase phase) {
+  if (phase != RotationPhase::kAccept) {
+    auto error = co_await kubeletError(node);
+    if (error != nullptr) co_return kj::mv(error);
+  }
+  if (node.controlPlane) {
+    auto error = co_await clientError(node, false, phase);
+    if (error != nullptr) co_return kj::mv(error);
+  }
+  auto error = co_await clientError(node, true, phase);
+  if (error != nullptr || !node.controlPlane || phase == RotationPhase::kAccept) {
+    co_return kj::mv(error);
+  }
+  co_return co_await podsError(node);
+}
+
+kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
+  note(kj::str(phaseName(phase), ": tried: every API server and kubelet serves clients of ",
+               phase != RotationPhase::kDrop ? "both CAs"_kj
+               : oldClient != nullptr        ? "the new CA only"_kj
+                                             : "the new CA; none of the old one could be made"_kj));
+  if (phase != RotationPhase::kDrop) co_return;
+  auto& timer = call.deps.timer;
+  for (auto start = timer.now();;) {
+    auto asked = co_await kubernetes(nodes[0]);
+    auto request = asked.forgetClientCaRequest();
+    request.setAuthority(rotation.oldCa.asBytes());
+    kj::String problem = kj::str("it is published still");
+    try {
+      auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
+      if (!answer.getFound()) co_return;
+    } catch (const kj::Exception& e) {
+      problem = messageOf(e);
+    }
+    if (timer.now() - start > kForgotten) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("no API server accepts the old CA, but it is among those that Kubernetes "
+                   "publishes in kube-system/extension-apiserver-authentication; remove it there: ",
+                   problem));
+    }
+    co_await timer.afterDelay(pause());
+  }
+}
+
+kj::Promise<void> KubernetesRotation::finish() {
+  note("the CA of Kubernetes is rotated; get new kubeconfigs with talosctl kubeconfig");
+  note(
+      "programs in pods that have run since before trust the old CA until they are restarted; "
+      "restart them before the next rotation");
+  return kj::READY_NOW;
+}
+
+}  // namespace talos::talosctl

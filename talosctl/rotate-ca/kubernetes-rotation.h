@@ -1,0 +1,50 @@
+// The rotation of the CA of Kubernetes (rotation-run.h).
+//
+// Each node serves clients of both CAs: kube-apiserver and the kubelet read the CAs of their
+// clients again when the files change. In `issue` the kubelet of each node is restarted once, and
+// the controller manager and the scheduler of each control-plane node; API servers are not.
+//
+// Whoever trusts one CA only verifies an API server with it: that shows its CA as the other one
+// signed it. So no client has to learn the new CA before the old one is dropped, and programs in
+// pods go on afterwards too.
+//
+// Clients of both CAs are tried at every API server and every kubelet, by way of a control-plane
+// node, so this host need not reach them. They are made here, valid for a day, and kept in memory.
+// A run that is continued in `drop` has no client of the old CA: nobody has its key any more.
+#pragma once
+
+#include "talosctl/rotate-ca/rotation-run.h"
+
+namespace talos::talosctl {
+
+class KubernetesRotation final : public RotationRun {
+ public:
+  KubernetesRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
+      : RotationRun(call, cluster, options, RotatedCa::kKubernetes) {}
+
+ private:
+  kj::Maybe<Credentials> newClient, oldClient;
+
+  kj::StringPtr owner() const override { return "Kubernetes"_kj; }
+  kj::Promise<void> prepare() override;
+  kj::Promise<kj::Maybe<kj::String>> served(const RotatedNode& node, RotationPhase phase) override;
+  kj::Promise<void> tryClients(RotationPhase phase) override;
+  kj::Promise<void> finish() override;
+  kj::Duration pause() const override { return 500 * kj::MILLISECONDS; }
+
+  const RotatedNode& askedFor(const RotatedNode& node) const;
+  kj::Promise<rpc::Kubernetes::Client> kubernetes(const RotatedNode& node);
+  struct Trial {
+    kj::String server;  // certificates that it showed, PEM
+    kj::Maybe<kj::String> refused;
+  };
+  kj::Promise<Trial> tryAt(const RotatedNode& node, bool kubelet, kj::StringPtr authorities,
+                           const Credentials& client);
+  kj::Promise<kj::Maybe<kj::String>> clientError(const RotatedNode& node, bool kubelet,
+                                                 RotationPhase phase);
+  kj::Promise<kj::Maybe<kj::String>> kubeletError(const RotatedNode& node);
+  kj::Promise<kj::Maybe<kj::String>> podsError(const RotatedNode& node);
+  kj::Promise<kj::String> secretsVersion(const RotatedNode& node, kj::StringPtr component);
+};
+
+}  // namespace talos::talosctl
