@@ -15,6 +15,7 @@
 #   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
 #   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
 #   FIRMWARE='firmware-bnx2x intel-microcode'   of the same: Debian's packages of firmware files and microcode
+#   RELEASE=1                of the same: packed smaller, which takes longer; FLAVOUR=metal always is
 #   ARCH=arm64               of image and installer-image: for machines of that architecture (docs/image.md)
 #   PLATFORM=aws             of image: a disk for that provider's machines as well (docs/platforms.md); ARGUMENTS='…' for its kernel
 #   SAN=address,undefined    build and test with these sanitizers (unit tests only)
@@ -89,7 +90,7 @@ symbols: programs
 	@$(IN_ROOT) rootfs/symbols.sh $(INNER) /build/symbols
 
 image: programs
-	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
+	@$(IN_ROOT) env FLAVOUR=$(FLAVOUR) FIRMWARE="$(FIRMWARE)" ARCH=$(ARCH) RELEASE="$(RELEASE)" rootfs/image.sh $(ROOT) $(INNER) /build/$(IMAGE)
 	@[ -z "$(PLATFORM)" ] || $(IN_ROOT) env ARCH=$(ARCH) ARGUMENTS="$(ARGUMENTS)" rootfs/platform-image.sh /build/$(IMAGE) $(INNER)/disk-image "$(PLATFORM)"
 
 # One daemon alone, on a node in a container: SERVICE=networkd [CONFIG=file.yaml] [DEBUG=gdb|strace|perf] [WATCH=1]

@@ -4,7 +4,8 @@
 # ROOT is the build root as seen from outside (inside, its kernel package is /opt/kernel), OUT the folder of the
 # compiled programs as seen from inside. A step runs again only when its inputs have changed: each keeps a stamp
 # of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
-# is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer.
+# is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer, as FLAVOUR=metal always does: that
+# image is written to sticks, CDs and slots, and read no slower; it is not the one that is built after each edit.
 # FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
 # virtual machines, which is smaller. ARCH=arm64: for that architecture (arch.sh); `make` has compiled for it then.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
@@ -27,7 +28,8 @@ case ${FLAVOUR:-cloud} in
   metal)
     KERNEL=${KERNEL:-$("$here/metal-kernel.sh")}
     kernel_work=/build/kernel-$(basename "$KERNEL" .deb)
-    lists+=("$here/packages/metal.list") ;;
+    lists+=("$here/packages/metal.list")
+    level=15 ;;
   *) printf 'image: FLAVOUR is "%s"; cloud and metal are known\n' "$FLAVOUR" >&2; exit 1 ;;
 esac
 [ -z "${RELEASE:-}" ] || level=15

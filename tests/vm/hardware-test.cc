@@ -176,6 +176,36 @@ TEST_F(Hardware, ShowsTheHealthOfItsDisks) {
   shows({"numa"}, {"node0"});
 }
 
+// Catches: a driver of Ceph that is not in the image, or lacks a part; a module that pods cannot
+// load, because the image has no index for their modprobe, and that nothing else loads either; a
+// disk for Ceph that the node hides, or touches.
+TEST_F(Hardware, HasWhatRookExpects) {
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
+                       .more = {"-drive",
+                                "if=none,id=raw,format=raw,file.driver=null-co,"
+                                "file.read-zeroes=on,file.size=7G",
+                                "-device", "virtio-blk-pci,serial=for-ceph,drive=raw"}});
+  auto config = machine.generate();
+  const std::string mark = "\nmachine:\n";
+  auto at = config.find(mark);
+  ASSERT_NE(at, std::string::npos) << config;
+  config.insert(at + mark.size(), "    kernel: {modules: [{name: rbd}, {name: ceph}]}\n");
+  machine.configure(config);
+  auto file = [&](const char* path) { return machine.at({"read", path}).out; };
+  EXPECT_TRUE(eventually([&] { return contains(file("/proc/modules"), "ceph "); }, kUp, 1))
+      << machine.console();
+  // The driver of CSI reads it before it would call modprobe.
+  EXPECT_EQ(file("/sys/bus/rbd/supported_features").substr(0, 2), "0x");
+  EXPECT_TRUE(contains(file("/proc/filesystems"), "\tceph\n")) << file("/proc/filesystems");
+  auto disks = machine.at({"disks"}).out;
+  EXPECT_TRUE(contains(disks, "/dev/vdb") && contains(disks, "7.5 GB")) << disks;
+  // The folders of the node that its pods mount.
+  for (auto folder : {"/run", "/lib/modules", "/var/lib"}) {
+    auto listed = machine.at({"ls", folder});
+    EXPECT_EQ(listed.status, 0) << folder << ": " << listed.err;
+  }
+}
+
 // Catches: a kernel whose button has no driver in the image, or sends its event elsewhere.
 TEST_F(Hardware, ThePowerButtonShutsItDown) {
   std::string monitor;

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <regex>
 
+#include "common/tls/pki.h"
 #include "tests/harness/web.h"
 #include "tests/vm/lone-machine.h"
+#include "tests/vm/named-services.h"
 
 namespace talos::vm {
 namespace {
@@ -46,13 +49,15 @@ struct Row {
   std::vector<std::string> services = {"169.254.169.254"};
   // Of a disc with the config in a file; no name: there is none.
   std::string file = "", label = "";
+  // By which the machine calls its first service; empty: by its address.
+  std::string serviceName = "";
 };
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.platform;
 }
 
 // One network with the services of all in it, so that no router is needed.
-constexpr const char* kNetwork = "restrict=on,net=160.0.0.0/4,host=160.0.0.2,dhcpstart=160.0.0.15";
+const std::string kNetwork = "net=160.0.0.0/4,host=160.0.0.2,dns=160.0.0.3,dhcpstart=160.0.0.15";
 const std::string kMac = "52:54:00:12:34:56";
 const std::string kOwn = R"("ip_address":"160.0.0.15","netmask":"240.0.0.0","gateway":"160.0.0.2")";
 
@@ -225,6 +230,22 @@ const Row kRows[] = {
      {"169.254.169.254", "168.63.129.16"},
      "ovf-env.xml",
      "AZURE"},
+    {"cloudstack",
+     "type=1,manufacturer=Apache Software Foundation,product=CloudStack KVM Hypervisor",
+     "GET /latest/user-data ",
+     plain,
+     {{"GET /latest/meta-data/local-hostname ", "n1"},
+      {"GET /latest/meta-data/service-offering ", "Small"},
+      {"GET /latest/meta-data/instance-id ", "c-1"},
+      {"GET /latest/meta-data/public-ipv4 ", "203.0.113.12"},
+      {"GET /latest/meta-data/availability-zone ", "zone1"}},
+     "cloudstack://c-1",
+     "203.0.113.12",
+     {"virtio-blk-pci"},
+     {"160.0.0.100"},
+     "",
+     "",
+     "data-server"},
     {"opennebula",
      "type=1,manufacturer=OpenNebula",
      "",
@@ -262,8 +283,13 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
   auto& row = GetParam();
   auto model =
       "127.79." + std::to_string(getpid() / 250 % 250) + "." + std::to_string(getpid() % 250 + 2);
+  std::optional<NamedServices> names;
+  if (!row.serviceName.empty()) {
+    names.emplace(std::vector<std::string>{row.serviceName}, row.services[0]);
+  }
   Web web(getpid(), model, 80);
-  std::string network = kNetwork;
+  // One that asks for names needs a network in which only the test is.
+  auto network = (names ? "" : "restrict=on,") + kNetwork;
   for (auto& service : row.services) {
     network += ",guestfwd=tcp:" + service + ":80-cmd:/bin/busybox nc " + model + " 80";
   }
@@ -314,5 +340,71 @@ INSTANTIATE_TEST_SUITE_P(Each, PlatformImages, testing::ValuesIn(kRows),
                            }
                            return name;
                          });
+
+namespace {
+
+// Beside those of `make image`, a folder for a server from which machines of Equinix Metal start.
+std::string pxeFolder(const LoneMachine& machine, const std::string& arguments) {
+  auto image = machine.path("image");
+  fs::create_directory(image);
+  for (auto name : {"parts", "initramfs"}) {
+    fs::create_symlink(LoneMachine::image(name), image + "/" + name);
+  }
+  auto program = fs::path(getenv("TALOSCTL")).parent_path() / "disk-image";
+  auto made = harness::run({SCRIPTS "/platform-image.sh", image, program, "equinixMetal"}, 300,
+                           {"ARGUMENTS=" + arguments});
+  EXPECT_EQ(made.status, 0) << made.out << made.err;
+  return image + "/equinixMetal-amd64.pxe";
+}
+
+}  // namespace
+
+// Catches: a script of the network boot that iPXE does not read, or without the platform; a service
+// that is asked by http, or before there is a name server; a bond that takes the machine's card
+// from the network and does not come up.
+TEST(PlatformsOfNetworkBoots, EquinixMetalBootsConfigured) {
+  const std::string host = "metadata.platformequinix.com", service = "160.0.0.100";
+  NamedServices names({host}, service);
+  auto authority =
+      pki::makeAuthority({.organization = "test", .keyType = pki::KeyType::kEcdsaP256});
+  pki::LeafOptions options;
+  options.dnsNames = kj::arr(kj::str(host.c_str()));
+  auto leaf = pki::issue(authority.certificate, authority.key, kj::mv(options));
+  std::optional<harness::Background> server;
+  LoneMachine::Hardware hardware{.card = "virtio-net-pci,speed=10000,duplex=full",
+                                 .networkBoot = true};
+  hardware.beforeItStarts = [&](LoneMachine& machine, LoneMachine::Hardware& hardware) {
+    std::ofstream(machine.path("userdata")) << machine.generate();
+    std::ofstream(machine.path("metadata"))
+        << R"({"id":"e-1","hostname":"n1","plan":"c3.small","metro":"ts","facility":"ts1",)"
+           R"("private_subnets":["10.0.0.0/8"],"network":{"bonding":{"mode":4},"interfaces":[)"
+           R"({"name":"eth0","mac":")" +
+               kMac +
+               R"(","bond":"bond0"}],"addresses":[{"address_family":4,"public":true,)"
+               R"("management":true,"enabled":true,"cidr":4,"address":"160.0.0.15",)"
+               R"("gateway":"160.0.0.2"}]}})";
+    std::ofstream(machine.path("certificate")) << leaf.certificate.cStr();
+    std::ofstream(machine.path("key")) << kj::StringPtr(leaf.key).cStr();
+    server.emplace(std::vector<std::string>{
+        "env", "--chdir=" + machine.path(""), "openssl", "s_server", "-accept", "127.0.0.1:443",
+        "-cert", machine.path("certificate"), "-key", machine.path("key"), "-WWW", "-quiet"});
+    auto folder = pxeFolder(machine, "console=ttyS0 talos.config.ca=" +
+                                         base64(kj::StringPtr(authority.certificate).cStr()));
+    hardware.network = kNetwork + ",tftp=" + folder +
+                       ",bootfile=boot.ipxe,guestfwd=tcp:" + service +
+                       ":443-cmd:/bin/busybox nc 127.0.0.1 443";
+  };
+  LoneMachine machine(hardware);
+  auto get = [&](const char* what) { return machine.at({"get", what, "-o", "yaml"}).out; };
+  auto shows = [&](const char* what, const std::string& text) {
+    return eventually([&] { return contains(get(what), text); }, 2 * kUp, 1);
+  };
+  ASSERT_TRUE(shows("platformmetadata", "providerId: equinixmetal://e-1")) << machine.console();
+  EXPECT_TRUE(shows("machinetype", "controlplane")) << machine.console();
+  EXPECT_TRUE(shows("hostnames", "n1")) << get("hostnames");
+  EXPECT_TRUE(shows("addresses", "bond0/160.0.0.15/4")) << get("addresses");
+  auto mounted = [&] { return contains(machine.at({"mounts"}).out, "/system/state"); };
+  EXPECT_TRUE(eventually(mounted, 2 * kUp, 1)) << machine.console();
+}
 
 }  // namespace talos::vm
