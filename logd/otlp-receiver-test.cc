@@ -27,7 +27,7 @@ struct OtlpReceiverTest : public testing::Test {
 
   void connect(OtlpCollector& collector, kj::StringPtr path = "", kj::StringPtr scheme = "http",
                kj::StringPtr authority = "") {
-    connectTo(kj::str(scheme, "://127.0.0.1:", collector.port, path),
+    connectTo(kj::str(scheme, "://127.0.0.1:", collector.server.port, path),
               {.authorities = kj::str(authority)});
   }
   void connectTo(kj::StringPtr endpoint, OtlpOptions options) {
@@ -52,11 +52,11 @@ TEST_F(OtlpReceiverTest, PostsOnAConnectionThatIsKept) {
   connect(collector);
   EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
   EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
-  EXPECT_EQ(1u, collector.connections);
-  collector.stop();
-  collector.start();
+  EXPECT_EQ(1u, collector.server.connections);
+  collector.server.stop();
+  collector.server.start();
   EXPECT_EQ(Outcome::kAccepted, post("3").outcome);
-  EXPECT_EQ(2u, collector.connections);
+  EXPECT_EQ(2u, collector.server.connections);
   EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2", "apid: 3"}), collector.taken);
   EXPECT_EQ(std::vector<std::string>(3, "/v1/logs"), collector.paths);
   EXPECT_EQ(std::vector<std::string>(3, "application/json"), collector.types);
@@ -95,9 +95,9 @@ TEST_F(OtlpReceiverTest, SaysThatThereWasNoAnswer) {
   EXPECT_NE("", failure("1"));
   EXPECT_EQ(1u, collector.bodies.size());
   EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
-  collector.stop();
+  collector.server.stop();
   EXPECT_NE(nullptr, strstr(failure("2").cStr(), "Connection refused")) << failure("2").cStr();
-  collector.start();
+  collector.server.start();
   EXPECT_EQ(Outcome::kAccepted, post("2").outcome);
   EXPECT_EQ((std::vector<std::string>{"apid: 1", "apid: 2"}), collector.taken);
 }
@@ -127,7 +127,7 @@ TEST_F(OtlpReceiverTest, ReadsTheAnswerBeforeTheRequestIsWritten) {
 // Catches: a request without the headers of its destination; one that says gzip and is not.
 TEST_F(OtlpReceiverTest, SendsHeadersAndCompresses) {
   OtlpCollector collector(io);
-  auto endpoint = kj::str("http://127.0.0.1:", collector.port);
+  auto endpoint = kj::str("http://127.0.0.1:", collector.server.port);
   auto headers = [](kj::StringPtr value) {
     return kj::arr(OtlpHeader{kj::str("Authorization"), pki::Pem(kj::str(value))});
   };
@@ -153,7 +153,7 @@ TEST_F(OtlpReceiverTest, HidesSecretsThatComeBack) {
   collector.replies = {
       {.status = 401, .body = R"({"message": "Bearer 0123456789 is not known, nor 0123456789."})"},
       {.status = 400, .body = R"({"message": "0123456789"})"}};
-  connectTo(kj::str("http://127.0.0.1:", collector.port),
+  connectTo(kj::str("http://127.0.0.1:", collector.server.port),
             {.headers = kj::arr(
                  OtlpHeader{kj::str("Authorization"), pki::Pem(kj::str("Bearer 0123456789"))})});
   auto denied = post("1");
@@ -169,7 +169,7 @@ TEST_F(OtlpReceiverTest, ChecksTheReceiversCertificate) {
   pki::LeafOptions options{.commonName = "receiver"};
   options.addresses = kj::arr(kj::str("127.0.0.1"));
   auto leaf = pki::issue(authority.certificate, authority.key, kj::mv(options));
-  OtlpCollector collector(io, leaf.certificate, kj::StringPtr(leaf.key));
+  OtlpCollector collector(io, {.certificate = leaf.certificate, .key = kj::StringPtr(leaf.key)});
   connect(collector, "", "https", authority.certificate);
   EXPECT_EQ(Outcome::kAccepted, post("1").outcome);
   auto other = pki::makeAuthority({.organization = "others"});

@@ -3,12 +3,6 @@
 // includes, and the rules for JSON of the OTLP specification).
 #pragma once
 
-#include <arpa/inet.h>
-#include <kj/async-io.h>
-#include <kj/compat/http.h>
-#include <kj/compat/tls.h>
-#include <kj/debug.h>
-#include <sys/socket.h>
 
 #include <deque>
 #include <functional>
@@ -18,7 +12,7 @@
 
 #include "common/kube/json.h"
 #include "common/tar/test-tar.h"
-#include "common/testing/test-port.h"
+#include "common/testing/test-http-server.h"
 
 namespace talos::logd {
 
@@ -114,40 +108,13 @@ class OtlpCollector final : public kj::HttpService {
     bool unread = false;  // answers before it has read the request
   };
 
-  // `certificate` and `key`: of https. Port 0: a free one.
-  explicit OtlpCollector(kj::AsyncIoContext& io, kj::StringPtr certificate = "",
-                         kj::StringPtr key = "", in_addr_t address = INADDR_LOOPBACK,
-                         uint16_t port = 0)
-      : io(io), address(address), server(io.provider->getTimer(), *headers.table, *this) {
-    listening = listen(port);
-    this->port = portOf(listening);
-    if (certificate.size() > 0) {
-      keypair.emplace(kj::TlsKeypair{kj::TlsPrivateKey(key), kj::TlsCertificate(certificate)});
-      kj::TlsContext::Options options;
-      options.defaultKeypair = KJ_ASSERT_NONNULL(keypair);
-      tls.emplace(kj::mv(options));
-    }
-    start();
-  }
+  explicit OtlpCollector(kj::AsyncIoContext& io, TestHttpServer::Options options = {})
+      : server(io, *headers.table, *this, options) {}
 
-  uint16_t port = 0;
   std::deque<Reply> replies;  // the next ones; then all is taken
   std::vector<std::string> bodies, paths, types, encodings, authorizations, problems;
   std::vector<std::string> taken;  // "service: text" of each record of requests answered with 200
   std::vector<size_t> received;    // bytes of each body as it came
-  unsigned connections = 0;
-
-  // Nobody listens, and connections break.
-  void stop() {
-    serving = nullptr;
-    receiver = nullptr;
-    listening = nullptr;
-  }
-  void start() {
-    if (listening == nullptr) listening = listen(port);
-    receiver = io.lowLevelProvider->wrapListenSocketFd(listening.get(), 0);
-    serving = accept();
-  }
 
   kj::Promise<void> request(kj::HttpMethod method, kj::StringPtr url, const kj::HttpHeaders& in,
                             kj::AsyncInputStream& body, Response& response) override {
@@ -171,7 +138,7 @@ class OtlpCollector final : public kj::HttpService {
       if (reply.status == 200 && !reply.closes) take(json);
     }
     if (reply.closes) {
-      closing = kj::evalLater([this]() { serving = accept(); }).eagerlyEvaluate(nullptr);
+      server.breakConnections();
       co_await kj::Promise<void>(kj::NEVER_DONE);
     }
     kj::HttpHeaders out(*headers.table);
@@ -194,53 +161,12 @@ class OtlpCollector final : public kj::HttpService {
       table = builder.build();
     }
   };
-  struct Errors final : kj::TaskSet::ErrorHandler {
-    void taskFailed(kj::Exception&&) override {}  // the client hung up
-  };
-  kj::AsyncIoContext& io;
-  in_addr_t address;
   Headers headers;
-  Errors errors;
-  kj::HttpServer server;
-  kj::Maybe<kj::TlsKeypair> keypair;
-  kj::Maybe<kj::TlsContext> tls;
-  kj::AutoCloseFd listening;
-  kj::Own<kj::ConnectionReceiver> receiver;
-  kj::Promise<void> serving = nullptr, closing = nullptr;
 
-  kj::AutoCloseFd listen(uint16_t port) {
-    int raw, on = 1;
-    KJ_SYSCALL(raw = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    kj::AutoCloseFd fd(raw);
-    sockaddr_in at = {};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(port);
-    at.sin_addr.s_addr = htonl(address);
-    KJ_SYSCALL(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
-    KJ_SYSCALL(bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at));
-    KJ_SYSCALL(::listen(fd, 16));
-    return fd;
-  }
+ public:
+  TestHttpServer server;
 
-  kj::Promise<void> accept() {
-    auto tasks = kj::heap<kj::TaskSet>(errors);
-    auto& all = *tasks;
-    return acceptInto(all).attach(kj::mv(tasks)).eagerlyEvaluate([](kj::Exception&&) {});
-  }
-  kj::Promise<void> acceptInto(kj::TaskSet& tasks) {
-    for (;;) {
-      auto stream = co_await receiver->accept();
-      ++connections;
-      KJ_IF_MAYBE (context, tls) {
-        tasks.add(context->wrapServer(kj::mv(stream)).then([this](kj::Own<kj::AsyncIoStream> s) {
-          return server.listenHttp(kj::mv(s));
-        }));
-      } else {
-        tasks.add(server.listenHttp(kj::mv(stream)));
-      }
-    }
-  }
-
+ private:
   kj::String decoded(kj::Array<kj::byte> body) {
     if (encodings.back() == "") return kj::heapString(body.asChars());
     if (encodings.back() == "gzip") {

@@ -1,17 +1,15 @@
 // machine.logging with OTLP of a running node in a container: a receiver in the cluster's network
 // that is strict about the schema gets each line of the audit log once and in order, while it is
 // away, and logd and machined are killed.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <atomic>
 #include <mutex>
-#include <thread>
 
 #include "logd/test-otlp-collector.h"
 #include "tests/harness/cluster.h"
+#include "tests/harness/network-thread.h"
 
 namespace talos {
 namespace {
@@ -25,8 +23,7 @@ using harness::lines;
 class CollectorThread {
  public:
   explicit CollectorThread(const Cluster& cluster)
-      : network("/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"),
-        thread([this](std::stop_token over) { serve(over); }) {}
+      : thread(cluster, [this](const std::stop_token& over) { serve(over); }) {}
 
   std::atomic<bool> away = false;
 
@@ -48,23 +45,18 @@ class CollectorThread {
  private:
   static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
   static constexpr uint16_t kPort = 4318;
-  std::string network;
   mutable std::mutex guard;
   std::vector<std::string> texts, found, headers;
   std::atomic<bool> wasAway = false;
-  std::jthread thread;  // the last: it ends first
+  harness::NetworkThread thread;  // the last: it ends first
 
   void serve(const std::stop_token& over) {
-    int raw;
-    KJ_SYSCALL(raw = open(network.c_str(), O_RDONLY | O_CLOEXEC));
-    kj::AutoCloseFd fd(raw);
-    KJ_SYSCALL(setns(fd, CLONE_NEWNET));
     auto io = kj::setupAsyncIo();
-    logd::OtlpCollector collector(io, "", "", kAddress, kPort);
+    logd::OtlpCollector collector(io, {.address = kAddress, .port = kPort});
     while (!over.stop_requested()) {
       io.provider->getTimer().afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
       if (away != wasAway) {
-        away ? collector.stop() : collector.start();
+        away ? collector.server.stop() : collector.server.start();
         wasAway = !wasAway;
       }
       std::lock_guard locked(guard);
