@@ -15,7 +15,14 @@ namespace {
 using config::LogStream;
 
 struct InlineDisk final : DiskQueue {
-  void add(kj::Function<void()> work) override { work(); }
+  unsigned failing = 0;  // so many pieces of work are not taken
+  void add(kj::Function<void()> work) override {
+    if (failing > 0) {
+      --failing;
+      fail(ErrorKind::kUnavailable, "the disk is gone");
+    }
+    work();
+  }
 };
 
 // A receiver whose kernel acknowledges what the test says.
@@ -211,8 +218,11 @@ struct OtlpModel final : OtlpReceiver {
   std::vector<Request> requests;
   std::deque<OtlpAnswer> answers;
   bool refuses = false;
+  kj::Maybe<InlineDisk&> losesDisk;  // while the next request is answered
 
   kj::Promise<OtlpAnswer> post(kj::ArrayPtr<const char> body) override {
+    KJ_IF_MAYBE (disk, losesDisk) disk->failing = 1;
+    losesDisk = nullptr;
     if (refuses) return error(ErrorKind::kUnavailable, "Connection refused");
     Request request{.bytes = body.size()};
     std::string text(body.begin(), body.size());
@@ -279,6 +289,21 @@ TEST_F(OtlpDestinationTest, WaitsAsTheReceiverSaysAndSendsAgain) {
   EXPECT_EQ(2u, otlp.requests.size());  // after 1 s and 3 s, and the next one 4 s later
   pass(10 * kj::SECONDS);
   EXPECT_EQ("4,|4,|4,|4,", sent());
+}
+
+// Catches: the next request before the disk has the answer to the last one: with a disk that does
+// not take it, the same lines again and again without a pause.
+TEST_F(OtlpDestinationTest, WaitsUntilTheAnswerIsOnTheDisk) {
+  startOtlp();
+  otlp.losesDisk = disk;
+  log("1\n");
+  EXPECT_EQ("1,", sent());
+  EXPECT_EQ("the disk is gone", destination->status().lastError);
+  EXPECT_EQ(0u, destination->status().sentLines);
+  pass(2 * kj::SECONDS);
+  EXPECT_EQ("1,|1,", sent());
+  EXPECT_EQ(1u, destination->status().sentLines);
+  EXPECT_EQ("", destination->status().lastError);
 }
 
 // Catches: a refused request that is sent for ever, or vanishes from all counts; a partial success

@@ -218,12 +218,12 @@ void DashboardSoak::hearsNews(const Terminal& terminal) const {
   terminal.press("Home");
   terminal.press("Enter");
   terminal.shows("soak-master-1  10");
-  const std::string row = "kubed +Running +- +Started /usr/bin/kubed \\(PID ";
-  auto pid = terminal.shows(row + "(\\d+)\\)").group;
+  const std::string row = "kubed +Running +- +";  // then its process
+  auto pid = terminal.shows(row + "(\\d+) ").group;
   std::vector<double> seconds;
   for (int i = 1; i <= 6; ++i) {
     cluster.ok({"-n", kFirst, "service", "kubed", "restart"});
-    auto news = terminal.shows(row + "(?!" + pid + "\\))(\\d+)\\)");
+    auto news = terminal.shows(row + "(?!" + pid + " )(\\d+) ");
     pid = news.group;
     seconds.push_back(news.seconds);
     printf("news after %.1f s\n", seconds.back());
