@@ -1,7 +1,13 @@
 #include "kubed/nodes/survey-server.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+
+#include <string>
+#include <vector>
+
+#include "kubed/nodes/kubed-server.h"
 
 namespace talos::kubed {
 namespace {
@@ -73,6 +79,30 @@ TEST_F(SurveyServerTest, ACallerThatGoesDisturbsNobody) {
   EXPECT_FALSE(second.poll(scope));
   answer(1, "b");
   EXPECT_EQ(second.wait(scope), "b"_kj);
+}
+
+// Catches: a survey that failed, and that the log of kubed cannot be searched for; an id of another
+// request.
+TEST_F(SurveyServerTest, TheLogNamesTheRequest) {
+  Rules rules(capnp::Schema::from<rpc::Kubernetes>());
+  std::vector<std::string> lines;
+  RequestTrace trace(kj::systemCoarseMonotonicClock(), rules,
+                     RequestTrace::Keep([&](kj::StringPtr line) { lines.push_back(line.cStr()); }));
+  auto kubed = serveKubed(client, trace);
+  auto ask = [&](kj::StringPtr id) {
+    auto request = kubed.kubernetesRequest();
+    request.setRequest(id);
+    auto asked = request.send().getKubernetes().surveyRequest().send();
+    EXPECT_FALSE(asked.poll(scope));
+    reads.back()->reject(KJ_EXCEPTION(DISCONNECTED, "no answer"));
+    EXPECT_THROW(asked.wait(scope), kj::Exception);
+  };
+  ask("mine-1");
+  ask("mine-2");
+  ask("");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], testing::HasSubstr("method=Kubernetes.survey request=mine-1 "));
+  EXPECT_THAT(lines[1], testing::HasSubstr("method=Kubernetes.survey request=mine-2 "));
 }
 
 }  // namespace
