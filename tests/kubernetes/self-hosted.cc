@@ -263,6 +263,9 @@ void SelfHosted::createObjects() const {
       "rbac.authorization.k8s.io}]\nroleRef: {kind: ClusterRole, apiGroup: "
       "rbac.authorization.k8s.io, name: "
       "\"system:certificates.k8s.io:certificatesigningrequests:nodeclient\"}\n");
+  // As the manifests of 0.8 did: kube-controller-manager reads with it who may ask it.
+  cluster.ok({"create", "clusterrolebinding", "system:default-sa", "--clusterrole=cluster-admin",
+              "--serviceaccount=kube-system:default"});
   // flannel, kube-proxy, CoreDNS and the rights of kubelets are those of the nodes' manifests.
   auto path = folder + "/manifests.json";
   auto listed =
