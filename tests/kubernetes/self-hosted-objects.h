@@ -36,6 +36,7 @@ inline const char* const kApiServerSpec = R"(
     - --tls-cert-file=/secrets/apiserver.crt
     - --tls-private-key-file=/secrets/apiserver.key
     env: [{name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
+    resources: {requests: {cpu: 200m}}
     volumeMounts: [{name: secrets, mountPath: /secrets, readOnly: true}]
   volumes: [{name: secrets, @PLACE@}]
 )";
@@ -58,6 +59,7 @@ inline const char* const kControllerManagerSpec = R"(
     - --leader-elect=true
     - --root-ca-file=/secrets/ca.crt
     - --service-account-private-key-file=/secrets/service-account.key
+    resources: {requests: {cpu: 200m}}
     volumeMounts: [{name: secrets, mountPath: /secrets, readOnly: true}]
     readinessProbe: {httpGet: {path: /healthz, port: 10252}, periodSeconds: 2}
   volumes: [{name: secrets, @PLACE@}]
@@ -73,6 +75,7 @@ inline const char* const kSchedulerSpec = R"(
     - /usr/local/bin/kube-scheduler
     - --kubeconfig=/secrets/kubeconfig
     - --leader-elect=true
+    resources: {requests: {cpu: 200m}}
     volumeMounts: [{name: secrets, mountPath: /secrets, readOnly: true}]
     readinessProbe: {httpGet: {path: /healthz, port: 10251}, periodSeconds: 2}
   volumes: [{name: secrets, @PLACE@}]
@@ -85,6 +88,7 @@ inline const char* const kCheckpointerSpec = R"(
   - name: pod-checkpointer
     image: docker.io/library/busybox:1.37
     command: [sh, /checkpointer/run.sh, "@ROLE@"]
+    resources: {requests: {cpu: 50m}}
     env:
     - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
     - {name: PARENT, value: "@PARENT@"}

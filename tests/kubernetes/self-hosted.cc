@@ -22,6 +22,8 @@ using harness::eventually;
 using harness::Result;
 
 constexpr const char* kSecretsFolder = "/etc/kubernetes/bootstrap-secrets";
+// Seconds; each part waits for the one before it, and for images.
+constexpr double kHandedOver = 600;
 constexpr const char* kCheckpointerFolder = "/var/lib/checkpointer";
 const std::vector<std::string> kParts = {"kube-apiserver", "kube-controller-manager",
                                          "kube-scheduler"};
@@ -261,6 +263,9 @@ void SelfHosted::createObjects() const {
       "rbac.authorization.k8s.io}]\nroleRef: {kind: ClusterRole, apiGroup: "
       "rbac.authorization.k8s.io, name: "
       "\"system:certificates.k8s.io:certificatesigningrequests:nodeclient\"}\n");
+  // As the manifests of 0.8 did: kube-controller-manager reads with it who may ask it.
+  cluster.ok({"create", "clusterrolebinding", "system:default-sa", "--clusterrole=cluster-admin",
+              "--serviceaccount=kube-system:default"});
   // flannel, kube-proxy, CoreDNS and the rights of kubelets are those of the nodes' manifests.
   auto path = folder + "/manifests.json";
   auto listed =
@@ -310,19 +315,19 @@ void SelfHosted::removeTemporary() const {
   };
   auto all = std::to_string(masters().size());
   for (auto& part : {kParts[1], kParts[2]}) {
-    EXPECT_TRUE(eventually([&] { return ready(part) == all + " " + all; }, kPodsUp, 1))
+    EXPECT_TRUE(eventually([&] { return ready(part) == all + " " + all; }, kHandedOver, 1))
         << part << ": " << ready(part) << cluster.overview();
   }
-  EXPECT_TRUE(eventually([&] { return ready(kParts[0]).starts_with(all + " "); }, kPodsUp, 1));
+  EXPECT_TRUE(eventually([&] { return ready(kParts[0]).starts_with(all + " "); }, kHandedOver, 1));
   auto root = rootOf(cluster.nodes[0]);
   for (auto& part : kParts)
     fs::remove(root + "/etc/kubernetes/manifests/bootstrap-" + part + ".yaml");
 }
 
 void SelfHosted::awaitHandedOver() const {
-  cluster.awaitReady(cluster.nodes.size(), kClusterUp);
+  cluster.awaitReady(cluster.nodes.size(), kHandedOver);
   for (auto& part : kParts) {
-    cluster.awaitPods("kube-system", "k8s-app=" + part, masters().size(), kClusterUp);
+    cluster.awaitPods("kube-system", "k8s-app=" + part, masters().size(), kHandedOver);
   }
   cluster.awaitPods("kube-system", "k8s-app=pod-checkpointer", masters().size(), kPodsUp);
   cluster.awaitPods("kube-system", "k8s-app=kube-proxy", cluster.nodes.size(), kPodsUp);
