@@ -1,5 +1,6 @@
 #include "machined/kubernetes/kubernetes-secrets.h"
 
+#include <kj/encoding.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -214,14 +215,17 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   begin();
   auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
     auto config = kj::str(document());
-    auto items = KJ_MAP(one, list) {
-      return kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}");
-    };
+    kj::Vector<kj::String> items;
+    for (auto one : list) {
+      items.add(kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}"));
+    }
     kj::StringPtr mark = "\ncluster:\n"_kj;
     auto at = strstr(config.cStr(), mark.cStr());
     KJ_ASSERT(at != nullptr);
     auto head = config.slice(0, static_cast<size_t>(at - config.cStr()) + mark.size());
-    publish(kj::str(head, "  acceptedCAs: [", kj::strArray(items, ", "), "]\n",
+    auto rest = config.slice(head.size());
+    auto indent = rest.slice(0, strspn(rest.cStr(), " "));
+    publish(kj::str(head, indent, "acceptedCAs: [", kj::strArray(items, ", "), "]\n",
                     config.slice(head.size())));
     settle();
   };
