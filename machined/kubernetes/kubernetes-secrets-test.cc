@@ -252,7 +252,7 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   ASSERT_EQ(now.size(), 2u);
   EXPECT_TRUE(pki::isSignedBy(now[0], other.certificate));
   EXPECT_EQ(now[1], newByOld);
-  EXPECT_EQ("2 1 2 2 ", versions()) << "the API server reads its files again";
+  EXPECT_EQ("3 1 3 2 ", versions()) << "for the CA and its kubeconfig; the API server reads again";
   auto trusted = kube::readAccess(stored().getSchedulerKubeconfig(), "test");
   EXPECT_EQ(trusted.authority, other.certificate);
   EXPECT_EQ(other.certificate, readFile(kj::str(folder, "/kube-controller-manager/ca.crt")))
@@ -261,7 +261,7 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   accepting({newByOld});
   EXPECT_EQ(other.certificate, clientCas());
   EXPECT_EQ(kj::str(now[0], newByOld), crt(stored().getApiServer()));
-  EXPECT_EQ("2 1 2 2 ", versions());
+  EXPECT_EQ("3 1 3 2 ", versions());
 }
 
 // A machine without a clock of its own begins in 1970. Catches: certificates of 1970, twice at each
