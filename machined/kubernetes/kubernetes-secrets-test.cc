@@ -1,5 +1,6 @@
 #include "machined/kubernetes/kubernetes-secrets.h"
 
+#include <kj/encoding.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -214,14 +215,17 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   begin();
   auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
     auto config = kj::str(document());
-    auto items = KJ_MAP(one, list) {
-      return kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}");
-    };
+    kj::Vector<kj::String> items;
+    for (auto one : list) {
+      items.add(kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}"));
+    }
     kj::StringPtr mark = "\ncluster:\n"_kj;
     auto at = strstr(config.cStr(), mark.cStr());
     KJ_ASSERT(at != nullptr);
     auto head = config.slice(0, static_cast<size_t>(at - config.cStr()) + mark.size());
-    publish(kj::str(head, "  acceptedCAs: [", kj::strArray(items, ", "), "]\n",
+    auto rest = config.slice(head.size());
+    auto indent = rest.slice(0, strspn(rest.cStr(), " "));
+    publish(kj::str(head, indent, "acceptedCAs: [", kj::strArray(items, ", "), "]\n",
                     config.slice(head.size())));
     settle();
   };
@@ -248,7 +252,7 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   ASSERT_EQ(now.size(), 2u);
   EXPECT_TRUE(pki::isSignedBy(now[0], other.certificate));
   EXPECT_EQ(now[1], newByOld);
-  EXPECT_EQ("2 1 2 2 ", versions()) << "the API server reads its files again";
+  EXPECT_EQ("3 1 3 2 ", versions()) << "for the CA and its kubeconfig; the API server reads again";
   auto trusted = kube::readAccess(stored().getSchedulerKubeconfig(), "test");
   EXPECT_EQ(trusted.authority, other.certificate);
   EXPECT_EQ(other.certificate, readFile(kj::str(folder, "/kube-controller-manager/ca.crt")))
@@ -257,7 +261,7 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   accepting({newByOld});
   EXPECT_EQ(other.certificate, clientCas());
   EXPECT_EQ(kj::str(now[0], newByOld), crt(stored().getApiServer()));
-  EXPECT_EQ("2 1 2 2 ", versions());
+  EXPECT_EQ("3 1 3 2 ", versions());
 }
 
 // A machine without a clock of its own begins in 1970. Catches: certificates of 1970, twice at each

@@ -100,6 +100,8 @@ void ApiWriter::count(uint64_t number, const kj::Exception* failure, bool first)
   if (failure != nullptr) {
     ++(first ? figures.failed : figures.lost);
     figures.error = messageOf(*failure).cStr();
+    bool ofTls = figures.error.find("certificate") != std::string::npos;
+    figures.refused += ofTls || kindOf(*failure) == ErrorKind::kUnauthenticated;
     return;
   }
   auto at = now();

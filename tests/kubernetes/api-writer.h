@@ -31,9 +31,10 @@ class ApiWriter {
 
   struct Figures {
     unsigned calls = 0, failed = 0;
-    unsigned lost = 0;   // of those that failed: the second try has failed as well
-    double longest = 0;  // seconds between two answers to calls that succeeded
-    std::string error;   // of the last call that failed
+    unsigned lost = 0;     // of those that failed: the second try has failed as well
+    unsigned refused = 0;  // tries that failed because of a certificate or a token
+    double longest = 0;    // seconds between two answers to calls that succeeded
+    std::string error;     // of the last call that failed
   };
   // Since it was asked last.
   Figures take();
