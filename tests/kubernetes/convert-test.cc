@@ -304,9 +304,9 @@ TEST_F(Convert, ByHand) {
   EXPECT_EQ(key, hosted->serviceAccountKey());
   auto patch = [&](const std::string& path, const std::string& value) {
     auto done =
-        talos.ok({"-n", "10.5.0.2", "patch", "mc", "--immediate", "-p",
-                  R"([{"op": "add", "path": ")" + path + R"(", "value": {)" + value + "}}]"});
-    EXPECT_THAT(done, HasSubstr("patched mc at the node 10.5.0.2"));
+        talos.talosctl({"-n", "10.5.0.2", "patch", "mc", "--immediate", "-p",
+                        R"([{"op": "add", "path": ")" + path + R"(", "value": {)" + value + "}}]"});
+    EXPECT_THAT(done.err, HasSubstr("patched mc at the node 10.5.0.2"));
   };
   patch("/cluster/serviceAccount", R"("key": ")" + key + "\"");
   auto folder = talos.folder() + "/front-proxy";
