@@ -82,9 +82,7 @@ void run() {
       .member = endpoints.at(kLocal),
       .runs = [&] { return adapter.running(); },
       .target = [&] { return targetOf(backupStore, endpoints.at(kLocal), dial, disk, folder); },
-      .publish = [&](kj::Maybe<BackupState> state) {
-        return backupStore.publish(kj::mv(state));
-      }});
+      .publish = [&](kj::Maybe<BackupState> state) { return backupStore.publish(kj::mv(state)); }});
   Rules rules(capnp::Schema::from<rpc::Etcd>());
   RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {

@@ -3,7 +3,6 @@
 // includes, and the rules for JSON of the OTLP specification).
 #pragma once
 
-
 #include <deque>
 #include <functional>
 #include <set>

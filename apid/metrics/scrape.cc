@@ -88,8 +88,8 @@ class Scrape {
   using Listing = Asking<rpc::Resources::ListResults>;
   struct States {
     Asking<rpc::Etcd::StatusResults> member;
-    Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, etcdBackups, vips, nodes, localApis,
-        sensors, health, memoryErrors, logDestinations;
+    Listing boots, times, upgrades, certificates, etcdStatuses, etcdMembers, etcdBackups, vips,
+        nodes, localApis, sensors, health, memoryErrors, logDestinations;
   };
   States askStates();
   kj::Promise<void> writeStates(States states, kj::Date now);

@@ -45,7 +45,8 @@ bool checkStore(Report& report, kj::StringPtr endpoint) {
     report.error(path, kj::str("\"", url.scheme, "\" is not a scheme of stores"),
                  "use https:// or http://");
   } else if (!isHost(url.host)) {
-    report.error(path, kj::str("\"", url.host, "\" is neither an IP address nor a DNS name"), kHint);
+    report.error(path, kj::str("\"", url.host, "\" is neither an IP address nor a DNS name"),
+                 kHint);
   } else if (endpoint.slice(origin.size()).findFirst('/') != nullptr) {
     report.error(path, kj::str("nothing can follow host and port"),
                  "write the bucket under bucket, and folders under prefix");
@@ -99,12 +100,15 @@ void checkEtcdBackup(Report& report, EtcdBackup::Reader backup) {
   plain("accessKey", backup.getAccessKey());
   plain("secretKey", backup.getSecretKey());
   if (backup.getPrefix().startsWith("/")) {
-    report.error(kj::str(kBackupPath, ".prefix"), kj::str("begins with a slash"), "remove the slash");
+    report.error(kj::str(kBackupPath, ".prefix"), kj::str("begins with a slash"),
+                 "remove the slash");
   }
   auto every = kj::str(kBackupPath, ".every");
-  report.duration(every, backup.getEvery(), kShortestEvery, "must be at least 10s", "for example 1h");
+  report.duration(every, backup.getEvery(), kShortestEvery, "must be at least 10s",
+                  "for example 1h");
   KJ_IF_MAYBE (time, parseDuration(backup.getEvery())) {
-    if (*time > kLongestEvery) report.error(every, kj::str("longer than a week"), "use at most 168h");
+    if (*time > kLongestEvery)
+      report.error(every, kj::str("longer than a week"), "use at most 168h");
   }
   if (backup.getKeep() < 1 || backup.getKeep() > kMostKept) {
     report.error(kj::str(kBackupPath, ".keep"), kj::str(backup.getKeep(), " is out of range"),

@@ -66,8 +66,8 @@ const std::map<std::string, Slot>& slots() {
       {"clusternet", {Slot::kCluster, true, 4, "  network:\n    dnsDomain: cluster.local\n"}},
       {"backup",
        {Slot::kCluster, false, 6,
-        "  etcd:\n    backup:\n      accessKey: a\n      secretKey: b\n      encryptTo: " + kRecipient +
-            "\n"}},
+        "  etcd:\n    backup:\n      accessKey: a\n      secretKey: b\n      encryptTo: " +
+            kRecipient + "\n"}},
       {"endpoint", {Slot::kEndpoint, false, 0, ""}},
   };
   return table;

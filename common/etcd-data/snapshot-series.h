@@ -1,5 +1,5 @@
-// Series of snapshots, in the folder of `etcd snapshot <folder> --every` or in a store: their names,
-// and those that a newer one replaces. Pure.
+// Series of snapshots, in the folder of `etcd snapshot <folder> --every` or in a store: their
+// names, and those that a newer one replaces. Pure.
 #pragma once
 
 #include <kj/array.h>

@@ -27,8 +27,8 @@ class TestHttpServer {
     listening = listen(options.port);
     port = portOf(listening);
     if (options.certificate.size() > 0) {
-      keypair.emplace(kj::TlsKeypair{kj::TlsPrivateKey(options.key),
-                                     kj::TlsCertificate(options.certificate)});
+      keypair.emplace(
+          kj::TlsKeypair{kj::TlsPrivateKey(options.key), kj::TlsCertificate(options.certificate)});
       kj::TlsContext::Options with;
       with.defaultKeypair = KJ_ASSERT_NONNULL(keypair);
       tls.emplace(kj::mv(with));

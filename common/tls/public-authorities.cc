@@ -14,9 +14,8 @@ kj::Promise<std::shared_ptr<kj::Own<TlsVerifier>>> verifierOf(DiskQueue& queue,
                                                               kj::String authorities) {
   auto verifier = std::make_shared<kj::Own<TlsVerifier>>();
   co_await queue.run([verifier, pem = kj::mv(authorities)]() {
-    *verifier = kj::heap<TlsVerifier>(pem.size() > 0
-                                          ? kj::str(pem)
-                                          : readFile(kPublicAuthorities, kMostAuthorities));
+    *verifier = kj::heap<TlsVerifier>(
+        pem.size() > 0 ? kj::str(pem) : readFile(kPublicAuthorities, kMostAuthorities));
   });
   co_return kj::mv(verifier);
 }

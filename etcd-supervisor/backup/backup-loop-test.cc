@@ -94,8 +94,7 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
         .schedule = {.prefix = kj::str("p/"), .every = every, .keep = keep},
         .store = kj::heap<FakeStore>(store),
         .spool = [this]() -> kj::Promise<UploadFile> {
-          return UploadFile{QueuedFile(queue, []() { return kj::AutoCloseFd(); }), size,
-                            kj::str()};
+          return UploadFile{QueuedFile(queue, []() { return kj::AutoCloseFd(); }), size, kj::str()};
         }});
   }
   kj::Promise<void> publish(kj::Maybe<BackupState> state) {
@@ -131,9 +130,10 @@ TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
   store.objects["p/notes.txt"] = 1;
   store.objects["q/etcd-20200101T000000Z.snapshot.cms"] = 1;
   start();
-  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms p/notes.txt "
-            "q/etcd-20200101T000000Z.snapshot.cms",
-            names());
+  EXPECT_EQ(
+      "p/etcd-20261126T110000Z.snapshot.cms p/notes.txt "
+      "q/etcd-20200101T000000Z.snapshot.cms",
+      names());
   EXPECT_EQ("waiting", phase);
   EXPECT_EQ("2026-11-26T12:00:00Z", next);
   pass(59 * kj::MINUTES);
@@ -141,10 +141,11 @@ TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
   pass(4 * kj::HOURS);
   EXPECT_EQ(3u, kept);
   EXPECT_EQ("etcd-20261126T150000Z.snapshot.cms", newest);
-  EXPECT_EQ("p/etcd-20261126T130000Z.snapshot.cms p/etcd-20261126T140000Z.snapshot.cms "
-            "p/etcd-20261126T150000Z.snapshot.cms p/notes.txt "
-            "q/etcd-20200101T000000Z.snapshot.cms",
-            names());
+  EXPECT_EQ(
+      "p/etcd-20261126T130000Z.snapshot.cms p/etcd-20261126T140000Z.snapshot.cms "
+      "p/etcd-20261126T150000Z.snapshot.cms p/notes.txt "
+      "q/etcd-20200101T000000Z.snapshot.cms",
+      names());
 }
 
 // Catches: each member that uploads its own; a new leader that begins anew.

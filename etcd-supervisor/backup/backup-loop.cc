@@ -98,7 +98,8 @@ void BackupLoop::plan(Target& target) {
 kj::Promise<kj::Vector<kj::String>> BackupLoop::list(Target& target) {
   auto& prefix = target.schedule.prefix;
   kj::Vector<kj::String> names;
-  for (auto& key : co_await target.store->list(prefix)) names.add(kj::str(key.slice(prefix.size())));
+  for (auto& key : co_await target.store->list(prefix))
+    names.add(kj::str(key.slice(prefix.size())));
   co_return names;
 }
 

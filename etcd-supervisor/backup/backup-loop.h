@@ -1,5 +1,5 @@
-// Backups of the cluster's etcd: encrypted snapshots at intervals in a store outside of it, of which
-// the newest are kept (cluster.etcd.backup).
+// Backups of the cluster's etcd: encrypted snapshots at intervals in a store outside of it, of
+// which the newest are kept (cluster.etcd.backup).
 //
 // The member that leads takes them; the others stand by. What is due follows from the names in the
 // store, which are asked for when a member becomes the leader and before each snapshot: nothing is
@@ -32,7 +32,7 @@ struct BackupState {
   kj::String next, message;
 };
 
-// What the names of a store, sorted and without the prefix, say at this time. Pure.
+// The series as the names of a store, sorted and without the prefix, show it at this time. Pure.
 struct BackupPlan {
   unsigned kept = 0;
   kj::String newest;  // empty: there is none
@@ -54,9 +54,9 @@ class BackupLoop {
   struct Dependencies {
     kj::Timer& timer;
     const kj::Clock& clock;
-    etcd::Etcd& member;                             // of this node
-    kj::Function<bool()> runs;                      // its etcd
-    kj::Function<kj::Maybe<kj::Own<Target>>()> target;  // of the config as it is now
+    etcd::Etcd& member;                                               // of this node
+    kj::Function<bool()> runs;                                        // its etcd
+    kj::Function<kj::Maybe<kj::Own<Target>>()> target;                // of the config as it is now
     kj::Function<kj::Promise<void>(kj::Maybe<BackupState>)> publish;  // none: there is no config
   };
   explicit BackupLoop(Dependencies deps) : deps(kj::mv(deps)) {}
@@ -72,7 +72,7 @@ class BackupLoop {
   Signal changed;
   kj::Maybe<kj::Own<Target>> current;
   kj::Maybe<kj::Vector<kj::String>> known;  // names, while this member leads and the store answers
-  BackupPlan shown;  // of the names that were known last
+  BackupPlan shown;                         // of the names that were known last
   uint64_t bytes = 0;
   unsigned failures = 0;
 

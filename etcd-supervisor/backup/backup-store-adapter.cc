@@ -24,17 +24,16 @@ BackupStoreAdapter::BackupStoreAdapter(StoreClient& store, kj::Function<void()> 
 
 kj::Maybe<BackupSettings> BackupStoreAdapter::settings() {
   KJ_IF_MAYBE (spec, configs.find(kBackupId)) {
-    return BackupSettings{
-        .schedule = {.prefix = kj::str(spec->getPrefix()),
-                     .every = spec->getEverySeconds() * kj::SECONDS,
-                     .keep = spec->getKeep()},
-        .store = {.endpoint = kj::str(spec->getEndpoint()),
-                  .bucket = kj::str(spec->getBucket()),
-                  .region = kj::str(spec->getRegion()),
-                  .accessKey = kj::str(spec->getAccessKey()),
-                  .secretKey = kj::str(spec->getSecretKey()),
-                  .authorities = kj::str(spec->getAuthorities())},
-        .recipient = kj::str(spec->getRecipient())};
+    return BackupSettings{.schedule = {.prefix = kj::str(spec->getPrefix()),
+                                       .every = spec->getEverySeconds() * kj::SECONDS,
+                                       .keep = spec->getKeep()},
+                          .store = {.endpoint = kj::str(spec->getEndpoint()),
+                                    .bucket = kj::str(spec->getBucket()),
+                                    .region = kj::str(spec->getRegion()),
+                                    .accessKey = kj::str(spec->getAccessKey()),
+                                    .secretKey = kj::str(spec->getSecretKey()),
+                                    .authorities = kj::str(spec->getAuthorities())},
+                          .recipient = kj::str(spec->getRecipient())};
   }
   return nullptr;
 }

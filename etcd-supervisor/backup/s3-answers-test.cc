@@ -13,7 +13,8 @@ kj::ArrayPtr<const char> bytes(kj::StringPtr text) {
 TEST(S3Answers, ReadsAPage) {
   auto page = readS3Page(bytes(
       "<?xml version=\"1.0\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
-      "<Name>backups</Name><IsTruncated>true</IsTruncated><Contents><Key>a&amp;b</Key><Size>1</Size>"
+      "<Name>backups</Name><IsTruncated>true</IsTruncated><Contents><Key>a&amp;b</Key><Size>1</"
+      "Size>"
       "</Contents><Contents><Key>c</Key></Contents></ListBucketResult>"_kj));
   EXPECT_EQ("a&b c", kj::strArray(page.keys, " "));
   EXPECT_TRUE(page.more);
@@ -38,8 +39,7 @@ TEST(S3Answers, NamesTheReasonOfAnError) {
                         bytes("<Error><Code>SignatureDoesNotMatch</Code>"
                               "<Message>Check your key.</Message></Error>"_kj)));
   EXPECT_EQ("502 Bad Gateway"_kj, readS3Error(502, "Bad Gateway", bytes("<html><p></html>"_kj)));
-  EXPECT_EQ("400  [2J: a b"_kj,
-            readS3Error(400, "\x1b[2J", bytes("<E><Code>a\nb</Code></E>"_kj)));
+  EXPECT_EQ("400  [2J: a b"_kj, readS3Error(400, "\x1b[2J", bytes("<E><Code>a\nb</Code></E>"_kj)));
   auto deep = kj::str("<E><Message>", kj::repeat('x', 5000), "</Message></E>");
   EXPECT_EQ(300u, readS3Error(400, "", bytes(deep)).size());
 }

@@ -6,9 +6,8 @@ namespace talos::supervisor {
 namespace {
 
 // The account, the date and the bucket of the examples in the Amazon S3 API Reference.
-constexpr S3Credentials kDocumented = {"AKIAIOSFODNN7EXAMPLE"_kj,
-                                       "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"_kj,
-                                       "us-east-1"_kj};
+constexpr S3Credentials kDocumented = {
+    "AKIAIOSFODNN7EXAMPLE"_kj, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"_kj, "us-east-1"_kj};
 constexpr auto kDocumentedDate = kj::UNIX_EPOCH + 1369353600 * kj::SECONDS;  // 20130524T000000Z
 constexpr kj::StringPtr kDocumentedHost = "examplebucket.s3.amazonaws.com"_kj;
 
@@ -20,8 +19,11 @@ kj::String signatureOf(const S3Request& request) {
 }
 
 S3Request documented(kj::Vector<S3Request::Parameter> query) {
-  return {.method = "GET", .host = kDocumentedHost, .path = kj::str("/"),
-          .query = kj::mv(query), .payload = emptyPayload()};
+  return {.method = "GET",
+          .host = kDocumentedHost,
+          .path = kj::str("/"),
+          .query = kj::mv(query),
+          .payload = emptyPayload()};
 }
 
 // Catches: a signature that a store refuses. Expected are those of the API's own documents.
@@ -42,9 +44,10 @@ TEST(S3Signature, IsThatOfTheDocumentedExamples) {
 TEST(S3Signature, CoversTheWholeRequestAndTellsNoSecret) {
   auto request = documented({});
   auto whole = signS3(request, kDocumented, kDocumentedDate).authorization;
-  EXPECT_TRUE(whole.startsWith("AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/"
-                               "us-east-1/s3/aws4_request,SignedHeaders=host;"
-                               "x-amz-content-sha256;x-amz-date,Signature="))
+  EXPECT_TRUE(
+      whole.startsWith("AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/"
+                       "us-east-1/s3/aws4_request,SignedHeaders=host;"
+                       "x-amz-content-sha256;x-amz-date,Signature="))
       << whole.cStr();
   EXPECT_EQ(std::string(whole.cStr()).find("wJalr"), std::string::npos);
   auto differs = [&](auto change) {
@@ -61,9 +64,8 @@ TEST(S3Signature, CoversTheWholeRequestAndTellsNoSecret) {
   differs([](auto& r, auto&, auto&) { r.host = "elsewhere"; });
   differs([](auto& r, auto&, auto&) { r.path = kj::str("/a"); });
   differs([](auto& r, auto&, auto&) { r.payload = kj::str("0"); });
-  differs([](auto& r, auto&, auto&) {
-    r.query.add(S3Request::Parameter{kj::str("a"), kj::str("b")});
-  });
+  differs(
+      [](auto& r, auto&, auto&) { r.query.add(S3Request::Parameter{kj::str("a"), kj::str("b")}); });
   differs([](auto&, auto& c, auto&) { c.secretKey = "x"; });
   differs([](auto&, auto& c, auto&) { c.region = "eu-central-1"; });
   differs([](auto&, auto&, auto& d) { d += 1 * kj::SECONDS; });
@@ -71,7 +73,8 @@ TEST(S3Signature, CoversTheWholeRequestAndTellsNoSecret) {
 
 // Catches: a name that the store reads as another one.
 TEST(S3Signature, EncodesNames) {
-  EXPECT_EQ("/backups/a/b%20c%2B%C3%A4~.snapshot"_kj, s3Path("backups", "a/b c+\xc3\xa4~.snapshot"));
+  EXPECT_EQ("/backups/a/b%20c%2B%C3%A4~.snapshot"_kj,
+            s3Path("backups", "a/b c+\xc3\xa4~.snapshot"));
   EXPECT_EQ("/backups/"_kj, s3Path("backups", ""));
 }
 

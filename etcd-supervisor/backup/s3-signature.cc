@@ -107,9 +107,8 @@ S3Signature signS3(const S3Request& request, const S3Credentials& credentials, k
   auto key = hmac(kj::str("AWS4", credentials.secretKey).asBytes(), day);
   for (auto part : {credentials.region, kService, kEnd}) key = hmac(key, part);
   auto signature = kj::encodeHex(hmac(key, toSign));
-  return {kj::mv(date),
-          kj::str(kAlgorithm, " Credential=", credentials.accessKey, "/", scope,
-                  ",SignedHeaders=", kSignedHeaders, ",Signature=", signature)};
+  return {kj::mv(date), kj::str(kAlgorithm, " Credential=", credentials.accessKey, "/", scope,
+                                ",SignedHeaders=", kSignedHeaders, ",Signature=", signature)};
 }
 
 }  // namespace talos::supervisor

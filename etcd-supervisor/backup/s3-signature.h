@@ -35,7 +35,7 @@ struct S3Signature {
 kj::String emptyPayload();
 // "/bucket/key" in the encoding of URIs that is signed; slashes of the key stay.
 kj::String s3Path(kj::StringPtr bucket, kj::StringPtr key);
-// What is sent behind the method: path and query.
+// Path and query, as they are sent behind the method.
 kj::String s3Target(const S3Request& request);
 S3Signature signS3(const S3Request& request, const S3Credentials& credentials, kj::Date now);
 

@@ -49,8 +49,8 @@ class S3Store final : public ObjectStore {
     secure = url.scheme == "https";
     uint16_t usual = secure ? 443 : 80;
     port = url.port.orDefault(usual);
-    auto name = url.host.findFirst(':') == nullptr ? kj::str(url.host)
-                                                   : kj::str("[", url.host, "]");
+    auto name =
+        url.host.findFirst(':') == nullptr ? kj::str(url.host) : kj::str("[", url.host, "]");
     hostHeader = port == usual ? kj::mv(name) : kj::str(name, ":", port);
     host = kj::mv(url.host);
   }
@@ -111,10 +111,9 @@ class S3Store final : public ObjectStore {
     auto stream = co_await kube::dialHost(deps.dial, kj::str(host), port);
     if (!secure) co_return kj::mv(stream);
     auto verifier = co_await verifierOf(deps.queue, kj::str(settings.authorities));
-    co_return co_await within(deps.dial.timer, kube::kDialDeadline,
-                              (*verifier)->connect(kj::mv(stream), host),
-                              kj::str("no TLS handshake within ", kube::kDialDeadline),
-                              ErrorKind::kUnavailable);
+    co_return co_await within(
+        deps.dial.timer, kube::kDialDeadline, (*verifier)->connect(kj::mv(stream), host),
+        kj::str("no TLS handshake within ", kube::kDialDeadline), ErrorKind::kUnavailable);
   }
 
   // The answer of a request that went well.
@@ -138,9 +137,8 @@ class S3Store final : public ObjectStore {
   kj::Promise<S3Answer> exchange(const S3Request& request, kj::Maybe<UploadFile&> file) {
     auto stream = co_await dial();
     auto http = kj::newHttpClient(*ids.table, *stream);
-    auto signature =
-        signS3(request, {settings.accessKey, settings.secretKey, settings.region},
-               deps.clock.now());
+    auto signature = signS3(request, {settings.accessKey, settings.secretKey, settings.region},
+                            deps.clock.now());
     kj::HttpHeaders headers(*ids.table);
     headers.set(kj::HttpHeaderId::HOST, request.host);
     headers.set(ids.userAgent, "etcd-supervisor");
@@ -158,9 +156,9 @@ class S3Store final : public ObjectStore {
     auto response =
         co_await within(deps.dial.timer, kS3Silence, kj::mv(sent.response),
                         kj::str("no answer within ", kS3Silence), ErrorKind::kUnavailable);
-    auto body = co_await within(deps.dial.timer, kS3Silence, readBody(*response.body),
-                                kj::str("no whole answer within ", kS3Silence),
-                                ErrorKind::kUnavailable);
+    auto body =
+        co_await within(deps.dial.timer, kS3Silence, readBody(*response.body),
+                        kj::str("no whole answer within ", kS3Silence), ErrorKind::kUnavailable);
     co_return S3Answer{response.statusCode, kj::str(response.statusText), kj::mv(body)};
   }
 
@@ -176,8 +174,7 @@ class S3Store final : public ObjectStore {
       });
       if (piece->size == 0) fail(ErrorKind::kInternal, "the encrypted snapshot is cut off");
       co_await within(deps.dial.timer, kS3Silence, out.write(piece->bytes.begin(), piece->size),
-                      kj::str("the store takes nothing for ", kS3Silence),
-                      ErrorKind::kUnavailable);
+                      kj::str("the store takes nothing for ", kS3Silence), ErrorKind::kUnavailable);
       at += piece->size;
     }
   }

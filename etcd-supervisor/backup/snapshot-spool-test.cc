@@ -69,8 +69,7 @@ TEST_F(SnapshotSpoolTest, FailsWhenTheMemberDoes) {
 
 TEST_F(SnapshotSpoolTest, FailsWithoutARecipient) {
   auto failure = kj::runCatchingExceptions([&]() { spool("no certificate"); });
-  EXPECT_NE(nullptr,
-            strstr(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), "is not a certificate"));
+  EXPECT_NE(nullptr, strstr(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), "is not a certificate"));
 }
 
 }  // namespace

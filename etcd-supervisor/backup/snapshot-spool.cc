@@ -68,17 +68,17 @@ kj::Promise<UploadFile> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue, kj::
   QueuedFile file(queue, [folder = kj::str(folder)]() { return spoolFile(folder); });
   kj::Maybe<kj::Own<Encrypting>> encrypting;
   auto to = kj::str(recipient);
-  co_await member.snapshot([&](kj::ArrayPtr<const kj::byte> bytes,
-                               uint64_t remaining) -> kj::Promise<void> {
-    if (encrypting == nullptr) {
-      auto size = bytes.size() + remaining + Sha256::kBytes;
-      requireSnapshotSize(size, kMostUploadBytes);
-      encrypting = kj::atomicRefcounted<Encrypting>(size, to);
-      co_await file.use([size](int fd) { requireRoom(fd, size, DiskReserve{}); });
-    }
-    co_await file.use([own = kj::atomicAddRef(*KJ_ASSERT_NONNULL(encrypting)),
-                       piece = kj::heapArray(bytes)](int fd) mutable { own->add(fd, piece); });
-  });
+  co_await member.snapshot(
+      [&](kj::ArrayPtr<const kj::byte> bytes, uint64_t remaining) -> kj::Promise<void> {
+        if (encrypting == nullptr) {
+          auto size = bytes.size() + remaining + Sha256::kBytes;
+          requireSnapshotSize(size, kMostUploadBytes);
+          encrypting = kj::atomicRefcounted<Encrypting>(size, to);
+          co_await file.use([size](int fd) { requireRoom(fd, size, DiskReserve{}); });
+        }
+        co_await file.use([own = kj::atomicAddRef(*KJ_ASSERT_NONNULL(encrypting)),
+                           piece = kj::heapArray(bytes)](int fd) mutable { own->add(fd, piece); });
+      });
   KJ_IF_MAYBE (whole, encrypting) {
     co_await file.use([own = kj::mv(*whole)](int) mutable { own->finish(); });
   } else {

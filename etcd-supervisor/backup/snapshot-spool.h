@@ -10,7 +10,7 @@
 
 namespace talos::supervisor {
 
-// What one request of S3 takes ("Uploading objects", Amazon S3 User Guide).
+// The most that one request of S3 takes ("Uploading objects", Amazon S3 User Guide).
 constexpr uint64_t kMostUploadBytes = uint64_t{5} << 30;
 
 // `recipient`: PEM. `folder` is etcd-supervisor's own. ResourceExhausted: the disk is full;

@@ -69,8 +69,8 @@ class S3Server final : public kj::HttpService {
     std::string text(reinterpret_cast<const char*>(content.begin()), content.size());
     auto problem = problemOf(method, url, in, content);
     if (!problem.empty()) {
-      co_return co_await answer(
-          response, 403, "<Error><Code>" + problem + "</Code><Message>no</Message></Error>");
+      co_return co_await answer(response, 403,
+                                "<Error><Code>" + problem + "</Code><Message>no</Message></Error>");
     }
     auto parts = split(url);
     if (parts.key.empty()) co_return co_await answer(response, 200, page(parts));
@@ -159,8 +159,9 @@ class S3Server final : public kj::HttpService {
       list += "<Contents><Key>" + key + "</Key><Size>" + std::to_string(content.size()) +
               "</Size></Contents>";
     }
-    return std::string("<?xml version=\"1.0\"?><ListBucketResult "
-                       "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><IsTruncated>") +
+    return std::string(
+               "<?xml version=\"1.0\"?><ListBucketResult "
+               "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><IsTruncated>") +
            (more ? "true" : "false") + "</IsTruncated>" + list + "</ListBucketResult>";
   }
 

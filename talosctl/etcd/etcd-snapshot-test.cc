@@ -8,9 +8,9 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/etcd-data/snapshot-series.h"
 #include "common/testing/test-tree.h"
 #include "common/tls/pki.h"
-#include "common/etcd-data/snapshot-series.h"
 
 namespace talos::talosctl {
 namespace {

@@ -8,12 +8,12 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/folder.h"
+#include "common/etcd-data/snapshot-series.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/node-streams.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/etcd/etcd-snapshot.h"
-#include "common/etcd-data/snapshot-series.h"
 
 namespace talos::talosctl {
 namespace {

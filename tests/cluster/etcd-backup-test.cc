@@ -8,8 +8,8 @@
 
 #include "etcd-supervisor/backup/test-s3-server.h"
 #include "tests/cluster/etcd-nodes.h"
-#include "tests/harness/process.h"
 #include "tests/harness/network-thread.h"
+#include "tests/harness/process.h"
 
 namespace talos {
 namespace {
@@ -118,14 +118,14 @@ std::string contentOf(const std::string& snapshot, const std::string& folder,
                       const std::string& prefix) {
   const std::string data = folder + "/restored", peer = "http://127.0.0.1:23801",
                     client = "http://127.0.0.1:23791";
-  auto restored = harness::run({"etcdutl", "snapshot", "restore", snapshot, "--data-dir", data,
-                                "--name", "m", "--initial-cluster", "m=" + peer,
-                                "--initial-advertise-peer-urls", peer});
+  auto restored =
+      harness::run({"etcdutl", "snapshot", "restore", snapshot, "--data-dir", data, "--name", "m",
+                    "--initial-cluster", "m=" + peer, "--initial-advertise-peer-urls", peer});
   EXPECT_EQ(0, restored.status) << restored.out << restored.err;
   harness::Background etcd({"etcd", "--name", "m", "--data-dir", data, "--listen-client-urls",
                             client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
-                            "--initial-advertise-peer-urls", peer, "--initial-cluster",
-                            "m=" + peer, "--logger", "zap", "--log-level", "error"});
+                            "--initial-advertise-peer-urls", peer, "--initial-cluster", "m=" + peer,
+                            "--logger", "zap", "--log-level", "error"});
   harness::Result shown;
   EXPECT_TRUE(eventually(
       [&] {

@@ -2,9 +2,9 @@
 
 #include "common/base/error.h"
 #include "common/text/ascii.h"
+#include "common/xml/xml.h"
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/readers.h"
-#include "common/xml/xml.h"
 
 namespace talos::platforms {
 namespace {

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "common/xml/xml.h"
 #include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/test-platform.h"
 #include "machined/platforms/readers/vmware.h"
-#include "common/xml/xml.h"
 
 namespace talos::platforms {
 namespace {

@@ -1,8 +1,8 @@
 #include "machined/platforms/readers/vmware.h"
 
+#include "common/xml/xml.h"
 #include "machined/platforms/readers/cloud-network.h"
 #include "machined/platforms/readers/readers.h"
-#include "common/xml/xml.h"
 
 namespace talos::platforms {
 
