@@ -64,16 +64,15 @@ struct RotateKubernetesCa : public KubeHost {
                   kj::Maybe<std::string> token = nullptr) const {
     auto from = kube::readAccess(slurp(trusting).c_str(), "kubeconfig");
     auto his = kube::readAccess(slurp(own).c_str(), "kubeconfig");
+    auto server = kj::str("https://", from.name());
     kube::KubeconfigContent content{.cluster = "mixed",
-                                    .server = kj::str("https://", from.name()),
+                                    .server = server,
                                     .authority = from.authority,
                                     .user = "mixed",
                                     .credentials = kube::ClientPair{his.certificate, his.key},
                                     .context = "mixed",
                                     .nameSpace = "default"};
     KJ_IF_MAYBE (t, token) content.credentials = kube::BearerToken{t->c_str()};
-    auto server = kj::str("https://", from.name());
-    content.server = server;
     auto text = kube::writeKubeconfig(content);
     write(path, text);
   }
