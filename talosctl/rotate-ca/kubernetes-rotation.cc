@@ -13,7 +13,9 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::StringPtr kClientName = "talosctl-rotate-ca"_kj, kMasters = "system:masters"_kj;
-constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 2 * kj::MINUTES;
+constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 4 * kj::MINUTES;
+// An API server reads the file of its CAs again within a minute, and adds those that it has then.
+constexpr auto kReadAgain = 65 * kj::SECONDS;
 constexpr size_t kMostPair = 64u << 10;
 constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
                         kKubeletService = "kubelet"_kj;
@@ -184,7 +186,17 @@ kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
                : oldClient != nullptr        ? "the new CA only"_kj
                                              : "the new CA; none of the old one could be made"_kj));
   if (phase != RotationPhase::kDrop) co_return;
+  co_await forgetOldCa();
+}
+
+kj::Promise<void> KubernetesRotation::forgetOldCa() {
   auto& timer = call.deps.timer;
+  // Nobody has shown yet that no API server accepts it.
+  auto needed = oldClient != nullptr ? 0 * kj::SECONDS : kReadAgain;
+  if (needed > 0 * kj::SECONDS) {
+    note("drop: waiting for a minute, in which each API server reads its CAs again");
+  }
+  kj::Maybe<kj::TimePoint> absentSince;
   for (auto start = timer.now();;) {
     auto asked = co_await kubernetes(nodes[0]);
     auto request = asked.forgetClientCaRequest();
@@ -192,7 +204,14 @@ kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
     kj::String problem = kj::str("it is published still");
     try {
       auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
-      if (!answer.getFound()) co_return;
+      if (answer.getFound()) {
+        absentSince = nullptr;
+      } else {
+        auto since = absentSince.orDefault(timer.now());
+        if (timer.now() - since >= needed) co_return;
+        absentSince = since;
+        problem = kj::str("API servers add it again");
+      }
     } catch (const kj::Exception& e) {
       problem = messageOf(e);
     }

@@ -20,8 +20,8 @@ class Reports : public kj::TaskSet::ErrorHandler {
 
 }  // namespace
 
-ApiWriter::ApiWriter(int place, const std::string& kubeconfig)
-    : place(kj::AutoCloseFd(dup(place))), kubeconfig(kubeconfig), last(now()) {
+ApiWriter::ApiWriter(int place, const std::string& kubeconfig, const std::string& object)
+    : place(kj::AutoCloseFd(dup(place))), kubeconfig(kubeconfig), object(object), last(now()) {
   thread = std::thread([this] { run(); });
 }
 
@@ -47,7 +47,7 @@ void ApiWriter::checkWritten(const KubeCluster& cluster) {
   }
   for (size_t i = 0; i < kKeys; ++i) {
     auto there = cluster.ok(
-        {"get", "configmap", kObject, "-o", "jsonpath={.data.k" + std::to_string(i) + "}"});
+        {"get", "configmap", object, "-o", "jsonpath={.data.k" + std::to_string(i) + "}"});
     EXPECT_GE(strtoull(there.c_str(), nullptr, 10), acknowledged[i])
         << "an answered write to k" << i << " is lost";
   }
@@ -74,15 +74,15 @@ kj::Promise<bool> ApiWriter::attempt(kube::DialDependencies deps, uint64_t numbe
   auto access = kube::readAccess(kubeconfig.c_str(), "kubeconfig");
   auto dial = kube::dialerOf(deps, access);
   kube::KubeClient client(deps.timer, [] { return 0.5; }, kj::mv(dial), kj::mv(access));
-  kube::Json object = {{"data", {{"k" + std::to_string(number % kKeys), std::to_string(number)}}}};
+  kube::Json change = {{"data", {{"k" + std::to_string(number % kKeys), std::to_string(number)}}}};
   auto maps = kube::coreResource("configmaps", "ConfigMap");
   kj::Maybe<kj::Exception> failed;
   try {
     co_await deps.timer.timeoutAfter(
-        kDeadline,
-        client
-            .patch(kube::Patch::kMerge, maps, "default", kObject, object, "kubernetes-faults-test")
-            .ignoreResult());
+        kDeadline, client
+                       .patch(kube::Patch::kMerge, maps, "default", object.c_str(), change,
+                              "kubernetes-faults-test")
+                       .ignoreResult());
   } catch (...) {
     failed = kj::getCaughtExceptionAsKj();
   }

@@ -21,11 +21,11 @@ namespace talos {
 
 class ApiWriter {
  public:
-  // The object, in namespace default, which has to be there.
+  // Its object, in namespace default, which has to be there; writers side by side have one each.
   static constexpr const char* kObject = "written";
   static constexpr size_t kKeys = 16;
 
-  ApiWriter(int place, const std::string& kubeconfig);
+  ApiWriter(int place, const std::string& kubeconfig, const std::string& object = kObject);
   ~ApiWriter() noexcept;
   KJ_DISALLOW_COPY_AND_MOVE(ApiWriter);
 
@@ -45,7 +45,7 @@ class ApiWriter {
 
  private:
   kj::AutoCloseFd place;
-  std::string kubeconfig;
+  std::string kubeconfig, object;
   std::mutex mutex;
   Figures figures;
   std::array<uint64_t, kKeys> written{};  // the latest number of each key whose write was answered
