@@ -21,6 +21,7 @@ struct Faults {
   bool answersLost = false;                    // it is done, and the answer is lost
   bool silent = false;                         // watches begin, and report nothing
   kj::Maybe<size_t> snapshotEnds = nullptr;    // the connection is lost after so many bytes
+  bool snapshotDamaged = false;                // its hash is that of other bytes
 };
 
 class ModelEtcd final : public Etcd {
@@ -200,6 +201,7 @@ class ModelEtcd final : public Etcd {
   kj::Promise<uint64_t> snapshot(SnapshotSink sink) override {
     constexpr size_t kPiece = 32768;
     auto ends = faults.snapshotEnds;
+    bool damaged = faults.snapshotDamaged;
     auto bytes = co_await serve<kj::Array<kj::byte>>(
         "snapshot", kLocal, deadlines.piece,
         [&c = cluster]() { return kj::heapArray<kj::byte>(c.database.asPtr()); });
@@ -217,6 +219,7 @@ class ModelEtcd final : public Etcd {
     }
     kj::byte hash[SHA256_DIGEST_LENGTH];
     SHA256(bytes.begin(), bytes.size(), hash);
+    hash[0] ^= damaged;
     co_await send(hash, 0);
     co_return sent;
   }

@@ -67,6 +67,13 @@ TEST_F(SnapshotSpoolTest, FailsWhenTheMemberDoes) {
   EXPECT_NE(nullptr, strstr(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), "was lost"));
 }
 
+// Catches: a damaged snapshot that replaces good ones.
+TEST_F(SnapshotSpoolTest, FailsWhenTheHashIsAnotherOne) {
+  member.faults.snapshotDamaged = true;
+  auto failure = kj::runCatchingExceptions([&]() { spool(owner.certificate); });
+  EXPECT_NE(nullptr, strstr(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), "is damaged"));
+}
+
 TEST_F(SnapshotSpoolTest, FailsWithoutARecipient) {
   auto failure = kj::runCatchingExceptions([&]() { spool("no certificate"); });
   EXPECT_NE(nullptr, strstr(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), "is not a certificate"));
