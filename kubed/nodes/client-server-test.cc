@@ -77,6 +77,9 @@ TEST(ClientCas, HaveOneSubjectAndKeysOfTheirOwn) {
   EXPECT_TRUE(rest.found);
   EXPECT_EQ(rest.left, other.certificate);
   EXPECT_FALSE(withoutCa(rest.left, one.certificate).found);
+  // A run that continues may know the old CA as the new one signed it.
+  auto crossed = pki::crossSign(other.certificate, other.key, one.certificate);
+  EXPECT_EQ(withoutCa(bundle, crossed).left, other.certificate);
 }
 
 // Catches: a node that calls whom it is told to, for whoever may call it.

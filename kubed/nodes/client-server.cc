@@ -4,6 +4,7 @@
 #include "common/base/within.h"
 #include "common/net/ip.h"
 #include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
 #include "common/tls/tls-custom-verify.h"
 
 namespace talos::kubed {
@@ -73,8 +74,9 @@ kj::Promise<Tried> attempt(kube::DialDependencies deps, SharedKube::Make& make, 
 ForgottenCa withoutCa(kj::StringPtr bundle, kj::StringPtr authority) {
   ForgottenCa result;
   kj::Vector<kj::String> left;
+  auto key = pki::publicKeyOfCertificate(authority);
   for (auto& one : pki::certificatesIn(bundle)) {
-    bool same = pki::sameCertificate(one, authority);
+    bool same = pki::publicKeyOfCertificate(one) == key;
     result.found = result.found || same;
     if (!same) left.add(kj::mv(one));
   }

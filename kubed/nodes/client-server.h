@@ -14,7 +14,8 @@ namespace talos::kubed {
 constexpr auto kTrial = 10 * kj::SECONDS;
 constexpr uint16_t kKubeletPort = 10250;
 
-// The text without the certificate, and whether it had it. Pure.
+// The text without certificates for the key of this CA, whoever signed them, and whether it had
+// one. Pure.
 struct ForgottenCa {
   kj::String left;
   bool found = false;
