@@ -126,7 +126,7 @@ TEST_F(Audit, ARequestIsListedWhileItsNodeIsHeld) {
   while (listed(own) || listed(other)) wait(timer.afterDelay(1 * kj::MILLISECONDS));
 }
 
-// Catches: a change in maintenance mode that nobody is told of, or that no log of the node can be
+// Catches: a change in maintenance mode that is in no audit log, or that no log of the node can be
 // searched for.
 TEST_F(Audit, WithoutACertificateToo) {
   a.maintain(authority);

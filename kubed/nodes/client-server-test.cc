@@ -82,7 +82,7 @@ TEST(ClientCas, HaveOneSubjectAndKeysOfTheirOwn) {
   EXPECT_EQ(withoutCa(bundle, crossed).left, other.certificate);
 }
 
-// Catches: a node that calls whom it is told to, for whoever may call it.
+// Catches: a node that calls any address, for whoever may call it.
 TEST_F(ClientServerTest, CallsNodesOfTheClusterAlone) {
   machined.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(
       "w-1", "kubed", [](auto spec) { spec.initAddresses(1).set(0, "127.0.0.1"); });

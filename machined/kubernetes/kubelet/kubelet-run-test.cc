@@ -206,7 +206,7 @@ TEST_F(KubeletService, ShowsItsNode) {
   EXPECT_TRUE(joinRequest() == nullptr);
   EXPECT_THAT(events, Contains("kubelet Preparing Waiting until the certificate of this node's API "
                                "names w-1"));
-  // Catches: nobody who is told why the name is missing.
+  // Catches: a name that is missing without a reason.
   putRecord<rpc::JoinStatusSpec>(
       store, "api", [](auto spec) { spec.setMessage("trustd refuses the name"); }, "apid");
   advance(1 * kj::SECONDS);
