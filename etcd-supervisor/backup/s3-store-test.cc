@@ -120,6 +120,18 @@ TEST_F(S3StoreTest, ChecksTheStoresCertificate) {
   EXPECT_EQ(1u, server.requests.size());
 }
 
+// Catches: a failure of this node's disk that is said to be the store's.
+TEST_F(S3StoreTest, SaysThatTheFileIsCutOff) {
+  S3Server server(io);
+  auto store = storeOf(server);
+  auto upload = file("short");
+  upload.size = 100'000;
+  auto failure = kj::runCatchingExceptions([&]() { store->put("a", upload).wait(io.waitScope); });
+  auto problem = std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr());
+  EXPECT_TRUE(has(problem, "the encrypted snapshot is cut off")) << problem;
+  EXPECT_TRUE(server.objects.empty());
+}
+
 // Catches: a list without an end.
 TEST_F(S3StoreTest, RefusesAListThatDoesNotGoOn) {
   S3Server server(io);

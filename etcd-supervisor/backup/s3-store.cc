@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
 constexpr unsigned kMostPages = 100;
+constexpr auto kAfterAFailure = 1 * kj::SECONDS;
 
 struct S3Headers {
   kj::HttpHeaderId authorization, date, payload, userAgent;
@@ -57,7 +58,6 @@ class S3Store final : public ObjectStore {
 
   kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) override {
     kj::Vector<kj::String> keys;
-    auto start = kj::str(prefix);
     for (unsigned pages = 0; pages < kMostPages; ++pages) {
       auto request = requestOf("GET", "");
       auto add = [&](kj::StringPtr name, kj::StringPtr value) {
@@ -148,14 +148,21 @@ class S3Store final : public ObjectStore {
     uint64_t size = 0;
     KJ_IF_MAYBE (f, file) size = f->size;
     auto sent = http->request(methodOf(request.method), s3Target(request), headers, size);
+    kj::Maybe<kj::Exception> broken;
     KJ_IF_MAYBE (f, file) {
-      // A store may refuse before it has read everything, and close: its answer counts.
-      co_await write(*f, *sent.body).catch_([](kj::Exception&&) {});
+      co_await write(*f, *sent.body).catch_([&](kj::Exception&& e) { broken = kj::mv(e); });
     }
     sent.body = nullptr;
+    // A store may refuse before it has read everything, and close: its answer counts, if there is
+    // one.
     auto response =
-        co_await within(deps.dial.timer, kS3Silence, kj::mv(sent.response),
-                        kj::str("no answer within ", kS3Silence), ErrorKind::kUnavailable);
+        co_await within(deps.dial.timer, broken == nullptr ? kS3Silence : kAfterAFailure,
+                        kj::mv(sent.response), kj::str("no answer within ", kS3Silence),
+                        ErrorKind::kUnavailable)
+            .catch_([&](kj::Exception&& e) -> kj::HttpClient::Response {
+              KJ_IF_MAYBE (first, broken) kj::throwFatalException(kj::mv(*first));
+              kj::throwFatalException(kj::mv(e));
+            });
     auto body =
         co_await within(deps.dial.timer, kS3Silence, readBody(*response.body),
                         kj::str("no whole answer within ", kS3Silence), ErrorKind::kUnavailable);

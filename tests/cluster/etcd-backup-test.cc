@@ -2,13 +2,11 @@
 // their network: whoever leads uploads, and a real etcd serves the data of what was uploaded.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <fstream>
-#include <mutex>
 
 #include "etcd-supervisor/backup/test-s3-server.h"
 #include "tests/cluster/etcd-nodes.h"
-#include "tests/harness/network-thread.h"
+#include "tests/harness/network-server.h"
 #include "tests/harness/process.h"
 
 namespace talos {
@@ -19,49 +17,18 @@ using harness::eventually;
 
 constexpr auto kTimeout = EtcdNodes::kTimeout;
 
-// At http://10.5.0.1:9000, in a thread of its own.
-class S3Thread {
- public:
-  explicit S3Thread(const harness::Cluster& cluster)
-      : thread(cluster, [this](const std::stop_token& over) { serve(over); }) {}
+using Objects = std::map<std::string, std::string>;
 
-  std::atomic<bool> away = false;
-
-  std::map<std::string, std::string> objects() const {
-    std::lock_guard locked(guard);
-    return seen;
-  }
-  bool isAway() const { return wasAway; }
-
- private:
-  static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
-  static constexpr uint16_t kPort = 9000;
-  mutable std::mutex guard;
-  std::map<std::string, std::string> seen;
-  std::atomic<bool> wasAway = false;
-  harness::NetworkThread thread;  // the last: it ends first
-
-  void serve(const std::stop_token& over) {
-    auto io = kj::setupAsyncIo();
-    supervisor::S3Server server(io, {.address = kAddress, .port = kPort});
-    server.objects["other/notes.txt"] = "x";
-    while (!over.stop_requested()) {
-      io.provider->getTimer().afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
-      if (away != wasAway) {
-        away ? server.server.stop() : server.server.start();
-        wasAway = !wasAway;
-      }
-      std::lock_guard locked(guard);
-      seen = server.objects;
-    }
-  }
-};
+Objects objectsOf(supervisor::S3Server& server) {
+  server.objects.emplace("other/notes.txt", "x");  // somebody else's
+  return server.objects;
+}
 
 // The nodes' backups, and the key of their owner.
 class Backups {
  public:
   explicit Backups(const EtcdNodes& nodes)
-      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster()) {
+      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster(), 9000, objectsOf) {
     auto made = harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                               "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
                               "-out", folder + "/certificate.pem", "-subj", "/CN=backup"});
@@ -86,7 +53,7 @@ class Backups {
   // Of those of the cluster, sorted.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (auto& [name, content] : store.objects()) {
+    for (auto& [name, content] : store.seen()) {
       if (name.rfind("c1/", 0) == 0) found.push_back(name);
     }
     return found;
@@ -100,7 +67,7 @@ class Backups {
   // The newest one in plain, with the key of its owner.
   std::string decryptNewest() const {
     auto name = names().back();
-    std::ofstream(folder + "/etcd.cms", std::ios::binary) << store.objects()[name];
+    std::ofstream(folder + "/etcd.cms", std::ios::binary) << store.seen()[name];
     auto decrypt = harness::run({"openssl", "cms", "-decrypt", "-binary", "-inform", "DER", "-in",
                                  folder + "/etcd.cms", "-inkey", folder + "/key.pem", "-out",
                                  folder + "/etcd.db"});
@@ -110,7 +77,7 @@ class Backups {
 
   const EtcdNodes& nodes;
   std::string folder;
-  S3Thread store;
+  harness::NetworkServer<supervisor::S3Server, Objects> store;  // at http://10.5.0.1:9000
 };
 
 // All keys and values below a prefix, of an etcd that was made of the snapshot on this host.
@@ -185,7 +152,7 @@ TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
   before = backups.names().back();
   EXPECT_TRUE(backups.hasNewer(before));
   EXPECT_LE(backups.names().size(), 3u);
-  EXPECT_EQ("x", backups.store.objects()["other/notes.txt"]);
+  EXPECT_EQ("x", backups.store.seen()["other/notes.txt"]);
 
   auto& other = nodes[0].name == leader.name ? nodes[1] : nodes[0];
   for (auto& text : {nodes.at(other, {"logs", "etcd-supervisor"}).out, backups.stateAt(other),

@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <atomic>
-#include <mutex>
-
 #include "logd/test-otlp-collector.h"
 #include "tests/harness/cluster.h"
-#include "tests/harness/network-thread.h"
+#include "tests/harness/network-server.h"
 
 namespace talos {
 namespace {
@@ -19,56 +16,18 @@ using harness::contains;
 using harness::eventually;
 using harness::lines;
 
-// Of a thread in the network of the nodes, at 10.5.0.1:4318.
-class CollectorThread {
- public:
-  explicit CollectorThread(const Cluster& cluster)
-      : thread(cluster, [this](const std::stop_token& over) { serve(over); }) {}
-
-  std::atomic<bool> away = false;
-
-  std::vector<std::string> taken() const {
-    std::lock_guard locked(guard);
-    return texts;
-  }
-  std::vector<std::string> problems() const {
-    std::lock_guard locked(guard);
-    return found;
-  }
-  // "encoding, Authorization" of each.
-  std::vector<std::string> requests() const {
-    std::lock_guard locked(guard);
-    return headers;
-  }
-  bool isAway() const { return wasAway; }
-
- private:
-  static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
-  static constexpr uint16_t kPort = 4318;
-  mutable std::mutex guard;
-  std::vector<std::string> texts, found, headers;
-  std::atomic<bool> wasAway = false;
-  harness::NetworkThread thread;  // the last: it ends first
-
-  void serve(const std::stop_token& over) {
-    auto io = kj::setupAsyncIo();
-    logd::OtlpCollector collector(io, {.address = kAddress, .port = kPort});
-    while (!over.stop_requested()) {
-      io.provider->getTimer().afterDelay(20 * kj::MILLISECONDS).wait(io.waitScope);
-      if (away != wasAway) {
-        away ? collector.server.stop() : collector.server.start();
-        wasAway = !wasAway;
-      }
-      std::lock_guard locked(guard);
-      texts = collector.taken;
-      found = collector.problems;
-      headers.clear();
-      for (size_t i = 0; i < collector.encodings.size(); ++i) {
-        headers.push_back(collector.encodings[i] + ", " + collector.authorizations[i]);
-      }
-    }
-  }
+struct Received {
+  std::vector<std::string> taken, problems;
+  std::vector<std::string> requests;  // "encoding, Authorization" of each
 };
+
+Received receivedBy(logd::OtlpCollector& collector) {
+  Received all{collector.taken, collector.problems, {}};
+  for (size_t i = 0; i < collector.encodings.size(); ++i) {
+    all.requests.push_back(collector.encodings[i] + ", " + collector.authorizations[i]);
+  }
+  return all;
+}
 
 // "audit: <line>", as the receiver has them.
 std::vector<std::string> auditOf(const Cluster& cluster) {
@@ -104,7 +63,7 @@ void expectNoToken(const Cluster& cluster) {
 // logd or of machined loses or doubles; a request that the schema does not know.
 TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   Cluster cluster("otlp", {"--provisioner=container", "--no-uplink", "--workers", "0"});
-  CollectorThread collector(cluster);
+  harness::NetworkServer<logd::OtlpCollector, Received> collector(cluster, 4318, receivedBy);
   cluster.ok(
       {"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
        R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": [)"
@@ -121,10 +80,10 @@ TEST(Otlp, EveryLineReachesTheReceiverOnce) {
     }
   };
   auto same = [&](const char* when) {
-    EXPECT_TRUE(eventually([&] { return collector.taken() == auditOf(cluster); }, 60, 0.2))
+    EXPECT_TRUE(eventually([&] { return collector.seen().taken == auditOf(cluster); }, 60, 0.2))
         << when << status();
-    EXPECT_EQ(auditOf(cluster), collector.taken()) << when;
-    EXPECT_EQ(std::vector<std::string>(), collector.problems()) << when;
+    EXPECT_EQ(auditOf(cluster), collector.seen().taken) << when;
+    EXPECT_EQ(std::vector<std::string>(), collector.seen().problems) << when;
   };
   auto kill9 = [&](const char* service) {
     auto pid = cluster.program("otlp-master-1", service);
@@ -153,7 +112,8 @@ TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   same("after it was away");
   EXPECT_TRUE(contains(status(), "refusedLines: 0") || !contains(status(), "refusedLines"))
       << status();
-  for (auto& how : collector.requests()) EXPECT_EQ("gzip, Bearer a-token-of-the-test", how);
+  for (auto& how : std::vector(collector.seen().requests))
+    EXPECT_EQ("gzip, Bearer a-token-of-the-test", how);
   expectNoToken(cluster);
 }
 
