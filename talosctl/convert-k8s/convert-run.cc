@@ -261,6 +261,15 @@ kj::Promise<void> ConvertRun::removeKey() {
                    co_await nodes.removeInitializedKey(masters[0]);
                    co_return kj::String();
                  });
+  // They learn of it a moment later; a run that is started again by then would ask anew.
+  co_await await(kj::str("the nodes to know of it"), {kDeletionLimit, kShortInterval},
+                 [this]() -> kj::Promise<kj::String> {
+                   for (auto& master : masters) {
+                     auto known = co_await nodes.selfHosted(master);
+                     if (known.orDefault(false)) co_return kj::str(master, " has it still");
+                   }
+                   co_return kj::String();
+                 });
 }
 
 kj::Promise<kj::Vector<Json>> ConvertRun::podsOf(kj::StringPtr part) {

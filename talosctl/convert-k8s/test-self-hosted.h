@@ -108,8 +108,9 @@ class ModelSelfHosted final : public ConvertibleNodes {
 
   kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr node) override {
     if (!known) return kj::Maybe<bool>(nullptr);
-    return kj::Maybe<bool>(key);
+    return kj::Maybe<bool>(keyIsKnown());
   }
+  bool keyIsKnown() const { return key || timer.now() < keyKnownUntil; }
   kj::Promise<ConvertedNode> read(kj::StringPtr node) override {
     auto& one = configs[numberOf(node)];
     return ConvertedNode{one.persists, {kj::str(one.certificate.c_str()), one.key.clone()}};
@@ -141,6 +142,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
   kj::Promise<bool> removeInitializedKey(kj::StringPtr node) override {
     log += kj::str("key ", node, "\n").cStr();
     bool was = key;
+    if (was) keyKnownUntil = timer.now() + 2 * kj::SECONDS;  // a node learns of it later
     key = false;
     return was;
   }
@@ -149,6 +151,7 @@ class ModelSelfHosted final : public ConvertibleNodes {
   kj::Timer& timer;
   std::map<std::string, kj::TimePoint> goneSince;
   std::map<std::string, bool> staticReady;  // of the parts whose static pods there are
+  kj::TimePoint keyKnownUntil = kj::origin<kj::TimePoint>();
   kj::TimePoint awayUntil = kj::origin<kj::TimePoint>();
   bool wasAway = false;
 
