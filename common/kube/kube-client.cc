@@ -304,6 +304,13 @@ kj::Promise<Json> KubeClient::getJson(kj::StringPtr path) {
   return impl->ask({.path = kj::str(path), .doing = kj::str("get ", path)});
 }
 
+kj::Promise<kj::String> KubeClient::getText(kj::StringPtr path) {
+  auto doing = kj::str("get ", path);
+  auto given = co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing)});
+  if (given.status >= 400) impl->refuse(given, doing);
+  co_return kj::heapString(given.body);
+}
+
 kj::Promise<void> KubeClient::check(kj::StringPtr path) {
   auto doing = kj::str("get ", path);
   auto given = co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing)});

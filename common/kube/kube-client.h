@@ -128,6 +128,8 @@ class KubeClient {
 
   // Of a path that is no resource: the kubelet's "/pods".
   kj::Promise<Json> getJson(kj::StringPtr path);
+  // The same of a text: "/metrics".
+  kj::Promise<kj::String> getText(kj::StringPtr path);
   // The same where only the status counts: "/readyz".
   kj::Promise<void> check(kj::StringPtr path);
 

@@ -1,5 +1,7 @@
 #include "talosctl/upgrade-k8s/remote-cluster.h"
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
@@ -11,9 +13,10 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kPullTimeout = 21 * kj::MINUTES;   // the node's own limit is 20
+constexpr auto kMetricsLimit = 5 * kj::SECONDS;   // of an API server that may not be reachable
 constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
 constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
-                        kFieldManager = "talos"_kj;
+                        kFieldManager = "talos"_kj, kMetrics = "/metrics"_kj;
 
 kj::String imageOf(rpc::ControlPlaneConfigSpec::Reader spec) {
   switch (spec.which()) {
@@ -98,6 +101,97 @@ kj::Promise<ClusterState> RemoteCluster::read(bool workers) {
   co_await kj::joinPromises(waits.releaseAsArray());
   state.proxyImage = co_await proxyImage();
   co_return kj::mv(state);
+}
+
+kj::Promise<bool> RemoteCluster::askMetrics(const NodeState& node, UpgradeHazards& found) {
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto one =
+        co_await connectKubernetes(calls.client, first, {.server = node.address}, calls.deadline);
+    kj::Promise<kj::String> asked = one->getText(kMetrics);
+    auto text = co_await within(calls.client.deps.timer, kMetricsLimit, kj::mv(asked));
+    addRequested(found.apis, text, node.address);
+    co_return true;
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  found.notes.add(kj::str("the API server of ", node.address,
+                          " was not asked by itself for the API versions that are in use: ",
+                          messageOf(KJ_ASSERT_NONNULL(failure))));
+  co_return false;
+}
+
+// Each API server counts by itself, and this host may not reach each.
+kj::Promise<void> RemoteCluster::findDeprecated(const ClusterState& state, UpgradeHazards& found) {
+  kj::Vector<kj::Promise<bool>> asked;
+  for (auto& node : state.nodes) {
+    if (node.controlPlane) asked.add(askMetrics(node, found));
+  }
+  auto answered = co_await kj::joinPromises(asked.releaseAsArray());
+  if (std::find(answered.begin(), answered.end(), true) != answered.end()) co_return;
+  addRequested(found.apis, co_await kubernetes().getText(kMetrics), kubernetes().server());
+}
+
+kj::Promise<void> RemoteCluster::findWritten(DeprecatedApi& api) {
+  kube::Resource resource{kj::str(api.groupVersion.group), kj::str(api.groupVersion.version),
+                          kj::str(api.resource), kj::String(), false};
+  KJ_IF_MAYBE (slash, api.resource.findFirst('/')) {
+    resource.plural = kj::heapString(api.resource.slice(0, *slash));
+  }
+  size_t more = 0;
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await kubernetes().visit(resource, "", {}, [&](const kube::Json& object) {
+      auto writers = writersOf(object, api.groupVersion);
+      if (writers.empty()) return;
+      if (api.objects.size() >= kMostNamedObjects) return void(++more);
+      api.objects.add(kj::str(kube::nameOf(object), " by ", kj::strArray(writers, ", ")));
+    });
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  // Some resources are only written: reviews of tokens and of access.
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) == ErrorKind::kUnavailable) kj::throwFatalException(kj::mv(*e));
+  }
+  if (more > 0) api.objects.add(kj::str(more, " more"));
+}
+
+kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
+  auto system =
+      co_await kubernetes().get(kube::coreResource("namespaces", "Namespace", false), "", kSystem);
+  kube::Json none = kube::Json::object();
+  auto& labels = kube::find(system, {"metadata", "labels"}).orDefault(none);
+  for (auto plural : {"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}) {
+    kube::Resource resource{kj::str("admissionregistration.k8s.io"), kj::str("v1"), kj::str(plural),
+                            kj::String(), false};
+    auto listed = co_await kubernetes().list(resource);
+    for (auto& configuration : listed.items) {
+      for (auto& webhook : neededWebhooks(configuration, labels)) {
+        bool ready = false;
+        try {
+          ready = hasReadyEndpoint(co_await kubernetes().get(
+              kube::coreResource("endpoints", "Endpoints"), webhook.nameSpace, webhook.service));
+        } catch (...) {
+          auto e = kj::getCaughtExceptionAsKj();
+          if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
+        }
+        if (!ready) found.webhooks.add(kj::mv(webhook));
+      }
+    }
+  }
+}
+
+kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state, bool apis,
+                                                   KubernetesVersion to) {
+  UpgradeHazards found;
+  co_await findSilent(found);
+  if (apis) co_await findDeprecated(state, found);
+  KubernetesVersion minor{to.major, to.minor, 0};
+  for (auto& api : found.apis) {
+    if (api.removedIn <= minor) co_await findWritten(api);
+  }
+  co_return kj::mv(found);
 }
 
 kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image) {

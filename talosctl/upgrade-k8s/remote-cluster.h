@@ -16,6 +16,8 @@ class RemoteCluster final : public UpgradableCluster {
       : calls(client, deadline), first(kj::str(node)), server(kj::str(server)) {}
 
   kj::Promise<ClusterState> read(bool workers) override;
+  kj::Promise<UpgradeHazards> hazards(const ClusterState& state, bool apis,
+                                      KubernetesVersion to) override;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override;
   kj::Promise<void> setImages(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes,
                               bool rehearsal) override;
@@ -34,6 +36,10 @@ class RemoteCluster final : public UpgradableCluster {
   kj::Promise<void> refuseSelfHosted();
   kj::Promise<void> readNodeState(NodeState& node, bool kubelet);
   kj::Promise<kj::Maybe<kj::String>> proxyImage();
+  kj::Promise<bool> askMetrics(const NodeState& node, UpgradeHazards& found);
+  kj::Promise<void> findDeprecated(const ClusterState& state, UpgradeHazards& found);
+  kj::Promise<void> findWritten(DeprecatedApi& api);
+  kj::Promise<void> findSilent(UpgradeHazards& found);
   kube::KubeClient& kubernetes();
 };
 

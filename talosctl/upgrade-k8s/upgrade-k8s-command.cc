@@ -9,7 +9,8 @@ namespace {
 kj::Promise<int> runUpgradeK8s(Invocation& call) {
   UpgradeIntent intent{.from = nullptr,
                        .to = readRelease(call.text("to"), "to"),
-                       .kubelets = call.on("upgrade-kubelet")};
+                       .kubelets = call.on("upgrade-kubelet"),
+                       .force = call.on("force")};
   if (call.given("from")) intent.from = readRelease(call.text("from"), "from");
   auto server = call.text("endpoint");
   if (server.size() > 0) checkHost(server, "endpoint");
@@ -33,7 +34,8 @@ void addUpgradeK8sCommand(Command& root) {
   auto& command = root.add("upgrade-k8s", "Upgrade Kubernetes to another release");
   command.details =
       "The first of --nodes is a control-plane node; the others are found in Kubernetes. The "
-      "release may be one minor release newer than that of the cluster, not older. Every image is "
+      "release may be one minor release newer than that of the cluster, not older. API versions in "
+      "use that it removes, and admission webhooks without a server, are refused. Every image is "
       "pulled before anything is changed. Then kube-apiserver, kube-controller-manager and "
       "kube-scheduler of each control-plane node, kube-proxy, and the kubelet of each node are "
       "updated one after the other, without a reboot; only the tags of their images change. A run "
@@ -43,6 +45,9 @@ void addUpgradeK8sCommand(Command& root) {
                 .kind = FlagKind::kText,
                 .help = "host of the Kubernetes API, port 6443 (default: that of the kubeconfig, "
                         "else the endpoint that talosctl uses)"});
+  command.flag({.name = "force",
+                .help = "go on although API versions that the release removes are in use, or an "
+                        "admission webhook cannot answer"});
   command.flag({.name = "from",
                 .kind = FlagKind::kText,
                 .help = "the release that the cluster must have (default: any)"});

@@ -49,6 +49,7 @@ struct UpgradeIntent {
   kj::Maybe<KubernetesRelease> from;  // none: any
   KubernetesRelease to;
   bool kubelets = true;
+  bool force = false;  // hazards are warnings (upgrade-hazards.h)
 };
 
 struct ImageChange {

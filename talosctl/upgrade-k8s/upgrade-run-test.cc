@@ -65,6 +65,17 @@ class ModelCluster final : public UpgradableCluster {
     if (proxyThere) now.proxyImage = kj::str(daemonSetImage);
     return now;
   }
+  kj::Promise<UpgradeHazards> hazards(const ClusterState&, bool apis, KubernetesVersion) override {
+    UpgradeHazards found;
+    if (silentWebhook) {
+      found.webhooks.add(
+          SilentWebhook{kj::str("policy"), kj::str("v.io"), kj::str("guard"), kj::str("web")});
+    }
+    if (apis) addRequested(found.apis, requested, "10.5.0.2");
+    return kj::mv(found);
+  }
+  kj::StringPtr requested = "";  // metrics of the API servers
+  bool silentWebhook = false;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override {
     if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
     pulled += kj::str(node.address, " ", image, "\n").cStr();
@@ -168,10 +179,11 @@ class UpgradeK8sRuns : public testing::Test {
 
   // The text of its failure; empty: it succeeded.
   std::string upgrade(ModelCluster& cluster, bool json = false, bool dryRun = false,
-                      bool kubelets = true) {
+                      bool kubelets = true, kj::StringPtr to = "1.35.4", bool force = false) {
     UpgradeLines lines(console, clock, json);
     UpgradeRun run(timer, cluster, lines);
-    UpgradeIntent intent{.from = nullptr, .to = readRelease("1.35.4", "to"), .kubelets = kubelets};
+    UpgradeIntent intent{
+        .from = nullptr, .to = readRelease(to, "to"), .kubelets = kubelets, .force = force};
     auto running = run.run(kj::mv(intent), dryRun);
     for (unsigned i = 0; i < 3600 && !running.poll(scope); ++i) {
       advance(timer, scope, 1 * kj::SECONDS);
@@ -339,6 +351,38 @@ TEST_F(UpgradeK8sRuns, WithoutKubeletsAndWithoutKubeProxy) {
   EXPECT_THAT(console.takeErr().cStr(),
               HasSubstr("daemonset \"kube-proxy\" does not exist: skipped\n"));
   EXPECT_THAT(console.takeOut().cStr(), testing::Not(HasSubstr("kubelet")));
+}
+
+// Catches: a cluster whose programs stop with the new release, or whose control plane cannot come
+// up, that is upgraded without a word; a patch of the same release that is refused for the same.
+TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
+  constexpr auto kRequested =
+      "apiserver_requested_deprecated_apis{group=\"flowcontrol.apiserver.k8s.io\","
+      "removed_release=\"1.35\",resource=\"flowschemas\",subresource=\"\",version=\"v1beta3\"} 1\n"
+      "apiserver_requested_deprecated_apis{group=\"autoscaling\",removed_release=\"1.36\","
+      "resource=\"horizontalpodautoscalers\",subresource=\"\",version=\"v2beta1\"} 1\n"_kj;
+  ModelCluster cluster("1.34.4", timer);
+  cluster.requested = kRequested;
+  auto refusal = upgrade(cluster);
+  EXPECT_THAT(refusal, StartsWith("FailedPrecondition: Kubernetes 1.35.4 would break this cluster: "
+                                  "flowschemas of flowcontrol.apiserver.k8s.io/v1beta3"));
+  EXPECT_THAT(console.takeErr().cStr(),
+              HasSubstr("for a later upgrade: horizontalpodautoscalers of autoscaling/v2beta1"));
+  EXPECT_EQ(upgrade(cluster, false, true), refusal);
+  EXPECT_EQ(cluster.log + cluster.pulled, "");
+  EXPECT_FALSE(cluster.rehearsed);
+  cluster.requested = "";
+  cluster.silentWebhook = true;
+  EXPECT_THAT(upgrade(cluster, false, true, true, "1.34.5"),
+              HasSubstr("the webhook v.io of policy must admit what an upgrade changes, and its "
+                        "Service guard/web has no ready endpoint"));
+  cluster.silentWebhook = false;
+  cluster.requested = kRequested;
+  EXPECT_EQ(upgrade(cluster, false, true, true, "1.34.5"), "");
+  console.takeErr();
+  EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
+  EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 would break"));
+  EXPECT_EQ(cluster.log, kOrder);
 }
 
 }  // namespace

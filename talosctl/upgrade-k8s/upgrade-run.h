@@ -1,18 +1,18 @@
 // Takes a cluster from one release of Kubernetes to another, as the plan says (upgrade-plan.h).
 //
-// First it reads the state of the cluster, rehearses the change of each node's config, and has each
-// node pull its images: until then nothing has changed. Then it changes part after part, node after
-// node, and waits for each before the next. A failure ends the run, with what was waited for; the
-// changes that were made stay, and the cluster works with both releases beside each other. The
-// cluster holds the only state, so a run that was interrupted at any line continues when it is
-// started again. Every wait has a limit.
+// First it reads the state of the cluster, looks for what the new release would break, rehearses
+// the change of each node's config, and has each node pull its images: until then nothing has
+// changed. Then it changes part after part, node after node, and waits for each before the next. A
+// failure ends the run, with what was waited for; the changes that were made stay, and the cluster
+// works with both releases beside each other. The cluster holds the only state, so a run that was
+// interrupted at any line continues when it is started again. Every wait has a limit.
 #pragma once
 
 #include <kj/function.h>
 #include <kj/timer.h>
 
 #include "talosctl/upgrade-k8s/await-state.h"
-#include "talosctl/upgrade-k8s/upgrade-plan.h"
+#include "talosctl/upgrade-k8s/upgrade-hazards.h"
 
 namespace talos::talosctl {
 
@@ -43,6 +43,10 @@ class UpgradableCluster {
   virtual ~UpgradableCluster() noexcept(false) = default;
   // `workers`: the images in the configs of workers as well.
   virtual kj::Promise<ClusterState> read(bool workers) = 0;
+  // After read(). `apis`: look for API versions too, those that releases up to `to` remove with the
+  // objects that were written in them.
+  virtual kj::Promise<UpgradeHazards> hazards(const ClusterState& state, bool apis,
+                                              KubernetesVersion to) = 0;
   // NotFound, PermissionDenied, Unavailable: it cannot be pulled.
   virtual kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) = 0;
   // Sets all of these in the config of the node, without a reboot. A rehearsal changes nothing.
@@ -86,6 +90,8 @@ class UpgradeRun {
 
   kj::Promise<void> await(kj::String what, kj::Duration limit,
                           kj::Function<kj::Promise<kj::String>()> attempt);
+  kj::Promise<void> checkHazards(const UpgradeIntent& intent, const UpgradePlan& plan,
+                                 const ClusterState& state);
   kj::Promise<void> rehearse(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullAll(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullOn(const UpgradePlan& plan, const ClusterState& state, size_t node);

@@ -141,5 +141,49 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   EXPECT_EQ(harness::lines(again).size(), 6u);
 }
 
+constexpr const char* kOldApi =
+    "cluster: {apiServer: {extraArgs: {runtime-config: resource.k8s.io/v1beta1=true}}}";
+// Its Service exists, and nobody answers there.
+constexpr const char* kSilent = R"(apiVersion: v1
+kind: Service
+metadata: {name: guard, namespace: default}
+spec: {selector: {app: guard}, ports: [{port: 443}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- name: guard.example.org
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  clientConfig: {service: {name: guard, namespace: default}}
+  rules: [{operations: [UPDATE], apiGroups: [apps], apiVersions: [v1], resources: [daemonsets]}]
+)";
+
+// Catches: an API server whose count of deprecated requests is not read; a webhook without a server
+// that the upgrade meets when half of it is done.
+TEST_F(KubernetesUpgrade, WhatWouldBreakIsSaidBeforeAnythingChanges) {
+  if (!hasRelease(kFrom)) GTEST_SKIP() << "there are no images of " << kFrom;
+  cluster = std::make_unique<KubeCluster>(
+      "hazard", 1, 0, std::vector<std::string>{"--config-patch-control-plane", kOldApi});
+  cluster->awaitSystem();
+  cluster->apply(kSilent);
+  if (HasFailure()) return;
+  refuses({"--to", kTo, "--dry-run"},
+          "the webhook guard.example.org of guard must admit what an upgrade changes, and its "
+          "Service default/guard has no ready endpoint");
+  auto forced = cluster->talos.talosctl(upgrade({"--to", kTo, "--dry-run", "--force"}), 120);
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  EXPECT_THAT(forced.err, HasSubstr("warning: Kubernetes 1.35.4 would break this cluster"));
+  EXPECT_THAT(forced.err, Not(HasSubstr("resource.k8s.io")));
+  cluster->ok({"delete", "validatingwebhookconfiguration", "guard"});
+  cluster->ok({"get", "--raw", "/apis/resource.k8s.io/v1beta1/deviceclasses"});
+  auto later = cluster->talos.talosctl(upgrade({"--to", kTo, "--dry-run"}), 120);
+  EXPECT_EQ(later.status, 0) << later.err;
+  EXPECT_THAT(later.err, HasSubstr("for a later upgrade: deviceclasses of resource.k8s.io/v1beta1, "
+                                   "which Kubernetes 1."));
+}
+
 }  // namespace
 }  // namespace talos
