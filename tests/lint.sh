@@ -1,5 +1,5 @@
 #!/bin/bash
-# clang-format, clang-tidy, one-definition.awk and words.sh over what is tracked:  lint.sh BUILD-FOLDER [changed]   (in the build root)
+# clang-format, clang-tidy, one-definition.awk, arrows.awk and words.sh over what is tracked:  lint.sh BUILD-FOLDER [changed]   (in the build root)
 #
 # clang-tidy reads the sources of a room as one file: what it costs is the headers, which it matches anew
 # for every file that it is given (9 to 17 s each; a whole room takes about as long as one file). So names
@@ -23,6 +23,7 @@ fi
 printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 100 clang-format-19 --dry-run -Werror ||
   { echo "lint: run 'make format'" >&2; failed=1; }
 sources '*.cc' '*.h' | xargs awk -f tests/one-definition.awk || failed=1
+xargs -a "$out/room-files.txt" awk -f cmake/arrows.awk "$out/rooms.txt" || failed=1
 words=()
 [ "$only" != changed ] || words=("${files[@]}")
 tests/words.sh "${words[@]}" || failed=1

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <regex>
 
+#include "tests/cluster/etcd-load.h"
 #include "tests/cluster/etcd-nodes.h"
 
 namespace talos {
@@ -17,6 +19,16 @@ struct EtcdLife : public testing::Test {
   ~EtcdLife() noexcept override {}
   EtcdNodes nodes{"life", 5, {"--workers", "1", "--bootstrap=false"}};
   unsigned written = 0;
+  std::unique_ptr<EtcdLoad> load;  // with ETCD_LOAD=1
+
+  void loadThese(std::vector<EtcdNode> members) {
+    if (getenv("ETCD_LOAD") == nullptr) return;
+    if (load == nullptr) {
+      load = std::make_unique<EtcdLoad>(nodes, std::move(members));
+    } else {
+      load->change(std::move(members));
+    }
+  }
 
   // All earlier writes are there, and another one succeeds.
   void useIt(const EtcdNode& node) {
@@ -43,7 +55,8 @@ struct EtcdLife : public testing::Test {
 }  // namespace
 
 // Catches: data that a change of members costs; a tolerance that is not reported; a node that comes
-// back empty and is not taken in, or is counted twice.
+// back empty and is not taken in, or is counted twice. With a load: a write that was answered and
+// is lost, and one that no member takes at its second try.
 TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   auto& first = nodes[0];
   std::vector<std::string> arguments = {"bootstrap"};
@@ -56,11 +69,13 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   tolerates(first, 1, 0);
   auto id = nodes.clusterId(first);
   useIt(first);
+  loadThese({first});
 
   nodes.start(nodes[1]);
   nodes.start(nodes[2]);
   tolerates(first, 3, 1);
   useIt(nodes[1]);
+  loadThese({first, nodes[1]});
 
   auto before = memberOf(nodes[2]);
   nodes.reinstall(nodes[2]);
@@ -94,6 +109,9 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   };
   for (auto& step : steps) {
     SCOPED_TRACE(step.voters);
+    std::vector<EtcdNode> stay;
+    for (unsigned i = 0; i < step.node; ++i) stay.push_back(nodes[i]);
+    loadThese(stay);
     auto reset = nodes.at(nodes[step.node], {"reset"});
     EXPECT_EQ(0, reset.status) << reset.err;
     EXPECT_TRUE(contains(reset.err, step.error)) << reset.err;
@@ -101,6 +119,11 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
     useIt(first);
   }
   EXPECT_EQ(id, nodes.clusterId(first));
+  if (load == nullptr) return;
+  auto figures = load->finish(first);
+  fprintf(stderr, "%u writes, %u at the second try, %u lost, none answered for at most %.1f s\n",
+          figures.writes, figures.repeated, figures.lost, figures.longest);
+  EXPECT_EQ(figures.lost, 0u);
 }
 
 // Catches: members that restart together when the config of all of them changes, and one that does
