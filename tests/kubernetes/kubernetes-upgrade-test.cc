@@ -142,7 +142,7 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
 }
 
 constexpr const char* kOldApi =
-    "cluster: {apiServer: {extraArgs: {runtime-config: resource.k8s.io/v1beta1=true}}}";
+    "cluster: {apiServer: {extraArgs: {runtime-config: networking.k8s.io/v1beta1=true}}}";
 // Its Service exists, and nobody answers there.
 constexpr const char* kSilent = R"(apiVersion: v1
 kind: Service
@@ -176,12 +176,12 @@ TEST_F(KubernetesUpgrade, WhatWouldBreakIsSaidBeforeAnythingChanges) {
   auto forced = cluster->talos.talosctl(upgrade({"--to", kTo, "--dry-run", "--force"}), 120);
   EXPECT_EQ(forced.status, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning: Kubernetes 1.35.4 would break this cluster"));
-  EXPECT_THAT(forced.err, Not(HasSubstr("resource.k8s.io")));
+  EXPECT_THAT(forced.err, Not(HasSubstr("v1beta1")));
   cluster->ok({"delete", "validatingwebhookconfiguration", "guard"});
-  cluster->ok({"get", "--raw", "/apis/resource.k8s.io/v1beta1/deviceclasses"});
+  cluster->ok({"get", "--raw", "/apis/networking.k8s.io/v1beta1/ipaddresses"});
   auto later = cluster->talos.talosctl(upgrade({"--to", kTo, "--dry-run"}), 120);
   EXPECT_EQ(later.status, 0) << later.err;
-  EXPECT_THAT(later.err, HasSubstr("for a later upgrade: deviceclasses of resource.k8s.io/v1beta1, "
+  EXPECT_THAT(later.err, HasSubstr("for a later upgrade: ipaddresses of networking.k8s.io/v1beta1, "
                                    "which Kubernetes 1."));
 }
 
