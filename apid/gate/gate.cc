@@ -327,16 +327,16 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
         },
         request);
     // Of each node its own, as its trail has the id of the request.
-    auto trail = gate.audit.trail(
-        {kj::str(), kj::str(client->address), kj::str(), kj::mv(request)}, nullptr);
+    auto trail = gate.audit.trail({kj::str(), kj::str(client->address), kj::str(), kj::mv(request)},
+                                  nullptr);
     auto denied = [client = kj::addRef(*client)](kj::StringPtr method, kj::StringPtr) mutable {
       client->logAnonymousRefusal(method);
     };
-    context.getResults().setNode(
-        attenuateToMaintenance(
-            gate.rules, kj::mv(node), [&m = maintenance]() { return m.active(); }, kj::mv(denied),
-            kj::mv(trail))
-            .castAs<rpc::Node>());
+    context.getResults().setNode(attenuateToMaintenance(
+                                     gate.rules, kj::mv(node),
+                                     [&m = maintenance]() { return m.active(); }, kj::mv(denied),
+                                     kj::mv(trail))
+                                     .castAs<rpc::Node>());
     return kj::READY_NOW;
   }
   kj::Promise<void> withRoles(WithRolesContext) override {
@@ -398,8 +398,8 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<ClientConnection> client, Caller ca
 
 SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client) {
   auto account = kj::addRef(*client->client->account);
-  return {.bootstrap = rpc::Cluster::Client(
-              kj::heap<AnonymousCluster>(*this, maintenance, kj::mv(client))),
+  return {.bootstrap =
+              rpc::Cluster::Client(kj::heap<AnonymousCluster>(*this, maintenance, kj::mv(client))),
           .until = maintenance.ended(),
           .account = kj::mv(account)};
 }

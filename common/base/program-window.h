@@ -34,8 +34,8 @@ struct Header {
   char service[32];  // ends with a zero
   Order order;
   uint32_t reserved;
-  uint64_t bytes;       // of the program; at most kMostProgram
-  uint8_t digest[32];   // SHA-256 of the program; of kUndo of nothing
+  uint64_t bytes;      // of the program; at most kMostProgram
+  uint8_t digest[32];  // SHA-256 of the program; of kUndo of nothing
 };
 static_assert(sizeof(Header) == 96);
 

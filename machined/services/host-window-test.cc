@@ -57,7 +57,7 @@ struct HostWindowTest : public testing::Test {
     memcpy(header.digest, digest.finish().begin(), sizeof header.digest);
     return header;
   }
-  // What a start of the service would run.
+  // The program that a start of the service would run.
   std::string follow(const char* id) {
     auto folder = (root / "replaced").string();
     KJ_ASSERT_NONNULL(HostWindow::find((root / "pci").c_str())).follow(id, folder.c_str());

@@ -54,9 +54,9 @@ void put(const Mapped& window, const Header& header, kj::StringPtr path) {
   auto temporary = kj::str(path, ".new");
   unlink(temporary.cStr());
   int raw;
-  KJ_SYSCALL(raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                        0755),
-             temporary);
+  KJ_SYSCALL(
+      raw = open(temporary.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0755),
+      temporary);
   kj::AutoCloseFd file(raw);
   KJ_ON_SCOPE_FAILURE(unlink(temporary.cStr()));
   Sha256 digest;

@@ -1,19 +1,18 @@
 // talosctl debug replace: another program in place of a daemon's, on nodes of a local cluster. This
-// host's root writes it into a container, or into the window of a virtual machine; no API has such a
-// call. machined takes it at the next start of the service.
-#include <elf.h>
+// host's root writes it into a container, or into the window of a virtual machine; no API has such
+// a call. machined takes it at the next start of the service.
 #include <kj/debug.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
-#include "talosctl/cluster/cluster-command.h"
 #include "talosctl/client/cluster-client.h"
+#include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/local-node.h"
 #include "talosctl/cluster/machines/program-window-file.h"
+#include "talosctl/cluster/program-check.h"
 #include "talosctl/cluster/replaced-folder.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -26,12 +25,6 @@ constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
 constexpr size_t kMostBytes = program_window::kMostProgram;
 
-#ifdef __aarch64__
-constexpr auto kMachine = EM_AARCH64;
-#else
-constexpr auto kMachine = EM_X86_64;
-#endif
-
 void checkService(kj::StringPtr service) {
   for (auto& one : kServices) {
     if (one == service) return;
@@ -43,30 +36,6 @@ void checkService(kj::StringPtr service) {
   fail(ErrorKind::kInvalidArgument,
        kj::str("\"", service, "\" cannot be replaced; use one of ",
                kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
-}
-
-// A node has no libraries for a program of somebody else's.
-void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
-  auto refuse = [&](kj::StringPtr why) {
-    fail(ErrorKind::kInvalidArgument, kj::str(path, " is not a program that a node can run: ", why,
-                                              "; use one of this build, as build/out/networkd"));
-  };
-  if (bytes.size() > kMostBytes) refuse("it is larger than 64 MiB");
-  Elf64_Ehdr header;
-  if (bytes.size() < sizeof header || bytes.slice(0, SELFMAG) != kj::arrayPtr(ELFMAG, SELFMAG)) {
-    refuse("it is not an ELF file");
-  }
-  memcpy(&header, bytes.begin(), sizeof header);
-  bool same = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kMachine;
-  if (!same) refuse("it is for another architecture");
-  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) refuse("it is not executable");
-  for (size_t i = 0; i < header.e_phnum; ++i) {
-    auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
-    Elf64_Phdr part;
-    if (at > bytes.size() || bytes.size() - at < sizeof part) refuse("its headers are cut off");
-    memcpy(&part, bytes.begin() + at, sizeof part);
-    if (part.p_type == PT_INTERP) refuse("it needs shared libraries");
-  }
 }
 
 // The services of a node: of a container those of machined itself, so that apid can be replaced as
@@ -134,8 +103,8 @@ kj::Promise<ServiceNow> serviceNow(Invocation& call, Reached& reached, const Loc
   fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
 }
 
-// Restarts the service and waits until it is up as another process. `hint`: for the user of one that
-// is not.
+// Restarts the service and waits until it is up as another process. `hint`: for the user of one
+// that is not.
 kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalTarget& target,
                                 kj::StringPtr service, kj::StringPtr hint) {
   auto& timer = call.deps.timer;
@@ -223,7 +192,7 @@ kj::Promise<int> runReplace(Invocation& call) {
   }
   auto cluster = requireLocalCluster(call);
   auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
-  if (!undo) checkProgram(call.arguments[1], program);
+  if (!undo) checkProgram(call.arguments[1], service, program);
   auto targets = co_await localTargets(call, cluster);
   auto hint =
       undo ? kj::String()

@@ -1,5 +1,5 @@
-// Nodes of a local cluster, as this host's root reaches them: containers through /proc/<pid>/root of
-// their process 1, virtual machines through their API and files of the cluster's state folder.
+// Nodes of a local cluster, as this host's root reaches them: containers through /proc/<pid>/root
+// of their process 1, virtual machines through their API and files of the cluster's state folder.
 #pragma once
 
 #include "talosctl/cli/command.h"

@@ -38,7 +38,7 @@ struct SwapMachine {
     }
     return last;
   }
-  // What the window says to who reads it now.
+  // It says nothing to who reads it now.
   bool windowIsEmpty() const {
     std::ifstream file(cluster.stateFolder() + "/vmswap-master-1.window", std::ios::binary);
     char header[96] = {1};

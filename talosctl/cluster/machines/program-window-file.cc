@@ -41,11 +41,13 @@ void makeWindow(kj::StringPtr file) {
 void giveOrder(kj::StringPtr file, program_window::Order order, kj::StringPtr service,
                kj::ArrayPtr<const char> program) {
   Header header = {};
-  KJ_REQUIRE(service.size() < sizeof header.service && program.size() <= program_window::kMostProgram);
+  KJ_REQUIRE(service.size() < sizeof header.service &&
+             program.size() <= program_window::kMostProgram);
   int raw = open(file.cStr(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (raw < 0 && errno == ENOENT) {
-    fail(ErrorKind::kNotFound, "it was started by an earlier talosctl, which gave it no way to "
-                               "take a program; stop and start it");
+    fail(ErrorKind::kNotFound,
+         "it was started by an earlier talosctl, which gave it no way to "
+         "take a program; stop and start it");
   }
   if (raw < 0) KJ_FAIL_SYSCALL("open", errno, file);
   kj::AutoCloseFd window(raw);
