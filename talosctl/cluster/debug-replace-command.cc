@@ -178,7 +178,7 @@ kj::Promise<kj::Maybe<int>> exchange(Invocation& call, kj::StringPtr stateFolder
   if (now.other == undo) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(target.name, ": ", service, " was restarted, but not as wanted: its machined has ",
-                 "not taken the order; see `talosctl logs machined`"));
+                 "not taken the order; see `talosctl cluster console ", target.name, "`"));
   }
   co_return now.pid;
 }
