@@ -150,6 +150,9 @@ TEST_F(Audit, WithoutACertificateToo) {
   EXPECT_EQ(apply(""), "a91d-1"_kj);
   EXPECT_EQ(a.model.audited[0],
             "@127.0.0.1 [] Configuration.apply(request: (document: 6 bytes)): ok"_kj);
+  ASSERT_EQ(a.model.recorded.size(), 2u);
+  EXPECT_EQ(a.model.recorded[0], "mine-5"_kj);
+  EXPECT_EQ(a.model.recorded[1], "a91d-1"_kj);
 }
 
 }  // namespace

@@ -305,7 +305,8 @@ class Gate::Impersonator final : public rpc::Cluster::Server {
   kj::Own<ClientConnection> client;
 };
 
-// The Cluster of a client without a certificate, in maintenance mode; behind the membrane.
+// The Cluster of a client without a certificate, in maintenance mode. The nodes that it gives are
+// behind the membrane; it has nothing else.
 class Gate::AnonymousCluster final : public rpc::Cluster::Server {
  public:
   AnonymousCluster(Gate& gate, MaintenanceMode& maintenance, kj::Own<ClientConnection> client)
@@ -320,12 +321,28 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
                    "mode does not forward calls"));
     }
     auto request = gate.ids.orNext(context.getParams().getRequest());
-    context.getResults().setNode(client->client->thisNode(
+    auto node = client->client->thisNode(
         [this](kj::Own<Budget::Account> account, kj::StringPtr) {
           return maintenance.node(kj::mv(account));
         },
-        request));
+        request);
+    // Of each node its own, as its trail has the id of the request.
+    auto trail = gate.audit.trail({kj::str(), kj::str(client->address), kj::str(), kj::mv(request)},
+                                  nullptr);
+    auto denied = [client = kj::addRef(*client)](kj::StringPtr method, kj::StringPtr) mutable {
+      client->logAnonymousRefusal(method);
+    };
+    context.getResults().setNode(attenuateToMaintenance(
+                                     gate.rules, kj::mv(node),
+                                     [&m = maintenance]() { return m.active(); }, kj::mv(denied),
+                                     kj::mv(trail))
+                                     .castAs<rpc::Node>());
     return kj::READY_NOW;
+  }
+  kj::Promise<void> withRoles(WithRolesContext) override {
+    client->logAnonymousRefusal("Cluster.withRoles");
+    fail(ErrorKind::kUnimplemented,
+         "Cluster.withRoles is not available in maintenance mode: this node has no config yet");
   }
 
  private:
@@ -381,14 +398,8 @@ rpc::Cluster::Client Gate::clusterOf(kj::Own<ClientConnection> client, Caller ca
 
 SessionParams Gate::openAnonymous(MaintenanceMode& maintenance, kj::Own<ClientConnection> client) {
   auto account = kj::addRef(*client->client->account);
-  auto inner = kj::heap<AnonymousCluster>(*this, maintenance, kj::addRef(*client));
-  auto trail = audit.trail({kj::str(), kj::str(client->address), kj::str(), kj::str()}, nullptr);
-  auto denied = [client = kj::mv(client)](kj::StringPtr method, kj::StringPtr) mutable {
-    client->logAnonymousRefusal(method);
-  };
-  return {.bootstrap = attenuateToMaintenance(
-              rules, rpc::Cluster::Client(kj::mv(inner)),
-              [&maintenance]() { return maintenance.active(); }, kj::mv(denied), kj::mv(trail)),
+  return {.bootstrap =
+              rpc::Cluster::Client(kj::heap<AnonymousCluster>(*this, maintenance, kj::mv(client))),
           .until = maintenance.ended(),
           .account = kj::mv(account)};
 }

@@ -480,7 +480,12 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
   } else if (daemon.command == nullptr) {
     d.command = kj::str("/usr/bin/", daemon.id);
     d.argv = confined(daemon, d.command);
-    if (deps.replaceable) {
+    KJ_IF_MAYBE (window, deps.window) {
+      d.debugOrder = [id = daemon.id, &window = *window]() {
+        window.follow(id);
+        return debugOrder(id);
+      };
+    } else if (deps.replaceable) {
       d.debugOrder = [id = daemon.id]() { return debugOrder(id); };
     }
   } else {

@@ -8,6 +8,7 @@
 #include "machined/kubernetes/kubelet/kubelet-run.h"
 #include "machined/resources/store.h"
 #include "machined/services/containers/container-run.h"
+#include "machined/services/host-window.h"
 #include "machined/services/supervisor.h"
 #include "rpc/local.capnp.h"
 
@@ -33,6 +34,7 @@ struct DaemonDependencies {
   kj::StringPtr platform = ""_kj;
   bool predictableNames = false;  // of network cards
   bool replaceable = false;       // programs, by the host's root (services/replaced-program.h)
+  kj::Maybe<HostWindow&> window = nullptr;  // by the host of a virtual machine
 };
 
 struct Daemon {

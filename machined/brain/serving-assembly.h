@@ -6,6 +6,7 @@
 #include "machined/brain/held-sockets.h"
 #include "machined/brain/node-serving.h"
 #include "machined/config/network/network-cmdline.h"
+#include "machined/services/host-window.h"
 
 namespace talos::machined {
 
@@ -15,6 +16,7 @@ class ServingAssembly {
                   ConfigAssembly& configs, KubernetesAssembly& kubernetes,
                   UpgradeAssembly& upgrades, LifeAssembly& life)
       : core(core),
+        window(core.container ? nullptr : HostWindow::find()),
         node(core, services, disks, configs, kubernetes, upgrades, life),
         daemons(
             machined::daemons(),
@@ -28,7 +30,8 @@ class ServingAssembly {
                         .kubelet = kubernetes.kubelet,
                         .platform = core.platform,
                         .predictableNames = !core.container && predictableNames(core.arguments),
-                        .replaceable = core.container},
+                        .replaceable = core.container,
+                        .window = window},
              .open =
                  [this](const Daemon& daemon) {
                    return openDaemonSocket(this->core.process1, daemon);
@@ -43,6 +46,7 @@ class ServingAssembly {
 
  private:
   BrainCore& core;
+  kj::Maybe<HostWindow> window;
 
  public:
   NodeServing node;

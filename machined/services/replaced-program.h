@@ -1,7 +1,7 @@
-// The orders of a developer for the next start of a daemon, on a node in a container: another
+// The orders of a developer for the next start of a daemon, on a node of a local cluster: another
 // program in place of its own (`talosctl debug replace`), and a stop before it does anything, so
 // that a debugger can be attached. No call of a node's API gives them: the host's root writes
-// files.
+// files, of a virtual machine through its window (host-window.h).
 #pragma once
 
 #include <kj/string.h>

@@ -1,17 +1,18 @@
-// talosctl debug replace: another program in place of a daemon's, on nodes of a local cluster that
-// are containers. This host's root writes it into the node, whose API has no such call; machined
-// takes it at the next start of the service.
-#include <elf.h>
+// talosctl debug replace: another program in place of a daemon's, on nodes of a local cluster. This
+// host's root writes it into a container, or into the window of a virtual machine; no API has such
+// a call. machined takes it at the next start of the service.
 #include <kj/debug.h>
-#include <string.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/client/cluster-client.h"
 #include "talosctl/cluster/cluster-command.h"
 #include "talosctl/cluster/local-node.h"
+#include "talosctl/cluster/machines/program-window-file.h"
+#include "talosctl/cluster/program-check.h"
 #include "talosctl/cluster/replaced-folder.h"
 #include "talosctl/diagnose/observed.h"
 
@@ -22,13 +23,7 @@ constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "e
                                        "vipd"_kj, "kubed"_kj,  "logd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
-constexpr size_t kMostBytes = 64u << 20;
-
-#ifdef __aarch64__
-constexpr auto kMachine = EM_AARCH64;
-#else
-constexpr auto kMachine = EM_X86_64;
-#endif
+constexpr size_t kMostBytes = program_window::kMostProgram;
 
 void checkService(kj::StringPtr service) {
   for (auto& one : kServices) {
@@ -43,95 +38,149 @@ void checkService(kj::StringPtr service) {
                kj::strArray(kj::arrayPtr(kServices, kj::size(kServices)), ", ")));
 }
 
-// A node has no libraries for a program of somebody else's.
-void checkProgram(kj::StringPtr path, kj::ArrayPtr<const char> bytes) {
-  auto refuse = [&](kj::StringPtr why) {
-    fail(ErrorKind::kInvalidArgument, kj::str(path, " is not a program that a node can run: ", why,
-                                              "; use one of this build, as build/out/networkd"));
-  };
-  if (bytes.size() > kMostBytes) refuse("it is larger than 64 MiB");
-  Elf64_Ehdr header;
-  if (bytes.size() < sizeof header || bytes.slice(0, SELFMAG) != kj::arrayPtr(ELFMAG, SELFMAG)) {
-    refuse("it is not an ELF file");
-  }
-  memcpy(&header, bytes.begin(), sizeof header);
-  bool same = header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == kMachine;
-  if (!same) refuse("it is for another architecture");
-  if (header.e_type != ET_EXEC && header.e_type != ET_DYN) refuse("it is not executable");
-  for (size_t i = 0; i < header.e_phnum; ++i) {
-    auto at = header.e_phoff + i * sizeof(Elf64_Phdr);
-    Elf64_Phdr part;
-    if (at > bytes.size() || bytes.size() - at < sizeof part) refuse("its headers are cut off");
-    memcpy(&part, bytes.begin() + at, sizeof part);
-    if (part.p_type == PT_INTERP) refuse("it needs shared libraries");
-  }
-}
+// The services of a node: of a container those of machined itself, so that apid can be replaced as
+// well, and before it runs; of a machine through its apid, again when that has been restarted.
+class Reached {
+ public:
+  Reached(Invocation& call, const LocalTarget& target) : call(call), target(target) {}
 
-kj::AutoCloseFd folderOf(const LocalContainer& target) {
-  return openReplacedFolder(target.root());
-}
+  kj::Promise<rpc::Services::Client> services() {
+    if (target.container) {
+      if (socket == nullptr) {
+        socket = co_await connectUnix(call.deps.lowLevel, call.deps.timer,
+                                      target.socket("machined"), kAnswer);
+      }
+      auto node = KJ_ASSERT_NONNULL(socket)->bootstrap().castAs<rpc::Machined>().nodeRequest();
+      co_return node.send().getNode().servicesRequest().send().getServices();
+    }
+    if (api == nullptr) {
+      auto wanted = resolveTarget(call);
+      wanted.endpoints.clear();
+      wanted.endpoints.add(kj::str(target.endpoint));
+      api = kj::heap<Client>(call.deps, kj::mv(wanted));
+    }
+    auto& client = *KJ_ASSERT_NONNULL(api);
+    co_await client.connect(kAnswer);
+    co_return client.node(target.address).servicesRequest().send().getServices();
+  }
 
-// Asked of machined itself, so that apid can be replaced as well, and before it runs.
-rpc::Services::Client servicesOf(Connection& machined) {
-  return machined.bootstrap()
-      .castAs<rpc::Machined>()
-      .nodeRequest()
-      .send()
-      .getNode()
-      .servicesRequest()
-      .send()
-      .getServices();
-}
+ private:
+  Invocation& call;
+  const LocalTarget& target;
+  kj::Maybe<kj::Own<Connection>> socket;
+  kj::Maybe<kj::Own<Client>> api;
+};
 
 struct ServiceNow {
   int pid;
   bool up, checked;
+  bool other;  // it was started from the folder of replaced programs
   kj::String statement;
 };
 
-kj::Promise<ServiceNow> serviceNow(Invocation& call, Connection& machined,
-                                   const LocalContainer& target, kj::StringPtr service) {
-  kj::Promise<capnp::Response<rpc::Services::ListResults>> answer =
-      servicesOf(machined).listRequest().send();
+// By its last start. Of one whose start is none of the kept events, nobody knows: true.
+bool startedOther(rpc::Service::Reader service) {
+  bool other = true;
+  auto began = kj::str("Started "), otherBegan = kj::str("Started ", kReplacedFolder, "/");
+  for (auto event : service.getEvents()) {
+    kj::StringPtr message = event.getMessage();
+    if (message.startsWith(began)) other = message.startsWith(otherBegan);
+  }
+  return other;
+}
+
+kj::Promise<ServiceNow> serviceNow(Invocation& call, Reached& reached, const LocalTarget& target,
+                                   kj::StringPtr service) {
+  auto services = co_await reached.services();
+  kj::Promise<capnp::Response<rpc::Services::ListResults>> answer = services.listRequest().send();
   auto list = co_await within(call.deps.timer, kAnswer, kj::mv(answer));
   for (auto one : list.getServices()) {
     if (one.getId() == service) {
-      co_return ServiceNow{one.getPid(), isUp(one), one.getChecked(), statementOf(one).text};
+      co_return ServiceNow{one.getPid(), isUp(one), one.getChecked(), startedOther(one),
+                           statementOf(one).text};
     }
   }
   fail(ErrorKind::kNotFound, kj::str(target.name, " has no service ", service));
 }
 
-// Restarts the service and waits until it is up as another process. Returns its number in the node.
-// `hint`: for the user of one that is not.
-kj::Promise<int> restart(Invocation& call, const LocalContainer& target, kj::StringPtr service,
-                         kj::StringPtr hint) {
+// Restarts the service and waits until it is up as another process. `hint`: for the user of one
+// that is not.
+kj::Promise<ServiceNow> restart(Invocation& call, Reached& reached, const LocalTarget& target,
+                                kj::StringPtr service, kj::StringPtr hint) {
   auto& timer = call.deps.timer;
-  auto machined =
-      co_await connectUnix(call.deps.lowLevel, timer, target.socket("machined"), kAnswer);
-  auto before = co_await serviceNow(call, *machined, target, service);
-  auto request = servicesOf(*machined).restartRequest();
+  auto before = co_await serviceNow(call, reached, target, service);
+  auto services = co_await reached.services();
+  auto request = services.restartRequest();
   request.setId(service);
   kj::Promise<capnp::Response<rpc::Services::RestartResults>> answer = request.send();
-  co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
+  bool carriesAnswers = service == "apid" && !target.container;
+  try {
+    co_await within(timer, kAnswer, kj::mv(answer)).ignoreResult();
+  } catch (const kj::Exception&) {
+    if (!carriesAnswers) throw;  // else it was restarted before it had passed this one on
+  }
   auto until = timer.now() + kComesUp;
   auto last = kj::str("it did not answer");
   int seen = before.pid;
   auto seenSince = timer.now();
   while (timer.now() < until) {
     co_await timer.afterDelay(kLook);
-    auto now = co_await serviceNow(call, *machined, target, service);
-    if (now.pid != seen) {
-      seen = now.pid;
-      seenSince = timer.now();
+    try {
+      auto now = co_await serviceNow(call, reached, target, service);
+      if (now.pid != seen) {
+        seen = now.pid;
+        seenSince = timer.now();
+      }
+      // One whose health nobody checks is up until it dies.
+      bool stays = now.checked || timer.now() - seenSince >= kStays;
+      if (now.up && now.pid != before.pid && stays) co_return now;
+      last = kj::mv(now.statement);
+    } catch (const kj::Exception& e) {
+      if (!carriesAnswers) throw;
+      last = kj::str(messageOf(e));
     }
-    // One whose health nobody checks is up until it dies.
-    bool stays = now.checked || timer.now() - seenSince >= kStays;
-    if (now.up && now.pid != before.pid && stays) co_return now.pid;
-    last = kj::mv(now.statement);
   }
   fail(ErrorKind::kDeadlineExceeded, kj::str(target.name, ": ", service, " is not up after ",
                                              durationText(kComesUp), ": ", last, hint));
+}
+
+// Into a container; false: there is nothing to undo.
+bool prepareContainer(const LocalTarget& target, kj::StringPtr service,
+                      kj::Maybe<kj::ArrayPtr<const char>> program) {
+  auto folder = openReplacedFolder(target.root());
+  KJ_IF_MAYBE (bytes, program) {
+    putProgram(folder, service, *bytes);
+    return true;
+  }
+  return takeProgram(folder, service);
+}
+
+// False: there was nothing to undo. None of `program`: --undo.
+kj::Promise<kj::Maybe<int>> exchange(Invocation& call, kj::StringPtr stateFolder,
+                                     const LocalTarget& target, kj::StringPtr service,
+                                     kj::Maybe<kj::ArrayPtr<const char>> program,
+                                     kj::StringPtr hint) {
+  using program_window::Order;
+  Reached reached(call, target);
+  bool undo = program == nullptr;
+  if (target.container) {
+    if (!prepareContainer(target, service, program)) co_return nullptr;
+    auto now = co_await restart(call, reached, target, service, hint);
+    co_return now.pid;
+  }
+  auto before = co_await serviceNow(call, reached, target, service);
+  if (undo && !before.other) co_return nullptr;
+  auto window = program_window::fileOf(stateFolder, target.name);
+  KJ_DEFER(cluster::clearOrder(window));
+  cluster::giveOrder(window, undo ? Order::kUndo : Order::kReplace, service,
+                     program.orDefault(kj::ArrayPtr<const char>()));
+  auto now = co_await restart(call, reached, target, service, hint);
+  if (now.other == undo) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(target.name, ": ", service, " was restarted, but not as wanted: its machined has ",
+                 "not taken the order; see `talosctl cluster console ", target.name, "`"));
+  }
+  co_return now.pid;
 }
 
 kj::Promise<int> runReplace(Invocation& call) {
@@ -143,20 +192,21 @@ kj::Promise<int> runReplace(Invocation& call) {
   }
   auto cluster = requireLocalCluster(call);
   auto program = undo ? kj::String() : readFile(call.arguments[1], kMostBytes + 1);
-  if (!undo) checkProgram(call.arguments[1], program);
-  auto targets = co_await localContainers(call, cluster);
+  if (!undo) checkProgram(call.arguments[1], service, program);
+  auto targets = co_await localTargets(call, cluster);
   auto hint =
       undo ? kj::String()
            : kj::str("; `talosctl debug replace --undo ", service, "` brings the node's own back");
+  kj::Maybe<kj::ArrayPtr<const char>> bytes;
+  if (!undo) bytes = program.asArray();
   for (auto& target : targets) {
     auto began = call.deps.timer.now();
-    if (!undo) {
-      putProgram(folderOf(target), service, program);
-    } else if (!takeProgram(folderOf(target), service)) {
+    auto done = co_await exchange(call, cluster.state.path(), target, service, bytes, hint);
+    if (done == nullptr) {
       call.err(kj::str(target.name, ": ", service, " was not replaced\n"));
       continue;
     }
-    auto pid = co_await restart(call, target, service, hint);
+    auto pid = KJ_ASSERT_NONNULL(done);
     auto took = durationText((call.deps.timer.now() - began) / kj::MILLISECONDS * kj::MILLISECONDS);
     call.out(kj::str(target.name, ": ", service, " runs ",
                      undo ? "the node's own program"_kj : kj::StringPtr(call.arguments[1]),
@@ -176,8 +226,8 @@ void addReplaceCommand(Command& debug) {
   replace.argumentChoices = {
       std::vector<kj::StringPtr>(std::begin(kServices), std::end(kServices))};
   replace.details =
-      "On the nodes of --nodes, else on all of the cluster, which must be a local one of "
-      "containers: this host's root puts the program into the node and restarts that one service. "
+      "On the nodes of --nodes, else on all of the cluster, which must be a local one: "
+      "this host's root puts the program into the node and restarts that one service. "
       "It lasts until --undo or until the node is rebooted.";
   replace.flag({.name = "undo", .help = "bring the node's own program back"});
   replace.flag({.name = "state",

@@ -6,7 +6,7 @@
 
 namespace talos::talosctl {
 
-kj::String LocalContainer::socket(kj::StringPtr program) const {
+kj::String LocalTarget::socket(kj::StringPtr program) const {
   return kj::str(root(), kRunFolder, "/", program, ".sock");
 }
 
@@ -17,11 +17,11 @@ FoundCluster requireLocalCluster(Invocation& call) {
        "the context is not that of a local cluster of this host: its root reaches into no others");
 }
 
-kj::Promise<kj::Vector<LocalContainer>> localContainers(Invocation& call, FoundCluster& found) {
+kj::Promise<kj::Vector<LocalTarget>> localTargets(Invocation& call, FoundCluster& found) {
   auto control = co_await cluster::ControlClient::connect(call.deps.lowLevel, call.deps.timer,
                                                           found.state.path());
   auto states = co_await control->states();
-  kj::Vector<LocalContainer> targets;
+  kj::Vector<LocalTarget> targets;
   auto wanted = [&](rpc::LocalNode::Reader node) {
     if (!call.given("nodes")) return true;
     for (auto& name : call.list("nodes")) {
@@ -33,21 +33,30 @@ kj::Promise<kj::Vector<LocalContainer>> localContainers(Invocation& call, FoundC
   for (auto i : kj::range(0u, kj::min(nodes.size(), states.getNodes().size()))) {
     auto node = nodes[i];
     if (!wanted(node)) continue;
-    if (node.getProvisioner() != "container") {
-      fail(
-          ErrorKind::kFailedPrecondition,
-          kj::str(node.getName(),
-                  " is a virtual machine: this host's root reaches into nodes in containers only"));
-    }
     auto pid = states.getNodes()[i].getPid();
     if (pid <= 0) fail(ErrorKind::kFailedPrecondition, kj::str(node.getName(), " is off"));
-    targets.add(LocalContainer{kj::str(node.getAddress()), kj::str(node.getName()), pid});
+    targets.add(LocalTarget{.address = kj::str(node.getAddress()),
+                            .name = kj::str(node.getName()),
+                            .endpoint = kj::str(node.getEndpoint()),
+                            .pid = pid,
+                            .container = node.getProvisioner() == "container"});
   }
   if (targets.empty()) {
     fail(ErrorKind::kNotFound, kj::str("no node of the local cluster ", found.name,
                                        " has the name "
                                        "or address ",
                                        kj::strArray(call.list("nodes"), ", ")));
+  }
+  co_return kj::mv(targets);
+}
+
+kj::Promise<kj::Vector<LocalTarget>> localContainers(Invocation& call, FoundCluster& found) {
+  auto targets = co_await localTargets(call, found);
+  for (auto& target : targets) {
+    if (target.container) continue;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(target.name,
+                 " is a virtual machine: this host's root reaches into nodes in containers only"));
   }
   co_return kj::mv(targets);
 }

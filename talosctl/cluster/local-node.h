@@ -1,5 +1,5 @@
-// Nodes of a local cluster that are containers, as this host's root reaches them: through
-// /proc/<pid>/root of their process 1.
+// Nodes of a local cluster, as this host's root reaches them: containers through /proc/<pid>/root
+// of their process 1, virtual machines through their API and files of the cluster's state folder.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -7,10 +7,13 @@
 
 namespace talos::talosctl {
 
-struct LocalContainer {
+struct LocalTarget {
   kj::String address, name;
-  int pid;  // of its process 1, in this host's namespace
+  kj::String endpoint;  // the host's address that leads to its API
+  int pid;              // in this host's namespace, of its process 1, or of QEMU
+  bool container;
 
+  // Of a container.
   kj::String root() const { return kj::str("/proc/", pid, "/root"); }
   kj::String socket(kj::StringPtr program) const;  // .../run/talos/<program>.sock
 };
@@ -18,8 +21,10 @@ struct LocalContainer {
 // The cluster of the context. FailedPrecondition when it is not a local one of this host.
 FoundCluster requireLocalCluster(Invocation& call);
 
-// The nodes of --nodes, else all of the cluster's. FailedPrecondition for one that is off or is a
-// virtual machine, NotFound when none has such a name or address.
-kj::Promise<kj::Vector<LocalContainer>> localContainers(Invocation& call, FoundCluster& found);
+// The nodes of --nodes, else all of the cluster's. FailedPrecondition for one that is off, NotFound
+// when none has such a name or address.
+kj::Promise<kj::Vector<LocalTarget>> localTargets(Invocation& call, FoundCluster& found);
+// The same; FailedPrecondition for a virtual machine, too.
+kj::Promise<kj::Vector<LocalTarget>> localContainers(Invocation& call, FoundCluster& found);
 
 }  // namespace talos::talosctl

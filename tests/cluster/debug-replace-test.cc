@@ -105,10 +105,8 @@ TEST(DebugReplace, AProgramThatDiesIsNotUp) {
   SwapCluster swap("0");
   auto& cluster = swap.cluster;
   swap.waitFor({"kubed", "networkd"}, Cluster::kFirst);
-  // Both are static, and no daemons. Of kubed nobody checks the health.
-  const std::pair<std::string, std::string> cases[] = {{"kubed", getenv("SHORT_LIVED")},
-                                                       {"networkd", harness::talosctlPath()}};
-  for (auto& [service, program] : cases) {
+  for (std::string service : {"kubed", "networkd"}) {  // of kubed nobody checks the health
+    auto program = getenv("SHORT_LIVED") + service;
     auto before = cluster.pidsOfServices(Cluster::kFirst);
     auto dead = swap.replace({service, program});
     EXPECT_EQ(1, dead.status) << dead.out;
@@ -133,9 +131,12 @@ TEST(DebugReplace, RefusesWhatCannotRun) {
   auto pids = swap.cluster.pidsOfServices(Cluster::kFirst);
   refused({"networkd", "/bin/ls"}, "it needs shared libraries");
   refused({"networkd", "/etc/passwd"}, "it is not an ELF file");
+  refused({"networkd", harness::talosctlPath()}, "it is no daemon of this system");
+  refused({"networkd", (swap.programs / "apid").string()}, "it is another daemon");
   refused({"etcd", "/bin/ls"}, "\"etcd\" cannot be replaced; use one of apid, ");
   refused({"machined", "/bin/ls"}, "machined is the image's own");
-  refused({"-n", "10.5.0.9", "networkd", harness::talosctlPath()}, "no node of the local cluster");
+  refused({"-n", "10.5.0.9", "networkd", (swap.programs / "networkd").string()},
+          "no node of the local cluster");
   EXPECT_EQ(pids, swap.cluster.pidsOfServices(Cluster::kFirst));
 }
 

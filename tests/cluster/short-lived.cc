@@ -1,4 +1,5 @@
-// A program that starts well and dies a moment later, for debug-replace-test.
+// A program with the mark of a daemon that starts well and dies a moment later, for
+// debug-replace-test.
 #include <unistd.h>
 
 int main() {

@@ -2,6 +2,7 @@
 
 #include <kj/debug.h>
 
+#include "common/base/program-window.h"
 #include "common/net/ip.h"
 #include "talosctl/cluster/disks/node-disks.h"
 #include "talosctl/cluster/network/node-config-server.h"
@@ -152,6 +153,10 @@ kj::Vector<kj::String> qemuArguments(rpc::LocalCluster::Reader cluster, rpc::Loc
       add("virtio-net-pci,netdev=net,romfile=,speed=1000,duplex=full,mac=", node.getMac(),
           ",host_mtu=", cluster.getMtu());
   add("-device"), add("virtio-rng-pci");
+  // Last, so that no other device moves.
+  add("-object"), add("memory-backend-file,id=window,share=on,size=", program_window::kBytes,
+                      ",mem-path=", escaped(program_window::fileOf(state, node.getName())));
+  add("-device"), add("ivshmem-plain,memdev=window");
   return args;
 }
 

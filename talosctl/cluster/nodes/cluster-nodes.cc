@@ -12,11 +12,13 @@
 #include "common/base/file.h"
 #include "common/base/lines.h"
 #include "common/base/log.h"
+#include "common/base/program-window.h"
 #include "common/base/version.h"
 #include "talosctl/cluster/containers/container-node.h"
 #include "talosctl/cluster/containers/image-mount.h"
 #include "talosctl/cluster/containers/node-slots.h"
 #include "talosctl/cluster/disks/node-disks.h"
+#include "talosctl/cluster/machines/program-window-file.h"
 #include "talosctl/cluster/machines/qemu-arguments.h"
 #include "talosctl/cluster/machines/virtual-machine.h"
 #include "talosctl/cluster/network/cluster-addresses.h"
@@ -142,6 +144,7 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
     };
     auto from = cluster.getWithBootLoader() && isInstalled(node, stateFolder) ? StartFrom::kDisk
                                                                               : StartFrom::kHost;
+    makeWindow(program_window::fileOf(stateFolder, node.getName()));
     return launchMachine(io.unixEventPort, *io.lowLevelProvider, io.provider->getTimer(),
                          {.qemu = qemu,
                           .arguments =

@@ -15,6 +15,7 @@
 //   <node>.vars       variables of the UEFI firmware of a virtual machine
 //   <node>.erst       the last messages of a virtual machine's kernel that panicked (pstore)
 //   <node>.qmp        QEMU's control socket, for faults that no command makes
+//   <node>.window     a virtual machine's program window (common/base/program-window.h)
 #pragma once
 
 #include <capnp/message.h>
