@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compiles Kubernetes' programs:  build.sh CACHE WORK [FOLDER…]      (inside build/kubernetes/root; make.sh calls it)
-# Each folder below go/ is a Go module that wants one program of others at one version, with the checksums of all that it
-# is made of. The results are in CACHE/<folder>-<key>, the key being of everything that they are made of; what is there
+# Each folder below go/ is a Go module that wants one program of others at one version, or is one of ours, with the
+# checksums of all that it is made of. The results are in CACHE/<folder>-<key>, the key being of everything that they are made of; what is there
 # is not compiled again. Go's own caches are in WORK, gigabytes that can be removed afterwards.
 # The last line of stdout for a folder is "<folder> <folder of the results>".
 set -euo pipefail
@@ -79,7 +79,8 @@ build() {  # FOLDER OUT PACKAGE…
 compile() {  # FOLDER PACKAGE PROGRAM…
   local folder=$1 package=$2 key out began=$SECONDS
   shift 2
-  key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; echo "$options $(linker_flags "$folder") $package $*"
+  # Sources of its own only where it is no program of others.
+  key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; find "$here/go/$folder" -name '*.go' | sort | xargs -r cat; echo "$options $(linker_flags "$folder") $package $*"
     ! before_1_24 "$folder" || declare -f add_openapi; } | sha256sum | cut -c1-16)
   out=$cache/$folder-$key
   if [ ! -e "$out" ]; then

@@ -174,6 +174,9 @@ mkdir -p "$tree/var/lib/iscsi" "$tree/lib/modules"
 busybox sh mkdir cat ls sleep
 image library/open-iscsi:2.1.11 /usr/sbin/iscsid
 new_tree
+put "$(built csi-driver)/csi-driver" /csi-driver
+image library/csi-driver:1 /csi-driver
+new_tree
 busybox sh httpd wget nslookup sleep cat ls ip ping hostname id env
 image library/busybox:1.37 /usr/bin/busybox
 

@@ -27,7 +27,7 @@ if [ -n "${SSL_CERT_FILE:-}" ]; then
 fi
 in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]}" "$@"; }
 
-folders=(coredns flannel flannel-cni)
+folders=(coredns flannel flannel-cni csi-driver)
 for release in "${releases[@]}"; do
   folders+=("kubernetes-$release")
   case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes-images.h)

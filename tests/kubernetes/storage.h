@@ -1,6 +1,7 @@
 // Volumes of pods on servers of the network: workers that are virtual machines, because the client
-// is the node's kernel, and the kubelet's image, which mounts them. Pods are on the node's network,
-// and no network of pods is there to be waited for.
+// is the node's kernel, and the kubelet's image, which mounts them. Those of a CSI driver need
+// nothing of the kernel: nodes in containers. Pods are on the node's network, and no network of
+// pods is there to be waited for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,11 +28,14 @@ class Storage : public KubeHost {
   // A control plane and these workers. With --with-bootloader they have /var on their disk, as an
   // installed node has it, and in memory without.
   void create(unsigned workers, std::vector<std::string> flags = {}) {
+    flags.push_back("--virtual-machines=" + std::to_string(workers));
+    createContainers(workers, std::move(flags));
+  }
+  void createContainers(unsigned workers, std::vector<std::string> flags = {}) {
     constexpr const char* kNoPodNetwork =
         R"([{"op": "add", "path": "/cluster/network/cni", "value": {"name": "none"}},
             {"op": "add", "path": "/cluster/proxy", "value": {"disabled": true}}])";
-    flags.insert(flags.end(), {"--virtual-machines=" + std::to_string(workers), "--config-patch",
-                               kNoPodNetwork});
+    flags.insert(flags.end(), {"--config-patch", kNoPodNetwork});
     cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags);
     for (auto& node : cluster->nodes) {
       EXPECT_TRUE(harness::eventually(

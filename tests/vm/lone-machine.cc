@@ -83,16 +83,19 @@ void LoneMachine::startFromDisk() {
 std::vector<std::string> LoneMachine::command() const {
   auto& emulator = emulatorOf(hardware);
   std::vector<std::string> argv = emulator.command;
-  argv.insert(
-      argv.end(),
-      {"-nodefaults", "-no-user-config", "-nographic", "-accel", "tcg,thread=multi", "-smp", "1",
-       "-m", "1024", "-serial", "file:" + path("console"), "-drive",
-       "if=none,id=disk,format=raw,file=" + path("disk"), "-netdev",
-       "user,id=net,hostfwd=tcp:" + address + ":50000-:50000" +
-           (hardware.network.empty() ? "" : "," + hardware.network),
-       "-device",
-       hardware.card + ",netdev=net" + (hardware.networkBoot ? ",bootindex=0" : ",romfile="),
-       "-device", "virtio-rng-pci"});
+  // A card on USB has no ROM.
+  std::string card = hardware.card + ",netdev=net";
+  if (hardware.networkBoot)
+    card += ",bootindex=0";
+  else if (!hardware.card.starts_with("usb-"))
+    card += ",romfile=";
+  argv.insert(argv.end(),
+              {"-nodefaults", "-no-user-config", "-nographic", "-accel", "tcg,thread=multi", "-smp",
+               "1", "-m", "1024", "-serial", "file:" + path("console"), "-drive",
+               "if=none,id=disk,format=raw,file=" + path("disk"), "-netdev",
+               "user,id=net,hostfwd=tcp:" + address + ":50000-:50000" +
+                   (hardware.network.empty() ? "" : "," + hardware.network),
+               "-device", card, "-device", "virtio-rng-pci"});
   for (auto& device : hardware.controller) {
     bool last = &device == &hardware.controller.back();
     // QEMU gives an SD card no place in the order; it comes behind.
