@@ -49,7 +49,7 @@ struct TrustdDialer {
   const kj::Maybe<Identity>& held;
   uint16_t port;
 
-  // What is held, with its key's signature over this message. Nothing when that is no key to sign
+  // The certificate, and its key's signature over this message. Nothing when that is no key to sign
   // with: the token may do.
   void show(rpc::Trust::Held::Builder out, kj::StringPtr message) const {
     KJ_IF_MAYBE (identity, held) {
