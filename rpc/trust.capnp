@@ -7,17 +7,25 @@ $Cxx.namespace("talos::rpc");
 $Cxx.allowCancellation;
 
 interface Trust {
-  certificate @0 (request :Data, token :Text, proofs :List(Data)) -> (ca :Data, certificate :Data);
+  certificate @0 (request :Data, token :Text, proofs :List(Data), held :Held) -> (ca :Data, certificate :Data);
   # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What a request may have: trustd/signing-policy.h.
   # `proofs`: of prove(), at most 16; those that are not valid (any more) do not count.
+  # `held`: renews a certificate of this CA without the right token, for no other names and addresses.
   #   Unauthenticated: the token is wrong.
   #   PermissionDenied: the request has addresses or names that are not proved to be the caller's.
   #   InvalidArgument: the request is not valid, or nobody may have such a certificate.
   #   ResourceExhausted: the caller has as many names or records as one may have. Not to renew a certificate.
   #   Unavailable: a wrong token, as before from this address, or trustd has no CA (yet); the message says more.
 
-  prove @1 (token :Text) -> (proof :Data, address :Text, servers :List(Text));
+  prove @1 (token :Text, held :Held) -> (proof :Data, address :Text, servers :List(Text));
   # For a node with several addresses: a proof that it has called from this one, `address` as trustd sees it, for a
   # request to the same trustd within a minute, from any address. `servers`: further addresses of this trustd.
   # Unauthenticated and Unavailable as certificate().
+
+  struct Held {
+    # A valid certificate of the caller (PEM, at most 8 KiB), and the signature by its key over what is called:
+    # common/tls/held-message.h. Empty: none.
+    certificate @0 :Data;
+    signature @1 :Data;
+  }
 }

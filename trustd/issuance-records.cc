@@ -197,11 +197,13 @@ kj::Promise<void> Records::writeAndMakeRoom(Record record,
   }
   // Endless renewals must not displace other lines of the log; the records are complete.
   if (!lines.admits(progress->entry.holder.toString())) co_return;
-  log::info("certificate issued", {{"peer", record.caller.toString()},
-                                   {"serial", record.serial},
-                                   {"names", kj::strArray(record.dnsNames, ",")},
-                                   {"addresses", kj::strArray(record.addresses, ",")},
-                                   {"until", dateText(record.notAfter)}});
+  log::info(record.renewal ? "certificate renewed, for who had it: the token is another"
+                           : "certificate issued",
+            {{"peer", record.caller.toString()},
+             {"serial", record.serial},
+             {"names", kj::strArray(record.dnsNames, ",")},
+             {"addresses", kj::strArray(record.addresses, ",")},
+             {"until", dateText(record.notAfter)}});
 }
 
 // Removes due records one after the other, until they had this many bytes. One that does not exist

@@ -5,6 +5,7 @@
 #include "common/base/node-messages.h"
 #include "common/base/same-secret.h"
 #include "common/text/texts.h"
+#include "common/tls/held-message.h"
 
 namespace talos::trustd {
 Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
@@ -25,17 +26,23 @@ void Issuer::remember(const Record& record) {
   }
 }
 
-const Issuer::Held& Issuer::authorize(kj::StringPtr token, const Ip& caller) {
+Issuer::Access Issuer::authorize(kj::StringPtr token, const HeldCertificate& given,
+                                 kj::StringPtr message, const Ip& caller) {
   auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   // Before any back-off: failing callers must not lock out others behind the same address.
-  if (!isSameSecret(token, by.authority.token)) refuseToken(caller);
-  return by;
+  if (isSameSecret(token, by.authority.token)) return {by, nullptr};
+  if (given.certificate.size() == 0) refuseToken(caller, nullptr);
+  kj::Maybe<pki::CertificateInfo> renews;
+  auto failure = kj::runCatchingExceptions(
+      [&] { renews = verifyHeld(given, message, by.authority.certificate, clock.now()); });
+  KJ_IF_MAYBE (e, failure) refuseToken(caller, messageOf(*e));
+  return {by, kj::mv(renews)};
 }
 
-kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller) {
-  authorize(token, caller);
+kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller, HeldCertificate given) {
+  authorize(token, given, messageToProve(), caller);
   throttle.succeeded(caller);
   return proofs.make(caller);
 }
@@ -53,11 +60,14 @@ kj::Vector<Ip> Issuer::provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>>
 }
 
 Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
-                             kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given) {
-  auto& by = authorize(token, caller);
+                             kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given,
+                             HeldCertificate certificate) {
+  // Before the request is hashed or parsed: nobody knows yet who sent it.
+  if (request.size() > kMostRequestBytes) certificate = {};
+  auto access = authorize(token, certificate, messageToRenew(request), caller);
   kj::Maybe<Issued> issued;
   auto refusal =
-      kj::runCatchingExceptions([&]() { issued = sign(by, request, caller, provenBy(given)); });
+      kj::runCatchingExceptions([&]() { issued = sign(access, request, caller, provenBy(given)); });
   KJ_IF_MAYBE (e, refusal) {
     logRefused(caller, messageOf(*e));
     kj::throwFatalException(kj::mv(*e));
@@ -66,7 +76,7 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
   return kj::mv(KJ_ASSERT_NONNULL(issued));
 }
 
-void Issuer::refuseToken(const Ip& caller) {
+void Issuer::refuseToken(const Ip& caller, kj::Maybe<kj::String> ofCertificate) {
   auto now = monotonic.now();
   auto wait = throttle.wait(caller, now);
   if (wait > 0 * kj::SECONDS) {
@@ -75,6 +85,9 @@ void Issuer::refuseToken(const Ip& caller) {
   }
   throttle.failed(caller, now);
   auto wrong = kj::str(messages::kWrongToken, "; use machine.token of the control-plane nodes");
+  KJ_IF_MAYBE (error, ofCertificate) {
+    wrong = kj::str(wrong, " (the present certificate renews nothing: ", *error, ")");
+  }
   logRefused(caller, wrong);
   fail(ErrorKind::kUnauthenticated, wrong);
 }
@@ -83,8 +96,9 @@ void Issuer::logRefused(const Ip& caller, kj::StringPtr error) {
   lines.warn("certificate request refused", holderOf(caller).toString(), caller.toString(), error);
 }
 
-Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& caller,
+Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const Ip& caller,
                             kj::ArrayPtr<const Ip> proven) {
+  auto& by = access.by;
   if (request.size() > kMostRequestBytes) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the request has ", request.size(), " bytes; at most ", kMostRequestBytes));
@@ -95,6 +109,7 @@ Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& cal
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
     grant = decide(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
                    now + lifetime, proven);
+    KJ_IF_MAYBE (held, access.renews) requireNoMore(grant, *held);
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,
@@ -107,6 +122,7 @@ Issuer::Issued Issuer::sign(const Held& by, kj::StringPtr request, const Ip& cal
   record.serial = kj::mv(made.serial);
   record.fingerprint = kj::mv(made.fingerprint);
   record.caller = caller;
+  record.renewal = access.renews != nullptr;
   record.dnsNames = kj::mv(grant.dnsNames);
   record.addresses = kj::mv(grant.addresses);
   record.issued = now;

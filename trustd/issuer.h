@@ -3,7 +3,7 @@
 // Owns the CA key while the process runs. After a restart the names in use are restored from the
 // records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
 // without the token that is in back-off gets the remaining time as an error, at no cost. A request
-// with the right token is always processed.
+// with the right token, or with a certificate that it renews, is always processed.
 #pragma once
 
 #include <kj/timer.h>
@@ -11,6 +11,7 @@
 #include "common/tls/node-certificate.h"
 #include "common/wire/log-line-limit.h"
 #include "trustd/address-proofs.h"
+#include "trustd/held-certificate.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"
 
@@ -29,6 +30,7 @@ struct Authority {
 struct Record {
   kj::String serial;       // hex
   kj::String fingerprint;  // of the key: base64 of SHA-256
+  bool renewal = false;    // by the certificate that the caller had, without the token
   Ip caller = Ip::any(AF_INET);
   kj::Vector<kj::String> dnsNames, addresses;
   kj::Date issued = kj::UNIX_EPOCH, notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
@@ -51,9 +53,10 @@ class Issuer {
   // Throws the errors of rpc/trust.capnp. `proofs`: of prove(), at most kMostProofs.
   static constexpr size_t kMostProofs = 16;
   Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
-               kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = nullptr);
+               kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = nullptr,
+               HeldCertificate given = {});
   // A proof that the caller has this address. The same errors.
-  kj::Array<kj::byte> prove(kj::StringPtr token, const Ip& caller);
+  kj::Array<kj::byte> prove(kj::StringPtr token, const Ip& caller, HeldCertificate given = {});
 
   // Addresses of this node, for callers that have several of their own.
   void setServers(kj::Array<Ip> addresses) { servers = kj::mv(addresses); }
@@ -73,11 +76,16 @@ class Issuer {
   Throttle throttle;
   LineLimit lines;
 
-  const Held& authorize(kj::StringPtr token, const Ip& caller);
-  [[noreturn]] void refuseToken(const Ip& caller);
+  struct Access {
+    const Held& by;
+    kj::Maybe<pki::CertificateInfo> renews;  // none: the caller has the token
+  };
+  Access authorize(kj::StringPtr token, const HeldCertificate& given, kj::StringPtr message,
+                   const Ip& caller);
+  [[noreturn]] void refuseToken(const Ip& caller, kj::Maybe<kj::String> ofCertificate);
   void logRefused(const Ip& caller, kj::StringPtr error);
   kj::Vector<Ip> provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs) const;
-  Issued sign(const Held& by, kj::StringPtr request, const Ip& caller,
+  Issued sign(const Access& access, kj::StringPtr request, const Ip& caller,
               kj::ArrayPtr<const Ip> proven);
 };
 

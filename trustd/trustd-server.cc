@@ -35,6 +35,10 @@ kj::Promise<void> idleFor(kj::Duration limit, kj::Own<Activity> activity) {
   }
 }
 
+HeldCertificate heldOf(rpc::Trust::Held::Reader held) {
+  return {.certificate = held.getCertificate(), .signature = held.getSignature()};
+}
+
 class TrustServer final : public rpc::Trust::Server {
  public:
   TrustServer(Issuer& issuer, Keep& keep, const Ip& caller, kj::Own<Activity> activity)
@@ -48,7 +52,7 @@ class TrustServer final : public rpc::Trust::Server {
       return proof;
     };
     auto issued = issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(),
-                               caller, proofs);
+                               caller, proofs, heldOf(params.getHeld()));
     context.releaseParams();
     co_await keep(kj::mv(issued.record));
     auto octets = issued.authority.size() + issued.certificate.size();
@@ -60,7 +64,8 @@ class TrustServer final : public rpc::Trust::Server {
 
   kj::Promise<void> prove(ProveContext context) override {
     Activity::Call call(*activity);
-    auto proof = issuer.prove(context.getParams().getToken(), caller);
+    auto params = context.getParams();
+    auto proof = issuer.prove(params.getToken(), caller, heldOf(params.getHeld()));
     context.releaseParams();
     auto results = context.getResults();
     results.setProof(proof);

@@ -285,6 +285,7 @@ struct Joiner::State {
         .server = server,
         .pin = pinOf(config),
         .token = config.token,
+        .held = identity.map([](const Identity& held) { return held.clone(); }),
         .addresses = asked == Names::kAll ? provable() : nullptr,
         .certificateRequest = [&](const Ip& address, kj::ArrayPtr<const Ip> proven) {
           local = address;

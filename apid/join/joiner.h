@@ -84,6 +84,7 @@ struct TrustdRequest {
   Ip server;
   Pin pin;
   kj::StringPtr token;
+  kj::Maybe<Identity> held;  // that is renewed: trustd does that also when the token is another
   // Addresses of this node, each of which trustd signs if it can be called from there.
   kj::Array<Ip> addresses;
   // Makes the certificate request (PEM) for the local address of the connection, and those of

@@ -7,6 +7,9 @@
 #include "common/base/error.h"
 #include "common/testing/printing.h"
 #include "common/testing/test-port.h"
+#include "common/tls/held-message.h"
+#include "common/tls/public-key.h"
+#include "common/tls/signature.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/trust.capnp.h"
 
@@ -26,6 +29,8 @@ struct TrustdClient : ::testing::Test {
   kj::String answer = kj::str("a certificate");
   kj::Vector<kj::String> received;   // requests and tokens
   kj::Vector<kj::String> addresses;  // of the node
+  kj::Maybe<Identity> held;          // by the node
+  kj::Vector<kj::String> shown;      // by calls: what its certificate's key signed
   bool proves = true, refusesProofs = false;
   kj::String silentFor;                   // a caller who gets no proof
   kj::String translated;                  // a caller who is seen at another address
@@ -40,6 +45,7 @@ struct TrustdClient : ::testing::Test {
     Server(TrustdClient& test, kj::StringPtr caller) : test(test), caller(kj::str(caller)) {}
     kj::Promise<void> certificate(CertificateContext context) override {
       auto params = context.getParams();
+      test.see(params.getHeld(), messageToRenew(kj::str(params.getRequest().asChars())));
       test.received.add(kj::str(params.getRequest().asChars(), " ", params.getToken()));
       if (test.refusesProofs && params.getProofs().size() > 0) {
         fail(ErrorKind::kPermissionDenied, "not proved");
@@ -52,6 +58,7 @@ struct TrustdClient : ::testing::Test {
     kj::Promise<void> prove(ProveContext context) override {
       if (!test.proves) return rpc::Trust::Server::prove(context);
       EXPECT_EQ(kj::str(context.getParams().getToken()), kWorkerToken);
+      test.see(context.getParams().getHeld(), messageToProve());
       if (caller == test.silentFor) return kj::NEVER_DONE;
       auto results = context.getResults();
       results.setAddress(caller == test.translated ? "192.0.2.77"_kj : caller);
@@ -61,6 +68,14 @@ struct TrustdClient : ::testing::Test {
     }
   };
 
+  void see(rpc::Trust::Held::Reader given, kj::StringPtr message) {
+    if (given.getCertificate().size() == 0) return;
+    auto certificate = kj::str(given.getCertificate().asChars());
+    pki::VerifyKey key(pki::publicKeyOfCertificate(certificate));
+    bool good = key.verifies(message.asBytes(), given.getSignature());
+    shown.add(
+        kj::str(good ? "" : "not ", message.slice(0, KJ_ASSERT_NONNULL(message.findFirst('\n')))));
+  }
   void SetUp() override {
     auto pair = pki::issue(authority.certificate, authority.key, {.client = false});
     endpoint.replaceAnonymous(pair.certificate, pair.key);
@@ -78,6 +93,7 @@ struct TrustdClient : ::testing::Test {
     TrustdRequest request{.server = Ip::require("127.0.0.1"),
                           .pin = Pin{kj::str(pinned), kj::str(), nullptr},
                           .token = kWorkerToken,
+                          .held = held.map([](const Identity& it) { return it.clone(); }),
                           .addresses = KJ_MAP(a, addresses)->Ip{return Ip::require(a);
   }
   , .certificateRequest = [](const Ip& local, kj::ArrayPtr<const Ip> proven) {
@@ -112,6 +128,25 @@ TEST_F(TrustdClient, ProvesItsOtherAddresses) {
   EXPECT_EQ(kj::strArray(received, "; "),
             kj::str("for 127.0.0.1 and 127.0.0.1 and 127.0.0.2 ", kWorkerToken,
                     "; proof of 127.0.0.1; proof of 127.0.0.2"));
+}
+
+// Catches: a node that shows its certificate to one of the methods alone, so that one with several
+// addresses cannot renew it; a signature over something else than what is called.
+TEST_F(TrustdClient, ShowsTheCertificateThatIsRenewed) {
+  auto pair = pki::issue(authority.certificate, authority.key, {});
+  held = Identity{kj::str(authority.certificate), kj::str(pair.certificate, authority.certificate),
+                  kj::mv(pair.key)};
+  for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+  wait(ask(authority.certificate));
+  EXPECT_EQ(kj::strArray(shown, "; "),
+            "talos trustd prove; talos trustd prove; talos trustd prove; talos trustd certificate");
+}
+
+// Catches: a node whose key cannot be read any more, and that gets no certificate for that.
+TEST_F(TrustdClient, AKeyThatSignsNothingIsNotShown) {
+  held = Identity{kj::str(), kj::str("no certificate"), pki::Pem(kj::str("no key"))};
+  EXPECT_EQ(wait(ask(authority.certificate)).certificate, "a certificate");
+  EXPECT_EQ(shown.size(), 0u);
 }
 
 // Catches: an address from which trustd is silent that keeps the others from being signed.

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/tls/authorities.h"
+#include "common/tls/held-message.h"
+#include "common/tls/signature.h"
 #include "common/tls/tls-custom-verify.h"
 #include "common/wire/connect-from.h"
 #include "rpc/trust.capnp.h"
@@ -23,7 +26,7 @@ Ip localAddress(kj::AsyncIoStream& stream) {
   return KJ_ASSERT_NONNULL(Endpoint::of(name)).address.unmapped();
 }
 
-kj::String text(capnp::Data::Reader pem) {
+kj::String pemOf(capnp::Data::Reader pem) {
   if (pem.size() > kMostBytes) {
     fail(ErrorKind::kUnauthenticated,
          kj::str("the certificate of trustd has ", pem.size(), " bytes, which is too long"));
@@ -43,7 +46,22 @@ struct TrustdDialer {
   kj::Timer& timer;
   const Pin& pin;
   kj::StringPtr token;
+  const kj::Maybe<Identity>& held;
   uint16_t port;
+
+  // The certificate, and its key's signature over this message. Nothing when that is no key to sign
+  // with: the token may do.
+  void show(rpc::Trust::Held::Builder out, kj::StringPtr message) const {
+    KJ_IF_MAYBE (identity, held) {
+      kj::runCatchingExceptions([&] {
+        auto signature = pki::sign(identity->key, message.asBytes());
+        auto all = pki::certificatesIn(identity->certificate);
+        if (all.empty()) return;
+        out.setCertificate(all[0].asBytes());
+        out.setSignature(signature);
+      });
+    }
+  }
 
   kj::Promise<TrustdConnection> connect(Ip server, kj::Maybe<Ip> source, kj::Duration timeout) {
     kj::Maybe<Ip> local;
@@ -105,6 +123,7 @@ kj::Promise<kj::Maybe<ProvenAddress>> prove(TrustdDialer& dialer, Ip address,
       auto connection = co_await dialer.connect(server, address, timeout);
       auto call = connection.trust().proveRequest();
       call.setToken(dialer.token);
+      dialer.show(call.initHeld(), messageToProve());
       auto answer = co_await call.send();
       if (Ip::parse(answer.getAddress()).map([](Ip ip) { return ip.unmapped(); }) == address) {
         proven = ProvenAddress{address, kj::heapArray<kj::byte>(answer.getProof())};
@@ -123,6 +142,7 @@ kj::Promise<kj::Maybe<kj::Vector<Ip>>> serversOf(TrustdDialer& dialer, Ip server
   auto connection = co_await dialer.connect(server, nullptr, kConnectTimeout);
   auto call = connection.trust().proveRequest();
   call.setToken(dialer.token);
+  dialer.show(call.initHeld(), messageToProve());
   kj::Maybe<kj::Vector<Ip>> servers;
   kj::Maybe<kj::Exception> failure;
   co_await call.send().then(
@@ -166,19 +186,21 @@ kj::Promise<TrustdAnswer> requestSigned(TrustdDialer& dialer, TrustdRequest& req
     return one.address;
   };
   auto call = connection.trust().certificateRequest();
-  call.setRequest(request.certificateRequest(connection.local, addresses).asBytes());
+  auto text = request.certificateRequest(connection.local, addresses);
+  call.setRequest(text.asBytes());
   call.setToken(request.token);
+  dialer.show(call.initHeld(), messageToRenew(text));
   auto proofs = call.initProofs(proven.size());
   for (auto i : kj::indices(proven)) proofs.set(i, proven[i].proof);
   auto answer = co_await call.send();
-  co_return TrustdAnswer{text(answer.getCa()), text(answer.getCertificate())};
+  co_return TrustdAnswer{pemOf(answer.getCa()), pemOf(answer.getCertificate())};
 }
 
 }  // namespace
 
 kj::Promise<TrustdAnswer> callTrustd(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                      TrustdRequest request, uint16_t port) {
-  TrustdDialer dialer{lowLevel, timer, request.pin, request.token, port};
+  TrustdDialer dialer{lowLevel, timer, request.pin, request.token, request.held, port};
   kj::Vector<ProvenAddress> proven;
   // A node with one address calls from that.
   if (request.addresses.size() > 1) proven = co_await proveAll(dialer, request);

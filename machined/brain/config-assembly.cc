@@ -1,4 +1,5 @@
 #include "machined/brain/config-assembly.h"
+#include "machined/config/trust/kept-identity.h"
 
 #include "machined/brain/life-assembly.h"
 #include "machined/config/controllers/machine-inventory.h"
@@ -59,6 +60,15 @@ ConfigManager::Dependencies ConfigAssembly::managerDependencies() {
           .timer = core.timer,
           .host = *this,
           .keys = volumeKeys};
+}
+
+void ConfigAssembly::addControllers() {
+  addTo(core.controllers, controllerDeps);
+  core.controllers.add(kj::heap<KeptIdentityController>(KeptIdentityController::Dependencies{
+      .uv = core.uv,
+      .store = core.store,
+      .readConfig = KJ_BIND_METHOD(core.configReader, tryConfig),
+      .isMounted = KJ_BIND_METHOD(disks.state, isMounted)}));
 }
 
 ControllerDependencies ConfigAssembly::controllerDependenciesOf() {

@@ -22,7 +22,7 @@ class ConfigAssembly final : private ConfigHost {
       : core(core), services(services), disks(disks), life(life) {}
   KJ_DISALLOW_COPY_AND_MOVE(ConfigAssembly);
 
-  void addControllers() { addTo(core.controllers, controllerDeps); }
+  void addControllers();
 
  private:
   BrainCore& core;

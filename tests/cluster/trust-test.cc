@@ -274,6 +274,45 @@ TEST(Trust, AWrongTokenIsReportedThroughTheControlPlane) {
   EXPECT_FALSE(contains(cluster.ok({"-n", "10.5.0.2", "logs", "trustd"}), "wwwwww.0123"));
 }
 
+// Catches: a control plane whose new token cuts off the workers that have joined at their next
+// renewal, minutes or hours later, or when they restart.
+TEST(Trust, ANewTokenCutsOffNoWorker) {
+  Cluster cluster("renewing", {"--provisioner", "container", "--masters", "1", "--workers", "1",
+                               "--config-patch", R"([{"op": "add", "path": "/cluster/trustd",
+                                          "value": {"certLifetime": "60s"}}])"});
+  const std::string master = "10.5.0.2", worker = "10.5.0.3";
+  const std::string old = firstMatch(slurp(cluster.stateFolder() + "/renewing-worker-1.yaml"),
+                                     "token: \"?([a-z0-9]{6}\\.[a-z0-9]{16})");
+  ASSERT_FALSE(old.empty());
+  cluster.ok({"-n", master, "patch", "mc", "--immediate", "-p",
+              R"([{"op": "replace", "path": "/machine/token",
+                   "value": "nnnnnn.0123456789abcdef"}])"});
+  std::set<std::string> observed;
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto now = statusOf(cluster, worker, master);
+        EXPECT_TRUE(now.ready) << now.message;
+        if (!now.notAfter.empty()) observed.insert(now.notAfter);
+        return observed.size() >= 3;
+      },
+      kTimeout))
+      << observed.size() << " certificates";
+  auto log = cluster.ok({"-n", master, "logs", "trustd"});
+  EXPECT_TRUE(contains(log, "certificate renewed, for who had it")) << log;
+  EXPECT_FALSE(contains(log, "refused")) << log;
+  EXPECT_FALSE(contains(log, old));
+  // After a reboot too: the only token that it has is no longer the control plane's.
+  cluster.ok({"-e", cluster.endpoint(master), "-n", worker, "reboot"}, 300);
+  Status after;
+  EXPECT_TRUE(eventually(
+      [&] {
+        after = statusOf(cluster, worker, master);
+        return after.ready && !after.notAfter.empty() && observed.count(after.notAfter) == 0;
+      },
+      kTimeout))
+      << after.message;
+}
+
 // Catches: a machine that needs the right time to get what it needs to be reached.
 TEST(Trust, AMachineTenYearsOffJoins) {
   Cluster cluster("clock",

@@ -289,7 +289,10 @@ class Pages {
   static kj::String whoConnects(const Listener& socket) {
     if (socket.service == kApid)
       return kj::str("clients with a certificate of machine.ca; each method has a role");
-    if (socket.mode == 0) return kj::str("any machine; each call needs the token of the cluster");
+    if (socket.mode == 0)
+      return kj::str(
+          "any machine; each call needs the token of the cluster, or a certificate that is "
+          "renewed");
     bool open = (socket.mode & 0006) != 0;
     return kj::str(open ? "all programs of the node; each method looks at the uid"
                         : "root: machined");
