@@ -109,6 +109,8 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
             outcomeOf(request.send()).substr(0, 50));
   EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
             outcomeOf(etcdOf(n1).removeInitializedKeyRequest().send()).substr(0, 50));
+  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
+            outcomeOf(etcdOf(n1).secretsNotUnderRequest().send()).substr(0, 50));
 }
 
 // Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or
@@ -155,8 +157,6 @@ TEST_F(SupervisorApi, SecretsThatAreNotUnderAKey) {
   ASSERT_EQ(found.getNames().size(), 2u);
   EXPECT_EQ(found.getNames()[0], "default/old");
   EXPECT_EQ(found.getNames()[1], "other/plain");
-  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
-            outcomeOf(etcdOf(n1).secretsNotUnderRequest().send()).substr(0, 50));
 }
 
 // Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a

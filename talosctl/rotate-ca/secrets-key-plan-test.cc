@@ -74,7 +74,7 @@ struct SecretsKeyPlan : ::testing::Test {
     }
     EXPECT_EQ(secretsKeyPatch(node, rotation, phase), nullptr) << "the patch is not the whole";
   }
-  // What each control-plane node writes all of them can read.
+  // All control-plane nodes can read the Secrets of each of them.
   void checkReadable(const char* when) {
     for (auto& writer : nodes) {
       if (!writer.controlPlane) continue;

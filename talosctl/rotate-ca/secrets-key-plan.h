@@ -21,7 +21,7 @@ kj::Maybe<kj::String> secretsKeyPatch(const RotatedNode& node, const Rotation& r
 
 // The name of the key that writes on this node: key2.
 kj::String writingKey(const RotatedNode& node);
-// What the new key writes begins with this.
+// In etcd, objects of the new key begin with this.
 kj::String newPrefix(const Rotation& rotation);
 
 // The reason why an API server with these keys (SecretStatuses/kube-apiserver) is not at the end of

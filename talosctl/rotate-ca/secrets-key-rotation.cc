@@ -136,7 +136,7 @@ kj::Promise<kj::Maybe<kj::String>> SecretsKeyRotation::served(const RotatedNode&
   co_return co_await staticPodError(cluster, node, kApiServer, version);
 }
 
-// What is in etcd is read once more: a restored snapshot would have brought old ones back.
+// Read once more: a snapshot that was restored meanwhile would have brought old ones back.
 kj::Promise<void> SecretsKeyRotation::tryClients(RotationPhase phase) {
   if (phase != RotationPhase::kDrop) return kj::READY_NOW;
   return rewriteAll();

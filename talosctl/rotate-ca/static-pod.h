@@ -1,4 +1,4 @@
-// Whether a static pod of the control plane runs with the secrets that its node has for it.
+// Static pods of the control plane that run with the secrets that their node has for them.
 #pragma once
 
 #include "talosctl/rotate-ca/remote-rotation.h"
