@@ -323,6 +323,9 @@ struct Cluster {
   acceptedCAs @25 :List(AcceptedCa) $A.since("v1.7")
       $A.doc("CAs of Kubernetes whose clients are accepted beside those of ca, while it is replaced. A certificate for the "
              "key of ca that another CA signed is sent behind the certificate of the API server.");
+  acceptedEncryptionSecrets @26 :List(Text) $A.secret
+      $A.doc("Keys like secretboxEncryptionSecret with which secrets are read, while that is replaced. When it is one of "
+             "them, what is written with it has a name of its own in etcd.");
 }
 
 struct Trustd {

@@ -58,6 +58,11 @@ interface Etcd {
   # Removes the key by which bootkube says that the control plane is self-hosted: then the nodes run theirs as static pods.
   # removed: it was there. FailedPrecondition when the local member does not run, Unavailable without a quorum.
 
+  secretsNotUnder @13 (prefix :Text) -> (total :UInt64, others :UInt64, names :List(Text)) $allow("os:admin");
+  # Of the Secrets of Kubernetes, as the members agree on them: how many there are, how many of them are not stored
+  # behind this prefix (k8s:enc:secretbox:v1:key2:), and 100 of those, as namespace/name. No contents. FailedPrecondition
+  # when the local member does not run, Unavailable without a quorum.
+
   interface SnapshotUpload {
     # Nothing is left of it when it is dropped before done().
     write @0 (bytes :Data) -> stream $allow("os:admin");

@@ -42,6 +42,7 @@ struct ControlPlaneConfigSpec $A.resource((type = "KubernetesControlPlaneConfigs
 struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev", namespace = "controlplane")) {
   ready @0 :Bool $A.column("Ready");
   version @1 :Text $A.column("Secrets Version");
+  encryptionKeys @2 :List(Text);   # of kube-apiserver: how what is in etcd begins, of the key that writes first, then of others
 }
 struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
   pod @0 :Text $A.raw;

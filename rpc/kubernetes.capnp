@@ -26,6 +26,11 @@ interface Kubernetes {
   # Removes a CA (PEM) from those that Kubernetes publishes for the clients of its parts and of aggregated API servers
   # (kube-system/extension-apiserver-authentication): API servers add theirs, and remove none before it expires.
   # `found`: it was there. FailedPrecondition on a worker, Unavailable when the API server does not answer.
+
+  rewriteSecrets @3 (names :List(Text)) -> () $allow("os:admin") $audit;
+  # Has the API server of this node write these Secrets (namespace/name, 100 at most) again as they are, which encrypts
+  # them with its first key. Those that do not exist any more are skipped. InvalidArgument for another name or too many;
+  # FailedPrecondition on a worker, Unavailable when the API server does not answer.
 }
 
 struct Survey {

@@ -40,6 +40,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     aesCBCEncryptionSecret @8 :Text $A.secret; bootstrapTokenID @9 :Text; bootstrapTokenSecret @10 :Text $A.secret;
     secretboxEncryptionSecret @11 :Text $A.secret;
     acceptedCAs @12 :Data $A.base64;            # PEM, of cluster.acceptedCAs
+    acceptedEncryptionSecrets @13 :List(Text) $A.secret;
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {

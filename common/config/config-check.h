@@ -52,6 +52,7 @@ class Report {
   void strength(kj::StringPtr path, kj::StringPtr secret);
   void aescbcKey(kj::StringPtr path, kj::StringPtr base64);
   void secretboxKey(kj::StringPtr path, kj::StringPtr base64);
+  void acceptedKey(kj::StringPtr path, kj::StringPtr base64);  // the same, and not empty
   // Command line arguments by name; `taken` are those that the system sets itself.
   void arguments(kj::StringPtr path, capnp::List<StringPair>::Reader arguments,
                  kj::ArrayPtr<const kj::StringPtr> taken = nullptr);

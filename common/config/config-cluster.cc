@@ -137,6 +137,10 @@ void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
   }
   report.aescbcKey("cluster.aescbcEncryptionSecret", cluster.getAescbcEncryptionSecret());
   report.secretboxKey("cluster.secretboxEncryptionSecret", cluster.getSecretboxEncryptionSecret());
+  auto accepted = cluster.getAcceptedEncryptionSecrets();
+  for (auto i : kj::indices(accepted)) {
+    report.acceptedKey(kj::str("cluster.acceptedEncryptionSecrets[", i, "]"), accepted[i]);
+  }
   report.authority("cluster.ca", cluster.getCa(), keys);
   report.accepted("cluster.acceptedCAs", cluster.getAcceptedCAs());
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), keys);

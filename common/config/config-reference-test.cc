@@ -248,6 +248,7 @@ cluster:
   allowSchedulingOnMasters: true
   trustd: {endpoints: [10.5.0.3], certLifetime: 12h, anyAddress: true}
   secretboxEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+  acceptedEncryptionSecrets: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]
   kubernetesVersion: v1.34.4
   allowSchedulingOnControlPlanes: true
 )";

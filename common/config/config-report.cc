@@ -182,7 +182,11 @@ void Report::aescbcKey(kj::StringPtr path, kj::StringPtr base64) {
 }
 
 void Report::secretboxKey(kj::StringPtr path, kj::StringPtr base64) {
-  if (base64.size() > 0 && !isKey(base64, kSecretboxKeyBytes)) {
+  if (base64.size() > 0) acceptedKey(path, base64);
+}
+
+void Report::acceptedKey(kj::StringPtr path, kj::StringPtr base64) {
+  if (!isKey(base64, kSecretboxKeyBytes)) {
     error(path, kj::str("not valid base64 of ", kSecretboxKeyBytes, " bytes"), kEncryptionKeyForm);
   }
 }

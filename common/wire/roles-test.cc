@@ -299,12 +299,14 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.leave",
       "Etcd.removeInitializedKey",
       "Etcd.removeMember",
+      "Etcd.secretsNotUnder",
       "EventSink.events",
       "EventSink.missed",
       "FileSink.files",
       "Files.copy",
       "Files.read",
       "Kubernetes.forgetClientCa",
+      "Kubernetes.rewriteSecrets",
       "Kubernetes.tryClient",
       "LogSink.missed",
       "LogSink.write",
@@ -359,7 +361,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Configuration.apply Containers.pull Containers.restart "
       "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
       "Etcd.removeInitializedKey Etcd.removeMember "
-      "Etcd.snapshot Kubernetes.forgetClientCa Kubernetes.tryClient "
+      "Etcd.snapshot Kubernetes.forgetClientCa Kubernetes.rewriteSecrets Kubernetes.tryClient "
       "Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "
       "Services.core Services.keepCores Services.kill Services.removeCrash Services.restart "

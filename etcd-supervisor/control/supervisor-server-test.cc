@@ -109,6 +109,8 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
             outcomeOf(request.send()).substr(0, 50));
   EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
             outcomeOf(etcdOf(n1).removeInitializedKeyRequest().send()).substr(0, 50));
+  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
+            outcomeOf(etcdOf(n1).secretsNotUnderRequest().send()).substr(0, 50));
 }
 
 // Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or
@@ -128,6 +130,33 @@ TEST_F(SupervisorApi, TheKeyOfASelfHostedControlPlane) {
   EXPECT_FALSE(remove());
   auto left = after(local.range({.keys = {kj::str("initialized"), true}}));
   EXPECT_EQ(left.kvs.size(), 1u);
+}
+
+// Catches: a Secret under another key that is not counted or not named, objects that are no Secrets
+// counted as such, a prefix that is part of another name.
+TEST_F(SupervisorApi, SecretsThatAreNotUnderAKey) {
+  formed();
+  auto& local = n2.process->at(kLocal);
+  auto after = [&](auto promise) {
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] { return promise.poll(bed.scope); }));
+    return promise.wait(bed.scope);
+  };
+  for (unsigned i = 0; i < 20; ++i) {
+    after(local.put({.key = kj::str("/registry/secrets/default/new", i),
+                     .value = kj::str("k8s:enc:secretbox:v1:key2:", i)}));
+  }
+  after(local.put({.key = kj::str("/registry/secrets/default/old"),
+                   .value = kj::str("k8s:enc:secretbox:v1:key21:x")}));
+  after(local.put({.key = kj::str("/registry/secrets/other/plain"), .value = kj::str("k8s")}));
+  after(local.put({.key = kj::str("/registry/secretstores/a"), .value = kj::str("plain")}));
+  auto request = etcdOf(n2).secretsNotUnderRequest();
+  request.setPrefix("k8s:enc:secretbox:v1:key2:");
+  auto found = after(request.send());
+  EXPECT_EQ(found.getTotal(), 22u);
+  EXPECT_EQ(found.getOthers(), 2u);
+  ASSERT_EQ(found.getNames().size(), 2u);
+  EXPECT_EQ(found.getNames()[0], "default/old");
+  EXPECT_EQ(found.getNames()[1], "other/plain");
 }
 
 // Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a

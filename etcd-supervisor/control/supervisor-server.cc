@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "etcd-supervisor/control/snapshot-file.h"
+#include "etcd-supervisor/control/stored-secrets.h"
 #include "etcd-supervisor/membership/bootstrap-status.h"
 
 namespace talos::supervisor {
@@ -166,6 +167,14 @@ class EtcdServer final : public rpc::Etcd::Server {
 
   kj::Promise<void> removeInitializedKey(RemoveInitializedKeyContext context) override {
     context.getResults().setRemoved(co_await endSelfHosting(reconciler.localMember()));
+  }
+
+  kj::Promise<void> secretsNotUnder(SecretsNotUnderContext context) override {
+    auto found = co_await storedSecrets(reconciler.localMember(), context.getParams().getPrefix());
+    auto out = context.getResults();
+    out.setTotal(found.total);
+    out.setOthers(found.others);
+    fill(out.initNames(found.names.size()), found.names);
   }
 
   kj::Promise<void> bootstrapState(BootstrapStateContext context) override {

@@ -68,6 +68,36 @@ TEST_F(ClientServerTest, OneCaIsForgotten) {
   EXPECT_EQ(model.asked.size(), count + 1) << "nothing is written";
 }
 
+// Catches: a Secret that is changed instead of written again as it is, one that is gone and ends
+// the call before the others; a name that leads to another object.
+TEST_F(ClientServerTest, SecretsAreWrittenAgainAsTheyAre) {
+  auto server = serve();
+  auto error = [&](std::initializer_list<kj::StringPtr> names) {
+    auto request = server.rewriteSecretsRequest();
+    auto list = request.initNames(static_cast<unsigned>(names.size()));
+    unsigned i = 0;
+    for (auto name : names) list.set(i++, name);
+    kj::Maybe<ErrorKind> kind;
+    try {
+      request.send().wait(io.waitScope);
+    } catch (const kj::Exception& e) {
+      kind = kindOf(e);
+    }
+    return kind;
+  };
+  constexpr kj::StringPtr kKept = "/api/v1/namespaces/default/secrets/kept"_kj;
+  model.put(kKept, {{"metadata", {{"name", "kept"}}}, {"data", {{"v", "b2xk"}}}});
+  EXPECT_TRUE(error({"default/gone", "default/kept"}) == nullptr);
+  auto& patch = model.asked.back();
+  EXPECT_EQ(patch.method, "PATCH");
+  EXPECT_NE(patch.path.find("/namespaces/default/secrets/kept"), std::string::npos) << patch.path;
+  EXPECT_EQ(patch.body, kube::Json::object());
+  for (auto wrong : {"kept"_kj, "/kept"_kj, "default/"_kj}) {
+    EXPECT_TRUE(error({wrong}).orDefault(ErrorKind::kUnavailable) == ErrorKind::kInvalidArgument)
+        << wrong.cStr();
+  }
+}
+
 // Catches: a certificate with the same subject that is taken for it.
 TEST(ClientCas, HaveOneSubjectAndKeysOfTheirOwn) {
   auto one = pki::makeAuthority({.organization = "kubernetes"});

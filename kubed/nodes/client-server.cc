@@ -152,4 +152,27 @@ kj::Promise<void> ClientServer::forgetClientCa(ForgetClientCaContext context) {
   co_await (**server).patch(kube::Patch::kMerge, maps, kSystem, kPublished, change, kOwner);
 }
 
+kj::Promise<void> ClientServer::rewriteSecrets(RewriteSecretsContext context) {
+  auto names = context.getParams().getNames();
+  if (names.size() > kMostRewritten) {
+    fail(ErrorKind::kInvalidArgument, kj::str("more than ", kMostRewritten, " Secrets at once"));
+  }
+  auto server = ownServer();
+  auto secrets = kube::coreResource("secrets", "Secret");
+  for (auto name : names) {
+    auto slash = name.findFirst('/').orDefault(0);
+    if (slash == 0 || slash + 1 == name.size()) {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("\"", name, "\" is not the namespace and name of a Secret"));
+    }
+    // A change of nothing: it is written if its key is not the one that writes, and only then.
+    try {
+      co_await (**server).patch(kube::Patch::kMerge, secrets, kj::heapString(name.slice(0, slash)),
+                                name.slice(slash + 1), kube::Json::object(), kOwner);
+    } catch (const kj::Exception& e) {
+      if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::cp(e));
+    }
+  }
+}
+
 }  // namespace talos::kubed

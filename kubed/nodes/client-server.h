@@ -1,5 +1,6 @@
 // Serves what a rotation of the CA of Kubernetes asks for (rpc/kubernetes.capnp), and surveys:
-// whether API servers and kubelets serve a client, and that a CA is forgotten.
+// whether API servers and kubelets serve a client, and that a CA is forgotten. For one of the key
+// of Secrets it has them written again.
 //
 // A client is tried at addresses of the nodes that Kubernetes has, by new connections each time; it
 // reads, and changes nothing. Each answer is bounded to kTrial. Its key is kept for the trial only.
@@ -13,6 +14,7 @@ namespace talos::kubed {
 
 constexpr auto kTrial = 10 * kj::SECONDS;
 constexpr uint16_t kKubeletPort = 10250;
+constexpr size_t kMostRewritten = 100;  // Secrets, by one call
 
 // The text without certificates for the key of this CA, whoever signed them, and whether it had
 // one. Pure.
@@ -44,6 +46,7 @@ class ClientServer final : public SurveyServer {
 
   kj::Promise<void> tryClient(TryClientContext context) override;
   kj::Promise<void> forgetClientCa(ForgetClientCaContext context) override;
+  kj::Promise<void> rewriteSecrets(RewriteSecretsContext context) override;
 
  private:
   kube::DialDependencies dialing;

@@ -52,7 +52,10 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
   KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
     KJ_IF_MAYBE (secrets, store.tryGet<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId)) {
       KJ_IF_MAYBE (etcd, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdClientId)) {
-        return render(store, secretFiles(root->getK8s(), *secrets, *etcd));
+        auto keys = KJ_MAP(key, secretsKeys(root->getK8s())) {
+          return storedPrefix(key);
+        };
+        return render(store, secretFiles(root->getK8s(), *secrets, *etcd), kj::mv(keys));
       }
     }
   }
@@ -60,7 +63,8 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
   return kj::READY_NOW;
 }
 
-kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<SecretFile> list) {
+kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<SecretFile> list,
+                                                  kj::Array<kj::String> keys) {
   struct Files : public kj::Refcounted {
     kj::Vector<SecretFile> list;
   };
@@ -79,6 +83,10 @@ kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<Secre
     auto status = outputs.add(nameOf(component));
     status.setReady(true);
     status.setVersion(kj::str(version));
+    if (component == Component::kApiServer) {
+      auto names = status.initEncryptionKeys(static_cast<unsigned>(keys.size()));
+      for (auto i : kj::indices(keys)) names.set(static_cast<unsigned>(i), keys[i]);
+    }
     highest = kj::max(highest, version);
   }
   auto all = outputs.add(kStaticPodsId);

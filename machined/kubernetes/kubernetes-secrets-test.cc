@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/config/config-generate.h"
+#include "common/config/encryption-keys.h"
 #include "common/kube/kube-access.h"
 #include "common/testing/test-tree.h"
 #include "common/tls/authorities.h"
@@ -391,7 +392,11 @@ TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
                     kj::StringPtr(secrets.secretboxSecret),
                     "\n      - aescbc:\n          keys:\n            - name: key1\n"
                     "              secret: ",
-                    kj::StringPtr(secrets.encryptionSecret), "\n      - identity: {}\n"),
+                    kj::StringPtr(secrets.encryptionSecret),
+                    "\n      - secretbox:\n          keys:\n            - name: ",
+                    config::ownKeyName(kj::StringPtr(secrets.secretboxSecret)),
+                    "\n              secret: ", kj::StringPtr(secrets.secretboxSecret),
+                    "\n      - identity: {}\n"),
             providers);
   // As the machine config names them.
   auto config = document();
@@ -401,6 +406,48 @@ TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
   }
   auto root = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId));
   EXPECT_EQ(kj::StringPtr("demo"), root.getK8s().getName());
+}
+
+// Catches: a key that is to be read with and writes, one that writes under the name of the key
+// before, one that is forgotten; a state that does not say which keys the files have.
+TEST_F(KubernetesControllers, KeysOfSecretsThatAreReplaced) {
+  constexpr kj::StringPtr kNext = "HB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs="_kj;
+  auto next = config::ownKeyName(kNext);
+  auto stored = [](kj::StringPtr provider, kj::StringPtr name) {
+    return kj::str("k8s:enc:", provider, ":v1:", name, ":");
+  };
+  auto keys = [&] {
+    auto status = KJ_ASSERT_NONNULL(store.tryGet<rpc::SecretStatusSpec>("kube-apiserver"), log);
+    kj::Vector<kj::String> list;
+    for (auto key : status.getEncryptionKeys()) list.add(kj::str(key));
+    return kj::strArray(list, " ");
+  };
+  auto accepting = [&] {
+    auto config = kj::str(document());
+    kj::StringPtr mark = "\ncluster:\n"_kj;
+    auto at = strstr(config.cStr(), mark.cStr());
+    KJ_ASSERT(at != nullptr);
+    auto head = static_cast<size_t>(at - config.cStr()) + mark.size();
+    auto rest = config.slice(head);
+    publish(kj::str(config.slice(0, head), rest.slice(0, strspn(rest.cStr(), " ")),
+                    "acceptedEncryptionSecrets: [", kNext, "]\n", rest));
+    settle();
+  };
+  begin();
+  EXPECT_EQ(keys(), stored("aescbc", "key1"));
+  accepting();
+  EXPECT_EQ(keys(), kj::str(stored("aescbc", "key1"), " ", stored("secretbox", next), " ",
+                            stored("secretbox", "key2")));
+  EXPECT_EQ("2 2 1 1 ", versions());
+  secrets.secretboxSecret = pki::Pem(kj::str(kNext));
+  accepting();
+  EXPECT_EQ(keys(), kj::str(stored("secretbox", next), " ", stored("aescbc", "key1"), " ",
+                            stored("secretbox", "key2")));
+  auto text = readFile(kj::str(folder, "/kube-apiserver/encryptionconfig.yaml"));
+  auto first = strstr(text.cStr(), "- name: ");
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(kj::StringPtr(first).startsWith(
+      kj::str("- name: ", next, "\n              secret: ", kNext)));
 }
 
 // Catches: an API server that goes on with the key of before, and one that is started anew for a

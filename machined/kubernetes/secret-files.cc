@@ -44,15 +44,12 @@ kj::Array<kj::byte> encryptionConfig(rpc::RootSecretSpec::KubernetesRoot::Reader
       "  - resources:\n"
       "      - secrets\n"
       "    providers:\n"_kj);
-  auto provider = [&](kj::StringPtr name, kj::StringPtr key, kj::StringPtr secret) {
-    if (secret.size() == 0) return;
-    for (auto part : {"      - "_kj, name, ":\n          keys:\n            - name: "_kj, key,
-                      "\n              secret: "_kj, secret, "\n"_kj}) {
+  for (auto& key : secretsKeys(root)) {
+    for (auto part : {"      - "_kj, key.provider, ":\n          keys:\n            - name: "_kj,
+                      key.name.asPtr(), "\n              secret: "_kj, key.secret, "\n"_kj}) {
       text.add(part);
     }
-  };
-  provider("secretbox", "key2", root.getSecretboxEncryptionSecret());
-  provider("aescbc", "key1", root.getAesCBCEncryptionSecret());
+  }
   text.add("      - identity: {}\n"_kj);
   auto pem = text.copyText();
   KJ_DEFER(zeroize(pem.asArray()));
@@ -128,6 +125,13 @@ kj::StringPtr nameOf(Component component) {
 }
 unsigned uidOf(Component component) {
   return kRows[static_cast<size_t>(component)].uid;
+}
+
+kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  kj::Vector<kj::StringPtr> accepted;
+  for (auto one : root.getAcceptedEncryptionSecrets()) accepted.add(one);
+  return config::secretsKeys(root.getSecretboxEncryptionSecret(), root.getAesCBCEncryptionSecret(),
+                             accepted);
 }
 
 kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,

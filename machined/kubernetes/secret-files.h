@@ -12,6 +12,7 @@
 // restart it.
 #pragma once
 
+#include "common/config/encryption-keys.h"
 #include "common/memory/secret-array.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -27,6 +28,9 @@ kj::StringPtr nameOf(Component component);  // kube-apiserver
 // Its group has the same number. No image has this user, and no pod but those of the control plane
 // runs as it unless it asks for it.
 unsigned uidOf(Component component);
+
+// Of the API server (common/config/encryption-keys.h). Its secrets belong to `root`.
+kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root);
 
 struct SecretFile {
   Component component;

@@ -8,6 +8,7 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine.capnp.h"
 #include "talosctl/client/received-bytes.h"
+#include "talosctl/rotate-ca/static-pod.h"
 
 namespace talos::talosctl {
 namespace {
@@ -147,18 +148,10 @@ kj::Promise<kj::String> KubernetesRotation::secretsVersion(const RotatedNode& no
 }
 
 kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNode& node) {
-  auto asked = co_await kubernetes(node);
-  auto survey =
-      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(asked.surveyRequest().send());
   for (auto component : kRestarted) {
     auto wanted = co_await secretsVersion(node, component);
-    bool good = false;
-    for (auto pod : survey.getSurvey().getPods()) {
-      bool his = pod.getNamespace() == "kube-system" && pod.getApp() == component &&
-                 pod.getNode() == node.name && pod.getMirror();
-      good = good || (his && pod.getReady() && pod.getSecretsVersion() == wanted);
-    }
-    if (!good) co_return kj::str(component, " is not started with its new certificate yet");
+    auto error = co_await staticPodError(cluster, node, component, wanted);
+    if (error != nullptr) co_return kj::mv(error);
   }
   co_return nullptr;
 }

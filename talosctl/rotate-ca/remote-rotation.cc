@@ -36,7 +36,18 @@ RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, Rotated
                    .ca = pemOf(ca.getCrt()),
                    .caHash = kj::str(ofMachine ? machine.getCaHash() : ""_kj),
                    .key = pki::Pem(pemOf(ca.getKey())),
-                   .accepted = {}};
+                   .accepted = {},
+                   .secretbox = {},
+                   .aescbc = {},
+                   .acceptedKeys = {}};
+  if (which == RotatedCa::kSecretsKey) {
+    node.secretbox = pki::Pem(kj::str(cluster.getSecretboxEncryptionSecret()));
+    node.aescbc = pki::Pem(kj::str(cluster.getAescbcEncryptionSecret()));
+    for (auto one : cluster.getAcceptedEncryptionSecrets()) {
+      node.acceptedKeys.add(pki::Pem(kj::str(one)));
+    }
+    return node;
+  }
   for (auto one : ofMachine ? machine.getAcceptedCAs() : cluster.getAcceptedCAs()) {
     for (auto& certificate : pki::certificatesIn(pemOf(one.getCrt()))) {
       node.accepted.add(kj::mv(certificate));

@@ -6,9 +6,12 @@
 #include "common/base/error.h"
 #include "talosctl/rotate-ca/kubernetes-rotation.h"
 #include "talosctl/rotate-ca/machine-rotation.h"
+#include "talosctl/rotate-ca/secrets-key-rotation.h"
 
 namespace talos::talosctl {
 namespace {
+
+constexpr kj::StringPtr kUnchanged = "> nothing was changed; use --dry-run=false to rotate\n"_kj;
 
 kj::Promise<kj::Maybe<kj::String>> connectError(RemoteRotation& cluster) {
   kj::Maybe<kj::String> error;
@@ -71,6 +74,17 @@ kj::Promise<int> runRotateCa(Invocation& call) {
   auto options = optionsOf(call, target);
   auto present = copyOf(target.credentials);
   RemoteRotation cluster(call.deps, kj::mv(target), call.deadline());
+  if (call.on("secrets-key")) {
+    SecretsKeyRotation ofSecrets(call, cluster, options);
+    co_await ofSecrets.look();
+    if (!options.dryRun) {
+      co_await ofSecrets.run();
+      co_return 0;
+    }
+    co_await ofSecrets.show();
+    call.out(kUnchanged);
+    co_return 0;
+  }
   present = co_await credentialsThatConnect(cluster, kj::mv(present), options.output);
   MachineRotation ofMachine(call, cluster, options, kj::mv(present));
   KubernetesRotation ofKubernetes(call, cluster, options);
@@ -85,7 +99,7 @@ kj::Promise<int> runRotateCa(Invocation& call) {
   if (options.dryRun) {
     if (machine) co_await ofMachine.show();
     if (kubernetes) co_await ofKubernetes.show();
-    call.out("> nothing was changed; use --dry-run=false to rotate\n");
+    call.out(kUnchanged);
     co_return 0;
   }
   if (machine) co_await ofMachine.run();
@@ -109,7 +123,11 @@ void addRotateCaCommand(Command& root) {
       "the configs of the nodes say how far it has come.\n\n"
       "A client configuration of the new CA of the machine API is written to --output; the present "
       "one is kept, and refused by the cluster at the end. Other client configurations have to be "
-      "made again (talosctl config new), and kubeconfigs too (talosctl kubeconfig).";
+      "made again (talosctl config new), and kubeconfigs too (talosctl kubeconfig).\n\n"
+      "--secrets-key rotates the key with which Kubernetes encrypts Secrets in etcd, and no CA, in "
+      "phases of the same kind: all API servers read what the new key writes, write with it, all "
+      "Secrets are written again, and the old key is dropped. API servers are restarted, one after "
+      "the other.";
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
                 .help = "the control-plane nodes (default: of Kubernetes)"});
@@ -124,6 +142,9 @@ void addRotateCaCommand(Command& root) {
                 .kind = FlagKind::kText,
                 .fallback = "talosconfig",
                 .help = "file for the new client configuration"});
+  command.flag({.name = "secrets-key",
+                .fallback = "false",
+                .help = "only the key of Kubernetes' Secrets in etcd"});
   command.flag({.name = "talos", .fallback = "true", .help = "the CA of the machine API"});
   command.flag({.name = "worker-nodes",
                 .kind = FlagKind::kList,

@@ -3,8 +3,10 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
+#include "talosctl/rotate-ca/secrets-key-plan.h"
 
 namespace talos::talosctl {
 namespace {
@@ -201,6 +203,12 @@ kj::String shortHash(kj::StringPtr certificate) {
 }
 
 Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
+  if (which == RotatedCa::kSecretsKey) {
+    auto random = pki::randomBytes(kSecretsKeyBytes);
+    KJ_DEFER(zeroize(random));
+    auto fresh = pki::Pem(kj::encodeBase64(random));
+    return planSecretsKey(nodes, kj::StringPtr(fresh));
+  }
   kj::Vector<kj::String> hashes;
   bool controlPlane = false;
   for (auto& node : nodes) {
@@ -222,6 +230,7 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
 
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
                                     RotationPhase phase) {
+  if (rotation.which == RotatedCa::kSecretsKey) return secretsKeyPatch(node, rotation, phase);
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
   auto hash = hashOf(node);
   kj::Vector<kj::String> wanted;

@@ -26,7 +26,8 @@
 
 namespace talos::talosctl {
 
-enum class RotatedCa { kMachine, kKubernetes };
+// And the key of Secrets, which goes through the same phases (secrets-key-plan.h).
+enum class RotatedCa { kMachine, kKubernetes, kSecretsKey };
 // "machine" or "cluster": the part of the config that has it.
 kj::StringPtr sectionOf(RotatedCa ca);
 
@@ -39,6 +40,8 @@ struct RotatedNode {
   kj::String ca, caHash;  // either may be empty
   pki::Pem key;
   kj::Vector<kj::String> accepted;
+  pki::Pem secretbox, aescbc;  // keys of Secrets, base64; either may be empty
+  kj::Vector<pki::Pem> acceptedKeys;
 };
 
 enum class RotationPhase { kAccept, kIssue, kDrop };
@@ -50,7 +53,7 @@ struct Rotation {
   bool begun = false;                            // by an earlier run
   bool oldClient = false;                        // the user's certificate is of the old CA
   kj::String oldCa, newCa;
-  pki::Pem newKey;
+  pki::Pem newKey;                // of the CA, or that of Secrets
   pki::Pem oldKey;                // empty: no node has it any more
   kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
 };

@@ -13,18 +13,6 @@ namespace {
 // trustd did not answer; a node that was restarted boots meanwhile.
 constexpr auto kOneNode = 5 * kj::MINUTES, kQuiet = 3 * kj::SECONDS;
 
-kj::StringPtr doneText(RotationPhase phase) {
-  switch (phase) {
-    case RotationPhase::kAccept:
-      return "accepts the new CA beside its own"_kj;
-    case RotationPhase::kIssue:
-      return "has certificates of the new CA, and accepts the old one"_kj;
-    case RotationPhase::kDrop:
-      return "accepts the new CA only"_kj;
-  }
-  KJ_UNREACHABLE;
-}
-
 bool sameHost(kj::StringPtr one, kj::StringPtr other) {
   return asAddress(one).orDefault(kj::str(one)) == asAddress(other).orDefault(kj::str(other));
 }
@@ -45,6 +33,18 @@ RotationRun::RotationRun(Invocation& call, RemoteRotation& cluster, const Rotati
   rotation.which = which;
 }
 
+kj::StringPtr RotationRun::doneText(RotationPhase phase) const {
+  switch (phase) {
+    case RotationPhase::kAccept:
+      return "accepts the new CA beside its own"_kj;
+    case RotationPhase::kIssue:
+      return "has certificates of the new CA, and accepts the old one"_kj;
+    case RotationPhase::kDrop:
+      return "accepts the new CA only"_kj;
+  }
+  KJ_UNREACHABLE;
+}
+
 void RotationRun::note(kj::StringPtr text) {
   call.err(kj::str("> ", text, "\n"));
 }
@@ -53,7 +53,7 @@ void RotationRun::note(kj::StringPtr text) {
 kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes() {
   auto members = co_await cluster.members(options.asked);
   bool all = options.nodes.empty();
-  if (members.empty() && (all || rotation.which == RotatedCa::kKubernetes)) {
+  if (members.empty() && (all || rotation.which != RotatedCa::kMachine)) {
     fail(
         ErrorKind::kFailedPrecondition,
         kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
@@ -109,12 +109,13 @@ kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
 
 void RotationRun::showPlan() {
   auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", text, "\n")); };
-  line(kj::str("present CA of ", owner(), ": ", shortHash(rotation.oldCa)));
-  line(rotation.phase == RotationPhase::kAccept
-           ? rotation.begun ? kj::str("a rotation that was begun has issued nothing; it begins "
-                                      "again with another new CA")
-                            : kj::str("new CA: to be made")
-           : kj::str("new CA, of a rotation that was begun: ", shortHash(rotation.newCa)));
+  line(kj::str("present ", thing(), " of ", owner(), ": ", shownOld()));
+  // The new key of Secrets is kept from the first phase on, that of a CA is not.
+  bool again = rotation.phase == RotationPhase::kAccept && rotation.which != RotatedCa::kSecretsKey;
+  line(!rotation.begun ? kj::str("new ", thing(), ": to be made")
+       : again ? kj::str("a rotation that was begun has issued nothing; it begins again with "
+                         "another new CA")
+               : kj::str("new ", thing(), ", of a rotation that was begun: ", shownNew()));
   for (auto phase : {RotationPhase::kAccept, RotationPhase::kIssue, RotationPhase::kDrop}) {
     if (phase < rotation.phase) {
       line(kj::str(phaseName(phase), ": done"));
@@ -170,9 +171,8 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
     if (timer.now() - start > kOneNode) {
       fail(ErrorKind::kDeadlineExceeded,
            kj::str("stopped in the phase ", phaseName(phase), " at ", node, ": ", last,
-                   "; left are: ", left(index),
-                   "; the cluster serves clients of the present CA; start the command again to "
-                   "continue"));
+                   "; left are: ", left(index), "; ", stateWhenStopped(),
+                   "; start the command again to continue"));
     }
     co_await timer.afterDelay(pause());
   }
@@ -202,8 +202,8 @@ kj::Promise<void> RotationRun::show() {
 
 kj::Promise<void> RotationRun::run() {
   co_await prepare();
-  note(kj::str("present CA of ", owner(), " ", shortHash(rotation.oldCa), ", new CA ",
-               shortHash(rotation.newCa), rotation.begun ? ", continued" : ""));
+  note(kj::str("present ", thing(), " of ", owner(), " ", shownOld(), ", new ", thing(), " ",
+               shownNew(), rotation.begun ? ", continued" : ""));
   if (rotation.phase == RotationPhase::kAccept) co_await phase(RotationPhase::kAccept);
   if (rotation.phase <= RotationPhase::kIssue) co_await phase(RotationPhase::kIssue);
   co_await phase(RotationPhase::kDrop);

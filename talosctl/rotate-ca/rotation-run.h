@@ -47,6 +47,13 @@ class RotationRun {
   Rotation rotation;
 
   virtual kj::StringPtr owner() const = 0;  // of the CA, as it follows "of"
+  virtual kj::StringPtr thing() const { return "CA"_kj; }
+  virtual kj::String shownOld() const { return shortHash(rotation.oldCa); }
+  virtual kj::String shownNew() const { return shortHash(rotation.newCa); }
+  virtual kj::StringPtr doneText(RotationPhase phase) const;
+  virtual kj::StringPtr stateWhenStopped() const {
+    return "the cluster serves clients of the present CA"_kj;
+  }
   // Before anything is changed, or shown; throws when it cannot be done.
   virtual kj::Promise<void> prepare() = 0;
   virtual void showMore() {}

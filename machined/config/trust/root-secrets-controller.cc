@@ -121,6 +121,7 @@ void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
   copyPair(root.initAggregatorCA(), cluster.getAggregatorCA());
   root.setAesCBCEncryptionSecret(cluster.getAescbcEncryptionSecret());
   root.setSecretboxEncryptionSecret(cluster.getSecretboxEncryptionSecret());
+  root.setAcceptedEncryptionSecrets(cluster.getAcceptedEncryptionSecrets());
   auto token = cluster.getToken();
   KJ_IF_MAYBE (dot, token.findFirst('.')) {
     root.setBootstrapTokenID(kj::heapString(token.slice(0, *dot)));

@@ -1,0 +1,180 @@
+#include "talosctl/rotate-ca/secrets-key-plan.h"
+
+#include "common/base/error.h"
+#include "common/config/encryption-keys.h"
+
+namespace talos::talosctl {
+namespace {
+
+[[noreturn]] void refuseKeys(kj::StringPtr reason) {
+  fail(ErrorKind::kFailedPrecondition, reason);
+}
+
+kj::StringPtr textOf(const pki::Pem& key) {
+  return kj::StringPtr(key);
+}
+
+kj::Vector<kj::StringPtr> acceptedOf(const RotatedNode& node) {
+  kj::Vector<kj::StringPtr> list;
+  for (auto& one : node.acceptedKeys) list.add(textOf(one));
+  return list;
+}
+
+kj::Vector<config::SecretsKey> keysOf(const RotatedNode& node) {
+  return config::secretsKeys(textOf(node.secretbox), textOf(node.aescbc), acceptedOf(node));
+}
+
+// It has one key alone: before `accept`, or after `drop`.
+bool isAtRest(const RotatedNode& node) {
+  if (node.acceptedKeys.empty()) return true;
+  return node.acceptedKeys.size() == 1 && textOf(node.acceptedKeys[0]) == textOf(node.secretbox) &&
+         textOf(node.aescbc).size() == 0;
+}
+
+void checkNode(const RotatedNode& node) {
+  if (!node.persists) {
+    refuseKeys(
+        kj::str(node.address,
+                ": its config has persist: false, so at each boot it comes from its source with "
+                "the key that is there; set persist: true for the rotation"));
+  }
+  if (textOf(node.secretbox).size() + textOf(node.aescbc).size() == 0) {
+    refuseKeys(
+        kj::str(node.address,
+                ": its config has neither cluster.secretboxEncryptionSecret nor "
+                "cluster.aescbcEncryptionSecret; set one, the same on all control-plane nodes"));
+  }
+}
+
+bool accepts(const RotatedNode& node, kj::StringPtr key) {
+  for (auto& one : node.acceptedKeys) {
+    if (textOf(one) == key) return true;
+  }
+  return false;
+}
+
+// Another key than those that all nodes have would be one that some cannot read.
+void checkSame(const RotatedNode& first, const RotatedNode& node, kj::StringPtr fresh) {
+  bool aescbc = textOf(node.aescbc).size() > 0 && textOf(first.aescbc).size() > 0 &&
+                textOf(node.aescbc) != textOf(first.aescbc);
+  bool secretbox = textOf(node.secretbox) != fresh && textOf(first.secretbox) != fresh &&
+                   textOf(node.secretbox) != textOf(first.secretbox);
+  if (aescbc || secretbox) {
+    refuseKeys(kj::str(node.address, ": its key of Secrets is not that of ", first.address,
+                       "; correct its cluster.secretboxEncryptionSecret or "
+                       "cluster.aescbcEncryptionSecret first"));
+  }
+}
+
+kj::String quoted(kj::StringPtr base64) {
+  return kj::str("\"", base64, "\"");
+}
+
+}  // namespace
+
+Rotation planSecretsKey(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr fresh) {
+  Rotation rotation;
+  rotation.which = RotatedCa::kSecretsKey;
+  kj::Vector<const RotatedNode*> planes;
+  for (auto& node : nodes) {
+    if (node.controlPlane) planes.add(&node);
+  }
+  if (planes.empty()) refuseKeys("none of the nodes is a control-plane node");
+  kj::StringPtr found;
+  for (auto node : planes) {
+    checkNode(*node);
+    if (isAtRest(*node)) continue;
+    auto last = textOf(node->acceptedKeys.back());
+    if (found.size() > 0 && found != last) {
+      refuseKeys(
+          kj::str(node->address,
+                  ": it accepts another new key of Secrets than the nodes before it; remove one "
+                  "of them from cluster.acceptedEncryptionSecrets"));
+    }
+    found = last;
+  }
+  rotation.begun = found.size() > 0;
+  rotation.newKey = pki::Pem(kj::str(rotation.begun ? found : fresh));
+  auto key = textOf(rotation.newKey);
+  bool anyWrites = false, anyDropped = false;
+  for (auto node : planes) {
+    checkSame(*planes[0], *node, key);
+    bool writes = textOf(node->secretbox) == key;
+    anyWrites = anyWrites || writes;
+    anyDropped = anyDropped || (writes && isAtRest(*node));
+  }
+  for (auto node : planes) {
+    bool has = textOf(node->secretbox) == key || accepts(*node, key);
+    if (anyWrites && !has) {
+      refuseKeys(kj::str(node->address,
+                         ": it does not accept the key of Secrets with which others "
+                         "write; add it to its cluster.acceptedEncryptionSecrets"));
+    }
+  }
+  rotation.phase = anyDropped  ? RotationPhase::kDrop
+                   : anyWrites ? RotationPhase::kIssue
+                               : RotationPhase::kAccept;
+  return rotation;
+}
+
+kj::Maybe<kj::String> secretsKeyPatch(const RotatedNode& node, const Rotation& rotation,
+                                      RotationPhase phase) {
+  if (!node.controlPlane) return nullptr;
+  auto key = textOf(rotation.newKey);
+  bool writes = textOf(node.secretbox) == key;
+  kj::Vector<kj::String> wanted;
+  for (auto& one : node.acceptedKeys) {
+    if (textOf(one) != key && phase != RotationPhase::kDrop) wanted.add(quoted(textOf(one)));
+  }
+  if (phase == RotationPhase::kAccept) {
+    if (writes || accepts(node, key)) return nullptr;
+  } else if (phase == RotationPhase::kIssue) {
+    if (writes) return nullptr;
+    auto old = textOf(node.secretbox);
+    if (old.size() > 0 && !accepts(node, old)) wanted.add(quoted(old));
+  } else if (writes && isAtRest(node) && !node.acceptedKeys.empty()) {
+    return nullptr;
+  }
+  wanted.add(quoted(key));
+  kj::Vector<kj::String> operations;
+  auto add = [&](kj::StringPtr name, kj::StringPtr value) {
+    operations.add(
+        kj::str("{\"op\": \"add\", \"path\": \"/cluster/", name, "\", \"value\": ", value, "}"));
+  };
+  add("acceptedEncryptionSecrets", kj::str("[", kj::strArray(wanted, ", "), "]"));
+  if (phase != RotationPhase::kAccept && !writes) add("secretboxEncryptionSecret", quoted(key));
+  if (phase == RotationPhase::kDrop && textOf(node.aescbc).size() > 0) {
+    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/cluster/aescbcEncryptionSecret\"}"));
+  }
+  return kj::str("[", kj::strArray(operations, ", "), "]");
+}
+
+kj::String writingKey(const RotatedNode& node) {
+  return kj::mv(keysOf(node)[0].name);
+}
+
+kj::String newPrefix(const Rotation& rotation) {
+  auto key = textOf(rotation.newKey);
+  return config::storedPrefix(config::secretsKeys(key, ""_kj, kj::arrayPtr(&key, 1))[0]);
+}
+
+kj::Maybe<kj::StringPtr> secretsKeyError(const Rotation& rotation, RotationPhase phase,
+                                         kj::ArrayPtr<const kj::String> keys) {
+  auto key = textOf(rotation.newKey);
+  auto only = config::secretsKeys(key, ""_kj, kj::arrayPtr(&key, 1));
+  auto prefix = config::storedPrefix(only[0]);
+  bool reads = false, others = false;
+  for (auto& one : keys) {
+    bool known = false;
+    for (auto& own : only) known = known || one == config::storedPrefix(own);
+    reads = reads || one == prefix;
+    others = others || !known;
+  }
+  if (!reads) return "its API server has not been given the new key yet"_kj;
+  if (phase == RotationPhase::kAccept) return nullptr;
+  if (keys[0] != prefix) return "its API server does not write with the new key yet"_kj;
+  if (phase == RotationPhase::kDrop && others) return "its API server has the old key still"_kj;
+  return nullptr;
+}
+
+}  // namespace talos::talosctl
