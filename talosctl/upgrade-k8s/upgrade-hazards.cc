@@ -22,11 +22,13 @@ kj::Maybe<Labels> readLabels(kj::StringPtr text, kj::StringPtr& value) {
     while (at != text.end() && *at != '=') key += *at++;
     if (text.end() - at < 2 || at[1] != '"') return nullptr;
     for (at += 2; at != text.end() && *at != '"'; ++at) {
-      if (*at == '\\' && ++at == text.end()) return nullptr;
+      if (*at == '\\') ++at;
+      if (at == text.end()) return nullptr;
       worth += *at;
     }
     if (at == text.end()) return nullptr;
-    if (++at != text.end() && *at == ',') ++at;
+    ++at;
+    if (at != text.end() && *at == ',') ++at;
     labels[std::move(key)] = std::move(worth);
   }
   if (at == text.end()) return nullptr;
