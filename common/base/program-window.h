@@ -6,8 +6,10 @@
 // Only a machine that has the device looks for a program, and only its hypervisor gives it one:
 // no call of an API, no kernel argument, no disk and no peer on the network can. Who adds PCI
 // devices to a machine also has its memory, so this gives nobody a right that he does not have.
-// QEMU has the device only on the command line of a local cluster's machine; a disk that is taken
-// out of such a cluster takes nothing of this along.
+// Except where a hypervisor shares a device of this kind between guests: the other guest could
+// write an order then. So a node is not to be given such a device. QEMU has the device only on the
+// command line of a local cluster's machine; a disk that is taken out of such a cluster takes
+// nothing of this along.
 //
 // The order stands there while the command runs. It is written behind its program, and has the
 // digest of it: a torn one counts as none. A machine that boots finds its window as it was, so the
