@@ -17,6 +17,12 @@ class TestKubernetes {
         listener(c.test.deps.lowLevel.wrapListenSocketFd(listenTcp("127.0.0.1", 0))),
         serving(serve().eagerlyEvaluate([](kj::Exception&&) {})) {
     model.addUsualKinds();
+    for (auto kind : {"Validating", "Mutating"}) {
+      auto plural = kj::str(kind[0] == 'V' ? "validating" : "mutating", "webhookconfigurations");
+      model.addKind({kj::str("admissionregistration.k8s.io"), kj::str("v1"), kj::mv(plural),
+                     kj::str(kind, "WebhookConfiguration"), false});
+    }
+    model.put("/api/v1/namespaces/kube-system", {{"metadata", {{"name", "kube-system"}}}});
     addNode();
     addProxy();
     for (auto part : {"kube-apiserver"_kj, "kube-controller-manager"_kj, "kube-scheduler"_kj}) {
