@@ -3,7 +3,7 @@
 //
 // The first key writes. `secretboxEncryptionSecret` is named key2, as ever, until it is one of
 // `acceptedEncryptionSecrets` as well: then it writes by a name made of its content. So objects of
-// the key before and of the one that replaces it are told apart without a key. Every key of
+// the key before and of the one that replaces it are distinguished without a key. Every key of
 // secretbox reads under both names, so that nodes that name the same key differently (one was
 // configured by an older secrets.yaml) read what the others write.
 #pragma once

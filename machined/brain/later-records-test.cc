@@ -4,6 +4,7 @@
 #include "common/base/file.h"
 #include "common/testing/later-message.h"
 #include "common/testing/test-tree.h"
+#include "common/wire/secret-file.h"
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/volumes/node-reset.h"
 #include "machined/kubernetes/kept-versions.h"
@@ -57,7 +58,7 @@ std::string readSecrets() {
       [](rpc::KubernetesSecretsSpec::Builder out) { out.setAdminKubeconfig("k"); });
   writeFileAtomically(tree.at("secrets"), bytes, 0600);
   auto message = KJ_ASSERT_NONNULL(readKeptSecrets(tree.at("secrets")));
-  writeKeptSecrets(tree.at("secrets"), *message);
+  writeSecretFile(tree.at("secrets"), *message);
   auto again = readFile(tree.at("secrets"));
   auto kept = std::string_view(again.begin(), again.size());
   return kept.find(kLaterField.cStr()) == kept.npos ? "lost" : "kept";

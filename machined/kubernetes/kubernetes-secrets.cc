@@ -1,10 +1,8 @@
 #include "machined/kubernetes/kubernetes-secrets.h"
 
-#include <capnp/serialize.h>
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
@@ -12,6 +10,7 @@
 #include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
+#include "common/wire/secret-file.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
@@ -241,23 +240,7 @@ kj::Maybe<kj::Own<SecretMessage>> tryKeptSecrets(kj::StringPtr file) {
 }  // namespace
 
 kj::Maybe<kj::Own<SecretMessage>> readKeptSecrets(kj::StringPtr file) {
-  KJ_IF_MAYBE (text, tryReadFile(file, kMostKept)) {
-    KJ_DEFER(zeroize(text->asArray()));
-    auto words = kj::heapArray<capnp::word>(text->size() / sizeof(capnp::word));
-    KJ_DEFER(zeroize(words.asBytes()));
-    if (words.size() > 0) memcpy(words.begin(), text->begin(), words.asBytes().size());
-    capnp::FlatArrayMessageReader reader(words);
-    auto message = kj::heap<SecretMessage>();
-    message->setRoot(reader.getRoot<rpc::KubernetesSecretsSpec>());
-    return kj::mv(message);
-  }
-  return nullptr;
-}
-
-void writeKeptSecrets(kj::StringPtr file, SecretMessage& message) {
-  auto words = capnp::messageToFlatArray(message);
-  KJ_DEFER(zeroize(words.asBytes()));
-  writeFileAtomically(file, words.asChars(), 0600);
+  return readSecretFile<rpc::KubernetesSecretsSpec>(file, kMostKept);
 }
 
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,
@@ -378,7 +361,7 @@ kj::Promise<void> KubernetesController::maintain(Store& store, KubernetesIdentit
         bool isNew = renewKubernetesSecrets(identity, old, plausible(now, timeKnown, old),
                                             result->initRoot<rpc::KubernetesSecretsSpec>());
         KJ_IF_MAYBE (path, file) {
-          if (isNew) writeKeptSecrets(*path, *result);
+          if (isNew) writeSecretFile(*path, *result);
         }
         return result;
       });

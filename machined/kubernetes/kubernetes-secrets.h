@@ -56,7 +56,6 @@ bool renewKubernetesSecrets(const KubernetesIdentity& identity,
 // The file on STATE, readable for root alone; none: there is none. Throws for a damaged one.
 // Blocking.
 kj::Maybe<kj::Own<SecretMessage>> readKeptSecrets(kj::StringPtr file);
-void writeKeptSecrets(kj::StringPtr file, SecretMessage& message);
 
 // When half of the lifetime of the first of them has passed.
 kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets);

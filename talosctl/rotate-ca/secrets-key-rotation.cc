@@ -88,8 +88,8 @@ kj::Promise<void> SecretsKeyRotation::rewriteAll() {
     Stored now;
     try {
       now = co_await stored(node);
-      if (now.others > 0) {
-        co_await rewrite(node, now.names.slice(0, kj::min(kSlice, now.names.size())));
+      for (size_t from = 0; from < now.names.size(); from += kSlice) {
+        co_await rewrite(node, now.names.slice(from, kj::min(from + kSlice, now.names.size())));
       }
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);

@@ -1,15 +1,12 @@
 #include "machined/config/trust/kept-identity.h"
 
-#include <capnp/serialize.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
-#include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
+#include "common/wire/secret-file.h"
 #include "machined/config/trust/join-controller.h"
 #include "machined/resources/store-records.h"
 #include "rpc/secret-resources.capnp.h"
@@ -28,25 +25,12 @@ kj::String pem(capnp::Data::Reader bytes) {
 }
 
 kj::Maybe<kj::Own<SecretMessage>> readIdentity(kj::StringPtr file) {
-  KJ_IF_MAYBE (text, tryReadFile(file, kMostIdentity)) {
-    KJ_DEFER(zeroize(text->asArray()));
-    auto words = kj::heapArray<capnp::word>(text->size() / sizeof(capnp::word));
-    KJ_DEFER(zeroize(words.asBytes()));
-    if (words.size() > 0) memcpy(words.begin(), text->begin(), words.asBytes().size());
-    capnp::FlatArrayMessageReader reader(words);
-    auto message = kj::heap<SecretMessage>();
-    message->setRoot(reader.getRoot<Spec>());
-    auto server = message->getRoot<Spec>().getServer();
+  auto found = readSecretFile<Spec>(file, kMostIdentity);
+  KJ_IF_MAYBE (message, found) {
+    auto server = (*message)->getRoot<Spec>().getServer();
     pki::checkPair(pem(server.getCrt()), pem(server.getKey()));
-    return kj::mv(message);
   }
-  return nullptr;
-}
-
-void writeIdentity(kj::StringPtr file, SecretMessage& message) {
-  auto words = capnp::messageToFlatArray(message);
-  KJ_DEFER(zeroize(words.asBytes()));
-  writeFileAtomically(file, words.asChars(), 0600);
+  return found;
 }
 
 // Whom apid trusts with this certificate by the config; none: it is of another cluster, or the
@@ -121,7 +105,7 @@ kj::Promise<void> KeptIdentityController::keep(Store& store) {
     auto message = kj::heap<SecretMessage>();
     message->setRoot(static_cast<const Spec::Reader&>(*stored));
     co_await deps.uv.blocking([file = kj::str(deps.file), message = kj::mv(message)]() mutable {
-      writeIdentity(file, *message);
+      writeSecretFile(file, *message);
     });
     written = kj::mv(certificate);
   }
