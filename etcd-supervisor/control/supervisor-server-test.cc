@@ -145,18 +145,20 @@ TEST_F(SupervisorApi, SecretsThatAreNotUnderAKey) {
     after(local.put({.key = kj::str("/registry/secrets/default/new", i),
                      .value = kj::str("k8s:enc:secretbox:v1:key2:", i)}));
   }
+  for (unsigned i = 0; i < 20; ++i) {
+    after(local.put({.key = kj::str("/registry/secrets/plain/", i), .value = kj::str("k8s")}));
+  }
   after(local.put({.key = kj::str("/registry/secrets/default/old"),
                    .value = kj::str("k8s:enc:secretbox:v1:key21:x")}));
-  after(local.put({.key = kj::str("/registry/secrets/other/plain"), .value = kj::str("k8s")}));
   after(local.put({.key = kj::str("/registry/secretstores/a"), .value = kj::str("plain")}));
   auto request = etcdOf(n2).secretsNotUnderRequest();
   request.setPrefix("k8s:enc:secretbox:v1:key2:");
   auto found = after(request.send());
-  EXPECT_EQ(found.getTotal(), 22u);
-  EXPECT_EQ(found.getOthers(), 2u);
-  ASSERT_EQ(found.getNames().size(), 2u);
+  EXPECT_EQ(found.getTotal(), 41u);
+  EXPECT_EQ(found.getOthers(), 21u);
+  ASSERT_EQ(found.getNames().size(), 21u);
   EXPECT_EQ(found.getNames()[0], "default/old");
-  EXPECT_EQ(found.getNames()[1], "other/plain");
+  EXPECT_EQ(found.getNames()[1], "plain/0");
 }
 
 // Catches: a snapshot that is restored without its bytes, twice, after one that failed, or by a

@@ -182,11 +182,11 @@ kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
   }
 }
 
-kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state, bool apis,
+kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state,
                                                    KubernetesVersion to) {
   UpgradeHazards found;
   co_await findSilent(found);
-  if (apis) co_await findDeprecated(state, found);
+  co_await findDeprecated(state, found);
   KubernetesVersion minor{to.major, to.minor, 0};
   for (auto& api : found.apis) {
     if (api.removedIn <= minor) co_await findWritten(api);

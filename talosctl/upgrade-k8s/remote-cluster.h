@@ -16,8 +16,7 @@ class RemoteCluster final : public UpgradableCluster {
       : calls(client, deadline), first(kj::str(node)), server(kj::str(server)) {}
 
   kj::Promise<ClusterState> read(bool workers) override;
-  kj::Promise<UpgradeHazards> hazards(const ClusterState& state, bool apis,
-                                      KubernetesVersion to) override;
+  kj::Promise<UpgradeHazards> hazards(const ClusterState& state, KubernetesVersion to) override;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override;
   kj::Promise<void> setImages(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes,
                               bool rehearsal) override;

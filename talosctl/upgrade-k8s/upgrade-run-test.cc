@@ -65,13 +65,13 @@ class ModelCluster final : public UpgradableCluster {
     if (proxyThere) now.proxyImage = kj::str(daemonSetImage);
     return now;
   }
-  kj::Promise<UpgradeHazards> hazards(const ClusterState&, bool apis, KubernetesVersion) override {
+  kj::Promise<UpgradeHazards> hazards(const ClusterState&, KubernetesVersion) override {
     UpgradeHazards found;
     if (silentWebhook) {
       found.webhooks.add(
           SilentWebhook{kj::str("policy"), kj::str("v.io"), kj::str("guard"), kj::str("web")});
     }
-    if (apis) addRequested(found.apis, requested, "10.5.0.2");
+    addRequested(found.apis, requested, "10.5.0.2");
     return kj::mv(found);
   }
   kj::StringPtr requested = "";  // metrics of the API servers

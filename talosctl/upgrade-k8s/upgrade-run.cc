@@ -37,12 +37,8 @@ kj::Promise<void> UpgradeRun::await(kj::String what, kj::Duration limit,
   return awaitState(timer, lines, kj::mv(what), {limit, kLookInterval}, kj::mv(attempt));
 }
 
-// A patch of a release removes no API version.
-kj::Promise<void> UpgradeRun::checkHazards(const UpgradeIntent& intent, const UpgradePlan& plan,
-                                           const ClusterState& state) {
-  auto& to = intent.to.version;
-  bool apis = plan.from.minor != to.minor || plan.from.major != to.major;
-  auto texts = describe(co_await cluster.hazards(state, apis, to), intent.to);
+kj::Promise<void> UpgradeRun::checkHazards(const UpgradeIntent& intent, const ClusterState& state) {
+  auto texts = describe(co_await cluster.hazards(state, intent.to.version), intent.to);
   for (auto& note : texts.notes) lines.note(note);
   KJ_IF_MAYBE (refusal, texts.refusal) {
     if (!intent.force) fail(ErrorKind::kFailedPrecondition, *refusal);
@@ -307,7 +303,7 @@ kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   lines.line(kj::str("discovered master nodes ", listOf(state, true)));
   if (intent.kubelets) lines.line(kj::str("discovered worker nodes ", listOf(state, false)));
   if (intent.from == nullptr) lines.note(kj::str("found Kubernetes ", plan.from.toString()));
-  co_await checkHazards(intent, plan, state);
+  co_await checkHazards(intent, state);
   co_await rehearse(plan, state);
   if (dryRun) {
     printPlan(plan, state, to);

@@ -43,10 +43,9 @@ class UpgradableCluster {
   virtual ~UpgradableCluster() noexcept(false) = default;
   // `workers`: the images in the configs of workers as well.
   virtual kj::Promise<ClusterState> read(bool workers) = 0;
-  // After read(). `apis`: look for API versions too, those that releases up to `to` remove with the
-  // objects that were written in them.
-  virtual kj::Promise<UpgradeHazards> hazards(const ClusterState& state, bool apis,
-                                              KubernetesVersion to) = 0;
+  // After read(). API versions that releases up to `to` remove have the objects that were written
+  // in them.
+  virtual kj::Promise<UpgradeHazards> hazards(const ClusterState& state, KubernetesVersion to) = 0;
   // NotFound, PermissionDenied, Unavailable: it cannot be pulled.
   virtual kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) = 0;
   // Sets all of these in the config of the node, without a reboot. A rehearsal changes nothing.
@@ -90,8 +89,7 @@ class UpgradeRun {
 
   kj::Promise<void> await(kj::String what, kj::Duration limit,
                           kj::Function<kj::Promise<kj::String>()> attempt);
-  kj::Promise<void> checkHazards(const UpgradeIntent& intent, const UpgradePlan& plan,
-                                 const ClusterState& state);
+  kj::Promise<void> checkHazards(const UpgradeIntent& intent, const ClusterState& state);
   kj::Promise<void> rehearse(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullAll(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullOn(const UpgradePlan& plan, const ClusterState& state, size_t node);

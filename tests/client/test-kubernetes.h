@@ -23,6 +23,10 @@ class TestKubernetes {
                      kj::str(kind, "WebhookConfiguration"), false});
     }
     model.put("/api/v1/namespaces/kube-system", {{"metadata", {{"name", "kube-system"}}}});
+    model.instead = [](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+      if (asked.path != "/metrics") return nullptr;
+      return kube::ModelKube::Reply{200, "process_start_time_seconds 1.7e+09\n", ""};
+    };
     addNode();
     addProxy();
     for (auto part : {"kube-apiserver"_kj, "kube-controller-manager"_kj, "kube-scheduler"_kj}) {

@@ -133,6 +133,24 @@ TEST_F(KeptIdentityTest, IsTakenUpAfterAReboot) {
   }
 }
 
+// Catches: a newer certificate in the store, of an apid that was faster or from before machined
+// began anew, that gives way to the file's.
+TEST_F(KeptIdentityTest, ANewerOneInTheStoreStays) {
+  auto old = pki::issue(authority.certificate, authority.key, {});
+  auto newer = pki::issue(authority.certificate, authority.key, {});
+  put(start(authority), old);
+  ASSERT_TRUE(soon([&] { return isKept(); }));
+  auto before = readFile(file);
+  mounted = false;
+  auto& store = start(authority);
+  put(store, newer);
+  ASSERT_TRUE(soon([&] { return current().runtime.idle(); }));
+  mounted = true;
+  current().runtime.poke("runtime.KeptIdentityController");
+  ASSERT_TRUE(soon([&] { return readFile(file) != before || !isIn(store, newer.certificate); }));
+  EXPECT_TRUE(isIn(store, newer.certificate));
+}
+
 // Catches: a node that has moved to another cluster and still trusts the clients of the old one; a
 // damaged file that keeps it from joining.
 TEST_F(KeptIdentityTest, IsNotTakenUpForAnotherCaOrWhenItIsDamaged) {
