@@ -29,6 +29,23 @@ TEST_F(Membership, TwiceOnOneNodeIsDoneAndOnAnotherRefused) {
             "n3 bootstrap: n2 (10.0.0.2) has a cluster already; this node joins it by itself");
 }
 
+// Catches: a node that tries to join by itself and refuses its operator meanwhile: one in front of
+// a cluster without a quorum, which is to be recovered, does so most of the time.
+TEST_F(Membership, WhileItTriesToJoinItIsNotBusy) {
+  formed();
+  bed.reinstall(n3);
+  for (auto node : {&n1, &n2}) bed.slow[node] = 3 * kj::SECONDS;
+  for (unsigned i = 0; i < 30; ++i) {
+    bootstrap(bed, n3);
+    bed.pass(700 * kj::MILLISECONDS);
+  }
+  outcome();
+  EXPECT_EQ(bed.outcomes.size(), 30u);
+  for (auto& one : bed.outcomes) EXPECT_EQ(one.find("it joins"), std::string::npos) << one;
+  bed.slow.clear();
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+}
+
 TEST_F(Membership, AtOnceOnAllNodesMakesOneCluster) {
   boot();
   bed.pass(5 * kj::SECONDS);

@@ -1,6 +1,7 @@
 #include "etcd-supervisor/membership/cluster-bootstrap.h"
 
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "etcd-supervisor/plan/bootstrap-claim.h"
 
 namespace talos::supervisor {
@@ -77,6 +78,9 @@ Config Bootstrap::known(const BootstrapRequest& request) {
 kj::Promise<void> Bootstrap::decide(BootstrapRequest request) {
   requireEmpty();
   othersOf(known(request), request.without);  // wrong names are refused before anything is done
+  co_await within(deps.timer, request.timeout, self.untilNotJoining(),
+                  kj::str("this node tries to join a cluster, and has not ended in time"));
+  requireEmpty();
   auto turn = self.take("it makes a cluster");
   bool receives = request.receive != nullptr;
   KJ_DEFER({

@@ -30,7 +30,7 @@ void requireOneCluster(kj::ArrayPtr<const Asked> members) {
 kj::Promise<void> Join::attempt(kj::ArrayPtr<const Asked> members) {
   auto config = self.config();
   requireOneCluster(members);
-  auto turn = self.take("it joins a cluster");
+  auto turn = self.take(LocalMember::kJoinTurn);
   auto hosts = co_await membersAt(deps, config, members);
   if (hosts.empty()) {
     fail(ErrorKind::kUnavailable, kj::str("no node answers with the members of the cluster"));

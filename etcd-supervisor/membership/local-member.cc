@@ -114,6 +114,10 @@ kj::Own<LocalMember::Turn> LocalMember::take(kj::StringPtr what) {
   return kj::heap<Turn>(*this);
 }
 
+kj::Promise<void> LocalMember::untilNotJoining() {
+  while (turn == kJoinTurn) co_await freed.next();
+}
+
 kj::Own<LocalMember::Claiming> LocalMember::claimNow() {
   auto since = (deps.clock.now() - kj::UNIX_EPOCH) / kj::NANOSECONDS;
   messageChanged.raise();

@@ -39,6 +39,10 @@ class LocalMember {
   class Turn;
   kj::Own<Turn> take(kj::StringPtr what);  // FailedPrecondition, naming what has it
   bool busy() const { return turn.size() > 0; }
+  // This node tries to join by itself, so who asks it for something else waits for the end of a
+  // try, which is bounded, and does not hear that it is busy.
+  static constexpr kj::StringPtr kJoinTurn = "it joins a cluster"_kj;
+  kj::Promise<void> untilNotJoining();
 
   class Claiming;
   kj::Own<Claiming> claimNow();
@@ -68,13 +72,17 @@ class LocalMember {
   kj::Maybe<int64_t> claim;
   bool leaving = false, knownToLeave = false;
   Signal heard;  // knownToLeave
+  Signal freed;  // turn
   kj::String message_;
 };
 
 class LocalMember::Turn {
  public:
   explicit Turn(LocalMember& self) : self(self) {}
-  ~Turn() noexcept(false) { self.turn = nullptr; }
+  ~Turn() noexcept(false) {
+    self.turn = nullptr;
+    self.freed.raise();
+  }
   KJ_DISALLOW_COPY_AND_MOVE(Turn);
 
  private:
