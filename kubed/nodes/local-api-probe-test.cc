@@ -5,33 +5,55 @@
 namespace talos::kubed {
 namespace {
 
-// Feeds answers, "+" good and "-" failed, and returns the verdict after each.
-std::string verdicts(ApiVerdict& verdict, const std::string& answers) {
-  std::string changes;
-  for (char c : answers) {
-    kj::Maybe<kj::String> failure;
-    if (c == '-') failure = kj::str("500");
-    bool changed = verdict.take(kj::mv(failure));
-    changes += changed ? (verdict.ready ? 'R' : 'N') : '.';
+// Feeds answers, one a second: "+" good, "-" failed, "e" one of a server that is about to end; "_"
+// is a second without one. Returns the verdict after each.
+struct Feeding {
+  ApiVerdict verdict;
+  kj::TimePoint now = kj::origin<kj::TimePoint>();
+
+  std::string verdicts(const std::string& answers) {
+    std::string changes;
+    for (char c : answers) {
+      now += kApiLook;
+      if (c == '_') continue;
+      kj::Maybe<kj::String> failure;
+      if (c == '-') failure = kj::str("500: [-]etcd failed");
+      if (c == 'e') failure = kj::str("500: [-]shutdown failed: reason withheld");
+      bool changed = verdict.take(kj::mv(failure), now);
+      changes += changed ? (verdict.ready ? 'R' : 'N') : '.';
+    }
+    return changes;
   }
-  return changes;
-}
+};
 
 // Catches: an address that moves with each slow answer, or to and fro with a server that crashes
 // again and again; one that stays with a server that is gone.
-TEST(ApiVerdict, ChangesAfterAFewInARow) {
-  ApiVerdict verdict;
-  EXPECT_EQ(verdicts(verdict, "----------"), "..........") << "it never was";
+TEST(ApiVerdict, ChangesWhenAnswersStayOpposite) {
+  Feeding feeding;
+  auto& verdict = feeding.verdict;
+  EXPECT_EQ(feeding.verdicts("----------"), "..........") << "it never was";
   EXPECT_FALSE(verdict.everReady);
-  EXPECT_EQ(verdicts(verdict, "+----+-----"), "R.........N");
-  EXPECT_STREQ(verdict.message.cStr(), "500");
-  EXPECT_EQ(verdicts(verdict, "++++-+++++-"), ".........R.");
+  EXPECT_EQ(feeding.verdicts("+--------+---------"), "R.................N");
+  EXPECT_STREQ(verdict.message.cStr(), "500: [-]etcd failed");
+  EXPECT_EQ(feeding.verdicts("++++++++-+++++++++-"), ".................R.");
   EXPECT_STREQ(verdict.message.cStr(), "");
   EXPECT_TRUE(verdict.everReady);
+  // Answers that take their time.
+  EXPECT_EQ(feeding.verdicts("+_-_-_-_-_-"), ".....N");
 
-  ApiVerdict recalled;
-  recalled.everReady = true;
-  EXPECT_EQ(verdicts(recalled, "+"), ".") << "after a crash it is not the first answer";
+  Feeding recalled;
+  recalled.verdict.everReady = true;
+  EXPECT_EQ(recalled.verdicts("+"), ".") << "after a crash it is not the first answer";
+}
+
+// Catches: an address that stays with a server that is about to end until it is gone; one that is
+// kept away from a server that has restarted as it should; one that comes back to a server that has
+// crashed since.
+TEST(ApiVerdict, AServerThatEndsCountsAtOnce) {
+  Feeding feeding;
+  EXPECT_EQ(feeding.verdicts("+eee-----+"), "RN.......R");
+  EXPECT_EQ(feeding.verdicts("---------++"), "........N..");
+  EXPECT_EQ(feeding.verdicts("e++"), "...") << "it crashed before";
 }
 
 }  // namespace

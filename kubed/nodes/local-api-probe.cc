@@ -1,5 +1,7 @@
 #include "kubed/nodes/local-api-probe.h"
 
+#include <string.h>
+
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -10,16 +12,27 @@ namespace {
 
 constexpr kj::StringPtr kApiId = "kube-apiserver"_kj;
 
+bool saysItEnds(const kj::String& failure) {
+  return strstr(failure.cStr(), "[-]shutdown") != nullptr;
+}
+
 }  // namespace
 
-bool ApiVerdict::take(kj::Maybe<kj::String> failure) {
+bool ApiVerdict::take(kj::Maybe<kj::String> failure, kj::TimePoint now) {
   bool good = failure == nullptr;
-  opposite = good == ready ? 0 : opposite + 1;
-  bool first = good && !everReady;
-  if (opposite == 0 || (opposite < kInARow && !first)) return false;
+  if (good == ready) {
+    opposite = nullptr;
+    return false;
+  }
+  bool ends = failure.map(saysItEnds).orDefault(false);
+  bool atOnce = ends || (good && (ending || !everReady));
+  auto since = opposite.orDefault(now);
+  opposite = since;
+  if (!atOnce && now - since < kSteady) return false;
   ready = good;
   everReady = everReady || good;
-  opposite = 0;
+  ending = ends;
+  opposite = nullptr;
   message = kj::mv(failure).orDefault(kj::str());
   return true;
 }
@@ -44,7 +57,7 @@ kj::Promise<void> LocalApiProbe::run() {
   for (bool reported = true;;) {
     auto pause = timer.afterDelay(kApiLook);
     auto failure = co_await probe();
-    if (verdict.take(kj::mv(failure))) {
+    if (verdict.take(kj::mv(failure), timer.now())) {
       since = clock.now();
       if (verdict.ready) log::info("the API server of this node is ready");
       if (!verdict.ready) {

@@ -1,19 +1,19 @@
 // Probes this node's API server and publishes the verdict: LocalApiStatuses[kube-apiserver]. By it
 // vipd decides whether this node may hold an address that leads to the API server.
 //
-// GET /readyz at the loopback address every kApiLook. The verdict changes after kInARow opposite
-// answers in a row, so neither a slow moment nor a server that crashes again and again moves an
-// address to and fro; the first good answer since the node was started counts at once. The verdict
-// is a record of machined's store: after a crash of this program it continues from there, and
-// starts anew with each boot.
+// GET /readyz at the loopback address every kApiLook. The verdict changes when the answers have
+// been opposite for kSteady, so neither a slow moment nor a server that crashes again and again
+// moves an address to and fro. At once count: the first good answer since the node was started; the
+// answer that the server is about to end (check "shutdown", --shutdown-delay-duration), as long as
+// it still serves; and the first good answer after that. The verdict is a record of machined's
+// store: after a crash of this program it continues from there, and starts anew with each boot.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
 
 namespace talos::kubed {
 
-constexpr auto kApiLook = 2 * kj::SECONDS, kApiAnswer = 2 * kj::SECONDS;
-constexpr unsigned kInARow = 5;
+constexpr auto kApiLook = 1 * kj::SECONDS, kApiAnswer = 2 * kj::SECONDS, kSteady = 8 * kj::SECONDS;
 
 // The state of the API server by its last answers. Pure.
 class ApiVerdict {
@@ -22,10 +22,11 @@ class ApiVerdict {
   kj::String message = kj::str("no answer yet");
 
   // `failure`: of one probe; none: a good answer. Returns true when the verdict changes.
-  bool take(kj::Maybe<kj::String> failure);
+  bool take(kj::Maybe<kj::String> failure, kj::TimePoint now);
 
  private:
-  unsigned opposite = 0;  // answers in a row that contradict the verdict
+  kj::Maybe<kj::TimePoint> opposite;  // since when answers contradict the verdict
+  bool ending = false;                // the verdict is because the server was about to end
 };
 
 class LocalApiProbe {

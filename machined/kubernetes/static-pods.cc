@@ -262,6 +262,9 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("etcd-keyfile", file("etcd-client.key"));
   list.add("etcd-servers", kj::strArray(spec.getEtcdServers(), ","));
   if (has(version, KubeFact::kInsecurePort)) list.add("insecure-port", "0");
+  // It serves for that long after it has to end, while /readyz says so: clients and the shared
+  // address go to another one meanwhile.
+  list.add("shutdown-delay-duration", "3s");
   // Without it a stopping API server waits for its watches until the kubelet kills it, after 30 s.
   if (has(version, KubeFact::kApiServerEndsWatches)) {
     list.add("shutdown-watch-termination-grace-period", "5s");
