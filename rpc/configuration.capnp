@@ -47,6 +47,7 @@ struct ApplyRequest {
   tryTimeoutMs @3 :UInt64 = 60000;   # one second to one day; setting the clock does not affect it
   ifVersion @4 :UInt64;         # version of the resource MachineConfigs/v1alpha1 that the document is based on:
                                 # Conflict if the running config has another one. 0: any
+  manifests @5 :Bool;           # of a dry run: answer with the manifests as well
 }
 struct ApplyResult {
   mode @0 :ApplyMode;           # the mode that was (dryRun: would be) used; never auto
@@ -61,6 +62,11 @@ struct ApplyResult {
                                 # soon as that is done. Number of the resource Operations/apply-config
   notInEffect @9 :List(Text);   # parts of the changes that the kernel refused, and why; the config is stored all the same
   confirmed @10 :Bool;          # the config was on trial, and is (dryRun: would be) kept
+  manifests @11 :List(Manifest);    # that a control-plane node makes of this config, if they were asked for
+}
+struct Manifest {
+  id @0 :Text;
+  objects @1 :Text;             # YAML: a list. The secret half of the bootstrap token is ***
 }
 struct ConfigChange {
   path @0 :Text;                # machine.network.interfaces[0].cidr

@@ -7,5 +7,6 @@
 namespace talos::kube {
 
 constexpr kj::StringPtr kHiddenTokenSecret = "***"_kj;
+constexpr kj::StringPtr kTokenType = "bootstrap.kubernetes.io/token"_kj;  // of its Secret
 
 }  // namespace talos::kube

@@ -64,6 +64,33 @@ TEST(KubeApi, ErrorsAreTheServersWords) {
   EXPECT_FALSE(saysAlreadyExists(404, R"({"kind":"Status","reason":"AlreadyExists"})"_kj));
 }
 
+// Catches: an administrator whose field is overwritten because the answer was not understood.
+TEST(KubeApi, ConflictsOfFieldsAreRead) {
+  auto body = R"({"kind":"Status","code":409,"reason":"Conflict","details":{"causes":[
+      {"reason":"FieldManagerConflict","field":".spec.replicas",
+       "message":"conflict with \"kubectl-edit\" with subresource \"scale\" using apps/v1"},
+      {"reason":"FieldValueInvalid","field":".spec"},
+      {"reason":"FieldManagerConflict","field":".data.a","message":"conflict"}, 7]}})"_kj;
+  auto conflicts = conflictsOf(body);
+  ASSERT_EQ(conflicts.size(), 2u);
+  EXPECT_EQ(conflicts[0].manager, "kubectl-edit"_kj);
+  EXPECT_EQ(conflicts[0].field, ".spec.replicas"_kj);
+  EXPECT_EQ(conflicts[1].manager, ""_kj);
+  for (auto other : {"", "x", "{}", R"({"kind":"Status","details":{"causes":{}}})"}) {
+    EXPECT_EQ(conflictsOf(kj::StringPtr(other)).size(), 0u) << other;
+  }
+}
+
+// Catches: a server that is about to end and is taken for one that has failed.
+TEST(KubeApi, FailedChecksAreNamed) {
+  auto body = "[+]ping ok\n[-]shutdown failed: reason withheld\n[-]etcd failed\nreadyz failed"_kj;
+  EXPECT_EQ(failedChecks(body), "[-]shutdown failed: reason withheld, [-]etcd failed"_kj);
+  EXPECT_EQ(failedChecks(""_kj), ""_kj);
+  EXPECT_EQ(failedChecks("[-]"_kj), ""_kj);
+  auto many = std::string("[-]a\n[-]") + std::string(1000, 'x');
+  EXPECT_EQ(failedChecks(kj::arrayPtr(many.data(), many.size())), "[-]a"_kj);
+}
+
 TEST(KubeApi, RetryAfterIsANumberOfSeconds) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(readRetryAfter("7")), 7 * kj::SECONDS);
   EXPECT_EQ(KJ_ASSERT_NONNULL(readRetryAfter("100000")), 1 * kj::MINUTES);

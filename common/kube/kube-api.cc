@@ -168,6 +168,40 @@ kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<co
   return error(kindOfStatus(status), kj::str("cannot ", doing, ": ", cause));
 }
 
+kj::Vector<FieldConflict> conflictsOf(kj::ArrayPtr<const char> body) {
+  kj::Vector<FieldConflict> conflicts;
+  KJ_IF_MAYBE (object, statusIn(body)) {
+    for (auto cause : itemsAt(*object, {"details", "causes"})) {
+      if (textAt(*cause, {"reason"}) != "FieldManagerConflict") continue;
+      // `conflict with "kubectl-edit" using apps/v1`
+      auto message = textAt(*cause, {"message"});
+      auto begin = message.findFirst('"').map([](size_t at) { return at + 1; });
+      kj::String manager;
+      KJ_IF_MAYBE (from, begin) {
+        auto rest = message.slice(*from);
+        KJ_IF_MAYBE (length, rest.findFirst('"')) manager = kj::heapString(rest.slice(0, *length));
+      }
+      conflicts.add(FieldConflict{kj::mv(manager), kj::str(textAt(*cause, {"field"}))});
+    }
+  }
+  return conflicts;
+}
+
+kj::String failedChecks(kj::ArrayPtr<const char> body) {
+  kj::Vector<kj::String> failed;
+  size_t size = 0;
+  for (auto rest = body; rest.size() > 0;) {
+    size_t end = 0;
+    while (end < rest.size() && rest[end] != '\n') ++end;
+    auto line = rest.slice(0, end);
+    rest = rest.slice(kj::min(end + 1, rest.size()), rest.size());
+    bool fails = line.size() > 3 && line[0] == '[' && line[1] == '-' && line[2] == ']';
+    size += line.size();
+    if (fails && size <= kMostFailedChecks) failed.add(printable(kj::heapString(line)));
+  }
+  return kj::strArray(failed, ", ");
+}
+
 bool saysAlreadyExists(unsigned status, kj::ArrayPtr<const char> body) {
   if (status != 409) return false;
   KJ_IF_MAYBE (object, statusIn(body)) {

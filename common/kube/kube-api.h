@@ -59,6 +59,17 @@ Json evictionOf(kj::StringPtr nameSpace, kj::StringPtr name, kj::StringPtr uid,
 // `doing`: "get nodes/master-1".
 kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body,
                       kj::StringPtr doing);
+// A field that an apply would change, and that another manager has set to another value.
+struct FieldConflict {
+  kj::String manager;  // kubectl-edit; empty: not said
+  kj::String field;    // .spec.template.spec.containers[name="coredns"].image
+};
+// Of an answer with the status 409; empty: it is about something else.
+kj::Vector<FieldConflict> conflictsOf(kj::ArrayPtr<const char> body);
+// The checks that failed by the answer of /readyz or /healthz: "[-]etcd failed: …"; empty: it names
+// none. At most kMostFailedChecks bytes.
+constexpr size_t kMostFailedChecks = 500;
+kj::String failedChecks(kj::ArrayPtr<const char> body);
 // True when the answer says that the object to be created exists already.
 bool saysAlreadyExists(unsigned status, kj::ArrayPtr<const char> body);
 // Seconds, as Retry-After has them; none for what is no such number. At most a minute.

@@ -314,7 +314,10 @@ kj::Promise<kj::String> KubeClient::getText(kj::StringPtr path) {
 kj::Promise<void> KubeClient::check(kj::StringPtr path) {
   auto doing = kj::str("get ", path);
   auto given = co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing)});
-  if (given.status >= 400) impl->refuse(given, doing);
+  if (given.status < 400) co_return;
+  auto failed = failedChecks(given.body);
+  if (failed.size() > 0) given.statusText = kj::str(given.statusText, ": ", failed);
+  impl->refuse(given, doing);
 }
 
 kj::Promise<Json> KubeClient::get(const Resource& resource, kj::StringPtr nameSpace,
@@ -376,6 +379,27 @@ kj::Promise<Json> KubeClient::patch(Patch how, const Resource& resource, kj::Str
                     .doing = kj::str("patch ", describe(resource, nameSpace, name)),
                     .body = writeJson(object),
                     .contentType = contentTypeOf(how)});
+}
+
+kj::Promise<kj::OneOf<Json, kj::Vector<FieldConflict>>> KubeClient::apply(
+    const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name, const Json& object,
+    kj::StringPtr fieldManager, ApplyOptions options) {
+  auto path = pathOf(resource, nameSpace, name);
+  addQuery(path, "fieldManager", fieldManager);
+  if (options.force) addQuery(path, "force", "true");
+  if (options.dryRun) addQuery(path, "dryRun", "All");
+  auto doing = kj::str("apply ", describe(resource, nameSpace, name));
+  auto answer = co_await impl->answer({.method = kj::HttpMethod::PATCH,
+                                       .path = kj::mv(path),
+                                       .doing = kj::str(doing),
+                                       .body = writeJson(object),
+                                       .contentType = contentTypeOf(Patch::kApply)});
+  if (answer.status == 409) {
+    auto conflicts = conflictsOf(answer.body);
+    if (!conflicts.empty()) co_return kj::mv(conflicts);
+  }
+  if (answer.status >= 400) impl->refuse(answer, doing);
+  co_return readJson(answer.body, kj::str("the answer of ", impl->name));
 }
 
 kj::Promise<bool> KubeClient::remove(const Resource& resource, kj::StringPtr nameSpace,

@@ -46,6 +46,12 @@ struct Version {
 
 enum class Patch { kMerge, kStrategic, kApply };
 
+// Of a server-side apply. Without `force` a field that another manager has set to another value is
+// a conflict. A dry run changes nothing; its answer is the object as it would be.
+struct ApplyOptions {
+  bool force = false, dryRun = false;
+};
+
 // A stream of events, until the server ends it.
 class KubeWatch {
  public:
@@ -98,6 +104,11 @@ class KubeClient {
   kj::Promise<Json> patch(Patch how, const Resource& resource, kj::StringPtr nameSpace,
                           kj::StringPtr name, const Json& object, kj::StringPtr fieldManager,
                           kj::StringPtr subresource = "");
+  // The same with these options: the object afterwards, or the conflicts, with which nothing has
+  // changed.
+  kj::Promise<kj::OneOf<Json, kj::Vector<FieldConflict>>> apply(
+      const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name, const Json& object,
+      kj::StringPtr fieldManager, ApplyOptions options);
   // False: it did not exist. `only`: Conflict when the object is another one, or has changed.
   // `grace`: of a pod; none: its own.
   kj::Promise<bool> remove(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name,
@@ -130,7 +141,7 @@ class KubeClient {
   kj::Promise<Json> getJson(kj::StringPtr path);
   // The same of a text: "/metrics".
   kj::Promise<kj::String> getText(kj::StringPtr path);
-  // The same where only the status counts: "/readyz".
+  // The same where only the status counts: "/readyz". The error names the checks that failed.
   kj::Promise<void> check(kj::StringPtr path);
 
  private:

@@ -229,6 +229,7 @@ class ModelKube final : public kj::HttpService {
     if (one.method == "PATCH") {
       auto object = found->second;
       object.merge_patch(one.body);
+      if (queryOf(url, "dryRun") == "All") return {200, object.dump(), ""};
       put(path.c_str(), object);
     }
     return {200, objects[path].dump(), ""};

@@ -7,15 +7,17 @@
 #include "common/base/node-messages.h"
 #include "common/base/signal.h"
 #include "common/kube/kube-client.h"
+#include "common/kube/manifest-objects.h"
 #include "common/tls/tls.h"
 #include "common/wire/store-client.h"
-#include "kubed/manifests/manifest-objects.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
 namespace talos::kubed {
+
+using kube::ManifestText;
 
 constexpr kj::StringPtr kOwner = "kubed"_kj;    // of what this program writes into the store
 constexpr kj::StringPtr kExtras = "extras"_kj;  // the namespace of its manifests

@@ -26,7 +26,7 @@ class ManifestCreation : public testing::Test {
   void create(kj::StringPtr text) {
     kj::Vector<ManifestText> manifests;
     manifests.add(ManifestText{"05-x", text});
-    auto objects = objectsOf(kj::mv(manifests), "secret");
+    auto objects = kube::objectsOf(kj::mv(manifests), "secret");
     created.clear();
     createObjects(client, objects, recordCreated).wait(scope);
   }

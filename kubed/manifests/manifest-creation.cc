@@ -41,7 +41,7 @@ kj::Promise<void> createTogether(kube::KubeClient& kubernetes, kj::Vector<Manife
   auto ids = KJ_MAP(one, manifests) {
     return kj::str(one.id);
   };
-  auto objects = objectsOf(kj::mv(manifests), tokenSecret, tokenEnd);
+  auto objects = kube::objectsOf(kj::mv(manifests), tokenSecret, tokenEnd);
   KJ_DEFER(for (auto& one : objects) kube::wipe(one.object));
   co_await createObjects(kubernetes, objects, created);
   for (auto& id : ids) result.applied.add(kj::mv(id));

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "common/kube/kube-client.h"
-#include "kubed/manifests/manifest-objects.h"
+#include "common/kube/manifest-objects.h"
 
 namespace talos::kubed {
+
+using kube::ManifestObject, kube::ManifestText;
 
 constexpr kj::StringPtr kFieldManager = "talos"_kj;
 

@@ -22,6 +22,13 @@ struct ConfigurationTest : public ConfigManagerTest {
     return kj::mv(network);
   }
 
+  static kj::Vector<ConfigurationServer::Manifest> manifests(const KnownConfig& wanted) {
+    kj::Vector<ConfigurationServer::Manifest> all;
+    all.add(ConfigurationServer::Manifest{
+        kj::str("11-x"), kj::str(wanted.get().getMachine().getNetwork().getHostname())});
+    return all;
+  }
+
   rpc::Node::Client node(ConfigManager::Caller caller) {
     kj::Exception none = KJ_EXCEPTION(FAILED, "not in this test");
     auto& b = brain();
@@ -37,7 +44,8 @@ struct ConfigurationTest : public ConfigManagerTest {
                   .configuration = kj::heap<ConfigurationServer>(
                       b.manager, b.reader, b.store, b.foreign, caller, kj::str("this boot"),
                       [this](auto& wanted) { return preview(wanted); },
-                      [] { return kj::arr(kj::str("machine.sysctls.vm.a: refused")); }),
+                      [] { return kj::arr(kj::str("machine.sysctls.vm.a: refused")); },
+                      [](auto& wanted) { return manifests(wanted); }),
                   .storage = kj::cp(none),
                   .containers = kj::cp(none),
                   .upgrades = kj::cp(none),
@@ -192,11 +200,34 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   rpc::Configuration::Client inner = kj::heap<ConfigurationServer>(
       b.manager, b.reader, b.store, b.foreign, kVisitor, kj::str("this boot"),
       [this](auto& wanted) { return preview(wanted); },
-      []() -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); });
+      []() -> kj::Promise<kj::Array<kj::String>> { return kj::Array<kj::String>(); },
+      [](auto& wanted) { return manifests(wanted); });
   EXPECT_EQ(kText, failure(applyRequest(inner, mine)));
   EXPECT_EQ(kText, failure(generateRequest(inner)));
   EXPECT_EQ("b/b", state());
   (void)bare;
+}
+
+// Catches: manifests of the running config in the place of those of the one that is asked about;
+// manifests that nobody asked for.
+TEST_F(ConfigurationTest, ADryRunAnswersWithManifestsWhenTheyAreWanted) {
+  booted(document("a"));
+  auto ask = [&](bool dryRun, bool manifests) {
+    auto request = configuration(ConfigManager::Caller::kAdmin).applyRequest();
+    request.initRequest().setDocument(document("b").asBytes());
+    request.getRequest().setMode(ApplyMode::NO_REBOOT);
+    request.getRequest().setDryRun(dryRun);
+    request.getRequest().setManifests(manifests);
+    auto response = request.send().wait(io.waitScope);
+    std::string text;
+    for (auto one : response.getResult().getManifests()) {
+      text += kj::str(one.getId(), " ", one.getObjects()).cStr();
+    }
+    return text;
+  };
+  EXPECT_EQ("11-x b", ask(true, true));
+  EXPECT_EQ("", ask(true, false));
+  EXPECT_EQ("", ask(false, true));
 }
 
 // Catches: "in effect" for a kernel parameter that the kernel refused, asked about although nothing

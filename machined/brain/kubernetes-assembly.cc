@@ -2,6 +2,7 @@
 
 #include "common/base/file.h"
 #include "common/wire/rpc-server.h"
+#include "machined/config/trust/debug-lifetime.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/control-plane-pods.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
@@ -83,7 +84,9 @@ void KubernetesAssembly::addControllers() {
       .timer = core.timer,
       .clock = core.clock,
       .readConfig = readConfig(),
-      .isMounted = [this]() { return disks.state.isMounted(); }}));
+      .isMounted = [this]() { return disks.state.isMounted(); },
+      .lifetime =
+          certificateLifetime(deps.arguments, deps.platform, kKubernetesLifetime, deps.warn)}));
   add(kj::heap<RenderSecretsController>(
       RenderSecretsController::Dependencies{.blocking = core.blocking(), .kept = keptVersions}));
   add(kj::heap<StaticPodController>(readConfig()));

@@ -22,6 +22,7 @@
 #include "machined/kubernetes/admin-kubeconfig.h"
 #include "machined/kubernetes/etcd-and-kubernetes-of-node.h"
 #include "machined/kubernetes/kubernetes-secrets.h"
+#include "machined/kubernetes/manifests/manifest-controller.h"
 #include "machined/logs/console-log.h"
 #include "machined/logs/events-and-logs-server.h"
 #include "machined/logs/log-feed.h"
@@ -186,7 +187,14 @@ rpc::Configuration::Client NodeServing::configuration(ConfigManager::Caller call
         return previewNetwork({core.arguments, wanted.get().getMachine(), core.store}, networkd(),
                               core.timer);
       },
-      KJ_BIND_METHOD(*this, kernelProblems));
+      KJ_BIND_METHOD(*this, kernelProblems),
+      [](const KnownConfig& wanted) {
+        kj::Vector<ConfigurationServer::Manifest> all;
+        for (auto& one : manifestsOf(wanted.get())) {
+          all.add(ConfigurationServer::Manifest{kj::mv(one.id), kj::mv(one.objects)});
+        }
+        return all;
+      });
 }
 
 kj::Promise<kj::Array<kj::String>> NodeServing::kernelProblems() {

@@ -28,7 +28,8 @@ kj::Duration trialLength(uint64_t milliseconds) {
 ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader,
                                          Store& store, ForeignBytes& foreign,
                                          ConfigManager::Caller caller, kj::String bootId,
-                                         PreviewNetwork preview, AwaitEffects effects)
+                                         PreviewNetwork preview, AwaitEffects effects,
+                                         RenderManifests manifests)
     : manager(manager),
       reader(reader),
       store(store),
@@ -36,7 +37,8 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       caller(caller),
       bootId(kj::mv(bootId)),
       preview(kj::mv(preview)),
-      effects(kj::mv(effects)) {}
+      effects(kj::mv(effects)),
+      manifests(kj::mv(manifests)) {}
 
 // Of the changes that an administrator has just made and that no boot task applies: what the kernel
 // may refuse.
@@ -65,6 +67,7 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
                                .trial = trialLength(request.getTryTimeoutMs()),
                                .ifVersion = request.getIfVersion()};
   auto trial = asked.trial;
+  bool wantsManifests = request.getManifests();
   zeroizeReceived(request.getDocument());
   context.releaseParams();
   auto outcome = co_await manager.apply(kj::mv(asked));
@@ -79,6 +82,10 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
     KJ_IF_MAYBE (error, unknown) {
       outcome.warnings.add(kj::str("cannot predict the changes of the network: ", *error));
     }
+  }
+  kj::Vector<Manifest> rendered;
+  KJ_IF_MAYBE (wanted, outcome.wanted) {
+    if (wantsManifests) rendered = manifests(*wanted);
   }
   auto missing = co_await notInEffect(outcome);
   auto result = context.getResults().initResult();
@@ -95,6 +102,11 @@ kj::Promise<void> ConfigurationServer::apply(ApplyContext context) {
   result.setOperation(outcome.operation);
   fillTexts(result.initNotInEffect(missing.size()), missing);
   result.setConfirmed(outcome.confirms);
+  auto texts = result.initManifests(static_cast<unsigned>(rendered.size()));
+  for (auto i : kj::indices(rendered)) {
+    texts[i].setId(rendered[i].id);
+    texts[i].setObjects(rendered[i].objects);
+  }
   if (outcome.mode == rpc::ApplyMode::REBOOT) result.setBootId(bootId);
   if (outcome.mode == rpc::ApplyMode::TRY) result.setRevertsInMs(trial / kj::MILLISECONDS);
 }

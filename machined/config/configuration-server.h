@@ -17,10 +17,15 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
   // Resolves with parts of the running config that the node could not do. Rejects when unknown.
   using AwaitEffects = kj::Function<kj::Promise<kj::Array<kj::String>>()>;
+  struct Manifest {
+    kj::String id, objects;
+  };
+  // The manifests of a config; pure.
+  using RenderManifests = kj::Function<kj::Vector<Manifest>(const KnownConfig&)>;
   // `bootId`: of this boot. `preview` rejects when the changes are unknown.
   ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
                       ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
-                      PreviewNetwork preview, AwaitEffects effects);
+                      PreviewNetwork preview, AwaitEffects effects, RenderManifests manifests);
 
   kj::Promise<void> apply(ApplyContext context) override;
   kj::Promise<void> generate(GenerateContext context) override;
@@ -34,6 +39,7 @@ class ConfigurationServer final : public rpc::Configuration::Server {
   kj::String bootId;
   PreviewNetwork preview;
   AwaitEffects effects;
+  RenderManifests manifests;
   unsigned generating = 0;
 
   kj::Promise<kj::Array<kj::String>> notInEffect(const ConfigManager::Outcome& outcome);

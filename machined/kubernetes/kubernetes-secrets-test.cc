@@ -47,6 +47,7 @@ struct KubernetesControllers : public ConfigTest {
   kj::String document(kj::StringPtr host = "10.5.0.9") {
     return config::generate(secrets, "demo", kj::str("https://", host, ":6443"), {}).controlplane;
   }
+  kj::Duration lifetime = kKubernetesLifetime;
   void begin() {
     runtime.add(kj::heap<RootController>(KJ_BIND_METHOD(config, tryConfig)));
     runtime.add(kj::heap<KubernetesController>(
@@ -55,7 +56,8 @@ struct KubernetesControllers : public ConfigTest {
                                            .clock = clock,
                                            .readConfig = KJ_BIND_METHOD(config, tryConfig),
                                            .isMounted = [] { return true; },
-                                           .file = keptFile}));
+                                           .file = keptFile,
+                                           .lifetime = lifetime}));
     runtime.add(kj::heap<RenderSecretsController>(RenderSecretsController::Dependencies{
         .blocking = [](kj::Function<void()> work) { return kj::evalLater(kj::mv(work)); },
         .kept = kept,
@@ -163,6 +165,27 @@ TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   EXPECT_EQ(first + 2, stored().version());
   EXPECT_NE(kubelet, crt(stored().getApiServerKubeletClient()));
   EXPECT_EQ("2 1 2 2 ", versions()) << "kubeconfigs are read once";
+}
+
+// Catches: a lifetime that counts for some of them alone, or for when they are renewed alone.
+TEST_F(KubernetesControllers, TheirLifetimeIsTheOneThatWasGiven) {
+  lifetime = 10 * kj::MINUTES;
+  begin();
+  auto first = stored().version();
+  auto info = pki::inspect(crt(stored().getApiServer()));
+  // Certificates have whole seconds.
+  auto about = [](kj::Duration is, kj::Duration wanted) {
+    return is <= wanted && is > wanted - 2 * kj::SECONDS;
+  };
+  EXPECT_TRUE(about(info.notAfter - clock.now(), 10 * kj::MINUTES));
+  EXPECT_EQ(pki::inspect(crt(stored().getFrontProxy())).notAfter, info.notAfter);
+  EXPECT_TRUE(about(halfLife(stored()) - clock.now(), 5 * kj::MINUTES));
+  clock.time += 4 * kj::MINUTES;
+  renew();
+  EXPECT_EQ(first, stored().version());
+  clock.time += 2 * kj::MINUTES;
+  renew();
+  EXPECT_EQ(first + 1, stored().version());
 }
 
 // Catches: pods that are started anew after each reboot because their kubeconfigs are new.

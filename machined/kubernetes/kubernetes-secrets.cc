@@ -47,15 +47,15 @@ kj::Array<kj::String> organizationsOf(const ClusterClient& client) {
 }
 
 Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::StringPtr key,
-                 kj::Date now) {
-  auto options = clientOptions(client.commonName, kKubernetesLifetime, now);
+                 kj::Duration lifetime, kj::Date now) {
+  auto options = clientOptions(client.commonName, lifetime, now);
   options.organizations = organizationsOf(client);
   return pki::issue(authority, key, kj::mv(options));
 }
 
 // True for another subject, too old, or signed by another CA.
 bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringPtr authority,
-             kj::Date now) {
+             kj::Duration lifetime, kj::Date now) {
   auto info = pki::inspect(certificate);
   bool isHis =
       info.commonName == client.commonName &&
@@ -63,7 +63,7 @@ bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringP
            ? info.organizations.empty() || info.organizations[0].size() == 0
            : info.organizations.size() == 1 && info.organizations[0] == client.organization);
   return !isHis || !pki::isSignedBy(certificate, authority) ||
-         renewalCause(info, kKubernetesLifetime, now) != nullptr;
+         renewalCause(info, lifetime, now) != nullptr;
 }
 
 // A certificate that cannot be read is issued again.
@@ -116,10 +116,10 @@ class Renewal {
       auto crt = textOf(KJ_REQUIRE_NONNULL(stored).getCrt());
       auto info = pki::inspect(crt);
       return !pki::isSignedBy(crt, identity.authority) ||
-             renewalCause(info, identity.names, kKubernetesLifetime, now) != nullptr;
+             renewalCause(info, identity.names, identity.lifetime, now) != nullptr;
     });
     if (!anew) return keepServer(out, KJ_ASSERT_NONNULL(stored));
-    auto options = serverOptions(identity.names, kKubernetesLifetime, now);
+    auto options = serverOptions(identity.names, identity.lifetime, now);
     options.organizations = kj::arr(kj::str(kServerOrganization));
     auto pair = pki::issue(identity.authority, identity.authorityKey, kj::mv(options));
     pair.certificate = kj::str(pair.certificate, identity.behind);
@@ -129,10 +129,12 @@ class Renewal {
 
   void client(rpc::KeyPair::Builder out, kj::Maybe<rpc::KeyPair::Reader> stored,
               const ClusterClient& who, kj::StringPtr authority, kj::StringPtr key) {
-    bool anew = orIfDamaged(
-        [&] { return isStale(textOf(KJ_REQUIRE_NONNULL(stored).getCrt()), who, authority, now); });
+    bool anew = orIfDamaged([&] {
+      return isStale(textOf(KJ_REQUIRE_NONNULL(stored).getCrt()), who, authority, identity.lifetime,
+                     now);
+    });
     if (!anew) return keep(out, KJ_ASSERT_NONNULL(stored));
-    put(out, issueClient(who, authority, key, now));
+    put(out, issueClient(who, authority, key, identity.lifetime, now));
     made = true;
   }
 
@@ -142,7 +144,7 @@ class Renewal {
       auto text = KJ_REQUIRE_NONNULL(stored);
       auto crt = KJ_REQUIRE_NONNULL(dataIn(text, kCertificateKey));
       auto key = KJ_REQUIRE_NONNULL(dataIn(text, kKeyKey));
-      if (!isStale(crt, who, identity.authority, now)) {
+      if (!isStale(crt, who, identity.authority, identity.lifetime, now)) {
         auto same = kubeconfigOf(identity, who, crt, key);
         if (kj::StringPtr(same) == text) kept = kj::mv(same);
       }
@@ -150,7 +152,7 @@ class Renewal {
     });
     KJ_IF_MAYBE (k, kept) return kj::mv(*k);
     made = true;
-    auto pair = issueClient(who, identity.authority, identity.authorityKey, now);
+    auto pair = issueClient(who, identity.authority, identity.authorityKey, identity.lifetime, now);
     return kubeconfigOf(identity, who, pair.certificate, pair.key);
   }
 
@@ -332,6 +334,7 @@ kj::Promise<void> KubernetesController::reconcile(Store& store) {
       if (!isTimeKnown(store) && deps.clock.now() < authority.notBefore) return kj::READY_NOW;
       auto port = config::localApiServerPort(config->getCluster());
       auto identity = identityOf(root->getK8s(), port, kj::mv(names), otherNetworks(*config));
+      identity.lifetime = deps.lifetime;
       return maintain(store, kj::mv(identity));
     }
   }

@@ -43,6 +43,7 @@ struct KubernetesIdentity {
   kj::String behind;                 // the CA's key as others signed it, PEM; may be empty
   pki::Pem authorityKey, aggregatorKey;
   NodeNames names;  // of the API server
+  kj::Duration lifetime = kKubernetesLifetime;
 };
 // FailedPrecondition with the missing key of the config.
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,
@@ -71,6 +72,7 @@ class KubernetesController final : public Controller {
     kj::Function<kj::Maybe<config::Config::Reader>(Store&)> readConfig;
     kj::Function<bool()> isMounted;  // STATE
     kj::StringPtr file = kKeptSecretsFile;
+    kj::Duration lifetime = kKubernetesLifetime;  // of what is issued
   };
   explicit KubernetesController(Dependencies d)
       : deps(kj::mv(d)), renewal(deps.timer, deps.clock) {}

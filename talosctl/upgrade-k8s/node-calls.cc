@@ -33,6 +33,28 @@ kj::Promise<void> NodeCalls::patchConfig(kj::StringPtr address, kj::Vector<Patch
   co_await answer(address, kj::mv(sent));
 }
 
+kj::Promise<kj::Vector<NodeCalls::Manifest>> NodeCalls::manifests(kj::StringPtr address,
+                                                                  kj::Vector<Patch> patches) {
+  auto running = co_await config(address);
+  kj::String patched;
+  KJ_DEFER({
+    zeroize(running.document);
+    zeroize(patched);
+  });
+  patched = applyPatches(running.document, kj::str("the config of ", address), patches);
+  auto call =
+      applyCall(client.node(address), patched, running.version, rpc::ApplyMode::NO_REBOOT, true);
+  call.getRequest().setManifests(true);
+  using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
+  kj::Promise<Applied> sent = call.send();
+  auto applied = co_await answer(address, kj::mv(sent));
+  kj::Vector<Manifest> all;
+  for (auto one : applied.getResult().getManifests()) {
+    all.add(Manifest{kj::str(one.getId()), kj::str(one.getObjects())});
+  }
+  co_return kj::mv(all);
+}
+
 kj::Promise<kj::Maybe<bool>> NodeCalls::selfHosted(kj::StringPtr address) {
   auto found = co_await get<rpc::BootstrapStatusSpec>(address, "control-plane")
                    .then([](GetAnswer&& answer) -> kj::Maybe<GetAnswer> { return kj::mv(answer); },

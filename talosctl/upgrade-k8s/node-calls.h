@@ -31,6 +31,12 @@ class NodeCalls {
   // Without a reboot; nothing is sent when the patches change nothing. A rehearsal changes nothing.
   // Conflict: another config was applied meanwhile.
   kj::Promise<void> patchConfig(kj::StringPtr address, kj::Vector<Patch> patches, bool rehearsal);
+  // Of the config with these patches, as the node would make them; nothing changes. Empty: a node
+  // of an earlier version.
+  struct Manifest {
+    kj::String id, objects;
+  };
+  kj::Promise<kj::Vector<Manifest>> manifests(kj::StringPtr address, kj::Vector<Patch> patches);
   // None: the node has no bootstrapped control plane.
   kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr address);
 

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/config/config.h"
+#include "common/kube/bootstrap-token.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/kube/connect-kubernetes.h"
@@ -37,6 +38,15 @@ kj::String imageOf(rpc::ControlPlaneConfigSpec::Reader spec) {
 
 kj::StringPtr definitionId(KubernetesPart part) {
   return part == KubernetesPart::kProxy ? "system-manifests"_kj : config::nameOf(part);
+}
+
+kj::Vector<Patch> patchesOf(kj::ArrayPtr<const ImageChange* const> changes) {
+  kj::Vector<Patch> patches;
+  for (auto change : changes) {
+    patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
+                      imagePatch(change->part, change->image)});
+  }
+  return patches;
 }
 
 }  // namespace
@@ -206,12 +216,7 @@ kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image
 kj::Promise<void> RemoteCluster::setImages(const NodeState& node,
                                            kj::ArrayPtr<const ImageChange* const> changes,
                                            bool rehearsal) {
-  kj::Vector<Patch> patches;
-  for (auto change : changes) {
-    patches.add(Patch{kj::str("the patch of ", imageKey(change->part)),
-                      imagePatch(change->part, change->image)});
-  }
-  return calls.patchConfig(node.address, kj::mv(patches), rehearsal);
+  return calls.patchConfig(node.address, patchesOf(changes), rehearsal);
 }
 
 kj::Promise<PodDefinition> RemoteCluster::definition(const NodeState& node, KubernetesPart part) {
@@ -255,6 +260,31 @@ kj::Promise<void> RemoteCluster::setDaemonSetImage(kj::StringPtr image) {
 kj::Promise<DaemonSetState> RemoteCluster::daemonSet() {
   co_return readDaemonSet(
       co_await kubernetes().get(kube::appsResource("daemonsets", "DaemonSet"), kSystem, kProxySet));
+}
+
+kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> RemoteCluster::manifests(
+    const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) {
+  auto texts = co_await calls.manifests(node.address, patchesOf(changes));
+  if (texts.empty()) co_return nullptr;
+  kj::Vector<kube::ManifestText> manifests;
+  for (auto& one : texts) manifests.add(kube::ManifestText{one.id, one.objects});
+  // The token has an end, and kubed renews it.
+  kj::Vector<kube::ManifestObject> objects;
+  for (auto& one : kube::objectsOf(kj::mv(manifests), kube::kHiddenTokenSecret)) {
+    if (kube::textAt(one.object, {"type"}) != kube::kTokenType) objects.add(kj::mv(one));
+  }
+  co_return kj::mv(objects);
+}
+
+kj::Promise<ObjectChange> RemoteCluster::changeObject(const kube::ManifestObject& object,
+                                                      bool rehearsal) {
+  return talosctl::changeObject(kubernetes(), object, rehearsal);
+}
+
+kj::Promise<kj::String> RemoteCluster::rollout(const kube::ManifestObject& object) {
+  auto resource = co_await kubernetes().resource(object.apiVersion(), object.kind());
+  co_return missingOfRollout(
+      co_await kubernetes().get(resource, object.nameSpace(), object.name()));
 }
 
 }  // namespace talos::talosctl

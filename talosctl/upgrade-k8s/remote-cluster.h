@@ -26,6 +26,11 @@ class RemoteCluster final : public UpgradableCluster {
   kj::Promise<KubeletState> kubelet(const NodeState& node) override;
   kj::Promise<void> setDaemonSetImage(kj::StringPtr image) override;
   kj::Promise<DaemonSetState> daemonSet() override;
+  kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> manifests(
+      const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) override;
+  kj::Promise<ObjectChange> changeObject(const kube::ManifestObject& object,
+                                         bool rehearsal) override;
+  kj::Promise<kj::String> rollout(const kube::ManifestObject& object) override;
 
  private:
   NodeCalls calls;

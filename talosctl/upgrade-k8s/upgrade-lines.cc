@@ -15,6 +15,14 @@ void UpgradeLines::line(kj::StringPtr text) {
   }
 }
 
+void UpgradeLines::text(kj::StringPtr lines) {
+  while (lines.size() > 0) {
+    auto end = lines.findFirst('\n').orDefault(lines.size());
+    line(kj::heapString(lines.slice(0, end)));
+    lines = lines.slice(kj::min(end + 1, lines.size()));
+  }
+}
+
 void UpgradeLines::note(kj::StringPtr text) {
   console.err(kj::str(printableText(text), "\n"));
 }
@@ -41,6 +49,12 @@ void UpgradeLines::done(kj::StringPtr component, kj::StringPtr node, kj::StringP
   line["image"] = image.cStr();
   line["result"] = result.cStr();
   if (message.size() > 0) line["message"] = message.cStr();
+  console.out(kj::str(kube::writeJson(line), "\n"));
+}
+
+void UpgradeLines::object(kj::StringPtr name, kj::StringPtr result) {
+  if (!json) return;
+  kube::Json line{{"component", "manifests"}, {"object", name.cStr()}, {"result", result.cStr()}};
   console.out(kj::str(kube::writeJson(line), "\n"));
 }
 

@@ -14,6 +14,8 @@ class UpgradeLines {
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeLines);
 
   void line(kj::StringPtr text);
+  // Several lines, each with its end.
+  void text(kj::StringPtr lines);
   void note(kj::StringPtr text);
   void question(kj::StringPtr text);  // on stderr, without a line's end
   // `2021/03/09 19:55:01 retrying error: …`
@@ -21,6 +23,8 @@ class UpgradeLines {
   // A line of the JSON. `node` empty: the whole cluster.
   void done(kj::StringPtr component, kj::StringPtr node, kj::StringPtr image, kj::StringPtr result,
             kj::StringPtr message = "");
+  // The same of an object of the manifests.
+  void object(kj::StringPtr name, kj::StringPtr result);
 
  private:
   Console& console;

@@ -143,6 +143,42 @@ class ModelCluster final : public UpgradableCluster {
         .observed = done, .desired = 3, .updated = done ? 3u : 1u, .available = 3, .pods = 3};
   }
 
+  // Objects of the manifests: their names, and how they change.
+  std::vector<std::pair<std::string, ObjectChange>> objects;
+  bool earlierVersion = false;
+  unsigned rollouts = 0;
+  kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> manifests(
+      const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) override {
+    manifestsOf += kj::str(node.address, " with ", changes.size(), "\n").cStr();
+    kj::Vector<kube::ManifestObject> all;
+    for (auto& [name, change] : objects) {
+      kube::Json object{
+          {"apiVersion", "v1"}, {"kind", "Deployment"}, {"metadata", {{"name", name}}}};
+      all.add(kube::ManifestObject{kj::str("11-x"), kj::mv(object)});
+    }
+    if (earlierVersion) return kj::Maybe<kj::Vector<kube::ManifestObject>>(nullptr);
+    return kj::Maybe<kj::Vector<kube::ManifestObject>>(kj::mv(all));
+  }
+  std::string manifestsOf;
+  kj::Promise<ObjectChange> changeObject(const kube::ManifestObject& object,
+                                         bool rehearsal) override {
+    for (auto& [name, change] : objects) {
+      if (object.name() != name.c_str()) continue;
+      if (!rehearsal && change.changes) log += kj::str("object ", name.c_str(), "\n").cStr();
+      ObjectChange copy;
+      copy.object = kj::str("Deployment ", name.c_str());
+      copy.changes = change.changes;
+      copy.diff = kj::str(change.diff);
+      for (auto& kept : change.kept) copy.kept.add(kj::str(kept));
+      return kj::mv(copy);
+    }
+    return error(ErrorKind::kNotFound, "no such object");
+  }
+  kj::Promise<kj::String> rollout(const kube::ManifestObject& object) override {
+    if (++rollouts > slowness) return kj::String();
+    return kj::str("1 of 2 pods are updated, 2 available");
+  }
+
   kj::Timer& timer;
   ClusterState state;
   kj::String daemonSetImage;
@@ -383,6 +419,51 @@ TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
   EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 would break"));
   EXPECT_EQ(cluster.log, kOrder);
+}
+
+std::pair<std::string, ObjectChange> changed(std::string name, kj::StringPtr diff,
+                                             kj::StringPtr kept = "") {
+  ObjectChange change;
+  change.changes = diff.size() > 0;
+  change.diff = kj::str(diff);
+  if (kept.size() > 0) change.kept.add(kj::str(kept));
+  return {name, kj::mv(change)};
+}
+
+// Catches: an object that stays as the old release had it; one that is changed by a dry run, or by
+// the config of before the upgrade; a run that ends before its pods are there.
+TEST_F(UpgradeK8sRuns, ObjectsOfTheManifestsFollow) {
+  ModelCluster cluster("1.34.4", timer);
+  cluster.objects.push_back(changed("flannel", ""));
+  cluster.objects.push_back(changed("coredns", "-image: a\n+image: b\n", ".spec.replicas by x"));
+  EXPECT_EQ(upgrade(cluster, false, true), "");
+  EXPECT_THAT(console.takeOut().cStr(), EndsWith("would be updating manifests\n"
+                                                 " > Deployment coredns\n"
+                                                 "-image: a\n"
+                                                 "+image: b\n"));
+  EXPECT_THAT(console.takeErr().cStr(),
+              EndsWith("Deployment coredns: .spec.replicas by x stays\n"));
+  EXPECT_EQ(cluster.log, "");
+  EXPECT_EQ(cluster.manifestsOf, "10.5.0.2 with 5\n");
+  EXPECT_EQ(cluster.rollouts, 0u);
+
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_THAT(console.takeOut().cStr(), EndsWith(" > updating node \"10.5.0.3\"\n"
+                                                 "updating manifests\n"
+                                                 " > Deployment coredns\n"));
+  EXPECT_THAT(console.takeErr().cStr(),
+              HasSubstr("retrying error: 1 of 2 pods are updated, 2 available\n"));
+  EXPECT_EQ(cluster.log, std::string(kOrder) + "object coredns\n");
+
+  EXPECT_EQ(upgrade(cluster, true), "");
+  EXPECT_THAT(console.takeOut().cStr(),
+              EndsWith("{\"component\":\"manifests\",\"object\":\"Deployment coredns\","
+                       "\"result\":\"updated\"}\n"));
+  console.takeErr();
+  cluster.earlierVersion = true;
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_THAT(console.takeErr().cStr(),
+              HasSubstr("10.5.0.2 is of an earlier version and does not say"));
 }
 
 }  // namespace

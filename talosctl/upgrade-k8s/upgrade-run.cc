@@ -296,6 +296,53 @@ void UpgradeRun::printPlan(const UpgradePlan& plan, const ClusterState& state,
   if (!proxyPrinted) printProxy();
 }
 
+// True when there was something to print below the heading.
+kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, bool rehearsal,
+                                           bool headed) {
+  ObjectChange change;
+  auto name = kj::str(object.kind(), " ", object.name());
+  co_await await(kj::str("the API server to change ", name), kConfigLimit,
+                 [&]() -> kj::Promise<kj::String> {
+                   change = co_await cluster.changeObject(object, rehearsal);
+                   co_return kj::String();
+                 });
+  for (auto& kept : change.kept) lines.note(kj::str(change.object, ": ", kept, " stays"));
+  if (!change.changes) co_return false;
+  if (!headed) lines.line(rehearsal ? "would be updating manifests"_kj : "updating manifests"_kj);
+  lines.line(kj::str(" > ", change.object));
+  if (rehearsal) {
+    lines.text(change.diff);
+  } else {
+    co_await await(kj::str("the pods of ", change.object), kProxyLimit,
+                   [&]() { return cluster.rollout(object); });
+  }
+  lines.object(change.object, rehearsal ? "would update"_kj : "updated"_kj);
+  co_return true;
+}
+
+kj::Promise<void> UpgradeRun::manifests(const UpgradePlan& plan, const ClusterState& state,
+                                        bool rehearsal) {
+  for (auto i : kj::indices(state.nodes)) {
+    if (!state.nodes[i].controlPlane) continue;
+    kj::Vector<const ImageChange*> changes;
+    for (auto& change : plan.changes) {
+      if (change.node == i && change.isChange()) changes.add(&change);
+    }
+    auto found = co_await cluster.manifests(state.nodes[i], changes);
+    KJ_IF_MAYBE (objects, found) {
+      bool headed = false;
+      for (auto& object : *objects) {
+        headed = co_await changeObject(object, rehearsal, headed) || headed;
+      }
+    } else {
+      lines.note(kj::str(state.nodes[i].address,
+                         " is of an earlier version and does not say what its manifests become: "
+                         "objects of the cluster stay as they are"));
+    }
+    co_return;  // those of the other control planes are the same
+  }
+}
+
 kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   auto state = co_await cluster.read(intent.kubelets);
   auto plan = planUpgrade(intent, state);
@@ -307,6 +354,7 @@ kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   co_await rehearse(plan, state);
   if (dryRun) {
     printPlan(plan, state, to);
+    co_await manifests(plan, state, true);
     co_return;
   }
   co_await pullAll(plan, state);
@@ -316,6 +364,7 @@ kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   }
   co_await proxy(plan, state, to);
   co_await part(KubernetesPart::kKubelet, plan, state, to);
+  co_await manifests(plan, state, false);
 }
 
 }  // namespace talos::talosctl

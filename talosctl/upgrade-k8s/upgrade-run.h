@@ -2,7 +2,8 @@
 //
 // First it reads the state of the cluster, looks for what the new release would break, rehearses
 // the change of each node's config, and has each node pull its images: until then nothing has
-// changed. Then it changes part after part, node after node, and waits for each before the next. A
+// changed. Then it changes part after part, node after node, and waits for each before the next.
+// At last the objects of the nodes' manifests become what the new release wants of them. A
 // failure ends the run, with what was waited for; the changes that were made stay, and the cluster
 // works with both releases beside each other. The cluster holds the only state, so a run that was
 // interrupted at any line continues when it is started again. Every wait has a limit.
@@ -12,6 +13,7 @@
 #include <kj/timer.h>
 
 #include "talosctl/upgrade-k8s/await-state.h"
+#include "talosctl/upgrade-k8s/manifest-change.h"
 #include "talosctl/upgrade-k8s/upgrade-hazards.h"
 
 namespace talos::talosctl {
@@ -60,6 +62,14 @@ class UpgradableCluster {
   virtual kj::Promise<KubeletState> kubelet(const NodeState& node) = 0;
   virtual kj::Promise<void> setDaemonSetImage(kj::StringPtr image) = 0;
   virtual kj::Promise<DaemonSetState> daemonSet() = 0;
+  // Objects of the manifests as the node makes them of its config with these changes, but the
+  // bootstrap token. None: the node is of an earlier version and does not say.
+  virtual kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> manifests(
+      const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) = 0;
+  virtual kj::Promise<ObjectChange> changeObject(const kube::ManifestObject& object,
+                                                 bool rehearsal) = 0;
+  // missingOfRollout().
+  virtual kj::Promise<kj::String> rollout(const kube::ManifestObject& object) = 0;
 };
 
 // Limits of the waits, and the interval of the attempts.
@@ -106,6 +116,8 @@ class UpgradeRun {
                          const KubernetesRelease& release);
   kj::Promise<void> proxy(const UpgradePlan& plan, const ClusterState& state,
                           const KubernetesRelease& release);
+  kj::Promise<void> manifests(const UpgradePlan& plan, const ClusterState& state, bool rehearsal);
+  kj::Promise<bool> changeObject(const kube::ManifestObject& object, bool rehearsal, bool headed);
   void printPlan(const UpgradePlan& plan, const ClusterState& state,
                  const KubernetesRelease& release);
 };

@@ -3,6 +3,7 @@
 #include "common/tls/node-certificate.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/config/trust/debug-lifetime.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/resources/controller-outputs.h"
@@ -23,7 +24,7 @@ struct Issued {
 // Of the config, copied for the thread pool.
 struct Issuers {
   pki::CertificateAndKey etcd, api;
-  kj::Duration apiLifetime;
+  kj::Duration lifetime, apiLifetime;
 };
 
 pki::CertificateAndKey copyOf(config::CertificateAndKey::Reader pair) {
@@ -37,14 +38,14 @@ Issued issueNeeded(const Issuers& issuers, const NodeNames& names, const Needed&
   };
   // A member is a client of the others, and its gateway one of itself.
   auto both = [&]() {
-    auto options = serverOptions(names, kEtcdLifetime, now);
+    auto options = serverOptions(names, issuers.lifetime, now);
     options.client = true;
     return options;
   };
   Issued issued;
   if (needed.peer) issued.peer = issue(both());
   if (needed.server) issued.server = issue(both());
-  if (needed.client) issued.client = issue(clientOptions(names.commonName, kEtcdLifetime, now));
+  if (needed.client) issued.client = issue(clientOptions(names.commonName, issuers.lifetime, now));
   if (needed.api) {
     auto api = clientOptions(names.commonName, issuers.apiLifetime, now);
     api.organizations = kj::arr(kj::str(kRoleReader));
@@ -67,17 +68,17 @@ void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& i
 }
 
 Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
-                    const NodeNames& names, kj::Date now) {
+                    const NodeNames& names, kj::Duration etcdLifetime, kj::Date now) {
   bool newAuthority = stored.getCa() != config.getCluster().getEtcd().getCa().getCrt();
   auto isDue = [&](rpc::KeyPair::Reader pair) {
-    return newAuthority || renewalCause(inspectPair(pair), names, kEtcdLifetime, now) != nullptr;
+    return newAuthority || renewalCause(inspectPair(pair), names, etcdLifetime, now) != nullptr;
   };
   auto client = inspectPair(stored.getClient());
   auto lifetime = apiCertLifetime(config);
   return {.peer = isDue(stored.getEtcdPeer()),
           .server = isDue(stored.getServer()),
           .client = newAuthority || client.commonName != names.commonName ||
-                    renewalCause(client, kEtcdLifetime, now) != nullptr,
+                    renewalCause(client, etcdLifetime, now) != nullptr,
           .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
                  renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr};
 }
@@ -130,14 +131,14 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   KJ_IF_MAYBE (stored, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
     copy.setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*stored));
     kept = copy.getRoot<rpc::EtcdSecretsSpec>().asReader();
-    needed = neededBeside(*stored, config, names, clock.now());
+    needed = neededBeside(*stored, config, names, lifetime, clock.now());
     if (!needed.any()) {
       renewal.schedule(due(*stored));
       co_return;
     }
   }
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
-                  copyOf(config.getMachine().getCa()), apiCertLifetime(config)};
+                  copyOf(config.getMachine().getCa()), lifetime, apiCertLifetime(config)};
   auto authority = kj::str(issuers.etcd.certificate), apiAuthority = apiAuthorities(config).trusted;
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
@@ -159,8 +160,9 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
 }
 
 kj::Own<Controller> etcdSecretsController(ControllerDependencies& deps) {
-  return kj::heap<EtcdSecretsController>(deps.uv, deps.timer, deps.clock,
-                                         KJ_BIND_METHOD(deps.config, tryConfig));
+  return kj::heap<EtcdSecretsController>(
+      deps.uv, deps.timer, deps.clock, KJ_BIND_METHOD(deps.config, tryConfig),
+      certificateLifetime(deps.arguments, deps.platform, kEtcdLifetime, deps.warn));
 }
 
 }  // namespace talos::machined

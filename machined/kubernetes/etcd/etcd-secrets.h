@@ -26,8 +26,14 @@ constexpr auto kEtcdLifetime = 365 * kj::DAYS;
 
 class EtcdSecretsController final : public Controller {
  public:
-  EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig)
-      : uv(uv), clock(clock), readConfig(kj::mv(readConfig)), renewal(timer, clock) {}
+  // `lifetime`: of those for etcd.
+  EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
+                        kj::Duration lifetime = kEtcdLifetime)
+      : uv(uv),
+        clock(clock),
+        readConfig(kj::mv(readConfig)),
+        lifetime(lifetime),
+        renewal(timer, clock) {}
 
   kj::StringPtr name() const override { return "secrets.EtcdController"; }
   kj::Array<Input> inputs() const override;
@@ -39,6 +45,7 @@ class EtcdSecretsController final : public Controller {
   UvLoop& uv;
   const kj::Clock& clock;
   ReadConfig readConfig;
+  kj::Duration lifetime;
   RenewalTimer renewal;
 
   kj::Promise<void> maintain(Store& store, config::Config::Reader config, NodeNames names);

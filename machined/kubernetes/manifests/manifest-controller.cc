@@ -7,6 +7,17 @@
 namespace talos::machined {
 namespace {
 
+// The config's checks require the form "abcdef.0123456789abcdef".
+kj::String tokenId(kj::StringPtr token) {
+  auto dot = token.findFirst('.').orDefault(0);
+  return kj::heapString(token.slice(0, dot));
+}
+
+kj::Vector<BootstrapManifest> render(SystemManifests system, config::Config::Reader config) {
+  auto pods = config.getMachine().getFeatures().getKubernetesTalosAPIAccess().getEnabled();
+  return renderManifests(system, tokenId(config.getCluster().getToken()), pods);
+}
+
 class ManifestController final : public Controller {
  public:
   explicit ManifestController(MachineConfigReader& config) : config(config) {}
@@ -23,11 +34,9 @@ class ManifestController final : public Controller {
     KJ_IF_MAYBE (document, config.document(store)) {
       KJ_IF_MAYBE (wanted, store.tryGet<rpc::ControlPlaneConfigSpec>(kSystemManifestsId)) {
         if (wanted->isSystemManifests()) {
-          auto config = document->get();
-          auto token = config.getCluster().getToken();
-          auto pods = config.getMachine().getFeatures().getKubernetesTalosAPIAccess().getEnabled();
-          auto rendered = renderManifests(wanted->getSystemManifests(), tokenId(token), pods);
-          for (auto& manifest : rendered) outputs.add(manifest.id).setObjects(manifest.objects);
+          for (auto& manifest : render(wanted->getSystemManifests(), document->get())) {
+            outputs.add(manifest.id).setObjects(manifest.objects);
+          }
         }
       }
     }
@@ -37,18 +46,22 @@ class ManifestController final : public Controller {
 
  private:
   MachineConfigReader& config;
-
-  // The config's checks require the form "abcdef.0123456789abcdef".
-  static kj::String tokenId(kj::StringPtr token) {
-    auto dot = token.findFirst('.').orDefault(0);
-    return kj::heapString(token.slice(0, dot));
-  }
 };
 
 }  // namespace
 
 kj::Own<Controller> manifestController(ControllerDependencies& deps) {
   return kj::heap<ManifestController>(deps.config);
+}
+
+kj::Vector<BootstrapManifest> manifestsOf(config::Config::Reader config) {
+  if (!config::isControlPlane(config.getMachine().getType())) return {};
+  Outputs<rpc::ControlPlaneConfigSpec> planned("manifestsOf");
+  planControlPlane(config, planned);
+  KJ_IF_MAYBE (wanted, planned.find(kSystemManifestsId)) {
+    return render(wanted->getSystemManifests(), config);
+  }
+  return {};
 }
 
 }  // namespace talos::machined

@@ -5,10 +5,14 @@
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/kubernetes/manifests/bootstrap-manifests.h"
 
 namespace talos::machined {
 
 // Not in the table of machined/config/controllers, which is below.
 kj::Own<Controller> manifestController(ControllerDependencies& deps);
+
+// The manifests that a node with this config would have; a worker has none. Pure.
+kj::Vector<BootstrapManifest> manifestsOf(config::Config::Reader config);
 
 }  // namespace talos::machined

@@ -7,8 +7,8 @@
 #include "common/kube/json-yaml.h"
 #include "common/kube/kube-access.h"
 #include "common/kube/kube-api.h"
+#include "common/kube/manifest-objects.h"
 #include "common/kube/survey.h"
-#include "kubed/manifests/manifest-objects.h"
 #include "kubed/nodes/node-plan.h"
 
 namespace {
@@ -89,9 +89,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   });
   attempt([&]() {
-    kj::Vector<kubed::ManifestText> manifests;
-    manifests.add(kubed::ManifestText{"05-x", text});
-    for (auto& one : kubed::objectsOf(kj::mv(manifests), "secret")) {
+    kj::Vector<kube::ManifestText> manifests;
+    manifests.add(kube::ManifestText{"05-x", text});
+    for (auto& one : kube::objectsOf(kj::mv(manifests), "secret")) {
       auto yaml = kube::writeYaml(one.object);
       must(kube::writeJson(kube::readYaml(yaml, "x")[0]) == kube::writeJson(one.object));
     }

@@ -1,10 +1,10 @@
-#include "kubed/manifests/manifest-objects.h"
+#include "common/kube/manifest-objects.h"
 
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
 
-namespace talos::kubed {
+namespace talos::kube {
 namespace {
 
 kj::Vector<ManifestText> texts(std::initializer_list<ManifestText> list) {
@@ -67,4 +67,4 @@ TEST(ManifestObjects, WhatIsNoListOfObjectsIsRefusedWithItsId) {
 }
 
 }  // namespace
-}  // namespace talos::kubed
+}  // namespace talos::kube

@@ -4,7 +4,7 @@
 
 #include "common/kube/json.h"
 
-namespace talos::kubed {
+namespace talos::kube {
 
 struct ManifestText {
   kj::StringPtr id;
@@ -15,11 +15,11 @@ struct ManifestText {
 
 struct ManifestObject {
   kj::String manifest;  // the id of its manifest
-  kube::Json object;
+  Json object;
 
-  kj::StringPtr apiVersion() const { return kube::textAt(object, {"apiVersion"}); }
-  kj::StringPtr kind() const { return kube::textAt(object, {"kind"}); }
-  kj::StringPtr name() const { return kube::textAt(object, {"metadata", "name"}); }
+  kj::StringPtr apiVersion() const { return textAt(object, {"apiVersion"}); }
+  kj::StringPtr kind() const { return textAt(object, {"kind"}); }
+  kj::StringPtr name() const { return textAt(object, {"metadata", "name"}); }
   // The namespace of its metadata, or `default`.
   kj::StringPtr nameSpace() const;
   // "apps/v1/DaemonSet/kube-proxy", "/v1/Secret/a": group, version, kind and name.
@@ -34,4 +34,4 @@ struct ManifestObject {
 kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::StringPtr tokenSecret,
                                      kj::StringPtr tokenEnd = "");
 
-}  // namespace talos::kubed
+}  // namespace talos::kube

@@ -1,4 +1,4 @@
-#include "kubed/manifests/manifest-objects.h"
+#include "common/kube/manifest-objects.h"
 
 #include <algorithm>
 
@@ -7,10 +7,8 @@
 #include "common/kube/json-yaml.h"
 #include "common/kube/kube-api.h"
 
-namespace talos::kubed {
+namespace talos::kube {
 namespace {
-
-using kube::Json, kube::textAt;
 
 [[noreturn]] void refuseManifest(kj::StringPtr id, kj::StringPtr error) {
   fail(ErrorKind::kInvalidArgument, kj::str("manifest ", id, ": ", error));
@@ -26,8 +24,8 @@ void requireObject(const ManifestText& from, const Json& object) {
 }
 
 void fillToken(Json& object, kj::StringPtr tokenSecret, kj::StringPtr tokenEnd) {
-  if (textAt(object, {"type"}) != "bootstrap.kubernetes.io/token") return;
-  if (textAt(object, {"stringData", "token-secret"}) != kube::kHiddenTokenSecret) return;
+  if (textAt(object, {"type"}) != kTokenType) return;
+  if (textAt(object, {"stringData", "token-secret"}) != kHiddenTokenSecret) return;
   object["stringData"]["token-secret"] = std::string(tokenSecret.begin(), tokenSecret.size());
   if (tokenEnd.size() > 0) object["stringData"]["expiration"] = tokenEnd.cStr();
 }
@@ -46,7 +44,7 @@ kj::StringPtr ManifestObject::nameSpace() const {
 }
 
 kj::String ManifestObject::displayName() const {
-  auto at = kube::readApiVersion(apiVersion());
+  auto at = readApiVersion(apiVersion());
   return kj::str(at.group, "/", at.version, "/", kind(), "/", name());
 }
 
@@ -55,7 +53,7 @@ kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::Str
   std::sort(manifests.begin(), manifests.end(), [](auto& a, auto& b) { return a.id < b.id; });
   kj::Vector<ManifestObject> objects;
   for (auto& manifest : manifests) {
-    auto documents = kube::readYaml(manifest.objects, manifest.id);
+    auto documents = readYaml(manifest.objects, manifest.id);
     for (auto& document : documents) {
       if (!document.is_array()) refuseManifest(manifest.id, "not a list of objects");
       for (auto& object : document) {
@@ -73,4 +71,4 @@ kj::Vector<ManifestObject> objectsOf(kj::Vector<ManifestText> manifests, kj::Str
   return objects;
 }
 
-}  // namespace talos::kubed
+}  // namespace talos::kube

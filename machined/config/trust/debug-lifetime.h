@@ -1,0 +1,18 @@
+// The lifetime of etcd's and Kubernetes' certificates on a node in a container where a developer
+// watches how they are renewed: the argument talos.debug.certificates=10m. A machine knows no such
+// argument. Pure.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/time.h>
+
+#include "common/kernel/kernel-arguments.h"
+
+namespace talos::machined {
+
+// `usual` without the argument, or when it is not a duration from a minute to the usual one, which
+// is said to `warn`.
+kj::Duration certificateLifetime(const KernelArguments& arguments, kj::StringPtr platform,
+                                 kj::Duration usual, kj::FunctionParam<void(kj::StringPtr)> warn);
+
+}  // namespace talos::machined
