@@ -83,10 +83,13 @@ void run() {
       .runs = [&] { return adapter.running(); },
       .target = [&] { return targetOf(backupStore, endpoints.at(kLocal), dial, disk, folder); },
       .publish = [&](kj::Maybe<BackupState> state) { return backupStore.publish(kj::mv(state)); }});
+  JoinTokenBook tokens({.timer = timer,
+                        .clock = kj::systemPreciseCalendarClock(),
+                        .member = [&]() -> etcd::Etcd& { return membership.localMember(); }});
   Rules rules(capnp::Schema::from<rpc::Etcd>());
   RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
-    return makeServer(timer, membership, files, kept, disk, trace);
+    return makeServer(timer, membership, files, kept, disk, tokens, trace);
   });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);

@@ -39,7 +39,8 @@ struct Machine {
              "init is a control-plane node that bootstraps a new etcd cluster by itself.");
   token @1 :Text $A.live $A.secret $A.keepEmpty
       $A.doc("Shared secret with which nodes request their API certificate from the control plane. gen config makes "
-             "6 characters, a dot and 16 characters, all of a-z and 0-9.");
+             "6 characters, a dot and 16 characters, all of a-z and 0-9. On a worker also a join token, as talosctl "
+             "token create prints it, with which it joins once.");
   ca @2 :CertificateAndKey $A.live
       $A.doc("CA of the machine API. Only control-plane nodes have its key.");
   certSANs @3 :List(Text) $A.live

@@ -63,6 +63,20 @@ interface Etcd {
   # behind this prefix (k8s:enc:secretbox:v1:key2:), and 100 of those, as namespace/name. No contents. FailedPrecondition
   # when the local member does not run, Unavailable without a quorum.
 
+  createJoinToken @14 (hostname :Text, ttlS :UInt64) -> (token :Text, id :Text, ends :Text) $allow("os:admin") $audit;
+  # A value of machine.token with which one worker joins once: of any host name, or of this one alone. It can be used
+  # for ttlS from now on, 60 to 2592000; `ends` as in JoinToken. The members keep a hash of it, so nobody can read it
+  # later. InvalidArgument for another time or a host name that is not valid; ResourceExhausted when there are 5000.
+  # FailedPrecondition when the local member does not run, Unavailable or DeadlineExceeded without a quorum.
+  joinTokens @15 () -> (tokens :List(JoinToken)) $allow("os:reader");
+  # All of the cluster, the oldest first. Of those that nobody has used, 30 days after their end none are left; of those
+  # that were revoked, 30 days after that. FailedPrecondition when the local member does not run, Unavailable or
+  # DeadlineExceeded without a quorum.
+  revokeJoinToken @16 (id :Text) -> () $allow("os:admin") $audit;
+  # Nobody joins with it any more. A worker that has joined with it keeps its certificate and renews that. NotFound
+  # without such a token. One that is revoked already stays as it is. FailedPrecondition when the local member does not
+  # run, Unavailable or DeadlineExceeded without a quorum.
+
   interface SnapshotUpload {
     # Nothing is left of it when it is dropped before done().
     write @0 (bytes :Data) -> stream $allow("os:admin");
@@ -96,6 +110,19 @@ interface Etcd {
     learner @9 :Bool;
     errors @10 :List(Text);
     revision @11 :Int64;         # the newest of its data
+  }
+  struct JoinToken {
+    id @0 :Text;
+    hostname @1 :Text;           # that it is bound to; empty: any
+    state @2 :State;
+    created @3 :Text;            # RFC 3339, as the others
+    ends @4 :Text;
+    createdBy @5 :Text;          # the client
+    usedAt @6 :Text;             # empty: never
+    usedBy @7 :Text;             # names and address of the worker
+    fingerprint @8 :Text;        # of its key: base64 of SHA-256
+    revokedAt @9 :Text;          # empty: never
+    enum State { unused @0; used @1; expired @2; revoked @3; }
   }
   struct Alarm {
     member @0 :UInt64;

@@ -10,6 +10,7 @@ using Resource = import "resources.capnp".Resource;
 using Network = import "network.capnp".Network;
 using Etcd = import "etcd.capnp".Etcd;
 using Kubernetes = import "kubernetes.capnp".Kubernetes;
+using JoinTokens = import "join-tokens.capnp".JoinTokens;
 using LogStream = import "config-monitoring.capnp".LogStream;
 
 interface Machined {
@@ -28,6 +29,8 @@ interface Machined {
   # A line of the log `audit`.
   logFeed @4 () -> (feed :LogFeed);
   # For logd.
+  joinTokens @5 () -> (tokens :JoinTokens);
+  # For trustd: those of etcd-supervisor. PermissionDenied for other users; Unavailable while that does not run.
 }
 interface LogFeed {
   # All logs of the machine, in the order of each, from any position on.
@@ -67,8 +70,8 @@ interface Networkd {
 }
 interface EtcdSupervisor {
   # Bootstrap of /run/talos/etcd-supervisor.sock.
-  etcd @0 (request :Text) -> (etcd :Etcd);
-  # `request`: as in Machined.node().
+  etcd @0 (request :Text, client :Text) -> (etcd :Etcd);
+  # As in Machined.node(). A join token is recorded as created by `client`.
   ready @1 () -> ();               # health check: answers once it knows its config and its data directory
   health @2 () -> ();              # of etcd: rejects with the reason when the local member does not answer as it should
   outlook @3 (kind :DepartureKind) -> (members :List(Etcd.Member), objection :Text);
@@ -91,6 +94,8 @@ interface EtcdSupervisor {
   # when the member is needed, DeadlineExceeded when others had their turn for a minute, Conflict while another call waits
   # for the turn, or has it. It ends when `turn` is dropped
   # and the member is well again, or after 2 minutes.
+  joinTokens @8 () -> (tokens :JoinTokens);
+  # From machined, for trustd. Valid as long as the connection.
 }
 interface EtcdTurn {}
 interface Kubed {

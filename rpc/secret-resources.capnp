@@ -53,6 +53,7 @@ struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "
   dnsNames @5 :List(Text);
   addresses @6 :List(Text);                     # of machine.certSANs, besides the source address of the request
   acceptedCAs @7 :Data $A.base64;               # PEM, of machine.acceptedCAs
+  key @8 :Data $A.base64 $A.secret;             # PEM; with a join token: that of every request, as the token is spent for it
 }
 struct JoinStatusSpec $A.resource((type = "JoinStatuses.runtime.talos.dev", namespace = "runtime")) {
   # The progress of the join, by apid. Never the token.
@@ -74,6 +75,7 @@ struct IssuedCertificateSpec $A.resource((type = "IssuedCertificates.runtime.tal
   notBefore @4 :Text;
   notAfter @5 :Text $A.column("Valid until");
   fingerprint @6 :Text;                         # base64 of SHA-256 over the public key
+  joinToken @7 :Text;                           # the id of the one that it was signed for; empty: machine.token, or a renewal
 }
 struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", namespace = "secrets", sensitive = true,
     aliases = ["es"])) {

@@ -11,11 +11,13 @@ interface Trust {
   # Signs a PKCS#10 request (PEM, at most 16 KiB) for a server. What a request may have: trustd/signing-policy.h.
   # `proofs`: of prove(), at most 16; those that are not valid (any more) do not count.
   # `held`: renews a certificate of this CA without the right token, for no other names and addresses.
-  #   Unauthenticated: the token is wrong.
-  #   PermissionDenied: the request has addresses or names that are not proved to be the caller's.
+  #   Unauthenticated: the token is wrong, or a join token that is used, expired or revoked.
+  #   PermissionDenied: the request has addresses or names that are not proved to be the caller's, or that the
+  #     join token is not for.
   #   InvalidArgument: the request is not valid, or nobody may have such a certificate.
   #   ResourceExhausted: the caller has as many names or records as one may have. Not to renew a certificate.
-  #   Unavailable: a wrong token, as before from this address, or trustd has no CA (yet); the message says more.
+  #   Unavailable: a wrong token, as before from this address, a join token that cannot be verified now, or trustd has
+  #     no CA (yet); the message says more.
 
   prove @1 (token :Text, held :Held) -> (proof :Data, address :Text, servers :List(Text));
   # For a node with several addresses: a proof that it has called from this one, `address` as trustd sees it, for a

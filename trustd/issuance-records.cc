@@ -30,6 +30,7 @@ void fill(rpc::IssuedCertificateSpec::Builder spec, const Record& record) {
   spec.setNotBefore(dateText(record.notBefore));
   spec.setNotAfter(dateText(record.notAfter));
   spec.setFingerprint(record.fingerprint);
+  spec.setJoinToken(record.joinToken);
 }
 
 // None for resources that this program has not written.

@@ -1,5 +1,6 @@
 #include "trustd/issuer.h"
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
@@ -8,6 +9,31 @@
 #include "common/tls/held-message.h"
 
 namespace talos::trustd {
+namespace {
+
+// Whoever gets this has the secret: nobody else learns of the token. No back-off: a node asks every
+// few seconds, and its status is to say why it gets nothing.
+kj::Exception refusalOf(const ShownToken& shown, kj::Maybe<kj::String> ofCertificate) {
+  using State = ShownToken::State;
+  if (shown.state == State::kUnverified) {
+    return error(ErrorKind::kUnavailable,
+                 kj::str("cannot verify the join token: ", shown.error, "; retry"));
+  }
+  auto how = shown.state == State::kExpired ? "expired"_kj
+             : shown.state == State::kRevoked
+                 ? "was revoked"_kj
+                 : "was used by another node, or by this one before it "
+                   "lost its key,"_kj;
+  auto refused = kj::str("the join token ", shown.id, " ", how, " at ", dateText(shown.since),
+                         "; use a new one");
+  KJ_IF_MAYBE (e, ofCertificate) {
+    refused = kj::str(refused, " (the present certificate renews nothing: ", *e, ")");
+  }
+  return error(ErrorKind::kUnauthenticated, refused);
+}
+
+}  // namespace
+
 Issuer::Issuer(const kj::Clock& clock, const kj::MonotonicClock& monotonic)
     : clock(clock), monotonic(monotonic), proofs(monotonic), lines(monotonic) {}
 
@@ -27,24 +53,47 @@ void Issuer::remember(const Record& record) {
 }
 
 Issuer::Access Issuer::authorize(kj::StringPtr token, const HeldCertificate& given,
-                                 kj::StringPtr message, const Ip& caller) {
+                                 kj::StringPtr message, const Ip& caller,
+                                 kj::Maybe<const ShownToken&> shown) {
+  using State = ShownToken::State;
   auto& by = KJ_UNWRAP_OR(held, {
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   // Before any back-off: failing callers must not lock out others behind the same address.
-  if (isSameSecret(token, by.authority.token)) return {by, nullptr};
-  if (given.certificate.size() == 0) refuseToken(caller, nullptr);
+  if (isSameSecret(token, by.authority.token)) return {by, nullptr, nullptr};
+  kj::Maybe<const ShownToken&> join;
+  KJ_IF_MAYBE (s, shown) {
+    if (s->state == State::kUnused) return {by, nullptr, *s};
+    if (s->state != State::kUnknown) join = *s;
+  }
   kj::Maybe<pki::CertificateInfo> renews;
-  auto failure = kj::runCatchingExceptions(
-      [&] { renews = verifyHeld(given, message, by.authority.certificate, clock.now()); });
-  KJ_IF_MAYBE (e, failure) refuseToken(caller, messageOf(*e));
-  return {by, kj::mv(renews)};
+  kj::Maybe<kj::String> error;
+  if (given.certificate.size() > 0) {
+    auto failure = kj::runCatchingExceptions(
+        [&] { renews = verifyHeld(given, message, by.authority.certificate, clock.now()); });
+    KJ_IF_MAYBE (e, failure) error = messageOf(*e);
+  }
+  KJ_IF_MAYBE (s, join) {
+    if (s->state == State::kUsed) return {by, kj::mv(renews), *s};
+    if (renews == nullptr) refuseShown(*s, caller, kj::mv(error));
+  }
+  if (renews == nullptr) refuseToken(caller, kj::mv(error));
+  return {by, kj::mv(renews), nullptr};
 }
 
-kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller, HeldCertificate given) {
-  authorize(token, given, messageToProve(), caller);
+kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller, HeldCertificate given,
+                                  kj::Maybe<const ShownToken&> shown) {
+  authorize(token, given, messageToProve(), caller, shown);
   throttle.succeeded(caller);
   return proofs.make(caller);
+}
+
+void Issuer::requireSpent(const Issued& issued, const ShownToken& spent, const Ip& caller) {
+  bool mine =
+      spent.state == ShownToken::State::kUsed && spent.fingerprint == issued.record.fingerprint;
+  if (mine) return;
+  if (spent.state == ShownToken::State::kUnknown) refuseToken(caller, nullptr);
+  refuseShown(spent, caller, nullptr);
 }
 
 kj::Vector<Ip> Issuer::provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given) const {
@@ -61,10 +110,10 @@ kj::Vector<Ip> Issuer::provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>>
 
 Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
                              kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> given,
-                             HeldCertificate certificate) {
+                             HeldCertificate certificate, kj::Maybe<const ShownToken&> shown) {
   // Before the request is hashed or parsed: nobody knows yet who sent it.
   if (request.size() > kMostRequestBytes) certificate = {};
-  auto access = authorize(token, certificate, messageToRenew(request), caller);
+  auto access = authorize(token, certificate, messageToRenew(request), caller, shown);
   kj::Maybe<Issued> issued;
   auto refusal =
       kj::runCatchingExceptions([&]() { issued = sign(access, request, caller, provenBy(given)); });
@@ -84,12 +133,20 @@ void Issuer::refuseToken(const Ip& caller, kj::Maybe<kj::String> ofCertificate) 
                                           "; retry in ", wait / kj::MILLISECONDS, " ms"));
   }
   throttle.failed(caller, now);
-  auto wrong = kj::str(messages::kWrongToken, "; use machine.token of the control-plane nodes");
+  auto wrong = kj::str(messages::kWrongToken,
+                       "; use machine.token of the control-plane nodes, or a join token");
   KJ_IF_MAYBE (error, ofCertificate) {
     wrong = kj::str(wrong, " (the present certificate renews nothing: ", *error, ")");
   }
   logRefused(caller, wrong);
   fail(ErrorKind::kUnauthenticated, wrong);
+}
+
+void Issuer::refuseShown(const ShownToken& shown, const Ip& caller,
+                         kj::Maybe<kj::String> ofCertificate) {
+  auto refusal = refusalOf(shown, kj::mv(ofCertificate));
+  logRefused(caller, messageOf(refusal));
+  kj::throwFatalException(kj::mv(refusal));
 }
 
 void Issuer::logRefused(const Ip& caller, kj::StringPtr error) {
@@ -106,10 +163,26 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
   auto now = clock.now();
   auto lifetime = by.authority.lifetime;
   Grant grant;
+  bool spends = false, renewal = false;
+  kj::String joinToken;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
     grant = decide(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
                    now + lifetime, proven);
-    KJ_IF_MAYBE (held, access.renews) requireNoMore(grant, *held);
+    bool joins = false;
+    KJ_IF_MAYBE (join, access.join) {
+      bool used = join->state == ShownToken::State::kUsed;
+      joins = !used || join->fingerprint == info.fingerprint;
+      if (!joins && access.renews == nullptr) {
+        kj::throwFatalException(refusalOf(*join, nullptr));
+      }
+      if (joins) requireBound(grant, join->id, join->hostname);
+      if (joins) joinToken = kj::str(join->id);
+      spends = joins && !used;
+    }
+    if (!joins) {
+      KJ_IF_MAYBE (held, access.renews) requireNoMore(grant, *held);
+    }
+    renewal = !joins && access.renews != nullptr;
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,
@@ -117,12 +190,13 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
                             .lifetime = lifetime + kBackdated,
                             .notBefore = now - kBackdated};
   });
-  Issued issued{kj::str(by.authority.certificate), kj::mv(made.certificate), {}};
+  Issued issued{kj::str(by.authority.certificate), kj::mv(made.certificate), {}, spends};
   auto& record = issued.record;
   record.serial = kj::mv(made.serial);
   record.fingerprint = kj::mv(made.fingerprint);
   record.caller = caller;
-  record.renewal = access.renews != nullptr;
+  record.renewal = renewal;
+  record.joinToken = kj::mv(joinToken);
   record.dnsNames = kj::mv(grant.dnsNames);
   record.addresses = kj::mv(grant.addresses);
   record.issued = now;

@@ -4,6 +4,12 @@
 // records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
 // without the token that is in back-off gets the remaining time as an error, at no cost. A request
 // with the right token, or with a certificate that it renews, is always processed.
+//
+// A join token is looked up by the caller (join-tokens.h), who spends it for the key of the request
+// when issue() says so, before anybody gets the certificate. It gives what machine.token gives, to
+// one key: that it was spent for, also after its end, so that a node that lost an answer, or was
+// off for long, asks again; to no other one. Bound to a host name, it gives that name and its first
+// label, and no certificate without one of them.
 #pragma once
 
 #include <kj/timer.h>
@@ -12,6 +18,7 @@
 #include "common/wire/log-line-limit.h"
 #include "trustd/address-proofs.h"
 #include "trustd/held-certificate.h"
+#include "trustd/join-tokens.h"
 #include "trustd/request-throttle.h"
 #include "trustd/signing-policy.h"
 
@@ -32,6 +39,7 @@ struct Record {
   kj::String fingerprint;  // of the key: base64 of SHA-256
   bool renewal = false;    // by the certificate that the caller had, without the token
   Ip caller = Ip::any(AF_INET);
+  kj::String joinToken = nullptr;  // the id of the one that it is for
   kj::Vector<kj::String> dnsNames, addresses;
   kj::Date issued = kj::UNIX_EPOCH, notBefore = kj::UNIX_EPOCH, notAfter = kj::UNIX_EPOCH;
 };
@@ -49,14 +57,19 @@ class Issuer {
   struct Issued {
     kj::String authority, certificate;  // PEM
     Record record;                      // to be kept before the caller gets the certificate
+    bool spends = false;                // the join token, for the fingerprint of the record
   };
   // Throws the errors of rpc/trust.capnp. `proofs`: of prove(), at most kMostProofs.
   static constexpr size_t kMostProofs = 16;
   Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller,
                kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs = nullptr,
-               HeldCertificate given = {});
-  // A proof that the caller has this address. The same errors.
-  kj::Array<kj::byte> prove(kj::StringPtr token, const Ip& caller, HeldCertificate given = {});
+               HeldCertificate given = {}, kj::Maybe<const ShownToken&> shown = nullptr);
+  // Throws unless the token is spent for the key of what was issued.
+  void requireSpent(const Issued& issued, const ShownToken& spent, const Ip& caller);
+  // A proof that the caller has this address. The same errors. A join token need not be unused: the
+  // key is in no call but the other one.
+  kj::Array<kj::byte> prove(kj::StringPtr token, const Ip& caller, HeldCertificate given = {},
+                            kj::Maybe<const ShownToken&> shown = nullptr);
 
   // Addresses of this node, for callers that have several of their own.
   void setServers(kj::Array<Ip> addresses) { servers = kj::mv(addresses); }
@@ -78,10 +91,13 @@ class Issuer {
 
   struct Access {
     const Held& by;
-    kj::Maybe<pki::CertificateInfo> renews;  // none: the caller has the token
+    kj::Maybe<pki::CertificateInfo> renews;  // none: the caller has a token, or nothing is renewed
+    kj::Maybe<const ShownToken&> join;       // one that may give a certificate, to the right key
   };
   Access authorize(kj::StringPtr token, const HeldCertificate& given, kj::StringPtr message,
-                   const Ip& caller);
+                   const Ip& caller, kj::Maybe<const ShownToken&> shown);
+  [[noreturn]] void refuseShown(const ShownToken& shown, const Ip& caller,
+                                kj::Maybe<kj::String> ofCertificate);
   [[noreturn]] void refuseToken(const Ip& caller, kj::Maybe<kj::String> ofCertificate);
   void logRefused(const Ip& caller, kj::StringPtr error);
   kj::Vector<Ip> provenBy(kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> proofs) const;

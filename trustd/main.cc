@@ -26,6 +26,8 @@ void run() {
   Issuer issuer(clock, kj::systemPreciseMonotonicClock());
   Secrets secrets(store, timer, clock, issuer);
   Records records(store, timer, clock);
+  StoredJoinTokens tokens(
+      timer, reconnecting(lowLevel, timer, kj::str(machinedSocket())).castAs<rpc::Machined>());
   Keep keep = [&](Record record) { return records.keep(kj::mv(record)); };
   log::info("waiting for the CA");
   secrets.ready().wait(io.waitScope);
@@ -35,7 +37,7 @@ void run() {
   log::info("listening");
   serveTls(
       lowLevel, timer, kj::mv(listening), secrets.endpoint(),
-      [&](const Peer& peer) { return openSession(issuer, keep, timer, peer); }, kLimits)
+      [&](const Peer& peer) { return openSession(issuer, tokens, keep, timer, peer); }, kLimits)
       .wait(io.waitScope);
 }
 

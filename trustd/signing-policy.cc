@@ -225,4 +225,18 @@ Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& 
   return grant;
 }
 
+void requireBound(const Grant& grant, kj::StringPtr token, kj::StringPtr hostname) {
+  if (hostname.size() == 0) return;
+  auto first = hostname.slice(0, hostname.findFirst('.').orDefault(hostname.size()));
+  auto bound = [&](kj::String error) {
+    deny(kj::str("the join token ", token, " is for the host name ", hostname, "; ", error));
+  };
+  if (grant.dnsNames.empty()) bound(kj::str("the request has none"));
+  for (auto& name : grant.dnsNames) {
+    if (name != hostname && name.asArray() != first) {
+      bound(kj::str("the request has the name ", name));
+    }
+  }
+}
+
 }  // namespace talos::trustd

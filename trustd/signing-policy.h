@@ -89,4 +89,8 @@ Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& 
              const NameBook& book, bool anyAddress, kj::Date now, kj::Date until,
              kj::ArrayPtr<const Ip> proven = nullptr);
 
+// PermissionDenied unless all names of the grant are this one, or its first label, and there is
+// one: of a join token that is bound to it. Empty: it is bound to none.
+void requireBound(const Grant& grant, kj::StringPtr token, kj::StringPtr hostname);
+
 }  // namespace talos::trustd

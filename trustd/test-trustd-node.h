@@ -47,6 +47,7 @@ struct Model {
   ModelKind& records = machined.kind<rpc::IssuedCertificateSpec>();
   pki::CertificateAndKey authority;
   kj::Duration lifetime = kDefaultLifetime;
+  bool anyAddress = false;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
   bool losesAnswers = false;  // writes are stored, but not acknowledged
   bool refusesRemoval = false;
@@ -85,6 +86,7 @@ struct Model {
     reserved.set(0, "10.9.9.1");
     reserved.set(1, "cp1");
     os.setDnsDomain("cluster.local");
+    os.setAnyAddress(anyAddress);
     os.setCertLifetimeS(lifetime / kj::SECONDS);
     os.initCertSANs(1).set(0, "vip.example.org");
   }
@@ -210,7 +212,7 @@ class TestTrustd {
     p.serving = serveTls(
                     *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
                     [this, &p](const Peer& peer) {
-                      return openSession(p.issuer, p.keep, timer, peer, idle);
+                      return openSession(p.issuer, p.tokens, p.keep, timer, peer, idle);
                     },
                     limits)
                     .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
@@ -248,11 +250,15 @@ class TestTrustd {
         : store(*t.io.lowLevelProvider, t.timer, t.machined.socket(), kj::str("trustd")),
           issuer(t.clock, kj::systemPreciseMonotonicClock()),
           secrets(store, t.timer, t.clock, issuer),
-          records(store, t.timer, t.clock, t.keeps) {}
+          records(store, t.timer, t.clock, t.keeps),
+          tokens(t.timer,
+                 reconnecting(*t.io.lowLevelProvider, t.timer, kj::str(t.machined.socket()))
+                     .castAs<rpc::Machined>()) {}
     StoreClient store;
     Issuer issuer;
     Secrets secrets;
     Records records;
+    StoredJoinTokens tokens;
     Keep keep = [this](Record record) { return records.keep(kj::mv(record)); };
     kj::Promise<void> serving = nullptr;
   };

@@ -41,19 +41,23 @@ HeldCertificate heldOf(rpc::Trust::Held::Reader held) {
 
 class TrustServer final : public rpc::Trust::Server {
  public:
-  TrustServer(Issuer& issuer, Keep& keep, const Ip& caller, kj::Own<Activity> activity)
-      : issuer(issuer), keep(keep), caller(caller), activity(kj::mv(activity)) {}
+  TrustServer(Issuer& issuer, JoinTokens& tokens, Keep& keep, const Ip& caller,
+              kj::Own<Activity> activity)
+      : issuer(issuer), tokens(tokens), keep(keep), caller(caller), activity(kj::mv(activity)) {}
 
  protected:
   kj::Promise<void> certificate(CertificateContext context) override {
     Activity::Call call(*activity);
     auto params = context.getParams();
+    pki::Pem token(kj::str(params.getToken()));
+    auto found = co_await shown(token);
     auto proofs = KJ_MAP(proof, params.getProofs())->kj::ArrayPtr<const kj::byte> {
       return proof;
     };
-    auto issued = issuer.issue(kj::heapString(params.getRequest().asChars()), params.getToken(),
-                               caller, proofs, heldOf(params.getHeld()));
+    auto issued = issuer.issue(kj::heapString(params.getRequest().asChars()), token, caller, proofs,
+                               heldOf(params.getHeld()), viewOf(found));
     context.releaseParams();
+    if (issued.spends) co_await spend(token, issued);
     co_await keep(kj::mv(issued.record));
     auto octets = issued.authority.size() + issued.certificate.size();
     auto results = context.getResults(capnp::MessageSize{octets / sizeof(capnp::word) + 16, 0});
@@ -65,7 +69,9 @@ class TrustServer final : public rpc::Trust::Server {
   kj::Promise<void> prove(ProveContext context) override {
     Activity::Call call(*activity);
     auto params = context.getParams();
-    auto proof = issuer.prove(params.getToken(), caller, heldOf(params.getHeld()));
+    pki::Pem token(kj::str(params.getToken()));
+    auto found = co_await shown(token);
+    auto proof = issuer.prove(token, caller, heldOf(params.getHeld()), viewOf(found));
     context.releaseParams();
     auto results = context.getResults();
     results.setProof(proof);
@@ -74,11 +80,28 @@ class TrustServer final : public rpc::Trust::Server {
     auto servers = results.initServers(own.size());
     for (auto i : kj::indices(own)) servers.set(i, own[i].toString());
     activity->last = activity->timer.now();
-    return kj::READY_NOW;
   }
 
  private:
+  // None: it is no join token, and etcd is not asked.
+  kj::Promise<kj::Maybe<ShownToken>> shown(kj::StringPtr token) {
+    if (joinTokenId(token) == nullptr) co_return nullptr;
+    co_return co_await tokens.find(token);
+  }
+  static kj::Maybe<const ShownToken&> viewOf(const kj::Maybe<ShownToken>& found) {
+    return found.map([](const ShownToken& token) -> const ShownToken& { return token; });
+  }
+  // Before its record: a token that was spent for a certificate which is not recorded then is spent
+  // for the same key the next time.
+  kj::Promise<void> spend(kj::StringPtr token, const Issuer::Issued& issued) {
+    auto usedBy = kj::str(kj::strArray(issued.record.dnsNames, ","),
+                          issued.record.dnsNames.empty() ? "" : " ", caller.toString());
+    auto spent = co_await tokens.spend(token, issued.record.fingerprint, usedBy);
+    issuer.requireSpent(issued, spent, caller);
+  }
+
   Issuer& issuer;
+  JoinTokens& tokens;
   Keep& keep;
   const Ip caller;
   kj::Own<Activity> activity;
@@ -86,14 +109,14 @@ class TrustServer final : public rpc::Trust::Server {
 
 }  // namespace
 
-SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
-                          kj::Duration idle) {
+SessionParams openSession(Issuer& issuer, JoinTokens& tokens, Keep& keep, kj::Timer& timer,
+                          const Peer& peer, kj::Duration idle) {
   auto caller =
       KJ_REQUIRE_NONNULL(Ip::parse(peer.address), "the peer has no IP address", peer.address);
   auto activity = kj::refcounted<Activity>(timer);
   auto until = idleFor(idle, kj::addRef(*activity));
   IdleSince idleSince = [activity = kj::addRef(*activity)] { return activity->idleSince(); };
-  return {.bootstrap = kj::heap<TrustServer>(issuer, keep, caller, kj::mv(activity)),
+  return {.bootstrap = kj::heap<TrustServer>(issuer, tokens, keep, caller, kj::mv(activity)),
           .until = kj::mv(until),
           .idleSince = kj::mv(idleSince)};
 }

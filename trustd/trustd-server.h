@@ -27,7 +27,7 @@ constexpr ServerLimits kLimits = {.handshake = 5 * kj::SECONDS,
 using Keep = kj::Function<kj::Promise<void>(Record)>;
 
 // The session of one connection. All arguments outlive it.
-SessionParams openSession(Issuer& issuer, Keep& keep, kj::Timer& timer, const Peer& peer,
-                          kj::Duration idle = kIdle);
+SessionParams openSession(Issuer& issuer, JoinTokens& tokens, Keep& keep, kj::Timer& timer,
+                          const Peer& peer, kj::Duration idle = kIdle);
 
 }  // namespace talos::trustd

@@ -27,6 +27,7 @@ JoinConfig configOf(rpc::JoinSpec::Reader spec) {
   JoinConfig config;
   config.endpoints = textsOf(spec.getEndpoints());
   config.token = pki::Pem(kj::str(spec.getToken()));
+  config.key = pki::Pem(kj::str(spec.getKey().asChars()));
   config.authority = kj::str(spec.getCa().asChars());
   config.accepted = kj::str(spec.getAcceptedCAs().asChars());
   config.authorityHash = kj::str(spec.getCaHash());

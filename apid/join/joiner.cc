@@ -8,6 +8,7 @@
 #include "common/base/backoff.h"
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/base/join-token.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
@@ -21,10 +22,6 @@ namespace {
 
 constexpr size_t kMostText = 300;  // of another node's error
 constexpr auto kResolveTimeout = 10 * kj::SECONDS;
-
-bool same(const kj::Vector<kj::String>& a, const kj::Vector<kj::String>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
 
 template <typename T>
 bool contains(const kj::Vector<T>& all, const T& one) {
@@ -53,13 +50,6 @@ kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
 
 kj::String seconds(kj::Duration duration) {
   return kj::str((duration + 999 * kj::MILLISECONDS) / kj::SECONDS, " s");
-}
-
-bool sameConfig(const JoinConfig& a, const JoinConfig& b) {
-  return same(a.endpoints, b.endpoints) && kj::StringPtr(a.token) == kj::StringPtr(b.token) &&
-         a.authority == b.authority && a.authorityHash == b.authorityHash &&
-         a.accepted == b.accepted && a.commonName == b.commonName && same(a.dnsNames, b.dnsNames) &&
-         same(a.addresses, b.addresses);
 }
 
 // A request under way keeps the config that it started with.
@@ -278,7 +268,8 @@ struct Joiner::State {
 
   kj::Promise<void> requestFrom(const JoinConfig& config, const Ip& server) {
     report(config, server.toString(), kj::str("requesting a certificate from ", server.toString()));
-    auto key = pki::makeKey(pki::KeyType::kEd25519);
+    auto key = kj::StringPtr(config.key).size() > 0 ? config.key.clone()
+                                                    : pki::makeKey(pki::KeyType::kEd25519);
     auto pin = pinOf(config);
     kj::Maybe<Ip> local;
     TrustdRequest trustdRequest{
@@ -495,6 +486,10 @@ struct Joiner::State {
   kj::Promise<void> stepTowards(const JoinConfig& config) {
     if (kj::StringPtr(config.token).size() == 0) {
       report(config, "", "the config has no machine.token, without which trustd signs nothing");
+      return kj::NEVER_DONE;
+    }
+    if (isJoinTokenLike(config.token) && kj::StringPtr(config.key).size() == 0) {
+      report(config, "", "waiting for the key of the join, which is stored first");
       return kj::NEVER_DONE;
     }
     if (config.endpoints.empty()) {

@@ -1,6 +1,7 @@
 // Requests the API certificate of a node without the CA key from trustd, and renews it.
 //
-// The joiner makes key and request; the key never leaves the node. All control-plane nodes of the
+// The joiner makes key and request; the key never leaves the node. With a join token it uses the
+// key of its config, because the token is spent for one key. All control-plane nodes of the
 // config are tried in turn, starting with the one that answered last, and again after a pause that
 // grows to kLongestPause, without end. A certificate is renewed at about half of its lifetime, and
 // when names, addresses, CA or token change; the old one is served until the new one is stored. An
@@ -46,12 +47,15 @@ namespace talos::apid {
 struct JoinConfig {
   kj::Vector<kj::String> endpoints;  // names or addresses
   pki::Pem token;
+  pki::Pem key;              // of every request, with a join token, which is spent for it
   kj::String authority;      // PEM, or empty
   kj::String authorityHash;  // of the authority, or empty
   kj::String accepted;       // PEM, CAs beside it
   kj::String commonName;
   kj::Vector<kj::String> dnsNames, addresses;  // in addition to the local address
 };
+
+bool sameConfig(const JoinConfig& a, const JoinConfig& b);
 
 // ApiCertificates/api by value.
 struct Identity {

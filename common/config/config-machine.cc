@@ -1,5 +1,6 @@
 // machine: identity, time and environment.
 
+#include "common/base/join-token.h"
 #include "common/config/config-check.h"
 #include "common/config/config.h"
 #include "common/net/text-values.h"
@@ -52,12 +53,25 @@ void checkAuthorityHash(Report& report, Machine::Reader machine) {
   });
 }
 
+void checkJoinToken(Report& report, kj::StringPtr token, bool controlPlane) {
+  if (controlPlane) {
+    report.error("machine.token", kj::str("a join token, which workers join with"),
+                 "use the token that the control-plane nodes share");
+  } else if (joinTokenId(token) == nullptr) {
+    report.error("machine.token", kj::str("not a valid join token"),
+                 "use join-, 6 characters, a dot and 16 characters, of a-z and 0-9, as "
+                 "`talosctl token create` prints it");
+  }
+}
+
 void checkIdentity(Report& report, Machine::Reader machine) {
   bool controlPlane = isControlPlane(machine.getType());
   if (!report.has("machine.type"))
     report.warn("machine.type", kj::str("missing; the node will be a worker"));
   if (machine.getToken().size() == 0) {
     report.warn("machine.token", kj::str("token is missing"));
+  } else if (isJoinTokenLike(machine.getToken())) {
+    checkJoinToken(report, machine.getToken(), controlPlane);
   } else {
     report.strength("machine.token", machine.getToken());
   }

@@ -281,6 +281,23 @@ TEST(ConfigWrong, TokensHaveAnyFormThatTheirReadersTake) {
   EXPECT_EQ(
       said(good, "no-bootstrap-token"),
       kj::str("c:7:3: cluster.token: Kubernetes does not accept this bootstrap token; ", kForm));
+  EXPECT_EQ(said("join-abcdef.0123456789abcdef", good), "");
+  for (auto wrong : {"join-abcdef", "join-abcdef.0123456789abcde", "join-abcdef.0123456789abcdefg",
+                     "join-abcdeF.0123456789abcdef", "join-abcdef-0123456789abcdef"}) {
+    EXPECT_EQ(said(wrong, good),
+              "c:3:3: machine.token: not a valid join token; use join-, 6 characters, a dot and 16 "
+              "characters, of a-z and 0-9, as `talosctl token create` prints it\n");
+  }
+}
+
+// Catches: a control plane whose token is one that its own trustd does not know.
+TEST(ConfigWrong, AControlPlaneHasNoJoinToken) {
+  auto text = "machine:\n  type: controlplane\n  token: join-abcdef.0123456789abcdef\n"_kj;
+  auto all = std::string(render(parse(text, "c").problems()).cStr());
+  EXPECT_NE(all.find("c:3:3: machine.token: a join token, which workers join with; use the token "
+                     "that the control-plane nodes share\n"),
+            all.npos)
+      << all;
 }
 
 // Catches: a private key of a CA where no CA issues anything, and a node that nobody can verify.

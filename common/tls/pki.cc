@@ -267,6 +267,18 @@ Names alternativeNamesOf(const STACK_OF(X509_EXTENSION) * extensions) {
   return Names(static_cast<GENERAL_NAMES*>(extensionOf(extensions, NID_subject_alt_name)));
 }
 
+// SHA-256 over SubjectPublicKeyInfo.
+kj::Array<kj::byte> hashOfKey(const X509_PUBKEY* key) {
+  unsigned char* der = nullptr;
+  int size = i2d_X509_PUBKEY(key, &der);
+  check(size > 0, "encoding a public key");
+  KJ_DEFER(OPENSSL_free(der));
+  auto digest = kj::heapArray<kj::byte>(32);
+  check(EVP_Digest(der, size, digest.begin(), nullptr, EVP_sha256(), nullptr) == 1,
+        "hashing a key");
+  return digest;
+}
+
 // InvalidArgument as for inspectRequest().
 RequestInfo infoOf(X509_REQ* request) {
   auto* key = X509_REQ_get0_pubkey(request);
@@ -276,6 +288,7 @@ RequestInfo infoOf(X509_REQ* request) {
   auto* subject = X509_REQ_get_subject_name(request);
   RequestInfo info;
   info.keyType = typeOf(key);
+  info.fingerprint = kj::encodeBase64(hashOfKey(X509_REQ_get_X509_PUBKEY(request)));
   if (info.keyType == KeyType::kEcdsaP256 && !onP256(X509_REQ_get_X509_PUBKEY(request))) {
     info.keyType = nullptr;
   }
@@ -304,20 +317,8 @@ kj::String serialOf(X509* certificate) {
       kj::arrayPtr(ASN1_STRING_get0_data(serial), static_cast<size_t>(ASN1_STRING_length(serial))));
 }
 
-// SHA-256 over SubjectPublicKeyInfo.
-kj::Array<kj::byte> hashOfKey(X509* certificate) {
-  unsigned char* der = nullptr;
-  int size = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(certificate), &der);
-  check(size > 0, "encoding a public key");
-  KJ_DEFER(OPENSSL_free(der));
-  auto digest = kj::heapArray<kj::byte>(32);
-  check(EVP_Digest(der, size, digest.begin(), nullptr, EVP_sha256(), nullptr) == 1,
-        "hashing a key");
-  return digest;
-}
-
 kj::String fingerprintOf(X509* certificate) {
-  return kj::encodeBase64(hashOfKey(certificate));
+  return kj::encodeBase64(hashOfKey(X509_get_X509_PUBKEY(certificate)));
 }
 
 }  // namespace
@@ -490,7 +491,9 @@ kj::String fingerprint(kj::StringPtr certificatePem) {
 }
 
 kj::String authorityHash(kj::StringPtr certificatePem) {
-  return kj::str("sha256:", kj::encodeHex(hashOfKey(readCertificate(certificatePem).get())));
+  return kj::str(
+      "sha256:",
+      kj::encodeHex(hashOfKey(X509_get_X509_PUBKEY(readCertificate(certificatePem).get()))));
 }
 
 kj::Array<kj::byte> randomBytes(size_t count) {

@@ -90,6 +90,7 @@ kj::String makeRequest(kj::StringPtr keyPem, const LeafOptions& options);
 // is not by the key that it carries, or when it requests a CA certificate.
 struct RequestInfo {
   kj::Maybe<KeyType> keyType = KeyType::kEd25519;  // none: on an unknown elliptic curve
+  kj::String fingerprint;                          // of the key, as fingerprint() has it
   kj::String commonName;
   kj::Vector<kj::String> organizations;
   kj::Vector<kj::String> dnsNames, addresses;

@@ -266,19 +266,57 @@ TEST_F(Roles, SinkWorksAndKeepsFlowControl) {
 // Catches: a change of the schema that opens or closes a method. Change this list only on purpose.
 TEST(RolesTable, EveryMethodIsListed) {
   constexpr const char* kReader[] = {
-      "Events.watch",        "Files.diskUsage",    "Files.list",           "Logs.kernel",
-      "Logs.list",           "Logs.read",          "Machine.memory",       "Machine.mounts",
-      "Machine.processes",   "Machine.stats",      "Machine.previewReset", "Machine.status",
-      "Machine.version",     "Network.interfaces", "Network.routes",       "Machine.time",
-      "Node.configuration",  "Node.storage",       "Storage.disks",        "Node.events",
-      "Node.files",          "Node.logs",          "Node.machine",         "Node.network",
-      "Node.resources",      "Node.services",      "Resources.get",        "Resources.list",
-      "Resources.types",     "Resources.watch",    "Services.list",        "Logs.previous",
-      "Events.previous",     "Node.containers",    "Containers.images",    "Containers.list",
-      "Containers.logs",     "Containers.stats",   "Node.upgrades",        "Etcd.alarms",
-      "Etcd.bootstrapState", "Etcd.members",       "Etcd.status",          "Kubernetes.survey",
-      "Node.kubernetes",     "Machine.cgroups",    "Machine.netstat",      "Machine.dependencies",
-      "Machine.counters",    "Machine.samples",
+      "Events.watch",
+      "Files.diskUsage",
+      "Files.list",
+      "Logs.kernel",
+      "Logs.list",
+      "Logs.read",
+      "Machine.memory",
+      "Machine.mounts",
+      "Machine.processes",
+      "Machine.stats",
+      "Machine.previewReset",
+      "Machine.status",
+      "Machine.version",
+      "Network.interfaces",
+      "Network.routes",
+      "Machine.time",
+      "Node.configuration",
+      "Node.storage",
+      "Storage.disks",
+      "Node.events",
+      "Node.files",
+      "Node.logs",
+      "Node.machine",
+      "Node.network",
+      "Node.resources",
+      "Node.services",
+      "Resources.get",
+      "Resources.list",
+      "Resources.types",
+      "Resources.watch",
+      "Services.list",
+      "Logs.previous",
+      "Events.previous",
+      "Node.containers",
+      "Containers.images",
+      "Containers.list",
+      "Containers.logs",
+      "Containers.stats",
+      "Node.upgrades",
+      "Etcd.alarms",
+      "Etcd.bootstrapState",
+      "Etcd.joinTokens",
+      "Etcd.members",
+      "Etcd.status",
+      "Kubernetes.survey",
+      "Node.kubernetes",
+      "Machine.cgroups",
+      "Machine.netstat",
+      "Machine.dependencies",
+      "Machine.counters",
+      "Machine.samples",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot",       "Machine.shutdown", "Services.kill",      "Services.restart",
@@ -292,6 +330,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Configuration.apply",
       "Configuration.generate",
       "Etcd.bootstrap",
+      "Etcd.createJoinToken",
       "Etcd.defragment",
       "Etcd.disarm",
       "Etcd.forfeitLeadership",
@@ -299,6 +338,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Etcd.leave",
       "Etcd.removeInitializedKey",
       "Etcd.removeMember",
+      "Etcd.revokeJoinToken",
       "Etcd.secretsNotUnder",
       "EventSink.events",
       "EventSink.missed",
@@ -359,8 +399,8 @@ TEST(RolesTable, EveryMethodIsListed) {
       kj::strArray(open, " "));
   EXPECT_EQ(
       "Configuration.apply Containers.pull Containers.restart "
-      "Etcd.bootstrap Etcd.defragment Etcd.disarm Etcd.forfeitLeadership Etcd.leave "
-      "Etcd.removeInitializedKey Etcd.removeMember "
+      "Etcd.bootstrap Etcd.createJoinToken Etcd.defragment Etcd.disarm Etcd.forfeitLeadership "
+      "Etcd.leave Etcd.removeInitializedKey Etcd.removeMember Etcd.revokeJoinToken "
       "Etcd.snapshot Kubernetes.forgetClientCa Kubernetes.rewriteSecrets Kubernetes.tryClient "
       "Machine.clientCertificate Machine.kubeconfig Machine.reboot Machine.reset "
       "Machine.shutdown Network.capture "

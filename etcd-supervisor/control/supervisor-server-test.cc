@@ -35,11 +35,18 @@ struct SupervisorApi : Membership {
   InlineDisk disk;
   KeptSnapshot kept{bed.timer, disk, tree.root};
   kj::Maybe<FilesOnDisk> files;
+  kj::Vector<kj::Own<JoinTokenBook>> books;
 
-  rpc::Etcd::Client etcdOf(Node& node) {
+  rpc::Etcd::Client etcdOf(Node& node, kj::StringPtr client = "") {
     auto& its = files.emplace(*node.process, tree.at("snapshot"));
-    auto server = makeServer(bed.timer, node.process->reconciler, its, kept, disk);
-    return server.etcdRequest().send().getEtcd();
+    auto& tokens = *books.add(kj::heap<JoinTokenBook>(JoinTokenBook::Dependencies{
+        .timer = bed.timer,
+        .clock = kj::systemPreciseCalendarClock(),
+        .member = [&node]() -> etcd::Etcd& { return node.process->reconciler.localMember(); }}));
+    auto server = makeServer(bed.timer, node.process->reconciler, its, kept, disk, tokens);
+    auto request = server.etcdRequest();
+    request.setClient(client);
+    return request.send().getEtcd();
   }
   // "" when it went well; otherwise why not, after as much time as it takes.
   template <typename T>
@@ -111,6 +118,44 @@ TEST_F(SupervisorApi, NoLocalMemberIsNotAnEmptyCluster) {
             outcomeOf(etcdOf(n1).removeInitializedKeyRequest().send()).substr(0, 50));
   EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
             outcomeOf(etcdOf(n1).secretsNotUnderRequest().send()).substr(0, 50));
+  EXPECT_EQ("FailedPrecondition: etcd does not run on this node",
+            outcomeOf(etcdOf(n1).joinTokensRequest().send()).substr(0, 50));
+}
+
+// Catches: a token that only the node knows which made it, or whose creator is lost; a secret in a
+// list; one that is revoked on another node and counts there alone.
+TEST_F(SupervisorApi, JoinTokensAreThoseOfTheCluster) {
+  formed();
+  auto after = [&](auto promise) {
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] { return promise.poll(bed.scope); }));
+    return promise.wait(bed.scope);
+  };
+  auto create = etcdOf(n1, "admin").createJoinTokenRequest();
+  create.setHostname("w1");
+  create.setTtlS(3600);
+  auto made = after(create.send());
+  EXPECT_TRUE(kj::StringPtr(made.getToken()).startsWith(kj::str("join-", made.getId(), ".")));
+  auto listed = [&](Node& node) {
+    auto answer = after(etcdOf(node).joinTokensRequest().send());
+    std::string all = kj::str(answer).cStr();
+    EXPECT_EQ(all.find(made.getToken().slice(12).cStr()), all.npos);
+    std::string lines;
+    for (auto token : answer.getTokens()) {
+      lines +=
+          kj::str(token.getId() == made.getId(), " ", token.getHostname(), " ", token.getState(),
+                  " ", token.getCreatedBy(), " ", token.getEnds() == made.getEnds(), "\n")
+              .cStr();
+    }
+    return lines;
+  };
+  EXPECT_EQ(listed(n2), "true w1 unused admin true\n");
+  auto revoke = etcdOf(n3).revokeJoinTokenRequest();
+  revoke.setId(made.getId());
+  EXPECT_EQ("", outcomeOf(revoke.send()));
+  EXPECT_EQ(listed(n1), "true w1 revoked admin true\n");
+  auto unknown = etcdOf(n3).revokeJoinTokenRequest();
+  unknown.setId("zzzzzz");
+  EXPECT_EQ("NotFound: there is no join token", outcomeOf(unknown.send()).substr(0, 32));
 }
 
 // Catches: a key that stays, one of another name that goes, a removal that cannot be repeated, or

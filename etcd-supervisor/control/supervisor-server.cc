@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/memory/zeroize.h"
+#include "etcd-supervisor/control/join-tokens-server.h"
 #include "etcd-supervisor/control/snapshot-file.h"
 #include "etcd-supervisor/control/stored-secrets.h"
 #include "etcd-supervisor/membership/bootstrap-status.h"
@@ -68,8 +70,14 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
 class EtcdServer final : public rpc::Etcd::Server {
  public:
   EtcdServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files, KeptSnapshot& kept,
-             DiskQueue& queue)
-      : timer(timer), reconciler(reconciler), files(files), kept(kept), queue(queue) {}
+             DiskQueue& queue, JoinTokenBook& tokens, kj::StringPtr client)
+      : timer(timer),
+        reconciler(reconciler),
+        files(files),
+        kept(kept),
+        queue(queue),
+        tokens(tokens),
+        client(kj::str(client)) {}
 
   kj::Promise<void> members(MembersContext context) override {
     if (context.getParams().getLocal()) co_return co_await localMembers(context);
@@ -177,6 +185,27 @@ class EtcdServer final : public rpc::Etcd::Server {
     fill(out.initNames(found.names.size()), found.names);
   }
 
+  kj::Promise<void> createJoinToken(CreateJoinTokenContext context) override {
+    auto params = context.getParams();
+    auto made = co_await tokens.create(params.getHostname(), params.getTtlS(), client);
+    auto out = context.getResults();
+    out.setToken(made.token);
+    zeroize(made.token.asArray());
+    out.setId(made.id);
+    out.setEnds(secondsText(made.ends));
+  }
+
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    auto all = co_await tokens.list();
+    auto now = tokens.now();
+    auto out = context.getResults().initTokens(static_cast<unsigned>(all.size()));
+    for (auto i : kj::indices(all)) fillToken(out[i], all[i].id, all[i].record.get(), now);
+  }
+
+  kj::Promise<void> revokeJoinToken(RevokeJoinTokenContext context) override {
+    return tokens.revoke(context.getParams().getId());
+  }
+
   kj::Promise<void> bootstrapState(BootstrapStateContext context) override {
     using State = rpc::Etcd::BootstrapState::State;
     constexpr State kStates[] = {State::NONE, State::CLAIMING, State::BOOTSTRAPPING, State::MEMBER};
@@ -195,6 +224,8 @@ class EtcdServer final : public rpc::Etcd::Server {
   Files& files;
   KeptSnapshot& kept;
   DiskQueue& queue;
+  JoinTokenBook& tokens;
+  kj::String client;
 
   // The local member's own list: that of a member that the others have forgotten, too.
   kj::Promise<void> localMembers(MembersContext context) {
@@ -258,16 +289,19 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 class SupervisorServer final : public rpc::EtcdSupervisor::Server {
  public:
   SupervisorServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files,
-                   KeptSnapshot& kept, DiskQueue& queue, kj::Maybe<RequestTrace&> trace)
+                   KeptSnapshot& kept, DiskQueue& queue, JoinTokenBook& tokens,
+                   kj::Maybe<RequestTrace&> trace)
       : timer(timer),
         reconciler(reconciler),
         files(files),
         kept(kept),
         queue(queue),
+        tokens(tokens),
         trace(trace) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(timer, reconciler, files, kept, queue);
+    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(timer, reconciler, files, kept, queue, tokens,
+                                                  context.getParams().getClient());
     KJ_IF_MAYBE (t, trace) {
       etcd = t->traced<rpc::Etcd>(kj::mv(etcd), context.getParams().getRequest());
     }
@@ -297,6 +331,10 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
     reconciler.stay();
     return kj::READY_NOW;
   }
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    context.getResults().setTokens(serveJoinTokens(tokens));
+    return kj::READY_NOW;
+  }
 
  private:
   kj::Timer& timer;
@@ -304,6 +342,7 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   Files& files;
   KeptSnapshot& kept;
   DiskQueue& queue;
+  JoinTokenBook& tokens;
   kj::Maybe<RequestTrace&> trace;
 };
 
@@ -311,8 +350,8 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
 
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
                                        Files& files, KeptSnapshot& kept, DiskQueue& queue,
-                                       kj::Maybe<RequestTrace&> trace) {
-  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue, trace);
+                                       JoinTokenBook& tokens, kj::Maybe<RequestTrace&> trace) {
+  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue, tokens, trace);
 }
 
 }  // namespace talos::supervisor

@@ -5,6 +5,7 @@
 #include "common/wire/request-trace.h"
 #include "etcd-supervisor/control/kept-snapshot.h"
 #include "etcd-supervisor/membership/membership-reconciler.h"
+#include "etcd-supervisor/tokens/join-token-book.h"
 #include "rpc/local.capnp.h"
 
 namespace talos::supervisor {
@@ -13,6 +14,7 @@ namespace talos::supervisor {
 // may come by different ones. `trace` is for rpc::Etcd; without one, requests are not traced.
 rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
                                        Files& files, KeptSnapshot& kept, DiskQueue& queue,
+                                       JoinTokenBook& tokens,
                                        kj::Maybe<RequestTrace&> trace = nullptr);
 
 }  // namespace talos::supervisor

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.h"
+#include "common/base/node-layout.h"
+
 namespace talos::machined {
 namespace {
 
@@ -113,6 +116,30 @@ TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
   EXPECT_EQ(network[4], "third");
   EXPECT_EQ(network[5], "");
   EXPECT_EQ(made.size(), 2u);
+}
+
+class EtcdSupervisorWithTokens final : public rpc::EtcdSupervisor::Server {
+ protected:
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    context.getResults().setTokens(kj::heap<rpc::JoinTokens::Server>());
+    return kj::READY_NOW;
+  }
+};
+
+// Catches: a service that is in foreign hands and spends join tokens, or reads who they are for.
+TEST(JoinTokensOfANode, AreForTrustdAlone) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  for (unsigned uid : {0u, kTrustdUid, kApidUid, kNetworkdUid, kKubedUid, kEtcdUid, 1000u}) {
+    auto machined = serveMachined(
+        UnixPeer{1, uid, uid}, nullptr, nullptr, nullptr, [](auto) {}, [](auto) {}, nullptr,
+        nullptr, nullptr, kj::heap<EtcdSupervisorWithTokens>());
+    auto failure = kj::runCatchingExceptions(
+        [&] { machined.joinTokensRequest().send().ignoreResult().wait(scope); });
+    bool may = uid == 0 || uid == kTrustdUid;
+    EXPECT_EQ(failure == nullptr, may) << uid;
+    KJ_IF_MAYBE (e, failure) EXPECT_EQ(kindOf(*e), ErrorKind::kPermissionDenied) << uid;
+  }
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ class MachinedServer final : public rpc::Machined::Server {
   MachinedServer(unsigned uid, rpc::Node::Client node, rpc::Node::Client maintenanceNode,
                  rpc::Store::Client store, kj::Function<void(rpc::AuditRecord::Reader)> keep,
                  kj::Function<void(kj::StringPtr)> callsFor, rpc::LogFeed::Client feed,
-                 kj::Maybe<NodeOfRequest> ofRequest, kj::Maybe<NodeOfRequest> maintenanceOfRequest)
+                 kj::Maybe<NodeOfRequest> ofRequest, kj::Maybe<NodeOfRequest> maintenanceOfRequest,
+                 rpc::EtcdSupervisor::Client etcdSupervisor)
       : uid(uid),
         nodeClient(kj::mv(node)),
         maintenanceClient(kj::mv(maintenanceNode)),
@@ -97,7 +98,8 @@ class MachinedServer final : public rpc::Machined::Server {
         callsFor(kj::mv(callsFor)),
         feed(kj::mv(feed)),
         ofRequest(kj::mv(ofRequest)),
-        maintenanceOfRequest(kj::mv(maintenanceOfRequest)) {}
+        maintenanceOfRequest(kj::mv(maintenanceOfRequest)),
+        etcdSupervisor(kj::mv(etcdSupervisor)) {}
 
   kj::Promise<void> node(NodeContext context) override {
     checkCaller();
@@ -130,6 +132,14 @@ class MachinedServer final : public rpc::Machined::Server {
     context.getResults().setFeed(feed);
     return kj::READY_NOW;
   }
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    if (uid != kRootUid && uid != kTrustdUid) {
+      fail(ErrorKind::kPermissionDenied, kj::str("uid ", uid, " may not use join tokens"));
+    }
+    auto tokens = etcdSupervisor.joinTokensRequest().send().getTokens();
+    context.getResults().setTokens(kj::mv(tokens));
+    return kj::READY_NOW;
+  }
 
  private:
   void checkCaller() const {
@@ -152,6 +162,7 @@ class MachinedServer final : public rpc::Machined::Server {
   kj::Function<void(kj::StringPtr)> callsFor;
   rpc::LogFeed::Client feed;
   kj::Maybe<NodeOfRequest> ofRequest, maintenanceOfRequest;
+  rpc::EtcdSupervisor::Client etcdSupervisor;
 };
 
 }  // namespace
@@ -181,10 +192,12 @@ rpc::Machined::Client serveMachined(const UnixPeer& peer, rpc::Node::Client node
                                     kj::Function<void(kj::StringPtr)> callsFor,
                                     rpc::LogFeed::Client logFeed,
                                     kj::Maybe<NodeOfRequest> ofRequest,
-                                    kj::Maybe<NodeOfRequest> maintenanceOfRequest) {
+                                    kj::Maybe<NodeOfRequest> maintenanceOfRequest,
+                                    rpc::EtcdSupervisor::Client etcdSupervisor) {
   return kj::heap<MachinedServer>(peer.uid, kj::mv(node), kj::mv(maintenanceNode), kj::mv(store),
                                   kj::mv(audit), kj::mv(callsFor), kj::mv(logFeed),
-                                  kj::mv(ofRequest), kj::mv(maintenanceOfRequest));
+                                  kj::mv(ofRequest), kj::mv(maintenanceOfRequest),
+                                  kj::mv(etcdSupervisor));
 }
 
 }  // namespace talos::machined

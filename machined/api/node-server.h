@@ -54,6 +54,7 @@ rpc::Machined::Client serveMachined(
     kj::Function<void(kj::StringPtr)> callsFor = [](auto) {},
     rpc::LogFeed::Client logFeed = nullptr,  // of logd; null: there is none
     kj::Maybe<NodeOfRequest> ofRequest = nullptr,
-    kj::Maybe<NodeOfRequest> maintenanceOfRequest = nullptr);
+    kj::Maybe<NodeOfRequest> maintenanceOfRequest = nullptr,
+    rpc::EtcdSupervisor::Client etcdSupervisor = nullptr);  // for trustd; null: there is none
 
 }  // namespace talos::machined

@@ -84,6 +84,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .watchdog = disks.watchdog,
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
+      .isStateMounted = KJ_BIND_METHOD(disks.state, isMounted),
       .random = KJ_BIND_METHOD(core, chance),
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,

@@ -71,7 +71,8 @@ kj::Promise<void> NodeServing::serve(kj::AutoCloseFd listening) {
             }),
             NodeOfRequest([this, open = kj::mv(open)](kj::StringPtr request) mutable {
               return maintenance(trace.traced<rpc::Node>(serveNode(open, request), request));
-            }));
+            }),
+            admins.etcdSupervisor);
       },
       {.connections = kMostClients + 256, .connectionsPerPeer = kMostClients});
 }
@@ -152,6 +153,8 @@ NodeParts NodeServing::partsOf(NodeParts& shared, ClientCalls& client) {
                                      mine());
   parts.resources = serveResources(core.store, false, mine());
   parts.sensitiveResources = serveResources(core.store, true, mine());
+  parts.etcdSupervisor = etcdForClient(kj::mv(parts.etcdSupervisor),
+                                       [mine = mine()] { return kj::str(mine->name()); });
   return parts;
 }
 

@@ -55,7 +55,12 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
     }
     auto asked = supervisor.etcdRequest();
     asked.setRequest(context.getParams().getRequest());
+    asked.setClient(context.getParams().getClient());
     context.getResults().setEtcd(asked.send().getEtcd());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    context.getResults().setTokens(supervisor.joinTokensRequest().send().getTokens());
     return kj::READY_NOW;
   }
 
@@ -63,6 +68,25 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
   rpc::EtcdSupervisor::Client supervisor;
   MachineConfigReader& config;
   Store& store;
+};
+
+// Says for which client.
+class EtcdForClient final : public rpc::EtcdSupervisor::Server {
+ public:
+  EtcdForClient(rpc::EtcdSupervisor::Client supervisor, kj::Function<kj::String()> client)
+      : supervisor(kj::mv(supervisor)), client(kj::mv(client)) {}
+
+  kj::Promise<void> etcd(EtcdContext context) override {
+    auto asked = supervisor.etcdRequest();
+    asked.setRequest(context.getParams().getRequest());
+    asked.setClient(client());
+    context.getResults().setEtcd(asked.send().getEtcd());
+    return kj::READY_NOW;
+  }
+
+ private:
+  rpc::EtcdSupervisor::Client supervisor;
+  kj::Function<kj::String()> client;
 };
 
 class KubedProxy final : public rpc::Kubed::Server {
@@ -95,6 +119,11 @@ class KubedProxy final : public rpc::Kubed::Server {
 rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
                                        MachineConfigReader& config, Store& store) {
   return kj::heap<EtcdSupervisorProxy>(kj::mv(supervisor), config, store);
+}
+
+rpc::EtcdSupervisor::Client etcdForClient(rpc::EtcdSupervisor::Client supervisor,
+                                          kj::Function<kj::String()> client) {
+  return kj::heap<EtcdForClient>(kj::mv(supervisor), kj::mv(client));
 }
 
 rpc::Kubed::Client kubernetesOfNode(rpc::Kubed::Client kubed, MachineConfigReader& config,

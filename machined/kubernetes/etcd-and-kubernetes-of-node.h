@@ -12,6 +12,9 @@ namespace talos::machined {
 // that it has none: other nodes ask before they make a cluster.
 rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
                                        MachineConfigReader& config, Store& store);
+// The same, for a client whose name etcd-supervisor gets.
+rpc::EtcdSupervisor::Client etcdForClient(rpc::EtcdSupervisor::Client supervisor,
+                                          kj::Function<kj::String()> client);
 rpc::Kubed::Client kubernetesOfNode(rpc::Kubed::Client kubed, MachineConfigReader& config,
                                     Store& store);
 

@@ -55,12 +55,17 @@ class ClientCalls : public kj::Refcounted {
   };
   Slot enter(CallKind kind);
   // The client's number, the same however often it connects; for limits that outlast a connection.
-  void isFor(kj::StringPtr name) { id = 1ull << 32 | kj::hashCode(name); }
+  void isFor(kj::StringPtr name) {
+    id = 1ull << 32 | kj::hashCode(name);
+    client = kj::str(name);
+  }
   uint64_t number() const { return id; }  // 0: not said
+  kj::StringPtr name() const { return client; }
 
  private:
   kj::Own<NodeCalls> node;
   uint64_t id = 0;
+  kj::String client;
   unsigned open[kCallKinds] = {};
 };
 

@@ -78,6 +78,39 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
     context.getResults().setAfter(8'000'000);
     return kj::READY_NOW;
   }
+  kj::Promise<void> createJoinToken(CreateJoinTokenContext context) override {
+    auto params = context.getParams();
+    node.asked.add(kj::str("token ", params.getHostname(), " ", params.getTtlS()));
+    auto out = context.getResults();
+    out.setToken("join-abcdef.0123456789abcdef");
+    out.setId("abcdef");
+    out.setEnds("2026-11-28T13:00:00Z");
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> joinTokens(JoinTokensContext context) override {
+    auto tokens = context.getResults().initTokens(2);
+    tokens[0].setId("abcdef");
+    tokens[0].setHostname("w1");
+    tokens[0].setState(rpc::Etcd::JoinToken::State::USED);
+    tokens[0].setUsedBy("w1 10.0.0.9");
+    tokens[0].setUsedAt("2026-11-28T12:10:00Z");
+    tokens[1].setId("ghijkl");
+    tokens[1].setState(rpc::Etcd::JoinToken::State::UNUSED);
+    tokens[1].setCreatedBy("admin");
+    for (auto token : tokens) {
+      token.setCreated("2026-11-28T12:00:00Z");
+      token.setEnds("2026-11-28T13:00:00Z");
+    }
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> revokeJoinToken(RevokeJoinTokenContext context) override {
+    auto id = context.getParams().getId();
+    if (id != "abcdef") {
+      fail(ErrorKind::kNotFound, kj::str("there is no join token with the id \"", id, "\""));
+    }
+    node.asked.add(kj::str("revoke ", id));
+    return kj::READY_NOW;
+  }
 
  private:
   FakeUpgrades& node;

@@ -6,7 +6,8 @@
 namespace talos::talosctl {
 
 void addBootstrapCommand(Command& root);
-void addEtcdCommands(Command& root);  // members, status, leave, remove-member, snapshot, …
+void addEtcdCommands(Command& root);   // members, status, leave, remove-member, snapshot, …
+void addTokenCommands(Command& root);  // create, list, revoke
 
 void addSnapshotCommand(Command& etcd);
 

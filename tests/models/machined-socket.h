@@ -28,8 +28,9 @@ class MachinedSocket {
                         [this](const UnixPeer& peer) -> capnp::Capability::Client {
                           rpc::Node::Client none =
                               KJ_EXCEPTION(DISCONNECTED, "this model has the store alone");
-                          return machined::serveMachined(UnixPeer{peer.pid, uid, uid}, none, none,
-                                                         storeFor(uid), [](auto) {});
+                          return machined::serveMachined(
+                              UnixPeer{peer.pid, uid, uid}, none, none, storeFor(uid), [](auto) {},
+                              [](auto) {}, nullptr, nullptr, nullptr, supervisor);
                         })
                   .eagerlyEvaluate(nullptr);
   }
@@ -37,6 +38,8 @@ class MachinedSocket {
   void stop() { serving = nullptr; }
   // For connections from now on.
   void change(unsigned newUid) { uid = newUid; }
+  // The node has this one.
+  void have(rpc::EtcdSupervisor::Client its) { supervisor = kj::mv(its); }
 
  private:
   kj::AsyncIoContext& io;
@@ -44,6 +47,8 @@ class MachinedSocket {
   kj::Function<rpc::Store::Client(unsigned)> storeFor;
   kj::String directory = makeDirectory();
   kj::String path = kj::str(directory, "/machined.sock");
+  rpc::EtcdSupervisor::Client supervisor =
+      KJ_EXCEPTION(DISCONNECTED, "this model has no etcd-supervisor");
   kj::Maybe<kj::Promise<void>> serving;
 
   static kj::String makeDirectory() {

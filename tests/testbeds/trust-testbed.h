@@ -33,7 +33,7 @@ class TrustTestbed {
     Peer peer;
     peer.address = kj::str(kCaller);
     peer.anonymous = true;
-    return trustd::openSession(issuer, keep, timer, peer).bootstrap;
+    return trustd::openSession(issuer, tokens, keep, timer, peer).bootstrap;
   }
 
   kj::Promise<void> use(capnp::Capability::Client bootstrap) {
@@ -68,6 +68,12 @@ class TrustTestbed {
   Wall wall;
   Steady steady;
   trustd::Issuer issuer;
+  struct NoTokens final : trustd::JoinTokens {
+    kj::Promise<trustd::ShownToken> find(kj::StringPtr) override { return trustd::ShownToken(); }
+    kj::Promise<trustd::ShownToken> spend(kj::StringPtr, kj::StringPtr, kj::StringPtr) override {
+      return trustd::ShownToken();
+    }
+  } tokens;
   trustd::Keep keep = [this](trustd::Record) -> kj::Promise<void> {
     ++kept;
     return kj::READY_NOW;

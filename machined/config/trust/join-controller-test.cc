@@ -23,6 +23,8 @@ struct JoinTest : testing::Test {
   Store store{registry, clock};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   bool withKey = false, present = true;
+  kj::StringPtr token = kToken;
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 
@@ -35,7 +37,7 @@ struct JoinTest : testing::Test {
     setPair(machine.getCa(), authority, withKey);
     machine.setCaHash("sha256:00");
     machine.initAcceptedCAs(1)[0].setCrt("accepted"_kj.asBytes());
-    machine.setToken(kToken);
+    machine.setToken(token);
     setTexts(machine.initCertSANs(2), texts({"10.9.9.9", "worker.example.org"}));
     root.getCluster().getControlPlane().setEndpoint("https://api.example.org:6443");
     setTexts(root.getCluster().getTrustd().initEndpoints(1), texts({"10.5.0.2"}));
@@ -46,7 +48,9 @@ struct JoinTest : testing::Test {
       spec.setHostname("w1");
       spec.setDomainname("example.org");
     });
-    runtime.add(kj::heap<JoinController>([this](Store&) { return read(); }));
+    runtime.add(kj::heap<JoinController>(
+        [this](Store&) { return read(); },
+        kj::heap<JoinKey>(JoinKey::Dependencies{.uv = uv, .isMounted = [] { return false; }})));
     io.waitScope.poll();
   }
   void poke() {
@@ -103,6 +107,25 @@ TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
   present = false;
   poke();
   EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
+}
+
+// Catches: a join token without the key that it is spent for, or with another one after each
+// change; a key where none is needed.
+TEST_F(JoinTest, AJoinTokenHasOneKey) {
+  token = "join-abcdef.0123456789abcdef";
+  start();
+  auto key = [this] {
+    auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId));
+    return kj::heapString(spec.getKey().asChars());
+  };
+  auto first = key();
+  EXPECT_GT(first.size(), 0u);
+  token = "join-bcdefg.0123456789abcdef";
+  poke();
+  EXPECT_EQ(key(), first);
+  token = kToken;
+  poke();
+  EXPECT_EQ(key(), "");
 }
 
 // Catches: a service apid that does not say why it is not ready.

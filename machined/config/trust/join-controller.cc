@@ -1,5 +1,6 @@
 #include "machined/config/trust/join-controller.h"
 
+#include "common/base/join-token.h"
 #include "common/text/texts.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
@@ -7,6 +8,7 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -58,17 +60,39 @@ kj::Vector<kj::String> trustdHosts(Store& store, config::Config::Reader config) 
 
 }  // namespace
 
-JoinController::JoinController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
+JoinController::JoinController(ReadConfig readConfig, kj::Maybe<kj::Own<JoinKey>> key)
+    : readConfig(kj::mv(readConfig)), key(kj::mv(key)) {}
 
 kj::Array<Controller::Input> JoinController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::HostnameSpecSpec>(),
-                 input<rpc::ApiEndpointsSpec>(), input<rpc::MemberSpec>());
+                 input<rpc::ApiEndpointsSpec>(), input<rpc::MemberSpec>(),
+                 input<rpc::MountStatusSpec>());
 }
 kj::Array<kj::StringPtr> JoinController::outputs() const {
   return typeNames<rpc::JoinSpec>();
 }
 
+// Empty without a join token.
+kj::Promise<pki::Pem> JoinController::keyFor(Store& store, kj::StringPtr token) {
+  KJ_IF_MAYBE (k, key) {
+    if (isJoinTokenLike(token)) {
+      pki::Pem known;
+      KJ_IF_MAYBE (stored, store.tryGet<rpc::JoinSpec>(kJoinId)) {
+        known = pki::Pem(kj::heapString(stored->getKey().asChars()));
+      }
+      co_return pki::Pem(kj::str(co_await (*k)->get(known)));
+    }
+    co_await (*k)->remove();
+  }
+  co_return pki::Pem();
+}
+
 kj::Promise<void> JoinController::reconcile(Store& store) {
+  pki::Pem token;
+  KJ_IF_MAYBE (c, readConfig(store)) {
+    if (asksTrustd(*c)) token = pki::Pem(kj::str(c->getMachine().getToken()));
+  }
+  auto requestKey = co_await keyFor(store, token);
   Outputs<rpc::JoinSpec> outputs(name());
   auto config = readConfig(store);
   KJ_IF_MAYBE (c, config) {
@@ -79,12 +103,12 @@ kj::Promise<void> JoinController::reconcile(Store& store) {
         domain = spec.getDomainname();
       }
       // trustd adds the address of the machine from which the request comes.
-      fill(outputs.add(kJoinId), *c, trustdHosts(store, *c),
-           nodeNames(hostname, domain, nullptr, apiCertSans(*c)));
+      auto out = outputs.add(kJoinId);
+      fill(out, *c, trustdHosts(store, *c), nodeNames(hostname, domain, nullptr, apiCertSans(*c)));
+      out.setKey(requestKey.bytes());
     }
   }
   outputs.apply(store);
-  return kj::READY_NOW;
 }
 
 bool asksTrustd(config::Config::Reader config) {
@@ -101,7 +125,10 @@ kj::Maybe<kj::String> whyNotJoined(Store& store) {
 }
 
 kj::Own<Controller> joinController(ControllerDependencies& deps) {
-  return kj::heap<JoinController>(KJ_BIND_METHOD(deps.config, tryConfig));
+  return kj::heap<JoinController>(
+      KJ_BIND_METHOD(deps.config, tryConfig),
+      kj::heap<JoinKey>(JoinKey::Dependencies{
+          .uv = deps.uv, .isMounted = [&deps] { return deps.isStateMounted(); }}));
 }
 
 }  // namespace talos::machined
