@@ -78,10 +78,17 @@ class ModelCluster final : public UpgradableCluster {
   bool silentWebhook = false;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override {
     if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
+    ++(node.controlPlane ? pullingControl : pullingWorkers);
+    mostControl = std::max(mostControl, pullingControl);
+    mostWorkers = std::max(mostWorkers, pullingWorkers);
+    auto wait = timer.afterDelay(1 * kj::SECONDS).then([this, control = node.controlPlane] {
+      --(control ? pullingControl : pullingWorkers);
+    });
     pulled += kj::str(node.address, " ", image, "\n").cStr();
-    return kj::READY_NOW;
+    return wait;
   }
   std::string pulled;
+  unsigned pullingControl = 0, pullingWorkers = 0, mostControl = 0, mostWorkers = 0;
   kj::Promise<void> setImages(const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes,
                               bool rehearsal) override {
     if (refusing == node.address.cStr()) {
@@ -419,6 +426,29 @@ TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
   EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 would break"));
   EXPECT_EQ(cluster.log, kOrder);
+}
+
+// Catches: members of etcd whose disks are busy all at once; a registry that a hundred nodes ask at
+// once; a node that pulls nothing.
+TEST_F(UpgradeK8sRuns, ControlPlanesPullOneByOneAndWorkersAFewAtATime) {
+  ModelCluster cluster("1.34.4", timer);
+  for (unsigned i = 0; i < 12; ++i) {
+    auto& like = cluster.state.nodes[1];
+    NodeState more;
+    more.name = kj::str("w", i);
+    more.address = kj::str("10.5.1.", i);
+    more.kubelet = kj::str(like.kubelet);
+    more.kubeletVersion = kj::str(like.kubeletVersion);
+    cluster.run(more, KubernetesPart::kKubelet) = {kj::str(more.kubelet), kj::str(more.kubelet), 2,
+                                                   0};
+    cluster.state.nodes.add(kj::mv(more));
+  }
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_EQ(cluster.mostControl, 1u);
+  EXPECT_EQ(cluster.mostWorkers, kMostPulling);
+  for (auto& node : cluster.state.nodes) {
+    EXPECT_THAT(cluster.pulled, HasSubstr(kj::str(node.address, " ghcr.io").cStr()));
+  }
 }
 
 std::pair<std::string, ObjectChange> changed(std::string name, kj::StringPtr diff,

@@ -91,12 +91,31 @@ kj::Promise<void> UpgradeRun::pullOn(const UpgradePlan& plan, const ClusterState
   }
 }
 
+// Of every so many nodes one after the other.
+kj::Promise<void> UpgradeRun::pullInTurn(const UpgradePlan& plan, const ClusterState& state,
+                                         kj::Vector<size_t> nodes, size_t first, size_t step) {
+  for (size_t i = first; i < nodes.size(); i += step) {
+    co_await pullOn(plan, state, nodes[i]);
+  }
+}
+
 kj::Promise<void> UpgradeRun::pullAll(const UpgradePlan& plan, const ClusterState& state) {
-  kj::Vector<kj::Promise<void>> waits;
+  kj::Vector<size_t> control, workers;
   for (auto i : kj::indices(state.nodes)) {
     // Without --upgrade-kubelet, workers need not be reachable.
-    bool known = state.nodes[i].controlPlane || state.nodes[i].kubelet.size() > 0;
-    if (known) waits.add(pullOn(plan, state, i));
+    if (state.nodes[i].controlPlane) {
+      control.add(i);
+    } else if (state.nodes[i].kubelet.size() > 0) {
+      workers.add(i);
+    }
+  }
+  // Unpacking an image keeps a node's disk busy, and etcd waits for it: only one member at a time.
+  kj::Vector<kj::Promise<void>> waits;
+  waits.add(pullInTurn(plan, state, kj::mv(control), 0, 1));
+  for (size_t i = 0; i < kj::min(kMostPulling, workers.size()); ++i) {
+    kj::Vector<size_t> same;
+    for (auto worker : workers) same.add(worker);
+    waits.add(pullInTurn(plan, state, kj::mv(same), i, kMostPulling));
   }
   co_await kj::joinPromises(waits.releaseAsArray());
 }

@@ -1,12 +1,13 @@
 // Takes a cluster from one release of Kubernetes to another, as the plan says (upgrade-plan.h).
 //
 // First it reads the state of the cluster, looks for what the new release would break, rehearses
-// the change of each node's config, and has each node pull its images: until then nothing has
-// changed. Then it changes part after part, node after node, and waits for each before the next.
-// At last the objects of the nodes' manifests become what the new release wants of them. A
-// failure ends the run, with what was waited for; the changes that were made stay, and the cluster
-// works with both releases beside each other. The cluster holds the only state, so a run that was
-// interrupted at any line continues when it is started again. Every wait has a limit.
+// the change of each node's config, and has each node pull its images (control planes one by one):
+// until then nothing has changed. Then it changes part after part, node after node, and waits for
+// each before the next. At last the objects of the nodes' manifests become what the new release
+// wants of them. A failure ends the run, with what was waited for; the changes that were made stay,
+// and the cluster works with both releases beside each other. The cluster holds the only state, so
+// a run that was interrupted at any line continues when it is started again. Every wait has a
+// limit.
 #pragma once
 
 #include <kj/function.h>
@@ -82,6 +83,8 @@ constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
 // the API server of its node must answer for this time without a break.
 constexpr auto kSettle = 20 * kj::SECONDS;
 
+constexpr size_t kMostPulling = 5;  // workers that pull images at the same time
+
 class UpgradeRun {
  public:
   // All outlive it.
@@ -101,6 +104,8 @@ class UpgradeRun {
                           kj::Function<kj::Promise<kj::String>()> attempt);
   kj::Promise<void> checkHazards(const UpgradeIntent& intent, const ClusterState& state);
   kj::Promise<void> rehearse(const UpgradePlan& plan, const ClusterState& state);
+  kj::Promise<void> pullInTurn(const UpgradePlan& plan, const ClusterState& state,
+                               kj::Vector<size_t> nodes, size_t first, size_t step);
   kj::Promise<void> pullAll(const UpgradePlan& plan, const ClusterState& state);
   kj::Promise<void> pullOn(const UpgradePlan& plan, const ClusterState& state, size_t node);
   kj::Promise<void> setImage(const ImageChange& change, const NodeState& node);
