@@ -25,6 +25,9 @@ struct CertificateAndKey {
   key @1 :Data $A.base64 $A.secret $A.keepEmpty $A.doc("Private key in PEM format, encoded in base64.");
 }
 
+struct AcceptedKey {
+  key @0 :Data $A.base64 $A.keepEmpty $A.doc("Public key in PEM format, encoded in base64.");
+}
 struct AcceptedCa {
   crt @0 :Data $A.base64 $A.keepEmpty $A.doc("Certificate in PEM format, encoded in base64.");
 }
@@ -327,6 +330,10 @@ struct Cluster {
   acceptedEncryptionSecrets @26 :List(Text) $A.secret
       $A.doc("Keys like secretboxEncryptionSecret with which secrets are read, while that is replaced. When it is one of "
              "them, what is written with it has a name of its own in etcd.");
+  acceptedServiceAccountKeys @27 :List(AcceptedKey)
+      $A.doc("Keys whose service account tokens are accepted beside those of serviceAccount.key, while that is replaced.");
+  acceptedAggregatorCAs @28 :List(AcceptedCa)
+      $A.doc("CAs of the aggregation layer whose clients are accepted beside those of aggregatorCA, while it is replaced.");
 }
 
 struct Trustd {
@@ -441,6 +448,8 @@ struct Etcd {
   listenSubnets @4 :List(Text) $A.since("v1.2") $A.default("every address")
       $A.doc("Subnets of the addresses that etcd listens on, in addition to 127.0.0.1.");
   backup @5 :EtcdBackup $A.doc("Encrypted snapshots at intervals, in a store with the API of S3.");
+  acceptedCAs @6 :List(AcceptedCa)
+      $A.doc("CAs whose certificates the members and clients of etcd accept beside those of ca, while it is replaced.");
 }
 
 struct EtcdBackup {

@@ -43,6 +43,9 @@ struct SecretStatusSpec $A.resource((type = "SecretStatuses.kubernetes.talos.dev
   ready @0 :Bool $A.column("Ready");
   version @1 :Text $A.column("Secrets Version");
   encryptionKeys @2 :List(Text);   # of kube-apiserver: how what is in etcd begins, of the key that writes first, then of others
+  serviceAccountKeys @3 :List(Text); # their ids, as tokens name them (kid): first of the key that signs, then of others
+  aggregatorCAs @4 :List(Text);    # of kube-apiserver, sha256: and hex of the key: its own first, then those that it accepts
+  etcdCAs @5 :List(Text);          # the same, sorted: that etcd is verified by
 }
 struct StaticPodSpec $A.resource((type = "StaticPods.kubernetes.talos.dev", namespace = "controlplane")) $A.inline {
   pod @0 :Text $A.raw;

@@ -22,15 +22,28 @@ interface Kubernetes {
   # empty: it does. Unavailable when nobody answers; PermissionDenied for an address of no node of the cluster;
   # FailedPrecondition on a worker.
 
-  forgetClientCa @2 (authority :Data) -> (found :Bool) $allow("os:admin") $audit;
+  forgetClientCa @2 (authority :Data, aggregator :Bool) -> (found :Bool) $allow("os:admin") $audit;
   # Removes a CA (PEM) from those that Kubernetes publishes for the clients of its parts and of aggregated API servers
   # (kube-system/extension-apiserver-authentication): API servers add theirs, and remove none before it expires.
-  # `found`: it was there. FailedPrecondition on a worker, Unavailable when the API server does not answer.
+  # `aggregator`: from those of the aggregation layer instead. `found`: it was there. FailedPrecondition on a worker,
+  # Unavailable when the API server does not answer.
 
   rewriteSecrets @3 (names :List(Text)) -> () $allow("os:admin") $audit;
   # Has the API server of this node write these Secrets (namespace/name, 100 at most) again as they are, which encrypts
   # them with its first key. Those that do not exist any more are skipped. InvalidArgument for another name or too many;
   # FailedPrecondition on a worker, Unavailable when the API server does not answer.
+
+  aggregation @4 () -> (authorities :Data, unavailable :List(Text)) $allow("os:reader");
+  # `authorities`: the CAs of the aggregation layer that Kubernetes publishes for aggregated API servers, PEM.
+  # `unavailable`: aggregated APIs that are not available, sorted: "v1beta1.metrics.k8s.io: MissingEndpoints".
+  # FailedPrecondition on a worker, Unavailable when the API server does not answer.
+
+  tokensOfOtherKeys @5 (key :Text) -> (secrets :List(Text), otherSecrets :UInt32, pods :List(Text), otherPods :UInt32,
+      until :Int64) $allow("os:admin");
+  # Service account tokens that another key than this one (its id, as tokens name it) may have signed. `secrets`: Secrets
+  # with such a token, namespace/name. `pods`: pods that are older than an API server that runs now, and whose tokens their
+  # kubelets have not had to renew since: all of them have by `until` (s since 1970). Of both the first 20, sorted, and how
+  # many there are beside these. FailedPrecondition on a worker, Unavailable when the API server does not answer.
 }
 
 struct Survey {

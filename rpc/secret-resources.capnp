@@ -41,6 +41,8 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     secretboxEncryptionSecret @11 :Text $A.secret;
     acceptedCAs @12 :Data $A.base64;            # PEM, of cluster.acceptedCAs
     acceptedEncryptionSecrets @13 :List(Text) $A.secret;
+    acceptedServiceAccountKeys @14 :Data $A.base64;   # PEM, public keys
+    acceptedAggregatorCAs @15 :Data $A.base64;        # PEM
   }
 }
 struct JoinSpec $A.resource((type = "JoinSpecs.secrets.talos.dev", namespace = "secrets", sensitive = true)) {
@@ -82,7 +84,7 @@ struct EtcdSecretsSpec $A.resource((type = "EtcdSecrets.secrets.talos.dev", name
   # The id etcd: those of the member itself, files in /etc/kubernetes/pki/etcd. The id client: those with which other
   # programs of the node connect to etcd, `client` and `ca` only.
   etcdPeer @0 :KeyPair;                         # towards other members, from them, and as a client
-  ca @1 :Data $A.base64;                        # PEM
+  ca @1 :Data $A.base64;                        # PEM, one or more certificates
   server @2 :KeyPair;                           # of port 2379
   client @3 :KeyPair;
   api @4 :KeyPair;                              # O = os:reader, towards apid of other control-plane nodes

@@ -48,6 +48,7 @@ class Report {
   void authority(kj::StringPtr path, CertificateAndKey::Reader pair, Key key);
   // CAs beside it, without keys.
   void accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list);
+  void accepted(kj::StringPtr path, capnp::List<AcceptedKey>::Reader list);  // public keys
   // A secret of any form that is too easy to guess.
   void strength(kj::StringPtr path, kj::StringPtr secret);
   void aescbcKey(kj::StringPtr path, kj::StringPtr base64);

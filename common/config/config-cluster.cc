@@ -144,7 +144,10 @@ void checkSecrets(Report& report, Cluster::Reader cluster, Report::Key keys) {
   report.authority("cluster.ca", cluster.getCa(), keys);
   report.accepted("cluster.acceptedCAs", cluster.getAcceptedCAs());
   report.authority("cluster.aggregatorCA", cluster.getAggregatorCA(), keys);
+  report.accepted("cluster.acceptedAggregatorCAs", cluster.getAcceptedAggregatorCAs());
+  report.accepted("cluster.acceptedServiceAccountKeys", cluster.getAcceptedServiceAccountKeys());
   report.authority("cluster.etcd.ca", cluster.getEtcd().getCa(), keys);
+  report.accepted("cluster.etcd.acceptedCAs", cluster.getEtcd().getAcceptedCAs());
   if (keys != Report::Key::kNeeded) {
     auto ca = cluster.getCa();
     bool none = ca.getCrt().size() + ca.getKey().size() == 0;

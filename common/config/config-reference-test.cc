@@ -8,6 +8,7 @@
 #include "common/config/config.h"
 #include "common/config/test-config-reference.h"
 #include "common/tls/pki.h"
+#include "common/tls/public-key.h"
 
 namespace talos::config {
 namespace {
@@ -226,6 +227,7 @@ cluster:
     advertisedSubnets: [10.5.0.0/24]
     listenSubnets: [10.5.0.0/24]
     ca: @PAIR
+    acceptedCAs: [{crt: @CRT}]
     extraArgs: {election-timeout: 5000}
     backup:
       endpoint: https://s3.example.org
@@ -248,6 +250,8 @@ cluster:
   allowSchedulingOnMasters: true
   trustd: {endpoints: [10.5.0.3], certLifetime: 12h, anyAddress: true}
   secretboxEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+  acceptedServiceAccountKeys: [{key: @PUBLIC}]
+  acceptedAggregatorCAs: [{crt: @CRT}]
   acceptedEncryptionSecrets: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]
   kubernetesVersion: v1.34.4
   allowSchedulingOnControlPlanes: true
@@ -277,6 +281,8 @@ std::string example() {
   replace("@PAIR", "{crt: " + crt + ", key: " + key + "}");
   replace("@CRT", crt);
   replace("@KEY", key);
+  auto account = pki::makeKey(pki::KeyType::kEcdsaP256);
+  replace("@PUBLIC", kj::encodeBase64(pki::publicKeyOf(account).asBytes()).cStr());
   replace("@RECIPIENT", kj::encodeBase64(recipient.certificate.asBytes()).cStr());
   replace("@HASH", pki::authorityHash(authority.certificate).cStr());
   return text;

@@ -9,6 +9,7 @@
 #include "common/net/text-values.h"
 #include "common/tls/authorities.h"
 #include "common/tls/pki.h"
+#include "common/tls/public-key.h"
 
 namespace talos::config {
 
@@ -164,6 +165,20 @@ void Report::accepted(kj::StringPtr path, capnp::List<AcceptedCa>::Reader list) 
       });
       KJ_IF_MAYBE (e, thrown) {
         error(at, messageOf(*e), "use the base64 of a certificate in PEM");
+      }
+    }
+  }
+}
+
+void Report::accepted(kj::StringPtr path, capnp::List<AcceptedKey>::Reader list) {
+  for (auto i : kj::indices(list)) {
+    auto text = kj::heapString(list[i].getKey().asChars());
+    auto found = pki::publicKeysIn(text);
+    if (found.empty()) found.add(kj::mv(text));  // the reader says what there is instead
+    for (auto& key : found) {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { pki::tokenKeyId(key); })) {
+        error(kj::str(path, "[", i, "].key"), messageOf(*e),
+              "use the base64 of a public key in PEM, of RSA or ECDSA");
       }
     }
   }

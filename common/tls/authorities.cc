@@ -5,21 +5,25 @@
 
 namespace talos::pki {
 
-kj::Vector<kj::String> certificatesIn(kj::StringPtr pem) {
-  constexpr auto kBegin = "-----BEGIN CERTIFICATE-----"_kj, kEnd = "-----END CERTIFICATE-----"_kj;
+kj::Vector<kj::String> blocksIn(kj::StringPtr pem, kj::StringPtr label) {
+  auto start = kj::str("-----BEGIN ", label, "-----"), end = kj::str("-----END ", label, "-----");
   kj::Vector<kj::String> result;
   kj::Maybe<size_t> begin;
-  for (size_t i = 0; i + kEnd.size() <= pem.size(); ++i) {
+  for (size_t i = 0; i + end.size() <= pem.size(); ++i) {
     if (pem[i] != '-') continue;
     auto rest = pem.slice(i);
-    if (rest.startsWith(kBegin)) begin = i;
-    if (!rest.startsWith(kEnd)) continue;
+    if (rest.startsWith(start)) begin = i;
+    if (!rest.startsWith(end)) continue;
     KJ_IF_MAYBE (from, begin) {
-      result.add(kj::str(pem.slice(*from, i + kEnd.size()), "\n"));
+      result.add(kj::str(pem.slice(*from, i + end.size()), "\n"));
       begin = nullptr;
     }
   }
   return result;
+}
+
+kj::Vector<kj::String> certificatesIn(kj::StringPtr pem) {
+  return blocksIn(pem, "CERTIFICATE"_kj);
 }
 
 Authorities authoritiesOf(kj::StringPtr ca, kj::StringPtr accepted) {

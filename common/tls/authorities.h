@@ -11,7 +11,9 @@
 
 namespace talos::pki {
 
-// Each certificate of a text, by its markers alone: what is between them is not parsed.
+// Each block of a text with this label ("CERTIFICATE"), by its markers alone: what is between them
+// is not parsed.
+kj::Vector<kj::String> blocksIn(kj::StringPtr pem, kj::StringPtr label);
 kj::Vector<kj::String> certificatesIn(kj::StringPtr pem);
 
 struct Authorities {

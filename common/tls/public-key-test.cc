@@ -27,6 +27,25 @@ TEST(PublicKey, IsThatOfThePrivateOne) {
   EXPECT_EQ(text, publicKeyOf(toPkcs8(key)));
   EXPECT_NE(text, publicKeyOf(other));
   EXPECT_THROW(publicKeyOf("no key"), kj::Exception);
+  EXPECT_FALSE(isRsaKey(key));
+}
+
+// The id is as openssl(1) computes it. Catches: a token whose key is not recognized, a key that no
+// API server can read.
+TEST(PublicKey, HasTheIdThatTokensName) {
+  constexpr kj::StringPtr kKey =
+      "-----BEGIN PUBLIC KEY-----\n"
+      "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEKvqOagy3vs5FSkUuwjONcYJwBMyj\n"
+      "S5kPDLW3r6+Mog37ARQhZriyehV+jlSvnXMbv6o3V8D+ASROfu1oCq/8Ow==\n"
+      "-----END PUBLIC KEY-----\n"_kj;
+  EXPECT_EQ(tokenKeyId(kKey), "HrhgnwS6DsVwlV6Vp59akEfSP-z7H2eqqo1iJppbBoE"_kj);
+  auto other = publicKeyOf(makeKey(KeyType::kEcdsaP256));
+  auto both = publicKeysIn(kj::str("x\n", kKey, "\n", other));
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0], kKey);
+  EXPECT_EQ(both[1], other);
+  EXPECT_THROW(tokenKeyId(publicKeyOf(makeKey(KeyType::kEd25519))), kj::Exception);
+  EXPECT_THROW(tokenKeyId("no key"), kj::Exception);
 }
 
 }  // namespace

@@ -317,6 +317,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Machine.dependencies",
       "Machine.counters",
       "Machine.samples",
+      "Kubernetes.aggregation",
   };
   constexpr const char* kOperator[] = {
       "Machine.reboot",       "Machine.shutdown", "Services.kill",      "Services.restart",
@@ -347,6 +348,7 @@ TEST(RolesTable, EveryMethodIsListed) {
       "Files.read",
       "Kubernetes.forgetClientCa",
       "Kubernetes.rewriteSecrets",
+      "Kubernetes.tokensOfOtherKeys",
       "Kubernetes.tryClient",
       "LogSink.missed",
       "LogSink.write",

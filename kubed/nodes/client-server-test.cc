@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "kubed/nodes/test-control-plane.h"
 
@@ -29,9 +30,10 @@ struct ClientServerTest : public TestControlPlane {
     EXPECT_TRUE(eventually([&] { return deps.adapter.secretsVersion() != 0; }));
     return server;
   }
-  bool forget(rpc::Kubernetes::Client& server, kj::StringPtr authority) {
+  bool forget(rpc::Kubernetes::Client& server, kj::StringPtr authority, bool aggregator = false) {
     auto request = server.forgetClientCaRequest();
     request.setAuthority(authority.asBytes());
+    request.setAggregator(aggregator);
     return request.send().wait(io.waitScope).getFound();
   }
   kj::Maybe<ErrorKind> trialError(rpc::Kubernetes::Client& server, kj::StringPtr address) {
@@ -66,6 +68,91 @@ TEST_F(ClientServerTest, OneCaIsForgotten) {
   auto count = model.asked.size();
   EXPECT_FALSE(forget(server, old.certificate));
   EXPECT_EQ(model.asked.size(), count + 1) << "nothing is written";
+}
+
+// Catches: a CA of the aggregation layer that is removed from the wrong list.
+TEST_F(ClientServerTest, OneCaOfTheAggregationLayerIsForgotten) {
+  auto server = serve();
+  auto both = kj::str(old.certificate, next.certificate);
+  model.put(
+      kPublishedAt,
+      {{"metadata", {{"name", "extension-apiserver-authentication"}}},
+       {"data", {{"client-ca-file", both.cStr()}, {"requestheader-client-ca-file", both.cStr()}}}});
+  EXPECT_TRUE(forget(server, old.certificate, true));
+  auto& patch = model.asked.back();
+  EXPECT_EQ(patch.body["data"]["requestheader-client-ca-file"], next.certificate.cStr());
+  EXPECT_EQ(patch.body["data"].size(), 1u);
+}
+
+// Catches: an aggregated API that an API server serves itself, or that is available, in the list.
+TEST_F(ClientServerTest, TheAggregationLayer) {
+  auto server = serve();
+  model.addKind({.group = kj::str("apiregistration.k8s.io"),
+                 .version = kj::str("v1"),
+                 .plural = kj::str("apiservices"),
+                 .kind = kj::str("APIService"),
+                 .namespaced = false});
+  model.put(kPublishedAt, {{"metadata", {{"name", "extension-apiserver-authentication"}}},
+                           {"data", {{"requestheader-client-ca-file", "PEM"}}}});
+  auto put = [&](kj::StringPtr name, bool aggregated, const char* status) {
+    kube::Json api = {{"metadata", {{"name", name.cStr()}}}};
+    if (aggregated) api["spec"]["service"]["name"] = "x";
+    api["status"]["conditions"] =
+        kube::Json::array({{{"type", "Available"}, {"status", status}, {"reason", "Why"}}});
+    model.put(kj::str("/apis/apiregistration.k8s.io/v1/apiservices/", name), api);
+  };
+  put("v1.local", false, "False");
+  put("v1.fine", true, "True");
+  put("v1.z", true, "False");
+  put("v1.b", true, "Unknown");
+  auto got = server.aggregationRequest().send().wait(io.waitScope);
+  EXPECT_EQ(kj::str(got.getAuthorities().asChars()), "PEM");
+  EXPECT_EQ(kj::strArray(got.getUnavailable(), " "), "v1.b: Why v1.z: Why");
+  EXPECT_EQ(
+      unavailableApi({{"metadata", {{"name", "new"}}}, {"spec", {{"service", {{"name", "x"}}}}}})
+          .orDefault(kj::str("none")),
+      "new: Unknown");
+}
+
+// Catches: API servers that are not asked for first, Secrets of other types that are read.
+TEST_F(ClientServerTest, TokensOfOtherKeys) {
+  auto server = serve();
+  kube::Json pod = {
+      {"metadata",
+       {{"name", "p"}, {"namespace", "default"}, {"creationTimestamp", "2025-11-24T15:59:00Z"}}},
+      {"spec",
+       {{"volumes",
+         kube::Json::array(
+             {{{"projected",
+                {{"sources", kube::Json::array({{{"serviceAccountToken",
+                                                  {{"expirationSeconds", 86400}}}}})}}}}})}}}};
+  model.put("/api/v1/namespaces/default/pods/p", pod);
+  auto running = kj::str(dateText(kj::systemPreciseCalendarClock().now()));
+  model.put(
+      "/api/v1/namespaces/kube-system/pods/kube-apiserver-a",
+      {{"metadata",
+        {{"name", "kube-apiserver-a"},
+         {"namespace", "kube-system"},
+         {"labels", {{"k8s-app", "kube-apiserver"}}}}},
+       {"status",
+        {{"containerStatuses",
+          kube::Json::array({{{"state", {{"running", {{"startedAt", running.cStr()}}}}}}})}}}});
+  model.put("/api/v1/namespaces/default/secrets/s",
+            {{"type", "kubernetes.io/service-account-token"},
+             {"metadata", {{"name", "s"}, {"namespace", "default"}}},
+             {"data", {{"token", "eA=="}}}});
+  auto request = server.tokensOfOtherKeysRequest();
+  request.setKey("new");
+  auto got = request.send().wait(io.waitScope);
+  EXPECT_EQ(kj::strArray(got.getPods(), " "), "default/p");
+  EXPECT_EQ(kj::strArray(got.getSecrets(), " "), "default/s");
+  EXPECT_GT(got.getUntil(), 0);
+  bool filtered = false;
+  for (auto& asked : model.asked) {
+    filtered = filtered || (asked.path.find("/secrets?") != std::string::npos &&
+                            asked.path.find("service-account-token") != std::string::npos);
+  }
+  EXPECT_TRUE(filtered);
 }
 
 // Catches: a Secret that is changed instead of written again as it is, one that is gone and ends

@@ -1,20 +1,29 @@
 #include "kubed/nodes/client-server.h"
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/base/within.h"
 #include "common/net/ip.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "common/tls/tls-custom-verify.h"
+#include "kubed/nodes/token-survey.h"
 
 namespace talos::kubed {
 namespace {
 
 constexpr kj::StringPtr kPublished = "extension-apiserver-authentication"_kj,
-                        kClientCas = "client-ca-file"_kj, kSystem = "kube-system"_kj;
+                        kClientCas = "client-ca-file"_kj,
+                        kAggregatorCas = "requestheader-client-ca-file"_kj,
+                        kSystem = "kube-system"_kj;
 
 kj::String textIn(capnp::Data::Reader pem) {
   return kj::str(pem.asChars());
+}
+
+void fill(capnp::List<capnp::Text>::Builder list, const kj::Vector<kj::String>& texts) {
+  for (auto i : kj::indices(texts)) list.set(static_cast<unsigned>(i), texts[i]);
 }
 
 bool isRefusal(const kj::Exception& e) {
@@ -91,8 +100,8 @@ kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make
 
 ClientServer::ClientServer(kube::DialDependencies dialing, SharedKube::Make& make,
                            StoreClient& store, KubernetesStoreAdapter& adapter,
-                           kj::Function<kj::Promise<Message>()> read)
-    : SurveyServer(kj::mv(read)), dialing(dialing), make(make), adapter(adapter) {
+                           kj::Function<kj::Promise<Message>()> read, const kj::Clock& clock)
+    : SurveyServer(kj::mv(read)), dialing(dialing), make(make), adapter(adapter), clock(clock) {
   members = store.watch<rpc::MemberSpec>([] {});
 }
 
@@ -138,17 +147,18 @@ kj::Promise<void> ClientServer::tryClient(TryClientContext context) {
 
 kj::Promise<void> ClientServer::forgetClientCa(ForgetClientCaContext context) {
   auto authority = textIn(context.getParams().getAuthority());
+  auto list = context.getParams().getAggregator() ? kAggregatorCas : kClientCas;
   auto server = ownServer();
   auto maps = kube::coreResource("configmaps", "ConfigMap");
   auto published = co_await (**server).get(maps, kSystem, kPublished);
-  auto rest = withoutCa(kube::textAt(published, {"data", kClientCas}), authority);
+  auto rest = withoutCa(kube::textAt(published, {"data", list}), authority);
   context.getResults().setFound(rest.found);
   if (!rest.found) co_return;
   // Together with what was read: an API server may add its own meanwhile.
   kube::Json change = {
       {"metadata",
        {{"resourceVersion", kube::textAt(published, {"metadata", "resourceVersion"}).cStr()}}},
-      {"data", {{kClientCas.cStr(), rest.left.cStr()}}}};
+      {"data", {{list.cStr(), rest.left.cStr()}}}};
   co_await (**server).patch(kube::Patch::kMerge, maps, kSystem, kPublished, change, kOwner);
 }
 
@@ -173,6 +183,51 @@ kj::Promise<void> ClientServer::rewriteSecrets(RewriteSecretsContext context) {
       if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::cp(e));
     }
   }
+}
+
+kj::Maybe<kj::String> unavailableApi(const kube::Json& apiService) {
+  if (kube::textAt(apiService, {"spec", "service", "name"}).size() == 0) return nullptr;
+  kj::StringPtr reason = "Unknown"_kj;
+  for (auto condition : kube::itemsAt(apiService, {"status", "conditions"})) {
+    if (kube::textAt(*condition, {"type"}) != "Available") continue;
+    if (kube::textAt(*condition, {"status"}) == "True") return nullptr;
+    reason = kube::textAt(*condition, {"reason"});
+  }
+  return kj::str(kube::textAt(apiService, {"metadata", "name"}), ": ", reason);
+}
+
+kj::Promise<void> ClientServer::aggregation(AggregationContext context) {
+  auto server = ownServer();
+  auto maps = kube::coreResource("configmaps", "ConfigMap");
+  auto published = co_await (**server).get(maps, kSystem, kPublished);
+  kj::Vector<kj::String> unavailable;
+  auto apis = co_await (**server).resource("apiregistration.k8s.io/v1", "APIService");
+  co_await (**server).visit(apis, "", {}, [&](const kube::Json& api) {
+    KJ_IF_MAYBE (line, unavailableApi(api)) unavailable.add(kj::mv(*line));
+  });
+  std::sort(unavailable.begin(), unavailable.end());
+  auto results = context.getResults();
+  results.setAuthorities(kube::textAt(published, {"data", kAggregatorCas}).asBytes());
+  fill(results.initUnavailable(static_cast<unsigned>(unavailable.size())), unavailable);
+}
+
+kj::Promise<void> ClientServer::tokensOfOtherKeys(TokensOfOtherKeysContext context) {
+  auto server = ownServer();
+  TokenSurvey tokens(context.getParams().getKey(), (clock.now() - kj::UNIX_EPOCH) / kj::SECONDS);
+  auto pods = kube::coreResource("pods", "Pod");
+  co_await (**server).visit(kube::coreResource("secrets", "Secret"), "",
+                            {.fields = "type=kubernetes.io/service-account-token"},
+                            [&](const kube::Json& secret) { tokens.addSecret(secret); });
+  co_await (**server).visit(pods, kSystem, {.labels = "k8s-app=kube-apiserver"},
+                            [&](const kube::Json& pod) { tokens.addApiServer(pod); });
+  co_await (**server).visit(pods, "", {}, [&](const kube::Json& pod) { tokens.addPod(pod); });
+  auto results = context.getResults();
+  auto inSecrets = tokens.secrets(), inPods = tokens.pods();
+  fill(results.initSecrets(static_cast<unsigned>(inSecrets.names.size())), inSecrets.names);
+  results.setOtherSecrets(inSecrets.others);
+  fill(results.initPods(static_cast<unsigned>(inPods.names.size())), inPods.names);
+  results.setOtherPods(inPods.others);
+  results.setUntil(tokens.until());
 }
 
 }  // namespace talos::kubed

@@ -37,6 +37,19 @@ kj::String renderPod(const ResourceOf<ConfigSpec>& config, kj::StringPtr secrets
   return pod(config.getScheduler());
 }
 
+void fill(rpc::SecretStatusSpec::Builder status, const SecretNames& names) {
+  auto fillList = [](auto list, const kj::Vector<kj::String>& texts) {
+    for (auto i : kj::indices(texts)) list.set(static_cast<unsigned>(i), texts[i]);
+  };
+  auto size = [](const kj::Vector<kj::String>& texts) {
+    return static_cast<unsigned>(texts.size());
+  };
+  fillList(status.initEncryptionKeys(size(names.encryptionKeys)), names.encryptionKeys);
+  fillList(status.initServiceAccountKeys(size(names.serviceAccountKeys)), names.serviceAccountKeys);
+  fillList(status.initAggregatorCAs(size(names.aggregatorCas)), names.aggregatorCas);
+  fillList(status.initEtcdCAs(size(names.etcdCas)), names.etcdCas);
+}
+
 }  // namespace
 
 kj::Array<Controller::Input> RenderSecretsController::inputs() const {
@@ -52,10 +65,10 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
   KJ_IF_MAYBE (root, store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
     KJ_IF_MAYBE (secrets, store.tryGet<rpc::KubernetesSecretsSpec>(kKubernetesSecretsId)) {
       KJ_IF_MAYBE (etcd, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdClientId)) {
-        auto keys = KJ_MAP(key, secretsKeys(root->getK8s())) {
-          return storedPrefix(key);
+        auto names = KJ_MAP(component, kComponents) {
+          return secretNames(component, root->getK8s(), *etcd);
         };
-        return render(store, secretFiles(root->getK8s(), *secrets, *etcd), kj::mv(keys));
+        return render(store, secretFiles(root->getK8s(), *secrets, *etcd), kj::mv(names));
       }
     }
   }
@@ -64,7 +77,7 @@ kj::Promise<void> RenderSecretsController::reconcile(Store& store) {
 }
 
 kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<SecretFile> list,
-                                                  kj::Array<kj::String> keys) {
+                                                  kj::Array<SecretNames> names) {
   struct Files : public kj::Refcounted {
     kj::Vector<SecretFile> list;
   };
@@ -83,10 +96,7 @@ kj::Promise<void> RenderSecretsController::render(Store& store, kj::Vector<Secre
     auto status = outputs.add(nameOf(component));
     status.setReady(true);
     status.setVersion(kj::str(version));
-    if (component == Component::kApiServer) {
-      auto names = status.initEncryptionKeys(static_cast<unsigned>(keys.size()));
-      for (auto i : kj::indices(keys)) names.set(static_cast<unsigned>(i), keys[i]);
-    }
+    fill(status, names[static_cast<size_t>(component)]);
     highest = kj::max(highest, version);
   }
   auto all = outputs.add(kStaticPodsId);

@@ -40,7 +40,7 @@ class RenderSecretsController final : public Controller {
  private:
   Dependencies deps;
 
-  kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, kj::Array<kj::String> keys);
+  kj::Promise<void> render(Store& store, kj::Vector<SecretFile> list, kj::Array<SecretNames> names);
 };
 
 class StaticPodController final : public Controller {

@@ -90,6 +90,21 @@ struct KubernetesControllers : public ConfigTest {
     auto& real = io.provider->getTimer();
     real.timeoutAfter(2 * kj::MINUTES, runtime.whenIdle()).wait(io.waitScope);
   }
+  // The document with these lines at the beginning of `cluster`.
+  void publishWith(std::initializer_list<kj::StringPtr> lines) {
+    auto config = document();
+    kj::StringPtr mark = "\ncluster:\n"_kj;
+    auto at = strstr(config.cStr(), mark.cStr());
+    KJ_ASSERT(at != nullptr);
+    auto head = static_cast<size_t>(at - config.cStr()) + mark.size();
+    auto rest = config.slice(head);
+    auto indent = rest.slice(0, strspn(rest.cStr(), " "));
+    auto indented = KJ_MAP(line, lines) {
+      return kj::str(indent, line, "\n");
+    };
+    publish(kj::str(config.slice(0, head), kj::strArray(indented, ""), rest));
+    settle();
+  }
   void renew() {
     runtime.poke("secrets.KubernetesController");
     settle();
@@ -238,20 +253,11 @@ TEST_F(KubernetesControllers, ANewAuthorityIsANewCertificate) {
 TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   begin();
   auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
-    auto config = kj::str(document());
     kj::Vector<kj::String> items;
     for (auto one : list) {
       items.add(kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}"));
     }
-    kj::StringPtr mark = "\ncluster:\n"_kj;
-    auto at = strstr(config.cStr(), mark.cStr());
-    KJ_ASSERT(at != nullptr);
-    auto head = config.slice(0, static_cast<size_t>(at - config.cStr()) + mark.size());
-    auto rest = config.slice(head.size());
-    auto indent = rest.slice(0, strspn(rest.cStr(), " "));
-    publish(kj::str(head, indent, "acceptedCAs: [", kj::strArray(items, ", "), "]\n",
-                    config.slice(head.size())));
-    settle();
+    publishWith({kj::str("acceptedCAs: [", kj::strArray(items, ", "), "]")});
   };
   auto clientCas = [&] { return readFile(kj::str(folder, "/kube-apiserver/ca.crt")); };
   auto old = kj::str(secrets.kubernetesAuthority.certificate);
@@ -445,17 +451,7 @@ TEST_F(KubernetesControllers, KeysOfSecretsThatAreReplaced) {
     for (auto key : status.getEncryptionKeys()) list.add(kj::str(key));
     return kj::strArray(list, " ");
   };
-  auto accepting = [&] {
-    auto config = kj::str(document());
-    kj::StringPtr mark = "\ncluster:\n"_kj;
-    auto at = strstr(config.cStr(), mark.cStr());
-    KJ_ASSERT(at != nullptr);
-    auto head = static_cast<size_t>(at - config.cStr()) + mark.size();
-    auto rest = config.slice(head);
-    publish(kj::str(config.slice(0, head), rest.slice(0, strspn(rest.cStr(), " ")),
-                    "acceptedEncryptionSecrets: [", kNext, "]\n", rest));
-    settle();
-  };
+  auto accepting = [&] { publishWith({kj::str("acceptedEncryptionSecrets: [", kNext, "]")}); };
   begin();
   EXPECT_EQ(keys(), stored("aescbc", "key1"));
   accepting();
@@ -471,6 +467,79 @@ TEST_F(KubernetesControllers, KeysOfSecretsThatAreReplaced) {
   ASSERT_NE(first, nullptr);
   EXPECT_TRUE(kj::StringPtr(first).startsWith(
       kj::str("- name: ", next, "\n              secret: ", kNext)));
+}
+
+// Catches: a token of either key that is refused while one replaces the other, a controller manager
+// that gets keys it does not sign with; a state that does not say which keys the files have.
+TEST_F(KubernetesControllers, KeysOfServiceAccountsThatAreReplaced) {
+  auto ids = [&](kj::StringPtr component) {
+    auto status = KJ_ASSERT_NONNULL(store.tryGet<rpc::SecretStatusSpec>(component), log);
+    return std::string(kj::strArray(status.getServiceAccountKeys(), " ").cStr());
+  };
+  auto accepting = [&](std::initializer_list<kj::StringPtr> list) {
+    auto items = KJ_MAP(one, list) {
+      return kj::str("{key: ", kj::encodeBase64(one.asBytes()), "}");
+    };
+    publishWith({kj::str("acceptedServiceAccountKeys: [", kj::strArray(items, ", "), "]")});
+  };
+  auto file = [&] { return readFile(kj::str(folder, "/kube-apiserver/service-account.pub")); };
+  auto next = pki::makeKey(pki::KeyType::kEcdsaP256);
+  auto oldPublic = pki::publicKeyOf(secrets.serviceAccountKey), newPublic = pki::publicKeyOf(next);
+  auto oldId = std::string(pki::tokenKeyId(oldPublic).cStr()),
+       newId = std::string(pki::tokenKeyId(newPublic).cStr());
+  begin();
+  EXPECT_EQ(ids("kube-apiserver"), oldId);
+  accepting({newPublic});
+  EXPECT_EQ(file(), kj::str(oldPublic, newPublic));
+  EXPECT_EQ(ids("kube-apiserver"), oldId + " " + newId);
+  EXPECT_EQ(ids("kube-controller-manager"), oldId);
+  EXPECT_EQ(ids("kube-scheduler"), "");
+  EXPECT_EQ("2 2 1 1 ", versions());
+  secrets.serviceAccountKey = kj::mv(next);
+  accepting({oldPublic, newPublic});
+  EXPECT_EQ(file(), kj::str(newPublic, oldPublic));
+  EXPECT_EQ(ids("kube-apiserver"), newId + " " + oldId);
+  EXPECT_EQ(ids("kube-controller-manager"), newId);
+  EXPECT_EQ("3 3 2 1 ", versions());
+  publish(document());
+  settle();
+  EXPECT_EQ(ids("kube-apiserver"), newId);
+  EXPECT_EQ("4 4 2 1 ", versions());
+}
+
+// Catches: aggregated API servers that refuse an API server while the CA is replaced; an API server
+// whose certificate for them stays, or whose state does not say which CAs it has.
+TEST_F(KubernetesControllers, TheAggregatorsCaThatIsReplaced) {
+  auto hashes = [&](bool ofEtcd) {
+    auto status = KJ_ASSERT_NONNULL(store.tryGet<rpc::SecretStatusSpec>("kube-apiserver"), log);
+    return kj::strArray(ofEtcd ? status.getEtcdCAs() : status.getAggregatorCAs(), " ");
+  };
+  auto accepting = [&](kj::StringPtr one, kj::StringPtr cross) {
+    publishWith({kj::str("acceptedAggregatorCAs: [{crt: ", kj::encodeBase64(one.asBytes()),
+                         "}, {crt: ", kj::encodeBase64(cross.asBytes()), "}]")});
+  };
+  auto file = [&] { return readFile(kj::str(folder, "/kube-apiserver/aggregator-ca.crt")); };
+  auto old = kj::str(secrets.aggregatorAuthority.certificate);
+  auto oldKey = secrets.aggregatorAuthority.key.clone();
+  auto next =
+      pki::makeAuthority({.commonName = "front-proxy", .keyType = pki::KeyType::kEcdsaP256});
+  auto oldHash = pki::authorityHash(old), newHash = pki::authorityHash(next.certificate);
+  begin();
+  EXPECT_EQ(hashes(false), oldHash);
+  EXPECT_EQ(hashes(true), pki::authorityHash(etcdAuthority.certificate));
+  accepting(next.certificate, pki::crossSign(next.certificate, next.key, old));
+  EXPECT_EQ(file(), kj::str(old, next.certificate));
+  EXPECT_EQ(hashes(false), kj::str(oldHash, " ", newHash));
+  EXPECT_EQ("2 2 1 1 ", versions());
+  secrets.aggregatorAuthority = {kj::str(next.certificate), next.key.clone()};
+  accepting(old, pki::crossSign(old, oldKey, next.certificate));
+  EXPECT_EQ(file(), kj::str(next.certificate, old));
+  EXPECT_EQ(hashes(false), kj::str(newHash, " ", oldHash));
+  EXPECT_TRUE(pki::isSignedBy(crt(stored().getFrontProxy()), next.certificate));
+  publish(document());
+  settle();
+  EXPECT_EQ(file(), next.certificate);
+  EXPECT_EQ("4 4 1 1 ", versions());
 }
 
 // Catches: an API server that goes on with the key of before, and one that is started anew for a

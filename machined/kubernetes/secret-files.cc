@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/memory/secret-buffer.h"
@@ -81,6 +83,30 @@ kj::String clientCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
       .trusted;
 }
 
+// Of aggregated API servers' clients.
+kj::String aggregatorCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  return pki::authoritiesOf(kj::str(root.getAggregatorCA().getCrt().asChars()),
+                            kj::str(root.getAcceptedAggregatorCAs().asChars()))
+      .trusted;
+}
+
+// Public ones, of which the first signs.
+kj::Vector<kj::String> serviceAccountKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
+  kj::Vector<kj::String> keys;
+  keys.add(pki::publicKeyOf(pki::Pem(kj::str(root.getServiceAccountKey().asChars()))));
+  auto own = pki::tokenKeyId(keys[0]);
+  for (auto& key : pki::publicKeysIn(kj::str(root.getAcceptedServiceAccountKeys().asChars()))) {
+    if (pki::tokenKeyId(key) != own) keys.add(kj::mv(key));
+  }
+  return keys;
+}
+
+kj::Vector<kj::String> hashesOf(kj::StringPtr authorities) {
+  kj::Vector<kj::String> hashes;
+  for (auto& one : pki::certificatesIn(authorities)) hashes.add(pki::authorityHash(one));
+  return hashes;
+}
+
 kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Reader root,
                                         rpc::KubernetesSecretsSpec::Reader secrets,
                                         rpc::EtcdSecretsSpec::Reader etcd) {
@@ -91,10 +117,9 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   list.addPair("apiserver.crt", "apiserver.key", secrets.getApiServer());
   list.addPair("apiserver-kubelet-client.crt", "apiserver-kubelet-client.key",
                secrets.getApiServerKubeletClient());
-  auto key = root.getServiceAccountKey();
-  list.add("service-account.pub", pki::publicKeyOf(pki::Pem(kj::str(key.asChars()))).asBytes());
-  list.add("service-account.key", key);
-  list.add("aggregator-ca.crt", root.getAggregatorCA().getCrt());
+  list.add("service-account.pub", kj::strArray(serviceAccountKeys(root), "").asBytes());
+  list.add("service-account.key", root.getServiceAccountKey());
+  list.add("aggregator-ca.crt", aggregatorCas(root).asBytes());
   list.addPair("front-proxy-client.crt", "front-proxy-client.key", secrets.getFrontProxy());
   list.add("encryptionconfig.yaml", encryptionConfig(root));
   list.add("auditpolicy.yaml", kAuditPolicy.asBytes());
@@ -132,6 +157,22 @@ kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::
   for (auto one : root.getAcceptedEncryptionSecrets()) accepted.add(one);
   return config::secretsKeys(root.getSecretboxEncryptionSecret(), root.getAesCBCEncryptionSecret(),
                              accepted);
+}
+
+SecretNames secretNames(Component component, rpc::RootSecretSpec::KubernetesRoot::Reader root,
+                        rpc::EtcdSecretsSpec::Reader etcd) {
+  SecretNames names;
+  if (component == Component::kScheduler) return names;
+  for (auto& key : serviceAccountKeys(root)) {
+    names.serviceAccountKeys.add(pki::tokenKeyId(key));
+    // It only signs.
+    if (component == Component::kControllerManager) return names;
+  }
+  for (auto& key : secretsKeys(root)) names.encryptionKeys.add(storedPrefix(key));
+  names.aggregatorCas = hashesOf(aggregatorCas(root));
+  names.etcdCas = hashesOf(kj::str(etcd.getCa().asChars()));
+  std::sort(names.etcdCas.begin(), names.etcdCas.end());
+  return names;
 }
 
 kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,

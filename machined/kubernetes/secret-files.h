@@ -32,6 +32,13 @@ unsigned uidOf(Component component);
 // Of the API server (common/config/encryption-keys.h). Its secrets belong to `root`.
 kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root);
 
+// The keys and CAs of the files, as a component's SecretStatuses names them (rpc/).
+struct SecretNames {
+  kj::Vector<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
+};
+SecretNames secretNames(Component component, rpc::RootSecretSpec::KubernetesRoot::Reader root,
+                        rpc::EtcdSecretsSpec::Reader etcd);
+
 struct SecretFile {
   Component component;
   kj::StringPtr name;

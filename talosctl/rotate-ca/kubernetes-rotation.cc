@@ -1,14 +1,10 @@
 #include "talosctl/rotate-ca/kubernetes-rotation.h"
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
-#include "rpc/kubernetes-resources.capnp.h"
-#include "rpc/machine.capnp.h"
-#include "talosctl/client/received-bytes.h"
-#include "talosctl/rotate-ca/static-pod.h"
+#include "talosctl/rotate-ca/node-checks.h"
 
 namespace talos::talosctl {
 namespace {
@@ -17,11 +13,10 @@ constexpr kj::StringPtr kClientName = "talosctl-rotate-ca"_kj, kMasters = "syste
 constexpr auto kTrialLifetime = 24 * kj::HOURS, kForgotten = 4 * kj::MINUTES;
 // An API server reads the file of its CAs again within a minute, and adds those that it has then.
 constexpr auto kReadAgain = 65 * kj::SECONDS;
-constexpr size_t kMostPair = 64u << 10;
 constexpr kj::StringPtr kKubeletPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj,
                         kKubeletService = "kubelet"_kj;
 // They read their certificates when they start.
-constexpr kj::StringPtr kRestarted[] = {"kube-controller-manager"_kj, "kube-scheduler"_kj};
+constexpr kj::StringPtr kRestarted[] = {kControllerManager, "kube-scheduler"_kj};
 
 Credentials clientOf(kj::StringPtr authority, kj::StringPtr key) {
   auto made = pki::issue(authority, key,
@@ -39,11 +34,7 @@ kj::StringPtr serverName(bool kubelet) {
 }  // namespace
 
 kj::Promise<void> KubernetesRotation::prepare() {
-  for (auto& node : nodes) {
-    if (node.name.size() > 0) continue;
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(node.address, " is not a node of Kubernetes; leave it out, or wait for its join"));
-  }
+  requireNames();
   newClient = clientOf(rotation.newCa, rotation.newKey);
   if (kj::StringPtr(rotation.oldKey).size() > 0) {
     oldClient = clientOf(rotation.oldCa, rotation.oldKey);
@@ -110,47 +101,20 @@ kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::clientError(const Rotated
 }
 
 kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::kubeletError(const RotatedNode& node) {
-  auto reached = co_await cluster.reach(node.address);
-  kj::Vector<char> pair;
-  KJ_DEFER(zeroize(kj::arrayPtr(pair.begin(), pair.size())));
-  pair.reserve(kMostPair);
-  auto read = reached.filesRequest().send().getFiles().readRequest();
-  read.setPath(kKubeletPair);
-  read.setSink(kj::heap<ReceivedBytes>([&](kj::ArrayPtr<const kj::byte> bytes) {
-    if (pair.size() + bytes.size() <= kMostPair) pair.addAll(bytes.asChars());
-  }));
-  co_await cluster.answer<rpc::Files::ReadResults>(read.send());
-  auto text = kj::heapString(pair.begin(), pair.size());
+  auto text = co_await readSmallFile(cluster, node, kKubeletPair);
   KJ_DEFER(zeroize(text));
   auto shown = pki::certificatesIn(text);
   if (shown.empty() || !pki::isSignedBy(shown[0], rotation.newCa)) {
     co_return kj::str("the certificate of its kubelet is not of the new CA yet");
   }
-  auto list = reached.servicesRequest().send().getServices().listRequest();
-  auto services = co_await cluster.answer<rpc::Services::ListResults>(list.send());
-  for (auto service : services.getServices()) {
-    if (service.getId() != kKubeletService) continue;
-    if (service.getState() == rpc::ServiceState::RUNNING && service.getHealth().getHealthy()) {
-      co_return nullptr;
-    }
-  }
+  if (co_await isHealthy(cluster, node, kKubeletService)) co_return nullptr;
   co_return kj::str("its kubelet is not healthy yet");
-}
-
-kj::Promise<kj::String> KubernetesRotation::secretsVersion(const RotatedNode& node,
-                                                           kj::StringPtr component) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.resourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::SecretStatusSpec>());
-  request.setId(component);
-  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
-  co_return kj::str(got.getResource().getSpec().getAs<rpc::SecretStatusSpec>().getVersion());
 }
 
 kj::Promise<kj::Maybe<kj::String>> KubernetesRotation::podsError(const RotatedNode& node) {
   for (auto component : kRestarted) {
-    auto wanted = co_await secretsVersion(node, component);
-    auto error = co_await staticPodError(cluster, node, component, wanted);
+    auto wanted = co_await componentSecrets(cluster, node, component);
+    auto error = co_await staticPodError(cluster, node, component, wanted.version);
     if (error != nullptr) co_return kj::mv(error);
   }
   co_return nullptr;

@@ -45,7 +45,6 @@ class KubernetesRotation final : public RotationRun {
   kj::Promise<kj::Maybe<kj::String>> kubeletError(const RotatedNode& node);
   kj::Promise<void> forgetOldCa();
   kj::Promise<kj::Maybe<kj::String>> podsError(const RotatedNode& node);
-  kj::Promise<kj::String> secretsVersion(const RotatedNode& node, kj::StringPtr component);
 };
 
 }  // namespace talos::talosctl

@@ -5,6 +5,7 @@
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/client/node-config.h"
 #include "talosctl/config/patches.h"
@@ -23,35 +24,65 @@ bool mayPassLater(const kj::Exception& e) {
          kind == ErrorKind::kNotFound;
 }
 
-RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, RotatedCa which) {
-  auto machine = config.getMachine();
-  auto cluster = config.getCluster();
-  bool ofMachine = which == RotatedCa::kMachine;
-  auto ca = ofMachine ? machine.getCa() : cluster.getCa();
-  RotatedNode node{.address = kj::str(address),
-                   .name = {},
-                   .ip = {},
-                   .controlPlane = config::isControlPlane(machine.getType()),
-                   .persists = config.getPersist(),
-                   .ca = pemOf(ca.getCrt()),
-                   .caHash = kj::str(ofMachine ? machine.getCaHash() : ""_kj),
-                   .key = pki::Pem(pemOf(ca.getKey())),
-                   .accepted = {},
-                   .secretbox = {},
-                   .aescbc = {},
-                   .acceptedKeys = {}};
-  if (which == RotatedCa::kSecretsKey) {
-    node.secretbox = pki::Pem(kj::str(cluster.getSecretboxEncryptionSecret()));
-    node.aescbc = pki::Pem(kj::str(cluster.getAescbcEncryptionSecret()));
-    for (auto one : cluster.getAcceptedEncryptionSecrets()) {
-      node.acceptedKeys.add(pki::Pem(kj::str(one)));
-    }
-    return node;
+RotatedNode emptyNode(kj::StringPtr address, config::Config::Reader config) {
+  RotatedNode node;
+  node.address = kj::str(address);
+  node.controlPlane = config::isControlPlane(config.getMachine().getType());
+  node.persists = config.getPersist();
+  return node;
+}
+
+void readSecretsKeys(RotatedNode& node, config::Cluster::Reader cluster) {
+  node.secretbox = pki::Pem(kj::str(cluster.getSecretboxEncryptionSecret()));
+  node.aescbc = pki::Pem(kj::str(cluster.getAescbcEncryptionSecret()));
+  for (auto one : cluster.getAcceptedEncryptionSecrets()) {
+    node.acceptedKeys.add(pki::Pem(kj::str(one)));
   }
-  for (auto one : ofMachine ? machine.getAcceptedCAs() : cluster.getAcceptedCAs()) {
+}
+
+void readServiceAccountKeys(RotatedNode& node, config::Cluster::Reader cluster) {
+  node.key = pki::Pem(pemOf(cluster.getServiceAccount().getKey()));
+  if (kj::StringPtr(node.key).size() > 0) node.ca = pki::publicKeyOf(node.key);
+  for (auto one : cluster.getAcceptedServiceAccountKeys()) {
+    for (auto& key : pki::publicKeysIn(pemOf(one.getKey()))) node.accepted.add(kj::mv(key));
+  }
+}
+
+void readAuthorities(RotatedNode& node, config::CertificateAndKey::Reader ca,
+                     capnp::List<config::AcceptedCa>::Reader accepted) {
+  node.ca = pemOf(ca.getCrt());
+  node.key = pki::Pem(pemOf(ca.getKey()));
+  for (auto one : accepted) {
     for (auto& certificate : pki::certificatesIn(pemOf(one.getCrt()))) {
       node.accepted.add(kj::mv(certificate));
     }
+  }
+}
+
+RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, RotatedCa which) {
+  auto node = emptyNode(address, config);
+  auto machine = config.getMachine();
+  auto cluster = config.getCluster();
+  switch (which) {
+    case RotatedCa::kMachine:
+      readAuthorities(node, machine.getCa(), machine.getAcceptedCAs());
+      node.caHash = kj::str(machine.getCaHash());
+      break;
+    case RotatedCa::kKubernetes:
+      readAuthorities(node, cluster.getCa(), cluster.getAcceptedCAs());
+      break;
+    case RotatedCa::kAggregator:
+      readAuthorities(node, cluster.getAggregatorCA(), cluster.getAcceptedAggregatorCAs());
+      break;
+    case RotatedCa::kEtcd:
+      readAuthorities(node, cluster.getEtcd().getCa(), cluster.getEtcd().getAcceptedCAs());
+      break;
+    case RotatedCa::kSecretsKey:
+      readSecretsKeys(node, cluster);
+      break;
+    case RotatedCa::kServiceAccountKey:
+      readServiceAccountKeys(node, cluster);
+      break;
   }
   return node;
 }

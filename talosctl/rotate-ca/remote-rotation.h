@@ -43,6 +43,9 @@ class RemoteRotation {
   kj::Promise<kj::Maybe<kj::String>> tryClient(kj::StringPtr endpoint,
                                                const Credentials& credentials);
 
+  // The error that `work` has found, or with which it failed if the same may work later.
+  kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
+
   // For questions about what is in effect.
   kj::Promise<rpc::Node::Client> reach(kj::StringPtr node);
   template <typename Results>
@@ -66,7 +69,6 @@ class RemoteRotation {
     Read& operator=(Read&&) = default;
   };
   kj::Promise<Read> readConfig(kj::StringPtr node, RotatedCa which);
-  kj::Promise<kj::Maybe<kj::String>> attempt(kj::Promise<kj::Maybe<kj::String>> work);
 };
 
 // A copy for another endpoint or connection.

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "talosctl/rotate-ca/aggregator-rotation.h"
+#include "talosctl/rotate-ca/etcd-rotation.h"
 #include "talosctl/rotate-ca/kubernetes-rotation.h"
 #include "talosctl/rotate-ca/machine-rotation.h"
 #include "talosctl/rotate-ca/secrets-key-rotation.h"
+#include "talosctl/rotate-ca/service-account-rotation.h"
 
 namespace talos::talosctl {
 namespace {
@@ -64,24 +67,54 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
   return options;
 }
 
+// Something that is rotated on its own, and its flag.
+struct Single {
+  kj::StringPtr flag;
+  kj::Own<RotationRun> (*make)(Invocation&, RemoteRotation&, const RotationOptions&);
+};
+
+template <typename Run>
+kj::Own<RotationRun> makeRun(Invocation& call, RemoteRotation& cluster,
+                             const RotationOptions& options) {
+  return kj::heap<Run>(call, cluster, options);
+}
+
+constexpr Single kSingles[] = {{"secrets-key"_kj, makeRun<SecretsKeyRotation>},
+                               {"service-account-key"_kj, makeRun<ServiceAccountRotation>},
+                               {"aggregator-ca"_kj, makeRun<AggregatorRotation>},
+                               {"etcd-ca"_kj, makeRun<EtcdRotation>}};
+
+kj::Maybe<const Single*> singleOf(Invocation& call) {
+  kj::Maybe<const Single*> found;
+  for (auto& one : kSingles) {
+    if (!call.on(one.flag)) continue;
+    KJ_IF_MAYBE (earlier, found) {
+      failUsage(kj::str("use --", (*earlier)->flag, " or --", one.flag, ", one after the other"));
+    }
+    found = &one;
+  }
+  return found;
+}
+
 kj::Promise<int> runRotateCa(Invocation& call) {
   bool machine = call.on("talos"), kubernetes = call.on("kubernetes");
   if (!machine && !kubernetes) {
     failUsage("there is nothing to rotate with --talos=false --kubernetes=false");
   }
+  auto single = singleOf(call);
   auto target = resolveTarget(call);
   if (target.local) failUsage("rotate-ca needs endpoints of the cluster, not the socket of a node");
   auto options = optionsOf(call, target);
   auto present = copyOf(target.credentials);
   RemoteRotation cluster(call.deps, kj::mv(target), call.deadline());
-  if (call.on("secrets-key")) {
-    SecretsKeyRotation ofSecrets(call, cluster, options);
-    co_await ofSecrets.look();
+  KJ_IF_MAYBE (alone, single) {
+    auto rotation = (*alone)->make(call, cluster, options);
+    co_await rotation->look();
     if (!options.dryRun) {
-      co_await ofSecrets.run();
+      co_await rotation->run();
       co_return 0;
     }
-    co_await ofSecrets.show();
+    co_await rotation->show();
     call.out(kUnchanged);
     co_return 0;
   }
@@ -124,15 +157,23 @@ void addRotateCaCommand(Command& root) {
       "A client configuration of the new CA of the machine API is written to --output; the present "
       "one is kept, and refused by the cluster at the end. Other client configurations have to be "
       "made again (talosctl config new), and kubeconfigs too (talosctl kubeconfig).\n\n"
-      "--secrets-key rotates the key with which Kubernetes encrypts Secrets in etcd, and no CA, in "
-      "phases of the same kind: all API servers read what the new key writes, write with it, all "
-      "Secrets are written again, and the old key is dropped. API servers are restarted, one after "
-      "the other.";
+      "--secrets-key, --service-account-key, --aggregator-ca and --etcd-ca each rotate something "
+      "else, and only that, in phases of the same kind, on the control-plane nodes; API servers "
+      "are "
+      "restarted, one after the other, and with --etcd-ca the members of etcd too.\n\n"
+      "With --secrets-key all Secrets are written again before the old key is dropped. With "
+      "--service-account-key the run ends before that, and names the Secrets and pods that may "
+      "have "
+      "tokens of the old key; the same command continues.";
+  command.flag({.name = "aggregator-ca",
+                .fallback = "false",
+                .help = "only the CA of Kubernetes' aggregation layer (front proxy)"});
   command.flag({.name = "control-plane-nodes",
                 .kind = FlagKind::kList,
                 .help = "the control-plane nodes (default: of Kubernetes)"});
   command.flag(
       {.name = "dry-run", .fallback = "true", .help = "change nothing; show what would be done"});
+  command.flag({.name = "etcd-ca", .fallback = "false", .help = "only the CA of etcd"});
   command.flag({.name = "init-node",
                 .kind = FlagKind::kList,
                 .help = "a control-plane node of the type init"});
@@ -145,6 +186,9 @@ void addRotateCaCommand(Command& root) {
   command.flag({.name = "secrets-key",
                 .fallback = "false",
                 .help = "only the key of Kubernetes' Secrets in etcd"});
+  command.flag({.name = "service-account-key",
+                .fallback = "false",
+                .help = "only the key that signs service account tokens"});
   command.flag({.name = "talos", .fallback = "true", .help = "the CA of the machine API"});
   command.flag({.name = "worker-nodes",
                 .kind = FlagKind::kList,

@@ -52,30 +52,48 @@ struct RotationPlanTest : ::testing::Test {
     for (auto& one : node.accepted) {
       accepted.add(kj::str("{crt: ", kj::encodeBase64(one.asBytes()), "}"));
     }
-    auto text = kj::str(
-        "version: v1alpha1\npersist: true\nmachine:\n  type: ",
-        node.controlPlane ? "controlplane" : "worker", "\n",
-        rotation.which == RotatedCa::kKubernetes ? "cluster:\n" : "",
-        node.ca.size() > 0 ? kj::str("  ca: {crt: ", kj::encodeBase64(node.ca.asBytes()),
-                                     ", key: \"", kj::encodeBase64(node.key.bytes()), "\"}\n")
-                           : kj::str(),
-        node.caHash.size() > 0 ? kj::str("  caHash: ", node.caHash, "\n") : kj::str(),
-        accepted.empty() ? kj::str()
-                         : kj::str("  acceptedCAs: [", kj::strArray(accepted, ", "), "]\n"));
+    auto ca = node.ca.size() > 0 ? kj::str("{crt: ", kj::encodeBase64(node.ca.asBytes()),
+                                           ", key: \"", kj::encodeBase64(node.key.bytes()), "\"}")
+                                 : kj::str("{}");
+    auto list = kj::str("[", kj::strArray(accepted, ", "), "]");
+    auto text =
+        kj::str("version: v1alpha1\npersist: true\nmachine:\n  type: ",
+                node.controlPlane ? "controlplane" : "worker", "\n",
+                node.caHash.size() > 0 ? kj::str("  caHash: ", node.caHash, "\n") : kj::str(),
+                linesOf(rotation.which, ca, list));
     kj::Vector<Patch> patches;
     patches.add(Patch{kj::str("test"), kj::mv(KJ_ASSERT_NONNULL(patch))});
     auto changed = applyPatches(text, "config", patches);
     auto config = config::parse(changed.asArray());
-    bool machine = rotation.which == RotatedCa::kMachine;
-    auto ofMachine = config.get().getMachine();
-    auto ofCluster = config.get().getCluster();
-    auto ca = machine ? ofMachine.getCa() : ofCluster.getCa();
-    node.ca = kj::heapString(ca.getCrt().asChars());
-    node.key = pki::Pem(kj::heapString(ca.getKey().asChars()));
-    node.caHash = kj::str(machine ? ofMachine.getCaHash() : ""_kj);
-    node.accepted.clear();
-    for (auto one : machine ? ofMachine.getAcceptedCAs() : ofCluster.getAcceptedCAs()) {
-      node.accepted.add(kj::heapString(one.getCrt().asChars()));
+    auto read = [&](config::CertificateAndKey::Reader pair,
+                    capnp::List<config::AcceptedCa>::Reader others) {
+      node.ca = kj::heapString(pair.getCrt().asChars());
+      node.key = pki::Pem(kj::heapString(pair.getKey().asChars()));
+      node.accepted.clear();
+      for (auto one : others) node.accepted.add(kj::heapString(one.getCrt().asChars()));
+    };
+    auto machine = config.get().getMachine();
+    auto cluster = config.get().getCluster();
+    node.caHash = kj::str(machine.getCaHash());
+    if (rotation.which == RotatedCa::kMachine) read(machine.getCa(), machine.getAcceptedCAs());
+    if (rotation.which == RotatedCa::kKubernetes) read(cluster.getCa(), cluster.getAcceptedCAs());
+    if (rotation.which == RotatedCa::kAggregator) {
+      read(cluster.getAggregatorCA(), cluster.getAcceptedAggregatorCAs());
+    }
+    if (rotation.which == RotatedCa::kEtcd) {
+      read(cluster.getEtcd().getCa(), cluster.getEtcd().getAcceptedCAs());
+    }
+  }
+  static kj::String linesOf(RotatedCa which, kj::StringPtr ca, kj::StringPtr list) {
+    switch (which) {
+      case RotatedCa::kMachine:
+        return kj::str("  ca: ", ca, "\n  acceptedCAs: ", list, "\n");
+      case RotatedCa::kAggregator:
+        return kj::str("cluster:\n  aggregatorCA: ", ca, "\n  acceptedAggregatorCAs: ", list, "\n");
+      case RotatedCa::kEtcd:
+        return kj::str("cluster:\n  etcd:\n    ca: ", ca, "\n    acceptedCAs: ", list, "\n");
+      default:
+        return kj::str("cluster:\n  ca: ", ca, "\n  acceptedCAs: ", list, "\n");
     }
   }
   void changeAll(const Rotation& rotation, RotationPhase phase) {
@@ -142,6 +160,42 @@ TEST_F(RotationPlanTest, OfKubernetesTheNewCaAsTheOldOneSignedItStays) {
   EXPECT_FALSE(next.begun);
   changeAll(next, RotationPhase::kAccept);
   EXPECT_EQ(nodes[2].accepted.size(), 2u) << "of the rotation before nothing stays";
+}
+
+// Catches: a CA that is changed in another place than its own, or that needs keys which only the
+// machine's has; cross-signed ones that stay.
+TEST_F(RotationPlanTest, TheAggregatorsAndEtcdsGoThroughTheSamePhases) {
+  for (auto one : {RotatedCa::kAggregator, RotatedCa::kEtcd}) {
+    which = one;
+    nodes.clear();
+    nodes.add(node("10.0.0.2", true));
+    nodes.add(node("10.0.0.3", true));
+    auto rotation = plan();
+    change(nodes[0], rotation, RotationPhase::kAccept);
+    auto again = plan();
+    EXPECT_TRUE(again.begun);
+    changeAll(again, RotationPhase::kAccept);
+    auto now = pki::authoritiesOf(nodes[0].ca, kj::strArray(nodes[0].accepted, ""));
+    EXPECT_EQ(now.trusted, kj::str(first.certificate, again.newCa));
+    change(nodes[1], again, RotationPhase::kIssue);
+    EXPECT_EQ(nodes[1].ca, again.newCa);
+    EXPECT_EQ(kj::StringPtr(nodes[1].key), kj::StringPtr(again.newKey));
+    auto issuing = plan();
+    EXPECT_EQ(issuing.phase, RotationPhase::kIssue);
+    changeAll(issuing, RotationPhase::kIssue);
+    change(nodes[0], issuing, RotationPhase::kDrop);
+    EXPECT_EQ(nodes[0].accepted.size(), 0u);
+    auto dropping = plan();
+    EXPECT_EQ(dropping.phase, RotationPhase::kDrop);
+    EXPECT_EQ(dropping.oldCa, first.certificate);
+    changeAll(dropping, RotationPhase::kDrop);
+    EXPECT_FALSE(plan().begun);
+    nodes[1].key = pki::Pem();
+    EXPECT_NE(refusal().find(one == RotatedCa::kEtcd ? "lacks the key of cluster.etcd.ca"
+                                                     : "lacks the key of cluster.aggregatorCA"),
+              std::string::npos)
+        << refusal();
+  }
 }
 
 // Catches: a second run that makes a third CA, takes the two for each other, or goes back.

@@ -7,6 +7,7 @@
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "talosctl/rotate-ca/secrets-key-plan.h"
+#include "talosctl/rotate-ca/service-account-plan.h"
 
 namespace talos::talosctl {
 namespace {
@@ -55,13 +56,13 @@ void checkNode(RotatedCa which, const RotatedNode& node) {
                    "the CA that is there; set persist: true for the rotation"));
   }
   if (hashOf(node).size() == 0) {
-    refuse(kj::str(node.address,
+    refuse(kj::str(node.address, ": its config has ",
                    which == RotatedCa::kMachine
-                       ? ": its config has neither machine.ca nor machine.caHash; set one"
-                       : ": its config has no cluster.ca"));
+                       ? kj::str("neither machine.ca nor machine.caHash; set one")
+                       : kj::str("no ", keyNameOf(which))));
   }
   if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
-    refuse(kj::str(node.address, ": its config lacks the key of ", sectionOf(which), ".ca"));
+    refuse(kj::str(node.address, ": its config lacks the key of ", keyNameOf(which)));
   }
 }
 
@@ -167,7 +168,7 @@ Rotation planOfTwo(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::S
       refuse(kj::str(node.address, ": its CA ", hash,
                      " is not that of all nodes, and it is not in a rotation with theirs; correct "
                      "its ",
-                     sectionOf(which), ".ca first"));
+                     keyNameOf(which), " first"));
     }
   }
   rotation.newByOld = newByOldOf(nodes, rotation);
@@ -181,8 +182,33 @@ kj::String base64(kj::StringPtr text) {
 
 }  // namespace
 
-kj::StringPtr sectionOf(RotatedCa ca) {
-  return ca == RotatedCa::kMachine ? "machine"_kj : "cluster"_kj;
+bool isOfControlPlane(RotatedCa ca) {
+  return ca != RotatedCa::kMachine && ca != RotatedCa::kKubernetes;
+}
+
+RotatedPaths pathsOf(RotatedCa ca) {
+  switch (ca) {
+    case RotatedCa::kMachine:
+      return {"/machine/ca"_kj, "/machine/acceptedCAs"_kj};
+    case RotatedCa::kKubernetes:
+      return {"/cluster/ca"_kj, "/cluster/acceptedCAs"_kj};
+    case RotatedCa::kAggregator:
+      return {"/cluster/aggregatorCA"_kj, "/cluster/acceptedAggregatorCAs"_kj};
+    case RotatedCa::kEtcd:
+      return {"/cluster/etcd/ca"_kj, "/cluster/etcd/acceptedCAs"_kj};
+    case RotatedCa::kSecretsKey:
+    case RotatedCa::kServiceAccountKey:
+      return {};
+  }
+  KJ_UNREACHABLE;
+}
+
+kj::String keyNameOf(RotatedCa ca) {
+  auto name = kj::str(pathsOf(ca).ca.slice(1));
+  for (auto& c : name) {
+    if (c == '/') c = '.';
+  }
+  return name;
 }
 
 kj::StringPtr phaseName(RotationPhase phase) {
@@ -209,6 +235,9 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
     auto fresh = pki::Pem(kj::encodeBase64(random));
     return planSecretsKey(nodes, kj::StringPtr(fresh));
   }
+  if (which == RotatedCa::kServiceAccountKey) {
+    return planServiceAccountKey(nodes, [](pki::KeyType type) { return pki::makeKey(type); });
+  }
   kj::Vector<kj::String> hashes;
   bool controlPlane = false;
   for (auto& node : nodes) {
@@ -231,6 +260,9 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,
                                     RotationPhase phase) {
   if (rotation.which == RotatedCa::kSecretsKey) return secretsKeyPatch(node, rotation, phase);
+  if (rotation.which == RotatedCa::kServiceAccountKey) {
+    return serviceAccountPatch(node, rotation, phase);
+  }
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
   auto hash = hashOf(node);
   kj::Vector<kj::String> wanted;
@@ -254,23 +286,22 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
   bool issues = phase != RotationPhase::kAccept && hash != newHash;
   if (sameList && !issues) return nullptr;
   kj::Vector<kj::String> operations;
+  auto paths = pathsOf(rotation.which);
   auto add = [&](kj::StringPtr path, kj::StringPtr value) {
-    operations.add(kj::str("{\"op\": \"add\", \"path\": \"/", sectionOf(rotation.which), "/", path,
-                           "\", \"value\": ", value, "}"));
+    operations.add(kj::str("{\"op\": \"add\", \"path\": \"", path, "\", \"value\": ", value, "}"));
   };
   if (issues && node.ca.size() > 0) {
     auto key = node.controlPlane ? base64(rotation.newKey) : kj::String();
-    add("ca", kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
+    add(paths.ca, kj::str("{\"crt\": \"", base64(rotation.newCa), "\", \"key\": \"", key, "\"}"));
   }
-  if (issues && node.caHash.size() > 0) add("caHash", kj::str("\"", newHash, "\""));
+  if (issues && node.caHash.size() > 0) add("/machine/caHash", kj::str("\"", newHash, "\""));
   if (wanted.size() > 0) {
     auto items = KJ_MAP(one, wanted) {
       return kj::str("{\"crt\": \"", base64(one), "\"}");
     };
-    add("acceptedCAs", kj::str("[", kj::strArray(items, ", "), "]"));
+    add(paths.accepted, kj::str("[", kj::strArray(items, ", "), "]"));
   } else if (node.accepted.size() > 0) {
-    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"/", sectionOf(rotation.which),
-                           "/acceptedCAs\"}"));
+    operations.add(kj::str("{\"op\": \"remove\", \"path\": \"", paths.accepted, "\"}"));
   }
   return kj::str("[", kj::strArray(operations, ", "), "]");
 }

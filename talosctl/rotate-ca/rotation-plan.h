@@ -1,5 +1,5 @@
-// Replaces a CA of a running cluster, that of the machine API or that of Kubernetes: what there is
-// to do, by the configs of its nodes alone.
+// Replaces a CA of a running cluster, that of the machine API, of Kubernetes, of its aggregation
+// layer or of etcd: what there is to do, by the configs of its nodes alone.
 //
 // Three phases, each complete on every node before the next begins:
 //   accept  every node accepts the new CA beside its own, and shows with its certificates that of
@@ -26,10 +26,15 @@
 
 namespace talos::talosctl {
 
-// And the key of Secrets, which goes through the same phases (secrets-key-plan.h).
-enum class RotatedCa { kMachine, kKubernetes, kSecretsKey };
-// "machine" or "cluster": the part of the config that has it.
-kj::StringPtr sectionOf(RotatedCa ca);
+// And two keys, which go through the same phases (secrets-key-plan.h, service-account-plan.h).
+enum class RotatedCa { kMachine, kKubernetes, kSecretsKey, kServiceAccountKey, kAggregator, kEtcd };
+bool isOfControlPlane(RotatedCa ca);  // workers have no part in it
+// Where a config has it: "/cluster/etcd/ca"; empty: of a key. `accepted`: the CAs beside it.
+struct RotatedPaths {
+  kj::StringPtr ca, accepted;
+};
+RotatedPaths pathsOf(RotatedCa ca);
+kj::String keyNameOf(RotatedCa ca);  // cluster.etcd.ca
 
 // Of a node's config. PEM.
 struct RotatedNode {
@@ -39,8 +44,8 @@ struct RotatedNode {
   bool persists = true;
   kj::String ca, caHash;  // either may be empty
   pki::Pem key;
-  kj::Vector<kj::String> accepted;
-  pki::Pem secretbox, aescbc;  // keys of Secrets, base64; either may be empty
+  kj::Vector<kj::String> accepted;  // CAs, or public keys of service accounts, whose own is `ca`
+  pki::Pem secretbox, aescbc;       // keys of Secrets, base64; either may be empty
   kj::Vector<pki::Pem> acceptedKeys;
 };
 
@@ -53,7 +58,7 @@ struct Rotation {
   bool begun = false;                            // by an earlier run
   bool oldClient = false;                        // the user's certificate is of the old CA
   kj::String oldCa, newCa;
-  pki::Pem newKey;                // of the CA, or that of Secrets
+  pki::Pem newKey;                // of the CA, or that of Secrets or of service accounts
   pki::Pem oldKey;                // empty: no node has it any more
   kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
 };

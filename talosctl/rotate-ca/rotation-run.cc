@@ -49,6 +49,30 @@ void RotationRun::note(kj::StringPtr text) {
   call.err(kj::str("> ", text, "\n"));
 }
 
+kj::Promise<void> RotationRun::repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
+                                      kj::Duration limit, kj::StringPtr problem) {
+  auto& timer = call.deps.timer;
+  for (auto start = timer.now();;) {
+    auto error = co_await cluster.attempt(attempt());
+    KJ_IF_MAYBE (e, error) {
+      if (timer.now() - start > limit) {
+        fail(ErrorKind::kDeadlineExceeded, kj::str(problem, ": ", *e));
+      }
+    } else {
+      co_return;
+    }
+    co_await timer.afterDelay(pause());
+  }
+}
+
+void RotationRun::requireNames() const {
+  for (auto& node : nodes) {
+    if (node.name.size() > 0) continue;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str(node.address, " is not a node of Kubernetes; leave it out, or wait for its join"));
+  }
+}
+
 // A node that is left out would refuse all others when the old CA is dropped.
 kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes() {
   auto members = co_await cluster.members(options.asked);
@@ -105,16 +129,19 @@ kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
   }
   std::stable_partition(nodes.begin(), nodes.end(),
                         [](const RotatedNode& node) { return node.controlPlane; });
+  if (!isOfControlPlane(rotation.which)) co_return;
+  while (!nodes.empty() && !nodes.back().controlPlane) nodes.removeLast();
 }
 
 void RotationRun::showPlan() {
   auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", text, "\n")); };
   line(kj::str("present ", thing(), " of ", owner(), ": ", shownOld()));
-  // The new key of Secrets is kept from the first phase on, that of a CA is not.
+  // The new key of Secrets is kept from the first phase on, no other one is.
   bool again = rotation.phase == RotationPhase::kAccept && rotation.which != RotatedCa::kSecretsKey;
   line(!rotation.begun ? kj::str("new ", thing(), ": to be made")
        : again ? kj::str("a rotation that was begun has issued nothing; it begins again with "
-                         "another new CA")
+                         "another new ",
+                         thing())
                : kj::str("new ", thing(), ", of a rotation that was begun: ", shownNew()));
   for (auto phase : {RotationPhase::kAccept, RotationPhase::kIssue, RotationPhase::kDrop}) {
     if (phase < rotation.phase) {

@@ -6,8 +6,8 @@
 // there within some minutes ends the run with the nodes that are left. A run that ended, at
 // whatever line, is continued by the next one, by anybody.
 //
-// The CA of the machine API and that of Kubernetes differ in what is in effect, and for whom:
-// MachineRotation, KubernetesRotation.
+// They differ in what is in effect, and for whom: MachineRotation, KubernetesRotation,
+// SecretsKeyRotation, ServiceAccountRotation, AggregatorRotation, EtcdRotation.
 #pragma once
 
 #include "talosctl/rotate-ca/remote-rotation.h"
@@ -67,7 +67,12 @@ class RotationRun {
   virtual kj::Promise<void> finish() = 0;
   virtual kj::Duration pause() const = 0;  // between two looks
 
+  // Until `attempt` finds no error. DeadlineExceeded after `limit`, with `problem` and the last
+  // one.
+  kj::Promise<void> repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
+                           kj::Duration limit, kj::StringPtr problem);
   void note(kj::StringPtr text);  // "> …"
+  void requireNames() const;      // FailedPrecondition for a node that Kubernetes does not have
 
  private:
   struct Named {

@@ -1,18 +1,15 @@
 #include "talosctl/rotate-ca/secrets-key-rotation.h"
 
 #include "common/base/error.h"
-#include "common/base/resource.h"
 #include "common/config/encryption-keys.h"
 #include "rpc/etcd.capnp.h"
-#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/kubernetes.capnp.h"
+#include "talosctl/rotate-ca/node-checks.h"
 #include "talosctl/rotate-ca/secrets-key-plan.h"
-#include "talosctl/rotate-ca/static-pod.h"
 
 namespace talos::talosctl {
 namespace {
 
-constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj;
 constexpr auto kNoProgress = 5 * kj::MINUTES;
 
 }  // namespace
@@ -42,14 +39,8 @@ kj::StringPtr SecretsKeyRotation::doneText(RotationPhase phase) const {
   KJ_UNREACHABLE;
 }
 
-// Workers have no part in it.
 kj::Promise<void> SecretsKeyRotation::prepare() {
-  while (!nodes.empty() && !nodes.back().controlPlane) nodes.removeLast();
-  for (auto& node : nodes) {
-    if (node.name.size() > 0) continue;
-    fail(ErrorKind::kFailedPrecondition,
-         kj::str(node.address, " is not a node of Kubernetes; leave it out, or wait for its join"));
-  }
+  requireNames();
   return kj::READY_NOW;
 }
 
@@ -122,18 +113,11 @@ kj::Promise<void> SecretsKeyRotation::rewriteAll() {
 
 kj::Promise<kj::Maybe<kj::String>> SecretsKeyRotation::served(const RotatedNode& node,
                                                               RotationPhase phase) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.resourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::SecretStatusSpec>());
-  request.setId(kApiServer);
-  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
-  auto status = got.getResource().getSpec().getAs<rpc::SecretStatusSpec>();
-  auto keys = KJ_MAP(key, status.getEncryptionKeys()) {
-    return kj::str(key);
-  };
-  KJ_IF_MAYBE (error, secretsKeyError(rotation, phase, keys)) co_return kj::str(*error);
-  auto version = kj::str(status.getVersion());
-  co_return co_await staticPodError(cluster, node, kApiServer, version);
+  auto secrets = co_await componentSecrets(cluster, node, kApiServer);
+  KJ_IF_MAYBE (error, secretsKeyError(rotation, phase, secrets.encryptionKeys)) {
+    co_return kj::str(*error);
+  }
+  co_return co_await staticPodError(cluster, node, kApiServer, secrets.version);
 }
 
 // Read once more: a snapshot that was restored meanwhile would have brought old ones back.

@@ -77,6 +77,13 @@ kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list) {
   return kj::strArray(texts, "\n");
 }
 
+kj::String acceptedKeys(capnp::List<config::AcceptedKey>::Reader list) {
+  auto texts = KJ_MAP(one, list) {
+    return kj::str(one.getKey().asChars());
+  };
+  return kj::strArray(texts, "\n");
+}
+
 pki::Authorities apiAuthorities(config::Config::Reader config) {
   auto machine = config.getMachine();
   return pki::authoritiesOf(kj::str(machine.getCa().getCrt().asChars()),

@@ -27,6 +27,7 @@ kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certific
 pki::Authorities apiAuthorities(config::Config::Reader config);
 pki::Authorities kubernetesAuthorities(config::Config::Reader config);  // the same of cluster
 kj::String acceptedCas(capnp::List<config::AcceptedCa>::Reader list);   // PEM
+kj::String acceptedKeys(capnp::List<config::AcceptedKey>::Reader list);
 // The hosts that trustd is asked at: the host of the Kubernetes API, then cluster.trustd.endpoints.
 kj::Vector<kj::String> trustdEndpoints(config::Config::Reader config);
 

@@ -118,7 +118,10 @@ void fillKubernetes(rpc::RootSecretSpec::KubernetesRoot::Builder root,
   copyPair(root.initCa(), cluster.getCa());
   root.setAcceptedCAs(acceptedCas(cluster.getAcceptedCAs()).asBytes());
   root.setServiceAccountKey(cluster.getServiceAccount().getKey());
+  root.setAcceptedServiceAccountKeys(
+      acceptedKeys(cluster.getAcceptedServiceAccountKeys()).asBytes());
   copyPair(root.initAggregatorCA(), cluster.getAggregatorCA());
+  root.setAcceptedAggregatorCAs(acceptedCas(cluster.getAcceptedAggregatorCAs()).asBytes());
   root.setAesCBCEncryptionSecret(cluster.getAescbcEncryptionSecret());
   root.setSecretboxEncryptionSecret(cluster.getSecretboxEncryptionSecret());
   root.setAcceptedEncryptionSecrets(cluster.getAcceptedEncryptionSecrets());

@@ -1,5 +1,7 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
 
+#include "common/tls/authorities.h"
+#include "common/tls/public-key.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/kubernetes/etcd/etcd-secrets.h"
 
@@ -133,11 +135,17 @@ struct EtcdControllers : public ConfigTest {
       pki::makeAuthority({.organization = "etcd",
                           .keyType = pki::KeyType::kEcdsaP256,
                           .notBefore = clock.time - 1 * kj::DAYS});
+  kj::Vector<kj::String> acceptedAuthorities;
 
   auto etcdReader() {
     return [this](Store&) -> kj::Maybe<config::Config::Reader> {
       auto root = build();
-      setPair(root.getCluster().getEtcd().getCa(), etcdAuthority);
+      auto etcd = root.getCluster().getEtcd();
+      setPair(etcd.getCa(), etcdAuthority);
+      auto accepted = etcd.initAcceptedCAs(static_cast<unsigned>(acceptedAuthorities.size()));
+      for (auto i : kj::indices(acceptedAuthorities)) {
+        accepted[static_cast<unsigned>(i)].setCrt(acceptedAuthorities[i].asBytes());
+      }
       return root.asReader();
     };
   }
@@ -252,6 +260,53 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   runtime.poke("secrets.EtcdController");
   settle();
   EXPECT_EQ(first + 3, version());
+}
+
+// Catches: members or clients that refuse each other while one CA replaces the other; a restart for
+// certificates that are read at each handshake; certificates of the CA before.
+TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
+  runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
+  auto settle = [&]() {
+    runtime.poke("secrets.EtcdController");
+    auto& real = io.provider->getTimer();
+    real.timeoutAfter(2 * kj::MINUTES, runtime.whenIdle()).wait(io.waitScope);
+  };
+  auto trusted = [&](kj::StringPtr id) {
+    return kj::str(KJ_ASSERT_NONNULL(secrets(id)).getCa().asChars());
+  };
+  auto signedBy = [&](kj::StringPtr authority) {
+    auto etcd = KJ_ASSERT_NONNULL(secrets());
+    unsigned count = 0;
+    for (auto pair : {etcd.getEtcdPeer(), etcd.getServer(), etcd.getClient()}) {
+      count += pki::isSignedBy(kj::str(pair.getCrt().asChars()), authority) ? 1 : 0;
+    }
+    return count;
+  };
+  putNode();
+  awaitSecrets(1);
+  settle();
+  pki::CertificateAndKey old{kj::str(etcdAuthority.certificate), etcdAuthority.key.clone()};
+  auto next = pki::makeAuthority({.organization = "etcd", .notBefore = clock.time});
+  auto peer = kj::str(KJ_ASSERT_NONNULL(secrets()).getEtcdPeer().getCrt().asChars());
+  acceptedAuthorities.add(kj::str(next.certificate));
+  acceptedAuthorities.add(pki::crossSign(next.certificate, next.key, old.certificate));
+  settle();
+  auto both = trusted(kEtcdId);
+  EXPECT_EQ(pki::certificatesIn(both).size(), 2u);
+  EXPECT_EQ(both, trusted(kEtcdClientId));
+  EXPECT_EQ(peer, kj::str(KJ_ASSERT_NONNULL(secrets()).getEtcdPeer().getCrt().asChars()));
+  etcdAuthority = {kj::str(next.certificate), next.key.clone()};
+  acceptedAuthorities.clear();
+  acceptedAuthorities.add(kj::str(old.certificate));
+  acceptedAuthorities.add(pki::crossSign(old.certificate, old.key, next.certificate));
+  settle();
+  EXPECT_EQ(both, trusted(kEtcdId));
+  EXPECT_EQ(signedBy(next.certificate), 3u);
+  acceptedAuthorities.clear();
+  settle();
+  EXPECT_EQ(trusted(kEtcdId), next.certificate);
+  EXPECT_EQ(trusted(kEtcdClientId), next.certificate);
+  EXPECT_EQ(signedBy(next.certificate), 3u);
 }
 
 }  // namespace

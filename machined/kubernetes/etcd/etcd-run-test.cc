@@ -6,6 +6,7 @@
 
 #include "common/base/file.h"
 #include "common/testing/test-tree.h"
+#include "common/tls/pki.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/test-etcd-supervisor.h"
 #include "machined/resources/store-records.h"
@@ -100,22 +101,60 @@ TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
   auto secrets = message.initRoot<rpc::EtcdSecretsSpec>();
   secrets.setCa("ca"_kj.asBytes());
   secrets.initServer().setKey("one"_kj.asBytes());
+  auto change = [&] { return authorityChange(folder, secrets.asReader()); };
   auto inode = [&](kj::StringPtr name) {
     struct stat info = {};
     KJ_SYSCALL(stat(kj::str(folder, "/", name).cStr(), &info));
     return info.st_ino;
   };
-  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader())) << "the first one is no change";
+  EXPECT_EQ(change(), AuthorityChange::kNone) << "the first one is no change";
   writeEtcdFiles(folder, secrets.asReader(), 60);
   auto ca = inode("ca.crt"), key = inode("server.key");
   secrets.getServer().setKey("two"_kj.asBytes());
-  EXPECT_FALSE(hasOtherAuthority(folder, secrets.asReader()));
+  EXPECT_EQ(change(), AuthorityChange::kNone);
   writeEtcdFiles(folder, secrets.asReader(), 60);
   EXPECT_EQ(ca, inode("ca.crt"));
   EXPECT_NE(key, inode("server.key"));
   EXPECT_EQ("two", readFile(kj::str(folder, "/server.key")));
   secrets.setCa("another"_kj.asBytes());
-  EXPECT_TRUE(hasOtherAuthority(folder, secrets.asReader()));
+  EXPECT_EQ(change(), AuthorityChange::kOther);
+}
+
+// Catches: members that restart at once though they need each other, or that wait for a turn which
+// nobody can give because they refuse each other.
+TEST(EtcdRun, AuthoritiesThatOverlap) {
+  auto old = pki::makeAuthority({.organization = "etcd"}),
+       next = pki::makeAuthority({.organization = "etcd"});
+  auto leaf = [](const pki::CertificateAndKey& ca) {
+    return pki::issue(ca.certificate, ca.key, {.commonName = "a"}).certificate;
+  };
+  auto both = kj::str(old.certificate, next.certificate);
+  struct Row {
+    kj::StringPtr presentCas;
+    const pki::CertificateAndKey& present;
+    kj::StringPtr wantedCas;
+    const pki::CertificateAndKey& wanted;
+    AuthorityChange change;
+  };
+  for (auto& row : {Row{old.certificate, old, both, old, AuthorityChange::kOverlapping},
+                    Row{both, old, both, next, AuthorityChange::kNone},
+                    Row{both, next, next.certificate, next, AuthorityChange::kOverlapping},
+                    Row{old.certificate, old, next.certificate, next, AuthorityChange::kOther},
+                    Row{both, old, next.certificate, next, AuthorityChange::kOther},
+                    Row{old.certificate, old, both, next, AuthorityChange::kOther}}) {
+    TestTree tree;
+    auto folder = tree.at("pki/etcd");
+    capnp::MallocMessageBuilder message;
+    auto secrets = message.initRoot<rpc::EtcdSecretsSpec>();
+    auto fill = [&](kj::StringPtr cas, const pki::CertificateAndKey& ca) {
+      secrets.setCa(cas.asBytes());
+      secrets.initEtcdPeer().setCrt(leaf(ca).asBytes());
+    };
+    fill(row.presentCas, row.present);
+    writeEtcdFiles(folder, secrets.asReader(), 60);
+    fill(row.wantedCas, row.wanted);
+    EXPECT_EQ(authorityChange(folder, secrets.asReader()), row.change);
+  }
 }
 
 // --- the service
@@ -238,6 +277,40 @@ TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
   advance(10 * kj::SECONDS);
   ASSERT_TRUE(machine.runs("etcd"));
   EXPECT_EQ("another", authority());
+}
+
+// Catches: a member that restarts for CAs beside its own while the others need it, or whose files
+// have them while its process has not.
+TEST_F(EtcdService, AuthoritiesBesideItsOwnWaitForItsTurn) {
+  auto old = pki::makeAuthority({.organization = "etcd"}),
+       next = pki::makeAuthority({.organization = "etcd"});
+  auto leaf = pki::issue(old.certificate, old.key, {.commonName = "a"});
+  auto putSecrets = [&](kj::StringPtr cas) {
+    put<rpc::EtcdSecretsSpec>([&](rpc::EtcdSecretsSpec::Builder spec) {
+      spec.setCa(cas.asBytes());
+      spec.initEtcdPeer().setCrt(leaf.certificate.asBytes());
+    });
+  };
+  putSecrets(old.certificate);
+  supervisor->start("etcd");
+  wants("");
+  isEtcd("--name=master-1");
+  auto pid = machine.child("etcd").pid;
+  membership.refuses = true;
+  auto both = kj::str(old.certificate, next.certificate);
+  putSecrets(both);
+  advance(1 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("etcd").pid);
+  EXPECT_EQ(old.certificate, authority());
+  membership.refuses = false;
+  advance(10 * kj::SECONDS);
+  EXPECT_NE(pid, machine.child("etcd").pid);
+  EXPECT_EQ(both, authority());
+  isEtcd("--name=master-1");
+  EXPECT_EQ(0, membership.turns);
+  pid = machine.child("etcd").pid;
+  advance(1 * kj::MINUTES);
+  EXPECT_EQ(pid, machine.child("etcd").pid) << "it is restarted once";
 }
 
 // Catches: an etcd that is stopped though the others need it, or never restarted; a turn that is

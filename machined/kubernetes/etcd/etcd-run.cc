@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
+#include "common/tls/authorities.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/system/secret-file-of-user.h"
 
@@ -42,7 +43,7 @@ void moveRecovered(kj::StringPtr data, kj::StringPtr unpacked) {
 
 // The findings of a thread of the pool.
 struct EtcdRun::Found final : public kj::Refcounted {
-  bool otherAuthority = false;
+  AuthorityChange authorities = AuthorityChange::kNone;
 };
 
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec) {
@@ -69,11 +70,16 @@ kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader sp
   return true;
 }
 
-bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets) {
-  KJ_IF_MAYBE (there, tryReadFile(kj::str(folder, "/ca.crt"))) {
-    return there->asBytes() != secrets.getCa();
+AuthorityChange authorityChange(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets) {
+  auto next = kj::str(secrets.getCa().asChars());
+  KJ_IF_MAYBE (present, tryReadFile(kj::str(folder, "/ca.crt"))) {
+    if (*present == next) return AuthorityChange::kNone;
+    auto own = tryReadFile(kj::str(folder, "/peer.crt")).orDefault(kj::String());
+    bool both = pki::isSignedByAny(own, next) &&
+                pki::isSignedByAny(kj::str(secrets.getEtcdPeer().getCrt().asChars()), *present);
+    return both ? AuthorityChange::kOverlapping : AuthorityChange::kOther;
   }
-  return false;
+  return AuthorityChange::kNone;
 }
 
 void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
@@ -252,12 +258,17 @@ kj::Promise<void> EtcdRun::refreshFiles() {
     auto found = kj::refcounted<Found>();
     co_await inOrder([this, copy = kj::mv(copy), found = kj::addRef(*found)]() mutable {
       auto spec = copy->getRoot<rpc::EtcdSecretsSpec>().asReader();
-      found->otherAuthority = hasOtherAuthority(deps.pki, spec);
-      if (!found->otherAuthority) writeEtcdFiles(deps.pki, spec, deps.uid);
+      found->authorities = authorityChange(deps.pki, spec);
+      if (found->authorities == AuthorityChange::kNone) writeEtcdFiles(deps.pki, spec, deps.uid);
     });
     // etcd reads the CA only when it starts; all files are written before that.
-    // The other members have the old CA until they restart, so they cannot give a turn.
-    if (found->otherAuthority && pid() != 0) restart("its CA has changed");
+    if (found->authorities == AuthorityChange::kNone || pid() == 0) co_return;
+    if (found->authorities == AuthorityChange::kOverlapping) {
+      askToRestart("the CAs that it accepts have changed");
+    } else {
+      // The other members have the old CA until they restart, so they cannot give a turn.
+      restart("its CA has changed");
+    }
   }
 }
 

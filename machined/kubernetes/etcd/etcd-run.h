@@ -11,12 +11,14 @@
 //
 // The running process itself is compared with the spec (/proc/<pid>/cmdline), so also a restarted
 // brain knows whether it matches: if not, it is stopped, and started when the spec wants it.
-// Renewed certificates are written at once; etcd reads them at its next handshake. Those of another
-// CA are written only before a start, for which etcd is stopped: while the file has the old CA, the
-// running process has it too, after any crash. A failed start is retried after 1 s and then after
-// up to a minute. A running etcd is restarted when etcd-supervisor gives it its turn, which is kept
-// until it runs as wanted; one that must not run any more is stopped at once. The choice between
-// system and image is made once per boot and kept in /run.
+// Renewed certificates are written at once; etcd reads them at its next handshake. Those beside
+// other CAs are written only before a start, for which etcd is stopped: while the file has the old
+// CAs, the running process has them too, after any crash. With CAs that have one in common with
+// those before (cluster.etcd.acceptedCAs) it waits for its turn; with others it is stopped at once.
+// A failed start is retried after 1 s and then after up to a minute. A running etcd is restarted
+// when etcd-supervisor gives it its turn, which is kept until it runs as wanted; one that must not
+// run any more is stopped at once. The choice between system and image is made once per boot and
+// kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
@@ -45,8 +47,14 @@ kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader sp
 // ca.crt, peer.crt, peer.key, server.crt and server.key in a folder that belongs to `uid`, each
 // whole and readable for it alone. What is there already is left. Blocking.
 void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid);
-// False where there is no file of it. Blocking.
-bool hasOtherAuthority(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets);
+// How the CAs differ from those of the files, which a running etcd has. None where there are no
+// files. Blocking.
+enum class AuthorityChange {
+  kNone,
+  kOverlapping,  // members with either verify each other
+  kOther
+};
+AuthorityChange authorityChange(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets);
 
 // A folder for this uid alone. Blocking.
 void makeEtcdData(kj::StringPtr folder, unsigned uid);

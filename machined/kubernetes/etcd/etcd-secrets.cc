@@ -1,6 +1,9 @@
 #include "machined/kubernetes/etcd/etcd-secrets.h"
 
+#include <algorithm>
+
 #include "common/tls/node-certificate.h"
+#include "common/tls/public-key.h"
 #include "common/wire/roles.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/debug-lifetime.h"
@@ -15,7 +18,8 @@ namespace {
 // The certificates that must be issued.
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
-  bool any() const { return peer || server || client || api; }
+  bool authorities = true;  // other CAs are accepted than before
+  bool any() const { return peer || server || client || api || authorities; }
 };
 struct Issued {
   kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
@@ -69,18 +73,24 @@ void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& i
 
 Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
                     const NodeNames& names, kj::Duration etcdLifetime, kj::Date now) {
-  bool newAuthority = stored.getCa() != config.getCluster().getEtcd().getCa().getCrt();
+  auto authority = kj::str(config.getCluster().getEtcd().getCa().getCrt().asChars());
+  auto isOfAnother = [&](rpc::KeyPair::Reader pair) {
+    return !pki::isSignedBy(kj::str(pair.getCrt().asChars()), authority);
+  };
   auto isDue = [&](rpc::KeyPair::Reader pair) {
-    return newAuthority || renewalCause(inspectPair(pair), names, etcdLifetime, now) != nullptr;
+    return isOfAnother(pair) ||
+           renewalCause(inspectPair(pair), names, etcdLifetime, now) != nullptr;
   };
   auto client = inspectPair(stored.getClient());
   auto lifetime = apiCertLifetime(config);
-  return {.peer = isDue(stored.getEtcdPeer()),
-          .server = isDue(stored.getServer()),
-          .client = newAuthority || client.commonName != names.commonName ||
-                    renewalCause(client, etcdLifetime, now) != nullptr,
-          .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
-                 renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr};
+  return {
+      .peer = isDue(stored.getEtcdPeer()),
+      .server = isDue(stored.getServer()),
+      .client = isOfAnother(stored.getClient()) || client.commonName != names.commonName ||
+                renewalCause(client, etcdLifetime, now) != nullptr,
+      .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
+             renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr,
+      .authorities = stored.getCa() != etcdAuthorities(config.getCluster().getEtcd()).asBytes()};
 }
 
 kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
@@ -100,6 +110,15 @@ NodeNames ownNames(Store& store) {
 }
 
 }  // namespace
+
+kj::String etcdAuthorities(config::Etcd::Reader etcd) {
+  auto own = kj::str(etcd.getCa().getCrt().asChars());
+  auto trusted = pki::authoritiesOf(own, acceptedCas(etcd.getAcceptedCAs())).trusted;
+  auto all = pki::certificatesIn(trusted);
+  if (all.size() < 2) return trusted;
+  std::sort(all.begin(), all.end());
+  return kj::strArray(all, "");
+}
 
 kj::Array<Controller::Input> EtcdSecretsController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
@@ -139,7 +158,8 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   }
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
                   copyOf(config.getMachine().getCa()), lifetime, apiCertLifetime(config)};
-  auto authority = kj::str(issuers.etcd.certificate), apiAuthority = apiAuthorities(config).trusted;
+  auto authority = etcdAuthorities(config.getCluster().getEtcd()),
+       apiAuthority = apiAuthorities(config).trusted;
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
         return issueNeeded(issuers, names, needed, now);

@@ -8,6 +8,10 @@
 // own inputs (CA, names, addresses) changed or half of its lifetime is over; etcd reads its files
 // at each handshake, so nothing is restarted for them. A shared address is in none of them. Key
 // operations run in the thread pool. After a crash of the brain they are as they were.
+//
+// Peers are verified by cluster.etcd.ca and those of cluster.etcd.acceptedCAs. When the two change
+// places, as in a rotation (docs/trust.md), the text of both is the same: certificates are issued
+// anew, and no reader of the CAs is restarted.
 #pragma once
 
 #include <kj/timer.h>
@@ -23,6 +27,9 @@ constexpr kj::StringPtr kEtcdClientId = "client"_kj;
 // For certificates that only members and this node's programs see. The API's have the lifetime of
 // the config.
 constexpr auto kEtcdLifetime = 365 * kj::DAYS;
+
+// PEM: the CA's own text, or, with others beside it, all of them in an order of their own.
+kj::String etcdAuthorities(config::Etcd::Reader etcd);
 
 class EtcdSecretsController final : public Controller {
  public:

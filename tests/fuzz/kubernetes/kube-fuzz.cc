@@ -9,7 +9,9 @@
 #include "common/kube/kube-api.h"
 #include "common/kube/manifest-objects.h"
 #include "common/kube/survey.h"
+#include "kubed/nodes/client-server.h"
 #include "kubed/nodes/node-plan.h"
+#include "kubed/nodes/token-survey.h"
 
 namespace {
 
@@ -41,6 +43,21 @@ void surveyOf(const talos::kube::Json& value) {
   for (auto pod : survey.getPods()) must(pod.getMessage().size() <= kMostSurveyText + 3);
 }
 
+// An object as everything that may have a token.
+void tokensOf(const talos::kube::Json& value) {
+  talos::kubed::TokenSurvey tokens("key", 1'764'000'000);
+  auto take = [&](const talos::kube::Json& one) {
+    tokens.addApiServer(one);
+    tokens.addSecret(one);
+    tokens.addPod(one);
+    (void)talos::kubed::unavailableApi(one);
+  };
+  take(value);
+  for (auto item : talos::kube::itemsAt(value, {"items"})) take(*item);
+  must(tokens.pods().names.size() <= talos::kubed::kMostTokenHolders);
+  must(tokens.pods().names.empty() == (tokens.until() == 0));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -54,6 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     must(access.host.size() > 0 && access.port > 0 && access.authority.size() > 0);
   });
   attempt([&]() { kube::readWatchEvent(text); });
+  (void)kubed::keyIdOf(text);
   auto e = kube::errorOf(size > 0 ? 400 + data[0] : 400, "text", text, "x");
   for (char c : e.getDescription()) must(c == '\n' || (c >= ' ' || c < 0));
   attempt([&]() {
@@ -61,6 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto again = kube::writeJson(value);
     must(kube::writeJson(kube::readJson(again, "x")) == again);
     surveyOf(value);
+    tokensOf(value);
     (void)kube::resourceOf(value, kube::readApiVersion("v1"), "Pod");
     capnp::MallocMessageBuilder message;
     auto wanted = message.initRoot<rpc::NodeSpecSpec>();

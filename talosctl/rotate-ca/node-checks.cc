@@ -1,0 +1,86 @@
+#include "talosctl/rotate-ca/node-checks.h"
+
+#include "common/base/resource.h"
+#include "common/memory/zeroize.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/kubernetes.capnp.h"
+#include "rpc/machine.capnp.h"
+#include "talosctl/client/received-bytes.h"
+
+namespace talos::talosctl {
+namespace {
+
+constexpr size_t kMostFile = 64u << 10;
+
+kj::Vector<kj::String> textsOf(capnp::List<capnp::Text>::Reader list) {
+  kj::Vector<kj::String> texts;
+  for (auto one : list) texts.add(kj::str(one));
+  return texts;
+}
+
+}  // namespace
+
+bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
+  for (auto& one : list) {
+    if (one == text) return true;
+  }
+  return false;
+}
+
+kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
+                                               kj::StringPtr component) {
+  auto reached = co_await cluster.reach(node.address);
+  auto request = reached.resourcesRequest().send().getResources().getRequest();
+  request.initKind().setType(typeName<rpc::SecretStatusSpec>());
+  request.setId(component);
+  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
+  auto status = got.getResource().getSpec().getAs<rpc::SecretStatusSpec>();
+  co_return ComponentSecrets{.version = kj::str(status.getVersion()),
+                             .encryptionKeys = textsOf(status.getEncryptionKeys()),
+                             .serviceAccountKeys = textsOf(status.getServiceAccountKeys()),
+                             .aggregatorCas = textsOf(status.getAggregatorCAs()),
+                             .etcdCas = textsOf(status.getEtcdCAs())};
+}
+
+kj::Promise<kj::Maybe<kj::String>> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
+                                                  kj::StringPtr component, kj::StringPtr secrets) {
+  auto reached = co_await cluster.reach(node.address);
+  auto asked = reached.kubernetesRequest().send().getKubernetes();
+  auto survey =
+      co_await cluster.answer<rpc::Kubernetes::SurveyResults>(asked.surveyRequest().send());
+  for (auto pod : survey.getSurvey().getPods()) {
+    bool his = pod.getNamespace() == "kube-system" && pod.getApp() == component &&
+               pod.getNode() == node.name && pod.getMirror();
+    if (his && pod.getReady() && pod.getSecretsVersion() == secrets) co_return nullptr;
+  }
+  co_return kj::str(component, " is not started with its new secrets yet");
+}
+
+kj::Promise<bool> isHealthy(RemoteRotation& cluster, const RotatedNode& node,
+                            kj::StringPtr service) {
+  auto reached = co_await cluster.reach(node.address);
+  auto list = reached.servicesRequest().send().getServices().listRequest();
+  auto services = co_await cluster.answer<rpc::Services::ListResults>(list.send());
+  for (auto one : services.getServices()) {
+    if (one.getId() != service) continue;
+    co_return one.getState() == rpc::ServiceState::RUNNING&& one.getHealth().getHealthy();
+  }
+  co_return false;
+}
+
+kj::Promise<kj::String> readSmallFile(RemoteRotation& cluster, const RotatedNode& node,
+                                      kj::StringPtr path) {
+  auto reached = co_await cluster.reach(node.address);
+  kj::Vector<char> content;
+  KJ_DEFER(zeroize(kj::arrayPtr(content.begin(), content.size())));
+  content.reserve(kMostFile);
+  auto read = reached.filesRequest().send().getFiles().readRequest();
+  read.setPath(path);
+  read.setSink(kj::heap<ReceivedBytes>([&](kj::ArrayPtr<const kj::byte> bytes) {
+    if (content.size() + bytes.size() <= kMostFile) content.addAll(bytes.asChars());
+  }));
+  co_await cluster.answer<rpc::Files::ReadResults>(read.send());
+  co_return kj::heapString(content.begin(), content.size());
+}
+
+}  // namespace talos::talosctl

@@ -1,0 +1,34 @@
+// The state of a node that rotations look at: static pods of the control plane that run with the
+// secrets that their node has for them, services, and small files.
+#pragma once
+
+#include "talosctl/rotate-ca/remote-rotation.h"
+
+namespace talos::talosctl {
+
+constexpr kj::StringPtr kApiServer = "kube-apiserver"_kj,
+                        kControllerManager = "kube-controller-manager"_kj;
+
+bool hasText(kj::ArrayPtr<const kj::String> list, kj::StringPtr text);
+
+// Its SecretStatus.
+struct ComponentSecrets {
+  kj::String version;
+  kj::Vector<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
+};
+kj::Promise<ComponentSecrets> componentSecrets(RemoteRotation& cluster, const RotatedNode& node,
+                                               kj::StringPtr component);
+
+// The reason why not; none: it does, and is ready.
+kj::Promise<kj::Maybe<kj::String>> staticPodError(RemoteRotation& cluster, const RotatedNode& node,
+                                                  kj::StringPtr component, kj::StringPtr secrets);
+
+// It runs and its health check succeeds.
+kj::Promise<bool> isHealthy(RemoteRotation& cluster, const RotatedNode& node,
+                            kj::StringPtr service);
+
+// The first 64 KiB. The caller zeroes what is secret.
+kj::Promise<kj::String> readSmallFile(RemoteRotation& cluster, const RotatedNode& node,
+                                      kj::StringPtr path);
+
+}  // namespace talos::talosctl
