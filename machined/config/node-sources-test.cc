@@ -119,6 +119,8 @@ TEST_F(SourcesTest, GuestInformation) {
   parse::TestHypervisor hypervisor;
   foreign.port = hypervisor.port();
   EXPECT_EQ(find("talos.config=guestinfo", "vmware"), "none");
+  EXPECT_THAT(volumes.looked, ElementsAre("disc with ovf-env.xml 5 s"));
+  volumes.looked.clear();
   hypervisor.variables["guestinfo.talos.config"] = "bWFjaGluZToge30K";
   volumes.file("cidata", "user-data", "machine:\n");
   auto found = "the guest information (VMware): machine: {}\n";

@@ -310,13 +310,15 @@ TEST_F(PlatformClientTest, ReadyReport) {
   EXPECT_THAT(report(), HasSubstr("/machine/: goal state: Incarnation is not a text of 1 to 128"));
 }
 
-// Catches: a machine on VMware that waits for a network, or asks a volume; facts without metadata.
+// Catches: a machine on VMware that waits for a network, or looks for a disc although it has
+// variables; facts without metadata.
 TEST_F(PlatformClientTest, GuestInformation) {
   parse::TestHypervisor hypervisor;
   foreign.port = hypervisor.port();
   auto& vmware = platforms::kVmware;
   EXPECT_EQ(config(vmware), "none");
   EXPECT_EQ(facts(vmware), "  ");
+  volumes.looked.clear();
   hypervisor.variables["guestinfo.userdata"] = "bWFjaGluZToge30K";
   EXPECT_EQ(config(vmware), "machine: {}\n");
   hypervisor.variables["guestinfo.metadata"] =
@@ -335,6 +337,77 @@ TEST_F(PlatformClientTest, GuestInformation) {
             "Unavailable: the guest information (VMware): guestinfo.userdata: the user data is not "
             "base64, as it is on this platform");
   EXPECT_TRUE(volumes.looked.empty() && server.asked.empty());
+}
+
+// Catches: a disc that is not looked for where the hypervisor gives no variables, or none to this
+// machine, or does not answer; one that is read although variables are there, or hides what is
+// wrong with them; facts from elsewhere than the config; a search without an end.
+TEST_F(PlatformClientTest, DiscOfVmware) {
+  auto& vmware = platforms::kVmware;
+  auto put = [&](std::string properties) {
+    volumes.volumes.clear();
+    volumes.file("OVF ENV", "ovf-env.xml",
+                 kj::str("<Environment xmlns:oe=\"x\"><PropertySection>", properties.c_str(),
+                         "</PropertySection></Environment>"));
+  };
+  auto property = [](const char* key, kj::StringPtr value) {
+    auto text = kj::encodeBase64(value.asBytes());
+    return std::string(kj::str("<Property oe:key=\"", key, "\" oe:value=\"", text, "\"/>").cStr());
+  };
+  auto identifier = [&]() -> std::string {
+    PlatformClient client(vmware, "", fetch, volumes);
+    return wait(client.facts()).get().getMetadata().getInstanceId().cStr();
+  };
+  foreign.port = [](parse::PortRegisters&) {
+    fail(ErrorKind::kFailedPrecondition, "this machine is not on VMware: its hypervisor is \"x\"");
+  };
+  constexpr auto kNone =
+      "Unavailable: the guest information (VMware): this machine is not on VMware: ";
+  EXPECT_THAT(config(vmware), HasSubstr(kNone));
+  EXPECT_THAT(volumes.looked, ElementsAre("disc with ovf-env.xml 5 s"));
+  EXPECT_THAT(facts(vmware), HasSubstr("FailedPrecondition: this machine is not on VMware: "));
+  EXPECT_EQ(volumes.looked.back(), "disc with ovf-env.xml 5 s");
+  config(vmware, 2 * kj::SECONDS);
+  EXPECT_EQ(volumes.looked.back(), "disc with ovf-env.xml 2 s");
+  put(property("userdata", "machine: {}\n"));
+  EXPECT_EQ(config(vmware), "machine: {}\n");
+  EXPECT_EQ(identifier(), "");
+  put(property("userdata", "no") + property("talos.config", "machine: {}\n") +
+      property("metadata", "{instance-id: vm-1}"));
+  EXPECT_EQ(config(vmware), "machine: {}\n");
+  EXPECT_EQ(identifier(), "vm-1");
+  put("<Property oe:key=\"talos.config\" oe:value=\"%\"/>"
+      "<Property oe:key=\"metadata\" oe:value=\"%\"/>");
+  EXPECT_EQ(config(vmware),
+            "Unavailable: /dev/sr0: ovf-env.xml: property talos.config of ovf-env.xml: the user "
+            "data is not base64, as it is on this platform");
+  EXPECT_THAT(facts(vmware), HasSubstr("InvalidArgument: property metadata of ovf-env.xml: "));
+  put("");
+  EXPECT_THAT(config(vmware), HasSubstr(kNone));
+  volumes.broken = error(ErrorKind::kUnavailable, "cannot mount /dev/sr0 (iso9660): x");
+  EXPECT_EQ(config(vmware),
+            "Unavailable: the disc with ovf-env.xml: cannot mount /dev/sr0 (iso9660): x");
+  volumes.broken = nullptr;
+
+  parse::TestHypervisor hypervisor;
+  foreign.port = hypervisor.port();
+  put(property("talos.config", "machine: {}\n") + property("metadata", "{instance-id: vm-1}"));
+  EXPECT_EQ(config(vmware), "machine: {}\n");
+  EXPECT_EQ(identifier(), "vm-1");
+  hypervisor.restricted = true;
+  EXPECT_EQ(config(vmware), "machine: {}\n");
+  EXPECT_EQ(identifier(), "vm-1");
+  hypervisor.restricted = false;
+  volumes.looked.clear();
+  for (auto variable : {"guestinfo.userdata", "guestinfo.metadata"}) {
+    hypervisor.variables[variable] = "%";
+  }
+  EXPECT_THAT(config(vmware), HasSubstr("guestinfo.userdata: the user data is not base64"));
+  EXPECT_THAT(facts(vmware), HasSubstr("guestinfo.metadata: the user data is not base64"));
+  hypervisor.variables["guestinfo.metadata"] =
+      kj::encodeBase64("{local-hostname: n1}"_kj.asBytes()).cStr();
+  EXPECT_EQ(identifier(), "");
+  EXPECT_THAT(volumes.looked, testing::IsEmpty());
 }
 
 // Catches: a platform without its facts, or asked for them although it has none.

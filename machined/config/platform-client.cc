@@ -14,6 +14,8 @@ namespace {
 constexpr auto kVolumeAlone = 1 * kj::SECONDS;
 // For one that is all there can be; drives come late.
 constexpr auto kLateVolume = 20 * kj::SECONDS;
+// For a disc that may be there: its drive takes longer than a disk.
+constexpr auto kDiscAlone = 5 * kj::SECONDS;
 
 using platforms::Place, platforms::Platform;
 using platforms::Request;
@@ -36,6 +38,13 @@ kj::String tokenOf(kj::ArrayPtr<const char> answer, bool list) {
   }
   if (token.empty()) fail(ErrorKind::kUnavailable, "the server gave an empty token");
   return kj::heapString(token.begin(), token.size());
+}
+
+// Metadata of VMware: it states at least one of these.
+bool stateAnything(const KnownFacts& facts) {
+  auto metadata = facts.get().getMetadata();
+  return metadata.getInstanceId().size() > 0 || metadata.getHostname().size() > 0 ||
+         facts.get().getNetwork().getInterfaces().size() > 0;
 }
 
 // Paths of files are those of the service without the slash in front.
@@ -198,33 +207,51 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration 
   co_return nullptr;
 }
 
-// None: no disc has the file, or it has no config.
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfDisc(kj::Duration limit) {
+// The file with the config. None: no disc has it.
+kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::readDisc(kj::Duration timeout) {
   auto name = fileOf(platform.config);
-  auto read = volumes.readDisc(kj::str(name), kMostConfigBytes, kj::min(limit, kLateVolume));
-  auto disc = co_await read.catch_([&name](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
+  auto read = volumes.readDisc(kj::str(name), kMostConfigBytes, timeout);
+  co_return co_await read.catch_([&name](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
     fail(ErrorKind::kUnavailable, kj::str("the disc with ", name, ": ", messageOf(e)));
   });
+}
+
+// None: no disc has the file, or it has no config.
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfDisc(kj::Duration timeout) {
+  auto disc = co_await readDisc(timeout);
   KJ_IF_MAYBE (files, disc) {
     KJ_IF_MAYBE (content, files->files[0]) {
-      co_return co_await decoded(kj::mv(*content), kj::str(files->device, ": ", name));
+      co_return co_await decoded(kj::mv(*content),
+                                 kj::str(files->device, ": ", fileOf(platform.config)));
     }
   }
   co_return nullptr;
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfHypervisor() {
-  auto text = co_await fetch.foreign.guestConfig().catch_(
-      [this](kj::Exception&& e) -> kj::Maybe<kj::Array<char>> {
-        fail(ErrorKind::kUnavailable, kj::str(shown(), ": ", messageOf(e)));
-      });
+// A hypervisor that gives no variables, or not to this machine, may give a disc. Variables that
+// make no sense are an error, whatever else there is.
+kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfHypervisor(kj::Duration limit) {
+  kj::Maybe<kj::Exception> failure;
+  kj::Maybe<kj::Array<char>> text;
+  co_await fetch.foreign.guestConfig().then([&](kj::Maybe<kj::Array<char>> t) { text = kj::mv(t); },
+                                            [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (found, text) co_return FoundConfig{kj::mv(*found), shown()};
+  auto give = [&](const kj::Exception& e) {
+    fail(ErrorKind::kUnavailable, kj::str(shown(), ": ", messageOf(e)));
+  };
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) == ErrorKind::kInvalidArgument) give(*e);
+  }
+  KJ_IF_MAYBE (found, co_await configOfDisc(kj::min(limit, kDiscAlone))) co_return kj::mv(*found);
+  KJ_IF_MAYBE (e, failure) give(*e);
   co_return nullptr;
 }
 
 kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
-  if (platform.place == Place::kDisc) co_return co_await configOfDisc(limit);
-  if (onHypervisor()) co_return co_await configOfHypervisor();
+  if (platform.place == Place::kDisc) {
+    co_return co_await configOfDisc(kj::min(limit, kLateVolume));
+  }
+  if (onHypervisor()) co_return co_await configOfHypervisor(limit);
   KJ_IF_MAYBE (found, co_await configOfVolume(limit)) co_return kj::mv(*found);
   if (!hasServer()) co_return nullptr;
   Body body;
@@ -260,6 +287,30 @@ kj::Promise<kj::Maybe<KnownFacts>> PlatformClient::factsOfVolume() {
   co_return nullptr;
 }
 
+// From the same places in the same order as the machine config.
+kj::Promise<KnownFacts> PlatformClient::factsOfHypervisor() {
+  kj::Maybe<kj::Exception> failure;
+  KnownFacts known;
+  co_await fetch.foreign.guestFacts().then([&](KnownFacts facts) { known = kj::mv(facts); },
+                                           [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) == ErrorKind::kInvalidArgument) kj::throwFatalException(kj::mv(*e));
+  } else {
+    if (stateAnything(known)) co_return kj::mv(known);
+  }
+  auto disc = co_await readDisc(kDiscAlone);
+  KJ_IF_MAYBE (found, disc) {
+    kj::Vector<PlatformAnswer> answers;
+    KJ_DEFER(for (auto& answer : answers) zeroize(answer.body));
+    KJ_IF_MAYBE (content, found->files[0]) {
+      answers.add(PlatformAnswer{platform.config.name, kj::mv(*content)});
+    }
+    co_return co_await fetch.foreign.facts(platform.name, answers);
+  }
+  KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  co_return kj::mv(known);
+}
+
 kj::Promise<void> PlatformClient::report() {
   KJ_REQUIRE(expectsReport());
   auto& rules = *platform.report;
@@ -275,7 +326,7 @@ kj::Promise<void> PlatformClient::report() {
 }
 
 kj::Promise<KnownFacts> PlatformClient::facts() {
-  if (onHypervisor()) co_return co_await fetch.foreign.guestFacts();
+  if (onHypervisor()) co_return co_await factsOfHypervisor();
   // Volumes of NoCloud are for machines without a server.
   bool looks = !hasServer() || &platform != &platforms::kNocloud;
   if (looks) {

@@ -22,7 +22,8 @@ class PlatformClient {
 
   bool hasFacts() const { return platform.facts.size() > 0 || onHypervisor(); }
   bool expectsReport() const { return platform.report != nullptr; }
-  // True if the machine config is in the guest information of VMware.
+  // True if the machine config is in the guest information of VMware, or on a disc that its
+  // hypervisor gives instead.
   bool onHypervisor() const { return platform.place == platforms::Place::kGuestInfo; }
   // True if it has a metadata service.
   bool hasServer() const { return server.size() > 0; }
@@ -58,8 +59,10 @@ class PlatformClient {
   kj::Promise<kj::Maybe<VolumeFiles>> fromVolume(kj::Array<kj::String> names, kj::Duration timeout);
   kj::Promise<kj::Maybe<KnownFacts>> factsOfVolume();
   kj::Promise<kj::Maybe<FoundConfig>> configOfVolume(kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> configOfDisc(kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> configOfHypervisor();
+  kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::Duration timeout);
+  kj::Promise<kj::Maybe<FoundConfig>> configOfDisc(kj::Duration timeout);
+  kj::Promise<kj::Maybe<FoundConfig>> configOfHypervisor(kj::Duration limit);
+  kj::Promise<KnownFacts> factsOfHypervisor();
   kj::Promise<kj::Array<char>> answerOf(const HttpSource& source);
   kj::Promise<kj::Maybe<FoundConfig>> decoded(kj::Array<char> content, kj::String from);
 };

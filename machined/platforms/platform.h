@@ -16,6 +16,7 @@
 namespace talos::platforms {
 
 constexpr kj::StringPtr kMetadataServer = "http://169.254.169.254"_kj;
+constexpr kj::StringPtr kOvfFile = "ovf-env.xml"_kj;  // of a disc with an OVF environment
 
 // As the firmware states it: SMBIOS types 1 to 3 (/sys/class/dmi/id).
 struct Firmware {
@@ -48,18 +49,19 @@ struct Token {
 // How a machine config is written in its answer; gzip may be below all of them.
 enum class Encoding {
   kPlain,
-  kBase64,         // anything else is an error
-  kMaybeBase64,    // if all of it decodes
-  kBase64OrNone,   // anything else counts as no config
-  kContext,        // a line USER_DATA="base64" of OpenNebula's context.sh
-  kOvfEnvironment  // base64 in the element CustomData of Azure's ovf-env.xml
+  kBase64,          // anything else is an error
+  kMaybeBase64,     // if all of it decodes
+  kBase64OrNone,    // anything else counts as no config
+  kContext,         // a line USER_DATA="base64" of OpenNebula's context.sh
+  kOvfEnvironment,  // base64 in the element CustomData of Azure's ovf-env.xml
+  kOvfProperties    // base64 in a property of an OVF environment (readers/vmware.h)
 };
 
 // Where the machine config is.
 enum class Place {
   kServer,    // of the platform; before it is asked, in the volume with the platform's label
   kDisc,      // the file `config.target` of a disc, whatever its label
-  kGuestInfo  // variables of the virtual machine, which its hypervisor gives
+  kGuestInfo  // variables of the virtual machine, which its hypervisor gives; else a disc as above
 };
 
 // To platforms that count a machine as provisioned once it says that it is ready: the body of the

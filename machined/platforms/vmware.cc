@@ -1,5 +1,5 @@
 // VMware: guestinfo variables by open-vm-tools' names; metadata as "VMware" of cloud-init's
-// documentation has it.
+// documentation has it. The disc is the transport "iso" of DMTF's DSP0243 ("OVF Environment").
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {
@@ -16,6 +16,8 @@ const Platform kVmware{.name = "vmware"_kj,
                        .consoles = "tty0 ttyS0"_kj,
                        .server = ""_kj,
                        .place = Place::kGuestInfo,
+                       .config = {kOvfFile, kOvfFile},
+                       .encoding = Encoding::kOvfProperties,
                        .matches = isVmware};
 
 }  // namespace talos::platforms

@@ -19,6 +19,7 @@
 #include "machined/confined/parser/user-data.h"
 #include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/readers.h"
+#include "machined/platforms/readers/vmware.h"
 
 namespace talos::parse {
 namespace {
@@ -149,7 +150,15 @@ void answerFacts(rpc::ParseRequest::Platform::Reader request, rpc::ParseAnswer::
   auto& platform = KJ_REQUIRE_NONNULL(platforms::called(request.getName()));
   platforms::Answers answers;
   for (auto each : request.getAnswers()) {
-    answers.add(each.getName(), kj::heapArray(each.getBody().asChars()));
+    auto body = each.getBody().asChars();
+    bool properties = platform.encoding == platforms::Encoding::kOvfProperties &&
+                      each.getName() == platforms::kOvfFile;
+    if (properties) {
+      auto metadata = readOvfProperties(platforms::kMetadataProperties, platforms::kOvfFile, body);
+      if (metadata.size() > 0) answers.add("metadata", kj::mv(metadata));
+    } else {
+      answers.add(each.getName(), kj::heapArray(body));
+    }
   }
   platforms::PlatformFacts facts;
   platforms::read(platform, answers, facts);

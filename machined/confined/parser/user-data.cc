@@ -9,6 +9,7 @@
 #include "machined/platforms/readers/azure.h"
 #include "machined/platforms/readers/cloud-config.h"
 #include "machined/platforms/readers/opennebula.h"
+#include "machined/platforms/readers/vmware.h"
 
 namespace talos::parse {
 namespace {
@@ -34,6 +35,9 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   if (encoding == Encoding::kOvfEnvironment) {
     return readUserData(Encoding::kBase64, platforms::azureCustomData(content));
   }
+  if (encoding == Encoding::kOvfProperties) {
+    return readOvfProperties(platforms::kConfigProperties, platforms::kOvfFile, content);
+  }
   if (trimmed(content).size() == 0) return nullptr;
   auto text = kj::heapArray(content.asPtr());
   if (encoding != Encoding::kPlain) {
@@ -51,6 +55,20 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   if (trimmed(text).size() == 0 || platforms::isCloudConfig(text)) return nullptr;
   requireText(text);
   return text;
+}
+
+kj::Array<char> readOvfProperties(kj::ArrayPtr<const kj::StringPtr> keys, kj::StringPtr what,
+                                  kj::ArrayPtr<const char> environment) {
+  for (auto key : keys) {
+    auto value = platforms::ovfProperty(key, what, environment);
+    kj::Array<char> text;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions(
+                        [&]() { text = readUserData(Encoding::kBase64, kj::mv(value)); })) {
+      fail(kindOf(*e), kj::str("property ", key, " of ", what, ": ", messageOf(*e)));
+    }
+    if (text.size() > 0) return text;
+  }
+  return nullptr;
 }
 
 }  // namespace talos::parse

@@ -131,9 +131,9 @@ TEST(Vmware, OvfProperties) {
           xmlns:oe="http://schemas.dmtf.org/ovf/environment/1"><PropertySection>
           <Property oe:key="other" oe:value="x"/><Property oe:key="talos.config" oe:value="dmVyc2lvbjo="/>
           </PropertySection></Environment>)"_kj;
-  EXPECT_EQ(textIn(ovfProperty("talos.config", environment.asArray())), "dmVyc2lvbjo=");
-  EXPECT_EQ(textIn(ovfProperty("userdata", environment.asArray())), "");
-  EXPECT_EQ(orError([] { return ovfProperty("userdata", "<E"_kj.asArray()); }),
+  EXPECT_EQ(textIn(ovfProperty("talos.config", kOvfFile, environment.asArray())), "dmVyc2lvbjo=");
+  EXPECT_EQ(textIn(ovfProperty("userdata", kOvfFile, environment.asArray())), "");
+  EXPECT_EQ(orError([] { return ovfProperty("userdata", "guestinfo.ovfenv", "<E"_kj.asArray()); }),
             "guestinfo.ovfenv:1:1: is not valid XML: unclosed token");
 }
 

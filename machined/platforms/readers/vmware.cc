@@ -15,8 +15,9 @@ void readVmware(const Answers& answers, PlatformFacts& facts) {
   if (root["network"].isMapping()) readCloudNetwork(root, facts);
 }
 
-kj::Array<char> ovfProperty(kj::StringPtr key, kj::ArrayPtr<const char> environment) {
-  for (auto& property : elementsCalled("Property", "guestinfo.ovfenv", environment)) {
+kj::Array<char> ovfProperty(kj::StringPtr key, kj::StringPtr what,
+                            kj::ArrayPtr<const char> environment) {
+  for (auto& property : elementsCalled("Property", what, environment)) {
     if (property.attribute("key") == key)
       return kj::heapArray(property.attribute("value").asArray());
   }

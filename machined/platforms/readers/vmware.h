@@ -1,5 +1,5 @@
-// The particulars of VMware: everything is in variables of the virtual machine (guestinfo), in
-// base64, and nothing needs the network.
+// The particulars of VMware: everything is in variables of the virtual machine (guestinfo) or in
+// its OVF environment, in base64, and nothing needs the network.
 #pragma once
 
 #include <kj/array.h>
@@ -7,8 +7,14 @@
 
 namespace talos::platforms {
 
-// The value of a property of guestinfo.ovfenv ("OVF Environment" of DMTF's DSP0243); empty: it has
-// none. The caller's to zeroize(). InvalidArgument.
-kj::Array<char> ovfProperty(kj::StringPtr key, kj::ArrayPtr<const char> environment);
+// Of an OVF environment: in the order in which they are looked for.
+constexpr kj::StringPtr kConfigProperties[] = {"talos.config"_kj, "userdata"_kj};
+constexpr kj::StringPtr kMetadataProperties[] = {"metadata"_kj};
+
+// The value of a property of an OVF environment ("OVF Environment" of DMTF's DSP0243); empty: it
+// has none. `what` is for the message: "guestinfo.ovfenv". The caller's to zeroize().
+// InvalidArgument.
+kj::Array<char> ovfProperty(kj::StringPtr key, kj::StringPtr what,
+                            kj::ArrayPtr<const char> environment);
 
 }  // namespace talos::platforms

@@ -36,6 +36,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kj::String report;
   (void)kj::runCatchingExceptions([&] { report = platforms::azureReadyReport(text); });
   if (report.size() > 0) checkReport(report);
-  (void)kj::runCatchingExceptions([&] { platforms::ovfProperty("talos.config", text); });
+  auto property = [&](kj::ArrayPtr<const kj::StringPtr> keys) {
+    kj::Array<char> value;
+    (void)kj::runCatchingExceptions(
+        [&] { value = parse::readOvfProperties(keys, platforms::kOvfFile, text); });
+    KJ_ASSERT(value.size() <= machined::kMostConfigBytes);
+  };
+  property(platforms::kConfigProperties);
+  property(platforms::kMetadataProperties);
   return 0;
 }
