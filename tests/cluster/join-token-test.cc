@@ -56,7 +56,7 @@ struct TokenCluster : ::testing::Test {
     cluster.ok({"cluster", "node", "kill", worker.name}, 120);
   }
   void start(const Worker& worker) const {
-    auto started = cluster.talosctl({"cluster", "node", "start", worker.name, "--wait=false"}, 120);
+    auto started = cluster.talosctl({"cluster", "node", "start", worker.name}, 120);
     EXPECT_EQ(started.status, 0) << started.err;
   }
   // The node as a new one, whose config has this token.

@@ -2,11 +2,9 @@
 // and reads Secrets at every API server, cut off in each phase, with a node that loses its power.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <fstream>
-#include <thread>
 
-#include "tests/kubernetes/kube-cluster.h"
+#include "tests/kubernetes/secrets-user.h"
 
 namespace talos {
 namespace {
@@ -27,80 +25,6 @@ size_t countOf(const std::string& text, const std::string& part) {
   }
   return count;
 }
-
-// Writes a Secret through one API server and reads one through each of the others. A call that an
-// API server does not answer is made at the next one.
-class SecretsUser {
- public:
-  explicit SecretsUser(const KubeCluster& cluster) : cluster(cluster) {
-    for (auto& node : cluster.nodes) {
-      if (node.controlPlane) servers.push_back("https://" + node.address + ":6443");
-    }
-    thread = std::thread([this] { run(); });
-  }
-  ~SecretsUser() { stop(); }
-  void stop() {
-    over = true;
-    if (thread.joinable()) thread.join();
-  }
-  // To be read when it is stopped.
-  std::vector<std::string> wrong;
-  unsigned lost = 0, refused = 0;
-  std::atomic<unsigned> done{0};
-
- private:
-  const KubeCluster& cluster;
-  std::vector<std::string> servers;
-  std::atomic<bool> over{false};
-  std::thread thread;
-
-  Result at(size_t server, std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(),
-                     {"--server", servers[server % servers.size()], "--request-timeout=4s"});
-    return cluster.kubectl(arguments, 15);
-  }
-  // Of an API server that answers and cannot decrypt, or of another refusal to answer.
-  void judge(const Result& result) {
-    for (auto part : {"transform", "prefix", "nternal error", "InternalError", "NotFound"}) {
-      if (contains(result.err, part)) {
-        wrong.push_back(result.err);
-        return;
-      }
-    }
-    ++refused;
-  }
-  bool anywhere(size_t first, const std::vector<std::string>& arguments, std::string& out) {
-    for (size_t i = 0; i < servers.size(); ++i) {
-      auto result = at(first + i, arguments);
-      // Written by a call whose answer was lost.
-      if (result.status == 0 || contains(result.err, "already exists")) {
-        out = result.out;
-        return true;
-      }
-      judge(result);
-    }
-    ++lost;
-    return false;
-  }
-  void run() {
-    for (unsigned n = 0; !over; ++n) {
-      auto name = "probe-" + std::to_string(n);
-      std::string out;
-      if (!anywhere(n, {"create", "secret", "generic", name, "--from-literal=v=" + name}, out)) {
-        continue;
-      }
-      for (size_t reader = 0; reader < servers.size(); ++reader) {
-        auto read = at(reader, {"get", "secret", name, "-o", "jsonpath={.metadata.name}"});
-        if (read.status != 0) {
-          judge(read);
-        } else if (read.out != name) {
-          wrong.push_back("read " + read.out);
-        }
-      }
-      ++done;
-    }
-  }
-};
 
 struct RotateSecretsKey : public KubeHost {
   ~RotateSecretsKey() noexcept override {}
@@ -223,12 +147,7 @@ TEST_F(RotateSecretsKey, IsFinishedWhateverHappensAndEverySecretIsReadable) {
   rotateWhole();
   EXPECT_NE(firstKey(), second);
   checkOnly(second);
-  user.stop();
-  printf("%u rounds; %u calls were not answered by the first API server, %u by none\n",
-         user.done.load(), user.refused, user.lost);
-  EXPECT_GT(user.done, 20u);
-  EXPECT_EQ(user.lost, 0u);
-  EXPECT_TRUE(user.wrong.empty()) << user.wrong.size() << ": " << user.wrong[0];
+  user.checkStopped(20);
   cluster->awaitSystem();
 }
 

@@ -1,6 +1,10 @@
 // The request to trustd of a machine without the key of machine.ca.
 #include "machined/config/trust/join-controller.h"
 
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/testing/test-tree.h"
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
@@ -22,7 +26,9 @@ struct JoinTest : testing::Test {
   TestClock clock;
   Store store{registry, clock};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  bool withKey = false, present = true;
+  bool withKey = false, present = true, mounted = false;
+  TestTree tree;
+  kj::String file = tree.at("join-key");
   kj::StringPtr token = kToken;
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   pki::CertificateAndKey authority = pki::makeAuthority({.organization = "talos"});
@@ -50,7 +56,8 @@ struct JoinTest : testing::Test {
     });
     runtime.add(kj::heap<JoinController>(
         [this](Store&) { return read(); },
-        kj::heap<JoinKey>(JoinKey::Dependencies{.uv = uv, .isMounted = [] { return false; }})));
+        kj::heap<JoinKey>(JoinKey::Dependencies{
+            .uv = uv, .isMounted = [this] { return mounted; }, .file = file})));
     io.waitScope.poll();
   }
   void poke() {
@@ -126,6 +133,24 @@ TEST_F(JoinTest, AJoinTokenHasOneKey) {
   token = kToken;
   poke();
   EXPECT_EQ(key(), "");
+}
+
+// Catches: a boot that removes the key because it has not read its config yet, so that the token is
+// spent for a key that nobody has; a key that stays when the config has another token.
+TEST_F(JoinTest, TheKeyOutlivesABootThatHasNoConfigYet) {
+  mounted = true;
+  present = false;
+  writeFileAtomically(file, "a key"_kj, 0600);
+  auto settled = [this] {
+    // Behind what the controller has asked of the thread pool.
+    for (unsigned i = 0; i < 8; ++i) uv.blocking([] { return 0; }).wait(io.waitScope);
+    return access(file.cStr(), F_OK) == 0;
+  };
+  start();
+  EXPECT_TRUE(settled());
+  present = true;
+  poke();
+  EXPECT_FALSE(settled()) << "its token is no join token";
 }
 
 // Catches: a service apid that does not say why it is not ready.

@@ -88,11 +88,13 @@ kj::Promise<pki::Pem> JoinController::keyFor(Store& store, kj::StringPtr token) 
 }
 
 kj::Promise<void> JoinController::reconcile(Store& store) {
-  pki::Pem token;
+  pki::Pem requestKey;
+  // A boot that has not read its config yet knows of no token, and must not forget the key.
   KJ_IF_MAYBE (c, readConfig(store)) {
+    pki::Pem token;
     if (asksTrustd(*c)) token = pki::Pem(kj::str(c->getMachine().getToken()));
+    requestKey = co_await keyFor(store, token);
   }
-  auto requestKey = co_await keyFor(store, token);
   Outputs<rpc::JoinSpec> outputs(name());
   auto config = readConfig(store);
   KJ_IF_MAYBE (c, config) {

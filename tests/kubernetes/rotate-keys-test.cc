@@ -1,0 +1,365 @@
+// talosctl rotate-ca --service-account-key, --aggregator-ca and --etcd-ca on three control planes
+// and a worker: under a client of every API server, cut off in each phase, with nodes that lose
+// their power.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "common/kube/kube-access.h"
+#include "common/kube/kubeconfig.h"
+#include "tests/kubernetes/secrets-user.h"
+
+namespace talos {
+namespace {
+
+using harness::Background;
+using harness::contains;
+using harness::eventually;
+using harness::Result;
+using harness::slurp;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr double kWholeRotation = 900;  // s; beside other tests
+
+constexpr const char* kObjects = R"(apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: writes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
+subjects: [{kind: ServiceAccount, name: default, namespace: default}]
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: legacy, annotations: {kubernetes.io/service-account.name: default}}
+type: kubernetes.io/service-account-token
+)";
+// An API server of tests: openssl(1), at the nodes' segment.
+constexpr unsigned kAggregatedPort = 9443;
+constexpr const char* kAggregated = R"(apiVersion: v1
+kind: Service
+metadata: {name: aggregated}
+spec: {ports: [{port: 443, targetPort: 9443}]}
+---
+apiVersion: v1
+kind: Endpoints
+metadata: {name: aggregated}
+subsets: [{addresses: [{ip: 10.5.0.1}], ports: [{port: 9443}]}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.aggregated.example.org}
+spec:
+  group: aggregated.example.org
+  version: v1
+  groupPriorityMinimum: 1000
+  versionPriority: 10
+  insecureSkipTLSVerify: true
+  service: {name: aggregated, namespace: default}
+)";
+
+size_t countOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) {
+    ++count;
+  }
+  return count;
+}
+
+struct RotateKeys : public KubeHost {
+  ~RotateKeys() noexcept override {}
+  std::unique_ptr<KubeCluster> cluster;
+
+  std::string at(const char* name) const { return cluster->talos.folder() + "/" + name; }
+  std::string rootOf(const KubeNode& node) const {
+    return "/proc/" + std::to_string(cluster->talos.process(node.name)) + "/root";
+  }
+  std::string secretFile(const KubeNode& node, const std::string& name) const {
+    return slurp(rootOf(node) + "/system/secrets/kubernetes/kube-apiserver/" + name);
+  }
+  std::vector<std::string> rotate(const std::string& flag) const {
+    return cluster->talos.command({"rotate-ca", flag, "--dry-run=false"});
+  }
+  // talosctl is killed behind the line `last`; before, a node's power is cut behind `first`.
+  void rotateUntil(const std::string& flag, const std::string& first, const KubeNode* cut,
+                   const std::string& last) const {
+    Background run(rotate(flag));
+    auto awaitLine = [&](const std::string& text) {
+      EXPECT_TRUE(
+          run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kWholeRotation))
+          << text << ": " << run.err();
+    };
+    awaitLine(first);
+    if (cut != nullptr) {
+      cluster->talos.ok({"cluster", "node", "kill", cut->name}, 120);
+      cluster->talos.ok({"cluster", "node", "start", cut->name}, 120);
+    }
+    awaitLine(last);
+  }
+  // A run begins with all nodes up.
+  Result rotateWhole(const std::string& flag) const {
+    Result last;
+    EXPECT_TRUE(eventually(
+        [&] {
+          last = harness::run(rotate(flag), kWholeRotation);
+          return !contains(last.err, "not every node can be read");
+        },
+        kWholeRotation, 1));
+    printf("%s", last.err.c_str());
+    fflush(stdout);
+    return last;
+  }
+  void checkPlan(const std::string& flag, const std::string& line) const {
+    auto plan = harness::run(cluster->talos.command({"rotate-ca", flag}), 120);
+    EXPECT_EQ(plan.status, 0) << plan.err;
+    EXPECT_THAT(plan.out, HasSubstr(line));
+    EXPECT_THAT(plan.out, HasSubstr("nothing was changed"));
+  }
+  std::string configs() const {
+    std::string all;
+    for (auto& node : cluster->nodes) {
+      if (!node.controlPlane) continue;
+      all += cluster->talos.ok({"-n", node.address, "get", "mc", "-o", "yaml"});
+    }
+    return all;
+  }
+
+  // A kubeconfig of a service account's token.
+  void writeTokenConfig(const std::string& path) const {
+    auto token = cluster->ok({"create", "token", "default", "--duration=3h"});
+    while (!token.empty() && token.back() == '\n') token.pop_back();
+    auto from = kube::readAccess(slurp(cluster->kubeconfigPath()).c_str(), "kubeconfig");
+    auto server = kj::str("https://", from.name());
+    auto text = kube::writeKubeconfig({.cluster = "c",
+                                       .server = server,
+                                       .authority = from.authority,
+                                       .user = "u",
+                                       .credentials = kube::BearerToken{token.c_str()},
+                                       .context = "c",
+                                       .nameSpace = "default"});
+    std::ofstream(path) << kj::StringPtr(text).cStr();
+  }
+  Result asClient(const std::string& kubeconfig, const KubeNode& node) const {
+    auto words = cluster->kubectlCommand(
+        {"--server", "https://" + node.address + ":6443", "get", "secret", "legacy"});
+    words[2] = kubeconfig;
+    return cluster->in(cluster->segment(), words, 60);
+  }
+  // By the first API server.
+  size_t publishedKeys() const {
+    return countOf(
+        cluster->ok({"--server", "https://10.5.0.2:6443", "get", "--raw", "/openid/v1/jwks"}),
+        "\"kid\"");
+  }
+  std::string legacyToken() const {
+    return cluster->ok({"get", "secret", "legacy", "-o", "jsonpath={.data.token}"});
+  }
+  void renewTokens() const;
+
+  // etcd of a node as a client with these files sees it.
+  Result etcdHealth(const KubeNode& node, const std::string& pki) const {
+    return harness::run(
+        {"nsenter", "-t", std::to_string(cluster->talos.process(node.name)), "-n", "etcdctl",
+         "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "/ca.crt",
+         "--cert=" + pki + "/peer.crt", "--key=" + pki + "/peer.key", "endpoint", "health"},
+        60, {"ETCDCTL_API=3"});
+  }
+  std::string publishedAuthorities() const {
+    return cluster->ok({"get", "configmap", "-n", "kube-system",
+                        "extension-apiserver-authentication", "-o",
+                        "jsonpath={.data.requestheader-client-ca-file}"});
+  }
+  // Accepts clients of the CAs that are published now, as an aggregated API server does.
+  std::unique_ptr<Background> aggregatedServer() const {
+    std::ofstream(at("published.crt")) << publishedAuthorities();
+    return std::make_unique<Background>(std::vector<std::string>{
+        "nsenter", "-t", std::to_string(cluster->segment()), "-n", "openssl", "s_server", "-accept",
+        std::to_string(kAggregatedPort), "-cert", at("aggregated.crt"), "-key",
+        at("aggregated.key"), "-CAfile", at("published.crt"), "-Verify", "1",
+        "-verify_return_error", "-www"});
+  }
+  std::string available() const {
+    return cluster->ok({"get", "apiservice", "v1.aggregated.example.org", "-o",
+                        "jsonpath={.status.conditions[?(@.type==\"Available\")].status}"});
+  }
+
+  void rotateServiceAccountKey();
+  void rotateAggregatorCa();
+  void rotateEtcdCa();
+};
+
+// As an operator does who does not wait for kubelets.
+void RotateKeys::renewTokens() const {
+  auto before = legacyToken();
+  cluster->ok({"patch", "secret", "legacy", "--type=json",
+               R"(-p=[{"op": "remove", "path": "/data/token"}])"});
+  EXPECT_TRUE(eventually(
+      [&] {
+        auto now = legacyToken();
+        return !now.empty() && now != before;
+      },
+      120, 1));
+  for (auto kind : {"daemonset", "deployment"}) {
+    cluster->ok({"rollout", "restart", kind, "-n", "kube-system"});
+  }
+  for (auto kind : {"daemonset", "deployment"}) {
+    auto names = cluster->ok({"get", kind, "-n", "kube-system", "-o", "name"});
+    for (auto& name : harness::lines(names)) {
+      cluster->ok({"rollout", "status", "-n", "kube-system", name, "--timeout=240s"}, 300);
+    }
+  }
+}
+
+void RotateKeys::rotateServiceAccountKey() {
+  constexpr const char* kFlag = "--service-account-key";
+  cluster->apply(kObjects);
+  EXPECT_TRUE(eventually([&] { return !legacyToken().empty(); }, 60, 1));
+  auto oldClient = at("old-token"), newClient = at("new-token");
+  writeTokenConfig(oldClient);
+  checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts tokens of the new key only");
+  EXPECT_EQ(publishedKeys(), 1u);
+  SecretsUser user(*cluster, "ofold", oldClient);
+  EXPECT_TRUE(eventually([&] { return user.done >= 2; }, 60));
+  rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
+  rotateUntil(kFlag, "> accept: 10.5.0.3 accepts", &cluster->nodes[2], "> issue: 10.5.0.2 signs");
+  auto stopped = rotateWhole(kFlag);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_THAT(stopped.err, HasSubstr("stopped before the phase drop"));
+  EXPECT_THAT(stopped.err, HasSubstr("\n  default/legacy"));
+  EXPECT_THAT(stopped.err, HasSubstr("\n  kube-system/coredns-"));
+  EXPECT_EQ(publishedKeys(), 3u) << "the new one, the old one, and one of a run that was cut off";
+  writeTokenConfig(newClient);
+  for (auto& node : cluster->nodes) {
+    if (!node.controlPlane) continue;
+    EXPECT_EQ(asClient(oldClient, node).status, 0) << node.name;
+    EXPECT_EQ(asClient(newClient, node).status, 0) << node.name;
+  }
+  user.checkStopped(10);
+  renewTokens();
+  SecretsUser later(*cluster, "ofnew", newClient);
+  EXPECT_TRUE(eventually(
+      [&] {
+        Background run(rotate(kFlag));
+        return run.waitFor(
+                   [](auto&, auto& err) {
+                     return contains(err, "> drop: 10.5.0.2 accepts") || contains(err, "stopped");
+                   },
+                   kWholeRotation) &&
+               contains(run.err(), "> drop: 10.5.0.2 accepts");
+      },
+      180, 5));
+  auto last = rotateWhole(kFlag);
+  EXPECT_EQ(last.status, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("> the key of service accounts is rotated"));
+  later.checkStopped(10);
+  EXPECT_EQ(publishedKeys(), 1u);
+  for (auto& node : cluster->nodes) {
+    if (!node.controlPlane) continue;
+    auto refused = asClient(oldClient, node);
+    EXPECT_NE(refused.status, 0) << node.name << " accepts a token of the old key";
+    EXPECT_THAT(refused.err, HasSubstr("logged in")) << node.name;
+    EXPECT_EQ(asClient(newClient, node).status, 0) << node.name;
+  }
+  EXPECT_THAT(configs(), Not(HasSubstr("acceptedServiceAccountKeys")));
+  cluster->awaitSystem();
+}
+
+void RotateKeys::rotateAggregatorCa() {
+  constexpr const char* kFlag = "--aggregator-ca";
+  auto& nodes = cluster->nodes;
+  auto made = harness::run(
+      {"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+       "/CN=aggregated", "-keyout", at("aggregated.key"), "-out", at("aggregated.crt")},
+      60);
+  EXPECT_EQ(made.status, 0) << made.err;
+  auto server = aggregatedServer();
+  cluster->apply(kAggregated);
+  EXPECT_TRUE(eventually([&] { return available() == "True"; }, 120, 1)) << server->err();
+  auto old = secretFile(nodes[0], "aggregator-ca.crt");
+  checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts the new CA only");
+  SecretsUser user(*cluster, "agg");
+  rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
+  {
+    // It reads the CAs once, so it is started again with those that are published by then.
+    Background run(rotate(kFlag));
+    EXPECT_TRUE(
+        run.waitFor([](auto&, auto& err) { return contains(err, "> accept: 10.5.0.4 accepts"); },
+                    kWholeRotation))
+        << run.err();
+    server = nullptr;
+    server = aggregatedServer();
+    EXPECT_TRUE(run.waitFor([](auto&, auto& err) { return contains(err, "> issue: 10.5.0.2 has"); },
+                            kWholeRotation))
+        << run.err();
+  }
+  auto last = rotateWhole(kFlag);
+  EXPECT_EQ(last.status, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("> the CA of the aggregation layer is rotated"));
+  user.checkStopped(10);
+  auto next = secretFile(nodes[0], "aggregator-ca.crt");
+  EXPECT_NE(next, old);
+  EXPECT_EQ(countOf(next, "BEGIN CERTIFICATE"), 1u);
+  auto published = publishedAuthorities();
+  EXPECT_THAT(published, HasSubstr(next));
+  EXPECT_THAT(published, Not(HasSubstr(old)));
+  EXPECT_THAT(configs(), Not(HasSubstr("acceptedAggregatorCAs")));
+  // One that trusts what is published now.
+  server = nullptr;
+  EXPECT_TRUE(eventually([&] { return available() == "False"; }, 120, 1));
+  server = aggregatedServer();
+  EXPECT_TRUE(eventually([&] { return available() == "True"; }, 120, 1)) << server->err();
+  cluster->ok({"delete", "apiservice", "v1.aggregated.example.org"});
+}
+
+void RotateKeys::rotateEtcdCa() {
+  constexpr const char* kFlag = "--etcd-ca";
+  auto& nodes = cluster->nodes;
+  auto old = at("old-etcd");
+  auto copied = harness::run({"cp", "-r", rootOf(nodes[0]) + "/etc/kubernetes/pki/etcd", old}, 10);
+  EXPECT_EQ(copied.status, 0) << copied.err;
+  EXPECT_EQ(etcdHealth(nodes[1], old).status, 0);
+  checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts the new CA only");
+  SecretsUser user(*cluster, "etcd");
+  EXPECT_TRUE(eventually([&] { return user.done >= 2; }, 60));
+  rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
+  rotateUntil(kFlag, "> accept: 10.5.0.3 accepts", nullptr, "> issue: 10.5.0.2 has");
+  for (auto& node : nodes) {
+    if (node.controlPlane) EXPECT_EQ(etcdHealth(node, old).status, 0) << node.name;
+  }
+  rotateUntil(kFlag, "> present CA", &nodes[2], "> issue: 10.5.0.4 has");
+  rotateUntil(kFlag, "", nullptr, "> drop: 10.5.0.2 accepts");
+  auto last = rotateWhole(kFlag);
+  EXPECT_EQ(last.status, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("> the CA of etcd is rotated"));
+  user.checkStopped(10);
+  for (auto& node : nodes) {
+    if (!node.controlPlane) continue;
+    auto own = rootOf(node) + "/etc/kubernetes/pki/etcd";
+    EXPECT_EQ(countOf(slurp(own + "/ca.crt"), "BEGIN CERTIFICATE"), 1u);
+    auto served = etcdHealth(node, own);
+    EXPECT_EQ(served.status, 0) << node.name << ": " << served.err;
+    // It trusts the member, and the member refuses it.
+    std::ofstream(old + "/ca.crt") << slurp(own + "/ca.crt");
+    EXPECT_NE(etcdHealth(node, old).status, 0) << node.name << " accepts the old CA";
+  }
+  EXPECT_THAT(configs(), Not(HasSubstr("acceptedCAs")));
+  cluster->awaitSystem();
+}
+
+}  // namespace
+
+// Catches: a token or certificate of either key or CA that is refused before the old one is
+// dropped, or accepted afterwards; a call that no API server answers; a run that does not find
+// where an earlier one was killed; an old key that is dropped while tokens of it are in use;
+// members of etcd that are restarted at once.
+TEST_F(RotateKeys, AreFinishedWhateverHappensAndNoCallFails) {
+  cluster = std::make_unique<KubeCluster>("rotatekeys", 3, 1);
+  cluster->awaitSystem();
+  if (HasFailure()) return;
+  rotateServiceAccountKey();
+  if (HasFatalFailure()) return;
+  rotateAggregatorCa();
+  rotateEtcdCa();
+}
+
+}  // namespace talos
