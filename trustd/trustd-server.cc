@@ -89,7 +89,8 @@ class TrustServer final : public rpc::Trust::Server {
     co_return co_await tokens.find(token);
   }
   static kj::Maybe<const ShownToken&> viewOf(const kj::Maybe<ShownToken>& found) {
-    return found.map([](const ShownToken& token) -> const ShownToken& { return token; });
+    KJ_IF_MAYBE (token, found) return *token;
+    return nullptr;
   }
   // Before its record: a token that was spent for a certificate which is not recorded then is spent
   // for the same key the next time.

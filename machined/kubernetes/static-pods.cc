@@ -217,6 +217,16 @@ void addAudit(ArgumentList& arguments, kj::StringPtr policy) {
   arguments.add("audit-log-maxsize", "50");
 }
 
+void addShutdown(ArgumentList& list, KubernetesVersion version) {
+  // It serves for that long after it has to end, while /readyz says so: clients and the shared
+  // address go to another one meanwhile.
+  list.add("shutdown-delay-duration", "3s");
+  // Without it a stopping API server waits for its watches until the kubelet kills it, after 30 s.
+  if (has(version, KubeFact::kApiServerEndsWatches)) {
+    list.add("shutdown-watch-termination-grace-period", "5s");
+  }
+}
+
 // Argument by argument, in the order of the documents.
 ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
                                 const PodContext& context) {
@@ -262,13 +272,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("etcd-keyfile", file("etcd-client.key"));
   list.add("etcd-servers", kj::strArray(spec.getEtcdServers(), ","));
   if (has(version, KubeFact::kInsecurePort)) list.add("insecure-port", "0");
-  // It serves for that long after it has to end, while /readyz says so: clients and the shared
-  // address go to another one meanwhile.
-  list.add("shutdown-delay-duration", "3s");
-  // Without it a stopping API server waits for its watches until the kubelet kills it, after 30 s.
-  if (has(version, KubeFact::kApiServerEndsWatches)) {
-    list.add("shutdown-watch-termination-grace-period", "5s");
-  }
+  addShutdown(list, version);
   list.add("kubelet-client-certificate", file("apiserver-kubelet-client.crt"));
   list.add("kubelet-client-key", file("apiserver-kubelet-client.key"));
   list.add("secure-port", kj::str(spec.getLocalPort()));
