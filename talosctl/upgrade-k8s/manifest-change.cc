@@ -43,7 +43,8 @@ bool isSelected(const Json& element, const std::string& selector) {
     auto text = keyText(*field);
     if (selector.compare(equals + 1, text.size(), text) != 0) return false;
     at = equals + 1 + text.size();
-    if (at < selector.size() && selector[at++] != ',') return false;
+    if (at < selector.size() && selector[at] != ',') return false;
+    ++at;
   }
   return true;
 }
