@@ -13,6 +13,7 @@ namespace {
 using State = rpc::Etcd::JoinToken::State;
 
 constexpr size_t kDigest = 32;
+constexpr int64_t kLastTime = 9'000'000'000;  // s since 1970, in the year 2255: a date holds it
 
 bool hasDigest(rpc::JoinTokenRecord::Reader record, kj::ArrayPtr<const kj::byte> given) {
   static const kj::byte kNone[kDigest] = {};
@@ -22,6 +23,14 @@ bool hasDigest(rpc::JoinTokenRecord::Reader record, kj::ArrayPtr<const kj::byte>
   bool same =
       CRYPTO_memcmp(whole ? right.begin() : kNone, whole ? given.begin() : kNone, kDigest) == 0;
   return whole && same;
+}
+
+bool hasTimes(rpc::JoinTokenRecord::Reader record) {
+  for (auto at :
+       {record.getCreated(), record.getEnds(), record.getUsedAt(), record.getRevokedAt()}) {
+    if (at < 0 || at > kLastTime) return false;
+  }
+  return true;
 }
 
 int64_t since(rpc::JoinTokenRecord::Reader record, State state) {
@@ -57,6 +66,7 @@ TokenRecord TokenRecord::parse(kj::StringPtr bytes) {
   });
   KJ_IF_MAYBE (e, failure) invalid(messageOf(*e));
   if (record.get().getDigest().size() != kDigest) invalid("it has no digest");
+  if (!hasTimes(record.get())) invalid("a time is before 1970 or after 2255");
   return record;
 }
 
