@@ -89,7 +89,7 @@ void run() {
   Rules rules(capnp::Schema::from<rpc::Etcd>());
   RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
-    return makeServer(timer, membership, files, kept, disk, tokens, trace);
+    return makeServer({timer, membership, files, kept, disk, tokens}, trace);
   });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);

@@ -43,7 +43,7 @@ struct SupervisorApi : Membership {
         .timer = bed.timer,
         .clock = kj::systemPreciseCalendarClock(),
         .member = [&node]() -> etcd::Etcd& { return node.process->reconciler.localMember(); }}));
-    auto server = makeServer(bed.timer, node.process->reconciler, its, kept, disk, tokens);
+    auto server = makeServer({bed.timer, node.process->reconciler, its, kept, disk, tokens});
     auto request = server.etcdRequest();
     request.setClient(client);
     return request.send().getEtcd();

@@ -67,17 +67,10 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
   }
 }
 
-class EtcdServer final : public rpc::Etcd::Server {
+class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
  public:
-  EtcdServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files, KeptSnapshot& kept,
-             DiskQueue& queue, JoinTokenBook& tokens, kj::StringPtr client)
-      : timer(timer),
-        reconciler(reconciler),
-        files(files),
-        kept(kept),
-        queue(queue),
-        tokens(tokens),
-        client(kj::str(client)) {}
+  EtcdServer(const ServedParts& parts, kj::StringPtr client)
+      : ServedParts(parts), client(kj::str(client)) {}
 
   kj::Promise<void> members(MembersContext context) override {
     if (context.getParams().getLocal()) co_return co_await localMembers(context);
@@ -219,12 +212,6 @@ class EtcdServer final : public rpc::Etcd::Server {
   }
 
  private:
-  kj::Timer& timer;
-  MembershipReconciler& reconciler;
-  Files& files;
-  KeptSnapshot& kept;
-  DiskQueue& queue;
-  JoinTokenBook& tokens;
   kj::String client;
 
   // The local member's own list: that of a member that the others have forgotten, too.
@@ -286,21 +273,13 @@ class TurnServer final : public rpc::EtcdTurn::Server {
   kj::Own<void> turn;
 };
 
-class SupervisorServer final : public rpc::EtcdSupervisor::Server {
+class SupervisorServer final : public rpc::EtcdSupervisor::Server, private ServedParts {
  public:
-  SupervisorServer(kj::Timer& timer, MembershipReconciler& reconciler, Files& files,
-                   KeptSnapshot& kept, DiskQueue& queue, JoinTokenBook& tokens,
-                   kj::Maybe<RequestTrace&> trace)
-      : timer(timer),
-        reconciler(reconciler),
-        files(files),
-        kept(kept),
-        queue(queue),
-        tokens(tokens),
-        trace(trace) {}
+  SupervisorServer(const ServedParts& parts, kj::Maybe<RequestTrace&> trace)
+      : ServedParts(parts), trace(trace) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(timer, reconciler, files, kept, queue, tokens,
+    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(static_cast<const ServedParts&>(*this),
                                                   context.getParams().getClient());
     KJ_IF_MAYBE (t, trace) {
       etcd = t->traced<rpc::Etcd>(kj::mv(etcd), context.getParams().getRequest());
@@ -337,21 +316,13 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server {
   }
 
  private:
-  kj::Timer& timer;
-  MembershipReconciler& reconciler;
-  Files& files;
-  KeptSnapshot& kept;
-  DiskQueue& queue;
-  JoinTokenBook& tokens;
   kj::Maybe<RequestTrace&> trace;
 };
 
 }  // namespace
 
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept, DiskQueue& queue,
-                                       JoinTokenBook& tokens, kj::Maybe<RequestTrace&> trace) {
-  return kj::heap<SupervisorServer>(timer, reconciler, files, kept, queue, tokens, trace);
+rpc::EtcdSupervisor::Client makeServer(const ServedParts& parts, kj::Maybe<RequestTrace&> trace) {
+  return kj::heap<SupervisorServer>(parts, trace);
 }
 
 }  // namespace talos::supervisor

@@ -10,11 +10,19 @@
 
 namespace talos::supervisor {
 
-// All outlive it. `kept`: of all connections, because an upload and the bootstrap that restores it
-// may come by different ones. `trace` is for rpc::Etcd; without one, requests are not traced.
-rpc::EtcdSupervisor::Client makeServer(kj::Timer& timer, MembershipReconciler& reconciler,
-                                       Files& files, KeptSnapshot& kept, DiskQueue& queue,
-                                       JoinTokenBook& tokens,
+// All outlive the server.
+struct ServedParts {
+  kj::Timer& timer;
+  MembershipReconciler& reconciler;
+  Files& files;
+  KeptSnapshot& kept;  // of all connections: an upload and the bootstrap that restores it may come
+                       // by different ones
+  DiskQueue& queue;
+  JoinTokenBook& tokens;
+};
+
+// `trace` is for rpc::Etcd; without one, requests are not traced.
+rpc::EtcdSupervisor::Client makeServer(const ServedParts& parts,
                                        kj::Maybe<RequestTrace&> trace = nullptr);
 
 }  // namespace talos::supervisor

@@ -13,7 +13,7 @@ namespace talos::talosctl {
 
 struct ObjectChange {
   kj::String object;     // Deployment kube-system/coredns
-  bool missing = false;  // it is not there; kubed creates it
+  bool missing = false;  // it is not there yet: kubed creates it
   bool changes = false;
   kj::String diff;              // of `changes`: unified, of its YAML; values of a Secret are ***
   kj::Vector<kj::String> kept;  // ".spec.replicas by kubectl-edit"

@@ -153,7 +153,7 @@ class ModelCluster final : public UpgradableCluster {
   // Objects of the manifests: their names, and how they change.
   std::vector<std::pair<std::string, ObjectChange>> objects;
   bool earlierVersion = false;
-  unsigned rollouts = 0;
+  unsigned rollouts = 0, missingLooks = 0;
   kj::Promise<kj::Maybe<kj::Vector<kube::ManifestObject>>> manifests(
       const NodeState& node, kj::ArrayPtr<const ImageChange* const> changes) override {
     manifestsOf += kj::str(node.address, " with ", changes.size(), "\n").cStr();
@@ -175,6 +175,8 @@ class ModelCluster final : public UpgradableCluster {
       ObjectChange copy;
       copy.object = kj::str("Deployment ", name.c_str());
       copy.changes = change.changes;
+      copy.missing = missingLooks > 0 && name == "later";
+      if (copy.missing && !rehearsal) --missingLooks;
       copy.diff = kj::str(change.diff);
       for (auto& kept : change.kept) copy.kept.add(kj::str(kept));
       return kj::mv(copy);
@@ -426,6 +428,23 @@ TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
   EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 would break"));
   EXPECT_EQ(cluster.log, kOrder);
+}
+
+// Catches: an object that only the new release has, and that a dry run does not show; an upgrade
+// that ends before it is there.
+TEST_F(UpgradeK8sRuns, NewObjectsOfTheManifestsAreWaitedFor) {
+  ModelCluster cluster("1.34.4", timer);
+  cluster.objects.push_back({"later", ObjectChange()});
+  cluster.missingLooks = 3;
+  EXPECT_EQ(upgrade(cluster, false, true), "");
+  EXPECT_THAT(console.takeOut().cStr(),
+              EndsWith("would be updating manifests\n > Deployment later (new)\n"));
+  EXPECT_EQ(upgrade(cluster), "");
+  EXPECT_EQ(cluster.missingLooks, 0u);
+  EXPECT_THAT(console.takeErr().cStr(),
+              HasSubstr("retrying error: Deployment later is not there yet\n"));
+  cluster.missingLooks = 1000;
+  EXPECT_THAT(upgrade(cluster), HasSubstr("Deployment later to be as the manifests want it"));
 }
 
 // Catches: members of etcd whose disks are busy all at once; a registry that a hundred nodes ask at

@@ -320,15 +320,16 @@ kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, b
                                            bool headed) {
   ObjectChange change;
   auto name = kj::str(object.kind(), " ", object.name());
-  co_await await(kj::str("the API server to change ", name), kConfigLimit,
+  co_await await(kj::str(name, " to be as the manifests want it"), kObjectLimit,
                  [&]() -> kj::Promise<kj::String> {
                    change = co_await cluster.changeObject(object, rehearsal);
-                   co_return kj::String();
+                   if (!change.missing || rehearsal) co_return kj::String();
+                   co_return kj::str(change.object, " is not there yet");
                  });
   for (auto& kept : change.kept) lines.note(kj::str(change.object, ": ", kept, " stays"));
-  if (!change.changes) co_return false;
+  if (!change.changes && !change.missing) co_return false;
   if (!headed) lines.line(rehearsal ? "would be updating manifests"_kj : "updating manifests"_kj);
-  lines.line(kj::str(" > ", change.object));
+  lines.line(kj::str(" > ", change.object, change.missing ? " (new)" : ""));
   if (rehearsal) {
     lines.text(change.diff);
   } else {

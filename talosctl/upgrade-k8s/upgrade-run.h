@@ -76,8 +76,9 @@ class UpgradableCluster {
 // Limits of the waits, and the interval of the attempts.
 constexpr auto kPodLimit = 5 * kj::MINUTES, kApiServerLimit = 5 * kj::MINUTES,
                kKubeletLimit = 5 * kj::MINUTES, kDefinitionLimit = 1 * kj::MINUTES,
-               kConfigLimit = 1 * kj::MINUTES, kProxyLimit = 5 * kj::MINUTES,
-               kProxyLimitOfNode = 30 * kj::SECONDS, kLookInterval = 1 * kj::SECONDS;
+               kConfigLimit = 1 * kj::MINUTES, kObjectLimit = 5 * kj::MINUTES,
+               kProxyLimit = 5 * kj::MINUTES, kProxyLimitOfNode = 30 * kj::SECONDS,
+               kLookInterval = 1 * kj::SECONDS;
 // A kubelet of another minor release knows other fields of a pod, so it regards its static pods as
 // new ones and restarts them, some seconds after it is Ready. There is no sign of whether it will:
 // the API server of its node must answer for this time without a break.

@@ -108,8 +108,8 @@ Calls ofEtcdSupervisor(unsigned members) {
         {.timer = bed.timer,
          .clock = kj::systemPreciseCalendarClock(),
          .member = [&]() -> etcd::Etcd& { return first.process->reconciler.localMember(); }});
-    auto server = supervisor::makeServer(bed.timer, first.process->reconciler, *first.process, kept,
-                                         disk, tokens);
+    auto server = supervisor::makeServer(
+        {bed.timer, first.process->reconciler, *first.process, kept, disk, tokens});
     Asked asked(server, bed.scope, [&](kj::Promise<void>& done) {
       KJ_REQUIRE(bed.eventually(supervisor::kTimeout, [&] { return done.poll(bed.scope); }),
                  "it does not answer");
