@@ -39,6 +39,8 @@ TEST(ManifestChange, FieldsAreLeftOutByTheirPaths) {
   // A name with dots, and one that begins it.
   EXPECT_EQ(without(R"({"m":{"a":{"io/x":1},"a.io/x":2}})", ".m.a.io/x"),
             R"({"m":{"a":{"io/x":1}}})");
+  EXPECT_EQ(without(R"({"m":{"a.io/x":2,"a":{"io/x":1}}})", ".m.a.io/x"),
+            R"({"m":{"a":{"io/x":1}}})");
   EXPECT_EQ(without(R"({"m":{"ab":1}})", ".m.a"), "no");
   for (auto path : {"", "a", ".b", ".a.c", ".a[0]", ".l[name=\"x\"", ".l[name=\"z\"]", ".l[x]",
                     ".l[=\"x\"]", "[", ".", ".l[name=\"x\"]x"}) {
