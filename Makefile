@@ -3,7 +3,8 @@
 #   make            build everything               make demo          a cluster, and what answers in it
 #   make check      after an edit: format, unit    make demo-destroy  remove it completely
 #                   tests, lint of what changed    make bench         figures, next to those of peers
-#   make test       everything once                make soak          everything that takes long
+#   make test       before a merge                 make soak          everything that takes long
+#   make sanitize   unit tests with sanitizers, all of lint
 #   make e2e        Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
 #   make conformance  some 120 of upstream's conformance tests on such nodes
 #   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
@@ -61,7 +62,7 @@ $(error ARCH=$(ARCH) is for $(wordlist 3,6,$(FOREIGN_TARGETS)); make $(MAKECMDGO
 endif
 endif
 
-.PHONY: all root configure programs man symbols image run iso installer-image check test soak e2e conformance bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs man symbols image run iso installer-image check test sanitize soak e2e conformance bench lint docs format demo demo-destroy clean
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units
 
@@ -104,7 +105,7 @@ iso: image
 installer-image: programs
 	@rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
 
-check test soak e2e conformance:
+check test sanitize soak e2e conformance:
 	@tests/run.sh $@
 
 lint: configure

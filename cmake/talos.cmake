@@ -141,49 +141,29 @@ function(talos_library name)
   if(tests AND NOT FUZZ)
     add_executable(${name}-test ${tests})
     talos_precompiled(${name}-test TEST ${plain})
-    # With sanitizers and for another architecture all is compiled once and run once, so tests, too, several files at a
-    # time: a third of the time. Names in anonymous namespaces are unique within the tests of a room for that.
-    if(SANITIZE OR CMAKE_CROSSCOMPILING)
-      set_target_properties(${name}-test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    endif()
+    # Tests, too, several files at a time: a third of the time. Names in anonymous namespaces are unique within the tests
+    # of a room for that.
+    set_target_properties(${name}-test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
     if(room_DYNAMIC)
       talos_dynamic(${name}-test)
     endif()
     add_test(NAME unit-${name} COMMAND ${name}-test ${test_flags})
     set_tests_properties(unit-${name} PROPERTIES TIMEOUT 300 LABELS unit)
-    # Tests that are skipped under a sanitizer use one of these constants.
-    set(skipped)
-    foreach(test ${tests})
-      file(STRINGS ${test} found REGEX "kSanitized|kAddressSanitizer")
-      list(APPEND skipped ${found})
-    endforeach()
-    if(skipped)
-      talos_unit_test(${name}-test unit-${name} NATIVE)
-    else()
-      talos_unit_test(${name}-test unit-${name})
-    endif()
+    talos_unit_test(${name}-test)
   endif()
 endfunction()
 
-# talos_unit_test(TARGET test… [NATIVE])   the program of these tests is built by `ninja units`, not by `ninja all`.
-#          NATIVE: some of it is skipped under sanitizers, so `make test` runs it without them as well
+# talos_unit_test(TARGET)   the program of unit tests is built by `ninja units`, not by `ninja all`.
 function(talos_unit_test target)
-  cmake_parse_arguments(PARSE_ARGV 1 it "NATIVE" "" "")
   set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   set_property(GLOBAL APPEND PROPERTY TALOS_UNITS ${target})
-  if(it_NATIVE)
-    set_property(GLOBAL APPEND PROPERTY TALOS_NATIVE_UNITS ${target})
-    set_property(TEST ${it_UNPARSED_ARGUMENTS} APPEND PROPERTY LABELS native)
-  endif()
 endfunction()
 
-# At the end of everything: the targets `units` and `native-units`.
+# At the end of everything: the target `units`.
 function(talos_unit_targets)
   get_property(units GLOBAL PROPERTY TALOS_UNITS)
-  get_property(native GLOBAL PROPERTY TALOS_NATIVE_UNITS)
   add_custom_target(units DEPENDS ${units})
-  add_custom_target(native-units DEPENDS ${native})
 endfunction()
 
 # So that `talosctl debug replace` knows it (common/crash/daemon-mark.h).

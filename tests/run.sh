@@ -1,15 +1,15 @@
 #!/bin/bash
-# All tests, in order:  run.sh check|test|soak|e2e|conformance   (called by make, which sets CHECKOUT,
+# All tests, in order:  run.sh check|test|sanitize|soak|e2e|conformance   (called by make, which sets CHECKOUT,
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
-#   test    everything once: build, image, machines and beside them lint, unit tests with the corpora of the fuzz targets
+#   test    build, unit tests with the corpora of the fuzz targets, image, machines and beside them lint (clang-tidy of
+#           the rooms that the last commits changed)
+#   sanitize   the unit tests with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, all of lint
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
-#   soak    what takes long: fuzz targets for up to a million runs each, the machines again and again, the unit tests of
+#   soak    what takes long: `sanitize`, fuzz targets for up to a million runs each, the machines again and again, the unit tests of
 #           the build for arm64 in emulation
-# With SAN only the unit tests run, and those that cannot run under sanitizers are listed. `test` runs the unit tests
-# with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, and without sanitizers only what these
-# cannot run (label native, cmake/talos.cmake).
+# With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
 cd "$CHECKOUT"
@@ -43,7 +43,6 @@ machines() {
 # Programs in Go that tests of machines call nodes with.
 clients() { CLIENTS=$(tests/clients/make.sh "$CHECKOUT"); }
 units() { ctest --test-dir "$INNER" -L unit -j "$(nproc)"; }
-native_units() { ctest --test-dir "$INNER" -L native -j "$(nproc)"; }
 # In the folder that `make SAN=…` uses: all is compiled once more.
 sanitized_build() {  # sanitized_build SANITIZERS TARGET…
   local name=san-${1//,/-}
@@ -61,42 +60,42 @@ check() {
   units
 }
 
-build_for_test() {
-  make configure
-  in_root ninja -C "$INNER" all native-units
-}
-# What only computes, beside the machines, which wait half of their time: they come first at each processor.
-compile_beside_machines() {
-  step "lint" make lint
+# A user's build has neither the tests' programs nor these: they are compiled for their run.
+sanitize() {
   step "build with AddressSanitizer and UBSan" sanitized_build address,undefined units
+  step "unit tests with AddressSanitizer and UBSan" sanitized_units
   step "build with ThreadSanitizer" sanitized_build thread init-test machined-process1-test
+  step "tests of threads with ThreadSanitizer" thread_tests
+  step "lint" make lint
 }
+
 everything() {
   local beside failed=0
-  step "build" build_for_test
+  step "build" make all
+  step "unit tests" units
   step "image" make iso
   step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "clients in Go" clients
+  # Lint only computes, and machines wait half of their time: they come first at each processor.
   set -m   # a process group of its own, to be ended with all that it started
-  (nice -n 19 "$BASH" "$0" compile-beside-machines) >"$OUT/beside.log" 2>&1 &
+  (nice -n 19 rootfs/enter.sh "$ROOT" "$CHECKOUT" tests/lint.sh "$INNER" recent) >"$OUT/lint.log" 2>&1 &
   beside=$!
   set +m
   trap 'kill -- -'"$beside"' 2>/dev/null' EXIT
-  printf '== machines (after %s s), and beside them lint and the builds with sanitizers\n' $((SECONDS - began))
+  printf '== machines (after %s s), and beside them lint\n' $((SECONDS - began))
   machines || failed=1
   printf '== machines: until %s s\n' $((SECONDS - began))
   wait "$beside" || failed=1
   trap - EXIT
-  grep -v '^\[' "$OUT/beside.log" || true   # without the lines of ninja
-  [ "$failed" = 0 ] || exit 1
-  step "unit tests with AddressSanitizer and UBSan" sanitized_units
-  step "unit tests that these cannot run" native_units
-  step "tests of threads with ThreadSanitizer" thread_tests
+  cat "$OUT/lint.log"
+  printf '== lint: until %s s\n' $((SECONDS - began))
+  exit $failed
 }
 
 soak() {
   local name until=$((SECONDS + HOURS * 3600))
   step "build" make all
+  sanitize
   step "image" make iso
   step "image for machines" make iso FLAVOUR=metal PLATFORM=pxe
   step "image for arm64" make image ARCH=arm64 PLATFORM=metal
@@ -149,10 +148,10 @@ if [ -n "${SAN:-}" ]; then
 fi
 case ${1:-} in
   check) check ;;
-  compile-beside-machines) compile_beside_machines ;;   # of test
   test) everything ;;
+  sanitize) sanitize ;;
   soak) soak ;;
   e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6} kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
-  *) echo "run.sh: say check, test, soak, e2e or conformance" >&2; exit 1 ;;
+  *) echo "run.sh: say check, test, sanitize, soak, e2e or conformance" >&2; exit 1 ;;
 esac
