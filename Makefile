@@ -65,7 +65,7 @@ endif
 .PHONY: all root configure programs man symbols image run iso installer-image check test sanitize soak e2e conformance bench lint docs format demo demo-destroy clean
 # With all tests, but with sanitizers or for another architecture the unit tests alone.
 all: configure
-	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,parts/tests/bench/all parts/tests/kubernetes/all)
+	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,long-programs parts/tests/bench/all parts/tests/kubernetes/all)
 
 root:
 	@rootfs/buildroot.sh $(ROOT) $(BUILD)/cache
