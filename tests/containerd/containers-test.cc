@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/services/containers/container-list.h"
 #include "machined/services/containers/container-run.h"
@@ -308,6 +310,31 @@ TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {
       [&]() { endSystemContainer(*containerd, kj::str("sample")).wait(loop->waitScope); });
   EXPECT_EQ("container \"sample\" is unknown; use an id of talosctl containers",
             messageOf(KJ_ASSERT_NONNULL(gone)));
+}
+
+// Catches: a service that never starts again, because containerd has left the folder of a start
+// that was cut off in its own way and removes it only when it is restarted.
+TEST_F(ContainersTest, AFolderThatContainerdLeftBehindIsRemoved) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  auto spec = sample("left");
+  auto folder = path("state/io.containerd.runtime.v2.task/system/left");
+  std::filesystem::create_directories(folder + "/rootfs");
+  harness::Background shim(
+      {"/bin/sh", "-c", "cd '" + folder + "' && echo inside && exec sleep 600"});
+  EXPECT_TRUE(shim.waitFor([](auto& out, auto&) { return out == "inside\n"; }, 20));
+  OutputPipe output;
+  std::string refused;
+  try {
+    begin(spec, output);
+  } catch (const kj::Exception& e) {
+    refused = e.getDescription().cStr();
+  }
+  EXPECT_THAT(refused, HasSubstr("file exists"));
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_NE(shim.finish(20), -1) << "its shim lives";
+  EXPECT_FALSE(begin(spec, output).adopted);
+  remove("left");
 }
 
 // Catches: containers that end with containerd, that are started once more beside those that go on,

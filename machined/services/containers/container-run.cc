@@ -10,6 +10,7 @@
 #include "github.com/containerd/containerd/api/services/snapshots/v1/snapshots.pb.h"
 #include "github.com/containerd/containerd/api/services/tasks/v1/tasks.pb.h"
 #include "google/protobuf/empty.pb.h"
+#include "machined/services/containers/left-bundle.h"
 
 namespace talos::machined {
 namespace {
@@ -105,7 +106,12 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
   create.set_stderr(path.cStr());
   co_await containerd
       .call<run::CreateTaskResponse>(kCreateTask, kSystemNamespace, create, kTaskDeadline)
-      .ignoreResult();
+      .ignoreResult()
+      .catch_([&spec](kj::Exception&& e) {
+        // The next try finds it gone.
+        KJ_IF_MAYBE (folder, folderInTheWay(messageOf(e), spec.id)) removeLeftBundle(*folder);
+        kj::throwFatalException(kj::mv(e));
+      });
   auto started = co_await containerd.call<run::StartResponse>(
       kStartTask, kSystemNamespace, of<run::StartRequest>(spec.id), kTaskDeadline);
   co_return static_cast<int>(started.pid());
