@@ -87,6 +87,12 @@ TEST(KubeApi, FailedChecksAreNamed) {
   EXPECT_EQ(failedChecks(body), "[-]shutdown failed: reason withheld, [-]etcd failed"_kj);
   EXPECT_EQ(failedChecks(""_kj), ""_kj);
   EXPECT_EQ(failedChecks("[-]"_kj), ""_kj);
+  // Forty that pass come before it, in the answer of a real server.
+  std::string last;
+  for (int i = 0; i < 40; ++i) last += "[+]poststarthook/" + std::string(40, 'x') + " ok\n";
+  last += "[-]shutdown failed: reason withheld\nreadyz check failed\n";
+  EXPECT_EQ(failedChecks(kj::arrayPtr(last.data(), last.size())),
+            "[-]shutdown failed: reason withheld"_kj);
   auto many = std::string("[-]a\n[-]") + std::string(1000, 'x');
   EXPECT_EQ(failedChecks(kj::arrayPtr(many.data(), many.size())), "[-]a"_kj);
 }

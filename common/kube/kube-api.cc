@@ -196,8 +196,9 @@ kj::String failedChecks(kj::ArrayPtr<const char> body) {
     auto line = rest.slice(0, end);
     rest = rest.slice(kj::min(end + 1, rest.size()), rest.size());
     bool fails = line.size() > 3 && line[0] == '[' && line[1] == '-' && line[2] == ']';
+    if (!fails) continue;
     size += line.size();
-    if (fails && size <= kMostFailedChecks) failed.add(printable(kj::heapString(line)));
+    if (size <= kMostFailedChecks) failed.add(printable(kj::heapString(line)));
   }
   return kj::strArray(failed, ", ");
 }

@@ -1,6 +1,8 @@
 #include "tests/kubernetes/api-writer.h"
 
 #include <kj/async-io.h>
+#include <kj/debug.h>
+#include <time.h>
 
 #include "common/base/error.h"
 
@@ -11,6 +13,17 @@ constexpr auto kBetween = 500 * kj::MILLISECONDS, kDeadline = 2 * kj::SECONDS;
 
 kj::TimePoint now() {
   return kj::systemPreciseMonotonicClock().now();
+}
+
+std::string timeOfDay() {
+  timespec at{};
+  KJ_SYSCALL(clock_gettime(CLOCK_REALTIME, &at));
+  tm parts{};
+  KJ_REQUIRE(gmtime_r(&at.tv_sec, &parts) != nullptr);
+  char text[32];
+  auto size = strftime(text, sizeof text, "%H:%M:%S", &parts);
+  snprintf(text + size, sizeof text - size, ".%02d", int(at.tv_nsec / 10'000'000));
+  return text;
 }
 
 class Reports : public kj::TaskSet::ErrorHandler {
@@ -100,6 +113,8 @@ void ApiWriter::count(uint64_t number, const kj::Exception* failure, bool first)
   if (failure != nullptr) {
     ++(first ? figures.failed : figures.lost);
     figures.error = messageOf(*failure).cStr();
+    figures.failures.push_back(timeOfDay() + (first ? " first try: " : " second try: ") +
+                               figures.error);
     bool ofTls = figures.error.find("certificate") != std::string::npos;
     figures.refused += ofTls || kindOf(*failure) == ErrorKind::kUnauthenticated;
     return;

@@ -23,6 +23,9 @@ using testing::HasSubstr;
 constexpr const char *kFrom = "1.34.4", *kTo = "1.35.4";
 constexpr double kUpgrade = 1500;  // s; of all nodes, on a busy machine
 constexpr double kBack = 420;
+// Two releases of the images are on a node while it is upgraded, and here its disk is memory (/tmp),
+// which its limit counts.
+const std::vector<std::string> kCreate = {"--use-vip", "--memory", "4096"};
 
 class ClusterUpgrade : public KubeHost {
  protected:
@@ -35,7 +38,7 @@ class ClusterUpgrade : public KubeHost {
     KubeHost::TearDown();
   }
   void prepare(const char* name) {
-    cluster = std::make_unique<KubeCluster>(name, 3, 2, std::vector<std::string>{"--use-vip"});
+    cluster = std::make_unique<KubeCluster>(name, 3, 2, kCreate);
     cluster->awaitSystem();
     cluster->apply(kWebServers);
     cluster->apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " +
@@ -68,6 +71,12 @@ class ClusterUpgrade : public KubeHost {
         "%.1f s; %s\n",
         what, seconds, figures.calls, figures.failed, figures.lost, figures.longest,
         figures.error.c_str());
+    for (auto& line : figures.failures) printf("  %s\n", line.c_str());
+    for (auto& node : cluster->nodes) {
+      if (figures.lost == 0 || !node.controlPlane) continue;
+      printf("%s:\n%s\n", node.address.c_str(),
+             cluster->talos.ok(cluster->at(node, {"logs", "vipd"})).c_str());
+    }
     fflush(stdout);
     EXPECT_EQ(figures.lost, 0u) << figures.error;
   }
@@ -179,6 +188,8 @@ TEST_F(ClusterUpgrade, ContinuesAfterWhateverCutsItOff) {
   EXPECT_THAT(refused.err, HasSubstr(nodes[4].address));
   EXPECT_THAT(refused.out, testing::Not(HasSubstr("updating")));
   talos.ok({"cluster", "node", "start", nodes[4].name}, 120);
+  // Its Node object is Ready for a while whether it is there or not.
+  EXPECT_TRUE(eventually([&] { return cluster->bootId(nodes[4]) != ""; }, kBack, 0.5));
   cluster->awaitReady(nodes.size(), kBack);
   {
     Background run(upgrade());

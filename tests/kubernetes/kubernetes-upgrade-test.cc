@@ -70,7 +70,9 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   for (auto release : {kFrom, kTo}) {
     if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
   }
-  cluster = std::make_unique<KubeCluster>("up", 1, 1);
+  // Two releases are on a node's disk, which is memory here (/tmp), and its limit counts that.
+  cluster = std::make_unique<KubeCluster>("up", 1, 1,
+                                          std::vector<std::string>{"--memory", "4096"});
   cluster->awaitSystem();
   cluster->apply(kWebServers);
   cluster->apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " +

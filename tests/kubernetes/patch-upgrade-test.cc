@@ -22,7 +22,9 @@ TEST_F(KubeHost, APatchReleaseByTheCommandOfTheUsersDocuments) {
   for (auto release : {kFromPatch, kToPatch}) {
     if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
   }
-  KubeCluster cluster("patch", 3, 1, {"--use-vip", "--kubernetes-version", kFromPatch});
+  // Both releases are on a node's disk, which is memory here (/tmp), and its limit counts that.
+  KubeCluster cluster("patch", 3, 1,
+                      {"--use-vip", "--memory", "4096", "--kubernetes-version", kFromPatch});
   cluster.awaitSystem();
   if (HasFailure()) return;
   EXPECT_THAT(cluster.ok({"version"}), HasSubstr("v1.20.1"));
