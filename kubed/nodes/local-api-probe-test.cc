@@ -5,8 +5,8 @@
 namespace talos::kubed {
 namespace {
 
-// Feeds answers, one a second: "+" good, "-" failed, "e" one of a server that is about to end; "_"
-// is a second without one. Returns the verdict after each.
+// Feeds answers, one a second: "+" good, "-" failed, "e" one of a server that is about to end, "x"
+// none, for nobody listens; "_" is a second without one. Returns the verdict after each.
 struct Feeding {
   ApiVerdict verdict;
   kj::TimePoint now = kj::origin<kj::TimePoint>();
@@ -14,11 +14,14 @@ struct Feeding {
   std::string verdicts(const std::string& answers) {
     std::string changes;
     for (char c : answers) {
-      now += kApiLook;
+      now += 1 * kj::SECONDS;
       if (c == '_') continue;
       kj::Maybe<kj::String> failure;
       if (c == '-') failure = kj::str("500: [-]etcd failed");
       if (c == 'e') failure = kj::str("500: [-]shutdown failed: reason withheld");
+      if (c == 'x') {
+        failure = kj::str("Kubernetes at 127.0.0.1:6443: cannot connect: Connection refused");
+      }
       bool changed = verdict.take(kj::mv(failure), now);
       changes += changed ? (verdict.ready ? 'R' : 'N') : '.';
     }
@@ -26,8 +29,7 @@ struct Feeding {
   }
 };
 
-// Catches: an address that moves with each slow answer, or to and fro with a server that crashes
-// again and again; one that stays with a server that is gone.
+// Catches: an address that moves with each slow answer.
 TEST(ApiVerdict, ChangesWhenAnswersStayOpposite) {
   Feeding feeding;
   auto& verdict = feeding.verdict;
@@ -53,7 +55,16 @@ TEST(ApiVerdict, AServerThatEndsCountsAtOnce) {
   Feeding feeding;
   EXPECT_EQ(feeding.verdicts("+eee-----+"), "RN.......R");
   EXPECT_EQ(feeding.verdicts("---------++"), "........N..");
-  EXPECT_EQ(feeding.verdicts("e++"), "...") << "it crashed before";
+  EXPECT_EQ(feeding.verdicts("e++"), "...") << "it has failed before";
+}
+
+// Catches: an address that stays with a server that is gone, for as long as it takes to start
+// another one.
+TEST(ApiVerdict, AServerThatIsGoneCountsAtOnce) {
+  Feeding feeding;
+  EXPECT_EQ(feeding.verdicts("xx+xx-+"), "..RN..R") << "the first start, and a crash";
+  EXPECT_EQ(feeding.verdicts("e-x+"), "N..R");
+  EXPECT_EQ(feeding.verdicts("-x"), ".N");
 }
 
 }  // namespace

@@ -12,8 +12,9 @@ namespace {
 
 constexpr kj::StringPtr kApiId = "kube-apiserver"_kj;
 
-bool saysItEnds(const kj::String& failure) {
-  return strstr(failure.cStr(), "[-]shutdown") != nullptr;
+bool isOver(const kj::String& failure) {
+  return strstr(failure.cStr(), "[-]shutdown") != nullptr ||
+         strstr(failure.cStr(), "cannot connect: Connection refused") != nullptr;
 }
 
 }  // namespace
@@ -24,7 +25,7 @@ bool ApiVerdict::take(kj::Maybe<kj::String> failure, kj::TimePoint now) {
     opposite = nullptr;
     return false;
   }
-  bool ends = failure.map(saysItEnds).orDefault(false);
+  bool ends = failure.map(isOver).orDefault(false);
   bool atOnce = ends || (good && (ending || !everReady));
   auto since = opposite.orDefault(now);
   opposite = since;

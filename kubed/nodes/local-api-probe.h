@@ -2,18 +2,23 @@
 // vipd decides whether this node may hold an address that leads to the API server.
 //
 // GET /readyz at the loopback address every kApiLook. The verdict changes when the answers have
-// been opposite for kSteady, so neither a slow moment nor a server that crashes again and again
-// moves an address to and fro. At once count: the first good answer since the node was started; the
-// answer that the server is about to end (check "shutdown", --shutdown-delay-duration), as long as
-// it still serves; and the first good answer after that. The verdict is a record of machined's
-// store: after a crash of this program it continues from there, and starts anew with each boot.
+// been opposite for kSteady, so a slow moment moves no address to and fro. At once count: the first
+// good answer since the node was started; the answer that the server is about to end (check
+// "shutdown", --shutdown-delay-duration), as long as it still serves; that nobody listens, for the
+// server is gone; and the first good answer after one of these two. The verdict is a record of
+// machined's store: after a crash of this program it continues from there, and starts anew with
+// each boot.
+//
+// kApiLook is half of the second that a kubelet of another release gives a static pod that it
+// replaces.
 #pragma once
 
 #include "kubed/manifests/kubernetes-store-adapter.h"
 
 namespace talos::kubed {
 
-constexpr auto kApiLook = 1 * kj::SECONDS, kApiAnswer = 2 * kj::SECONDS, kSteady = 8 * kj::SECONDS;
+constexpr auto kApiLook = 500 * kj::MILLISECONDS, kApiAnswer = 2 * kj::SECONDS,
+               kSteady = 8 * kj::SECONDS;
 
 // The state of the API server by its last answers. Pure.
 class ApiVerdict {
@@ -26,7 +31,7 @@ class ApiVerdict {
 
  private:
   kj::Maybe<kj::TimePoint> opposite;  // since when answers contradict the verdict
-  bool ending = false;                // the verdict is because the server was about to end
+  bool ending = false;                // the verdict is because the server was about to end or gone
 };
 
 class LocalApiProbe {

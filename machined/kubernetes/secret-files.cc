@@ -34,6 +34,8 @@ constexpr kj::StringPtr kAuditPolicy =
     "apiVersion: audit.k8s.io/v1\n"
     "kind: Policy\n"
     "rules:\n"
+    "  - level: None\n"  // the node itself asks twice a second
+    "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n"
     "  - level: Metadata\n"_kj;
 
 // Secrets are written with the first provider, and read with the one that has written them.
