@@ -27,6 +27,10 @@ annotation required @0xc1c8a1f3f0a3d006 (field) :Void;
 annotation map @0xc1c8a1f3f0a3d007 (field) :Void;
 # A List of a struct {key :Text, value :T} that YAML writes as a mapping, in the list's order.
 
+annotation others @0xc1c8a1f3f0a3d019 (field) :Void;
+# A $map of raw values for all keys of its struct that no other field has: they stand beside those in YAML. Its
+# $name is "*".
+
 annotation raw @0xc1c8a1f3f0a3d008 (field) :Void;
 # A Text that holds a YAML node of any shape (a Pod, a manifest, a whole document), written as that node.
 

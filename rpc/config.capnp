@@ -33,6 +33,7 @@ struct AcceptedCa {
 }
 
 struct StringPair { key @0 :Text; value @1 :Text; }
+struct RawPair { key @0 :Text; value @1 :Text $A.raw; }
 
 # --- machine -----------------------------------------------------------------------------------------------
 
@@ -146,6 +147,30 @@ struct Kubelet {
   clusterDNS @4 :List(Text) $A.since("v0.12") $A.default("the tenth address of each network of services")
       $A.doc("Addresses of the DNS servers of pods.");
   nodeIP @5 :NodeIp $A.since("v0.13") $A.doc("The address that the node registers with.");
+  extraConfig @6 :KubeletConfiguration $A.since("v1.0")
+      $A.doc("Fields of the kubelet's configuration (kubelet.config.k8s.io/v1beta1), merged into that of the node. Those that "
+             "the node sets itself are refused.");
+}
+
+struct KubeletConfiguration {
+  shutdownGracePeriod @0 :Text $A.default("30s")
+      $A.doc("How long the kubelet ends pods before the node goes down, at most 5m; 0s: the node itself ends them. From "
+             "Kubernetes 1.21 on, as the next key.");
+  shutdownGracePeriodCriticalPods @1 :Text $A.default("10s, or a third of shutdownGracePeriod if that is less")
+      $A.doc("The part of it, at its end, that is for pods of the priorities system-cluster-critical and "
+             "system-node-critical.");
+  shutdownGracePeriodByPodPriority @2 :List(PriorityPeriod)
+      $A.doc("Instead of both: pods are ended by their priority, lowest first. From Kubernetes 1.24 on.");
+  evictionHard @3 :List(StringPair) $A.map
+      $A.doc("Signals and thresholds below which pods are evicted at once, such as memory.available: 100Mi.");
+  others @4 :List(RawPair) $A.name("*") $A.map $A.others
+      $A.doc("Any other field, as Kubernetes documents it, such as maxPods. The kubelet checks it: talosctl logs kubelet.");
+}
+
+struct PriorityPeriod {
+  priority @0 :Int32 $A.required
+      $A.doc("Pods of this priority, and of those between it and the next higher one of the list. Pods below all are with the lowest.");
+  shutdownGracePeriodSeconds @1 :UInt32 $A.required $A.doc("How long these pods have to end; all together at most 300.");
 }
 
 struct NodeIp {

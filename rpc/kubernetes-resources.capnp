@@ -141,4 +141,5 @@ struct KubeletSpecSpec $A.resource((type = "KubeletSpecs.kubernetes.talos.dev", 
   config @4 :Text $A.raw;                       # kubelet.yaml
   extraMounts @5 :List(Mount);
   struct Mount { destination @0 :Text; type @1 :Text; source @2 :Text; options @3 :List(Text); }
+  shutdownSeconds @6 :UInt32;                   # that it takes to end pods before the node goes down
 }

@@ -62,6 +62,7 @@ struct ShutdownRequestSpec $A.resource((type = "ShutdownRequests.runtime.talos.d
   # The node is about to go down: login1 signals the programs that hold a lock and waits for them. The id is node.
   kind @0 :Text $A.column("Kind");              # reboot or shutdown
   number @1 :UInt64;                            # of the request: each one has its own
+  limit @2 :UInt32 $A.column("Limit");          # seconds that are waited for them at most
 }
 struct ShutdownDelaySpec $A.resource((type = "ShutdownDelays.runtime.talos.dev", namespace = "runtime")) {
   # login1's answer to a ShutdownRequest. The id is node.

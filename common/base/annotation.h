@@ -15,6 +15,7 @@ enum Id : uint64_t {
   kRequired = 0xc1c8a1f3f0a3d006,
   kMap = 0xc1c8a1f3f0a3d007,
   kRaw = 0xc1c8a1f3f0a3d008,
+  kOthers = 0xc1c8a1f3f0a3d019,
   kInline = 0xc1c8a1f3f0a3d009,
   kBase64 = 0xc1c8a1f3f0a3d00a,
   kKeepEmpty = 0xc1c8a1f3f0a3d00b,
@@ -99,7 +100,15 @@ bool isCalled(const T& node, kj::StringPtr name) {
 inline kj::Maybe<capnp::StructSchema::Field> fieldCalled(capnp::StructSchema schema,
                                                          kj::StringPtr name) {
   for (auto field : schema.getFields()) {
-    if (isCalled(field, name)) return field;
+    if (!has(field, kOthers) && isCalled(field, name)) return field;
+  }
+  return nullptr;
+}
+
+// The field that has what is called otherwise.
+inline kj::Maybe<capnp::StructSchema::Field> othersOf(capnp::StructSchema schema) {
+  for (auto field : schema.getFields()) {
+    if (has(field, kOthers)) return field;
   }
   return nullptr;
 }

@@ -75,6 +75,7 @@ Report::Key keysOf(const Report& report, MachineType type);
 
 void checkMachine(Report& report, Machine::Reader machine);
 void checkKubelet(Report& report, Machine::Reader machine);
+void checkKubeletConfiguration(Report& report, Config::Reader config);
 void checkKernel(Report& report, Machine::Reader machine);
 void checkMetrics(Report& report, Config::Reader config);
 void checkNetwork(Report& report, Network::Reader network, MachineType type);

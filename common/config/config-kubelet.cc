@@ -4,6 +4,7 @@
 // Syntax: Kubernetes' documentation, "Labels and Selectors" and "Taints and Tolerations".
 
 #include "common/config/config-check.h"
+#include "common/config/kubelet-configuration.h"
 #include "common/net/ip.h"
 #include "common/net/text-values.h"
 
@@ -137,6 +138,21 @@ void checkKubelet(Report& report, Machine::Reader machine) {
   checkLabels(report, machine.getNodeLabels());
   checkAnnotations(report, machine.getNodeAnnotations());
   checkTaints(report, machine.getNodeTaints());
+}
+
+void checkKubeletConfiguration(Report& report, Config::Reader config) {
+  constexpr kj::StringPtr kPath = "machine.kubelet.extraConfig"_kj;
+  auto extra = config.getMachine().getKubelet().getExtraConfig();
+  for (auto other : extra.getOthers()) {
+    KJ_IF_MAYBE (own, ownKubeletField(other.getKey())) {
+      report.laterError(keyPath(kPath, own->name),
+                        kj::str("the node sets this field itself: ", own->reason), own->instead);
+    }
+  }
+  auto shutdown = kubeletShutdown(extra, kubeletRelease(config));
+  for (auto& mistake : shutdown.mistakes) {
+    report.laterError(kj::str(kPath, ".", mistake.path), kj::mv(mistake.message), mistake.hint);
+  }
 }
 
 }  // namespace talos::config

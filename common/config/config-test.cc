@@ -268,6 +268,11 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
     auto text = replaced(good(), "  token:", std::string("  ") + ignored + "\n  token:");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << ignored;
   }
+  for (auto field : {"port: 1", "shutdownGracePeriod: 1h"}) {
+    auto text = replaced(
+        good(), "  token:", std::string("  kubelet: {extraConfig: {") + field + "}}\n  token:");
+    EXPECT_FALSE(hasErrors(keptProblems(text))) << field;
+  }
   EXPECT_TRUE(hasErrors(keptProblems(twice + "---\na: b\n")));
   EXPECT_TRUE(hasErrors(keptProblems(replaced(good(), "master-1", "-"))));
 }

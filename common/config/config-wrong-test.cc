@@ -240,6 +240,14 @@ const WrongRow kAccepted[] = {
     {"cluster", "aescbcEncryptionSecret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", ""},
     {"cluster", "network: {dnsDomain: cluster.local, cni: {}}", ""},
     {"registries", "config: {a.example: {}}", ""},
+    {"machine",
+     "kubelet:\n  extraConfig:\n    maxPods: 200\n    serverTLSBootstrap: true\n"
+     "    shutdownGracePeriod: 0s\n    shutdownGracePeriodByPodPriority:\n"
+     "      - priority: -5\n        shutdownGracePeriodSeconds: 250\n"
+     "      - {priority: 2000000000, shutdownGracePeriodSeconds: 50}",
+     ""},
+    {"machine", "kubelet: {extraConfig: {shutdownGracePeriod: 5m, evictionHard: {a.b: 1Gi}}}", ""},
+    {"machine", "kubelet: {image: 'kubelet:v1.20.6', extraConfig: {'*': [1], maxPods: ~}}", ""},
     {"machine", "network: {}\nkubelet: {}\nregistries: {}\ninstall: {}\ntime: {}", ""},
     {"network", "interfaces:\n  - interface: bond0\n    bond: {mode: active-backup}",
      "3:5: warning: machine.network.interfaces[0].bond.interfaces: the bond has no links, so it "

@@ -57,6 +57,14 @@ bool hasDualStack(KubernetesVersion version) {
   return version >= KubernetesVersion{1, 21};
 }
 
+bool delaysShutdown(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 21};
+}
+
+bool hasShutdownPriorities(KubernetesVersion version) {
+  return version >= KubernetesVersion{1, 24};
+}
+
 bool limitsServiceSubnets(KubernetesVersion version) {
   return version < KubernetesVersion{1, 33};
 }

@@ -38,6 +38,10 @@ kj::String supportedKubernetesText();  // "1.19 to 1.20, 1.30 to 1.35"
 
 // Pods and Services of both families without a feature gate.
 bool hasDualStack(KubernetesVersion version);
+// A kubelet that ends pods before the node goes down, without a feature gate; and in an order by
+// priority.
+bool delaysShutdown(KubernetesVersion version);
+bool hasShutdownPriorities(KubernetesVersion version);
 // An API server that limits a network of Services to 20 bits of addresses.
 bool limitsServiceSubnets(KubernetesVersion version);
 

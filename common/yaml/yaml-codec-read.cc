@@ -83,7 +83,9 @@ class TreeReader {
       return;
     }
     kj::Vector<Seen> seen;
-    for (auto& entry : node.entries) readEntry(entry, target, path, seen);
+    kj::Vector<const Entry*> others;
+    for (auto& entry : node.entries) readEntry(entry, target, path, seen, others);
+    if (!others.empty()) readOthers(others, target, path);
     for (auto field : schema.getFields()) {
       if (!annotation::has(field, annotation::kRequired)) continue;
       bool given = false;
@@ -140,7 +142,7 @@ class TreeReader {
   }
 
   void readEntry(const Entry& entry, DynamicStruct::Builder target, const Path& parent,
-                 kj::Vector<Seen>& seen) {
+                 kj::Vector<Seen>& seen, kj::Vector<const Entry*>& others) {
     KJ_IF_MAYBE (field, annotation::fieldCalled(target.getSchema(), entry.key)) {
       auto name = keyOf(*field);
       Path path{&parent, name, nullptr};
@@ -165,9 +167,25 @@ class TreeReader {
                Problem::Severity::kWarning);
       }
       readField(*entry.value, target, *field, path);
-      return;
+    } else if (annotation::othersOf(target.getSchema()) != nullptr) {
+      others.add(&entry);
+    } else {
+      reportUnknown(entry, target.getSchema(), parent);
     }
-    reportUnknown(entry, target.getSchema(), parent);
+  }
+
+  void readOthers(kj::ArrayPtr<const Entry* const> entries, DynamicStruct::Builder target,
+                  const Path& parent) {
+    auto field = KJ_ASSERT_NONNULL(annotation::othersOf(target.getSchema()));
+    auto list = target.init(field, static_cast<unsigned>(entries.size())).as<DynamicList>();
+    for (auto i : kj::indices(entries)) {
+      auto& entry = *entries[i];
+      Path path{&parent, entry.key, nullptr};
+      note(path, entry.place);
+      auto pair = list[static_cast<unsigned>(i)].as<DynamicStruct>();
+      pair.set("key", DynamicValue::Reader(capnp::Text::Reader(entry.key)));
+      readField(*entry.value, pair, pair.getSchema().getFieldByName("value"), path);
+    }
   }
 
   void note(const Path& path, Place place) {

@@ -63,6 +63,10 @@ class TreeWriter {
       if (annotation::has(field, annotation::kIfGiven) && !value.has(field)) continue;
       // A union's first member is what an unset union says; the others are a choice, empty or not.
       bool chosen = annotation::inUnion(field) && field.getProto().getDiscriminantValue() > 0;
+      if (annotation::has(field, annotation::kOthers)) {
+        addEntries(node, value.get(field).as<DynamicList>());
+        continue;
+      }
       bool keep = options.empties == Empties::kKeep ||
                   annotation::has(field, annotation::kKeepEmpty) || chosen;
       if (!keep && !value.has(field, capnp::HasMode::NON_DEFAULT)) {
@@ -244,6 +248,11 @@ class TreeWriter {
   const YamlNode& ofMap(DynamicList::Reader list) {
     auto& node = make();
     node.kind = YamlNode::Kind::kMapping;
+    addEntries(node, list);
+    return node;
+  }
+
+  void addEntries(YamlNode& node, DynamicList::Reader list) {
     for (auto item : list) {
       auto pair = item.as<DynamicStruct>();
       auto value = pair.getSchema().getFieldByName("value");
@@ -252,7 +261,6 @@ class TreeWriter {
       node.entries.add(
           Entry{kj::str(pair.get("key").as<capnp::Text>()), {}, &ofField(pair, value), nullptr});
     }
-    return node;
   }
 };
 

@@ -126,6 +126,17 @@ kj::ArrayPtr<const char> firstDocument(kj::StringPtr text) {
   return text.slice(begin);
 }
 
+// Of a raw node: one line that is certainly a scalar, which may stand beside its key.
+kj::Maybe<kj::ArrayPtr<const char>> loneScalar(kj::StringPtr text) {
+  auto line = firstDocument(text);
+  if (line.size() > 0 && line.back() == '\n') line = line.slice(0, line.size() - 1);
+  if (line.size() == 0 || line[0] == '-' || line[0] == '?' || line[0] == '#') return nullptr;
+  for (char c : line) {
+    if (c == ':' || c == '\n') return nullptr;
+  }
+  return line;
+}
+
 class YamlWriter {
  public:
   YamlWriter(unsigned unit, unsigned start) : unit(unit == 0 ? 2 : unit), start(start) {}
@@ -170,13 +181,16 @@ class YamlWriter {
   static bool isBlock(const YamlNode& node) {
     return (node.kind == YamlNode::Kind::kSequence && node.items.size() > 0) ||
            (node.kind == YamlNode::Kind::kMapping && hasEntries(node)) ||
-           (node.kind == YamlNode::Kind::kRaw && node.text.size() > 0);
+           (node.kind == YamlNode::Kind::kRaw && node.text.size() > 0 &&
+            loneScalar(node.text) == nullptr);
   }
 
   void scalar(const YamlNode& node) {
     switch (node.kind) {
-      case YamlNode::Kind::kNull:
       case YamlNode::Kind::kRaw:
+        out.addAll(loneScalar(node.text).orDefault("null"_kj.asArray()));
+        break;
+      case YamlNode::Kind::kNull:
         out.addAll("null"_kj);
         break;
       case YamlNode::Kind::kSequence:

@@ -34,6 +34,16 @@ std::string between(kj::StringPtr from, kj::StringPtr to, int) {
   return between(document(from), document(to));
 }
 
+// Catches: a change below a key of any name that is not seen, or that is called otherwise.
+TEST(ConfigChange, KeysOfTheKubeletsConfiguration) {
+  auto with = [](kj::StringPtr fields) {
+    return kj::str("  kubelet: {extraConfig: {", fields, "}}\n");
+  };
+  EXPECT_EQ("machine.kubelet.extraConfig.maxPods machine.kubelet.extraConfig.nothing",
+            between(with("maxPods: 1, shutdownGracePeriod: 9s"),
+                    with("maxPods: 2, shutdownGracePeriod: 9s, nothing: ~"), 0));
+}
+
 // Catches: a comment, an order or a default taken for a change, which would reboot for nothing.
 TEST(ConfigChange, DocumentsThatMeanTheSame) {
   EXPECT_EQ("", between(document(""), kj::str("# a comment\n", document(""))));

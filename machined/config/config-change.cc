@@ -27,7 +27,8 @@ class Comparison {
       if (isMarker(field.getType()) && from.has(field) != to.has(field)) {
         add(kj::mv(below), fieldLive);
       } else if (annotation::has(field, annotation::kMap)) {
-        maps(from.get(field).as<DynamicList>(), to.get(field).as<DynamicList>(), below, fieldLive);
+        auto above = annotation::has(field, annotation::kOthers) ? path : kj::StringPtr(below);
+        maps(from.get(field).as<DynamicList>(), to.get(field).as<DynamicList>(), above, fieldLive);
       } else {
         values(field.getType(), from.get(field), to.get(field), below, fieldLive);
       }

@@ -25,6 +25,7 @@ Shape laterShape(kj::StringPtr path) {
 // The value that a path leads to.
 struct Found {
   bool known = true, map = false;  // in the schema; of a list: it is written as a mapping
+  bool free = false;               // not in it, at or below a key that may be any
   capnp::Type type = capnp::Schema::from<config::Config>();
   kj::String pattern;  // as the later keys are written
 };
@@ -50,6 +51,7 @@ Found find(kj::ArrayPtr<const kj::StringPtr> path) {
       at.type = field->getType();
       at.map = annotation::has(*field, annotation::kMap);
     } else {
+      at.free = annotation::othersOf(at.type.asStruct()) != nullptr;
       at.known = false;
     }
   }
@@ -67,7 +69,7 @@ Shape shapeOfConfig(kj::ArrayPtr<const kj::StringPtr> path) {
 
 bool isConfigKey(kj::ArrayPtr<const kj::StringPtr> path) {
   auto at = find(path);
-  if (at.known || laterShape(at.pattern) != Shape::kUnknown) return true;
+  if (at.known || at.free || laterShape(at.pattern) != Shape::kUnknown) return true;
   for (auto& row : config::laterKeys()) {
     if (row.path == at.pattern) return true;
   }

@@ -158,6 +158,8 @@ TEST(Patch, AGeneratedConfigLeavesOutDefaults) {
             "machine:\n  type: worker\n  sysctls:\n    vm.swappiness: a\n");
   EXPECT_EQ(generated("/machine/features/kubePrism/enabled"),
             "machine:\n  type: worker\n  features:\n    kubePrism:\n      enabled: a\n");
+  EXPECT_EQ(generated("/machine/kubelet/extraConfig/maxPods"),
+            "machine:\n  type: worker\n  kubelet:\n    extraConfig:\n      maxPods: a\n");
   EXPECT_EQ(generated("/cluster/clusterNmae").substr(0, 40),
             "!patch:1:2: /cluster/clusterNmae: no suc");
   EXPECT_EQ(generated("/machine/certSANs/0").substr(0, 47),

@@ -1,5 +1,6 @@
 // A node that goes, with real pods on it: before a reboot the kubelet ends them, by the lock that
-// login1 gives it; those of a Deployment go to another node before it is erased.
+// login1 gives it, and in the order of machine.kubelet.extraConfig; those of a Deployment go to
+// another node before it is erased.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"
@@ -19,6 +20,32 @@ kind: Pod
 metadata: {name: ends}
 spec:
   nodeName: goes-worker-1
+  containers:
+  - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 7' TERM; while :; do sleep 0.1; done"]}
+)";
+
+// One of a low priority that takes longer to end than a node waits without a config, and one of a
+// higher priority that would be first if both were asked at once.
+constexpr const char* kRanked = R"(apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: low}
+spec:
+  nodeName: goes-worker-1
+  terminationGracePeriodSeconds: 90
+  containers:
+  - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'sleep 50; exit 7' TERM; while :; do sleep 0.1; done"]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: high}
+spec:
+  nodeName: goes-worker-1
+  priorityClassName: high
   containers:
   - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 7' TERM; while :; do sleep 0.1; done"]}
 )";
@@ -89,6 +116,47 @@ void endsItsPods(const KubeCluster& cluster) {
       << "after the reboot";
 }
 
+// Catches: a kubelet that does not get the periods of the config, or exits because of them; one
+// that ends all pods at once; a node that does not wait as long as these periods are together.
+void endsThemByPriority(const KubeCluster& cluster) {
+  cluster.talos.ok({"-n", kWorker, "patch", "mc", "--mode=no-reboot", "-p",
+                    R"([{"op": "add", "path": "/machine/kubelet/extraConfig", "value":
+                        {"shutdownGracePeriodByPodPriority": [
+                          {"priority": 0, "shutdownGracePeriodSeconds": 70},
+                          {"priority": 1000, "shutdownGracePeriodSeconds": 20}]}}])"});
+  auto running = [&] {
+    return cluster.kubectl({"get", "--raw", "/api/v1/nodes/goes-worker-1/proxy/configz"}).out;
+  };
+  EXPECT_TRUE(eventually(
+      [&] { return contains(running(), R"({"priority":1000,"shutdownGracePeriodSeconds":20})"); },
+      kGone, 0.5))
+      << running() << cluster.talos.talosctl({"-n", kWorker, "logs", "kubelet"}).out;
+  // Before it takes pods again.
+  EXPECT_TRUE(eventually(
+      [&] {
+        return contains(cluster.talos.talosctl({"-n", kWorker, "get", "inhibitors"}).out,
+                        "kubelet");
+      },
+      kGone, 0.5));
+  cluster.apply(kRanked);
+  auto of = [&](const std::string& pod, const std::string& path) {
+    return cluster.ok({"get", "pod", pod, "-o", "jsonpath=" + path});
+  };
+  for (auto pod : {"low", "high"}) {
+    EXPECT_TRUE(eventually([&] { return of(pod, "{.status.phase}") == "Running"; }, kPodsUp, 0.5));
+  }
+  if (testing::Test::HasFailure()) return;
+  auto before = bootId(cluster);
+  cluster.talos.ok({"-n", kWorker, "reboot"}, kNodeUp);
+  awaitReboot(cluster, before);
+  const std::string ended =
+      "{.status.reason} {.status.containerStatuses[0].state.terminated.exitCode}";
+  const std::string finished = "{.status.containerStatuses[0].state.terminated.finishedAt}";
+  EXPECT_EQ(of("low", ended), "Terminated 7") << "it had its 50 s";
+  EXPECT_EQ(of("high", ended), "Terminated 7");
+  EXPECT_LE(of("low", finished), of("high", finished));
+}
+
 // Catches: a node that is erased under its pods; a budget that is not kept; one that is cordoned
 // for ever.
 void isDrainedAndComesBack(const KubeCluster& cluster) {
@@ -128,6 +196,8 @@ TEST_F(NodeThatGoes, AWorker) {
   cluster.awaitPods("kube-system", "k8s-app=flannel", 2, kPodsUp);
   if (HasFailure()) return;
   endsItsPods(cluster);
+  if (HasFailure()) return;
+  endsThemByPriority(cluster);
   if (HasFailure()) return;
   isDrainedAndComesBack(cluster);
 }

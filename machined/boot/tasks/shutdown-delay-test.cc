@@ -5,6 +5,7 @@
 #include "common/testing/virtual-time.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -79,6 +80,28 @@ TEST_F(DelayOfAShutdown, HasAnEnd) {
   answers(1, "over", "kubelet (pid 7)", "locks not released within 45 s: kubelet (pid 7)");
   begin().wait(scope);
   EXPECT_THAT(reported, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
+}
+
+// Catches: a kubelet that asks for more time by its config, under which the node goes down; a
+// brain that was restarted meanwhile and waits for another time than login1.
+TEST_F(DelayOfAShutdown, LastsAsLongAsTheKubeletAsks) {
+  putRecord<rpc::KubeletSpecSpec>(
+      store, "kubelet", [](auto spec) { spec.setShutdownSeconds(60); }, "test");
+  login1(true);
+  answers(0, "idle", "kubelet (pid 7)");
+  auto delay = begin();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::ShutdownRequestSpec>("node")).getLimit(), 75u);
+  advance(timer, scope, 84 * kj::SECONDS);
+  EXPECT_FALSE(delay.poll(scope));
+  advance(timer, scope, 1 * kj::SECONDS);
+  delay.wait(scope);
+  putRecord<rpc::KubeletSpecSpec>(
+      store, "kubelet", [](auto spec) { spec.setShutdownSeconds(5); }, "test");
+  auto again = begin();
+  advance(timer, scope, 84 * kj::SECONDS);
+  EXPECT_FALSE(again.poll(scope)) << "the request has its limit";
+  advance(timer, scope, 1 * kj::SECONDS);
+  again.wait(scope);
 }
 
 // Catches: a node that goes down under a kubelet because login1 crashed a moment before, or while

@@ -1,15 +1,18 @@
 #include "machined/boot/tasks/shutdown-delay.h"
 
+#include "common/base/shutdown-times.h"
 #include "common/base/signal.h"
+#include "machined/kubernetes/kubelet/kubelet-plan.h"
 #include "machined/resources/store-records.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kDelayId = "node"_kj, kLogin1 = "login1"_kj, kOver = "over"_kj;
-// login1 waits for 45 s (machined/confined/login1/locks/shutdown-delay.h).
-constexpr auto kDelayEnd = 55 * kj::SECONDS;
+// That login1 has to say that its own limit is over.
+constexpr auto kAnswerTime = 10 * kj::SECONDS;
 // A login1 that has exited is restarted within 5 s, and has its locks again (kept-locks.h).
 constexpr auto kRestartEnd = 15 * kj::SECONDS;
 
@@ -23,17 +26,32 @@ bool someoneHoldsALock(Store& store) {
   return !store.list<rpc::InhibitorSpec>().empty();
 }
 
-// Returns the number of the request.
-uint64_t requestShutdown(Store& store) {
-  KJ_IF_MAYBE (there, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) return there->getNumber();
+struct DelayRequest {
+  uint64_t number;
+  kj::Duration limit;
+};
+
+kj::Duration limitOfKubelet(Store& store) {
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::KubeletSpecSpec>(kKubeletId)) {
+    return spec->getShutdownSeconds() * kj::SECONDS + kShutdownMargin;
+  }
+  return kUsualShutdownLimit;
+}
+
+DelayRequest requestShutdown(Store& store) {
+  KJ_IF_MAYBE (there, store.tryGet<rpc::ShutdownRequestSpec>(kDelayId)) {
+    return {there->getNumber(), there->getLimit() * kj::SECONDS};
+  }
+  auto limit = limitOfKubelet(store);
   kj::String kind;
   for (auto status : store.list<rpc::MachineStatusSpec>()) kind = kj::str(status.getStage());
   constexpr uint64_t kFirst = 1;
   putRecord<rpc::ShutdownRequestSpec>(store, kDelayId, [&](auto spec) {
     spec.setKind(kind);
     spec.setNumber(kFirst);
+    spec.setLimit(static_cast<uint32_t>(limit / kj::SECONDS));
   });
-  return kFirst;
+  return {kFirst, limit};
 }
 
 }  // namespace
@@ -44,8 +62,8 @@ kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
   Signal changed;
   auto delays = store.onChange<rpc::ShutdownDelaySpec>([&] { changed.raise(); });
   auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
-  auto number = requestShutdown(store);
-  auto end = timer.now() + kDelayEnd;
+  auto [number, limit] = requestShutdown(store);
+  auto end = timer.now() + limit + kAnswerTime;
   kj::Maybe<kj::TimePoint> restartEnd;  // while it does not run
   kj::String lastReported;
   for (;;) {

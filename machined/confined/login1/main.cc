@@ -85,9 +85,11 @@ void run() {
   Watched<rpc::ShutdownRequestSpec> requests;
   requests = store.watch<rpc::ShutdownRequestSpec>(
       [&] {
-        uint64_t number = 0;
-        KJ_IF_MAYBE (found, requests.find(kNodeId)) number = found->getNumber();
-        delay.request(number);
+        KJ_IF_MAYBE (found, requests.find(kNodeId)) {
+          delay.request(found->getNumber(), found->getLimit() * kj::SECONDS);
+        } else {
+          delay.request(0);
+        }
       },
       kNodeId);
   changed.raise();  // the store has what an earlier life wrote

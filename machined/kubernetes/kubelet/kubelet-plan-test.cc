@@ -272,6 +272,138 @@ TEST(KubeletPlan, ConfigurationOfReleases) {
   }
 }
 
+struct ExtraNode : Node {
+  config::KubeletConfiguration::Builder extra = kubelet().initExtraConfig();
+  explicit ExtraNode(kj::StringPtr image = "kubelet:v1.30.0") : Node(image) {}
+
+  // Keys that no field of the schema has ("*"), with the text of their values.
+  void others(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
+    auto out = extra.initOthers(list.size());
+    unsigned i = 0;
+    for (auto [key, value] : list) {
+      out[i].setKey(key);
+      out[i++].setValue(value);
+    }
+  }
+  void priorities(std::initializer_list<std::pair<int32_t, uint32_t>> list) {
+    auto out = extra.initShutdownGracePeriodByPodPriority(list.size());
+    unsigned i = 0;
+    for (auto [priority, seconds] : list) {
+      out[i].setPriority(priority);
+      out[i++].setShutdownGracePeriodSeconds(seconds);
+    }
+  }
+  std::string written() {
+    EXPECT_EQ("", waits());
+    return spec.getConfig().cStr();
+  }
+  // From the fields of the shutdown on.
+  std::string shutdown() {
+    auto text = written();
+    auto at = text.find("shutdown");
+    return at == text.npos ? "" : text.substr(at);
+  }
+};
+
+// Catches: a field of the user's beside ours, which is a duplicate key; one that is lost, or whose
+// value is another one; ours that are lost by one of the user's.
+TEST(KubeletPlan, ExtraConfigReplacesByName) {
+  ExtraNode node;
+  node.others({{"maxPods", "200\n"},
+               {"serializeImagePulls", "true\n"},
+               {"featureGates", "A: true\nB: false\n"},
+               {"allowedUnsafeSysctls", "- kernel.msg*\n"},
+               {"odd: key", "\"a: b\"\n"},
+               {"nothing", ""}});
+  std::string ours = kCommon;
+  const std::string replaced = "serializeImagePulls: false\n";
+  ours.erase(ours.find(replaced), replaced.size());
+  EXPECT_EQ(node.written(), ours +
+                                "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n"
+                                "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n"
+                                "maxPods: 200\n"
+                                "serializeImagePulls: true\n"
+                                "featureGates:\n  A: true\n  B: false\n"
+                                "allowedUnsafeSysctls:\n  - kernel.msg*\n"
+                                "\"odd: key\":\n  \"a: b\"\n"
+                                "nothing: null\n");
+}
+
+// Catches: a kept config that takes from the node what it needs of its kubelet.
+TEST(KubeletPlan, FieldsOfTheNodeStay) {
+  ExtraNode node;
+  auto without = node.written();
+  node.others({{"port", "1\n"}, {"authentication", "anonymous:\n  enabled: true\n"}});
+  EXPECT_EQ(node.written(), without);
+}
+
+// Catches: a config with which the kubelet does not start; a node that waits for another time than
+// the kubelet asks for.
+TEST(KubeletPlan, PeriodsOfTheShutdownAreTheConfigs) {
+  ExtraNode node;
+  node.written();
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 30u);
+  node.extra.setShutdownGracePeriod("1m30s");
+  EXPECT_EQ(node.shutdown(), "shutdownGracePeriod: 90s\nshutdownGracePeriodCriticalPods: 10s\n");
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 90u);
+  node.extra.setShutdownGracePeriod("7.5s");
+  EXPECT_EQ(node.shutdown(), "shutdownGracePeriod: 7500ms\nshutdownGracePeriodCriticalPods: 2s\n")
+      << "no more than the whole";
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 8u);
+  node.extra.setShutdownGracePeriod("0s");
+  EXPECT_EQ(node.shutdown(), "shutdownGracePeriod: 0s\nshutdownGracePeriodCriticalPods: 0s\n");
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 0u);
+  node.extra.setShutdownGracePeriod("");
+  node.extra.setShutdownGracePeriodCriticalPods("20s");
+  EXPECT_EQ(node.shutdown(), "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 20s\n");
+  for (auto wrong : {"6m", "5", "x", "5s"}) {
+    node.extra.setShutdownGracePeriod(wrong);
+    EXPECT_EQ(node.shutdown(), "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n")
+        << wrong << " of a kept config, whose critical pods have 20 s";
+    EXPECT_EQ(node.spec.getShutdownSeconds(), 30u);
+  }
+}
+
+// Catches: our periods beside priorities, which the kubelet refuses; priorities for a release that
+// refuses them; a sum that is not the one that the kubelet asks for.
+TEST(KubeletPlan, PrioritiesOfTheShutdownTakeThePlaceOfPeriods) {
+  ExtraNode node;
+  node.priorities({{-1, 20}, {2000000000, 15}});
+  EXPECT_EQ(node.shutdown(),
+            "shutdownGracePeriodByPodPriority:\n"
+            "- priority: -1\n  shutdownGracePeriodSeconds: 20\n"
+            "- priority: 2000000000\n  shutdownGracePeriodSeconds: 15\n");
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 35u);
+  const std::string usual = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
+  node.priorities({{1, 20}, {1, 15}});
+  EXPECT_EQ(node.shutdown(), usual);
+  node.priorities({{1, 4294967295}, {2, 4294967295}});
+  EXPECT_EQ(node.shutdown(), usual) << "the sum does not wrap";
+  node.priorities({{1, 20}});
+  node.kubelet().setImage("kubelet:v1.23.5");
+  EXPECT_THAT(node.shutdown(), HasSubstr(usual));
+  node.kubelet().setImage("kubelet:v1.20.6");
+  EXPECT_EQ(node.shutdown(), "");
+  EXPECT_EQ(node.spec.getShutdownSeconds(), 0u);
+}
+
+// Catches: thresholds of the user's that are lost on a node in a container, or all others with
+// them.
+TEST(KubeletPlan, ThresholdsAreMergedByTheirSignal) {
+  ExtraNode node;
+  auto signals = node.extra.initEvictionHard(2);
+  signals[0].setKey("nodefs.available");
+  signals[0].setValue("5%");
+  signals[1].setKey("pid.available");
+  signals[1].setValue("'");
+  const std::string own = "  nodefs.available: '5%'\n  pid.available: ''''\n";
+  EXPECT_THAT(node.written(), HasSubstr("\nevictionHard:\n" + own));
+  node.at.sharesDisk = true;
+  EXPECT_THAT(
+      node.written(),
+      HasSubstr("\nevictionHard:\n  memory.available: 100Mi\n  imagefs.available: 1Gi\n" + own));
+}
+
 // Catches: a node in a container that is under DiskPressure because a large disk of the host is 88
 // % full, so that no pod is scheduled; one that loses the default for memory by that.
 TEST(KubeletPlan, ADiskThatIsSharedIsFullByBytes) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/base/lines.h"
-#include "common/base/node-layout.h"
 #include "common/base/sha256.h"
 #include "common/config/cluster-networks.h"
 #include "common/kube/kubeconfig.h"
@@ -11,31 +10,17 @@
 #include "common/net/ip.h"
 #include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/kube-versions.h"
+#include "machined/kubernetes/kubelet/kubelet-yaml.h"
 #include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr kj::StringPtr kRuntimeEndpoint = "unix:///run/containerd/containerd.sock"_kj;
 
 bool has(kj::ArrayPtr<const kj::String> list, kj::StringPtr text) {
   for (auto& item : list) {
     if (item == text) return true;
   }
   return false;
-}
-
-// Single-quoted YAML: texts of the config may contain anything.
-kj::String quoted(kj::StringPtr text) {
-  kj::Vector<char> out;
-  out.add('\'');
-  for (char c : text) {
-    if (c == '\'') out.add('\'');
-    out.add(c);
-  }
-  out.add('\'');
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
 }
 
 // --- addresses
@@ -114,70 +99,6 @@ kj::Maybe<kj::String> ofFamily(int family, kj::ArrayPtr<const Ip> own,
     if (first == nullptr) first = kj::mv(text);
   }
   return first;
-}
-
-// --- kubelet.yaml
-// ---------------------------------------------------------------------------------
-
-// The kubelet's defaults are percentages: on a large disk of the host tens of GiB that are free
-// would count as pressure. As all signals are replaced, that of memory has its default.
-constexpr kj::StringPtr kSharedDisk =
-    "imageGCHighThresholdPercent: 100\n"
-    "evictionHard:\n"
-    "  memory.available: 100Mi\n"
-    "  nodefs.available: 1Gi\n"
-    "  imagefs.available: 1Gi\n"_kj;
-
-kj::String configOf(config::Config::Reader config, const KubeletNodeContext& at,
-                    kj::ArrayPtr<const kj::String> nodeIps, KubernetesVersion version) {
-  auto cluster = config.getCluster();
-  bool six = false;
-  for (auto& ip : nodeIps) six = six || ip.findFirst(':') != nullptr;
-  kj::Vector<kj::String> dns;
-  for (auto address : config.getMachine().getKubelet().getClusterDNS()) dns.add(kj::str(address));
-  if (dns.empty()) dns = config::dnsServiceAddresses(cluster);
-  auto text = kj::str(
-      "apiVersion: kubelet.config.k8s.io/v1beta1\n"
-      "kind: KubeletConfiguration\n"
-      "staticPodPath: /etc/kubernetes/manifests\n"
-      "address: ",
-      six ? "'::'" : "0.0.0.0",
-      "\n"
-      "port: 10250\n"
-      "rotateCertificates: true\n"
-      "authentication:\n"
-      "  x509:\n"
-      "    clientCAFile: ",
-      kKubeletCa,
-      "\n"
-      "  webhook:\n"
-      "    enabled: true\n"
-      "  anonymous:\n"
-      "    enabled: false\n"
-      "authorization:\n"
-      "  mode: Webhook\n"
-      "clusterDomain: ",
-      quoted(config::dnsDomain(cluster)),
-      "\n"
-      "clusterDNS:\n",
-      kj::strArray(
-          KJ_MAP(address, dns) { return kj::str("- ", quoted(address), "\n"); }, ""),
-      // The kubelet's own /etc/resolv.conf is the file of its start; pods get the present one.
-      "resolvConf: ", kNetworkdState,
-      "/resolv.conf\n"
-      "serializeImagePulls: false\n"
-      "failSwapOn: false\n");
-  if (!has(version, KubeFact::kKubeletRuntimeEndpointFlag)) {
-    text = kj::str(text, "containerRuntimeEndpoint: ", kRuntimeEndpoint, "\n");
-  }
-  // It asks login1 for this time. Critical pods get the last part of it.
-  if (has(version, KubeFact::kKubeletDelaysShutdown)) {
-    text = kj::str(text, "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n");
-  }
-  if (at.sharesDisk) text = kj::str(text, kSharedDisk);
-  // Nodes in containers may have cgroups v1 only.
-  if (has(version, KubeFact::kKubeletRefusesCgroup1)) text = kj::str(text, "failCgroupV1: false\n");
-  return text;
 }
 
 // --- arguments
@@ -381,7 +302,14 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
     return kj::str("--", a.name, "=", a.value);
   };
   fill(out.initArguments(words.size()), words);
-  out.setConfig(configOf(config, at, addresses, version));
+  bool six = false;
+  for (auto& address : addresses) six = six || address.findFirst(':') != nullptr;
+  out.setConfig(kubeletYaml(
+      config,
+      {.version = version, .six = six, .sharesDisk = at.sharesDisk, .clientCa = kKubeletCa}));
+  auto shutdown = config::kubeletShutdown(kubelet.getExtraConfig(), version);
+  constexpr auto kAlmostOne = 1 * kj::SECONDS - 1 * kj::NANOSECONDS;
+  out.setShutdownSeconds(static_cast<uint32_t>((shutdown.asked + kAlmostOne) / kj::SECONDS));
   auto extra = kubelet.getExtraMounts();
   bool limited = at.memoryFile.size() > 0;
   auto mounts = out.initExtraMounts(extra.size() + (limited ? 1 : 0));

@@ -61,13 +61,34 @@ TEST_F(ShutdownDelayTest, TheDelayHasAnEnd) {
   inContainer.pid = 0;
   delay.take(kj::mv(inContainer));
   delay.request(1);
-  advance(timer, scope, kInhibitDelayMax - 1 * kj::SECONDS);
+  advance(timer, scope, kUsualShutdownLimit - 1 * kj::SECONDS);
   delay.request(1);  // the store says it once more
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   advance(timer, scope, 1 * kj::SECONDS);
   EXPECT_EQ(delay.stateName(), "over"_kj);
   EXPECT_EQ(delay.message(), "locks not released within 45 s: kubelet"_kj);
   EXPECT_THAT(announced, ElementsAre(true));
+}
+
+// Catches: a kubelet that asks for more by its config and is cut off, or for less and is waited for
+// as if it were the usual time; a request without an end.
+TEST_F(ShutdownDelayTest, TheRequestHasTheLimit) {
+  delay.take(lock());
+  struct Row {
+    kj::Duration limit;
+    int64_t seconds;
+  };
+  uint64_t number = 0;
+  for (auto [limit, seconds] :
+       {Row{75 * kj::SECONDS, 75}, Row{20 * kj::SECONDS, 20}, Row{1 * kj::HOURS, 315}}) {
+    delay.request(0);
+    delay.request(++number, limit);
+    advance(timer, scope, (seconds - 1) * kj::SECONDS);
+    EXPECT_EQ(delay.stateName(), "waiting"_kj) << seconds;
+    advance(timer, scope, 1 * kj::SECONDS);
+    EXPECT_EQ(delay.message(),
+              kj::str("locks not released within ", seconds, " s: kubelet (pid 7)"));
+  }
 }
 
 // Catches: a node without a kubelet that waits for it; one that stays and does not say so.

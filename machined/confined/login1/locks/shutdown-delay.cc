@@ -29,7 +29,7 @@ void ShutdownDelay::release(Inhibitors::Id id) {
   changed();
 }
 
-void ShutdownDelay::request(uint64_t wanted) {
+void ShutdownDelay::request(uint64_t wanted, kj::Duration asked) {
   if (wanted == number) return;
   bool announced = number != 0;
   number = wanted;
@@ -43,9 +43,10 @@ void ShutdownDelay::request(uint64_t wanted) {
   if (!announced) prepare(true);
   if (locks.empty()) return over(kj::str("no program holds a lock"));
   now = State::kWaiting;
-  deadline = timer.afterDelay(kInhibitDelayMax)
-                 .then([this]() {
-                   over(kj::str("locks not released within ", kInhibitDelayMax / kj::SECONDS,
+  auto limit = kj::min(asked, kInhibitDelayMax);
+  deadline = timer.afterDelay(limit)
+                 .then([this, limit]() {
+                   over(kj::str("locks not released within ", limit / kj::SECONDS,
                                 " s: ", kj::strArray(locks.holders(), ", ")));
                  })
                  .eagerlyEvaluate(nullptr);

@@ -1,6 +1,6 @@
 // Delays a shutdown for the holders of locks: they get a signal that it comes, and the delay ends
-// when all have released their locks, or after kInhibitDelayMax. No I/O but the timer, which is
-// passed in.
+// when all have released their locks, or after the limit that the request has: the time that the
+// kubelet asks for by its config, and kShutdownMargin. No I/O but the timer, which is passed in.
 //
 // A request is followed once. A request that is withdrawn is announced as well, so that a holder
 // that has begun to end goes on. After a crash of this program, or of the bus, the next start has
@@ -10,13 +10,15 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
+#include "common/base/shutdown-times.h"
 #include "common/base/signal.h"
 #include "machined/confined/login1/locks/inhibitors.h"
 
 namespace talos::login1 {
 
-// The kubelet asks for 30 s (shutdownGracePeriod) and has this much to be done with it.
-constexpr auto kInhibitDelayMax = 45 * kj::SECONDS;
+// The limit that programs are told, and that no request exceeds. A kubelet that wants to ask for
+// more than it is told exits, and nothing here knows with which config the next one starts.
+constexpr auto kInhibitDelayMax = kMostShutdownPeriod + kShutdownMargin;
 
 class ShutdownDelay {
  public:
@@ -31,7 +33,7 @@ class ShutdownDelay {
   const Inhibitors& inhibitors() const { return locks; }
 
   // The newest request; 0: there is none (any more).
-  void request(uint64_t number);
+  void request(uint64_t number, kj::Duration limit = kUsualShutdownLimit);
 
   kj::StringPtr stateName() const;  // idle, waiting or over
   uint64_t requested() const { return number; }

@@ -1,0 +1,26 @@
+// kubelet.yaml: the configuration of the kubelet, made of what the node sets itself and of
+// machine.kubelet.extraConfig.
+//
+// A field of the config takes the place of the node's own one; of evictionHard, the only mapping
+// that both may have, each key does. The node's own fields that others depend on
+// (common/config/kubelet-configuration.h) stay, and so do its periods where those of the config are
+// wrong: a config that was kept from an earlier release may have either. Pure, with the same bytes
+// for the same input: a difference restarts the kubelet.
+#pragma once
+
+#include "common/config/kubelet-configuration.h"
+
+namespace talos::machined {
+
+constexpr kj::StringPtr kRuntimeEndpoint = "unix:///run/containerd/containerd.sock"_kj;
+
+struct KubeletYaml {
+  config::KubernetesVersion version;
+  bool six = false;         // the node has an IPv6 address
+  bool sharesDisk = false;  // as in KubeletNodeContext
+  kj::StringPtr clientCa;   // path
+};
+
+kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node);
+
+}  // namespace talos::machined
