@@ -9,7 +9,8 @@
 namespace talos {
 namespace {
 
-constexpr auto kBetween = 500 * kj::MILLISECONDS, kDeadline = 2 * kj::SECONDS;
+constexpr auto kBetween = 500 * kj::MILLISECONDS, kBeforeSecond = 500 * kj::MILLISECONDS,
+               kDeadline = 2 * kj::SECONDS;
 
 kj::TimePoint now() {
   return kj::systemPreciseMonotonicClock().now();
@@ -80,7 +81,9 @@ void ApiWriter::run() {
 }
 
 kj::Promise<void> ApiWriter::call(kube::DialDependencies deps, uint64_t number) {
-  if (!co_await attempt(deps, number, true)) co_await attempt(deps, number, false);
+  if (co_await attempt(deps, number, true)) co_return;
+  co_await deps.timer.afterDelay(kBeforeSecond);
+  co_await attempt(deps, number, false);
 }
 
 kj::Promise<bool> ApiWriter::attempt(kube::DialDependencies deps, uint64_t number, bool first) {

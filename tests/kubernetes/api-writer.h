@@ -3,8 +3,9 @@
 // is there.
 //
 // Each call is a new connection from the namespace that it is given, and has two seconds; the next
-// one does not wait for it. One that fails is repeated once. Numbers go in turn to the keys of one
-// ConfigMap, so that writes to one key are so far apart that they cannot overtake each other.
+// one does not wait for it. One that fails is repeated once, half a second later. Numbers go in
+// turn to the keys of one ConfigMap, so that writes to one key are so far apart that they cannot
+// overtake each other.
 #pragma once
 
 #include <array>
