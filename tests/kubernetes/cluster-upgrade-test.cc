@@ -52,7 +52,8 @@ class ClusterUpgrade : public KubeHost {
                  "--type=strategic", "-p",
                  "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"coredns\","
                  "\"resources\":{\"limits\":{\"memory\":\"150Mi\"}}}]}}}}"});
-    cluster->awaitPods("kube-system", "k8s-app=kube-dns", 3, kPodsUp);
+    cluster->dnsPods = 3;
+    cluster->awaitPods("kube-system", "k8s-app=kube-dns", cluster->dnsPods, kPodsUp);
     writer = std::make_unique<ApiWriter>(placeOf(cluster->segment()),
                                          harness::slurp(cluster->kubeconfigPath()));
     EXPECT_TRUE(eventually([&] { return writer->succeeded >= 4; }, 60));

@@ -189,7 +189,7 @@ void KubeCluster::awaitSystem(const std::string& networkNamespace,
   }
   awaitPods("kube-system", "k8s-app=kube-proxy", nodes.size(), kPodsUp);
   awaitPods(networkNamespace, networkLabel, nodes.size(), kPodsUp);
-  awaitPods("kube-system", "k8s-app=kube-dns", 2, kPodsUp);
+  awaitPods("kube-system", "k8s-app=kube-dns", dnsPods, kPodsUp);
 }
 
 std::map<std::string, KubePod> KubeCluster::pods() const {

@@ -79,6 +79,8 @@ class KubeCluster {
   pid_t segment() const { return supervisor; }
   const std::string& kubeconfigPath() const { return kubeconfig; }
 
+  unsigned dnsPods = 2;  // that awaitSystem() expects
+
   // All that a cluster begins with, on each of its nodes, and the pods of its network.
   void awaitSystem(const std::string& networkNamespace = "kube-system",
                    const std::string& networkLabel = "k8s-app=flannel") const;
