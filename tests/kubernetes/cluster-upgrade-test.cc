@@ -23,8 +23,8 @@ using testing::HasSubstr;
 constexpr const char *kFrom = "1.34.4", *kTo = "1.35.4";
 constexpr double kUpgrade = 1500;  // s; of all nodes, on a busy machine
 constexpr double kBack = 420;
-// Two releases of the images are on a node while it is upgraded, and here its disk is memory (/tmp),
-// which its limit counts.
+// Two releases of the images are on a node while it is upgraded, and here its disk is memory
+// (/tmp), which its limit counts.
 const std::vector<std::string> kCreate = {"--use-vip", "--memory", "4096"};
 
 class ClusterUpgrade : public KubeHost {

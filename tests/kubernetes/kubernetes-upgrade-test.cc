@@ -71,8 +71,7 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
     if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
   }
   // Two releases are on a node's disk, which is memory here (/tmp), and its limit counts that.
-  cluster = std::make_unique<KubeCluster>("up", 1, 1,
-                                          std::vector<std::string>{"--memory", "4096"});
+  cluster = std::make_unique<KubeCluster>("up", 1, 1, std::vector<std::string>{"--memory", "4096"});
   cluster->awaitSystem();
   cluster->apply(kWebServers);
   cluster->apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " +
