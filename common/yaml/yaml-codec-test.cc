@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/testing/printing.h"
+#include "common/yaml/test-read.h"
 
 #include <random>
 
@@ -17,23 +18,6 @@
 
 namespace talos::codec {
 namespace {
-
-template <typename T>
-struct Read {
-  capnp::MallocMessageBuilder message;
-  Problems problems;
-  Places places;
-  typename T::Builder value;
-  bool good;
-  explicit Read(kj::StringPtr text, ReadOptions options = {})
-      : value(message.initRoot<T>()), good(readYaml(text, value, problems, options, &places)) {}
-  kj::String all() const { return render(problems); }
-};
-
-template <typename T>
-kj::String yaml(T&& reader, WriteOptions options = {}) {
-  return writeYaml(reader, options);
-}
 
 // Catches: any deviation from the text that the user's documents print for this resource.
 TEST(WriteYaml, PrintsTheControlPlaneConfigOfTheDocuments) {
@@ -576,37 +560,6 @@ TEST(RoundTrip, ReadsWhatItWrites) {
   roundTrips<rpc::RootSecretSpec::KubernetesRoot>(100, Empties::kOmit);
   roundTrips<capnp::schema::Value>(600, Empties::kKeep);
   roundTrips<capnp::schema::Node>(300, Empties::kKeep);
-}
-
-// Catches: a key that no field has and that is lost, or read as the field that holds such keys; a
-// value that is another one when it is written again; one without a place for the checks.
-TEST(ReadYaml, TakesKeysThatNoFieldHas) {
-  auto text =
-      "shutdownGracePeriod: 60s\n"
-      "'*': [1]\n"
-      "maxPods: 200\n"
-      "featureGates: {A: true}\n"
-      "evictionSoft:\n"
-      "  memory.available: 1Gi  # enough\n"_kj;
-  Read<config::KubeletConfiguration> read(text);
-  ASSERT_TRUE(read.good) << read.all().cStr();
-  auto others = read.value.asReader().getOthers();
-  ASSERT_EQ(others.size(), 4u);
-  EXPECT_EQ(others[0].getKey(), "*");
-  EXPECT_EQ(others[1].getValue(), "200\n");
-  EXPECT_EQ(others[2].getValue(), "A: true\n");
-  EXPECT_EQ(others[3].getValue(), "memory.available: 1Gi  # enough\n");
-  EXPECT_EQ(read.places.find("maxPods").line, 3u);
-  EXPECT_EQ(read.places.find("evictionSoft").line, 5u);
-  auto written = yaml(read.value.asReader(), {.empties = Empties::kOmit});
-  Read<config::KubeletConfiguration> again(written);
-  EXPECT_TRUE(again.good) << written.cStr();
-  EXPECT_EQ(written, yaml(again.value.asReader(), {.empties = Empties::kOmit}));
-  EXPECT_EQ(again.value.asReader().getOthers().size(), 4u) << written.cStr();
-  EXPECT_NE(std::string(written.cStr()).find("\nmaxPods: 200\n"), std::string::npos);
-  EXPECT_EQ(writeJson(read.value.asReader(), {.indent = 0, .empties = Empties::kOmit}),
-            R"({"shutdownGracePeriod":"60s","*":[1],"maxPods":200,"featureGates":{"A":true},)"
-            R"("evictionSoft":{"memory.available":"1Gi"}})");
 }
 
 }  // namespace

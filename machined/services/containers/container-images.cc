@@ -41,6 +41,8 @@ constexpr const char* kUnpackedLabel = "containerd.io/gc.ref.snapshot.overlayfs"
 // An etcd image is some 60 MB: 50 KB/s are enough. containerd itself gives up when nothing has come
 // for 5 minutes.
 constexpr auto kPullDeadline = 20 * kj::MINUTES, kForgetDeadline = 2 * kj::MINUTES;
+// Its CRI begins a moment after containerd listens: 0.3 s on a fast machine, seconds under load.
+constexpr auto kCriStart = 30 * kj::SECONDS, kCriAgain = 250 * kj::MILLISECONDS;
 constexpr auto kFirstPause = 5 * kj::SECONDS, kLongestPause = 80 * kj::SECONDS;
 
 kj::String imageText(const std::string& s) {
@@ -150,12 +152,25 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
 kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference) {
   cri::PullImageRequest request;
   request.mutable_image()->set_image(reference.cStr());
-  auto answer =
-      co_await containerd.call<cri::PullImageResponse>(kPull, kPodNamespace, request, kPullDeadline)
-          .catch_([&](kj::Exception&& e) -> kj::Promise<cri::PullImageResponse> {
-            return pullProblem(reference, kindOf(e), messageOf(e));
-          });
-  co_return imageText(answer.image_ref());
+  auto until = containerd.timer.now() + kCriStart;
+  for (;;) {
+    kj::Maybe<kj::Exception> wrong;
+    auto answer = co_await containerd
+                      .call<cri::PullImageResponse>(kPull, kPodNamespace, request, kPullDeadline)
+                      .catch_([&](kj::Exception&& e) {
+                        wrong = kj::mv(e);
+                        return cri::PullImageResponse();
+                      });
+    KJ_IF_MAYBE (e, wrong) {
+      bool starts = has(messageOf(*e), "server is not initialized yet");
+      if (!starts || containerd.timer.now() >= until) {
+        kj::throwFatalException(pullProblem(reference, kindOf(*e), messageOf(*e)));
+      }
+    } else {
+      co_return imageText(answer.image_ref());
+    }
+    co_await containerd.timer.afterDelay(kCriAgain);
+  }
 }
 
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {

@@ -321,6 +321,32 @@ TEST_F(ContainersModelTest, ServingIsWhatItSays) {
   waiting.wait(scope);
 }
 
+// Catches: a pull that fails because containerd was restarted a moment before; one without an end.
+TEST_F(ContainersModelTest, APullWaitsForACriThatStarts) {
+  unsigned pulls = 0, refused = 2;
+  server.methods["/runtime.v1.ImageService/PullImage"] = [&](auto& x) {
+    if (!x.ended) return;
+    if (pulls++ < refused) return x.finish(2, "server is not initialized yet");
+    cri::PullImageResponse answer;
+    answer.set_image_ref("sha256:1");
+    x.send(answer.SerializeAsString());
+    x.finish();
+  };
+  auto pulled = pullContent(containerd, kj::str("x"));
+  advance(timer, scope, 1 * kj::SECONDS);
+  ASSERT_TRUE(pulled.poll(scope));
+  EXPECT_EQ(pulled.wait(scope), "sha256:1");
+  EXPECT_EQ(pulls, 3u);
+  refused = UINT_MAX;
+  auto never = pullContent(containerd, kj::str("x"));
+  advance(timer, scope, 29 * kj::SECONDS);
+  EXPECT_FALSE(never.poll(scope));
+  advance(timer, scope, 2 * kj::SECONDS);
+  auto failed = kj::runCatchingExceptions([&]() { never.wait(scope); });
+  EXPECT_EQ("cannot pull \"x\": server is not initialized yet",
+            messageOf(KJ_ASSERT_NONNULL(failed)));
+}
+
 // Catches: a registry that is asked without a pause, for ever, or once only; "not found" that is
 // asked for again; an image that is there and is pulled all the same.
 TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "common/base/log.h"
 #include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
@@ -21,7 +22,8 @@ void killInside(const fs::path& folder) {
   for (auto& entry : fs::directory_iterator("/proc", gone)) {
     int pid = atoi(entry.path().filename().c_str());
     if (pid <= 1 || fs::read_symlink(entry.path() / "cwd", gone) != folder) continue;
-    KJ_LOG(WARNING, "a shim that containerd does not know is ended", pid, folder.c_str());
+    log::warn("ending a shim that containerd does not know",
+              {{"pid", kj::str(pid)}, {"folder", folder.c_str()}});
     if (kill(pid, SIGKILL) != 0 && errno != ESRCH) KJ_FAIL_SYSCALL("kill(shim)", errno, pid);
   }
 }

@@ -16,8 +16,8 @@
 
 namespace talos::login1 {
 
-// The limit that programs are told, and that no request exceeds. A kubelet that wants to ask for
-// more than it is told exits, and nothing here knows with which config the next one starts.
+// InhibitDelayMaxUSec of the interface, and the limit of every request. A kubelet whose config asks
+// for more than this property says exits, so it is the most that a config can ask for.
 constexpr auto kInhibitDelayMax = kMostShutdownPeriod + kShutdownMargin;
 
 class ShutdownDelay {
