@@ -59,12 +59,12 @@ class Renewals : public KubeHost {
   // The kubelet's as a client. The one that it shows is its own, which nobody verifies.
   void lookAtKubelet(const KubeNode& node) {
     auto root = "/proc/" + std::to_string(cluster->talos.process(node.name)) + "/root";
-    std::string file = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-    // The name of a file in the node's own tree.
+    const std::filesystem::path link = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+    // The name of a file beside it, or of one in the node's own tree.
     std::error_code none;
-    auto target = std::filesystem::read_symlink(root + file, none);
-    if (!none) file = target.string();
-    note(node.name + " kubelet", harness::run({"sh", "-c", kRead + (" <" + root + file)}, 20));
+    auto target = std::filesystem::read_symlink(root + link.string(), none);
+    auto file = root + (none ? link : link.parent_path() / target).string();
+    note(node.name + " kubelet", harness::run({"sh", "-c", kRead + (" <" + file)}, 20));
   }
   void note(const std::string& name, const harness::Result& shown) {
     auto serial = shown.out.substr(0, shown.out.find('\n'));
