@@ -263,7 +263,8 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
 }
 
 // Catches: members or clients that refuse each other while one CA replaces the other; a restart for
-// certificates that are read at each handshake; certificates of the CA before.
+// certificates that are read at each handshake; certificates of the CA before; a client that knows
+// only one of the two, and is refused.
 TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
   auto settle = [&]() {
@@ -282,6 +283,16 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
     }
     return count;
   };
+  // For a client of port 2379 and a member that know only this CA.
+  auto chains = [&](kj::StringPtr authority) {
+    auto etcd = KJ_ASSERT_NONNULL(secrets());
+    unsigned count = 0;
+    for (auto pair : {etcd.getEtcdPeer(), etcd.getServer()}) {
+      auto sent = pki::certificatesIn(kj::str(pair.getCrt().asChars()));
+      count += pki::isSignedBy(sent.back(), authority) ? 1 : 0;
+    }
+    return count;
+  };
   putNode();
   awaitSecrets(1);
   settle();
@@ -294,7 +305,9 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   auto both = trusted(kEtcdId);
   EXPECT_EQ(pki::certificatesIn(both).size(), 2u);
   EXPECT_EQ(both, trusted(kEtcdClientId));
-  EXPECT_EQ(peer, kj::str(KJ_ASSERT_NONNULL(secrets()).getEtcdPeer().getCrt().asChars()));
+  auto sent = kj::str(KJ_ASSERT_NONNULL(secrets()).getEtcdPeer().getCrt().asChars());
+  EXPECT_EQ(peer, pki::certificatesIn(sent)[0]);
+  EXPECT_EQ(chains(next.certificate), 2u);
   etcdAuthority = {kj::str(next.certificate), next.key.clone()};
   acceptedAuthorities.clear();
   acceptedAuthorities.add(kj::str(old.certificate));
@@ -302,11 +315,13 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   settle();
   EXPECT_EQ(both, trusted(kEtcdId));
   EXPECT_EQ(signedBy(next.certificate), 3u);
+  EXPECT_EQ(chains(old.certificate), 2u);
   acceptedAuthorities.clear();
   settle();
   EXPECT_EQ(trusted(kEtcdId), next.certificate);
   EXPECT_EQ(trusted(kEtcdClientId), next.certificate);
   EXPECT_EQ(signedBy(next.certificate), 3u);
+  EXPECT_EQ(chains(next.certificate), 2u);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace {
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
   bool authorities = true;  // other CAs are accepted than before
-  bool any() const { return peer || server || client || api || authorities; }
+  bool chains = true;       // others have signed the CA than before
+  bool any() const { return peer || server || client || api || authorities || chains; }
 };
 struct Issued {
   kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
@@ -71,6 +72,19 @@ void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& i
   }
 }
 
+// The chain that etcd sends: with its CA as the one beside that signed it, for clients that know
+// only the other one.
+kj::String chainOf(rpc::KeyPair::Reader pair, kj::StringPtr behind) {
+  return kj::str(pki::certificatesIn(kj::str(pair.getCrt().asChars()))[0], behind);
+}
+
+// The CA as those beside it signed it.
+kj::String signedByOthers(config::Etcd::Reader etcd) {
+  return pki::authoritiesOf(kj::str(etcd.getCa().getCrt().asChars()),
+                            acceptedCas(etcd.getAcceptedCAs()))
+      .behind;
+}
+
 Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
                     const NodeNames& names, kj::Duration etcdLifetime, kj::Date now) {
   auto authority = kj::str(config.getCluster().getEtcd().getCa().getCrt().asChars());
@@ -81,16 +95,20 @@ Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader 
     return isOfAnother(pair) ||
            renewalCause(inspectPair(pair), names, etcdLifetime, now) != nullptr;
   };
+  auto behind = signedByOthers(config.getCluster().getEtcd());
+  auto isOfAnotherChain = [&](rpc::KeyPair::Reader pair) {
+    return isOfAnother(pair) || pair.getCrt() != chainOf(pair, behind).asBytes();
+  };
   auto client = inspectPair(stored.getClient());
   auto lifetime = apiCertLifetime(config);
-  return {
-      .peer = isDue(stored.getEtcdPeer()),
-      .server = isDue(stored.getServer()),
-      .client = isOfAnother(stored.getClient()) || client.commonName != names.commonName ||
-                renewalCause(client, etcdLifetime, now) != nullptr,
-      .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
-             renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr,
-      .authorities = stored.getCa() != etcdAuthorities(config.getCluster().getEtcd()).asBytes()};
+  return {.peer = isDue(stored.getEtcdPeer()),
+          .server = isDue(stored.getServer()),
+          .client = isOfAnother(stored.getClient()) || client.commonName != names.commonName ||
+                    renewalCause(client, etcdLifetime, now) != nullptr,
+          .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
+                 renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr,
+          .authorities = stored.getCa() != etcdAuthorities(config.getCluster().getEtcd()).asBytes(),
+          .chains = isOfAnotherChain(stored.getEtcdPeer()) || isOfAnotherChain(stored.getServer())};
 }
 
 kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
@@ -159,7 +177,8 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
                   copyOf(config.getMachine().getCa()), lifetime, apiCertLifetime(config)};
   auto authority = etcdAuthorities(config.getCluster().getEtcd()),
-       apiAuthority = apiAuthorities(config).trusted;
+       apiAuthority = apiAuthorities(config).trusted,
+       behind = signedByOthers(config.getCluster().getEtcd());
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
         return issueNeeded(issuers, names, needed, now);
@@ -173,6 +192,9 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   fill(etcd.initServer(), issued.server, old([](auto& k) { return k.getServer(); }));
   fill(etcd.initClient(), issued.client, old([](auto& k) { return k.getClient(); }));
   fill(etcd.initApi(), issued.api, old([](auto& k) { return k.getApi(); }));
+  for (auto pair : {etcd.getEtcdPeer(), etcd.getServer()}) {
+    pair.setCrt(chainOf(pair, behind).asBytes());
+  }
   client.setCa(authority.asBytes());
   client.setClient(etcd.asReader().getClient());
   renewal.schedule(due(etcd.asReader()));

@@ -11,7 +11,8 @@
 //
 // Peers are verified by cluster.etcd.ca and those of cluster.etcd.acceptedCAs. When the two change
 // places, as in a rotation (docs/trust.md), the text of both is the same: certificates are issued
-// anew, and no reader of the CAs is restarted.
+// anew, and no reader of the CAs is restarted. Behind the certificates of a member is its CA as
+// those of acceptedCAs signed it, for clients that know only the other one.
 #pragma once
 
 #include <kj/timer.h>
