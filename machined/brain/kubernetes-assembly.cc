@@ -61,6 +61,17 @@ EtcdDeparture::Dependencies KubernetesAssembly::departureDependencies() {
           .print = core.printAlarms()};
 }
 
+KubeletRun::Dependencies KubernetesAssembly::kubeletDependencies() {
+  // The controller of Kubernetes' other certificates warns of the same argument.
+  auto silent = [](kj::StringPtr) {};
+  return {.timer = core.timer,
+          .clock = core.clock,
+          .blocking = core.blocking(),
+          .store = core.store,
+          .supervisor = services.supervisor,
+          .lifetime = certificateLifetime(core.arguments, core.platform, kKubeletLifetime, silent)};
+}
+
 void KubernetesAssembly::follow() {
   etcd.follow();
   kubelet.follow();

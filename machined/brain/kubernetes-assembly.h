@@ -37,11 +37,7 @@ class KubernetesAssembly {
 
  public:
   EtcdRun etcd{etcdDependencies()};
-  KubeletRun kubelet{{.timer = core.timer,
-                      .clock = core.clock,
-                      .blocking = core.blocking(),
-                      .store = core.store,
-                      .supervisor = services.supervisor}};
+  KubeletRun kubelet{kubeletDependencies()};
   NodeDrain nodeDrain{drainDependencies()};
   EtcdDeparture departure{departureDependencies()};
 
@@ -49,6 +45,7 @@ class KubernetesAssembly {
 
  private:
   EtcdRun::Dependencies etcdDependencies();
+  KubeletRun::Dependencies kubeletDependencies();
   NodeDrain::Dependencies drainDependencies();
   EtcdDeparture::Dependencies departureDependencies();
 };

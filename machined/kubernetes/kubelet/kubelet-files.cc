@@ -24,8 +24,6 @@ namespace {
 using kube::kNodeGroup, kube::kNodeUser;
 constexpr kj::StringPtr kKubeletPki = "/var/lib/kubelet/pki"_kj,
                         kFirstPair = "kubelet-client-first.pem"_kj;
-// As in the controller manager (--cluster-signing-duration).
-constexpr auto kFirstLifetime = 365 * kj::DAYS;
 
 // Of the client certificate; empty when it cannot be read.
 kj::String registeredAs(kj::StringPtr path) {
@@ -99,7 +97,7 @@ pki::CertificateAndKey issueHere(rpc::KubeletSpecSpec::Reader spec, const Kubele
                     {.commonName = user,
                      .organizations = kj::arr(kj::str(kNodeGroup)),
                      .server = false,
-                     .lifetime = kFirstLifetime + kBackdated,
+                     .lifetime = issuer.lifetime + kBackdated,
                      .notBefore = begin});
 }
 
@@ -148,7 +146,7 @@ bool leadsToThisNode(kj::StringPtr kubeconfig, kj::StringPtr bootstrapKubeconfig
 }
 
 KubeletIssuer KubeletIssuer::clone() const {
-  return {kj::str(authority), pki::Pem(kj::str(kj::StringPtr(key)))};
+  return {kj::str(authority), pki::Pem(kj::str(kj::StringPtr(key))), lifetime};
 }
 
 void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets) {

@@ -23,10 +23,14 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kKubeletService = "kubelet"_kj;
 
+// As in the controller manager (--cluster-signing-duration).
+constexpr auto kKubeletLifetime = 365 * kj::DAYS;
+
 // The CA of Kubernetes, with its key.
 struct KubeletIssuer {
   kj::String authority;  // PEM
   pki::Pem key;
+  kj::Duration lifetime = kKubeletLifetime;  // of what it signs
 
   KubeletIssuer clone() const;
 };

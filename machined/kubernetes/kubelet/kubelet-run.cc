@@ -42,7 +42,8 @@ kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer(rpc::KubeletSecretsSpec::
     auto text = [](capnp::Data::Reader pem) { return kj::str(pem.asChars()); };
     // While one of the two is that of the next config, it does not sign.
     if (ca.getCrt() != secrets.getCa()) return nullptr;
-    return kj::Maybe<KubeletIssuer>(KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey()))});
+    return kj::Maybe<KubeletIssuer>(
+        KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey())), deps.lifetime});
   }
   return nullptr;
 }

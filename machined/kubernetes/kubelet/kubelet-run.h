@@ -35,6 +35,7 @@ class KubeletRun {
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
     Supervisor& supervisor;
+    kj::Duration lifetime = kKubeletLifetime;  // of a certificate that is signed here
     kj::StringPtr root = "", startedWith = "/run/talos/kubelet.digest"_kj;
   };
   explicit KubeletRun(Dependencies deps)
