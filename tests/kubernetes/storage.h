@@ -31,12 +31,13 @@ class Storage : public KubeHost {
     flags.push_back("--virtual-machines=" + std::to_string(workers));
     createContainers(workers, std::move(flags));
   }
-  void createContainers(unsigned workers, std::vector<std::string> flags = {}) {
+  void createContainers(unsigned workers, std::vector<std::string> flags = {},
+                        double slowness = 1) {
     constexpr const char* kNoPodNetwork =
         R"([{"op": "add", "path": "/cluster/network/cni", "value": {"name": "none"}},
             {"op": "add", "path": "/cluster/proxy", "value": {"disabled": true}}])";
     flags.insert(flags.end(), {"--config-patch", kNoPodNetwork});
-    cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags);
+    cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags, slowness);
     for (auto& node : cluster->nodes) {
       EXPECT_TRUE(harness::eventually(
           [&] { return cluster->kubectl({"get", "node", node.name}).status == 0; }, kRuns, 1))

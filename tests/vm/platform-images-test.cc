@@ -51,6 +51,7 @@ struct Row {
   std::string file = "", label = "";
   // By which the machine calls its first service; empty: by its address.
   std::string serviceName = "";
+  std::string card = "virtio-net-pci";
 };
 void PrintTo(const Row& row, std::ostream* out) {
   *out << row.platform;
@@ -70,6 +71,20 @@ std::string ovfEnvironment(const std::string& config) {
          base64(config) +
          "</b:CustomData></b:LinuxProvisioningConfigurationSet></b:ProvisioningSection>"
          "</a:Environment>";
+}
+// Of the transport `iso` of an OVF: what vSphere puts into the drive of the machine.
+std::string ovfProperties(const std::string& config) {
+  auto metadata =
+      "{instance-id: vm-1, local-hostname: n1, network: {version: 2, ethernets: {first: {match: "
+      "{macaddress: \"" +
+      kMac + "\"}, addresses: [160.0.0.15/4], gateway4: 160.0.0.2}}}}";
+  auto property = [](const char* key, const std::string& value) {
+    return "<Property oe:key=\"" + std::string(key) + "\" oe:value=\"" + base64(value) + "\"/>";
+  };
+  return R"(<Environment xmlns="http://schemas.dmtf.org/ovf/environment/1")"
+         R"( xmlns:oe="http://schemas.dmtf.org/ovf/environment/1"><PropertySection>)" +
+         property("talos.config", config) + property("metadata", metadata) +
+         "</PropertySection></Environment>";
 }
 std::string context(const std::string& config) {
   return "NETWORK=\"YES\"\nNAME=\"n1\"\nVMID=\"14\"\nETH0_MAC=\"" + kMac +
@@ -257,6 +272,19 @@ const Row kRows[] = {
      {},
      "context.sh",
      "CONTEXT"},
+    {"vmware",
+     "type=1,manufacturer=VMware,, Inc.,product=VMware Virtual Platform",
+     "",
+     ovfProperties,
+     {},
+     "",
+     "160.0.0.15/4",
+     {"pvscsi,id=bus", "scsi-hd,bus=bus.0"},
+     {},
+     "ovf-env.xml",
+     "OVF ENV",
+     "",
+     "vmxnet3"},
 };
 
 class PlatformImages : public testing::TestWithParam<Row> {
@@ -296,6 +324,7 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
   for (auto& answer : row.facts) web.answerTo(answer.request, Manner::kGood, answer.body);
   LoneMachine::Hardware hardware{.disk = disk(row.platform),
                                  .controller = row.controller,
+                                 .card = row.card,
                                  .network = network,
                                  .more = {"-smbios", row.smbios}};
   hardware.beforeItStarts = [&](LoneMachine& machine, LoneMachine::Hardware& hardware) {
@@ -319,6 +348,7 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
   auto name = [&] { return machine.at({"read", "/proc/sys/kernel/hostname"}).out; };
   EXPECT_TRUE(eventually([&] { return name() == "n1\n"; }, kUp, 1)) << name();
   if (!row.external.empty()) shows("platformconfigs", row.external);
+  if (row.platform == "vmware") shows("platformmetadata", "instanceId: vm-1");
   if (row.platform == "azure") {
     EXPECT_TRUE(eventually([&] { return web.askedFor(kReport) > 0; }, kUp, 1));
   }
