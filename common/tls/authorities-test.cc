@@ -46,6 +46,18 @@ TEST(Authorities, ThoseOfTheSameKeyGoBehindAndOthersAreTrusted) {
   EXPECT_FALSE(isSignedByAny(both.one.certificate, both.two.certificate));
 }
 
+// Catches: a certificate that is sent with the CA of before behind it, or with two.
+TEST(Authorities, OneChainReplacesAnother) {
+  Authorities2 both;
+  auto sent = chainOf(both.one.certificate, both.twoByOne);
+  EXPECT_EQ(sent, kj::str(both.one.certificate, both.twoByOne));
+  EXPECT_EQ(chainOf(sent, both.twoByOne), sent);
+  EXPECT_EQ(chainOf(sent, both.two.certificate),
+            kj::str(both.one.certificate, both.two.certificate));
+  EXPECT_EQ(chainOf(sent, ""), both.one.certificate);
+  EXPECT_EQ(chainOf("", ""), "");
+}
+
 // Catches: a CA as another one signed it that nobody can use: another key or name, no mark as a CA,
 // no reference to its signer, or a validity beyond that.
 TEST(Authorities, ACaAsAnotherOneSignedItHasItsKeyAndName) {

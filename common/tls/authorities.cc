@@ -46,6 +46,11 @@ Authorities authoritiesOf(kj::StringPtr ca, kj::StringPtr accepted) {
   return {kj::str(ca, separator, kj::strArray(trusted, "")), kj::strArray(behind, "")};
 }
 
+kj::String chainOf(kj::StringPtr certificate, kj::StringPtr behind) {
+  auto all = certificatesIn(certificate);
+  return kj::str(all.empty() ? ""_kj : kj::StringPtr(all[0]), behind);
+}
+
 bool isSignedByAny(kj::StringPtr certificate, kj::StringPtr authorities) {
   for (auto& authority : certificatesIn(authorities)) {
     if (isSignedBy(certificate, authority)) return true;

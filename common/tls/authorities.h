@@ -25,6 +25,9 @@ struct Authorities {
 // not parse.
 Authorities authoritiesOf(kj::StringPtr ca, kj::StringPtr accepted);
 
+// The chain that a peer sends: the first certificate of the text, then `behind` of its CA.
+kj::String chainOf(kj::StringPtr certificate, kj::StringPtr behind);
+
 // True if one of the certificates of `authorities` signed the first one of `certificate`.
 bool isSignedByAny(kj::StringPtr certificate, kj::StringPtr authorities);
 

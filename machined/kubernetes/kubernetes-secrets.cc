@@ -122,7 +122,7 @@ class Renewal {
     auto options = serverOptions(identity.names, identity.lifetime, now);
     options.organizations = kj::arr(kj::str(kServerOrganization));
     auto pair = pki::issue(identity.authority, identity.authorityKey, kj::mv(options));
-    pair.certificate = kj::str(pair.certificate, identity.behind);
+    pair.certificate = pki::chainOf(pair.certificate, identity.behind);
     put(out, pair);
     made = true;
   }
@@ -163,7 +163,7 @@ class Renewal {
   void keepServer(rpc::KeyPair::Builder out, rpc::KeyPair::Reader stored) {
     keep(out, stored);
     auto before = textOf(stored.getCrt());
-    auto now = kj::str(pki::certificatesIn(before)[0], identity.behind);
+    auto now = pki::chainOf(before, identity.behind);
     if (now == before) return;
     out.setCrt(now.asBytes());
     made = true;

@@ -8,7 +8,7 @@ set -euo pipefail
 boot() {  # TEST FILTER
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  local package early=$work/early folder
+  local package early=$work/early folder needed="virtio_pci 9p 9pnet_virtio overlay virtio_blk"
   package=$(rootfs/metal-kernel.sh)
   mkdir -p "$work/kernel" "$early"/{dev,proc,sys,root,lib}
   dpkg-deb -x "$package" "$work/kernel"
@@ -19,7 +19,7 @@ boot() {  # TEST FILTER
   local modules=$early/lib/modules/${folder##*/}
   mkdir -p "$modules"
   cp "$folder"/modules.{order,builtin,builtin.modinfo} "$modules"
-  for module in virtio_pci 9p 9pnet_virtio overlay virtio_blk; do
+  for module in $needed; do
     modprobe -d "$work/kernel" -S "${folder##*/}" --show-depends "$module" 2>/dev/null | sed -n 's/^insmod \([^ ]*\).*/\1/p'
   done | sort -u | while read -r file; do xz -dc "$file" >"$modules/$(basename "${file%.xz}")"; done
   depmod --basedir "$early" "${folder##*/}" 2>/dev/null
@@ -31,7 +31,7 @@ boot() {  # TEST FILTER
 b=/busybox
 \$b mount -t proc proc /proc
 \$b mount -t devtmpfs dev /dev
-for module in virtio_pci 9p 9pnet_virtio overlay virtio_blk; do \$b modprobe \$module; done
+for module in $needed; do \$b modprobe \$module; done
 \$b mkdir -p /lower /upper
 \$b mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=524288,cache=loose root /lower
 \$b mount -t tmpfs tmpfs /upper

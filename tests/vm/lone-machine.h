@@ -17,15 +17,15 @@ class LoneMachine {
   enum class Architecture { kAmd64, kArm64 };
   struct Hardware {
     Architecture architecture = Architecture::kAmd64;
-    bool uefi = false;  // always, of arm64
-    std::string cd;     // an image in its drive; empty: it has none
-    std::string stick;  // the same on USB, from which the machine starts
-    std::string disk;   // an image, which the machine takes over; empty: a new disk of 2 GiB
+    bool uefi = false;       // always, of arm64
+    std::string cd = "";     // an image in its drive; empty: it has none
+    std::string stick = "";  // the same on USB, from which the machine starts
+    std::string disk = "";   // an image, which the machine takes over; empty: a new disk of 2 GiB
     std::vector<std::string> controller = {"virtio-blk-pci"};  // its devices; the last has the disk
     std::string card = "virtio-net-pci";
-    std::string network;       // further options of QEMU's user network
+    std::string network = "";  // further options of QEMU's user network
     bool networkBoot = false;  // from its card first, by the ROM on that
-    std::vector<std::string> more;
+    std::vector<std::string> more = {};
     // For what needs the machine's configs and has to be there when it starts.
     std::function<void(LoneMachine& machine, Hardware& hardware)> beforeItStarts = nullptr;
   };

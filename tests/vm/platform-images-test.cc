@@ -44,7 +44,7 @@ struct Row {
   std::string config;  // request
   std::string (*encoded)(const std::string& config);
   std::vector<Answer> facts;
-  std::string providerId, external;
+  std::string metadata, external;  // a line of platformmetadata; an address outside
   std::vector<std::string> controller = {"virtio-blk-pci"};
   std::vector<std::string> services = {"169.254.169.254"};
   // Of a disc with the config in a file; no name: there is none.
@@ -103,7 +103,7 @@ const Row kRows[] = {
       {"GET /latest/meta-data/instance-id ", "i-0abc"},
       {"GET /latest/meta-data/public-ipv4 ", "203.0.113.7"},
       {"GET /latest/meta-data/placement/availability-zone ", "eu-test-1a"}},
-     "aws:///eu-test-1a/i-0abc",
+     "providerId: aws:///eu-test-1a/i-0abc",
      "203.0.113.7",
      {"nvme,serial=vol0abc"}},
     {"gcp",
@@ -118,7 +118,7 @@ const Row kRows[] = {
       {"GET /computeMetadata/v1/instance/network-interfaces/",
        R"([{"accessConfigs":[{"externalIp":"203.0.113.8","type":"ONE_TO_ONE_NAT"}],"mtu":1460,"mac":")" +
            kMac + R"("}])"}},
-     "gce://p1/eu-t1-a/n1",
+     "providerId: gce://p1/eu-t1-a/n1",
      "203.0.113.8",
      {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"}},
     {"openstack",
@@ -131,7 +131,7 @@ const Row kRows[] = {
        R"({"links":[{"id":"l0","type":"ovs","ethernet_mac_address":")" + kMac +
            R"(","mtu":1450}],"networks":[{"id":"n0","link":"l0","type":"ipv4_dhcp"}],"services":[]})"},
       {"GET /latest/meta-data/public-ipv4 ", "203.0.113.9"}},
-     "openstack:///u-1",
+     "providerId: openstack:///u-1",
      "203.0.113.9"},
     {"hcloud",
      "type=1,manufacturer=Hetzner,product=vServer,serial=4711",
@@ -143,7 +143,7 @@ const Row kRows[] = {
       {"GET /hetzner/v1/metadata/network-config ",
        "version: 1\nconfig:\n- type: physical\n  name: eth0\n  subnets:\n  - {type: dhcp, ipv4: "
        "true}\n"}},
-     "hcloud://4711",
+     "providerId: hcloud://4711",
      "203.0.113.10",
      {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"}},
     {"digital-ocean",
@@ -153,7 +153,7 @@ const Row kRows[] = {
      {{"GET /metadata/v1.json ",
        R"({"droplet_id":123,"hostname":"n1","region":"tst1","interfaces":{"public":[{"mac":")" +
            kMac + R"(","ipv4":{)" + kOwn + "}}]}}"}},
-     "digitalocean://123",
+     "providerId: digitalocean://123",
      "160.0.0.15"},
     {"vultr",
      "type=1,manufacturer=Vultr,product=VC2",
@@ -164,7 +164,7 @@ const Row kRows[] = {
        R"({"network-type":"public","mac":")" +
            kMac +
            R"(","ipv4":{"address":"160.0.0.15","netmask":"240.0.0.0","gateway":"160.0.0.2"}}]})"}},
-     "vultr://v-1",
+     "providerId: vultr://v-1",
      "160.0.0.15"},
     {"oracle",
      "type=3,asset=OracleCloud.com",
@@ -172,7 +172,7 @@ const Row kRows[] = {
      base64,
      {{"GET /opc/v2/instance/ ",
        R"({"id":"ocid1.x","hostname":"n1","region":"tst","availabilityDomain":"Ab:TST-AD-1"})"}},
-     "oci://ocid1.x",
+     "providerId: oci://ocid1.x",
      ""},
     {"upcloud",
      "type=1,manufacturer=UpCloud,product=Cloud Server",
@@ -181,7 +181,7 @@ const Row kRows[] = {
      {{"GET /metadata/v1.json ",
        R"({"instance_id":"u-1","hostname":"n1","region":"ts-1","network":{"interfaces":[{"index":1,)"
        R"("type":"public","ip_addresses":[{"address":"203.0.113.6","dhcp":true,"family":"IPv4"}]}]}})"}},
-     "upcloud://u-1",
+     "providerId: upcloud://u-1",
      "203.0.113.6"},
     {"exoscale",
      "type=1,manufacturer=Exoscale,product=Exoscale Compute Platform",
@@ -190,7 +190,7 @@ const Row kRows[] = {
      {{"GET /1.0/meta-data/local-hostname ", "n1"},
       {"GET /1.0/meta-data/instance-id ", "e-1"},
       {"GET /1.0/meta-data/public-ipv4 ", "203.0.113.11"}},
-     "exoscale://e-1",
+     "providerId: exoscale://e-1",
      "203.0.113.11"},
     {"akamai",
      "type=1,manufacturer=Akamai,product=Compute Instance",
@@ -199,7 +199,7 @@ const Row kRows[] = {
      {{"PUT /v1/token ", R"(["tok"])"},
       {"GET /v1/instance ", R"({"id":5,"label":"n1","region":"ts-east","type":"g6-1"})"},
       {"GET /v1/network ", R"({"ipv4":{"public":["203.0.113.5/32"],"private":[]},"ipv6":{}})"}},
-     "linode://5",
+     "providerId: linode://5",
      "203.0.113.5"},
     {"nocloud",
      "type=1,serial=ds=nocloud;s=http://169.254.169.254/seed/",
@@ -210,7 +210,7 @@ const Row kRows[] = {
       {"GET /seed/network-config ", "version: 2\nethernets:\n  any: {match: {macaddress: \"" +
                                         kMac +
                                         "\"}, addresses: [160.0.0.15/4], gateway4: 160.0.0.2}\n"}},
-     "proxmox://dc1/100",
+     "providerId: proxmox://dc1/100",
      ""},
     {"scaleway",
      "type=1,manufacturer=Scaleway,product=SCW-DEV1-S",
@@ -220,7 +220,7 @@ const Row kRows[] = {
        R"({"id":"s-1","hostname":"n1","public_ip":{"address":"203.0.113.30","family":"inet"},)"
        R"("public_ips_v4":[{"address":"203.0.113.30","netmask":"32","family":"inet"}],)"
        R"("location":{"zone_id":"fr-par-1"}})"}},
-     "scaleway://instance/fr-par-1/s-1",
+     "providerId: scaleway://instance/fr-par-1/s-1",
      "203.0.113.30",
      {"virtio-blk-pci"},
      {"169.254.42.42"}},
@@ -239,6 +239,7 @@ const Row kRows[] = {
        "<RoleInstanceList><RoleInstance><InstanceId>r-1</InstanceId></RoleInstance>"
        "</RoleInstanceList></Container></GoalState>"},
       {kReport, "taken"}},
+     "providerId: "
      "azure:///subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/virtualMachines/n1",
      "203.0.113.31",
      {"virtio-scsi-pci,id=bus", "scsi-hd,bus=bus.0"},
@@ -254,7 +255,7 @@ const Row kRows[] = {
       {"GET /latest/meta-data/instance-id ", "c-1"},
       {"GET /latest/meta-data/public-ipv4 ", "203.0.113.12"},
       {"GET /latest/meta-data/availability-zone ", "zone1"}},
-     "cloudstack://c-1",
+     "providerId: cloudstack://c-1",
      "203.0.113.12",
      {"virtio-blk-pci"},
      {"160.0.0.100"},
@@ -277,7 +278,7 @@ const Row kRows[] = {
      "",
      ovfProperties,
      {},
-     "",
+     "instanceId: vm-1",
      "160.0.0.15/4",
      {"pvscsi,id=bus", "scsi-hd,bus=bus.0"},
      {},
@@ -344,11 +345,10 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
         << what << " without " << text << ":\n"
         << get(what);
   };
-  if (!row.providerId.empty()) shows("platformmetadata", "providerId: " + row.providerId);
+  if (!row.metadata.empty()) shows("platformmetadata", row.metadata);
   auto name = [&] { return machine.at({"read", "/proc/sys/kernel/hostname"}).out; };
   EXPECT_TRUE(eventually([&] { return name() == "n1\n"; }, kUp, 1)) << name();
   if (!row.external.empty()) shows("platformconfigs", row.external);
-  if (row.platform == "vmware") shows("platformmetadata", "instanceId: vm-1");
   if (row.platform == "azure") {
     EXPECT_TRUE(eventually([&] { return web.askedFor(kReport) > 0; }, kUp, 1));
   }

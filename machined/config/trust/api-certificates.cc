@@ -105,7 +105,7 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
         return issueBoth(authority, key, names, lifetime, now);
       });
   // Clients that trust only a CA beside this one verify the server through it.
-  issued.server.certificate = kj::str(issued.server.certificate, authorities.behind);
+  issued.server.certificate = pki::chainOf(issued.server.certificate, authorities.behind);
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto spec = outputs.add("api");
   spec.setCa(authorities.trusted.asBytes());

@@ -15,19 +15,14 @@ Lives inspectBoth(rpc::ApiCertificateSpec::Reader stored) {
   return {inspectPair(stored.getServer()), inspectPair(stored.getClient())};
 }
 
-// Everything behind the certificate itself.
-kj::String chainOf(rpc::KeyPair::Reader pair) {
-  auto all = pki::certificatesIn(kj::str(pair.getCrt().asChars()));
-  return kj::strArray(all.slice(kj::min(all.size(), size_t(1)), all.size()), "");
-}
-
 }  // namespace
 
 kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
                                   const pki::Authorities& authorities, const NodeNames& names,
                                   kj::Duration lifetime, kj::Date now) {
+  auto sent = kj::str(stored.getServer().getCrt().asChars());
   if (stored.getCa() != authorities.trusted.asBytes() ||
-      chainOf(stored.getServer()) != authorities.behind) {
+      sent != pki::chainOf(sent, authorities.behind)) {
     return "the CA changed"_kj;
   }
   kj::Maybe<kj::StringPtr> reason;

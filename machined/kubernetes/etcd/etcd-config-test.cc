@@ -322,6 +322,11 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   EXPECT_EQ(trusted(kEtcdClientId), next.certificate);
   EXPECT_EQ(signedBy(next.certificate), 3u);
   EXPECT_EQ(chains(next.certificate), 2u);
+  // Another one has signed it, and is not accepted.
+  acceptedAuthorities.add(pki::crossSign(old.certificate, old.key, next.certificate));
+  settle();
+  EXPECT_EQ(trusted(kEtcdId), next.certificate);
+  EXPECT_EQ(chains(old.certificate), 2u);
 }
 
 }  // namespace

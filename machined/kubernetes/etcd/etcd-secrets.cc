@@ -18,9 +18,8 @@ namespace {
 // The certificates that must be issued.
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
-  bool authorities = true;  // other CAs are accepted than before
-  bool chains = true;       // others have signed the CA than before
-  bool any() const { return peer || server || client || api || authorities || chains; }
+  bool authorities = true;  // others are accepted, or have signed this one, than before
+  bool any() const { return peer || server || client || api || authorities; }
 };
 struct Issued {
   kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
@@ -72,17 +71,14 @@ void fill(rpc::KeyPair::Builder pair, const kj::Maybe<pki::CertificateAndKey>& i
   }
 }
 
-// The chain that etcd sends: with its CA as the one beside that signed it, for clients that know
-// only the other one.
-kj::String chainOf(rpc::KeyPair::Reader pair, kj::StringPtr behind) {
-  return kj::str(pki::certificatesIn(kj::str(pair.getCrt().asChars()))[0], behind);
+pki::Authorities authoritiesOf(config::Etcd::Reader etcd) {
+  return pki::authoritiesOf(kj::str(etcd.getCa().getCrt().asChars()),
+                            acceptedCas(etcd.getAcceptedCAs()));
 }
 
-// The CA as those beside it signed it.
-kj::String signedByOthers(config::Etcd::Reader etcd) {
-  return pki::authoritiesOf(kj::str(etcd.getCa().getCrt().asChars()),
-                            acceptedCas(etcd.getAcceptedCAs()))
-      .behind;
+// Clients that know only a CA beside this one verify a member through it.
+kj::String sentBy(rpc::KeyPair::Reader pair, kj::StringPtr behind) {
+  return pki::chainOf(kj::str(pair.getCrt().asChars()), behind);
 }
 
 Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader config,
@@ -95,9 +91,10 @@ Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader 
     return isOfAnother(pair) ||
            renewalCause(inspectPair(pair), names, etcdLifetime, now) != nullptr;
   };
-  auto behind = signedByOthers(config.getCluster().getEtcd());
-  auto isOfAnotherChain = [&](rpc::KeyPair::Reader pair) {
-    return isOfAnother(pair) || pair.getCrt() != chainOf(pair, behind).asBytes();
+  auto etcd = config.getCluster().getEtcd();
+  auto behind = authoritiesOf(etcd).behind;
+  auto sendsAnother = [&](rpc::KeyPair::Reader pair) {
+    return pair.getCrt() != sentBy(pair, behind).asBytes();
   };
   auto client = inspectPair(stored.getClient());
   auto lifetime = apiCertLifetime(config);
@@ -107,8 +104,8 @@ Needed neededBeside(rpc::EtcdSecretsSpec::Reader stored, config::Config::Reader 
                     renewalCause(client, etcdLifetime, now) != nullptr,
           .api = stored.getApiCa() != apiAuthorities(config).trusted.asBytes() ||
                  renewalCause(inspectPair(stored.getApi()), lifetime, now) != nullptr,
-          .authorities = stored.getCa() != etcdAuthorities(config.getCluster().getEtcd()).asBytes(),
-          .chains = isOfAnotherChain(stored.getEtcdPeer()) || isOfAnotherChain(stored.getServer())};
+          .authorities = stored.getCa() != etcdAuthorities(etcd).asBytes() ||
+                         sendsAnother(stored.getEtcdPeer()) || sendsAnother(stored.getServer())};
 }
 
 kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
@@ -130,8 +127,7 @@ NodeNames ownNames(Store& store) {
 }  // namespace
 
 kj::String etcdAuthorities(config::Etcd::Reader etcd) {
-  auto own = kj::str(etcd.getCa().getCrt().asChars());
-  auto trusted = pki::authoritiesOf(own, acceptedCas(etcd.getAcceptedCAs())).trusted;
+  auto trusted = authoritiesOf(etcd).trusted;
   auto all = pki::certificatesIn(trusted);
   if (all.size() < 2) return trusted;
   std::sort(all.begin(), all.end());
@@ -177,8 +173,8 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   Issuers issuers{copyOf(config.getCluster().getEtcd().getCa()),
                   copyOf(config.getMachine().getCa()), lifetime, apiCertLifetime(config)};
   auto authority = etcdAuthorities(config.getCluster().getEtcd()),
-       apiAuthority = apiAuthorities(config).trusted,
-       behind = signedByOthers(config.getCluster().getEtcd());
+       behind = authoritiesOf(config.getCluster().getEtcd()).behind,
+       apiAuthority = apiAuthorities(config).trusted;
   auto issued = co_await uv.blocking(
       [issuers = kj::mv(issuers), names = kj::mv(names), needed, now = clock.now()] {
         return issueNeeded(issuers, names, needed, now);
@@ -193,7 +189,7 @@ kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::
   fill(etcd.initClient(), issued.client, old([](auto& k) { return k.getClient(); }));
   fill(etcd.initApi(), issued.api, old([](auto& k) { return k.getApi(); }));
   for (auto pair : {etcd.getEtcdPeer(), etcd.getServer()}) {
-    pair.setCrt(chainOf(pair, behind).asBytes());
+    pair.setCrt(sentBy(pair, behind).asBytes());
   }
   client.setCa(authority.asBytes());
   client.setClient(etcd.asReader().getClient());

@@ -126,14 +126,6 @@ TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {
   EXPECT_FALSE(write() && pair() == mine);
 }
 
-// Catches: a first certificate without the lifetime by which renewals are watched.
-TEST_F(SignedHere, HasTheLifetimeOfItsIssuer) {
-  issuer.lifetime = 4 * kj::MINUTES;
-  EXPECT_TRUE(write());
-  auto left = pki::inspect(pair()).notAfter - now;
-  EXPECT_TRUE(left > 3 * kj::MINUTES && left <= 4 * kj::MINUTES);
-}
-
 // Catches: a certificate that is not the node's own, that the API server does not take, or whose
 // key others can read; a kubelet that finds a file where it renews a link, and renews nothing.
 TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {

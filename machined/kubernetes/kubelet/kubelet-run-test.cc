@@ -24,6 +24,7 @@ struct KubeletService : public SupervisorTest {
   Store store{registry, clock};
   kj::String digest = tree.at("digest");
   kj::Maybe<KubeletRun> kubelet;
+  static constexpr auto kLifetime = 6 * kj::HOURS;
   static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
   unsigned prepared = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
@@ -46,6 +47,7 @@ struct KubeletService : public SupervisorTest {
                                                              },
                                                          .store = store,
                                                          .supervisor = *supervisor,
+                                                         .lifetime = kLifetime,
                                                          .root = tree.root,
                                                          .startedWith = digest});
     auto d = define("kubelet");
@@ -228,7 +230,7 @@ TEST_F(KubeletService, ShowsItsNode) {
 }
 
 // Catches: a control plane that starts before it has who signs its certificate, and waits for an
-// API server that waits for it.
+// API server that waits for it; a certificate without the lifetime by which renewals are watched.
 TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   putRecord<rpc::MachineTypeSpec>(
       store, "machine-type", [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); },
@@ -247,6 +249,8 @@ TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   advance(10 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("kubelet"));
   EXPECT_TRUE(joinRequest() == nullptr);
+  auto pair = pki::inspect(readFile(kj::str(tree.root, kKubeletClientPair)));
+  EXPECT_TRUE(pair.notAfter - pair.notBefore == kLifetime + kBackdated);
 }
 
 // Catches: a certificate of the CA of before, signed because the key of the new one was published a
