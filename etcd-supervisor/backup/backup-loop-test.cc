@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/error.h"
+#include "common/etcd-data/snapshot-series.h"
 #include "common/etcd/test-etcd.h"
 #include "common/testing/virtual-time.h"
 
@@ -128,11 +129,11 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
 // Catches: an interval that drifts, old ones that stay, foreign files that are deleted.
 TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
   store.objects["p/notes.txt"] = 1;
-  store.objects["q/etcd-20200101T000000Z.snapshot.cms"] = 1;
+  store.objects["q/etcd-20200101T000000Z-00000000000000c1.snapshot.cms"] = 1;
   start();
   EXPECT_EQ(
-      "p/etcd-20261126T110000Z.snapshot.cms p/notes.txt "
-      "q/etcd-20200101T000000Z.snapshot.cms",
+      "p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms p/notes.txt "
+      "q/etcd-20200101T000000Z-00000000000000c1.snapshot.cms",
       names());
   EXPECT_EQ("waiting", phase);
   EXPECT_EQ("2026-11-26T12:00:00Z", next);
@@ -140,12 +141,52 @@ TEST_F(BackupLoopTest, KeepsTheNewestOfASeries) {
   EXPECT_EQ(1u, kept);
   pass(4 * kj::HOURS);
   EXPECT_EQ(3u, kept);
-  EXPECT_EQ("etcd-20261126T150000Z.snapshot.cms", newest);
+  EXPECT_EQ("etcd-20261126T150000Z-00000000000000c1.snapshot.cms", newest);
   EXPECT_EQ(
-      "p/etcd-20261126T130000Z.snapshot.cms p/etcd-20261126T140000Z.snapshot.cms "
-      "p/etcd-20261126T150000Z.snapshot.cms p/notes.txt "
-      "q/etcd-20200101T000000Z.snapshot.cms",
+      "p/etcd-20261126T130000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T140000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T150000Z-00000000000000c1.snapshot.cms p/notes.txt "
+      "q/etcd-20200101T000000Z-00000000000000c1.snapshot.cms",
       names());
+}
+
+// Catches: a cluster that was made anew, of whose first snapshots the last ones of the lost cluster
+// are deleted; one that counts them, and takes none.
+TEST_F(BackupLoopTest, SnapshotsOfAnotherClusterStay) {
+  keep = 1;
+  for (auto name : {"p/etcd-20261126T100000Z-00000000000000c2.snapshot.cms",
+                    "p/etcd-20261126T103000Z-00000000000000c2.snapshot.cms",
+                    "p/etcd-20261126T104500Z.snapshot.cms"}) {
+    store.objects[name] = 1;
+  }
+  start();
+  EXPECT_EQ("the store has 3 snapshots of another cluster, which stay there", message);
+  EXPECT_EQ(1u, kept);
+  pass(3 * kj::HOURS);
+  EXPECT_EQ(
+      "p/etcd-20261126T100000Z-00000000000000c2.snapshot.cms "
+      "p/etcd-20261126T103000Z-00000000000000c2.snapshot.cms "
+      "p/etcd-20261126T104500Z.snapshot.cms "
+      "p/etcd-20261126T140000Z-00000000000000c1.snapshot.cms",
+      names());
+}
+
+// Catches: a name that cannot be read back; a foreign file that is taken for a snapshot.
+TEST(BackupName, HasTheCluster) {
+  auto name = backupName(kStart, 0xfedcba9876543210);
+  EXPECT_EQ(name, "etcd-20261126T110000Z-fedcba9876543210.snapshot.cms"_kj);
+  auto read = KJ_ASSERT_NONNULL(readBackupName(name));
+  EXPECT_TRUE(read.date == kStart);
+  EXPECT_EQ(KJ_ASSERT_NONNULL(read.cluster), 0xfedcba9876543210);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(readBackupName("etcd-20261126T110000Z.snapshot.cms")).cluster ==
+              nullptr);
+  for (auto other : {"", "etcd-20261126T110000Z-", "etcd-20261126T110000Z-fedcba9876543210",
+                     "etcd-20261126T110000Z-fedcba987654321.snapshot.cms",
+                     "etcd-20261126T110000Z-fedcba987654321G.snapshot.cms",
+                     "etcd-20261126T110000Z-fedcba9876543210.snapshot.cmsx",
+                     "etcd-20261326T110000Z-fedcba9876543210.snapshot.cms"}) {
+    EXPECT_TRUE(readBackupName(other) == nullptr) << other;
+  }
 }
 
 // Catches: each member that uploads its own; a new leader that begins anew.
@@ -158,19 +199,22 @@ TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
   EXPECT_EQ("standby", phase);
   EXPECT_EQ("", names());
   EXPECT_EQ(0u, store.lists);
-  store.objects["p/etcd-20261126T123000Z.snapshot.cms"] = 1;  // by the other one
+  store.objects["p/etcd-20261126T123000Z-00000000000000c1.snapshot.cms"] = 1;  // by the other one
   cluster.leader = self;
   pass(20 * kj::SECONDS);
   EXPECT_EQ("waiting", phase);
   EXPECT_EQ("2026-11-26T13:30:00Z", next);
   pass(30 * kj::MINUTES);
-  EXPECT_EQ("p/etcd-20261126T123000Z.snapshot.cms p/etcd-20261126T133000Z.snapshot.cms", names());
+  EXPECT_EQ(
+      "p/etcd-20261126T123000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T133000Z-00000000000000c1.snapshot.cms",
+      names());
 }
 
 // Catches: one that another member has taken meanwhile, taken twice.
 TEST_F(BackupLoopTest, LooksOnceMoreBeforeItTakesOne) {
   start();
-  store.objects["p/etcd-20261126T115959Z.snapshot.cms"] = 1;
+  store.objects["p/etcd-20261126T115959Z-00000000000000c1.snapshot.cms"] = 1;
   pass(61 * kj::MINUTES);
   EXPECT_EQ("2026-11-26T12:59:59Z", next);
   EXPECT_EQ(2u, kept);
@@ -187,12 +231,12 @@ TEST_F(BackupLoopTest, RetriesAndSaysWhy) {
   auto before = store.lists;
   pass(3 * kj::HOURS);
   EXPECT_LE(store.lists - before, 9u);
-  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms", names());
+  EXPECT_EQ("p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms", names());
   store.problem = "";
   pass(30 * kj::MINUTES);
   EXPECT_EQ("", message);
   EXPECT_EQ(1u, store.objects.size());
-  EXPECT_NE("etcd-20261126T110000Z.snapshot.cms", newest);
+  EXPECT_NE("etcd-20261126T110000Z-00000000000000c1.snapshot.cms", newest);
 }
 
 // Catches: settings that count from the next start of the program on; an upload to a store that is
@@ -218,9 +262,12 @@ TEST_F(BackupLoopTest, FollowsTheConfig) {
 
 // Catches: a clock that was wrong once, after which there is no backup for years.
 TEST_F(BackupLoopTest, AnObjectOfTheFutureDelaysNothing) {
-  store.objects["p/etcd-20361126T110000Z.snapshot.cms"] = 1;
+  store.objects["p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms"] = 1;
   start();
-  EXPECT_EQ("p/etcd-20261126T110000Z.snapshot.cms p/etcd-20361126T110000Z.snapshot.cms", names());
+  EXPECT_EQ(
+      "p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms",
+      names());
   pass(10 * kj::HOURS);
   EXPECT_EQ(4u, store.objects.size());
 }

@@ -16,20 +16,24 @@ constexpr auto kClocksDiffer = 1 * kj::MINUTES;
 }  // namespace
 
 BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule& schedule,
-                      kj::Date now) {
+                      uint64_t cluster, kj::Date now) {
   BackupPlan plan;
-  kj::Vector<kj::String> ours;
+  kj::Vector<kj::StringPtr> ours;
   for (auto& name : names) {
-    KJ_IF_MAYBE (date, snapshotDate(name)) {
-      if (*date > now + kClocksDiffer) continue;
-      ours.add(kj::str(name));
+    KJ_IF_MAYBE (backup, readBackupName(name)) {
+      if (backup->cluster.orDefault(~cluster) != cluster) {
+        ++plan.foreign;
+        continue;
+      }
+      if (backup->date > now + kClocksDiffer) continue;
+      ours.add(name);
       plan.newest = kj::str(name);
-      plan.taken = *date;
+      plan.taken = backup->date;
     }
   }
   plan.kept = static_cast<unsigned>(ours.size());
   KJ_IF_MAYBE (date, plan.taken) plan.due = *date + schedule.every;
-  for (auto name : replacedSnapshots(ours, schedule.keep - 1)) plan.replaced.add(kj::str(name));
+  for (size_t i = 0; i + schedule.keep <= ours.size(); ++i) plan.replaced.add(kj::str(ours[i]));
   return plan;
 }
 
@@ -66,6 +70,7 @@ kj::Promise<kj::Duration> BackupLoop::once(Target& target) {
     co_return kUntilItRuns;
   }
   auto status = co_await deps.member.status();
+  cluster = status.cluster;
   if (status.leader == status.member) co_return co_await lead(target);
   known = nullptr;
   shown = BackupPlan();
@@ -87,12 +92,16 @@ kj::Promise<kj::Duration> BackupLoop::lead(Target& target) {
     if (shown.due <= deps.clock.now()) co_await take(target);
   }
   failures = 0;
-  co_await publish("waiting", kj::str());
+  auto message = shown.foreign == 0 ? kj::String()
+                                    : kj::str("the store has ", shown.foreign,
+                                              shown.foreign == 1 ? " snapshot" : " snapshots",
+                                              " of another cluster, which stay there");
+  co_await publish("waiting", kj::mv(message));
   co_return kj::min(kLook, kj::max(shown.due - deps.clock.now(), 1 * kj::SECONDS));
 }
 
 void BackupLoop::plan(Target& target) {
-  shown = planBackup(KJ_ASSERT_NONNULL(known), target.schedule, deps.clock.now());
+  shown = planBackup(KJ_ASSERT_NONNULL(known), target.schedule, cluster, deps.clock.now());
 }
 
 kj::Promise<kj::Vector<kj::String>> BackupLoop::list(Target& target) {
@@ -105,7 +114,7 @@ kj::Promise<kj::Vector<kj::String>> BackupLoop::list(Target& target) {
 
 kj::Promise<void> BackupLoop::take(Target& target) {
   co_await publish("uploading", kj::str());
-  auto name = snapshotName(deps.clock.now(), true);
+  auto name = backupName(deps.clock.now(), cluster);
   auto key = kj::str(target.schedule.prefix, name);
   auto file = co_await target.spool();
   co_await target.store->put(key, file);

@@ -8,7 +8,8 @@
 // when all of it is there; whoever reads the series never sees half of one.
 //
 // A snapshot whose name has a time in the future, of a clock that was wrong, delays nothing, and is
-// neither counted nor deleted.
+// neither counted nor deleted. Neither is one of another cluster: after all control planes were
+// lost, and one was made anew with the same config, those before it are what it is recovered from.
 #pragma once
 
 #include "common/base/signal.h"
@@ -39,9 +40,10 @@ struct BackupPlan {
   kj::Maybe<kj::Date> taken;
   kj::Date due = kj::UNIX_EPOCH;
   kj::Vector<kj::String> replaced;  // when one more is there
+  unsigned foreign = 0;             // of other clusters, or of none that is known
 };
 BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule& schedule,
-                      kj::Date now);
+                      uint64_t cluster, kj::Date now);
 
 class BackupLoop {
  public:
@@ -73,6 +75,7 @@ class BackupLoop {
   kj::Maybe<kj::Own<Target>> current;
   kj::Maybe<kj::Vector<kj::String>> known;  // names, while this member leads and the store answers
   BackupPlan shown;                         // of the names that were known last
+  uint64_t cluster = 0;                     // its id, as the member said last
   uint64_t bytes = 0;
   unsigned failures = 0;
 
