@@ -135,6 +135,30 @@ TEST_F(Membership, InitNodeMakesTheClusterByItselfAndJoinsItWhenReinstalled) {
   EXPECT_EQ(bed.clusters[0]->members.size(), 3u);
 }
 
+// Catches: a second cluster of an init node that is installed again, because the shared address,
+// all that its config names, does not answer when it looks first; one that waits for ever for nodes
+// of which there are none yet.
+TEST(InitNode, WaitsForTheSharedAddressBeforeItMakesACluster) {
+  Quiet quiet;
+  Testbed bed{1, 3, Testbed::Knowing::kStrangers};
+  auto &n1 = *bed.nodes[0], &n2 = *bed.nodes[1], &n3 = *bed.nodes[2];
+  auto all = [&] { return bed.votes(n1) && bed.votes(n2) && bed.votes(n3); };
+  n1.config.bootstraps = true;
+  n1.holds = true;
+  for (auto* node : {&n1, &n2, &n3}) bed.powerOn(*node);
+  ASSERT_TRUE(bed.eventually(kTimeout, all));
+  n1.holds = false;
+  n2.holds = true;
+  bed.cuts = {{&n1, &n2}, {&n1, &n3}};
+  bed.reinstall(n1);
+  bed.pass(40 * kj::SECONDS);
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  bed.cuts.clear();
+  EXPECT_TRUE(bed.eventually(kTimeout, all));
+  EXPECT_EQ(bed.clusters.size(), 1u);
+  for (auto& what : bed.violations) ADD_FAILURE() << what;
+}
+
 // --- a snapshot that cannot be unpacked ---
 
 // Catches: a call that waits for what never comes; a node that takes no request any more.

@@ -15,6 +15,8 @@ constexpr Backoff::Pace kPromotePace{2 * kj::SECONDS, 15 * kj::SECONDS, 1.5, 1, 
 constexpr auto kAtRest = 10 * kj::SECONDS, kUnsettled = 500 * kj::MILLISECONDS,
                kBunch = 100 * kj::MILLISECONDS;  // of changes that are taken together
 constexpr auto kStoreRetry = 1 * kj::SECONDS;
+// Longer than a port of a switch, or a bond, takes to pass on frames, and a restart of apid.
+constexpr auto kSilence = 60 * kj::SECONDS;
 // Until a new cluster answers: etcd needs a second, its image may have to be pulled.
 constexpr auto kStarting = 10 * kj::MINUTES;
 constexpr auto kEnding = 2 * kj::MINUTES;
@@ -122,19 +124,19 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   addPeers(config, deps.store.kubernetesNodes());
   auto asked = co_await askAll(deps, config, othersOf(config, nullptr));
   if (self.busy() || self.phase() != Phase::kWaiting) co_return kUnsettled;
-  kj::Vector<Asked> members;
+  if (searchesSince == nullptr) searchesSince = deps.timer.now();
+  kj::Vector<Asked> members, others;
   for (auto& one : asked) {
-    if (one.said.is<BootstrapState>() &&
-        one.said.get<BootstrapState>().state == BootstrapState::State::kMember) {
-      members.add(kj::mv(one));
-    }
+    bool member = one.said.is<BootstrapState>() &&
+                  one.said.get<BootstrapState>().state == BootstrapState::State::kMember;
+    (member ? members : others).add(kj::mv(one));
   }
   kj::Maybe<kj::Exception> failure;
   auto failed = [&](kj::Exception&& e) { failure = kj::mv(e); };
   if (!members.empty()) {
     co_await join.attempt(members).then([] {}, failed);
   } else if (config.bootstraps) {
-    co_await makeBySelf().then([] {}, failed);
+    co_await makeBySelf(others).then([] {}, failed);
   } else {
     self.say(kj::str(messages::kWaitingForCluster,
                      ": run talosctl bootstrap on one control-plane node, "
@@ -145,8 +147,19 @@ kj::Promise<kj::Duration> MembershipReconciler::search() {
   co_return searching.next(deps.chance());
 }
 
-// machine.type: init.
-kj::Promise<void> MembershipReconciler::makeBySelf() {
+// machine.type: init. Nobody says that there is no cluster: a shared address or a node of
+// Kubernetes that does not answer may be one that this node cannot reach yet.
+kj::Promise<void> MembershipReconciler::makeBySelf(kj::ArrayPtr<const Asked> asked) {
+  kj::Vector<kj::String> silent;
+  for (auto& one : asked) {
+    if (!one.said.is<BootstrapState>()) silent.add(kj::str(one.host));
+  }
+  auto until = KJ_ASSERT_NONNULL(searchesSince) + kSilence;
+  if (!silent.empty() && deps.timer.now() < until) {
+    self.say(kj::str(messages::kWaitingForCluster, ": no answer from ", joined(silent),
+                     "; without one it is made ", kSilence, " after the start at the earliest"));
+    return kj::READY_NOW;
+  }
   BootstrapRequest request;
   request.timeout = 20 * kj::SECONDS;
   return bootstrap_.decide(kj::mv(request));

@@ -77,6 +77,7 @@ class MembershipReconciler {
   kj::String since;              // of the phase
   kj::Vector<kj::String> hosts;  // of members, as last seen
   Backoff searching, promoting;
+  kj::Maybe<kj::TimePoint> searchesSince;
 
   kj::Promise<void> publishSpecs();
   kj::Promise<void> move();
@@ -86,7 +87,7 @@ class MembershipReconciler {
   kj::Promise<kj::Duration> promote();
   kj::Promise<kj::Duration> settleLeaving();
   kj::Promise<kj::Duration> purge();
-  kj::Promise<void> makeBySelf();
+  kj::Promise<void> makeBySelf(kj::ArrayPtr<const Asked> asked);
   kj::Promise<kj::Vector<kj::String>> knownHosts();
   kj::String withSpace(kj::String problem);
   void settle();
