@@ -1,6 +1,7 @@
 #include "etcd-supervisor/tokens/join-token-book.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/base/join-token.h"
@@ -54,7 +55,7 @@ kj::Promise<JoinTokenBook::Made> JoinTokenBook::create(kj::StringPtr host, uint6
                                                        kj::StringPtr by) {
   requireValid(host, ttl);
   auto hostname = lowerCase(host), createdBy = cut(by, kMostUsedBy);
-  auto count = co_await removeForgotten();
+  auto count = co_await makeRoom();
   if (count >= deps.most) {
     fail(ErrorKind::kResourceExhausted, kj::str("there are ", count, " join tokens, at most ",
                                                 deps.most, "; revoke those that are not needed"));
@@ -98,19 +99,37 @@ kj::Promise<kj::Vector<JoinTokenBook::Listed>> JoinTokenBook::list() {
   co_return kj::mv(all);
 }
 
-// Answers with the number of those that are left. One that cannot be read counts.
-kj::Promise<size_t> JoinTokenBook::removeForgotten() {
+kj::Promise<bool> JoinTokenBook::remove(kj::StringPtr key, etcd::Revision revision) {
+  etcd::Txn txn;
+  txn.compare = kj::arr(etcd::Compare::modified(kj::str(key), revision));
+  txn.then = kj::arr(etcd::Operation(etcd::Delete{{kj::str(key), false}}));
+  co_return (co_await deps.member().txn(kj::mv(txn))).succeeded;
+}
+
+// Removes the records that nobody needs to know of any more and, while there are too many, the
+// oldest of those that nobody can use. Answers with the number of all that are left. One that
+// cannot be read stays.
+kj::Promise<size_t> JoinTokenBook::makeRoom() {
+  struct Ended {
+    int64_t at;
+    const etcd::KeyValue* record;
+    bool forgotten;
+  };
   auto answer = co_await deps.member().range({.keys = {kj::str(kTokensPrefix), true}});
-  size_t left = answer.kvs.size();
+  std::vector<Ended> ended;
   for (auto& kv : answer.kvs) {
-    bool forgotten = false;
-    kj::runCatchingExceptions(
-        [&] { forgotten = isForgotten(TokenRecord::parse(kv.value).get(), now()); });
-    if (!forgotten) continue;
-    etcd::Txn txn;
-    txn.compare = kj::arr(etcd::Compare::modified(kj::str(kv.key), kv.modRevision));
-    txn.then = kj::arr(etcd::Operation(etcd::Delete{{kj::str(kv.key), false}}));
-    if ((co_await deps.member().txn(kj::mv(txn))).succeeded) --left;
+    kj::runCatchingExceptions([&] {
+      auto record = TokenRecord::parse(kv.value);
+      KJ_IF_MAYBE (at, endedAt(record.get(), now())) {
+        ended.push_back({*at, &kv, isForgotten(record.get(), now())});
+      }
+    });
+  }
+  std::stable_sort(ended.begin(), ended.end(), [](auto& a, auto& b) { return a.at < b.at; });
+  size_t left = answer.kvs.size();
+  for (auto& old : ended) {
+    if (!old.forgotten && left < deps.most) break;
+    if (co_await remove(old.record->key, old.record->modRevision)) --left;
   }
   co_return left;
 }

@@ -76,7 +76,8 @@ class JoinTokenBook final : private kj::TaskSet::ErrorHandler {
   };
   kj::Promise<kj::Maybe<Stored>> read(kj::StringPtr id);
   kj::Promise<bool> replace(kj::StringPtr id, etcd::Revision revision, const TokenRecord& record);
-  kj::Promise<size_t> removeForgotten();
+  kj::Promise<bool> remove(kj::StringPtr key, etcd::Revision revision);
+  kj::Promise<size_t> makeRoom();
   kj::Promise<void> readAll(Batch& batch);
   kj::Promise<void> readBatches();
   void taskFailed(kj::Exception&& e) override;

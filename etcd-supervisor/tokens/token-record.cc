@@ -128,10 +128,15 @@ void fillFound(rpc::JoinTokens::Found::Builder out, kj::Maybe<const TokenRecord&
   out.setSince(since(stored, state));
 }
 
-bool isForgotten(rpc::JoinTokenRecord::Reader record, int64_t now) {
+kj::Maybe<int64_t> endedAt(rpc::JoinTokenRecord::Reader record, int64_t now) {
   auto state = stateOf(record, now);
-  if (state == State::UNUSED || state == State::USED) return false;
-  return since(record, state) + kTokenRemembered <= now;
+  if (state == State::UNUSED || state == State::USED) return nullptr;
+  return since(record, state);
+}
+
+bool isForgotten(rpc::JoinTokenRecord::Reader record, int64_t now) {
+  KJ_IF_MAYBE (ended, endedAt(record, now)) return *ended + kTokenRemembered <= now;
+  return false;
 }
 
 }  // namespace talos::supervisor

@@ -49,8 +49,10 @@ void fillToken(rpc::Etcd::JoinToken::Builder out, kj::StringPtr id,
 // digest: unknown, and nothing else.
 void fillFound(rpc::JoinTokens::Found::Builder out, kj::Maybe<const TokenRecord&> record,
                kj::ArrayPtr<const kj::byte> digest, int64_t now);
-// True when nobody needs to know of it any more. One that was used stays: its worker asks with it
-// again when its certificate has expired.
+// Since when nobody can use it any more; none: it is unused, or used: its worker asks with it again
+// when its certificate has expired.
+kj::Maybe<int64_t> endedAt(rpc::JoinTokenRecord::Reader record, int64_t now);
+// True when nobody needs to know of it any more.
 bool isForgotten(rpc::JoinTokenRecord::Reader record, int64_t now);
 
 }  // namespace talos::supervisor
