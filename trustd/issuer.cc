@@ -60,10 +60,10 @@ Issuer::Access Issuer::authorize(kj::StringPtr token, const HeldCertificate& giv
     fail(ErrorKind::kUnavailable, "this node does not have the key of the CA yet; retry");
   });
   // Before any back-off: failing callers must not lock out others behind the same address.
-  if (isSameSecret(token, by.authority.token)) return {by, nullptr, nullptr};
+  if (isSameSecret(token, by.authority.token)) return {by, nullptr, nullptr, true};
   kj::Maybe<const ShownToken&> join;
   KJ_IF_MAYBE (s, shown) {
-    if (s->state == State::kUnused) return {by, nullptr, *s};
+    if (s->state == State::kUnused) return {by, nullptr, *s, true};
     if (s->state != State::kUnknown) join = *s;
   }
   kj::Maybe<pki::CertificateInfo> renews;
@@ -83,8 +83,8 @@ Issuer::Access Issuer::authorize(kj::StringPtr token, const HeldCertificate& giv
 
 kj::Array<kj::byte> Issuer::prove(kj::StringPtr token, const Ip& caller, HeldCertificate given,
                                   kj::Maybe<const ShownToken&> shown) {
-  authorize(token, given, messageToProve(), caller, shown);
-  throttle.succeeded(caller);
+  auto access = authorize(token, given, messageToProve(), caller, shown);
+  if (access.provesToken) throttle.succeeded(caller);
   return proofs.make(caller);
 }
 
@@ -121,7 +121,7 @@ Issuer::Issued Issuer::issue(kj::StringPtr request, kj::StringPtr token, const I
     logRefused(caller, messageOf(*e));
     kj::throwFatalException(kj::mv(*e));
   }
-  throttle.succeeded(caller);
+  if (access.provesToken) throttle.succeeded(caller);
   return kj::mv(KJ_ASSERT_NONNULL(issued));
 }
 

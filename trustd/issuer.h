@@ -93,6 +93,9 @@ class Issuer {
     const Held& by;
     kj::Maybe<pki::CertificateInfo> renews;  // none: the caller has a token, or nothing is renewed
     kj::Maybe<const ShownToken&> join;       // one that may give a certificate, to the right key
+    // Guesses of machine.token are over: the caller knows it, or a token that nobody has used. With
+    // a certificate, or a token of its own, it could guess on without any delay.
+    bool provesToken = false;
   };
   Access authorize(kj::StringPtr token, const HeldCertificate& given, kj::StringPtr message,
                    const Ip& caller, kj::Maybe<const ShownToken&> shown);

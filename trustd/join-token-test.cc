@@ -137,6 +137,23 @@ TEST_F(JoinTokenTest, GuessesAreLimitedAndItsOwnerIsNot) {
   EXPECT_TRUE(issue(text, shown(State::kUnused)).spends);
 }
 
+// Catches: a worker in foreign hands, which guesses machine.token without a delay, because its own
+// token, or its certificate, is good in between.
+TEST_F(JoinTokenTest, WhoHasJoinedGuessesNoFaster) {
+  auto used = shown(State::kUsed, "", fingerprintOf(key));
+  auto text = request(key, {"w1"});
+  EXPECT_THAT(refusal([&] { issue(text, shown(State::kUnknown)); }), HasSubstr("wrong token"));
+  issuer.prove(kJoinToken, worker, {}, used);
+  EXPECT_FALSE(issue(text, used).spends);
+  auto certificate = issue(text, used).certificate;
+  auto proves = pki::sign(key, messageToProve().asBytes());
+  issuer.prove("", worker, {.certificate = certificate.asBytes(), .signature = proves}, nullptr);
+  auto renews = pki::sign(key, messageToRenew(text).asBytes());
+  issue(text, shown(State::kUnknown), {.certificate = certificate.asBytes(), .signature = renews});
+  EXPECT_THAT(refusal([&] { issue(text, shown(State::kUnknown)); }),
+              HasSubstr("too many failed requests"));
+}
+
 // Catches: a token for one host name that gives another one, or none, so that it is spent for
 // nothing; a worker with a domain that does not get its name.
 TEST_F(JoinTokenTest, ABoundOneGivesItsHostNameAlone) {

@@ -209,13 +209,15 @@ class TestTrustd {
     co_await p.records.load(p.issuer);
     int fd;
     KJ_SYSCALL(fd = dup(listening));
-    p.serving = serveTls(
-                    *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
-                    [this, &p](const Peer& peer) {
-                      return openSession(p.issuer, p.tokens, p.keep, timer, peer, idle);
-                    },
-                    limits)
-                    .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
+    p.serving =
+        serveTls(
+            *io.lowLevelProvider, timer, kj::AutoCloseFd(fd), p.secrets.endpoint(),
+            [this, &p](const Peer& peer) {
+              JoinTokens& own = p.tokens;
+              return openSession(p.issuer, tokens.orDefault(own), p.keep, timer, peer, idle);
+            },
+            limits)
+            .eagerlyEvaluate([](kj::Exception&& e) { KJ_LOG(FATAL, e); });
   }
   // Like a kill; the socket stays open.
   void stop() { program = nullptr; }
@@ -239,6 +241,7 @@ class TestTrustd {
   Model model{machined};
   Expiry::Limits keeps;  // from the next start() on
   kj::Duration idle = kIdle;
+  kj::Maybe<JoinTokens&> tokens;  // instead of those of machined
   uint16_t port = 0;
 
  private:

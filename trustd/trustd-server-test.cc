@@ -394,5 +394,37 @@ TEST_F(Serving, ARefusedCallerKeepsNoConnection) {
   wait(caller.onDisconnect());
 }
 
+struct NoTokens final : JoinTokens {
+  explicit NoTokens(kj::Timer& timer) : timer(timer) {}
+  kj::Timer& timer;
+  kj::Promise<ShownToken> find(kj::StringPtr) override {
+    co_await timer.afterDelay(200 * kj::MILLISECONDS);
+    co_return ShownToken();
+  }
+  kj::Promise<ShownToken> spend(kj::StringPtr token, kj::StringPtr, kj::StringPtr) override {
+    return find(token);
+  }
+};
+
+// Catches: the same with texts that look like join tokens: while one is searched for, the other is
+// refused.
+TEST_F(Serving, ACallerWithoutAJoinTokenKeepsNoConnection) {
+  NoTokens none(timer);
+  trustd.tokens = none;
+  wait(trustd.start());
+  auto caller = wait(trustd.call());
+  auto nag = [&](kj::Duration first) -> kj::Promise<void> {
+    co_await timer.afterDelay(first);
+    for (;;) {
+      auto call = caller.certificate("no request", "join-abcdef.0123456789abcdef");
+      co_await call.ignoreResult().catch_([](auto&&) {});
+      co_await timer.afterDelay(1 * kj::MILLISECONDS);
+    }
+  };
+  auto nagging = nag(0 * kj::MILLISECONDS).exclusiveJoin(nag(100 * kj::MILLISECONDS));
+  auto running = nagging.eagerlyEvaluate(nullptr);
+  wait(caller.onDisconnect());
+}
+
 }  // namespace
 }  // namespace talos::trustd

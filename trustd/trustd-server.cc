@@ -5,24 +5,31 @@
 namespace talos::trustd {
 namespace {
 
-// The use of a connection. Refused requests do not count: a caller without the token is
-// disconnected after kIdle, however often it calls.
+// The use of a connection: calls of who has the right to a certificate. Refused requests do not
+// count: a caller without a token is disconnected after kIdle, however often it calls. Looking for
+// a join token counts, but not for longer than one search takes: anybody can show a text that looks
+// like one, again and again.
 struct Activity : kj::Refcounted {
   explicit Activity(kj::Timer& timer) : timer(timer), last(timer.now()) {}
   kj::Timer& timer;
-  kj::TimePoint last;  // certificate
-  unsigned calls = 0;
+  kj::TimePoint last;  // certificate; before the first one: the begin of the connection
+  unsigned calls = 0, searches = 0;
 
   kj::Maybe<kj::TimePoint> idleSince() const {
     if (calls > 0) return nullptr;
+    if (searches > 0 && timer.now() < last + StoredJoinTokens::kTimeout) return nullptr;
     return last;
   }
 
-  struct Call {
-    explicit Call(Activity& activity) : activity(kj::addRef(activity)) { ++activity.calls; }
-    ~Call() noexcept(false) { --activity->calls; }
-    KJ_DISALLOW_COPY_AND_MOVE(Call);
+  struct Use {
+    Use(Activity& activity, unsigned Activity::* kind)
+        : activity(kj::addRef(activity)), count(activity.*kind) {
+      ++count;
+    }
+    ~Use() noexcept(false) { --count; }
+    KJ_DISALLOW_COPY_AND_MOVE(Use);
     kj::Own<Activity> activity;
+    unsigned& count;
   };
 };
 
@@ -47,7 +54,6 @@ class TrustServer final : public rpc::Trust::Server {
 
  protected:
   kj::Promise<void> certificate(CertificateContext context) override {
-    Activity::Call call(*activity);
     auto params = context.getParams();
     pki::Pem token(kj::str(params.getToken()));
     auto found = co_await shown(token);
@@ -56,6 +62,7 @@ class TrustServer final : public rpc::Trust::Server {
     };
     auto issued = issuer.issue(kj::heapString(params.getRequest().asChars()), token, caller, proofs,
                                heldOf(params.getHeld()), viewOf(found));
+    Activity::Use use(*activity, &Activity::calls);
     context.releaseParams();
     if (issued.spends) co_await spend(token, issued);
     co_await keep(kj::mv(issued.record));
@@ -67,7 +74,6 @@ class TrustServer final : public rpc::Trust::Server {
   }
 
   kj::Promise<void> prove(ProveContext context) override {
-    Activity::Call call(*activity);
     auto params = context.getParams();
     pki::Pem token(kj::str(params.getToken()));
     auto found = co_await shown(token);
@@ -86,6 +92,7 @@ class TrustServer final : public rpc::Trust::Server {
   // None: it is no join token, and etcd is not asked.
   kj::Promise<kj::Maybe<ShownToken>> shown(kj::StringPtr token) {
     if (joinTokenId(token) == nullptr) co_return nullptr;
+    Activity::Use use(*activity, &Activity::searches);
     co_return co_await tokens.find(token);
   }
   static kj::Maybe<const ShownToken&> viewOf(const kj::Maybe<ShownToken>& found) {
