@@ -85,6 +85,7 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
       .isStateMounted = KJ_BIND_METHOD(disks.state, isMounted),
+      .isStateToCome = KJ_BIND_METHOD(life, mustInstall),
       .random = KJ_BIND_METHOD(core, chance),
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,

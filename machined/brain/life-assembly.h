@@ -74,6 +74,7 @@ class LifeAssembly final : private MachineLifeHost {
                     .sequencer = sequencer,
                     .status = core.status,
                     .host = *this}};
+  bool mustInstall() override { return core.mode == Mode::kMetal && !disks.state.isMounted(); }
 
  private:
   Sequence sequence(kj::StringPtr name) override { return makeSequence(name, core.mode, deps); }
@@ -81,7 +82,6 @@ class LifeAssembly final : private MachineLifeHost {
   void keepApi() override;
   void settled() override;
   kj::Promise<void> recordReason(kj::StringPtr reason) override;
-  bool mustInstall() override { return core.mode == Mode::kMetal && !disks.state.isMounted(); }
   bool mustReset() override { return disks.reset->promised() != nullptr; }
   void bootFailed(kj::StringPtr reasons) override;
 

@@ -29,7 +29,8 @@ struct ControllerDependencies {
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
   kj::Function<bool()> isStateMounted = []() { return false; };
-  kj::Function<double()> random = []() { return 0.5; };  // [0, 1)
+  kj::Function<bool()> isStateToCome = []() { return false; };  // the node is to be installed first
+  kj::Function<double()> random = []() { return 0.5; };         // [0, 1)
   // One attempt to get what the platform states; none: it states nothing.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
   kj::Maybe<PlatformFactsFile&> platformFactsFile = nullptr;

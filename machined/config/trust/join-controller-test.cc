@@ -26,7 +26,7 @@ struct JoinTest : testing::Test {
   TestClock clock;
   Store store{registry, clock};
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  bool withKey = false, present = true, mounted = false;
+  bool withKey = false, present = true, mounted = false, toCome = false;
   TestTree tree;
   kj::String file = tree.at("join-key");
   kj::StringPtr token = kToken;
@@ -56,8 +56,10 @@ struct JoinTest : testing::Test {
     });
     runtime.add(kj::heap<JoinController>(
         [this](Store&) { return read(); },
-        kj::heap<JoinKey>(JoinKey::Dependencies{
-            .uv = uv, .isMounted = [this] { return mounted; }, .file = file})));
+        kj::heap<JoinKey>(JoinKey::Dependencies{.uv = uv,
+                                                .isMounted = [this] { return mounted; },
+                                                .isStateToCome = [this] { return toCome; },
+                                                .file = file})));
     io.waitScope.poll();
   }
   void poke() {
@@ -133,6 +135,14 @@ TEST_F(JoinTest, AJoinTokenHasOneKey) {
   token = kToken;
   poke();
   EXPECT_EQ(key(), "");
+}
+
+// Catches: a request of a node that is being installed, for which the token is spent.
+TEST_F(JoinTest, HasNoKeyBeforeItsStateIsThere) {
+  token = "join-abcdef.0123456789abcdef";
+  toCome = true;
+  start();
+  EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId)).getKey().size(), 0u);
 }
 
 // Catches: a boot that removes the key because it has not read its config yet, so that the token is

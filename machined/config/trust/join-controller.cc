@@ -72,7 +72,7 @@ kj::Array<kj::StringPtr> JoinController::outputs() const {
   return typeNames<rpc::JoinSpec>();
 }
 
-// Empty without a join token.
+// Empty without a join token, and while STATE is to come.
 kj::Promise<pki::Pem> JoinController::keyFor(Store& store, kj::StringPtr token) {
   KJ_IF_MAYBE (k, key) {
     if (isJoinTokenLike(token)) {
@@ -127,10 +127,11 @@ kj::Maybe<kj::String> whyNotJoined(Store& store) {
 }
 
 kj::Own<Controller> joinController(ControllerDependencies& deps) {
-  return kj::heap<JoinController>(
-      KJ_BIND_METHOD(deps.config, tryConfig),
-      kj::heap<JoinKey>(JoinKey::Dependencies{
-          .uv = deps.uv, .isMounted = [&deps] { return deps.isStateMounted(); }}));
+  return kj::heap<JoinController>(KJ_BIND_METHOD(deps.config, tryConfig),
+                                  kj::heap<JoinKey>(JoinKey::Dependencies{
+                                      .uv = deps.uv,
+                                      .isMounted = [&deps] { return deps.isStateMounted(); },
+                                      .isStateToCome = [&deps] { return deps.isStateToCome(); }}));
 }
 
 }  // namespace talos::machined

@@ -44,7 +44,10 @@ pki::Pem readOrWrite(kj::StringPtr file, SecretMessage& fresh) {
 kj::Promise<kj::StringPtr> JoinKey::get(kj::StringPtr known) {
   removed = false;
   if (kj::StringPtr(key).size() == 0 && known.size() > 0) key = pki::Pem(kj::str(known));
-  if (kj::StringPtr(key).size() == 0) key = pki::makeKey(pki::KeyType::kEd25519);
+  if (kj::StringPtr(key).size() == 0) {
+    if (deps.isStateToCome()) co_return ""_kj;
+    key = pki::makeKey(pki::KeyType::kEd25519);
+  }
   if (!onDisk && deps.isMounted()) co_await settle();
   co_return key;
 }
