@@ -16,12 +16,18 @@ using config::LogStream;
 
 struct InlineDisk final : DiskQueue {
   unsigned failing = 0;  // so many pieces of work are not taken
+  bool keeps = false;    // what comes is done by work()
+  std::deque<kj::Function<void()>> kept;
   void add(kj::Function<void()> work) override {
     if (failing > 0) {
       --failing;
       fail(ErrorKind::kUnavailable, "the disk is gone");
     }
+    if (keeps) return kept.push_back(kj::mv(work));
     work();
+  }
+  void work() {
+    for (keeps = false; !kept.empty(); kept.pop_front()) kept.front()();
   }
 };
 
@@ -116,6 +122,33 @@ struct DestinationTest : public testing::Test {
     return out;
   }
 };
+
+// Catches: lines that machined has sent before it knows that nobody follows, which reach a
+// destination that is gone (under AddressSanitizer also those that the disk has not taken yet).
+TEST_F(DestinationTest, ASinkIsHeldLongerThanTheDestination) {
+  start();
+  auto sink = KJ_ASSERT_NONNULL(feed.sink);
+  auto send = [&] {
+    auto request = sink.linesRequest();
+    request.setStream(LogStream::SERVICES);
+    request.setId("a");
+    request.setBytes("1\n"_kj.asBytes());
+    request.setNext(2);
+    return request.send();
+  };
+  disk.keeps = true;
+  auto waiting = send();
+  scope.poll();
+  EXPECT_EQ(disk.kept.size(), 1u);
+  destination = nullptr;
+  disk.work();
+  auto refusal = [&](kj::Promise<void> call) {
+    auto failure = kj::runCatchingExceptions([&] { call.wait(scope); });
+    return std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr());
+  };
+  EXPECT_EQ(refusal(kj::mv(waiting)), "the logs are not followed any more");
+  EXPECT_EQ(refusal(send()), "the logs are not followed any more");
+}
 
 // Catches: a cursor that moves when lines are written instead of when they are acknowledged, which
 // loses them; one that does not move, which sends them twice.

@@ -1,6 +1,7 @@
 #include "logd/destination.h"
 
 #include <kj/debug.h>
+#include <kj/refcount.h>
 
 #include "common/base/error.h"
 #include "common/base/lines.h"
@@ -111,56 +112,79 @@ auto Destination::onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool
 
 // --- from the logs to the disk
 
+// A sink's way to its destination. machined holds a sink for longer than the destination follows,
+// and lines may still be on their way: they are refused, and nothing of them reaches the
+// destination any more, once end() has returned.
+class Destination::FeedLink final : public kj::Refcounted {
+ public:
+  explicit FeedLink(Destination& to) : to(to) {}
+
+  void end() {
+    to = nullptr;
+    canceler.cancel("the logs are not followed any more");
+  }
+  template <typename F>
+  kj::Promise<void> store(F write) {
+    KJ_IF_MAYBE (destination, to) return canceler.wrap(destination->store(kj::mv(write)));
+    return error(ErrorKind::kUnavailable, "the logs are not followed any more");
+  }
+
+ private:
+  kj::Maybe<Destination&> to;
+  kj::Canceler canceler;
+};
+
 class Destination::FeedSink final : public rpc::LogFeedSink::Server {
  public:
-  explicit FeedSink(Destination& to) : to(to) {}
+  FeedSink(kj::Own<FeedLink> link, const kj::Clock& clock) : link(kj::mv(link)), clock(clock) {}
 
  protected:
   kj::Promise<void> begin(BeginContext context) override {
-    return store(
+    return link->store(
         [boot = kj::str(context.getParams().getBoot())](Spool& spool) { spool.begin(boot); });
   }
   kj::Promise<void> lines(LinesContext context) override {
     auto params = context.getParams();
-    return store(
-        [stream = params.getStream(), id = kj::str(params.getId()), now = to.deps.clock.now(),
+    return link->store(
+        [stream = params.getStream(), id = kj::str(params.getId()), now = clock.now(),
          bytes = kj::heapArray<char>(params.getBytes().asChars()),
          next = params.getNext()](Spool& spool) { spool.append(stream, id, now, bytes, next); });
   }
   kj::Promise<void> missed(MissedContext context) override {
     auto params = context.getParams();
-    return store([stream = params.getStream(), id = kj::str(params.getId()),
-                  now = to.deps.clock.now(), count = params.getCount(), next = params.getNext()](
-                     Spool& spool) { spool.appendMissed(stream, id, now, count, next); });
+    return link->store([stream = params.getStream(), id = kj::str(params.getId()),
+                        now = clock.now(), count = params.getCount(), next = params.getNext()](
+                           Spool& spool) { spool.appendMissed(stream, id, now, count, next); });
   }
 
  private:
-  Destination& to;
-
-  // Until the disk takes it: meanwhile the logs wait, and their rings are the buffer.
-  template <typename F>
-  kj::Promise<void> store(F write) {
-    auto shared = std::make_shared<F>(kj::mv(write));
-    for (;;) {
-      kj::Maybe<kj::Exception> failure;
-      try {
-        co_await to.onDisk([shared](Spool& spool) {
-          (*shared)(spool);
-          return true;
-        });
-      } catch (...) {
-        failure = kj::getCaughtExceptionAsKj();
-      }
-      KJ_IF_MAYBE (e, failure) {
-        to.setError(kj::str("cannot write the lines to the disk: ", messageOf(*e)));
-        co_await to.deps.timer.afterDelay(kDiskPause);
-      } else {
-        break;
-      }
-    }
-    to.arrived.raise();
-  }
+  kj::Own<FeedLink> link;
+  const kj::Clock& clock;
 };
+
+// Until the disk takes it: meanwhile the logs wait, and their rings are the buffer.
+template <typename F>
+kj::Promise<void> Destination::store(F write) {
+  auto shared = std::make_shared<F>(kj::mv(write));
+  for (;;) {
+    kj::Maybe<kj::Exception> failure;
+    try {
+      co_await onDisk([shared](Spool& spool) {
+        (*shared)(spool);
+        return true;
+      });
+    } catch (...) {
+      failure = kj::getCaughtExceptionAsKj();
+    }
+    KJ_IF_MAYBE (e, failure) {
+      setError(kj::str("cannot write the lines to the disk: ", messageOf(*e)));
+      co_await deps.timer.afterDelay(kDiskPause);
+    } else {
+      break;
+    }
+  }
+  arrived.raise();
+}
 
 kj::Promise<void> Destination::feed() {
   Backoff backoff(kFeedPace);
@@ -184,7 +208,9 @@ kj::Promise<void> Destination::feed() {
         one.setId(entry.first.second.c_str());
         one.setNext(entry.second);
       }
-      request.setSink(kj::heap<FeedSink>(*this));
+      auto link = kj::refcounted<FeedLink>(*this);
+      KJ_DEFER(link->end());
+      request.setSink(kj::heap<FeedSink>(kj::addRef(*link), deps.clock));
       co_await request.send().ignoreResult();
     } catch (...) {
       failure = kj::getCaughtExceptionAsKj();

@@ -66,6 +66,7 @@ class Destination {
   DestinationStatus status() const;
 
  private:
+  class FeedLink;
   class FeedSink;
   struct Disk;
   struct InFlight {
@@ -85,6 +86,8 @@ class Destination {
 
   template <typename F>
   auto onDisk(F work) -> kj::Promise<decltype(work(kj::instance<Spool&>()))>;
+  template <typename F>
+  kj::Promise<void> store(F write);
   kj::Promise<void> run();
   kj::Promise<void> feed();
   kj::Promise<void> deliver();

@@ -8,8 +8,8 @@
 // position is that of the log behind them (rpc/local.capnp: LogFeedSink.next). A segment begins
 // with the positions of all logs and the boot that they are of, so that older segments can go.
 //
-// What append() wrote is there after a crash of the process, and after a power cut as far as sync()
-// came. positions() is where the logs have to be followed from: then each line is here once. The
+// Lines that append() wrote survive a crash of the process, and a power cut as far as sync() came.
+// positions() is where the logs have to be followed from: then each line is here once. The
 // cursor is written when lines are delivered; a power cut may bring back one that is two seconds
 // old, whose lines are then delivered twice. When lines wait that need more than the bound, the
 // oldest segment is dropped, and its lines that were not delivered are counted: at least 7/8 of the

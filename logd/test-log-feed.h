@@ -16,9 +16,10 @@ class FeedModel {
   explicit FeedModel(kj::UnixEventPort& port) : logs(process1, port) {}
 
   unsigned follows = 0;
-  uint64_t known = 0;                       // position of the log "a" that was asked for last
-  uint64_t delivered = 0;                   // position behind the newest lines that logd took
-  kj::Own<kj::PromiseFulfiller<void>> end;  // of the last follow()
+  uint64_t known = 0;                        // position of the log "a" that was asked for last
+  uint64_t delivered = 0;                    // position behind the newest lines that logd took
+  kj::Own<kj::PromiseFulfiller<void>> end;   // of the last follow()
+  kj::Maybe<rpc::LogFeedSink::Client> sink;  // the same
 
   void append(kj::StringPtr id, kj::StringPtr lines) { logs.append(id, lines); }
   rpc::Machined::Client machined() {
@@ -73,6 +74,7 @@ class FeedModel {
         if (kj::StringPtr(known.getId()) == "a") model.known = known.getNext();
       }
       ++model.follows;
+      model.sink = params.getSink();
       auto request = model.real.followRequest();
       request.setStreams(params.getStreams());
       request.setBoot(params.getBoot());
