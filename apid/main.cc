@@ -31,6 +31,7 @@ constexpr ServerLimits kLimits = {
     .connections = 1280, .connectionsPerPeer = 320, .questions = 2048};
 
 void run() {
+  refuseCoreDumps();  // the key of its certificate
   kj::UnixEventPort::captureSignal(SIGTERM);
   auto io = kj::setupAsyncIo();
   auto& lowLevel = *io.lowLevelProvider;

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/crash/crash-handler.h"
+#include "common/memory/process-memory.h"
 #include "common/net/dns-resolver.h"
 #include "common/wire/rpc-server.h"
 #include "networkd/control/network-store-adapter.h"
@@ -21,6 +22,7 @@
 namespace talos::networkd {
 
 void run(bool asksForMtu, bool predictableNames) {
+  refuseCoreDumps();  // keys of WireGuard
   auto listening = inheritedSocket(kListenUnixVariable);
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
