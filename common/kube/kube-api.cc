@@ -236,7 +236,7 @@ kj::Vector<kj::String> LineAssembler::add(kj::ArrayPtr<const char> piece) {
       begun.clear();
     } else if (begun.size() == longest) {
       fail(ErrorKind::kResourceExhausted,
-           kj::str("a watch has sent an event of more than ", longest >> 20, " MiB"));
+           kj::str(name, " of the answer is longer than ", longest, " bytes"));
     } else {
       begun.add(c);
     }

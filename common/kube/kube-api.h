@@ -87,13 +87,16 @@ WatchEvent readWatchEvent(kj::ArrayPtr<const char> line);
 // Puts bytes that come piece by piece together to lines.
 class LineAssembler {
  public:
-  explicit LineAssembler(size_t longest) : longest(longest) {}
+  // `name`: of a line, for the error.
+  explicit LineAssembler(size_t longest, kj::StringPtr name = "a line")
+      : longest(longest), name(name) {}
   // The lines that are complete with it, without their ends, empty ones left out.
   // ResourceExhausted when one is longer than the longest.
   kj::Vector<kj::String> add(kj::ArrayPtr<const char> piece);
 
  private:
   size_t longest;
+  kj::StringPtr name;
   kj::Vector<char> begun;
 };
 

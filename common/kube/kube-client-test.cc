@@ -373,6 +373,38 @@ TEST_F(KubeClientTest, PodsAreAskedToLeave) {
   EXPECT_STREQ(refused.message.cStr(), "cannot evict pods/x in a: it would violate the budget");
 }
 
+// Catches: a text that is cut off, or refused, where answers are; a last line without its end that
+// is lost; an error whose text is taken for lines; a line without a bound.
+TEST_F(KubeClientTest, LinesOfATextOfAnyLength) {
+  ModelKube::Reply reply;
+  model.instead = [&](auto&) -> kj::Maybe<ModelKube::Reply> { return reply; };
+  size_t count = 0;
+  std::string last;
+  auto visit = [&] {
+    count = 0;
+    return client.visitLines("/metrics", [&](kj::StringPtr line) {
+      ++count;
+      last = line.cStr();
+    });
+  };
+  auto line = std::string(1000, 'x') + "\n";
+  while (reply.body.size() <= kMostAnswer) reply.body += line;
+  auto lines = reply.body.size() / line.size();
+  reply.body += "\nend";
+  visit().wait(scope);
+  EXPECT_EQ(count, lines + 1);
+  EXPECT_EQ(last, "end");
+  reply.body = "a\n" + std::string(kMostTextLine + 1, 'x') + "\nb\n";
+  EXPECT_EQ(failureOf(visit()),
+            "ResourceExhausted Kubernetes at model:6443: a line of the answer is longer than 65536 "
+            "bytes"_kj);
+  EXPECT_EQ(count, 1u);
+  reply = {500, "a\nb\n", ""};
+  EXPECT_EQ(failureOf(visit()),
+            "Unavailable Kubernetes at model:6443: cannot get /metrics: 500 Text"_kj);
+  EXPECT_EQ(count, 0u);
+}
+
 // Catches: an eviction that is sent to a server which has none, and what it then says.
 TEST_F(KubeClientTest, AServerMayHaveNoEvictions) {
   model.policyVersion = "";

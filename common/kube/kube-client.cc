@@ -58,6 +58,8 @@ struct KubeRequest {
   kj::String doing;  // "get nodes/master-1"
   kj::String body = nullptr;
   kj::StringPtr contentType = "application/json";
+  // Takes the lines of an answer that is no error, in place of KubeAnswer::body.
+  kj::Maybe<kj::Function<void(kj::StringPtr)>&> lines = nullptr;
 };
 
 struct KubeAnswer {
@@ -81,6 +83,18 @@ kj::Promise<kj::Array<char>> readBody(kj::AsyncInputStream& stream, size_t most)
     content.add(piece.slice(0, size));
   }
   co_return content.copy();
+}
+
+kj::Promise<void> readLines(kj::AsyncInputStream& stream, kj::Function<void(kj::StringPtr)>& take) {
+  LineAssembler assembler(kMostTextLine);
+  auto piece = kj::heapArray<char>(65536);
+  for (bool more = true; more;) {
+    auto size = co_await stream.tryRead(piece.begin(), 1, piece.size());
+    more = size > 0;
+    // The last line may lack its end.
+    auto lines = assembler.add(more ? piece.slice(0, size).asConst() : "\n"_kj.asArray());
+    for (auto& line : lines) take(line);
+  }
 }
 
 kj::String describe(const Resource& resource, kj::StringPtr nameSpace, kj::StringPtr name) {
@@ -157,8 +171,13 @@ struct KubeClient::Impl {
 
   kj::Promise<KubeAnswer> once(const KubeRequest& request) {
     auto response = co_await send(request);
-    auto body =
-        co_await readBody(*response.body, response.statusCode < 400 ? kMostAnswer : kMostErrorBody);
+    bool good = response.statusCode < 400;
+    kj::Array<char> body;
+    if (good && request.lines != nullptr) {
+      co_await readLines(*response.body, KJ_ASSERT_NONNULL(request.lines));
+    } else {
+      body = co_await readBody(*response.body, good ? kMostAnswer : kMostErrorBody);
+    }
     auto retry =
         response.headers->get(ids.retryAfter).map([](kj::StringPtr t) { return kj::str(t); });
     kj::Maybe<kj::Duration> after;
@@ -239,6 +258,7 @@ struct KubeClient::Impl {
       auto page = kj::str(path);
       if (next.size() > 0) addQuery(page, "continue", next);
       auto answer = co_await ask({.path = kj::mv(page), .doing = kj::str(doing)});
+      KJ_DEFER(wipe(answer));  // Secrets are listed, too
       auto items = itemsAt(answer, {"items"});
       for (auto item : items) take(*item);
       count += items.size();
@@ -304,11 +324,12 @@ kj::Promise<Json> KubeClient::getJson(kj::StringPtr path) {
   return impl->ask({.path = kj::str(path), .doing = kj::str("get ", path)});
 }
 
-kj::Promise<kj::String> KubeClient::getText(kj::StringPtr path) {
+kj::Promise<void> KubeClient::visitLines(kj::StringPtr path,
+                                         kj::Function<void(kj::StringPtr)> take) {
   auto doing = kj::str("get ", path);
-  auto given = co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing)});
+  auto given =
+      co_await impl->answer({.path = kj::str(path), .doing = kj::str(doing), .lines = take});
   if (given.status >= 400) impl->refuse(given, doing);
-  co_return kj::heapString(given.body);
 }
 
 kj::Promise<void> KubeClient::check(kj::StringPtr path) {

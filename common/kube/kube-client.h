@@ -5,7 +5,8 @@
 // connection was closed. Nothing else is repeated: only the caller knows what may be done twice. A
 // promise that is dropped ends the call, but what it had asked for may have been done; so it is
 // after DeadlineExceeded and Unavailable: read before writing again, or write so that twice is
-// once. Answers are bounded (kMostAnswer). Nothing is kept but connections and what discovery said.
+// once. Answers are bounded (kMostAnswer), or their lines. Nothing is kept but connections and what
+// discovery said.
 //
 // Errors name the server and what was asked for ("Kubernetes at 10.5.0.1:6443: cannot get
 // nodes/master-1: …"); kinds are those of kube-api.h, and Unavailable when it is not reached.
@@ -23,7 +24,7 @@
 namespace talos::kube {
 
 constexpr size_t kMostAnswer = 8u << 20;
-constexpr size_t kMostWatchEvent = 4u << 20;
+constexpr size_t kMostWatchEvent = 4u << 20, kMostTextLine = 64u << 10;
 constexpr unsigned kPageSize = 100, kMostListed = 20'000;
 constexpr auto kCallDeadline = 30 * kj::SECONDS;
 // The server ends a watch then, and the caller starts the next.
@@ -66,7 +67,7 @@ class KubeWatch {
   kj::TimePoint end;
   kj::Own<kj::AsyncInputStream> body;
   kj::Array<char> piece = kj::heapArray<char>(16384);
-  LineAssembler assembler{kMostWatchEvent};
+  LineAssembler assembler{kMostWatchEvent, "an event"};
   kj::Vector<kj::String> lines;
   size_t taken = 0;
 };
@@ -139,8 +140,9 @@ class KubeClient {
 
   // Of a path that is no resource: the kubelet's "/pods".
   kj::Promise<Json> getJson(kj::StringPtr path);
-  // The same of a text: "/metrics".
-  kj::Promise<kj::String> getText(kj::StringPtr path);
+  // The lines of a text of any length, "/metrics", as they arrive; none of them is kept. Those that
+  // were given stay given when it fails, and are given again when it dials once more.
+  kj::Promise<void> visitLines(kj::StringPtr path, kj::Function<void(kj::StringPtr)> take);
   // The same where only the status counts: "/readyz". The error names the checks that failed.
   kj::Promise<void> check(kj::StringPtr path);
 

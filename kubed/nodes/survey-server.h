@@ -17,6 +17,7 @@ class SurveyServer : public rpc::Kubernetes::Server {
   using Message = kj::Own<capnp::MallocMessageBuilder>;
   // Its root is a Survey.
   explicit SurveyServer(kj::Function<kj::Promise<Message>()> read) : read(kj::mv(read)) {}
+  virtual ~SurveyServer() noexcept(false) = default;
 
   kj::Promise<void> survey(SurveyContext context) override;
 

@@ -6,6 +6,7 @@
 
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/memory/zeroize.h"
 
 namespace talos::kubed {
 namespace {
@@ -70,7 +71,10 @@ void TokenSurvey::addSecret(const Json& secret) {
   // The controller manager has not written it yet.
   if (encoded.size() == 0) return;
   auto token = kj::decodeBase64(encoded);
-  KJ_IF_MAYBE (id, keyIdOf(kj::heapString(token.asChars()))) {
+  KJ_DEFER(zeroize(token));
+  auto text = kj::heapString(token.asChars());
+  KJ_DEFER(zeroize(text.asArray().asBytes()));
+  KJ_IF_MAYBE (id, keyIdOf(text)) {
     if (*id == key) return;
   }
   inSecrets.add(kube::nameOf(secret));

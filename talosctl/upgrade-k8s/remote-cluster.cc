@@ -14,7 +14,7 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kPullTimeout = 21 * kj::MINUTES;   // the node's own limit is 20
-constexpr auto kMetricsLimit = 5 * kj::SECONDS;   // of an API server that may not be reachable
+constexpr auto kSilence = 5 * kj::SECONDS;        // of an API server that may not be reachable
 constexpr auto kSurveyAnswer = 35 * kj::SECONDS;  // it may take 30 (kubernetes.capnp)
 constexpr kj::StringPtr kSystem = "kube-system"_kj, kProxySet = "kube-proxy"_kj,
                         kFieldManager = "talos"_kj, kMetrics = "/metrics"_kj;
@@ -47,6 +47,14 @@ kj::Vector<Patch> patchesOf(kj::ArrayPtr<const ImageChange* const> changes) {
                       imagePatch(change->part, change->image)});
   }
   return patches;
+}
+
+// Fails when `count` has stood still for so long: metrics of a large cluster take a while.
+kj::Promise<void> untilSilent(kj::Timer& timer, const size_t& count) {
+  for (size_t seen = 0;; seen = count) {
+    co_await timer.afterDelay(kSilence);
+    if (count == seen) fail(ErrorKind::kDeadlineExceeded, kj::str("no answer within ", kSilence));
+  }
 }
 
 }  // namespace
@@ -118,9 +126,12 @@ kj::Promise<bool> RemoteCluster::askMetrics(const NodeState& node, UpgradeHazard
   try {
     auto one =
         co_await connectKubernetes(calls.client, first, {.server = node.address}, calls.deadline);
-    kj::Promise<kj::String> asked = one->getText(kMetrics);
-    auto text = co_await within(calls.client.deps.timer, kMetricsLimit, kj::mv(asked));
-    addRequested(found.apis, text, node.address);
+    size_t lines = 0;
+    auto asked = one->visitLines(kMetrics, [&](kj::StringPtr line) {
+      ++lines;
+      addRequested(found.apis, line, node.address);
+    });
+    co_await asked.exclusiveJoin(untilSilent(calls.client.deps.timer, lines));
     co_return true;
   } catch (...) {
     failure = kj::getCaughtExceptionAsKj();
@@ -139,7 +150,10 @@ kj::Promise<void> RemoteCluster::findDeprecated(const ClusterState& state, Upgra
   }
   auto answered = co_await kj::joinPromises(asked.releaseAsArray());
   if (std::find(answered.begin(), answered.end(), true) != answered.end()) co_return;
-  addRequested(found.apis, co_await kubernetes().getText(kMetrics), kubernetes().server());
+  auto take = [&](kj::StringPtr line) { addRequested(found.apis, line, kubernetes().server()); };
+  co_await orUnknown(
+      kubernetes().visitLines(kMetrics, take),
+      "no API server says which API versions are in use; have one answer /metrics"_kj, found);
 }
 
 kj::Promise<void> RemoteCluster::findWritten(DeprecatedApi& api) {
@@ -192,10 +206,23 @@ kj::Promise<void> RemoteCluster::findSilent(UpgradeHazards& found) {
   }
 }
 
+// A look that fails refuses the upgrade, so that --force passes it.
+kj::Promise<void> RemoteCluster::orUnknown(kj::Promise<void> look, kj::StringPtr lacking,
+                                           UpgradeHazards& found) {
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await look;
+  } catch (...) {
+    failure = kj::getCaughtExceptionAsKj();
+  }
+  KJ_IF_MAYBE (e, failure) found.unknown.add(kj::str(lacking, " (", messageOf(*e), ")"));
+}
+
 kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state,
                                                    KubernetesVersion to) {
   UpgradeHazards found;
-  co_await findSilent(found);
+  co_await orUnknown(findSilent(found), "it is not known whether admission webhooks can answer"_kj,
+                     found);
   co_await findDeprecated(state, found);
   KubernetesVersion minor{to.major, to.minor, 0};
   for (auto& api : found.apis) {

@@ -44,6 +44,7 @@ class RemoteCluster final : public UpgradableCluster {
   kj::Promise<void> findDeprecated(const ClusterState& state, UpgradeHazards& found);
   kj::Promise<void> findWritten(DeprecatedApi& api);
   kj::Promise<void> findSilent(UpgradeHazards& found);
+  kj::Promise<void> orUnknown(kj::Promise<void> look, kj::StringPtr lacking, UpgradeHazards& found);
   kube::KubeClient& kubernetes();
 };
 

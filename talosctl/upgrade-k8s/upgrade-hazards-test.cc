@@ -143,5 +143,22 @@ TEST(UpgradeK8sHazards, TheReleaseThatRemovesAnApiIsTheOneThatIsRefused) {
   EXPECT_EQ(now.notes.size(), 1u);
 }
 
+// Catches: a look that failed and passes for one that found nothing, or that hides what another
+// one has found.
+TEST(UpgradeK8sHazards, WhatIsNotKnownIsRefusedToo) {
+  UpgradeHazards hazards;
+  hazards.unknown.add(kj::str("no API server says so"));
+  auto refusalOf = [&] {
+    return KJ_ASSERT_NONNULL(describe(hazards, readRelease("1.25.0", "to")).refusal);
+  };
+  EXPECT_EQ(refusalOf(),
+            "Kubernetes 1.25.0 may break this cluster: no API server says so; nothing was changed, "
+            "and --force goes on all the same"_kj);
+  hazards.webhooks.add(SilentWebhook{kj::str("p"), kj::str("w"), kj::str("a"), kj::str("b")});
+  auto both = refusalOf();
+  EXPECT_THAT(both.cStr(), HasSubstr("would break this cluster: the webhook w of p"));
+  EXPECT_THAT(both.cStr(), HasSubstr("; no API server says so; nothing was changed"));
+}
+
 }  // namespace
 }  // namespace talos::talosctl

@@ -215,10 +215,12 @@ HazardTexts describe(const UpgradeHazards& hazards, const KubernetesRelease& to)
                         "/", webhook.service, " has no ready endpoint; have it answer, or exempt ",
                         "kube-system by its namespaceSelector"));
   }
+  bool isCertain = !reasons.empty();
+  for (auto& one : hazards.unknown) reasons.add(kj::str(one));
   if (!reasons.empty()) {
-    texts.refusal =
-        kj::str("Kubernetes ", to.text, " would break this cluster: ", kj::strArray(reasons, "; "),
-                "; nothing was changed, and --force goes on all the same");
+    texts.refusal = kj::str("Kubernetes ", to.text, isCertain ? " would" : " may",
+                            " break this cluster: ", kj::strArray(reasons, "; "),
+                            "; nothing was changed, and --force goes on all the same");
   }
   for (auto& note : hazards.notes) texts.notes.add(kj::str(note));
   return texts;

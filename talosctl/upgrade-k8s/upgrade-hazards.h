@@ -35,12 +35,14 @@ struct SilentWebhook {
 struct UpgradeHazards {
   kj::Vector<DeprecatedApi> apis;  // that the new release or a later one removes
   kj::Vector<SilentWebhook> webhooks;
-  kj::Vector<kj::String> notes;  // of API servers that were not asked
+  kj::Vector<kj::String> unknown;  // looks that failed, each with its error
+  kj::Vector<kj::String> notes;    // of API servers that were not asked
 };
 
 constexpr size_t kMostDeprecatedApis = 200, kMostNamedObjects = 10;
 
-// Of the metrics of the API server at `server`. Lines that are no such metric are passed over.
+// Of metrics of the API server at `server`: all, or some lines. Lines that are no such metric are
+// passed over.
 void addRequested(kj::Vector<DeprecatedApi>& apis, kj::StringPtr metrics, kj::StringPtr server);
 // The managers that wrote this object in that version.
 kj::Vector<kj::StringPtr> writersOf(const kube::Json& object, const kube::GroupVersion& in);
@@ -52,7 +54,7 @@ kj::Vector<SilentWebhook> neededWebhooks(const kube::Json& configuration,
 bool hasReadyEndpoint(const kube::Json& endpoints);
 
 struct HazardTexts {
-  kj::Maybe<kj::String> refusal;  // what has to be done first
+  kj::Maybe<kj::String> refusal;  // what has to be done first, or to be found out
   kj::Vector<kj::String> notes;   // what will be in the way of a later release
 };
 // `to`: API versions that are removed later are notes.

@@ -72,9 +72,11 @@ class ModelCluster final : public UpgradableCluster {
           SilentWebhook{kj::str("policy"), kj::str("v.io"), kj::str("guard"), kj::str("web")});
     }
     addRequested(found.apis, requested, "10.5.0.2");
+    if (unknown.size() > 0) found.unknown.add(kj::str(unknown));
     return kj::mv(found);
   }
   kj::StringPtr requested = "";  // metrics of the API servers
+  kj::StringPtr unknown = "";    // a look that failed
   bool silentWebhook = false;
   kj::Promise<void> pull(const NodeState& node, kj::StringPtr image) override {
     if (missing == image.cStr()) return error(ErrorKind::kNotFound, "not in the registry");
@@ -427,6 +429,20 @@ TEST_F(UpgradeK8sRuns, WhatTheNewReleaseWouldBreakIsSaidFirst) {
   console.takeErr();
   EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
   EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 would break"));
+  EXPECT_EQ(cluster.log, kOrder);
+}
+
+// Catches: a cluster that cannot be upgraded at all since a look failed; one that is upgraded
+// without a word of it.
+TEST_F(UpgradeK8sRuns, ALookThatFailedIsPassedByForce) {
+  ModelCluster cluster("1.34.4", timer);
+  cluster.unknown = "the metrics were cut off"_kj;
+  EXPECT_THAT(upgrade(cluster), StartsWith("FailedPrecondition: Kubernetes 1.35.4 may break this "
+                                           "cluster: the metrics were cut off; nothing"));
+  EXPECT_EQ(cluster.log + cluster.pulled, "");
+  console.takeErr();
+  EXPECT_EQ(upgrade(cluster, false, false, true, "1.35.4", true), "");
+  EXPECT_THAT(console.takeErr().cStr(), HasSubstr("warning: Kubernetes 1.35.4 may break"));
   EXPECT_EQ(cluster.log, kOrder);
 }
 

@@ -23,9 +23,9 @@ class TestKubernetes {
                      kj::str(kind, "WebhookConfiguration"), false});
     }
     model.put("/api/v1/namespaces/kube-system", {{"metadata", {{"name", "kube-system"}}}});
-    model.instead = [](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
+    model.instead = [this](auto& asked) -> kj::Maybe<kube::ModelKube::Reply> {
       if (asked.path != "/metrics") return nullptr;
-      return kube::ModelKube::Reply{200, "process_start_time_seconds 1.7e+09\n", ""};
+      return metrics;
     };
     addNode();
     addProxy();
@@ -34,6 +34,8 @@ class TestKubernetes {
     }
   }
   KJ_DISALLOW_COPY_AND_MOVE(TestKubernetes);
+
+  kube::ModelKube::Reply metrics{200, "process_start_time_seconds 1.7e+09\n", ""};
 
   // That the node hands out.
   kj::String kubeconfig() {
