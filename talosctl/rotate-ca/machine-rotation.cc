@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/join-token.h"
 #include "common/base/resource.h"
 #include "common/tls/public-key.h"
 #include "common/wire/roles.h"
+#include "rpc/etcd.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
 namespace talos::talosctl {
@@ -15,6 +17,53 @@ constexpr auto kOneEndpoint = 1 * kj::MINUTES;
 constexpr auto kClientLifetime = 8760 * kj::HOURS;
 
 }  // namespace
+
+kj::Promise<void> MachineRotation::readMore() {
+  bool joined = false;
+  for (auto& node : nodes) {
+    if (!hasTokenOfItsOwn(node, nodes)) continue;
+    auto shown = co_await apiCertificates(node);
+    node.certificate = kj::mv(shown.server);
+    joined = joined || isJoinTokenLike(kj::StringPtr(node.token));
+  }
+  if (joined) co_await listTokens();
+}
+
+// Every control-plane node whose member of etcd runs has the same.
+kj::Promise<void> MachineRotation::listTokens() {
+  kj::Maybe<kj::Exception> failure;
+  for (auto& node : nodes) {
+    if (!node.controlPlane) continue;
+    try {
+      auto reached = co_await cluster.reach(node.address);
+      auto request = reached.etcdRequest().send().getEtcd().joinTokensRequest();
+      auto got = co_await cluster.answer<rpc::Etcd::JoinTokensResults>(request.send());
+      for (auto token : got.getTokens()) {
+        tokens.add(ListedToken{kj::str(token.getId()), token.getState(), kj::str(token.getUsedBy()),
+                               kj::str(token.getFingerprint())});
+      }
+      co_return;
+    } catch (const kj::Exception& e) {
+      failure = kj::cp(e);
+    }
+  }
+  KJ_IF_MAYBE (e, failure) {
+    fail(kindOf(*e), kj::str("nothing is changed in this run, because the join tokens of workers "
+                             "cannot be listed: ",
+                             messageOf(*e)));
+  }
+}
+
+kj::Promise<MachineRotation::ApiCertificates> MachineRotation::apiCertificates(
+    const RotatedNode& node) {
+  auto reached = co_await cluster.reach(node.address);
+  auto request = reached.sensitiveResourcesRequest().send().getResources().getRequest();
+  request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
+  request.setId("api");
+  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
+  auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
+  co_return ApiCertificates{pemOf(spec.getCa()), pemOf(spec.getServer().getCrt())};
+}
 
 kj::Promise<void> MachineRotation::prepare() {
   oldClient = pki::isSignedBy(present.certificate, rotation.oldCa);
@@ -56,13 +105,8 @@ kj::Promise<void> MachineRotation::begin(RotationPhase phase) {
 
 kj::Promise<kj::Maybe<kj::String>> MachineRotation::served(const RotatedNode& node,
                                                            RotationPhase phase) {
-  auto reached = co_await cluster.reach(node.address);
-  auto request = reached.sensitiveResourcesRequest().send().getResources().getRequest();
-  request.initKind().setType(typeName<rpc::ApiCertificateSpec>());
-  request.setId("api");
-  auto got = co_await cluster.answer<rpc::Resources::GetResults>(request.send());
-  auto spec = got.getResource().getSpec().getAs<rpc::ApiCertificateSpec>();
-  auto error = phaseError(rotation, phase, pemOf(spec.getCa()), pemOf(spec.getServer().getCrt()));
+  auto now = co_await apiCertificates(node);
+  auto error = phaseError(rotation, phase, now.trusted, now.server);
   co_return error.map([](kj::StringPtr& text) { return kj::str(text); });
 }
 

@@ -22,6 +22,7 @@ class MachineRotation final : public RotationRun {
   bool oldClient = false;        // the user's certificate is of the old CA
   bool written = false;          // the new client configuration is in its file
 
+  kj::Promise<void> readMore() override;
   kj::StringPtr owner() const override { return "the machine API"_kj; }
   kj::Promise<void> prepare() override;
   void showMore() override;
@@ -32,6 +33,11 @@ class MachineRotation final : public RotationRun {
   kj::Promise<void> finish() override;
   kj::Duration pause() const override { return 200 * kj::MILLISECONDS; }
 
+  struct ApiCertificates {
+    kj::String trusted, server;  // PEM
+  };
+  kj::Promise<ApiCertificates> apiCertificates(const RotatedNode& node);
+  kj::Promise<void> listTokens();
   void checkOutput();
   void makeClient();
   void writeClient();

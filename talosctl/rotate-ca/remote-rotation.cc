@@ -67,6 +67,7 @@ RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, Rotated
     case RotatedCa::kMachine:
       readAuthorities(node, machine.getCa(), machine.getAcceptedCAs());
       node.caHash = kj::str(machine.getCaHash());
+      node.token = pki::Pem(kj::str(machine.getToken()));
       break;
     case RotatedCa::kKubernetes:
       readAuthorities(node, cluster.getCa(), cluster.getAcceptedCAs());

@@ -9,11 +9,14 @@
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
 #include "talosctl/config/patches.h"
+#include "talosctl/rotate-ca/worker-tokens.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr auto kNow = kj::UNIX_EPOCH + 20'000 * kj::DAYS;
+constexpr kj::StringPtr kPlanesToken = "abcdef.0123456789abcdef"_kj,
+                        kSpentToken = "join-k3x9qf.5v0c8m2w7t1rj4ne"_kj;
 
 struct RotationPlanTest : ::testing::Test {
   ~RotationPlanTest() noexcept override {}
@@ -30,14 +33,17 @@ struct RotationPlanTest : ::testing::Test {
             .ca = kj::str(first.certificate),
             .caHash = {},
             .key = controlPlane ? first.key.clone() : pki::Pem(),
-            .accepted = {}};
+            .accepted = {},
+            .token = pki::Pem(kj::str(kPlanesToken)),
+            .certificate = {}};
   }
   void SetUp() override {
     nodes.add(node("10.0.0.2", true));
     nodes.add(node("10.0.0.3", true));
     nodes.add(node("10.0.0.5", false));
   }
-  Rotation plan() { return planRotation(which, nodes, kNow); }
+  kj::Vector<ListedToken> tokens;
+  Rotation plan() { return planRotation(which, nodes, kNow, tokens); }
   std::string refusal() {
     auto failure = kj::runCatchingExceptions([&] { plan(); });
     KJ_IF_MAYBE (e, failure) return messageOf(*e).cStr();
@@ -273,6 +279,64 @@ TEST_F(RotationPlanTest, NodesThatDoNotFitAreRefusedBeforeAnything) {
   nodes.clear();
   nodes.add(node("10.0.0.5", false));
   EXPECT_TRUE(has("none of the nodes is a control-plane node")) << refusal();
+}
+
+struct WorkersToken {
+  const char* name;
+  kj::StringPtr token;
+  rpc::Etcd::JoinToken::State state;  // of kSpentToken
+  bool ofItsKey;                      // it was spent for the worker's key
+  const char* error;                  // empty: not refused
+};
+using TokenState = rpc::Etcd::JoinToken::State;
+const WorkersToken kWorkersTokens[] = {
+    {"the control plane's", kPlanesToken, TokenState::REVOKED, false, ""},
+    {"an old one", "zzzzzz.0123456789abcdef", TokenState::USED, true, "not that of the control"},
+    {"none", "", TokenState::USED, true, "no machine.token"},
+    {"joined", kSpentToken, TokenState::USED, true, ""},
+    {"joined by another", kSpentToken, TokenState::USED, false, "k3x9qf was used by w9 10.0.0.9"},
+    {"not joined yet", kSpentToken, TokenState::UNUSED, false, "join token k3x9qf is unused"},
+    {"expired", kSpentToken, TokenState::EXPIRED, false, "join token k3x9qf has expired"},
+    {"revoked", kSpentToken, TokenState::REVOKED, true, "join token k3x9qf was revoked"},
+    {"unknown", "join-aaaaaa.5v0c8m2w7t1rj4ne", TokenState::USED, true, "no join token aaaaaa"},
+    {"not a token", "join-me", TokenState::USED, true, "not a valid join token"},
+};
+
+// Catches: a rotation that stops in the middle, at a worker to which trustd gives no certificate,
+// and that shuts it out in the end; a worker that is refused although trustd gives it one.
+TEST_F(RotationPlanTest, WorkersWithoutAGoodTokenAreRefusedBeforeAnything) {
+  auto shown = pki::issue(first.certificate, first.key, {.commonName = "w1"});
+  for (auto& one : kWorkersTokens) {
+    nodes[2].token = pki::Pem(kj::str(one.token));
+    nodes[2].certificate = kj::str(shown.certificate);
+    tokens.clear();
+    tokens.add(ListedToken{kj::str("k3x9qf"), one.state, kj::str("w9 10.0.0.9"),
+                           one.ofItsKey ? pki::fingerprint(shown.certificate) : kj::str("other")});
+    auto text = refusal();
+    if (*one.error == 0) {
+      EXPECT_EQ(text, "not refused") << one.name;
+      continue;
+    }
+    EXPECT_NE(text.find("\n  10.0.0.5: "), std::string::npos) << one.name << ": " << text;
+    EXPECT_NE(text.find(one.error), std::string::npos) << one.name << ": " << text;
+    EXPECT_NE(text.find("set their machine.token to"), std::string::npos) << text;
+  }
+  // Another CA than the machine's is nothing that trustd signs with.
+  which = RotatedCa::kKubernetes;
+  EXPECT_EQ(refusal(), "not refused");
+}
+
+// Catches: a run that is continued and drops the old CA although a worker has no certificate of the
+// new one; a worker that is refused for a token which it needs no more.
+TEST_F(RotationPlanTest, AWorkerThatGotNoCertificateIsNotShutOut) {
+  auto rotation = plan();
+  changeAll(rotation, RotationPhase::kAccept);
+  nodes[2].token = pki::Pem(kj::str("zzzzzz.0123456789abcdef"));
+  nodes[2].certificate = pki::issue(first.certificate, first.key, {}).certificate;
+  changeAll(rotation, RotationPhase::kIssue);
+  EXPECT_NE(refusal().find("10.0.0.5: its machine.token is not"), std::string::npos) << refusal();
+  nodes[2].certificate = pki::issue(rotation.newCa, rotation.newKey, {}).certificate;
+  EXPECT_EQ(plan().phase, RotationPhase::kDrop);
 }
 
 // Catches: a phase that is taken for complete while a node still serves as before.

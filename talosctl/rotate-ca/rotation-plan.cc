@@ -8,6 +8,7 @@
 #include "common/tls/public-key.h"
 #include "talosctl/rotate-ca/secrets-key-plan.h"
 #include "talosctl/rotate-ca/service-account-plan.h"
+#include "talosctl/rotate-ca/worker-tokens.h"
 
 namespace talos::talosctl {
 namespace {
@@ -228,7 +229,8 @@ kj::String shortHash(kj::StringPtr certificate) {
   return kj::str(pki::authorityHash(certificate).slice(0, kShown));
 }
 
-Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now) {
+Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now,
+                      kj::ArrayPtr<const ListedToken> tokens) {
   if (which == RotatedCa::kSecretsKey) {
     auto random = pki::randomBytes(kSecretsKeyBytes);
     KJ_DEFER(zeroize(random));
@@ -253,8 +255,10 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
     };
     refuse(kj::str("the nodes have more than two CAs:", kj::strArray(lines, "")));
   }
-  if (hashes.size() == 1) return planOfOne(which, nodes, hashes[0], now);
-  return planOfTwo(which, nodes, hashes[0], hashes[1]);
+  auto rotation = hashes.size() == 1 ? planOfOne(which, nodes, hashes[0], now)
+                                     : planOfTwo(which, nodes, hashes[0], hashes[1]);
+  if (which == RotatedCa::kMachine) checkWorkerTokens(nodes, tokens, rotation.newCa);
+  return rotation;
 }
 
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,

@@ -45,6 +45,8 @@ struct RotatedNode {
   kj::String ca, caHash;  // either may be empty
   pki::Pem key;
   kj::Vector<kj::String> accepted;  // CAs, or public keys of service accounts, whose own is `ca`
+  pki::Pem token;                   // machine.token
+  kj::String certificate;           // of a worker with another token than the control plane (PEM)
   pki::Pem secretbox, aescbc;       // keys of Secrets, base64; either may be empty
   kj::Vector<pki::Pem> acceptedKeys;
 };
@@ -63,10 +65,14 @@ struct Rotation {
   kj::String oldByNew, newByOld;  // each CA as the other one signed it; the first only to accept
 };
 
+struct ListedToken;
+
 // Throws FailedPrecondition, with nodes and reason, when it cannot be done: a node does not keep
-// its config, nobody has a key that is needed, or the nodes have CAs that are no pair of a
-// rotation.
-Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now);
+// its config, nobody has a key that is needed, the nodes have CAs that are no pair of a rotation,
+// or a worker would get no certificate (worker-tokens.h). `tokens`: all join tokens of the cluster,
+// if a worker has one.
+Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now,
+                      kj::ArrayPtr<const ListedToken> tokens = nullptr);
 
 // The JSON Patch that brings a node's config to the end of a phase; none: it is there.
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,

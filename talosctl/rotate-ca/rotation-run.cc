@@ -219,7 +219,8 @@ kj::Promise<void> RotationRun::phase(RotationPhase phase) {
 kj::Promise<void> RotationRun::look() {
   auto named = co_await findNodes();
   co_await readNodes(named);
-  rotation = planRotation(rotation.which, nodes, call.deps.clock.now());
+  co_await readMore();
+  rotation = planRotation(rotation.which, nodes, call.deps.clock.now(), tokens);
 }
 
 kj::Promise<void> RotationRun::show() {

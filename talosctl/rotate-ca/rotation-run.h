@@ -11,6 +11,7 @@
 #pragma once
 
 #include "talosctl/rotate-ca/remote-rotation.h"
+#include "talosctl/rotate-ca/worker-tokens.h"
 
 namespace talos::talosctl {
 
@@ -43,9 +44,12 @@ class RotationRun {
   Invocation& call;
   RemoteRotation& cluster;
   const RotationOptions& options;
-  kj::Vector<RotatedNode> nodes;  // the control plane first
+  kj::Vector<RotatedNode> nodes;   // the control plane first
+  kj::Vector<ListedToken> tokens;  // of workers
   Rotation rotation;
 
+  // Of the nodes, beside their configs.
+  virtual kj::Promise<void> readMore() { return kj::READY_NOW; }
   virtual kj::StringPtr owner() const = 0;  // of the CA, as it follows "of"
   virtual kj::StringPtr thing() const { return "CA"_kj; }
   virtual kj::String shownOld() const { return shortHash(rotation.oldCa); }

@@ -35,6 +35,10 @@ struct SecretsKeyPlan : ::testing::Test {
     nodes.add(keyed("10.0.0.3", true, secretbox, aescbc));
     nodes.add(keyed("10.0.0.5", false, "", ""));
   }
+  static void accept(RotatedNode& node, std::initializer_list<kj::StringPtr> keys) {
+    node.acceptedKeys.clear();
+    for (auto key : keys) node.acceptedKeys.add(pki::Pem(kj::str(key)));
+  }
   Rotation planned(kj::StringPtr fresh) { return planSecretsKey(nodes, fresh); }
   std::string refusal() {
     auto failure = kj::runCatchingExceptions([&] { planned(kNext); });
@@ -140,17 +144,85 @@ TEST_F(SecretsKeyPlan, RefusesKeysThatDiffer) {
             std::string::npos)
       << refusal();
   make(kOld, "");
-  nodes[0].acceptedKeys.add(pki::Pem(kj::str(kNext)));
-  nodes[1].acceptedKeys.add(pki::Pem(kj::str(kThird)));
+  accept(nodes[0], {kNext, kNext});
+  accept(nodes[1], {kThird, kThird});
   EXPECT_NE(refusal().find("another new key"), std::string::npos) << refusal();
   make(kOld, "");
   nodes[0].secretbox = pki::Pem(kj::str(kNext));
-  nodes[0].acceptedKeys.add(pki::Pem(kj::str(kOld)));
-  nodes[0].acceptedKeys.add(pki::Pem(kj::str(kNext)));
+  accept(nodes[0], {kOld, kNext});
   EXPECT_NE(refusal().find("10.0.0.3: it does not accept the key"), std::string::npos) << refusal();
   make(kOld, "");
   nodes[0].persists = false;
   EXPECT_NE(refusal().find("persist"), std::string::npos) << refusal();
+}
+
+struct KeyByHand {
+  const char* name;
+  kj::StringPtr secretbox, aescbc;
+  std::initializer_list<kj::StringPtr> accepted;
+  const char* advice;
+};
+const KeyByHand kKeysByHand[] = {
+    {"replaced", kNext, "", {kOld}, "add cluster.secretboxEncryptionSecret to the end of the list"},
+    {"replaced, with a name of its own", kNext, "", {kNext, kOld}, "to the end of the list"},
+    {"replaced twice", kNext, "", {kThird, kOld}, "to the end of the list"},
+    {"to come", kOld, "", {kNext}, "if nothing is encrypted with it, remove it"},
+    {"aescbc in its place", "", "AAECAwQFBgcICQoLDA0ODw==", {kOld}, "have Secrets written again"},
+};
+
+// Catches: the old key, accepted while another one replaced it by hand, that writes again, and the
+// new one that is dropped.
+TEST_F(SecretsKeyPlan, AKeyThatIsAcceptedByHandIsNotTheNewOne) {
+  for (auto& one : kKeysByHand) {
+    make(one.secretbox, one.aescbc);
+    for (auto& node : nodes) {
+      if (node.controlPlane) accept(node, one.accepted);
+    }
+    auto text = refusal();
+    EXPECT_EQ(text.find("10.0.0.2: it does not write with the last of its "
+                        "cluster.acceptedEncryptionSecrets"),
+              0u)
+        << one.name << ": " << text;
+    EXPECT_NE(text.find(one.advice), std::string::npos) << one.name << ": " << text;
+  }
+  // As the message says.
+  make(kNext, "");
+  accept(nodes[0], {kOld, kNext});
+  EXPECT_EQ(refusal().find("10.0.0.3: it does not write with the last"), std::string::npos);
+  accept(nodes[1], {kOld});
+  EXPECT_EQ(refusal().find("10.0.0.3: it does not write with the last"), 0u) << refusal();
+  accept(nodes[1], {kOld, kNext});
+  auto rotation = planned(kThird);
+  EXPECT_EQ(kj::StringPtr(rotation.newKey), kNext);
+  EXPECT_EQ(rotation.phase, RotationPhase::kIssue);
+}
+
+// Catches: a key that is there twice and is given to an API server twice, or that changes what the
+// present key writes; a rotation whose list was shortened, and that is refused although another
+// node shows its new key.
+TEST_F(SecretsKeyPlan, TheNewKeyIsThereTwiceUntilItWrites) {
+  make(kOld, "");
+  auto rotation = planned(kNext);
+  patch(nodes[0], rotation, RotationPhase::kAccept);
+  ASSERT_EQ(nodes[0].acceptedKeys.size(), 2u);
+  EXPECT_EQ(writingKey(nodes[0]), "key2"_kj);
+  auto names = KJ_MAP(key, keysOf(nodes[0])) {
+    return kj::str(key.name, key.secret == kNext ? " new" : "");
+  };
+  EXPECT_EQ(kj::strArray(names, ", "), kj::str("key2, ", config::ownKeyName(kOld), ", ",
+                                               config::ownKeyName(kNext), " new, key2 new"));
+  accept(nodes[1], {kNext});
+  rotation = planned(kThird);
+  EXPECT_EQ(kj::StringPtr(rotation.newKey), kNext);
+  patch(nodes[1], rotation, RotationPhase::kAccept);
+  EXPECT_EQ(nodes[1].acceptedKeys.size(), 2u);
+  patch(nodes[0], rotation, RotationPhase::kIssue);
+  accept(nodes[1], {kNext});
+  rotation = planned(kThird);
+  EXPECT_EQ(rotation.phase, RotationPhase::kIssue);
+  EXPECT_EQ(kj::StringPtr(rotation.newKey), kNext);
+  patch(nodes[1], rotation, RotationPhase::kIssue);
+  checkReadable("issue");
 }
 
 // Catches: an API server that is taken for one that has come to the end of a phase.

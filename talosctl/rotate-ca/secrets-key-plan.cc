@@ -31,6 +31,30 @@ bool isAtRest(const RotatedNode& node) {
          textOf(node.aescbc).size() == 0;
 }
 
+// The last key that it accepts; of a node that is not at rest.
+kj::StringPtr lastOf(const RotatedNode& node) {
+  return textOf(node.acceptedKeys.back());
+}
+
+// Its list alone shows that its last key is the new one of a rotation.
+bool showsNewKey(const RotatedNode& node) {
+  auto count = node.acceptedKeys.size();
+  bool twice = count > 1 && textOf(node.acceptedKeys[count - 2]) == lastOf(node);
+  return twice || lastOf(node) == textOf(node.secretbox);
+}
+
+[[noreturn]] void refuseUnknown(const RotatedNode& node) {
+  bool secretbox = textOf(node.secretbox).size() > 0;
+  refuseKeys(
+      kj::str(node.address,
+              ": it does not write with the last of its cluster.acceptedEncryptionSecrets, and no "
+              "rotation has put that there; if it is an old key, ",
+              secretbox ? "add cluster.secretboxEncryptionSecret to the end of the list on all "
+                          "control-plane nodes, with which the rotation goes on"_kj
+                        : "have Secrets written again, and remove it"_kj,
+              "; if nothing is encrypted with it, remove it"));
+}
+
 void checkNode(const RotatedNode& node) {
   if (!node.persists) {
     refuseKeys(
@@ -70,6 +94,25 @@ kj::String quoted(kj::StringPtr base64) {
   return kj::str("\"", base64, "\"");
 }
 
+// Of a rotation that was begun; empty: none was.
+kj::StringPtr newKeyIn(kj::ArrayPtr<const RotatedNode* const> planes) {
+  kj::StringPtr found;
+  for (auto node : planes) {
+    if (isAtRest(*node) || !showsNewKey(*node)) continue;
+    if (found.size() > 0 && found != lastOf(*node)) {
+      refuseKeys(
+          kj::str(node->address,
+                  ": it accepts another new key of Secrets than the nodes before it; remove one "
+                  "of them from cluster.acceptedEncryptionSecrets"));
+    }
+    found = lastOf(*node);
+  }
+  for (auto node : planes) {
+    if (!isAtRest(*node) && lastOf(*node) != found) refuseUnknown(*node);
+  }
+  return found;
+}
+
 }  // namespace
 
 Rotation planSecretsKey(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr fresh) {
@@ -80,19 +123,8 @@ Rotation planSecretsKey(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr fre
     if (node.controlPlane) planes.add(&node);
   }
   if (planes.empty()) refuseKeys("none of the nodes is a control-plane node");
-  kj::StringPtr found;
-  for (auto node : planes) {
-    checkNode(*node);
-    if (isAtRest(*node)) continue;
-    auto last = textOf(node->acceptedKeys.back());
-    if (found.size() > 0 && found != last) {
-      refuseKeys(
-          kj::str(node->address,
-                  ": it accepts another new key of Secrets than the nodes before it; remove one "
-                  "of them from cluster.acceptedEncryptionSecrets"));
-    }
-    found = last;
-  }
+  for (auto node : planes) checkNode(*node);
+  auto found = newKeyIn(planes);
   rotation.begun = found.size() > 0;
   rotation.newKey = pki::Pem(kj::str(rotation.begun ? found : fresh));
   auto key = textOf(rotation.newKey);
@@ -127,7 +159,8 @@ kj::Maybe<kj::String> secretsKeyPatch(const RotatedNode& node, const Rotation& r
     if (textOf(one) != key && phase != RotationPhase::kDrop) wanted.add(quoted(textOf(one)));
   }
   if (phase == RotationPhase::kAccept) {
-    if (writes || accepts(node, key)) return nullptr;
+    if (writes || (accepts(node, key) && showsNewKey(node))) return nullptr;
+    wanted.add(quoted(key));
   } else if (phase == RotationPhase::kIssue) {
     if (writes) return nullptr;
     auto old = textOf(node.secretbox);

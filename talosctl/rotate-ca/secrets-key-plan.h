@@ -5,7 +5,12 @@
 //   drop    no API server has the old key; before, all Secrets have been written again
 // The new key is always one of secretbox. It is the last of the accepted ones, and stays there: so
 // what it writes has a name of its own in etcd (common/config/encryption-keys.h). Unlike a CA it is
-// in configs from `accept` on, and a run that was cut off there continues with it. Pure.
+// in configs from `accept` on, and a run that was cut off there continues with it.
+//
+// Until a node writes with the new key, its list ends with it twice; an API server has each key
+// once. Nobody else writes such a list: one that ends with another key than the node's own may as
+// well be of a change by hand, whose last key is the old one and must not write again. It is
+// refused, unless another node shows that the key is the new one. Pure.
 #pragma once
 
 #include "talosctl/rotate-ca/rotation-plan.h"
