@@ -40,11 +40,12 @@ bool isAt(Where where, Mode mode) {
 }  // namespace
 
 Mode modeOfPlatform(kj::StringPtr platform) {
-  if (platform == "container") return Mode::kContainer;
+  if (platform == platforms::kContainer) return Mode::kContainer;
   KJ_IF_MAYBE (known, platforms::called(platform)) {
     // Its machines are installed as those of their owners are.
     return known == &platforms::kEquinixMetal ? Mode::kMetal : Mode::kCloud;
   }
+  // An unknown name too: the config manager reports it, and a machine with a config goes on.
   return Mode::kMetal;
 }
 

@@ -186,7 +186,8 @@ TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
   auto loading = waitForAConfig();
   auto& b = brain();
   ASSERT_EQ(1u, b.manager.maintenanceReasons().size());
-  EXPECT_TRUE(b.manager.maintenanceReasons()[0].startsWith("no machine config: "));
+  EXPECT_EQ("no machine config: http://source/ has no user data",
+            b.manager.maintenanceReasons()[0]);
   EXPECT_EQ(1u, b.changes);
   pass(10 * kj::MINUTES);
   EXPECT_EQ(1u, sources.searches);            // there is nobody to ask
@@ -227,14 +228,47 @@ TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   }
 }
 
-// Catches: a node in a container that blames parameters and volumes which it never looks at.
-TEST_F(ConfigManagerTest, AContainerSaysWhatItLacks) {
-  mode = config::Mode::kContainer;
-  sources.answers.add(kj::str());
+// Catches: a mistake in talos.platform= that bricks a machine with a config, or that nobody hears
+// about; a new machine that becomes one without its platform, now or by another brain.
+TEST_F(ConfigManagerTest, AnUnknownPlatform) {
+  constexpr auto kProblem = "talos.platform=hcoud is not a platform; use one of metal, hcloud";
+  sources.wrongPlatform = kj::str(kProblem);
+  sources.answers.add(kj::str(document("source")));
+  disk.content = kj::str(document("kept"));
+  start();
+  load();
+  EXPECT_EQ("kept", running());
+  EXPECT_TRUE(brain().saidThat(kProblem));
+
+  // Their config is in the source.
+  for (bool locked : {false, true}) {
+    anotherMachine();
+    disk.lockedBecause = locked ? kj::Maybe<kj::String>(kj::str("locked")) : nullptr;
+    if (!locked) disk.content = kj::str(document("kept", "", false));
+    start();
+    load();
+    EXPECT_EQ("source", running());
+    EXPECT_TRUE(brain().saidThat(kProblem));
+  }
+
+  disk.lockedBecause = nullptr;
+  anotherMachine();
+  auto searches = sources.searches;
   auto loading = waitForAConfig();
-  ASSERT_EQ(1u, brain().manager.maintenanceReasons().size());
-  EXPECT_EQ("no machine config: the launcher of this container gave no USERDATA",
-            brain().manager.maintenanceReasons()[0]);
+  auto reason = [&] { return kj::str(brain().manager.maintenanceReasons()[0]); };
+  EXPECT_EQ(kj::str("no machine config: ", kProblem), reason());
+  putRecord<rpc::ApiCertificateSpec>(
+      brain().store, "api",
+      [&](rpc::ApiCertificateSpec::Builder spec) { spec.setMaintenance(true); });
+  loading = kj::NEVER_DONE;
+  auto& second = start();
+  loading = second.manager.load();
+  pass(10 * kj::MINUTES);
+  EXPECT_EQ(kj::str("no machine config: ", kProblem), reason());
+  EXPECT_EQ(searches, sources.searches);
+  apply(document("b"), ApplyMode::REBOOT, false, ConfigManager::Caller::kVisitor)
+      .wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
 }
 
 // Catches: a call without a certificate that a machine with a config takes. Tried from every moment
@@ -333,8 +367,8 @@ TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   EXPECT_TRUE(second.manager.inMaintenance());
   loading = second.manager.load();
   EXPECT_FALSE(loading.poll(io.waitScope));
-  EXPECT_TRUE(
-      second.manager.maintenanceReasons()[0].startsWith("no machine config: kernel parameter"));
+  EXPECT_EQ("no machine config: http://source/ has no user data",
+            second.manager.maintenanceReasons()[0]);
   // A config that was accepted ends it for every brain.
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);

@@ -161,12 +161,22 @@ kj::Promise<void> ConfigManager::load() {
     co_return;
   }
   bool again = maintenance != nullptr;
-  bool searchable = true;
+  auto platformProblem = deps.sources.platformProblem();
+  bool searchable = platformProblem == nullptr;
+  kj::Vector<kj::String> reasons;
+  KJ_IF_MAYBE (problem, platformProblem) {
+    deps.host.print(*problem, Tone::kAlarm);
+    reasons.add(kj::str("no machine config: ", *problem));
+  }
   if (!again) {
     auto kept = co_await takeKept();
     if (kept == Kept::kTaken) co_return;
-    kj::Vector<kj::String> reasons;
-    searchable = co_await search(reasons);
+    // A mistake in a kernel parameter does not take a machine from its owner.
+    bool owned = kept == Kept::kPassedOver || deps.disk.lockedProblem() != nullptr;
+    if (searchable || owned) {
+      reasons.clear();
+      searchable = co_await search(reasons);
+    }
     if (published(deps.store)) co_return;
     if (kept == Kept::kPassedOver) {
       fail(ErrorKind::kFailedPrecondition,
@@ -178,6 +188,8 @@ kj::Promise<void> ConfigManager::load() {
       fail(ErrorKind::kFailedPrecondition, kj::str(*reason, "\n", kj::strArray(reasons, "\n")));
     }
     enterMaintenance(kj::mv(reasons));
+  } else if (!searchable) {
+    setReasons(kj::mv(reasons));
   }
   auto over = KJ_ASSERT_NONNULL(maintenance).over.addBranch();
   if (searchable) over = over.exclusiveJoin(searchOn(again));
@@ -236,19 +248,23 @@ kj::Promise<void> ConfigManager::preferKept() {
 // Returns true when there is any source. Publishes a valid document, or adds the errors to
 // `reasons`.
 kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
-  kj::Maybe<FoundConfig> found;
-  bool named = true;
+  kj::Maybe<ConfigSearch> result;
   auto failure = co_await deps.sources.find().then(
-      [&](kj::Maybe<FoundConfig>&& f) -> kj::Maybe<kj::Exception> {
-        found = kj::mv(f);
-        named = found != nullptr;
+      [&](ConfigSearch&& r) -> kj::Maybe<kj::Exception> {
+        result = kj::mv(r);
         return nullptr;
       },
       [](kj::Exception&& e) -> kj::Maybe<kj::Exception> { return kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
     addLines(reasons, kj::str("no machine config: ", messageOf(*e)));
+    co_return true;
   }
-  KJ_IF_MAYBE (f, found) {
+  auto& answer = KJ_ASSERT_NONNULL(result);
+  KJ_IF_MAYBE (none, answer.tryGet<NoConfig>()) {
+    addLines(reasons, kj::str("no machine config: ", none->where));
+    co_return false;
+  }
+  KJ_IF_MAYBE (f, answer.tryGet<FoundConfig>()) {
     auto from = kj::str(f->from);
     kj::Maybe<Checked> looked;
     co_await check(kj::mv(f->text), kj::str(from))
@@ -269,14 +285,7 @@ kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
       for (auto& line : checked->errors) reasons.add(kj::mv(line));
     }
   }
-  if (!named) {
-    reasons.add(kj::str("no machine config: ",
-                        deps.mode == config::Mode::kContainer
-                            ? "the launcher of this container gave no USERDATA"
-                            : "kernel parameter talos.config is missing or \"none\", and no "
-                              "volume has a config"));
-  }
-  co_return named;
+  co_return true;
 }
 
 // Resolves when a document is published, from a source or by an apply.

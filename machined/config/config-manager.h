@@ -3,13 +3,14 @@
 // The running config is the resource MachineConfigs/v1alpha1: controllers derive everything from
 // it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A
 // machine that finds no config is in maintenance: it waits for an apply, and, if a named source has
-// failed, keeps asking that source; the first valid document ends maintenance. From then on, and
-// before the document becomes visible, callers without a certificate are refused (inMaintenance()).
-// A copy on disk that is damaged or cannot be read fails the boot, with neither source nor
-// maintenance: whoever can damage it must not be able to replace it. A copy on a locked encrypted
-// disk gives way to a source, which has the keys, until they have opened the disk (preferKept()),
-// but not to maintenance. A machine whose boot has failed is never in maintenance; if it has no
-// config, it shows its state to anybody (showsStateToAnybody()).
+// failed, keeps asking that source; the first valid document ends maintenance. An unknown platform
+// is an alarm at each boot; a machine without a copy on disk then asks no source at all. From then
+// on, and before the document becomes visible, callers without a certificate are refused
+// (inMaintenance()). A copy on disk that is damaged or cannot be read fails the boot, with neither
+// source nor maintenance: whoever can damage it must not be able to replace it. A copy on a locked
+// encrypted disk gives way to a source, which has the keys, until they have opened the disk
+// (preferKept()), but not to maintenance. A machine whose boot has failed is never in maintenance;
+// if it has no config, it shows its state to anybody (showsStateToAnybody()).
 //
 // apply() is all or nothing, and its caller gets the outcome:
 //   1. the document is checked whole, by a confined process of its own (foreign.h), the mode

@@ -22,6 +22,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+constexpr auto kNowhere =
+    "none: kernel parameter talos.config is missing or \"none\", and no volume has a config";
+
 class SourcesTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -31,13 +34,13 @@ class SourcesTest : public testing::Test {
   DirectForeign foreign;
   TestTree tree;
   std::vector<std::string> said;
-  kj::StringPtr userData, vendor = "";
+  kj::StringPtr userData, vendor = "", serial = "";
   std::function<const char*()> hostname = [] { return "n1"; };
   kj::String bundle = tree.at("bundle.crt");
 
   ~SourcesTest() noexcept override {}
 
-  // "from: text", "none", or "InvalidArgument: why"
+  // "from: text", "none: where", or "InvalidArgument: why"
   std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
                    kj::Duration limit = 9 * kj::SECONDS) {
     KernelArguments arguments(commandLine.asArray());
@@ -53,6 +56,7 @@ class SourcesTest : public testing::Test {
             [this]() {
               platforms::Firmware firmware;
               firmware.vendor = kj::str(vendor);
+              firmware.serial = kj::str(serial);
               return firmware;
             },
         .volumes = volumes,
@@ -70,8 +74,9 @@ class SourcesTest : public testing::Test {
         .bundle = bundle});
     try {
       auto found = sources.find(limit).wait(io.waitScope);
-      KJ_IF_MAYBE (f, found) return kj::str(f->from, ": ", f->text).cStr();
-      return "none";
+      KJ_IF_MAYBE (none, found.tryGet<NoConfig>()) return kj::str("none: ", none->where).cStr();
+      auto& config = found.get<FoundConfig>();
+      return kj::str(config.from, ": ", config.text).cStr();
     } catch (const kj::Exception& e) {
       return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
     }
@@ -95,7 +100,7 @@ TEST_F(SourcesTest, Precedence) {
 // Catches: a machine without any source that waits for one, or does not wait for the one it was
 // promised.
 TEST_F(SourcesTest, NoSource) {
-  EXPECT_EQ("none", find(""));
+  EXPECT_EQ(kNowhere, find(""));
   EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s"));
   EXPECT_THAT(find("", "nocloud"),
               HasSubstr("Unavailable: volume cidata: no such volume found within 9 s"));
@@ -106,7 +111,7 @@ TEST_F(SourcesTest, NoSource) {
 
 // Catches: a platform that is not asked, and nobody says so; a name that is none.
 TEST_F(SourcesTest, Platforms) {
-  EXPECT_EQ(find("", "azure"), "none");
+  EXPECT_EQ(find("", "azure"), "none: no disc has ovf-env.xml (Microsoft Azure)");
   EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s", "disc with ovf-env.xml 9 s"));
   EXPECT_THAT(said, ElementsAre(HasSubstr("the disc with ovf-env.xml (Microsoft Azure)")));
   EXPECT_THAT(find("", "amazon"), HasSubstr("InvalidArgument: talos.platform=amazon is not a "
@@ -118,7 +123,9 @@ TEST_F(SourcesTest, Platforms) {
 TEST_F(SourcesTest, GuestInformation) {
   parse::TestHypervisor hypervisor;
   foreign.port = hypervisor.port();
-  EXPECT_EQ(find("talos.config=guestinfo", "vmware"), "none");
+  EXPECT_EQ(find("talos.config=guestinfo", "vmware"),
+            "none: the guest information (VMware) has no machine config, and no disc has "
+            "ovf-env.xml (VMware)");
   EXPECT_THAT(volumes.looked, ElementsAre("disc with ovf-env.xml 5 s"));
   volumes.looked.clear();
   hypervisor.variables["guestinfo.talos.config"] = "bWFjaGluZToge30K";
@@ -140,7 +147,7 @@ TEST_F(SourcesTest, GuestInformation) {
 // Catches: a volume with something else on it that ends in a message without its name, or in none.
 TEST_F(SourcesTest, VolumesWithSomethingElse) {
   volumes.file("metal-iso", "readme", "x");
-  volumes.file("cidata", "user-data", "#cloud-config\nusers: []\n# machine: no\n");
+  volumes.file("cidata", "user-data", "users: []\n# machine: no\n");
   EXPECT_EQ("Unavailable: volume metal-iso (/dev/sr0) has no file config.yaml",
             find("talos.config=metal-iso"));
   EXPECT_EQ(
@@ -168,6 +175,49 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
       error(ErrorKind::kUnavailable, "cannot mount /dev/sr0 (iso9660): Input/output error");
   EXPECT_EQ("Unavailable: volume metal-iso: cannot mount /dev/sr0 (iso9660): Input/output error",
             find("talos.config=metal-iso"));
+}
+
+// Catches: a node that waits for ever, or blames the volume, because Proxmox VE has put user data
+// for cloud-init there; a volume that is read twice; one that hides the platform, or goes unnamed.
+TEST_F(SourcesTest, UserDataForCloudInit) {
+  volumes.file("cidata", "user-data", "#cloud-config\nhostname: n1\n");
+  constexpr auto kCloudInit =
+      "volume cidata (/dev/sr0): user-data is for cloud-init (#cloud-config)";
+  EXPECT_EQ(kj::str("none: ", kCloudInit).cStr(), find("", "nocloud"));
+  EXPECT_THAT(volumes.looked, ElementsAre("cidata 9 s"));
+  EXPECT_EQ(kj::str("none: kernel parameter talos.config is missing or \"none\", and ", kCloudInit)
+                .cStr(),
+            find(""));
+  EXPECT_EQ(kj::str("none: no disc has ovf-env.xml (Microsoft Azure), and ", kCloudInit).cStr(),
+            find("", "azure"));
+  volumes.remove("cidata");
+  volumes.file("cidata", "user-data", " \n");
+  EXPECT_EQ("none: volume cidata (/dev/sr0): user-data is empty", find("", "nocloud"));
+
+  volumes.remove("cidata");
+  volumes.file("cidata", "user-data", "#cloud-config\nhostname: n1\n");
+  volumes.looked.clear();
+  TestServer server(io, ok("machine: {}"));
+  auto seed = kj::str("ds=nocloud;s=http://127.0.0.1:", server.port());
+  serial = seed;
+  EXPECT_EQ(kj::str("http://127.0.0.1:", server.port(), "/user-data: machine: {}").cStr(),
+            find("", "nocloud"));
+  EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s"));
+  TestServer empty(io, ok(""));
+  auto other = kj::str("ds=nocloud;s=http://127.0.0.1:", empty.port());
+  serial = other;
+  EXPECT_EQ(kj::str("none: http://127.0.0.1:", empty.port(), "/ (NoCloud) has no user data, and ",
+                    kCloudInit)
+                .cStr(),
+            find("", "nocloud"));
+}
+
+// Catches: a server in the serial number that is passed over because it is not one of the web.
+TEST_F(SourcesTest, ServerOfTheSerialNumber) {
+  serial = "ds=nocloud;s=ftp://x/";
+  EXPECT_EQ(
+      find("", "nocloud"),
+      "InvalidArgument: serial number: \"ftp://x/\" is not a server; use http:// or https://");
 }
 
 // Catches: a server that is asked for the config of no machine, or not asked any more, because the
@@ -202,7 +252,8 @@ TEST_F(SourcesTest, Files) {
 // Catches: a container that reads its host's kernel parameters or disks.
 TEST_F(SourcesTest, Container) {
   volumes.file("cidata", "user-data", "machine:");
-  EXPECT_EQ("none", find("talos.config=http://127.0.0.1:1/", "container"));
+  EXPECT_EQ("none: the launcher of this container gave no USERDATA",
+            find("talos.config=http://127.0.0.1:1/", "container"));
   EXPECT_THAT(volumes.looked, IsEmpty());
   auto encoded = kj::encodeBase64("machine: {}"_kj.asBytes());
   userData = encoded;
@@ -260,10 +311,10 @@ TEST_F(SourcesTest, WhomToTrust) {
 // Catches: a machine of a cloud that is taken for one without a platform, without a word; a cloud
 // that is guessed.
 TEST_F(SourcesTest, FirmwareOfAPlatform) {
-  EXPECT_EQ("none", find(""));
+  EXPECT_EQ(kNowhere, find(""));
   EXPECT_THAT(said, IsEmpty());
   vendor = "Hetzner";
-  EXPECT_EQ("none", find(""));
+  EXPECT_EQ(kNowhere, find(""));
   EXPECT_THAT(said,
               ElementsAre("the firmware is that of Hetzner Cloud; talos.platform=hcloud would "
                           "ask it for the machine config"));

@@ -10,29 +10,20 @@
 #include "common/base/file.h"
 #include "common/base/within.h"
 #include "common/memory/zeroize.h"
+#include "common/text/ascii.h"
 #include "machined/disk/volumes/mount-volume.h"
+#include "machined/platforms/cloud-config.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kGzipStart = "\x1f\x8b"_kj;
 constexpr kj::StringPtr kCidata = "cidata"_kj;
-constexpr kj::StringPtr kNoCloud = "nocloud"_kj;
 // For a volume that no parameter names: the drivers of disks have been loaded already.
 constexpr auto kUnnamedTimeout = 1 * kj::SECONDS;
 
 [[noreturn]] void unavailable(kj::StringPtr error) {
   fail(ErrorKind::kUnavailable, error);
-}
-
-// Names of machines that no platform describes.
-constexpr kj::StringPtr kMetal = "metal"_kj, kContainer = "container"_kj;
-
-kj::String platformNames() {
-  auto names = KJ_MAP(platform, platforms::all()) {
-    return platform->name;
-  };
-  return kj::str(kMetal, ", ", kj::strArray(names, ", "));
 }
 
 bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr start) {
@@ -164,8 +155,7 @@ kj::Promise<FoundConfig> NodeConfigSources::fromVolume(kj::String label, kj::Dur
       kj::str("volume ", label, ": no such volume found within ", limit / kj::SECONDS, " s"));
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
-                                                                  kj::Duration limit) {
+kj::Promise<ConfigSearch> NodeConfigSources::fromCidata(bool expected, kj::Duration limit) {
   auto timeout = expected ? limit : kj::min(limit, kUnnamedTimeout);
   auto read = deps.volumes.read(kCidata, kj::arr(kj::str("user-data")), kMostConfigBytes, timeout);
   auto answer = co_await read.catch_([](kj::Exception&& e) -> kj::Maybe<VolumeFiles> {
@@ -174,13 +164,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
   KJ_IF_MAYBE (volume, answer) {
     auto name = kj::str("volume cidata (", volume->device, "): user-data");
     KJ_IF_MAYBE (content, volume->files[0]) {
-      auto found = co_await checked(kj::mv(*content), kj::mv(name));
-      // The volume may have user data for another system.
-      if (!hasMachineKey(found.text)) {
-        zeroize(found.text);
-        unavailable(kj::str(found.from, " is not a machine config: it has no key \"machine\""));
-      }
-      co_return kj::mv(found);
+      co_return co_await fromUserData(kj::mv(*content), kj::mv(name));
     }
     unavailable(kj::str(name, " is missing"));
   }
@@ -188,14 +172,29 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromCidata(bool expected,
     unavailable(kj::str("volume cidata: no such volume found within ", timeout / kj::SECONDS,
                         " s, which platform nocloud needs"));
   }
-  co_return nullptr;
+  co_return NoConfig{};
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromEnvironment() {
+// Of a volume, which may have user data for another system.
+kj::Promise<ConfigSearch> NodeConfigSources::fromUserData(kj::Array<char> content,
+                                                          kj::String name) {
+  if (trimmed(content).size() == 0) co_return NoConfig{kj::str(name, " is empty")};
+  auto found = co_await checked(kj::mv(content), kj::mv(name));
+  if (hasMachineKey(found.text)) co_return kj::mv(found);
+  KJ_DEFER(zeroize(found.text));
+  if (platforms::isCloudConfig(found.text)) {
+    co_return NoConfig{kj::str(found.from, " is for cloud-init (#cloud-config)")};
+  }
+  unavailable(kj::str(found.from, " is not a machine config: it has no key \"machine\""));
+}
+
+kj::Promise<ConfigSearch> NodeConfigSources::fromEnvironment() {
   constexpr auto kFrom = "environment variable USERDATA"_kj;
   auto data = deps.userData().orDefault(nullptr);
   KJ_DEFER(zeroize(data));
-  if (data.size() == 0) co_return nullptr;
+  if (data.size() == 0) {
+    co_return NoConfig{kj::str("the launcher of this container gave no USERDATA")};
+  }
   auto bytes = kj::decodeBase64(data);
   KJ_DEFER(zeroize(bytes.asChars()));
   if (bytes.hadErrors) {
@@ -235,7 +234,7 @@ kj::Promise<kj::Maybe<Source>> NodeConfigSources::parameter(kj::Duration limit) 
   co_return kj::mv(source);
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::Duration limit) {
+kj::Promise<ConfigSearch> NodeConfigSources::named(Source source, kj::Duration limit) {
   KJ_SWITCH_ONEOF(source) {
     KJ_CASE_ONEOF(server, HttpSource) {
       announce(kj::str("machine config: asking ", server.shown));
@@ -255,7 +254,7 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::named(Source source, kj::
   KJ_UNREACHABLE;
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromGuestInfo(kj::Duration limit) {
+kj::Promise<ConfigSearch> NodeConfigSources::fromGuestInfo(kj::Duration limit) {
   KJ_IF_MAYBE (c, client) {
     if (c->onHypervisor()) co_return co_await fromPlatform(*c, limit);
   }
@@ -264,38 +263,48 @@ kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromGuestInfo(kj::Duratio
                " has no guest information of VMware; use talos.platform=vmware with it"));
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::fromPlatform(PlatformClient& platform,
-                                                                    kj::Duration limit) {
+kj::Promise<ConfigSearch> NodeConfigSources::fromPlatform(PlatformClient& platform,
+                                                          kj::Duration limit) {
   announce(kj::str("machine config: asking ", platform.shown()));
   co_return co_await platform.config(limit);
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> NodeConfigSources::find(kj::Duration limit) {
+kj::Maybe<kj::String> NodeConfigSources::platformProblem() {
+  return platforms::nameProblem(deps.platform);
+}
+
+kj::Promise<ConfigSearch> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
-  if (deps.platform == kContainer) co_return co_await fromEnvironment();
+  if (deps.platform == platforms::kContainer) co_return co_await fromEnvironment();
   KJ_IF_MAYBE (source, co_await parameter(limit)) {
     co_return co_await named(kj::mv(*source), limit);
   }
-  bool known = client != nullptr || deps.platform == kMetal;
-  if (!known) {
-    fail(ErrorKind::kInvalidArgument, kj::str("talos.platform=", deps.platform,
-                                              " is not a platform; use one of ", platformNames()));
-  }
+  KJ_IF_MAYBE (error, platformProblem()) fail(ErrorKind::kInvalidArgument, *error);
   // NoCloud is a volume unless the firmware names a server.
-  bool asks = false;
-  KJ_IF_MAYBE (c, client) asks = c->hasServer() || deps.platform != kNoCloud;
-  KJ_IF_MAYBE (found, co_await fromCidata(deps.platform == kNoCloud && !asks, limit)) {
-    co_return kj::mv(*found);
-  }
+  bool volumeAlone = false;
   KJ_IF_MAYBE (c, client) {
-    if (asks) co_return co_await fromPlatform(*c, limit);
-    co_return nullptr;
+    volumeAlone = deps.platform == platforms::kNocloud.name && !c->hasServer();
   }
+  auto volume = co_await fromCidata(volumeAlone, limit);
+  if (volume.is<FoundConfig>() || volumeAlone) co_return kj::mv(volume);
+  kj::StringPtr found = volume.get<NoConfig>().where;
+  KJ_IF_MAYBE (c, client) {
+    auto answer = co_await fromPlatform(*c, limit);
+    KJ_IF_MAYBE (none, answer.tryGet<NoConfig>()) {
+      if (found.size() > 0) none->where = kj::str(none->where, ", and ", found);
+    }
+    co_return kj::mv(answer);
+  }
+  announceFirmware();
+  co_return NoConfig{kj::str("kernel parameter talos.config is missing or \"none\", and ",
+                             found.size() > 0 ? found : "no volume has a config"_kj)};
+}
+
+void NodeConfigSources::announceFirmware() {
   KJ_IF_MAYBE (platform, platforms::recognized(deps.firmware())) {
     announce(kj::str("the firmware is that of ", platform->title,
                      "; talos.platform=", platform->name, " would ask it for the machine config"));
   }
-  co_return nullptr;
 }
 
 }  // namespace talos::machined

@@ -39,7 +39,8 @@ class NodeConfigSources final : public ConfigSources {
   };
   explicit NodeConfigSources(Dependencies deps);
 
-  kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration limit) override;
+  kj::Promise<ConfigSearch> find(kj::Duration limit) override;
+  kj::Maybe<kj::String> platformProblem() override;
   // One attempt to get what the platform states. None: it states nothing that this system can get.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts();
   // One attempt to report to the platform that this machine is ready. None: it expects no report.
@@ -53,16 +54,18 @@ class NodeConfigSources final : public ConfigSources {
   kj::String announced;           // each source is announced once
 
   void announce(kj::String line);
+  void announceFirmware();
   // The one that a parameter names, when the variables in it are known.
   kj::Promise<kj::Maybe<Source>> parameter(kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> named(Source source, kj::Duration limit);
+  kj::Promise<ConfigSearch> named(Source source, kj::Duration limit);
   kj::Promise<FoundConfig> fromServer(HttpSource source, kj::Duration limit);
   kj::Promise<FoundConfig> fromFile(FileSource source, kj::Duration limit);
   kj::Promise<FoundConfig> fromVolume(kj::String label, kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> fromCidata(bool expected, kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> fromEnvironment();
-  kj::Promise<kj::Maybe<FoundConfig>> fromGuestInfo(kj::Duration limit);
-  kj::Promise<kj::Maybe<FoundConfig>> fromPlatform(PlatformClient& platform, kj::Duration limit);
+  kj::Promise<ConfigSearch> fromCidata(bool expected, kj::Duration limit);
+  kj::Promise<ConfigSearch> fromUserData(kj::Array<char> content, kj::String name);
+  kj::Promise<ConfigSearch> fromEnvironment();
+  kj::Promise<ConfigSearch> fromGuestInfo(kj::Duration limit);
+  kj::Promise<ConfigSearch> fromPlatform(PlatformClient& platform, kj::Duration limit);
   kj::Promise<FoundConfig> checked(kj::Array<char> body, kj::String from);
   kj::Promise<kj::String> authorities();
 };

@@ -67,13 +67,16 @@ class PlatformClientTest : public testing::Test {
     }
     return promise.wait(io.waitScope);
   }
-  // The config, "none", or the error.
+  // The config, "none", or the error; where there is none, in `where`.
+  std::string where;
   std::string config(const Platform& platform, kj::Duration limit = 20 * kj::SECONDS) {
     PlatformClient client(platform, "", fetch, volumes);
     try {
-      KJ_IF_MAYBE (found, wait(client.config(limit))) {
+      auto result = wait(client.config(limit));
+      KJ_IF_MAYBE (found, result.tryGet<FoundConfig>()) {
         return std::string(found->text.begin(), found->text.size());
       }
+      where = result.get<NoConfig>().where.cStr();
       return "none";
     } catch (const kj::Exception& e) {
       return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
@@ -139,12 +142,17 @@ TEST_F(PlatformClientTest, NoTokenAndAnOldOne) {
 TEST_F(PlatformClientTest, NothingIsNotAnError) {
   auto vultr = at(platforms::kVultr);
   EXPECT_EQ(config(vultr), "none");
+  EXPECT_EQ(where, kj::str(place, " (Vultr) has no user data").cStr());
   service["GET /latest/user-data"] = ok("");
   EXPECT_EQ(config(vultr), "none");
   service["GET /latest/user-data"] = ok(" \n\n");
   EXPECT_EQ(config(vultr), "none");
   service["GET /latest/user-data"] = ok("#cloud-config\nhostname: n1\n");
   EXPECT_EQ(config(vultr), "none");
+  EXPECT_EQ(where, kj::str(place,
+                           "/latest/user-data (Vultr) has no machine config; it is empty, or for "
+                           "another system")
+                       .cStr());
   EXPECT_TRUE(said.empty());
 
   service["GET /latest/user-data"] = answer("503 Busy", "Content-Length: 0\r\n", "");
@@ -254,6 +262,9 @@ TEST_F(PlatformClientTest, DiscOfAzure) {
             "machine: {}\n");
   EXPECT_EQ(put(""), "none");
   EXPECT_EQ(put(" \n"), "none");
+  EXPECT_EQ(where,
+            "/dev/sr0: ovf-env.xml (Microsoft Azure) has no machine config; it is empty, or for "
+            "another system");
   EXPECT_EQ(put("I2Nsb3VkLWNvbmZpZwo="), "none");
   EXPECT_EQ(put("%"),
             "Unavailable: /dev/sr0: ovf-env.xml: the user data is not base64, as it is on this "
@@ -427,11 +438,18 @@ TEST_F(PlatformClientTest, VolumesFirst) {
   EXPECT_EQ(facts(openstack), " nova openstack:///u-1");
   EXPECT_TRUE(server.asked.empty());
   volumes.remove("config-2");
+  EXPECT_EQ(config(openstack), "none");
+  EXPECT_EQ(
+      where,
+      kj::str(place, " (OpenStack) has no user data, and there is no volume config-2").cStr());
   service["GET /openstack/latest/user_data"] = ok("machine: {a: b}\n");
   EXPECT_EQ(config(openstack), "machine: {a: b}\n");
   service["GET /openstack/latest/meta_data.json"] = ok(R"({"uuid":"u-2"})");
   EXPECT_EQ(facts(openstack), "  openstack:///u-2");
 
+  volumes.file("context", "readme", "x");
+  EXPECT_EQ(config(platforms::kOpennebula), "none");
+  EXPECT_EQ(where, "volume context (/dev/sr0) has no file context.sh");
   volumes.file("context", "context.sh", "VMID='14'\nUSER_DATA='bWFjaGluZToge30K'\n");
   EXPECT_EQ(config(platforms::kOpennebula), "machine: {}\n");
   volumes.remove("context");
@@ -440,6 +458,44 @@ TEST_F(PlatformClientTest, VolumesFirst) {
   EXPECT_EQ(facts(platforms::kNocloud), "  ");
   volumes.file("cidata", "meta-data", "{region: dc1, zone: pve1, provider-id: p}");
   EXPECT_EQ(facts(platforms::kNocloud), "dc1 pve1 p");
+}
+
+// Catches: an encoding that is stated and not honoured; text of several lines cut, or its lines
+// taken for variables; a quote within it.
+TEST_F(PlatformClientTest, UserDataOfOpennebula) {
+  struct Row {
+    kj::StringPtr context;
+    std::string config;
+  };
+  for (auto& row : std::initializer_list<Row>{
+           {"USER_DATA='bWFjaGluZToge30K'\nUSERDATA_ENCODING='base64'\n", "machine: {}\n"},
+           {"USERDATA=\"bWFjaGluZToge30K\"\nUSER_DATA_ENCODING=\"base64\"\n", "machine: {}\n"},
+           {"USER_DATA='machine:\n  env: {A: '\\''b'\\''}\nVMID=5\n'\nVMID='14'\n",
+            "machine:\n  env: {A: 'b'}\nVMID=5\n"},
+           {"USER_DATA=\"machine: {\\\"a\\\": b}\"\n", "machine: {\"a\": b}"},
+           {"USER_DATA='#cloud-config\nhostname: n1\n'\n", "none"},
+           {"VMID='14'\n", "none"},
+           {"USER_DATA='machine: {}'\nUSERDATA_ENCODING='base64'\n",
+            "Unavailable: volume context (/dev/sr0): context.sh: the user data is not base64, as "
+            "it is on this platform"},
+           {"USER_DATA='bWFjaGluZToge30K'\nUSERDATA_ENCODING='gzip'\n",
+            "Unavailable: volume context (/dev/sr0): context.sh: USERDATA_ENCODING: \"gzip\" is "
+            "not an encoding of user data; use base64, or leave it out for text"}}) {
+    volumes.volumes.clear();
+    volumes.file("context", "context.sh", row.context);
+    EXPECT_EQ(config(platforms::kOpennebula), row.config) << row.context.cStr();
+  }
+}
+
+// Catches: facts of NoCloud asked of what is not a server, for ever and without a reason.
+TEST_F(PlatformClientTest, ServerOfTheSerialNumber) {
+  PlatformClient client(platforms::kNocloud, "ds=nocloud;s=ftp://x/", fetch, volumes);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { wait(client.facts()); })) {
+    EXPECT_EQ(messageOf(*e),
+              "serial number: \"ftp://x/\" is not a server; use http:// or https://");
+  } else {
+    ADD_FAILURE() << "asked";
+  }
 }
 
 }  // namespace

@@ -20,11 +20,6 @@ constexpr auto kDiscAlone = 5 * kj::SECONDS;
 using platforms::Place, platforms::Platform;
 using platforms::Request;
 
-kj::String serverOf(const Platform& platform, kj::StringPtr serial) {
-  if (&platform == &platforms::kNocloud) return platforms::nocloudSeed(serial).server;
-  return kj::str(platform.server);
-}
-
 // The text of a token: a line, or what is in the JSON list ["…"].
 kj::String tokenOf(kj::ArrayPtr<const char> answer, bool list) {
   kj::Vector<char> token;
@@ -57,7 +52,16 @@ kj::String fileOf(const Request& request) {
 
 PlatformClient::PlatformClient(const Platform& platform, kj::StringPtr serial,
                                FetchDependencies& fetch, Volumes& volumes)
-    : platform(platform), fetch(fetch), volumes(volumes), server(serverOf(platform, serial)) {}
+    : platform(platform), fetch(fetch), volumes(volumes), server(kj::str(platform.server)) {
+  if (&platform != &platforms::kNocloud) return;
+  auto seed = platforms::nocloudSeed(serial);
+  serverProblem = platforms::serverProblem(seed);
+  server = kj::mv(seed.server);
+}
+
+void PlatformClient::requireServer() const {
+  KJ_IF_MAYBE (error, serverProblem) fail(ErrorKind::kInvalidArgument, *error);
+}
 
 kj::String PlatformClient::shown() const {
   switch (platform.place) {
@@ -176,19 +180,18 @@ kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::fromVolume(kj::Array<kj::Str
   });
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::decoded(kj::Array<char> content,
-                                                            kj::String from) {
+kj::Promise<ConfigSearch> PlatformClient::decoded(kj::Array<char> content, kj::String from) {
   auto text = co_await fetch.foreign.userData(platform.encoding, kj::mv(content))
                   .catch_([&from](kj::Exception&& e) -> kj::Maybe<kj::Array<char>> {
                     fail(ErrorKind::kUnavailable, kj::str(from, ": ", messageOf(e)));
                   });
   KJ_IF_MAYBE (found, text) co_return FoundConfig{kj::mv(*found), kj::mv(from)};
-  co_return nullptr;
+  co_return NoConfig{kj::str(from, " (", platform.title,
+                             ") has no machine config; it is empty, or for another system")};
 }
 
-// None: there is no volume, or it has none, and a service may have it.
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration limit) {
-  if (platform.volume.size() == 0) co_return nullptr;
+// NoConfig: there is no volume, or it has none, and a service may have it.
+kj::Promise<ConfigSearch> PlatformClient::configOfVolume(kj::Duration limit) {
   auto timeout = hasServer() ? kj::min(limit, kVolumeAlone) : limit;
   auto name = fileOf(platform.config);
   auto volume = co_await fromVolume(kj::arr(kj::str(name)), timeout);
@@ -197,14 +200,15 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfVolume(kj::Duration 
       co_return co_await decoded(
           kj::mv(*content), kj::str("volume ", platform.volume, " (", files->device, "): ", name));
     }
-  } else {
-    if (!hasServer()) {
-      fail(ErrorKind::kUnavailable,
-           kj::str("volume ", platform.volume, ": no such volume found within ",
-                   timeout / kj::SECONDS, " s"));
-    }
+    co_return NoConfig{
+        kj::str("volume ", platform.volume, " (", files->device, ") has no file ", name)};
   }
-  co_return nullptr;
+  if (!hasServer()) {
+    fail(ErrorKind::kUnavailable,
+         kj::str("volume ", platform.volume, ": no such volume found within ",
+                 timeout / kj::SECONDS, " s"));
+  }
+  co_return NoConfig{kj::str("there is no volume ", platform.volume)};
 }
 
 // The file with the config. None: no disc has it.
@@ -216,8 +220,8 @@ kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::readDisc(kj::Duration timeou
   });
 }
 
-// None: no disc has the file, or it has no config.
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfDisc(kj::Duration timeout) {
+// NoConfig: no disc has the file, or it has no config.
+kj::Promise<ConfigSearch> PlatformClient::configOfDisc(kj::Duration timeout) {
   auto disc = co_await readDisc(timeout);
   KJ_IF_MAYBE (files, disc) {
     KJ_IF_MAYBE (content, files->files[0]) {
@@ -225,12 +229,12 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfDisc(kj::Duration ti
                                  kj::str(files->device, ": ", fileOf(platform.config)));
     }
   }
-  co_return nullptr;
+  co_return NoConfig{kj::str("no disc has ", fileOf(platform.config), " (", platform.title, ")")};
 }
 
 // A hypervisor that gives no variables, or not to this machine, may give a disc. Variables that
 // make no sense are an error, whatever else there is.
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfHypervisor(kj::Duration limit) {
+kj::Promise<ConfigSearch> PlatformClient::configOfHypervisor(kj::Duration limit) {
   kj::Maybe<kj::Exception> failure;
   kj::Maybe<kj::Array<char>> text;
   co_await fetch.foreign.guestConfig().then([&](kj::Maybe<kj::Array<char>> t) { text = kj::mv(t); },
@@ -242,18 +246,31 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::configOfHypervisor(kj::Durat
   KJ_IF_MAYBE (e, failure) {
     if (kindOf(*e) == ErrorKind::kInvalidArgument) give(*e);
   }
-  KJ_IF_MAYBE (found, co_await configOfDisc(kj::min(limit, kDiscAlone))) co_return kj::mv(*found);
+  auto disc = co_await configOfDisc(kj::min(limit, kDiscAlone));
+  if (disc.is<FoundConfig>()) co_return kj::mv(disc);
   KJ_IF_MAYBE (e, failure) give(*e);
-  co_return nullptr;
+  co_return NoConfig{kj::str(shown(), " has no machine config, and ", disc.get<NoConfig>().where)};
 }
 
-kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
+kj::Promise<ConfigSearch> PlatformClient::config(kj::Duration limit) {
+  requireServer();
   if (platform.place == Place::kDisc) {
     co_return co_await configOfDisc(kj::min(limit, kLateVolume));
   }
   if (onHypervisor()) co_return co_await configOfHypervisor(limit);
-  KJ_IF_MAYBE (found, co_await configOfVolume(limit)) co_return kj::mv(*found);
-  if (!hasServer()) co_return nullptr;
+  bool looks = platform.volume.size() > 0 && &platform != &platforms::kNocloud;
+  if (!looks) co_return co_await configOfServer(limit);
+  auto volume = co_await configOfVolume(limit);
+  if (volume.is<FoundConfig>() || !hasServer()) co_return kj::mv(volume);
+  auto service = co_await configOfServer(limit);
+  KJ_IF_MAYBE (none, service.tryGet<NoConfig>()) {
+    none->where = kj::str(none->where, ", and ", volume.get<NoConfig>().where);
+  }
+  co_return kj::mv(service);
+}
+
+kj::Promise<ConfigSearch> PlatformClient::configOfServer(kj::Duration limit) {
+  if (!hasServer()) co_return NoConfig{};
   Body body;
   co_await repeatFetch(fetch, limit, "", [&](kj::Duration) {
     return ask(platform.config).then([&](Body b) { body = kj::mv(b); });
@@ -265,7 +282,7 @@ kj::Promise<kj::Maybe<FoundConfig>> PlatformClient::config(kj::Duration limit) {
     auto from = kj::str(place(platform.config.target).shown);
     co_return co_await decoded(kj::mv(*content), kj::mv(from));
   }
-  co_return nullptr;
+  co_return NoConfig{kj::str(shown(), " has no user data")};
 }
 
 // None: there is no volume with facts.
@@ -326,6 +343,7 @@ kj::Promise<void> PlatformClient::report() {
 }
 
 kj::Promise<KnownFacts> PlatformClient::facts() {
+  requireServer();
   if (onHypervisor()) co_return co_await factsOfHypervisor();
   // Volumes of NoCloud are for machines without a server.
   bool looks = !hasServer() || &platform != &platforms::kNocloud;

@@ -25,14 +25,15 @@ class PlatformClient {
   // True if the machine config is in the guest information of VMware, or on a disc that its
   // hypervisor gives instead.
   bool onHypervisor() const { return platform.place == platforms::Place::kGuestInfo; }
-  // True if it has a metadata service.
+  // True if it has a metadata service, or a serial number that names one, if wrongly.
   bool hasServer() const { return server.size() > 0; }
   // For logs: "http://169.254.169.254 (Amazon EC2)", "the volume context (OpenNebula)".
   kj::String shown() const;
 
-  // With retries for at most `limit`, then Unavailable with the last cause. None: there is none, or
-  // it is for another system.
-  kj::Promise<kj::Maybe<FoundConfig>> config(kj::Duration limit);
+  // With retries for at most `limit`, then Unavailable with the last cause. NoConfig: there is
+  // none, or it is for another system. On NoCloud only the server is asked: the volume cidata is
+  // looked for on every platform, before it (node-sources.h).
+  kj::Promise<ConfigSearch> config(kj::Duration limit);
   // One attempt at all of them. None exist: they would be on a volume that is not there.
   // Unavailable that names the request; InvalidArgument when a document is none.
   kj::Promise<KnownFacts> facts();
@@ -46,6 +47,7 @@ class PlatformClient {
   FetchDependencies& fetch;
   Volumes& volumes;
   kj::String server;
+  kj::Maybe<kj::String> serverProblem;
   kj::String token;  // empty: none yet, or none is needed
   bool tokenless = false;
 
@@ -58,13 +60,15 @@ class PlatformClient {
   kj::Promise<Body> once(kj::StringPtr target);
   kj::Promise<kj::Maybe<VolumeFiles>> fromVolume(kj::Array<kj::String> names, kj::Duration timeout);
   kj::Promise<kj::Maybe<KnownFacts>> factsOfVolume();
-  kj::Promise<kj::Maybe<FoundConfig>> configOfVolume(kj::Duration limit);
+  void requireServer() const;
+  kj::Promise<ConfigSearch> configOfVolume(kj::Duration limit);
+  kj::Promise<ConfigSearch> configOfServer(kj::Duration limit);
   kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::Duration timeout);
-  kj::Promise<kj::Maybe<FoundConfig>> configOfDisc(kj::Duration timeout);
-  kj::Promise<kj::Maybe<FoundConfig>> configOfHypervisor(kj::Duration limit);
+  kj::Promise<ConfigSearch> configOfDisc(kj::Duration timeout);
+  kj::Promise<ConfigSearch> configOfHypervisor(kj::Duration limit);
   kj::Promise<KnownFacts> factsOfHypervisor();
   kj::Promise<kj::Array<char>> answerOf(const HttpSource& source);
-  kj::Promise<kj::Maybe<FoundConfig>> decoded(kj::Array<char> content, kj::String from);
+  kj::Promise<ConfigSearch> decoded(kj::Array<char> content, kj::String from);
 };
 
 }  // namespace talos::machined

@@ -78,16 +78,20 @@ struct ModelSources final : public ConfigSources {
   kj::Vector<kj::String> answers;
   unsigned searches = 0;
   kj::Maybe<kj::Promise<void>> gate;
+  kj::Maybe<kj::String> wrongPlatform;
 
-  kj::Promise<kj::Maybe<FoundConfig>> find(kj::Duration) override {
+  kj::Maybe<kj::String> platformProblem() override {
+    return wrongPlatform.map([](kj::String& problem) { return kj::str(problem); });
+  }
+  kj::Promise<ConfigSearch> find(kj::Duration) override {
     auto& answer = answers[kj::min(searches++, answers.size() - 1)];
     kj::Promise<void> first = kj::READY_NOW;
     KJ_IF_MAYBE (g, gate) {
       first = kj::mv(*g);
       gate = nullptr;
     }
-    return first.then([text = kj::str(answer)]() mutable -> kj::Maybe<FoundConfig> {
-      if (text.size() == 0) return nullptr;
+    return first.then([text = kj::str(answer)]() mutable -> ConfigSearch {
+      if (text.size() == 0) return NoConfig{kj::str("http://source/ has no user data")};
       if (text[0] == '!') fail(ErrorKind::kUnavailable, text.slice(1));
       auto copy = kj::heapArray(text.asArray().slice(0, text.size()));
       return FoundConfig{kj::mv(copy), kj::str("http://source/")};

@@ -9,6 +9,10 @@ namespace {
 constexpr Request kNocloudFacts[] = {{"meta-data"_kj, "meta-data"_kj},
                                      {"network-config"_kj, "network-config"_kj}};
 
+bool isWeb(kj::StringPtr server) {
+  return server.startsWith("http://") || server.startsWith("https://");
+}
+
 }  // namespace
 
 NocloudSeed nocloudSeed(kj::StringPtr serial) {
@@ -24,8 +28,8 @@ NocloudSeed nocloudSeed(kj::StringPtr serial) {
     if (key == "ds") {
       named = value == "nocloud" || value == "nocloud-net";
     } else if (key == "s" || key == "seedfrom") {
-      bool web = value.startsWith("http://") || value.startsWith("https://");
-      if (web) seed.server = kj::str(value, value.endsWith("/") ? "" : "/");
+      bool whole = value.endsWith("/") || !isWeb(value);
+      seed.server = kj::str(value, whole ? "" : "/");
     } else if (key == "h" || key == "local-hostname") {
       seed.hostname = kj::str(value);
     } else if (key == "i" || key == "instance-id") {
@@ -33,6 +37,12 @@ NocloudSeed nocloudSeed(kj::StringPtr serial) {
     }
   }
   return named ? kj::mv(seed) : NocloudSeed();
+}
+
+kj::Maybe<kj::String> serverProblem(const NocloudSeed& seed) {
+  auto& server = seed.server;
+  if (isWeb(server) || server.size() == 0) return nullptr;
+  return kj::str("serial number: \"", server, "\" is not a server; use http:// or https://");
 }
 
 const Platform kNocloud{

@@ -64,5 +64,19 @@ TEST(Platforms, Table) {
   EXPECT_TRUE(called("metal") == nullptr);
 }
 
+// Catches: a mistake in a name without a word, or with the wrong ones; the names without a provider
+// refused.
+TEST(Platforms, NameProblem) {
+  for (auto name : {"metal"_kj, "container"_kj, "aws"_kj, "packet"_kj}) {
+    EXPECT_TRUE(nameProblem(name) == nullptr) << name.cStr();
+  }
+  for (auto name : {"hcoud"_kj, "AWS"_kj, ""_kj}) {
+    auto problem = nameProblem(name).orDefault(kj::str());
+    EXPECT_TRUE(problem.startsWith(
+        kj::str("talos.platform=", name, " is not a platform; use one of metal, akamai, aws, ")))
+        << problem.cStr();
+  }
+}
+
 }  // namespace
 }  // namespace talos::platforms

@@ -22,6 +22,15 @@ kj::Maybe<const Platform&> called(kj::StringPtr name) {
   return nullptr;
 }
 
+kj::Maybe<kj::String> nameProblem(kj::StringPtr name) {
+  if (name == kMetal || name == kContainer || called(name) != nullptr) return nullptr;
+  auto names = KJ_MAP(platform, all()) {
+    return platform->name;
+  };
+  return kj::str("talos.platform=", name, " is not a platform; use one of ", kMetal, ", ",
+                 kj::strArray(names, ", "));
+}
+
 kj::Maybe<const Platform&> recognized(const Firmware& firmware) {
   kj::Maybe<const Platform&> found;
   for (auto* platform : kAll) {

@@ -5,9 +5,9 @@
 // document. Nothing here opens a file or a connection: the brain fetches what a platform names, and
 // a confined process reads the answers (machined/platforms/readers).
 //
-// What an absent answer means is the same everywhere: 404 and an empty body are "there is none".
-// Without a machine config the node enters maintenance mode; a fact is empty. Every other failure
-// is one of the network or the service, and is tried again.
+// An absent answer means the same everywhere: 404 and an empty body are "there is none". Without a
+// machine config the node enters maintenance mode; a fact is empty. Every other failure is one of
+// the network or the service, and is tried again.
 #pragma once
 
 #include <kj/array.h>
@@ -52,7 +52,7 @@ enum class Encoding {
   kBase64,          // anything else is an error
   kMaybeBase64,     // if all of it decodes
   kBase64OrNone,    // anything else counts as no config
-  kContext,         // a line USER_DATA="base64" of OpenNebula's context.sh
+  kContext,         // USER_DATA of OpenNebula's context.sh; base64 as USERDATA_ENCODING there says
   kOvfEnvironment,  // base64 in the element CustomData of Azure's ovf-env.xml
   kOvfProperties    // base64 in a property of an OVF environment (readers/vmware.h)
 };
@@ -91,9 +91,15 @@ struct Platform {
   bool (*matches)(const Firmware& firmware) = nullptr;
 };
 
+// Names of machines that no platform describes.
+constexpr kj::StringPtr kMetal = "metal"_kj, kContainer = "container"_kj;
+
 kj::ArrayPtr<const Platform* const> all();
 // By its name, or one that the original also has ("packet"). None: unknown.
 kj::Maybe<const Platform&> called(kj::StringPtr name);
+// The error of a talos.platform= that is neither a platform nor one of the two names above, with
+// those that would be right. None: it is one of them.
+kj::Maybe<kj::String> nameProblem(kj::StringPtr name);
 // None: the firmware is that of no platform, or of several.
 kj::Maybe<const Platform&> recognized(const Firmware& firmware);
 

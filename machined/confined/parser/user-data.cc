@@ -6,8 +6,8 @@
 #include "common/memory/zeroize.h"
 #include "common/text/ascii.h"
 #include "machined/confined/parser/config-text.h"
+#include "machined/platforms/cloud-config.h"
 #include "machined/platforms/readers/azure.h"
-#include "machined/platforms/readers/cloud-config.h"
 #include "machined/platforms/readers/opennebula.h"
 #include "machined/platforms/readers/vmware.h"
 
@@ -24,13 +24,29 @@ kj::Maybe<kj::Array<char>> decoded(kj::ArrayPtr<const char> content) {
   return kj::heapArray(bytes.asChars());
 }
 
+// Of OpenNebula. Without an encoding user data that is base64 as a whole is taken as such.
+kj::Array<char> readContextData(kj::ArrayPtr<const char> content) {
+  platforms::Context context(content);
+  auto valueOf = [&](kj::StringPtr key, kj::StringPtr other) {
+    auto value = context.value(key);
+    return value.size() > 0 ? value : context.value(other);
+  };
+  auto encoding = valueOf("USERDATA_ENCODING", "USER_DATA_ENCODING");
+  if (encoding.size() > 0 && encoding != "base64") {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str("USERDATA_ENCODING: \"", encoding,
+                 "\" is not an encoding of user data; use base64, or leave it out for text"));
+  }
+  return readUserData(encoding.size() > 0 ? Encoding::kBase64 : Encoding::kMaybeBase64,
+                      kj::heapArray(valueOf("USER_DATA", "USERDATA").asArray()));
+}
+
 }  // namespace
 
 kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   KJ_DEFER(zeroize(content));
   if (encoding == Encoding::kContext) {
-    platforms::Context context(content);
-    return readUserData(Encoding::kBase64, kj::heapArray(context.value("USER_DATA").asArray()));
+    return readContextData(content);
   }
   if (encoding == Encoding::kOvfEnvironment) {
     return readUserData(Encoding::kBase64, platforms::azureCustomData(content));

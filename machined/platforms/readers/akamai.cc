@@ -18,18 +18,18 @@ void readAkamai(const Answers& answers, PlatformFacts& facts) {
   // Its lease has the default route.
   link.dhcp4 = true;
   auto add = [&](Value entry, bool isPublic) {
-    KJ_IF_MAYBE (prefix, prefixOf(entry.text())) {
-      link.addresses.add(*prefix);
+    KJ_IF_MAYBE (prefix, facts.addAddress(link, entry.textOrShape())) {
       if (isPublic) facts.external(prefix->address.toString());
-    } else {
-      facts.problem("\"", entry.text(), "\" is no address; it is left out");
     }
   };
   for (auto entry : four["public"].items()) add(entry, true);
   for (auto entry : four["private"].items()) add(entry, false);
   // Routers give the machine's address; ranges are routed to it, and no address of it.
-  KJ_IF_MAYBE (prefix, prefixOf(six["slaac"].text())) {
+  auto slaac = six["slaac"].textOrShape();
+  KJ_IF_MAYBE (prefix, prefixOf(slaac)) {
     facts.external(prefix->address.toString());
+  } else {
+    if (slaac.size() > 0) facts.invalid(link.name, slaac, "address");
   }
 }
 

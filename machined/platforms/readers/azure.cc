@@ -53,7 +53,7 @@ void readInterfaces(Value list, PlatformFacts& facts) {
     if (sixes.empty()) continue;
     auto& link = facts.interfaceOf(entry["macAddress"].text(), name);
     link.dhcp4 = link.dhcp6 = true;
-    link.defaultRoute(Ip::require("fe80::1234:5678:9abc"), kRouterMetric);
+    facts.addDefaultRoute(link, Ip::require("fe80::1234:5678:9abc"), kRouterMetric);
   }
 }
 

@@ -3,34 +3,54 @@
 namespace talos::platforms {
 namespace {
 
-void readStaticV1(Value subnet, Interface& link, kj::StringPtr name, PlatformFacts& facts) {
-  auto text = subnet["address"].text();
-  KJ_IF_MAYBE (prefix, prefixOf(text, subnet["netmask"].text())) {
-    link.addresses.add(*prefix);
-  } else {
-    facts.problem(name, ": \"", text, "\" is no address; it is left out");
+// The first of the keys that is there.
+Value firstOf(Value mapping, kj::ArrayPtr<const kj::StringPtr> keys) {
+  for (auto key : keys) {
+    if (mapping[key].exists()) return mapping[key];
   }
-  KJ_IF_MAYBE (gateway, Ip::parse(subnet["gateway"].text())) {
-    link.defaultRoute(*gateway, gateway->family() == AF_INET6 ? kRouteMetric6 : kRouteMetric);
+  return {};
+}
+
+void readRouteV1(Value entry, Interface& link, PlatformFacts& facts) {
+  auto where = kj::str(link.name, ": routes");
+  checkKeys(where, entry,
+            {"destination", "network", "address", "netmask", "prefix", "gateway", "metric"}, facts);
+  addCloudRoute(link,
+                {.destination = firstOf(entry, {"destination", "network", "address"}).textOrShape(),
+                 .mask = firstOf(entry, {"netmask", "prefix"}).textOrShape(),
+                 .gateway = entry["gateway"].textOrShape(),
+                 .metric = numberOf(where, entry, "metric", facts)},
+                facts);
+}
+
+void readSubnetV1(Value subnet, Interface& link, PlatformFacts& facts) {
+  // The broadcast address follows from the address.
+  checkKeys(link.name, subnet,
+            {"type", "control", "address", "netmask", "broadcast", "gateway", "dns_nameservers",
+             "routes"},
+            facts);
+  auto control = subnet["control"].textOrShape();
+  if (control.size() > 0 && control != "auto") {
+    facts.unsupported(link.name, kj::str("control \"", control, "\""));
   }
+  auto type = subnet["type"].textOrShape();
+  if (type == "dhcp" || type == "dhcp4") {
+    link.dhcp4 = true;
+  } else if (type == "dhcp6" || type == "ipv6_dhcpv6-stateful") {
+    link.dhcp6 = true;
+  } else if (type == "static" || type == "static6") {
+    facts.addAddress(link, subnet["address"].textOrShape(), subnet["netmask"].textOrShape());
+    facts.addDefaultRoute(link, subnet["gateway"].textOrShape());
+  } else if (type != "manual" && type != "ipv6_slaac") {
+    facts.unsupported(link.name, kj::str("a subnet of type \"", type, "\""));
+  }
+  for (auto route : subnet["routes"].items()) readRouteV1(route, link, facts);
+  for (auto server : subnet["dns_nameservers"].items()) facts.resolver(server.textOrShape());
 }
 
 void readSubnets(Value entry, Interface& link, PlatformFacts& facts) {
-  auto name = entry["name"].text();
-  link.mtu = entry["mtu"].number();
-  for (auto subnet : entry["subnets"].items()) {
-    auto type = subnet["type"].text();
-    if (type == "dhcp" || type == "dhcp4") {
-      link.dhcp4 = true;
-    } else if (type == "dhcp6" || type == "ipv6_dhcpv6-stateful") {
-      link.dhcp6 = true;
-    } else if (type == "static" || type == "static6") {
-      readStaticV1(subnet, link, name, facts);
-    } else if (type != "manual" && type != "ipv6_slaac") {
-      facts.problem(name, ": subnets of type \"", type, "\" are left out");
-    }
-    for (auto server : subnet["dns_nameservers"].items()) facts.resolver(server.text());
-  }
+  facts.setMtu(link, entry["mtu"].textOrShape());
+  for (auto subnet : entry["subnets"].items()) readSubnetV1(subnet, link, facts);
 }
 
 // The hardware address that another entry of the list has by this name, or the name itself.
@@ -44,57 +64,70 @@ kj::String memberV1(Value config, kj::StringPtr name) {
   return kj::str(name);
 }
 
+void readPhysicalV1(Value entry, PlatformFacts& facts) {
+  auto name = entry["name"].text();
+  checkKeys(name, entry, {"type", "name", "mac_address", "mtu", "subnets"}, facts);
+  readSubnets(entry, facts.interfaceOf(entry["mac_address"].textOrShape(), name), facts);
+}
+
 void readBondV1(Value entry, Value config, PlatformFacts& facts) {
   auto name = entry["name"].text();
+  checkKeys(name, entry, {"type", "name", "bond_interfaces", "params", "mtu", "subnets"}, facts);
   auto& link = facts.interfaceOf("", name);
   auto& bond = link.bond.emplace();
   for (auto member : entry["bond_interfaces"].items()) {
-    bond.members.add(memberV1(config, member.text()));
+    if (member.text().size() > 0) {
+      bond.members.add(memberV1(config, member.text()));
+    } else {
+      facts.invalid(name, member.textOrShape(), "interface");
+    }
   }
   auto params = entry["params"];
-  auto set = [&](kj::StringPtr key, auto& value) {
-    if (setEnum(params[key].text(), value)) return;
-    facts.problem(name, ": ", key, " \"", params[key].text(), "\" is unknown; it is left out");
-  };
-  set("bond-mode", bond.mode);
-  set("bond-lacp-rate", bond.lacpRate);
-  set("bond-xmit-hash-policy", bond.hashPolicy);
-  bond.miimon = params["bond-miimon"].number();
-  bond.upDelay = params["up-delay"].number();
-  bond.downDelay = params["down-delay"].number();
+  checkKeys(name, params,
+            {"bond-mode", "bond-lacp-rate", "bond-xmit-hash-policy", "bond-miimon", "bond-updelay",
+             "bond-downdelay"},
+            facts);
+  readEnum(name, params, "bond-mode", bond.mode, facts);
+  readEnum(name, params, "bond-lacp-rate", bond.lacpRate, facts);
+  readEnum(name, params, "bond-xmit-hash-policy", bond.hashPolicy, facts);
+  bond.miimon = numberOf(name, params, "bond-miimon", facts);
+  bond.upDelay = numberOf(name, params, "bond-updelay", facts);
+  bond.downDelay = numberOf(name, params, "bond-downdelay", facts);
   readSubnets(entry, link, facts);
 }
 
 void readVlanV1(Value entry, Value config, PlatformFacts& facts) {
-  auto id = entry["vlan_id"].number();
-  if (id > kLargestVlan || entry["vlan_id"].text().size() == 0) {
-    facts.problem(entry["name"].text(), ": \"", entry["vlan_id"].text(),
-                  "\" is no VLAN id; it is left out");
-    return;
-  }
-  auto parent = memberV1(config, entry["vlan_link"].text());
-  auto& vlan = facts.interfaceOf(parent, parent).vlans.add();
-  vlan.id = id;
-  readSubnets(entry, vlan.link, facts);
+  auto name = entry["name"].text();
+  checkKeys(name, entry, {"type", "name", "vlan_id", "vlan_link", "mtu", "subnets"}, facts);
+  auto id = KJ_UNWRAP_OR_RETURN(facts.vlanIdOf(name, entry["vlan_id"].textOrShape()));
+  auto below = entry["vlan_link"].text();
+  if (below.size() == 0) return facts.invalid(name, below, "vlan_link");
+  auto& parent = facts.interfaceOf(memberV1(config, below));
+  readSubnets(entry, parent.vlans.add(id, name).link, facts);
+}
+
+void readNameserverV1(Value entry, PlatformFacts& facts) {
+  checkKeys("network-config: nameserver", entry, {"type", "address"}, facts);
+  for (auto server : entry["address"].items()) facts.resolver(server.textOrShape());
 }
 
 }  // namespace
 
 void readVersion1(Value network, PlatformFacts& facts) {
+  checkKeys(kNetworkConfig, network, {"version", "config"}, facts);
   auto config = network["config"];
   for (auto entry : config.items()) {
-    auto type = entry["type"].text();
+    auto type = entry["type"].textOrShape();
     if (type == "physical") {
-      readSubnets(entry, facts.interfaceOf(entry["mac_address"].text(), entry["name"].text()),
-                  facts);
+      readPhysicalV1(entry, facts);
     } else if (type == "bond") {
       readBondV1(entry, config, facts);
     } else if (type == "vlan") {
       readVlanV1(entry, config, facts);
     } else if (type == "nameserver") {
-      for (auto server : entry["address"].items()) facts.resolver(server.text());
+      readNameserverV1(entry, facts);
     } else {
-      facts.problem("network-config: entries of type \"", type, "\" are left out");
+      facts.unsupported(kNetworkConfig, kj::str("an entry of type \"", type, "\""));
     }
   }
 }

@@ -3,116 +3,150 @@
 namespace talos::platforms {
 namespace {
 
-unsigned metricOf(const Ip& gateway) {
-  return gateway.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric;
+// Those of links of all kinds. That a link is optional, and who renders it, makes no difference.
+constexpr kj::StringPtr kLinkKeys[] = {
+    "mtu"_kj,      "dhcp4"_kj,   "dhcp6"_kj,       "dhcp4-overrides"_kj, "dhcp6-overrides"_kj,
+    "gateway4"_kj, "routes"_kj,  "nameservers"_kj, "addresses"_kj,       "gateway6"_kj,
+    "optional"_kj, "renderer"_kj};
+
+void checkLinkKeys(kj::StringPtr name, Value entry, kj::ArrayPtr<const kj::StringPtr> more,
+                   PlatformFacts& facts) {
+  kj::Vector<kj::StringPtr> known;
+  known.addAll(kj::ArrayPtr<const kj::StringPtr>(kLinkKeys));
+  known.addAll(more);
+  checkKeys(name, entry, known, facts);
 }
 
-kj::Maybe<Prefix> destinationOf(kj::StringPtr text, const Ip& gateway) {
-  if (text == "default") return Prefix::all(gateway.family());
-  KJ_IF_MAYBE (prefix, prefixOf(text)) return prefix->masked();
-  return nullptr;
+void readRouteV2(Value entry, Interface& link, PlatformFacts& facts) {
+  auto where = kj::str(link.name, ": routes");
+  checkKeys(where, entry, {"to", "via", "metric", "on-link"}, facts);
+  addCloudRoute(link,
+                {.destination = entry["to"].textOrShape(),
+                 .gateway = entry["via"].textOrShape(),
+                 .metric = numberOf(where, entry, "metric", facts),
+                 .onlink = flagOf(where, entry, "on-link", facts)},
+                facts);
 }
 
-void readRoute(kj::StringPtr name, Value entry, Interface& link, PlatformFacts& facts) {
-  auto to = entry["to"].text();
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["via"].text())) {
-    KJ_IF_MAYBE (destination, destinationOf(to, *gateway)) {
-      auto metric = entry["metric"].number();
-      link.routes.add(Route{.destination = *destination,
-                            .gateway = *gateway,
-                            .metric = metric == 0 ? metricOf(*gateway) : metric,
-                            .onlink = entry["on-link"].flag()});
-      return;
-    }
-  }
-  facts.problem(name, ": the route to \"", to,
-                "\" needs a destination and the address of a gateway in "
-                "\"via\"; it is left out");
+// Routes of both families have one metric.
+void readDhcpMetric(Value entry, Interface& link, PlatformFacts& facts) {
+  auto metricIn = [&](kj::StringPtr key) {
+    auto where = kj::str(link.name, ": ", key);
+    checkKeys(where, entry[key], {"route-metric"}, facts);
+    return numberOf(where, entry[key], "route-metric", facts);
+  };
+  auto four = metricIn("dhcp4-overrides"), six = metricIn("dhcp6-overrides");
+  auto metric = link.dhcp4 ? four : six;
+  if (metric > 0) link.dhcpMetric = metric;
+  bool differs = link.dhcp4 && link.dhcp6 && six > 0 && six != link.dhcpMetric;
+  if (differs) facts.unsupported(link.name, "a route-metric of DHCPv6 other than that of DHCPv4");
 }
 
-void readLink(kj::StringPtr name, Value entry, Interface& link, PlatformFacts& facts) {
-  link.mtu = entry["mtu"].number();
-  link.dhcp4 = entry["dhcp4"].flag();
-  link.dhcp6 = entry["dhcp6"].flag();
-  auto metric = entry[link.dhcp4 ? "dhcp4-overrides"_kj : "dhcp6-overrides"_kj]["route-metric"];
-  if (metric.number() > 0) link.dhcpMetric = metric.number();
-  for (auto address : entry["addresses"].items()) {
-    KJ_IF_MAYBE (prefix, prefixOf(address.text())) {
-      link.addresses.add(*prefix);
-    } else {
-      facts.problem(name, ": \"", address.text(), "\" is no address; it is left out");
-    }
-  }
+void readLinkV2(Value entry, Interface& link, PlatformFacts& facts) {
+  facts.setMtu(link, entry["mtu"].textOrShape());
+  link.dhcp4 = flagOf(link.name, entry, "dhcp4", facts);
+  link.dhcp6 = flagOf(link.name, entry, "dhcp6", facts);
+  readDhcpMetric(entry, link, facts);
+  for (auto address : entry["addresses"].items()) facts.addAddress(link, address.textOrShape());
   for (auto key : {"gateway4"_kj, "gateway6"_kj}) {
-    KJ_IF_MAYBE (gateway, Ip::parse(entry[key].text())) {
-      link.defaultRoute(*gateway, metricOf(*gateway));
-    }
+    facts.addDefaultRoute(link, entry[key].textOrShape());
   }
-  for (auto route : entry["routes"].items()) readRoute(name, route, link, facts);
-  for (auto server : entry["nameservers"]["addresses"].items()) facts.resolver(server.text());
+  for (auto route : entry["routes"].items()) readRouteV2(route, link, facts);
+  auto servers = entry["nameservers"];
+  checkKeys(kj::str(link.name, ": nameservers"), servers, {"addresses"}, facts);
+  for (auto server : servers["addresses"].items()) facts.resolver(server.textOrShape());
 }
 
 // Of an id of ethernets: the hardware address that it matches, or its name.
 struct Match {
   kj::StringPtr mac, name;
 };
-Match matchOf(Value network, kj::StringPtr id) {
-  auto entry = network["ethernets"][id];
-  auto renamed = entry["set-name"].text();
-  return {entry["match"]["macaddress"].text(), renamed.size() > 0 ? renamed : id};
+
+bool isPattern(kj::StringPtr name) {
+  for (char c : name) {
+    if (c == '*' || c == '?' || c == '[') return true;
+  }
+  return false;
 }
 
-kj::String memberV2(Value network, kj::StringPtr id) {
-  auto match = matchOf(network, id);
+// A link is chosen by its hardware address or its whole name. None, with a problem: the entry
+// chooses it by something else, and a link that has the id as its name is another one.
+kj::Maybe<Match> matchOf(Value network, kj::StringPtr id, PlatformFacts& facts) {
+  auto entry = network["ethernets"][id];
+  auto match = entry["match"];
+  auto renamed = entry["set-name"].text();
+  auto where = kj::str(id, ": match");
+  checkKeys(where, match, {"macaddress", "name", "driver"}, facts);
+  auto mac = match["macaddress"].textOrShape(), name = match["name"].textOrShape();
+  if (mac.size() > 0) {
+    if (macOf(mac) != nullptr) return Match{mac, renamed.size() > 0 ? renamed : id};
+    facts.invalid(where, mac, "hardware address");
+    return nullptr;
+  }
+  if (match["driver"].exists() || isPattern(name)) {
+    auto by = match["driver"].exists() ? kj::str("driver") : kj::str("the pattern \"", name, "\"");
+    facts.problem(where, ": ", by, " is not supported; use macaddress or the name of one link; ",
+                  id, " is ignored");
+    return nullptr;
+  }
+  if (name.size() > 0) return Match{"", name};
+  return Match{"", renamed.size() > 0 ? renamed : id};
+}
+
+// None, with a problem: it is an id of ethernets that matches no link by itself.
+kj::Maybe<kj::String> memberV2(Value network, Value id, PlatformFacts& facts) {
+  auto match = KJ_UNWRAP_OR_RETURN(matchOf(network, id.text(), facts), nullptr);
   return macOf(match.mac).orDefault(kj::str(match.name));
 }
 
+void readEthernetV2(Value network, kj::StringPtr id, Value entry, PlatformFacts& facts) {
+  checkLinkKeys(id, entry, {"match", "set-name"}, facts);
+  auto match = KJ_UNWRAP_OR_RETURN(matchOf(network, id, facts));
+  readLinkV2(entry, facts.interfaceOf(match.mac, match.name), facts);
+}
+
 void readBondV2(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
+  checkLinkKeys(name, entry, {"interfaces", "parameters"}, facts);
   auto& link = facts.interfaceOf("", name);
   auto& bond = link.bond.emplace();
-  for (auto member : entry["interfaces"].items()) {
-    bond.members.add(memberV2(network, member.text()));
+  for (auto id : entry["interfaces"].items()) {
+    if (id.text().size() == 0) {
+      facts.invalid(name, id.textOrShape(), "interface");
+    } else {
+      KJ_IF_MAYBE (member, memberV2(network, id, facts)) bond.members.add(kj::mv(*member));
+    }
   }
   auto parameters = entry["parameters"];
-  auto set = [&](kj::StringPtr key, auto& value) {
-    if (setEnum(parameters[key].text(), value)) return;
-    facts.problem(name, ": ", key, " \"", parameters[key].text(), "\" is unknown; it is left out");
-  };
-  set("mode", bond.mode);
-  set("lacp-rate", bond.lacpRate);
-  set("transmit-hash-policy", bond.hashPolicy);
-  bond.miimon = parameters["mii-monitor-interval"].number();
-  bond.upDelay = parameters["up-delay"].number();
-  bond.downDelay = parameters["down-delay"].number();
-  readLink(name, entry, link, facts);
+  checkKeys(name, parameters,
+            {"mode", "lacp-rate", "transmit-hash-policy", "mii-monitor-interval", "up-delay",
+             "down-delay"},
+            facts);
+  readEnum(name, parameters, "mode", bond.mode, facts);
+  readEnum(name, parameters, "lacp-rate", bond.lacpRate, facts);
+  readEnum(name, parameters, "transmit-hash-policy", bond.hashPolicy, facts);
+  bond.miimon = numberOf(name, parameters, "mii-monitor-interval", facts);
+  bond.upDelay = numberOf(name, parameters, "up-delay", facts);
+  bond.downDelay = numberOf(name, parameters, "down-delay", facts);
+  readLinkV2(entry, link, facts);
 }
 
 void readVlanV2(Value network, kj::StringPtr name, Value entry, PlatformFacts& facts) {
-  auto id = entry["id"].number();
-  if (id > kLargestVlan || entry["id"].text().size() == 0) {
-    facts.problem(name, ": \"", entry["id"].text(), "\" is no VLAN id; it is left out");
-    return;
-  }
-  auto parent = memberV2(network, entry["link"].text());
-  auto& vlan = facts.interfaceOf(parent, parent).vlans.add();
-  vlan.id = id;
-  readLink(name, entry, vlan.link, facts);
+  checkLinkKeys(name, entry, {"id", "link"}, facts);
+  auto id = KJ_UNWRAP_OR_RETURN(facts.vlanIdOf(name, entry["id"].textOrShape()));
+  if (entry["link"].text().size() == 0) return facts.invalid(name, "", "link");
+  auto parent = KJ_UNWRAP_OR_RETURN(memberV2(network, entry["link"], facts));
+  readLinkV2(entry, facts.interfaceOf(parent).vlans.add(id, name).link, facts);
 }
 
 }  // namespace
 
 void readVersion2(Value network, PlatformFacts& facts) {
+  checkKeys(kNetworkConfig, network, {"version", "renderer", "ethernets", "bonds", "vlans"}, facts);
   for (auto& [id, entry] : network["ethernets"].entries()) {
-    auto match = matchOf(network, id);
-    readLink(id, entry, facts.interfaceOf(match.mac, match.name), facts);
+    readEthernetV2(network, id, entry, facts);
   }
   for (auto& [name, entry] : network["bonds"].entries()) readBondV2(network, name, entry, facts);
   for (auto& [name, entry] : network["vlans"].entries()) readVlanV2(network, name, entry, facts);
-  for (auto& [key, entry] : network.entries()) {
-    bool read = key == "version" || key == "renderer" || key == "ethernets" || key == "bonds" ||
-                key == "vlans";
-    if (!read) facts.problem("network-config: \"", key, "\" is left out");
-  }
 }
 
 }  // namespace talos::platforms

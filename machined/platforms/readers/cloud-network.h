@@ -1,13 +1,12 @@
 // The network configuration of cloud-init ("Networking config Version 1" and "Version 2" of its
-// documentation), as far as a node applies it.
+// documentation), as far as a node applies it. Every key that it does not apply, and every value
+// that is not valid, is a problem that names the link.
 #pragma once
 
 #include "machined/platforms/readers/document.h"
 #include "machined/platforms/readers/platform-facts.h"
 
 namespace talos::platforms {
-
-constexpr unsigned kLargestVlan = 4094;
 
 // `root`: with or without the key "network" around it. InvalidArgument for a version that is
 // neither 1 nor 2.
@@ -16,5 +15,25 @@ void readCloudNetwork(Value root, PlatformFacts& facts);
 // The parts of it.
 void readVersion1(Value network, PlatformFacts& facts);
 void readVersion2(Value network, PlatformFacts& facts);
+
+// Of both versions; `where` is the link, and the key around the mapping.
+constexpr kj::StringPtr kNetworkConfig = "network-config"_kj;
+void checkKeys(kj::StringPtr where, Value mapping, kj::ArrayPtr<const kj::StringPtr> known,
+               PlatformFacts& facts);
+unsigned numberOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
+bool flagOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
+// Of a bond; a key that is absent leaves the value as it is.
+template <typename Enum>
+void readEnum(kj::StringPtr where, Value mapping, kj::StringPtr key, Enum& value,
+              PlatformFacts& facts) {
+  auto text = mapping[key].textOrShape();
+  if (!setEnum(text, value)) facts.invalid(where, text, key);
+}
+struct CloudRoute {
+  kj::StringPtr destination, mask, gateway;  // "default" is a destination
+  unsigned metric = 0;                       // 0: that of the gateway's family
+  bool onlink = false;
+};
+void addCloudRoute(Interface& link, const CloudRoute& route, PlatformFacts& facts);
 
 }  // namespace talos::platforms

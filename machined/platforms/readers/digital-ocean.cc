@@ -6,42 +6,29 @@ namespace {
 
 constexpr unsigned kDigitalOceanServerMetric = 512;
 
-// Adds the address; none: there is none.
-kj::Maybe<Prefix> addAddress(Value entry, kj::StringPtr mask, Interface& link,
-                             PlatformFacts& facts) {
-  auto text = entry["ip_address"].text();
+// The address that was added; none: there is none.
+kj::Maybe<Prefix> readDropletAddress(Value entry, kj::StringPtr maskKey, Interface& link,
+                                     PlatformFacts& facts) {
+  auto text = entry["ip_address"].textOrShape();
   if (text.size() == 0) return nullptr;
-  auto prefix = prefixOf(text, mask);
-  KJ_IF_MAYBE (found, prefix) {
-    link.addresses.add(*found);
-  } else {
-    facts.problem("the address \"", text, "\" of ", link.name, " is none; it is left out");
-  }
-  return prefix;
-}
-
-void addDefaultRoute(Value entry, unsigned metric, Interface& link) {
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["gateway"].text())) {
-    link.defaultRoute(*gateway, metric);
-  }
+  return facts.addAddress(link, text, entry[maskKey].textOrShape());
 }
 
 void readPublic(Value entry, Interface& link, PlatformFacts& facts) {
   auto four = entry["ipv4"], six = entry["ipv6"];
-  KJ_IF_MAYBE (prefix, addAddress(four, four["netmask"].text(), link, facts)) {
+  KJ_IF_MAYBE (prefix, readDropletAddress(four, "netmask", link, facts)) {
     facts.external(prefix->address.toString());
-    addDefaultRoute(four, kRouteMetric, link);
-    // The service, whatever other default route there may be.
-    KJ_IF_MAYBE (gateway, Ip::parse(four["gateway"].text())) {
-      link.routes.add(
-          Route{Prefix::host(Ip::require("169.254.169.254")), *gateway, kDigitalOceanServerMetric});
+    KJ_IF_MAYBE (gateway, facts.gatewayOf(link.name, four["gateway"].textOrShape())) {
+      facts.addDefaultRoute(link, *gateway, kRouteMetric);
+      // The service, whatever other default route there may be.
+      facts.addRoute(link, Route{Prefix::host(Ip::require("169.254.169.254")), *gateway,
+                                 kDigitalOceanServerMetric});
     }
   }
-  auto anchor = entry["anchor_ipv4"];
-  addAddress(anchor, anchor["netmask"].text(), link, facts);
-  KJ_IF_MAYBE (prefix, addAddress(six, six["cidr"].text(), link, facts)) {
+  readDropletAddress(entry["anchor_ipv4"], "netmask", link, facts);
+  KJ_IF_MAYBE (prefix, readDropletAddress(six, "cidr", link, facts)) {
     facts.external(prefix->address.toString());
-    addDefaultRoute(six, kRouteMetric6, link);
+    facts.addDefaultRoute(link, six["gateway"].textOrShape());
   }
 }
 
@@ -62,8 +49,7 @@ void readDigitalOcean(const Answers& answers, PlatformFacts& facts) {
   index = 1;
   for (auto entry : root["interfaces"]["private"].items()) {
     auto& link = facts.interfaceOf(entry["mac"].text(), kj::str("eth", index++));
-    auto four = entry["ipv4"];
-    addAddress(four, four["netmask"].text(), link, facts);
+    readDropletAddress(entry["ipv4"], "netmask", link, facts);
   }
 }
 

@@ -152,7 +152,7 @@ TEST(Akamai, Facts) {
 // Catches: values of a wrong shape that end in anything but a problem, a document that is none.
 TEST(Documents, WrongOnes) {
   EXPECT_NE(factsOf(kVultr, {{"metadata", R"({"interfaces":[{"ipv4":{"address":"1.2.3"}}]})"}})
-                .find(R"("problems":["the address \"1.2.3\" of eth0 is none; it is left out"])"),
+                .find(R"("problems":["eth0: \"1.2.3\" is not a valid address; ignored"])"),
             std::string::npos);
   EXPECT_EQ(factsOf(kVultr, {{"metadata", R"(["a"])"}}),
             R"({"metadata":{"providerId":"vultr://"},"network":{}})");
@@ -160,6 +160,64 @@ TEST(Documents, WrongOnes) {
     EXPECT_TRUE(messageOf(*e).startsWith("metadata:1:")) << messageOf(*e).cStr();
   } else {
     ADD_FAILURE() << "half a document was read";
+  }
+}
+
+// Catches: addresses, gateways and other values that are passed over without a word.
+TEST(Documents, ValuesThatAreNotValid) {
+  struct Row {
+    const Platform& platform;
+    kj::StringPtr answer, document;
+    std::string problems;
+  };
+  for (auto& row : std::initializer_list<Row>{
+           {kDigitalOcean, "metadata",
+            R"({"interfaces":{"public":[{"mac":"x","ipv4":{"ip_address":"192.0.2.9","netmask":"y",
+               "gateway":"192.0.2.1"},"ipv6":{"ip_address":"2001:db8::9","cidr":64,
+               "gateway":"z"}}]},"dns":{"nameservers":["w"]}})",
+            R"("DNS servers: \"w\" is not a valid address; ignored",)"
+            R"("eth0: \"x\" is not a valid hardware address; ignored",)"
+            R"("eth0: \"192.0.2.9/y\" is not a valid address; ignored",)"
+            R"("eth0: \"z\" is not a valid gateway; ignored")"},
+           {kVultr, "metadata",
+            R"({"interfaces":[{"network-type":"public","ipv4":{"address":"192.0.2.9",
+               "netmask":"255.255.255.0","gateway":"192.0.2"},"ipv6":{"address":"x"}}]})",
+            R"("eth0: \"192.0.2\" is not a valid gateway; ignored",)"
+            R"("external addresses: \"x\" is not a valid address; ignored")"},
+           {kScaleway, "metadata",
+            R"({"ipv6":{"address":"2001:db8::9","netmask":64,"gateway":"x"}})",
+            R"("eth0: \"x\" is not a valid gateway; ignored")"},
+           {kScaleway, "metadata", R"({"public_ips_v6":[{"address":"2001:db8::9","netmask":129}]})",
+            R"("eth0: \"2001:db8::9/129\" is not a valid address; ignored")"},
+           {kOracle, "vnics",
+            R"([{"ipv6SubnetCidrBlock":"2001:db8:3::/64","ipv6VirtualRouterIp":"x"}])",
+            R"("eth0: \"x\" is not a valid gateway; ignored")"},
+           {kEquinixMetal, "metadata",
+            R"({"private_subnets":["x"],"network":{"bonding":{"mode":4},
+               "interfaces":[{"name":"eth0","bond":"bond0"}],"addresses":[
+               {"enabled":true,"management":true,"address":"192.0.2","cidr":31},
+               {"enabled":true,"management":true,"address":"192.0.2.9","cidr":31,"gateway":"y"},
+               {"enabled":true,"management":true,"address":"10.0.0.9","cidr":31,
+                "gateway":"10.0.0.1"}]}})",
+            R"("bond0: \"192.0.2\" is not a valid address; ignored",)"
+            R"("bond0: \"y\" is not a valid gateway; ignored",)"
+            R"("private_subnets: \"x\" is not a valid network; ignored")"},
+           {kEquinixMetal, "metadata", R"({"network":{"bonding":{"mode":"lacp"}}})",
+            R"("bonding: \"lacp\" is not a valid mode (0 to 6); the bonds are ignored")"},
+           {kUpcloud, "metadata",
+            R"({"network":{"interfaces":[{"index":1,"ip_addresses":[{"address":"x"},
+               {"address":"192.0.2.9","network":"y","gateway":"z"}]}]}})",
+            R"("eth0: \"x\" is not a valid address; ignored",)"
+            R"("eth0: \"y\" is not a valid network; ignored",)"
+            R"("eth0: \"z\" is not a valid gateway; ignored")"},
+           {kAkamai, "network", R"({"ipv4":{"public":["x",{"a":1}]},"ipv6":{"slaac":"y"}})",
+            R"("eth0: \"x\" is not a valid address; ignored",)"
+            R"("eth0: \"{...}\" is not a valid address; ignored",)"
+            R"("eth0: \"y\" is not a valid address; ignored")"}}) {
+    auto facts = factsOf(row.platform, {{row.answer, row.document}});
+    auto begin = facts.find(R"("problems":[)");
+    ASSERT_NE(begin, std::string::npos) << row.platform.name.cStr() << facts;
+    EXPECT_EQ(facts.substr(begin), R"("problems":[)" + row.problems + "]}");
   }
 }
 

@@ -31,6 +31,11 @@ kj::StringPtr Value::text() const {
   return exists() && node->kind == Kind::kScalar ? kj::StringPtr(node->text) : ""_kj;
 }
 
+kj::StringPtr Value::textOrShape() const {
+  if (isMapping()) return "{...}"_kj;
+  return node != nullptr && node->kind == Kind::kSequence ? "[...]"_kj : text();
+}
+
 unsigned Value::number() const {
   KJ_IF_MAYBE (integer, codec::parseInteger(text())) {
     bool fits = !integer->negative && integer->magnitude <= 0x7fffffff;

@@ -12,7 +12,9 @@
 
 namespace talos::platforms {
 
-constexpr size_t kMostItems = 256;  // a machine has fewer of anything
+// A machine has fewer of anything. One more than the bounds of facts, so that a list that is too
+// long meets them.
+constexpr size_t kMostItems = 257;
 
 class Value {
  public:
@@ -23,6 +25,8 @@ class Value {
   bool isMapping() const;
   Value operator[](kj::StringPtr key) const;
   kj::StringPtr text() const;
+  // The same; "[...]" or "{...}" for a list or a mapping, which is no valid value of any kind.
+  kj::StringPtr textOrShape() const;
   // A number, or a text that is one; 0 beyond 2^31-1.
   unsigned number() const;
   bool flag() const;

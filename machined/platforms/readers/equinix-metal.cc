@@ -18,11 +18,18 @@ Bond& bondOf(Interface& link, unsigned mode) {
 
 // The name of the first bond.
 kj::String readBonds(Value network, PlatformFacts& facts) {
-  auto mode = network["bonding"]["mode"].number();
+  auto text = network["bonding"]["mode"].textOrShape();
   kj::String first;
-  if (mode > static_cast<unsigned>(config::BondMode::BALANCE_ALB)) {
-    facts.problem("bonding mode ", mode, " is unknown; the bonds are left out");
-    return first;
+  auto most = static_cast<unsigned>(config::BondMode::BALANCE_ALB);
+  unsigned mode = 0;
+  KJ_IF_MAYBE (number, numberIn(text, 0, most)) {
+    mode = *number;
+  } else {
+    if (text.size() > 0) {
+      facts.problem("bonding: \"", text, "\" is not a valid mode (0 to ", most,
+                    "); the bonds are ignored");
+      return first;
+    }
   }
   for (auto entry : network["interfaces"].items()) {
     auto name = entry["bond"].text();
@@ -36,39 +43,38 @@ kj::String readBonds(Value network, PlatformFacts& facts) {
 
 void readBondAddress(Value entry, Value root, Interface& link, PlatformFacts& facts) {
   if (!entry["enabled"].flag() || !entry["management"].flag()) return;
-  auto text = entry["address"].text();
-  auto prefix = prefixOf(text, entry["cidr"].text());
-  KJ_IF_MAYBE (p, prefix) {
-    link.addresses.add(*p);
-  } else {
-    facts.problem("the address \"", text, "\" is none; it is left out");
-    return;
-  }
-  auto gateway = KJ_UNWRAP_OR_RETURN(Ip::parse(entry["gateway"].text()));
+  auto prefix = KJ_UNWRAP_OR_RETURN(
+      facts.addAddress(link, entry["address"].textOrShape(), entry["cidr"].textOrShape()));
+  auto gateway = KJ_UNWRAP_OR_RETURN(facts.gatewayOf(link.name, entry["gateway"].textOrShape()));
   if (entry["public"].flag()) {
-    facts.external(text);
-    link.defaultRoute(gateway, gateway.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric);
+    facts.external(prefix.address.toString());
+    facts.addDefaultRoute(link, gateway, metricOf(gateway));
     return;
   }
   for (auto subnet : root["private_subnets"].items()) {
-    auto network = Prefix::parse(subnet.text());
+    auto network = Prefix::parse(subnet.textOrShape());
     KJ_IF_MAYBE (destination, network) {
       if (destination->address.family() != gateway.family()) continue;
-      link.routes.add(Route{destination->masked(), gateway, kRouteMetric});
+      facts.addRoute(link, Route{destination->masked(), gateway, kRouteMetric});
+    } else {
+      facts.invalid("private_subnets", subnet.textOrShape(), "network");
     }
   }
 }
 
 // Routes to those whom the machine tells its own with BGP.
-void readNeighbours(Value root, Interface& link) {
+void readNeighbours(Value root, Interface& link, PlatformFacts& facts) {
   for (auto neighbour : root["bgp_neighbors"].items()) {
     if (neighbour["address_family"].number() != 4) continue;
     for (auto address : root["network"]["addresses"].items()) {
       if (address["public"].flag() || address["address_family"].number() != 4) continue;
-      auto gateway = KJ_UNWRAP_OR_RETURN(Ip::parse(address["gateway"].text()));
+      auto gateway =
+          KJ_UNWRAP_OR_RETURN(facts.gatewayOf(link.name, address["gateway"].textOrShape()));
       for (auto peer : neighbour["peer_ips"].items()) {
         KJ_IF_MAYBE (ip, Ip::parse(peer.text())) {
-          link.routes.add(Route{Prefix::host(*ip), gateway, kRouteMetric});
+          facts.addRoute(link, Route{Prefix::host(*ip), gateway, kRouteMetric});
+        } else {
+          facts.invalid("peer_ips", peer.textOrShape(), "address");
         }
       }
       break;
@@ -92,7 +98,7 @@ void readEquinixMetal(const Answers& answers, PlatformFacts& facts) {
   if (bond.size() == 0) return;
   auto& link = facts.interfaceOf("", bond);
   for (auto entry : network["addresses"].items()) readBondAddress(entry, root, link, facts);
-  readNeighbours(root, link);
+  readNeighbours(root, link, facts);
 }
 
 }  // namespace talos::platforms

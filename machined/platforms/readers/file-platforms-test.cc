@@ -150,5 +150,53 @@ TEST(Opennebula, Context) {
             R"("nameservers":["192.0.2.53","192.0.2.54"]}})");
 }
 
+// Catches: addresses of IPv6 and static routes that are passed over; a value with line breaks whose
+// lines are taken for variables; values that are not valid or not applied without a word.
+TEST(Opennebula, Network) {
+  auto card = [](kj::StringPtr more) {
+    auto context = kj::str("START_SCRIPT='#!/bin/sh\nETH0_MTU=9000\n'\nNETWORK='YES'\n",
+                           "ETH0_MAC='02:00:00:00:00:01'\n", more);
+    auto facts = factsOf(kOpennebula, {{"context", context}});
+    constexpr std::string_view kBefore = R"("interface":"",)";
+    return facts.substr(facts.find(kBefore) + kBefore.size());
+  };
+  auto with = [&](std::string before, std::string problems = "") {
+    if (problems.size() > 0) problems = R"(,"problems":[)" + problems + "]";
+    return before + R"("deviceSelector":{"hardwareAddr":"02:00:00:00:00:01"}}]})" + problems + "}";
+  };
+  EXPECT_EQ(card("ETH0_IP6='2001:db8::7'\nETH0_IP6_PREFIX_LENGTH='56'\nETH0_IP6_ULA='fd00::7'\n"
+                 "ETH0_IP6_GATEWAY='fe80::1'\nETH0_ROUTES='10.0.0.0/8 via 192.0.2.2, "
+                 "2001:db8:1::/48 via fe80::2'\n"),
+            with(R"("addresses":["2001:db8::7/56","fd00::7/64"],)"
+                 R"("routes":[{"network":"::/0","gateway":"fe80::1","metric":2048},)"
+                 R"({"network":"10.0.0.0/8","gateway":"192.0.2.2","metric":1024},)"
+                 R"({"network":"2001:db8:1::/48","gateway":"fe80::2","metric":2048}],"mtu":0,)"));
+  EXPECT_EQ(card("ETH0_IPV6='2001:db8::7'\nETH0_GATEWAY6='fe80::1'\n"),
+            with(R"("addresses":["2001:db8::7/64"],)"
+                 R"("routes":[{"network":"::/0","gateway":"fe80::1","metric":2048}],"mtu":0,)"));
+  EXPECT_EQ(card("ETH0_METHOD='skip'\nETH0_IP='192.0.2.7'\nETH0_IP6='2001:db8::7'\n"),
+            with(R"("mtu":0,)"));
+  EXPECT_EQ(card("ETH0_IP6_METHOD='dhcp'\nETH0_IP6='2001:db8::7'\n"),
+            with(R"("mtu":0,"dhcp":true,)"
+                 R"("dhcpOptions":{"routeMetric":1024,"ipv4":false,"ipv6":true},)"));
+  EXPECT_EQ(card("ETH0_MTU='x'\nETH0_IP='192.0.2'\nETH0_GATEWAY='y'\nETH0_IP6='z'\n"
+                 "ETH0_ROUTES='10.0.0.0/8 dev eth0'\nETH0_SEARCH_DOMAIN='lab'\nETH0_METRIC='5'\n"),
+            with(R"("mtu":0,)", R"("eth0: \"x\" is not a valid MTU (68 to 65536); ignored",)"
+                                R"("eth0: \"192.0.2\" is not a valid address; ignored",)"
+                                R"("eth0: \"y\" is not a valid gateway; ignored",)"
+                                R"("eth0: \"z\" is not a valid address; ignored",)"
+                                R"("eth0: \"10.0.0.0/8 dev eth0\" is not a valid route )"
+                                R"((<network>/<length> via <gateway>); ignored",)"
+                                R"("eth0: ETH0_SEARCH_DOMAIN is not supported; ignored",)"
+                                R"("eth0: ETH0_METRIC is not supported; ignored")"));
+  EXPECT_EQ(
+      card("ETH0_IP6_METHOD='disable'\n"),
+      with(R"("mtu":0,)", R"("eth0: ETH0_IP6_METHOD \"disable\" is not supported; ignored")"));
+  // The second quote is missing.
+  EXPECT_EQ(card("ETH0_DNS='192.0.2.53\nETH0_IP=192.0.2.7\n"),
+            with(R"("addresses":["192.0.2.7/32"],"mtu":0,)",
+                 R"("DNS servers: \"'192.0.2.53\" is not a valid address; ignored")"));
+}
+
 }  // namespace
 }  // namespace talos::platforms

@@ -13,15 +13,14 @@ kj::String lastPart(kj::StringPtr path) {
 
 void readGcpInterface(Value entry, kj::StringPtr name, PlatformFacts& facts) {
   auto& link = facts.interfaceOf(entry["mac"].text(), name);
-  link.mtu = entry["mtu"].number();
+  facts.setMtu(link, entry["mtu"].textOrShape());
   link.dhcp4 = true;
   for (auto address : entry["ipv6"].items()) {
-    KJ_IF_MAYBE (prefix, prefixOf(address.text())) {
-      link.addresses.add(*prefix);
-    }
+    auto text = address.textOrShape();
+    if (text.size() > 0) facts.addAddress(link, text);
   }
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["gatewayIpv6"].text())) {
-    if (link.addresses.size() > 0) link.defaultRoute(*gateway, kRouteMetric6);
+  KJ_IF_MAYBE (gateway, facts.gatewayOf(link.name, entry["gatewayIpv6"].textOrShape())) {
+    if (link.addresses().size() > 0) facts.addDefaultRoute(link, *gateway, kRouteMetric6);
   }
   for (auto access : entry["accessConfigs"].items()) {
     if (access["type"].text() == "ONE_TO_ONE_NAT") facts.external(access["externalIp"].text());

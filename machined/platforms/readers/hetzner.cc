@@ -10,15 +10,12 @@ void readSubnet(Value subnet, Interface& link, PlatformFacts& facts) {
     if (subnet["ipv6"].flag()) link.dhcp6 = true;
     return;
   }
-  KJ_IF_MAYBE (prefix, prefixOf(subnet["address"].text(), subnet["netmask"].text())) {
-    link.addresses.add(*prefix);
+  KJ_IF_MAYBE (prefix, facts.addAddress(link, subnet["address"].textOrShape(),
+                                        subnet["netmask"].textOrShape())) {
     facts.external(prefix->address.toString());
-    KJ_IF_MAYBE (gateway, Ip::parse(subnet["gateway"].text())) {
-      link.defaultRoute(*gateway, kRouteMetric);
+    KJ_IF_MAYBE (gateway, facts.gatewayOf(link.name, subnet["gateway"].textOrShape())) {
+      facts.addDefaultRoute(link, *gateway, kRouteMetric);
     }
-  } else {
-    facts.problem("the address \"", subnet["address"].text(), "\" of ", link.name,
-                  " is none; it is left out");
   }
 }
 

@@ -99,5 +99,34 @@ TEST(Keys, ExoscaleAndCloudstack) {
             std::string::npos);
 }
 
+// Catches: addresses, gateways and an MTU that are passed over without a word.
+TEST(Gcp, ValuesThatAreNotValid) {
+  auto facts = factsOf(
+      kGcp, {{"interfaces",
+              R"([{"ipv6":["x","fd20:1::/96"],"gatewayIpv6":"y","mtu":"jumbo","mac":"z"}])"}});
+  auto begin = facts.find(R"("addresses":)");
+  ASSERT_NE(begin, std::string::npos) << facts;
+  EXPECT_EQ(
+      facts.substr(begin),
+      R"("addresses":["fd20:1::/96"],"mtu":0,"dhcp":true,"dhcpOptions":{"routeMetric":1024}}],)"
+      R"("nameservers":["169.254.169.254"]},"timeServers":["metadata.google.internal"],)"
+      R"("problems":["eth0: \"z\" is not a valid hardware address; ignored",)"
+      R"("eth0: \"jumbo\" is not a valid MTU (68 to 65536); ignored",)"
+      R"("eth0: \"x\" is not a valid address; ignored",)"
+      R"("eth0: \"y\" is not a valid gateway; ignored"]})");
+}
+
+TEST(Hetzner, ValuesThatAreNotValid) {
+  auto facts = factsOf(
+      kHetzner, {{"network",
+                  R"({config: [{type: physical, name: eth0, subnets: [{type: static, address: x},
+                     {type: static, address: "2001:db8:1::1/64", gateway: y}, {type: static}]}]})"}});
+  auto begin = facts.find(R"("problems":)");
+  ASSERT_NE(begin, std::string::npos) << facts;
+  EXPECT_EQ(facts.substr(begin), R"("problems":["eth0: \"x\" is not a valid address; ignored",)"
+                                 R"("eth0: \"y\" is not a valid gateway; ignored",)"
+                                 R"("eth0: address is missing; ignored"]})");
+}
+
 }  // namespace
 }  // namespace talos::platforms

@@ -1,4 +1,4 @@
-#include "machined/platforms/readers/cloud-config.h"
+#include "machined/platforms/cloud-config.h"
 #include "machined/platforms/readers/cloud-network.h"
 #include "machined/platforms/readers/readers.h"
 
@@ -27,11 +27,6 @@ void readNocloud(const Answers& answers, PlatformFacts& facts) {
     Document document("network-config", answers.bytes("network-config"));
     readCloudNetwork(document.root(), facts);
   }
-}
-
-bool isCloudConfig(kj::ArrayPtr<const char> userData) {
-  constexpr kj::StringPtr kStart = "#cloud-config"_kj;
-  return userData.size() >= kStart.size() && userData.slice(0, kStart.size()) == kStart.asArray();
 }
 
 }  // namespace talos::platforms

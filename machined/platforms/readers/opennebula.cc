@@ -1,34 +1,131 @@
-#include <kj/encoding.h>
+#include "machined/platforms/readers/opennebula.h"
 
 #include "common/base/lines.h"
 #include "common/text/ascii.h"
-#include "machined/platforms/readers/opennebula.h"
 #include "machined/platforms/readers/readers.h"
 
 namespace talos::platforms {
 namespace {
 
-void readContextInterface(const Context& context, unsigned index, PlatformFacts& facts) {
-  auto of = [&](kj::StringPtr key) { return context.value(kj::str("ETH", index, "_", key)); };
-  auto mac = of("MAC");
-  if (mac.size() == 0) return;
-  auto& link = facts.interfaceOf(mac, kj::str("eth", index));
-  link.mtu = of("MTU").tryParseAs<unsigned>().orDefault(0);
-  if (of("METHOD") == "dhcp") link.dhcp4 = true;
-  KJ_IF_MAYBE (prefix, prefixOf(of("IP"), of("MASK"))) {
-    link.addresses.add(*prefix);
-  } else {
-    if (of("IP").size() > 0) facts.problem("ETH", index, "_IP \"", of("IP"), "\" is no address");
+constexpr auto kSixLength = "64"_kj;  // of an address without IP6_PREFIX_LENGTH
+
+// The values of one card: ETH0_….
+class ContextCard {
+ public:
+  ContextCard(const Context& context, unsigned index, PlatformFacts& facts)
+      : context(context),
+        name(kj::str("eth", index)),
+        prefix(kj::str("ETH", index, "_")),
+        facts(facts) {}
+
+  void read() {
+    auto mac = of("MAC");
+    if (mac.size() == 0) return;
+    auto& link = facts.interfaceOf(mac, name);
+    facts.setMtu(link, of("MTU"));
+    readFour(link);
+    readSix(link);
+    readRoutes(link);
+    forEach(of("DNS"), ' ', [&](kj::StringPtr server) { facts.resolver(server); });
+    for (auto key : {"SEARCH_DOMAIN"_kj, "METRIC"_kj, "IP6_METRIC"_kj, "ALIAS0_MAC"_kj}) {
+      if (of(key).size() > 0) facts.unsupported(name, kj::str(prefix, key));
+    }
   }
-  KJ_IF_MAYBE (gateway, Ip::parse(of("GATEWAY"))) {
-    link.defaultRoute(*gateway, kRouteMetric);
+
+ private:
+  const Context& context;
+  kj::String name, prefix;
+  PlatformFacts& facts;
+
+  kj::StringPtr of(kj::StringPtr key) { return context.value(kj::str(prefix, key)); }
+  kj::StringPtr of(kj::StringPtr key, kj::StringPtr older) {
+    auto value = of(key);
+    return value.size() > 0 ? value : of(older);
   }
-  auto servers = of("DNS");
-  while (servers.size() > 0) {
-    auto end = servers.findFirst(' ').orDefault(servers.size());
-    facts.resolver(kj::heapString(servers.slice(0, end)));
-    servers = end < servers.size() ? servers.slice(end + 1) : kj::StringPtr();
+
+  template <typename Function>
+  void forEach(kj::StringPtr list, char between, Function function) {
+    while (list.size() > 0) {
+      auto end = list.findFirst(between).orDefault(list.size());
+      auto item = kj::heapString(trimmed(list.slice(0, end)));
+      if (item.size() > 0) function(item);
+      list = end < list.size() ? list.slice(end + 1) : kj::StringPtr();
+    }
   }
+
+  void readFour(Interface& link) {
+    auto method = of("METHOD");
+    if (method == "dhcp") link.dhcp4 = true;
+    if (method == "skip") return;
+    if (of("IP").size() > 0) facts.addAddress(link, of("IP"), of("MASK"));
+    facts.addDefaultRoute(link, of("GATEWAY"));
+  }
+
+  // "auto" is how routers give an address anyway.
+  void readSix(Interface& link) {
+    auto method = of("IP6_METHOD");
+    if (method.size() == 0 && of("METHOD") == "skip") return;
+    if (method == "dhcp") link.dhcp6 = true;
+    if (method == "disable") facts.unsupported(name, kj::str(prefix, "IP6_METHOD \"disable\""));
+    if (method.size() > 0 && method != "static") return;
+    auto address = of("IP6", "IPV6"), local = of("IP6_ULA");
+    auto length = of("IP6_PREFIX_LENGTH");
+    if (address.size() > 0) {
+      facts.addAddress(link, address, length.size() > 0 ? length : kSixLength);
+    }
+    if (local.size() > 0) facts.addAddress(link, local, kSixLength);
+    facts.addDefaultRoute(link, of("IP6_GATEWAY", "GATEWAY6"));
+  }
+
+  // "10.0.0.0/8 via 192.0.2.1, 10.1.0.0/16 via 192.0.2.2"
+  void readRoutes(Interface& link) {
+    forEach(of("ROUTES"), ',', [&](kj::StringPtr route) {
+      kj::Vector<kj::String> words;
+      forEach(route, ' ', [&](kj::StringPtr word) { words.add(kj::str(word)); });
+      bool whole = words.size() == 3 && words[1] == "via";
+      auto destination = whole ? prefixOf(words[0]) : kj::Maybe<Prefix>();
+      auto gateway = whole ? Ip::parse(words[2]) : kj::Maybe<Ip>();
+      KJ_IF_MAYBE (to, destination) {
+        KJ_IF_MAYBE (ip, gateway) {
+          return facts.addRoute(link, Route{to->masked(), *ip, metricOf(*ip)});
+        }
+      }
+      facts.invalid(name, route, "route (<network>/<length> via <gateway>)");
+    });
+  }
+};
+
+bool isEscaped(char c) {
+  return c == '"' || c == '\\' || c == '$' || c == '`';
+}
+
+// The value in front, as a shell reads it: quoted parts may have line breaks. Moves `text` to the
+// line break behind it. Without the second quote it ends with its line.
+kj::String takeValue(kj::ArrayPtr<const char>& text) {
+  kj::Vector<char> value;
+  char quote = 0;
+  size_t i = 0;
+  for (; i < text.size() && (quote != 0 || text[i] != '\n'); ++i) {
+    char c = text[i];
+    bool escapes = c == '\\' && i + 1 < text.size() &&
+                   (quote == 0 || (quote == '"' && isEscaped(text[i + 1])));
+    if (escapes) {
+      value.add(text[++i]);
+    } else if (c == quote) {
+      quote = 0;
+    } else if (quote == 0 && (c == '"' || c == '\'')) {
+      quote = c;
+    } else {
+      value.add(c);
+    }
+  }
+  if (quote != 0) {
+    auto line = *Lines(text).begin();
+    text = text.slice(line.size(), text.size());
+    return kj::heapString(line);
+  }
+  text = text.slice(i, text.size());
+  return kj::heapString(value.begin(), value.size());
 }
 
 }  // namespace
@@ -41,21 +138,19 @@ void readOpennebula(const Answers& answers, PlatformFacts& facts) {
   facts.instanceId = kj::str(context.value("VMID"));
   if (lowerCase(context.value("NETWORK")) != "yes") return;
   for (unsigned index = 0; index < kMostInterfaces; ++index)
-    readContextInterface(context, index, facts);
+    ContextCard(context, index, facts).read();
 }
 
 Context::Context(kj::ArrayPtr<const char> text) {
-  for (auto line : Lines(text)) {
-    auto entry = kj::heapString(line);
-    size_t equals = KJ_UNWRAP_OR(entry.findFirst('='), continue);
-    auto value = kj::str(entry.slice(equals + 1));
-    for (char quote : {'"', '\''}) {
-      bool quoted = value.size() >= 2 && value[0] == quote && value[value.size() - 1] == quote;
-      if (quoted) value = kj::heapString(value.slice(1, value.size() - 1));
+  while (text.size() > 0 && entries.size() < kMostEntries) {
+    auto line = *Lines(text).begin();
+    auto key = kj::heapString(line);
+    KJ_IF_MAYBE (equals, key.findFirst('=')) {
+      text = text.slice(*equals + 1, text.size());
+      entries.add(Entry{kj::heapString(key.slice(0, *equals)), takeValue(text)});
+      line = *Lines(text).begin();
     }
-    if (entries.size() < kMostEntries) {
-      entries.add(Entry{kj::heapString(entry.slice(0, equals)), kj::mv(value)});
-    }
+    text = text.slice(kj::min(line.size() + 1, text.size()), text.size());
   }
 }
 

@@ -7,7 +7,8 @@
 
 namespace talos::platforms {
 
-// context.sh: lines KEY="value". The machine config is base64 in USER_DATA.
+// context.sh: KEY='value', of one or more lines, quoted as for a shell. The machine config is in
+// USER_DATA (or USERDATA): base64 if USERDATA_ENCODING says so, else base64 or not.
 class Context {
  public:
   static constexpr size_t kMostEntries = 1000;

@@ -62,9 +62,59 @@ TEST(Openstack, LinksThatAreNone) {
                                 {"id":"n1","link":"b","type":"ipv4_dhcp"},
                                 {"id":"n2","link":"x","type":"ipv4_dhcp"}]})"),
             R"({"metadata":{},"network":{},"problems":[)"
-            R"("network n0: there is no link \"a\" that a node can use; it is left out",)"
-            R"("network n1: there is no link \"b\" that a node can use; it is left out",)"
-            R"("network n2: there is no link \"x\" that a node can use; it is left out"]})");
+            R"("network n0: there is no link \"a\" that a node can use; ignored",)"
+            R"("network n1: there is no link \"b\" that a node can use; ignored",)"
+            R"("network n2: there is no link \"x\" that a node can use; ignored"]})");
+}
+
+// Catches: an id beyond 16 bits that becomes another VLAN, one that is missing and becomes VLAN 0.
+TEST(Openstack, VlanIds) {
+  auto idsOf = [](kj::StringPtr id) {
+    return networkOf(
+        kj::str(R"({"links":[{"id":"a","type":"phy"},{"id":"v","type":"vlan","vlan_link":"a")", id,
+                R"(}],"networks":[{"id":"n0","link":"v","type":"ipv4_dhcp"}]})"));
+  };
+  EXPECT_NE(idsOf(R"(,"vlan_id":"4094")").find(R"("vlanId":4094)"), std::string::npos);
+  struct Row {
+    kj::StringPtr id, problem;
+  };
+  for (auto& row : std::initializer_list<Row>{
+           {R"(,"vlan_id":70000)", R"(v: \"70000\" is not a valid VLAN id (0 to 4094); ignored)"},
+           {R"(,"vlan_id":4095)", R"(v: \"4095\" is not a valid VLAN id (0 to 4094); ignored)"},
+           {R"(,"vlan_id":-1)", R"(v: \"-1\" is not a valid VLAN id (0 to 4094); ignored)"},
+           {R"(,"vlan_id":[5])", R"(v: \"[...]\" is not a valid VLAN id (0 to 4094); ignored)"},
+           {"", "v: VLAN id (0 to 4094) is missing; ignored"}}) {
+    EXPECT_EQ(idsOf(row.id),
+              kj::str(R"({"metadata":{},"network":{},"problems":[")", row.problem,
+                      R"(","network n0: there is no link \"v\" that a node can use; ignored"]})")
+                  .cStr());
+  }
+}
+
+// Catches: values of a network that are passed over without a word.
+TEST(Openstack, ValuesThatAreNotValid) {
+  EXPECT_EQ(
+      networkOf(
+          R"({"links":[{"id":"a","type":"bond","bond_mode":"fast","bond_miimon":"x","mtu":9,
+                        "bond_links":["y"]}],
+              "networks":[{"id":"n0","link":"a","type":"ipv4","ip_address":"10.2.0.9",
+                "netmask":"255.0.255.0"},
+               {"id":"n1","link":"a","type":"ipv4","ip_address":"10.2.0.9","gateway":"10.2.0",
+                "routes":[{"network":"10.3.0.0/16","gateway":"z"},{"network":"10.4.0.0/16"},
+                          {"network":"w","gateway":"10.2.0.1"}]},
+               {"id":"n2","link":"a","type":"ipv5"}]})"),
+      R"({"metadata":{},"network":{"interfaces":[{"interface":"bond0","addresses":["10.2.0.9/32"],)"
+      R"("mtu":0,"bond":{"interfaces":[],"mode":"balance-rr","lacpRate":"fast"}}]},"problems":[)"
+      R"("bond0: \"9\" is not a valid MTU (68 to 65536); ignored",)"
+      R"("bond0: \"fast\" is not a valid bond_mode; ignored",)"
+      R"("bond0: \"x\" is not a valid bond_miimon; ignored",)"
+      R"("bond0: \"y\" is not a valid link; ignored",)"
+      R"("bond0: \"10.2.0.9/255.0.255.0\" is not a valid address; ignored",)"
+      R"("network n1: \"10.2.0\" is not a valid gateway; ignored",)"
+      R"("network n1: \"z\" is not a valid gateway; ignored",)"
+      R"("network n1: gateway to \"10.4.0.0/16\" is missing; ignored",)"
+      R"("network n1: \"w\" is not a valid destination of a route; ignored",)"
+      R"("network n2: type \"ipv5\" is not supported; ignored"]})");
 }
 
 }  // namespace

@@ -53,22 +53,32 @@ class Network {
 
   void readBond(Value link, kj::String name) {
     auto& made = facts.interfaceOf("", name);
-    made.mtu = link["mtu"].number();
+    facts.setMtu(made, link["mtu"].textOrShape());
     auto& bond = made.bond.emplace();
-    if (!setEnum(link["bond_mode"].text(), bond.mode)) {
-      facts.problem(name, ": bond_mode \"", link["bond_mode"].text(), "\" is unknown");
-    }
-    if (!setEnum(link["bond_xmit_hash_policy"].text(), bond.hashPolicy)) {
-      facts.problem(name, ": bond_xmit_hash_policy \"", link["bond_xmit_hash_policy"].text(),
-                    "\" is unknown");
-    }
+    auto set = [&](kj::StringPtr key, auto& value) {
+      auto text = link[key].textOrShape();
+      if (!setEnum(text, value)) facts.invalid(name, text, key);
+    };
+    set("bond_mode", bond.mode);
+    set("bond_xmit_hash_policy", bond.hashPolicy);
     bond.lacpRate = config::BondLacpRate::FAST;
-    bond.miimon = link["bond_miimon"].number();
+    auto interval = link["bond_miimon"].textOrShape();
+    KJ_IF_MAYBE (number, numberIn(interval, 0, kMostNumber)) {
+      bond.miimon = *number;
+    } else {
+      if (interval.size() > 0) facts.invalid(name, interval, "bond_miimon");
+    }
     if (bond.miimon > 0) bond.upDelay = bond.downDelay = kBondDelay / bond.miimon * bond.miimon;
     for (auto member : link["bond_links"].items()) {
-      if (indexOf(member.text()) != nullptr) bond.members.add(memberOf(member.text()));
+      if (indexOf(member.text()) != nullptr) {
+        bond.members.add(memberOf(member.text()));
+      } else {
+        facts.invalid(name, member.textOrShape(), "link");
+      }
     }
   }
+
+  static kj::String nameOf(Value network) { return kj::str("network ", network["id"].text()); }
 
   // The link of a network. None: there is none that a node can use.
   kj::Maybe<Interface&> linkOf(kj::StringPtr id) {
@@ -84,7 +94,7 @@ class Network {
     if (type == "vlan") return vlanOf(link);
     if (!isHardware(type)) return nullptr;
     auto& made = facts.interfaceOf(link["ethernet_mac_address"].text(), kj::str("eth", index));
-    made.mtu = link["mtu"].number();
+    facts.setMtu(made, link["mtu"].textOrShape());
     return made;
   }
 
@@ -92,14 +102,14 @@ class Network {
   kj::Maybe<Interface&> vlanOf(Value link) {
     auto below = KJ_UNWRAP_OR_RETURN(indexOf(link["vlan_link"].text()), nullptr);
     if (root["links"].items()[below]["type"].text() == "vlan") return nullptr;
-    auto id = link["vlan_id"].number();
+    auto name = link["id"].text();
+    auto id = KJ_UNWRAP_OR_RETURN(facts.vlanIdOf(name, link["vlan_id"].textOrShape()), nullptr);
     KJ_IF_MAYBE (parent, linkOf(link["vlan_link"].text())) {
       for (auto& vlan : parent->vlans) {
         if (vlan.id == id) return vlan.link;
       }
-      auto& vlan = parent->vlans.add();
-      vlan.id = id;
-      vlan.link.mtu = link["mtu"].number();
+      auto& vlan = parent->vlans.add(id, name);
+      facts.setMtu(vlan.link, link["mtu"].textOrShape());
       return vlan.link;
     }
     return nullptr;
@@ -116,29 +126,34 @@ class Network {
       } else if (type == "ipv4" || type == "ipv6" || type == "ipv6_slaac") {
         readStatic(network, *link);
       } else {
-        facts.problem("network ", network["id"].text(), ": type \"", type, "\" is left out");
+        facts.unsupported(nameOf(network), kj::str("type \"", type, "\""));
       }
     } else {
-      facts.problem("network ", network["id"].text(), ": there is no link \"",
-                    network["link"].text(), "\" that a node can use; it is left out");
+      facts.problem(nameOf(network), ": there is no link \"", network["link"].text(),
+                    "\" that a node can use; ignored");
     }
   }
 
   void readStatic(Value network, Interface& link) {
-    auto text = network["ip_address"].text();
-    KJ_IF_MAYBE (prefix, prefixOf(text, network["netmask"].text())) {
-      link.addresses.add(*prefix);
-    } else {
-      facts.problem("network ", network["id"].text(), ": \"", text,
-                    "\" is no address; it is left out");
-      return;
+    auto added = facts.addAddress(link, network["ip_address"].textOrShape(),
+                                  network["netmask"].textOrShape());
+    if (added == nullptr) return;
+    auto name = nameOf(network);
+    KJ_IF_MAYBE (gateway, facts.gatewayOf(name, network["gateway"].textOrShape())) {
+      addRoute(link, nullptr, *gateway);
     }
-    KJ_IF_MAYBE (gateway, Ip::parse(network["gateway"].text())) addRoute(link, nullptr, *gateway);
-    for (auto route : network["routes"].items()) {
-      KJ_IF_MAYBE (gateway, Ip::parse(route["gateway"].text())) {
-        auto destination = prefixOf(route["network"].text(), route["netmask"].text());
-        if (destination != nullptr) addRoute(link, destination, *gateway);
-      }
+    for (auto route : network["routes"].items()) readRoute(route, name, link);
+  }
+
+  void readRoute(Value route, kj::StringPtr name, Interface& link) {
+    auto to = route["network"].textOrShape();
+    auto gateway = route["gateway"].textOrShape();
+    if (gateway.size() == 0)
+      return facts.invalid(name, gateway, kj::str("gateway to \"", to, "\""));
+    KJ_IF_MAYBE (ip, facts.gatewayOf(name, gateway)) {
+      auto destination = prefixOf(to, route["netmask"].textOrShape());
+      if (destination == nullptr) return facts.invalid(name, to, "destination of a route");
+      addRoute(link, destination, *ip);
     }
   }
 
@@ -148,11 +163,11 @@ class Network {
     auto to = destination.orDefault(all).masked();
     bool isDefault = to.length == 0;
     bool six = gateway.family() == AF_INET6;
-    for (auto& other : link.routes) {
+    for (auto& other : link.routes()) {
       if (other.destination == to) return;
     }
-    link.routes.add(
-        Route{isDefault ? all : to, gateway, isDefault && six ? kRouteMetric6 : kRouteMetric});
+    facts.addRoute(link, Route{isDefault ? all : to, gateway,
+                               isDefault && six ? kRouteMetric6 : kRouteMetric});
   }
 };
 

@@ -8,11 +8,11 @@ void readVnics(Document& vnics, PlatformFacts& facts) {
   unsigned index = 0;
   for (auto entry : vnics.root().items()) {
     auto name = kj::str("eth", index++);
-    auto gateway = Ip::parse(entry["ipv6VirtualRouterIp"].text());
+    auto gateway = facts.gatewayOf(name, entry["ipv6VirtualRouterIp"].textOrShape());
     if (gateway == nullptr || entry["ipv6SubnetCidrBlock"].text().size() == 0) continue;
     auto& link = facts.interfaceOf(entry["macAddr"].text(), name);
     link.dhcp4 = link.dhcp6 = true;
-    link.defaultRoute(KJ_ASSERT_NONNULL(gateway), kRouteMetric6);
+    facts.addDefaultRoute(link, KJ_ASSERT_NONNULL(gateway), kRouteMetric6);
   }
 }
 

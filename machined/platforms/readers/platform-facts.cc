@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/net/text-values.h"
 #include "common/text/ascii.h"
-#include "common/text/texts.h"
+#include "common/yaml/yaml.h"
 
 namespace talos::platforms {
 namespace {
@@ -40,9 +40,10 @@ void fillRoutes(capnp::List<config::Route>::Builder out, kj::ArrayPtr<const Rout
 template <typename Builder>
 void fillAddressing(Builder out, const Interface& link) {
   out.setMtu(link.mtu);
-  auto addresses = out.initAddresses(link.addresses.size());
-  for (auto i : kj::indices(link.addresses)) addresses.set(i, link.addresses[i].toString());
-  fillRoutes(out.initRoutes(link.routes.size()), link.routes);
+  auto prefixes = link.addresses();
+  auto addresses = out.initAddresses(prefixes.size());
+  for (auto i : kj::indices(prefixes)) addresses.set(i, prefixes[i].toString());
+  fillRoutes(out.initRoutes(link.routes().size()), link.routes());
   if (!link.dhcp4 && !link.dhcp6) return;
   out.setDhcp(true);
   auto options = out.initDhcpOptions();
@@ -149,12 +150,21 @@ kj::Maybe<kj::String> macOf(kj::StringPtr text) {
   return result;
 }
 
-void Interface::defaultRoute(const Ip& gateway, unsigned metric) {
-  routes.add(Route{Prefix::all(gateway.family()), gateway, metric});
+kj::Maybe<unsigned> numberIn(kj::StringPtr text, unsigned least, unsigned most) {
+  auto integer = KJ_UNWRAP_OR_RETURN(codec::parseInteger(text), nullptr);
+  bool fits = integer.magnitude >= least && integer.magnitude <= most &&
+              (!integer.negative || integer.magnitude == 0);
+  if (!fits) return nullptr;
+  return static_cast<unsigned>(integer.magnitude);
+}
+
+unsigned metricOf(const Ip& gateway) {
+  return gateway.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric;
 }
 
 Interface& PlatformFacts::interfaceOf(kj::StringPtr mac, kj::StringPtr name) {
   auto address = macOf(mac).orDefault(kj::String());
+  if (mac.size() > 0 && address.size() == 0) invalid(name, mac, "hardware address");
   for (auto& each : interfaces) {
     if (address.size() > 0 ? each.mac == address : each.mac.size() == 0 && each.name == name) {
       return each;
@@ -169,23 +179,99 @@ Interface& PlatformFacts::interfaceOf(kj::StringPtr mac, kj::StringPtr name) {
   return made;
 }
 
+Interface& PlatformFacts::interfaceOf(kj::StringPtr macOrName) {
+  return interfaceOf(macOf(macOrName) == nullptr ? ""_kj : macOrName, macOrName);
+}
+
 void PlatformFacts::external(kj::StringPtr text) {
-  KJ_IF_MAYBE (ip, Ip::parse(text)) {
-    if (!ip->isUnicast() || externalAddresses.size() == kMostAddresses) return;
-    for (auto& other : externalAddresses) {
-      if (other == *ip) return;
-    }
-    externalAddresses.add(*ip);
+  constexpr auto kWhere = "external addresses"_kj;
+  if (text.size() == 0) return;
+  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text), invalid(kWhere, text, "address"));
+  if (!ip.isUnicast()) return;
+  for (auto& other : externalAddresses) {
+    if (other == ip) return;
+  }
+  if (hasRoom(externalAddresses.size(), kMostAddresses, kWhere, "addresses")) {
+    externalAddresses.add(ip);
   }
 }
 
 void PlatformFacts::resolver(kj::StringPtr text) {
+  constexpr auto kWhere = "DNS servers"_kj;
   if (text.size() == 0) return;
-  KJ_IF_MAYBE (ip, Ip::parse(text)) {
-    if (resolvers.size() < kMostAddresses) addOnce(resolvers, ip->toString());
-  } else {
-    problem("the DNS server \"", text, "\" is no IP address; it is left out");
+  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text), invalid(kWhere, text, "address"));
+  if (hasRoom(resolvers.size(), kMostAddresses, kWhere, "addresses")) {
+    addOnce(resolvers, ip.toString());
   }
+}
+
+bool PlatformFacts::hasRoom(size_t size, size_t most, kj::StringPtr where, kj::StringPtr noun) {
+  if (size < most) return true;
+  problem(where, ": more than ", most, " ", noun, "; the others are ignored");
+  return false;
+}
+
+void PlatformFacts::addAddress(Interface& link, const Prefix& prefix) {
+  if (hasRoom(link.addressList.size(), kMostAddresses, link.name, "addresses")) {
+    link.addressList.add(prefix);
+  }
+}
+
+void PlatformFacts::addRoute(Interface& link, Route route) {
+  if (hasRoom(link.routeList.size(), kMostRoutes, link.name, "routes")) {
+    link.routeList.add(kj::mv(route));
+  }
+}
+
+void PlatformFacts::addDefaultRoute(Interface& link, const Ip& gateway, unsigned metric) {
+  addRoute(link, Route{Prefix::all(gateway.family()), gateway, metric});
+}
+
+kj::Maybe<Prefix> PlatformFacts::addAddress(Interface& link, kj::StringPtr text,
+                                            kj::StringPtr mask) {
+  auto prefix = prefixOf(text, mask);
+  KJ_IF_MAYBE (found, prefix) {
+    addAddress(link, *found);
+  } else {
+    bool masked = Ip::parse(text) != nullptr && mask.size() > 0;
+    invalid(link.name, kj::str(text, masked ? "/" : "", masked ? mask : ""_kj), "address");
+  }
+  return prefix;
+}
+
+kj::Maybe<Ip> PlatformFacts::gatewayOf(kj::StringPtr link, kj::StringPtr text) {
+  if (text.size() == 0) return nullptr;
+  auto gateway = Ip::parse(text);
+  if (gateway == nullptr) invalid(link, text, "gateway");
+  return gateway;
+}
+
+void PlatformFacts::addDefaultRoute(Interface& link, kj::StringPtr gateway) {
+  KJ_IF_MAYBE (ip, gatewayOf(link.name, gateway)) addDefaultRoute(link, *ip, metricOf(*ip));
+}
+
+void PlatformFacts::setMtu(Interface& link, kj::StringPtr text) {
+  if (text.size() == 0 || text == "0") return;
+  KJ_IF_MAYBE (mtu, numberIn(text, kSmallestMtu, kLargestMtu)) {
+    link.mtu = *mtu;
+  } else {
+    invalid(link.name, text, kj::str("MTU (", kSmallestMtu, " to ", kLargestMtu, ")"));
+  }
+}
+
+kj::Maybe<uint16_t> PlatformFacts::vlanIdOf(kj::StringPtr link, kj::StringPtr text) {
+  KJ_IF_MAYBE (id, numberIn(text, 0, kLargestVlan)) return static_cast<uint16_t>(*id);
+  invalid(link, text, kj::str("VLAN id (0 to ", kLargestVlan, ")"));
+  return nullptr;
+}
+
+void PlatformFacts::invalid(kj::StringPtr where, kj::StringPtr text, kj::StringPtr noun) {
+  if (text.size() == 0) return problem(where, ": ", noun, " is missing; ignored");
+  problem(where, ": \"", text, "\" is not a valid ", noun, "; ignored");
+}
+
+void PlatformFacts::unsupported(kj::StringPtr where, kj::StringPtr subject) {
+  problem(where, ": ", subject, " is not supported; ignored");
 }
 
 void PlatformFacts::fill(rpc::PlatformFacts::Builder out) const {

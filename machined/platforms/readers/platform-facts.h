@@ -9,6 +9,7 @@
 #include <kj/vector.h>
 
 #include "common/net/ip.h"
+#include "common/text/texts.h"
 #include "rpc/config.capnp.h"
 #include "rpc/platform.capnp.h"
 
@@ -18,6 +19,9 @@ constexpr unsigned kRouteMetric = 1024, kRouteMetric6 = 2048;
 // Of each kind; a machine has fewer.
 constexpr unsigned kMostInterfaces = 64, kMostAddresses = 256, kMostRoutes = 256,
                    kMostProblems = 32;
+constexpr unsigned kLargestVlan = 4094;
+constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536;
+constexpr unsigned kMostNumber = 0x7fffffff;  // of any other kind
 
 struct Route {
   Prefix destination;
@@ -41,17 +45,24 @@ struct Interface {
   unsigned mtu = 0;  // 0: as it is
   bool dhcp4 = false, dhcp6 = false;
   unsigned dhcpMetric = kRouteMetric;
-  kj::Vector<Prefix> addresses;
-  kj::Vector<Route> routes;
   kj::Maybe<Bond> bond;
   struct Vlan;
   kj::Vector<Vlan> vlans;
 
-  void defaultRoute(const Ip& gateway, unsigned metric);
+  // At most kMostAddresses and kMostRoutes: PlatformFacts adds them.
+  kj::ArrayPtr<const Prefix> addresses() const { return addressList; }
+  kj::ArrayPtr<const Route> routes() const { return routeList; }
+
+ private:
+  friend struct PlatformFacts;
+  kj::Vector<Prefix> addressList;
+  kj::Vector<Route> routeList;
 };
 struct Interface::Vlan {
   uint16_t id;
-  Interface link;  // its mac and name are not used
+  Interface link;  // its mac is not used, its name in problems only
+
+  Vlan(uint16_t id, kj::StringPtr name) : id(id) { link.name = kj::str(name); }
 };
 
 struct PlatformFacts {
@@ -63,23 +74,56 @@ struct PlatformFacts {
   kj::Vector<Ip> externalAddresses;
   kj::Vector<kj::String> problems;
 
-  // The interface of that name, or hardware address if `mac` is one; made when it is new.
+  // The interface of that hardware address, or of that name if `mac` is empty or not valid; made
+  // when it is new.
   Interface& interfaceOf(kj::StringPtr mac, kj::StringPtr name);
-  // Skips what is no address, and repetitions.
+  Interface& interfaceOf(kj::StringPtr macOrName);
+  // Repetitions and empty texts are passed over.
   void external(kj::StringPtr address);
   void resolver(kj::StringPtr address);
 
+  // Of a link; one beyond the bounds is a problem.
+  void addAddress(Interface& link, const Prefix& prefix);
+  void addRoute(Interface& link, Route route);
+  void addDefaultRoute(Interface& link, const Ip& gateway, unsigned metric);
+
+  // The rest reads texts of a document, for the link of that name. A text that is not valid is a
+  // problem that names the link; an empty one too where the value has to be there.
+  //
+  // The address that was added, by prefixOf(); it has to be there.
+  kj::Maybe<Prefix> addAddress(Interface& link, kj::StringPtr text, kj::StringPtr mask = "");
+  // The address of a gateway; none: there is none.
+  kj::Maybe<Ip> gatewayOf(kj::StringPtr link, kj::StringPtr text);
+  // With the metric of its family.
+  void addDefaultRoute(Interface& link, kj::StringPtr gateway);
+  // 0 leaves it as it is.
+  void setMtu(Interface& link, kj::StringPtr text);
+  // 0 to kLargestVlan; it has to be there.
+  kj::Maybe<uint16_t> vlanIdOf(kj::StringPtr link, kj::StringPtr text);
+
+  // "eth0: "1.2.3" is not a valid address; ignored". `where`: a link or a document.
+  void invalid(kj::StringPtr where, kj::StringPtr text, kj::StringPtr noun);
+  // "eth0: accept-ra is not supported; ignored"
+  void unsupported(kj::StringPtr where, kj::StringPtr subject);
+  // Each once.
   template <typename... Parts>
   void problem(Parts&&... parts) {
-    if (problems.size() < kMostProblems) problems.add(kj::str(kj::fwd<Parts>(parts)...));
+    if (problems.size() < kMostProblems) addOnce(problems, kj::str(kj::fwd<Parts>(parts)...));
   }
 
   void fill(rpc::PlatformFacts::Builder out) const;
+
+ private:
+  // False, with a problem, when a list has all that it may have.
+  bool hasRoom(size_t size, size_t most, kj::StringPtr where, kj::StringPtr noun);
 };
 
 // "10.0.0.5/24", "10.0.0.5/255.255.255.0", or an address with `mask`: a mask or a length; without
 // any, the address alone. None: it is none of them.
 kj::Maybe<Prefix> prefixOf(kj::StringPtr address, kj::StringPtr mask = "");
+unsigned metricOf(const Ip& gateway);
+// None: it is not a number, or not one in these bounds.
+kj::Maybe<unsigned> numberIn(kj::StringPtr text, unsigned least, unsigned most);
 // Into `value`, by the name that the machine config or the kernel has. False: it has another; an
 // empty text is left as it is.
 bool setEnum(kj::StringPtr text, config::BondMode& value);

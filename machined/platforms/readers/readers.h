@@ -1,8 +1,8 @@
 // The readers of what platforms answer, one for each platform, in a file of its own. Pure; they run
 // in a confined process.
 //
-// What is missing or makes no sense is left out and named in the problems of the facts; a document
-// that is none at all is InvalidArgument.
+// A value that is not valid is ignored and named in the problems of the facts, and so is one that a
+// node does not apply; a document that cannot be read at all is InvalidArgument.
 #pragma once
 
 #include "machined/platforms/platform.h"

@@ -20,12 +20,10 @@ kj::String zoneOf(kj::StringPtr text) {
 }
 
 void addIpv6(Value entry, Interface& link, PlatformFacts& facts) {
-  KJ_IF_MAYBE (prefix, prefixOf(entry["address"].text(), entry["netmask"].text())) {
-    link.addresses.add(*prefix);
+  KJ_IF_MAYBE (prefix, facts.addAddress(link, entry["address"].textOrShape(),
+                                        entry["netmask"].textOrShape())) {
     facts.external(prefix->address.toString());
-    KJ_IF_MAYBE (gateway, Ip::parse(entry["gateway"].text())) {
-      link.defaultRoute(*gateway, kRouteMetric6);
-    }
+    facts.addDefaultRoute(link, entry["gateway"].textOrShape());
   }
 }
 
@@ -46,8 +44,8 @@ void readScaleway(const Answers& answers, PlatformFacts& facts) {
   if (address["family"].text() == "inet") facts.external(address["address"].text());
 
   auto& link = facts.interfaceOf("", "eth0");
-  link.routes.add(
-      Route{Prefix::host(Ip::require("169.254.42.42")), nullptr, kScalewayServerMetric});
+  facts.addRoute(link,
+                 Route{Prefix::host(Ip::require("169.254.42.42")), nullptr, kScalewayServerMetric});
   link.dhcp4 = root["public_ips_v4"].items().size() > 0;
   auto sixes = root["public_ips_v6"].items();
   if (root["ipv6"].isMapping()) {
@@ -56,7 +54,7 @@ void readScaleway(const Answers& answers, PlatformFacts& facts) {
     addIpv6(sixes[0], link, facts);
   }
   // Only then may DHCP be left out.
-  if (link.addresses.size() == 0) link.dhcp4 = true;
+  if (link.addresses().size() == 0) link.dhcp4 = true;
 }
 
 }  // namespace talos::platforms

@@ -5,24 +5,23 @@ namespace talos::platforms {
 namespace {
 
 void readUpcloudAddress(Value entry, Interface& link, PlatformFacts& facts, bool first) {
-  auto text = entry["address"].text();
-  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text),
-                                facts.problem("\"", text, "\" is no address; it is left out"));
+  auto text = entry["address"].textOrShape();
+  auto ip = KJ_UNWRAP_OR_RETURN(Ip::parse(text), facts.invalid(link.name, text, "address"));
   for (auto server : entry["dns"].items()) facts.resolver(server.text());
   if (first || ip.family() == AF_INET6) facts.external(text);
   if (entry["dhcp"].flag() && ip.family() == AF_INET) {
     link.dhcp4 = true;
     return;
   }
-  auto network = Prefix::parse(entry["network"].text());
+  auto network = entry["network"].textOrShape();
   unsigned length = ip.bits();
-  KJ_IF_MAYBE (n, network) {
+  KJ_IF_MAYBE (n, Prefix::parse(network)) {
     if (n->address.family() == ip.family()) length = n->length;
+  } else {
+    if (network.size() > 0) facts.invalid(link.name, network, "network");
   }
-  link.addresses.add(Prefix{ip, length});
-  KJ_IF_MAYBE (gateway, Ip::parse(entry["gateway"].text())) {
-    link.defaultRoute(*gateway, ip.family() == AF_INET6 ? kRouteMetric6 : kRouteMetric);
-  }
+  facts.addAddress(link, Prefix{ip, length});
+  facts.addDefaultRoute(link, entry["gateway"].textOrShape());
 }
 
 }  // namespace

@@ -9,24 +9,18 @@ constexpr unsigned kPrivateMtu = 1450;
 void readVultrInterface(Value entry, Interface& link, PlatformFacts& facts) {
   bool isPublic = entry["network-type"].text() == "public";
   auto four = entry["ipv4"];
-  auto address = four["address"].text();
+  auto address = four["address"].textOrShape();
   if (!isPublic) link.mtu = kPrivateMtu;
   if (address.size() == 0) {
     link.dhcp4 = true;
   } else {
-    KJ_IF_MAYBE (prefix, prefixOf(address, four["netmask"].text())) {
-      link.addresses.add(*prefix);
-      KJ_IF_MAYBE (gateway, Ip::parse(four["gateway"].text())) {
-        link.defaultRoute(*gateway, kRouteMetric);
-      }
-    } else {
-      facts.problem("the address \"", address, "\" of ", link.name, " is none; it is left out");
+    KJ_IF_MAYBE (prefix, facts.addAddress(link, address, four["netmask"].textOrShape())) {
+      facts.addDefaultRoute(link, four["gateway"].textOrShape());
+      if (isPublic) facts.external(prefix->address.toString());
     }
   }
   // Routers give the address of IPv6.
-  if (!isPublic) return;
-  facts.external(address);
-  facts.external(entry["ipv6"]["address"].text());
+  if (isPublic) facts.external(entry["ipv6"]["address"].text());
 }
 
 }  // namespace

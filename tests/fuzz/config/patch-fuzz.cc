@@ -41,7 +41,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto patch = kj::heapString(text.slice(std::min<size_t>(zero + 1, size), size));
 
   Problems none;
-  KJ_IF_MAYBE (same, applyPatch(document, "[]", none)) KJ_ASSERT(*same == document);
+  KJ_IF_MAYBE (same, applyPatch(document, "[]", none)) {
+    KJ_ASSERT(*same == document);
+  }
 
   Problems problems;
   auto result = applyPatch(document, patch, problems, kNames);
@@ -55,8 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     KJ_ASSERT((difference.size() == 0) == (document == *changed));
     if (!onlyReplaces(patch)) return 0;
     Problems second;
-    KJ_IF_MAYBE (again, applyPatch(*changed, patch, second, kNames))
+    KJ_IF_MAYBE (again, applyPatch(*changed, patch, second, kNames)) {
       KJ_ASSERT(*again == *changed, *again);
+    }
   }
   return 0;
 }

@@ -18,6 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     KJ_ASSERT(signature.signature.size() > 0 &&
               signature.signature.size() <= machined::kMostImageSignature);
   }
-  KJ_IF_MAYBE (digest, about) KJ_ASSERT(machined::isSha256(*digest));
+  KJ_IF_MAYBE (digest, about) {
+    KJ_ASSERT(machined::isSha256(*digest));
+  }
   return 0;
 }

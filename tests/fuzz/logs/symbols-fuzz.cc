@@ -11,7 +11,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)kj::runCatchingExceptions([&]() {
     crash::SymbolTable table(kj::heapArray<char>(text.begin(), text.size()));
     for (uint64_t address : {uint64_t{0}, uint64_t{0x401000}, ~uint64_t{0}}) {
-      KJ_IF_MAYBE (name, table.nameOf(address)) KJ_ASSERT(name->size() > 0);
+      KJ_IF_MAYBE (name, table.nameOf(address)) {
+        KJ_ASSERT(name->size() > 0);
+      }
     }
   });
   return 0;

@@ -13,7 +13,9 @@ using namespace talos;
 using namespace talos::platforms;
 
 void checkAddressing(capnp::List<capnp::Text>::Reader addresses,
-                     capnp::List<config::Route>::Reader routes) {
+                     capnp::List<config::Route>::Reader routes, unsigned mtu) {
+  KJ_ASSERT(addresses.size() <= kMostAddresses && routes.size() <= kMostRoutes);
+  KJ_ASSERT(mtu == 0 || (mtu >= kSmallestMtu && mtu <= kLargestMtu), mtu);
   for (auto address : addresses) KJ_ASSERT(Prefix::parse(address) != nullptr, address);
   for (auto route : routes) {
     KJ_ASSERT(Prefix::parse(route.getNetwork()) != nullptr, route.getNetwork());
@@ -29,12 +31,14 @@ void check(const PlatformFacts& facts) {
   auto network = root.asReader().getNetwork();
   KJ_ASSERT(network.getInterfaces().size() <= kMostInterfaces);
   for (auto interface : network.getInterfaces()) {
-    checkAddressing(interface.getAddresses(), interface.getRoutes());
+    checkAddressing(interface.getAddresses(), interface.getRoutes(), interface.getMtu());
     for (auto vlan : interface.getVlans()) {
-      KJ_ASSERT(vlan.getVlanId() < 4095);
-      checkAddressing(vlan.getAddresses(), vlan.getRoutes());
+      KJ_ASSERT(vlan.getVlanId() <= kLargestVlan);
+      checkAddressing(vlan.getAddresses(), vlan.getRoutes(), vlan.getMtu());
     }
   }
+  KJ_ASSERT(network.getNameservers().size() <= kMostAddresses);
+  KJ_ASSERT(root.asReader().getExternalAddresses().size() <= kMostAddresses);
   for (auto server : network.getNameservers()) KJ_ASSERT(Ip::parse(server) != nullptr, server);
   for (auto address : root.asReader().getExternalAddresses()) {
     KJ_ASSERT(Ip::parse(address) != nullptr, address);
@@ -69,6 +73,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     check(facts);
   }
-  nocloudSeed(kj::heapString(text));
+  (void)serverProblem(nocloudSeed(kj::heapString(text)));
   return 0;
 }

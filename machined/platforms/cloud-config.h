@@ -1,0 +1,14 @@
+// User data for cloud-init.
+#pragma once
+
+#include <kj/string.h>
+
+namespace talos::platforms {
+
+// True for what begins with "#cloud-config", which is no machine config.
+inline bool isCloudConfig(kj::ArrayPtr<const char> userData) {
+  constexpr kj::StringPtr kStart = "#cloud-config"_kj;
+  return userData.size() >= kStart.size() && userData.slice(0, kStart.size()) == kStart.asArray();
+}
+
+}  // namespace talos::platforms
