@@ -1,30 +1,57 @@
 # The entry point. Everything is built in a hermetic Debian trixie root below build/ (rootfs/buildroot.sh).
 #
-#   make            build everything               make demo          a cluster, and what answers in it
-#   make check      after an edit: format, unit    make demo-destroy  remove it completely
-#                   tests, lint of what changed    make bench         figures, next to those of peers
-#   make test       before a merge                 make soak          everything that takes long
-#   make sanitize   unit tests with sanitizers, all of lint
-#   make e2e        Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
-#   make conformance  some 120 of upstream's conformance tests on such nodes
-#   make image      kernel, initramfs, squashfs    make iso           a CD for machines without a system
-#   make lint       clang-format and clang-tidy    make format        run clang-format on all sources
-#   make clean      remove what was built          make docs          write the generated pages
-#   make man        man pages of talosctl         make symbols       names of functions, for crash reports
-#   make installer-image   what `talosctl upgrade` takes; customized with TREE=, REMOVE=, KERNEL= (docs/customizing.md)
+#   make                   build everything
+#   make programs          only the programs: build/out/talosctl and those of the image
+#   make check             after an edit: format, unit tests, lint of what changed
+#   make test              before a merge
+#   make sanitize          unit tests with sanitizers, all of lint
+#   make soak              everything that takes long
+#   make e2e               Kubernetes for real, compiled from its modules once (7 to 20 minutes), on nodes in containers
+#   make conformance       some 120 of upstream's conformance tests on such nodes
+#   make bench             figures, next to those of peers
+#   make lint, format      clang-format and clang-tidy; run clang-format on all sources
+#   make docs, man         write the generated pages; the man pages of talosctl, in build/out/man
+#   make symbols           names of functions, for crash reports
+#   make image             kernel, initramfs, squashfs; with PLATFORM= a disk for a provider's machines (docs/platforms.md)
+#   make iso               a CD for machines without a system
+#   make installer-image   for `talosctl upgrade`, ours or a customized one (docs/customizing.md)
+#   make demo              a cluster, and what answers in it
+#   make demo-destroy      remove it completely
+#   make run SERVICE=networkd   one daemon alone, on a node in a container (docs/debugging.md)
+#   make clean             remove what was built
+#   make root, configure   the build root; the build folder
 #
-#   MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
-#   FLAVOUR=metal            of image, iso and installer-image: with drivers for machines, not only virtual ones (docs/image.md)
-#   FIRMWARE='firmware-bnx2x intel-microcode'   of the same: Debian's packages of firmware files and microcode
-#   RELEASE=1                of the same: packed smaller, which takes longer; FLAVOUR=metal always is
-#   ARCH=arm64               of image and installer-image: for machines of that architecture (docs/image.md)
-#   PLATFORM=aws             of image: a disk for that provider's machines as well (docs/platforms.md); ARGUMENTS='…' for its kernel
-#   SAN=address,undefined    build and test with these sanitizers (unit tests only)
-#   HOURS=2                  of `make soak`, for fuzzing and for the machines again and again; the power cuts come on top
-#   KUBERNETES=1             of `make bench`: the figures of Kubernetes too, for which it is compiled once
-#   PROVISIONER=container    of `make demo`, when it creates the cluster: container or qemu
-#   KUBERNETES=no            of `make demo`: the nodes alone
-#   REGISTRIES='registry.k8s.io=URL ghcr.io=URL docker.io=URL'   of `make demo`: mirrors instead of upstream's registries
+#   of every target
+#     MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
+#     SECURITY_MIRROR=http://…/debian-security   that of security updates (default: as well)
+#   of image, iso and installer-image
+#     FLAVOUR=metal            with drivers for machines, not only virtual ones (docs/image.md)
+#     FIRMWARE='firmware-bnx2x intel-microcode'   Debian's packages of firmware files and microcode
+#     RELEASE=1                packed smaller, which takes longer; FLAVOUR=metal always is
+#     ARCH=arm64               for machines of that architecture (docs/image.md); not of iso, but of all, programs and symbols
+#   of image
+#     PLATFORM=aws             a disk for that provider's machines as well (docs/platforms.md)
+#     ARGUMENTS='…'            further arguments of that disk's kernel
+#   of installer-image
+#     TREE=folder REMOVE=file KERNEL=package.deb   the changes of a customized one
+#     VERSION=v0.100.0-site1   the version that it calls itself
+#     NAME=registry.example.com/site/installer:v1   the reference inside of the archive
+#   of demo
+#     PROVISIONER=qemu         virtual machines; container is the default
+#     KUBERNETES=no            the nodes alone
+#     REGISTRIES='registry.k8s.io=URL ghcr.io=URL docker.io=URL'   mirrors instead of upstream's registries
+#   of run
+#     CONFIG=file.yaml         the machine config (default: a new control plane's)
+#     DEBUG=gdb                or strace or perf: the daemon begins under it
+#     WATCH=1                  builds again when a source changes, and replaces the daemon
+#   of tests and figures
+#     SAN=address,undefined    of all and test: with these sanitizers, the unit tests alone
+#     HOURS=2                  of soak, for fuzzing and for the machines again and again; the power cuts come on top
+#     RELEASES='1.34.4 1.35.4' of e2e: the releases of Kubernetes, from the first to the second of which it upgrades
+#     KUBE_FAULTS=all, DIAGNOSE=all, ROLLING_UPGRADES=all, MACHINE_UPGRADES=1, RENEWALS=20   of e2e: longer tests
+#                              (docs/evidence/kubernetes-runs.md, docs/upgrades.md)
+#     KUBERNETES=1             of bench: the figures of Kubernetes too, for which it is compiled once
+#     RUNS=5                   of bench: how often each is measured
 
 SHELL    := /bin/bash
 CHECKOUT := $(CURDIR)
@@ -37,10 +64,10 @@ IN_ROOT  := rootfs/enter.sh $(ROOT) $(CHECKOUT)
 comma    := ,
 ARCH     ?= amd64
 SUFFIX   := $(if $(filter-out amd64,$(ARCH)),-$(ARCH))
-NAME     := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out$(SUFFIX))
-OUT      := $(BUILD)/$(NAME)
+FOLDER   := $(if $(SAN),san-$(subst $(comma),-,$(SAN)),out$(SUFFIX))
+OUT      := $(BUILD)/$(FOLDER)
 # In the build root the checkout is /src and its build folder /build (rootfs/enter.sh).
-INNER    := /build/$(NAME)
+INNER    := /build/$(FOLDER)
 HOURS    ?= 2
 PROVISIONER ?= container
 FLAVOUR  ?= cloud
@@ -48,8 +75,9 @@ IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))$(SUFFIX)
 export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE ARCH
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
-# Another architecture is compiled for, packed and emulated; what needs a host of its kind is refused.
-FOREIGN_TARGETS := root configure all programs symbols image installer-image format clean
+# Another architecture is compiled for, packed and emulated; targets that need a host of its kind are refused.
+FOREIGN_TARGETS := all programs symbols image installer-image
+FOREIGN_REFUSED := $(filter-out $(FOREIGN_TARGETS) root configure format clean,$(or $(MAKECMDGOALS),all))
 ifneq ($(SUFFIX),)
 ifneq ($(ARCH),arm64)
 $(error ARCH is "$(ARCH)"; amd64 and arm64 are known)
@@ -57,8 +85,8 @@ endif
 ifneq ($(SAN),)
 $(error SAN= is for amd64 only: leave out ARCH)
 endif
-ifneq ($(filter-out $(FOREIGN_TARGETS),$(or $(MAKECMDGOALS),all)),)
-$(error ARCH=$(ARCH) is for $(wordlist 3,6,$(FOREIGN_TARGETS)); make $(MAKECMDGOALS) is for amd64 only)
+ifneq ($(FOREIGN_REFUSED),)
+$(error make $(FOREIGN_REFUSED) is for amd64 only; ARCH=$(ARCH) is for $(FOREIGN_TARGETS))
 endif
 endif
 
@@ -79,7 +107,7 @@ configure: root
 	    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
 	    $(OUT)/compile_commands.json >compile_commands.json
 
-# What users run and what the image is made of: no tests.
+# The programs that users run and that the image is made of: no tests.
 programs: configure
 	@$(IN_ROOT) bash -euc 'ninja -C $(INNER) arrows $(if $(SUFFIX),,talosctl) config-keys disk-image $$(cut -d" " -f1 $(INNER)/programs.list)'
 
@@ -87,7 +115,7 @@ programs: configure
 man: programs
 	@$(IN_ROOT) $(INNER)/talosctl docs $(INNER)/man/man1 >/dev/null
 
-# What `talosctl crashes NAME --symbols build/symbols` reads.
+# Read by `talosctl crashes NAME --symbols build/symbols`.
 symbols: programs
 	@$(IN_ROOT) rootfs/symbols.sh $(INNER) /build/symbols
 
@@ -101,10 +129,11 @@ run: image
 	@CONFIG="$(CONFIG)" DEBUG="$(DEBUG)" WATCH="$(WATCH)" tests/run-service.sh "$(SERVICE)" $(CHECKOUT) $(OUT)
 
 iso: image
-	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE)
+	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE) $(INNER)/disk-image
 
+# NAME of the command line alone: some shells export one that is the host's.
 installer-image: programs
-	@rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
+	@NAME="$(if $(filter command,$(origin NAME)),$(NAME))" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
 
 check test sanitize soak e2e conformance:
 	@tests/run.sh $@
@@ -134,4 +163,4 @@ bench: image all
 	@tests/bench/run.sh $(CHECKOUT) $(OUT)
 
 clean:
-	rm -rf $(OUT) $(BUILD)/fuzz $(BUILD)/symbols $(BUILD)/image $(BUILD)/image-*
+	rm -rf $(OUT) $(addprefix $(BUILD)/,fuzz symbols image image-* custom custom-* kernel kernel-*)

@@ -1,4 +1,4 @@
-# What differs between the architectures that images are made for; ARCH= says which (default: amd64, the build root's own).
+# The differences between the architectures that images are made for; ARCH= says which (default: amd64, the build root's own).
 # To be sourced by the scripts of this folder, inside the build root. It sets
 #   arch, triplet     as Debian names them
 #   sysroot           the tree with the libraries and programs of that architecture; empty: the build root's own (sysroot.sh)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # An installer image, ours or a customized one:  customize.sh ROOT CHECKOUT INNER   (`make installer-image` calls it)
-# TREE, REMOVE, KERNEL and FIRMWARE (rootfs/image.sh), VERSION and NAME (rootfs/installer.sh) are the user's: the first three are paths outside
-# of the build root, so what they name is copied to where image.sh, which runs inside, can read it.
+# TREE, REMOVE, KERNEL and FIRMWARE (rootfs/image.sh), VERSION and NAME (rootfs/installer.sh) are the user's: the first three
+# are paths outside of the build root, so what they name is copied to where image.sh, which runs inside, can read it.
 set -euo pipefail
 root=$1 checkout=$2 inner=$3
 run() { "$checkout/rootfs/enter.sh" "$root" "$checkout" env "${given[@]}" "$@"; }

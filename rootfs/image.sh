@@ -9,8 +9,8 @@
 # FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
 # virtual machines, which is smaller. ARCH=arm64: for that architecture (arch.sh); `make` has compiled for it then.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
-# it; KERNEL=package is the kernel, a Debian package with its modules; FIRMWARE='packages' are Debian's packages of firmware
-# files and microcode (rootfs/firmware.sh).
+# it; KERNEL=package is the kernel, a Debian package with its modules (kernel.sh); FIRMWARE='packages' are Debian's packages
+# of firmware files and microcode (firmware.sh).
 set -euo pipefail
 umask 022   # all daemons must be able to read the image's folders
 export LC_ALL=C
@@ -36,90 +36,28 @@ esac
 
 . "$here/pack.sh"
 
-say() { printf 'image: %s\n' "$*"; }
 die() { printf 'image: %s\n' "$*" >&2; exit 1; }
 fresh() { [ "$(cat "$1" 2>/dev/null || true)" = "$2" ]; }   # fresh STAMP_FILE VALUE
 digest() { sha256sum | cut -d' ' -f1; }
 tree_digest() { (cd "$1" && { find . -printf '%p %y %m %l\n' | sort; find . -type f -print0 | sort -z | xargs -0r sha256sum; } | digest); }
 
-# --- kernel: unpacked once for each package version ----------------------------------------------------
-extract_vmlinux() {  # BZIMAGE OUT: the ELF file inside, whatever it was compressed with
-  local pattern command offset
-  for pattern in '\x28\xb5\x2f\xfd zstd' '\xfd7zXZ\x00 xz' '\x1f\x8b\x08 gzip' '\x02\x21\x4c\x18 lz4'; do
-    command=${pattern#* }
-    command -v "$command" >/dev/null || continue
-    for offset in $(grep -obUaP -e "${pattern% *}" "$1" | cut -d: -f1); do
-      # The decompressor complains about the bytes after the compressed stream.
-      tail -c +$((offset + 1)) "$1" | "$command" -dc >"$2" 2>/dev/null || true
-      [ "$(head -c 4 "$2")" != $'\x7fELF' ] || return 0
-    done
-  done
-  die "cannot find a kernel in $1"
-}
-
-debs=(${KERNEL:-$sysroot/opt/kernel/linux-image-*.deb})
-[ -e "${debs[0]}" ] || die "no kernel package in ${sysroot:-$root}/opt/kernel; remove ${sysroot:-$root} and run make to create it again"
-deb=${debs[0]}
-mkdir -p "$kernel_work" "$work"
-ln -sfn "$kernel_work" "$work/kernel"   # for iso.sh
-if ! fresh "$kernel_work/.stamp" "$(basename "$deb")"; then
-  say "unpacking $(basename "$deb")"
-  rm -rf "$kernel_work"
-  mkdir -p "$kernel_work"
-  dpkg-deb -x "$deb" "$kernel_work"
-  [ -e "$kernel_work/lib" ] || ln -s usr/lib "$kernel_work/lib"
-  # That of arm64 is not compressed, and QEMU starts it as it is.
-  case $arch in
-    amd64) extract_vmlinux "$(echo "$kernel_work"/boot/vmlinuz-*)" "$kernel_work/vmlinux" ;;
-    arm64) cp "$kernel_work"/boot/vmlinuz-* "$kernel_work/vmlinux" ;;
-  esac
-  release=$(ls "$kernel_work/usr/lib/modules")
-  depmod -b "$kernel_work" "$release"
-  basename "$deb" >"$kernel_work/.stamp"
+# --- kernel: unpacked once for each package ------------------------------------------------------------
+deb=${KERNEL:-}
+if [ -z "$deb" ]; then
+  debs=("$sysroot"/opt/kernel/linux-image-*.deb)
+  deb=${debs[0]}
+  [ -e "$deb" ] || die "no kernel package in ${sysroot:-$root}/opt/kernel; remove ${sysroot:-$root} and run make to create it again"
 fi
-release=$(ls "$kernel_work/usr/lib/modules")
-modules=$kernel_work/usr/lib/modules/$release
-SOURCE_DATE_EPOCH=$(stat -c %Y "$modules/modules.builtin")
+mkdir -p "$work"
+"$here/kernel.sh" "$deb" "$kernel_work"
+ln -sfn "$kernel_work" "$work/kernel"   # for iso.sh
+SOURCE_DATE_EPOCH=$(stat -c %Y "$kernel_work"/usr/lib/modules/*/modules.builtin)
 export SOURCE_DATE_EPOCH
 
-named_modules() {  # MODULES <NAMES: those of folders one by one
-  local name folder found
-  while read -r name; do
-    case $name in
-      */)
-        found=$(cd "$1/kernel" && find "$name" -name '*.ko*' 2>/dev/null | sort) || true
-        [ -n "$found" ] || die "no modules below $name in this kernel" ;;
-      *) found=$name ;;
-    esac
-    printf '%s\n' "$found"
-  done
-}
-
-# --- modules: the closure of modules.list, uncompressed ------------------------------------------------
-stamp=$(cat "$kernel_work/.stamp" "${lists[@]}" "$0" "$here/pack.sh" "$here/arch.sh" | digest)
+# --- modules --------------------------------------------------------------------------------------------
+stamp=$(cat "$kernel_work/.stamp" "${lists[@]}" "$here/modules.sh" "$here/pack.sh" "$here/arch.sh" | digest)
 if ! fresh "$work/modules.stamp" "$stamp"; then
-  rm -rf "$work/modules" "$work/early"
-  tree=$work/modules/usr/lib/modules/$release
-  mkdir -p "$tree" "$work/early"
-  # Each by itself: what fails within the words of another command is not noticed.
-  early=$(early_names "$here/packages/modules.list")
-  ! grep -nE '^[^#]+[[:space:]](amd64|arm64)[[:space:]]*$' "${lists[@]}" >&2 || die "these modules need a reason for being of one architecture"
-  late=$(for list in "${lists[@]}"; do late_names "$list" "$arch" || exit 1; done | named_modules "$modules")
-  early_files=$(module_closure "$modules" $early)
-  late_files=$(module_closure "$modules" $late)
-  for file in $early_files; do
-    name=$(basename "${file%.xz}")
-    xz -dc "$modules/$file" >"$work/early/$name"
-    echo "$name" >>"$work/early/load"
-  done
-  for file in $late_files; do
-    mkdir -p "$tree/$(dirname "$file")"
-    xz -dc "$modules/$file" >"$tree/${file%.xz}"
-  done
-  cp "$modules/modules.order" "$modules/modules.builtin" "$modules/modules.builtin.modinfo" "$tree/"
-  ln -s usr/lib "$work/modules/lib"
-  depmod -b "$work/modules" "$release"
-  rm "$work/modules/lib" "$tree"/*.bin "$tree"/modules.{order,symbols,devname,builtin.modinfo}
+  "$here/modules.sh" "$kernel_work" "$work" "${lists[@]}"
   echo "$stamp" >"$work/modules.stamp"
 fi
 
@@ -171,7 +109,7 @@ while read -r _ path links; do
 done < <(runtime_rows "$here/packages/runtime.list")
 needed_libraries "${users[@]}" >"$work/libraries"
 while read -r path; do install -D -m 0755 "$sysroot$path" "$tree$path"; done <"$work/libraries"
-# What the installer (machined/disk/installer) puts on a disk: the kernel, the initramfs but for the root image, and the boot
+# Files that the installer (machined/disk/installer) puts on a disk: the kernel, the initramfs but for the root image, and the boot
 # loader for BIOS and for UEFI. Each is one file with all of GRUB's modules that it needs; it finds its configuration
 # on the third partition (BOOT) of the disk that it was started from.
 make_early() {  # OUT

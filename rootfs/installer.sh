@@ -3,7 +3,7 @@
 # TAR is at once an OCI layout and a docker archive of two layers. One has /usr/install: kernel, early initramfs, boot loader,
 # the root image, the file version, and SHA256SUMS over all of them, which a node compares with what it writes. The other one
 # is for those who build FROM it (onbuild.sh). They are not compressed: the root image is, and the rest is small. NAME is the
-# reference in it, VERSION=text what the image says it is. The same image gives the same bytes.
+# reference in it (its tag: VERSION, if it has none), VERSION=text what the image says it is. The same image gives the same bytes.
 set -euo pipefail
 umask 022
 export LC_ALL=C
@@ -12,7 +12,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/arch.sh"
 version=${VERSION:-$(sed -n 's/^set(tag \(.*\))$/\1/p' "$here/../cmake/version.cmake")}
 [[ $version =~ ^[A-Za-z0-9._+-]{1,64}$ ]] || { echo "installer: \"$version\" is not a valid version" >&2; exit 1; }
-name=${3:-talos/installer:$version}
+name=${3:-talos/installer}
+case ${name##*/} in *:*) ;; *) name=$name:$version ;; esac
 work=$(mktemp -d -p "$(dirname "$tar")")
 trap 'rm -rf "$work"' EXIT
 time="@$(stat -c %Y "$image/parts/tree/usr/install/vmlinuz")"
@@ -88,7 +89,7 @@ jq -cn --arg manifest "sha256:$manifest" --argjson size "$manifest_size" --arg t
   manifests: [{mediaType: "application/vnd.oci.image.manifest.v1+json", digest: $manifest, size: $size,
     annotations: {"org.opencontainers.image.ref.name": $tag, "io.containerd.image.name": $name}}]}' >"$work/layout/index.json"
 echo '{"imageLayoutVersion":"1.0.0"}' >"$work/layout/oci-layout"
-# What docker load of releases before 25 reads.
+# Read by docker load of releases before 25.
 jq -cn --arg config "blobs/sha256/$config" --argjson layers "$layers" --arg name "$name" \
   '[{Config: $config, RepoTags: [$name], Layers: [$layers[].digest | sub(":"; "/") | "blobs/\(.)"]}]' >"$work/layout/manifest.json"
 archive "$work/layout" "$tar.new"

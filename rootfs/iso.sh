@@ -1,19 +1,21 @@
 #!/bin/bash
-# Makes the image that a machine without a system starts from:  iso.sh IMAGE   (inside the build root; `make iso` calls it)
+# Makes the image that a machine without a system starts from:  iso.sh IMAGE DISK_IMAGE   (inside the build root; `make iso`)
 #   IMAGE/talos.iso
-# It holds the kernel and the initramfs of IMAGE and names no config, so the machine waits for one in maintenance mode.
+# It holds the kernel and the initramfs of IMAGE and names no config, so the machine waits for one in maintenance mode. The
+# kernel's arguments are those of an installed machine, as DISK_IMAGE, the program of machined/disk/image, prints them.
 # A BIOS and UEFI start it from a CD or, written to it as it is, from a USB stick. The same inputs give the same bytes.
 set -euo pipefail
 umask 022
 export LC_ALL=C
-image=$1
+image=$1 disk_image=$2
 kernel=$(echo "$image"/parts/kernel/boot/vmlinuz-*)
 label=TALOS
 grub=/usr/lib/grub
 modules=(iso9660 part_gpt part_msdos fat search search_label normal configfile linux echo test reboot halt)
 
 say() { printf 'iso: %s\n' "$*"; }
-stamp=$(cat "$image/parts/initramfs.stamp" "$kernel" "$0" | sha256sum)
+arguments=$("$disk_image" arguments metal)
+stamp=$(cat "$image/parts/initramfs.stamp" "$kernel" "$0" <(echo "$arguments") | sha256sum)
 if [ "$(cat "$image/parts/iso.stamp" 2>/dev/null || true)" = "$stamp" ] && [ -e "$image/talos.iso" ]; then exit; fi
 SOURCE_DATE_EPOCH=$(stat -c %Y "$kernel")
 export SOURCE_DATE_EPOCH
@@ -24,11 +26,10 @@ tree=$work/tree
 mkdir -p "$tree/boot/grub"
 cp "$kernel" "$tree/boot/vmlinuz"
 cp "$image/initramfs" "$tree/boot/initramfs"
-# Consoles: both; the one named last is the one whose loss the kernel minds.
 cat >"$tree/boot/grub/grub.cfg" <<END
 set timeout=3
 menuentry "Talos" {
-  linux /boot/vmlinuz talos.platform=metal init_on_alloc=1 slab_nomerge pti=on panic=0 consoleblank=0 nvme_core.io_timeout=4294967295 random.trust_cpu=on printk.devkmsg=on console=ttyS0 console=tty0
+  linux /boot/vmlinuz $arguments
   initrd /boot/initramfs
 }
 END

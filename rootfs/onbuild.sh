@@ -1,5 +1,5 @@
 #!/installer/bin/sh
-# What a build of another image FROM an installer image does first (installer.sh makes it its ONBUILD triggers), in that
+# The first step of a build of another image FROM an installer image (installer.sh makes it its ONBUILD triggers), in that
 # image: the files of the stage `customization`, which are in /installer/tree, are laid over the root, the paths in RM
 # are removed from it before that, and all is packed again. With other modules, the early initramfs gets those of
 # them that it needs; the kernel they are for is to be /usr/install/vmlinuz, copied by the stage or afterwards.
@@ -41,18 +41,13 @@ set +f
 lay_over "$here/tree" "$root"
 
 # --- another kernel's modules
-unpacked() {  # FOLDER: of modules, none of which is compressed then
-  find "$1" -name '*.ko.xz' -exec unxz {} +
-  find "$1" -name '*.ko.gz' -exec gunzip {} +
-  find "$1" -name '*.ko.zst' -exec unzstd -q --rm {} +
-}
 [ -d "$root/usr/lib/modules" ] || die "there are no modules: the stage customization needs a /lib/modules"
 release=$(ls "$root/usr/lib/modules")
 case $release in *[[:space:]]*) die "there are modules of two kernels: $(echo $release); say --build-arg RM=/lib/modules" ;; esac
 if [ "$release" != "$old" ] || [ -e "$here/tree/lib/modules" ] || [ -e "$here/tree/usr/lib/modules" ]; then
   modules=$root/usr/lib/modules/$release
   say "modules of $release"
-  unpacked "$modules"
+  decompress_modules "$modules"
   [ -e "$modules/modules.builtin" ] || : >"$modules/modules.builtin"
   depmod -b "$root" "$release"
   rm -f "$modules"/*.bin "$modules"/modules.symbols "$modules"/modules.devname "$modules"/modules.order "$modules"/modules.builtin.modinfo

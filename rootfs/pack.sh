@@ -1,4 +1,4 @@
-# What image.sh, and onbuild.sh in an image of an image, both do with modules, folders and archives. For a POSIX
+# The handling of modules, folders and archives that image.sh, and onbuild.sh in an image of an image, share. For a POSIX
 # shell: onbuild.sh has busybox's.
 
 module_closure() {  # FOLDER-OF-MODULES NAMES...: paths below it, each after its dependencies
@@ -32,6 +32,12 @@ late_names() {  # late_names MODULES.LIST ARCH: those without an architecture, a
     $2 == "initramfs" { next }
     $2 == "" || $2 == arch { print $1; next }
     $2 !~ /^(amd64|arm64)$/ { print "image: " $1 ": \"" $2 "\" is not an architecture" >"/dev/stderr"; exit 1 }'
+}
+
+decompress_modules() {  # FOLDER: those below it
+  find "$1" -name '*.ko.xz' -exec unxz {} +
+  find "$1" -name '*.ko.gz' -exec gunzip {} +
+  find "$1" -name '*.ko.zst' -exec unzstd -q --rm {} +
 }
 
 lay_over() {  # FOLDER ROOT: what is in bin, sbin or lib goes to usr if these are links there

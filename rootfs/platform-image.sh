@@ -26,6 +26,7 @@ convert() { qemu-img convert -f raw -O "$1" -o "$2" "$work/disk.raw" "$work/disk
 zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
 
 # One disk, described for hypervisors of VMware: OVF 1.1 of the DMTF. The digests come before the disk, as importers read it.
+# The drive is for the transport "iso": the hypervisor puts a disc with the properties into it.
 vmware() {
   disk "$usual"
   convert vmdk subformat=streamOptimized,adapter_type=lsilogic vmdk
@@ -47,8 +48,8 @@ vmware() {
     <Info>A node of Kubernetes</Info>
     <Name>talos</Name>
     <OperatingSystemSection ovf:id="100"><Info>Linux, 64 bits</Info></OperatingSystemSection>
-    <VirtualHardwareSection ovf:transport="com.vmware.guestInfo">
-      <Info>2 processors, 2 GiB, one disk, one network card</Info>
+    <VirtualHardwareSection ovf:transport="com.vmware.guestInfo iso">
+      <Info>2 processors, 2 GiB, one disk, one CD drive, one network card</Info>
       <System>
         <vssd:ElementName>Virtual Hardware Family</vssd:ElementName><vssd:InstanceID>0</vssd:InstanceID>
         <vssd:VirtualSystemIdentifier>talos</vssd:VirtualSystemIdentifier><vssd:VirtualSystemType>vmx-15</vssd:VirtualSystemType>
@@ -67,11 +68,20 @@ vmware() {
         <rasd:Connection>VM Network</rasd:Connection><rasd:ElementName>Network card</rasd:ElementName>
         <rasd:InstanceID>5</rasd:InstanceID><rasd:ResourceSubType>VmxNet3</rasd:ResourceSubType>
         <rasd:ResourceType>10</rasd:ResourceType></Item>
+      <Item><rasd:Address>0</rasd:Address><rasd:ElementName>IDE controller</rasd:ElementName><rasd:InstanceID>6</rasd:InstanceID>
+        <rasd:ResourceType>5</rasd:ResourceType></Item>
+      <Item ovf:required="false"><rasd:AddressOnParent>0</rasd:AddressOnParent>
+        <rasd:AutomaticAllocation>false</rasd:AutomaticAllocation><rasd:ElementName>CD drive</rasd:ElementName>
+        <rasd:InstanceID>7</rasd:InstanceID><rasd:Parent>6</rasd:Parent>
+        <rasd:ResourceSubType>vmware.cdrom.remotepassthrough</rasd:ResourceSubType><rasd:ResourceType>15</rasd:ResourceType></Item>
     </VirtualHardwareSection>
     <ProductSection>
-      <Info>What the machine is told</Info>
+      <Info>Configuration of the node</Info>
       <Property ovf:key="talos.config" ovf:type="string" ovf:userConfigurable="true" ovf:password="true">
         <Label>Machine config</Label><Description>In base64</Description>
+      </Property>
+      <Property ovf:key="metadata" ovf:type="string" ovf:userConfigurable="true">
+        <Label>Metadata</Label><Description>Names and network (YAML of cloud-init), in base64; may be empty</Description>
       </Property>
     </ProductSection>
   </VirtualSystem>
@@ -84,12 +94,14 @@ END
 }
 
 # For machines that a server on their network starts: a folder that a web server gives, with a script for iPXE.
-pxe() {  # ARGUMENTS
+pxe() {  # PLATFORM
+  local arguments
+  arguments=$("$disk_image" arguments "$1" ${ARGUMENTS:-})
   mkdir -m 0755 "$work/disk.pxe"
   cp "$image/parts/tree/usr/install/vmlinuz" "$image/initramfs" "$work/disk.pxe/"
   cat >"$work/disk.pxe/boot.ipxe" <<END
 #!ipxe
-kernel vmlinuz initrd=initramfs talos.platform=$platform init_on_alloc=1 slab_nomerge pti=on panic=0 consoleblank=0 nvme_core.io_timeout=4294967295 random.trust_cpu=on printk.devkmsg=on $* ${ARGUMENTS:-}
+kernel vmlinuz initrd=initramfs $arguments
 initrd initramfs
 boot
 END
@@ -117,8 +129,8 @@ case $platform in
   exoscale) disk "$exoscale"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;
   oracle) disk "$usual"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;
   vmware) vmware ;;
-  equinixMetal|packet) pxe console=ttyS1,115200n8 ;;
-  pxe) platform=metal; pxe console=ttyS0 console=tty0 ;;
+  equinixMetal|packet) pxe "$platform" ;;
+  pxe) pxe metal ;;
   *) die "PLATFORM is \"$platform\"; known are metal, pxe, nocloud, aws, azure, gcp, openstack, opennebula, hcloud, digital-ocean," \
     "vultr, scaleway, oracle, upcloud, exoscale, cloudstack, akamai, vmware and equinixMetal" ;;
 esac

@@ -7,8 +7,8 @@
 #   sanitize   the unit tests with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, all of lint
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
-#   soak    what takes long: `sanitize`, fuzz targets for up to a million runs each, the machines again and again, the unit tests of
-#           the build for arm64 in emulation
+#   soak    what takes long: `sanitize`, images of all platforms, fuzz targets for up to a million runs each, the machines
+#           again and again, the unit tests of the build for arm64 in emulation
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took; the last line is ctest's.
 set -euo pipefail
@@ -75,6 +75,7 @@ build_for_test() {
 }
 everything() {
   local beside failed=0
+  step "targets and variables of make" tests/makefile-test.sh
   step "build" build_for_test
   step "unit tests" units
   step "image" make iso
@@ -101,6 +102,7 @@ soak() {
   step "build" make all
   sanitize
   step "image" make iso
+  step "images of platforms, read back" in_root tests/platform-formats.sh /build/image "$INNER/disk-image"
   step "image for machines" make iso FLAVOUR=metal PLATFORM=pxe
   step "image for arm64" make image ARCH=arm64 PLATFORM=metal
   step "build of the unit tests for arm64" in_root ninja -C /build/out-arm64 units talosctl

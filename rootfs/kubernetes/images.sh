@@ -42,7 +42,7 @@ with_libraries() {
     done
   done
 }
-# What writes rules of the kernel: iptables by way of nftables, as Debian's is.
+# The programs that write rules of the kernel: iptables by way of nftables, as Debian's is.
 packet_filter() {
   local name
   with_libraries /usr/sbin/xtables-nft-multi /usr/sbin/nft /usr/sbin/conntrack /usr/sbin/ipset /usr/bin/kmod /usr/bin/ip \
@@ -53,7 +53,7 @@ packet_filter() {
   ln -s ../bin/kmod "$tree/usr/sbin/modprobe"
   install -D -m 0644 /etc/protocols "$tree/etc/protocols" 2>/dev/null || true
 }
-# What the kubelet calls for volumes on servers: mount.nfs, and iscsiadm, whose iscsid is the one of the node's network
+# Programs that the kubelet calls for volumes on servers: mount.nfs, and iscsiadm, whose iscsid is the one of the node's network
 # (docs/storage.md). mount.nfs reads from netconfig which transports there are.
 network_volumes() {
   local name
@@ -180,7 +180,7 @@ new_tree
 busybox sh httpd wget nslookup sleep cat ls ip ping hostname id env
 image library/busybox:1.37 /usr/bin/busybox
 
-# What upstream's conformance tests run in their pods, under the names that they ask for.
+# Programs that upstream's conformance tests run in their pods, under the names that they ask for.
 conformance=$(built "conformance-${1}")
 [ -n "$conformance" ] || exit 0
 new_tree

@@ -48,7 +48,7 @@ if [ ! -e $storage ]; then
     $here/images.sh /$build/programs /cache/kubernetes/images-$key.new "${releases[@]}" >&2
   mv $storage.new $storage
 fi
-# What no run has used for a month is not kept.
+# Nothing is kept that no run has used for a month.
 touch $storage $(awk '{ sub("/cache/kubernetes", "build/cache/kubernetes", $2); print $2 }' $build/programs)
 find build/cache/kubernetes -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} +
 awk -v cache=build/cache/kubernetes -v release="${releases[0]}" '{ sub("/cache/kubernetes", cache, $2) }

@@ -17,6 +17,9 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr double kReboots = 420;  // seconds, emulated, with what the kubelet waits for
+// The image in the document's file, and the one that rootfs/kubernetes/images.sh makes.
+const std::string kDocumentsImage = "registry.example.com/open-iscsi:2.1.11";
+const std::string kImage = "docker.io/library/open-iscsi:2.1.11";
 constexpr const char *kDisk1 = "iqn.2026-01.example:disk1", *kDisk2 = "iqn.2026-01.example:disk2";
 
 // The indented blocks of a section of the document, without their indentation.
@@ -33,6 +36,18 @@ std::vector<std::string> blocksOf(const std::string& heading) {
     inBlock = indented;
   }
   return blocks;
+}
+
+// The second step: the document's file, with the name of an image that is there.
+std::string initiator() {
+  auto text = harness::slurp(std::string(DOCUMENTS) + "/iscsi-initiator.yaml");
+  EXPECT_THAT(harness::slurp(std::string(DOCUMENTS) + "/storage.md"),
+              HasSubstr("sed 's#" + kDocumentsImage + "#<image>#' docs/iscsi-initiator.yaml"));
+  EXPECT_THAT(text, HasSubstr(kDocumentsImage));
+  for (size_t at; (at = text.find(kDocumentsImage)) != std::string::npos;) {
+    text.replace(at, kDocumentsImage.size(), kImage);
+  }
+  return text;
 }
 
 // A volume of a pod, of the document's one: what is in braces.
@@ -61,7 +76,7 @@ class Iscsi : public Storage {
     std::ofstream(patch) << blocks[0];
     create(1, {"--with-bootloader", "--config-patch-worker", "@" + patch});
     if (HasFailure()) return;
-    cluster->ok({"apply", "-f", std::string(DOCUMENTS) + "/iscsi-initiator.yaml"});
+    cluster->apply(initiator());
     auto running = [&] {
       return cluster
                  ->kubectl({"get", "pods", "-n", "kube-system", "-l", "app=iscsi-initiator",

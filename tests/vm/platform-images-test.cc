@@ -1,6 +1,8 @@
-// A machine on each platform, started by its BIOS from the platform's image, with the firmware's
-// strings of the provider, and with a model of the metadata service at its address as all that it
-// gets a config from.
+// A machine on each platform, started by its BIOS from the disk that its image has, with the
+// firmware's strings of the provider, and with a model of the metadata service at its address as
+// all that it gets a config from. The disk is as disk-image writes it, and small; the files that
+// `make image` makes of it are read back by tests/platform-formats.sh. Those of the network boot
+// are started as they are.
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 #include <unistd.h>

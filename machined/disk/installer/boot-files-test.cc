@@ -43,7 +43,7 @@ std::string show(kj::Maybe<SlotState> state) {
 
 kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
                      std::initializer_list<kj::StringPtr> extra, kj::StringPtr arch = "amd64") {
-  return bootArguments({platform, config, kj::arrayPtr(extra.begin(), extra.size()), .arch = arch});
+  return bootArguments({platform, config, kj::arrayPtr(extra.begin(), extra.size()), arch});
 }
 
 }  // namespace
@@ -110,6 +110,16 @@ TEST(BootFiles, Arguments) {
   EXPECT_STREQ(
       arguments("other", "", {"console=x"}).cStr(),
       (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
+}
+
+// Catches: a source that is added to the line of a CD or of iPXE and comes second.
+TEST(BootFiles, ArgumentsThatASourceMayFollow) {
+  auto text = [](kj::StringPtr config) {
+    return bootArguments({.platform = "metal", .config = config, .sourceMayFollow = true});
+  };
+  EXPECT_THAT(text("").cStr(), testing::StartsWith("talos.platform=metal console=ttyS0 "));
+  EXPECT_THAT(text("").cStr(), testing::Not(HasSubstr("talos.config")));
+  EXPECT_THAT(text("http://c/x").cStr(), HasSubstr(" talos.config=http://c/x console=ttyS0 "));
 }
 
 // Catches: a machine whose serial port stays silent; an argument of x86 that arm64 does not have;

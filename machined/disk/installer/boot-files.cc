@@ -110,7 +110,9 @@ kj::String bootEntry(Slot slot, kj::StringPtr arguments) {
 kj::String bootArguments(const ArgumentSources& sources) {
   kj::Vector<kj::String> result;
   result.add(kj::str("talos.platform=", sources.platform));
-  result.add(kj::str("talos.config=", sources.config.size() > 0 ? sources.config : "none"_kj));
+  if (sources.config.size() > 0 || !sources.sourceMayFollow) {
+    result.add(kj::str("talos.config=", sources.config.size() > 0 ? sources.config : "none"_kj));
+  }
   bool consoleGiven = false;
   for (auto argument : sources.extra) consoleGiven = consoleGiven || isConsole(argument);
   if (!consoleGiven) {

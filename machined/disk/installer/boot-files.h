@@ -33,6 +33,9 @@ struct ArgumentSources {
   kj::StringPtr config;                     // talos.config; empty: "none"
   kj::ArrayPtr<const kj::StringPtr> extra;  // machine.install.extraKernelArgs
   kj::StringPtr arch = buildVersion().arch;
+  // Of a CD and of the network, where somebody may add a source to the line: without one
+  // talos.config is left out, because the first one counts.
+  bool sourceMayFollow = false;
 };
 // Arguments of x86 have the names that arm64 has for the same: its serial port, of the PL011 kind
 // in virtual machines and in servers (Arm BSA), and the separate page tables of user space.
