@@ -15,7 +15,7 @@ boot() {  # TEST FILTER
   ln -s usr/lib "$work/kernel/lib"
   folder=$(echo "$work"/kernel/usr/lib/modules/*)
   depmod -b "$work/kernel" "${folder##*/}"
-  # What makes this root the guest's; the early busybox reads modules that are not compressed.
+  # These modules make this root the guest's; the early busybox reads modules that are not compressed.
   local modules=$early/lib/modules/${folder##*/}
   mkdir -p "$modules"
   cp "$folder"/modules.{order,builtin,builtin.modinfo} "$modules"
@@ -64,7 +64,10 @@ inside() {  # process 1 of the guest, which ends with it
   mkdir -p /dev/pts /dev/shm /work
   mount -t devpts devpts /dev/pts
   mount -t tmpfs tmpfs /dev/shm
-  modprobe tun   # nobody else makes its device
+  modprobe -a tun loop   # nobody else makes their devices
+  # Loaded for it from the slow file system of the host: talosctl gives it 20 s.
+  nft list ruleset
+  modprobe -a nft_chain_nat nft_masq nft_ct nft_limit bridge veth squashfs
   mkfs.xfs -q /dev/vda
   mount /dev/vda /work
   cd /work

@@ -124,7 +124,7 @@ Result KubeCluster::onNode(std::vector<std::string> words, double deadlineSecond
 }
 
 Result KubeCluster::kubectl(std::vector<std::string> arguments, double deadlineSeconds) const {
-  return in(supervisor, kubectlCommand(std::move(arguments)), deadlineSeconds);
+  return in(supervisor, kubectlCommand(std::move(arguments)), deadlineSeconds * slowness);
 }
 
 std::string KubeCluster::ok(std::vector<std::string> arguments, double deadlineSeconds) const {

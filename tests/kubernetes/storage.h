@@ -20,6 +20,7 @@ class Storage : public KubeHost {
   static constexpr double kRuns = 600, kGone = 120;
 
   std::unique_ptr<KubeCluster> cluster;
+  double slowness = 1;  // of everything: a control plane that is emulated as well takes longer
 
   void TearDown() override {
     cluster = nullptr;
@@ -31,8 +32,7 @@ class Storage : public KubeHost {
     flags.push_back("--virtual-machines=" + std::to_string(workers));
     createContainers(workers, std::move(flags));
   }
-  void createContainers(unsigned workers, std::vector<std::string> flags = {},
-                        double slowness = 1) {
+  void createContainers(unsigned workers, std::vector<std::string> flags = {}) {
     constexpr const char* kNoPodNetwork =
         R"([{"op": "add", "path": "/cluster/network/cni", "value": {"name": "none"}},
             {"op": "add", "path": "/cluster/proxy", "value": {"disabled": true}}])";
@@ -40,9 +40,14 @@ class Storage : public KubeHost {
     cluster = std::make_unique<KubeCluster>("storage", 1, workers, flags, slowness);
     for (auto& node : cluster->nodes) {
       EXPECT_TRUE(harness::eventually(
-          [&] { return cluster->kubectl({"get", "node", node.name}).status == 0; }, kRuns, 1))
+          [&] { return cluster->kubectl({"get", "node", node.name}).status == 0; },
+          kRuns * slowness, 1))
           << node.name << cluster->overview();
     }
+    EXPECT_TRUE(harness::eventually(
+        [&] { return cluster->kubectl({"get", "serviceaccount", "default"}).status == 0; },
+        kRuns * slowness, 1))
+        << "no pod can be made: " << cluster->overview();
   }
   KubeNode& worker(size_t i) { return cluster->nodes[i]; }  // counted from 1
 
@@ -65,7 +70,8 @@ class Storage : public KubeHost {
   }
   std::string logOf(const std::string& pod) { return cluster->kubectl({"logs", pod}).out; }
   bool logHas(const std::string& pod, const std::string& text) {
-    return harness::eventually([&] { return harness::contains(logOf(pod), text); }, kRuns, 1);
+    return harness::eventually([&] { return harness::contains(logOf(pod), text); },
+                               kRuns * slowness, 1);
   }
   // All reasons of the kubelet for not mounting volumes, each whole.
   std::string mountFailures() {
@@ -83,7 +89,7 @@ class Storage : public KubeHost {
                    .out;
       return harness::contains(events, text);
     };
-    return harness::eventually(refused, kRuns, 1);
+    return harness::eventually(refused, kRuns * slowness, 1);
   }
 };
 
