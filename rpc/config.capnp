@@ -198,7 +198,7 @@ struct Install {
   wipe @3 :Bool $A.keepEmpty $A.doc("Wipe the disk before partitioning it.");
   extraKernelArgs @4 :List(Text) $A.doc("Additional kernel arguments; console= replaces the built-in one.");
   diskSelector @5 :DiskSelector $A.since("v0.10")
-      $A.doc("Select the disk by its properties instead of its path. All given properties must match.");
+      $A.doc("Select the disk by its properties instead of its path; disk is not used then. All given properties must match, and there must be one.");
   imageKey @6 :Text $A.doc("Public key in PEM, ECDSA P-256 or Ed25519. An image that the node is upgraded to must have a signature that it verifies.");
 }
 

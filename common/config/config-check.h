@@ -34,6 +34,8 @@ class Report {
   bool has(kj::StringPtr path) const { return places.has(path); }
   // The document has it, and the decoder did not refuse it.
   bool isRead(kj::StringPtr path) const { return has(path) && !isRefused(path); }
+  // The same, and nothing below it was refused.
+  bool isWhollyRead(kj::StringPtr path) const;
 
   // Checks that several sections need.
   void cidr(kj::StringPtr path, kj::StringPtr text);

@@ -41,6 +41,13 @@ bool Report::isRefused(kj::StringPtr path) const {
   return false;
 }
 
+bool Report::isWhollyRead(kj::StringPtr path) const {
+  for (auto& earlier : problems.asPtr().slice(0, decoders)) {
+    if (earlier.severity == Problem::Severity::kError && isWithin(earlier.path, path)) return false;
+  }
+  return isRead(path);
+}
+
 Report::Key keysOf(const Report& report, MachineType type) {
   if (isControlPlane(type)) return Report::Key::kNeeded;
   return report.isRead("machine.type") ? Report::Key::kUnwanted : Report::Key::kOptional;

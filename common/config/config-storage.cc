@@ -78,13 +78,33 @@ bool isKernelArgument(kj::StringPtr text) {
   return text.size() > 0;
 }
 
+// One without properties would match every disk, and `wipe` erases the first.
+void checkDiskSelector(Report& report, DiskSelector::Reader selector) {
+  constexpr auto kPath = "machine.install.diskSelector"_kj;
+  auto size = selector.getSize();
+  if (size.size() > 0 && parseSizeRule(size) == nullptr) {
+    report.error(kj::str(kPath, ".size"), kj::str("\"", size, "\" is not a valid size"),
+                 "for example 100GB, >= 100GB or < 1TiB");
+  }
+  bool any = selector.getType() != DiskType::ANY;
+  for (auto pattern :
+       {size, selector.getName(), selector.getModel(), selector.getSerial(), selector.getModalias(),
+        selector.getUuid(), selector.getWwid(), selector.getBusPath()}) {
+    any |= pattern.size() > 0;
+  }
+  if (!any && report.isWhollyRead(kPath)) {
+    report.laterError(kPath, kj::str("selects any disk"),
+                      "give it a property of the disk, for example size: \">= 100GB\"");
+  }
+}
+
 void checkInstall(Report& report, Install::Reader install) {
   if (install.getDisk().size() > 0) checkDevice(report, "machine.install.disk", install.getDisk());
-  auto size = install.getDiskSelector().getSize();
-  if (size.size() > 0 && parseSizeRule(size) == nullptr) {
-    report.error("machine.install.diskSelector.size",
-                 kj::str("\"", install.getDiskSelector().getSize(), "\" is not a valid size"),
-                 "for example 100GB, >= 100GB or < 1TiB");
+  if (install.hasDiskSelector()) {
+    checkDiskSelector(report, install.getDiskSelector());
+    if (install.getDisk().size() > 0) {
+      report.warn("machine.install.disk", kj::str("not used, because there is a diskSelector"));
+    }
   }
   size_t i = 0;
   for (auto argument : install.getExtraKernelArgs()) {
