@@ -1,6 +1,8 @@
 // The image for machines (`make iso FLAVOUR=metal`) with each network card and each disk controller
 // that QEMU has, as the only one; and what such a machine can be started from.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -50,6 +52,17 @@ constexpr const char* kNameOfSas = ",wwn=0x5000c50015ea71ac";
 // maker has chosen the address, as QEMU's own is.
 constexpr const char* kUsbCard = "usb-net,mac=00:16:3e:00:00:01";
 class Disks : public Hardware, public testing::WithParamInterface<Disk> {};
+
+constexpr uintmax_t kRawSize = uintmax_t{7} << 30;
+
+// True if anything was written to a file that was made as one hole (lseek(2), SEEK_DATA).
+bool hasData(const std::string& file) {
+  int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  auto data = lseek(fd, 0, SEEK_DATA);
+  bool none = data < 0 && errno == ENXIO;
+  close(fd);
+  return !none;
+}
 
 std::string identifier(std::string name) {
   name = name.substr(0, name.find(','));
@@ -191,11 +204,15 @@ TEST_F(Hardware, ShowsTheHealthOfItsDisks) {
 // load, because the image has no index for their modprobe, and that nothing else loads either; a
 // disk for Ceph that the node hides, or touches.
 TEST_F(Hardware, HasWhatRookExpects) {
+  std::string raw;
   LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
-                       .more = {"-drive",
-                                "if=none,id=raw,format=raw,file.driver=null-co,"
-                                "file.read-zeroes=on,file.size=7G",
-                                "-device", "virtio-blk-pci,serial=for-ceph,drive=raw"}});
+                       .beforeItStarts = [&](LoneMachine& self, LoneMachine::Hardware& hardware) {
+                         raw = self.path("raw");
+                         std::ofstream(raw).flush();
+                         std::filesystem::resize_file(raw, kRawSize);
+                         hardware.more = {"-drive", "if=none,id=raw,format=raw,file=" + raw,
+                                          "-device", "virtio-blk-pci,serial=for-ceph,drive=raw"};
+                       }});
   auto config = machine.generate();
   const std::string mark = "\nmachine:\n";
   auto at = config.find(mark);
@@ -215,6 +232,7 @@ TEST_F(Hardware, HasWhatRookExpects) {
     auto listed = machine.at({"ls", folder});
     EXPECT_EQ(listed.status, 0) << folder << ": " << listed.err;
   }
+  EXPECT_FALSE(hasData(raw)) << "the node wrote to a disk that is not its own";
 }
 
 // Catches: a kernel whose button has no driver in the image, or sends its event elsewhere.

@@ -108,6 +108,48 @@ void expectWholeLog(const LoneMachine& machine, const LineReceiver& receiver, co
   }
 }
 
+// The same records by syslog, with the number of facility and severity (RFC 5424, 6.2.1).
+void expectSyslog(const std::map<uint64_t, KernelRecord>& records, const LineReceiver& syslog) {
+  static const std::regex kMessage(
+      "<(\\d+)>1 \\S+ \\S+ kernel - kernel \\[kernel@32473 seq=\"(\\d+)\" clock=\"\\d+\"\\] .*");
+  const std::map<std::string, unsigned> kFacilities = {{"kern", 0}, {"user", 1}, {"daemon", 3}};
+  const std::vector<std::string> kPriorities = {"emerg",   "alert",  "crit", "err",
+                                                "warning", "notice", "info", "debug"};
+  std::map<uint64_t, unsigned> numbers;
+  auto readSyslog = [&] {
+    for (auto& message : messagesOf(syslog)) {
+      std::smatch parts;
+      if (!std::regex_match(message, parts, kMessage)) continue;
+      numbers[std::stoull(parts[2])] = unsigned(std::stoul(parts[1]));
+    }
+    return numbers.size() >= records.size();
+  };
+  ASSERT_TRUE(eventually(readSyslog, kUp, 1)) << numbers.size() << " of " << records.size();
+  for (auto& [number, record] : records) {
+    ASSERT_TRUE(kFacilities.contains(record.facility)) << record;
+    auto severity = std::find(kPriorities.begin(), kPriorities.end(), record.priority);
+    EXPECT_EQ(kFacilities.at(record.facility) * 8 + unsigned(severity - kPriorities.begin()),
+              numbers[number])
+        << number << " " << record;
+  }
+}
+
+// The audit log, and nothing but it.
+void expectAuditLog(const LoneMachine& machine, const LineReceiver& audit) {
+  ASSERT_TRUE(eventually([&] { return messagesOf(audit).size() >= 2; }, kUp, 1));
+  auto log = auditLogOf(machine);
+  EXPECT_TRUE(
+      eventually([&] { return messagesOf(audit).size() >= auditLogOf(machine).size(); }, kUp, 1));
+  auto messages = messagesOf(audit);
+  ASSERT_GE(messages.size(), log.size());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    auto header = messages[i].substr(0, messages[i].find(" - audit - "));
+    EXPECT_TRUE(std::regex_match(header, std::regex("<(10[4-9]|11[01])>1 \\S+ \\S+ audit")))
+        << header;
+    if (i < log.size()) EXPECT_TRUE(messages[i].ends_with(" - audit - " + log[i])) << messages[i];
+  }
+}
+
 }  // namespace
 
 // Catches: a kernel log that begins where logd began, or again from its start; a facility or
@@ -168,43 +210,8 @@ TEST(KernelStream, ReachesAReceiverThatWasAway) {
   EXPECT_EQ(kInterrupts, emergencies);
   EXPECT_GT(ofMachined, 10u);
 
-  // The same by syslog, with the number of facility and severity (RFC 5424, 6.2.1).
-  static const std::regex kMessage(
-      "<(\\d+)>1 \\S+ \\S+ kernel - kernel \\[kernel@32473 seq=\"(\\d+)\" clock=\"\\d+\"\\] .*");
-  const std::map<std::string, unsigned> kFacilities = {{"kern", 0}, {"user", 1}, {"daemon", 3}};
-  const std::vector<std::string> kPriorities = {"emerg",   "alert",  "crit", "err",
-                                                "warning", "notice", "info", "debug"};
-  std::map<uint64_t, unsigned> numbers;
-  auto readSyslog = [&] {
-    for (auto& message : messagesOf(syslog)) {
-      std::smatch parts;
-      if (!std::regex_match(message, parts, kMessage)) continue;
-      numbers[std::stoull(parts[2])] = unsigned(std::stoul(parts[1]));
-    }
-    return numbers.size() >= records.size();
-  };
-  ASSERT_TRUE(eventually(readSyslog, kUp, 1)) << numbers.size() << " of " << records.size();
-  for (auto& [number, record] : records) {
-    ASSERT_TRUE(kFacilities.contains(record.facility)) << record;
-    auto severity = std::find(kPriorities.begin(), kPriorities.end(), record.priority);
-    EXPECT_EQ(kFacilities.at(record.facility) * 8 + unsigned(severity - kPriorities.begin()),
-              numbers[number])
-        << number << " " << record;
-  }
-
-  // The audit log, and nothing but it.
-  ASSERT_TRUE(eventually([&] { return messagesOf(audit).size() >= 2; }, kUp, 1));
-  auto log = auditLogOf(machine);
-  EXPECT_TRUE(
-      eventually([&] { return messagesOf(audit).size() >= auditLogOf(machine).size(); }, kUp, 1));
-  auto messages = messagesOf(audit);
-  ASSERT_GE(messages.size(), log.size());
-  for (size_t i = 0; i < messages.size(); ++i) {
-    auto header = messages[i].substr(0, messages[i].find(" - audit - "));
-    EXPECT_TRUE(std::regex_match(header, std::regex("<(10[4-9]|11[01])>1 \\S+ \\S+ audit")))
-        << header;
-    if (i < log.size()) EXPECT_TRUE(messages[i].ends_with(" - audit - " + log[i])) << messages[i];
-  }
+  ASSERT_NO_FATAL_FAILURE(expectSyslog(records, syslog));
+  expectAuditLog(machine, audit);
 }
 
 }  // namespace talos::vm

@@ -122,6 +122,13 @@ class Installed : public ::testing::Test {
 struct DiskEncryption : Installed {
   DiskEncryption() : Installed("diskencryption") {}
   ~DiskEncryption() noexcept override {}
+
+  // The steps of the chapter, one after the other.
+  void encryptEphemeral();
+  void rotateKeys();
+  void encryptState();
+  void decryptEphemeral();
+  void resetMachine();
 };
 
 struct EncryptedDisk : Installed {
@@ -177,14 +184,8 @@ const std::string kState =
 
 }  // namespace
 
-// Catches: a command of the chapter that is not known, or does not do what the chapter says; a
-// partition that stays plain, keys that cryptsetup does not find where the config has them, a
-// config that is lost with a partition that has none.
-TEST_F(DiskEncryption, AsTheChapterSays) {
-  ASSERT_TRUE(hasRow("volumestatus", R"(EPHEMERAL +\d+ +ready +/dev/vda6 +)"));
-  auto own = node.uuid();
-
-  // "Ephemeral Partition"
+// "Ephemeral Partition"
+void DiskEncryption::encryptEphemeral() {
   edit(kOldKey);
   auto boot = bootId();
   runs({"apply-config", "-f", config, "-n", "10.5.0.2", "--on-reboot"});
@@ -198,10 +199,12 @@ TEST_F(DiskEncryption, AsTheChapterSays) {
   EXPECT_TRUE(contains(dump, "  0: luks2")) << dump;
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", "oldkey", 0));
   EXPECT_EQ(node.header("disk", "STATE"), "");
+}
 
-  // "Key Rotation"
+// "Key Rotation"
+void DiskEncryption::rotateKeys() {
   edit(kOldKey + kNewKey);
-  boot = bootId();
+  auto boot = bootId();
   runs({"apply-config", "-n", "10.5.0.2", "-f", config});
   ASSERT_TRUE(isOverSince(boot)) << cluster.console(node.name);
   EXPECT_TRUE(hasKeys("EPHEMERAL", "0 static, 1 static"));
@@ -214,8 +217,11 @@ TEST_F(DiskEncryption, AsTheChapterSays) {
   EXPECT_TRUE(hasKeys("EPHEMERAL", "1 static"));
   EXPECT_TRUE(node.opens("disk", "EPHEMERAL", "newkey", 1));
   EXPECT_FALSE(node.opens("disk", "EPHEMERAL", "oldkey", 0));
+}
 
-  // "State Partition"
+// "State Partition"
+void DiskEncryption::encryptState() {
+  auto own = node.uuid();
   edit(kNewKeyOnly + kState);
   runs({"reset", "--system-labels-to-wipe", "STATE", "-n", "10.5.0.2", "--reboot=true"}, 900);
   std::string disks;
@@ -234,24 +240,40 @@ TEST_F(DiskEncryption, AsTheChapterSays) {
   EXPECT_TRUE(node.opens("disk", "STATE", own + "STATE", 0));
   EXPECT_TRUE(hasRow("volumestatus", R"(STATE +\d+ +ready +)"));
   EXPECT_TRUE(contains(run({"meta", "read", "9"}).out, R"("KeyNodeID":{})"));
+}
 
-  // "and Vice Versa"
+// "and Vice Versa"
+void DiskEncryption::decryptEphemeral() {
   ASSERT_TRUE(isOverSince("")) << cluster.console(node.name);
   edit(kState);
-  boot = bootId();
+  auto boot = bootId();
   runs({"apply-config", "-f", config, "-n", "10.5.0.2", "--on-reboot"});
   runs({"reset", "--system-labels-to-wipe", "EPHEMERAL", "-n", "10.5.0.2", "--reboot=true"}, 900);
   ASSERT_TRUE(isOverSince(boot)) << cluster.console(node.name);
   EXPECT_TRUE(hasRow("volumestatus", R"(EPHEMERAL +\d+ +ready +/dev/vda6 +)"));
   EXPECT_EQ(node.header("disk", "EPHEMERAL"), "");
+}
 
-  // The chapter "Resetting a Machine".
+// The chapter "Resetting a Machine".
+void DiskEncryption::resetMachine() {
   runs({"reset", "--help"});
   runs({"reset", "-n", "10.5.0.2", "--graceful=false"}, 900);
   EXPECT_TRUE(eventually(
       [&] { return contains(cluster.talosctl({"cluster", "show"}, 20).out, "off"); }, kSlow, 1));
   EXPECT_TRUE(cuts::tableOf(node.file("disk")) == nullptr) << "the disk is not empty";
   EXPECT_EQ(node.header("disk", "STATE"), "");
+}
+
+// Catches: a command of the chapter that is not known, or does not do what the chapter says; a
+// partition that stays plain, keys that cryptsetup does not find where the config has them, a
+// config that is lost with a partition that has none.
+TEST_F(DiskEncryption, AsTheChapterSays) {
+  ASSERT_TRUE(hasRow("volumestatus", R"(EPHEMERAL +\d+ +ready +/dev/vda6 +)"));
+  ASSERT_NO_FATAL_FAILURE(encryptEphemeral());
+  ASSERT_NO_FATAL_FAILURE(rotateKeys());
+  ASSERT_NO_FATAL_FAILURE(encryptState());
+  ASSERT_NO_FATAL_FAILURE(decryptEphemeral());
+  resetMachine();
 }
 
 // Catches: a STATE that is opened by the config of a source or by the machine's own key only; a

@@ -43,7 +43,7 @@ struct Node {
     EXPECT_TRUE(std::regex_search(mounts, std::regex("/dev/vdc2 .* /var/lib/first/second\n")))
         << mounts;
     auto listed = cluster.ok({"list", "-l", "/var/lib"});
-    EXPECT_TRUE(std::regex_search(listed, std::regex("first\n"))) << listed;
+    EXPECT_TRUE(std::regex_search(listed, std::regex("drwxr-xr-x .*first\n"))) << listed;
   }
 };
 
@@ -61,7 +61,8 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   Node node{cluster};
   // In the middle of being made, two times.
   for (unsigned write : {4, 30}) {
-    if (cluster.killAtWrite(kName, write, 0, 120)) node.power("start");
+    ASSERT_TRUE(cluster.killAtWrite(kName, write, 0, 120)) << "no write " << write;
+    node.power("start");
   }
   ASSERT_TRUE(node.booted()) << cluster.console(kName);
   node.expectMounted();

@@ -20,6 +20,11 @@ size_t boots(const LoneMachine& machine) {
   for (size_t at = 0; (at = text.find("Linux version", at)) != text.npos; ++at) ++count;
   return count;
 }
+// Of the machine's own clock; 0 while it does not answer.
+double uptime(const LoneMachine& machine) {
+  auto answer = machine.at({"read", "/proc/uptime"});
+  return answer.status == 0 ? strtod(answer.out.c_str(), nullptr) : 0;
+}
 bool says(const LoneMachine& machine, const std::vector<std::string>& what, const char* words) {
   return eventually([&] { return contains(machine.at(what).out, words); }, kUp, 1);
 }
@@ -43,8 +48,12 @@ TEST(Watchdog, ResetsAMachineWhoseKernelStandsStill) {
   ASSERT_NO_FATAL_FAILURE(machine.configure(config));
   ASSERT_TRUE(says(machine, {"get", "watchdogtimerstatus"}, "/dev/watchdog0   10s"))
       << machine.at({"get", "watchdogtimerstatus"}).out << machine.console();
+  auto killed = uptime(machine);
+  ASSERT_GT(killed, 0);
   EXPECT_EQ(machine.at({"service", "machined", "kill", "--signal", "SIGKILL"}).status, 0);
   ASSERT_TRUE(says(machine, {"get", "watchdogtimerstatus"}, "/dev/watchdog0   10s"));
+  // Longer than the watchdog waits, also if nobody feeds it since.
+  ASSERT_TRUE(eventually([&] { return uptime(machine) > killed + 25; }, kUp, 1));
   ASSERT_EQ(1u, boots(machine)) << machine.console();
 
   QemuControl(monitor).command("inject-nmi");
