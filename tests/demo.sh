@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make demo` and `make demo-destroy` do once the image is there:  demo.sh up|down CHECKOUT TALOSCTL
+# The work of `make demo` and `make demo-destroy` once the image is there:  demo.sh up|down CHECKOUT TALOSCTL
 # up: a cluster of a control plane and a worker, with Kubernetes and a pod that answers by its Service; a cluster that is
 # there is shown, or started again. Images come from upstream's registries through a cache on this host; where they cannot
 # be reached, Kubernetes is compiled from its Go modules (rootfs/kubernetes/make.sh).
@@ -87,7 +87,7 @@ with_kubernetes() { [ -e "$folder/mirrors" ]; }
 
 create() {
   local mirrors=() line
-  # What an earlier try has left.
+  # Of an earlier try.
   [ ! -e "$folder/registries" ] || stop_registries
   rm -rf "$folder"
   mkdir -p "$folder"

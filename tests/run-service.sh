@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make run SERVICE=…` does once the image is there:  run-service.sh SERVICE CHECKOUT OUT
+# The work of `make run SERVICE=…` once the image is there:  run-service.sh SERVICE CHECKOUT OUT
 # One of the daemons as a node runs it, alone: a node in a container of this host, with process 1, machined, this daemon and
 # those that it cannot do without. The program is the one of the build folder, which has its symbols; for gdb the one in its
 # folder debug, which has variables, too (cmake/talos.cmake). Ctrl-C ends all of it.

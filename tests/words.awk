@@ -1,7 +1,8 @@
-# Retired words:  awk -f words.awk FILE...   (*.cc, *.h, *.inc, *.capnp)
+# Retired words:  awk -f words.awk FILE...   (*.cc, *.h, *.inc, *.capnp; *.sh, *.list, CMakeLists.txt, Makefile)
 # docs/style.md has the table of words that were replaced by the field's own terms. This prints file:line of
-#   - each identifier that has a retired word as a component (camelCase and snake_case), outside of strings and comments,
-#   - each comment block whose first word is What, Who, Whose, Whether or Which,
+#   - each identifier that has a retired word as a component (camelCase and snake_case), outside of strings and comments;
+#     not in scripts, lists and makefiles, whose words are mostly other people's,
+#   - each comment block whose first word is What, Who, Whose, Whether or Which; a block ends at an empty comment line, too,
 #   - each file name with a retired word,
 # and exits with 1 if there are any.
 BEGIN {
@@ -18,13 +19,18 @@ BEGIN {
 }
 FNR == 1 {
   schema = FILENAME ~ /\.capnp$/
+  script = FILENAME ~ /(\.sh|\.list|(^|\/)CMakeLists\.txt|(^|\/)Makefile)$/
   raw = ""
   in_block = 0
   if (FILENAME ~ component) report("retired word in the file name")
 }
 {
   line = $0
-  if (raw == "" && line ~ (schema ? "^ *#" : "^ *//")) {
+  if (raw == "" && line ~ (schema || script ? "^ *#" : "^ *//")) {
+    if (line ~ /^ *[\/#]+ *$/ || line ~ /^#!/) {   # the interpreter of a script is no comment
+      in_block = 0
+      next
+    }
     if (!in_block && line ~ /^ *[\/#]+ *([Ww]hat|[Ww]ho|[Ww]hose|[Ww]hether|[Ww]hich)([^A-Za-z0-9_]|$)/) {
       sub(/^ */, "", line)
       report("question at the start of a comment: " line)
@@ -33,6 +39,7 @@ FNR == 1 {
     next
   }
   in_block = 0
+  if (script) next
   if (raw == "" && index(line, "R\"") == 0 && line !~ component) next
   n = split(code(line), words, /[^A-Za-z0-9_]+/)
   for (i = 1; i <= n; ++i) {

@@ -45,7 +45,7 @@ struct AuditLogTest : ::testing::Test {
   AuditLog log{timer, kj::heap<FakeMachined>(bench), {.refusals = 3, .names = 2, .pending = 4}};
 
   kj::Promise<void> record(kj::StringPtr name, bool refused = false) {
-    auto trail = log.trail({kj::str(name), kj::str("10.0.0.9"), kj::str()}, nullptr);
+    auto trail = log.trail({kj::str(name), kj::str("10.0.0.9"), kj::str(), kj::str()}, nullptr);
     return trail->record({.text = kj::str("Machine.reboot()"),
                           .outcome = kj::str(refused ? "denied" : "ok"),
                           .refused = refused,

@@ -111,6 +111,7 @@ class FakeMachine final : public rpc::Machine::Server {
       case rpc::Counter::DISKS:
         fail(ErrorKind::kPermissionDenied, "Machine.counters needs the role os:reader");
       case rpc::Counter::FREQUENCIES:
+      case rpc::Counter::KERNEL:
         break;
     }
     return kj::READY_NOW;

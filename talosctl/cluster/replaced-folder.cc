@@ -52,7 +52,9 @@ kj::AutoCloseFd openReplacedFolder(kj::StringPtr root) {
   bool made = mkdirat(parent, name.cStr(), 0755) == 0;
   if (!made && errno != EEXIST) refuse(kReplacedFolder);
   auto folder = openBelow(parent, name, O_RDONLY | O_DIRECTORY);
-  if (made) KJ_SYSCALL(fchmod(folder, 0755));  // whatever this user's umask is
+  if (made) {
+    KJ_SYSCALL(fchmod(folder, 0755));  // whatever this user's umask is
+  }
   requireRootsAlone(folder, kReplacedFolder);
   return folder;
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What machined asks of containerd, and the same by others:  containerd.sh CHECKOUT FIGURES [RUNS]
+# The requests of machined to containerd, and the same by others:  containerd.sh CHECKOUT FIGURES [RUNS]
 # Appends to FIGURES (JSON lines). The peers, which run.sh made before, ask the same containerd in turn with ours.
 set -euo pipefail
 checkout=$1 json=$2 runs=${3:-5}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What installing, encrypting and upgrading the disk of a node costs:  disks.sh ROOT CHECKOUT OUT FIGURES IMAGE [RUNS]
+# The cost of installing, encrypting and upgrading the disk of a node:  disks.sh ROOT CHECKOUT OUT FIGURES IMAGE [RUNS]
 # Appends to FIGURES (JSON lines). IMAGE is an installer image (rootfs/installer.sh). One virtual machine after the other,
 # emulated, with one CPU and 1 GiB. Its disks are those of tests/disks; written bytes are those of a recording of them.
 set -euo pipefail
@@ -18,7 +18,7 @@ within() {  # within SECONDS WHAT COMMAND...: tries it until it succeeds
   done
 }
 console_has() { grep -aq -e "$1" "$console" 2>/dev/null; }
-# What grep leaves unread would be the client's failure.
+# grep reads to the end: output that it leaves unread would be the client's failure.
 booted() { talosctl logs machined 2>/dev/null | grep "sequence boot: done" >/dev/null; }
 installed() { talosctl read /proc/cmdline 2>/dev/null | grep "talos.slot=" >/dev/null && booted; }
 seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.2f\n", b - a }'; }

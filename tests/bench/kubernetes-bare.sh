@@ -68,7 +68,7 @@ END
   bare_pod "$etc/kubernetes/manifests" kube-scheduler --kubeconfig=$at/admin.kubeconfig
 }
 
-# What can be done before the start, which is timed: certificates, files, manifests. $bare/kubeconfig is the client's.
+# The work before the start, which is timed: certificates, files, manifests. $bare/kubeconfig is the client's.
 bare_prepare() {  # bare_prepare MASTERS WORKERS
   bare_masters=$1 bare_nodes=$(($1 + $2)) bare=$scratch/bare pki=$scratch/bare/pki
   rm -rf "$bare"

@@ -42,7 +42,7 @@ begin() {
 }
 end() { kill "$pid"; wait "$pid" || true; }
 
-# What the kernel tells of addresses, on descriptor 4, from here on: it listens when it tells of
+# The kernel's messages about addresses, on descriptor 4, from here on: ip listens when it prints
 # one that was added for this.
 exec 4< <(exec ip -o -4 monitor address)
 listening=

@@ -74,7 +74,7 @@ func ask(t *testing.T, conn *grpc.ClientConn, node, method string, request Reque
 
 const machine = "/machine.MachineService/"
 
-// What clients of this version and before compare with their own: of an older one they warn.
+// Clients of this version and before compare it with their own: of an older one they warn.
 const apiVersion = "v1.9.6"
 
 // Catches: a version of another node, or another than our own client prints; a call without metadata
@@ -222,7 +222,7 @@ func TestFiles(t *testing.T) {
 	archive(t, conn, node, Request{}.Text(1, "/etc/ssl"), "Copy", "certs")
 }
 
-// What is in a gzip'd tar that a stream of bytes is: one of the names has this in it.
+// The content of a gzip'd tar that a stream of bytes is: one of the names has this in it.
 func archive(t *testing.T, conn *grpc.ClientConn, node string, request Request, method, name string) []byte {
 	t.Helper()
 	items, err := All(To(node), conn, machine+method, request)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What a node refuses, and how our own client is refused the same.
+// Requests that a node refuses, and how our own client is refused the same.
 type refusal struct {
 	method    string
 	request   Request

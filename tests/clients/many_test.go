@@ -45,7 +45,7 @@ func TestLargeStreamWithSmallWindows(t *testing.T) {
 	}
 }
 
-// What a dashboard has open at once. Catches: a connection, or a node, that has not enough room for it.
+// The streams that a dashboard has open at once. Catches: a connection, or a node, that has not enough room for it.
 func TestManyStreams(t *testing.T) {
 	node, conn := here(t)
 	ctx, cancel := context.WithCancel(ToOne(node))

@@ -92,7 +92,7 @@ func (row comparison) of(message Message) (all []string) {
 	return all
 }
 
-// What stands under "list.key" of each record of a document, or under "key" of the document.
+// The values under "list.key" of each record of a document, or under "key" of the document.
 func under(document any, path string) (all []string) {
 	key, rest, more := strings.Cut(path, ".")
 	switch value := document.(type) {
@@ -181,7 +181,7 @@ func TestEveryNode(t *testing.T) {
 	}
 }
 
-// What changes from one moment to the next is not compared but looked at. Catches: a node that is left
+// Values that change from one moment to the next are not compared but looked at. Catches: a node that is left
 // out, or answers for another.
 func TestEveryNodeTells(t *testing.T) {
 	_, conn := here(t)

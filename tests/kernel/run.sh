@@ -11,7 +11,7 @@ mkdir -p "$tree"/{dev,proc,sys,tmp,sbin,usr/lib}
 mknod -m 0600 "$tree/dev/console" c 5 1
 install -m 0755 "$test" "$tree/init"
 install -m 0755 "$modprobe" "$tree/sbin/modprobe"
-# What is confined tries there what it must not do, and is the test program under another name.
+# A confined program tries what it must not do; it is the test program under another name.
 install -D -m 0755 "$confine" "$tree/usr/libexec/talos/confine"
 ln -s init "$tree/probe"
 llvm-strip-19 "$tree/init" "$tree/sbin/modprobe" 2>/dev/null || true

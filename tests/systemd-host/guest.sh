@@ -68,7 +68,7 @@ TTYPath=/dev/console
 UNIT
 mksquashfs "$tree" "$work/root" -noappend -quiet -no-progress -comp zstd -Xcompression-level 1 -noD -all-root -no-xattrs
 
-# What makes the disk the root.
+# The early root, which makes the disk the root.
 cp "$(command -v busybox)" "$early/busybox"
 cp -a "$tree/usr/lib/modules/." "$early/lib/modules/"
 mknod -m 0600 "$early/dev/console" c 5 1

@@ -17,14 +17,13 @@ struct SystemDiskWait : public testing::Test {
   std::vector<std::string> reported;
 
   void wait(kj::Duration appears) {
-    bool over = false;
     auto isThere = [this, appears]() -> kj::Promise<bool> {
       return timer.now() >= kj::origin<kj::TimePoint>() + appears;
     };
     auto report = [this](kj::StringPtr line) { reported.push_back(line.cStr()); };
-    auto waiting =
-        awaitSystemDisk(timer, isThere, report).then([&] { over = true; }).eagerlyEvaluate(nullptr);
-    for (scope.poll(); !over; scope.poll()) timer.advanceTo(timer.now() + 50 * kj::MILLISECONDS);
+    auto waiting = awaitSystemDisk(timer, isThere, report);
+    while (!waiting.poll(scope)) timer.advanceTo(timer.now() + 50 * kj::MILLISECONDS);
+    waiting.wait(scope);
   }
   auto passed() const { return (timer.now() - kj::origin<kj::TimePoint>()) / kj::MILLISECONDS; }
 };

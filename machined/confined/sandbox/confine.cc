@@ -101,7 +101,9 @@ void redirect(int nothing, Options::Output output) {
 }  // namespace
 
 void run(const Options& options) {
-  if (options.stopFirst) KJ_SYSCALL(raise(SIGSTOP));
+  if (options.stopFirst) {
+    KJ_SYSCALL(raise(SIGSTOP));
+  }
   KJ_IF_MAYBE (score, options.oomScore) {
     setOomScore(*score, options.command[0]);
   }
