@@ -60,7 +60,7 @@ kj::Promise<void> PlatformController::ask(kj::Function<kj::Promise<KnownFacts>()
     return facts().then([this](KnownFacts answer) { known = kj::mv(answer); });
   });
   for (auto problem : known.get().getProblems()) {
-    log::warn("the platform states something that makes no sense",
+    log::warn("ignored a value that the platform states",
               {{"platform", deps.platform}, {"problem", problem}});
   }
   answered = true;
