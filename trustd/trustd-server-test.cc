@@ -17,10 +17,11 @@ using testing::kToken;
 using testing::TestTrustd;
 
 struct Serving : ::testing::Test {
+  explicit Serving(ServerLimits limits = kLimits) : trustd(io, limits) {}
   ~Serving() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
-  TestTrustd trustd{io};
+  TestTrustd trustd;
 
   template <typename T>
   T wait(kj::Promise<T> promise) {
@@ -406,16 +407,27 @@ struct NoTokens final : JoinTokens {
   }
 };
 
+struct OnePlace : Serving {
+  OnePlace() : Serving(limits()) {}
+  static ServerLimits limits() {
+    auto one = kLimits;
+    one.connections = one.connectionsPerPeer = 1;
+    return one;
+  }
+};
+
 // Catches: the same with texts that look like join tokens: while one is searched for, the other is
 // refused.
-TEST_F(Serving, ACallerWithoutAJoinTokenKeepsNoConnection) {
+TEST_F(OnePlace, GoesFromWhoHasNoJoinTokenToWhoHasAToken) {
   NoTokens none(timer);
   trustd.tokens = none;
   wait(trustd.start());
   auto caller = wait(trustd.call());
+  bool gone = false;
+  auto end = caller.onDisconnect().then([&] { gone = true; }).eagerlyEvaluate(nullptr);
   auto nag = [&](kj::Duration first) -> kj::Promise<void> {
     co_await timer.afterDelay(first);
-    for (;;) {
+    while (!gone) {
       auto call = caller.certificate("no request", "join-abcdef.0123456789abcdef");
       co_await call.ignoreResult().catch_([](auto&&) {});
       co_await timer.afterDelay(1 * kj::MILLISECONDS);
@@ -423,7 +435,8 @@ TEST_F(Serving, ACallerWithoutAJoinTokenKeepsNoConnection) {
   };
   auto nagging = nag(0 * kj::MILLISECONDS).exclusiveJoin(nag(100 * kj::MILLISECONDS));
   auto running = nagging.eagerlyEvaluate(nullptr);
-  wait(caller.onDisconnect());
+  auto other = wait(trustd.call("10.0.0.2"));
+  wait(other.certificate(ask({"10.0.0.2"}).request));
 }
 
 }  // namespace
