@@ -63,8 +63,12 @@ TEST(Watchdog, ResetsAMachineWhoseKernelStandsStill) {
       << machine.console();
 
   auto patch = R"([{"op": "remove", "path": "/machine/watchdog"}])";
-  auto patched = machine.at({"patch", "machineconfig", "--mode=no-reboot", "-p", patch});
-  EXPECT_EQ(patched.status, 0) << patched.out << patched.err;
+  harness::Result patched;
+  auto isPatched = [&] {  // not before the boot has ended
+    patched = machine.at({"patch", "machineconfig", "--mode=no-reboot", "-p", patch});
+    return patched.status == 0;
+  };
+  EXPECT_TRUE(eventually(isPatched, kUp, 1)) << patched.out << patched.err;
   EXPECT_TRUE(eventually(
       [&] {
         auto state = machine.at({"read", "/sys/class/watchdog/watchdog0/state"});
