@@ -82,17 +82,14 @@ void readBondV1(Value entry, Value config, PlatformFacts& facts) {
       facts.invalid(name, member.textOrShape(), "interface");
     }
   }
-  auto params = entry["params"];
-  checkKeys(name, params,
-            {"bond-mode", "bond-lacp-rate", "bond-xmit-hash-policy", "bond-miimon", "bond-updelay",
-             "bond-downdelay"},
-            facts);
-  readEnum(name, params, "bond-mode", bond.mode, facts);
-  readEnum(name, params, "bond-lacp-rate", bond.lacpRate, facts);
-  readEnum(name, params, "bond-xmit-hash-policy", bond.hashPolicy, facts);
-  bond.miimon = numberOf(name, params, "bond-miimon", facts);
-  bond.upDelay = numberOf(name, params, "bond-updelay", facts);
-  bond.downDelay = numberOf(name, params, "bond-downdelay", facts);
+  readBondParameters(name, entry["params"],
+                     {.mode = "bond-mode",
+                      .lacpRate = "bond-lacp-rate",
+                      .hashPolicy = "bond-xmit-hash-policy",
+                      .miimon = "bond-miimon",
+                      .upDelay = "bond-updelay",
+                      .downDelay = "bond-downdelay"},
+                     bond, facts);
   readSubnets(entry, link, facts);
 }
 

@@ -116,17 +116,14 @@ void readBondV2(Value network, kj::StringPtr name, Value entry, PlatformFacts& f
       KJ_IF_MAYBE (member, memberV2(network, id, facts)) bond.members.add(kj::mv(*member));
     }
   }
-  auto parameters = entry["parameters"];
-  checkKeys(name, parameters,
-            {"mode", "lacp-rate", "transmit-hash-policy", "mii-monitor-interval", "up-delay",
-             "down-delay"},
-            facts);
-  readEnum(name, parameters, "mode", bond.mode, facts);
-  readEnum(name, parameters, "lacp-rate", bond.lacpRate, facts);
-  readEnum(name, parameters, "transmit-hash-policy", bond.hashPolicy, facts);
-  bond.miimon = numberOf(name, parameters, "mii-monitor-interval", facts);
-  bond.upDelay = numberOf(name, parameters, "up-delay", facts);
-  bond.downDelay = numberOf(name, parameters, "down-delay", facts);
+  readBondParameters(name, entry["parameters"],
+                     {.mode = "mode",
+                      .lacpRate = "lacp-rate",
+                      .hashPolicy = "transmit-hash-policy",
+                      .miimon = "mii-monitor-interval",
+                      .upDelay = "up-delay",
+                      .downDelay = "down-delay"},
+                     bond, facts);
   readLinkV2(entry, link, facts);
 }
 

@@ -9,6 +9,17 @@ namespace talos::platforms {
 static_assert(kMostItems > kMostAddresses && kMostItems > kMostRoutes,
               "a list that is too long would be cut without a problem");
 
+namespace {
+
+template <typename Enum>
+void readEnum(kj::StringPtr where, Value mapping, kj::StringPtr key, Enum& value,
+              PlatformFacts& facts) {
+  auto text = mapping[key].textOrShape();
+  if (!setEnum(text, value)) facts.invalid(where, text, key);
+}
+
+}  // namespace
+
 void readCloudNetwork(Value root, PlatformFacts& facts) {
   auto network = root["network"].isMapping() ? root["network"] : root;
   auto version = network["version"];
@@ -47,6 +58,19 @@ bool flagOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts
   KJ_IF_MAYBE (flag, codec::parseBool(text)) return *flag;
   facts.invalid(where, text, key);
   return false;
+}
+
+void readBondParameters(kj::StringPtr link, Value parameters, const BondKeys& keys, Bond& bond,
+                        PlatformFacts& facts) {
+  checkKeys(link, parameters,
+            {keys.mode, keys.lacpRate, keys.hashPolicy, keys.miimon, keys.upDelay, keys.downDelay},
+            facts);
+  readEnum(link, parameters, keys.mode, bond.mode, facts);
+  readEnum(link, parameters, keys.lacpRate, bond.lacpRate, facts);
+  readEnum(link, parameters, keys.hashPolicy, bond.hashPolicy, facts);
+  bond.miimon = numberOf(link, parameters, keys.miimon, facts);
+  bond.upDelay = numberOf(link, parameters, keys.upDelay, facts);
+  bond.downDelay = numberOf(link, parameters, keys.downDelay, facts);
 }
 
 void addCloudRoute(Interface& link, const CloudRoute& route, PlatformFacts& facts) {

@@ -22,13 +22,13 @@ void checkKeys(kj::StringPtr where, Value mapping, kj::ArrayPtr<const kj::String
                PlatformFacts& facts);
 unsigned numberOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
 bool flagOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
-// Of a bond; a key that is absent leaves the value as it is.
-template <typename Enum>
-void readEnum(kj::StringPtr where, Value mapping, kj::StringPtr key, Enum& value,
-              PlatformFacts& facts) {
-  auto text = mapping[key].textOrShape();
-  if (!setEnum(text, value)) facts.invalid(where, text, key);
-}
+// The names that a version has for the parameters of a bond; one that is absent leaves the value as
+// it is.
+struct BondKeys {
+  kj::StringPtr mode, lacpRate, hashPolicy, miimon, upDelay, downDelay;
+};
+void readBondParameters(kj::StringPtr link, Value parameters, const BondKeys& keys, Bond& bond,
+                        PlatformFacts& facts);
 struct CloudRoute {
   kj::StringPtr destination, mask, gateway;  // "default" is a destination
   unsigned metric = 0;                       // 0: that of the gateway's family
