@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
 #include "rpc/local.capnp.h"
@@ -21,6 +23,8 @@ void shuffle(kj::Vector<kj::String>& list) {
 constexpr kj::Duration kStagger = 2 * kj::SECONDS;
 // One of several addresses of an endpoint has so much; the last one has what is left.
 constexpr kj::Duration kOneAddress = 5 * kj::SECONDS;
+// An endpoint that is silent for so long loses its connection to one that answers.
+constexpr kj::Duration kSilence = 5 * kj::SECONDS;
 
 }  // namespace
 
@@ -39,16 +43,41 @@ bool Client::connected() const {
 }
 
 kj::Promise<void> Client::connect(kj::Duration deadline) {
-  if (connected()) return kj::READY_NOW;
   if (dialling) {
     KJ_IF_MAYBE (already, connecting) {
       return already->addBranch();
     }
   }
-  auto fork = dialAll(deadline).fork();
+  auto fork = ensure(deadline).fork();
   auto branch = fork.addBranch();
   connecting = kj::mv(fork);
   return branch;
+}
+
+kj::Promise<void> Client::ensure(kj::Duration deadline) {
+  dialling = true;
+  KJ_DEFER(dialling = false);
+  if (!connected()) co_return co_await dialAll(deadline);
+  auto untilOthers = kj::min(deadline / 2, kSilence);
+  auto answer = endpointAnswers().fork();
+  bool silent = false;
+  co_await answer.addBranch().exclusiveJoin(
+      deps.timer.afterDelay(untilOthers).then([&silent]() { silent = true; }));
+  if (!silent && connected()) co_return;
+  // The others first: it may still greet, and say nothing then. Whichever answers, it too.
+  auto& list = target.endpoints;
+  auto last = std::find(list.begin(), list.end(), current);
+  if (last != list.end()) std::rotate(last, last + 1, list.end());
+  auto rest = silent ? deadline - untilOthers : deadline;
+  co_await dialAll(rest).exclusiveJoin(answer.addBranch().then([this]() -> kj::Promise<void> {
+    if (connected()) return kj::READY_NOW;
+    return kj::NEVER_DONE;
+  }));
+}
+
+// A refusal is an answer, too; so is the end of the connection.
+kj::Promise<void> Client::endpointAnswers() {
+  return node("").whenResolved().catch_([](kj::Exception&&) {});
 }
 
 // Attempts for all endpoints, of which one wins.
@@ -85,12 +114,8 @@ kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> tu
 }
 
 kj::Promise<void> Client::dialAll(kj::Duration deadline) {
-  dialling = true;
   deps.console.waiting(kj::str("connecting to ", kj::strArray(target.endpoints, ", ")));
-  KJ_DEFER({
-    dialling = false;
-    deps.console.waiting(waitingFor(target.nodes));
-  });
+  KJ_DEFER(deps.console.waiting(waitingFor(target.nodes)));
   auto count = target.endpoints.size();
   auto failed = KJ_MAP(e, target.endpoints) {
     return kj::newPromiseAndFulfiller<void>();

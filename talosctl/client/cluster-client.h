@@ -70,7 +70,9 @@ class Client {
   ~Client() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Client);
 
-  // Resolves when there is a live connection; Unavailable when there is none within the deadline.
+  // Resolves when there is a connection whose endpoint answers; Unavailable when there is none
+  // within the deadline. One that stands and is silent is replaced as soon as there is another: a
+  // forwarder or a load balancer keeps it open when the machine behind it is gone.
   kj::Promise<void> connect(kj::Duration deadline);
   bool connected() const;
 
@@ -96,6 +98,8 @@ class Client {
   bool dialling = false;
   kj::Maybe<kj::ForkedPromise<void>> connecting;
 
+  kj::Promise<void> ensure(kj::Duration deadline);
+  kj::Promise<void> endpointAnswers();
   kj::Promise<void> dialAll(kj::Duration deadline);
   Secure secure(kj::StringPtr name);
   kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::Duration deadline);

@@ -101,6 +101,62 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
   });
 }
 
+// Answers until it is mute, as a forwarder does whose machine has lost its power.
+class Forwarded final : public rpc::Cluster::Server {
+ public:
+  struct State {
+    bool used = false, mute = false;
+  };
+  Forwarded(kj::TreeMap<kj::String, FakeNode>& nodes, State& state)
+      : behind(kj::heap<FakeClusterServer>(nodes)), state(state) {}
+  kj::Promise<void> node(NodeContext context) override {
+    state.used = true;
+    return state.mute ? kj::Promise<void>(kj::NEVER_DONE) : behind->node(kj::mv(context));
+  }
+
+ private:
+  kj::Own<FakeClusterServer> behind;
+  State& state;
+};
+
+// Catches: a command that runs for days and stays with the endpoint that it once took, although
+// that says nothing any more and another one would answer.
+TEST_F(Endpoints, OneThatFallsSilentIsReplaced) {
+  auto leaf = pki::issue(
+      c.authority.certificate, c.authority.key,
+      {.addresses = kj::arr(kj::str("127.0.0.6"), kj::str("127.0.0.7")), .client = false});
+  TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+  Forwarded::State six, seven;
+  auto serve = [&](kj::StringPtr address, Forwarded::State& state) {
+    auto begin = [this, &state](const Peer&) {
+      return SessionParams{.bootstrap = kj::heap<Forwarded>(c.nodes, state)};
+    };
+    return serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp(address, c.port), tls,
+                    kj::mv(begin))
+        .eagerlyEvaluate(nullptr);
+  };
+  auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
+  auto interrupt = kj::newPromiseAndFulfiller<void>();
+  auto series = c.start({"-e", "127.0.0.6,127.0.0.7", "-n", "10.0.0.2", "--timeout", "10s", "etcd",
+                         "snapshot", c.folder, "--every", "10s"},
+                        kj::mv(interrupt.promise));
+  auto saved = [&] {
+    for (int round = 0; round < 60; ++round) {
+      c.settle();
+      if (series.poll(c.test.io.waitScope)) return false;
+      if (c.test.console.takeOut().size() > 0) return true;
+      KJ_IF_MAYBE (next, c.clock.nextEvent()) c.clock.advanceTo(kj::max(*next, c.clock.now()));
+    }
+    return false;
+  };
+  EXPECT_TRUE(saved()) << err();
+  ASSERT_NE(six.used, seven.used);
+  (six.used ? six : seven).mute = true;
+  EXPECT_TRUE(saved()) << err();
+  interrupt.fulfiller->fulfill();
+  EXPECT_EQ(c.finish(kj::mv(series)), 0) << err();
+}
+
 // Catches: attempts that are waited for although the first one has long succeeded.
 TEST_F(Endpoints, OneThatAnswersIsTakenAtOnce) {
   for (int i = 0; i < kOften; ++i) {
