@@ -230,6 +230,7 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
       KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
       } else if (status != Status6::kUnspecified) {
+        lose("the server gives it no longer", out);  // after a renewal
         askAnew(failures, now, out);
       }
       return;
@@ -242,8 +243,12 @@ void Client6::replied(const Message6& message, Moment now, Actions& out) {
       KJ_IF_MAYBE (lease, leaseOf(message, number, sent)) {
         bind(kj::mv(*lease), now, out);
         conflicts = 0;  // it has been used all the while
-      } else if (status == Status6::kNoBinding || status == Status6::kNotOnLink) {
-        lose("the server does not know it", out);
+      } else if (status == Status6::kNoBinding) {
+        // A server that has lost its records gives the address anew (§18.2.10.1): it stays in use.
+        best = parse6(encode(message)).message;
+        enter(State::kRequesting, now, out);
+      } else if (status == Status6::kNotOnLink) {
+        lose("it does not belong to this link", out);
         enter(State::kSelecting, now, out);
       }
       return;
@@ -328,7 +333,11 @@ Client6::Subject Client6::subject(Moment now) const {
     case State::kRequesting:
       KJ_IF_MAYBE (offer, best) {
         Subject result{nullptr, offer->server};
-        KJ_IF_MAYBE (lease, leaseOf(*offer, number, now.time)) result.address = lease->address;
+        KJ_IF_MAYBE (lease, leaseOf(*offer, number, now.time)) {
+          result.address = lease->address;
+        } else KJ_IF_MAYBE (known, held) {
+          result.address = known->address;
+        }
         return result;
       }
       return {};

@@ -23,7 +23,8 @@ struct Client6Bench {
   kj::TimePoint now = kj::origin<kj::TimePoint>() + 1000 * kj::SECONDS;
   std::mt19937_64 random{1};
   kj::Maybe<kj::Own<Client6>> held;
-  bool silent = false, rapid = true, knows = true, none = false;
+  bool silent = false, rapid = true, none = false;
+  bool knows = true;     // what it has given before
   bool refuses = false;  // what it offers
   uint32_t preferred = 3000, valid = 4000;
   uint8_t preference = 0;
@@ -55,10 +56,10 @@ struct Client6Bench {
     if (m.associations.size() > 0 && m.type != Type6::kConfirm) {
       Association6 association;
       association.id = m.associations[0].id;
-      if (none || (refuses && !offers)) {
-        association.status = Status6{Status6::kNoAddresses, kj::str("none left")};
-      } else if (!knows) {
+      if (!knows && (m.type == Type6::kRenew || m.type == Type6::kRebind)) {
         association.status = Status6{Status6::kNoBinding, kj::String()};
+      } else if (none || (refuses && !offers)) {
+        association.status = Status6{Status6::kNoAddresses, kj::str("none left")};
       } else {
         association.addresses.add(Address6{ip("fd00::9"), preferred, valid, nullptr});
       }

@@ -194,7 +194,7 @@ TEST(Opennebula, Network) {
       with(R"("mtu":0,)", R"("eth0: ETH0_IP6_METHOD \"disable\" is not supported; ignored")"));
   // The second quote is missing.
   EXPECT_EQ(card("ETH0_DNS='192.0.2.53\nETH0_IP=192.0.2.7\n"),
-            with(R"("addresses":["192.0.2.7/32"],"mtu":0,)",
+            with(R"("addresses":["192.0.2.7/24"],"mtu":0,)",
                  R"("DNS servers: \"'192.0.2.53\" is not a valid address; ignored")"));
 }
 

@@ -7,7 +7,8 @@
 namespace talos::platforms {
 namespace {
 
-constexpr auto kSixLength = "64"_kj;  // of an address without IP6_PREFIX_LENGTH
+// Of addresses without MASK and IP6_PREFIX_LENGTH: those of the platform's own packages.
+constexpr auto kFourMask = "255.255.255.0"_kj, kSixLength = "64"_kj;
 
 // The values of one card: ETH0_….
 class ContextCard {
@@ -57,7 +58,8 @@ class ContextCard {
     auto method = of("METHOD");
     if (method == "dhcp") link.dhcp4 = true;
     if (method == "skip") return;
-    if (of("IP").size() > 0) facts.addAddress(link, of("IP"), of("MASK"));
+    auto mask = of("MASK");
+    if (of("IP").size() > 0) facts.addAddress(link, of("IP"), mask.size() > 0 ? mask : kFourMask);
     facts.addDefaultRoute(link, of("GATEWAY"));
   }
 
