@@ -78,9 +78,11 @@ class DiskAssembly {
   FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
                                                  KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};
-  // As of file systems: a chip or a disk that hangs blocks nothing else.
-  ReadPool hardwareReads{
-      core.io.unixEventPort, core.timer, {.threads = 2, .mostThreads = 6}, core.printInfo()};
+  // As of file systems: a chip or a disk that hangs blocks nothing else, and is not asked again.
+  ReadPool hardwareReads{core.io.unixEventPort,
+                         core.timer,
+                         {.threads = 2, .mostThreads = 16, .hangingPerClient = 1},
+                         core.printInfo()};
   kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // none in a container
 
   SystemPartitions::Dependencies partitionsDependencies();

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <string.h>
 
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "common/testing/test-tree.h"
@@ -127,12 +129,33 @@ TEST(DiskHealth, TheStatusOfAta) {
 class FakeDisks final : public DiskRequests {
  public:
   std::map<std::string, kj::Array<kj::byte>> answers;
+  // A request to the disk of this name hangs until release().
+  std::string hangs;
+  void release() {
+    std::lock_guard lock(mutex);
+    released = true;
+    changed.notify_all();
+  }
+  bool hanging() const {
+    std::lock_guard lock(mutex);
+    return inRequest;
+  }
 
   kj::Array<kj::byte> nvmeHealth(kj::StringPtr disk) const override { return answer("nvme", disk); }
   kj::Array<kj::byte> ataStatus(kj::StringPtr disk) const override { return answer("ata", disk); }
 
  private:
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  mutable bool inRequest = false;
+  bool released = false;
+
   kj::Array<kj::byte> answer(kj::StringPtr protocol, kj::StringPtr disk) const {
+    if (hangs == disk.cStr()) {
+      std::unique_lock lock(mutex);
+      inRequest = true;
+      changed.wait(lock, [this] { return released; });
+    }
     auto found = answers.find(kj::str(protocol, " ", disk).cStr());
     if (found == answers.end()) fail(ErrorKind::kUnavailable, kj::str("no answer of ", disk));
     return kj::heapArray(found->second.asPtr());
@@ -145,20 +168,32 @@ struct DiskHealthTest : public ConfigTest {
   kj::Own<FakeDisks> disks = kj::refcounted<FakeDisks>();
   kj::Maybe<ReadPool> pool;
 
-  void disk(kj::StringPtr name, kj::StringPtr vendor = "") {
+  void disk(kj::StringPtr name, kj::StringPtr vendor = "", kj::StringPtr bus = "ata1/host0") {
     auto folder = kj::str("sys/class/block/", name);
-    tree.directory(kj::str(folder, "/device"));
+    auto device = kj::str("sys/devices/pci0000:00/", bus, "/", name);
+    tree.directory(folder);
+    tree.directory(device);
+    tree.link(kj::str(folder, "/device"), kj::str("../../../../", device));
     tree.file(kj::str(folder, "/size"), "2048\n");
     tree.file(kj::str(folder, "/ro"), "0\n");
     if (vendor.size() > 0) tree.file(kj::str(folder, "/device/vendor"), vendor);
   }
   void begin() {
-    auto& reads = pool.emplace(io.unixEventPort, timer, ReadPool::Options{}, [](kj::StringPtr) {});
+    auto& reads = pool.emplace(io.unixEventPort, timer, ReadPool::Options{.hangingPerClient = 1},
+                               [](kj::StringPtr) {});
     runtime.add(diskHealthController(timer, reads, kj::addRef(*disks), tree.at("sys")));
     runtime.add(sensorsController(timer, reads, tree.at("sys")));
     settle();
   }
   void settle() { runtime.whenIdle().wait(io.waitScope); }
+  // Lets the pool's threads work; the clock of the controllers stands.
+  template <typename F>
+  bool until(F&& done) {
+    for (int i = 0; i < 10000 && !done(); ++i) {
+      io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    return done();
+  }
   kj::String shown(kj::StringPtr id) {
     KJ_IF_MAYBE (health, store.tryGet<rpc::DiskHealthSpec>(id)) {
       return kj::str(health->getProtocol(), " ", health->getHealth(), " ", health->getWear(), " ",
@@ -176,7 +211,9 @@ TEST_F(DiskHealthTest, EachDiskByItself) {
   disk("nvme2n1");
   disk("sda", "ATA     \n");
   disk("sdb", "ATA\n");
-  disk("sdc", "Generic\n");
+  disk("sdc", "Generic\n", "usb1/host1");
+  disk("sdd", "ATA\n", "usb1/host2");                     // the bridge names what is behind it
+  disk("sde", "ATA\n", "host3/port-3:0/end_device-3:0");  // behind a controller of SAS
   disk("vda");
   disks->answers["nvme nvme0n1"] = logPage();
   disks->answers["nvme nvme1n1"] = logPage(1 << 2, 104);
@@ -188,7 +225,7 @@ TEST_F(DiskHealthTest, EachDiskByItself) {
   EXPECT_EQ(shown("nvme2n1"), "NVMe unknown  0 no answer of nvme2n1");
   EXPECT_EQ(shown("sda"), "ATA failing  1 ");
   EXPECT_TRUE(shown("sdb").startsWith("ATA unknown  0 the disk's answer")) << shown("sdb").cStr();
-  EXPECT_EQ(shown("sdc"), "none");
+  for (auto other : {"sdc", "sdd", "sde"}) EXPECT_EQ(shown(other), "none") << other;
   EXPECT_EQ(shown("vda"), "none");
   auto health = KJ_ASSERT_NONNULL(store.tryGet<rpc::DiskHealthSpec>("nvme0n1"));
   EXPECT_EQ(health.getNvme().getPowerOnHours(), 10000u);
@@ -218,6 +255,67 @@ TEST_F(DiskHealthTest, FollowsTheDisks) {
   settle();
   EXPECT_EQ(shown("nvme0n1"), "none");
   EXPECT_EQ(shown("sda"), "ATA passed  0 ");
+}
+
+// Catches: a disk that hangs and passes by what it once said, or that keeps the other disks and the
+// sensors from their answers.
+TEST_F(DiskHealthTest, OneThatHangs) {
+  tree.directory("sys/class/hwmon/hwmon0");
+  tree.file("sys/class/hwmon/hwmon0/name", "coretemp\n");
+  tree.file("sys/class/hwmon/hwmon0/temp1_input", "41000\n");
+  disk("nvme0n1");
+  disk("nvme1n1");
+  disks->answers["nvme nvme0n1"] = logPage();
+  disks->answers["nvme nvme1n1"] = logPage();
+  begin();
+  EXPECT_EQ(shown("nvme0n1"), "NVMe passed 3% 0 ");
+  disks->hangs = "nvme0n1";
+  KJ_DEFER(disks->release());
+  disks->answers["nvme nvme1n1"] = logPage(0, 4);
+  timer.advanceTo(timer.now() + kDiskHealthInterval);
+  ASSERT_TRUE(until([&] { return disks->hanging(); }));
+  timer.advanceTo(timer.now() + kReadingDeadline);
+  EXPECT_TRUE(until([&] { return shown("nvme1n1") == "NVMe passed 4% 0 "; }));
+  EXPECT_EQ(shown("nvme0n1"), "NVMe unknown  0 the disk does not answer");
+  for (int i = 0; i < 20; ++i) {
+    tree.file("sys/class/hwmon/hwmon0/temp1_input", kj::str(50 + i, "000\n"));
+    timer.advanceTo(timer.now() + kDiskHealthInterval);
+    auto shows = [&] {
+      auto sensor = store.tryGet<rpc::SensorReadingSpec>("hwmon0-temp1");
+      return sensor.map([&](auto spec) { return spec.getValue() == 50 + i; }).orDefault(false);
+    };
+    ASSERT_TRUE(until(shows)) << i;
+  }
+  EXPECT_TRUE(until([&] {
+    return shown("nvme0n1").startsWith(
+        "NVMe unknown  0 1 read of this client hangs already (asking");
+  })) << shown("nvme0n1").cStr();
+  EXPECT_EQ(shown("nvme1n1"), "NVMe passed 4% 0 ");
+}
+
+// Catches: a chip that hangs whose last values pass for the present ones.
+TEST_F(DiskHealthTest, ASensorThatHangs) {
+  tree.directory("sys/class/block");
+  tree.directory("sys/class/hwmon/hwmon0");
+  tree.file("sys/class/hwmon/hwmon0/name", "coretemp\n");
+  tree.file("sys/class/hwmon/hwmon0/temp1_input", "41000\n");
+  begin();
+  auto known = [&] { return store.tryGet<rpc::SensorReadingSpec>("hwmon0-temp1") != nullptr; };
+  EXPECT_TRUE(known());
+  auto file = tree.at("sys/class/hwmon/hwmon0/temp1_input");
+  KJ_SYSCALL(unlink(file.cStr()));
+  KJ_SYSCALL(mkfifo(file.cStr(), 0600));  // whose open(2) waits for a writer
+  timer.advanceTo(timer.now() + kSensorInterval);
+  kj::AutoCloseFd writer;
+  // Succeeds when somebody waits there.
+  ASSERT_TRUE(until([&] {
+    int fd = open(file.cStr(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0) writer = kj::AutoCloseFd(fd);
+    return fd >= 0;
+  }));
+  EXPECT_TRUE(known());
+  timer.advanceTo(timer.now() + kReadingDeadline);
+  EXPECT_TRUE(until([&] { return !known(); }));
 }
 
 // Catches: a sensor that is read once, and one that went and keeps its last value.

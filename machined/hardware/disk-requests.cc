@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <limits.h>
 #include <linux/nvme_ioctl.h>
 #include <scsi/sg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -84,6 +86,26 @@ class RealDiskRequests final : public DiskRequests {
 
 }  // namespace
 
+namespace {
+
+// Others that translate for disks of SATA call them "ATA", too (SAT-3): RAID controllers, bridges
+// of USB. Below libata there is the port: /sys/devices/…/ata3/host2/target2:0:0/2:0:0:0
+bool isOfLibata(kj::StringPtr sys, kj::StringPtr disk) {
+  char resolved[PATH_MAX];
+  auto link = kj::str(sys, "/class/block/", disk, "/device");
+  if (realpath(link.cStr(), resolved) == nullptr) return false;  // it is gone
+  for (kj::StringPtr rest = resolved; rest.size() > 0;) {
+    auto end = rest.slice(1).findFirst('/').orDefault(rest.size() - 1) + 1;
+    auto part = rest.slice(1, end);
+    if (part.size() > 3 && part.startsWith("ata"_kj) && part[3] >= '0' && part[3] <= '9')
+      return true;
+    rest = rest.slice(end);
+  }
+  return false;
+}
+
+}  // namespace
+
 kj::Vector<DiskToAsk> disksToAsk(kj::StringPtr sys) {
   kj::Vector<DiskToAsk> disks;
   for (auto& device : readBlockDevices(sys)) {
@@ -91,7 +113,7 @@ kj::Vector<DiskToAsk> disksToAsk(kj::StringPtr sys) {
     auto vendor = attributeText(kj::str(sys, "/class/block/", device.name, "/device"), "vendor");
     if (device.name.startsWith("nvme")) {
       disks.add(DiskToAsk{kj::str(device.name), DiskToAsk::Protocol::kNvme});
-    } else if (device.name.startsWith("sd") && vendor == "ATA") {  // as libata calls all of them
+    } else if (device.name.startsWith("sd") && vendor == "ATA" && isOfLibata(sys, device.name)) {
       disks.add(DiskToAsk{kj::str(device.name), DiskToAsk::Protocol::kAta});
     }
   }

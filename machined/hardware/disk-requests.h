@@ -2,8 +2,8 @@
 //
 // Only a command that reads, and that no disk spins up for, is sent, and only to disks that are
 // known to have it: NVMe by the admin command Get Log Page (linux/nvme_ioctl.h), and what libata
-// drives by ATA PASS-THROUGH (linux/scsi/sg.h). A disk behind USB or a RAID controller is not
-// asked: some of them stop at a command that they do not know.
+// drives by ATA PASS-THROUGH (linux/scsi/sg.h). A disk behind USB or a controller of SAS or RAID is
+// not asked: some of them stop at a command that they do not know.
 #pragma once
 
 #include <kj/array.h>

@@ -1,6 +1,9 @@
 #include "machined/hardware/readings-controllers.h"
 
+#include <kj/hash.h>
+
 #include "common/base/error.h"
+#include "common/base/within.h"
 #include "machined/hardware/disk-health.h"
 #include "machined/hardware/memory-errors.h"
 #include "machined/hardware/sensors.h"
@@ -10,6 +13,12 @@
 
 namespace talos::machined {
 namespace {
+
+// Clients of the pool; disks have numbers above these.
+constexpr uint64_t kSensors = 1, kDisks = 2;
+uint64_t clientOf(kj::StringPtr disk) {
+  return uint64_t{1} << 32 | kj::hashCode(disk);
+}
 
 // Asks for the next run of its controller.
 class Interval {
@@ -67,7 +76,7 @@ void writeMemoryErrors(Store& store, kj::StringPtr owner, kj::ArrayPtr<const Mem
 class SensorsController final : public Controller {
  public:
   SensorsController(kj::Timer& timer, ReadPool& pool, kj::StringPtr sys)
-      : interval(timer, kSensorInterval), pool(pool), sys(kj::str(sys)) {}
+      : timer(timer), interval(timer, kSensorInterval), pool(pool), sys(kj::str(sys)) {}
 
   kj::StringPtr name() const override { return "hardware.SensorsController"; }
   kj::Array<Input> inputs() const override { return nullptr; }
@@ -76,15 +85,23 @@ class SensorsController final : public Controller {
   }
   void wakeBy(kj::Function<void()> wake) override { interval.wakeBy(kj::mv(wake)); }
   kj::Promise<void> reconcile(Store& store) override {
-    auto found = co_await pool.run("reading the sensors", [sys = kj::str(sys)] {
-      return Readings{readSensors(sys), readMemoryErrors(sys)};
-    });
+    auto reading = pool.run(
+        "reading the sensors",
+        [sys = kj::str(sys)] { return Readings{readSensors(sys), readMemoryErrors(sys)}; },
+        kSensors);
+    Readings found;
+    kj::Maybe<kj::Exception> failure;
+    co_await within(timer, kReadingDeadline, kj::mv(reading), kj::str("a sensor does not answer"))
+        .then([&](Readings&& all) { found = kj::mv(all); },
+              [&](kj::Exception&& e) { failure = kj::mv(e); });
     writeSensors(store, name(), found.sensors);
     writeMemoryErrors(store, name(), found.errors);
+    KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
     interval.begin();
   }
 
  private:
+  kj::Timer& timer;
   Interval interval;
   ReadPool& pool;
   kj::String sys;
@@ -96,16 +113,9 @@ struct Answer {
   kj::String error;  // empty: there are bytes
 };
 
-Answer ask(const DiskRequests& requests, DiskToAsk disk) {
-  Answer answer{.disk = kj::mv(disk), .bytes = nullptr, .error = kj::String()};
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
-                 answer.bytes = answer.disk.protocol == DiskToAsk::Protocol::kNvme
-                                    ? requests.nvmeHealth(answer.disk.name)
-                                    : requests.ataStatus(answer.disk.name);
-               })) {
-    answer.error = messageOf(*e);
-  }
-  return answer;
+kj::Array<kj::byte> ask(const DiskRequests& requests, const DiskToAsk& disk) {
+  return disk.protocol == DiskToAsk::Protocol::kNvme ? requests.nvmeHealth(disk.name)
+                                                     : requests.ataStatus(disk.name);
 }
 
 void fill(rpc::NvmeHealth::Builder out, const NvmeHealth& health) {
@@ -149,7 +159,8 @@ class DiskHealthController final : public Controller {
  public:
   DiskHealthController(kj::Timer& timer, ReadPool& pool, kj::Own<DiskRequests> requests,
                        kj::StringPtr sys)
-      : interval(timer, kDiskHealthInterval),
+      : timer(timer),
+        interval(timer, kDiskHealthInterval),
         pool(pool),
         requests(kj::mv(requests)),
         sys(kj::str(sys)) {}
@@ -159,13 +170,11 @@ class DiskHealthController final : public Controller {
   kj::Array<kj::StringPtr> outputs() const override { return typeNames<rpc::DiskHealthSpec>(); }
   void wakeBy(kj::Function<void()> wake) override { interval.wakeBy(kj::mv(wake)); }
   kj::Promise<void> reconcile(Store& store) override {
-    auto answers = co_await pool.run("asking disks for their health",
-                                     [requests = kj::addRef(*requests), sys = kj::str(sys)] {
-                                       kj::Vector<Answer> all;
-                                       for (auto& disk : disksToAsk(sys))
-                                         all.add(ask(*requests, kj::mv(disk)));
-                                       return all;
-                                     });
+    auto disks = co_await pool.run(
+        "looking for disks to ask", [sys = kj::str(sys)] { return disksToAsk(sys); }, kDisks);
+    auto asked = kj::heapArrayBuilder<kj::Promise<Answer>>(disks.size());
+    for (auto& disk : disks) asked.add(answerOf(kj::mv(disk)));
+    auto answers = co_await kj::joinPromises(asked.finish());
     Outputs<rpc::DiskHealthSpec> outputs(name());
     for (auto& answer : answers) {
       bool nvme = answer.disk.protocol == DiskToAsk::Protocol::kNvme;
@@ -185,10 +194,26 @@ class DiskHealthController final : public Controller {
   }
 
  private:
+  kj::Timer& timer;
   Interval interval;
   ReadPool& pool;
   kj::Own<DiskRequests> requests;
   kj::String sys;
+
+  kj::Promise<Answer> answerOf(DiskToAsk disk) {
+    Answer answer{.disk = kj::mv(disk), .bytes = nullptr, .error = kj::String()};
+    auto asking = pool.run(
+        kj::str("asking ", answer.disk.name, " for its health"),
+        [requests = kj::addRef(*requests),
+         disk = DiskToAsk{kj::str(answer.disk.name), answer.disk.protocol}] {
+          return ask(*requests, disk);
+        },
+        clientOf(answer.disk.name));
+    co_await within(timer, kReadingDeadline, kj::mv(asking), kj::str("the disk does not answer"))
+        .then([&](kj::Array<kj::byte>&& bytes) { answer.bytes = kj::mv(bytes); },
+              [&](kj::Exception&& e) { answer.error = messageOf(e); });
+    co_return kj::mv(answer);
+  }
 };
 
 }  // namespace

@@ -116,8 +116,10 @@ struct ReadPool::Impl {
     }
     KJ_IF_MAYBE (what, hangsTooOften(client)) {
       return error(ErrorKind::kUnavailable,
-                   kj::str(options.hangingPerClient, " reads of this client hang already (", *what,
-                           "); a disk or a mount does not answer"));
+                   kj::str(options.hangingPerClient,
+                           options.hangingPerClient == 1 ? " read of this client hangs"
+                                                         : " reads of this client hang",
+                           " already (", *what, "); a disk or a mount does not answer"));
     }
     if (queue.size() >= options.mostQueued) {
       return error(ErrorKind::kResourceExhausted,

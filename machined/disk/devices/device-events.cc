@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <kj/string.h>
-#include <linux/netlink.h>
 #include <sys/socket.h>
 
 namespace talos::machined {
@@ -36,6 +35,10 @@ bool concernsDisks(kj::ArrayPtr<const char> uevent) {
   return false;
 }
 
+bool isFromKernel(const struct sockaddr_nl& sender) {
+  return sender.nl_family == AF_NETLINK && sender.nl_pid == 0;
+}
+
 UeventSocket::UeventSocket(kj::UnixEventPort& port) : socket(openSocket()) {
   if (socket == nullptr) return;
   observer = kj::heap<kj::UnixEventPort::FdObserver>(port, socket.get(),
@@ -52,7 +55,11 @@ bool UeventSocket::drain(kj::FunctionParam<void(kj::ArrayPtr<const char>)> each)
   bool complete = true;
   for (;;) {
     char message[8192];
-    ssize_t size = recv(socket, message, sizeof(message), 0);
+    struct sockaddr_nl sender = {};
+    socklen_t length = sizeof(sender);
+    ssize_t size = recvfrom(socket, message, sizeof(message), 0,
+                            reinterpret_cast<struct sockaddr*>(&sender), &length);
+    if (size > 0 && !isFromKernel(sender)) continue;
     if (size > 0) {
       each(kj::arrayPtr(message, static_cast<size_t>(size)));
     } else if (size < 0 && errno == ENOBUFS) {

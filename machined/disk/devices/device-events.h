@@ -5,8 +5,13 @@
 #include <kj/async-unix.h>
 #include <kj/function.h>
 #include <kj/io.h>
+#include <linux/netlink.h>
 
 namespace talos::machined {
+
+// True if the kernel has sent it: whoever has CAP_NET_ADMIN in the network's namespace may send
+// messages to the group, too (netlink(7)), and what they name would be loaded.
+bool isFromKernel(const struct sockaddr_nl& sender);
 
 // The kernel's own uevents, as they come.
 class UeventSocket {

@@ -13,7 +13,7 @@ namespace {
 constexpr kj::StringPtr kControllers[] = {
     "kernel/drivers/block/"_kj,    "kernel/drivers/ata/"_kj, "kernel/drivers/scsi/"_kj,
     "kernel/drivers/nvme/"_kj,     "kernel/drivers/mmc/"_kj, "kernel/drivers/message/"_kj,
-    "kernel/drivers/usb/host/"_kj, "kernel/drivers/hv/"_kj};
+    "kernel/drivers/usb/host/"_kj, "kernel/drivers/hv/"_kj,  "kernel/drivers/pci/controller/"_kj};
 constexpr kj::StringPtr kCdrom = "scsi:t-0x05"_kj;  // the peripheral device type of SPC
 
 }  // namespace

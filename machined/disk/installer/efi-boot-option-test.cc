@@ -161,5 +161,25 @@ TEST(EfiVariables, AnEntryIsAddedOnce) {
   EXPECT_EQ(content("Boot0000").size(), 9u);
 }
 
+// Catches: an order that the firmware does not tell just now, replaced by ours alone.
+TEST(EfiVariables, AnOrderThatCannotBeReadStays) {
+  TestTree tree;
+  auto order = kj::str("BootOrder", kVendor);
+  auto refusal = [&] {
+    int raw;
+    KJ_SYSCALL(raw = open(tree.root.cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    kj::AutoCloseFd folder(raw);
+    return messageOf(
+        KJ_ASSERT_NONNULL(kj::runCatchingExceptions([&] { addBootEntry(folder, talos()); })));
+  };
+  tree.file(order, "\x07");
+  EXPECT_EQ(refusal(), "cannot read BootOrder: it has 1 bytes");
+  EXPECT_EQ(readFile(tree.at(order)), "\x07");
+  KJ_SYSCALL(unlink(tree.at(order).cStr()));
+  tree.directory(order);
+  EXPECT_EQ(refusal(), "cannot read BootOrder: Is a directory");
+  EXPECT_TRUE(tryReadFile(tree.at(kj::str("Boot0000", kVendor))) == nullptr);
+}
+
 }  // namespace
 }  // namespace talos::install

@@ -27,14 +27,22 @@ constexpr kj::byte kKept = 7;
   fail(ErrorKind::kUnavailable, kj::str("cannot ", what, " ", name, ": ", strerror(errno)));
 }
 
+// None: there is no such variable, or it has no content.
 kj::Maybe<kj::Array<kj::byte>> readVariable(int folder, kj::StringPtr name) {
   auto file = kj::str(name, kVendor);
   int raw = openat(folder, file.cStr(), O_RDONLY | O_CLOEXEC);
-  if (raw < 0) return nullptr;
+  if (raw < 0 && errno == ENOENT) return nullptr;
+  if (raw < 0) refuseVariable("read", name);
   kj::AutoCloseFd fd(raw);
   auto bytes = kj::heapArray<kj::byte>(kMostVariable);
-  auto size = read(fd.get(), bytes.begin(), bytes.size());
-  if (size < ssize_t(kAttributes) || size_t(size) == bytes.size()) return nullptr;
+  ssize_t size;
+  while ((size = read(fd.get(), bytes.begin(), bytes.size())) < 0 && errno == EINTR) {
+  }
+  if (size < 0) refuseVariable("read", name);
+  if (size == 0) return nullptr;
+  if (size < ssize_t(kAttributes) || size_t(size) == bytes.size()) {
+    fail(ErrorKind::kUnavailable, kj::str("cannot read ", name, ": it has ", size, " bytes"));
+  }
   return kj::heapArray(bytes.slice(kAttributes, size_t(size)));
 }
 
@@ -61,10 +69,14 @@ BootVariables readBootVariables(int folder) {
     if (!file.endsWith(kVendor)) continue;
     auto name = kj::heapString(file.slice(0, file.size() - kVendor.size()));
     KJ_IF_MAYBE (number, bootOptionNumber(name)) {
-      found.options.add(BootVariables::Option{
-          *number, readVariable(folder, name).orDefault(kj::Array<kj::byte>())});
+      BootVariables::Option option{*number, nullptr};
+      // Without its content its number is taken all the same.
+      (void)kj::runCatchingExceptions(
+          [&] { option.bytes = readVariable(folder, name).orDefault(kj::Array<kj::byte>()); });
+      found.options.add(kj::mv(option));
     }
   }
+  // One that cannot be read must not be replaced: the others' entries would fall out of it.
   KJ_IF_MAYBE (order, readVariable(folder, kBootOrder)) found.order = decodeBootOrder(*order);
   return found;
 }

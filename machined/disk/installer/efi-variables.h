@@ -13,8 +13,9 @@ namespace talos::install {
 // None: the machine was not started by UEFI. The mount is nowhere, and ends with the descriptor.
 kj::Maybe<kj::AutoCloseFd> openEfiVariables();
 
-// `folder`: a descriptor of that file system, or of a folder like it. What cannot be read is left
-// out, but its number counts as taken.
+// `folder`: a descriptor of that file system, or of a folder like it. An option that cannot be read
+// is without content, and its number counts as taken. Throws Unavailable when the order cannot be
+// read: it must not be replaced.
 BootVariables readBootVariables(int folder);
 void writeEfiVariable(int folder, kj::StringPtr name, kj::ArrayPtr<const kj::byte> value);
 

@@ -109,6 +109,98 @@ TEST(Modules, InsertsWithParameters) {
   }
 }
 
+// Catches: parameters of the command line that nothing gives to a module, one of another module,
+// and one that counts instead of the config's.
+TEST(Modules, ParametersOfTheCommandLine) {
+  constexpr auto kLine =
+      "ro nvme_core.io_timeout=7 nvme-core.x nvme_core_2.y=1 a=nvme_core.z=1 nvme_core "
+      "usb_storage.quirks=0951:1666:u\n"_kj;
+  EXPECT_EQ("io_timeout=7 x"_kj, parametersIn(kLine, "nvme_core"));
+  EXPECT_EQ("quirks=0951:1666:u"_kj, parametersIn(kLine, "usb_storage"));
+  EXPECT_EQ(""_kj, parametersIn(kLine, "xfs"));
+  char name[] = "/tmp/talos-modules-test-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(name));
+  kj::StringPtr root = name;
+  KJ_DEFER(removeTree(root));
+  writeFileAtomically(kj::str(root, "/nvme-core.ko"), kj::StringPtr("module"), 0644);
+  kj::String given;
+  Modules modules(
+      kj::str(root), ModuleIndex("nvme-core.ko:\n", "", ""),
+      [&](int, kj::StringPtr parameters) {
+        given = kj::str(parameters);
+        return 0;
+      },
+      kj::str(kLine));
+  modules.load("nvme_core");
+  EXPECT_EQ("io_timeout=7 x", given);
+  modules.insert("nvme-core.ko", "io_timeout=9");
+  EXPECT_EQ("io_timeout=7 x io_timeout=9", given);
+}
+
+// Catches: a processor whose sensors and errors of memory nobody reads, one for which a dozen
+// ciphers are loaded, and a warning about a part that this machine does not have.
+TEST(Modules, ThoseOfProcessors) {
+  char name[] = "/tmp/talos-modules-test-XXXXXX";
+  ASSERT_NE(nullptr, mkdtemp(name));
+  kj::StringPtr root = name;
+  KJ_DEFER(removeTree(root));
+  constexpr kj::StringPtr kFiles[] = {
+      "kernel/drivers/hwmon/coretemp.ko"_kj, "kernel/drivers/edac/skx_edac.ko"_kj,
+      "kernel/drivers/edac/amd64_edac.ko"_kj, "kernel/drivers/acpi/nfit/nfit.ko"_kj,
+      "kernel/arch/x86/crypto/aesni-intel.ko"_kj};
+  for (auto file : kFiles) {
+    auto path = kj::str(root, "/", file);
+    makeDirectories(kj::heapString(path.slice(0, KJ_ASSERT_NONNULL(path.findLast('/')))));
+    writeFileAtomically(path, file, 0644);
+  }
+  makeDirectories(kj::str(root, "/devices/system/cpu"));
+  writeFileAtomically(kj::str(root, "/devices/system/cpu/modalias"), kj::StringPtr("cpu:x86\n"),
+                      0644);
+  kj::Vector<kj::String> inserted;
+  int refusal = ENODEV;
+  Modules modules(kj::str(root),
+                  ModuleIndex("kernel/drivers/hwmon/coretemp.ko:\n"
+                              "kernel/drivers/edac/skx_edac.ko: kernel/drivers/acpi/nfit/nfit.ko\n"
+                              "kernel/drivers/edac/amd64_edac.ko:\n"
+                              "kernel/drivers/acpi/nfit/nfit.ko:\n"
+                              "kernel/arch/x86/crypto/aesni-intel.ko:\n",
+                              "alias cpu:x* aesni_intel\nalias cpu:x* amd64_edac\n"
+                              "alias cpu:x* skx_edac\nalias cpu:x* coretemp\n",
+                              ""),
+                  [&](int file, kj::StringPtr) {
+                    char text[64];
+                    auto size = pread(file, text, sizeof(text), 0);
+                    inserted.add(plainModuleName(kj::heapString(text, static_cast<size_t>(size))));
+                    return inserted.back() == "amd64_edac" ? refusal : 0;
+                  });
+  kj::Vector<kj::String> problems;
+  auto coldplug = [&](kj::ArrayPtr<const kj::StringPtr> only = nullptr) {
+    inserted.clear();
+    modules.coldplug([&](kj::StringPtr problem) { problems.add(kj::str(problem)); }, only,
+                     kj::str(root, "/devices"));
+    return kj::strArray(inserted, " ");
+  };
+  EXPECT_EQ("amd64_edac nfit skx_edac coretemp", coldplug());
+  EXPECT_EQ(0u, problems.size());
+  refusal = ENOEXEC;
+  EXPECT_EQ("amd64_edac nfit skx_edac coretemp", coldplug());
+  ASSERT_EQ(1u, problems.size());
+  EXPECT_TRUE(problems[0].endsWith("/amd64_edac.ko: Exec format error")) << problems[0].cStr();
+  kj::StringPtr network[] = {"kernel/drivers/net/"_kj};
+  EXPECT_EQ("", coldplug(network)) << "not before the network's";
+}
+
+// Catches: of several modules for one device, those that are wanted passed over for the last one.
+TEST(ModuleIndex, TheModulesOfOneFolder) {
+  ModuleIndex index("kernel/drivers/scsi/a.ko:\nkernel/drivers/net/b.ko:\nkernel/fs/c.ko:\n",
+                    "alias pci:* a\nalias pci:* b\nalias pci:* c\n", "");
+  kj::StringPtr scsi[] = {"kernel/drivers/scsi/"_kj}, md[] = {"kernel/drivers/md/"_kj};
+  EXPECT_EQ(3u, KJ_ASSERT_NONNULL(index.find("pci:v1")).files.size());
+  auto found = KJ_ASSERT_NONNULL(index.find("pci:v1", scsi));
+  EXPECT_EQ("kernel/drivers/scsi/a.ko", kj::strArray(found.files, " "));
+  EXPECT_TRUE(index.find("pci:v1", md) == nullptr);
+}
+
 // Catches: one device whose module is broken keeping the others from theirs, and a link in sysfs
 // that leads the walk in a circle.
 TEST(Modules, ColdplugGoesOnAfterAFailure) {
@@ -134,7 +226,7 @@ TEST(Modules, ColdplugGoesOnAfterAFailure) {
         EXPECT_TRUE(problem.startsWith("cannot open the kernel module")) << problem.cStr();
       },
       nullptr, kj::str(root, "/devices"));
-  EXPECT_EQ(0u, loaded);
+  EXPECT_EQ(3u, loaded) << "devices with a module, and none for the processor";
   EXPECT_EQ(3u, failures);
   kj::StringPtr blockOnly[] = {"kernel/drivers/block/"_kj, "kernel/drivers/scsi/"_kj};
   modules.coldplug([&](kj::StringPtr) { ++failures; }, blockOnly, kj::str(root, "/devices"));

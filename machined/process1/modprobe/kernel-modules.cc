@@ -18,6 +18,7 @@ namespace talos::machined {
 namespace {
 
 constexpr unsigned kMaxDepth = 32;  // of /sys/devices; real trees have about twelve levels
+constexpr kj::StringPtr kOfProcessors[] = {"kernel/drivers/edac/"_kj, "kernel/drivers/hwmon/"_kj};
 
 template <typename F>
 void eachLine(kj::StringPtr text, F&& f) {
@@ -36,7 +37,7 @@ kj::Vector<kj::String> fieldsOf(kj::ArrayPtr<const char> line) {
   const char* p = line.begin();
   while (p < line.end()) {
     const char* end = p;
-    while (end < line.end() && *end != ' ' && *end != '\t') ++end;
+    while (end < line.end() && strchr(" \t\n", *end) == nullptr) ++end;
     if (end > p) found.add(kj::heapString(p, static_cast<size_t>(end - p)));
     p = end + 1;
   }
@@ -70,6 +71,19 @@ kj::StringPtr moduleParameters(kj::StringPtr plainName) {
   return "";
 }
 
+kj::String parametersIn(kj::StringPtr commandLine, kj::StringPtr plainName) {
+  kj::Vector<kj::String> parameters;
+  for (auto& argument : fieldsOf(commandLine)) {
+    auto dot = argument.findFirst('.').orDefault(argument.size());
+    // In a value it says nothing.
+    if (dot == argument.size() || argument.findFirst('=').orDefault(dot) < dot) continue;
+    if (plainModuleName(kj::heapString(argument.slice(0, dot))) == plainName) {
+      parameters.add(kj::str(argument.slice(dot + 1)));
+    }
+  }
+  return kj::strArray(parameters, " ");
+}
+
 ModuleIndex::ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliasText,
                          kj::StringPtr builtin) {
   eachLine(dependencies, [&](kj::ArrayPtr<const char> line) {
@@ -96,12 +110,16 @@ ModuleIndex::ModuleIndex(kj::StringPtr dependencies, kj::StringPtr aliasText,
   });
 }
 
-bool ModuleIndex::add(kj::StringPtr name, Found& found) const {
+bool ModuleIndex::add(kj::StringPtr name, Found& found,
+                      kj::ArrayPtr<const kj::StringPtr> below) const {
   if (builtins.find(name) != nullptr) {
     found.builtin = true;
     return true;
   }
   KJ_IF_MAYBE (module, modules.find(name)) {
+    bool wanted = below.size() == 0;
+    for (auto& folder : below) wanted = wanted || module->file.startsWith(folder);
+    if (!wanted) return false;
     auto addFile = [&](kj::StringPtr file) {
       for (auto& f : found.files) {
         if (f == file) return;
@@ -116,9 +134,10 @@ bool ModuleIndex::add(kj::StringPtr name, Found& found) const {
   return false;
 }
 
-kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias) const {
+kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias,
+                                                kj::ArrayPtr<const kj::StringPtr> below) const {
   Found found;
-  if (add(plainModuleName(nameOrAlias), found)) return kj::mv(found);
+  if (add(plainModuleName(nameOrAlias), found, below)) return kj::mv(found);
   bool any = false;
   for (auto& a : aliases) {
     // Most fail here, and fnmatch() costs a hundred times as much.
@@ -126,7 +145,9 @@ kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias) const
         0) {
       continue;
     }
-    if (fnmatch(a.pattern.cStr(), nameOrAlias.cStr(), 0) == 0 && add(a.module, found)) any = true;
+    if (fnmatch(a.pattern.cStr(), nameOrAlias.cStr(), 0) == 0 && add(a.module, found, below)) {
+      any = true;
+    }
   }
   if (any) return kj::mv(found);
   return nullptr;
@@ -140,14 +161,16 @@ Modules Modules::ofRunningKernel(kj::StringPtr root) {
     return tryReadFile(kj::str(directory, "/", file)).orDefault(kj::String());
   };
   ModuleIndex index(read("modules.dep"), read("modules.alias"), read("modules.builtin"));
-  return Modules(kj::mv(directory), kj::mv(index));
+  auto commandLine = tryReadFile("/proc/cmdline").orDefault(kj::String());
+  return Modules(kj::mv(directory), kj::mv(index), insertIntoKernel, kj::mv(commandLine));
 }
 
 int Modules::insertIntoKernel(int file, kj::StringPtr parameters) {
   return syscall(SYS_finit_module, file, parameters.cStr(), 0) == 0 ? 0 : errno;
 }
 
-bool Modules::insert(kj::StringPtr file, kj::StringPtr parameters) const {
+// 0 or an errno.
+int Modules::tryInsert(kj::StringPtr file, kj::StringPtr parameters) const {
   auto path = kj::str(directory, "/", file);
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -155,12 +178,27 @@ bool Modules::insert(kj::StringPtr file, kj::StringPtr parameters) const {
          kj::str("cannot open the kernel module ", path, ": ", strerror(errno)));
   }
   kj::AutoCloseFd closer(fd);
-  auto own = moduleParameters(plainModuleName(file));
-  bool both = own.size() > 0 && parameters.size() > 0;
-  int error = call(fd, kj::str(own, both ? " " : "", parameters));
+  auto name = plainModuleName(file);
+  auto booted = parametersIn(commandLine, name);
+  kj::Vector<kj::StringPtr> all;
+  for (auto part : {moduleParameters(name), booted.asPtr(), parameters}) {
+    if (part.size() > 0) all.add(part);
+  }
+  return call(fd, kj::strArray(all, " "));
+}
+
+namespace {
+
+kj::String refusalOf(kj::StringPtr directory, kj::StringPtr file, int error) {
+  return kj::str("the kernel refused the module ", directory, "/", file, ": ", strerror(error));
+}
+
+}  // namespace
+
+bool Modules::insert(kj::StringPtr file, kj::StringPtr parameters) const {
+  int error = tryInsert(file, parameters);
   if (error != 0 && error != EEXIST) {
-    fail(ErrorKind::kInternal,
-         kj::str("the kernel refused the module ", path, ": ", strerror(error)));
+    fail(ErrorKind::kInternal, refusalOf(directory, file, error));
   }
   return error == 0;
 }
@@ -202,22 +240,31 @@ void eachModalias(kj::AutoCloseFd directory, unsigned depth, kj::Function<void(k
 
 }  // namespace
 
+// A module of a processor's family looks for its part of the machine when it is loaded: there may
+// be none (ENODEV), or one of another module (EBUSY).
+void Modules::loadForProcessor(const ModuleIndex::Found& found,
+                               kj::Function<void(kj::StringPtr)>& failed) const {
+  for (auto& file : found.files) {
+    int error = tryInsert(file, "");
+    bool none = error == ENODEV || error == EBUSY;
+    if (error != 0 && error != EEXIST && !none) failed(refusalOf(directory, file, error));
+  }
+}
+
 unsigned Modules::coldplug(kj::Function<void(kj::StringPtr problem)> failed,
                            kj::ArrayPtr<const kj::StringPtr> only, kj::StringPtr devices) const {
   unsigned count = 0;
-  auto wanted = [&](kj::StringPtr file) {
-    bool any = only.size() == 0;
-    for (auto& folder : only) any = any || file.startsWith(folder);
-    return any;
-  };
   kj::Function<void(kj::StringPtr)> each = [&](kj::StringPtr modalias) {
-    // A processor supports a dozen ciphers; the kernel asks for the module of the one that is used.
-    if (modalias.startsWith("cpu:")) return;
+    bool processor = modalias.startsWith("cpu:");
+    if (processor && only.size() > 0) return;
+    kj::ArrayPtr<const kj::StringPtr> below = only;
+    if (processor) below = kOfProcessors;
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
-                   KJ_IF_MAYBE (found, index.find(modalias)) {
-                     if (found->files.empty() || !wanted(found->files.back())) return;
-                     for (auto& file : found->files) insert(file);
+                   KJ_IF_MAYBE (found, index.find(modalias, below)) {
+                     if (found->files.empty()) return;
                      ++count;
+                     if (processor) return loadForProcessor(*found, failed);
+                     for (auto& file : found->files) insert(file);
                    }
                  })) {
       failed(messageOf(*e));

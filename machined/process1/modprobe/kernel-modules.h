@@ -24,7 +24,10 @@ class ModuleIndex {
     kj::Vector<kj::StringPtr> files;  // below the index's directory, each after what it needs
   };
   // By module name ('-' and '_' are the same) or, with shell patterns, by alias. None: unknown.
-  kj::Maybe<Found> find(kj::StringPtr nameOrAlias) const;
+  // `below`: of several modules, those whose own file is below one of these folders
+  // ("kernel/drivers/net/"); none given: all.
+  kj::Maybe<Found> find(kj::StringPtr nameOrAlias,
+                        kj::ArrayPtr<const kj::StringPtr> below = nullptr) const;
   size_t size() const { return modules.size(); }
 
  private:
@@ -41,7 +44,7 @@ class ModuleIndex {
   kj::TreeSet<kj::String> builtins;
   kj::Vector<Alias> aliases;
 
-  bool add(kj::StringPtr name, Found& found) const;
+  bool add(kj::StringPtr name, Found& found, kj::ArrayPtr<const kj::StringPtr> below) const;
 };
 
 // "kernel/net/foo-bar.ko" -> "foo_bar".
@@ -51,16 +54,25 @@ kj::String plainModuleName(kj::StringPtr fileOrName);
 // make bond0 and dummy dummy0. "" for most.
 kj::StringPtr moduleParameters(kj::StringPtr plainName);
 
+// Those that the kernel's command line gives a module: "usb_storage.quirks=…". The kernel reads
+// them for what is built in, and leaves those of modules to the program that loads them
+// (Documentation/admin-guide/kernel-parameters.rst).
+kj::String parametersIn(kj::StringPtr commandLine, kj::StringPtr plainName);
+
 class Modules {
  public:
-  // Reads the index of the running kernel below `directory`. A directory without one makes an empty
-  // index: a kernel with everything built in.
+  // Reads the index of the running kernel below `directory`, and its command line. A directory
+  // without an index makes an empty one: a kernel with everything built in.
   static Modules ofRunningKernel(kj::StringPtr root = "/lib/modules");
   // finit_module(2): 0 or an errno.
   using Insert = kj::ConstFunction<int(int file, kj::StringPtr parameters)>;
   static int insertIntoKernel(int file, kj::StringPtr parameters);
-  Modules(kj::String directory, ModuleIndex index, Insert call = insertIntoKernel)
-      : directory(kj::mv(directory)), index(kj::mv(index)), call(kj::mv(call)) {}
+  Modules(kj::String directory, ModuleIndex index, Insert call = insertIntoKernel,
+          kj::String commandLine = nullptr)
+      : directory(kj::mv(directory)),
+        index(kj::mv(index)),
+        call(kj::mv(call)),
+        commandLine(kj::mv(commandLine)) {}
 
   // Loads it and what it needs. False when no module or alias has this name. Throws naming the file
   // when the kernel refuses it.
@@ -69,14 +81,16 @@ class Modules {
   kj::Maybe<ModuleIndex::Found> find(kj::StringPtr nameOrAlias) const {
     return index.find(nameOrAlias);
   }
-  // Loads one file of the index, without what it needs, with its moduleParameters() and then these,
-  // of which the kernel keeps the last value. False: it was there. Throws as load() does.
+  // Loads one file of the index, without what it needs, with its moduleParameters(), then those of
+  // the command line, then these; of each the kernel keeps the last value. False: it was there.
+  // Throws as load() does.
   bool insert(kj::StringPtr file, kj::StringPtr parameters = "") const;
 
   // Loads what the devices that exist ask for by their modalias below `devices`. A module that the
   // kernel refuses is reported to `failed` and does not stop the others. Returns how many devices
-  // had a module. `only`: those whose own file is below one of these folders
-  // ("kernel/drivers/net/"); none given: all.
+  // had a module. `only`: as ModuleIndex::find() has it. Of what processors ask for, only sensors
+  // and what counts errors of memory: a processor supports a dozen ciphers, and the kernel asks for
+  // the module of the one that is used.
   unsigned coldplug(kj::Function<void(kj::StringPtr problem)> failed,
                     kj::ArrayPtr<const kj::StringPtr> only = nullptr,
                     kj::StringPtr devices = "/sys/devices") const;
@@ -85,6 +99,11 @@ class Modules {
   kj::String directory;
   ModuleIndex index;
   Insert call;
+  kj::String commandLine;
+
+  int tryInsert(kj::StringPtr file, kj::StringPtr parameters) const;
+  void loadForProcessor(const ModuleIndex::Found& found,
+                        kj::Function<void(kj::StringPtr)>& failed) const;
 };
 
 }  // namespace talos::machined
