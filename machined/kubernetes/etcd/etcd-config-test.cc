@@ -89,6 +89,19 @@ TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
   EXPECT_EQ("10.5.0.9 fd00::9", joinedTexts(planned.getShared()));
 }
 
+// Catches: etcd that the other members are to reach through the pods or a tunnel that etcd carries.
+TEST_F(EtcdPlan, TakesNoAddressOfPodsOrTunnelsForItsOwn) {
+  setTexts(root.getCluster().getNetwork().initPodSubnets(1), texts({"10.244.0.0/16"}));
+  node.addresses = list({"10.244.0.1", "10.5.0.2", "10.9.0.1"});
+  node.inner = list({"10.9.0.1"});
+  EXPECT_EQ("10.5.0.2", joinedTexts(plan().getAddresses()));
+  node.addresses = list({"10.244.0.1", "10.9.0.1"});
+  EXPECT_EQ("an address of this node", waits());
+  setAdvertised({"10.9.0.0/24"});
+  setListen({"10.9.0.0/24"});
+  EXPECT_EQ("10.9.0.1", joinedTexts(plan().getAddresses()));
+}
+
 // Catches: a node that asks itself and so never makes a cluster.
 TEST_F(EtcdPlan, IsNotAmongItsOwnPeers) {
   setTrustdEndpoints({"master-1", "MASTER-1.", "192.168.7.1", "master-2"});
@@ -190,6 +203,43 @@ TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   runtime.poke("etcd.ConfigController");
   poll();
   EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) == nullptr);
+}
+
+// Catches: a cable that is pulled out and restarts etcd with an address of the pods' network, which
+// the node keeps.
+TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
+  runtime.add(kj::heap<EtcdConfigController>(etcdReader()));
+  auto assign = [&](kj::StringPtr id, kj::StringPtr address, kj::StringPtr link) {
+    put<rpc::AddressStatusSpec>(id, [&](auto spec) {
+      spec.setAddress(address);
+      spec.setLinkName(link);
+    });
+  };
+  auto addresses = [&] {
+    poll();
+    return joinedTexts(
+        KJ_ASSERT_NONNULL(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)).getAddresses());
+  };
+  auto reach = [&](std::initializer_list<kj::StringPtr> current) {
+    put<rpc::NodeAddressSpec>("current", [&](auto spec) {
+      setTexts(spec.initAddresses(static_cast<unsigned>(current.size())), texts(current));
+    });
+  };
+  putNode();
+  assign("eth0/10.5.0.2/24", "10.5.0.2/24", "eth0");
+  assign("eth1/10.6.0.2/24", "10.6.0.2/24", "eth1");
+  assign("cni0/10.99.0.1/24", "10.99.0.1/24", "cni0");
+  reach({"10.5.0.2", "10.6.0.2", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
+  reach({"10.6.0.2", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
+  reach({"10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
+  // Another lease.
+  store.destroy("", typeName<rpc::AddressStatusSpec>(), "eth0/10.5.0.2/24", "networkd");
+  assign("eth0/10.5.0.7/24", "10.5.0.7/24", "eth0");
+  reach({"10.5.0.7", "10.6.0.2", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.7 10.6.0.2", addresses());
 }
 
 // Catches: a member whose certificate is refused by the others, or by its own clients on loopback;

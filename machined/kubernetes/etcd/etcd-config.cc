@@ -1,11 +1,13 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
 
 #include "common/base/log.h"
+#include "common/config/cluster-networks.h"
 #include "common/config/config.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 #include "machined/config/controllers/controller-dependencies.h"
+#include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -22,12 +24,11 @@ bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
 
 using Texts = capnp::List<capnp::Text>::Reader;
 
-// Without subnets every address matches.
-bool inSubnets(kj::StringPtr address, Texts subnets) {
-  if (subnets.size() == 0) return true;
+template <typename Subnets>
+bool inSubnets(kj::StringPtr address, const Subnets& subnets) {
   auto ip = Ip::parse(address);
   if (ip == nullptr) return false;
-  for (auto text : subnets) {
+  for (kj::StringPtr text : subnets) {
     KJ_IF_MAYBE (subnet, Prefix::parse(text)) {
       if (subnet->contains(KJ_ASSERT_NONNULL(ip))) return true;
     }
@@ -35,10 +36,13 @@ bool inSubnets(kj::StringPtr address, Texts subnets) {
   return false;
 }
 
-kj::Vector<kj::String> inSubnets(const kj::Vector<kj::String>& addresses, Texts subnets) {
+// Those in the subnets; without subnets all that are not of tunnels and pods.
+kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts subnets,
+                                const kj::Vector<kj::String>& inner) {
   kj::Vector<kj::String> result;
   for (auto& address : addresses) {
-    if (inSubnets(address, subnets)) result.add(kj::str(address));
+    bool wanted = subnets.size() == 0 ? !has(inner, address) : inSubnets(address, subnets);
+    if (wanted) result.add(kj::str(address));
   }
   return result;
 }
@@ -71,6 +75,17 @@ EtcdNodeContext nodeContext(Store& store) {
     if (has(current, address)) node.addresses.add(kj::mv(address));
   }
   for (auto& address : current) addOnce(node.addresses, kj::mv(address));
+  auto assigned = assignedAddresses(store);
+  node.inner = kj::mv(assigned.inner);
+  KJ_IF_MAYBE (present, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
+    kj::Vector<kj::String> ordered;
+    for (auto address : present->getAddresses()) {
+      bool away = !has(node.addresses, address) && has(assigned.all, address);
+      if (away) ordered.add(kj::str(address));
+    }
+    for (auto& address : node.addresses) ordered.add(kj::mv(address));
+    node.addresses = kj::mv(ordered);
+  }
   return node;
 }
 
@@ -94,13 +109,23 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   for (auto& address : node.addresses) {
     if (!has(shared, canonical(address))) own.add(kj::str(address));
   }
-  auto advertised = inSubnets(own, etcd.getAdvertisedSubnets());
-  if (own.empty()) return EtcdWaits{kj::str("an address of this node")};
+  auto pods = config::podSubnets(config.getCluster()),
+       services = config::serviceSubnets(config.getCluster());
+  kj::Vector<kj::String> inner;
+  for (auto& address : own) {
+    if (has(node.inner, address) || inSubnets(address, pods) || inSubnets(address, services)) {
+      inner.add(kj::str(address));
+    }
+  }
+  auto advertised = wantedOf(own, etcd.getAdvertisedSubnets(), inner);
+  if (advertised.empty() && etcd.getAdvertisedSubnets().size() == 0) {
+    return EtcdWaits{kj::str("an address of this node")};
+  }
   if (advertised.empty()) {
     return lacks("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   }
   // An empty list would mean every address.
-  auto listen = inSubnets(own, etcd.getListenSubnets());
+  auto listen = wantedOf(own, etcd.getListenSubnets(), inner);
   if (listen.empty()) return lacks("cluster.etcd.listenSubnets", etcd.getListenSubnets());
 
   kj::Vector<kj::String> peers;
@@ -124,6 +149,7 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
 
 kj::Array<Controller::Input> EtcdConfigController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
+                 input<rpc::AddressStatusSpec>(), input<rpc::LinkStatusSpec>(),
                  input<rpc::HostnameSpecSpec>(), input<rpc::VipSpecSpec>());
 }
 kj::Array<kj::StringPtr> EtcdConfigController::outputs() const {

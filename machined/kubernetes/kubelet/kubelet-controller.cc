@@ -6,30 +6,12 @@
 #include "common/base/log.h"
 #include "common/net/ip.h"
 #include "common/text/texts.h"
+#include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
-
-// Links of pods: of the usual network plugins, of kube-proxy, and what the node itself has for
-// them.
-constexpr kj::StringPtr kPodLinks[] = {"cni"_kj,    "flannel"_kj,     "veth"_kj,   "kube-"_kj,
-                                       "cali"_kj,   "tunl"_kj,        "cilium"_kj, "lxc"_kj,
-                                       "docker"_kj, "vxlan.calico"_kj};
-
-bool isInner(kj::StringPtr link, kj::StringPtr kind) {
-  if (kind == "wireguard") return true;
-  for (auto prefix : kPodLinks) {
-    if (link.startsWith(prefix)) return true;
-  }
-  return false;
-}
-
-kj::String withoutLength(kj::StringPtr text) {
-  KJ_IF_MAYBE (slash, text.findFirst('/')) return kj::heapString(text.slice(0, *slash));
-  return kj::str(text);
-}
 
 kj::Vector<kj::String> addressesOfNode(Store& store) {
   auto of = [&](kj::StringPtr id) {
@@ -62,14 +44,9 @@ KubeletNodeContext nodeContext(Store& store) {
     at.domainname = kj::str(spec.getDomainname());
   }
   at.addresses = addressesOfNode(store);
-  for (auto address : store.list<rpc::AddressStatusSpec>()) {
-    auto link = address.getLinkName();
-    kj::String kind;
-    KJ_IF_MAYBE (status, store.tryGet<rpc::LinkStatusSpec>(link)) kind = kj::str(status->getKind());
-    auto text = withoutLength(address.getAddress());
-    if (store.tryGet<rpc::VipSpecSpec>(text) == nullptr) at.assigned.add(kj::str(text));
-    if (isInner(link, kind)) at.inner.add(kj::mv(text));
-  }
+  auto assigned = assignedAddresses(store);
+  at.assigned = kj::mv(assigned.all);
+  at.inner = kj::mv(assigned.inner);
   return at;
 }
 

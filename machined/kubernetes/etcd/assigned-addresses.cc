@@ -1,0 +1,42 @@
+#include "machined/kubernetes/etcd/assigned-addresses.h"
+
+#include "rpc/network-resources.capnp.h"
+
+namespace talos::machined {
+namespace {
+
+// Links of pods: of the usual network plugins, of kube-proxy, and what the node itself has for
+// them.
+constexpr kj::StringPtr kPodLinks[] = {"cni"_kj,    "flannel"_kj,     "veth"_kj,   "kube-"_kj,
+                                       "cali"_kj,   "tunl"_kj,        "cilium"_kj, "lxc"_kj,
+                                       "docker"_kj, "vxlan.calico"_kj};
+
+bool isInner(kj::StringPtr link, kj::StringPtr kind) {
+  if (kind == "wireguard") return true;
+  for (auto prefix : kPodLinks) {
+    if (link.startsWith(prefix)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+kj::String withoutLength(kj::StringPtr address) {
+  KJ_IF_MAYBE (slash, address.findFirst('/')) return kj::heapString(address.slice(0, *slash));
+  return kj::str(address);
+}
+
+AssignedAddresses assignedAddresses(Store& store) {
+  AssignedAddresses found;
+  for (auto address : store.list<rpc::AddressStatusSpec>()) {
+    auto link = address.getLinkName();
+    kj::String kind;
+    KJ_IF_MAYBE (status, store.tryGet<rpc::LinkStatusSpec>(link)) kind = kj::str(status->getKind());
+    auto text = withoutLength(address.getAddress());
+    if (store.tryGet<rpc::VipSpecSpec>(text) == nullptr) found.all.add(kj::str(text));
+    if (isInner(link, kind)) found.inner.add(kj::mv(text));
+  }
+  return found;
+}
+
+}  // namespace talos::machined
