@@ -235,6 +235,26 @@ TEST_F(Hardware, HasWhatRookExpects) {
   EXPECT_FALSE(hasData(raw)) << "the node wrote to a disk that is not its own";
 }
 
+// Catches: a chipset whose watchdog nobody finds, a processor whose errors of memory nobody counts,
+// warnings about parts that this machine does not have, and a disk whose driver does not get what
+// the command line says.
+TEST_F(Hardware, DriversOfTheChipsetAndTheProcessor) {
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
+                       .controller = {"nvme,serial=talos"},
+                       .more = {"-machine", "q35", "-cpu", "Skylake-Server"}});
+  machine.configure(machine.generate("/dev/nvme0n1"));
+  auto file = [&](const char* path) { return machine.at({"read", path}).out; };
+  auto loaded = [&](const char* name) {
+    return contains("\n" + file("/proc/modules"), "\n" + std::string(name) + " ");
+  };
+  for (auto name : {"lpc_ich", "iTCO_wdt", "i2c_i801", "skx_edac_common"}) {
+    EXPECT_TRUE(eventually([&] { return loaded(name); }, kUp, 1)) << name << machine.console();
+  }
+  EXPECT_FALSE(loaded("ghash_clmulni_intel")) << "a cipher that nobody uses";
+  EXPECT_EQ(file("/sys/module/nvme_core/parameters/io_timeout"), "4294967295\n");
+  EXPECT_FALSE(contains(machine.console(), "refused the module")) << machine.console();
+}
+
 // Catches: a kernel whose button has no driver in the image, or sends its event elsewhere.
 TEST_F(Hardware, ThePowerButtonShutsItDown) {
   std::string monitor;
