@@ -194,8 +194,9 @@ kj::Promise<kj::Vector<kj::String>> detachServers(kj::Timer& timer,
 kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target) {
   auto deadline = timer.now() + kTimeout;
   while (isMountPoint(target, readFile("/proc/self/mountinfo"))) {
-    int error = co_await uv.blocking([path = kj::str(target)]() { return unmountOnce(path); })
-                    .exclusiveJoin(timer.atTime(deadline).then([]() { return ETIMEDOUT; }));
+    auto rest = kj::max(deadline - timer.now(), 0 * kj::SECONDS);
+    auto done = co_await apart(timer, rest, [path = kj::str(target)] { return unmountOnce(path); });
+    int error = done.orDefault(ETIMEDOUT);
     if (error == 0) continue;  // there may be another one below
     if (error == EINVAL) break;
     if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {

@@ -33,7 +33,8 @@ kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc = "/proc");
 // servers, none of the pool. What is below the mounts can be unmounted in any case.
 kj::Promise<kj::Vector<kj::String>> detachServers(kj::Timer& timer, kj::Vector<kj::String> targets);
 
-// None when nothing is mounted there any more; otherwise why it still is. Tries for 5 s.
+// None when nothing is mounted there any more; otherwise why it still is. Tries for 5 s. As there,
+// a disk that hangs keeps a thread of its own, and no other disk from being written.
 kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target);
 
 }  // namespace talos::machined

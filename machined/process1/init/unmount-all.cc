@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -21,6 +22,7 @@ constexpr int64_t kServersMs = 5'000, kOneMs = 5'000, kAllMs = 35'000, kSyncMs =
 
 // A line of mountinfo, taken apart in place.
 struct Mount {
+  const char* device;  // "8:1"
   char* target;
   const char* type;
   const char* source;
@@ -50,6 +52,7 @@ bool parseMount(char* line, Mount& mount) {
     fields[count++] = p;
   }
   if (dash == 0 || dash + 2 >= count) return false;
+  mount.device = fields[2];
   mount.target = fields[4];
   mount.type = fields[dash + 1];
   mount.source = fields[dash + 2];
@@ -143,6 +146,32 @@ void leaveServers(const MountTable& table, const Console& console) {
   }
 }
 
+// KiB of file systems in memory that are not on their disks yet; 0: not known.
+int64_t unwrittenKilobytes() {
+  char text[8192];
+  int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+  ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+  if (fd >= 0) close(fd);
+  text[size < 0 ? 0 : size] = 0;
+  int64_t sum = 0;
+  for (const char* key : {"\nDirty:", "\nWriteback:"}) {
+    const char* line = strstr(text, key);
+    if (line != nullptr) sum += strtoll(line + strlen(key), nullptr, 10);
+  }
+  return sum;
+}
+
+// A slow disk takes what is in memory little by little, and has its time as long as that gets less.
+bool reapWhileItWrites(pid_t child, int64_t deadline) {
+  for (int64_t unwritten = unwrittenKilobytes();;) {
+    int64_t left = deadline - now();
+    if (reapUntil(child, left < kOneMs ? left : kOneMs)) return true;
+    int64_t rest = unwrittenKilobytes();
+    if (now() >= deadline || rest >= unwritten) return false;
+    unwritten = rest;
+  }
+}
+
 }  // namespace
 
 bool reapUntil(pid_t child, int64_t ms) {
@@ -166,21 +195,26 @@ void unmountAll(const Console& console) {
   int64_t deadline = now() + kAllMs;
   table.read();
   leaveServers(table, console);
-  bool hangs = false;
+  static const char* hanging[4096];  // devices
+  unsigned hangs = 0;
   for (unsigned i = table.count; i > 0; --i) {
     auto& mount = table.mounts[i - 1];
     if (isNetworkFileSystem(mount.type)) continue;
-    int64_t left = deadline - now();
     pid_t child = inChild(console, [&] { unmountOne(mount, console); });
-    if (child == 0 || reapUntil(child, left < kOneMs ? left : kOneMs)) continue;
-    hangs = true;
+    bool again = false;
+    for (unsigned k = 0; k < hangs; ++k) again = again || strcmp(hanging[k], mount.device) == 0;
+    if (again) continue;  // it has had its time, and the others need theirs
+    if (child == 0 || reapWhileItWrites(child, deadline)) continue;
+    hanging[hangs++] = mount.device;
     console.error("unmounting ", static_cast<const char*>(mount.target),
                   " timed out; shutting down without it");
   }
   // Content that no mount shows. The call waits for each file system that hangs.
   pid_t last = inChild(console, [] { sync(); });
-  if (last != 0 && !reapUntil(last, kSyncMs) && !hangs) {
-    console.error("writing to the disks timed out after 2 s; shutting down anyway");
+  int64_t left = deadline - now();
+  int64_t time = hangs > 0 || left < kSyncMs ? kSyncMs : left;
+  if (last != 0 && !reapUntil(last, time) && hangs == 0) {
+    console.error("writing to the disks timed out; shutting down anyway");
   }
 }
 
