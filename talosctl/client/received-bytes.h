@@ -1,6 +1,9 @@
-// Passes the bytes that a node sends to a function of the caller, which must outlive the call.
+// Passes the bytes that a node sends to a function of the caller. The node may keep the capability
+// longer than its call: once this object is gone it is revoked, and the function is not called any
+// more. So declare it behind what the function uses.
 #pragma once
 
+#include <capnp/capability.h>
 #include <kj/async.h>
 #include <kj/function.h>
 
@@ -8,17 +11,22 @@
 
 namespace talos::talosctl {
 
-class ReceivedBytes final : public rpc::ByteSink::Server {
+class ReceivedBytes final : private rpc::ByteSink::Server {
  public:
   explicit ReceivedBytes(kj::Function<void(kj::ArrayPtr<const kj::byte>)> take)
-      : take(kj::mv(take)) {}
+      : take(kj::mv(take)), revocable(*this) {}
+  KJ_DISALLOW_COPY_AND_MOVE(ReceivedBytes);
+
+  rpc::ByteSink::Client sink() { return revocable.getClient(); }
+
+ private:
+  kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
+  capnp::RevocableServer<rpc::ByteSink> revocable;
+
   kj::Promise<void> write(WriteContext context) override {
     take(context.getParams().getBytes());
     return kj::READY_NOW;
   }
-
- private:
-  kj::Function<void(kj::ArrayPtr<const kj::byte>)> take;
 };
 
 // The error of a sink, such as a full disk: clearer than that of the call that it ends.

@@ -30,6 +30,20 @@ struct HostileNode : public ClusterTest {
     changed.insert(changed.find("    client-key-data"), line.cStr());
     return kj::str(changed.c_str());
   }
+  // The error of a streaming call of the node on the client; empty: it was taken. Each returns
+  // before it was received, so the next one has its error.
+  template <typename Request>
+  std::string refusal(Request request) {
+    std::string error = "no answer";
+    for (int i = 0; i < 2; ++i) {
+      auto heard = request()
+                       .then([&]() { error.clear(); },
+                             [&](kj::Exception&& e) { error = e.getDescription().cStr(); })
+                       .eagerlyEvaluate(nullptr);
+      c.settle();
+    }
+    return error;
+  }
 };
 
 // Catches: a program that the administrator's next kubectl runs.
@@ -80,6 +94,39 @@ TEST_F(HostileNode, ADocumentIsShownAndNotObeyed) {
       EXPECT_EQ(shown.find(sign), std::string::npos) << form;
     }
   }
+}
+
+// Catches: a node that keeps the sink of a call and writes into what the command has freed since:
+// a snapshot's file here. The connection lives on, because another node gives the snapshot.
+TEST_F(HostileNode, TheSinkOfASnapshotIsRefusedAfterItsCall) {
+  auto& kept = node("10.0.0.2").upgrades.keptSinks;
+  node("10.0.0.2").upgrades.snapshotFails = true;
+  auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "etcd", "snapshot", c.folder, "--every", "1h"});
+  c.settle();
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: no snapshot: etcd is not ready"));
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_THAT(refusal([&]() {
+                auto request = kept[0].writeRequest();
+                request.setBytes("late"_kj.asBytes());
+                return request.send();
+              }),
+              HasSubstr("revoked"));
+}
+
+// Catches: the same of a log, while that of another node is followed.
+TEST_F(HostileNode, TheSinkOfALogIsRefusedAfterItsCall) {
+  auto& kept = node("10.0.0.2").keptSinks;
+  node("10.0.0.2").logsFail = true;
+  auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "logs", "-f", "apid"});
+  c.settle();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_THAT(refusal([&]() {
+                auto request = kept[0].writeRequest();
+                request.setBytes("late\n"_kj.asBytes());
+                return request.send();
+              }),
+              HasSubstr("revoked"));
+  EXPECT_EQ(out(), "");
 }
 
 }  // namespace

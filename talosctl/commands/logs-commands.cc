@@ -115,8 +115,10 @@ kj::Promise<void> readOne(Follow& f, kj::StringPtr name) {
         lostAt = nullptr;
         backoff.reset();
       }
-      auto stream =
-          f.request(f.call, node, next, kj::heap<LogPrinter>(f.call, f.format, name, next));
+      // The node may keep it longer than its call.
+      LogPrinter printer(f.call, f.format, name, next);
+      capnp::RevocableServer<rpc::LogSink> revocable(printer);
+      auto stream = f.request(f.call, node, next, revocable.getClient());
       co_await watched(f.session, node, alive, kj::mv(stream));
       co_return;
     } catch (const kj::Exception& e) {

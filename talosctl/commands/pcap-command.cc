@@ -97,9 +97,10 @@ kj::Promise<int> runCapture(Invocation& call) {
     steps[i].setJt(filter[i].jt), steps[i].setJf(filter[i].jf);
   }
   SinkFailure broken;
-  request.setSink(kj::heap<ReceivedBytes>([&file, &broken](kj::ArrayPtr<const kj::byte> bytes) {
+  ReceivedBytes received([&file, &broken](kj::ArrayPtr<const kj::byte> bytes) {
     broken.keeping([&]() { file.write(bytes); });
-  }));
+  });
+  request.setSink(received.sink());
   Alive alive;
   uint64_t packets = 0, lost = 0;
   co_await broken.before(watched(*session, node, alive, request.send().then([&](auto&& counts) {

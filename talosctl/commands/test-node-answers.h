@@ -36,7 +36,8 @@ struct FakeNode {
   kj::Vector<kj::String> resets;  // as they were asked for
   unsigned etcdVoters = 0;
   unsigned calls = 0;
-  kj::Vector<rpc::LogSink::Client> followers;
+  bool logsFail = false;
+  kj::Vector<rpc::LogSink::Client> keptSinks;  // of logs that have failed
   kj::Vector<kj::Own<kj::PromiseFulfiller<void>>> follows;
   kj::Vector<uint64_t> logFrom;       // `from` of each read()
   kj::Vector<kj::String> linesAsked;  // "age 300000 with a text", "time 1", "always"

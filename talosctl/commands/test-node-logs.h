@@ -32,6 +32,10 @@ class FakeLogs final : public rpc::Logs::Server {
     if (params.getId() != "apid")
       fail(ErrorKind::kNotFound, kj::str("no log \"", params.getId(), "\""));
     auto sink = params.getSink();
+    if (node_.logsFail) {
+      node_.keptSinks.add(kj::mv(sink));
+      fail(ErrorKind::kPermissionDenied, "not for you");
+    }
     for (uint64_t i = params.getFrom(); i < node_.logLines.size(); ++i) {
       if (!containsText(node_.logLines[i], params.getContains())) continue;
       auto request = sink.writeRequest();

@@ -19,6 +19,8 @@ struct FakeUpgrades {
   kj::String stage = kj::str("none"), reason;  // of UpgradeStatuses
   kj::StringPtr outcome, outcomeReason;        // of what is asked for; empty: it stays as it is
   bool rebooted = false;                       // since that
+  bool snapshotFails = false;
+  kj::Vector<rpc::ByteSink::Client> keptSinks;  // of those that have failed
 };
 
 class FakeEtcdServer final : public rpc::Etcd::Server {
@@ -39,6 +41,10 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
   }
   // A page of zeros and behind it its hash.
   kj::Promise<void> snapshot(SnapshotContext context) override {
+    if (node.snapshotFails) {
+      node.keptSinks.add(context.getParams().getSink());
+      fail(ErrorKind::kUnavailable, "etcd is not ready");
+    }
     auto page = kj::heapArray<kj::byte>(512);
     memset(page.begin(), 0, page.size());
     Sha256 hash;

@@ -17,13 +17,14 @@ kj::Promise<int> runRead(Invocation& call) {
   request.setPath(call.arguments[0]);
   // A terminal would interpret control characters; a file or a pipe gets the bytes as they are.
   bool escape = call.deps.console.outIsTerminal();
-  request.setSink(kj::heap<ReceivedBytes>([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
+  ReceivedBytes received([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
     if (escape) {
       call.out(printableText(bytes.asChars()));
     } else {
       call.deps.console.out(bytes.asChars());
     }
-  }));
+  });
+  request.setSink(received.sink());
   Alive alive;
   co_await watched(*session, node, alive, request.send().ignoreResult());
   co_return 0;
@@ -47,14 +48,14 @@ kj::Promise<int> runCopy(Invocation& call) {
   auto request = node.filesRequest().send().getFiles().copyRequest();
   request.setPath(source);
   SinkFailure broken;
-  request.setSink(
-      kj::heap<ReceivedBytes>([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
-        KJ_IF_MAYBE (e, extractor) {
-          broken.keeping([&]() { (*e)->feed(bytes); });
-        } else {
-          call.deps.console.out(bytes.asChars());
-        }
-      }));
+  ReceivedBytes received([&call, &extractor, &broken](kj::ArrayPtr<const kj::byte> bytes) {
+    KJ_IF_MAYBE (e, extractor) {
+      broken.keeping([&]() { (*e)->feed(bytes); });
+    } else {
+      call.deps.console.out(bytes.asChars());
+    }
+  });
+  request.setSink(received.sink());
   Alive alive;
   kj::Vector<kj::String> unreadable;
   co_await broken.before(

@@ -1,6 +1,7 @@
 #include "talosctl/diagnose/node-questions.h"
 
 #include <capnp/message.h>
+#include <kj/refcount.h>
 #include <string.h>
 
 #include "common/base/error.h"
@@ -97,41 +98,44 @@ void keepResources(Node::Builder node, const ResourceQuestion& question, Resourc
   }
 }
 
-// The lines of a log as they arrive.
-struct Tail {
+// The lines of a log as they arrive. The node may still send when its questions are gone.
+struct Tail final : public kj::Refcounted {
+  explicit Tail(kj::StringPtr id) : id(kj::str(id)) {}
   kj::String id;
   kj::Vector<kj::String> lines;
 };
 // Of the kernel's log the lines about firmware, as long as there are not too many.
 class FirmwareSink final : public rpc::LogSink::Server {
  public:
-  explicit FirmwareSink(Tail& tail) : tail(tail) {}
+  explicit FirmwareSink(kj::Own<Tail> tail) : tail(kj::mv(tail)) {}
   kj::Promise<void> write(WriteContext context) override {
     for (auto bytes : Lines(context.getParams().getBytes().asChars())) {
       auto line = kj::heapString(bytes);
-      if (tail.lines.size() < kFirmwareLines && isAboutFirmware(line)) tail.lines.add(kj::mv(line));
+      if (tail->lines.size() < kFirmwareLines && isAboutFirmware(line)) {
+        tail->lines.add(kj::mv(line));
+      }
     }
     return kj::READY_NOW;
   }
   kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
 
  private:
-  Tail& tail;
+  kj::Own<Tail> tail;
 };
 
 class TailSink final : public rpc::LogSink::Server {
  public:
-  explicit TailSink(Tail& tail) : tail(tail) {}
+  explicit TailSink(kj::Own<Tail> tail) : tail(kj::mv(tail)) {}
   kj::Promise<void> write(WriteContext context) override {
     for (auto line : Lines(context.getParams().getBytes().asChars())) {
-      tail.lines.add(kj::heapString(line));
+      tail->lines.add(kj::heapString(line));
     }
     return kj::READY_NOW;
   }
   kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }
 
  private:
-  Tail& tail;
+  kj::Own<Tail> tail;
 };
 
 }  // namespace
@@ -192,7 +196,7 @@ struct NodeQuestions::Impl {
   void addControlPlane(kj::Vector<kj::Promise<void>>& waits);
   kj::Promise<void> config();
   void keepFacts(kj::StringPtr document);
-  Tail& newTail(kj::StringPtr id);
+  kj::Own<Tail> newTail(kj::StringPtr id);
   kj::Promise<void> log(kj::StringPtr id);
   kj::Promise<void> kernelLog();
   kj::Promise<void> containerLogs();
@@ -317,8 +321,8 @@ void NodeQuestions::Impl::keepFacts(kj::StringPtr document) {
 
 // --- logs
 
-Tail& NodeQuestions::Impl::newTail(kj::StringPtr id) {
-  return *tails.add(kj::heap<Tail>(Tail{kj::str(id), {}}));
+kj::Own<Tail> NodeQuestions::Impl::newTail(kj::StringPtr id) {
+  return kj::addRef(*tails.add(kj::refcounted<Tail>(id)));
 }
 
 kj::Promise<void> NodeQuestions::Impl::log(kj::StringPtr id) {

@@ -12,6 +12,7 @@
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/node-streams.h"
+#include "talosctl/client/received-bytes.h"
 #include "talosctl/etcd/etcd-commands.h"
 #include "talosctl/etcd/etcd-snapshot.h"
 
@@ -19,23 +20,6 @@ namespace talos::talosctl {
 namespace {
 
 constexpr auto kShortestEvery = 10 * kj::SECONDS, kRetry = 1 * kj::MINUTES;
-
-class SnapshotSink final : public rpc::ByteSink::Server {
- public:
-  SnapshotSink(SnapshotFile& file, kj::Maybe<kj::Exception>& broken) : file(file), broken(broken) {}
-  kj::Promise<void> write(WriteContext context) override {
-    auto bytes = context.getParams().getBytes();
-    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { file.write(bytes); })) {
-      if (broken == nullptr) broken = kj::cp(*e);
-      kj::throwFatalException(kj::mv(*e));
-    }
-    return kj::READY_NOW;
-  }
-
- private:
-  SnapshotFile& file;
-  kj::Maybe<kj::Exception>& broken;  // the sink's own failure is clearer than the call that it ends
-};
 
 // The date of the file that a snapshot will replace: somebody may have typed the name of another
 // one. Asks a user, and lets a script go on, which keeps its latest snapshot under one name.
@@ -67,13 +51,12 @@ kj::Promise<uint64_t> save(Session& session, kj::StringPtr name, kj::StringPtr p
   SnapshotFile file(path, to);
   auto node = session.client.node(name);
   auto request = node.etcdRequest().send().getEtcd().snapshotRequest();
-  kj::Maybe<kj::Exception> broken, failed;
-  request.setSink(kj::heap<SnapshotSink>(file, broken));
+  SinkFailure broken;
+  ReceivedBytes received(
+      [&](kj::ArrayPtr<const kj::byte> bytes) { broken.keeping([&]() { file.write(bytes); }); });
+  request.setSink(received.sink());
   Alive alive;
-  co_await watched(session, node, alive, request.send().ignoreResult())
-      .catch_([&](kj::Exception&& e) { failed = kj::mv(e); });
-  KJ_IF_MAYBE (e, broken) kj::throwFatalException(kj::cp(*e));
-  KJ_IF_MAYBE (e, failed) kj::throwFatalException(kj::mv(*e));
+  co_await broken.before(watched(session, node, alive, request.send().ignoreResult()));
   file.keep();
   co_return file.size();
 }

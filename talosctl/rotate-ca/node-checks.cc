@@ -76,9 +76,10 @@ kj::Promise<kj::String> readSmallFile(RemoteRotation& cluster, const RotatedNode
   content.reserve(kMostFile);
   auto read = reached.filesRequest().send().getFiles().readRequest();
   read.setPath(path);
-  read.setSink(kj::heap<ReceivedBytes>([&](kj::ArrayPtr<const kj::byte> bytes) {
+  ReceivedBytes received([&](kj::ArrayPtr<const kj::byte> bytes) {
     if (content.size() + bytes.size() <= kMostFile) content.addAll(bytes.asChars());
-  }));
+  });
+  read.setSink(received.sink());
   co_await cluster.answer<rpc::Files::ReadResults>(read.send());
   co_return kj::heapString(content.begin(), content.size());
 }
