@@ -18,10 +18,12 @@ class TestConsole final : public Console {
   unsigned columns() const override { return 80; }
   unsigned rows() const override { return 24; }
   uint64_t written() const override { return texts; }
+  void waiting(kj::StringPtr what) override { awaited = kj::str(what); }
 
   kj::String takeOut() { return take(stdoutText); }
   kj::String takeErr() { return take(stderrText); }
   bool terminal = false, errRedirected = false;
+  kj::String awaited;  // what the command waits for
 
  private:
   kj::Vector<char> stdoutText, stderrText;

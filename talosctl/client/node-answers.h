@@ -88,7 +88,8 @@ kj::Promise<NodeValues<Value>> gather(Session& session, F request) {
     waits.add(within(client.deps.timer, session.deadline, kj::mv(value))
                   .then([&](Value&& value) { values.good.add(kj::str(node), kj::mv(value)); },
                         [&](kj::Exception&& e) { values.failures.add(kj::str(node), kj::mv(e)); })
-                  .then([&missing, i]() { missing.heard(i); }));
+                  .then([&missing, i]() { missing.heard(i); })
+                  .eagerlyEvaluate(nullptr));  // when it comes, not when all have
   }
   co_await kj::joinPromises(waits.finish());
   co_return kj::mv(values);

@@ -46,7 +46,8 @@ kj::Promise<int> streamAll(
                   .then([&good]() { ++good; },
                         [&call, format, &name = names[i]](kj::Exception&& e) {
                           streamFailure(call, format, {kj::str(name), kj::mv(e)});
-                        }));
+                        })
+                  .eagerlyEvaluate(nullptr));  // the others may go on for ever
   }
   co_await kj::joinPromises(waits.finish());
   co_return good > 0 ? 0 : 1;

@@ -312,6 +312,16 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
   EXPECT_THAT(err(), Not(HasSubstr("[y/N]")));
 }
 
+// Catches: nodes in another order than that of their answers, and one that is still waited for
+// though it has answered.
+TEST_F(Runs, AnAnswerIsHeardWhenItComes) {
+  node("10.0.0.2").hangs = true;
+  auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "memory"});
+  c.settle();
+  EXPECT_EQ(c.test.console.awaited, "waiting for 10.0.0.2");
+  EXPECT_EQ(c.finish(kj::mv(run)), 0);
+}
+
 // Catches: a flag that is taken and does nothing.
 TEST_F(Runs, FlagsThatWouldDoNothingAreRefused) {
   using Line = std::initializer_list<kj::StringPtr>;

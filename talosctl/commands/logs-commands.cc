@@ -149,11 +149,12 @@ kj::Promise<int> readAll(Follow f) {
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());
   size_t good = 0;
   for (auto& name : names) {
-    waits.add(readOne(f, name).then([&good]() { ++good; },
-                                    [&f, &name](kj::Exception&& e) {
-                                      streamFailure(f.call, f.format, {kj::str(name), kj::mv(e)},
-                                                    "ERROR: ");
-                                    }));
+    waits.add(readOne(f, name)
+                  .then([&good]() { ++good; },
+                        [&f, &name](kj::Exception&& e) {
+                          streamFailure(f.call, f.format, {kj::str(name), kj::mv(e)}, "ERROR: ");
+                        })
+                  .eagerlyEvaluate(nullptr));  // the others may go on for ever
   }
   co_await kj::joinPromises(waits.finish());
   co_return good > 0 ? 0 : 1;

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -191,6 +193,26 @@ TEST_F(Streams, AStreamEndsWhenItsNodeStopsAnswering) {
   n.hangs = true;
   EXPECT_EQ(c.finish(kj::mv(run)), 1);
   EXPECT_EQ(err(), "10.0.0.2: no answer within 5s\n");
+}
+
+// Catches: the failure of a node that is said only when the streams of the others have ended, which
+// they never do.
+TEST_F(Streams, TheFailureOfANodeIsSaidWhileTheOthersGoOn) {
+  node("10.0.0.3").off = true;
+  const std::vector<std::vector<kj::StringPtr>> commands = {
+      {"-n", "10.0.0.2,10.0.0.3", "events"},
+      {"-n", "10.0.0.2,10.0.0.3", "get", "svc", "-w"},
+      {"-n", "10.0.0.2,10.0.0.3", "logs", "-f", "apid"}};
+  for (auto& words : commands) {
+    auto interrupt = kj::newPromiseAndFulfiller<void>();
+    auto run = c.start(kj::arrayPtr(words.data(), words.size()), kj::mv(interrupt.promise));
+    c.settle();
+    EXPECT_THAT(err(), HasSubstr("10.0.0.3: 10.0.0.3:50000: connection refused"))
+        << words[2].cStr();
+    interrupt.fulfiller->fulfill();
+    EXPECT_EQ(c.finish(kj::mv(run)), 0);
+    err();
+  }
 }
 
 // Catches: a slow node whose deadline holds up, or is taken from, the streams of the others.

@@ -30,6 +30,7 @@ struct FakeNode {
   kj::Vector<kj::String> eventsAsked;  // which ones
   bool resourcesRefused = false;       // as for os:reader
   bool hangs = false;                  // never answers a call
+  bool memoryHangs = false;            // the same of memory() alone
   bool off = false;                    // the endpoint cannot reach it
   unsigned answersUntilReboot = 0;     // of version(), after reboot()
   bool rebooting = false, shuttingDown = false, notInstalled = false;
@@ -52,6 +53,9 @@ struct FakeNode {
   kj::String kubeconfig = kj::str(kKubeconfig);
   kj::Maybe<uint16_t> apiServerPort;  // as the node has it; none: it has no control plane
   kj::String timeServer;              // that was asked for
+  bool timeless = false;              // no time server answers it
+  int64_t clock = 1'615'000'000'000'000'001;
+  uint64_t serviceEvent = 0;  // the time of one, 1 s before the node is asked; 0: there was none
   const pki::CertificateAndKey* authority = nullptr;  // of which it has the key
   kj::String certificateAsked;                        // "os:reader for 3600 s"
 };

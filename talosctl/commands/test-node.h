@@ -42,7 +42,7 @@ class FakeMachine final : public rpc::Machine::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> memory(MemoryContext context) override {
-    if (node_.hangs) return kj::NEVER_DONE;
+    if (node_.hangs || node_.memoryHangs) return kj::NEVER_DONE;
     auto field = context.getResults().initFields(1)[0];
     field.setName("MemTotal");
     field.setValue(2048);
@@ -85,9 +85,10 @@ class FakeMachine final : public rpc::Machine::Server {
   }
   kj::Promise<void> time(TimeContext context) override {
     node_.timeServer = kj::str(context.getParams().getServer());
+    if (node_.timeless) fail(ErrorKind::kUnavailable, "no time server answers");
     auto answer = context.getResults().initAnswer();
     answer.setServer(node_.timeServer.size() > 0 ? node_.timeServer.asPtr() : "10.5.0.1"_kj);
-    answer.setLocal(1'615'000'000'000'000'001);
+    answer.setLocal(node_.clock);
     answer.setRemote(1'615'000'000'250'000'000);
     return kj::READY_NOW;
   }
@@ -167,6 +168,11 @@ class FakeServices final : public rpc::Services::Server {
       services[i].setState(rpc::ServiceState::RUNNING);
       services[i].getHealth().setUnknown(false);
       services[i].getHealth().setHealthy(true);
+      if (node_.serviceEvent == 0) continue;
+      constexpr uint64_t kUptime = 60'000'000'000, kSecond = 1'000'000'000;
+      services[i].setUptime(kUptime);
+      auto event = services[i].initEvents(1)[0];
+      event.setTime(node_.serviceEvent), event.setUptime(kUptime - kSecond);
     }
     return kj::READY_NOW;
   }

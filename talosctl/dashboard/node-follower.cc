@@ -97,7 +97,7 @@ struct NodeFollower::Impl {
 
   kj::Timer& timer() { return shared.get()->client.deps.timer; }
 
-  // --- questions
+  // --- questions; an answer is read when it comes, not when all have: rates are of that time
 
   template <typename Results>
   kj::Promise<void> keep(Kept<Results>& slot, capnp::RemotePromise<Results> sent) {
@@ -113,7 +113,8 @@ struct NodeFollower::Impl {
               slot = kj::mv(results);
             },
             // The answer before stays; a node that does not answer at all is silent.
-            [](kj::Exception&&) {});
+            [](kj::Exception&&) {})
+        .eagerlyEvaluate(nullptr);
   }
   template <typename Spec>
   kj::Promise<void> list(rpc::Node::Client node, Kept<Listed>& slot) {
@@ -192,7 +193,8 @@ kj::Promise<void> NodeFollower::Impl::counters(
           [this, take = kj::mv(take)](auto&& results) mutable {
             for (auto file : results.getFiles()) take(file.getText(), timer().now());
           },
-          [](kj::Exception&&) {});
+          [](kj::Exception&&) {})
+      .eagerlyEvaluate(nullptr);
 }
 
 // The question that decides whether the node is silent.

@@ -50,6 +50,29 @@ TEST_F(Diagnose, SaysThatTheTalosconfigIsOfAnotherCluster) {
               HasSubstr("the endpoint 127.0.0.1 and the talosconfig do not trust each other"));
 }
 
+// Catches: a clock that is compared with the time when the last of all answers came, and so is
+// wrong as soon as one question hangs; also where the time is that of the newest event.
+TEST_F(Diagnose, AQuestionThatHangsMakesNoClockWrong) {
+  for (bool timeless : {false, true}) {
+    auto& asked = node("10.0.0.2");
+    auto now = (c.test.clock.time - kj::UNIX_EPOCH) / kj::NANOSECONDS;
+    asked.clock = now;
+    asked.serviceEvent = static_cast<uint64_t>(now) - 1'000'000'000;
+    asked.timeless = timeless;
+    asked.upgrades.etcdHangs = true;
+    auto run = c.start({"diagnose", "-n", "10.0.0.2"});
+    c.settle();
+    c.test.clock.time += 10 * kj::SECONDS;
+    EXPECT_EQ(c.finish(kj::mv(run)), 1);
+    auto text = out();
+    EXPECT_THAT(text, HasSubstr("no answer within 10s"));
+    EXPECT_THAT(text, Not(HasSubstr("clock")));
+    asked.clock -= 60'000'000'000, asked.serviceEvent -= 60'000'000'000;
+    EXPECT_EQ(c.run({"diagnose", "-n", "10.0.0.2"}), 1);
+    EXPECT_THAT(out(), HasSubstr("clock"));
+  }
+}
+
 // Catches: a kernel log that is not asked for, or whose lines are lost on the way.
 TEST_F(Diagnose, NamesTheFirmwareThatADriverDidNotFind) {
   node("10.0.0.3")

@@ -156,6 +156,7 @@ struct NodeQuestions::Impl {
   };
   kj::Vector<Unanswered> unanswered;
   kj::Vector<kj::Own<Tail>> tails;
+  kj::Date servicesRead = kj::UNIX_EPOCH;
 
   rpc::Node::Client remote() { return client.node(asked); }
 
@@ -166,13 +167,15 @@ struct NodeQuestions::Impl {
     unanswered.add(Unanswered{question, messageText(e)});
   }
 
-  // `keep` reads the answer; an exception from it counts as no answer.
+  // `keep` reads the answer when it comes, not when all have: it may note the time. An exception
+  // from it counts as no answer.
   template <typename Results, typename Keep>
   kj::Promise<void> question(Question question, capnp::RemotePromise<Results> sent, Keep keep) {
     kj::Promise<capnp::Response<Results>> answer = kj::mv(sent);
     return within(client.deps.timer, kAnswerWithin, kj::mv(answer))
         .then([keep = kj::mv(keep)](capnp::Response<Results>&& results) mutable { keep(results); })
-        .catch_([this, question](kj::Exception&& e) { fails(question, e); });
+        .catch_([this, question](kj::Exception&& e) { fails(question, e); })
+        .eagerlyEvaluate(nullptr);
   }
 
   template <typename Keep>
@@ -366,8 +369,10 @@ kj::Promise<void> NodeQuestions::Impl::all() {
   if (!answers && node.getReach() != Reach::UNVERIFIED) co_return;
   kj::Vector<kj::Promise<void>> waits;
   auto services = remote().servicesRequest().send().getServices().listRequest().send();
-  waits.add(question(Question::SERVICES, kj::mv(services),
-                     [this](auto& results) { node.setServices(results.getServices()); }));
+  waits.add(question(Question::SERVICES, kj::mv(services), [this](auto& results) {
+    node.setServices(results.getServices());
+    servicesRead = client.deps.clock.now();
+  }));
   if (answers) {
     co_await each<rpc::MachineTypeSpec>(Question::STATUS, [this](auto spec) {
       node.setControlPlane(spec.getType() == rpc::MachineType::CONTROLPLANE ||
@@ -393,7 +398,7 @@ void NodeQuestions::Impl::readClockFromEvents() {
       newest = event.getUptime();
       node.setClock(
           static_cast<int64_t>(event.getTime() + (service.getUptime() - event.getUptime())));
-      node.setClockAt(static_cast<int64_t>(nanoseconds(client.deps.clock.now())));
+      node.setClockAt(static_cast<int64_t>(nanoseconds(servicesRead)));
     }
   }
   if (node.getClock() == 0) return;

@@ -22,11 +22,14 @@ using testing::IsEmpty;
 struct ModelControlPlane final : public RecoveryCluster {
   std::vector<std::string> done;  // "erase 10.5.0.2", "restore"
   std::set<std::string> sticky;   // cannot be erased
+  std::set<std::string> slow;     // is being erased for ever
+  bool secondHasData = false;
   bool erased = false, away = false, restored = false, joins = true;
   unsigned voters = 0;
 
   kj::Promise<kj::Array<RecoveryNode>> survey() override {
     auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), emptyNode(2), emptyNode(3));
+    if (secondHasData) nodes[1] = survivorOf(2, {1, 2, 3});
     if (erased) nodes[0] = emptyNode(1);
     if (away) {
       nodes[0] = RecoveryNode();
@@ -46,6 +49,7 @@ struct ModelControlPlane final : public RecoveryCluster {
   kj::Promise<void> erase(const RecoveryNode& node, Progress&, size_t index) override {
     done.push_back(kj::str("erase ", node.address, " ", node.bootId, " ", index).cStr());
     if (sticky.count(node.address.cStr())) fail(ErrorKind::kUnavailable, "its disk is gone");
+    if (slow.count(node.address.cStr())) return kj::NEVER_DONE;
     erased = away = true;
     return kj::READY_NOW;
   }
@@ -128,6 +132,20 @@ TEST_F(RecoveryRunTest, RestoresNothingBesideANodeThatCannotBeErased) {
       "repair that and repeat the command",
       run());
   EXPECT_THAT(cluster.done, ElementsAre("erase 10.5.0.2 boot-1 0"));
+}
+
+// Catches: a node that looks as if it were being erased, until the last of the others is.
+TEST_F(RecoveryRunTest, AFailureIsShownWhileOthersAreErased) {
+  cluster.secondHasData = options.request.force = true;
+  cluster.sticky = {"10.5.0.2"}, cluster.slow = {"10.5.0.3"};
+  test.console.terminal = true;
+  Progress progress(test.console, names);
+  RecoveryRun run(
+      timer, cluster, progress, names, options, [](kj::StringPtr) {},
+      [](kj::StringPtr) -> kj::Promise<bool> { return true; });
+  auto running = run.run();
+  EXPECT_FALSE(running.poll(test.io.waitScope));
+  EXPECT_THAT(test.console.takeErr().cStr(), HasSubstr("10.5.0.2: failed"));
 }
 
 TEST_F(RecoveryRunTest, SaysWhoDoesNotJoin) {

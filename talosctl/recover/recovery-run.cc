@@ -31,7 +31,8 @@ kj::Promise<void> RecoveryRun::eraseAll(kj::ArrayPtr<const RecoveryNode> nodes,
         .catch_([&, index](kj::Exception&& e) {
           progress.fail(index);
           failures.add(kj::str(names[index], ": ", messageOf(e)));
-        });
+        })
+        .eagerlyEvaluate(nullptr);  // shown at once, not when all have ended
   };
   kj::Vector<kj::Promise<void>> erasing;
   for (auto i : kj::indices(nodes)) {

@@ -113,6 +113,18 @@ TEST_F(UpgradeCommands, WithoutAWaitAllAreAskedAtOnce) {
   EXPECT_THAT(err(), Not(HasSubstr("turn")));
 }
 
+// Catches: a node that looks as if it were waited for, until the last of the others has ended.
+TEST_F(UpgradeCommands, AFailureIsShownWhileOthersAreFollowed) {
+  node("10.0.0.2").outcome = "failed";
+  node("10.0.0.3");
+  c.test.console.terminal = true;
+  auto run = c.start({"-n", "10.0.0.2,10.0.0.3", "upgrade", "-i", "x/i:v2", "--stage"});
+  c.settle();
+  EXPECT_THAT(err(), HasSubstr("10.0.0.2: failed"));
+  node("10.0.0.3").stage = kj::str("staged");
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+}
+
 // Catches: a system that is kept without a word about what it lacks.
 TEST_F(UpgradeCommands, AConfirmationPrintsWhatIsLacking) {
   node("10.0.0.2").lacks = "voter of etcd: no leader";

@@ -175,11 +175,14 @@ kj::Promise<void> toTheEnd(Change& change, size_t index) {
   }
 }
 
+// Its failure is shown at once, not when all have ended.
 kj::Promise<void> follow(Change& change, size_t index) {
-  return toTheEnd(change, index).catch_([&change, index](kj::Exception&& e) {
-    change.progress.fail(index);
-    change.failures.add(kj::str(change.names[index]), kj::mv(e));
-  });
+  return toTheEnd(change, index)
+      .catch_([&change, index](kj::Exception&& e) {
+        change.progress.fail(index);
+        change.failures.add(kj::str(change.names[index]), kj::mv(e));
+      })
+      .eagerlyEvaluate(nullptr);
 }
 
 kj::Promise<void> requestInTurn(Change& change, Session& session, Turns& turns, size_t index) {
