@@ -22,6 +22,21 @@ struct Followers : public ClusterTest {
   }
 };
 
+// Catches: a question about the cluster that meets the connection's replacement, which nobody has
+// connected yet, and is the last one.
+TEST_F(Followers, TheClusterIsAskedThroughAConnectionThatIsNew) {
+  fake.upgrades.voters = 3;
+  ClusterFollower cluster(*parsed.call, 1 * kj::HOURS);
+  cluster.start();
+  c.settle();
+  cluster.client.renew();
+  pass(1 * kj::SECONDS);
+  auto picture = cluster.picture();
+  auto shown = picture->getRoot<rpc::Dashboard>();
+  EXPECT_STREQ(shown.getProblem().cStr(), "");
+  EXPECT_EQ(shown.getMembers().size(), 3u);
+}
+
 // Catches: counters that are stamped with the time of the last of all answers, so that rates are
 // absurd when one question hangs.
 TEST_F(Followers, RatesAreOfTheTimeOfTheAnswer) {

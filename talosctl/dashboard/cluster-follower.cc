@@ -152,8 +152,10 @@ kj::Promise<void> ClusterFollower::ask(Kept<Results>& slot, kj::String& problem,
                                        kj::Duration timeout, Request request) {
   KJ_IF_MAYBE (node, controlPlane()) {
     auto held = client.get();
-    kj::Promise<capnp::Response<Results>> answer = request(held->client.node(node->asked())).send();
     try {
+      co_await held->connect();  // it may be a new one
+      kj::Promise<capnp::Response<Results>> answer =
+          request(held->client.node(node->asked())).send();
       slot = co_await within(call.deps.timer, timeout, kj::mv(answer));
       problem = kj::String();
     } catch (const kj::Exception& e) {
