@@ -1,5 +1,6 @@
 // kubeconfig
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/cli/standard-input.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/kube/fetch-kubeconfig.h"
 #include "talosctl/kube/kube-commands.h"
@@ -11,19 +12,15 @@ namespace {
 // Until it is one of the answers.
 kj::Promise<kube::MergeChoice> askWhich(Invocation& call, const kube::MergeKind& kind,
                                         kj::StringPtr name) {
-  auto input = call.deps.lowLevel.wrapInputFd(call.deps.input);
+  constexpr size_t kMostAnswer = 16;
   for (;;) {
     call.err(
         kj::str(kind.asked, " \"", printableText(name), "\" already exists [rename/overwrite]: "));
-    kj::Vector<char> line;
-    char c = 0;
-    while (line.size() < 16 && co_await input->tryRead(&c, 1, 1) == 1 && c != '\n') line.add(c);
-    auto said = kj::heapString(line.asPtr());
+    auto line = co_await readLine(call.deps, kMostAnswer);
+    if (line == nullptr) fail(ErrorKind::kFailedPrecondition, "not answered; nothing was written");
+    auto& said = KJ_ASSERT_NONNULL(line);
     if (said == "r" || said == "rename") co_return kube::MergeChoice::kRename;
     if (said == "o" || said == "overwrite") co_return kube::MergeChoice::kOverwrite;
-    if (c != '\n' && line.size() < 16) {
-      fail(ErrorKind::kFailedPrecondition, "not answered; nothing was written");
-    }
   }
 }
 
