@@ -182,13 +182,15 @@ TEST_F(Runs, CopyUnpacks) {
   tar.file("hostname", 0644, "node-1");
   node("10.0.0.2").archive = gzip(tar.finish());
   auto target = kj::str(c.folder, "/out");
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // the rest is there
   EXPECT_EQ(readFile(kj::str(target, "/hostname")), "node-1");
   EXPECT_EQ(err(), "10.0.0.2: cannot read /etc/shadow\n");
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", target}), 1);  // never overwrites
   EXPECT_THAT(err(), HasSubstr("hostname: cannot create it: File exists"));
-  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", "-"}), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", "-"}), 1);
   EXPECT_THAT(out(), StartsWith("\x1f\x8b"));
+  node("10.0.0.2").unreadable = nullptr;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "/etc", "-"}), 0);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "cp", "etc", target}), 1);
   EXPECT_THAT(err(), HasSubstr("absolute"));
 }

@@ -73,6 +73,7 @@ TEST_F(HostileNode, ItCannotChooseTheCaOfANewClientConfiguration) {
 // Catches: bytes of a node that a terminal obeys.
 TEST_F(HostileNode, AnArchiveIsNotPrintedOnATerminal) {
   node("10.0.0.2").archive = kj::heapArray("\x1b]0;owned\x07"_kj.asBytes());
+  node("10.0.0.2").unreadable = nullptr;
   c.test.console.terminal = true;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "copy", "/etc", "-"}), 1);
   EXPECT_THAT(err(), HasSubstr("an archive cannot be printed on a terminal"));

@@ -20,7 +20,8 @@ struct FakeNode {
   kj::String lastCores;  // "apid on"
   kj::String removedCrash;
   kj::Vector<kj::String> serviceIds;
-  kj::Array<kj::byte> archive;  // of copy()
+  kj::Array<kj::byte> archive;                             // of copy()
+  kj::Maybe<kj::StringPtr> unreadable = "/etc/shadow"_kj;  // what copy() leaves out
   kj::Vector<kj::String> logLines;
   kj::Vector<kj::String> kernelLines;  // with their ends
   struct Issued {

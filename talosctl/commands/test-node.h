@@ -304,7 +304,7 @@ class FakeFiles final : public rpc::Files::Server {
       rest = rest.slice(n, rest.size());
       co_await request.send();
     }
-    context.getResults().initUnreadable(1).set(0, "/etc/shadow");
+    KJ_IF_MAYBE (path, node_.unreadable) context.getResults().initUnreadable(1).set(0, *path);
   }
 
  private:

@@ -69,7 +69,7 @@ kj::Promise<int> runCopy(Invocation& call) {
   for (auto& path : unreadable) {
     call.err(kj::str(session->client.nodes()[0], ": cannot read ", printable(path), "\n"));
   }
-  co_return 0;
+  co_return unreadable.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -86,7 +86,8 @@ void addTransferCommands(Command& root) {
   copy.least = copy.most = 2;
   copy.details =
       "With \"-\" the gzip'd tar archive itself is written to stdout. Existing files are never "
-      "overwritten.";
+      "overwritten. What the node cannot read is named, the rest is copied, and the exit status is "
+      "1.";
   copy.run = runCopy;
 }
 
