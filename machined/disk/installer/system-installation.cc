@@ -19,6 +19,7 @@
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "machined/disk/installer/synced-file.h"
+#include "machined/disk/installer/wipe-progress.h"
 #include "machined/disk/volumes/mount-table.h"
 #include "machined/disk/volumes/mount-volume.h"
 
@@ -54,12 +55,10 @@ void wipe(Disk& disk, Say& say) {
   memset(empty.begin(), 0, empty.size());
   disk.write(0, empty.slice(0, kBootSector));  // without it nothing of the table counts
   disk.write(kBootSector, empty.slice(kBootSector, empty.size()));
-  uint64_t tenths = 0;
   auto whole = disk.size() / disk.sectorSize() * disk.sectorSize();
+  WipeProgress progress(whole, kj::systemPreciseMonotonicClock());
   disk.zero(0, whole, [&](uint64_t done) {
-    if (done * 10 / whole == tenths) return;
-    tenths = done * 10 / whole;
-    say(kj::str("wiping ", disk.name(), ": ", tenths * 10, " %"));
+    KJ_IF_MAYBE (line, progress.at(done)) say(kj::str("wiping ", disk.name(), ": ", *line));
   });
 }
 

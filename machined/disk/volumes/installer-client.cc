@@ -12,8 +12,8 @@
 namespace talos::machined {
 namespace {
 
-// From one message to the next: the longest is to zero a part of a slow disk, or to make a file
-// system on a large one.
+// From one message to the next: the longest is to make a file system on a large disk. A wipe, which
+// may take a day, says each minute how far it is.
 constexpr auto kSilence = 10 * kj::MINUTES;
 constexpr size_t kMostAnswerWords = 8192;
 
