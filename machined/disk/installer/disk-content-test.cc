@@ -48,4 +48,11 @@ TEST(DiskContent, OfAnInstallation) {
   EXPECT_EQ(problem(kj::mv(done)), "it holds an installed node; 2 partitions (gpt): EFI, STATE");
 }
 
+// Catches: a disk that counts as empty because its first sector is, though a header of a GPT
+// follows in the second one.
+TEST(DiskContent, TheHeadHasTheHeaderOfATable) {
+  EXPECT_EQ(headOf(512), 1024u);
+  EXPECT_EQ(headOf(4096), 8192u);
+}
+
 }  // namespace talos::install

@@ -9,6 +9,12 @@
 
 namespace talos::install {
 
+// Where partition tables begin, which are known by the first two sectors, and what else may be in
+// the first KiB; our own has nothing else there before it is whole.
+constexpr size_t headOf(unsigned sectorSize) {
+  return kj::max(size_t{1024}, size_t{2} * sectorSize);
+}
+
 struct Found {
   struct Volume {
     kj::String type;   // "ext4", "LVM2_member"

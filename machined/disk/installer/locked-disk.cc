@@ -18,8 +18,6 @@ namespace talos::install {
 namespace {
 
 constexpr uint64_t kZeroAtOnce = 256 * kMiB;
-// Where partition tables begin; ours has nothing else there before it is whole.
-constexpr size_t kHead = 1024;
 constexpr unsigned kBusyTries = 200;
 constexpr timespec kBusyAgain = {0, 50'000'000};
 
@@ -173,7 +171,7 @@ Found Disk::look() {
     // Where the first sector is gone, somebody may have meant it.
     if (own->inForce || installed == Installed::kUnfinished) found.installed = installed;
   }
-  found.unknownData = !isZero(read(0, kHead));
+  found.unknownData = !isZero(read(0, headOf(sector)));
   auto probe = blkid_new_probe();
   KJ_REQUIRE(probe != nullptr);
   KJ_DEFER(blkid_free_probe(probe));
