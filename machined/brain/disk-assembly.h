@@ -38,7 +38,7 @@ class DiskAssembly {
   kj::Function<kj::String()> sequence;
 
  public:
-  RealVolumes volumes{core.uv, core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
+  RealVolumes volumes{core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
   RealInstaller installer{core.io, core.printAlarms(),
                           core.container ? kContainerRights : kMachineRights};
   ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {

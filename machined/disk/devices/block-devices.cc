@@ -54,6 +54,9 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
     device.begin = sector->tryParseAs<uint64_t>().orDefault(0) * 512;
   }
   device.disk = device.whole ? kj::str(name) : diskOf(entry, name);
+  KJ_IF_MAYBE (number, readAttributeLine(entry, device.whole ? "diskseq" : "../diskseq")) {
+    device.sequence = number->tryParseAs<uint64_t>().orDefault(0);
+  }
   device.readOnly = readAttributeLine(entry, "ro").orDefault(kj::String()) == "1";
   device.cdrom = name.startsWith("sr");
   KJ_IF_MAYBE (uevent, readAttributeLine(entry, "uevent")) {

@@ -19,6 +19,8 @@ struct BlockDevice {
   bool whole = true;
   bool readOnly = false;
   bool cdrom = false;
+  // Of its disk: another disk that takes the name has another one. 0: the kernel does not say.
+  uint64_t sequence = 0;
   kj::String mapping;     // of an opened encrypted volume: "vda5-encrypted"
   kj::String openedFrom;  // "vda5"
 

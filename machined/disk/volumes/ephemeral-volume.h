@@ -12,6 +12,7 @@
 #pragma once
 
 #include "machined/disk/volumes/system-partitions.h"
+#include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
 

@@ -10,7 +10,6 @@
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
-#include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/disk/encryption/test-model-luks.h"
 #include "machined/disk/encryption/test-state-keys.h"
 #include "machined/disk/volumes/ephemeral-volume.h"
@@ -373,83 +372,6 @@ TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
   ASSERT_TRUE(mounting.poll(io.waitScope));
   mounting.wait(io.waitScope);
   EXPECT_THAT(said, HasSubstr("cannot remove unfinished files: timed out after 60 s"));
-}
-
-// A sysfs with these whole disks; their nodes are the machine's own.
-struct RealVolumesTest : testing::Test {
-  ~RealVolumesTest() noexcept override {}
-  kj::AsyncIoContext io = kj::setupAsyncIo();
-  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
-  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
-  TestTree sys;
-  DirectForeign foreign;
-  RealVolumes volumes{uv, io.unixEventPort, timer, foreign, [](kj::StringPtr) {}, sys.root};
-
-  void disk(kj::StringPtr name) {
-    sys.directory(kj::str("class/block/", name));
-    sys.file(kj::str("class/block/", name, "/size"), "8\n");
-  }
-  void untilATimerIsSet() {
-    auto& real = io.provider->getTimer();
-    auto deadline = real.now() + 10 * kj::SECONDS;
-    while (timer.nextEvent() == nullptr) {
-      KJ_REQUIRE(real.now() < deadline, "no device was looked at");
-      real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
-    }
-  }
-  std::string problems(kj::Promise<kj::Vector<Volume>> looking) {
-    std::string all;
-    for (auto& v : looking.wait(io.waitScope)) {
-      all += std::string(v.device.name.cStr()) + " " + v.problem.cStr() + "\n";
-    }
-    return all;
-  }
-};
-
-// Catches: a device without a node, or one that cannot be read, that is missing in the list.
-TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
-  disk("absent");
-  disk("shm");  // a folder, which can be opened and not read
-  EXPECT_EQ(
-      "shm cannot be read: Is a directory\n"
-      "absent cannot be opened: No such file or directory\n",
-      problems(volumes.look()));
-}
-
-// Catches: a device slower than the deadline that is missing in the list, at the second look too.
-TEST_F(RealVolumesTest, ASlowOneSaysSo) {
-  disk("null");
-  EXPECT_EQ("null \n", problems(volumes.look()));
-  {
-    // One thread is left for the list of devices, and then there is none for the device.
-    HeldPool most(uv, HeldPool::kThreads - 1);
-    auto looking = volumes.look();
-    HeldPool rest(uv, 1);
-    untilATimerIsSet();
-    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
-    EXPECT_EQ("null did not respond within 10 s\n", problems(kj::mv(looking)));
-  }
-  EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
-}
-
-// Catches: a disc that hangs taken for one without the file, so that its machine has no config.
-TEST_F(RealVolumesTest, ADiscThatMayHaveTheFileIsNoAbsentOne) {
-  disk("null");
-  auto reading = [this] { return volumes.readDisc(kj::str("x"), 1, 0 * kj::SECONDS); };
-  EXPECT_TRUE(reading().wait(io.waitScope) == nullptr);
-  {
-    HeldPool most(uv, HeldPool::kThreads - 1);
-    auto looking = volumes.look();
-    HeldPool rest(uv, 1);
-    untilATimerIsSet();
-    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
-    looking.wait(io.waitScope);
-  }
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { reading().wait(io.waitScope); })) {
-    EXPECT_EQ("/dev/null does not respond", messageOf(*e));
-  } else {
-    ADD_FAILURE() << "no error";
-  }
 }
 
 }  // namespace

@@ -45,6 +45,21 @@ TEST(BlockDevices, AsTheKernelListsThem) {
   EXPECT_EQ(0u, readBlockDevices("/nowhere").size());
 }
 
+// Catches: a disk that is taken for the one that had its name before, and its partitions for those.
+TEST(BlockDevices, AnotherDiskHasAnotherNumber) {
+  Sysfs sys;
+  sys.disk("vda", "4096\n");
+  sys.disk("vdb", "4096\n");
+  sys.partition("vda", "vda1", "STATE");
+  sys.file("devices/x/block/vda/diskseq", "17\n");
+  auto found = readBlockDevices(sys.root);
+  ASSERT_EQ(3u, found.size());
+  EXPECT_EQ(17u, found[0].sequence);
+  EXPECT_EQ("vda1", found[1].name);
+  EXPECT_EQ(17u, found[1].sequence);
+  EXPECT_EQ(0u, found[2].sequence);
+}
+
 // Catches: a mapping that is not seen, a disk that is taken for one.
 TEST(BlockDevices, Mappings) {
   Sysfs sys;

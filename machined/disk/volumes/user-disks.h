@@ -10,6 +10,7 @@
 
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/volume-search.h"
+#include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
 

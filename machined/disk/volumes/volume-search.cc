@@ -48,18 +48,22 @@ struct Probed {
 };
 
 // Probes a device. Does not reject for a fault of the device, nor for its content.
-kj::Promise<Probed> probeDevice(UvLoop& uv, ForeignBytes& foreign, kj::String node) {
+kj::Promise<Probed> probeDevice(ReadPool& pool, ForeignBytes& foreign, kj::String node) {
   auto device = kj::atomicRefcounted<OpenDevice>();
   auto& opened = *device;
-  co_await uv.blocking([node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
+  auto doing = kj::str("looking at ", node);
+  auto opening = [node = kj::str(node), device = kj::atomicAddRef(opened)]() mutable {
     // A drive may be empty.
     device->fd = kj::AutoCloseFd(open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (device->fd.get() < 0) device->problem = kj::str("cannot be opened: ", strerror(errno));
+  };
+  co_await pool.run(doing, kj::mv(opening)).catch_([&opened](kj::Exception&& e) {
+    opened.problem = kj::str("cannot be opened: ", messageOf(e));  // there was no thread for it
   });
   Probed result;
   if (opened.fd.get() >= 0) {
-    auto read = [&uv, &opened](uint64_t offset, size_t size) {
-      return uv.blocking([device = kj::atomicAddRef(opened), offset, size]() mutable {
+    auto read = [&pool, &doing, &opened](uint64_t offset, size_t size) {
+      return pool.run(doing, [device = kj::atomicAddRef(opened), offset, size]() mutable {
         return readDevice(*device, offset, size);
       });
     };
@@ -136,8 +140,9 @@ void RealVolumes::sayOnce(kj::String line) {
 template <typename T>
 kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::Duration timeout,
                                                 kj::Promise<T> job) {
-  auto late = [this, name = kj::str(device.name), node = device.node()]() -> kj::Maybe<T> {
-    if (silent.find(name) == nullptr) silent.insert(kj::str(name));
+  auto late = [this, name = kj::str(device.name), sequence = device.sequence,
+               node = device.node()]() -> kj::Maybe<T> {
+    silent.upsert(kj::str(name), sequence);
     say(kj::str("warning: ", node, " does not respond; ignored"));
     return nullptr;
   };
@@ -145,11 +150,26 @@ kj::Promise<kj::Maybe<T>> RealVolumes::answered(const BlockDevice& device, kj::D
       .exclusiveJoin(timer.afterDelay(timeout).then(kj::mv(late)));
 }
 
+bool RealVolumes::isSilent(const BlockDevice& device) const {
+  KJ_IF_MAYBE (sequence, silent.find(device.name)) return *sequence == device.sequence;
+  return false;
+}
+
+void RealVolumes::forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool disks) {
+  kj::TreeMap<kj::String, uint64_t> left;
+  for (auto& device : devices) {
+    if (isSilent(device)) left.insert(kj::str(device.name), device.sequence);
+  }
+  silent.eraseAll([&](const kj::String& name, uint64_t) {
+    return isDiskName(name) == disks && left.find(name) == nullptr;
+  });
+}
+
 kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
   Volume volume{kj::mv(device), nullptr};
   auto& about = volume.device;
-  if (silent.find(about.name) == nullptr) {
-    auto job = probeDevice(uv, foreign, about.node());
+  if (!isSilent(about)) {
+    auto job = probeDevice(pool, foreign, about.node());
     KJ_IF_MAYBE (probed, co_await answered(about, kDeviceTimeout, kj::mv(job))) {
       volume.content = kj::mv(probed->content);
       volume.problem = kj::mv(probed->problem);
@@ -164,13 +184,17 @@ kj::Promise<Volume> RealVolumes::probe(BlockDevice device, bool divided) {
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::look() {
-  co_return co_await probeAll(
-      co_await uv.blocking([sys = kj::str(sys)]() { return readBlockDevices(sys); }));
+  auto devices = co_await pool.run("listing the disks",
+                                   [sys = kj::str(sys)]() { return readBlockDevices(sys); });
+  forgetOthers(devices, true);
+  co_return co_await probeAll(kj::mv(devices));
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::lookIntoOpen() {
-  co_return co_await probeAll(
-      co_await uv.blocking([sys = kj::str(sys)]() { return readOpenVolumes(sys); }));
+  auto devices = co_await pool.run("listing the open volumes",
+                                   [sys = kj::str(sys)]() { return readOpenVolumes(sys); });
+  forgetOthers(devices, false);
+  co_return co_await probeAll(kj::mv(devices));
 }
 
 kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> devices) {
@@ -193,7 +217,7 @@ kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> de
 
 // A drive that comes later has nobody else to load its driver.
 kj::Promise<void> RealVolumes::loadDrivers() {
-  auto problems = co_await uv.blocking([]() {
+  auto problems = co_await pool.run("loading the drivers of disks", []() {
     kj::Vector<kj::String> problems;
     kj::Function<void(kj::StringPtr)> failed = [&](kj::StringPtr p) { problems.add(kj::str(p)); };
     loadScsiDrivers(Modules::ofRunningKernel(), true, failed);
@@ -210,9 +234,10 @@ kj::Promise<VolumeFiles> RealVolumes::readVolume(const Volume& volume,
   auto copies = KJ_MAP(name, names) {
     return kj::str(name);
   };
-  auto job = uv.blocking([node = kj::str(node), type, names = kj::mv(copies), limit]() {
-    return readFiles(node, type, names, limit);
-  });
+  auto job = pool.run(kj::str("reading ", node),
+                      [node = kj::str(node), type, names = kj::mv(copies), limit]() {
+                        return readFiles(node, type, names, limit);
+                      });
   KJ_IF_MAYBE (files, co_await answered(volume.device, kReadTimeout, kj::mv(job))) {
     co_return kj::mv(*files);
   }
@@ -263,8 +288,8 @@ kj::Promise<kj::Maybe<VolumeFiles>> RealVolumes::readDisc(kj::String name, size_
   };
   KJ_IF_MAYBE (files, co_await search(timeout, attempt)) co_return kj::mv(*files);
   KJ_IF_MAYBE (e, unreadable) kj::throwFatalException(kj::mv(*e));
-  for (auto& name : silent) {
-    fail(ErrorKind::kUnavailable, kj::str("/dev/", name, " does not respond"));
+  for (auto& device : silent) {
+    fail(ErrorKind::kUnavailable, kj::str("/dev/", device.key, " does not respond"));
   }
   co_return nullptr;
 }

@@ -1,10 +1,12 @@
 // Volumes: disks and partitions with the file systems on them, found by their labels, or by a file.
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
-// stays mounted (mount-volume.h). All work on devices is in the thread pool; what they say is read
+// stays mounted (mount-volume.h). All work on devices is in a thread pool of its own, so that those
+// that hang take no thread from the rest of the brain, nor from each other; what they say is read
 // by a confined process (machined/confined/parser-client/foreign-bytes.h). A device that does not
 // respond within 10 s, or does not give its files within 60 s, is reported and not tried again from
-// then on, since each attempt would keep a thread: it has a problem at each later look, too.
+// then on, since each attempt would keep a thread: it has a problem at each later look, too, until
+// it is gone, or another disk has its name.
 #pragma once
 
 #include <kj/map.h>
@@ -12,7 +14,7 @@
 
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/disk/devices/block-devices.h"
-#include "machined/process1/uv-loop.h"
+#include "machined/process1/read-pool.h"
 
 namespace talos::machined {
 
@@ -66,9 +68,9 @@ class Volumes {
 // Those of this machine.
 class RealVolumes final : public Volumes {
  public:
-  RealVolumes(UvLoop& uv, kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
+  RealVolumes(kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
               kj::Function<void(kj::StringPtr line)> say, kj::StringPtr sys = "/sys")
-      : uv(uv), port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
+      : port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
@@ -78,19 +80,26 @@ class RealVolumes final : public Volumes {
                                                kj::Duration timeout) override;
 
  private:
-  UvLoop& uv;
+  // More threads than a machine has devices that hang: a look begins with all at once, and each has
+  // its time from then on. A thread is made when there is none for a device.
+  static constexpr unsigned kThreads = 128;
+
   kj::UnixEventPort& port;
   kj::Timer& timer;
   ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
-  kj::String sys;                    // where sysfs is
-  kj::TreeSet<kj::String> silent;    // devices that did not answer
-  kj::TreeSet<kj::String> reported;  // said once
+  kj::String sys;                            // where sysfs is
+  kj::TreeMap<kj::String, uint64_t> silent;  // devices that did not answer, with their sequence
+  kj::TreeSet<kj::String> reported;          // said once
+  ReadPool pool{port, timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
 
   // None when it takes too long.
   template <typename T>
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration timeout,
                                      kj::Promise<T> job);
+  bool isSilent(const BlockDevice& device) const;
+  // Of those of a kind, disks or mapped devices, these are there.
+  void forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool disks);
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
   kj::Promise<void> loadDrivers();

@@ -1,0 +1,140 @@
+// Looks at the devices of a machine, of which some do not answer.
+#include "machined/disk/volumes/volume-search.h"
+
+#include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <set>
+#include <string>
+
+#include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/confined/parser/test-direct-foreign.h"
+#include "machined/process1/test-busy-thread-pool.h"
+
+namespace talos::machined {
+namespace {
+
+// The content of some devices never becomes known.
+struct SilentForeign final : DirectForeign {
+  std::set<std::string> silent;
+  unsigned waiting = 0;
+
+  kj::Promise<OnDevice> superblock(kj::StringPtr node, ReadDevice read) override {
+    if (silent.count(node.cStr()) == 0) return DirectForeign::superblock(node, kj::mv(read));
+    ++waiting;
+    return kj::NEVER_DONE;
+  }
+};
+
+// A sysfs with these whole disks; their nodes are the machine's own.
+struct RealVolumesTest : testing::Test {
+  ~RealVolumesTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestTree sys;
+  SilentForeign foreign;
+  RealVolumes volumes{io.unixEventPort, timer, foreign, [](kj::StringPtr) {}, sys.root};
+
+  void disk(kj::StringPtr name, kj::StringPtr sequence = "1") {
+    sys.directory(kj::str("class/block/", name));
+    sys.file(kj::str("class/block/", name, "/size"), "8\n");
+    sys.file(kj::str("class/block/", name, "/diskseq"), kj::str(sequence, "\n"));
+  }
+  void remove(kj::StringPtr name) {
+    auto folder = kj::str("class/block/", name);
+    for (auto file : {"size"_kj, "diskseq"_kj}) {
+      KJ_SYSCALL(unlink(sys.at(kj::str(folder, "/", file)).cStr()));
+    }
+    KJ_SYSCALL(rmdir(sys.at(folder).cStr()));
+  }
+  std::string problems(kj::Promise<kj::Vector<Volume>> looking) {
+    std::string all;
+    for (auto& v : looking.wait(io.waitScope)) {
+      all += std::string(v.device.name.cStr()) + " " + v.problem.cStr() + "\n";
+    }
+    return all;
+  }
+  // Of a look in which one device is waited for until its time is over.
+  std::string problemsLate() {
+    auto before = foreign.waiting;
+    auto looking = volumes.look();
+    auto& real = io.provider->getTimer();
+    auto deadline = real.now() + 10 * kj::SECONDS;
+    while (foreign.waiting == before) {
+      KJ_REQUIRE(real.now() < deadline, "no device was looked at");
+      real.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+    }
+    timer.advanceTo(timer.now() + 10 * kj::SECONDS);
+    return problems(kj::mv(looking));
+  }
+};
+
+}  // namespace
+
+// Catches: a device without a node, or one that cannot be read, that is missing in the list.
+TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
+  disk("absent");
+  disk("shm");  // a folder, which can be opened and not read
+  EXPECT_EQ(
+      "shm cannot be read: Is a directory\n"
+      "absent cannot be opened: No such file or directory\n",
+      problems(volumes.look()));
+}
+
+// Catches: a device slower than the deadline that is missing in the list, at the second look too,
+// or is looked at again and keeps another thread.
+TEST_F(RealVolumesTest, ASlowOneSaysSo) {
+  disk("null");
+  EXPECT_EQ("null \n", problems(volumes.look()));
+  foreign.silent = {"/dev/null"};
+  EXPECT_EQ("null did not respond within 10 s\n", problemsLate());
+  EXPECT_EQ("null did not respond within 10 s\n", problems(volumes.look()));
+  EXPECT_EQ(1u, foreign.waiting);
+}
+
+// Catches: disks that hang, or a mount of the API's, that make a healthy disk one that does not
+// respond, because they have all threads of the brain.
+TEST_F(RealVolumesTest, ABusyBrainHasNoSlowDisks) {
+  disk("null");
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  HeldPool busy(uv);
+  EXPECT_EQ("null \n", problems(volumes.look()));
+}
+
+// Catches: a disk that is taken for one that does not respond, because another one had its name.
+TEST_F(RealVolumesTest, ANewDiskIsLookedAtAnew) {
+  disk("null");
+  foreign.silent = {"/dev/null"};
+  EXPECT_EQ("null did not respond within 10 s\n", problemsLate());
+  foreign.silent.clear();
+  remove("null");
+  EXPECT_EQ("", problems(volumes.look()));
+  disk("null");
+  EXPECT_EQ("null \n", problems(volumes.look()));
+  // Replaced between two looks.
+  foreign.silent = {"/dev/null"};
+  EXPECT_EQ("null did not respond within 10 s\n", problemsLate());
+  foreign.silent.clear();
+  disk("null", "2");
+  EXPECT_EQ("null \n", problems(volumes.look()));
+}
+
+// Catches: a disc that hangs taken for one without the file, so that its machine has no config; one
+// that is gone that stands for it.
+TEST_F(RealVolumesTest, ADiscThatMayHaveTheFileIsNoAbsentOne) {
+  disk("null");
+  auto reading = [this] { return volumes.readDisc(kj::str("x"), 1, 0 * kj::SECONDS); };
+  EXPECT_TRUE(reading().wait(io.waitScope) == nullptr);
+  foreign.silent = {"/dev/null"};
+  problemsLate();
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { reading().wait(io.waitScope); })) {
+    EXPECT_EQ("/dev/null does not respond", messageOf(*e));
+  } else {
+    ADD_FAILURE() << "no error";
+  }
+  remove("null");
+  EXPECT_TRUE(reading().wait(io.waitScope) == nullptr);
+}
+
+}  // namespace talos::machined
