@@ -204,7 +204,8 @@ struct Install {
 
 struct DiskSelector {
   size @0 :Text $A.doc("Size, optionally with >=, <=, >, < or == in front, such as >= 100GB.");
-  name @1 :Text $A.doc("Name of the device in the kernel. Here and in the following keys, * matches any characters.");
+  name @1 :Text $A.doc("Name of the device: the one that it has itself, which talosctl disks -o yaml shows, or that in the kernel, such as mmcblk0. "
+                       "Here and in the following keys, * matches any characters.");
   model @2 :Text $A.doc("Model.");
   serial @3 :Text $A.doc("Serial number.");
   modalias @4 :Text $A.doc("Modalias of the device.");

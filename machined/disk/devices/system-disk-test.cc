@@ -93,6 +93,23 @@ TEST(SystemDisk, BySelector) {
   }
 }
 
+// Catches: a config of the original that names a card as the card does, which no disk matches; one
+// that names it as the kernel does; a disk without a name of its own that matches any.
+TEST(SystemDisk, ByEitherName) {
+  auto all = disks();
+  auto& card = all.add();
+  card.name = kj::str("mmcblk0");
+  card.ownName = kj::str("SD64G");
+  for (auto pattern : {"SD64G"_kj, "SD*"_kj, "mmcblk0"_kj, "mmcblk*"_kj}) {
+    capnp::MallocMessageBuilder message;
+    auto install = message.initRoot<config::Install>();
+    install.initDiskSelector().setName(pattern);
+    auto chosen = chooseSystemDisk(all, install.asReader());
+    EXPECT_EQ(chosen.path, "/dev/mmcblk0") << pattern.cStr();
+    EXPECT_EQ(chosen.others.size(), 0u) << pattern.cStr();
+  }
+}
+
 // Catches: a pattern that matches as one version of the original shows the path and not as another
 // one does, or that matches a part of it.
 TEST(SystemDisk, ByBusPath) {

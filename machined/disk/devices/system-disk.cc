@@ -25,6 +25,11 @@ bool matches(kj::StringPtr pattern, kj::StringPtr text) {
   return pattern.size() == 0 || fnmatch(pattern.cStr(), text.cStr(), 0) == 0;
 }
 
+// The original knows only the name that the device has itself, as an SD card has ("SD64G").
+bool isNamed(kj::StringPtr pattern, const DiskFacts& disk) {
+  return matches(pattern, disk.name) || matches(pattern, disk.ownName);
+}
+
 kj::String withoutSlash(kj::StringPtr path) {
   return kj::str(path.slice(0, path.endsWith("/") ? path.size() - 1 : path.size()));
 }
@@ -61,7 +66,7 @@ bool admits(config::DiskSelector::Reader selector, const DiskFacts& disk) {
   KJ_IF_MAYBE (rule, config::parseSizeRule(selector.getSize())) {
     if (!rule->admits(disk.bytes)) return false;
   }
-  return matches(selector.getName(), disk.name) && matches(selector.getModel(), disk.model) &&
+  return isNamed(selector.getName(), disk) && matches(selector.getModel(), disk.model) &&
          matches(selector.getSerial(), disk.serial) &&
          matches(selector.getModalias(), disk.modalias) && matches(selector.getUuid(), disk.uuid) &&
          matches(selector.getWwid(), disk.wwid) && isAt(selector.getBusPath(), disk.busPath) &&
