@@ -1,5 +1,6 @@
 // machine.disks, install, files and systemDiskEncryption.
 
+#include <map>
 #include <set>
 #include <string>
 
@@ -26,7 +27,7 @@ void checkDevice(Report& report, kj::StringPtr path, kj::StringPtr device) {
 }
 
 void checkPartitions(Report& report, kj::StringPtr disk, capnp::List<Partition>::Reader partitions,
-                     std::set<std::string>& mountpoints) {
+                     std::map<std::string, std::string>& mountpoints) {
   size_t i = 0;
   for (auto partition : partitions) {
     auto path = kj::str(disk, ".partitions[", i, "]");
@@ -53,13 +54,21 @@ void checkPartitions(Report& report, kj::StringPtr disk, capnp::List<Partition>:
     if (!isCleanPath(mountpoint)) continue;
     if (!mountpoint.startsWith("/var/"))
       report.warn(place, kj::str("\"", mountpoint, "\" is not below /var, where data should be"));
-    if (!mountpoints.insert(mountpoint.cStr()).second)
-      report.error(place, kj::str("duplicate path: another partition is mounted here too"));
+    auto [other, fresh] =
+        mountpoints.emplace(withoutLastSlash(mountpoint).cStr(), mountpoint.cStr());
+    if (fresh) continue;
+    auto duplicate = kj::str("duplicate path: another partition is mounted here too");
+    if (mountpoint == other->second.c_str()) {
+      report.error(place, kj::mv(duplicate));
+    } else {  // a / at the end made them two
+      report.laterError(place, kj::mv(duplicate));
+    }
   }
 }
 
 void checkDisks(Report& report, capnp::List<Disk>::Reader disks) {
-  std::set<std::string> devices, mountpoints;
+  std::set<std::string> devices;
+  std::map<std::string, std::string> mountpoints;  // as they are given, by where that is
   size_t i = 0;
   for (auto disk : disks) {
     auto path = kj::str("machine.disks[", i++, "]");

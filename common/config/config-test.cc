@@ -264,7 +264,9 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
   EXPECT_FALSE(hasErrors(keptProblems(twice)));
   EXPECT_FALSE(hasErrors(keptProblems(good() + "---\nkind: NetworkRuleConfig\n")));
   for (auto ignored : {"udev: {rules: [a]}", "sysfs: {a: b}", "kernel: {modules: [{name: a.ko}]}",
-                       "kernel: {modules: [{name: a, parameters: [b c]}, {name: a}, {}]}"}) {
+                       "kernel: {modules: [{name: a, parameters: [b c]}, {name: a}, {}]}",
+                       "disks: [{device: /dev/sdb, partitions: [{size: 1GB, mountpoint: /var/a}, "
+                       "{mountpoint: /var/a/}]}]"}) {
     auto text = replaced(good(), "  token:", std::string("  ") + ignored + "\n  token:");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << ignored;
   }

@@ -63,6 +63,8 @@ TEST(ConfigValue, KnowsNamesAndPaths) {
   for (auto good : {"/var/lib", "/a", "/a/", "/..a/b"}) EXPECT_TRUE(isCleanPath(good)) << good;
   for (auto bad : {"", "/", "a", "/a/../b", "/..", "/a/.", "//a", "/a//b"})
     EXPECT_FALSE(isCleanPath(bad)) << bad;
+  EXPECT_EQ("/a/b", withoutLastSlash("/a/b/"));
+  EXPECT_EQ("/a/b", withoutLastSlash("/a/b"));
   for (auto good : {"eth0", "bond0.100", "123456789012345"}) EXPECT_TRUE(isLinkName(good)) << good;
   for (auto bad : {"", ".", "..", "a/b", "a b", "a:1", "1234567890123456"})
     EXPECT_FALSE(isLinkName(bad)) << bad;

@@ -171,6 +171,10 @@ bool isCleanPath(kj::StringPtr path) {
   return true;
 }
 
+kj::String withoutLastSlash(kj::StringPtr path) {
+  return kj::str(path.slice(0, path.endsWith("/") ? path.size() - 1 : path.size()));
+}
+
 kj::Maybe<kj::String> sysctlPath(kj::StringPtr name) {
   auto dot = name.findFirst('.').orDefault(name.size());
   auto slash = name.findFirst('/').orDefault(name.size());

@@ -28,6 +28,7 @@ bool isLinkName(kj::StringPtr name);
 bool isUnicastMac(kj::StringPtr text);
 // An absolute path without empty, "." and ".." parts.
 bool isCleanPath(kj::StringPtr path);
+kj::String withoutLastSlash(kj::StringPtr path);
 // The path below /proc/sys of a kernel parameter, or of a file below /sys, as sysctl(8) reads
 // names: parts are separated by whichever of '.' and '/' comes first; where that is '.', a '/'
 // stands for a dot in a name (net.ipv4.conf.eth0/100.forwarding).

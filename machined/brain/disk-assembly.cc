@@ -65,8 +65,8 @@ kj::Vector<kj::String> DiskAssembly::mountsToWatch() {
   targets.add(kj::str(kStatePath));
   targets.add(kj::str(kVarPath));
   KJ_IF_MAYBE (machine, core.configReader.tryMachine(core.store)) {
-    for (auto disk : machine->getDisks()) {
-      for (auto p : disk.getPartitions()) targets.add(kj::str(p.getMountpoint()));
+    for (auto& disk : userDisksOf(*machine)) {
+      for (auto& p : disk.partitions) targets.add(kj::mv(p.mountpoint));
     }
   }
   return targets;

@@ -2,31 +2,18 @@
 // machine.disks (machined/disk/volumes/user-disks.h).
 #include "machined/disk/volumes/user-disks.h"
 
-#include "common/net/text-values.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 
 namespace talos::machined::tasks {
 namespace {
 
-kj::Vector<UserDisk> disksOf(config::Machine::Reader machine) {
-  kj::Vector<UserDisk> disks;
-  for (auto disk : machine.getDisks()) {
-    auto& out = disks.add(UserDisk{kj::str(disk.getDevice()), {}});
-    for (auto p : disk.getPartitions()) {
-      out.partitions.add(UserDisk::Partition{config::parseSize(p.getSize()).orDefault(0),
-                                             kj::str(p.getMountpoint())});
-    }
-  }
-  return disks;
-}
-
 kj::Promise<void> mountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
-  return disks.mount(disksOf(config.machine(store)));
+  return disks.mount(userDisksOf(config.machine(store)));
 }
 
 kj::Promise<void> unmountDisks(UserDisks& disks, Store& store, MachineConfigReader& config) {
-  KJ_IF_MAYBE (machine, config.tryMachine(store)) return disks.unmount(disksOf(*machine));
+  KJ_IF_MAYBE (machine, config.tryMachine(store)) return disks.unmount(userDisksOf(*machine));
   return kj::READY_NOW;  // a node without a config has mounted none
 }
 

@@ -30,10 +30,6 @@ bool isNamed(kj::StringPtr pattern, const DiskFacts& disk) {
   return matches(pattern, disk.name) || matches(pattern, disk.ownName);
 }
 
-kj::String withoutSlash(kj::StringPtr path) {
-  return kj::str(path.slice(0, path.endsWith("/") ? path.size() - 1 : path.size()));
-}
-
 kj::String above(kj::StringPtr path) {
   return kj::str(path.slice(0, path.findLast('/').orDefault(0)));
 }
@@ -41,9 +37,9 @@ kj::String above(kj::StringPtr path) {
 // Versions of the original differ: in the / at the end, and with an NVMe disk in its own two names.
 bool isAt(kj::StringPtr pattern, kj::StringPtr busPath) {
   if (pattern.size() == 0) return true;
-  auto wanted = withoutSlash(pattern);
+  auto wanted = config::withoutLastSlash(pattern);
   if (wanted.size() == 0) return false;
-  return matches(wanted, withoutSlash(busPath)) ||
+  return matches(wanted, config::withoutLastSlash(busPath)) ||
          (!busPath.endsWith("/") && matches(wanted, above(above(busPath))));
 }
 

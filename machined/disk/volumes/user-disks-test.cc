@@ -1,5 +1,6 @@
 #include "machined/disk/volumes/user-disks.h"
 
+#include <capnp/message.h>
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
@@ -32,6 +33,26 @@ kj::String found(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_
     text = kj::str(messageOf(*e));
   }
   return text;
+}
+
+// Catches: a mount point of the config that the table of mounts has without its / at the end, so
+// that its disk is not seen as mounted, is mounted once more by the next brain and never watched.
+TEST(UserDisksOf, AMountPointIsAsTheTableOfMountsHasIt) {
+  capnp::MallocMessageBuilder message;
+  auto disk = message.initRoot<config::Machine>().initDisks(1)[0];
+  disk.setDevice("/dev/sdb");
+  auto partitions = disk.initPartitions(2);
+  partitions[0].setSize("1GB");
+  partitions[0].setMountpoint("/var/mnt/a/");
+  partitions[1].setMountpoint("/var/mnt/b");
+  auto disks = userDisksOf(message.getRoot<config::Machine>().asReader());
+  ASSERT_EQ(disks.size(), 1u);
+  EXPECT_EQ(disks[0].device, "/dev/sdb");
+  ASSERT_EQ(disks[0].partitions.size(), 2u);
+  EXPECT_EQ(disks[0].partitions[0].bytes, 1'000'000'000u);
+  EXPECT_EQ(disks[0].partitions[0].mountpoint, "/var/mnt/a");
+  EXPECT_EQ(disks[0].partitions[1].bytes, 0u);
+  EXPECT_EQ(disks[0].partitions[1].mountpoint, "/var/mnt/b");
 }
 
 // Catches: a partition of another disk, one that holds something else, or nothing, and is mounted

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/within.h"
+#include "common/net/text-values.h"
 #include "machined/disk/volumes/mount-volume.h"
 #include "machined/disk/volumes/unmount-volume.h"
 
@@ -18,6 +19,18 @@ constexpr auto kDiskTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 }
 
 }  // namespace
+
+kj::Vector<UserDisk> userDisksOf(config::Machine::Reader machine) {
+  kj::Vector<UserDisk> disks;
+  for (auto disk : machine.getDisks()) {
+    auto& out = disks.add(UserDisk{kj::str(disk.getDevice()), {}});
+    for (auto p : disk.getPartitions()) {
+      out.partitions.add(UserDisk::Partition{config::parseSize(p.getSize()).orDefault(0),
+                                             config::withoutLastSlash(p.getMountpoint())});
+    }
+  }
+  return disks;
+}
 
 const Volume& userPartition(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device,
                             size_t index) {

@@ -11,17 +11,20 @@
 #include "machined/disk/volumes/installer-client.h"
 #include "machined/disk/volumes/volume-search.h"
 #include "machined/process1/uv-loop.h"
+#include "rpc/config.capnp.h"
 
 namespace talos::machined {
 
 struct UserDisk {
   struct Partition {
-    uint64_t bytes;  // 0, of the last one: the rest
-    kj::String mountpoint;
+    uint64_t bytes;         // 0, of the last one: the rest
+    kj::String mountpoint;  // as the table of mounts has it, without a / at its end
   };
   kj::String device;  // /dev/vdb
   kj::Vector<Partition> partitions;
 };
+
+kj::Vector<UserDisk> userDisksOf(config::Machine::Reader machine);
 
 class UserDisks {
  public:
