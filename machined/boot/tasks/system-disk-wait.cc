@@ -9,11 +9,6 @@
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
-namespace {
-
-constexpr auto kLookForDiskAgain = 100 * kj::MILLISECONDS;
-
-}  // namespace
 
 bool hasSystemDisk(kj::ArrayPtr<const BlockDevice> devices) {
   for (auto& boot : devices) {
@@ -28,18 +23,10 @@ bool hasSystemDisk(kj::ArrayPtr<const BlockDevice> devices) {
 
 kj::Promise<void> awaitSystemDisk(kj::Timer& timer, kj::Function<kj::Promise<bool>()> isThere,
                                   kj::Function<void(kj::StringPtr line)> report) {
-  auto deadline = timer.now() + kSystemDiskTimeout;
-  bool reported = false;
-  while (!co_await isThere()) {
-    if (timer.now() >= deadline) {
-      co_return report(kj::str("warning: no disk with the partitions ", install::kBoot, " and ",
-                               install::kEphemeral, " has appeared within ",
-                               kSystemDiskTimeout / kj::SECONDS, " s"));
-    }
-    if (!reported) report("waiting for the disk that this system was started from");
-    reported = true;
-    co_await timer.afterDelay(kLookForDiskAgain);
-  }
+  auto what = kj::str("the disk that this system was started from");
+  if (co_await awaitDisk(timer, kj::mv(what), kj::mv(isThere), report)) co_return;
+  report(kj::str("warning: no disk with the partitions ", install::kBoot, " and ",
+                 install::kEphemeral, " has appeared within ", kDiskWait / kj::SECONDS, " s"));
 }
 
 namespace tasks {

@@ -11,14 +11,13 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/within.h"
 #include "machined/disk/volumes/mount-volume.h"
+#include "machined/disk/volumes/mount-wait.h"
 #include "machined/disk/volumes/unmount-volume.h"
 
 namespace talos::machined {
 namespace {
 
-constexpr auto kMountTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 constexpr uint64_t kWorthGrowing = 1u << 20;
 
 [[noreturn]] void refuseVar(kj::String problem) {
@@ -119,9 +118,7 @@ kj::Promise<void> EphemeralVolume::mountIt(SystemPartitions::Mountable it) {
         [&]() { growXfs(result.mount, deviceSize(node)); });  // it is as good as it was
     return result;
   });
-  auto opened = co_await within(
-      timer, kMountTimeout, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kMountTimeout / kj::SECONDS, " s"));
+  auto opened = co_await untilMounted(timer, kj::str(node), kj::mv(opening), say);
   KJ_IF_MAYBE (e, opened.notGrown) {
     say(kj::str("warning: EPHEMERAL: cannot be grown: ", messageOf(*e)));
   }

@@ -2,8 +2,14 @@
 
 #include <capnp/message.h>
 #include <gtest/gtest.h>
+#include <kj/async-io.h>
+
+#include <string>
+#include <vector>
 
 #include "common/base/error.h"
+#include "common/testing/test-tree.h"
+#include "machined/disk/volumes/test-volumes.h"
 
 namespace talos::machined {
 namespace {
@@ -33,6 +39,78 @@ kj::String found(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_
     text = kj::str(messageOf(*e));
   }
   return text;
+}
+
+// Writes down which disks it is to divide.
+struct DividingInstaller final : Installer {
+  std::vector<std::string> divided;
+  kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
+  kj::Promise<bool> run(Fill fill) override {
+    capnp::MallocMessageBuilder message;
+    auto request = message.initRoot<rpc::InstallRequest>();
+    fill(request);
+    divided.push_back(request.asReader().getDivide().getDisk().cStr());
+    return true;
+  }
+};
+
+struct UserDisksTest : testing::Test {
+  ~UserDisksTest() noexcept override {}
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  UvLoop uv{io.unixEventPort, io.provider->getTimer()};
+  kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
+  TestTree tree;
+  TestVolumes volumes;
+  DividingInstaller installer;
+  std::vector<std::string> said;
+  unsigned looks = 0;
+
+  // Mounts a disk whose node appears before this look, 0 for never. The error: there is no volume.
+  std::string mount(unsigned appears) {
+    tree.file("mountinfo", "");
+    auto device = tree.at("sdb");
+    auto print = [this](kj::StringPtr line) { said.push_back(line.cStr()); };
+    UserDisks disks(uv, timer, volumes, installer, print, tree.at("mountinfo"));
+    kj::Vector<UserDisk> wanted;
+    wanted.add(UserDisk{kj::str(device), {}}).partitions.add(UserDisk::Partition{0, kj::str("/a")});
+    auto appear = [&] {
+      if (++looks == appears) tree.file("sdb", "");
+    };
+    appear();
+    auto mounting = disks.mount(kj::mv(wanted));
+    while (!mounting.poll(io.waitScope)) {
+      appear();
+      timer.advanceTo(KJ_ASSERT_NONNULL(timer.nextEvent()));
+    }
+    std::string error;
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { mounting.wait(io.waitScope); })) {
+      error = messageOf(*e).cStr();
+    }
+    auto at = error.find(device.cStr());
+    return at == std::string::npos ? error : error.replace(at, device.size(), "/dev/sdb");
+  }
+  auto passed() const { return (timer.now() - kj::origin<kj::TimePoint>()) / kj::MILLISECONDS; }
+};
+
+// Catches: a disk on USB that ends the boot because it comes after the others; a line on the
+// console for one that is there.
+TEST_F(UserDisksTest, OneThatComesLateIsUsed) {
+  EXPECT_EQ(mount(1), "machine.disks: /dev/sdb has no partition 1");
+  EXPECT_EQ(passed(), 0);
+  EXPECT_TRUE(said.empty());
+  KJ_SYSCALL(unlink(tree.at("sdb").cStr()));
+  looks = 0;
+  EXPECT_EQ(mount(3), "machine.disks: /dev/sdb has no partition 1");
+  EXPECT_EQ(passed(), 200);
+  EXPECT_EQ(said, std::vector<std::string>{kj::str("waiting for ", tree.at("sdb")).cStr()});
+  EXPECT_EQ(installer.divided, std::vector<std::string>(2, tree.at("sdb").cStr()));
+}
+
+// Catches: a boot that waits for ever.
+TEST_F(UserDisksTest, OneThatDoesNotComeEndsTheBoot) {
+  EXPECT_EQ(mount(0), "machine.disks: there is no disk /dev/sdb; none has appeared within 60 s");
+  EXPECT_EQ(passed(), 60'000);
+  EXPECT_TRUE(installer.divided.empty());
 }
 
 // Catches: a mount point of the config that the table of mounts has without its / at the end, so

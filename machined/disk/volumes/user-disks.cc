@@ -1,18 +1,18 @@
 #include "machined/disk/volumes/user-disks.h"
 
 #include <kj/debug.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/within.h"
 #include "common/net/text-values.h"
+#include "machined/disk/devices/disk-wait.h"
 #include "machined/disk/volumes/mount-volume.h"
+#include "machined/disk/volumes/mount-wait.h"
 #include "machined/disk/volumes/unmount-volume.h"
 
 namespace talos::machined {
 namespace {
-
-constexpr auto kDiskTimeout = 60 * kj::SECONDS;  // a journal is replayed first
 
 [[noreturn]] void refuseDisk(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, kj::str("machine.disks: ", problem));
@@ -56,6 +56,13 @@ bool UserDisks::isMounted(kj::StringPtr mountpoint) {
   return isMountPoint(mountpoint, readFile(mountinfo));
 }
 
+kj::Promise<void> UserDisks::awaitDevice(kj::StringPtr device) {
+  auto isThere = [device]() -> kj::Promise<bool> { return access(device.cStr(), F_OK) == 0; };
+  if (co_await awaitDisk(timer, kj::str(device), isThere, say)) co_return;
+  refuseDisk(kj::str("there is no disk ", device, "; none has appeared within ",
+                     kDiskWait / kj::SECONDS, " s"));
+}
+
 // Partitions on an empty disk.
 kj::Promise<void> UserDisks::prepare(const UserDisk& disk) {
   co_await installer.run([&disk](rpc::InstallRequest::Builder request) {
@@ -71,9 +78,7 @@ kj::Promise<void> UserDisks::mountOne(const Volume& volume, kj::StringPtr mountp
   auto opening = uv.blocking([node = kj::str(node)]() {
     return openFileSystem(node, FileSystem::kXfs, MountAccess::kReadWrite, MountUse::kPrograms);
   });
-  auto opened = co_await within(
-      timer, kDiskTimeout, kj::mv(opening),
-      kj::str("mounting ", node, " timed out after ", kDiskTimeout / kj::SECONDS, " s"));
+  auto opened = co_await untilMounted(timer, kj::str(node), kj::mv(opening), say);
   makeDirectories(mountpoint, 0700);
   attach(opened, mountpoint);
   say(kj::str("machine.disks: ", node, " (xfs) mounted at ", mountpoint));
@@ -84,7 +89,10 @@ kj::Promise<void> UserDisks::mount(kj::Vector<UserDisk> disks) {
     size_t mounted = 0;
     for (auto& p : disk.partitions) mounted += isMounted(p.mountpoint);
     if (disk.partitions.empty() || mounted == disk.partitions.size()) continue;
-    if (mounted == 0) co_await prepare(disk);  // it cannot be locked while a part of it is in use
+    if (mounted == 0) {  // it cannot be locked while a part of it is in use
+      co_await awaitDevice(disk.device);
+      co_await prepare(disk);
+    }
     auto volumes = co_await this->volumes.look();
     for (auto i : kj::indices(disk.partitions)) {
       auto& mountpoint = disk.partitions[i].mountpoint;

@@ -5,7 +5,7 @@
 // without a file system ends the boot with what was found, and nothing was written. The installer
 // makes partitions and file systems together; after a power cut at any write the next boot goes on
 // (machined/disk/installer/user-disk-formatter.h). A restarted brain finds what its predecessor has
-// mounted.
+// mounted. A disk that comes late is waited for.
 #pragma once
 
 #include "machined/disk/volumes/installer-client.h"
@@ -52,6 +52,7 @@ class UserDisks {
   kj::String mountinfo;
 
   bool isMounted(kj::StringPtr mountpoint);
+  kj::Promise<void> awaitDevice(kj::StringPtr device);
   kj::Promise<void> prepare(const UserDisk& disk);
   kj::Promise<void> mountOne(const Volume& volume, kj::StringPtr mountpoint);
 };
