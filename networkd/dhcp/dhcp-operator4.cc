@@ -56,7 +56,8 @@ void Operator4::stop() {
 }
 
 kj::Vector<Listener*> Operator4::sockets() {
-  if (!machine.listens()) packets = nullptr;
+  // Also to say that an address is in use, which the answer to a probe shows later.
+  if (!machine.listens() && !machine.probes()) packets = nullptr;
   if (!machine.probes()) arp = nullptr;
   kj::Vector<Listener*> open;
   for (auto* listener : {&packets, &arp}) {
