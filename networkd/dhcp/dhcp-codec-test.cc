@@ -397,6 +397,15 @@ TEST(Advertisement, IsReadFieldByField) {
   EXPECT_EQ(kj::strArray(a.search[0].names, " "), "a.bc");
 }
 
+// Catches: resolvers that nobody asks for where a router says only that DHCPv6 gives addresses.
+TEST(Advertisement, EitherFlagSaysThatDhcpv6KnowsMore) {
+  for (uint8_t flags : {0x00, 0x40, 0x80, 0xc0, 0x3f}) {
+    auto bytes = octets({134, 0, 0, 0, 64, flags, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2});
+    EXPECT_EQ(KJ_ASSERT_NONNULL(parseAdvertisement(bytes)).other, (flags & 0xc0) != 0)
+        << unsigned(flags);
+  }
+}
+
 TEST(Advertisement, WhatIsNone) {
   auto header = octets({134, 0, 0, 0, 64, 0, 7, 8, 0, 0, 0, 1, 0, 0, 0, 2});
   auto none = [&](Bytes behind) { return parseAdvertisement(joined({header, behind})) == nullptr; };

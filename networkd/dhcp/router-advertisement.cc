@@ -4,7 +4,7 @@ namespace talos::networkd::dhcp {
 namespace {
 
 constexpr uint8_t kSolicitation = 133, kAdvertisementType = 134;
-constexpr uint8_t kOther = 0x40;  // of the flags
+constexpr uint8_t kManaged = 0x80, kOther = 0x40;  // of the flags
 constexpr size_t kUnit = 8, kMostOfAKind = 16;
 
 struct RouterOption {
@@ -53,7 +53,7 @@ kj::Maybe<Advertisement> parseAdvertisement(Bytes message) {
   auto type = in.u8();
   auto code = in.u8();
   in.take(3);  // checksum, hop limit
-  result.other = (in.u8() & kOther) != 0;
+  result.other = (in.u8() & (kManaged | kOther)) != 0;
   in.take(10);  // lifetime of the router, times of neighbour discovery
   if (in.bad() || type != kAdvertisementType || code != 0) return nullptr;
   while (in.left() > 0) {

@@ -17,7 +17,7 @@ struct Advertisement {
     kj::Vector<kj::String> names;
   };
 
-  bool other = false;  // DHCPv6 knows more (the flag O)
+  bool other = false;  // DHCPv6 knows more (the flag O, or M, which includes it: §4.2)
   kj::Vector<Resolvers> resolvers;
   kj::Vector<Search> search;
 };
