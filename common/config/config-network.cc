@@ -25,7 +25,12 @@ struct Taken {
   std::map<std::string, std::set<unsigned>> vlans;                 // by the parent's name
   std::map<std::pair<std::string, unsigned>, std::string> routes;  // by network and metric
   std::map<Ip, std::string> addresses;                             // of this node; where they are
-  std::map<Ip, std::string> shared;
+  struct Shared {
+    std::string place;
+    bool selected;
+  };
+  std::map<Ip, Shared> shared;
+  bool selected = false;  // the link at hand: another selector may be for another machine's link
 };
 
 void checkMtu(Report& report, kj::StringPtr path, unsigned mtu) {
@@ -143,6 +148,20 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken)
   }
 }
 
+void checkSharedAddress(Report& report, kj::StringPtr place, const Ip& address, Taken& taken) {
+  if (!address.isUnicast() || address.isLoopback()) {
+    report.error(place, kj::str(address, " cannot be the address of a machine on its network"),
+                 "use an address of the link's network that no machine has");
+    return;
+  }
+  auto [there, added] =
+      taken.shared.try_emplace(address, Taken::Shared{place.cStr(), taken.selected});
+  if (added || taken.selected || there->second.selected) return;
+  report.error(place,
+               kj::str(there->second.place.c_str(), " is the same shared address, ", address),
+               "remove one of the two: a shared address is on one link");
+}
+
 void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type, Taken& taken) {
   if (!isControlPlane(type)) {
     report.error(path, kj::str("only control-plane nodes can have a shared address"),
@@ -151,11 +170,11 @@ void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType t
   auto place = kj::str(path, ".ip");
   if (vip.getIp().size() == 0) {
     report.error(place, kj::str("the shared address is missing"));
-  } else if (Ip::parse(vip.getIp()) == nullptr) {
+  } else KJ_IF_MAYBE (address, Ip::parse(vip.getIp())) {
+    checkSharedAddress(report, place, *address, taken);
+  } else {
     report.error(place, kj::str("\"", vip.getIp(), "\" is not an IP address"),
                  Prefix::parse(vip.getIp()) == nullptr ? "" : "leave out the prefix length");
-  } else {
-    taken.shared[Ip::require(vip.getIp())] = place.cStr();
   }
   if (vip.getLeaseTTL().size() == 0) return;
   auto ttl = parseDuration(vip.getLeaseTTL());
@@ -311,10 +330,10 @@ void checkMembers(Report& report, Network::Reader network) {
 
 // A node's own address must not be shared: another node would take it over, and both would have it.
 void checkShared(Report& report, const Taken& taken) {
-  for (auto& [address, place] : taken.shared) {
+  for (auto& [address, shared] : taken.shared) {
     auto own = taken.addresses.find(address);
     if (own == taken.addresses.end()) continue;
-    report.error(place.c_str(),
+    report.error(shared.place.c_str(),
                  kj::str(own->second.c_str(), " gives this node the same address, ", address),
                  "use an address that no machine has");
   }
@@ -360,6 +379,7 @@ void checkNetwork(Report& report, Network::Reader network, MachineType type) {
   i = 0;
   for (auto interface : network.getInterfaces()) {
     auto path = kj::str("machine.network.interfaces[", i++, "]");
+    taken.selected = interface.hasDeviceSelector();
     if (!interface.getIgnore()) {
       checkInterface(report, path, interface, type, taken);
     } else if (interface.hasDeviceSelector()) {

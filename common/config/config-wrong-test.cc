@@ -472,6 +472,15 @@ TEST(ConfigWrong, RulesFollowTheMachinesType) {
                 "}, {interface: eth0, dhcp: true, vip: {ip: 10.5.0.9}}]}";
     EXPECT_EQ(1u, problems(true, Slot::kMachine, both.c_str())) << own;
   }
+  // Each selector may be for the links of another machine.
+  auto twice = [](const char* first, const char* second) {
+    return std::string("network: {interfaces: [{") + first + ", vip: {ip: 10.5.0.9}}, {" + second +
+           ", vip: {ip: 10.5.0.9}}]}";
+  };
+  auto selector = "deviceSelector: {driver: virtio_net}";
+  EXPECT_EQ(1u, problems(true, Slot::kMachine, twice("interface: a", "interface: b").c_str()));
+  EXPECT_EQ(0u, problems(true, Slot::kMachine, twice("interface: a", selector).c_str()));
+  EXPECT_EQ(0u, problems(true, Slot::kMachine, twice(selector, "interface: b").c_str()));
   auto cni = "network: {dnsDomain: cluster.local, cni: {name: custom}}";
   EXPECT_EQ(0u, problems(false, Slot::kCluster, cni));
   EXPECT_EQ(1u, problems(true, Slot::kCluster, cni));
