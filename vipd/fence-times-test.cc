@@ -41,5 +41,19 @@ TEST(FenceTimes, AFreshRenewalIsWorthALifetime) {
   EXPECT_EQ(0, stay(60, 60000));
 }
 
+// Catches: a figure of the table in docs/vip.md, "Lease and lifetime", that is no longer true.
+TEST(FenceTimes, AreThoseOfThePage) {
+  Term term{kStart, 2 * kj::SECONDS};
+  auto after = [](int ms) { return kStart + ms * kj::MILLISECONDS; };
+  EXPECT_TRUE(stayFor(term, after(208)).has_value());
+  EXPECT_FALSE(stayFor(term, after(209)).has_value());
+  auto stay = stayFor(term, after(208)).value();
+  EXPECT_EQ(stay.latest, after(258));
+  auto end = stay.latest + stay.seconds * kj::SECONDS;
+  EXPECT_EQ(end, after(1258));
+  EXPECT_EQ(end + kKernelLate, after(2298));
+  EXPECT_EQ(term.end(), after(1998));
+}
+
 }  // namespace
 }  // namespace talos::vipd
