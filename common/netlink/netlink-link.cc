@@ -77,6 +77,9 @@ kj::Array<kj::byte> encodeSetLink(const SetLink& set) {
     header.ifi_change = IFF_UP;
     header.ifi_flags = *up ? IFF_UP : 0;
   }
+  if (set.hardwareAddress) {
+    out.put(IFLA_ADDRESS, kj::arrayPtr(set.hardwareAddress->data(), set.hardwareAddress->size()));
+  }
   KJ_IF_MAYBE (mtu, set.mtu) out.putU32(IFLA_MTU, *mtu);
   KJ_IF_MAYBE (master, set.master) out.putU32(IFLA_MASTER, *master);
   return out.finish();

@@ -19,6 +19,7 @@ namespace {
 
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420, kSmallestMtu = 68, kLargestMtu = 65536;
 constexpr unsigned kLargestVlan = 4094;
+constexpr kj::byte kGroupBit = 1;  // in the first octet of a hardware address
 constexpr uint16_t k8021q = 0x8100, k8021ad = 0x88a8;
 
 bool isBond(const Link& link) {
@@ -101,6 +102,10 @@ void ModelKernel::setCarrier(unsigned index, bool carrier) {
 int ModelKernel::set(const SetLink& set, kj::String& message) {
   auto found = device(set.index);
   if (found == nullptr) return ENODEV;
+  if (set.hardwareAddress) {
+    auto& address = *set.hardwareAddress;
+    if (int code = setAddress(*found, kj::arrayPtr(address.data(), address.size()))) return code;
+  }
   KJ_IF_MAYBE (mtu, set.mtu) {
     if (int code = setMtu(*found, *mtu)) return code;
   }
@@ -134,15 +139,36 @@ int ModelKernel::setMtu(Device& found, unsigned mtu) {
   return 0;
 }
 
-// A bridge has the smallest MTU of its ports until somebody sets another.
+int ModelKernel::setAddress(Device& found, kj::ArrayPtr<const kj::byte> address) {
+  auto& link = found.link;
+  if (link.type != ARPHRD_ETHER) return EOPNOTSUPP;
+  bool none = std::all_of(address.begin(), address.end(), [](auto octet) { return octet == 0; });
+  if (none || (address[0] & kGroupBit) != 0) return EADDRNOTAVAIL;
+  link.hardwareAddress = kj::heapArray(address);
+  if (link.kind == "bridge") found.addressChosen = true;
+  if (link.master != 0) adjustBridge(link.master);
+  return 0;
+}
+
+// A bridge has the smallest MTU and the lowest hardware address of its ports until somebody sets
+// others; without a port it has no address then.
 void ModelKernel::adjustBridge(unsigned index) {
   auto bridge = device(index);
-  if (bridge == nullptr || bridge->link.kind != "bridge" || bridge->mtuChosen) return;
+  if (bridge == nullptr || bridge->link.kind != "bridge") return;
   unsigned least = 0;
+  auto lowest = kj::heapArray<kj::byte>(6);
+  std::ranges::fill(lowest, 0);
   for (auto& port : devices) {
-    if (port.link.master == index && (least == 0 || port.link.mtu < least)) least = port.link.mtu;
+    if (port.link.master != index) continue;
+    auto& address = port.link.hardwareAddress;
+    bool first = least == 0;
+    if (first || port.link.mtu < least) least = port.link.mtu;
+    if (first || std::ranges::lexicographical_compare(address, lowest)) {
+      lowest = kj::heapArray<kj::byte>(address);
+    }
   }
-  bridge->link.mtu = least == 0 ? kEtherMtu : least;
+  if (!bridge->mtuChosen) bridge->link.mtu = least == 0 ? kEtherMtu : least;
+  if (!bridge->addressChosen) bridge->link.hardwareAddress = kj::mv(lowest);
 }
 
 int ModelKernel::setUp(Device& found, bool up) {

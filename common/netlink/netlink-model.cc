@@ -27,6 +27,7 @@ ModelKernel::ModelKernel(const kj::Vector<Link>& links, const kj::Vector<Address
     Device device;
     device.link = link.clone();
     device.ownMtu = link.mtu;
+    device.addressChosen = link.kind == "bridge";  // as networkd does; the kernel does not say
     nextIndex = kj::max(nextIndex, link.index + 1);
     devices.add(kj::mv(device));
   }

@@ -38,9 +38,10 @@ class ModelKernel : public Kernel {
  protected:
   struct Device {
     Link link;
-    unsigned ownMtu = 0;     // of a bond's member: what it gets back
-    bool mtuChosen = false;  // of a bridge: it does not follow its ports any more
-    unsigned preferred = 0;  // of a bond: the primary, also while that is no member
+    unsigned ownMtu = 0;         // of a bond's member: what it gets back
+    bool mtuChosen = false;      // of a bridge: it does not follow its ports any more
+    bool addressChosen = false;  // the same, of its hardware address
+    unsigned preferred = 0;      // of a bond: the primary, also while that is no member
     WireguardDevice wireguard;
   };
 
@@ -62,6 +63,7 @@ class ModelKernel : public Kernel {
   int applyOne(const Change& change, kj::String& message);
   int set(const SetLink& set, kj::String& message);
   int setMtu(Device& device, unsigned mtu);
+  int setAddress(Device& device, kj::ArrayPtr<const kj::byte> address);
   int setMaster(unsigned index, unsigned master, kj::String& message);
   void release(unsigned index);
   int join(unsigned index, unsigned master, kj::String& message);

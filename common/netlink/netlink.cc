@@ -87,6 +87,10 @@ kj::String kindName(const LinkKind& kind, const NameOfLink& nameOf) {
 
 kj::String describeSet(const SetLink& set, const NameOfLink& nameOf) {
   auto text = kj::str("set link ", nameOf(set.index));
+  if (set.hardwareAddress) {
+    auto& address = *set.hardwareAddress;
+    text = kj::str(text, " address ", hardwareText(kj::arrayPtr(address.data(), address.size())));
+  }
   KJ_IF_MAYBE (mtu, set.mtu) text = kj::str(text, " mtu ", *mtu);
   KJ_IF_MAYBE (master, set.master) text = kj::str(text, " master ", nameOf(*master));
   KJ_IF_MAYBE (up, set.up) text = kj::str(text, *up ? " up" : " down");

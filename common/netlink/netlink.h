@@ -21,6 +21,7 @@
 #include <kj/vector.h>
 #include <linux/rtnetlink.h>
 
+#include <array>
 #include <optional>
 
 #include "common/net/ip.h"
@@ -119,12 +120,14 @@ struct Bond {
 struct Wireguard {};
 using LinkKind = kj::OneOf<Bridge, Dummy, Vlan, Bond, Wireguard>;
 
-// Only what is given is changed, in the order mtu, master, up.
+// Only what is given is changed, in the order address, mtu, master, up.
 struct SetLink {
   unsigned index;
   kj::Maybe<bool> up = nullptr;
   kj::Maybe<unsigned> mtu = nullptr;
   kj::Maybe<unsigned> master = nullptr;  // 0 releases
+  // Of Ethernet. A bridge that was given one does not follow its ports any more.
+  std::optional<std::array<kj::byte, 6>> hardwareAddress = {};
 };
 struct AddLink {
   kj::String name;

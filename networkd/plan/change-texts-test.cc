@@ -36,6 +36,8 @@ TEST(ChangeWords, LinksHaveTheirNames) {
       {netlink::AddRoute{route}, "add route 10.2.0.0/16 link eth0 metric 2", "eth0"},
       {netlink::SetLink{.index = 3, .mtu = 2u, .master = 4u}, "set link link mtu 2 master bond0",
        "link"},
+      {netlink::SetLink{.index = 4, .hardwareAddress = {{2, 0, 0, 0, 0, 7}}},
+       "set link bond0 address 02:00:00:00:00:07", "bond0"},
       {netlink::AddLink{kj::str("v"), netlink::Vlan{.parent = 3, .id = 2}},
        "add link v, vlan 2 on link link", "v"},
       {netlink::SetBond{4, options}, "set bond bond0: mode active-backup, miimon 2, primary eth0",

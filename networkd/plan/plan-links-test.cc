@@ -196,6 +196,38 @@ TEST(PlanLinks, ABridgeThatLostItsAddressIsMadeAnew) {
   }
 }
 
+// Catches: a bridge, and with it a lease, whose hardware address changes because another program
+// adds a port (a pod's, a virtual machine's) or takes one away.
+TEST(PlanLinks, ABridgeKeepsTheAddressOfAConfiguredPort) {
+  TwoCards kernel;
+  unsigned pod = netlink::addLink(kernel, "tap0", netlink::Dummy{});
+  auto give = [](unsigned index, kj::byte last) {
+    return netlink::SetLink{.index = index, .hardwareAddress = {{2, 0, 0, 0, 0, last}}};
+  };
+  netlink::change(kernel, give(kernel.eth0, 7));
+  netlink::change(kernel, give(kernel.eth1, 5));
+  netlink::change(kernel, give(pod, 3));
+  auto address = [&] { return netlink::hardwareText(kernel.at("br0").hardwareAddress); };
+  Wanted wanted;
+  wanted.links.add(link("br0", "bridge"));
+  wanted.links.add(link("eth0", "", "br0"));
+  wanted.links.add(link("eth1", "", "br0"));
+  settleLinks(wanted, kernel);
+  EXPECT_EQ(address(), "02:00:00:00:00:05") << "as the kernel chooses it";
+  auto join = [&](unsigned master) {
+    netlink::change(kernel, netlink::SetLink{.index = pod, .master = master});
+  };
+  join(kernel.at("br0").index);
+  EXPECT_EQ(address(), "02:00:00:00:00:05");
+  EXPECT_STREQ(settleLinks(wanted, kernel).cStr(), "");
+  join(0);
+  EXPECT_EQ(address(), "02:00:00:00:00:05");
+  // The card may be anywhere now; two machines of one network must not have its address.
+  wanted.links[2].master = kj::str();
+  settleLinks(wanted, kernel);
+  EXPECT_EQ(address(), "02:00:00:00:00:07");
+}
+
 // Catches: a link of another program being taken for ours because of its name.
 TEST(PlanLinks, AForeignLinkOfTheNameIsAProblem) {
   TestKernel kernel;

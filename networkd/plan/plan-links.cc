@@ -15,6 +15,7 @@ using netlink::SetLink;
 namespace {
 
 constexpr unsigned kEtherMtu = 1500, kWireguardMtu = 1420;
+constexpr size_t kEtherAddress = 6;
 
 // The MTU of a link of ours when no spec sets one; 0: it stays.
 unsigned standardMtu(kj::StringPtr kind) {
@@ -55,6 +56,7 @@ class LinkPlanner::Impl {
     for (auto kind : {Stage::kOthers, Stage::kVlans}) {
       for (auto& link : now) setMtu(link, kind);
     }
+    for (auto& link : now) setAddress(link);
     for (auto& link : now) enslave(link);
     for (auto& link : now) setPrimary(link);
     for (auto& link : now) setMtu(link, Stage::kBridges);
@@ -321,6 +323,27 @@ class LinkPlanner::Impl {
       takeDown(bond);
     }
     step(bond, netlink::SetBond{bond.link->index, set});
+  }
+
+  // That of the configured port with the lowest one, as the kernel would choose it; but set, it
+  // stays whatever ports another program adds. It stays as well while a configured port has it.
+  void setAddress(Now& bridge) {
+    if (!configured(bridge) || bridge.want->kind != "bridge" || !ours(*bridge.link)) return;
+    const Link* lowest = nullptr;
+    for (auto& port : now) {
+      auto& address = port.link->hardwareAddress;
+      bool fits = wantedMaster(port) == &bridge && address.size() == kEtherAddress;
+      if (!fits || lostAddress(*port.link)) continue;
+      if (address == bridge.link->hardwareAddress) return;
+      if (lowest == nullptr ||
+          std::ranges::lexicographical_compare(address, lowest->hardwareAddress)) {
+        lowest = port.link;
+      }
+    }
+    if (lowest == nullptr) return;
+    SetLink set{.index = bridge.link->index};
+    std::ranges::copy(lowest->hardwareAddress, set.hardwareAddress.emplace().begin());
+    step(bridge, kj::mv(set));
   }
 
   void enslave(Now& member) {

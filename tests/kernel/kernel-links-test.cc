@@ -248,6 +248,55 @@ TEST(KernelLinks, TheModelMovesLinksAsLinuxDoes) {
   });
 }
 
+// Catches: a bridge that follows its ports in the model only, or in Linux only.
+TEST(KernelLinks, TheModelGivesABridgeTheAddressThatLinuxDoes) {
+  struct Row {
+    kj::StringPtr what, link;
+    kj::StringPtr master;    // to join; empty: to leave
+    unsigned address = 0;    // or to get this one
+    kj::StringPtr result{};  // the bridge's
+  };
+  constexpr unsigned kNone = 256;  // no address of a machine
+  Row rows[] = {
+      {"the first port", "d5", "br0", 0, "02:00:00:00:00:05"},
+      {"a higher one", "d7", "br0", 0, "02:00:00:00:00:05"},
+      {"a lower one", "d3", "br0", 0, "02:00:00:00:00:03"},
+      {"a port that gets another", "d7", "", 2, "02:00:00:00:00:02"},
+      {"the lowest leaves", "d7", "", 0, "02:00:00:00:00:03"},
+      {"all leave", "d3", "", 0, "02:00:00:00:00:05"},
+      {"the last one", "d5", "", 0, "00:00:00:00:00:00"},
+      {"none that is one", "br0", "", kNone, "00:00:00:00:00:00"},
+      {"set", "br0", "", 6, "02:00:00:00:00:06"},
+      {"a lower one, then", "d3", "br0", 0, "02:00:00:00:00:06"},
+      {"which leaves", "d3", "", 0, "02:00:00:00:00:06"},
+  };
+  auto give = [](unsigned index, unsigned last) {
+    kj::byte first = last == kNone ? 3 : 2;
+    return SetLink{.index = index, .hardwareAddress = {{first, 0, 0, 0, 0, kj::byte(last)}}};
+  };
+  Namespace ns;
+  ns.run([&] {
+    auto real = openKernel();
+    TestKernel model;
+    for (Kernel* kernel : {real.get(), static_cast<Kernel*>(&model)}) {
+      addLink(*kernel, "br0", Bridge{});
+      for (unsigned last : {3, 5, 7}) {
+        change(*kernel, give(addLink(*kernel, kj::str("d", last), Dummy{}), last));
+      }
+      for (auto& row : rows) {
+        unsigned link = indexOf(*kernel, row.link);
+        unsigned master = row.master.size() > 0 ? indexOf(*kernel, row.master) : 0;
+        int code = row.address != 0 ? codeOf(*kernel, give(link, row.address))
+                                    : codeOf(*kernel, SetLink{.index = link, .master = master});
+        EXPECT_EQ(code, row.address == kNone ? EADDRNOTAVAIL : 0) << row.what.cStr();
+        auto bridge = KJ_ASSERT_NONNULL(findLink(*kernel, "br0"));
+        EXPECT_EQ(hardwareText(bridge.hardwareAddress), row.result)
+            << row.what.cStr() << (kernel == &model ? ", model" : ", Linux");
+      }
+    }
+  });
+}
+
 // Catches: a VLAN of another protocol, and what the kernel says of it being misread.
 TEST(KernelLinks, VlansBridgesAndGroupsAreReadAsTheyWereMade) {
   Namespace ns;
