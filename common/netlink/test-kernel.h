@@ -52,6 +52,14 @@ class TestKernel : public ModelKernel {
     device(index)->link.hardwareAddress = kj::mv(hardwareAddress);
     notify({.links = true});
   }
+  // A peer of WireGuard is there now, and spoke at this time, which the kernel does not report.
+  void roam(unsigned index, const WireguardKey& peer, Endpoint to, int64_t spoke) {
+    for (auto& there : device(index)->wireguard.peers) {
+      if (there.publicKey != peer) continue;
+      there.endpoint = to;
+      there.lastHandshake = spoke;
+    }
+  }
   // The errno of changes that this link does not accept, or 0 again. It can still lose what it has.
   void refuse(unsigned index, int code) {
     refused.upsert(index, code, [](int& there, int now) { there = now; });

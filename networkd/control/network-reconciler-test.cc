@@ -194,6 +194,36 @@ TEST_F(NetworkReconcilerTest, AFailedFileIsAProblemAndTriedAgain) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
+// Catches: a peer that called from elsewhere and went silent, and that is never called at the place
+// of the config again, because nothing else happens.
+TEST_F(NetworkReconcilerTest, APeerThatRoamedAndFellSilentIsCalledAgain) {
+  auto at = [](kj::StringPtr text) { return KJ_ASSERT_NONNULL(Endpoint::parse(text)); };
+  netlink::WireguardKey key{7};
+  specs();
+  store.more = [&](Wanted& wanted) {
+    auto& wg0 = wanted.links.add(WantedLink{.name = kj::str("wg0"), .kind = kj::str("wireguard")});
+    wg0.wireguard.privateKey =
+        netlink::WireguardSecret::parse("CAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    wg0.wireguard.peers.add(
+        WantedPeer{.publicKey = key, .resolved = at("192.0.2.1:51820"), .allowed = {}});
+  };
+  start();
+  unsigned wg0 = netlink::indexOf(kernel, "wg0");
+  auto endpoint = [&] { return kernel.wireguard(wg0).peers[0].endpoint; };
+  ASSERT_TRUE(endpoint() == at("192.0.2.1:51820"));
+  auto moved = at("198.51.100.1:4000");
+  kernel.roam(wg0, key, moved, time(nullptr) - 100);
+  work.raise();  // anything that happens
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(endpoint() == moved) << "it works";
+  kernel.roam(wg0, key, moved, time(nullptr) - 300);  // the time that passes below
+  pass(70 * kj::SECONDS);
+  EXPECT_TRUE(endpoint() == moved) << "not before the session is dead";
+  pass(15 * kj::SECONDS);
+  EXPECT_TRUE(endpoint() == at("192.0.2.1:51820"));
+  EXPECT_EQ(store.network().getRepairs(), 0u) << "no other program's change";
+}
+
 class FakeCaptures final : public Captures {
  public:
   kj::String link;

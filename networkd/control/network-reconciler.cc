@@ -10,6 +10,7 @@
 #include "common/wire/store-adapter.h"
 #include "networkd/control/network-pace.h"
 #include "networkd/plan/change-texts.h"
+#include "networkd/plan/plan-links.h"
 
 namespace talos::networkd {
 
@@ -148,8 +149,8 @@ kj::Promise<void> NetworkReconciler::applyLoop() {
     } else {
       next = next.exclusiveJoin(timer.afterDelay(delay));
     }
-    KJ_IF_MAYBE (moment, carriers.next(timer.now())) {
-      next = next.exclusiveJoin(timer.atTime(*moment));
+    for (auto due : {carriers.next(timer.now()), silence}) {
+      KJ_IF_MAYBE (moment, due) next = next.exclusiveJoin(timer.atTime(*moment));
     }
     co_await next;
   }
@@ -236,6 +237,9 @@ bool NetworkReconciler::pass(kj::Duration retry) {
     good = good && reached.done;
     Undone undone{kj::mv(reached.left), kj::mv(problems)};
     if (!good) undone.retry = retry;
+    silence = untilSilence(intent->wanted, reached.observed).map([&](int64_t seconds) {
+      return timer.now() + seconds * kj::SECONDS;
+    });
     undone.waiting = carriers.lost(intent->wanted, reached.observed, timer.now());
     makeReport(*intent, reached, kj::mv(undone));
     firstPassDone->fulfill();

@@ -1,14 +1,15 @@
 // Makes the kernel's network as the store's specs say, and reports the kernel's network to the
 // store.
 //
-// Wakes for a change of the specs, of the kernel or of the host name, and after a failure by an
-// exponential back-off; then it reads the kernel, plans, applies, and repeats until nothing is left
-// to do. Until every kind of spec has arrived once it changes nothing, so a networkd that starts
-// before its store, or loses it, leaves the network as it is. It remembers nothing that a crash
-// could lose: the kernel knows networkd's own objects by a mark (network-plan.h), the store knows
-// the default address once chosen. A second pass sends nothing; when it does although no spec has
-// changed, another program changed something, which is reverted, logged, counted and reported
-// (repaired). The count continues from the store's, so that its readers know which repairs are new.
+// Wakes for a change of the specs, of the kernel or of the host name, when a peer of WireGuard that
+// roamed may have fallen silent, and after a failure by an exponential back-off; then it reads the
+// kernel, plans, applies, and repeats until nothing is left to do. Until every kind of spec has
+// arrived once it changes nothing, so a networkd that starts before its store, or loses it, leaves
+// the network as it is. It remembers nothing that a crash could lose: the kernel knows networkd's
+// own objects by a mark (network-plan.h), the store knows the default address once chosen. A second
+// pass sends nothing; when it does although no spec has changed, another program changed something,
+// which is reverted, logged, counted and reported (repaired). The count continues from the store's,
+// so that its readers know which repairs are new.
 #pragma once
 
 #include <kj/async.h>
@@ -88,6 +89,7 @@ class NetworkReconciler {
   Repairs repairs;
   std::vector<FirstMtu> firstMtus;
   Carriers carriers;
+  kj::Maybe<kj::TimePoint> silence;  // of a peer, as of the last pass
   LinkNamer namer{kernel, host};
 
   kj::Promise<void> applyLoop();

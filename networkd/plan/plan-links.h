@@ -54,4 +54,8 @@ kj::Maybe<netlink::SetWireguard> wireguardDifference(
     unsigned link, const WantedWireguard& wanted, const netlink::WireguardDevice& there,
     int64_t now, kj::FunctionParam<void(kj::StringPtr)> problem);
 
+// Seconds until the first peer that calls from elsewhere than the config says will have been silent
+// for so long that it is to be called there again: the kernel reports neither.
+kj::Maybe<int64_t> untilSilence(const Wanted& wanted, const Observed& observed);
+
 }  // namespace talos::networkd

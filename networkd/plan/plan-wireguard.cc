@@ -131,4 +131,21 @@ kj::Maybe<SetWireguard> wireguardDifference(unsigned link, const WantedWireguard
   return kj::mv(set);
 }
 
+kj::Maybe<int64_t> untilSilence(const Wanted& wanted, const Observed& observed) {
+  kj::Maybe<int64_t> first;
+  for (auto& want : wanted.links) {
+    for (auto& tunnel : observed.tunnels) {
+      if (nameOf(observed, tunnel.link) != want.name) continue;
+      for (auto& peer : want.wireguard.peers) {
+        auto there = find(tunnel.device, peer.publicKey);
+        if (there == nullptr || !peer.resolved || there->endpoint == peer.resolved) continue;
+        // Not longer either, if the clock was set back.
+        auto left = kj::min(there->lastHandshake - observed.now, 0) + kDeadAfter + 1;
+        if (left > 0) first = kj::min(left, first.orDefault(left));
+      }
+    }
+  }
+  return first;
+}
+
 }  // namespace talos::networkd
