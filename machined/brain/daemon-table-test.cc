@@ -82,6 +82,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("networkd"),
             "/usr/bin/networkd /proc/self/maps /proc/self/smaps /proc/sys/kernel/hostname "
             "/sys/devices /sys/bus");
+  // Never a folder that a kernel without IPv6 lacks: the wrapper would refuse to start it.
+  EXPECT_TRUE(has(definition("networkd").argv, "--landlock-write=/proc/sys/net"));
   EXPECT_EQ(readable("apid"),
             "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
   EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps /proc/self/smaps");

@@ -215,6 +215,9 @@ const Daemon kDaemons[] = {
      .filter = "network",
      .read = kNetworkdReads,
      .state = kNetworkdState,
+     // Settings of links, of which the kernel allows what CAP_NET_ADMIN does. Without IPv6 there is
+     // no narrower folder.
+     .writes = "/proc/sys/net",
      // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is
      // some 40 MiB; 4 captures have buffers of 2 MiB each. From outside it parses DHCP packets, and
      // copies captured packets.

@@ -20,8 +20,9 @@ struct SysctlResult {
   kj::Vector<kj::String> refused;  // "key=value: why"
 };
 // Every link that there is goes on to take addresses and routes from router advertisements when
-// this node forwards IPv6 (accept_ra is 2 where it is 1), and later ones do not: those are of pods,
-// which are no routers of the node. Returns the links, "eth0"; one that refuses is left out.
+// this node forwards IPv6 (accept_ra is 2 where it is 1). Of later ones networkd sets it for those
+// of the node; others are of pods, which are no routers of the node. Returns the links, "eth0"; one
+// that refuses is left out.
 kj::Vector<kj::String> acceptRouterAdvertisements(kj::StringPtr procSys);
 
 // Attempts all of them below `procSys` ("/proc/sys").

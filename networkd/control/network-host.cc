@@ -64,6 +64,10 @@ class MachineHost final : public Host {
       : resolverPath(kj::str(directory, "/resolv.conf")),
         mtuPath(kj::str(directory, "/first-mtus")),
         predictable(predictable) {
+    // Held open, because the sandbox knows the folder as it is now: the kernel forgets it when
+    // memory is short, and makes another one. A kernel without IPv6 has none.
+    int folder = ::open("/proc/sys/net/ipv6/conf", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) linkSettings = kj::AutoCloseFd(folder);
     // The kernel marks this file urgent when the name is set. Where it cannot be read, the name is
     // looked at only when something else happens.
     int raw = ::open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
@@ -104,6 +108,19 @@ class MachineHost final : public Host {
     return true;
   }
 
+  void acceptRouterAdvertisements(kj::StringPtr link) override {
+    if (linkSettings.get() < 0) return;
+    auto file = kj::str(link, "/accept_ra");
+    kj::AutoCloseFd setting(::openat(linkSettings, file.cStr(), O_RDWR | O_CLOEXEC));
+    if (setting.get() < 0 && errno == ENOENT) return;  // the link is gone
+    char now = 0;
+    bool good = setting.get() >= 0 && ::pread(setting, &now, 1, 0) == 1;
+    if (good && now == '1') good = ::pwrite(setting, "2", 1, 0) == 1;
+    if (good) return;
+    log::warn("router advertisements have no effect on a link",
+              {{"link", link}, {"error", strerror(errno)}});
+  }
+
   void writeResolverFile(kj::StringPtr content) override {
     KJ_IF_MAYBE (there, tryReadFile(resolverPath)) {
       if (*there == content) return;
@@ -139,7 +156,7 @@ class MachineHost final : public Host {
   bool predictable;
   kj::String known = hostname();  // reported last
   kj::HashMap<unsigned, Hardware> hardwareByIndex;
-  kj::AutoCloseFd fd;
+  kj::AutoCloseFd fd, linkSettings;
   std::optional<kj::UnixEventPort::FdObserver> observer;
 
   static Hardware copy(const Hardware& other) {

@@ -15,6 +15,9 @@ class Host {
   // Resolves at the next change of the host name.
   virtual kj::Promise<void> hostnameChanged() = 0;
   virtual bool ipv6() = 0;
+  // The kernel goes on to take addresses and routes from router advertisements on this link though
+  // the node forwards (accept_ra is 2 where it is 1; off is somebody's choice).
+  virtual void acceptRouterAdvertisements(kj::StringPtr link) = 0;
   // Whole or not at all; writes nothing when the file has this content already.
   virtual void writeResolverFile(kj::StringPtr content) = 0;
   // The hardware of a link; empty for virtual links, and for fields that its driver does not

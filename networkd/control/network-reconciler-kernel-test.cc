@@ -264,5 +264,24 @@ TEST(NetworkdKernel, TheHostsNameAndFile) {
   });
 }
 
+// Catches: a setting that goes to another link or that the kernel does not take; one that somebody
+// has switched off.
+TEST(NetworkdKernel, ALinkThatForwardsGoesOnToTakeRouterAdvertisements) {
+  onMachine([](Machine& m) {
+    auto host = openHost(m.io.unixEventPort, "/nowhere", false);
+    auto setting = [](kj::StringPtr link) {
+      return readFile(kj::str("/proc/sys/net/ipv6/conf/", link, "/accept_ra"));
+    };
+    host->acceptRouterAdvertisements("eth0");
+    host->acceptRouterAdvertisements("eth7");
+    EXPECT_EQ(setting("eth0"), "2\n");
+    EXPECT_EQ(setting("peer"), "1\n");
+    kj::AutoCloseFd off(open("/proc/sys/net/ipv6/conf/peer/accept_ra", O_WRONLY | O_CLOEXEC));
+    KJ_SYSCALL(write(off, "0", 1));
+    host->acceptRouterAdvertisements("peer");
+    EXPECT_EQ(setting("peer"), "0\n");
+  });
+}
+
 }  // namespace
 }  // namespace talos::networkd

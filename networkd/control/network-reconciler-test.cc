@@ -95,6 +95,45 @@ TEST_F(NetworkReconcilerTest, ConfiguresALinkThatAppearsLater) {
   EXPECT_EQ(store.network().getProblems().size(), 0u);
 }
 
+// Catches: a card whose driver comes after the boot has set what was there (that of most machines),
+// or a bond, on which the kernel ignores routers because the node forwards; asking for them before;
+// links on which a pod could send routes to the node; a setting of somebody else that does not
+// last.
+TEST_F(NetworkReconcilerTest, RoutersAreHeardOnTheNodesOwnLinksFromTheirStart) {
+  kj::Vector<kj::String> heard;
+  host.acceptsRouters = [&](kj::StringPtr link) {
+    bool up = KJ_ASSERT_NONNULL(netlink::findLink(kernel, link)).up();
+    heard.add(kj::str(link, up ? " too late" : ""));
+  };
+  auto listened = [&] {
+    auto text = kj::strArray(heard, " ");
+    heard.clear();
+    return text;
+  };
+  kernel.unplug(eth0);
+  netlink::addLink(kernel, "cni0", netlink::Bridge{});
+  kernel.plug("eth9");  // in no spec
+  specs();
+  store.more = [](Wanted& wanted) {
+    auto add = [&](kj::StringPtr name, kj::StringPtr kind) {
+      wanted.links.add(WantedLink{.name = kj::str(name), .kind = kj::str(kind)});
+    };
+    add("cni0", "");
+    add("bond0", "bond");
+    add("br0", "bridge");
+    add("dummy0", "dummy");
+  };
+  start();
+  EXPECT_EQ(listened(), "bond0");
+  eth0 = kernel.plug("eth0");
+  pass(1 * kj::SECONDS);
+  EXPECT_EQ(listened(), "eth0");
+  netlink::setUp(kernel, eth0, false);
+  pass(1 * kj::SECONDS);
+  EXPECT_TRUE(KJ_ASSERT_NONNULL(netlink::findLink(kernel, "eth0")).up());
+  EXPECT_EQ(listened(), "");
+}
+
 // Catches: an address that a spec no longer wants staying, and its successor not coming.
 TEST_F(NetworkReconcilerTest, FollowsTheSpecs) {
   specs();

@@ -43,6 +43,12 @@ bool callsPeers(const netlink::Change& change) {
   return false;
 }
 
+// A card, or a bond of ours: no pod is behind it, which could send routes to the node.
+bool isOfTheNode(const netlink::Link& link) {
+  bool bond = link.kind == "bond" && link.group == kMark;
+  return bond || (link.kind.size() == 0 && !link.loopback());
+}
+
 // A resource has a limit, and nobody reads ten thousand lines.
 void shorten(kj::Vector<kj::String>& lines) {
   if (lines.size() <= kMostLines) return;
@@ -309,6 +315,7 @@ NetworkReconciler::Outcome NetworkReconciler::converge(const Wanted& wanted) {
       break;
     }
     if (remember(firstMtus, outcome.observed, todo.steps)) keepFirstMtus();
+    listenToRouters(outcome.observed, todo.steps);
     // Notices of our own changes are not needed: everything is read again.
     monitor.listen(false);
     KJ_DEFER(monitor.listen(true));
@@ -359,6 +366,20 @@ kj::Vector<kj::String> NetworkReconciler::apply(const Observed& observed, kj::Ve
   if (done > kMostLogged)
     log::info("more network changes, not logged one by one", {{"count", done - kMostLogged}});
   return failures;
+}
+
+// Before a link goes up: the kernel asks for routers then, and not again.
+void NetworkReconciler::listenToRouters(const Observed& observed, kj::ArrayPtr<const Step> steps) {
+  for (auto& step : steps) {
+    KJ_IF_MAYBE (set, step.change.tryGet<netlink::SetLink>()) {
+      if (!set->up.orDefault(false) || listening.contains(set->index)) continue;
+      KJ_IF_MAYBE (link, observed.link(set->index)) {
+        if (!isOfTheNode(*link)) continue;
+        listening.insert(link->index);
+        host.acceptRouterAdvertisements(link->name);
+      }
+    }
+  }
 }
 
 // Without the file a restart of networkd forgets them, which is acceptable.

@@ -91,6 +91,7 @@ class NetworkReconciler {
   Carriers carriers;
   kj::Maybe<kj::TimePoint> silence;  // of a peer, as of the last pass
   LinkNamer namer{kernel, host};
+  kj::HashSet<unsigned> listening;  // to routers, by index: each once, so that others may end it
 
   kj::Promise<void> applyLoop();
   kj::Promise<void> publishLoop();
@@ -104,6 +105,7 @@ class NetworkReconciler {
   void makeReport(Intent& intent, const Outcome& reached, Undone undone);
   kj::Vector<kj::String> apply(const Observed& observed, kj::Vector<Step> steps, bool& progress,
                                bool repairing);
+  void listenToRouters(const Observed& observed, kj::ArrayPtr<const Step> steps);
   void keepFirstMtus();
   bool writeResolvers(const Intent& intent, kj::Vector<kj::String>& problems);
   NodeAddresses recall(NodeAddresses stored) const;

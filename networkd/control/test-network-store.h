@@ -21,6 +21,8 @@ class FakeHost final : public Host {
     ++looks;
     return true;
   }
+  kj::Function<void(kj::StringPtr)> acceptsRouters = [](kj::StringPtr) {};
+  void acceptRouterAdvertisements(kj::StringPtr link) override { acceptsRouters(link); }
   kj::String firstMtus;
   Hardware hardware(const netlink::Link& link) override {
     if (link.kind.size() > 0 || link.loopback()) return {};

@@ -103,6 +103,7 @@ class Node {
     if (!kAddressSanitizer) {
       line.add(kj::str("--landlock-read=/proc/sys/kernel/hostname"));
       line.add(kj::str("--landlock-write=", path("state")));
+      line.add(kj::str("--landlock-write=/proc/sys/net"));
     }
     line.add(kj::str("--"));
     line.add(kj::str(program));
