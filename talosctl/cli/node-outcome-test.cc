@@ -81,7 +81,7 @@ TEST(Outcome, ARebootIsDoneWhenTheNewBootIsUp) {
   down.status.setSequence("reboot");
   down.status.setPhase("stopServices");
   EXPECT_EQ(answer(o, kj::mv(down)), "wait: reboot: stopServices");
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(textOf(o.silent("no route")), "wait: no answer");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(textOf(o.silent()), "wait: no answer");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "wait: booting");
   EXPECT_EQ(answer(o, kj::mv(Node("two", Stage::RUNNING)
                                  .with("apid", rpc::ServiceState::WAITING, true, false))),
@@ -125,13 +125,23 @@ TEST(Outcome, ANodeThatCannotGoOnIsAFailure) {
 // Catches one lost answer taken for a machine that is off, and a reboot taken for a shutdown.
 TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
   Outcome o(Outcome::Kind::kShutdown, "one");
-  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent()), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent()), "wait: no answer");
   EXPECT_EQ(answer(o, Node("one", Stage::SHUTTING_DOWN)), "wait: stopping");
-  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(textOf(o.silent("refused")), "wait: no answer");
-  EXPECT_EQ(textOf(o.silent("refused")), "done: shut down");
+  EXPECT_EQ(textOf(o.silent()), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent()), "wait: no answer");
+  EXPECT_EQ(textOf(o.silent()), "done: shut down");
   EXPECT_EQ(answer(o, Node("two", Stage::BOOTING)), "failed: started again instead of staying off");
+}
+
+// Catches: a node that is called off because nobody could be asked about it.
+TEST(Outcome, OneThatWasNotAskedIsNotSilent) {
+  for (auto kind : {Outcome::Kind::kShutdown, Outcome::Kind::kReset}) {
+    Outcome o(kind, "one");
+    for (int i = 0; i < 100; ++i) EXPECT_EQ(textOf(o.unreached()), "wait: no endpoint answers");
+    EXPECT_EQ(textOf(o.silent()), "wait: no answer");
+    EXPECT_EQ(textOf(o.silent()), "wait: no answer");
+  }
 }
 
 // Catches: a reset that is waited for in vain, because the node has no certificates any more, or
@@ -139,9 +149,9 @@ TEST(Outcome, AShutdownIsDoneWhenTheNodeStaysSilent) {
 TEST(Outcome, AResetIsDoneWhenTheNodeIsGoneOrUpAgain) {
   Outcome gone(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(gone, Node("one", Stage::RESETTING)), "wait: stopping");
-  EXPECT_EQ(textOf(gone.silent("refused")), "wait: no answer");
-  EXPECT_EQ(textOf(gone.silent("refused")), "wait: no answer");
-  EXPECT_EQ(textOf(gone.silent("refused")), "done: down, to start without its config");
+  EXPECT_EQ(textOf(gone.silent()), "wait: no answer");
+  EXPECT_EQ(textOf(gone.silent()), "wait: no answer");
+  EXPECT_EQ(textOf(gone.silent()), "done: down, to start without its config");
   Outcome up(Outcome::Kind::kReset, "one");
   EXPECT_EQ(answer(up, Node("two", Stage::MAINTENANCE)),
             "done: rebooted, waiting for a machine config");

@@ -74,7 +74,7 @@ Judgement Outcome::answered(rpc::Version::Reader version, rpc::Status::Reader st
   return {Verdict::kDone, kj::str(arrived(), ", all services are up")};
 }
 
-Judgement Outcome::silent(kj::StringPtr error) {
+Judgement Outcome::silent() {
   ++silences;
   if (silences >= kGone) {
     if (kind == Kind::kShutdown) return {Verdict::kDone, kj::str("shut down")};

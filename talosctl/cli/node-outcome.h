@@ -22,7 +22,9 @@ class Outcome {
   Judgement answered(rpc::Version::Reader version, rpc::Status::Reader status,
                      capnp::List<rpc::Service>::Reader services);
   // It did not answer. One lost answer proves nothing: apid may have stopped before the machine.
-  Judgement silent(kj::StringPtr error);
+  Judgement silent();
+  // It was not asked, for no endpoint answers: that proves nothing of a node that is none itself.
+  Judgement unreached() const { return {Verdict::kWait, kj::str("no endpoint answers")}; }
 
  private:
   static constexpr unsigned kGone = 3;  // lost answers in a row

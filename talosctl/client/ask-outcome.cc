@@ -4,9 +4,7 @@
 
 namespace talos::talosctl {
 
-kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome,
-                             kj::Duration deadline) {
-  co_await client.connect(deadline);
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr name, Outcome& outcome) {
   auto answers = co_await askNode(client.node(name));
   co_return outcome.answered(answers->version, answers->status, answers->services.getServices());
 }

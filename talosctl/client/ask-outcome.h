@@ -6,9 +6,8 @@
 
 namespace talos::talosctl {
 
-// Dials within `deadline` when there is no connection. Rejects when the node does not answer; the
+// Through the client's connection; connect() first. Rejects when the node does not answer; the
 // caller then asks outcome.silent().
-kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome,
-                             kj::Duration deadline);
+kj::Promise<Judgement> judge(Client& client, kj::StringPtr node, Outcome& outcome);
 
 }  // namespace talos::talosctl

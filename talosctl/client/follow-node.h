@@ -20,7 +20,10 @@ void addRebootMode(Command& command, kj::StringPtr name);
 // Uses connections of its own. Shows each state in line `index` of `progress`. Rejects with the
 // reason when the node failed, and with its last state when --timeout (kOutcome if it was not
 // given) has passed.
+// A node that is going to be off is so when it stays silent although an endpoint answers, or when
+// it is an endpoint itself: by its name, or by `isEndpoint`.
 kj::Promise<void> follow(Invocation& call, Outcome::Kind kind, kj::StringPtr node,
-                         kj::String bootId, Progress& progress, size_t index);
+                         kj::String bootId, Progress& progress, size_t index,
+                         bool isEndpoint = false);
 
 }  // namespace talos::talosctl

@@ -41,17 +41,22 @@ kj::Promise<kj::String> bootOf(Session& session, kj::StringPtr node) {
 
 }  // namespace
 
+kj::Promise<kj::Maybe<size_t>> findEndpoint(Session& session,
+                                            kj::ArrayPtr<const kj::String> nodes) {
+  auto asking = kj::heapArrayBuilder<kj::Promise<kj::String>>(nodes.size() + 1);
+  asking.add(bootOf(session, ""));
+  for (auto& node : nodes) asking.add(bootOf(session, node));
+  auto boots = co_await kj::joinPromises(asking.finish());
+  kj::Maybe<size_t> found;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (boots[0].size() > 0 && boots[0] == boots[i + 1]) found = i;
+  }
+  co_return found;
+}
+
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes) {
   kj::Maybe<size_t> last;
-  if (nodes.size() > 1) {
-    auto asking = kj::heapArrayBuilder<kj::Promise<kj::String>>(nodes.size() + 1);
-    asking.add(bootOf(session, ""));
-    for (auto& node : nodes) asking.add(bootOf(session, node));
-    auto boots = co_await kj::joinPromises(asking.finish());
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (boots[0].size() > 0 && boots[0] == boots[i + 1]) last = i;
-    }
-  }
+  if (nodes.size() > 1) last = co_await findEndpoint(session, nodes);
   co_return kj::heap<Turns>(nodes.size(), last);
 }
 

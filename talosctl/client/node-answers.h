@@ -49,7 +49,7 @@ class Turns {
   Turns(size_t nodes, kj::Maybe<size_t> last);
   // Resolves when this node may be called; once for each node.
   kj::Promise<void> start(size_t index);
-  // The node has answered, or will not; exactly once for each node.
+  // The node has answered, or will not, or is no longer followed; exactly once for each node.
   void answered(size_t index);
 
  private:
@@ -57,7 +57,9 @@ class Turns {
   size_t before;  // nodes that have not answered yet and go before the last one
   kj::PromiseFulfillerPair<void> allAnswered = kj::newPromiseAndFulfiller<void>();
 };
-// If there are several nodes, asks each for its boot id to find that node.
+// That node, if it is one of these: asks each for its boot id.
+kj::Promise<kj::Maybe<size_t>> findEndpoint(Session& session, kj::ArrayPtr<const kj::String> nodes);
+// If there are several nodes, finds that node.
 kj::Promise<kj::Own<Turns>> takeTurns(Session& session, kj::ArrayPtr<const kj::String> nodes);
 
 // Shows on the console which nodes have not answered.

@@ -221,6 +221,51 @@ TEST_F(Runs, ShutdownWaitsUntilTheNodeIsGone) {
   EXPECT_THAT(err(), HasSubstr("10.0.0.2: shut down after "));
 }
 
+// An endpoint that is a node itself: when that is off, nobody listens.
+struct OwnEndpoint : ClusterTest {
+  ~OwnEndpoint() noexcept override {}
+  OwnEndpoint() { node("127.0.0.1").bootId = kj::str("boot-of-endpoint"); }
+  int run(std::initializer_list<kj::StringPtr> words) {
+    auto running = c.start(words);
+    for (int round = 0; round < 400; ++round) {
+      c.settle();
+      if (running.poll(c.test.io.waitScope)) return running.wait(c.test.io.waitScope);
+      if (node("127.0.0.1").off) c.serving.clear();
+      KJ_IF_MAYBE (next, c.clock.nextEvent()) c.clock.advanceTo(kj::max(*next, c.clock.now()));
+    }
+    return -1;
+  }
+};
+
+// Catches: a node that is called off because the endpoint is off, through which it was looked at.
+TEST_F(OwnEndpoint, GoesDownWhenTheOthersAreOff) {
+  auto& other = node("10.0.0.3");
+  other.answersUntilReboot = 20;
+  EXPECT_EQ(run({"-n", "127.0.0.1,10.0.0.3", "shutdown"}), 0);
+  EXPECT_TRUE(other.off);
+  auto text = err();
+  EXPECT_LT(text.find("10.0.0.3: shut down after "), text.find("127.0.0.1: shut down after "));
+}
+
+// Catches: the same of an endpoint that nobody has named.
+TEST_F(OwnEndpoint, WhenItIsGoneNothingIsKnownOfANode) {
+  node("10.0.0.3").answersUntilReboot = 1'000'000;
+  node("127.0.0.1").off = true;
+  EXPECT_EQ(run({"-n", "10.0.0.3", "shutdown", "--timeout", "1m"}), 1);
+  EXPECT_THAT(err(), HasSubstr("timed out after 1m0s; last state: no endpoint answers"));
+}
+
+// Catches: a node that is waited for in vain because the endpoint is its other name.
+TEST_F(OwnEndpoint, IsKnownByItsBootUnderAnyName) {
+  node("10.0.0.3").bootId = kj::str("boot-of-endpoint");
+  node("10.0.0.3").answersUntilReboot = 1'000'000;
+  auto running = c.start({"-n", "10.0.0.3", "shutdown"});
+  c.settle();
+  c.serving.clear();
+  EXPECT_EQ(c.finish(kj::mv(running)), 0);
+  EXPECT_THAT(err(), HasSubstr("10.0.0.3: shut down after "));
+}
+
 // Catches: a reset that does not print what it destroys, or that continues although one of the
 // nodes refused or the user did not say yes; flags that are not passed on.
 TEST_F(Runs, ResetSaysWhatItErasesAndAsks) {

@@ -1,5 +1,6 @@
 // Calls that take nodes down, each node in its turn, and what becomes of the nodes: followed unless
-// --wait=false is given, printed as --output says. The command has both flags.
+// --wait=false is given, printed as --output says. The command has both flags. Of nodes that stay
+// off and are followed, the endpoint goes down when the others are: they are looked at through it.
 #pragma once
 
 #include "common/base/error.h"
@@ -17,28 +18,35 @@ struct TakeDown {
   kj::ArrayPtr<const kj::String> names;
   kj::Maybe<AfterTakeDown&> after;
   Progress progress;
+  kj::Maybe<size_t> endpoint;  // known if nodes stay off and are followed
   kj::Own<Turns> turns;
   kj::Vector<Failure> failures;
   size_t good = 0;
 };
+
+// The end of such a node, which is followed, is its silence.
+inline bool staysOff(Invocation& call, Outcome::Kind kind) {
+  return call.on("wait") && (kind == Outcome::Kind::kShutdown || kind == Outcome::Kind::kReset);
+}
 
 // One node from the request to its outcome; failures are kept, not thrown.
 template <typename Results, typename F>
 kj::Promise<void> takeDown(TakeDown& task, Session& session, size_t index, F& request) {
   kj::Maybe<kj::Exception> failure;
   try {
-    kj::String bootId;
-    {
-      KJ_DEFER(task.turns->answered(index));
-      co_await task.turns->start(index);
-      auto machine = session.client.node(task.names[index]).machineRequest().send().getMachine();
-      kj::Promise<capnp::Response<Results>> answer = request(kj::mv(machine));
-      auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
-      bootId = kj::str(response.getBootId());
-    }
+    auto turn = kj::heap(kj::defer([&task, index]() { task.turns->answered(index); }));
+    bool isEndpoint = task.endpoint.orDefault(kj::maxValue) == index;
+    bool waits = isEndpoint && task.names.size() > 1;
+    if (waits) task.progress.set(index, "waiting for its turn"_kj);
+    co_await task.turns->start(index);
+    if (waits) co_await session.client.connect(kDeadline);  // minutes may have passed
+    auto machine = session.client.node(task.names[index]).machineRequest().send().getMachine();
+    kj::Promise<capnp::Response<Results>> answer = request(kj::mv(machine));
+    auto response = co_await within(task.call.deps.timer, session.deadline, kj::mv(answer));
+    if (!staysOff(task.call, task.kind)) turn = nullptr;
     if (task.call.on("wait")) {
-      co_await follow(task.call, task.kind, task.names[index], kj::mv(bootId), task.progress,
-                      index);
+      co_await follow(task.call, task.kind, task.names[index], kj::str(response.getBootId()),
+                      task.progress, index, isEndpoint);
     }
     KJ_IF_MAYBE (after, task.after) co_await (*after)(index);
   } catch (const kj::Exception& e) {
@@ -65,12 +73,20 @@ kj::Promise<int> takeDownAll(Invocation& call, Outcome::Kind kind, F request,
   auto session = co_await openSession(call, kDeadline);
   session->deadline = call.on("wait") ? deadline : call.deadline(deadline);
   auto names = session->client.nodes();
-  auto turns = co_await takeTurns(*session, names);
+  kj::Maybe<size_t> endpoint;
+  kj::Own<Turns> turns;
+  if (staysOff(call, kind)) {
+    endpoint = co_await findEndpoint(*session, names);
+    turns = kj::heap<Turns>(names.size(), endpoint);
+  } else {
+    turns = co_await takeTurns(*session, names);
+  }
   TakeDown task{.call = call,
                 .kind = kind,
                 .names = names,
                 .after = after,
                 .progress = Progress(call.deps.console, names),
+                .endpoint = endpoint,
                 .turns = kj::mv(turns),
                 .failures = {}};
   auto waits = kj::heapArrayBuilder<kj::Promise<void>>(names.size());

@@ -52,11 +52,13 @@ class IsUp final : public Question {
   // spends more on a handshake than on all requests.
   kj::Promise<talosctl::Judgement> ask() override {
     if (client == nullptr) client = kj::heap<talosctl::Client>(deps, again());
-    return talosctl::judge(*KJ_ASSERT_NONNULL(client), address, outcome, kAnswer);
+    auto& one = *KJ_ASSERT_NONNULL(client);
+    co_await one.connect(kAnswer);
+    co_return co_await talosctl::judge(one, address, outcome);
   }
-  talosctl::Judgement silent(kj::StringPtr error) override {
+  talosctl::Judgement silent(kj::StringPtr) override {
     client = nullptr;  // the connection to a machine that was switched off stays open
-    return outcome.silent(error);
+    return outcome.silent();
   }
 
  private:
