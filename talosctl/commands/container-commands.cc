@@ -6,6 +6,7 @@
 #include "common/wire/system-images.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/progress-lines.h"
+#include "talosctl/client/long-call.h"
 #include "talosctl/commands/all-commands.h"
 #include "talosctl/commands/render-answers.h"
 
@@ -101,10 +102,12 @@ kj::Promise<int> runPull(Invocation& call) {
   kj::StringPtr image = call.arguments[0];
   auto session = co_await openSession(call);
   Progress progress(call.deps.console, session->client.nodes());
-  auto asked = askAll<Containers::PullResults>(*session, [image](rpc::Node::Client node) {
-    auto request = containersOf(kj::mv(node)).pullRequest();
+  auto& timer = call.deps.timer;
+  auto asked = askAll<Containers::PullResults>(*session, [&timer, image](rpc::Node::Client node) {
+    auto request = containersOf(node).pullRequest();
     request.setImage(image);
-    return request.send();
+    kj::Promise<capnp::Response<Containers::PullResults>> answer = request.send();
+    return whileAnswering(timer, kj::mv(node), kj::mv(answer));
   });
   co_return concludeDone(call, co_await asked.exclusiveJoin(countSeconds(call, progress, image)));
 }

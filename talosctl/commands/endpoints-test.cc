@@ -157,6 +157,38 @@ TEST_F(Endpoints, OneThatFallsSilentIsReplaced) {
   EXPECT_EQ(c.finish(kj::mv(series)), 0) << err();
 }
 
+// Catches: a command that waits for 25 minutes for an answer of a node that has disappeared, and
+// one that gives up a node which is only busy.
+TEST_F(Endpoints, ALongCallEndsWhenItsNodeFallsSilent) {
+  auto& one = node("10.0.0.2");
+  one.upgrades.requestsHang = one.pullsHang = true;
+  using Line = std::initializer_list<kj::StringPtr>;
+  for (Line line :
+       {Line{"-n", "10.0.0.2", "upgrade", "-i", "x/i:v2"},
+        Line{"-n", "10.0.0.2", "upgrade-cluster", "-i", "x/i:v2", "--kubernetes=false", "--yes"},
+        Line{"-n", "10.0.0.2", "bootstrap"}, Line{"-n", "10.0.0.2", "image", "pull", "x/i:v2"}}) {
+    auto run = c.start(kj::arrayPtr(line.begin(), line.size()));
+    c.settle();
+    one.hangs = true;
+    auto begin = c.clock.now();
+    EXPECT_EQ(c.finish(kj::mv(run)), 1);
+    EXPECT_LE(c.clock.now() - begin, 45 * kj::SECONDS);
+    EXPECT_THAT(err(), HasSubstr("no answer for 39s"));
+    one.hangs = false;
+  }
+  // Two of three questions are not answered.
+  auto run = c.start({"-n", "10.0.0.2", "image", "pull", "x/i:v2", "--timeout", "2m"});
+  auto begin = c.clock.now();
+  for (int round = 0; round < 300 && !run.poll(c.test.io.waitScope); ++round) {
+    c.settle();
+    one.hangs = one.calls % 3 != 2;
+    KJ_IF_MAYBE (next, c.clock.nextEvent()) c.clock.advanceTo(kj::max(*next, c.clock.now()));
+  }
+  EXPECT_EQ(c.finish(kj::mv(run)), 1);
+  EXPECT_EQ(c.clock.now() - begin, 2 * kj::MINUTES);
+  EXPECT_THAT(err(), HasSubstr("no answer within 2m"));
+}
+
 // Catches: attempts that are waited for although the first one has long succeeded.
 TEST_F(Endpoints, OneThatAnswersIsTakenAtOnce) {
   for (int i = 0; i < kOften; ++i) {

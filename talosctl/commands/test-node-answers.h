@@ -33,6 +33,7 @@ struct FakeNode {
   bool hangs = false;                  // never answers a call
   bool memoryHangs = false;            // the same of memory() alone
   bool off = false;                    // the endpoint cannot reach it
+  bool pullsHang = false;              // of images
   unsigned answersUntilReboot = 0;     // of version(), after reboot()
   bool rebooting = false, shuttingDown = false, notInstalled = false;
   kj::Vector<kj::String> resets;  // as they were asked for

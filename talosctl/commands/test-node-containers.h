@@ -8,7 +8,7 @@ namespace talos::talosctl {
 
 class FakeContainers final : public rpc::Containers::Server {
  public:
-  explicit FakeContainers(ModelPods& pods) : pods(pods) {}
+  FakeContainers(ModelPods& pods, bool pullsHang) : pods(pods), pullsHang(pullsHang) {}
 
   kj::Promise<void> list(ListContext context) override {
     auto containers = context.getResults().initContainers(1 + 2 * pods.pods.size());
@@ -33,10 +33,13 @@ class FakeContainers final : public rpc::Containers::Server {
     image.setDigest("sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c");
     return kj::READY_NOW;
   }
-  kj::Promise<void> pull(PullContext context) override { return kj::READY_NOW; }
+  kj::Promise<void> pull(PullContext context) override {
+    return pullsHang ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW;
+  }
 
  private:
   ModelPods& pods;
+  bool pullsHang;
 };
 
 }  // namespace talos::talosctl

@@ -12,6 +12,7 @@ namespace talos::talosctl {
 struct FakeUpgrades {
   unsigned voters = 0;  // of etcd; 0: the node has none
   bool etcdHangs = false;
+  bool requestsHang = false;                   // of a system, and of a new etcd
   bool alarm = false;                          // of its member
   bool canStage = true;                        // not of an older system
   kj::StringPtr staged, lacks;                 // what a rollback withdraws; of a system on trial
@@ -57,6 +58,7 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
     }
   }
   kj::Promise<void> bootstrap(BootstrapContext context) override {
+    if (node.requestsHang) return kj::NEVER_DONE;
     context.getResults().setDone(false);
     return kj::READY_NOW;
   }
@@ -130,6 +132,7 @@ class FakeUpgradesServer final : public rpc::Upgrades::Server {
     auto params = context.getParams();
     node.asked.add(kj::str("upgrade ", params.getImage(), params.getPreserve() ? " preserve" : "",
                            params.getForce() ? " forced" : "", params.getStage() ? " staged" : ""));
+    if (node.requestsHang) return kj::NEVER_DONE;
     context.getResults().setBootId("boot-1");
     if (node.outcome.size() > 0) {
       node.stage = kj::str(node.outcome);
@@ -147,6 +150,7 @@ class FakeUpgradesServer final : public rpc::Upgrades::Server {
   kj::Promise<void> fetch(FetchContext context) override {
     auto params = context.getParams();
     node.asked.add(kj::str("fetch ", params.getImage(), params.getKeep() ? " keep" : ""));
+    if (node.requestsHang) return kj::NEVER_DONE;
     context.getResults().setDigest("x/i@sha256:33");
     context.getResults().setVersion("v3");
     return kj::READY_NOW;

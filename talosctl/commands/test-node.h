@@ -516,7 +516,7 @@ class FakeNodeServer final : public rpc::Node::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> containers(ContainersContext context) override {
-    context.getResults().setContainers(kj::heap<FakeContainers>(node_.pods));
+    context.getResults().setContainers(kj::heap<FakeContainers>(node_.pods, node_.pullsHang));
     return kj::READY_NOW;
   }
   kj::Promise<void> network(NetworkContext context) override {

@@ -1,5 +1,6 @@
 #include "talosctl/etcd/bootstrap-call.h"
 
+#include "talosctl/client/long-call.h"
 #include "talosctl/etcd/etcd-progress.h"
 
 namespace talos::talosctl {
@@ -27,7 +28,9 @@ kj::Promise<bool> callBootstrap(Invocation& call, Session& session, kj::StringPt
     recovery.setSkipHashCheck(how.skipHashCheck);
   }
   using Answer = capnp::Response<rpc::Etcd::BootstrapResults>;
-  co_return co_await within(call.deps.timer, session.deadline, kj::Promise<Answer>(request.send()))
+  auto& timer = call.deps.timer;
+  auto answer = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
+  co_return co_await within(timer, session.deadline, kj::mv(answer))
       .then([](Answer&& answer) { return answer.getDone(); })
       .exclusiveJoin(followEtcd(call, node, progress, last).then([]() -> kj::Promise<bool> {
         return kj::NEVER_DONE;

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "talosctl/cli/upgrade-outcome.h"
+#include "talosctl/client/long-call.h"
 #include "talosctl/upgrade-cluster/node-answers-read.h"
 #include "talosctl/upgrade/upgrade-answers.h"
 
@@ -153,9 +154,10 @@ kj::String RemoteNodes::imageFor(const TargetImage& target) const {
   return kj::str(source.name.name);
 }
 
-kj::Promise<FetchOutcome> RemoteNodes::fetchOnce(Client& client, kj::StringPtr node,
+kj::Promise<FetchOutcome> RemoteNodes::fetchOnce(Client& client, kj::StringPtr name,
                                                  const TargetImage& target, bool keep) {
-  auto request = client.node(node).upgradesRequest().send().getUpgrades().fetchRequest();
+  auto node = client.node(name);
+  auto request = node.upgradesRequest().send().getUpgrades().fetchRequest();
   KJ_IF_MAYBE (file, source.file) {
     request.setImage(source.name.name);
     (*file)->fill(request.initFile(), [](uint64_t, uint64_t) {});
@@ -165,9 +167,11 @@ kj::Promise<FetchOutcome> RemoteNodes::fetchOnce(Client& client, kj::StringPtr n
   }
   request.setKeep(keep);
   using Answer = capnp::Response<rpc::Upgrades::FetchResults>;
-  auto answer = co_await within(call.deps.timer, kFetchAnswer, kj::Promise<Answer>(request.send()));
+  auto& timer = call.deps.timer;
+  auto asked = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
+  auto answer = co_await within(timer, kFetchAnswer, kj::mv(asked));
   FetchOutcome outcome;
-  outcome.node = kj::str(node);
+  outcome.node = kj::str(name);
   outcome.digest = kj::str(answer.getDigest());
   outcome.version = kj::str(answer.getVersion());
   outcome.isSigned = answer.getSigned();
@@ -217,23 +221,26 @@ kj::Promise<FetchOutcome> RemoteNodes::fetch(kj::StringPtr node, const TargetIma
   co_return kj::mv(outcome);
 }
 
-kj::Promise<kj::String> RemoteNodes::upgrade(kj::StringPtr node, const TargetImage& target) {
+kj::Promise<kj::String> RemoteNodes::upgrade(kj::StringPtr name, const TargetImage& target) {
   auto client = newClient();
   co_await client->connect(kConnect);
-  auto request = client->node(node).upgradesRequest().send().getUpgrades().upgradeRequest();
+  auto node = client->node(name);
+  auto request = node.upgradesRequest().send().getUpgrades().upgradeRequest();
   request.setImage(imageFor(target));
   request.setQuery(source.name.query);
   request.setPreserve(true);
   request.setHealthTimeoutS(healthTimeoutS);
   for (auto& old : cannotFetch) {
-    if (old != node) continue;
+    if (old != name) continue;
     KJ_IF_MAYBE (file, source.file) {
       request.setImage(source.name.name);
       (*file)->fill(request.initFile(), [](uint64_t, uint64_t) {});
     }
   }
   using Answer = capnp::Response<rpc::Upgrades::UpgradeResults>;
-  auto answer = co_await within(call.deps.timer, kFetchAnswer, kj::Promise<Answer>(request.send()));
+  auto& timer = call.deps.timer;
+  auto asked = whileAnswering(timer, node, kj::Promise<Answer>(request.send()));
+  auto answer = co_await within(timer, kFetchAnswer, kj::mv(asked));
   co_return kj::str(answer.getBootId());
 }
 

@@ -7,6 +7,7 @@
 #include "common/kube/bootstrap-token.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
+#include "talosctl/client/long-call.h"
 #include "talosctl/kube/connect-kubernetes.h"
 #include "talosctl/upgrade-k8s/kube-objects.h"
 
@@ -233,11 +234,12 @@ kj::Promise<UpgradeHazards> RemoteCluster::hazards(const ClusterState& state,
 
 kj::Promise<void> RemoteCluster::pull(const NodeState& node, kj::StringPtr image) {
   co_await calls.client.connect(calls.deadline);
-  auto containers = calls.client.node(node.address).containersRequest().send().getContainers();
-  auto request = containers.pullRequest();
+  auto& timer = calls.client.deps.timer;
+  auto reached = calls.client.node(node.address);
+  auto request = reached.containersRequest().send().getContainers().pullRequest();
   request.setImage(image);
   kj::Promise<void> answer = request.send().ignoreResult();
-  co_await within(calls.client.deps.timer, kPullTimeout, kj::mv(answer));
+  co_await within(timer, kPullTimeout, whileAnswering(timer, reached, kj::mv(answer)));
 }
 
 kj::Promise<void> RemoteCluster::setImages(const NodeState& node,

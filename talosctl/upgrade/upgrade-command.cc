@@ -10,6 +10,7 @@
 #include "talosctl/cli/upgrade-outcome.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/client/follow-node.h"
+#include "talosctl/client/long-call.h"
 #include "talosctl/etcd/etcd-quorum.h"
 #include "talosctl/upgrade/image-file.h"
 #include "talosctl/upgrade/upgrade-answers.h"
@@ -118,7 +119,9 @@ kj::Promise<void> request(Change& change, Client& client, size_t index) {
     if (change.file == nullptr) shown = showFetch(change, client, index);
   }
   kj::Maybe<kj::Exception> wrong;
-  co_await within(call.deps.timer, kFetch, ask(change, client.node(change.names[index]), index))
+  auto& timer = call.deps.timer;
+  auto node = client.node(change.names[index]);
+  co_await within(timer, kFetch, whileAnswering(timer, node, ask(change, node, index)))
       .then([&](kj::String bootId) { change.bootIds[index] = kj::mv(bootId); },
             [&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(kj::mv(shown));
