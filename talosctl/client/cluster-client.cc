@@ -25,6 +25,8 @@ constexpr kj::Duration kStagger = 2 * kj::SECONDS;
 constexpr kj::Duration kOneAddress = 5 * kj::SECONDS;
 // An endpoint that is silent for so long loses its connection to one that answers.
 constexpr kj::Duration kSilence = 5 * kj::SECONDS;
+// No call takes longer: an image is pulled within 20 minutes or not at all.
+constexpr kj::Duration kLongestCall = 25 * kj::MINUTES;
 
 }  // namespace
 
@@ -57,27 +59,57 @@ kj::Promise<void> Client::connect(kj::Duration deadline) {
 kj::Promise<void> Client::ensure(kj::Duration deadline) {
   dialling = true;
   KJ_DEFER(dialling = false);
-  if (!connected()) co_return co_await dialAll(deadline);
-  auto untilOthers = kj::min(deadline / 2, kSilence);
+  auto& timer = deps.timer;
+  auto end = timer.now() + deadline;
+  if (!connected()) co_return co_await dialAll(end, 0);
   auto answer = endpointAnswers().fork();
   bool silent = false;
   co_await answer.addBranch().exclusiveJoin(
-      deps.timer.afterDelay(untilOthers).then([&silent]() { silent = true; }));
+      timer.afterDelay(kj::min(deadline / 2, kSilence)).then([&silent]() { silent = true; }));
   if (!silent && connected()) co_return;
   // The others first: it may still greet, and say nothing then. Whichever answers, it too.
   auto& list = target.endpoints;
-  auto last = std::find(list.begin(), list.end(), current);
-  if (last != list.end()) std::rotate(last, last + 1, list.end());
-  auto rest = silent ? deadline - untilOthers : deadline;
-  co_await dialAll(rest).exclusiveJoin(answer.addBranch().then([this]() -> kj::Promise<void> {
-    if (connected()) return kj::READY_NOW;
-    return kj::NEVER_DONE;
-  }));
+  auto first = std::find(list.begin(), list.end(), current) - list.begin() + 1;
+  kj::Maybe<kj::Exception> failure;
+  try {
+    co_await dialAll(end, first)
+        .exclusiveJoin(answer.addBranch().then([this]() -> kj::Promise<void> {
+          if (connected()) return kj::READY_NOW;
+          return kj::NEVER_DONE;
+        }));
+  } catch (const kj::Exception& e) {
+    failure = kj::cp(e);
+  }
+  KJ_IF_MAYBE (e, failure) {
+    // It may be the only one that does not refuse.
+    bool answered = false;
+    co_await answer.addBranch().then([&]() { answered = true; }).exclusiveJoin(timer.atTime(end));
+    if (!answered || !connected()) kj::throwFatalException(kj::mv(*e));
+  }
 }
 
 // A refusal is an answer, too; so is the end of the connection.
 kj::Promise<void> Client::endpointAnswers() {
   return node("").whenResolved().catch_([](kj::Exception&&) {});
+}
+
+void Client::replace(kj::Own<Connection> made, kj::StringPtr endpoint) {
+  if (connected()) {
+    auto answer = endpointAnswers();
+    retired.add(retire(kj::mv(KJ_ASSERT_NONNULL(connection)), kj::mv(answer)));
+  }
+  connection = kj::mv(made);
+  current = kj::str(endpoint);
+}
+
+// One that was only slow answers the calls in flight yet. One that is dead is ended by TCP in that
+// time, but for a forwarder before it.
+kj::Promise<void> Client::retire(kj::Own<Connection> old, kj::Promise<void> answer) {
+  bool silent = false;
+  co_await answer.exclusiveJoin(
+      deps.timer.afterDelay(kDialSilence).then([&silent]() { silent = true; }));
+  if (silent || !old->alive()) co_return;
+  co_await old->onDisconnect().exclusiveJoin(deps.timer.afterDelay(kLongestCall));
 }
 
 // Attempts for all endpoints, of which one wins.
@@ -94,14 +126,12 @@ struct Client::Race {
 kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> turn) {
   co_await turn;
   auto& endpoint = target.endpoints[index];
-  auto share = kj::max(race.end - deps.timer.now(), 0 * kj::SECONDS);
   kj::Maybe<kj::Exception> failure;
   try {
-    auto made = co_await within(deps.timer, share, dial(endpoint, share));
+    auto made = co_await dial(endpoint, race.end);
     if (race.won) co_return;  // another one, a moment ago
     race.won = true;
-    connection = kj::mv(made);
-    current = kj::str(endpoint);
+    replace(kj::mv(made), endpoint);
     race.decided.fulfiller->fulfill();
   } catch (const kj::Exception& e) {
     failure = kj::cp(e);
@@ -113,23 +143,25 @@ kj::Promise<void> Client::attempt(Race& race, size_t index, kj::Promise<void> tu
   }
 }
 
-kj::Promise<void> Client::dialAll(kj::Duration deadline) {
+kj::Promise<void> Client::dialAll(kj::TimePoint end, size_t first) {
   deps.console.waiting(kj::str("connecting to ", kj::strArray(target.endpoints, ", ")));
   KJ_DEFER(deps.console.waiting(waitingFor(target.nodes)));
   auto count = target.endpoints.size();
   auto failed = KJ_MAP(e, target.endpoints) {
     return kj::newPromiseAndFulfiller<void>();
   };
-  Race race{.end = deps.timer.now() + deadline,
+  Race race{.end = end,
             .failures = kj::heapArray<kj::Maybe<kj::String>>(count),
             .failed = kj::mv(failed),
             .left = count};
-  auto pause = kj::min(kStagger, deadline / kj::max(count, size_t(1)));
+  auto left = kj::max(end - deps.timer.now(), 0 * kj::SECONDS);
+  auto pause = kj::min(kStagger, left / kj::max(count, size_t(1)));
   kj::Vector<kj::Promise<void>> attempts;
   kj::Promise<void> turn = kj::READY_NOW;
   for (size_t i = 0; i < count; ++i) {
-    attempts.add(attempt(race, i, kj::mv(turn)).eagerlyEvaluate(nullptr));
-    turn = race.failed[i].promise.exclusiveJoin(deps.timer.afterDelay(pause * (i + 1)));
+    auto index = (first + i) % count;
+    attempts.add(attempt(race, index, kj::mv(turn)).eagerlyEvaluate(nullptr));
+    turn = race.failed[index].promise.exclusiveJoin(deps.timer.afterDelay(pause * (i + 1)));
   }
   co_await race.decided.promise;
   if (race.won) co_return;
@@ -142,34 +174,37 @@ kj::Promise<void> Client::dialAll(kj::Duration deadline) {
            : kj::str("cannot connect to any endpoint:\n  ", kj::strArray(failures, "\n  ")));
 }
 
-kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::Duration deadline) {
+// Of several endpoints or addresses, an answer is more than a connection.
+kj::Promise<kj::Own<Connection>> Client::dialAddress(kj::StringPtr address, kj::StringPtr name,
+                                                     kj::Duration share, bool answers) {
+  // It is given up from outside, in the words of all commands.
+  auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort, secure(name),
+                                  share + 1 * kj::SECONDS);
+  if (answers) co_await made->bootstrap().whenResolved();
+  co_return kj::mv(made);
+}
+
+kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::TimePoint end) {
+  auto left = [this, end]() { return kj::max(end - deps.timer.now(), 0 * kj::SECONDS); };
   if (target.local) {
     co_return co_await connectUnix(deps.lowLevel, deps.timer, endpoint.slice(kUnixEndpoint.size()),
-                                   deadline);
+                                   left());
   }
-  auto addresses = co_await resolve(deps.port, deps.timer, endpoint);
+  auto addresses = co_await within(deps.timer, left(), resolve(deps.port, deps.timer, endpoint));
   // The certificate must name the endpoint as the user does.
   auto name = asAddress(endpoint).orDefault(kj::str(endpoint));
   kj::Vector<kj::String> failures;
   bool several = !target.insecure && (target.endpoints.size() > 1 || addresses.size() > 1);
-  auto begin = deps.timer.now();
   for (auto i : kj::indices(addresses)) {
     auto& address = addresses[i];
-    kj::Maybe<kj::Exception> failure;
-    auto rest = kj::max(begin + deadline - deps.timer.now(), 0 * kj::SECONDS);
     auto behind = addresses.size() - i - 1;
-    auto share = behind == 0 ? rest : kj::min(kOneAddress, rest / (behind + 1));
+    auto share = behind == 0 ? left() : kj::min(kOneAddress, left() / (behind + 1));
+    auto silence = noAnswerWithin(share);
+    if (addresses.size() > 1) silence = kj::str(address, ": ", silence);
+    kj::Maybe<kj::Exception> failure;
     try {
-      auto end = deps.timer.now() + share;
-      auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
-                                      secure(name), share);
-      if (several) {
-        auto left = kj::max(end - deps.timer.now(), 0 * kj::SECONDS);
-        kj::Promise<void> answer = made->bootstrap().whenResolved();
-        co_await talos::within(deps.timer, left, kj::mv(answer),
-                               kj::str(address, ": ", noAnswerWithin(share)));
-      }
-      co_return kj::mv(made);
+      co_return co_await talos::within(deps.timer, share,
+                                       dialAddress(address, name, share, several), kj::mv(silence));
     } catch (const kj::Exception& e) {
       failure = kj::cp(e);
     }

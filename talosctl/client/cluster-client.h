@@ -3,9 +3,10 @@
 //
 // The endpoints are tried in a random order that is fixed for the life of the client, each some
 // seconds after the one before it, or as soon as that has failed; the first that answers is taken.
-// Of several, an answer is more than a connection: one whose machine has just stopped still has
-// those. A name is resolved and each of its addresses tried, for its share of the time. When no
-// endpoint answers, the error names every one and why.
+// One that has fallen silent comes last, and those behind it first. Of several, an answer is more
+// than a connection: one whose machine has just stopped still has those. A name is resolved and
+// each of its addresses tried, for its share of the time. When no endpoint answers, the error names
+// every one and why.
 //
 // The endpoint unix:<path> is machined's socket of a node in a container of this host, seen through
 // /proc/<pid>/root: its node without apid, for this host's root, whatever state its network and its
@@ -72,7 +73,8 @@ class Client {
 
   // Resolves when there is a connection whose endpoint answers; Unavailable when there is none
   // within the deadline. One that stands and is silent is replaced as soon as there is another: a
-  // forwarder or a load balancer keeps it open when the machine behind it is gone.
+  // forwarder or a load balancer keeps it open when the machine behind it is gone. Calls in flight
+  // on the one replaced are still answered if it speaks again before long.
   kj::Promise<void> connect(kj::Duration deadline);
   bool connected() const;
 
@@ -94,15 +96,25 @@ class Client {
   kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure or local
   kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;
+  struct Errors final : kj::TaskSet::ErrorHandler {
+    void taskFailed(kj::Exception&&) override {}
+  };
+  Errors errors;
+  kj::TaskSet retired{errors};  // a task for each connection that was replaced
   kj::String current;
   bool dialling = false;
   kj::Maybe<kj::ForkedPromise<void>> connecting;
 
   kj::Promise<void> ensure(kj::Duration deadline);
   kj::Promise<void> endpointAnswers();
-  kj::Promise<void> dialAll(kj::Duration deadline);
+  void replace(kj::Own<Connection> made, kj::StringPtr endpoint);
+  kj::Promise<void> retire(kj::Own<Connection> old, kj::Promise<void> answer);
+  // Begins with this endpoint, and with the first again after the last.
+  kj::Promise<void> dialAll(kj::TimePoint end, size_t first);
   Secure secure(kj::StringPtr name);
-  kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::Duration deadline);
+  kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::TimePoint end);
+  kj::Promise<kj::Own<Connection>> dialAddress(kj::StringPtr address, kj::StringPtr name,
+                                               kj::Duration share, bool answers);
   struct Race;
   kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);
 };

@@ -98,6 +98,13 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
     EXPECT_THAT(kj::str(c.test.console.takeErr()).cStr(),
                 AllOf(HasSubstr(kj::str(addresses[0], ": no answer within 5s").cStr()),
                       HasSubstr("refused")));
+    // The last one has all of the time that is left; what the first has said is not lost for that.
+    mute = kj::Promise<void>(kj::READY_NOW);
+    mute = serve(addresses[1], kj::Promise<capnp::Capability::Client>(kj::NEVER_DONE));
+    EXPECT_EQ(c.run({"-e", kName, "-n", "10.0.0.2", "memory"}), 1);
+    EXPECT_THAT(kj::str(c.test.console.takeErr()).cStr(),
+                AllOf(HasSubstr(kj::str(addresses[1], ": no answer within 30s").cStr()),
+                      HasSubstr("refused")));
   });
 }
 
@@ -106,12 +113,16 @@ class Forwarded final : public rpc::Cluster::Server {
  public:
   struct State {
     bool used = false, mute = false;
+    kj::PromiseFulfillerPair<void> back = kj::newPromiseAndFulfiller<void>();
+    kj::ForkedPromise<void> speaks = back.promise.fork();  // again
   };
   Forwarded(kj::TreeMap<kj::String, FakeNode>& nodes, State& state)
       : behind(kj::heap<FakeClusterServer>(nodes)), state(state) {}
   kj::Promise<void> node(NodeContext context) override {
     state.used = true;
-    return state.mute ? kj::Promise<void>(kj::NEVER_DONE) : behind->node(kj::mv(context));
+    if (!state.mute) return behind->node(kj::mv(context));
+    return state.speaks.addBranch().then(
+        [this, context]() mutable { return behind->node(kj::mv(context)); });
   }
 
  private:
@@ -119,22 +130,72 @@ class Forwarded final : public rpc::Cluster::Server {
   State& state;
 };
 
-// Catches: a command that runs for days and stays with the endpoint that it once took, although
-// that says nothing any more and another one would answer.
-TEST_F(Endpoints, OneThatFallsSilentIsReplaced) {
-  auto leaf = pki::issue(
+struct ForwardedEndpoints : ClusterTest {
+  ~ForwardedEndpoints() noexcept override {}
+  pki::CertificateAndKey leaf = pki::issue(
       c.authority.certificate, c.authority.key,
       {.addresses = kj::arr(kj::str("127.0.0.6"), kj::str("127.0.0.7")), .client = false});
-  TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+  TlsEndpoint tls{{kj::str(c.authority.certificate), kj::str(leaf.certificate), kj::mv(leaf.key)}};
   Forwarded::State six, seven;
-  auto serve = [&](kj::StringPtr address, Forwarded::State& state) {
+
+  kj::Promise<void> serve(kj::StringPtr address, Forwarded::State& state,
+                          ServerLimits limits = {}) {
     auto begin = [this, &state](const Peer&) {
       return SessionParams{.bootstrap = kj::heap<Forwarded>(c.nodes, state)};
     };
     return serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp(address, c.port), tls,
-                    kj::mv(begin))
+                    kj::mv(begin), limits)
         .eagerlyEvaluate(nullptr);
-  };
+  }
+  // Of these endpoints, connected.
+  kj::Own<Client> client(std::initializer_list<kj::StringPtr> endpoints) {
+    auto own = pki::issue(c.authority.certificate, c.authority.key,
+                          {.organizations = kj::arr(kj::str("os:admin")), .server = false});
+    Target target{
+        .endpoints = {},
+        .nodes = {},
+        .credentials = {kj::str(c.authority.certificate), kj::mv(own.certificate), kj::mv(own.key)},
+        .fingerprints = {}};
+    for (auto endpoint : endpoints) target.endpoints.add(kj::str(endpoint));
+    auto made = kj::heap<Client>(*c.deps, kj::mv(target));
+    EXPECT_EQ(end(made->connect(30 * kj::SECONDS)), "");
+    return made;
+  }
+  // Advances the clock so far, event by event.
+  void pass(kj::Duration time) {
+    for (auto until = c.clock.now() + time;;) {
+      c.settle();
+      auto next = c.clock.nextEvent().orDefault(until);
+      c.clock.advanceTo(kj::max(kj::min(next, until), c.clock.now()));
+      if (next > until || c.clock.now() >= until) break;
+    }
+    c.settle();
+  }
+  // Of a promise: its error, or nothing.
+  std::string end(kj::Promise<void> promise) {
+    std::string error;
+    auto ended = promise.then([] { return 0; },
+                              [&](kj::Exception&& e) {
+                                error = messageOf(e).cStr();
+                                return 1;
+                              });
+    EXPECT_NE(c.finish(kj::mv(ended)), -1) << "it never ended";
+    return error;
+  }
+  static kj::Promise<void> memory(Client& client) {
+    return client.node("10.0.0.2")
+        .machineRequest()
+        .send()
+        .getMachine()
+        .memoryRequest()
+        .send()
+        .ignoreResult();
+  }
+};
+
+// Catches: a command that runs for days and stays with the endpoint that it once took, although
+// that says nothing any more and another one would answer.
+TEST_F(ForwardedEndpoints, OneThatFallsSilentIsReplaced) {
   auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
   auto interrupt = kj::newPromiseAndFulfiller<void>();
   auto series = c.start({"-e", "127.0.0.6,127.0.0.7", "-n", "10.0.0.2", "--timeout", "10s", "etcd",
@@ -155,6 +216,70 @@ TEST_F(Endpoints, OneThatFallsSilentIsReplaced) {
   EXPECT_TRUE(saved()) << err();
   interrupt.fulfiller->fulfill();
   EXPECT_EQ(c.finish(kj::mv(series)), 0) << err();
+}
+
+// Catches: calls that are lost because the endpoint through which they go was silent for some
+// seconds, while another call asked for it; calls of a dead endpoint that never end.
+TEST_F(ForwardedEndpoints, CallsInFlightOnTheOneReplacedAreAnswered) {
+  auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
+  for (bool speaks : {true, false}) {
+    auto one = client({"127.0.0.6", "127.0.0.7"});
+    auto first = kj::str(one->endpoint());
+    auto& state = first == "127.0.0.6" ? six : seven;
+    state.mute = true;
+    auto early = memory(*one), late = memory(*one);
+    auto again = one->connect(30 * kj::SECONDS);
+    pass(6 * kj::SECONDS);
+    EXPECT_EQ(end(kj::mv(again)), "");
+    EXPECT_NE(one->endpoint(), first);
+    if (speaks) state.back.fulfiller->fulfill();
+    auto begin = c.clock.now();
+    EXPECT_EQ(end(kj::mv(early)) == "", speaks);
+    EXPECT_LE(c.clock.now() - begin, 16 * kj::SECONDS);
+    if (speaks) pass(1 * kj::MINUTES);  // it is kept, for calls that take long
+    EXPECT_EQ(end(kj::mv(late)) == "", speaks);
+    state = Forwarded::State();
+  }
+}
+
+// Catches: an endpoint that is slow, given up because another connection to it was refused.
+TEST_F(ForwardedEndpoints, OneThatIsSlowHasAllOfTheTimeWhenNoOtherAnswers) {
+  auto serving = serve("127.0.0.6", six, {.connectionsPerPeer = 1});
+  auto one = client({"127.0.0.6"});
+  six.mute = true;
+  auto again = one->connect(30 * kj::SECONDS);
+  pass(8 * kj::SECONDS);
+  six.back.fulfiller->fulfill();
+  EXPECT_EQ(end(kj::mv(again)), "");
+  six = Forwarded::State();
+  six.mute = true;
+  auto begin = c.clock.now();
+  EXPECT_NE(end(one->connect(20 * kj::SECONDS)), "");
+  EXPECT_EQ((c.clock.now() - begin) / kj::SECONDS, 20);
+}
+
+// Catches: a deadline that begins anew when the connection ends while it is asked.
+TEST_F(ForwardedEndpoints, OneThatEndsWhileItIsAskedCostsNoMoreTime) {
+  auto serving = serve("127.0.0.6", six);
+  auto one = client({"127.0.0.6"});
+  six.mute = true;
+  auto begin = c.clock.now();
+  auto again = one->connect(20 * kj::SECONDS);
+  pass(4 * kj::SECONDS);
+  serving = kj::Promise<void>(kj::READY_NOW);
+  auto silent = listenTcp("127.0.0.6", c.port);  // nobody accepts
+  EXPECT_NE(end(kj::mv(again)), "");
+  EXPECT_EQ((c.clock.now() - begin) / kj::SECONDS, 20);
+}
+
+// Catches: endpoints in another order than before, after one was silent.
+TEST_F(ForwardedEndpoints, TheirOrderStays) {
+  auto servingSix = serve("127.0.0.6", six), servingSeven = serve("127.0.0.7", seven);
+  auto one = client({"127.0.0.6", "127.0.0.7", "127.0.0.3"});
+  auto order = kj::strArray(one->endpoints(), " ");
+  (one->endpoint() == "127.0.0.6" ? six : seven).mute = true;
+  EXPECT_EQ(end(one->connect(30 * kj::SECONDS)), "");
+  EXPECT_EQ(kj::strArray(one->endpoints(), " "), order);
 }
 
 // Catches: a command that waits for 25 minutes for an answer of a node that has disappeared, and
