@@ -33,6 +33,33 @@ kj::StringPtr serverName(bool kubelet) {
 
 }  // namespace
 
+kj::Promise<void> forgetPublished(kj::Timer& timer, kj::Duration needed, kj::Duration pause,
+                                  kj::Function<kj::Promise<bool>()> forget) {
+  kj::Maybe<kj::TimePoint> absentSince;
+  for (auto start = timer.now();;) {
+    auto problem = kj::str("it is published still");
+    try {
+      if (co_await forget()) {
+        absentSince = nullptr;
+      } else {
+        auto since = absentSince.orDefault(timer.now());
+        if (timer.now() - since >= needed) co_return;
+        absentSince = since;
+        problem = kj::str("API servers add it again");
+      }
+    } catch (const kj::Exception& e) {
+      problem = messageOf(e);
+    }
+    if (timer.now() - start > kForgotten) {
+      fail(ErrorKind::kDeadlineExceeded,
+           kj::str("no API server accepts the old CA, but it is among those that Kubernetes "
+                   "publishes in kube-system/extension-apiserver-authentication; remove it there: ",
+                   problem));
+    }
+    co_await timer.afterDelay(pause);
+  }
+}
+
 kj::Promise<void> KubernetesRotation::prepare() {
   requireNames();
   newClient = clientOf(rotation.newCa, rotation.newKey);
@@ -146,40 +173,21 @@ kj::Promise<void> KubernetesRotation::tryClients(RotationPhase phase) {
   co_await forgetOldCa();
 }
 
+kj::Promise<bool> KubernetesRotation::forgetOnce() {
+  auto asked = co_await kubernetes(nodes[0]);
+  auto request = asked.forgetClientCaRequest();
+  request.setAuthority(rotation.oldCa.asBytes());
+  auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
+  co_return answer.getFound();
+}
+
 kj::Promise<void> KubernetesRotation::forgetOldCa() {
-  auto& timer = call.deps.timer;
   // Nobody has shown yet that no API server accepts it.
   auto needed = oldClient != nullptr ? 0 * kj::SECONDS : kReadAgain;
   if (needed > 0 * kj::SECONDS) {
     note("drop: waiting for a minute, in which each API server reads its CAs again");
   }
-  kj::Maybe<kj::TimePoint> absentSince;
-  for (auto start = timer.now();;) {
-    auto asked = co_await kubernetes(nodes[0]);
-    auto request = asked.forgetClientCaRequest();
-    request.setAuthority(rotation.oldCa.asBytes());
-    kj::String problem = kj::str("it is published still");
-    try {
-      auto answer = co_await cluster.answer<rpc::Kubernetes::ForgetClientCaResults>(request.send());
-      if (answer.getFound()) {
-        absentSince = nullptr;
-      } else {
-        auto since = absentSince.orDefault(timer.now());
-        if (timer.now() - since >= needed) co_return;
-        absentSince = since;
-        problem = kj::str("API servers add it again");
-      }
-    } catch (const kj::Exception& e) {
-      problem = messageOf(e);
-    }
-    if (timer.now() - start > kForgotten) {
-      fail(ErrorKind::kDeadlineExceeded,
-           kj::str("no API server accepts the old CA, but it is among those that Kubernetes "
-                   "publishes in kube-system/extension-apiserver-authentication; remove it there: ",
-                   problem));
-    }
-    co_await timer.afterDelay(pause());
-  }
+  co_await forgetPublished(call.deps.timer, needed, pause(), [this]() { return forgetOnce(); });
 }
 
 kj::Promise<void> KubernetesRotation::finish() {

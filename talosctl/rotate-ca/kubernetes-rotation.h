@@ -17,6 +17,12 @@
 
 namespace talos::talosctl {
 
+// Repeats `forget`, which resolves to true when the old CA was published yet, until it was not for
+// as long as `needed`. A failure passes: API servers and connections are lost while nodes change.
+// DeadlineExceeded after some minutes, with the last problem.
+kj::Promise<void> forgetPublished(kj::Timer& timer, kj::Duration needed, kj::Duration pause,
+                                  kj::Function<kj::Promise<bool>()> forget);
+
 class KubernetesRotation final : public RotationRun {
  public:
   KubernetesRotation(Invocation& call, RemoteRotation& cluster, const RotationOptions& options)
@@ -43,6 +49,7 @@ class KubernetesRotation final : public RotationRun {
   kj::Promise<kj::Maybe<kj::String>> clientError(const RotatedNode& node, bool kubelet,
                                                  RotationPhase phase);
   kj::Promise<kj::Maybe<kj::String>> kubeletError(const RotatedNode& node);
+  kj::Promise<bool> forgetOnce();
   kj::Promise<void> forgetOldCa();
   kj::Promise<kj::Maybe<kj::String>> podsError(const RotatedNode& node);
 };

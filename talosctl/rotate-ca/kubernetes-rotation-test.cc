@@ -1,0 +1,38 @@
+// The end of a rotation of the CA of Kubernetes.
+#include "talosctl/rotate-ca/kubernetes-rotation.h"
+
+#include <gtest/gtest.h>
+
+#include "common/base/error.h"
+
+namespace talos::talosctl {
+namespace {
+
+// Catches: a rotation that ends, all but done, because one connection was lost; one that takes the
+// lost connection for the absence of the old CA; one that never ends.
+TEST(KubernetesRotation, ALostConnectionDoesNotEndTheRemovalOfTheOldCa) {
+  kj::EventLoop loop;
+  kj::WaitScope scope(loop);
+  kj::TimerImpl timer(kj::origin<kj::TimePoint>());
+  // Of one attempt after the other; the last goes on. 'x': the connection is refused.
+  auto attempts = [&](kj::StringPtr answers, kj::Duration needed) {
+    size_t made = 0;
+    auto forget = [&]() -> kj::Promise<bool> {
+      char answer = answers[kj::min(made++, answers.size() - 1)];
+      if (answer == 'x') return error(ErrorKind::kUnavailable, "connection refused");
+      return answer == 'y';
+    };
+    auto end =
+        forgetPublished(timer, needed, 500 * kj::MILLISECONDS, forget)
+            .then([]() { return kj::str("done"); }, [](kj::Exception&& e) { return messageOf(e); });
+    while (!end.poll(scope)) timer.advanceTo(KJ_ASSERT_NONNULL(timer.nextEvent()));
+    return kj::str(made, ": ", end.wait(scope));
+  };
+  EXPECT_EQ(attempts("xyxn", 0 * kj::SECONDS), "4: done"_kj);
+  EXPECT_EQ(attempts("xyn", 2 * kj::SECONDS), "7: done"_kj);
+  auto never = attempts("x", 0 * kj::SECONDS);
+  EXPECT_TRUE(never.endsWith("remove it there: connection refused")) << never.cStr();
+}
+
+}  // namespace
+}  // namespace talos::talosctl
