@@ -1,8 +1,10 @@
 // A file of this machine that a node reads, at its pace.
 #pragma once
 
+#include <kj/async.h>
 #include <kj/function.h>
 #include <kj/io.h>
+#include <kj/timer.h>
 
 #include "rpc/stream.capnp.h"
 
@@ -17,7 +19,8 @@ class SentFile {
   uint64_t size() const { return bytes; }
   // Bytes that it had when it was opened. FailedPrecondition: it was truncated.
   kj::Array<kj::byte> read(uint64_t at, size_t size) const;
-  kj::Array<kj::byte> sha256() const;  // of all of it, read once for that
+  // Of all of it, read once for that. The loop goes on meanwhile.
+  kj::Promise<kj::Array<kj::byte>> sha256(kj::Timer& timer) const;
   // `served` hears how far it was read. This object has to outlive the capability.
   rpc::ByteSource::Client source(kj::Function<void(uint64_t done, uint64_t size)> served) const;
 

@@ -158,6 +158,13 @@ struct TestCluster {
   int run(std::initializer_list<kj::StringPtr> words) { return finish(start(words)); }
 };
 
+// Bytes that this process has read from files and sockets.
+inline uint64_t bytesRead() {
+  auto text = readFile("/proc/self/io"_kj);
+  auto number = KJ_ASSERT_NONNULL(text.findFirst(' '));  // rchar: 123
+  return strtoull(text.cStr() + number, nullptr, 10);
+}
+
 // Runs on a cluster that begins with two nodes. Any other that a test names is there from then on.
 struct ClusterTest : public ::testing::Test {
   TestCluster c;

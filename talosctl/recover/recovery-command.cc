@@ -17,14 +17,16 @@ constexpr uint64_t kPiece = 1u << 20;
 constexpr auto kRecovery = 20 * kj::MINUTES;
 
 // Verifies the whole file, for data is erased for it. Returns its newest revision.
-int64_t verified(const SentFile& file, bool skipHashCheck) {
+kj::Promise<int64_t> verified(kj::Timer& timer, const SentFile& file, bool skipHashCheck) {
   SnapshotCheck check(file.size(), skipHashCheck);
   for (uint64_t at = 0; at < file.size(); at += kPiece) {
+    // The loop polls: an interrupt is answered.
+    if (at > 0) co_await timer.afterDelay(0 * kj::SECONDS);
     check.add(file.read(at, kj::min(kPiece, file.size() - at)));
   }
   check.finish();
-  return newestRevision(check.databaseBytes(),
-                        [&](uint64_t at, size_t size) { return file.read(at, size); });
+  co_return newestRevision(check.databaseBytes(),
+                           [&](uint64_t at, size_t size) { return file.read(at, size); });
 }
 
 kj::Promise<int> runRecover(Invocation& call) {
@@ -36,7 +38,7 @@ kj::Promise<int> runRecover(Invocation& call) {
          "would be done");
   }
   SentFile snapshot(call.arguments[0]);
-  auto revision = verified(snapshot, skipHashCheck);
+  auto revision = co_await verified(call.deps.timer, snapshot, skipHashCheck);
   auto session = co_await openSession(call, kDeadline);
   auto names = session->client.nodes();
   Progress progress(call.deps.console, names);

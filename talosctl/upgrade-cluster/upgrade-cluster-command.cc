@@ -46,7 +46,7 @@ kj::Promise<int> runUpgradeCluster(Invocation& call) {
   }
   auto text = call.text("image");
   ImageSource source{.name = splitImageName(text), .file = nullptr};
-  if (isImageFile(text)) source.file = kj::heap<ImageFile>(text);
+  if (isImageFile(text)) source.file = co_await ImageFile::open(call.deps.timer, text);
   bool asks = !call.on("yes") && !call.on("dry-run");
   if (asks && !canAsk(call, "whether to upgrade")) {
     fail(ErrorKind::kFailedPrecondition,

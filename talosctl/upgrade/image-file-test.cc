@@ -4,6 +4,7 @@
 #include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/async-io.h>
 #include <kj/encoding.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,8 +22,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct ImageFileTest : testing::Test {
-  kj::EventLoop loop;
-  kj::WaitScope scope{loop};
+  kj::AsyncIoContext io = kj::setupAsyncIo();
+  kj::WaitScope& scope = io.waitScope;
   std::string folder;
   ImageFileTest() {
     char name[] = "/tmp/image-file-test-XXXXXX";
@@ -33,6 +34,10 @@ struct ImageFileTest : testing::Test {
   void put(const char* name, std::string text) {
     writeFileAtomically((folder + "/" + name).c_str(), kj::StringPtr(text.c_str()).asArray(), 0600);
   }
+  kj::Own<ImageFile> open(const char* name) {
+    auto path = folder + "/" + name;
+    return ImageFile::open(io.provider->getTimer(), path.c_str()).wait(scope);
+  }
 };
 
 }  // namespace
@@ -42,11 +47,11 @@ struct ImageFileTest : testing::Test {
 TEST_F(ImageFileTest, IsServedAsItIs) {
   put("i.tar", std::string(100'000, 'a') + "end");
   put("i.tar.sig", "signature");
-  ImageFile file((folder + "/i.tar").c_str());
+  auto file = open("i.tar");
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::ImageFile>();
   std::vector<uint64_t> heard;
-  file.fill(out, [&](uint64_t done, uint64_t size) {
+  file->fill(out, [&](uint64_t done, uint64_t size) {
     EXPECT_EQ(size, 100'003u);
     heard.push_back(done);
   });
@@ -68,10 +73,10 @@ TEST_F(ImageFileTest, IsServedAsItIs) {
 // Catches: the digest of an empty or of half a file: it is read in parts of 1 MiB.
 TEST_F(ImageFileTest, ItsDigestIsThatOfSha256sum) {
   put("a", std::string(3'000'000, 'a'));
-  ImageFile file((folder + "/a").c_str());
+  auto file = open("a");
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::ImageFile>();
-  file.fill(out, [](uint64_t, uint64_t) {});
+  file->fill(out, [](uint64_t, uint64_t) {});
   EXPECT_EQ(kj::encodeHex(out.asReader().getSha256()),
             "2a152c894398719c0570f83fac34ac03a0f6e8e474b995c2403aa5434f7b9dd4");
 }
@@ -80,11 +85,11 @@ TEST_F(ImageFileTest, ItsDigestIsThatOfSha256sum) {
 TEST_F(ImageFileTest, OneThatChangesMeanwhileIsSaidTo) {
   put("i.tar", "content");
   auto path = folder + "/i.tar";
-  ImageFile file(path.c_str());
+  auto file = open("i.tar");
   KJ_SYSCALL(truncate(path.c_str(), 3));
   capnp::MallocMessageBuilder message;
   auto out = message.initRoot<rpc::ImageFile>();
-  file.fill(out, [](uint64_t, uint64_t) {});
+  file->fill(out, [](uint64_t, uint64_t) {});
   auto request = out.asReader().getBytes().readRequest();
   request.setSize(7);
   std::string problem;
@@ -111,7 +116,7 @@ TEST_F(ImageFileTest, WhatIsAFile) {
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(problem)).cStr(), HasSubstr("write ./installer"));
   KJ_SYSCALL(chdir("/"));
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(kj::runCatchingExceptions([] {
-                ImageFile file("/tmp/there-is-no-such-file");
+                SentFile file("/tmp/there-is-no-such-file");
               }))).cStr(),
               HasSubstr("cannot read /tmp/there-is-no-such-file: No such file"));
 }

@@ -22,11 +22,19 @@ bool isImageFile(kj::StringPtr image) {
   return false;
 }
 
-ImageFile::ImageFile(kj::StringPtr path) : file(path) {
-  digest = file.sha256();
-  KJ_IF_MAYBE (text, tryReadFile(kj::str(path, ".sig"), pki::kMostSignatureFile)) {
+ImageFile::ImageFile(kj::Own<SentFile> file, kj::Array<kj::byte> digest,
+                     kj::Array<kj::byte> signature)
+    : file(kj::mv(file)), digest(kj::mv(digest)), signature(kj::mv(signature)) {}
+
+kj::Promise<kj::Own<ImageFile>> ImageFile::open(kj::Timer& timer, kj::StringPtr path) {
+  auto beside = kj::str(path, ".sig");
+  auto file = kj::heap<SentFile>(path);
+  auto digest = co_await file->sha256(timer);
+  kj::Array<kj::byte> signature;
+  KJ_IF_MAYBE (text, tryReadFile(beside, pki::kMostSignatureFile)) {
     signature = kj::heapArray(text->asBytes());
   }
+  co_return kj::heap<ImageFile>(kj::mv(file), kj::mv(digest), kj::mv(signature));
 }
 
 kj::String ImageFile::digestText() const {
@@ -34,8 +42,8 @@ kj::String ImageFile::digestText() const {
 }
 
 void ImageFile::fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t, uint64_t)> served) {
-  out.setBytes(file.source(kj::mv(served)));
-  out.setSize(file.size());
+  out.setBytes(file->source(kj::mv(served)));
+  out.setSize(file->size());
   out.setSha256(digest);
   out.setSignature(signature);
 }

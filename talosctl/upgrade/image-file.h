@@ -17,8 +17,9 @@ bool isImageFile(kj::StringPtr image);
 // With what a node compares it with. It is read once for that, and once for each node.
 class ImageFile {
  public:
-  // Throws naming the file. A file beside it with .sig at its end is its signature.
-  explicit ImageFile(kj::StringPtr path);
+  // Rejects naming the file. A file beside it with .sig at its end is its signature.
+  static kj::Promise<kj::Own<ImageFile>> open(kj::Timer& timer, kj::StringPtr path);
+  ImageFile(kj::Own<SentFile> file, kj::Array<kj::byte> digest, kj::Array<kj::byte> signature);
   KJ_DISALLOW_COPY_AND_MOVE(ImageFile);
 
   kj::String digestText() const;  // sha256:<hex>, as a node names it
@@ -26,7 +27,7 @@ class ImageFile {
   void fill(rpc::ImageFile::Builder out, kj::Function<void(uint64_t done, uint64_t size)> served);
 
  private:
-  SentFile file;
+  kj::Own<SentFile> file;
   kj::Array<kj::byte> digest, signature;
 };
 

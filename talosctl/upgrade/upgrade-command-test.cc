@@ -1,6 +1,8 @@
 // upgrade and rollback, as far as they go before the node acts by itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <unistd.h>
 
 #include "talosctl/commands/test-cluster.h"
 
@@ -34,6 +36,17 @@ TEST_F(UpgradeCommands, PrintsTheConsequenceForEtcdFirst) {
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.5: the effect")));
   EXPECT_THAT(text, Not(HasSubstr("10.0.0.5: etcd")));
   EXPECT_STREQ("upgrade x/i:v2", node("10.0.0.5").asked[0].cStr());
+}
+
+// Catches: Ctrl-C that is heard when a large image has been read.
+TEST_F(UpgradeCommands, AnImageThatIsReadIsInterrupted) {
+  constexpr uint64_t kSize = 256u << 20;
+  auto path = kj::str(c.folder, "/image.tar");
+  writeFileAtomically(path, ""_kj, 0600);
+  KJ_SYSCALL(truncate(path.cStr(), kSize));
+  auto before = bytesRead();
+  EXPECT_EQ(c.finish(c.start({"-n", "10.0.0.2", "upgrade", "-i", path}, kj::READY_NOW)), 130);
+  EXPECT_LT(bytesRead() - before, kSize / 4);
 }
 
 // Catches: a rollback that does not say what it does to etcd; a flag that does not arrive.

@@ -299,7 +299,7 @@ kj::Promise<int> runChange(Invocation& call) {
   healthSeconds(call);
   kj::Maybe<kj::Own<ImageFile>> file;
   if (call.declared("image") && isImageFile(call.text("image"))) {
-    file = kj::heap<ImageFile>(call.text("image"));
+    file = co_await ImageFile::open(call.deps.timer, call.text("image"));
   }
   auto session = co_await openSession(call, kDeadline);
   bool json = formatOf(call) == Format::kJson;
