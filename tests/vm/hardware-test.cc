@@ -255,6 +255,19 @@ TEST_F(Hardware, DriversOfTheChipsetAndTheProcessor) {
   EXPECT_FALSE(contains(machine.console(), "refused the module")) << machine.console();
 }
 
+// Catches: a card whose driver is loaded after the kernel was told to hear routers, which has no
+// address and no route of IPv6 then. QEMU's own network has a router.
+TEST_F(Hardware, HasTheAddressThatARouterAdvertises) {
+  LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"), .card = "e1000e"});
+  machine.configure(machine.generate());
+  auto shows = [&](const char* resource, const std::string& text) {
+    return eventually([&] { return contains(machine.at({"get", resource}).out, text); }, kUp, 1);
+  };
+  EXPECT_TRUE(shows("addresses", "fec0::")) << machine.at({"get", "addresses"}).out;
+  EXPECT_TRUE(shows("routes", "fe80::2")) << machine.at({"get", "routes"}).out;
+  EXPECT_EQ(machine.at({"read", "/proc/sys/net/ipv6/conf/eth0/accept_ra"}).out, "2\n");
+}
+
 // Catches: a kernel whose button has no driver in the image, or sends its event elsewhere.
 TEST_F(Hardware, ThePowerButtonShutsItDown) {
   std::string monitor;
