@@ -150,16 +150,16 @@ void checkFurther(Report& report, kj::StringPtr path, Reader link, Taken& taken)
 
 void checkSharedAddress(Report& report, kj::StringPtr place, const Ip& address, Taken& taken) {
   if (!address.isUnicast() || address.isLoopback()) {
-    report.error(place, kj::str(address, " cannot be the address of a machine on its network"),
-                 "use an address of the link's network that no machine has");
+    report.laterError(place, kj::str(address, " cannot be the address of a machine on its network"),
+                      "use an address of the link's network that no machine has");
     return;
   }
   auto [there, added] =
       taken.shared.try_emplace(address, Taken::Shared{place.cStr(), taken.selected});
   if (added || taken.selected || there->second.selected) return;
-  report.error(place,
-               kj::str(there->second.place.c_str(), " is the same shared address, ", address),
-               "remove one of the two: a shared address is on one link");
+  report.laterError(place,
+                    kj::str(there->second.place.c_str(), " is the same shared address, ", address),
+                    "remove one of the two: a shared address is on one link");
 }
 
 void checkVip(Report& report, kj::StringPtr path, Vip::Reader vip, MachineType type, Taken& taken) {

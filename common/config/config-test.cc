@@ -270,6 +270,14 @@ TEST(Config, AKeptConfigMayHaveWhatEarlierReleasesTook) {
     auto text = replaced(good(), "  token:", std::string("  ") + ignored + "\n  token:");
     EXPECT_FALSE(hasErrors(keptProblems(text))) << ignored;
   }
+  for (auto shared :
+       {"- {interface: eth1, vip: {ip: '::'}}", "- {interface: eth1, vip: {ip: 224.0.0.18}}",
+        "- {interface: eth1, vip: {ip: 10.5.0.9}}\n"
+        "      - {interface: eth2, vip: {ip: 10.5.0.9}}"}) {
+    auto text =
+        replaced(good(), "- interface: eth0", std::string(shared) + "\n      - interface: eth0");
+    EXPECT_FALSE(hasErrors(keptProblems(text))) << shared;
+  }
   for (auto field : {"port: 1", "shutdownGracePeriod: 1h"}) {
     auto text = replaced(
         good(), "  token:", std::string("  kubelet: {extraConfig: {") + field + "}}\n  token:");

@@ -255,8 +255,8 @@ TEST_F(Hardware, DriversOfTheChipsetAndTheProcessor) {
   EXPECT_FALSE(contains(machine.console(), "refused the module")) << machine.console();
 }
 
-// Catches: a card whose driver is loaded after the kernel was told to hear routers, which has no
-// address and no route of IPv6 then. QEMU's own network has a router.
+// Catches: a card that has no address and no route of IPv6, because its driver is loaded after
+// accept_ra was set. QEMU's own network has a router.
 TEST_F(Hardware, HasTheAddressThatARouterAdvertises) {
   LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"), .card = "e1000e"});
   machine.configure(machine.generate());
