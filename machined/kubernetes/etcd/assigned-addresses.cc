@@ -11,8 +11,7 @@ constexpr kj::StringPtr kPodLinks[] = {"cni"_kj,    "flannel"_kj,     "veth"_kj,
                                        "cali"_kj,   "tunl"_kj,        "cilium"_kj, "lxc"_kj,
                                        "docker"_kj, "vxlan.calico"_kj};
 
-bool isInner(kj::StringPtr link, kj::StringPtr kind) {
-  if (kind == "wireguard") return true;
+bool isOfPods(kj::StringPtr link) {
   for (auto prefix : kPodLinks) {
     if (link.startsWith(prefix)) return true;
   }
@@ -34,7 +33,11 @@ AssignedAddresses assignedAddresses(Store& store) {
     KJ_IF_MAYBE (status, store.tryGet<rpc::LinkStatusSpec>(link)) kind = kj::str(status->getKind());
     auto text = withoutLength(address.getAddress());
     if (store.tryGet<rpc::VipSpecSpec>(text) == nullptr) found.all.add(kj::str(text));
-    if (isInner(link, kind)) found.inner.add(kj::mv(text));
+    if (kind == "wireguard") {
+      found.tunnels.add(kj::mv(text));
+    } else if (isOfPods(link)) {
+      found.pods.add(kj::mv(text));
+    }
   }
   return found;
 }

@@ -1,6 +1,6 @@
 // The addresses of the node's links as networkd reports them (AddressStatuses), with or without a
-// carrier: what etcd and the kubelet keep while a cable is out, and what they never take for the
-// node's own because it belongs to its pods or to a tunnel.
+// carrier: what etcd and the kubelet keep while a cable is out, and what is not the node's own
+// because it belongs to its pods or to a tunnel.
 #pragma once
 
 #include <kj/string.h>
@@ -11,8 +11,9 @@
 namespace talos::machined {
 
 struct AssignedAddresses {
-  kj::Vector<kj::String> all;    // without shared addresses
-  kj::Vector<kj::String> inner;  // of the links of WireGuard and of pods
+  kj::Vector<kj::String> all;      // without shared addresses
+  kj::Vector<kj::String> pods;     // of their links
+  kj::Vector<kj::String> tunnels;  // of WireGuard
 };
 // Reads AddressStatuses, LinkStatuses and VipSpecs.
 AssignedAddresses assignedAddresses(Store& store);

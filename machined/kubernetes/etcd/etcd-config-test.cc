@@ -89,11 +89,11 @@ TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
   EXPECT_EQ("10.5.0.9 fd00::9", joinedTexts(planned.getShared()));
 }
 
-// Catches: etcd that the other members are to reach through the pods or a tunnel that etcd carries.
-TEST_F(EtcdPlan, TakesNoAddressOfPodsOrTunnelsForItsOwn) {
+// Catches: etcd that the other members are to reach through the network of its own pods.
+TEST_F(EtcdPlan, TakesNoAddressOfPodsForItsOwn) {
   setTexts(root.getCluster().getNetwork().initPodSubnets(1), texts({"10.244.0.0/16"}));
   node.addresses = list({"10.244.0.1", "10.5.0.2", "10.9.0.1"});
-  node.inner = list({"10.9.0.1"});
+  node.pods = list({"10.9.0.1"});
   EXPECT_EQ("10.5.0.2", joinedTexts(plan().getAddresses()));
   node.addresses = list({"10.244.0.1", "10.9.0.1"});
   EXPECT_EQ("an address of this node", waits());
@@ -229,17 +229,20 @@ TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
   assign("eth0/10.5.0.2/24", "10.5.0.2/24", "eth0");
   assign("eth1/10.6.0.2/24", "10.6.0.2/24", "eth1");
   assign("cni0/10.99.0.1/24", "10.99.0.1/24", "cni0");
-  reach({"10.5.0.2", "10.6.0.2", "10.99.0.1"});
-  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
-  reach({"10.6.0.2", "10.99.0.1"});
-  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
-  reach({"10.99.0.1"});
-  EXPECT_EQ("10.5.0.2 10.6.0.2", addresses());
+  assign("wg0/10.88.0.1/24", "10.88.0.1/24", "wg0");
+  put<rpc::LinkStatusSpec>("wg0", [](auto spec) { spec.setKind("wireguard"); });
+  // A cluster may be one over tunnels.
+  reach({"10.5.0.2", "10.6.0.2", "10.88.0.1", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2 10.88.0.1", addresses());
+  reach({"10.6.0.2", "10.88.0.1", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2 10.88.0.1", addresses());
+  reach({"10.88.0.1", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.2 10.6.0.2 10.88.0.1", addresses());
   // Another lease.
   store.destroy("", typeName<rpc::AddressStatusSpec>(), "eth0/10.5.0.2/24", "networkd");
   assign("eth0/10.5.0.7/24", "10.5.0.7/24", "eth0");
-  reach({"10.5.0.7", "10.6.0.2", "10.99.0.1"});
-  EXPECT_EQ("10.5.0.7 10.6.0.2", addresses());
+  reach({"10.5.0.7", "10.6.0.2", "10.88.0.1", "10.99.0.1"});
+  EXPECT_EQ("10.5.0.7 10.6.0.2 10.88.0.1", addresses());
 }
 
 // Catches: a member whose certificate is refused by the others, or by its own clients on loopback;

@@ -36,12 +36,12 @@ bool inSubnets(kj::StringPtr address, const Subnets& subnets) {
   return false;
 }
 
-// Those in the subnets; without subnets all that are not of tunnels and pods.
+// Those in the subnets; without subnets all that are not of pods.
 kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts subnets,
-                                const kj::Vector<kj::String>& inner) {
+                                const kj::Vector<kj::String>& ofPods) {
   kj::Vector<kj::String> result;
   for (auto& address : addresses) {
-    bool wanted = subnets.size() == 0 ? !has(inner, address) : inSubnets(address, subnets);
+    bool wanted = subnets.size() == 0 ? !has(ofPods, address) : inSubnets(address, subnets);
     if (wanted) result.add(kj::str(address));
   }
   return result;
@@ -76,7 +76,7 @@ EtcdNodeContext nodeContext(Store& store) {
   }
   for (auto& address : current) addOnce(node.addresses, kj::mv(address));
   auto assigned = assignedAddresses(store);
-  node.inner = kj::mv(assigned.inner);
+  node.pods = kj::mv(assigned.pods);
   KJ_IF_MAYBE (present, store.tryGet<rpc::EtcdConfigSpec>(kEtcdId)) {
     kj::Vector<kj::String> ordered;
     for (auto address : present->getAddresses()) {
@@ -111,13 +111,13 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   }
   auto pods = config::podSubnets(config.getCluster()),
        services = config::serviceSubnets(config.getCluster());
-  kj::Vector<kj::String> inner;
+  kj::Vector<kj::String> ofPods;
   for (auto& address : own) {
-    if (has(node.inner, address) || inSubnets(address, pods) || inSubnets(address, services)) {
-      inner.add(kj::str(address));
+    if (has(node.pods, address) || inSubnets(address, pods) || inSubnets(address, services)) {
+      ofPods.add(kj::str(address));
     }
   }
-  auto advertised = wantedOf(own, etcd.getAdvertisedSubnets(), inner);
+  auto advertised = wantedOf(own, etcd.getAdvertisedSubnets(), ofPods);
   if (advertised.empty() && etcd.getAdvertisedSubnets().size() == 0) {
     return EtcdWaits{kj::str("an address of this node")};
   }
@@ -125,7 +125,7 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
     return lacks("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   }
   // An empty list would mean every address.
-  auto listen = wantedOf(own, etcd.getListenSubnets(), inner);
+  auto listen = wantedOf(own, etcd.getListenSubnets(), ofPods);
   if (listen.empty()) return lacks("cluster.etcd.listenSubnets", etcd.getListenSubnets());
 
   kj::Vector<kj::String> peers;

@@ -3,10 +3,10 @@
 //
 // It exists on machines of type init and controlplane that have a name and the addresses that the
 // config wants; until then the log says what it waits for. A shared address does not count as the
-// node's own: it moves. Those of tunnels and of pods count only if advertisedSubnets or
-// listenSubnets asks for them. The present ones stay as long as the links have them, with or
-// without a carrier: another one would restart etcd. After a crash of the brain it is made anew
-// from the recovered store, with the same content.
+// node's own: it moves. Those of pods count only if advertisedSubnets or listenSubnets asks for
+// them. The present ones stay as long as the links have them, with or without a carrier: another
+// one would restart etcd. After a crash of the brain it is made anew from the recovered store, with
+// the same content.
 #pragma once
 
 #include <kj/one-of.h>
@@ -23,7 +23,7 @@ struct EtcdNodeContext {
   kj::String hostname;
   kj::Vector<kj::String> addresses;  // of the node, the default one first
   kj::Vector<kj::String> shared;     // VIPs
-  kj::Vector<kj::String> inner;      // of WireGuard and of pods
+  kj::Vector<kj::String> pods;       // of their links
 };
 
 bool runsEtcd(config::Config::Reader config);

@@ -46,7 +46,8 @@ KubeletNodeContext nodeContext(Store& store) {
   at.addresses = addressesOfNode(store);
   auto assigned = assignedAddresses(store);
   at.assigned = kj::mv(assigned.all);
-  at.inner = kj::mv(assigned.inner);
+  at.inner = kj::mv(assigned.pods);
+  for (auto& address : assigned.tunnels) at.inner.add(kj::mv(address));
   return at;
 }
 
