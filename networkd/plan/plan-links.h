@@ -9,9 +9,8 @@
 //     only for one that wants it down; all its options go in one message.
 //   * A link enters a bond down, after the bond's options and MTU; the bond opens it.
 //   * `primary` is set when its link is in.
-//   * A bridge gets the hardware address of a port of the config before that enters, so that it
-//   does
-//     not follow ports of other programs: DHCP would lose its lease with the address.
+//   * A bridge gets the hardware address of a port of the config before that enters. It does not
+//     follow ports of other programs then: DHCP would lose its lease with the address.
 //   * A parent's MTU is set before that of its VLANs, and a parent goes up before its VLANs.
 //   * Peers of WireGuard are changed one by one; those that stay the same are not touched.
 //
