@@ -283,8 +283,10 @@ TEST_F(HostileTrustd, ASubnetOfIpv6IsOneCaller) {
     add();
     EXPECT_LE(callers.size() - ended, kLimits.connectionsPerPeer);
   }
+  auto before = ended;
   auto other = wait(node.call("fd00:0:0:1::1"));
   wait(other.certificate(ask({"fd00:0:0:1::1"}).request));
+  EXPECT_EQ(ended, before) << "another subnet takes no place of this one";
 }
 
 // Catches: a rack of machines in one subnet that is refused because it comes at once.
