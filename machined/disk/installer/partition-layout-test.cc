@@ -68,6 +68,17 @@ TEST(Layout, WhenADiskIsInstalled) {
   EXPECT_EQ(installedOn({}), Installed::kNot);
 }
 
+// Catches: a wipe that is cut off behind its first write and not begun again, because the disk looks
+// like one whose installation began.
+TEST(Layout, OfADiskToBeWiped) {
+  auto table = layout(2048 * kMiB, 512);
+  finish(table);
+  disown(table);
+  EXPECT_EQ(installedOn(table), Installed::kNot);
+  EXPECT_EQ(show(table, 512).substr(show(table, 512).find("STATE")),
+            "STATE.wiped 5 403+100\nEPHEMERAL.wiped 6 503+1544\n");
+}
+
 // Catches: a partition that grows over the table's copy at the end, or loses its begin.
 TEST(Layout, OnALargerDisk) {
   auto table = layout(2048 * kMiB, 512);

@@ -22,6 +22,9 @@ const Row kRows[] = {
 bool comesLast(kj::StringPtr name) {
   return name == kState || name == kEphemeral;
 }
+
+constexpr kj::StringPtr kWiped = ".wiped"_kj;
+
 kj::String unfinished(kj::StringPtr name) {
   return kj::str(name, kUnfinished);
 }
@@ -75,6 +78,12 @@ void finish(gpt::Table& table) {
 void begin(gpt::Table& table) {
   for (auto& partition : table.partitions) {
     if (comesLast(partition.name)) partition.name = unfinished(partition.name);
+  }
+}
+
+void disown(gpt::Table& table) {
+  for (auto& partition : table.partitions) {
+    if (comesLast(partition.name)) partition.name = kj::str(partition.name, kWiped);
   }
 }
 

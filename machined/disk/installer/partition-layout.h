@@ -31,6 +31,9 @@ Installed installedOn(const gpt::Table& table);
 // Gives STATE and EPHEMERAL their names; takes them away again.
 void finish(gpt::Table& table);
 void begin(gpt::Table& table);
+// For a disk that is about to be wiped: it has no owner any more, and is not one on which an
+// installation began, so that a wipe that is cut off is begun again.
+void disown(gpt::Table& table);
 
 // The place of a partition of our own table in bytes.
 struct Place {

@@ -47,7 +47,7 @@ void wipe(Disk& disk, Say& say) {
   // goes.
   KJ_IF_MAYBE (own, disk.table()) {
     if (own->inForce && installedOn(*own) == Installed::kYes) {
-      begin(*own);
+      disown(*own);
       disk.writeTable(*own);
     }
   }
