@@ -152,6 +152,10 @@ void LoneMachine::configure(const std::string& config, double seconds) const {
   ASSERT_TRUE(harness::eventually(
       [&] { return harness::contains(at({"mounts"}).out, "/system/state"); }, seconds, 1))
       << console();
+  // That is some seconds later, and a machine that is ended before has no config.
+  ASSERT_TRUE(harness::eventually(
+      [&] { return harness::contains(console(), "task saveConfig (1/1): done"); }, seconds, 1))
+      << console();
 }
 
 Result LoneMachine::talosctl(std::vector<std::string> arguments) const {
