@@ -354,7 +354,8 @@ TEST_F(Confined, LooksIntoArchives) {
   EXPECT_EQ(reads, 0u);
 }
 
-// Catches: limits of memory or size that a document within the reader's own limits cannot live with.
+// Catches: limits of memory or size that a document within the reader's own limits cannot live
+// with.
 TEST_F(Confined, ReadsTheLargestDocuments) {
   // Each takes a second of a processor, which a busy machine does not have at once.
   ConfinedForeign reader(io, ParserPrograms{confine, parse}, 2 * kj::MINUTES);

@@ -68,8 +68,8 @@ TEST(Layout, WhenADiskIsInstalled) {
   EXPECT_EQ(installedOn({}), Installed::kNot);
 }
 
-// Catches: a wipe that is cut off behind its first write and not begun again, because the disk looks
-// like one whose installation began.
+// Catches: a wipe that is cut off behind its first write and not begun again, because the disk
+// looks like one whose installation began.
 TEST(Layout, OfADiskToBeWiped) {
   auto table = layout(2048 * kMiB, 512);
   finish(table);
