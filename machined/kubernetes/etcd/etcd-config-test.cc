@@ -1,4 +1,5 @@
 #include "machined/kubernetes/etcd/etcd-config.h"
+#include "machined/kubernetes/etcd/assigned-addresses.h"
 
 #include "common/tls/authorities.h"
 #include "common/tls/public-key.h"
@@ -231,6 +232,9 @@ TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
   assign("cni0/10.99.0.1/24", "10.99.0.1/24", "cni0");
   assign("wg0/10.88.0.1/24", "10.88.0.1/24", "wg0");
   put<rpc::LinkStatusSpec>("wg0", [](auto spec) { spec.setKind("wireguard"); });
+  auto assigned = assignedAddresses(store);
+  EXPECT_EQ("10.99.0.1", kj::strArray(assigned.pods, " "));
+  EXPECT_EQ("10.88.0.1", kj::strArray(assigned.tunnels, " "));
   // A cluster may be one over tunnels.
   reach({"10.5.0.2", "10.6.0.2", "10.88.0.1", "10.99.0.1"});
   EXPECT_EQ("10.5.0.2 10.6.0.2 10.88.0.1", addresses());

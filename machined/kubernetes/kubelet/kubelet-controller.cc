@@ -44,10 +44,7 @@ KubeletNodeContext nodeContext(Store& store) {
     at.domainname = kj::str(spec.getDomainname());
   }
   at.addresses = addressesOfNode(store);
-  auto assigned = assignedAddresses(store);
-  at.assigned = kj::mv(assigned.all);
-  at.inner = kj::mv(assigned.pods);
-  for (auto& address : assigned.tunnels) at.inner.add(kj::mv(address));
+  at.assigned = assignedAddresses(store);
   return at;
 }
 

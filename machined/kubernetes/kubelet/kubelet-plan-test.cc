@@ -88,11 +88,14 @@ TEST(KubeletPlan, Addresses) {
   EXPECT_EQ("10.5.0.3", node.chosen());
   EXPECT_EQ("10.5.0.4", node.chosen({"10.5.0.4"})) << "it is registered by this one";
   EXPECT_EQ("10.5.0.3", node.chosen({"10.5.0.9"}));
-  node.at.assigned.add(kj::str("10.5.0.9"));
+  node.at.assigned.all.add(kj::str("10.5.0.9"));
   EXPECT_EQ("10.5.0.9", node.chosen({"10.5.0.9"})) << "its link is without a carrier for a moment";
   EXPECT_EQ("10.5.0.3", node.chosen()) << "nobody knows it by that one";
-  node.at.inner.add(kj::str("10.5.0.3"));
-  EXPECT_EQ("10.5.0.4", node.chosen());
+  for (auto kind : {&AssignedAddresses::pods, &AssignedAddresses::tunnels}) {
+    node.at.assigned.pods.clear();
+    (node.at.assigned.*kind).add(kj::str("10.5.0.3"));
+    EXPECT_EQ("10.5.0.4", node.chosen());
+  }
   node.subnets({"10.5.0.3/32"});
   EXPECT_EQ("10.5.0.3", node.chosen()) << "asked for";
   node.subnets({"!10.5.0.4/32"});

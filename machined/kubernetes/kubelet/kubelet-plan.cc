@@ -60,7 +60,7 @@ kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContex
   kj::Vector<kj::StringPtr> own;
   for (auto& text : at.addresses) own.add(text);
   for (auto& text : before) {
-    if (!has(at.addresses, text) && has(at.assigned, text)) own.add(text);
+    if (!has(at.addresses, text) && has(at.assigned.all, text)) own.add(text);
   }
   for (auto text : own) {
     KJ_IF_MAYBE (ip, Ip::parse(text)) {
@@ -68,7 +68,8 @@ kj::Vector<Ip> candidates(config::Config::Reader config, const KubeletNodeContex
       if (inSubnets(*ip, wanted.out)) continue;
       bool asked = inSubnets(*ip, wanted.in);
       if (!wanted.in.empty() && !asked) continue;
-      bool inner = has(at.inner, text) || inSubnets(*ip, pods) || inSubnets(*ip, services);
+      bool inner = has(at.assigned.pods, text) || has(at.assigned.tunnels, text) ||
+                   inSubnets(*ip, pods) || inSubnets(*ip, services);
       if (inner && !asked) continue;
       result.add(*ip);
     }

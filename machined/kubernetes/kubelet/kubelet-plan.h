@@ -8,6 +8,7 @@
 #include <kj/one-of.h>
 #include <kj/vector.h>
 
+#include "machined/kubernetes/etcd/assigned-addresses.h"
 #include "machined/services/containers/container-run.h"
 #include "rpc/config.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
@@ -31,11 +32,8 @@ struct KubeletNodeContext {
   kj::String hostname, domainname;
   // Of the node, the default one first; shared addresses are left out.
   kj::Vector<kj::String> addresses;
-  // Of the links of WireGuard and of pods: they count only if machine.kubelet.nodeIP.validSubnets
-  // asks for them.
-  kj::Vector<kj::String> inner;
-  // All addresses of its links, also without a carrier.
-  kj::Vector<kj::String> assigned;
+  // Those of pods and tunnels count only if machine.kubelet.nodeIP.validSubnets asks for them.
+  AssignedAddresses assigned;
   bool sharesDisk = false;  // with the host, and whatever else fills that: a node in a container
   // It may use a part of the machine's memory, which this file names instead of /proc/meminfo;
   // empty: all. So the scheduler does not give it pods for more.
