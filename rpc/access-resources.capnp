@@ -8,6 +8,7 @@ using A = import "annotations.capnp";
 
 struct PodCertificateRequestSpec $A.resource((type = "PodCertificateRequests.secrets.talos.dev", namespace = "secrets")) {
   # A request of kubed for a ServiceAccount of talos.dev; machined answers with a PodCertificate of the same id.
+  # The certificate names the client system:serviceaccount:NAMESPACE:NAME, whatever the request says.
   number @0 :UInt64;                            # of the request: each one has its own
   account @1 :Text $A.column("Account");        # NAMESPACE/NAME
   kubernetesNamespace @2 :Text;

@@ -82,7 +82,8 @@ annotation joining @0xc1c8a1f3f0a3d015 (method) :Void;
 # (apid/gate/unverified-peers.h): its answers are not authenticated, and nothing secret is sent to it.
 
 annotation audit @0xc1c8a1f3f0a3d016 (method) :Void;
-# Changes something: each call is a line of `talosctl logs audit` on the node that it was made for.
+# Changes something, or answers with secrets or the content of files: each call is a line of `talosctl logs audit` on the
+# node that it was made for.
 
 annotation ifGiven @0xc1c8a1f3f0a3d014 (field) :Void;
 # A struct that is written only if it is set, because only some kinds of the object have it.

@@ -16,7 +16,7 @@ struct LogDestination {
   format @1 :LogFormat $A.default("json_lines")
       $A.doc("json_lines: a JSON object for each line. rfc5424: syslog; over tcp and tls with the length before each "
              "message (RFC 6587). otlp: requests of OpenTelemetry in JSON, over http and https.");
-  extraTags @2 :List(Tag) $A.map $A.since("v1.7") $A.doc("Fields to add to each line.");
+  extraTags @2 :List(Tag) $A.map $A.since("v1.7") $A.doc("Fields to add to each line. Every client of the API can read them; a secret belongs in headers.");
   streams @3 :List(LogStream) $A.default("services")
       $A.doc("Logs to send. services: those of talosctl logs. kernel: the kernel log. events: those of talosctl events. "
              "audit: changes that clients of the API made or tried to make.");

@@ -57,8 +57,8 @@ struct Machine {
       $A.doc("Additional disks; they are partitioned and formatted if they are empty, and mounted.");
   files @9 :List(File)
       $A.doc("Files to write at each boot, in this order.");
-  env @10 :List(StringPair) $A.map
-      $A.doc("Environment variables of all services, such as http_proxy, https_proxy and no_proxy.");
+  env @10 :List(StringPair) $A.map $A.secret
+      $A.doc("Environment variables of all services, such as http_proxy, https_proxy and no_proxy. Their values are secret.");
   time @11 :Time $A.live $A.doc("Time synchronisation.");
   sysctls @12 :List(StringPair) $A.live $A.map
       $A.doc("Kernel parameters by their sysctl name, such as net.ipv4.ip_forward.");
@@ -114,6 +114,10 @@ struct Udev {
 struct Features {
   kubernetesTalosAPIAccess @0 :PodApiAccess $A.since("v1.2")
       $A.doc("Access of pods to the machine API. Only on control-plane nodes; set it on all of them.");
+  podMetadataAccess @1 :Bool $A.default("false")
+      $A.doc("Let pods reach the metadata service of the platform, such as 169.254.169.254, as drivers of storage (CSI) and "
+             "controllers of a cloud may need. Every pod can then read the user data of the machine. Otherwise the node drops "
+             "what pods send to it, except queries of names and of time.");
 }
 
 struct PodApiAccess {
@@ -236,7 +240,7 @@ struct Partition {
 }
 
 struct File {
-  content @0 :Text $A.keepEmpty $A.doc("Content of the file.");
+  content @0 :Text $A.secret $A.keepEmpty $A.doc("Content of the file.");
   permissions @1 :UInt32 = 420 $A.octal $A.keepEmpty $A.default("0644")
       $A.doc("Permissions of the file, in octal.");
   path @2 :Text $A.keepEmpty $A.required $A.doc("Absolute path of the file.");

@@ -23,7 +23,7 @@ interface Configuration {
   # In maintenance mode the node boots with the document: the mode in the answer is noReboot, changes and diff are
   # empty, and `staged` is refused.
 
-  generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance;
+  generate @1 (request :GenerateRequest) -> (documents :List(GeneratedFile)) $allow("os:admin") $maintenance $audit;
   # Machine configs and the administrator's client configuration of a cluster, as `talosctl gen config` generates
   # them, for this node's version. A node without a config uses new secrets, a control-plane node those of its own
   # cluster (an empty name or endpoint then means its own). FailedPrecondition on a worker, which has no secrets.

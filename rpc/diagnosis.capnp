@@ -65,6 +65,7 @@ struct Observations {
     containers @33 :List(Containers.Container);
     logs @34 :List(Log);
     controlPlane @35 :Bool;
+    metadataBlock @36 :NetworkResources.MetadataBlockStatusSpec;   # no addresses: nothing is dropped
 
     enum Reach {
       answers @0;

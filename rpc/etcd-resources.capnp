@@ -17,6 +17,7 @@ struct EtcdConfigSpec $A.resource((type = "EtcdConfigs.etcd.talos.dev", namespac
   peers @5 :List(Text);                         # names or addresses of the other control-plane nodes
   bootstraps @6 :Bool;                          # machine.type: init
   shared @7 :List(Text);                        # addresses that move between the control-plane nodes
+  authorities @8 :Text;                         # PEM: CAs of the members, whose snapshots this node restores
 }
 struct EtcdSpecSpec $A.resource((type = "EtcdSpecs.etcd.talos.dev", namespace = "etcd")) {
   # The arguments of etcd on this node, which etcd-supervisor writes and machined carries out. The id is etcd.

@@ -33,9 +33,10 @@ interface Etcd {
   forfeitLeadership @5 () -> (leader :Text) $allow("os:admin") $audit;
   # The name of the new leader; empty: the local member was none. FailedPrecondition without another one.
 
-  snapshot @6 (sink :ByteSink) -> () $allow("os:etcd:backup") $audit;
-  # Of the local member: the database, and behind it its SHA-256. The errors of status(): FailedPrecondition,
-  # Unavailable.
+  snapshot @6 (sink :ByteSink) -> (signature :Data) $allow("os:etcd:backup") $audit;
+  # Of the local member: the database, followed by its SHA-256. `signature`: the content of the file that
+  # `cluster recover` verifies the snapshot with (common/etcd-data/snapshot-signature.h). The errors of status():
+  # FailedPrecondition, Unavailable.
   alarms @7 () -> (alarms :List(Alarm)) $allow("os:reader");
   # Unavailable when no member can be reached.
   disarm @8 () -> (alarms :List(Alarm)) $allow("os:admin") $audit;
@@ -122,6 +123,7 @@ interface Etcd {
     usedBy @7 :Text;             # names and address of the worker
     fingerprint @8 :Text;        # of its key: base64 of SHA-256
     revokedAt @9 :Text;          # empty: never
+    recovered @10 :Bool;         # revoked, because etcd was recovered from a snapshot
     enum State { unused @0; used @1; expired @2; revoked @3; }
   }
   struct Alarm {

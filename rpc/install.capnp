@@ -71,6 +71,7 @@ struct InstallRequest {
       parts @31 :List(ImagePart);    # if there are any, the image is in the archive, as of upgradeFrom
     }
   }
+  found @32 :FoundOnDisk;            # of write without wipe, and of divide: what is on the disk
 }
 struct InstallAnswer {
   union {
@@ -80,6 +81,13 @@ struct InstallAnswer {
     failed @3 :Text;
     slots @4 :Slots;
   }
+}
+struct FoundOnDisk {
+  # What libblkid finds on a whole disk, in printable ASCII.
+  table @0 :Text;                    # gpt, dos; empty: no partition table
+  partitions @1 :List(Text);         # their names; the number of one without a name
+  volumes @2 :List(Volume);          # file systems, and parts of arrays and groups, on the whole disk
+  struct Volume { type @0 :Text; label @1 :Text; }
 }
 struct ImageMount {
   # As containerd gives it: "bind" or "overlay".

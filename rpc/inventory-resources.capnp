@@ -12,6 +12,8 @@ struct SecurityStateSpec $A.resource((type = "SecurityStates.talos.dev", namespa
   secureBoot @0 :Bool $A.column("SecureBoot");  # the firmware checked what it booted
   ukiSigningKeyFingerprint @1 :Text $A.column("UKISigningKeyFingerprint");  # empty: the system is no signed UKI
   pcrSigningKeyFingerprint @2 :Text $A.column("PCRSigningKeyFingerprint");
+  landlock @3 :UInt32 $A.column("Landlock");    # version of the kernel's interface that restricts files; 0: it has none
+  unrestricted @4 :List(Text);                  # what services are not kept from, because that is older or missing; empty: nothing
 }
 struct PlatformMetadataSpec $A.resource((type = "PlatformMetadatas.talos.dev", namespace = "runtime")) {
   # The machine as its platform describes it. The id is platformmetadata.

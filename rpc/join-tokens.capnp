@@ -42,4 +42,5 @@ struct JoinTokenRecord {
   usedBy @6 :Text;
   fingerprint @7 :Text;
   revokedAt @8 :Int64;
+  recovered @9 :Bool;              # revoked, because etcd was recovered from a snapshot
 }

@@ -63,11 +63,11 @@ struct ManifestStatusSpec $A.resource((type = "ManifestStatuses.kubernetes.talos
   message @1 :Text $A.column("Message");        # what it waits for, or the error
 }
 struct MemberSpec $A.resource((type = "Members.cluster.talos.dev", namespace = "cluster")) {
-  # A node of the cluster, as Kubernetes has it. The id is its name there.
-  hostname @0 :Text $A.column("Hostname");
+  # A node of the cluster, as Kubernetes has it. The id is its name there, to which its kubelet's certificate is bound.
+  hostname @0 :Text $A.column("Hostname");        # the same: a host name that the node reports proves nothing
   machineType @1 :Text $A.column("Machine Type"); # controlplane or worker
   operatingSystem @2 :Text $A.column("OS");
-  addresses @3 :List(Text) $A.column("Addresses");
+  addresses @3 :List(Text) $A.column("Addresses"); # InternalIP, which the node reports itself
 }
 struct ApiEndpointsSpec $A.resource((type = "Endpoints.kubernetes.talos.dev", namespace = "controlplane")) {
   # The addresses at which Kubernetes reaches its API servers: those of control-plane nodes. The id is kube-apiserver.

@@ -11,8 +11,9 @@ using import "annotations.capnp".secret;
 
 interface Kubernetes {
   survey @0 () -> (survey :Survey) $allow("os:reader");
-  # Read anew by every call, within 30 s. What could not be read is empty and named in `problems`. Unavailable, with the
-  # reason, when the API server does not answer at all; FailedPrecondition on a worker.
+  # Read after the call, within 30 s; calls that arrive meanwhile share the next reading. What could not be read is empty
+  # and named in `problems`. Unavailable, with the reason, when the API server does not answer at all; FailedPrecondition
+  # on a worker.
 
   tryClient @1 (address :Text, kubelet :Bool, authority :Data, certificate :Data, key :Data $secret)
       -> (server :Data, refused :Text) $allow("os:admin") $audit;
@@ -36,7 +37,7 @@ interface Kubernetes {
   aggregation @4 () -> (authorities :Data, unavailable :List(Text)) $allow("os:reader");
   # `authorities`: the CAs of the aggregation layer that Kubernetes publishes for aggregated API servers, PEM.
   # `unavailable`: aggregated APIs that are not available, sorted: "v1beta1.metrics.k8s.io: MissingEndpoints".
-  # FailedPrecondition on a worker, Unavailable when the API server does not answer.
+  # Read and shared as survey(). FailedPrecondition on a worker, Unavailable when the API server does not answer.
 
   tokensOfOtherKeys @5 (key :Text) -> (secrets :List(Text), otherSecrets :UInt32, pods :List(Text), otherPods :UInt32,
       until :Int64) $allow("os:admin");

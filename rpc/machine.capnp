@@ -214,7 +214,7 @@ interface Services {
   setLogLevel @5 (id :Text, level :LogLevel) -> () $allow("os:operator") $audit;
   # At once, without a restart, until the node is rebooted; also of a service that does not run yet.
   # NotFound; FailedPrecondition for one that is not a program of this system.
-  stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator");
+  stack @6 (id :Text) -> (stack :ProgramStack) $allow("os:operator") $audit;
   # Where its program is at this moment; the program goes on. NotFound; FailedPrecondition for one that is not a program of this
   # system or does not run, DeadlineExceeded when it does not say so within 2 seconds: it is stopped, or in the kernel.
   keepCores @7 (id :Text, keep :Bool) -> () $allow("os:operator") $audit;

@@ -191,6 +191,18 @@ struct RuleStatusSpec $A.resource((type = "RuleStatuses.net.talos.dev", namespac
   target @11 :UInt32;                           # of goto: a priority
   protocol @12 :Text;                           # of the program that made it
 }
+struct MetadataBlockSpecSpec $A.resource((type = "MetadataBlockSpecs.net.talos.dev", namespace = "network")) {
+  # The metadata service of the platform, which pods are not to reach. The id is the platform's name. There is none on a
+  # platform without such a service, and with machine.features.podMetadataAccess.
+  addresses @0 :List(Text) $A.column("Addresses");
+}
+struct MetadataBlockStatusSpec $A.resource((type = "MetadataBlockStatuses.net.talos.dev", namespace = "network",
+    aliases = ["metadatablock", "metadatablocks"])) {
+  # By networkd. The id is that of the MetadataBlockSpec.
+  addresses @0 :List(Text) $A.column("Addresses");    # to which the kernel now drops what pods send
+  dropped @1 :UInt64 $A.column("Dropped");      # packets, since the kernel has the rules; at most a minute old
+  problem @2 :Text $A.column("Problem");        # why the kernel does not have the rules that it should
+}
 struct NodeAddressSpec $A.resource((type = "NodeAddresses.net.talos.dev", namespace = "network")) {
   addresses @0 :List(Text) $A.column("Addresses");
 }

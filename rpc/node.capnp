@@ -32,7 +32,10 @@ interface Cluster {
   node @0 (address :Text, request :Text) -> (node :Node) $allow("os:reader or os:etcd:backup") $maintenance $joining;
   # The node at this address, through this one. Empty, or an address of this node: this node.
   # A name or an IP without a port. The other machine's apid is reached over mutual TLS; the caller's
-  # roles go with the call, so forwarding never adds a right. `request`: an id that names all calls made with this Node
+  # roles go with the call, so forwarding never adds a right. A name is that of a Node object of Kubernetes
+  # (Members), or its first label. FailedPrecondition if two nodes have the name or the address, or if the certificate
+  # at the address lacks the name, or is none of a control-plane node although the member is one; use the IP address.
+  # `request`: an id that names all calls made with this Node
   # in the logs of every program that serves them (common/wire/request-id.h); without a valid one, apid makes a new one.
 
   withRoles @1 (roles :List(Text), caller :Caller) -> (cluster :Cluster) $allow("os:reader or os:etcd:backup") $joining;
@@ -43,6 +46,9 @@ interface Cluster {
 struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; its address
 
 interface Node {
+  # What network(), etcd() and kubernetes() return is served by other programs than machined: a client may have 16 of their
+  # calls under way, all clients together 128. ResourceExhausted beyond.
+
   machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;
   services @1 () -> (services :Services) $allow("os:reader") $joining;
   events @2 () -> (events :Events) $allow("os:reader");

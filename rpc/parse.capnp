@@ -8,6 +8,7 @@ $Cxx.namespace("talos::rpc");
 using Config = import "config.capnp".Config;
 using import "configuration.capnp".GenerateRequest;
 using import "configuration.capnp".GeneratedFile;
+using import "install.capnp".FoundOnDisk;
 using import "install.capnp".ImagePart;
 using import "platform.capnp".PlatformFacts;
 
@@ -65,6 +66,8 @@ struct ParseRequest {
     readyReport @28 :Data;           # the goal state of Azure's wire server. The answer is `body`
     guestConfig @29 :Void;           # in the guest information of VMware. `body`; an empty one: none
     guestFacts @30 :Void;            # that its metadata states: `facts`
+    clearGuestConfig @31 :Void;      # takes the machine config out of it: `cleared`
+    disk @32 :Void;                  # what is on the whole disk that the process was started with, read-only, as its descriptor 4
   }
   enum Mode { metal @0; cloud @1; container @2; }
 }
@@ -134,6 +137,8 @@ struct ParseAnswer {
     signatures @34 :List(ImageSignature);
     signedImage @35 :Text;           # its digest, sha256:<hex>
     facts @36 :PlatformFacts;
+    cleared @37 :List(Text);         # variables that had a machine config: guestinfo.userdata
+    disk @38 :FoundOnDisk;
     # More messages follow these:
     wanted :group {
       offset @22 :UInt64;

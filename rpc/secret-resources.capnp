@@ -33,6 +33,7 @@ struct RootSecretSpec $A.resource((type = "RootSecrets.secrets.talos.dev", names
     certLifetimeS @4 :UInt64;
     anyAddress @5 :Bool;
     certSANs @6 :List(Text);                    # names and addresses of this machine, for trustd's own certificate
+    controlPlaneKnown @7 :Bool;                 # `reserved` has the other control-plane nodes; until then no names are signed
   }
   struct KubernetesRoot {
     name @0 :Text; endpoint @1 :Text; certSANs @2 :List(Text); apiServerIPs @3 :List(Text); dnsDomain @4 :Text;

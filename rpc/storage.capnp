@@ -13,7 +13,7 @@ interface Storage {
   disks @0 () -> (disks :List(Disk)) $allow("os:reader") $maintenance;
   # Whole disks, sorted by name, without CD-ROM drives, loop devices and the like.
 
-  readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin");
+  readMeta @1 (key :UInt32) -> (values :List(MetaValue)) $allow("os:admin") $audit;
   # The values of the partition META : that of this key, NotFound without one; with
   # the key 0 all of them, sorted by key. Among them are keys of encryption. FailedPrecondition without the partition.
   writeMeta @2 (key :UInt32, value :Data) -> () $allow("os:admin") $audit;
