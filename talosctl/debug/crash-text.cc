@@ -1,5 +1,8 @@
 #include "talosctl/debug/crash-text.h"
 
+#include <zstd.h>
+
+#include "common/base/error.h"
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
@@ -66,6 +69,15 @@ kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTabl
   addSection(lines, "Log", report.getLog());
   addSection(lines, "Memory map", report.getMap());
   return kj::str(kj::strArray(lines, "\n"), '\n');
+}
+
+kj::Array<char> unpackedCore(kj::ArrayPtr<const kj::byte> packed) {
+  auto out = kj::heapArray<char>(kMostCore);
+  auto size = ZSTD_decompress(out.begin(), out.size(), packed.begin(), packed.size());
+  if (ZSTD_isError(size)) {
+    fail(ErrorKind::kInternal, kj::str("the core is damaged: ", ZSTD_getErrorName(size)));
+  }
+  return kj::heapArray<char>(out.slice(0, size));
 }
 
 }  // namespace talos::talosctl

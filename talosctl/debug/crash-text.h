@@ -1,4 +1,5 @@
-// A crash report as text, with the names of functions where there is a table of them. Pure.
+// A crash report as text, with the names of functions where there is a table of them, and its core.
+// Pure.
 #pragma once
 
 #include "common/crash/symbol-table.h"
@@ -22,5 +23,10 @@ kj::String describeFrame(kj::StringPtr address, kj::Maybe<const crash::SymbolTab
 
 // The whole of one.
 kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTable&> symbols);
+
+// Unpacks a core file that a node has packed with Zstandard. Throws Internal when it is damaged or
+// larger than kMostCore.
+constexpr size_t kMostCore = 1u << 20;
+kj::Array<char> unpackedCore(kj::ArrayPtr<const kj::byte> packed);
 
 }  // namespace talos::talosctl

@@ -1,6 +1,4 @@
 // crashes [<name> [--core <file> | --remove]] [--symbols <file or folder>]
-#include <zstd.h>
-
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/resource.h"
@@ -14,8 +12,6 @@ namespace {
 using Listed = rpc::Resources::ListResults;
 using Core = rpc::Services::CoreResults;
 using Removed = rpc::Services::RemoveCrashResults;
-
-constexpr size_t kMostCore = 1u << 20;  // of a node's program, unpacked
 
 capnp::RemotePromise<Listed> listCrashes(rpc::Node::Client node) {
   auto request = node.resourcesRequest().send().getResources().listRequest();
@@ -68,15 +64,6 @@ void printDocuments(Invocation& call, Format format, kj::ArrayPtr<const NodeCras
   for (auto& failure : failures) documents.failure(failure);
 }
 
-kj::Array<char> unpacked(kj::ArrayPtr<const kj::byte> core) {
-  auto out = kj::heapArray<char>(kMostCore);
-  auto size = ZSTD_decompress(out.begin(), out.size(), core.begin(), core.size());
-  if (ZSTD_isError(size)) {
-    fail(ErrorKind::kInternal, kj::str("the core is damaged: ", ZSTD_getErrorName(size)));
-  }
-  return kj::heapArray<char>(out.slice(0, size));
-}
-
 // To a file, for a debugger: the user of a core has to name its node.
 kj::Promise<int> saveCore(Invocation& call, kj::StringPtr name) {
   auto session = co_await openSingle(call);
@@ -85,7 +72,7 @@ kj::Promise<int> saveCore(Invocation& call, kj::StringPtr name) {
   request.setReport(name);
   kj::Promise<capnp::Response<Core>> asked = request.send();
   auto answer = co_await within(call.deps.timer, session->deadline, kj::mv(asked));
-  auto core = unpacked(answer.getCore());
+  auto core = unpackedCore(answer.getCore());
   kj::StringPtr file = call.text("core");
   writeFileAtomically(file, core, 0600);
   call.err(kj::str("core saved to \"", file, "\" (", core.size(), " bytes)\n"));
