@@ -1,0 +1,72 @@
+// link: etcd-supervisor-backup
+// A store with the API of S3 that answers anything on its connections: status, headers, a
+// redirect with any Location, a body of any length.
+#include <kj/debug.h>
+
+#include "common/base/error.h"
+#include "etcd-supervisor/backup/s3-store.h"
+#include "tests/fuzz/wire/answering-network.h"
+
+namespace {
+
+using namespace talos;
+
+class NoDisk final : public DiskQueue {
+ public:
+  void add(kj::Function<void()> work) override { work(); }
+};
+
+constexpr kj::StringPtr kPage =
+    "<ListBucketResult><IsTruncated>false</IsTruncated>"
+    "<Contents><Key>a/1</Key></Contents><Contents><Key>a/2</Key></Contents></ListBucketResult>"_kj;
+
+void expectUnavailable(kj::FunctionParam<void()> work) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions(kj::mv(work))) {
+    KJ_ASSERT(kindOf(*e) == ErrorKind::kUnavailable || kindOf(*e) == ErrorKind::kInvalidArgument,
+              *e);
+  }
+}
+
+// The names in the store, which answers this; none when it fails.
+kj::Vector<kj::String> converse(kj::ArrayPtr<const kj::byte> input) {
+  kj::UnixEventPort port;
+  kj::EventLoop loop(port);
+  kj::WaitScope scope(loop);
+  kj::TimerImpl timer(kj::origin<kj::TimePoint>());
+  fuzz::AnsweringNetwork network(timer);
+  network.answers(input);
+  NoDisk disk;
+  auto store = supervisor::s3Store({{network, port, timer}, kj::nullClock(), disk},
+                                   {.endpoint = kj::str("http://10.5.0.9:9000"),
+                                    .bucket = kj::str("backups"),
+                                    .region = kj::str("here"),
+                                    .accessKey = kj::str("access"),
+                                    .secretKey = kj::str("secret"),
+                                    .authorities = {}});
+  kj::Vector<kj::String> names;
+  expectUnavailable([&] { names = fuzz::settled(scope, timer, store->list("a/")).wait(scope); });
+  auto before = network.connections();
+  expectUnavailable([&] { fuzz::settled(scope, timer, store->remove("a/b")).wait(scope); });
+  KJ_ASSERT(network.connections() == before + 1, "a redirect was followed");
+  return names;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static bool right = [] {
+    auto text = kj::str("HTTP/1.1 200 OK\r\nContent-Length: ", kPage.size(), "\r\n\r\n", kPage);
+    kj::Vector<kj::byte> input;
+    input.add(text.size() & 0xff);
+    input.add(text.size() >> 8);
+    input.addAll(text.asBytes());
+    KJ_ASSERT(converse(input).size() == 2, "what is damaged must be right");
+    return true;
+  }();
+  (void)right;
+  auto names = converse(kj::arrayPtr(data, size));
+  for (auto i : kj::indices(names)) {
+    KJ_ASSERT(names[i].startsWith("a/") && (i == 0 || names[i - 1] < names[i]));
+  }
+  return 0;
+}
