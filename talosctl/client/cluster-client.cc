@@ -31,7 +31,10 @@ constexpr kj::Duration kLongestCall = 25 * kj::MINUTES;
 }  // namespace
 
 Client::Client(Dependencies& deps, Target targetParam) : deps(deps), target(kj::mv(targetParam)) {
-  if (!target.insecure && !target.local) tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
+  if (!target.insecure && !target.local) {
+    authority = kj::str(target.credentials.authorities);
+    tls = kj::heap<TlsEndpoint>(kj::mv(target.credentials));
+  }
   shuffle(target.endpoints);
 }
 

@@ -86,6 +86,8 @@ class Client {
   // Of a machine without a config, when the user gave none to compare it with.
   kj::Maybe<kj::StringPtr> unknownFingerprint() const;
   bool insecure() const { return target.insecure; }
+  // The CAs by which the cluster is verified, PEM; empty: the node's own socket, or --insecure.
+  kj::StringPtr authorities() const { return authority; }
   kj::ArrayPtr<const kj::String> nodes() const { return target.nodes; }
   kj::ArrayPtr<const kj::String> endpoints() const { return target.endpoints; }
 
@@ -93,6 +95,7 @@ class Client {
 
  private:
   Target target;
+  kj::String authority;
   kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure or local
   kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;

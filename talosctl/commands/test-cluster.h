@@ -52,6 +52,10 @@ struct TestCluster {
   kj::Own<Command> root = newRoot();
   uint16_t port = 0;
   kj::Own<Dependencies> deps;
+  // What a connection is given; a test with nodes of its own replaces it.
+  kj::Function<rpc::Cluster::Client()> bootstrap = [this]() -> rpc::Cluster::Client {
+    return kj::heap<FakeClusterServer>(nodes);
+  };
 
   TestCluster() {
     char path[] = "/tmp/talosctl-test-XXXXXX";
@@ -95,7 +99,7 @@ struct TestCluster {
       }
       serving.add(
           serveTls(test.deps.lowLevel, test.deps.timer, kj::mv(fd), tls, [this](const Peer&) {
-            return SessionParams{.bootstrap = kj::heap<FakeClusterServer>(nodes)};
+            return SessionParams{.bootstrap = bootstrap()};
           }).eagerlyEvaluate(nullptr));
     }
   }

@@ -25,6 +25,7 @@ class ConvertibleNodes {
   virtual ~ConvertibleNodes() noexcept(false) = default;
   // None: the node does not know.
   virtual kj::Promise<kj::Maybe<bool>> selfHosted(kj::StringPtr node) = 0;
+  // FailedPrecondition, also of patch(): the node does not show that it is of the control plane.
   virtual kj::Promise<ConvertedNode> read(kj::StringPtr node) = 0;
   // Without a reboot. A rehearsal changes nothing.
   virtual kj::Promise<void> patch(kj::StringPtr node, kj::StringPtr patch, bool rehearsal) = 0;

@@ -3,6 +3,7 @@
 #include "common/config/config.h"
 #include "common/memory/zeroize.h"
 #include "rpc/kubernetes-resources.capnp.h"
+#include "talosctl/client/control-plane-proof.h"
 
 namespace talos::talosctl {
 
@@ -14,6 +15,7 @@ kj::Promise<ConvertedNode> RemoteConversion::read(kj::StringPtr node) {
   auto running = co_await calls.config(node);
   KJ_DEFER(zeroize(running.document));
   auto parsed = config::parse(running.document, "the node's config");
+  requireControlPlane(node, parsed.get(), calls.client.authorities());
   auto has = parsed.get().getCluster().getAggregatorCA();
   co_return ConvertedNode{
       parsed.get().getPersist(),
@@ -23,7 +25,7 @@ kj::Promise<ConvertedNode> RemoteConversion::read(kj::StringPtr node) {
 kj::Promise<void> RemoteConversion::patch(kj::StringPtr node, kj::StringPtr patch, bool rehearsal) {
   kj::Vector<Patch> patches;
   patches.add(Patch{kj::str("the patch of the control plane"), kj::str(patch)});
-  return calls.patchConfig(node, kj::mv(patches), rehearsal);
+  return calls.patchConfig(node, kj::mv(patches), rehearsal, true);
 }
 
 kj::Promise<size_t> RemoteConversion::staticPods(kj::StringPtr node) {

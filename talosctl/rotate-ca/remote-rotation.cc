@@ -9,6 +9,7 @@
 #include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/client/node-config.h"
 #include "talosctl/config/patches.h"
+#include "talosctl/rotate-ca/node-roles.h"
 
 namespace talos::talosctl {
 namespace {
@@ -29,6 +30,7 @@ RotatedNode emptyNode(kj::StringPtr address, config::Config::Reader config) {
   node.address = kj::str(address);
   node.controlPlane = config::isControlPlane(config.getMachine().getType());
   node.persists = config.getPersist();
+  node.machine = machineAuthorityOf(config);
   return node;
 }
 
@@ -52,11 +54,7 @@ void readAuthorities(RotatedNode& node, config::CertificateAndKey::Reader ca,
                      capnp::List<config::AcceptedCa>::Reader accepted) {
   node.ca = pemOf(ca.getCrt());
   node.key = pki::Pem(pemOf(ca.getKey()));
-  for (auto one : accepted) {
-    for (auto& certificate : pki::certificatesIn(pemOf(one.getCrt()))) {
-      node.accepted.add(kj::mv(certificate));
-    }
-  }
+  node.accepted = acceptedCertificates(accepted);
 }
 
 RotatedNode nodeOf(kj::StringPtr address, config::Config::Reader config, RotatedCa which) {
@@ -107,9 +105,11 @@ RemoteRotation::RemoteRotation(Dependencies& deps, Target target, kj::Duration l
     : deps(deps),
       target(kj::mv(target)),
       connectLimit(kj::min(kConnect, limit)),
-      answerLimit(kj::min(kAnswer, limit)) {}
+      answerLimit(kj::min(kAnswer, limit)),
+      proof(this->target.credentials.authorities) {}
 
 void RemoteRotation::use(Credentials fresh) {
+  proof = ControlPlaneProof(fresh.authorities);
   target.credentials = kj::mv(fresh);
   client = nullptr;
 }
@@ -141,15 +141,15 @@ kj::Promise<kj::Vector<ClusterMember>> RemoteRotation::members(kj::StringPtr nod
   for (auto one : listed.getResources()) {
     auto& member = members.add();
     member.name = kj::str(one.getMetadata().getId());
-    for (auto address : one.getSpec().getAs<rpc::MemberSpec>().getAddresses()) {
-      member.addresses.add(kj::str(address));
-    }
+    auto spec = one.getSpec().getAs<rpc::MemberSpec>();
+    member.controlPlane = spec.getMachineType() == "controlplane";
+    for (auto address : spec.getAddresses()) member.addresses.add(kj::str(address));
   }
   co_return kj::mv(members);
 }
 
-kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node, RotatedCa which) {
-  auto reached = co_await reach(node);
+kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(rpc::Node::Client reached,
+                                                             kj::StringPtr node, RotatedCa which) {
   kj::Promise<RunningConfig> asked = runningConfig(kj::mv(reached));
   auto running = co_await within(deps.timer, answerLimit, kj::mv(asked));
   Read read;
@@ -165,8 +165,18 @@ kj::Promise<RemoteRotation::Read> RemoteRotation::readConfig(kj::StringPtr node,
 }
 
 kj::Promise<RotatedNode> RemoteRotation::read(kj::StringPtr node, RotatedCa which) {
-  auto read = co_await readConfig(node, which);
+  auto reached = co_await reach(node);
+  auto read = co_await readConfig(kj::mv(reached), node, which);
   co_return kj::mv(read.node);
+}
+
+kj::Promise<RemoteRotation::Read> RemoteRotation::readSame(rpc::Node::Client reached,
+                                                           const RotatedNode& known,
+                                                           const Rotation& rotation,
+                                                           RotationPhase phase) {
+  auto read = co_await readConfig(kj::mv(reached), known.address, rotation.which);
+  requireSameNode(known, read.node, rotation, phase, proof);
+  co_return kj::mv(read);
 }
 
 kj::Promise<kj::Maybe<kj::String>> RemoteRotation::attempt(
@@ -183,11 +193,12 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::attempt(
   co_return messageOf(e);
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(RotatedNode& node,
                                                            const Rotation& rotation,
                                                            RotationPhase phase, Served& served) {
-  auto work = [this, node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
-    auto read = co_await readConfig(node, rotation.which);
+  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto reached = co_await reach(node.address);
+    auto read = co_await readSame(reached, node, rotation, phase);
     KJ_IF_MAYBE (patch, rotationPatch(read.node, rotation, phase)) {
       KJ_DEFER(zeroize(*patch));
       kj::Vector<Patch> patches;
@@ -195,24 +206,26 @@ kj::Promise<kj::Maybe<kj::String>> RemoteRotation::advance(kj::StringPtr node,
       KJ_DEFER(zeroize(patches[0].text));
       auto document = applyPatches(read.document, "the node's config", patches);
       KJ_DEFER(zeroize(document));
-      auto call =
-          applyCall(co_await reach(node), document, read.version, rpc::ApplyMode::NO_REBOOT, false);
+      auto call = applyCall(reached, document, read.version, rpc::ApplyMode::NO_REBOOT, false);
       using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
       co_await within(deps.timer, answerLimit, kj::Promise<Applied>(call.send()));
+    } else {
+      remember(node, kj::mv(read.node));
     }
     co_return co_await served();
   };
   co_return co_await attempt(work());
 }
 
-kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(kj::StringPtr node,
-                                                        const Rotation& rotation,
+kj::Promise<kj::Maybe<kj::String>> RemoteRotation::look(RotatedNode& node, const Rotation& rotation,
                                                         RotationPhase phase, Served& served) {
-  auto work = [this, node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
-    auto read = co_await readConfig(node, rotation.which);
+  auto work = [this, &node, &rotation, phase, &served]() -> kj::Promise<kj::Maybe<kj::String>> {
+    auto reached = co_await reach(node.address);
+    auto read = co_await readSame(kj::mv(reached), node, rotation, phase);
     if (rotationPatch(read.node, rotation, phase) != nullptr) {
       co_return kj::str("its config is not that of the phase");
     }
+    remember(node, kj::mv(read.node));
     co_return co_await served();
   };
   co_return co_await attempt(work());

@@ -51,6 +51,9 @@ RotationOptions optionsOf(Invocation& call, const Target& target) {
   addAll(options.nodes, call.list("control-plane-nodes"));
   addAll(options.nodes, call.list("init-node"));
   addAll(options.nodes, call.list("worker-nodes"));
+  addAll(options.planes, call.list("control-plane-nodes"));
+  addAll(options.planes, call.list("init-node"));
+  addAll(options.workers, call.list("worker-nodes"));
   if (options.nodes.size() > 0) {
     options.asked = kj::str(options.nodes[0]);
   } else if (target.nodes.size() > 0) {

@@ -223,7 +223,10 @@ TEST_F(RotationPlanTest, ARunThatWasCutOffIsFoundInTheConfigs) {
   EXPECT_EQ(issuing.oldCa, first.certificate);
   EXPECT_EQ(kj::StringPtr(issuing.newKey), kj::StringPtr(again.newKey));
   changeAll(issuing, RotationPhase::kIssue);
+  // Workers drop it first.
   change(nodes[2], issuing, RotationPhase::kDrop);
+  EXPECT_EQ(plan().phase, RotationPhase::kDrop);
+  change(nodes[0], issuing, RotationPhase::kDrop);
   auto dropping = plan();
   EXPECT_EQ(dropping.phase, RotationPhase::kDrop);
   EXPECT_EQ(dropping.newCa, again.newCa);
@@ -266,19 +269,82 @@ TEST_F(RotationPlanTest, NodesThatDoNotFitAreRefusedBeforeAnything) {
   EXPECT_TRUE(has("10.0.0.5: its config has persist: false")) << refusal();
   nodes[2].persists = true;
   auto other = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 1 * kj::DAYS});
-  nodes[2].ca = kj::str(other.certificate);
-  EXPECT_TRUE(has("no control-plane node has the key of the new CA")) << refusal();
   nodes[1].ca = kj::str(other.certificate);
+  EXPECT_TRUE(has("10.0.0.3: the key of its config is not that of machine.ca")) << refusal();
   nodes[1].key = other.key.clone();
   EXPECT_TRUE(has("10.0.0.2: its CA sha256:")) << refusal();
   auto third = pki::makeAuthority({.organization = "talos"});
-  nodes[2].ca = kj::str(third.certificate);
-  EXPECT_TRUE(has("the nodes have more than two CAs:\n  10.0.0.2: sha256:")) << refusal();
+  nodes.add(node("10.0.0.4", true));
+  nodes.back().ca = kj::str(third.certificate);
+  nodes.back().key = third.key.clone();
+  EXPECT_TRUE(has("the control-plane nodes have more than two CAs:\n  10.0.0.2: sha256:"))
+      << refusal();
   nodes[2].ca = kj::str();
   EXPECT_TRUE(has("10.0.0.5: its config has neither machine.ca nor machine.caHash")) << refusal();
   nodes.clear();
   nodes.add(node("10.0.0.5", false));
   EXPECT_TRUE(has("none of the nodes is a control-plane node")) << refusal();
+}
+
+// Catches: a worker whose CAs say that another CA is the old one, that the rotation has come
+// further or not so far, or that there is one at all; one that does not fit and is not named.
+TEST_F(RotationPlanTest, AWorkerDecidesNeitherTheCasNorThePhase) {
+  auto older = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 900 * kj::DAYS});
+  auto newer = pki::makeAuthority({.organization = "talos", .notBefore = kNow - 1 * kj::DAYS});
+  auto& worker = nodes[2];
+  auto invent = [&](const pki::CertificateAndKey& ca, kj::StringPtr own) {
+    worker.accepted.clear();
+    worker.accepted.add(kj::str(ca.certificate));
+    worker.accepted.add(pki::crossSign(ca.certificate, ca.key, own));
+  };
+  auto expectOwn = [&](const Rotation& plan) {
+    EXPECT_EQ(plan.phase, RotationPhase::kAccept);
+    EXPECT_FALSE(plan.begun);
+    EXPECT_EQ(plan.oldCa, first.certificate);
+  };
+  for (auto invented : {&older, &newer}) {
+    invent(*invented, first.certificate);
+    expectOwn(plan());
+    worker.ca = kj::str(invented->certificate);
+    EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos) << refusal();
+    worker.ca = kj::str(first.certificate);
+  }
+  worker.accepted.clear();
+  worker.accepted.add(kj::str("-----BEGIN CERTIFICATE-----\nxxx\n-----END CERTIFICATE-----\n"));
+  expectOwn(plan());
+  worker.accepted.clear();
+  worker.ca = kj::str("-----BEGIN CERTIFICATE-----\nxxx\n-----END CERTIFICATE-----\n");
+  EXPECT_NE(refusal().find("10.0.0.5: the CA of its config (machine.ca) is not valid"),
+            std::string::npos)
+      << refusal();
+}
+
+// Catches: a worker that is too far or not far enough, and that the next run does not bring to the
+// phase; one that makes control-plane nodes accept the old CA again; one that would be shut out.
+TEST_F(RotationPlanTest, WorkersAreBroughtToThePhaseOfTheControlPlane) {
+  auto rotation = plan();
+  changeAll(rotation, RotationPhase::kAccept);
+  auto behind = kj::heapString(nodes[2].ca);
+  change(nodes[0], rotation, RotationPhase::kIssue);
+  change(nodes[1], rotation, RotationPhase::kIssue);
+  EXPECT_EQ(plan().phase, RotationPhase::kIssue);
+  auto accepted = kj::mv(nodes[2].accepted);
+  nodes[2].accepted = {};
+  EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos)
+      << "it verifies no certificate of the new CA: " << refusal();
+  nodes[2].accepted = kj::mv(accepted);
+  auto issuing = plan();
+  EXPECT_EQ(rotationPatch(nodes[0], issuing, RotationPhase::kIssue), nullptr);
+  change(nodes[2], issuing, RotationPhase::kIssue);
+  EXPECT_EQ(plan().phase, RotationPhase::kDrop);
+  change(nodes[0], issuing, RotationPhase::kDrop);
+  nodes[2].ca = kj::mv(behind);
+  EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos) << refusal();
+  // Of a rotation that is complete for the control plane nothing is continued.
+  change(nodes[1], issuing, RotationPhase::kDrop);
+  EXPECT_NE(refusal().find("10.0.0.5: its CA sha256:"), std::string::npos) << refusal();
+  nodes[2].ca = kj::str(rotation.newCa);
+  EXPECT_FALSE(plan().begun);
 }
 
 struct WorkersToken {

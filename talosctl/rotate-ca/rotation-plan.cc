@@ -17,13 +17,13 @@ namespace {
   fail(ErrorKind::kFailedPrecondition, reason);
 }
 
-// Of the node's CA; empty: its config names none.
-kj::String hashOf(const RotatedNode& node) {
-  return node.ca.size() > 0 ? pki::authorityHash(node.ca) : kj::str(node.caHash);
-}
+using Planes = kj::ArrayPtr<const RotatedNode* const>;
 
+// False as well for what does not parse.
 bool isOf(kj::StringPtr certificate, kj::StringPtr hash) {
-  return pki::authorityHash(certificate) == hash;
+  bool is = false;
+  kj::runCatchingExceptions([&] { is = pki::authorityHash(certificate) == hash; });
+  return is;
 }
 
 bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
@@ -56,36 +56,43 @@ void checkNode(RotatedCa which, const RotatedNode& node) {
                    ": its config has persist: false, so at each boot it comes from its source with "
                    "the CA that is there; set persist: true for the rotation"));
   }
-  if (hashOf(node).size() == 0) {
+  kj::String hash;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { hash = caHashOf(node); })) {
+    refuse(kj::str(node.address, ": the CA of its config (", keyNameOf(which),
+                   ") is not valid: ", messageOf(*e)));
+  }
+  if (hash.size() == 0) {
     refuse(kj::str(node.address, ": its config has ",
                    which == RotatedCa::kMachine
                        ? kj::str("neither machine.ca nor machine.caHash; set one")
                        : kj::str("no ", keyNameOf(which))));
   }
-  if (node.controlPlane && kj::StringPtr(node.key).size() == 0) {
+  if (!node.controlPlane) return;
+  if (kj::StringPtr(node.key).size() == 0) {
     refuse(kj::str(node.address, ": its config lacks the key of ", keyNameOf(which)));
   }
-}
-
-// The certificates of all CAs that the configs have, of this hash.
-kj::String certificateOf(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash) {
-  for (auto& node : nodes) {
-    if (node.ca.size() > 0 && isOf(node.ca, hash)) return kj::str(node.ca);
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { pki::checkPair(node.ca, node.key); })) {
+    refuse(kj::str(node.address, ": the key of its config is not that of ", keyNameOf(which), ": ",
+                   messageOf(*e)));
   }
-  refuse(kj::str("no node has the certificate of the CA with the hash ", hash));
 }
 
-pki::Pem keyOf(kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash) {
-  for (auto& node : nodes) {
-    if (node.controlPlane && hashOf(node) == hash) return node.key.clone();
+kj::String certificateOf(Planes planes, kj::StringPtr hash) {
+  for (auto node : planes) {
+    if (isOf(node->ca, hash)) return kj::str(node->ca);
+  }
+  KJ_FAIL_REQUIRE("the hash is of no control-plane node", hash);
+}
+
+pki::Pem keyOf(Planes planes, kj::StringPtr hash) {
+  for (auto node : planes) {
+    if (isOf(node->ca, hash)) return node->key.clone();
   }
   return {};
 }
 
-void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Date now) {
-  auto hash = pki::authorityHash(rotation.oldCa);
-  auto oldKey = keyOf(nodes, hash);
-  if (kj::StringPtr(oldKey).size() == 0) refuse("no control-plane node has the key of the CA");
+void makeNewCa(Planes planes, Rotation& rotation, kj::Date now) {
+  auto oldKey = keyOf(planes, pki::authorityHash(rotation.oldCa));
   auto old = pki::inspect(rotation.oldCa);
   auto notBefore = now - 5 * kj::MINUTES;
   // The later one is the new CA.
@@ -109,28 +116,27 @@ void makeNewCa(kj::ArrayPtr<const RotatedNode> nodes, Rotation& rotation, kj::Da
 }
 
 // The new CA as the old one signed it, as configs have it; empty: none does.
-kj::String newByOldOf(kj::ArrayPtr<const RotatedNode> nodes, const Rotation& rotation) {
+kj::String newByOldOf(Planes planes, const Rotation& rotation) {
   auto newHash = pki::authorityHash(rotation.newCa);
-  for (auto& node : nodes) {
-    for (auto& cross : node.accepted) {
+  for (auto node : planes) {
+    for (auto& cross : node->accepted) {
       if (isOf(cross, newHash) && pki::isSignedBy(cross, rotation.oldCa)) return kj::str(cross);
     }
   }
   return {};
 }
 
-// The nodes have one CA: nothing has begun, or it ended in `accept` or `drop`.
-Rotation planOfOne(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr hash,
-                   kj::Date now) {
+// They have one CA: nothing has begun, or it ended in `accept`, `issue` or `drop`.
+Rotation planOfOne(RotatedCa which, Planes planes, kj::StringPtr hash, kj::Date now) {
   Rotation rotation;
   rotation.which = which;
-  auto ca = certificateOf(nodes, hash);
-  for (auto& node : nodes) {
-    for (auto& partner : partnersOf(node, hash)) {
+  auto ca = certificateOf(planes, hash);
+  for (auto node : planes) {
+    for (auto& partner : partnersOf(*node, hash)) {
       rotation.begun = true;
       if (isNewer(partner, ca)) continue;
       if (rotation.oldCa.size() > 0 && rotation.oldCa != partner) {
-        refuse(kj::str(node.address, ": it accepts more than one older CA"));
+        refuse(kj::str(node->address, ": it accepts more than one older CA"));
       }
       rotation.oldCa = kj::str(partner);
     }
@@ -138,43 +144,66 @@ Rotation planOfOne(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::S
   if (rotation.oldCa.size() > 0) {
     rotation.phase = RotationPhase::kDrop;
     rotation.newCa = kj::mv(ca);
-    rotation.newKey = keyOf(nodes, hash);
-    rotation.newByOld = newByOldOf(nodes, rotation);
+    rotation.newKey = keyOf(planes, hash);
+    rotation.newByOld = newByOldOf(planes, rotation);
     return rotation;
   }
   rotation.oldCa = kj::mv(ca);
-  makeNewCa(nodes, rotation, now);
+  makeNewCa(planes, rotation, now);
   return rotation;
 }
 
-Rotation planOfTwo(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::StringPtr one,
-                   kj::StringPtr other) {
+[[noreturn]] void refuseCa(RotatedCa which, const RotatedNode& node, kj::StringPtr hash) {
+  refuse(kj::str(node.address, ": its CA ", hash, " is not that of ",
+                 node.controlPlane ? "all control-plane nodes" : "the control plane",
+                 ", and it is not in a rotation with theirs; correct its ", keyNameOf(which),
+                 " first"));
+}
+
+Rotation planOfTwo(RotatedCa which, Planes planes, kj::StringPtr one, kj::StringPtr other) {
   Rotation rotation;
   rotation.which = which;
   rotation.phase = RotationPhase::kIssue;
   rotation.begun = true;
-  rotation.oldCa = certificateOf(nodes, one);
-  rotation.newCa = certificateOf(nodes, other);
+  rotation.oldCa = certificateOf(planes, one);
+  rotation.newCa = certificateOf(planes, other);
   if (isNewer(rotation.oldCa, rotation.newCa)) std::swap(rotation.oldCa, rotation.newCa);
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
-  rotation.newKey = keyOf(nodes, newHash);
-  rotation.oldKey = keyOf(nodes, oldHash);
-  if (kj::StringPtr(rotation.newKey).size() == 0) {
-    refuse("no control-plane node has the key of the new CA, which some workers have already");
-  }
-  for (auto& node : nodes) {
-    auto hash = hashOf(node);
-    auto partners = partnersOf(node, hash);
+  rotation.newKey = keyOf(planes, newHash);
+  rotation.oldKey = keyOf(planes, oldHash);
+  for (auto node : planes) {
+    auto hash = caHashOf(*node);
+    auto partners = partnersOf(*node, hash);
     if (!has(partners, hash == newHash ? rotation.oldCa : rotation.newCa)) {
-      refuse(kj::str(node.address, ": its CA ", hash,
-                     " is not that of all nodes, and it is not in a rotation with theirs; correct "
-                     "its ",
-                     keyNameOf(which), " first"));
+      refuseCa(which, *node, hash);
     }
   }
-  rotation.newByOld = newByOldOf(nodes, rotation);
+  rotation.newByOld = newByOldOf(planes, rotation);
   KJ_ASSERT(rotation.newByOld.size() > 0);
   return rotation;
+}
+
+// A worker that has not issued yet is brought there as long as each control-plane node accepts the
+// old CA: then `issue` changes nothing on them.
+void fitWorkers(kj::ArrayPtr<const RotatedNode> nodes, Planes planes, Rotation& rotation) {
+  auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
+  bool dropped = false;
+  for (auto node : planes) {
+    dropped =
+        dropped || (rotation.phase == RotationPhase::kDrop && !has(node->accepted, rotation.oldCa));
+  }
+  bool behind = false;
+  for (auto& node : nodes) {
+    if (node.controlPlane) continue;
+    auto hash = caHashOf(node);
+    if (rotation.phase == RotationPhase::kAccept ? hash == oldHash : hash == newHash) continue;
+    bool accepted = hash == oldHash && has(node.accepted, rotation.newCa);
+    if (!accepted || dropped || rotation.phase == RotationPhase::kAccept) {
+      refuseCa(rotation.which, node, hash);
+    }
+    behind = true;
+  }
+  if (behind) rotation.phase = RotationPhase::kIssue;
 }
 
 kj::String base64(kj::StringPtr text) {
@@ -182,6 +211,10 @@ kj::String base64(kj::StringPtr text) {
 }
 
 }  // namespace
+
+kj::String caHashOf(const RotatedNode& node) {
+  return node.ca.size() > 0 ? pki::authorityHash(node.ca) : kj::str(node.caHash);
+}
 
 bool isOfControlPlane(RotatedCa ca) {
   return ca != RotatedCa::kMachine && ca != RotatedCa::kKubernetes;
@@ -241,22 +274,24 @@ Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj
     return planServiceAccountKey(nodes, [](pki::KeyType type) { return pki::makeKey(type); });
   }
   kj::Vector<kj::String> hashes;
-  bool controlPlane = false;
+  kj::Vector<const RotatedNode*> planes;
   for (auto& node : nodes) {
     checkNode(which, node);
-    controlPlane = controlPlane || node.controlPlane;
-    auto hash = hashOf(node);
+    if (!node.controlPlane) continue;
+    planes.add(&node);
+    auto hash = caHashOf(node);
     if (!has(hashes, hash)) hashes.add(kj::mv(hash));
   }
-  if (!controlPlane) refuse("none of the nodes is a control-plane node");
+  if (planes.empty()) refuse("none of the nodes is a control-plane node");
   if (hashes.size() > 2) {
-    auto lines = KJ_MAP(node, nodes) {
-      return kj::str("\n  ", node.address, ": ", hashOf(node));
+    auto lines = KJ_MAP(node, planes) {
+      return kj::str("\n  ", node->address, ": ", caHashOf(*node));
     };
-    refuse(kj::str("the nodes have more than two CAs:", kj::strArray(lines, "")));
+    refuse(kj::str("the control-plane nodes have more than two CAs:", kj::strArray(lines, "")));
   }
-  auto rotation = hashes.size() == 1 ? planOfOne(which, nodes, hashes[0], now)
-                                     : planOfTwo(which, nodes, hashes[0], hashes[1]);
+  auto rotation = hashes.size() == 1 ? planOfOne(which, planes, hashes[0], now)
+                                     : planOfTwo(which, planes, hashes[0], hashes[1]);
+  fitWorkers(nodes, planes, rotation);
   if (which == RotatedCa::kMachine) checkWorkerTokens(nodes, tokens, rotation.newCa);
   return rotation;
 }
@@ -268,7 +303,7 @@ kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rot
     return serviceAccountPatch(node, rotation, phase);
   }
   auto oldHash = pki::authorityHash(rotation.oldCa), newHash = pki::authorityHash(rotation.newCa);
-  auto hash = hashOf(node);
+  auto hash = caHashOf(node);
   kj::Vector<kj::String> wanted;
   auto partners = partnersOf(node, hash);
   for (auto& accepted : node.accepted) {

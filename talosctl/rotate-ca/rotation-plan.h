@@ -13,16 +13,20 @@
 // Of Kubernetes, the new CA as the old one signed it stays in `drop`: it accepts nobody, but
 // programs in pods that read the old CA when they started still verify the API server with it.
 //
-// No file records how far a rotation has come: `ca` and `acceptedCAs` of the nodes say it, and of
-// two CAs the one that was made later is the new one. The key of the new CA is in no
+// No file records how far a rotation has come: `ca` and `acceptedCAs` of the control-plane nodes
+// say it, and of two CAs the one that was made later is the new one. The key of the new CA is in no
 // config before the first node issues with it; a rotation that ended before is begun again with
-// another new CA, which no client has seen. Pure.
+// another new CA, which no client has seen. Workers come last, but first in `drop`: so a rotation
+// that ended there is not complete for the control plane while a worker is left.
+//
+// A worker decides nothing: neither the CAs nor the phase, and its CA is one of the two, or the
+// rotation is refused. Pure.
 #pragma once
 
 #include <kj/string.h>
 #include <kj/vector.h>
 
-#include "common/tls/pki.h"
+#include "talosctl/client/control-plane-proof.h"
 
 namespace talos::talosctl {
 
@@ -38,9 +42,9 @@ kj::String keyNameOf(RotatedCa ca);  // cluster.etcd.ca
 
 // Of a node's config. PEM.
 struct RotatedNode {
-  kj::String address;   // as it is named in calls
-  kj::String name, ip;  // in Kubernetes; empty: not known there
-  bool controlPlane = false;
+  kj::String address;         // as it is named in calls
+  kj::String name, ip;        // in Kubernetes; empty: not known there
+  bool controlPlane = false;  // as its config says: requireRole() compares it with what others say
   bool persists = true;
   kj::String ca, caHash;  // either may be empty
   pki::Pem key;
@@ -49,6 +53,7 @@ struct RotatedNode {
   kj::String certificate;           // of a worker with another token than the control plane (PEM)
   pki::Pem secretbox, aescbc;       // keys of Secrets, base64; either may be empty
   kj::Vector<pki::Pem> acceptedKeys;
+  MachineAuthority machine;  // evidence, whatever is rotated
 };
 
 enum class RotationPhase { kAccept, kIssue, kDrop };
@@ -73,6 +78,10 @@ struct ListedToken;
 // if a worker has one.
 Rotation planRotation(RotatedCa which, kj::ArrayPtr<const RotatedNode> nodes, kj::Date now,
                       kj::ArrayPtr<const ListedToken> tokens = nullptr);
+
+// The hash of a node's CA; empty: its config names none. InvalidArgument for what is no
+// certificate.
+kj::String caHashOf(const RotatedNode& node);
 
 // The JSON Patch that brings a node's config to the end of a phase; none: it is there.
 kj::Maybe<kj::String> rotationPatch(const RotatedNode& node, const Rotation& rotation,

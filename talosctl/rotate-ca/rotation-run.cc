@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/rotate-ca/node-checks.h"
 
 namespace talos::talosctl {
 namespace {
@@ -73,39 +74,80 @@ void RotationRun::requireNames() const {
   }
 }
 
+void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& member) const {
+  if (member.addresses.empty()) {
+    fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
+  }
+  if (options.nodes.empty()) named.add(Named{kj::str(member.addresses[0]), {}, {}, {}});
+  bool known = false;
+  for (auto& node : named) {
+    if (!isOf(node.host, member)) continue;
+    if (node.name.size() > 0) {
+      fail(ErrorKind::kFailedPrecondition,
+           kj::str(node.host, " is a name or an address of two nodes of Kubernetes, ", node.name,
+                   " and ", member.name, "; correct their addresses first"));
+    }
+    known = true;
+    node.name = kj::str(member.name);
+    node.ip = kj::str(member.addresses[0]);
+    node.role.byMembers = member.controlPlane;
+  }
+  if (known) return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("the cluster has the node ", member.name, " (", kj::strArray(member.addresses, ", "),
+               ") as well; name it too, or remove it from Kubernetes first"));
+}
+
 // A node that is left out would refuse all others when the old CA is dropped.
-kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes() {
-  auto members = co_await cluster.members(options.asked);
+kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr asked) {
+  auto members = co_await cluster.members(asked);
   bool all = options.nodes.empty();
   if (members.empty() && (all || rotation.which != RotatedCa::kMachine)) {
     fail(
         ErrorKind::kFailedPrecondition,
-        kj::str(options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
-                " knows no nodes of Kubernetes",
+        kj::str(asked.size() > 0 ? asked : "the endpoint"_kj, " knows no nodes of Kubernetes",
                 all ? "; name all nodes with --control-plane-nodes and --worker-nodes"_kj : ""_kj));
   }
   kj::Vector<Named> named;
-  for (auto& node : options.nodes) named.add(Named{kj::str(node), {}, {}});
-  for (auto& member : members) {
-    if (member.addresses.empty()) {
-      fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
-    }
-    if (all) named.add(Named{kj::str(member.addresses[0]), {}, {}});
-    bool known = false;
-    for (auto& node : named) {
-      if (!isOf(node.host, member)) continue;
-      known = true;
-      node.name = kj::str(member.name);
-      node.ip = kj::str(member.addresses[0]);
-    }
-    if (!known) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("the cluster has the node ", member.name, " (",
-                   kj::strArray(member.addresses, ", "),
-                   ") as well; name it too, or remove it from Kubernetes first"));
+  for (auto& node : options.nodes) {
+    auto& one = named.add(Named{kj::str(node), {}, {}, {}});
+    if (hasText(options.planes, node)) one.role.byFlag = true;
+    if (hasText(options.workers, node)) one.role.byFlag = false;
+  }
+  for (auto& member : members) addMember(named, member);
+  co_return kj::mv(named);
+}
+
+// The list may have come from a worker, so a node that has shown that it is of the control plane is
+// asked too.
+kj::Promise<void> RotationRun::requireSameMembers(kj::ArrayPtr<const Named> named) {
+  auto linesOf = [](kj::ArrayPtr<const Named> list) {
+    auto lines = KJ_MAP(node, list) {
+      return kj::str(node.host, " ", node.name, " ", node.ip, " ",
+                     node.role.byMembers.orDefault(false) ? "controlplane" : "worker");
+    };
+    std::sort(lines.begin(), lines.end());
+    return kj::strArray(lines, "; ");
+  };
+  auto listed = co_await findNodes(nodes[0].address);
+  auto first = linesOf(named), second = linesOf(listed);
+  if (first == second) co_return;
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("nothing is changed in this run, because ",
+               options.asked.size() > 0 ? options.asked.asPtr() : "the endpoint"_kj,
+               " lists other members than the control-plane node ", nodes[0].address, ": ", first,
+               ", not ", second, "; ask a control-plane node"));
+}
+
+// Nodes in any phase of a rotation: those that know the CA of the client lead to the others.
+void RotationRun::fixRoles(kj::ArrayPtr<const Named> named) {
+  auto& proof = cluster.controlPlaneProof();
+  for (int pass = 0; pass < 2; ++pass) {
+    for (auto& node : nodes) {
+      if (node.controlPlane) proof.learn(node.machine);
     }
   }
-  co_return kj::mv(named);
+  for (auto i : kj::indices(nodes)) requireRole(nodes[i], named[i].role, proof);
 }
 
 kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
@@ -127,8 +169,13 @@ kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
          kj::str("nothing is changed in this run, because not every node can be read:",
                  kj::strArray(silent, "")));
   }
+  fixRoles(named);
   std::stable_partition(nodes.begin(), nodes.end(),
                         [](const RotatedNode& node) { return node.controlPlane; });
+  if (nodes.empty() || !nodes[0].controlPlane) {
+    fail(ErrorKind::kFailedPrecondition, "none of the nodes is a control-plane node");
+  }
+  co_await requireSameMembers(named);
   if (!isOfControlPlane(rotation.which)) co_return;
   while (!nodes.empty() && !nodes.back().controlPlane) nodes.removeLast();
 }
@@ -148,7 +195,8 @@ void RotationRun::showPlan() {
       line(kj::str(phaseName(phase), ": done"));
       continue;
     }
-    for (auto& node : nodes) {
+    for (auto i : order(phase)) {
+      auto& node = nodes[i];
       // A later phase begins with the configs that those before it leave.
       bool there = phase == rotation.phase && phase != RotationPhase::kAccept &&
                    rotationPatch(node, rotation, phase) == nullptr;
@@ -160,17 +208,23 @@ void RotationRun::showPlan() {
   showMore();
 }
 
-kj::String RotationRun::left(size_t from) const {
-  kj::Vector<kj::StringPtr> names;
-  for (size_t i = from; i < nodes.size(); ++i) names.add(nodes[i].address);
-  return kj::strArray(names, ", ");
+// While a worker is left in `drop`, the configs of the control plane show it.
+kj::Vector<size_t> RotationRun::order(RotationPhase phase) const {
+  kj::Vector<size_t> order;
+  bool first = phase != RotationPhase::kDrop;
+  for (bool controlPlane : {first, !first}) {
+    for (auto i : kj::indices(nodes)) {
+      if (nodes[i].controlPlane == controlPlane) order.add(i);
+    }
+  }
+  return order;
 }
 
-kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, bool changes) {
+kj::Promise<void> RotationRun::reachPhase(RotatedNode& node, RotationPhase phase, bool changes,
+                                          kj::StringPtr left) {
   auto& timer = call.deps.timer;
   auto start = timer.now();
-  auto& node = nodes[index].address;
-  RemoteRotation::Served inEffect = [&] { return served(nodes[index], phase); };
+  RemoteRotation::Served inEffect = [&] { return served(node, phase); };
   kj::String last;
   for (;;) {
     kj::Maybe<kj::String> error;
@@ -182,14 +236,14 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
       failure = kj::cp(e);
     }
     KJ_IF_MAYBE (e, failure) {
-      fail(kindOf(*e), kj::str("stopped in the phase ", phaseName(phase), " at ", node, ": ",
-                               messageOf(*e), "; left are: ", left(index)));
+      fail(kindOf(*e), kj::str("stopped in the phase ", phaseName(phase), " at ", node.address,
+                               ": ", messageOf(*e), "; left are: ", left));
     }
     KJ_IF_MAYBE (e, error) {
       // A change is in effect after a moment.
       bool isLong = timer.now() - start > kQuiet;
       if (isLong && *e != last) {
-        note(kj::str(phaseName(phase), ": waiting for ", node, ": ", *e));
+        note(kj::str(phaseName(phase), ": waiting for ", node.address, ": ", *e));
         last = kj::mv(*e);
       }
     } else {
@@ -197,8 +251,8 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
     }
     if (timer.now() - start > kOneNode) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("stopped in the phase ", phaseName(phase), " at ", node, ": ", last,
-                   "; left are: ", left(index), "; ", stateWhenStopped(),
+           kj::str("stopped in the phase ", phaseName(phase), " at ", node.address, ": ", last,
+                   "; left are: ", left, "; ", stateWhenStopped(),
                    "; start the command again to continue"));
     }
     co_await timer.afterDelay(pause());
@@ -207,17 +261,26 @@ kj::Promise<void> RotationRun::reachPhase(size_t index, RotationPhase phase, boo
 
 kj::Promise<void> RotationRun::phase(RotationPhase phase) {
   co_await begin(phase);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    co_await reachPhase(i, phase, true);
-    note(kj::str(phaseName(phase), ": ", nodes[i].address, " ", doneText(phase)));
+  auto indices = order(phase);
+  auto leftFrom = [&](size_t from) {
+    kj::Vector<kj::StringPtr> names;
+    for (auto i : indices.asPtr().slice(from, indices.size())) names.add(nodes[i].address);
+    return kj::strArray(names, ", ");
+  };
+  for (auto i : kj::indices(indices)) {
+    auto& node = nodes[indices[i]];
+    co_await reachPhase(node, phase, true, leftFrom(i));
+    note(kj::str(phaseName(phase), ": ", node.address, " ", doneText(phase)));
     reached(phase);
   }
-  for (size_t i = 0; i < nodes.size(); ++i) co_await reachPhase(i, phase, false);
+  for (auto i : kj::indices(indices)) {
+    co_await reachPhase(nodes[indices[i]], phase, false, leftFrom(i));
+  }
   co_await tryClients(phase);
 }
 
 kj::Promise<void> RotationRun::look() {
-  auto named = co_await findNodes();
+  auto named = co_await findNodes(options.asked);
   co_await readNodes(named);
   co_await readMore();
   rotation = planRotation(rotation.which, nodes, call.deps.clock.now(), tokens);
@@ -230,6 +293,8 @@ kj::Promise<void> RotationRun::show() {
 
 kj::Promise<void> RotationRun::run() {
   co_await prepare();
+  // From `issue` on, the key of the new CA is what control-plane nodes show.
+  if (rotation.which == RotatedCa::kMachine) cluster.controlPlaneProof().add(rotation.newCa);
   note(kj::str("present ", thing(), " of ", owner(), " ", shownOld(), ", new ", thing(), " ",
                shownNew(), rotation.begun ? ", continued" : ""));
   if (rotation.phase == RotationPhase::kAccept) co_await phase(RotationPhase::kAccept);

@@ -1,23 +1,26 @@
 // The phases of a rotation (rotation-plan.h), one after the other over all nodes.
 //
 // Every node's config is read before anything is changed; a node that does not answer ends the run
-// there. A phase changes one node after the other and waits for each to show that it is in effect,
-// then looks at all of them once more, and tries clients of both CAs. A node that does not get
-// there within some minutes ends the run with the nodes that are left. A run that ended, at
-// whatever line, is continued by the next one, by anybody.
+// there, and so does one whose role is not what others say, or that is of the control plane and
+// cannot show it (node-roles.h). A phase changes one node after the other and waits for each to
+// show that it is in effect, then looks at all of them once more, and tries clients of both CAs. A
+// node that does not get there within some minutes ends the run with the nodes that are left. A run
+// that ended, at whatever line, is continued by the next one, by anybody.
 //
 // They differ in what is in effect, and for whom: MachineRotation, KubernetesRotation,
 // SecretsKeyRotation, ServiceAccountRotation, AggregatorRotation, EtcdRotation.
 #pragma once
 
+#include "talosctl/rotate-ca/node-roles.h"
 #include "talosctl/rotate-ca/remote-rotation.h"
 #include "talosctl/rotate-ca/worker-tokens.h"
 
 namespace talos::talosctl {
 
 struct RotationOptions {
-  kj::Vector<kj::String> nodes;  // all of the cluster; none: those that Kubernetes has
-  kj::String asked;              // the node that names them
+  kj::Vector<kj::String> nodes;            // all of the cluster; none: those that Kubernetes has
+  kj::Vector<kj::String> planes, workers;  // those of `nodes` whose role is named
+  kj::String asked;                        // the node that names them
   bool dryRun = true;
   kj::String contextName;
   kj::Vector<kj::String> contextNodes;
@@ -81,13 +84,18 @@ class RotationRun {
  private:
   struct Named {
     kj::String host, name, ip;
+    AssignedRole role;
   };
-  kj::Promise<kj::Vector<Named>> findNodes();
+  kj::Promise<kj::Vector<Named>> findNodes(kj::StringPtr asked);
+  void addMember(kj::Vector<Named>& named, const ClusterMember& member) const;
   kj::Promise<void> readNodes(kj::ArrayPtr<const Named> named);
+  void fixRoles(kj::ArrayPtr<const Named> named);
+  kj::Promise<void> requireSameMembers(kj::ArrayPtr<const Named> named);
+  kj::Vector<size_t> order(RotationPhase phase) const;
   void showPlan();
   kj::Promise<void> phase(RotationPhase phase);
-  kj::Promise<void> reachPhase(size_t index, RotationPhase phase, bool changes);
-  kj::String left(size_t from) const;
+  kj::Promise<void> reachPhase(RotatedNode& node, RotationPhase phase, bool changes,
+                               kj::StringPtr left);
 };
 
 }  // namespace talos::talosctl

@@ -2,6 +2,7 @@
 
 #include "common/memory/zeroize.h"
 #include "rpc/machine-resources.capnp.h"
+#include "talosctl/client/control-plane-proof.h"
 
 namespace talos::talosctl {
 
@@ -17,33 +18,39 @@ kj::Promise<RunningConfig> NodeCalls::config(kj::StringPtr address) {
 }
 
 kj::Promise<void> NodeCalls::patchConfig(kj::StringPtr address, kj::Vector<Patch> patches,
-                                         bool rehearsal) {
-  auto running = co_await config(address);
+                                         bool rehearsal, bool secret) {
+  co_await client.connect(deadline);
+  auto node = client.node(address);
+  auto running = co_await answer(address, runningConfig(node));
   kj::String patched;
   KJ_DEFER({
     zeroize(running.document);
     zeroize(patched);
     for (auto& patch : patches) zeroize(patch.text);
   });
+  if (secret) {
+    auto parsed = config::parse(running.document, "the node's config");
+    requireControlPlane(address, parsed.get(), client.authorities());
+  }
   patched = applyPatches(running.document, kj::str("the config of ", address), patches);
   if (patched == running.document) co_return;
-  auto call = applyCall(client.node(address), patched, running.version, rpc::ApplyMode::NO_REBOOT,
-                        rehearsal);
+  auto call = applyCall(node, patched, running.version, rpc::ApplyMode::NO_REBOOT, rehearsal);
   kj::Promise<void> sent = call.send().ignoreResult();
   co_await answer(address, kj::mv(sent));
 }
 
 kj::Promise<kj::Vector<NodeCalls::Manifest>> NodeCalls::manifests(kj::StringPtr address,
                                                                   kj::Vector<Patch> patches) {
-  auto running = co_await config(address);
+  co_await client.connect(deadline);
+  auto node = client.node(address);
+  auto running = co_await answer(address, runningConfig(node));
   kj::String patched;
   KJ_DEFER({
     zeroize(running.document);
     zeroize(patched);
   });
   patched = applyPatches(running.document, kj::str("the config of ", address), patches);
-  auto call =
-      applyCall(client.node(address), patched, running.version, rpc::ApplyMode::NO_REBOOT, true);
+  auto call = applyCall(node, patched, running.version, rpc::ApplyMode::NO_REBOOT, true);
   call.getRequest().setManifests(true);
   using Applied = capnp::Response<rpc::Configuration::ApplyResults>;
   kj::Promise<Applied> sent = call.send();

@@ -29,8 +29,11 @@ class NodeCalls {
   // Its text holds secrets: zeroize() it.
   kj::Promise<RunningConfig> config(kj::StringPtr address);
   // Without a reboot; nothing is sent when the patches change nothing. A rehearsal changes nothing.
-  // Conflict: another config was applied meanwhile.
-  kj::Promise<void> patchConfig(kj::StringPtr address, kj::Vector<Patch> patches, bool rehearsal);
+  // Conflict: another config was applied meanwhile. The config is sent over the connection on which
+  // it was read. `secret`: the patches have a key of the control plane, so FailedPrecondition
+  // unless the node shows that it belongs to it (control-plane-proof.h).
+  kj::Promise<void> patchConfig(kj::StringPtr address, kj::Vector<Patch> patches, bool rehearsal,
+                                bool secret = false);
   // Of the config with these patches, as the node would make them; nothing changes. Empty: a node
   // of an earlier version.
   struct Manifest {
