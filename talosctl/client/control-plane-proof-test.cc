@@ -1,4 +1,4 @@
-// Which nodes have shown that they are of the control plane.
+// Evidence of nodes that they belong to the control plane.
 #include "talosctl/client/control-plane-proof.h"
 
 #include <gtest/gtest.h>

@@ -52,7 +52,7 @@ struct TestCluster {
   kj::Own<Command> root = newRoot();
   uint16_t port = 0;
   kj::Own<Dependencies> deps;
-  // What a connection is given; a test with nodes of its own replaces it.
+  // Makes what a connection is given; a test with nodes of its own replaces it.
   kj::Function<rpc::Cluster::Client()> bootstrap = [this]() -> rpc::Cluster::Client {
     return kj::heap<FakeClusterServer>(nodes);
   };

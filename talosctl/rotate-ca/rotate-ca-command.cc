@@ -150,7 +150,7 @@ void addRotateCaCommand(Command& root) {
       "rotate-ca", "Replace the CAs of the machine API and of Kubernetes of a running cluster");
   command.details =
       "First the CA of the machine API, then that of Kubernetes, each in three phases that are "
-      "verified on every node before the next begins: all nodes accept the new CA beside the "
+      "shown by every node before the next begins: all nodes accept the new CA beside the "
       "present one, get certificates of it, and drop the old one. Clients of either CA are served "
       "until the last phase. For the CA of Kubernetes the kubelets, controller managers and "
       "schedulers are restarted one after the other; nothing else restarts. The nodes are those of "
