@@ -54,6 +54,14 @@ void run(bool asksForMtu, bool predictableNames) {
   RuleNeighbourReporter ruleReporter(
       *kernel, *ruleMonitor, timer,
       [&](RuleNeighbourReporter::Report report) { return publish(store, kj::mv(report)); });
+  auto filter = openMetadataFilter();
+  Signal blockChanged;
+  MetadataBlockInputs blockInputs(store, [&] { blockChanged.raise(); });
+  MetadataBlock block(
+      *filter, timer, blockChanged, [&] { return blockInputs.state(); },
+      [&](Records records) {
+        return store.replaceAll<rpc::MetadataBlockStatusSpec>(kj::mv(records));
+      });
   auto captures = openCaptures(io.unixEventPort, timer);
   Rules rules(capnp::Schema::from<rpc::Network>());
   RequestTrace trace(timer, rules);
@@ -64,6 +72,7 @@ void run(bool asksForMtu, bool predictableNames) {
   reconciler.run()
       .exclusiveJoin(operators.run())
       .exclusiveJoin(ruleReporter.run())
+      .exclusiveJoin(block.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

@@ -180,6 +180,7 @@ machine:
   nodeAnnotations: {example.org/contact: "Jo Smith, room 17"}
   features:
     kubernetesTalosAPIAccess: {enabled: true, allowedRoles: [os:reader], allowedKubernetesNamespaces: [default]}
+    podMetadataAccess: true
   systemDiskEncryption:
     state:
       provider: luks2

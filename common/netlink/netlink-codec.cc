@@ -57,6 +57,11 @@ void MessageBuilder::putU16Big(uint16_t attribute, uint16_t value) {
   kj::byte bytes[] = {kj::byte(value >> 8), kj::byte(value)};
   put(attribute, bytes);
 }
+void MessageBuilder::putU32Big(uint16_t attribute, uint32_t value) {
+  kj::byte bytes[] = {kj::byte(value >> 24), kj::byte(value >> 16), kj::byte(value >> 8),
+                      kj::byte(value)};
+  put(attribute, bytes);
+}
 void MessageBuilder::putText(uint16_t attribute, kj::StringPtr text) {
   put(attribute, kj::arrayPtr(reinterpret_cast<const kj::byte*>(text.cStr()), text.size() + 1));
 }

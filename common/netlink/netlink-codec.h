@@ -35,6 +35,7 @@ class MessageBuilder {
   void putU16(uint16_t attribute, uint16_t value);
   void putU32(uint16_t attribute, uint32_t value);
   void putU16Big(uint16_t attribute, uint16_t value);    // in network order
+  void putU32Big(uint16_t attribute, uint32_t value);    // in network order
   void putText(uint16_t attribute, kj::StringPtr text);  // with its NUL
   template <typename F>
   void nest(uint16_t attribute, F&& fill) {
@@ -80,8 +81,8 @@ struct Removed {
 struct Other {
   uint16_t type;
 };
-// A message of generic netlink, for the codec of its family. May hold keys: it is zeroed at the
-// end.
+// A message of generic netlink, for the codec of its family, or of netfilter, whose fixed header is
+// as long: there `family` is the type of the message. May hold keys: it is zeroed at the end.
 struct Generic {
   uint16_t family = 0;
   uint8_t command = 0;
@@ -99,8 +100,8 @@ struct Message {
   kj::OneOf<Link, Address, Route, Rule, Neighbour, Ack, Done, Removed, Other, Generic, Connection>
       body;
 };
-// Calls `handle` with each message of one datagram, of rtnetlink, of generic netlink or of
-// sock_diag (whose numbers mean other things). Why reading stopped before the end, if it did.
+// Calls `handle` with each message of one datagram, of rtnetlink, of generic netlink and netfilter,
+// or of sock_diag (whose numbers mean other things). Why reading stopped before the end, if it did.
 enum class Format { kRoute, kGeneric, kSockets };
 kj::Maybe<kj::String> eachMessage(kj::ArrayPtr<const kj::byte> datagram, Format format,
                                   kj::FunctionParam<void(Message&&)> handle);

@@ -27,7 +27,7 @@ void setOption(int fd, int level, int option, int value) {
 }
 
 Format formatOf(int protocol) {
-  if (protocol == NETLINK_GENERIC) return Format::kGeneric;
+  if (protocol == NETLINK_GENERIC || protocol == NETLINK_NETFILTER) return Format::kGeneric;
   return protocol == NETLINK_SOCK_DIAG ? Format::kSockets : Format::kRoute;
 }
 

@@ -89,7 +89,8 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .random = KJ_BIND_METHOD(core, chance),
       .platformFacts = sources.platformFacts(),
       .platformFactsFile = platformFacts,
-      .platformReport = sources.platformReport()};
+      .platformReport = sources.platformReport(),
+      .metadataAddresses = sources.metadataAddresses()};
 }
 
 kj::String ConfigAssembly::sequence() const {

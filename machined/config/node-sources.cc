@@ -85,6 +85,11 @@ kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> NodeConfigSources::platformFa
   return nullptr;
 }
 
+kj::Array<kj::String> NodeConfigSources::metadataAddresses() const {
+  KJ_IF_MAYBE (c, client) return c->metadataAddresses();
+  return nullptr;
+}
+
 kj::Maybe<kj::Function<kj::Promise<void>()>> NodeConfigSources::platformReport() {
   KJ_IF_MAYBE (c, client) {
     if (c->expectsReport()) return kj::Function<kj::Promise<void>()>([c]() { return c->report(); });

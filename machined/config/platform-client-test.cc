@@ -321,6 +321,23 @@ TEST_F(PlatformClientTest, ReadyReport) {
   EXPECT_THAT(report(), HasSubstr("/machine/: goal state: Incarnation is not a text of 1 to 128"));
 }
 
+// Catches: pods that reach the server that the serial number names; a name, or no server, taken for
+// an address.
+TEST_F(PlatformClientTest, MetadataAddresses) {
+  auto addresses = [&](const Platform& platform, kj::StringPtr serial = "") -> std::string {
+    PlatformClient client(platform, serial, fetch, volumes);
+    return kj::strArray(client.metadataAddresses(), " ").cStr();
+  };
+  EXPECT_EQ(addresses(platforms::kAws), "169.254.169.254 fd00:ec2::254");
+  EXPECT_EQ(addresses(platforms::kHetzner), "169.254.169.254");
+  EXPECT_EQ(addresses(platforms::kVmware), "");
+  EXPECT_EQ(addresses(platforms::kNocloud), "");
+  EXPECT_EQ(addresses(platforms::kNocloud, "ds=nocloud;s=http://10.0.0.1:8000/a/"), "10.0.0.1");
+  EXPECT_EQ(addresses(platforms::kNocloud, "ds=nocloud;s=https://[FD00::1]/a/"), "fd00::1");
+  EXPECT_EQ(addresses(platforms::kNocloud, "ds=nocloud;s=http://seed.example.org/"), "");
+  EXPECT_EQ(addresses(platforms::kNocloud, "ds=nocloud;s=ftp://10.0.0.1/"), "");
+}
+
 // Catches: a machine on VMware that waits for a network, or looks for a disc although it has
 // variables; facts without metadata.
 TEST_F(PlatformClientTest, GuestInformation) {

@@ -4,6 +4,7 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/net/ip.h"
 #include "common/text/ascii.h"
 #include "machined/platforms/nocloud.h"
 
@@ -74,6 +75,15 @@ kj::String PlatformClient::shown() const {
   }
   auto place = hasServer() ? kj::str(server) : kj::str("the volume ", platform.volume);
   return kj::str(place, " (", platform.title, ")");
+}
+
+kj::Array<kj::String> PlatformClient::metadataAddresses() const {
+  kj::Vector<kj::String> addresses;
+  for (auto address : platform.metadata) addresses.add(kj::str(address));
+  if (&platform == &platforms::kNocloud && hasServer() && serverProblem == nullptr) {
+    KJ_IF_MAYBE (ip, Ip::parse(httpUrl(kj::str(server)).host)) addresses.add(ip->toString());
+  }
+  return addresses.releaseAsArray();
 }
 
 HttpSource PlatformClient::placeOf(kj::StringPtr server, kj::StringPtr target,

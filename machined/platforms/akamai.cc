@@ -4,6 +4,8 @@
 namespace talos::platforms {
 namespace {
 
+constexpr kj::StringPtr kAkamaiMetadata[] = {"169.254.169.254"_kj, "fd00:a9fe:a9fe::1"_kj};
+
 constexpr Header kAkamaiHeaders[] = {{"Accept"_kj, "application/json"_kj}};
 constexpr Token kAkamaiToken{.target = "/v1/token"_kj,
                              .lifetime = {"Metadata-Token-Expiry-Seconds"_kj, "3600"_kj},
@@ -22,6 +24,7 @@ bool isAkamai(const Firmware& firmware) {
 const Platform kAkamai{.name = "akamai"_kj,
                        .title = "Akamai"_kj,
                        .consoles = "ttyS0 tty0 tty1"_kj,
+                       .metadata = kAkamaiMetadata,
                        .headers = kAkamaiHeaders,
                        .token = &kAkamaiToken,
                        .config = {"user-data"_kj, "/v1/user-data"_kj},

@@ -4,6 +4,8 @@
 namespace talos::platforms {
 namespace {
 
+constexpr kj::StringPtr kAwsMetadata[] = {"169.254.169.254"_kj, "fd00:ec2::254"_kj};
+
 constexpr Token kAwsToken{.target = "/latest/api/token"_kj,
                           .lifetime = {"X-aws-ec2-metadata-token-ttl-seconds"_kj, "21600"_kj},
                           .header = "X-aws-ec2-metadata-token"_kj,
@@ -36,6 +38,7 @@ bool isAws(const Firmware& firmware) {
 const Platform kAws{.name = "aws"_kj,
                     .title = "Amazon EC2"_kj,
                     .consoles = "tty1 ttyS0"_kj,
+                    .metadata = kAwsMetadata,
                     .token = &kAwsToken,
                     .config = {"user-data"_kj, "/latest/user-data"_kj},
                     .facts = kAwsFacts,

@@ -5,6 +5,9 @@
 namespace talos::platforms {
 namespace {
 
+// The second is the wire server, with the secrets of extensions.
+constexpr kj::StringPtr kAzureMetadata[] = {"169.254.169.254"_kj, "168.63.129.16"_kj};
+
 constexpr Header kAzureHeaders[] = {{"Metadata"_kj, "true"_kj}};
 
 // Azure Stack Hub has the older version alone.
@@ -37,6 +40,7 @@ bool isAzure(const Firmware& firmware) {
 const Platform kAzure{.name = "azure"_kj,
                       .title = "Microsoft Azure"_kj,
                       .consoles = "ttyS0,115200n8"_kj,
+                      .metadata = kAzureMetadata,
                       .headers = kAzureHeaders,
                       .place = Place::kDisc,
                       .config = {"ovf-env"_kj, "ovf-env.xml"_kj},

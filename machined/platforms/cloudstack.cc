@@ -22,6 +22,7 @@ const Platform kCloudstack{.name = "cloudstack"_kj,
                            .title = "Apache CloudStack"_kj,
                            .consoles = "tty1 ttyS0"_kj,
                            .server = "http://data-server"_kj,
+                           .metadata = nullptr,
                            .config = {"user-data"_kj, "/latest/user-data"_kj},
                            .facts = kCloudstackFacts,
                            .matches = isCloudstack};

@@ -13,6 +13,7 @@ const Platform kEquinixMetal{.name = "equinixMetal"_kj,
                              .title = "Equinix Metal"_kj,
                              .consoles = "ttyS1,115200n8"_kj,
                              .server = "https://metadata.platformequinix.com"_kj,
+                             .metadata = nullptr,
                              .config = {"userdata"_kj, "/userdata"_kj},
                              .facts = kEquinixMetalFacts};
 

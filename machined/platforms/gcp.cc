@@ -4,6 +4,8 @@
 namespace talos::platforms {
 namespace {
 
+constexpr kj::StringPtr kGcpMetadata[] = {"169.254.169.254"_kj, "fd20:ce::254"_kj};
+
 constexpr Header kGcpHeaders[] = {{"Metadata-Flavor"_kj, "Google"_kj}};
 
 constexpr Request kGcpFacts[] = {
@@ -27,6 +29,7 @@ const Platform kGcp{
     .name = "gcp"_kj,
     .title = "Google Compute Engine"_kj,
     .consoles = "ttyS0"_kj,
+    .metadata = kGcpMetadata,
     .headers = kGcpHeaders,
     .config = {"user-data"_kj, "/computeMetadata/v1/instance/attributes/user-data"_kj},
     .facts = kGcpFacts,

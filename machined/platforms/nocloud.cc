@@ -50,6 +50,7 @@ const Platform kNocloud{
     .title = "NoCloud"_kj,
     .consoles = "tty1 ttyS0"_kj,
     .server = ""_kj,
+    .metadata = nullptr,
     .config = {"user-data"_kj, "user-data"_kj},
     .facts = kNocloudFacts,
     .volume = "cidata"_kj,

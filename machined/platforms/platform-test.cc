@@ -51,6 +51,24 @@ TEST(Platforms, TwoAtOnceAreNone) {
   EXPECT_EQ(recognizedAs({.vendor = "Hetzner", .serial = "ds=nocloud;s=http://x/"}), "");
 }
 
+// Catches: a platform whose metadata service pods reach, because its address is another one.
+TEST(Platforms, PodsAreKeptFromTheServer) {
+  for (auto* platform : all()) {
+    auto server = platform->server;
+    for (auto start : {"http://169."_kj, "http://168."_kj}) {
+      if (!server.startsWith(start)) continue;
+      bool among = false;
+      for (auto address : platform->metadata) {
+        among = among || server == kj::str("http://", address);
+      }
+      EXPECT_TRUE(among) << platform->name.cStr();
+    }
+    if (platform->report == nullptr) continue;
+    auto& addresses = platform->metadata;
+    EXPECT_EQ(platform->report->server, kj::str("http://", addresses[addresses.size() - 1]));
+  }
+}
+
 // Catches: a name in the table twice, a request without a place.
 TEST(Platforms, Table) {
   for (auto* platform : all()) {

@@ -16,6 +16,8 @@
 namespace talos::platforms {
 
 constexpr kj::StringPtr kMetadataServer = "http://169.254.169.254"_kj;
+// Where pods are not to reach it. Link-local addresses of IPv6 are not forwarded anyway.
+constexpr kj::StringPtr kMetadataAddress[] = {"169.254.169.254"_kj};
 constexpr kj::StringPtr kOvfFile = "ovf-env.xml"_kj;  // of a disc with an OVF environment
 
 // As the firmware states it: SMBIOS types 1 to 3 (/sys/class/dmi/id).
@@ -77,6 +79,9 @@ struct Platform {
   // Of the kernel, with blanks between them; the last one is /dev/console. Empty: the kernel's own.
   kj::StringPtr consoles = ""_kj;
   kj::StringPtr server = kMetadataServer;
+  // Of the services that state the machine's config, facts or secrets, also those that this system
+  // does not ask; without those that have a name only.
+  kj::ArrayPtr<const kj::StringPtr> metadata = kMetadataAddress;
   kj::ArrayPtr<const Header> headers = nullptr;
   const Token* token = nullptr;
   Place place = Place::kServer;

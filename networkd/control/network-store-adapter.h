@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/wire/store-adapter.h"
+#include "networkd/control/metadata-block.h"
 #include "networkd/control/network-reconciler.h"
 #include "networkd/control/rule-neighbour-reporter.h"
 #include "rpc/network-resources.capnp.h"
@@ -45,5 +46,19 @@ class StoreAdapter final : public NetworkStore {
 
 // Publishes the report of RuleNeighbourReporter.
 kj::Promise<void> publish(StoreClient& store, RuleNeighbourReporter::Report report);
+
+// The inputs of MetadataBlock. `changed` is called for every change of a spec; not before this
+// constructor has returned.
+class MetadataBlockInputs {
+ public:
+  MetadataBlockInputs(StoreClient& store, kj::Function<void()> changed);
+  kj::Maybe<MetadataBlock::State> state();
+
+ private:
+  StoreInputs inputs;
+  bool known = false;  // what the networkd before has reported
+  Watched<rpc::MetadataBlockSpecSpec> specs;
+  Watched<rpc::MetadataBlockStatusSpec> statuses;
+};
 
 }  // namespace talos::networkd

@@ -474,6 +474,26 @@ TEST(Causes, ALinkHasEvidence) {
   EXPECT_EQ(bare("lookup db on 10.96.0.10:53: no such host"), "core-dns > pod");
 }
 
+// Catches: a driver of a cloud that does not start, and nothing says that its node refuses it the
+// metadata service; the same said of pods whose node refuses nothing.
+TEST(Causes, APodThatNeedsTheMetadataService) {
+  auto withBlock = [](kj::StringPtr block) {
+    return Diagnosed(kj::str("{survey: {pods: [{namespace: kube-system, name: csi-1, node: m-1, "
+                             "phase: Running, reason: CrashLoopBackOff, container: csi}]}, nodes: "
+                             "[{address: 10.5.0.2, hostname: m-1, metadataBlock: {",
+                             block, "}}]}"))
+        .text();
+  };
+  EXPECT_THAT(withBlock("addresses: [169.254.169.254], dropped: 12"),
+              testing::AllOf(
+                  testing::HasSubstr("talosctl -n 10.5.0.2 get metadatablockstatus"),
+                  testing::HasSubstr("12 packets of pods to the metadata service of the platform "
+                                     "were dropped; machine.features.podMetadataAccess permits")));
+  EXPECT_THAT(withBlock("addresses: [169.254.169.254]"),
+              testing::AllOf(testing::HasSubstr("csi-1 is not ready"),
+                             testing::Not(testing::HasSubstr("metadata"))));
+}
+
 // Catches: an operator who is sent to edit a pod whose registry is down, or to a registry of whose
 // images one does not exist.
 TEST(Causes, ADeadMirrorIsNamed) {

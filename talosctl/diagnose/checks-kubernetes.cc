@@ -224,6 +224,18 @@ void excludeUnrelated(ObservedCluster cluster, Pod pod, Finding& finding) {
   if (started && !hasAny(text, {"network", "cni", "CNI", "sandbox"})) finding.notBecause({"cni"});
 }
 
+// A driver of storage or a controller of a cloud may need what its node refuses it.
+void showMetadataService(ObservedCluster cluster, Pod pod, Finding& finding) {
+  KJ_IF_MAYBE (node, nodeNamed(cluster, pod.getNode())) {
+    auto dropped = node->getMetadataBlock().getDropped();
+    if (dropped == 0) return;
+    finding.shows(kj::str("talosctl -n ", node->getAddress(), " get metadatablockstatus"),
+                  kj::str(dropped,
+                          " packets of pods to the metadata service of the platform were "
+                          "dropped; machine.features.podMetadataAccess permits them"));
+  }
+}
+
 // Those that no other check reports.
 void checkPods(ObservedCluster cluster, Findings& findings) {
   for (auto pod : cluster.getSurvey().getPods()) {
@@ -238,6 +250,7 @@ void checkPods(ObservedCluster cluster, Findings& findings) {
                              named ? Illness::kContainerNotReady : Illness::kPodNotReady, pod)
                           .certainIf(!isStarting(cluster, pod) && !pod.getMirror());
       excludeUnrelated(cluster, pod, finding);
+      showMetadataService(cluster, pod, finding);
     }
   }
 }

@@ -105,6 +105,13 @@ void checkOverlaps(ObservedNode node, Findings& findings) {
   }
 }
 
+void checkMetadataService(ObservedNode node, Findings& findings) {
+  auto problem = node.getMetadataBlock().getProblem();
+  if (problem.size() > 0) {
+    findings.add(Illness::kMetadataReached, node).with("problem", problem);
+  }
+}
+
 bool hasDefaultRoute(ObservedNode node) {
   for (auto route : node.getRoutes()) {
     auto to = route.getDestination();
@@ -182,6 +189,7 @@ void checkNetworks(ObservedCluster cluster, Findings& findings) {
     checkLinks(node, findings);
     checkAddresses(node, findings);
     checkOverlaps(node, findings);
+    checkMetadataService(node, findings);
     checkDefaultRoute(node, findings);
     checkResolver(node, findings);
     checkTimeSync(node, findings);

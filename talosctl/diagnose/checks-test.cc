@@ -127,6 +127,9 @@ std::vector<CheckCase> cases() {
        "on this network has this address']}}]",
        "nodes: [{address: a, network: {addressReady: true, problems: ['eth0: no carrier: no "
        "cable']}}]"},
+      {"metadata-service", "the user data of the machine: the kernel has no nf_tables", true,
+       "nodes: [{address: a, metadataBlock: {problem: the kernel has no nf_tables}}]",
+       "nodes: [{address: a, metadataBlock: {addresses: [169.254.169.254], dropped: 7}}]"},
       {"address", "no DHCP server has given eth0", false,
        "nodes: [{address: a, network: {addressReady: true}, linkSpecs: [eth0], leases: [{id: "
        "dhcp4/eth0, "

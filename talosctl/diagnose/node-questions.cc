@@ -52,6 +52,7 @@ kj::ArrayPtr<const ResourceQuestion> resourceQuestions() {
       {Question::ADDRESSES, "leases", Schema::from<rpc::OperatorStatusSpec>()},
       {Question::ADDRESSES, "addresses", Schema::from<rpc::AddressStatusSpec>()},
       {Question::ADDRESSES, "network", Schema::from<rpc::NetworkStatusSpec>()},
+      {Question::ADDRESSES, "metadataBlock", Schema::from<rpc::MetadataBlockStatusSpec>()},
       {Question::ROUTES, "routes", Schema::from<rpc::RouteStatusSpec>()},
       {Question::KUBERNETES, "kubelet", Schema::from<rpc::KubeletSpecSpec>()},
       {Question::KUBERNETES, "nodeStatus", Schema::from<rpc::NodeStatusSpec>()},

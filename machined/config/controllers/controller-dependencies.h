@@ -36,6 +36,7 @@ struct ControllerDependencies {
   kj::Maybe<PlatformFactsFile&> platformFactsFile = nullptr;
   // One attempt to report to it that this machine is ready; none: it expects no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
+  kj::Array<kj::String> metadataAddresses = nullptr;  // which pods are not to reach
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

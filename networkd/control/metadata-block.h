@@ -1,0 +1,78 @@
+// Keeps pods from the metadata service of the platform: makes the kernel's packet filter as the
+// MetadataBlockSpec says, and reports what the kernel has.
+//
+// It looks at each change of the spec, and once a minute while there is one, for the number of
+// dropped packets and for a table that another program has flushed (`nft flush ruleset`). A look
+// that finds the rules writes nothing. The rules are in the kernel and nowhere else, and are
+// replaced in one step (networkd/plan/metadata-rules.h), so a crash at any line leaves the old ones
+// or the new ones, and a networkd that starts later changes nothing. Until the specs have arrived
+// it leaves the rules as they are.
+//
+// A kernel without nf_tables, or one that refuses the rules, is a problem of the status, and
+// logged; the network is set up all the same.
+#pragma once
+
+#include <kj/function.h>
+#include <kj/timer.h>
+
+#include "common/base/backoff.h"
+#include "common/base/signal.h"
+#include "networkd/plan/metadata-rules.h"
+#include "networkd/plan/network-status.h"
+
+namespace talos::networkd {
+
+// The rules in the kernel.
+class MetadataFilter {
+ public:
+  virtual ~MetadataFilter() noexcept(false) = default;
+  // Both throw with the kernel's error; Unimplemented if the kernel has no nf_tables.
+  virtual kj::Vector<MetadataRule> rules() = 0;
+  virtual void replace(kj::ArrayPtr<const Ip> addresses) = 0;
+};
+// That of the network namespace of the calling thread. Opens its socket at the first call, and
+// again after a failure.
+kj::Own<MetadataFilter> openMetadataFilter();
+
+class MetadataBlock {
+ public:
+  struct Wanted {
+    kj::String id;
+    kj::Vector<kj::String> addresses;
+  };
+  struct State {
+    kj::Vector<Wanted> wanted;
+    bool reported = false;  // there is a status
+  };
+  // Nullptr until specs and statuses have arrived.
+  using Read = kj::Function<kj::Maybe<State>()>;
+  using Publish = kj::Function<kj::Promise<void>(Records)>;
+  static constexpr kj::Duration kPause = 60 * kj::SECONDS;
+
+  // `work` is raised when the specs have changed, or have arrived.
+  MetadataBlock(MetadataFilter& filter, kj::Timer& timer, Signal& work, Read read, Publish publish);
+
+  // Runs until dropped.
+  kj::Promise<void> run();
+
+ private:
+  MetadataFilter& filter;
+  kj::Timer& timer;
+  Signal& work;
+  Read read;
+  Publish publish;
+  kj::String logged;  // the last problem, so that it is logged once
+
+  enum class Next { kAtChange, kSoon, kAfterPause };
+  struct Outcome {
+    uint64_t dropped = 0;
+    kj::String problem;
+    bool made = false;  // the kernel has the rules
+  };
+  Outcome make(kj::ArrayPtr<const Ip> addresses);
+  Outcome makeAll(kj::ArrayPtr<const Wanted> all);
+  kj::Promise<bool> report(kj::ArrayPtr<const Wanted> all, const Outcome& outcome);
+  kj::Promise<Next> look();
+};
+
+}  // namespace talos::networkd
