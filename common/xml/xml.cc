@@ -124,4 +124,32 @@ kj::Array<char> textOf(kj::StringPtr name, kj::StringPtr what, kj::ArrayPtr<cons
   return all.empty() ? nullptr : kj::mv(all[0].text);
 }
 
+kj::String xmlEscaped(kj::StringPtr text) {
+  kj::Vector<char> out;
+  for (char c : text) {
+    switch (c) {
+      case '<':
+        out.addAll("&lt;"_kj);
+        break;
+      case '>':
+        out.addAll("&gt;"_kj);
+        break;
+      case '&':
+        out.addAll("&amp;"_kj);
+        break;
+      case '"':
+        out.addAll("&quot;"_kj);
+        break;
+      case '\t':
+      case '\n':
+      case '\r':  // in an attribute they would be read as blanks
+        out.addAll(kj::str("&#", static_cast<int>(c), ';'));
+        break;
+      default:
+        out.add(c);
+    }
+  }
+  return kj::heapString(out.begin(), out.size());
+}
+
 }  // namespace talos

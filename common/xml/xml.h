@@ -35,4 +35,7 @@ kj::Vector<XmlElement> elementsCalled(kj::StringPtr name, kj::StringPtr what,
 // The text of the first of them; empty: there is none. The caller's to zeroize().
 kj::Array<char> textOf(kj::StringPtr name, kj::StringPtr what, kj::ArrayPtr<const char> document);
 
+// The text as it is written in an element, or between the quotes of an attribute.
+kj::String xmlEscaped(kj::StringPtr text);
+
 }  // namespace talos

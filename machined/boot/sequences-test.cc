@@ -48,6 +48,7 @@ TEST(Sequences, NamesAndOrder) {
       show("initialize", Mode::kContainer));
   EXPECT_EQ(
       "boot: validateConfig(validateConfig) saveConfig(saveConfig) "
+      "clearConfigSource(clearConfigSource) "
       "env(setUserEnvVars) ephemeral(mountEphemeralPartition) "
       "var(setupVarDirectory) overlay(mountOverlayFilesystems) "
       "userModules(loadUserModules) userDisks(mountUserDisks) "

@@ -384,5 +384,61 @@ TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   EXPECT_FALSE(start().manager.inMaintenance());
 }
 
+// Catches: a node whose only source is cleared before its config is on its disk, or that must not
+// keep it; a config that stays readable after a crash between keeping and clearing it, or because
+// the hypervisor gave it again; a boot that fails because the hypervisor refuses.
+TEST_F(ConfigManagerTest, ClearsASourceThatEveryProcessReads) {
+  auto clear = [this]() {
+    brain().manager.clearSource().wait(io.waitScope);
+    return KJ_ASSERT_NONNULL(sources.readable).empty();
+  };
+  auto give = [this]() {
+    kj::Vector<kj::String> names;
+    names.add(kj::str("guestinfo.userdata"));
+    sources.readable = kj::mv(names);
+  };
+  give();
+  sources.answers.add(kj::str(document("source")));
+  start();
+  load();
+  EXPECT_FALSE(clear()) << "it is not on disk yet";
+  EXPECT_TRUE(
+      brain().saidThat("warning: the guest information keeps the machine config, because "
+                       "it differs from the copy on disk; every process"));
+  brain().manager.save().wait(io.waitScope);
+  disk.volatileBecause = kj::str("nothing is mounted at /system/state");
+  EXPECT_FALSE(clear());
+  EXPECT_TRUE(brain().saidThat("because nothing is mounted at /system/state; "));
+  disk.volatileBecause = nullptr;
+
+  machine.drop();  // power fails here
+  start();
+  load();
+  EXPECT_EQ(1u, sources.searches);
+  sources.refusal = kj::str("read only");
+  EXPECT_FALSE(clear());
+  EXPECT_TRUE(
+      brain().saidThat("cannot clear the machine config in the guest information: read "
+                       "only; every process"));
+  sources.refusal = nullptr;
+  EXPECT_TRUE(clear());
+  EXPECT_TRUE(
+      brain().saidThat("cleared the machine config in guestinfo.userdata, as it is in "
+                       "config.yaml"));
+  give();  // by its configuration file, when it was switched off
+  EXPECT_TRUE(clear());
+
+  machine.drop();
+  give();
+  disk.content = nullptr;
+  sources.answers.clear();
+  sources.answers.add(kj::str(document("source", "", false)));
+  start();
+  load();
+  brain().manager.save().wait(io.waitScope);
+  EXPECT_FALSE(clear());
+  EXPECT_TRUE(brain().saidThat("because the config has persist: false; "));
+}
+
 }  // namespace
 }  // namespace talos::machined

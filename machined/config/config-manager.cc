@@ -354,6 +354,50 @@ kj::Promise<void> ConfigManager::save() {
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
 
+kj::Promise<void> ConfigManager::clearSource() {
+  if (!deps.sources.clearable()) co_return;
+  // The reason why the next boot would need the source; empty: the running config is on disk.
+  kj::String why;
+  KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
+    KJ_IF_MAYBE (reason, deps.disk.whyNotDurable()) why = kj::str(*reason);
+    if (!config->get().getPersist()) why = kj::str("the config has persist: false");
+    if (why.size() == 0 && !isKept(*config)) why = kj::str("it differs from the copy on disk");
+  } else {
+    co_return;
+  }
+  constexpr auto kRisk = "; every process of this machine can read it"_kj;
+  if (why.size() > 0) {
+    deps.host.print(
+        kj::str("warning: the guest information keeps the machine config, because ", why, kRisk),
+        Tone::kInfo);
+    co_return;
+  }
+  kj::Maybe<kj::Exception> failure;
+  kj::Array<kj::String> cleared;
+  co_await deps.sources.clear().then([&](kj::Array<kj::String> names) { cleared = kj::mv(names); },
+                                     [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    deps.host.print(kj::str("warning: cannot clear the machine config in the guest information: ",
+                            messageOf(*e), kRisk),
+                    Tone::kInfo);
+  } else if (cleared.size() > 0) {
+    deps.host.print(kj::str("cleared the machine config in ", kj::strArray(cleared, ", "),
+                            ", as it is in ", deps.disk.name()),
+                    Tone::kInfo);
+  }
+}
+
+bool ConfigManager::isKept(const KnownConfig& config) {
+  bool is = false;
+  (void)kj::runCatchingExceptions([&]() {
+    KJ_IF_MAYBE (kept, deps.disk.read()) {
+      KJ_DEFER(zeroize(*kept));
+      is = config.bytes() == kept->asArray();
+    }
+  });
+  return is;
+}
+
 // With persist: false the next boot must not use an older copy.
 kj::Promise<void> ConfigManager::toDisk(const KnownConfig& config) {
   if (!config.get().getPersist()) return deps.disk.remove();

@@ -127,6 +127,11 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   // The tasks validateConfig and saveConfig.
   kj::Promise<void> validate();
   kj::Promise<void> save();
+  // The task clearConfigSource: takes the config out of a source that every process of the machine
+  // can read, once the copy on disk is there, so that the next boot needs the source no more. At
+  // each boot, as a machine may have ended in between, and a hypervisor may give the old value
+  // again. With persist: false the source stays, which is said. Never fails the boot.
+  kj::Promise<void> clearSource();
 
   enum class Caller { kAdmin, kVisitor };  // a visitor showed no certificate
   struct Request {
@@ -210,6 +215,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> carryOut(Pending pending, KnownConfig config,
                              kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating);
   kj::Promise<void> toDisk(const KnownConfig& config);
+  bool isKept(const KnownConfig& config);
   kj::Promise<void> finish(rpc::ApplyMode mode, KnownConfig config);
   uint64_t publishedVersion();
   kj::Promise<kj::String> difference(const KnownConfig& wanted);

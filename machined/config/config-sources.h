@@ -42,6 +42,11 @@ class ConfigSources {
   // The error of a talos.platform= that names no platform. A machine that has no config yet takes
   // none then; one that has goes on as on `metal`.
   virtual kj::Maybe<kj::String> platformProblem() = 0;
+  // True if the config of this machine may be in a source that every process of it can read, and
+  // that it can clear: the guest information of VMware.
+  virtual bool clearable() = 0;
+  // Clears it. The names of what had a config; none: nothing had, or there is no such source.
+  virtual kj::Promise<kj::Array<kj::String>> clear() = 0;
 };
 
 }  // namespace talos::machined

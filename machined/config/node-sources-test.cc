@@ -40,11 +40,8 @@ class SourcesTest : public testing::Test {
 
   ~SourcesTest() noexcept override {}
 
-  // "from: text", "none: where", or "InvalidArgument: why"
-  std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
-                   kj::Duration limit = 9 * kj::SECONDS) {
-    KernelArguments arguments(commandLine.asArray());
-    NodeConfigSources sources(NodeConfigSources::Dependencies{
+  NodeConfigSources open(const KernelArguments& arguments, kj::StringPtr platform) {
+    return NodeConfigSources(NodeConfigSources::Dependencies{
         .arguments = arguments,
         .platform = platform,
         .userData = [this]() -> kj::Maybe<kj::Array<char>> {
@@ -72,6 +69,19 @@ class SourcesTest : public testing::Test {
         },
         .foreign = foreign,
         .bundle = bundle});
+  }
+  // Returns the names that it clears, or "cannot".
+  std::string cleared(kj::StringPtr platform) {
+    KernelArguments arguments(""_kj.asArray());
+    auto sources = open(arguments, platform);
+    if (!sources.clearable()) return "cannot";
+    return kj::strArray(sources.clear().wait(io.waitScope), " ").cStr();
+  }
+  // "from: text", "none: where", or "InvalidArgument: why"
+  std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
+                   kj::Duration limit = 9 * kj::SECONDS) {
+    KernelArguments arguments(commandLine.asArray());
+    auto sources = open(arguments, platform);
     try {
       auto found = sources.find(limit).wait(io.waitScope);
       KJ_IF_MAYBE (none, found.tryGet<NoConfig>()) return kj::str("none: ", none->where).cStr();
@@ -142,6 +152,23 @@ TEST_F(SourcesTest, GuestInformation) {
                 " has no guest information of VMware; use talos.platform=vmware with it")
             .cStr());
   }
+}
+
+// Catches: a config that stays in the guest information, where every process of the machine reads
+// it; an error on a hypervisor that has none.
+TEST_F(SourcesTest, ClearsTheGuestInformation) {
+  parse::TestHypervisor hypervisor;
+  foreign.port = hypervisor.port();
+  hypervisor.variables["guestinfo.talos.config"] = "bWFjaGluZToge30K";
+  EXPECT_EQ(cleared("metal"), "cannot");
+  EXPECT_EQ(hypervisor.variables["guestinfo.talos.config"], "bWFjaGluZToge30K");
+  EXPECT_EQ(cleared("vmware"), "guestinfo.talos.config");
+  EXPECT_EQ(hypervisor.variables["guestinfo.talos.config"], " ");
+  EXPECT_EQ(cleared("vmware"), "");
+  foreign.port = [](parse::PortRegisters&) {
+    fail(ErrorKind::kFailedPrecondition, "this machine is not on VMware");
+  };
+  EXPECT_EQ(cleared("vmware"), "");
 }
 
 // Catches: a volume with something else on it that ends in a message without its name, or in none.

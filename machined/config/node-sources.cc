@@ -278,6 +278,25 @@ kj::Maybe<kj::String> NodeConfigSources::platformProblem() {
   return platforms::nameProblem(deps.platform);
 }
 
+bool NodeConfigSources::clearable() {
+  KJ_IF_MAYBE (c, client) return c->onHypervisor();
+  return false;
+}
+
+kj::Promise<kj::Array<kj::String>> NodeConfigSources::clear() {
+  kj::Array<kj::String> cleared;
+  if (!clearable()) co_return kj::mv(cleared);
+  kj::Maybe<kj::Exception> failure;
+  co_await deps.foreign.clearGuestConfig().then(
+      [&](kj::Array<kj::String> names) { cleared = kj::mv(names); },
+      [&](kj::Exception&& e) { failure = kj::mv(e); });
+  KJ_IF_MAYBE (e, failure) {
+    // On another hypervisor, whose disc is no process's to read.
+    if (kindOf(*e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(*e));
+  }
+  co_return kj::mv(cleared);
+}
+
 kj::Promise<ConfigSearch> NodeConfigSources::find(kj::Duration limit) {
   // The kernel's parameters and disks are the host's.
   if (deps.platform == platforms::kContainer) co_return co_await fromEnvironment();

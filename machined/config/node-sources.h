@@ -41,9 +41,11 @@ class NodeConfigSources final : public ConfigSources {
 
   kj::Promise<ConfigSearch> find(kj::Duration limit) override;
   kj::Maybe<kj::String> platformProblem() override;
+  bool clearable() override;
+  kj::Promise<kj::Array<kj::String>> clear() override;
   // One attempt to get what the platform states. None: it states nothing that this system can get.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts();
-  // Of the metadata service, which pods are not to reach.
+  // The addresses of the metadata service, which pods are not to reach.
   kj::Array<kj::String> metadataAddresses() const;
   // One attempt to report to the platform that this machine is ready. None: it expects no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport();

@@ -83,6 +83,17 @@ struct ModelSources final : public ConfigSources {
   kj::Maybe<kj::String> platformProblem() override {
     return wrongPlatform.map([](kj::String& problem) { return kj::str(problem); });
   }
+  // The names that clear() returns; nullptr: no source can be cleared.
+  kj::Maybe<kj::Vector<kj::String>> readable;
+  kj::Maybe<kj::String> refusal;  // of clear()
+  bool clearable() override { return readable != nullptr; }
+  kj::Promise<kj::Array<kj::String>> clear() override {
+    KJ_IF_MAYBE (why, refusal) return error(ErrorKind::kUnavailable, *why);
+    auto& there = KJ_ASSERT_NONNULL(readable);
+    auto names = there.releaseAsArray();
+    there = kj::Vector<kj::String>();
+    return kj::mv(names);
+  }
   kj::Promise<ConfigSearch> find(kj::Duration) override {
     auto& answer = answers[kj::min(searches++, answers.size() - 1)];
     kj::Promise<void> first = kj::READY_NOW;

@@ -1,6 +1,7 @@
 // The tasks of the config manager (machined/config/config-manager.h). loadConfig (initialize,
 // config): waits until a valid config is published, for as long as that takes. validateConfig and
 // saveConfig (boot, phases of their names): check it for this machine, and write it to its disk.
+// clearConfigSource (boot): where every process can read its source, takes it out there.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 
@@ -16,11 +17,15 @@ kj::Promise<void> validate(ConfigManager& config) {
 kj::Promise<void> save(ConfigManager& config) {
   return config.save();
 }
+kj::Promise<void> clearSource(ConfigManager& config) {
+  return config.clearSource();
+}
 
 }  // namespace
 
 extern const BootTask loadConfig = task<load>("loadConfig");
 extern const BootTask validateConfig = task<validate>("validateConfig");
 extern const BootTask saveConfig = task<save>("saveConfig");
+extern const BootTask clearConfigSource = task<clearSource>("clearConfigSource");
 
 }  // namespace talos::machined::tasks

@@ -187,6 +187,9 @@ class ForeignBytes {
   // this machine is not on VMware; Unavailable when its hypervisor does not give them.
   virtual kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() = 0;
   virtual kj::Promise<KnownFacts> guestFacts() = 0;
+  // Takes the machine config out of it. The names of the variables that had one. The same errors,
+  // also when the hypervisor does not change one.
+  virtual kj::Promise<kj::Array<kj::String>> clearGuestConfig() = 0;
   // The digest, sha256:<hex>, of the image that the payload of a signature is about.
   // FailedPrecondition when it is not about one.
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,

@@ -209,6 +209,20 @@ TEST(Lies, FileSystemsAreKnown) {
   EXPECT_EQ("believed", disbelief([&]() { readSuperblockAnswer(answer.read()); }));
 }
 
+// Catches: names with escape sequences on the console.
+TEST(Lies, ClearedVariables) {
+  auto result = [](kj::StringPtr name, unsigned count = 1) {
+    Answer answer;
+    auto list = answer.out.initCleared(count);
+    for (auto i : kj::indices(list)) list.set(i, name);
+    return disbelief([&]() { readCleared(answer.read()); });
+  };
+  EXPECT_EQ("believed", result("guestinfo.talos.config"));
+  EXPECT_EQ("believed", result("", 0));
+  EXPECT_EQ("invalid answer of the parser: not the name of a variable", result("a\x1b[2J"));
+  EXPECT_EQ("invalid answer of the parser: too many variables", result("a", 9));
+}
+
 // Catches: a report of megabytes that the brain sends on, or an empty one.
 TEST(Lies, Reports) {
   auto result = [](size_t size) {

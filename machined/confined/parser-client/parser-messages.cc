@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/net/ip.h"
+#include "common/text/ascii.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::machined {
@@ -457,6 +458,21 @@ kj::String readReport(rpc::ParseAnswer::Reader answer) {
   auto body = answer.getBody().asChars();
   if (body.size() == 0 || body.size() > kMostReadyReport) damaged("a report of the wrong size");
   return kj::heapString(body);
+}
+
+constexpr size_t kMostCleared = 8;
+
+kj::Array<kj::String> readCleared(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isCleared()) unexpected(answer);
+  auto names = answer.getCleared();
+  if (names.size() > kMostCleared) damaged("too many variables");
+  return KJ_MAP(name, names) {
+    for (char c : name) {
+      bool good = isLower(c) || c == '.';
+      if (!good) damaged("not the name of a variable");
+    }
+    return kj::str(name);
+  };
 }
 
 }  // namespace talos::machined

@@ -55,6 +55,7 @@ void fillUserData(rpc::ParseRequest::Builder out, platforms::Encoding encoding,
                   kj::ArrayPtr<const char> content);
 kj::Maybe<kj::Array<char>> readUserData(rpc::ParseAnswer::Reader answer);
 kj::String readReport(rpc::ParseAnswer::Reader answer);
+kj::Array<kj::String> readCleared(rpc::ParseAnswer::Reader answer);
 
 // True for sha256: and 64 hexadecimal digits, in lower case.
 bool isSha256(kj::StringPtr digest);

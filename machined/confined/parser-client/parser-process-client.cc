@@ -379,4 +379,12 @@ kj::Promise<KnownFacts> ConfinedForeign::guestFacts() {
   co_return readFacts(answer->getRoot<rpc::ParseAnswer>());
 }
 
+kj::Promise<kj::Array<kj::String>> ConfinedForeign::clearGuestConfig() {
+  Piece piece{kj::str("the guest information of VMware"),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setClearGuestConfig(); })),
+              kGuestTimeout};
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readCleared(answer->getRoot<rpc::ParseAnswer>());
+}
+
 }  // namespace talos::machined

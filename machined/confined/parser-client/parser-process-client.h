@@ -64,6 +64,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) override;
   kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() override;
   kj::Promise<KnownFacts> guestFacts() override;
+  kj::Promise<kj::Array<kj::String>> clearGuestConfig() override;
 
   unsigned started() const { return starts; }  // processes, so far
 

@@ -16,4 +16,10 @@ kj::Array<char> guestConfig(GuestRpc& rpc);
 // guestinfo.metadata, else the property metadata: the same way.
 kj::Array<char> guestMetadata(GuestRpc& rpc);
 
+// Takes the machine config out of all of them, so that processes of this machine cannot read it,
+// and returns the names of those that had one. A variable with user data for another system stays;
+// guestinfo.ovfenv is replaced by one with the other properties alone. Unavailable when the
+// hypervisor does not change one, or gives the old value afterwards.
+kj::Vector<kj::String> clearGuestConfig(GuestRpc& rpc);
+
 }  // namespace talos::parse

@@ -208,6 +208,49 @@ TEST_F(GuestRpcTest, Metadata) {
   EXPECT_EQ(metadata(), "1:");
 }
 
+// Catches: a config that every process of the machine can read after the node has it; user data of
+// another system, metadata or other properties that are lost with it; a hypervisor that changes
+// nothing and is believed; a second clearing that writes again.
+TEST_F(GuestRpcTest, ClearsTheConfig) {
+  auto clear = [this]() {
+    return result([](GuestRpc& rpc) -> std::string {
+      return kj::strArray(clearGuestConfig(rpc), " ").cStr();
+    });
+  };
+  EXPECT_EQ(clear(), "");
+  base64("guestinfo.talos.config", "machine: {}");
+  base64("guestinfo.userdata", "machine: {}");
+  base64("guestinfo.metadata", "instance-id: a");
+  hypervisor.variables["guestinfo.ovfenv"] =
+      "<E><Property key='talos.config' value='Mzo='/><Property key='userdata' value=''/>"
+      "<Property key='a&lt;&quot;&amp;' value='x&#10;&apos;y'/>"
+      "<Property key='metadata' value='Mjo='/></E>";
+  EXPECT_EQ(clear(), "guestinfo.talos.config guestinfo.userdata guestinfo.ovfenv");
+  EXPECT_EQ(config(), "");
+  EXPECT_EQ(hypervisor.variables["guestinfo.ovfenv"],
+            "<Environment><PropertySection><Property key=\"a&lt;&quot;&amp;\" "
+            "value=\"x&#10;'y\"/><Property key=\"metadata\" value=\"Mjo=\"/>"
+            "</PropertySection></Environment>");
+  EXPECT_EQ(hypervisor.variables["guestinfo.metadata"], "aW5zdGFuY2UtaWQ6IGE=\n");
+  auto left = hypervisor.variables;
+  EXPECT_EQ(clear(), "");
+  EXPECT_EQ(hypervisor.variables, left);
+
+  base64("guestinfo.userdata", "#cloud-config\n");
+  EXPECT_EQ(clear(), "");
+  hypervisor.variables["guestinfo.talos.config"] = "machine: {}";
+  EXPECT_EQ(clear(), "guestinfo.talos.config") << "what is not base64 may be a config";
+
+  hypervisor.variables["guestinfo.userdata"] = "Mjo=";
+  hypervisor.readOnly = true;
+  EXPECT_EQ(clear(), "Unavailable: the hypervisor does not change guestinfo.userdata: Read only");
+  hypervisor.readOnly = false;
+  hypervisor.forgetful = true;
+  EXPECT_EQ(clear(),
+            "Unavailable: the hypervisor says that it changed guestinfo.userdata, and gives "
+            "another value");
+}
+
 // Catches: the instruction executed where it ends the process; the name of a hypervisor that is
 // none, or in the order of other processors.
 TEST(VmwarePort, OnVmwareAlone) {

@@ -138,18 +138,30 @@ kj::Array<char> GuestRpc::ask(kj::ArrayPtr<const char> text) {
   return reply;
 }
 
-kj::Maybe<kj::Array<char>> GuestRpc::variable(kj::StringPtr name) {
-  auto reply = ask(kj::str("info-get ", name));
+// "1 <value>", or "0 <the reason>".
+GuestRpc::Reply GuestRpc::command(kj::StringPtr text) {
+  auto reply = ask(text);
   KJ_DEFER(zeroize(reply));
-  // "1 <value>", or "0 <the reason>".
   bool known = reply.size() > 0 && (reply[0] == '0' || reply[0] == '1') &&
                (reply.size() == 1 || reply[1] == ' ');
   if (!known) {
     fail(ErrorKind::kUnavailable,
          "the reply of the hypervisor begins with neither \"1 \" nor \"0 \"");
   }
-  if (reply[0] == '0') return nullptr;
-  return kj::heapArray<char>(reply.slice(kj::min(reply.size(), size_t{2}), reply.size()));
+  return {reply[0] == '1',
+          kj::heapArray<char>(reply.slice(kj::min(reply.size(), size_t{2}), reply.size()))};
+}
+
+kj::Maybe<kj::Array<char>> GuestRpc::variable(kj::StringPtr name) {
+  auto reply = command(kj::str("info-get ", name));
+  if (!reply.good) return nullptr;
+  return kj::mv(reply.text);
+}
+
+void GuestRpc::set(kj::StringPtr name, kj::StringPtr value) {
+  auto reply = command(kj::str("info-set ", name, " ", value));
+  if (reply.good) return;
+  fail(ErrorKind::kUnavailable, kj::str("the hypervisor does not change ", name, ": ", reply.text));
 }
 
 }  // namespace talos::parse

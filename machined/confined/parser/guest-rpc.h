@@ -27,6 +27,8 @@ class GuestRpc {
   // A variable of the virtual machine: "guestinfo.userdata". None: there is no such variable. The
   // caller's to zeroize(). Unavailable naming the step that the hypervisor refused.
   kj::Maybe<kj::Array<char>> variable(kj::StringPtr name);
+  // Gives it another value. Unavailable with the hypervisor's reason.
+  void set(kj::StringPtr name, kj::StringPtr value);
 
  private:
   PortCall port;
@@ -37,6 +39,12 @@ class GuestRpc {
   Done tell(kj::ArrayPtr<const char> text);
   Done hear(kj::Array<char>& reply);
   kj::Array<char> ask(kj::ArrayPtr<const char> text);
+  // The reply without its mark. The caller's to zeroize().
+  struct Reply {
+    bool good;
+    kj::Array<char> text;
+  };
+  Reply command(kj::StringPtr text);
   void untilDone(kj::FunctionParam<Done()> step);
 };
 

@@ -189,6 +189,13 @@ void answerGuestFacts(PortCall port, rpc::ParseAnswer::Builder out) {
   facts.fill(out.initFacts());
 }
 
+void answerClearGuestConfig(PortCall port, rpc::ParseAnswer::Builder out) {
+  GuestRpc rpc(kj::mv(port));
+  auto names = clearGuestConfig(rpc);
+  auto list = out.initCleared(static_cast<unsigned>(names.size()));
+  for (auto i : kj::indices(names)) list.set(i, names[i]);
+}
+
 PortCall orOfThisMachine(kj::Maybe<PortCall> port) {
   KJ_IF_MAYBE (given, port) return kj::mv(*given);
   return vmwarePort();
@@ -225,6 +232,8 @@ void dispatch(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, 
       return answerGuestConfig(orOfThisMachine(kj::mv(port)), out);
     case rpc::ParseRequest::GUEST_FACTS:
       return answerGuestFacts(orOfThisMachine(kj::mv(port)), out);
+    case rpc::ParseRequest::CLEAR_GUEST_CONFIG:
+      return answerClearGuestConfig(orOfThisMachine(kj::mv(port)), out);
     case rpc::ParseRequest::GENERATE:
       return answerGenerate(request.getGenerate(), out);
     default:

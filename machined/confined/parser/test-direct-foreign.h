@@ -175,6 +175,11 @@ class DirectForeign : public ForeignBytes {
     exchange.request.setGuestFacts();
     co_return readFacts(exchange.answerOn(port));
   }
+  kj::Promise<kj::Array<kj::String>> clearGuestConfig() override {
+    Exchange exchange;
+    exchange.request.setClearGuestConfig();
+    co_return readCleared(exchange.answerOn(port));
+  }
 
  private:
   struct Exchange {

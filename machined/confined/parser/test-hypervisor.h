@@ -19,6 +19,7 @@ class TestHypervisor {
   std::function<bool(uint32_t type, PortRegisters& registers)> fault =
       [](uint32_t, PortRegisters&) { return false; };
   bool restricted = false;
+  bool readOnly = false, forgetful = false;    // refuses a change; does not make it
   unsigned open = 0, calls = 0, requests = 0;  // channels; calls of the port; whole requests
 
   PortCall port() {
@@ -97,9 +98,17 @@ class TestHypervisor {
   }
   void take() {
     ++requests;
+    if (request.rfind("info-set ", 0) == 0) return put(request.substr(9));
     auto found =
         request.rfind("info-get ", 0) == 0 ? variables.find(request.substr(9)) : variables.end();
     reply = found == variables.end() ? "0 No value found" : "1 " + found->second;
+  }
+  void put(const std::string& assignment) {
+    auto blank = assignment.find(' ');
+    bool whole = blank != std::string::npos && blank + 1 < assignment.size();
+    reply = !whole ? "0 Two and exactly two arguments expected" : readOnly ? "0 Read only" : "1 ";
+    if (reply == "1 " && !forgetful)
+      variables[assignment.substr(0, blank)] = assignment.substr(blank + 1);
   }
 };
 

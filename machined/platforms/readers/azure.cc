@@ -65,20 +65,6 @@ kj::String withoutBrackets(kj::StringPtr text) {
 
 constexpr size_t kMostIdentifier = 128;
 
-// As the text of an element.
-kj::String escaped(kj::StringPtr text) {
-  kj::Vector<char> out;
-  for (char c : text) {
-    auto entity = c == '<' ? "&lt;"_kj : c == '>' ? "&gt;"_kj : c == '&' ? "&amp;"_kj : ""_kj;
-    if (entity.size() > 0) {
-      out.addAll(entity);
-    } else {
-      out.add(c);
-    }
-  }
-  return kj::heapString(out.begin(), out.size());
-}
-
 }  // namespace
 
 void readAzure(const Answers& answers, PlatformFacts& facts) {
@@ -109,7 +95,7 @@ kj::String azureReadyReport(kj::ArrayPtr<const char> goalState) {
       fail(ErrorKind::kInvalidArgument, kj::str("goal state: ", element, " is not a text of 1 to ",
                                                 kMostIdentifier, " printable characters"));
     }
-    return escaped(id);
+    return xmlEscaped(id);
   };
   auto incarnation = named("Incarnation"), container = named("ContainerId"),
        instance = named("InstanceId");

@@ -1,5 +1,8 @@
 #include "machined/platforms/readers/vmware.h"
 
+#include <algorithm>
+
+#include "common/text/ascii.h"
 #include "common/xml/xml.h"
 #include "machined/platforms/readers/cloud-network.h"
 #include "machined/platforms/readers/readers.h"
@@ -22,6 +25,25 @@ kj::Array<char> ovfProperty(kj::StringPtr key, kj::StringPtr what,
       return kj::heapArray(property.attribute("value").asArray());
   }
   return nullptr;
+}
+
+kj::Maybe<kj::String> ovfWithout(kj::ArrayPtr<const kj::StringPtr> keys, kj::StringPtr what,
+                                 kj::ArrayPtr<const char> environment) {
+  bool found = false;
+  kj::Vector<kj::String> rest;
+  for (auto& property : elementsCalled("Property", what, environment)) {
+    auto key = property.attribute("key"), value = property.attribute("value");
+    bool left = std::find(keys.begin(), keys.end(), key) == keys.end();
+    if (left) {
+      rest.add(
+          kj::str("<Property key=\"", xmlEscaped(key), "\" value=\"", xmlEscaped(value), "\"/>"));
+    } else {
+      found = found || trimmed(value).size() > 0;
+    }
+  }
+  if (!found) return nullptr;
+  return kj::str("<Environment><PropertySection>", kj::strArray(rest, ""),
+                 "</PropertySection></Environment>");
 }
 
 }  // namespace talos::platforms

@@ -17,4 +17,9 @@ constexpr kj::StringPtr kMetadataProperties[] = {"metadata"_kj};
 kj::Array<char> ovfProperty(kj::StringPtr key, kj::StringPtr what,
                             kj::ArrayPtr<const char> environment);
 
+// An OVF environment with all properties but these, and nothing else. Nullptr if none of these has
+// a value. InvalidArgument.
+kj::Maybe<kj::String> ovfWithout(kj::ArrayPtr<const kj::StringPtr> keys, kj::StringPtr what,
+                                 kj::ArrayPtr<const char> environment);
+
 }  // namespace talos::platforms

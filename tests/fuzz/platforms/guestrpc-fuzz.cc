@@ -42,7 +42,10 @@ void withAnswers(kj::ArrayPtr<const uint8_t> data) {
   auto most = data.size() / kCall + 64;
   kj::Maybe<GuestRpc> rpc;
   (void)kj::runCatchingExceptions([&] { rpc.emplace(kj::mv(port)); });
-  KJ_IF_MAYBE (r, rpc) readAll(*r);
+  KJ_IF_MAYBE (r, rpc) {
+    readAll(*r);
+    (void)kj::runCatchingExceptions([&] { clearGuestConfig(*r); });
+  }
   rpc = nullptr;
   KJ_ASSERT(calls <= most, "it goes on asking after a refusal");
 }
@@ -61,6 +64,9 @@ void withVariables(kj::ArrayPtr<const uint8_t> data) {
   {
     GuestRpc rpc(hypervisor.port());
     readAll(rpc);
+    if (kj::runCatchingExceptions([&] { clearGuestConfig(rpc); }) == nullptr) {
+      KJ_ASSERT(guestConfig(rpc).size() == 0, "the config is still there");
+    }
   }
   KJ_ASSERT(hypervisor.open == 0, "a channel was left open");
 }
