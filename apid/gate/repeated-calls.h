@@ -5,8 +5,9 @@
 // clients with it. A call that only reads is made again, once, over a new connection; one that
 // changes something may have been done and is not: it fails with Unavailable and the node's
 // address. So does one that passes a capability (a sink) or returns one, as either is bound to its
-// connection. The schema decides: $audit marks methods that change something. A part of a node
-// (Machine, Resources, ...) is requested anew with the connection, so that it outlives it.
+// connection. The schema decides: $audit marks methods that change something, and some that only
+// read: these are not made again either, so that each call is one line of the audit log. A part of
+// a node (Machine, Resources, ...) is requested again with the connection, so that it outlives it.
 #pragma once
 
 #include <kj/function.h>

@@ -1,4 +1,4 @@
-// Audit records of calls that change something: their text and their outcome.
+// Audit records of the calls of $audit methods: their text and their outcome.
 //
 // Pure but for AuditTrail, which the owner of the log implements. A record is made when the call
 // has ended: answered, failed, refused, or dropped by its caller. The answer waits until the trail

@@ -49,7 +49,7 @@ class Rules {
     kj::String method;         // "Machine.reboot"
     kj::String needed;         // "os:admin"; several: "os:reader or os:etcd:backup"
     bool maintenance = false;  // $maintenance: served to anybody by a machine without a config
-    bool audit = false;        // $audit: changes something
+    bool audit = false;        // $audit: is in the log `audit`
     bool returnsCapability = false;
     bool takesCapability = false;           // a stream, as a rule: until its caller ends it
     kj::Maybe<capnp::StructSchema> params;  // of a known method

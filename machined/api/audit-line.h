@@ -1,5 +1,5 @@
-// The log `audit`: one line for each call that changes something on this machine, with its caller,
-// as apid reports them.
+// The log `audit`: one line for each call that changes something on this machine, or gives out
+// secrets or files, with its caller, as apid reports them.
 #pragma once
 
 #include <kj/string.h>
