@@ -131,7 +131,8 @@ uint64_t AccountReconciler::nextNumber() {
 kj::Promise<void> AccountReconciler::issue(const PodAccount& account, bool exists,
                                            kj::StringPtr cause) {
   auto key = pki::makeKey(pki::KeyType::kEd25519);
-  auto request = pki::makeRequest(key, {.commonName = account.name});
+  auto name = account.clientName();
+  auto request = pki::makeRequest(key, {.commonName = name});
   auto made = co_await access.sign(account, request, nextNumber());
   pki::checkPair(made.certificate, key);
   auto object = accountSecret(account, made.ca, made.certificate, key);

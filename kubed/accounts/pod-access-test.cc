@@ -110,9 +110,13 @@ struct PodAccesses : public testing::Test {
             auto roles = KJ_MAP(role, request.getRoles()) {
               return kj::str(role);
             };
-            auto certificate = pki::signRequest(
-                authority.certificate, authority.key, request.getRequest(),
-                {.organizations = kj::mv(roles), .server = false, .lifetime = 6 * kj::HOURS});
+            auto asked = pki::inspectRequest(kj::str(request.getRequest()));
+            auto certificate =
+                pki::signRequest(authority.certificate, authority.key, request.getRequest(),
+                                 {.commonName = asked.commonName,
+                                  .organizations = kj::mv(roles),
+                                  .server = false,
+                                  .lifetime = 6 * kj::HOURS});
             spec.setCa(authority.certificate.asBytes());
             spec.setCertificate(certificate.asBytes());
           });

@@ -34,13 +34,18 @@ struct PodAccounts : public testing::Test {
   AccessPolicy policy{list({"os:reader", "os:etcd:backup"}), list({"apps", "default"})};
 
   // A Secret of these roles, whose certificate is valid for so long.
-  Json secret(const PodAccount& of, kj::Duration lifetime = 6 * kj::HOURS) {
+  Json secret(const PodAccount& of, kj::Duration lifetime = 6 * kj::HOURS,
+              kj::StringPtr name = "") {
+    auto own = of.clientName();
     auto roles = KJ_MAP(role, KJ_ASSERT_NONNULL(of.roles)) {
       return kj::str(role);
     };
     auto certificate =
         pki::signRequest(authority.certificate, authority.key, pki::makeRequest(key, {}),
-                         {.organizations = kj::mv(roles), .server = false, .lifetime = lifetime});
+                         {.commonName = name.size() > 0 ? name : own,
+                          .organizations = kj::mv(roles),
+                          .server = false,
+                          .lifetime = lifetime});
     return accountSecret(of, authority.certificate, certificate, key);
   }
   std::string cause(const Json& secret, const PodAccount& of) {
@@ -118,6 +123,18 @@ TEST_F(PodAccounts, SecretsAreRenewedBeforeTheirEndAndWhenInputsChange) {
   auto empty = good;
   empty.erase("data");
   EXPECT_NE(cause(empty, reader), "kept");
+}
+
+// Catches: a Secret from before, whose certificate has the bare name of the account and looks like
+// an administrator's in the audit log.
+TEST_F(PodAccounts, SecretsWithAnotherNameAreRenewed) {
+  auto reader = account({"os:reader"});
+  EXPECT_EQ(reader.clientName(), "system:serviceaccount:apps:sa");
+  EXPECT_EQ(cause(secret(reader), reader), "kept");
+  for (auto name : {"sa", "admin", "system:serviceaccount:other:sa"}) {
+    EXPECT_EQ(cause(secret(reader, 6 * kj::HOURS, name), reader),
+              "its certificate has another name");
+  }
 }
 
 // Catches: a file that no client reads; a Secret that stays when its account goes, or that

@@ -146,6 +146,8 @@ kj::Maybe<kj::StringPtr> renewalCause(const Json& secret, const PodAccount& acco
       cause = "its endpoint is another one"_kj;
     } else if (decoded(context, {"ca"}) != ca) {
       cause = "the CA changed"_kj;
+    } else if (info.commonName != account.clientName()) {
+      cause = "its certificate has another name"_kj;
     } else if (!sameRoles(info, KJ_ASSERT_NONNULL(account.roles))) {
       cause = "its roles changed"_kj;
     } else if (info.notAfter < now + kAccessRenewal || info.notBefore > now) {

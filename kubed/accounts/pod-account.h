@@ -9,6 +9,7 @@
 
 #include "common/kube/kube-api.h"
 #include "common/tls/pki.h"
+#include "common/wire/pod-client-name.h"
 
 namespace talos::kubed {
 
@@ -22,6 +23,8 @@ struct PodAccount {
   kj::String failure;                       // status.failureReason
   kj::Maybe<kj::Vector<kj::String>> roles;  // none: it names none
   kj::String label() const { return kj::str(nameSpace, "/", name); }
+  // In its certificates.
+  kj::String clientName() const { return podClientName(nameSpace, name); }
 };
 // None: it is being deleted, or is no account.
 kj::Maybe<PodAccount> readPodAccount(const kube::Json& object);

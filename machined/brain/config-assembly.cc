@@ -1,6 +1,8 @@
 #include "machined/brain/config-assembly.h"
 #include "machined/config/trust/kept-identity.h"
 
+#include "common/wire/audit.h"
+#include "machined/api/audit-line.h"
 #include "machined/brain/life-assembly.h"
 #include "machined/config/controllers/machine-inventory.h"
 
@@ -84,6 +86,15 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
       .watchdog = disks.watchdog,
       .warn = [this](kj::StringPtr problem) { core.console.say(kj::str("warning: ", problem)); },
       .showsStateToAnybody = KJ_BIND_METHOD(manager, showsStateToAnybody),
+      .audit =
+          [this](kj::StringPtr program, kj::StringPtr call) {
+            capnp::MallocMessageBuilder message;
+            auto record = message.initRoot<rpc::AuditRecord>();
+            record.setClient(program);
+            record.setCall(call);
+            record.setOutcome(outcomeOf(nullptr));
+            core.logs.append(kAuditLog, auditLine(record, core.clock.now()));
+          },
       .isStateMounted = KJ_BIND_METHOD(disks.state, isMounted),
       .isStateToCome = KJ_BIND_METHOD(life, mustInstall),
       .random = KJ_BIND_METHOD(core, chance),

@@ -28,6 +28,8 @@ struct ControllerDependencies {
   Watchdog& watchdog;
   kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
   kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
+  // Keeps a line of the log `audit`: what the node has done for a program of its own.
+  kj::Function<void(kj::StringPtr program, kj::StringPtr call)> audit = [](auto, auto) {};
   kj::Function<bool()> isStateMounted = []() { return false; };
   kj::Function<bool()> isStateToCome = []() { return false; };  // the node is to be installed first
   kj::Function<double()> random = []() { return 0.5; };         // [0, 1)

@@ -14,7 +14,7 @@ constexpr size_t kMostSignedRoles = 16;
 kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                                  kj::ArrayPtr<const char> request,
                                  kj::ArrayPtr<const kj::String> roles, uint64_t lifetimeS,
-                                 kj::Date now) {
+                                 kj::Date now, kj::StringPtr name) {
   if (request.size() > kMostRequestBytes) {
     fail(ErrorKind::kInvalidArgument, kj::str("a request must have at most ", kMostRequestBytes,
                                               " bytes, not ", request.size()));
@@ -37,7 +37,7 @@ kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringP
          "the CA certificate has expired or expires within a minute");
   }
   pki::LeafOptions options;
-  options.commonName = asked.commonName;
+  options.commonName = name.size() > 0 ? name : asked.commonName;
   options.organizations = KJ_MAP(role, roles) {
     return kj::str(role);
   };

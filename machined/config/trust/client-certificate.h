@@ -1,8 +1,9 @@
 // Certificates for clients of the machine API, signed with the authority of the config.
 //
 // Pure. The key stays with who asks: what comes here is a request, whose signature shows that its
-// sender has the key. Of the request only the common name is taken over; roles and lifetime are
-// those that the caller names. The certificate is good for a client and for nothing else.
+// sender has the key. Of the request only the common name is taken over, and none if the caller
+// names the client; roles and lifetime are those that the caller names. The certificate is good for
+// a client and for nothing else.
 #pragma once
 
 #include "common/tls/pki.h"
@@ -16,6 +17,6 @@ constexpr uint64_t kShortestLifetimeS = 60, kLongestLifetimeS = 87600ull * 3600;
 kj::String signClientCertificate(kj::StringPtr authorityCertificate, kj::StringPtr authorityKey,
                                  kj::ArrayPtr<const char> request,
                                  kj::ArrayPtr<const kj::String> roles, uint64_t lifetimeS,
-                                 kj::Date now);
+                                 kj::Date now, kj::StringPtr name = "");
 
 }  // namespace talos::machined

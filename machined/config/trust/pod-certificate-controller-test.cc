@@ -14,7 +14,14 @@ struct PodCertificates : public ConfigTest {
   ~PodCertificates() noexcept override {}
   pki::Pem key = pki::makeKey(pki::KeyType::kEd25519);
 
-  void startUp() { runtime.add(podCertificateController(deps)); }
+  std::vector<std::string> audited;
+
+  void startUp() {
+    deps.audit = [this](kj::StringPtr program, kj::StringPtr call) {
+      audited.push_back(kj::str(program, " ", call).cStr());
+    };
+    runtime.add(podCertificateController(deps));
+  }
   // A control-plane node's config with these lines of the feature, indented by six.
   void configure(kj::StringPtr lines) {
     auto pem = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
@@ -25,12 +32,13 @@ struct PodCertificates : public ConfigTest {
                     lines, "cluster:\n  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"));
   }
   void request(uint64_t number, kj::StringPtr in, std::initializer_list<kj::StringPtr> roles,
-               kj::StringPtr text = "") {
-    auto asked = text.size() > 0 ? kj::str(text) : pki::makeRequest(key, {.commonName = "sa"});
+               kj::StringPtr text = "", kj::StringPtr account = "apps/sa") {
+    auto asked = text.size() > 0 ? kj::str(text) : pki::makeRequest(key, {.commonName = "admin"});
     putRecord<rpc::PodCertificateRequestSpec>(
         store, "account",
         [&](auto spec) {
           spec.setNumber(number);
+          spec.setAccount(account);
           spec.setKubernetesNamespace(in);
           spec.setRequest(asked);
           auto list = spec.initRoles(roles.size());
@@ -72,9 +80,9 @@ TEST_F(PodCertificates, AreSignedAsTheConfigAllows) {
   configure(kReaders);
   startUp();
   request(1, "apps", {"os:reader"});
-  EXPECT_EQ(answer(1), "sa os:reader");
+  EXPECT_EQ(answer(1), "system:serviceaccount:apps:sa os:reader");
   request(2, "apps", {"os:etcd:backup", "os:reader"});
-  EXPECT_EQ(answer(2), "sa os:etcd:backup,os:reader");
+  EXPECT_EQ(answer(2), "system:serviceaccount:apps:sa os:etcd:backup,os:reader");
   request(3, "apps", {"os:reader", "os:admin"});
   EXPECT_EQ(answer(3), "pods are not allowed to have the role os:admin");
   request(4, "apps", {"os:impersonator"});
@@ -89,6 +97,40 @@ TEST_F(PodCertificates, AreSignedAsTheConfigAllows) {
   store.destroy("", typeName<rpc::PodCertificateRequestSpec>(), "account", "kubed");
   poll();
   EXPECT_TRUE(store.tryGet<rpc::PodCertificateSpec>("account") == nullptr);
+}
+
+// Catches: an account with the name of an administrator, which the audit log would show as one; an
+// account that is named as one of another namespace, by a kubed in foreign hands.
+TEST_F(PodCertificates, NameTheAccountAndItsNamespace) {
+  configure(kReaders);
+  startUp();
+  request(1, "apps", {"os:reader"}, "", "apps/admin");
+  EXPECT_EQ(answer(1), "system:serviceaccount:apps:admin os:reader");
+  uint64_t number = 2;
+  for (auto account : {"", "admin", "apps/", "other/admin", "appsx/admin", "/admin"}) {
+    request(number, "apps", {"os:reader"}, "", account);
+    EXPECT_EQ(answer(number++),
+              kj::str("the account \"", account, "\" is not one of the namespace apps").cStr());
+  }
+  auto longest = kj::str(kj::repeat('a', 253));
+  request(number, "apps", {"os:reader"}, "", kj::str("apps/", longest));
+  auto first = answer(number++);
+  EXPECT_EQ(first.find("system:serviceaccount:apps:aaaa"), 0u) << first;
+  request(number, "apps", {"os:reader"}, "", kj::str("apps/", longest.slice(1)));
+  EXPECT_NE(answer(number++), first);
+}
+
+// Catches: a certificate of the machine API that the audit log does not have; one that it has, and
+// that was not issued.
+TEST_F(PodCertificates, AreAudited) {
+  configure(kReaders);
+  startUp();
+  request(1, "apps", {"os:reader", "os:etcd:backup"});
+  answer(1);
+  request(2, "apps", {"os:admin"});
+  answer(2);
+  EXPECT_EQ(audited, (std::vector<std::string>{"kubed PodCertificate.sign(account: \"apps/sa\", "
+                                               "roles: [\"os:reader\", \"os:etcd:backup\"])"}));
 }
 
 TEST_F(PodCertificates, AreNotSignedWithoutTheFeature) {

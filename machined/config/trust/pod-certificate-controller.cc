@@ -3,10 +3,13 @@
 // the PodCertificate of the same id, as long as the request exists.
 //
 // The policy is the config's (machine.features.kubernetesTalosAPIAccess), whatever kubed has
-// checked: a kubed in foreign hands gets no other roles than those that pods may have. An answer is
-// made once for each request, and survives restarts of the brain.
+// checked: a kubed in foreign hands gets no other roles than those that pods may have, and no other
+// names (common/wire/pod-client-name.h). Each certificate is a line of the log `audit`. An answer
+// is made once for each request, and survives restarts of the brain.
 #include "common/base/date.h"
 #include "common/base/error.h"
+#include "common/wire/audit.h"
+#include "common/wire/pod-client-name.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/client-certificate.h"
 #include "machined/process1/uv-loop.h"
@@ -36,11 +39,18 @@ kj::Maybe<kj::String> policyError(config::PodApiAccess::Reader policy,
   return nullptr;
 }
 
+// "apps/sa", without the namespace; none: the account is not one of that namespace.
+kj::Maybe<kj::String> nameIn(kj::StringPtr nameSpace, kj::StringPtr account) {
+  auto prefix = kj::str(nameSpace, "/");
+  if (!account.startsWith(prefix) || account.size() == prefix.size()) return nullptr;
+  return kj::str(account.slice(prefix.size()));
+}
+
 struct Job {
   Job(kj::StringPtr id, uint64_t number) : id(kj::str(id)), number(number) {}
   kj::String id;
   uint64_t number;  // of the request
-  kj::String authority, trusted, request;
+  kj::String authority, trusted, request, account, client;
   pki::Pem key;
   kj::Vector<kj::String> roles;
   kj::String error;  // empty: it is to be signed
@@ -50,7 +60,7 @@ struct Job {
 void sign(Job& job, kj::Date now) {
   auto failure = kj::runCatchingExceptions([&] {
     job.certificate = signClientCertificate(job.authority, job.key, job.request.asArray(),
-                                            job.roles, kPodCertificateS, now);
+                                            job.roles, kPodCertificateS, now, job.client);
   });
   KJ_IF_MAYBE (e, failure) job.error = messageOf(*e);
 }
@@ -58,7 +68,7 @@ void sign(Job& job, kj::Date now) {
 class PodCertificateController final : public Controller {
  public:
   explicit PodCertificateController(ControllerDependencies& deps)
-      : uv(deps.uv), clock(deps.clock), config(deps.config) {}
+      : uv(deps.uv), clock(deps.clock), config(deps.config), audit(deps.audit) {}
 
   kj::StringPtr name() const override { return "secrets.PodCertificateController"; }
   kj::Array<Input> inputs() const override {
@@ -84,6 +94,16 @@ class PodCertificateController final : public Controller {
   UvLoop& uv;
   const kj::Clock& clock;
   MachineConfigReader& config;
+  kj::Function<void(kj::StringPtr, kj::StringPtr)>& audit;
+
+  void record(const Job& job) {
+    capnp::MallocMessageBuilder message;
+    auto issued = message.initRoot<rpc::PodCertificateRequestSpec>();
+    issued.setAccount(job.account);
+    auto roles = issued.initRoles(static_cast<unsigned>(job.roles.size()));
+    for (auto i : kj::indices(job.roles)) roles.set(i, job.roles[i]);
+    audit("kubed", describeCall("PodCertificate.sign", issued.asReader()));
+  }
 
   static bool isAnswered(Store& store, kj::StringPtr id, uint64_t number) {
     KJ_IF_MAYBE (answer, store.tryGet<rpc::PodCertificateSpec>(id)) {
@@ -101,8 +121,14 @@ class PodCertificateController final : public Controller {
       KJ_IF_MAYBE (c, found) {
         auto machine = c->getMachine();
         auto error = policyError(machine.getFeatures().getKubernetesTalosAPIAccess(), request);
+        KJ_IF_MAYBE (name, nameIn(request.getKubernetesNamespace(), request.getAccount())) {
+          job.client = podClientName(request.getKubernetesNamespace(), *name);
+        }
         KJ_IF_MAYBE (e, error) {
           job.error = kj::mv(*e);
+        } else if (job.client.size() == 0) {
+          job.error = kj::str("the account \"", request.getAccount(),
+                              "\" is not one of the namespace ", request.getKubernetesNamespace());
         } else if (!hasKey(machine.getCa())) {
           job.error = kj::str("this node does not have the key of the CA");
         }
@@ -113,6 +139,7 @@ class PodCertificateController final : public Controller {
         job.error = kj::str("this node has no config");
       }
       job.request = kj::str(request.getRequest());
+      job.account = kj::str(request.getAccount());
       for (auto role : request.getRoles()) job.roles.add(kj::str(role));
     }
     return jobs;
@@ -133,6 +160,7 @@ class PodCertificateController final : public Controller {
         answer.setNumber(job.number);
         answer.setError(job.error);
         if (job.error.size() > 0) continue;
+        record(job);
         answer.setCa(job.trusted.asBytes());
         answer.setCertificate(job.certificate.asBytes());
         answer.setNotAfter(dateText(pki::inspect(job.certificate).notAfter));
