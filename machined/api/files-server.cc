@@ -50,7 +50,8 @@ class ListJob : public kj::Refcounted {
     for (size_t i = 0; i < kStepsPerPiece && piece.items.size() < kItemsPerPiece; ++i) {
       auto visit = KJ_ASSERT_NONNULL(walk)->next();
       KJ_IF_MAYBE (v, visit) {
-        if (!v->leaving && wanted(*v)) piece.items.add(itemOf(kj::mv(*v)));
+        bool known = v->leaving && v->error.size() == 0;
+        if (!known && wanted(*v)) piece.items.add(itemOf(kj::mv(*v)));
       } else {
         piece.last = true;
         break;

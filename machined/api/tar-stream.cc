@@ -61,8 +61,8 @@ void Archive::addZeros() {
 }
 
 void Archive::add(TreeWalk::Visit visit) {
-  if (visit.leaving) return;
   if (visit.error.size() > 0) return skip(visit.path, visit.error);
+  if (visit.leaving) return;
   bool root = visit.depth == 0;
   auto& st = visit.st;
   TarHeader entry{.name = root ? baseName(visit.path) : visit.relative,

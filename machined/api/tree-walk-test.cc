@@ -1,7 +1,11 @@
 #include "machined/api/tree-walk.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <malloc.h>
+
+#include <vector>
 
 #include "common/base/error.h"
 #include "common/testing/test-tree.h"
@@ -74,6 +78,66 @@ TEST_F(Walk, WhatVanishesIsLeftOut) {
   removeTree(tree.at("top/a"));
   removeTree(tree.at("top/b"));
   EXPECT_EQ(trace(walk), "c /c loop /.");
+}
+
+// Empty files PREFIX0 to PREFIXn, without the care of TestTree.
+void fill(kj::StringPtr directory, unsigned count, kj::StringPtr prefix) {
+  for (unsigned i = 0; i < count; ++i) {
+    auto path = kj::str(directory, '/', prefix, i);
+    int fd = open(path.cStr(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    KJ_ASSERT(fd >= 0, path);
+    close(fd);
+  }
+}
+
+struct Walked {
+  std::vector<unsigned> times;  // each file was visited, by its number
+  size_t steps = 0;
+  size_t mostHeap = 0;  // of the walk
+};
+Walked walkOver(kj::StringPtr root, unsigned files, kj::StringPtr prefix) {
+  Walked walked{.times = std::vector<unsigned>(files)};
+  auto before = mallinfo2().uordblks;
+  TreeWalk walk(root, 0);
+  for (;;) {
+    auto visit = walk.next();
+    KJ_IF_MAYBE (v, visit) {
+      ++walked.steps;
+      walked.mostHeap = kj::max(walked.mostHeap, mallinfo2().uordblks - before);
+      kj::StringPtr name = v->path.slice(KJ_ASSERT_NONNULL(v->path.findLast('/')) + 1);
+      if (name.startsWith(prefix)) ++walked.times[name.slice(prefix.size()).parseAs<unsigned>()];
+    } else {
+      return walked;
+    }
+  }
+}
+
+// Catches: a directory that a pod has filled, read whole into the brain; entries that come twice or
+// not at all where one part ends and the next begins.
+TEST_F(Walk, ADirectoryWithManyEntriesComesInParts) {
+  tree.directory("many");
+  constexpr unsigned kFiles = 30'000;
+  fill(tree.at("many"), kFiles, "f");
+  auto walked = walkOver(tree.at("many"), kFiles, "f");
+  EXPECT_EQ(walked.times, std::vector<unsigned>(kFiles, 1));
+  EXPECT_EQ(walked.steps, kFiles + 2);
+  EXPECT_LT(walked.mostHeap, 2 * kMostNameBytes);
+}
+
+// Catches: memory that is bounded for one directory, and not for those above it, whose names wait
+// while the walk is below.
+TEST_F(Walk, ADeepTreeOfManyEntriesIsBoundedToo) {
+  constexpr unsigned kLevels = 60, kFiles = 500;
+  auto prefix = kj::str(kj::repeat('z', 100));
+  auto directory = kj::str(tree.root);
+  for (unsigned i = 0; i < kLevels; ++i) {
+    directory = kj::str(directory, "/a");
+    KJ_SYSCALL(mkdir(directory.cStr(), 0700));
+    fill(directory, kFiles, prefix);
+  }
+  auto walked = walkOver(tree.at("a"), kFiles, prefix);
+  EXPECT_EQ(walked.times, std::vector<unsigned>(kFiles, kLevels));
+  EXPECT_LT(walked.mostHeap, 2 * kMostNameBytes);
 }
 
 kj::String usage(kj::StringPtr root, UsageOptions options) {

@@ -26,31 +26,13 @@ kj::String resolve(kj::StringPtr root) {
   return kj::str(resolved);
 }
 
-// 0, or why the names could not be read. They come in descending order, to be taken off the end.
-int namesIn(kj::StringPtr path, kj::Vector<kj::String>& names) {
-  DIR* directory = opendir(path.cStr());
-  if (directory == nullptr) return errno;
-  KJ_DEFER(closedir(directory));
-  errno = 0;
-  while (auto* entry = readdir(directory)) {
-    kj::StringPtr name = entry->d_name;
-    if (name != "." && name != "..") names.add(kj::str(name));
-    errno = 0;
-  }
-  int failure = errno;
-  std::sort(names.begin(), names.end(), [](auto& a, auto& b) { return b < a; });
-  return failure;
+// The memory of a name: a string, and what an allocator adds.
+size_t costOf(kj::StringPtr name) {
+  return sizeof(kj::String) + kj::max(name.size() + 1, size_t{24}) + sizeof(void*);
 }
 
 bool isGone(int number) {
   return number == ENOENT || number == ESRCH;  // a file; a process's folder
-}
-
-TreeWalk::Visit copyOf(const TreeWalk::Visit& visit) {
-  return {.path = kj::str(visit.path),
-          .relative = kj::str(visit.relative),
-          .depth = visit.depth,
-          .st = visit.st};
 }
 
 }  // namespace
@@ -68,45 +50,96 @@ TreeWalk::TreeWalk(kj::StringPtr root, unsigned maxDepth)
 
 TreeWalk::~TreeWalk() noexcept(false) {}
 
-kj::Maybe<TreeWalk::Visit> TreeWalk::enter(kj::String path, kj::String relative, unsigned depth) {
-  Visit visit{.path = kj::mv(path), .relative = kj::mv(relative), .depth = depth};
+// The next names of a directory, as many as there is room for, in descending order: they are taken
+// off the end. 0, or why they could not be read.
+int TreeWalk::nextPart(kj::StringPtr directory, Frame& frame) {
+  nameBytes -= frame.nameBytes;
+  frame.nameBytes = 0;
+  frame.names = {};
+  frame.more = false;
+  DIR* open = opendir(directory.cStr());
+  if (open == nullptr) return errno;
+  KJ_DEFER(closedir(open));
+  if (frame.position != 0) seekdir(open, frame.position);
+  auto room = kj::max(kMostNameBytes - kj::min(nameBytes, kMostNameBytes), kLeastNameBytes);
+  errno = 0;
+  while (auto* entry = readdir(open)) {
+    kj::StringPtr name = entry->d_name;
+    if (name != "." && name != "..") {
+      frame.nameBytes += costOf(name);
+      frame.names.add(kj::str(name));
+    }
+    if (frame.nameBytes >= room) {
+      frame.position = telldir(open);
+      frame.more = true;
+      break;
+    }
+    errno = 0;
+  }
+  int failure = frame.more ? 0 : errno;
+  std::sort(frame.names.begin(), frame.names.end(), [](auto& a, auto& b) { return b < a; });
+  nameBytes += frame.nameBytes;
+  return failure;
+}
+
+TreeWalk::Visit TreeWalk::visitOf(kj::String full, unsigned depth) const {
+  size_t above = top == "/" ? 1 : top.size() + 1;
+  auto relative = depth == 0 ? kj::str(".") : kj::str(full.slice(above));
+  return {.path = kj::mv(full), .relative = kj::mv(relative), .depth = depth};
+}
+
+// An entry of the newest frame, or, without one, the root.
+kj::Maybe<TreeWalk::Visit> TreeWalk::enter(kj::StringPtr name) {
+  auto depth = static_cast<unsigned>(stack.size());
+  auto full = depth == 0 ? kj::str(top) : kj::str(path, path.back() == '/' ? "" : "/", name);
+  auto visit = visitOf(kj::mv(full), depth);
   if (lstat(visit.path.cStr(), &visit.st) < 0) {
     if (isGone(errno)) return nullptr;
     visit.error = errorText(errno);
     return kj::mv(visit);
   }
   if (!S_ISDIR(visit.st.st_mode) || (maxDepth > 0 && depth >= maxDepth)) return kj::mv(visit);
-  Frame frame;
-  int failure = namesIn(visit.path, frame.names);
+  Frame frame{.pathSize = visit.path.size(), .st = visit.st};
+  int failure = nextPart(visit.path, frame);
   if (isGone(failure)) return nullptr;
   if (failure != 0) {
+    nameBytes -= frame.nameBytes;
     visit.error = errorText(failure);
     return kj::mv(visit);
   }
-  frame.visit = copyOf(visit);
+  path.clear();
+  path.addAll(visit.path);
   stack.add(kj::mv(frame));
+  return kj::mv(visit);
+}
+
+kj::Maybe<TreeWalk::Visit> TreeWalk::leave(int failure) {
+  auto& frame = stack.back();
+  auto visit = visitOf(kj::heapString(path), static_cast<unsigned>(stack.size() - 1));
+  visit.st = frame.st;
+  visit.leaving = true;
+  if (failure != 0 && !isGone(failure)) visit.error = errorText(failure);
+  nameBytes -= frame.nameBytes;
+  stack.removeLast();
+  if (!stack.empty()) path.resize(stack.back().pathSize);
   return kj::mv(visit);
 }
 
 kj::Maybe<TreeWalk::Visit> TreeWalk::next() {
   if (!started) {
     started = true;
-    return enter(kj::str(top), kj::str("."), 0);
+    return enter("");
   }
   while (!stack.empty()) {
     auto& frame = stack.back();
-    if (frame.names.empty()) {
-      auto visit = kj::mv(frame.visit);
-      stack.removeLast();
-      visit.leaving = true;
-      return kj::mv(visit);
+    if (frame.names.empty() && frame.more) {
+      int failure = nextPart(kj::heapString(path), frame);
+      if (failure != 0) return leave(failure);
     }
+    if (frame.names.empty()) return leave(0);
     auto name = kj::mv(frame.names.back());
     frame.names.removeLast();
-    auto path = frame.visit.path == "/" ? kj::str('/', name) : kj::str(frame.visit.path, '/', name);
-    auto relative =
-        frame.visit.depth == 0 ? kj::mv(name) : kj::str(frame.visit.relative, '/', name);
-    auto visit = enter(kj::mv(path), kj::mv(relative), frame.visit.depth + 1);
+    auto visit = enter(name);
     if (visit != nullptr) return visit;
   }
   return nullptr;
@@ -127,7 +160,7 @@ bool UsageWalk::step(kj::Maybe<UsageItem>& item) {
   auto next = walk.next();
   KJ_IF_MAYBE (visit, next) {
     uint64_t size = countedSize(visit->path, visit->st);
-    bool directory = S_ISDIR(visit->st.st_mode) && visit->error.size() == 0;
+    bool directory = S_ISDIR(visit->st.st_mode) && (visit->leaving || visit->error.size() == 0);
     if (directory && !visit->leaving) {
       sums.add(size);
       return true;

@@ -1,8 +1,11 @@
-// Walks of a file tree, one step at a time, in the order of names: what ls, du and cp stand on.
+// Walks of a file tree, one step at a time: what ls, du and cp stand on.
 //
-// Never follows a link below the root and never needs more memory than the names of the directories
-// from the root down to where it is. The tree may change meanwhile: what vanished is left out, what
-// cannot be read is an item with an error. Steps block (disks do): they are for the thread pool.
+// The entries of a directory come in the order of their names. A pod may fill a directory with
+// millions of them: one with more names than fit into kMostNameBytes comes in parts, each of which
+// is sorted, and an entry that is made or removed meanwhile may be left out. So memory is bounded,
+// whatever the tree. Never follows a link below the root. The tree may change meanwhile: what
+// vanished is left out, what cannot be read is an item with an error. Steps block (disks do): they
+// are for the thread pool.
 #pragma once
 
 #include <kj/string.h>
@@ -10,6 +13,10 @@
 #include <sys/stat.h>
 
 namespace talos::machined {
+
+// Of one walk, with what an allocator adds: some 3 000 usual names, and less for the directories
+// below one that takes them. A deep tree has a few names of each of its directories.
+constexpr size_t kMostNameBytes = 256u << 10, kLeastNameBytes = 512;
 
 class TreeWalk {
  public:
@@ -25,7 +32,8 @@ class TreeWalk {
     unsigned depth = 0;        // of the root: 0
     struct stat st{};
     kj::String error = {};  // why it cannot be read; `st` may be empty then
-    bool leaving = false;   // a directory, for the second time: after all that is in it
+    bool leaving = false;   // a directory, for the second time: after all that is in it. With an
+                            // error: only a part of its entries could be read
   };
   // Directories come before what is in them, and once more after it, unless they could not be
   // opened or lie at maxDepth.
@@ -34,16 +42,26 @@ class TreeWalk {
   kj::StringPtr root() const { return top; }
 
  private:
+  // A directory that is open in the walk. Its path is a beginning of the current one.
   struct Frame {
-    Visit visit;
-    kj::Vector<kj::String> names;  // those that are left, the next one last
+    size_t pathSize = 0;
+    struct stat st{};
+    kj::Vector<kj::String> names = {};  // those that are left of the part, the next one last
+    size_t nameBytes = 0;               // of the part
+    long position = 0;                  // of the next part
+    bool more = true;                   // there may be another part
   };
   kj::String top;
   unsigned maxDepth;
   bool started = false;
+  kj::Vector<char> path;  // of the newest frame
   kj::Vector<Frame> stack;
+  size_t nameBytes = 0;  // of all frames
 
-  kj::Maybe<Visit> enter(kj::String path, kj::String relative, unsigned depth);
+  kj::Maybe<Visit> enter(kj::StringPtr name);
+  kj::Maybe<Visit> leave(int failure);
+  int nextPart(kj::StringPtr directory, Frame& frame);
+  Visit visitOf(kj::String full, unsigned depth) const;
 };
 
 // Disk usage: directories after what is in them. Sizes are those that files say they have
