@@ -5,8 +5,8 @@
 // bootstrap token (bootstrap-token-reconciler.h), gets the kubelet's first certificate
 // (kubelet-join-reconciler.h), approves those of workers (join-approver.h), removes Node objects
 // of earlier names (superseded-node-reconciler.h), gives pods access to the machine API
-// (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys (survey-server.h) and
-// tries clients (client-server.h).
+// (pod-access.h), drains the node (node-drain-reconciler.h), serves surveys and tries clients
+// (client-server.h).
 //
 // --worker: without manifests, static pods, members, probe, surveys, renewals, approvals, removals
 // and pods.
@@ -47,7 +47,7 @@ namespace talos::kubed {
 constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 constexpr kj::StringPtr kWorker = "--worker"_kj;
 
-kj::Promise<SurveyServer::Message> readSurvey(kj::Timer& timer, KubernetesStoreAdapter& adapter) {
+kj::Promise<ClientServer::Message> readSurvey(kj::Timer& timer, KubernetesStoreAdapter& adapter) {
   auto client = adapter.client();
   KJ_IF_MAYBE (error, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *error);
   auto& kubernetes = client.get<kj::Own<SharedKube>>();

@@ -46,8 +46,8 @@ interface Cluster {
 struct Caller { name @0 :Text; address @1 :Text; }     # CN of its certificate; its address
 
 interface Node {
-  # What network(), etcd() and kubernetes() return is served by other programs than machined: a client may have 16 of their
-  # calls under way, all clients together 128. ResourceExhausted beyond.
+  # Other programs than machined serve network(), etcd() and kubernetes(): a client may have 16 of their calls under way,
+  # all clients together 128. ResourceExhausted beyond.
 
   machine @0 () -> (machine :Machine) $allow("os:reader") $maintenance $joining;
   services @1 () -> (services :Services) $allow("os:reader") $joining;

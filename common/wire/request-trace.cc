@@ -5,13 +5,10 @@
 #include "common/base/error.h"
 #include "common/base/waits.h"
 #include "common/wire/call-observer.h"
+#include "common/wire/one-call.h"
 
 namespace talos {
 namespace {
-
-using capnp::AnyPointer;
-using capnp::CallContextHook;
-using capnp::ClientHook;
 
 // The caller can do nothing about it, so the logs of the node are where it looks next.
 bool isNodesFault(ErrorKind kind) {
@@ -25,7 +22,7 @@ constexpr auto kLongWait = 5 * kj::SECONDS;
 }  // namespace
 
 // A call under way. One that is dropped ends as cancelled.
-class RequestTrace::Call {
+class RequestTrace::Call final : public OneCall {
  public:
   Call(RequestTrace& trace, kj::StringPtr request, const Rules::Rule& rule)
       : trace(trace),
@@ -38,15 +35,15 @@ class RequestTrace::Call {
     if (!changes) return;
     trace.write(log::Level::kInfo, "call began", {{"method", method}, {"request", request}});
   }
-  ~Call() noexcept(false) {
+  ~Call() noexcept(false) override {
     if (over) return;
     bool hung = !stream && trace.clock.now() - began >= kLongWait && trace.failures.admits(request);
     write(hung ? log::Level::kWarning : level(), CallObserver::kCancelled);
   }
   KJ_DISALLOW_COPY_AND_MOVE(Call);
 
-  void answered() { write(level(), CallObserver::kOk); }
-  void failed(const kj::Exception& e) {
+  void answered() override { write(level(), CallObserver::kOk); }
+  void failed(const kj::Exception& e) override {
     auto kind = kindOf(e);
     bool shown = isNodesFault(kind) && trace.failures.admits(request);
     write(shown ? log::Level::kWarning : level(), nameOf(kind), messageOf(e));
@@ -79,41 +76,6 @@ class RequestTrace::Call {
   }
 };
 
-// Stands for a capability for one call, which comes by call(): the calls of this process itself do
-// not pass the membrane.
-class RequestTrace::Hook final : public ClientHook, public kj::Refcounted {
- public:
-  Hook(kj::Own<ClientHook> inner, kj::Own<Call> call)
-      : inner(kj::mv(inner)), traced(kj::mv(call)) {}
-
-  capnp::Request<AnyPointer, AnyPointer> newCall(uint64_t interface, uint16_t method,
-                                                 kj::Maybe<capnp::MessageSize> size,
-                                                 CallHints hints) override {
-    return inner->newCall(interface, method, size, hints);
-  }
-  VoidPromiseAndPipeline call(uint64_t interface, uint16_t method,
-                              kj::Own<CallContextHook>&& context, CallHints hints) override {
-    auto result = inner->call(interface, method, kj::mv(context), hints);
-    auto& call = *traced;
-    auto promise = result.promise.then([&call]() { call.answered(); },
-                                       [&call](kj::Exception&& e) {
-                                         call.failed(e);
-                                         kj::throwFatalException(kj::mv(e));
-                                       });
-    return {promise.attach(kj::mv(traced)), kj::mv(result.pipeline)};
-  }
-  kj::Maybe<ClientHook&> getResolved() override { return nullptr; }
-  kj::Maybe<kj::Promise<kj::Own<ClientHook>>> whenMoreResolved() override { return nullptr; }
-  kj::Own<ClientHook> addRef() override { return kj::addRef(*this); }
-  const void* getBrand() override { return &kBrand; }
-  kj::Maybe<int> getFd() override { return nullptr; }
-
- private:
-  static constexpr char kBrand = 0;
-  kj::Own<ClientHook> inner;
-  kj::Own<Call> traced;
-};
-
 class RequestTrace::Policy final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   Policy(RequestTrace& trace, kj::StringPtr request) : trace(trace), request(kj::str(request)) {}
@@ -122,8 +84,7 @@ class RequestTrace::Policy final : public capnp::MembranePolicy, public kj::Refc
                                                    capnp::Capability::Client target) override {
     auto rule = trace.rules.find(interface, method);
     if (rule.returnsCapability) return nullptr;
-    return capnp::Capability::Client(kj::refcounted<Hook>(ClientHook::from(kj::mv(target)),
-                                                          kj::heap<Call>(trace, request, rule)));
+    return forOneCall(kj::mv(target), kj::heap<Call>(trace, request, rule));
   }
   kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
                                                     capnp::Capability::Client) override {

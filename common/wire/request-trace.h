@@ -46,7 +46,6 @@ class RequestTrace {
 
  private:
   class Policy;
-  class Hook;
   class Call;
   const kj::MonotonicClock& clock;
   const Rules& rules;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/shared-reading.h"
 #include "common/memory/zeroize.h"
 #include "etcd-supervisor/control/join-tokens-server.h"
 #include "etcd-supervisor/control/snapshot-file.h"
@@ -67,14 +68,24 @@ void fill(capnp::List<rpc::Etcd::Alarm>::Builder out, kj::ArrayPtr<const etcd::A
   }
 }
 
+// Answers that cost connections to all members, or many records, are read for all clients together.
+struct SharedReads final : public kj::Refcounted {
+  explicit SharedReads(const ServedParts& parts)
+      : cluster([&reconciler = parts.reconciler]() { return reconciler.look(); }),
+        tokens([&tokens = parts.tokens]() { return tokens.list(); }) {}
+  SharedReading<ObservedCluster> cluster;
+  SharedReading<kj::Vector<JoinTokenBook::Listed>> tokens;
+};
+
 class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
  public:
-  EtcdServer(const ServedParts& parts, kj::StringPtr client)
-      : ServedParts(parts), client(kj::str(client)) {}
+  EtcdServer(const ServedParts& parts, kj::Own<SharedReads> reads, kj::StringPtr client)
+      : ServedParts(parts), reads(kj::mv(reads)), client(kj::str(client)) {}
 
   kj::Promise<void> members(MembersContext context) override {
     if (context.getParams().getLocal()) co_return co_await localMembers(context);
-    auto observed = co_await reconciler.look();
+    auto shared = co_await reads->cluster.get();
+    auto& observed = shared->value;
     if (observed.members.empty()) fail(ErrorKind::kUnavailable, observed.problem);
     etcd::MemberId leader = 0;
     KJ_IF_MAYBE (leads, observed.leader()) leader = leads->member.id;
@@ -189,7 +200,8 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
   }
 
   kj::Promise<void> joinTokens(JoinTokensContext context) override {
-    auto all = co_await tokens.list();
+    auto shared = co_await reads->tokens.get();
+    auto& all = shared->value;
     auto now = tokens.now();
     auto out = context.getResults().initTokens(static_cast<unsigned>(all.size()));
     for (auto i : kj::indices(all)) fillToken(out[i], all[i].id, all[i].record.get(), now);
@@ -212,6 +224,7 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
   }
 
  private:
+  kj::Own<SharedReads> reads;
   kj::String client;
 
   // The local member's own list: that of a member that the others have forgotten, too.
@@ -276,11 +289,12 @@ class TurnServer final : public rpc::EtcdTurn::Server {
 class SupervisorServer final : public rpc::EtcdSupervisor::Server, private ServedParts {
  public:
   SupervisorServer(const ServedParts& parts, kj::Maybe<RequestTrace&> trace)
-      : ServedParts(parts), trace(trace) {}
+      : ServedParts(parts), reads(kj::refcounted<SharedReads>(parts)), trace(trace) {}
 
   kj::Promise<void> etcd(EtcdContext context) override {
-    rpc::Etcd::Client etcd = kj::heap<EtcdServer>(static_cast<const ServedParts&>(*this),
-                                                  context.getParams().getClient());
+    rpc::Etcd::Client etcd =
+        kj::heap<EtcdServer>(static_cast<const ServedParts&>(*this), kj::addRef(*reads),
+                             context.getParams().getClient());
     KJ_IF_MAYBE (t, trace) {
       etcd = t->traced<rpc::Etcd>(kj::mv(etcd), context.getParams().getRequest());
     }
@@ -316,6 +330,7 @@ class SupervisorServer final : public rpc::EtcdSupervisor::Server, private Serve
   }
 
  private:
+  kj::Own<SharedReads> reads;
   kj::Maybe<RequestTrace&> trace;
 };
 

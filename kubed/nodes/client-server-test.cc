@@ -26,7 +26,7 @@ struct ClientServerTest : public TestControlPlane {
     kube::DialDependencies dialing{*io.lowLevelProvider, io.unixEventPort, timer};
     rpc::Kubernetes::Client server = kj::heap<ClientServer>(
         dialing, make, store, deps.adapter,
-        []() -> kj::Promise<SurveyServer::Message> { return KJ_EXCEPTION(FAILED, "no survey"); });
+        []() -> kj::Promise<ClientServer::Message> { return KJ_EXCEPTION(FAILED, "no survey"); });
     EXPECT_TRUE(eventually([&] { return deps.adapter.secretsVersion() != 0; }));
     return server;
   }
@@ -112,6 +112,29 @@ TEST_F(ClientServerTest, TheAggregationLayer) {
       unavailableApi({{"metadata", {{"name", "new"}}}, {"spec", {{"service", {{"name", "x"}}}}}})
           .orDefault(kj::str("none")),
       "new: Unknown");
+}
+
+// Catches: a client whose calls each open connections of their own and read the whole cluster.
+TEST_F(ClientServerTest, ThoseWhoAskForTheAggregationLayerShareOneReading) {
+  auto server = serve();
+  model.addKind({.group = kj::str("apiregistration.k8s.io"),
+                 .version = kj::str("v1"),
+                 .plural = kj::str("apiservices"),
+                 .kind = kj::str("APIService"),
+                 .namespaced = false});
+  model.put(kPublishedAt, {{"metadata", {{"name", "extension-apiserver-authentication"}}},
+                           {"data", {{"requestheader-client-ca-file", "PEM"}}}});
+  auto before = model.asked.size();
+  server.aggregationRequest().send().wait(io.waitScope);
+  auto ofOne = model.asked.size() - before;
+  kj::Vector<kj::Promise<void>> calls;
+  for (unsigned i = 0; i < 200; ++i) {
+    calls.add(server.aggregationRequest().send().then(
+        [](auto&& got) { EXPECT_EQ(kj::str(got.getAuthorities().asChars()), "PEM"); }));
+  }
+  kj::joinPromises(calls.releaseAsArray()).wait(io.waitScope);
+  EXPECT_GT(ofOne, 0u);
+  EXPECT_LE(model.asked.size(), before + 3 * ofOne);
 }
 
 // Catches: API servers that are not asked for first, Secrets of other types that are read.

@@ -101,7 +101,7 @@ kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make
 ClientServer::ClientServer(kube::DialDependencies dialing, SharedKube::Make& make,
                            StoreClient& store, KubernetesStoreAdapter& adapter,
                            kj::Function<kj::Promise<Message>()> read, const kj::Clock& clock)
-    : SurveyServer(kj::mv(read)), dialing(dialing), make(make), adapter(adapter), clock(clock) {
+    : dialing(dialing), make(make), adapter(adapter), clock(clock), surveys(kj::mv(read)) {
   members = store.watch<rpc::MemberSpec>([] {});
 }
 
@@ -118,6 +118,11 @@ kj::Own<SharedKube> ClientServer::ownServer() {
   auto client = adapter.client();
   KJ_IF_MAYBE (error, client.tryGet<kj::String>()) fail(ErrorKind::kUnavailable, *error);
   return kj::mv(client.get<kj::Own<SharedKube>>());
+}
+
+kj::Promise<void> ClientServer::survey(SurveyContext context) {
+  auto shared = co_await surveys.get();
+  context.getResults().setSurvey(shared->value->getRoot<rpc::Survey>());
 }
 
 kj::Promise<void> ClientServer::tryClient(TryClientContext context) {
@@ -196,19 +201,33 @@ kj::Maybe<kj::String> unavailableApi(const kube::Json& apiService) {
   return kj::str(kube::textAt(apiService, {"metadata", "name"}), ": ", reason);
 }
 
-kj::Promise<void> ClientServer::aggregation(AggregationContext context) {
+// Those who wait for their turn wait for this one.
+kj::Promise<Aggregation> ClientServer::readAggregation() {
+  return within(dialing.timer, kAggregation, aggregationNow(),
+                kj::str("no answer of the API server within ", kAggregation / kj::SECONDS, " s"),
+                ErrorKind::kUnavailable);
+}
+
+kj::Promise<Aggregation> ClientServer::aggregationNow() {
   auto server = ownServer();
   auto maps = kube::coreResource("configmaps", "ConfigMap");
   auto published = co_await (**server).get(maps, kSystem, kPublished);
-  kj::Vector<kj::String> unavailable;
+  Aggregation found{.authorities = kj::str(kube::textAt(published, {"data", kAggregatorCas})),
+                    .unavailable = {}};
   auto apis = co_await (**server).resource("apiregistration.k8s.io/v1", "APIService");
   co_await (**server).visit(apis, "", {}, [&](const kube::Json& api) {
-    KJ_IF_MAYBE (line, unavailableApi(api)) unavailable.add(kj::mv(*line));
+    KJ_IF_MAYBE (line, unavailableApi(api)) found.unavailable.add(kj::mv(*line));
   });
-  std::sort(unavailable.begin(), unavailable.end());
+  std::sort(found.unavailable.begin(), found.unavailable.end());
+  co_return kj::mv(found);
+}
+
+kj::Promise<void> ClientServer::aggregation(AggregationContext context) {
+  auto shared = co_await aggregations.get();
+  auto& found = shared->value;
   auto results = context.getResults();
-  results.setAuthorities(kube::textAt(published, {"data", kAggregatorCas}).asBytes());
-  fill(results.initUnavailable(static_cast<unsigned>(unavailable.size())), unavailable);
+  results.setAuthorities(found.authorities.asBytes());
+  fill(results.initUnavailable(static_cast<unsigned>(found.unavailable.size())), found.unavailable);
 }
 
 kj::Promise<void> ClientServer::tokensOfOtherKeys(TokensOfOtherKeysContext context) {

@@ -3,17 +3,23 @@
 // of Secrets it has them written again, for one of the key of service accounts it looks for tokens
 // (token-survey.h), for one of the aggregator's CA at what aggregated APIs are given and do.
 //
+// A cluster may be large, so its survey and the state of its aggregation layer are read one at a
+// time, however many callers there are (common/base/shared-reading.h).
+//
 // A client is tried at addresses of the nodes that Kubernetes has, by new connections each time; it
 // reads, and changes nothing. Each answer is bounded to kTrial. Its key is kept for the trial only.
 #pragma once
 
+#include <capnp/message.h>
+
+#include "common/base/shared-reading.h"
 #include "common/kube/kube-client.h"
 #include "kubed/manifests/kubernetes-store-adapter.h"
-#include "kubed/nodes/survey-server.h"
+#include "rpc/kubernetes.capnp.h"
 
 namespace talos::kubed {
 
-constexpr auto kTrial = 10 * kj::SECONDS;
+constexpr auto kTrial = 10 * kj::SECONDS, kAggregation = 30 * kj::SECONDS;
 constexpr uint16_t kKubeletPort = 10250;
 constexpr size_t kMostRewritten = 100;  // Secrets, by one call
 
@@ -43,13 +49,21 @@ kj::Promise<Tried> tryClient(kube::DialDependencies deps, SharedKube::Make& make
 // is not available. Pure.
 kj::Maybe<kj::String> unavailableApi(const kube::Json& apiService);
 
-class ClientServer final : public SurveyServer {
+// The aggregation layer, as rpc/kubernetes.capnp has it.
+struct Aggregation {
+  kj::String authorities;
+  kj::Vector<kj::String> unavailable;
+};
+
+class ClientServer final : public rpc::Kubernetes::Server {
  public:
-  // All outlive it.
+  using Message = kj::Own<capnp::MallocMessageBuilder>;
+  // `read` makes a survey: the root of its message. All outlive it.
   ClientServer(kube::DialDependencies dialing, SharedKube::Make& make, StoreClient& store,
                KubernetesStoreAdapter& adapter, kj::Function<kj::Promise<Message>()> read,
                const kj::Clock& clock = kj::systemPreciseCalendarClock());
 
+  kj::Promise<void> survey(SurveyContext context) override;
   kj::Promise<void> tryClient(TryClientContext context) override;
   kj::Promise<void> forgetClientCa(ForgetClientCaContext context) override;
   kj::Promise<void> rewriteSecrets(RewriteSecretsContext context) override;
@@ -62,9 +76,13 @@ class ClientServer final : public SurveyServer {
   KubernetesStoreAdapter& adapter;
   const kj::Clock& clock;
   Watched<rpc::MemberSpec> members;
+  SharedReading<Message> surveys;
+  SharedReading<Aggregation> aggregations{[this]() { return readAggregation(); }};
 
   bool isNode(kj::StringPtr address) const;
   kj::Own<SharedKube> ownServer();  // Unavailable
+  kj::Promise<Aggregation> readAggregation();
+  kj::Promise<Aggregation> aggregationNow();
 };
 
 }  // namespace talos::kubed

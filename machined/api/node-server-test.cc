@@ -1,6 +1,8 @@
 #include "machined/api/node-server.h"
 
+#include <capnp/rpc-twoparty.h>
 #include <gtest/gtest.h>
+#include <kj/async-io.h>
 
 #include <string>
 #include <vector>
@@ -116,6 +118,82 @@ TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
   EXPECT_EQ(network[4], "third");
   EXPECT_EQ(network[5], "");
   EXPECT_EQ(made.size(), 2u);
+}
+
+// Its surveys do not end; counts those under way.
+class SlowKubed final : public rpc::Kubed::Server {
+ public:
+  explicit SlowKubed(unsigned& open) : open(open) {}
+
+ protected:
+  struct Surveys final : public rpc::Kubernetes::Server {
+    explicit Surveys(unsigned& open) : open(open) {}
+    unsigned& open;
+    kj::Promise<void> survey(SurveyContext) override {
+      ++open;
+      return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this] { --open; }));
+    }
+    kj::Promise<void> aggregation(AggregationContext) override { return kj::READY_NOW; }
+  };
+  kj::Promise<void> kubernetes(KubernetesContext context) override {
+    context.getResults().setKubernetes(kj::heap<Surveys>(open));
+    return kj::READY_NOW;
+  }
+
+ private:
+  unsigned& open;
+};
+
+// A client of apid, by a connection of its own.
+struct ConnectedClient {
+  ConnectedClient(kj::AsyncIoContext& io, rpc::Kubed::Client daemon, NodeCalls& node)
+      : calls(kj::refcounted<ClientCalls>(kj::addRef(node))),
+        pipe(io.provider->newTwoWayPipe()),
+        server(*pipe.ends[0], countedDaemon(kj::mv(daemon), kj::addRef(*calls)),
+               capnp::rpc::twoparty::Side::SERVER),
+        client(*pipe.ends[1]) {}
+  rpc::Kubernetes::Client kubernetes() {
+    return client.bootstrap().castAs<rpc::Kubed>().kubernetesRequest().send().getKubernetes();
+  }
+  kj::Own<ClientCalls> calls;
+  kj::TwoWayPipe pipe;
+  capnp::TwoPartyClient server, client;
+};
+
+// Catches: a client with 2 000 calls to a daemon that has little memory, and whose other clients go
+// without; a place that is not given back.
+TEST(CallsToDaemons, AreBoundedForEachClient) {
+  auto io = kj::setupAsyncIo();
+  unsigned open = 0;
+  rpc::Kubed::Client daemon = kj::heap<SlowKubed>(open);
+  auto node = kj::refcounted<NodeCalls>();
+  ConnectedClient evil(io, daemon, *node), honest(io, daemon, *node);
+  auto limit = limitOf(CallKind::kDaemon).perClient;
+  auto kubernetes = evil.kubernetes();
+  unsigned refused = 0;
+  kj::Vector<kj::Promise<void>> calls;
+  for (unsigned i = 0; i < 2000; ++i) {
+    calls.add(kubernetes.surveyRequest()
+                  .send()
+                  .then([](auto&&) { ADD_FAILURE() << "a survey ended"; },
+                        [&](kj::Exception&& e) {
+                          EXPECT_EQ(kindOf(e), ErrorKind::kResourceExhausted);
+                          ++refused;
+                        })
+                  .eagerlyEvaluate(nullptr));
+  }
+  honest.kubernetes().aggregationRequest().send().ignoreResult().wait(io.waitScope);
+  auto beyond = kj::runCatchingExceptions(
+      [&] { kubernetes.aggregationRequest().send().ignoreResult().wait(io.waitScope); });
+  EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(beyond)), ErrorKind::kResourceExhausted);
+  EXPECT_EQ(open, limit);
+  EXPECT_EQ(refused, 2000 - limit);
+  EXPECT_EQ(node->count(CallKind::kDaemon), limit);
+  calls.clear();
+  honest.kubernetes().aggregationRequest().send().ignoreResult().wait(io.waitScope);
+  while (open > 0) kj::evalLater([] {}).wait(io.waitScope);
+  kubernetes.aggregationRequest().send().ignoreResult().wait(io.waitScope);
+  EXPECT_EQ(node->count(CallKind::kDaemon), 0u);
 }
 
 class EtcdSupervisorWithTokens final : public rpc::EtcdSupervisor::Server {

@@ -1,13 +1,49 @@
 #include "machined/api/node-server.h"
 
+#include <capnp/membrane.h>
+
 #include "common/base/error.h"
 #include "common/base/node-layout.h"
+#include "common/wire/one-call.h"
 #include "common/wire/request-id.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr unsigned kRootUid = 0;
+
+struct CountedCall final : public OneCall {
+  explicit CountedCall(ClientCalls::Slot slot) : slot(kj::mv(slot)) {}
+  ClientCalls::Slot slot;
+};
+
+class CountedCalls final : public capnp::MembranePolicy, public kj::Refcounted {
+ public:
+  explicit CountedCalls(kj::Own<ClientCalls> calls) : calls(kj::mv(calls)) {}
+
+  // Other interfaces lead to these, or belong to one of their calls.
+  kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interface, uint16_t,
+                                                   capnp::Capability::Client target) override {
+    if (interface != capnp::typeId<rpc::Network>() && interface != capnp::typeId<rpc::Etcd>() &&
+        interface != capnp::typeId<rpc::Kubernetes>()) {
+      return nullptr;
+    }
+    kj::Own<OneCall> call;
+    auto refusal = kj::runCatchingExceptions(
+        [&] { call = kj::heap<CountedCall>(calls->enter(CallKind::kDaemon)); });
+    // A broken capability rather than a throw: the call fails, not the connection it came by.
+    KJ_IF_MAYBE (e, refusal) return capnp::Capability::Client(kj::mv(*e));
+    return forOneCall(kj::mv(target), kj::mv(call));
+  }
+  kj::Maybe<capnp::Capability::Client> outboundCall(uint64_t, uint16_t,
+                                                    capnp::Capability::Client) override {
+    return nullptr;  // the caller's own capabilities
+  }
+  kj::Own<capnp::MembranePolicy> addRef() override { return kj::addRef(*this); }
+
+ private:
+  kj::Own<ClientCalls> calls;
+};
 
 class NodeServer final : public rpc::Node::Server {
  public:
@@ -166,6 +202,11 @@ class MachinedServer final : public rpc::Machined::Server {
 };
 
 }  // namespace
+
+capnp::Capability::Client countedDaemon(capnp::Capability::Client daemon,
+                                        kj::Own<ClientCalls> calls) {
+  return capnp::membrane(kj::mv(daemon), kj::refcounted<CountedCalls>(kj::mv(calls)));
+}
 
 rpc::Node::Client serveNode(NodeParts parts, kj::StringPtr request) {
   return kj::heap<NodeServer>(kj::mv(parts), request);

@@ -4,6 +4,7 @@
 
 #include "common/wire/roles.h"
 #include "common/wire/rpc-server.h"
+#include "machined/process1/client-call-limits.h"
 #include "rpc/local.capnp.h"
 #include "rpc/node.capnp.h"
 
@@ -25,6 +26,11 @@ struct NodeParts {
   rpc::EtcdSupervisor::Client etcdSupervisor;  // the same
   rpc::Kubed::Client kubed;                    // the same
 };
+
+// A daemon whose Network, Etcd or Kubernetes this client uses: its calls count (CallKind::kDaemon),
+// and one beyond the limit does not reach the daemon.
+capnp::Capability::Client countedDaemon(capnp::Capability::Client daemon,
+                                        kj::Own<ClientCalls> calls);
 
 // The Node of one request (common/wire/request-id.h), whose id goes with its calls to other
 // daemons; empty: none.

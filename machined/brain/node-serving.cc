@@ -153,7 +153,10 @@ NodeParts NodeServing::partsOf(NodeParts& shared, ClientCalls& client) {
                                      mine());
   parts.resources = serveResources(core.store, false, mine());
   parts.sensitiveResources = serveResources(core.store, true, mine());
-  parts.etcdSupervisor = etcdForClient(kj::mv(parts.etcdSupervisor),
+  parts.networkd = countedDaemon(kj::mv(parts.networkd), mine()).castAs<rpc::Networkd>();
+  parts.kubed = countedDaemon(kj::mv(parts.kubed), mine()).castAs<rpc::Kubed>();
+  auto etcd = countedDaemon(kj::mv(parts.etcdSupervisor), mine());
+  parts.etcdSupervisor = etcdForClient(etcd.castAs<rpc::EtcdSupervisor>(),
                                        [mine = mine()] { return kj::str(mine->name()); });
   return parts;
 }

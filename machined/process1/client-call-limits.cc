@@ -14,6 +14,8 @@ CallLimit limitOf(CallKind kind) {
       return {"streams", 64, 4096};
     case CallKind::kKernelLog:
       return {"readers of the kernel's log", 4, 64};
+    case CallKind::kDaemon:
+      return {"calls to networkd, etcd-supervisor and kubed", 16, 128};
     case CallKind::kTime:
       return {"queries of time servers", 2, 8};
   }

@@ -15,9 +15,10 @@ enum class CallKind {
   kRead,       // works on the pool of read-pool.h: files, mounts, processes, earlier boots
   kStream,     // until the caller ends it: events, logs, resources
   kKernelLog,  // the same, with a descriptor and a buffer of 16 KiB
-  kTime,       // resolves a name and asks its addresses: some sockets, for up to 10 s
+  kDaemon,  // of networkd, etcd-supervisor or kubed, which count no clients and have little memory
+  kTime,    // resolves a name and asks its addresses: some sockets, for up to 10 s
 };
-constexpr size_t kCallKinds = 4;
+constexpr size_t kCallKinds = 5;
 
 struct CallLimit {
   kj::StringPtr what;
