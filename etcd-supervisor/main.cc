@@ -24,25 +24,67 @@ namespace talos::supervisor {
 
 constexpr kj::StringPtr kUsualState = "/var/lib/etcd-supervisor"_kj;
 
-kj::Maybe<kj::Own<BackupLoop::Target>> targetOf(BackupStoreAdapter& store, etcd::Etcd& member,
-                                                kube::DialDependencies dial, DiskQueue& queue,
-                                                kj::StringPtr folder) {
-  KJ_IF_MAYBE (settings, store.settings()) {
-    S3Dependencies deps{dial, kj::systemPreciseCalendarClock(), queue};
-    return kj::heap<BackupLoop::Target>(BackupLoop::Target{
-        .schedule = kj::mv(settings->schedule),
-        .store = s3Store(deps, kj::mv(settings->store)),
-        .spool = [&member, &queue, folder, recipient = kj::mv(settings->recipient)]() {
-          return spoolSnapshot(member, queue, folder, recipient);
-        }});
+// The loop of backups with what it needs.
+class Backups {
+ public:
+  Backups(kj::AsyncIoContext& io, DiskQueue& queue, kj::StringPtr folder, StoreClient& client,
+          StoreAdapter& adapter, etcd::Etcd& member)
+      : io(io),
+        queue(queue),
+        folder(folder),
+        adapter(adapter),
+        member(member),
+        store(client, [this] { loop.configChanged(); }),
+        loop({.timer = io.provider->getTimer(),
+              .clock = kj::systemPreciseCalendarClock(),
+              .member = member,
+              .runs = [&adapter] { return adapter.running(); },
+              .target = [this] { return target(); },
+              .publish = [this](kj::Maybe<BackupState> state) { return store.publish(kj::mv(state)); }}) {}
+  KJ_DISALLOW_COPY_AND_MOVE(Backups);
+
+  kj::Promise<void> run() { return loop.run(); }
+
+ private:
+  kj::AsyncIoContext& io;
+  DiskQueue& queue;
+  kj::StringPtr folder;
+  StoreAdapter& adapter;
+  etcd::Etcd& member;
+  BackupStoreAdapter store;
+  BackupLoop loop;
+
+  kj::Maybe<kj::Own<BackupLoop::Target>> target() {
+    KJ_IF_MAYBE (settings, store.settings()) {
+      kube::DialDependencies dial{*io.lowLevelProvider, io.unixEventPort, io.provider->getTimer()};
+      S3Dependencies deps{dial, kj::systemPreciseCalendarClock(), queue};
+      return kj::heap<BackupLoop::Target>(
+          BackupLoop::Target{.schedule = kj::mv(settings->schedule),
+                             .store = s3Store(deps, kj::mv(settings->store)),
+                             .spool = [this, recipient = kj::mv(settings->recipient)](
+                                          kj::Date taken, uint64_t cluster) {
+                               return spool(recipient, taken, cluster);
+                             }});
+    }
+    return nullptr;
   }
-  return nullptr;
-}
+
+  kj::Promise<BackupUpload> spool(kj::StringPtr recipient, kj::Date taken, uint64_t cluster) {
+    auto spooled = co_await spoolSnapshot(member, queue, folder, recipient);
+    auto signature = adapter.sign({.taken = taken,
+                                   .cluster = cluster,
+                                   .bytes = spooled.databaseBytes,
+                                   .sha256 = kj::mv(spooled.digest)});
+    co_return BackupUpload{kj::mv(spooled.file),
+                           co_await spoolBytes(queue, folder, kj::mv(signature))};
+  }
+};
 
 void run() {
   refuseCoreDumps();
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
+  auto& clock = kj::systemPreciseCalendarClock();
   auto listening = inheritedSocket(kListenUnixVariable);
   std::mt19937 generator(std::random_device{}());
   std::uniform_real_distribution<double> unit(0, 1);
@@ -59,43 +101,35 @@ void run() {
   });
   NodePeers peers(io, api);
   EtcdClients endpoints(io, member);
-  auto& membership = reconciler.emplace(Dependencies{.timer = timer,
-                                                     .clock = kj::systemPreciseCalendarClock(),
-                                                     .chance = [&] { return unit(generator); },
-                                                     .files = files,
-                                                     .store = adapter,
-                                                     .peers = peers,
-                                                     .endpoints = endpoints});
+  JoinTokenBook tokens({.timer = timer, .clock = clock, .member = [&]() -> etcd::Etcd& {
+                          return KJ_ASSERT_NONNULL(reconciler).settledMember();
+                        }});
+  auto& membership =
+      reconciler.emplace(Dependencies{.timer = timer,
+                                      .clock = clock,
+                                      .chance = [&] { return unit(generator); },
+                                      .files = files,
+                                      .store = adapter,
+                                      .peers = peers,
+                                      .endpoints = endpoints,
+                                      .recovered = KJ_BIND_METHOD(tokens, revokeForRecovery)});
   BootstrapStatus bootstrapStatus(
       {.timer = timer,
        .runs = [&] { return adapter.running(); },
        .endpoints = endpoints,
        .publish = [&](bool selfHosted) { return adapter.publishSelfHosted(selfHosted); }});
-  kj::Maybe<BackupLoop> backups;
-  BackupStoreAdapter backupStore(store, [&] {
-    KJ_IF_MAYBE (loop, backups) loop->configChanged();
-  });
-  kube::DialDependencies dial{*io.lowLevelProvider, io.unixEventPort, timer};
-  auto& backup = backups.emplace(BackupLoop::Dependencies{
-      .timer = timer,
-      .clock = kj::systemPreciseCalendarClock(),
-      .member = endpoints.at(kLocal),
-      .runs = [&] { return adapter.running(); },
-      .target = [&] { return targetOf(backupStore, endpoints.at(kLocal), dial, disk, folder); },
-      .publish = [&](kj::Maybe<BackupState> state) { return backupStore.publish(kj::mv(state)); }});
-  JoinTokenBook tokens({.timer = timer,
-                        .clock = kj::systemPreciseCalendarClock(),
-                        .member = [&]() -> etcd::Etcd& { return membership.localMember(); }});
+  Backups backups(io, disk, folder, store, adapter, endpoints.at(kLocal));
+  SignSnapshot sign = KJ_BIND_METHOD(adapter, sign);
   Rules rules(capnp::Schema::from<rpc::Etcd>());
   RequestTrace trace(timer, rules);
   auto serving = serveUnix(*io.lowLevelProvider, timer, kj::mv(listening), [&](const UnixPeer&) {
-    return makeServer({timer, membership, files, kept, disk, tokens}, trace);
+    return makeServer({timer, clock, membership, files, kept, disk, tokens, sign}, trace);
   });
   log::info("listening");
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   membership.run()
       .exclusiveJoin(bootstrapStatus.run())
-      .exclusiveJoin(backup.run())
+      .exclusiveJoin(backups.run())
       .exclusiveJoin(kj::mv(serving))
       .wait(io.waitScope);
 }

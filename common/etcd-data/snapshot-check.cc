@@ -51,7 +51,8 @@ void SnapshotCheck::add(kj::ArrayPtr<const kj::byte> bytes) {
 }
 
 void SnapshotCheck::finish() {
-  if (!skip && hash.finish() != kj::arrayPtr(trailer, trailed)) {
+  computed = hash.finish();
+  if (!skip && computed != kj::arrayPtr(trailer, trailed)) {
     refuseSnapshot("is damaged: its SHA-256 is not the one behind it");
   }
 }

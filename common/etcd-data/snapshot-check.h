@@ -19,13 +19,15 @@ class SnapshotCheck final : public kj::AtomicRefcounted {
   void add(kj::ArrayPtr<const kj::byte> bytes);
   // After the last one. Once.
   void finish();
-  // Of the database alone.
+  // Of the database alone; its hash when finish() has returned.
   uint64_t databaseBytes() const { return database; }
+  kj::ArrayPtr<const kj::byte> digest() const { return computed; }
 
  private:
   uint64_t database, received = 0;
   bool skip;
   Sha256 hash;
+  kj::Array<kj::byte> computed;
   kj::byte trailer[Sha256::kBytes] = {};
   size_t trailed = 0;
 };

@@ -1,6 +1,6 @@
 // OpenSSL's objects as owned values, and the PEM blocks that we read and write them in.
 //
-// For common/tls/pki.cc, signature.cc, common/tls/kj-tls-access.cc and tests only. Reading is for
+// For common/tls, common/etcd-data/snapshot-signature.cc and tests only. Reading is for
 // foreign bytes: it returns an object or throws InvalidArgument that names what was found instead,
 // and leaves OpenSSL's error queue empty, so that a later TLS error does not carry text of a peer.
 #pragma once

@@ -94,9 +94,19 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
     return kj::heap<BackupLoop::Target>(BackupLoop::Target{
         .schedule = {.prefix = kj::str("p/"), .every = every, .keep = keep},
         .store = kj::heap<FakeStore>(store),
-        .spool = [this]() -> kj::Promise<UploadFile> {
-          return UploadFile{QueuedFile(queue, []() { return kj::AutoCloseFd(); }), size, kj::str()};
+        .spool = [this](kj::Date taken, uint64_t id) -> kj::Promise<BackupUpload> {
+          EXPECT_TRUE(taken == now());
+          EXPECT_EQ(0xc1u, id);
+          return BackupUpload{file(size), file(100)};
         }});
+  }
+  UploadFile file(uint64_t bytes) {
+    return {QueuedFile(queue, []() { return kj::AutoCloseFd(); }), bytes, kj::str()};
+  }
+  // Another member has stored it, or was about to.
+  void storedByAnother(const std::string& key, bool whole = true) {
+    store.objects[key] = size;
+    recordBackup(member, {kj::str(key.c_str()), whole}).wait(scope);
   }
   kj::Promise<void> publish(kj::Maybe<BackupState> state) {
     if (storeAway) fail(ErrorKind::kUnavailable, "machined is away");
@@ -119,9 +129,14 @@ struct BackupLoopTest : public testing::Test, private kj::Clock {
     pass(1 * kj::SECONDS);
   }
   void pass(kj::Duration time) { advance(timer, scope, time); }
+  // Without signatures: exactly the snapshots of this process have one.
   std::string names() const {
     std::string all;
-    for (auto& [name, bytes] : store.objects) all += (all.empty() ? "" : " ") + name;
+    for (auto& [name, bytes] : store.objects) {
+      bool signature = name.ends_with(".sig");
+      EXPECT_TRUE(!signature || store.objects.count(name.substr(0, name.size() - 4))) << name;
+      if (!signature) all += (all.empty() ? "" : " ") + name;
+    }
     return all;
   }
 };
@@ -199,7 +214,7 @@ TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
   EXPECT_EQ("standby", phase);
   EXPECT_EQ("", names());
   EXPECT_EQ(0u, store.lists);
-  store.objects["p/etcd-20261126T123000Z-00000000000000c1.snapshot.cms"] = 1;  // by the other one
+  storedByAnother("p/etcd-20261126T123000Z-00000000000000c1.snapshot.cms");
   cluster.leader = self;
   pass(20 * kj::SECONDS);
   EXPECT_EQ("waiting", phase);
@@ -214,7 +229,7 @@ TEST_F(BackupLoopTest, OnlyTheLeaderTakesThem) {
 // Catches: one that another member has taken meanwhile, taken twice.
 TEST_F(BackupLoopTest, LooksOnceMoreBeforeItTakesOne) {
   start();
-  store.objects["p/etcd-20261126T115959Z-00000000000000c1.snapshot.cms"] = 1;
+  storedByAnother("p/etcd-20261126T115959Z-00000000000000c1.snapshot.cms");
   pass(61 * kj::MINUTES);
   EXPECT_EQ("2026-11-26T12:59:59Z", next);
   EXPECT_EQ(2u, kept);
@@ -235,7 +250,7 @@ TEST_F(BackupLoopTest, RetriesAndSaysWhy) {
   store.problem = "";
   pass(30 * kj::MINUTES);
   EXPECT_EQ("", message);
-  EXPECT_EQ(1u, store.objects.size());
+  EXPECT_EQ(2u, store.objects.size());  // with its signature
   EXPECT_NE("etcd-20261126T110000Z-00000000000000c1.snapshot.cms", newest);
 }
 
@@ -262,14 +277,68 @@ TEST_F(BackupLoopTest, FollowsTheConfig) {
 
 // Catches: a clock that was wrong once, after which there is no backup for years.
 TEST_F(BackupLoopTest, AnObjectOfTheFutureDelaysNothing) {
-  store.objects["p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms"] = 1;
+  storedByAnother("p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms");
   start();
   EXPECT_EQ(
       "p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms "
       "p/etcd-20361126T110000Z-00000000000000c1.snapshot.cms",
       names());
   pass(10 * kj::HOURS);
-  EXPECT_EQ(4u, store.objects.size());
+  EXPECT_EQ(7u, store.objects.size());  // three have a signature
+}
+
+// Catches: somebody with the right to write into the store, whose objects end the backups or push
+// real ones out, while the state says that all is well.
+TEST_F(BackupLoopTest, ANameAloneIsNoBackup) {
+  start();
+  for (auto minutes : {"10", "20", "30"}) {
+    auto fake = std::string("p/etcd-20261126T14") + minutes + "00Z-00000000000000c1.snapshot.cms";
+    store.objects[fake] = 1;
+    store.objects[fake + ".sig"] = 1;
+  }
+  pass(4 * kj::HOURS);
+  EXPECT_EQ(3u, kept);
+  EXPECT_EQ("etcd-20261126T150000Z-00000000000000c1.snapshot.cms", newest);
+  EXPECT_EQ(
+      "the store has 3 snapshots that this cluster has no record of, which do not count and stay "
+      "there: etcd-20261126T141000Z-00000000000000c1.snapshot.cms …",
+      message);
+  EXPECT_EQ(
+      "p/etcd-20261126T130000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T140000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T141000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T142000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T143000Z-00000000000000c1.snapshot.cms "
+      "p/etcd-20261126T150000Z-00000000000000c1.snapshot.cms",
+      names());
+}
+
+// Catches: an upload that a crash has cut off and that counts, or stays for ever.
+TEST_F(BackupLoopTest, AnUploadThatWasCutOffIsReplaced) {
+  storedByAnother("p/etcd-20261126T105900Z-00000000000000c1.snapshot.cms", false);
+  start();
+  EXPECT_EQ("p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms", names());
+  EXPECT_EQ("", message);
+}
+
+// Catches: an etcd that is full, of which there is no backup, or one each minute.
+TEST_F(BackupLoopTest, AFullEtcdHasBackups) {
+  cluster.alarms.push_back({cluster.leader, etcd::Alarm::Type::kNoSpace});
+  start();
+  pass(2 * kj::HOURS);
+  EXPECT_EQ(3u, kept);
+  EXPECT_EQ("2026-11-26T14:00:00Z", next);
+}
+
+// Catches: records of backups that grow without an end.
+TEST_F(BackupLoopTest, TheOldestRecordsAreForgotten) {
+  for (size_t i = 0; i < kMostBackupRecords + 3; ++i) {
+    recordBackup(member, {kj::str("p/", i), true}).wait(scope);
+  }
+  start();
+  auto records = backupRecords(member).wait(scope);
+  EXPECT_EQ(kMostBackupRecords, records.size());
+  EXPECT_EQ("p/etcd-20261126T110000Z-00000000000000c1.snapshot.cms"_kj, records[0].key);
 }
 
 // Catches: a program that ends because machined restarts; etcd that is asked before it runs.
@@ -281,7 +350,7 @@ TEST_F(BackupLoopTest, WaitsForEtcdAndOutlivesMachined) {
   storeAway = true;
   runs = true;
   pass(10 * kj::SECONDS);
-  EXPECT_EQ(1u, store.objects.size());
+  EXPECT_EQ(2u, store.objects.size());  // with its signature
   storeAway = false;
   pass(1 * kj::MINUTES);
   EXPECT_EQ("waiting", phase);

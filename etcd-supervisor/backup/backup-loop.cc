@@ -4,6 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/etcd-data/snapshot-series.h"
+#include "common/etcd-data/snapshot-signature.h"
 
 namespace talos::supervisor {
 namespace {
@@ -13,9 +14,39 @@ constexpr auto kUntilItRuns = 5 * kj::SECONDS;
 constexpr auto kFirstRetry = 1 * kj::MINUTES, kLongestRetry = 30 * kj::MINUTES;
 constexpr auto kClocksDiffer = 1 * kj::MINUTES;
 
+kj::Maybe<const BackupRecord&> recordOf(kj::ArrayPtr<const BackupRecord> records,
+                                        kj::StringPtr prefix, kj::StringPtr name) {
+  for (auto& record : records) {
+    bool is = record.key.size() == prefix.size() + name.size() && record.key.startsWith(prefix) &&
+              record.key.endsWith(name);
+    if (is) return record;
+  }
+  return nullptr;
+}
+
+kj::String counted(size_t count, kj::StringPtr text) {
+  return kj::str(count, count == 1 ? " snapshot " : " snapshots ", text);
+}
+
+// About objects that are not of the series; empty if there are none.
+kj::String strangersIn(const BackupPlan& plan) {
+  kj::Vector<kj::String> texts;
+  if (plan.foreign > 0)
+    texts.add(
+        kj::str("the store has ", counted(plan.foreign, "of another cluster, which stay there")));
+  if (!plan.unknown.empty()) {
+    texts.add(kj::str("the store has ",
+                      counted(plan.unknown.size(), "that this cluster has no record of"),
+                      ", which do not count and stay there: ", plan.unknown[0],
+                      plan.unknown.size() > 1 ? " …" : ""));
+  }
+  return kj::strArray(texts, "; ");
+}
+
 }  // namespace
 
-BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule& schedule,
+BackupPlan planBackup(kj::ArrayPtr<const kj::String> names,
+                      kj::ArrayPtr<const BackupRecord> records, const BackupSchedule& schedule,
                       uint64_t cluster, kj::Date now) {
   BackupPlan plan;
   kj::Vector<kj::StringPtr> ours;
@@ -23,6 +54,15 @@ BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule
     KJ_IF_MAYBE (backup, readBackupName(name)) {
       if (backup->cluster.orDefault(~cluster) != cluster) {
         ++plan.foreign;
+        continue;
+      }
+      KJ_IF_MAYBE (record, recordOf(records, schedule.prefix, name)) {
+        if (!record->stored) {  // the upload was cut off
+          plan.replaced.add(kj::str(name));
+          continue;
+        }
+      } else {
+        plan.unknown.add(kj::str(name));
         continue;
       }
       if (backup->date > now + kClocksDiffer) continue;
@@ -83,48 +123,70 @@ kj::Promise<kj::Duration> BackupLoop::once(Target& target) {
 }
 
 kj::Promise<kj::Duration> BackupLoop::lead(Target& target) {
-  if (known == nullptr) known = co_await list(target);
+  if (known == nullptr) known = co_await look(target);
   plan(target);
   if (shown.due <= deps.clock.now()) {
     // Another member may have taken one since.
-    known = co_await list(target);
+    known = co_await look(target);
     plan(target);
     if (shown.due <= deps.clock.now()) co_await take(target);
   }
   failures = 0;
-  auto message = shown.foreign == 0 ? kj::String()
-                                    : kj::str("the store has ", shown.foreign,
-                                              shown.foreign == 1 ? " snapshot" : " snapshots",
-                                              " of another cluster, which stay there");
-  co_await publish("waiting", kj::mv(message));
+  co_await publish("waiting", strangersIn(shown));
   co_return kj::min(kLook, kj::max(shown.due - deps.clock.now(), 1 * kj::SECONDS));
 }
 
 void BackupLoop::plan(Target& target) {
-  shown = planBackup(KJ_ASSERT_NONNULL(known), target.schedule, cluster, deps.clock.now());
+  auto& found = KJ_ASSERT_NONNULL(known);
+  shown = planBackup(found.names, found.records, target.schedule, cluster, deps.clock.now());
 }
 
-kj::Promise<kj::Vector<kj::String>> BackupLoop::list(Target& target) {
+kj::Promise<BackupLoop::Known> BackupLoop::look(Target& target) {
   auto& prefix = target.schedule.prefix;
-  kj::Vector<kj::String> names;
-  for (auto& key : co_await target.store->list(prefix))
-    names.add(kj::str(key.slice(prefix.size())));
-  co_return names;
+  Known found;
+  found.records = co_await backupRecords(deps.member);
+  for (auto& key : recorded) found.records.add(BackupRecord{kj::str(key), true});
+  for (auto& key : co_await target.store->list(prefix)) {
+    found.names.add(kj::str(key.slice(prefix.size())));
+  }
+  co_return kj::mv(found);
+}
+
+// A backup is worth more than its record, so an etcd that takes no writes is no obstacle.
+kj::Promise<void> BackupLoop::record(kj::StringPtr key, bool stored) {
+  auto own = kj::str(key);
+  bool written = true;
+  co_await recordBackup(deps.member, {kj::str(own), stored}).catch_([&](kj::Exception&& e) {
+    log::warn("cannot record a backup in etcd; this process remembers it",
+              {{"name", own}, {"error", messageOf(e)}});
+    written = false;
+  });
+  if (!written && stored) recorded.add(kj::mv(own));
 }
 
 kj::Promise<void> BackupLoop::take(Target& target) {
   co_await publish("uploading", kj::str());
-  auto name = backupName(deps.clock.now(), cluster);
-  auto key = kj::str(target.schedule.prefix, name);
-  auto file = co_await target.spool();
-  co_await target.store->put(key, file);
-  bytes = file.size;
+  auto now = deps.clock.now();
+  auto key = kj::str(target.schedule.prefix, backupName(now, cluster));
+  auto upload = co_await target.spool(now, cluster);
+  co_await record(key, false);
+  co_await target.store->put(kj::str(key, kSignatureSuffix), upload.signature);
+  co_await target.store->put(key, upload.snapshot);
+  co_await record(key, true);
+  bytes = upload.snapshot.size;
   log::info("etcd backup uploaded", {{"name", key}, {"bytes", bytes}});
-  for (auto& old : shown.replaced) {
-    co_await target.store->remove(kj::str(target.schedule.prefix, old));
-  }
-  known = co_await list(target);
+  co_await removeReplaced(target);
+  known = co_await look(target);
   plan(target);
+}
+
+kj::Promise<void> BackupLoop::removeReplaced(Target& target) {
+  for (auto& old : shown.replaced) {
+    auto key = kj::str(target.schedule.prefix, old);
+    co_await target.store->remove(key);
+    co_await target.store->remove(kj::str(key, kSignatureSuffix));
+    co_await forgetBackup(deps.member, key);
+  }
 }
 
 kj::Promise<void> BackupLoop::publish(kj::StringPtr phase, kj::String message) {

@@ -1,19 +1,24 @@
-// Backups of the cluster's etcd: encrypted snapshots at intervals in a store outside of it, of
-// which the newest are kept (cluster.etcd.backup).
+// Backups of the cluster's etcd: encrypted and signed snapshots at intervals in a store outside of
+// it, of which the newest are kept (cluster.etcd.backup).
 //
-// The member that leads takes them; the others stand by. What is due follows from the names in the
-// store, which are asked for when a member becomes the leader and before each snapshot: nothing is
-// kept here. So after a crash, or with another leader, the series goes on where it was. Two members
-// that both believe to lead take two snapshots, which are both whole. The store shows an object
-// when all of it is there; whoever reads the series never sees half of one.
+// The member that leads takes them; the others stand by. A snapshot is in the series if the store
+// lists it and the cluster's record in etcd says that a member has stored it (backup-records.h): a
+// name alone delays nothing, and replaces nothing. Both are read when a member becomes the leader
+// and before each snapshot. So after a crash, or with another leader, the series continues. Two
+// members that both believe to lead take two snapshots, which are both whole. The store shows an
+// object when all of it is there; whoever reads the series never sees half of one. The signature is
+// there first. A record that cannot be written, because etcd is full, prevents no backup: this
+// process knows what it has stored.
 //
 // A snapshot whose name has a time in the future, of a clock that was wrong, delays nothing, and is
 // neither counted nor deleted. Neither is one of another cluster: after all control planes were
-// lost, and one was made anew with the same config, those before it are what it is recovered from.
+// lost, and one was made again with the same config, those before it are what it is recovered from.
+// Nor is one that is not in the record: it may be a snapshot of an earlier version.
 #pragma once
 
 #include "common/base/signal.h"
 #include "common/etcd/etcd.h"
+#include "etcd-supervisor/backup/backup-records.h"
 #include "etcd-supervisor/backup/object-store.h"
 
 namespace talos::supervisor {
@@ -33,7 +38,8 @@ struct BackupState {
   kj::String next, message;
 };
 
-// The series as the names of a store, sorted and without the prefix, show it at this time. Pure.
+// The series as the names of a store, sorted and without the prefix, and the records show it at
+// this time. Pure.
 struct BackupPlan {
   unsigned kept = 0;
   kj::String newest;  // empty: there is none
@@ -41,17 +47,23 @@ struct BackupPlan {
   kj::Date due = kj::UNIX_EPOCH;
   kj::Vector<kj::String> replaced;  // when one more is there
   unsigned foreign = 0;             // of other clusters, or of none that is known
+  kj::Vector<kj::String> unknown;   // have this cluster's id, and no record
 };
-BackupPlan planBackup(kj::ArrayPtr<const kj::String> names, const BackupSchedule& schedule,
+BackupPlan planBackup(kj::ArrayPtr<const kj::String> names,
+                      kj::ArrayPtr<const BackupRecord> records, const BackupSchedule& schedule,
                       uint64_t cluster, kj::Date now);
+
+struct BackupUpload {
+  UploadFile snapshot, signature;
+};
 
 class BackupLoop {
  public:
   struct Target {
     BackupSchedule schedule;
     kj::Own<ObjectStore> store;
-    // Takes a snapshot of this node's member and encrypts it.
-    kj::Function<kj::Promise<UploadFile>()> spool;
+    // Takes a snapshot of this node's member, encrypts it and signs it: of this time and cluster.
+    kj::Function<kj::Promise<BackupUpload>(kj::Date taken, uint64_t cluster)> spool;
   };
   struct Dependencies {
     kj::Timer& timer;
@@ -73,16 +85,24 @@ class BackupLoop {
   Dependencies deps;
   Signal changed;
   kj::Maybe<kj::Own<Target>> current;
-  kj::Maybe<kj::Vector<kj::String>> known;  // names, while this member leads and the store answers
-  BackupPlan shown;                         // of the names that were known last
-  uint64_t cluster = 0;                     // its id, as the member said last
+  // While this member leads, and the store answers.
+  struct Known {
+    kj::Vector<kj::String> names;
+    kj::Vector<BackupRecord> records;
+  };
+  kj::Maybe<Known> known;
+  kj::Vector<kj::String> recorded;  // by this process alone: etcd has not taken the records
+  BackupPlan shown;                 // of the names that were known last
+  uint64_t cluster = 0;             // its id, as the member said last
   uint64_t bytes = 0;
   unsigned failures = 0;
 
   kj::Promise<void> whileUnchanged();
   kj::Promise<kj::Duration> once(Target& target);
   kj::Promise<kj::Duration> lead(Target& target);
-  kj::Promise<kj::Vector<kj::String>> list(Target& target);
+  kj::Promise<Known> look(Target& target);
+  kj::Promise<void> record(kj::StringPtr key, bool stored);
+  kj::Promise<void> removeReplaced(Target& target);
   kj::Promise<void> take(Target& target);
   void plan(Target& target);
   kj::Promise<void> publish(kj::Maybe<BackupState> state);

@@ -30,7 +30,7 @@ struct SnapshotSpoolTest : public testing::Test {
     auto database = BoltFile::etcd(1000);
     cluster.database = kj::heapArray(kj::arrayPtr(database.data(), database.size()).asBytes());
   }
-  UploadFile spool(kj::StringPtr recipient) {
+  SpooledSnapshot spool(kj::StringPtr recipient) {
     return spoolSnapshot(member, disk, tree.root, recipient).wait(io.waitScope);
   }
   std::string bytesOf(UploadFile& upload) {
@@ -48,7 +48,8 @@ struct SnapshotSpoolTest : public testing::Test {
 
 // Catches: a file in plain, or one with a name; a hash that is not that of the file.
 TEST_F(SnapshotSpoolTest, IsEncryptedAndHasNoName) {
-  auto upload = spool(owner.certificate);
+  auto spooled = spool(owner.certificate);
+  auto& upload = spooled.file;
   auto all = bytesOf(upload);
   EXPECT_EQ(upload.size, all.size());
   EXPECT_GT(upload.size, cluster.database.size());
@@ -57,6 +58,22 @@ TEST_F(SnapshotSpoolTest, IsEncryptedAndHasNoName) {
   EXPECT_EQ(hash.hex(), upload.sha256);
   std::string plain(reinterpret_cast<const char*>(cluster.database.begin()), 64);
   EXPECT_EQ(all.npos, all.find(plain));
+  EXPECT_EQ(0u, namesIn(tree.root).size());
+  Sha256 plainHash;
+  plainHash.add(cluster.database);
+  EXPECT_EQ(cluster.database.size(), spooled.databaseBytes);
+  EXPECT_EQ(plainHash.finish(), spooled.digest) << "what is signed is not what was encrypted";
+}
+
+// Catches: a signature that is cut off on its way, or left on the disk.
+TEST_F(SnapshotSpoolTest, BytesAreSpooledWhole) {
+  auto text = "a signature"_kj;
+  auto upload = spoolBytes(disk, tree.root, kj::heapArray(text.asBytes())).wait(io.waitScope);
+  EXPECT_EQ("a signature", bytesOf(upload));
+  EXPECT_EQ(text.size(), upload.size);
+  Sha256 hash;
+  hash.add(text.asBytes());
+  EXPECT_EQ(hash.hex(), upload.sha256);
   EXPECT_EQ(0u, namesIn(tree.root).size());
 }
 

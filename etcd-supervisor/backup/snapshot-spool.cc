@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <kj/debug.h>
+#include <kj/io.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,8 +40,9 @@ class Encrypting final : public kj::AtomicRefcounted {
     KJ_ASSERT_NONNULL(output)->finish();
   }
 
- private:
   kj::Own<SnapshotCheck> check;
+
+ private:
   CmsRecipient recipient;
   kj::Maybe<kj::Own<CmsOutput>> output;
 };
@@ -63,8 +65,8 @@ class Hashing final : public kj::AtomicRefcounted {
 
 }  // namespace
 
-kj::Promise<UploadFile> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue, kj::StringPtr folder,
-                                      kj::StringPtr recipient) {
+kj::Promise<SpooledSnapshot> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue,
+                                           kj::StringPtr folder, kj::StringPtr recipient) {
   QueuedFile file(queue, [folder = kj::str(folder)]() { return spoolFile(folder); });
   kj::Maybe<kj::Own<Encrypting>> encrypting;
   auto to = kj::str(recipient);
@@ -79,17 +81,29 @@ kj::Promise<UploadFile> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue, kj::
         co_await file.use([own = kj::atomicAddRef(*KJ_ASSERT_NONNULL(encrypting)),
                            piece = kj::heapArray(bytes)](int fd) mutable { own->add(fd, piece); });
       });
-  KJ_IF_MAYBE (whole, encrypting) {
-    co_await file.use([own = kj::mv(*whole)](int) mutable { own->finish(); });
-  } else {
-    fail(ErrorKind::kInvalidArgument, "the member sent an empty snapshot");
-  }
+  if (encrypting == nullptr) fail(ErrorKind::kInvalidArgument, "the member sent an empty snapshot");
+  auto& whole = *KJ_ASSERT_NONNULL(encrypting);
+  co_await file.use([own = kj::atomicAddRef(whole)](int) mutable { own->finish(); });
   auto hashing = kj::atomicRefcounted<Hashing>();
   while (hashing->more) {
     co_await file.use(
         [own = kj::atomicAddRef(*hashing)](int fd) mutable { own->more = own->add(fd); });
   }
-  co_return UploadFile{kj::mv(file), hashing->size, hashing->hash.hex()};
+  co_return SpooledSnapshot{{kj::mv(file), hashing->size, hashing->hash.hex()},
+                            whole.check->databaseBytes(),
+                            kj::heapArray(whole.check->digest())};
+}
+
+kj::Promise<UploadFile> spoolBytes(DiskQueue& queue, kj::StringPtr folder,
+                                   kj::Array<kj::byte> bytes) {
+  QueuedFile file(queue, [folder = kj::str(folder)]() { return spoolFile(folder); });
+  Sha256 hash;
+  hash.add(bytes);
+  uint64_t size = bytes.size();
+  co_await file.use([bytes = kj::mv(bytes)](int fd) {
+    kj::FdOutputStream(fd).write(bytes.begin(), bytes.size());
+  });
+  co_return UploadFile{kj::mv(file), size, hash.hex()};
 }
 
 }  // namespace talos::supervisor

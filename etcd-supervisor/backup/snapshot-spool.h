@@ -13,9 +13,19 @@ namespace talos::supervisor {
 // The most that one request of S3 takes ("Uploading objects", Amazon S3 User Guide).
 constexpr uint64_t kMostUploadBytes = uint64_t{5} << 30;
 
+struct SpooledSnapshot {
+  UploadFile file;
+  // Of the database in it, for its signature.
+  uint64_t databaseBytes;
+  kj::Array<kj::byte> digest;
+};
+
 // `recipient`: PEM. `folder` is etcd-supervisor's own. ResourceExhausted: the disk is full;
 // InvalidArgument: what the member sent is no snapshot, or is too large; else the member's error.
-kj::Promise<UploadFile> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue, kj::StringPtr folder,
-                                      kj::StringPtr recipient);
+kj::Promise<SpooledSnapshot> spoolSnapshot(etcd::Etcd& member, DiskQueue& queue,
+                                           kj::StringPtr folder, kj::StringPtr recipient);
+// A few bytes, on their way to a store as well.
+kj::Promise<UploadFile> spoolBytes(DiskQueue& queue, kj::StringPtr folder,
+                                   kj::Array<kj::byte> bytes);
 
 }  // namespace talos::supervisor

@@ -2,6 +2,7 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/tls/pki.h"
 
 namespace talos::supervisor {
 namespace {
@@ -108,6 +109,15 @@ void StoreAdapter::secretsChanged() {
     }
   }
   inputs.announce();
+}
+
+kj::Array<kj::byte> StoreAdapter::sign(const SnapshotStatement& statement) {
+  KJ_IF_MAYBE (spec, secrets.find(kId)) {
+    auto member = spec->getEtcdPeer();
+    pki::Pem key(kj::str(member.getKey().asChars()));
+    return signSnapshot(statement, kj::str(member.getCrt().asChars()), key);
+  }
+  fail(ErrorKind::kUnavailable, "this node has no certificate of etcd");
 }
 
 // Read only until this process has written one: the spec of the process before.

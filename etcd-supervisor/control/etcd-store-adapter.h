@@ -2,6 +2,7 @@
 // EtcdStatuses and EtcdMembers out. Writes only what differs.
 #pragma once
 
+#include "common/etcd-data/snapshot-signature.h"
 #include "common/wire/store-adapter.h"
 #include "etcd-supervisor/membership/membership-dependencies.h"
 #include "rpc/etcd-resources.capnp.h"
@@ -30,6 +31,8 @@ class StoreAdapter final : public MembershipStore {
   kj::Promise<void> publish(const Status& status,
                             kj::ArrayPtr<const etcd::Member> members) override;
   kj::Promise<void> publishSelfHosted(bool selfHosted);  // membership/bootstrap-status.h
+  // By the certificate of this node's member. Unavailable until there is one.
+  kj::Array<kj::byte> sign(const SnapshotStatement& statement);
 
  private:
   StoreClient& store;

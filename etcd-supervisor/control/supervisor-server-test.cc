@@ -36,6 +36,11 @@ struct SupervisorApi : Membership {
   KeptSnapshot kept{bed.timer, disk, tree.root};
   kj::Maybe<FilesOnDisk> files;
   kj::Vector<kj::Own<JoinTokenBook>> books;
+  kj::Vector<kj::String> statements;  // that were signed: bytes and hash
+  SignSnapshot sign = [this](const SnapshotStatement& statement) {
+    statements.add(kj::str(statement.bytes, " ", kj::encodeHex(statement.sha256)));
+    return kj::heapArray("signature"_kj.asBytes());
+  };
 
   rpc::Etcd::Client etcdOf(Node& node, kj::StringPtr client = "") {
     auto& its = files.emplace(*node.process, tree.at("snapshot"));
@@ -43,7 +48,8 @@ struct SupervisorApi : Membership {
         .timer = bed.timer,
         .clock = kj::systemPreciseCalendarClock(),
         .member = [&node]() -> etcd::Etcd& { return node.process->reconciler.localMember(); }}));
-    auto server = makeServer({bed.timer, node.process->reconciler, its, kept, disk, tokens});
+    auto server = makeServer({bed.timer, kj::systemPreciseCalendarClock(), node.process->reconciler,
+                              its, kept, disk, tokens, sign});
     auto request = server.etcdRequest();
     request.setClient(client);
     return request.send().getEtcd();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/error.h"
+#include "common/base/sha256.h"
 #include "common/base/shared-reading.h"
 #include "common/memory/zeroize.h"
 #include "etcd-supervisor/control/join-tokens-server.h"
@@ -77,6 +78,15 @@ struct SharedReads final : public kj::Refcounted {
   SharedReading<kj::Vector<JoinTokenBook::Listed>> tokens;
 };
 
+// The last bytes of a stream, as many as a hash has.
+void keepNewest(kj::Vector<kj::byte>& newest, kj::ArrayPtr<const kj::byte> bytes) {
+  newest.addAll(bytes.slice(bytes.size() - kj::min(bytes.size(), Sha256::kBytes), bytes.size()));
+  if (newest.size() <= Sha256::kBytes) return;
+  kj::Vector<kj::byte> last;
+  last.addAll(newest.slice(newest.size() - Sha256::kBytes, newest.size()));
+  newest = kj::mv(last);
+}
+
 class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
  public:
   EtcdServer(const ServedParts& parts, kj::Own<SharedReads> reads, kj::StringPtr client)
@@ -139,8 +149,19 @@ class EtcdServer final : public rpc::Etcd::Server, private ServedParts {
 
   kj::Promise<void> snapshot(SnapshotContext context) override {
     auto sink = context.getParams().getSink();
-    co_await reconciler.localMember().snapshot(
-        [&](kj::ArrayPtr<const kj::byte> bytes, uint64_t) { return send(sink, bytes); });
+    auto& member = reconciler.localMember();
+    SnapshotStatement statement{.taken = clock.now(),
+                                .cluster = (co_await member.status()).cluster};
+    // Its last bytes are the hash of the others, which the caller verifies.
+    kj::Vector<kj::byte> newest;
+    auto size = co_await member.snapshot([&](kj::ArrayPtr<const kj::byte> bytes, uint64_t) {
+      keepNewest(newest, bytes);
+      return send(sink, bytes);
+    });
+    if (size < Sha256::kBytes) fail(ErrorKind::kUnavailable, "the member sent an empty snapshot");
+    statement.bytes = size - Sha256::kBytes;
+    statement.sha256 = newest.releaseAsArray();
+    context.getResults().setSignature(sign(statement));
   }
 
   kj::Promise<void> alarms(AlarmsContext context) override {

@@ -182,6 +182,61 @@ TEST_F(Membership, ASnapshotThatCannotBeUnpackedEndsTheCallAndNothingElse) {
   EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
 }
 
+// Catches: a cluster of a snapshot that takes other nodes in, or whose bootstrap is answered, while
+// the join tokens in it are still good.
+TEST_F(Membership, NobodyJoinsBeforeARecoveryIsFollowedUp) {
+  boot();
+  bed.pass(5 * kj::SECONDS);
+  bed.followUpFails = true;
+  recover(bed, n1);
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return n1.serves(); }));
+  bed.pass(1 * kj::MINUTES);
+  EXPECT_EQ(n1.disk.intent.state, Intent::State::kNone);
+  EXPECT_TRUE(n1.disk.intent.recovers);
+  EXPECT_EQ(bed.clusters[0]->members.size(), 1u);
+  EXPECT_EQ(bed.pending, 1u) << "the bootstrap was answered";
+  EXPECT_ANY_THROW(n1.process->reconciler.settledMember());
+  bed.crash(n1);  // the next process knows it, too
+  bed.pass(30 * kj::SECONDS);
+  EXPECT_EQ(bed.clusters[0]->members.size(), 1u);
+  bed.followUpFails = false;
+  EXPECT_TRUE(bed.eventually(kTimeout, [&] { return all(); }));
+  EXPECT_EQ(bed.followedUp, 1u);
+  EXPECT_FALSE(n1.disk.intent.recovers);
+  n1.process->reconciler.settledMember();
+  for (auto& what : bed.violations) ADD_FAILURE() << what;
+}
+
+// Catches: a follow-up that a death of the program, or a write that failed, skips.
+TEST(Recovery, IsFollowedUpWhoeverDies) {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    Quiet quiet;
+    Testbed bed(seed, 2);
+    for (auto& node : bed.nodes) bed.powerOn(*node);
+    bed.pass(5 * kj::SECONDS);
+    bed.crashes = bed.failures = 0.2;
+    for (int i = 0; i < 30; ++i) {
+      if (bed.pending == 0 && bed.clusters.empty()) recover(bed, *bed.nodes[0]);
+      bed.pass(1 * kj::SECONDS);
+      if (bed.chance() < 0.1) bed.crash(*bed.nodes[0]);
+    }
+    bed.crashes = bed.failures = 0;
+    bed.eventually(5 * kj::MINUTES, [&] { return bed.pending == 0; });
+    if (bed.clusters.empty()) recover(bed, *bed.nodes[0]);
+    EXPECT_TRUE(bed.eventually(kTimeout, [&] {
+      return bed.votes(*bed.nodes[0]) && bed.votes(*bed.nodes[1]);
+    })) << seed;
+    EXPECT_GE(bed.followedUp, 1u) << seed;
+    for (auto& what : bed.violations) ADD_FAILURE() << what << ", schedule " << seed;
+  }
+}
+
+// Catches: a cluster without a snapshot that is taken for a recovered one.
+TEST_F(Membership, ANewClusterIsNotFollowedUp) {
+  formed();
+  EXPECT_EQ(bed.followedUp, 0u);
+}
+
 // Catches: a claim that is given up while machined may still unpack the snapshot, and start etcd.
 TEST_F(Membership, AClaimOutlivesTheRequestForItsSnapshot) {
   boot();

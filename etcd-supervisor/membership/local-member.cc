@@ -38,7 +38,8 @@ void LocalMember::load() {
   intent_ = kj::mv(next);
   // The reboot may still come: the turn is for that, or ends with its lease.
   if (sameBoot) intent_.rebootLease = 0;
-  if (!intent_.recovers) deps.files.removeSnapshot();
+  bool restores = intent_.state == Intent::State::kMakes && intent_.recovers;
+  if (!restores) deps.files.removeSnapshot();
   loaded = true;
   changed.raise();
 }
@@ -49,6 +50,18 @@ void LocalMember::record(Intent next) {
   if (!votes) {
     for (auto& one : intent_.learnedPeers) addOnce(next.learnedPeers, kj::str(one));
   }
+  bool keepsData = next.state == Intent::State::kNone || next.state == Intent::State::kLeaves;
+  if (keepsData && recovering()) next.recovers = true;
+  write(kj::mv(next));
+}
+
+void LocalMember::recordRecovered() {
+  auto next = intent_.clone();
+  next.recovers = false;
+  write(kj::mv(next));
+}
+
+void LocalMember::write(Intent next) {
   auto failure = kj::runCatchingExceptions([&] { deps.files.store(next); });
   KJ_IF_MAYBE (e, failure) {
     // The file may have its new name already: then it counts, for the next start would find it.

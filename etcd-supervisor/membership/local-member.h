@@ -25,6 +25,9 @@ class LocalMember {
 
   const Intent& intent() const { return intent_; }
   void record(Intent next);
+  // Join tokens of the snapshot may still be good; no other node joins.
+  bool recovering() { return isRecovering(intent_, data()); }
+  void recordRecovered();
   // No change is under way; the node is this member.
   void recordMember(etcd::MemberId member);
   void recordRebootLease(etcd::LeaseId lease);  // 0: none
@@ -74,6 +77,8 @@ class LocalMember {
   Signal heard;  // knownToLeave
   Signal freed;  // turn
   kj::String message_;
+
+  void write(Intent next);
 };
 
 class LocalMember::Turn {

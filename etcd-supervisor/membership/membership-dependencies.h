@@ -83,6 +83,9 @@ struct Dependencies {
   MembershipStore& store;
   Peers& peers;
   EtcdEndpoints& endpoints;
+  // Ends what must not outlive a snapshot, through the member that was made of it: no other node
+  // joins, and no bootstrap is answered, before it has resolved. Called again after an error.
+  kj::Function<kj::Promise<void>(etcd::Etcd& member)> recovered;
 };
 
 }  // namespace talos::supervisor

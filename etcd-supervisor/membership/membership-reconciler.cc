@@ -263,6 +263,12 @@ void MembershipReconciler::settle() {
   }
 }
 
+kj::Promise<void> MembershipReconciler::followUpRecovery() {
+  if (observed.local == nullptr || !self.recovering()) co_return;
+  co_await deps.recovered(deps.endpoints.at(kLocal));
+  if (self.recovering()) self.recordRecovered();
+}
+
 Phase MembershipReconciler::findPhase() {
   auto now = self.phase();
   if (phase == nullptr || KJ_ASSERT_NONNULL(phase) != now) {
@@ -292,6 +298,7 @@ kj::Promise<void> MembershipReconciler::watch() {
       }
       // An intent that cannot be written, on a full disk, is an error that is reported as well.
       failure = kj::runCatchingExceptions([&] { settle(); });
+      co_await followUpRecovery().catch_([&](kj::Exception&& e) { failure = kj::mv(e); });
       everLooked = true;
       looked.raise();
     };
@@ -300,7 +307,7 @@ kj::Promise<void> MembershipReconciler::watch() {
       log::warn("cannot read the state of etcd; retrying", {{"error", messageOf(*e)}});
     }
     bool settled = now == Phase::kWaiting || now == Phase::kLeft || now == Phase::kDamaged ||
-                   (now == Phase::kMember && observed.problem.size() == 0);
+                   (now == Phase::kMember && observed.problem.size() == 0 && !self.recovering());
     auto pause = deps.timer.afterDelay(settled ? kAtRest : kUnsettled);
     co_await pause.exclusiveJoin(kj::mv(changed));
     // A burst of changes is one look.
@@ -412,6 +419,15 @@ etcd::Etcd& MembershipReconciler::localMember() {
   return deps.endpoints.at(kLocal);
 }
 
+etcd::Etcd& MembershipReconciler::settledMember() {
+  auto& member = localMember();
+  if (!self.known() || self.recovering()) {
+    fail(ErrorKind::kFailedPrecondition,
+         "etcd is being recovered from a snapshot, whose join tokens are revoked first; retry");
+  }
+  return member;
+}
+
 kj::Promise<etcd::Etcd*> MembershipReconciler::anyMember() {
   auto known = co_await knownHosts();
   kj::Vector<kj::String> all;
@@ -448,7 +464,8 @@ kj::Promise<bool> MembershipReconciler::bootstrap(BootstrapRequest request) {
   auto until = deps.timer.now() + kStarting;
   for (;;) {
     auto next = looked.next();
-    if (observed.local != nullptr && observed.problem.size() == 0) co_return before;
+    bool healthy = observed.local != nullptr && observed.problem.size() == 0;
+    if (healthy && !self.recovering()) co_return before;
     KJ_IF_MAYBE (message, unrecovered) fail(ErrorKind::kInvalidArgument, *message);
     if (deps.timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,

@@ -58,6 +58,8 @@ class MembershipReconciler {
   kj::Promise<etcd::Etcd*> anyMember();
   // FailedPrecondition as long as the node is in no cluster.
   etcd::Etcd& localMember();
+  // For what a snapshot must not bring back: FailedPrecondition as well until that has ended.
+  etcd::Etcd& settledMember();
 
  private:
   Dependencies deps;
@@ -91,6 +93,7 @@ class MembershipReconciler {
   kj::Promise<kj::Vector<kj::String>> knownHosts();
   kj::String withSpace(kj::String problem);
   void settle();
+  kj::Promise<void> followUpRecovery();
   Phase findPhase();
   kj::Promise<bool> isCounted();
   kj::Promise<void> publish();

@@ -126,6 +126,8 @@ class Testbed : private kj::TaskSet::ErrorHandler {
   double losses = 0;                                   // how likely an answer is lost
   double failures = 0;                                 // how likely a write fails
   bool unpackFails = false;                            // of a snapshot
+  bool followUpFails = false;                          // of one that was restored
+  unsigned followedUp = 0;                             // of these, counted
   std::map<const Node*, kj::Duration> slow;            // answers of these take longer
   std::set<const Node*> reruns;                        // whose etcd is restarted just now
   unsigned deaths = 0;                                 // of etcds, counted

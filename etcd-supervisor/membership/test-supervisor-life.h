@@ -24,7 +24,8 @@ class Process final : public Files,
                                 .files = *this,
                                 .store = *this,
                                 .peers = *this,
-                                .endpoints = *this}) {
+                                .endpoints = *this,
+                                .recovered = KJ_BIND_METHOD(*this, recovered)}) {
     runs = reconciler.run().eagerlyEvaluate([&](kj::Exception&& e) {
       // A disk that is full ends it: the next one tries again.
       bool full = messageOf(e) == kFull;
@@ -41,6 +42,14 @@ class Process final : public Files,
   Testbed& bed;
   Node& node;
   bool dead = false;
+
+  kj::Promise<void> recovered(etcd::Etcd&) {
+    if (bed.followUpFails) fail(ErrorKind::kUnavailable, "etcd: fault");
+    if (node.disk.cluster->members.size() > 1) bed.never("a node joined what is still recovered");
+    mayDie();
+    ++bed.followedUp;
+    return kj::READY_NOW;
+  }
 
   // --- Files ---
   Data data() override {

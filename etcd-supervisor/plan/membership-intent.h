@@ -6,6 +6,10 @@
 //   leaves   it is about to be removed from its cluster. Gone when the others say that it is not
 //   left     it was removed; its data goes, and it joins nothing by itself until the next boot
 //
+// A node that makes a cluster of a snapshot keeps that fact until what must not outlive the
+// snapshot has ended (Dependencies::recovered), also when there is data; until then it is `makes`
+// to other nodes.
+//
 // Besides, in any state, the id of this node's member as last observed: a member that was removed
 // is not mistaken for another one that has its name or its address now. The lease of the turn with
 // which it reboots (membership/reboot-turn.h). And, until it votes: the other nodes of the cluster
@@ -24,7 +28,7 @@ struct Intent {
   etcd::MemberId member = 0;  // this node's; 0: not known, or none
   etcd::LeaseId rebootLease = 0;
   kj::String cluster;     // joins: name=url,name=url; makes: its token
-  bool recovers = false;  // makes: of a snapshot
+  bool recovers = false;  // makes: of a snapshot; with data: one was restored
   bool skipHashCheck = false;
   kj::Vector<kj::String> learnedPeers;  // addresses
   kj::Vector<kj::String> unknown;  // lines of a later release, for it: keys unknown to this one

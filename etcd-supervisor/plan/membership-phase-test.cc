@@ -35,5 +35,18 @@ TEST(AtStart, WhoHasAskedIsForgottenWithAVoteOnly) {
   }
 }
 
+// Catches: a recovery whose rest a restart of the program skips; one that other nodes join early.
+TEST(MembershipPhase, ARestoredSnapshotIsFollowedUpFirst) {
+  Intent intent;
+  intent.state = Intent::State::kMakes;
+  intent.recovers = true;
+  auto next = atStart(intent, Data::kWhole, true);
+  EXPECT_EQ(next.state, Intent::State::kNone);
+  EXPECT_TRUE(isRecovering(next, Data::kWhole));
+  EXPECT_EQ(BootstrapState::State::kMakes, bootstrapStateOf(next, Data::kWhole, false));
+  next.recovers = false;
+  EXPECT_EQ(BootstrapState::State::kMember, bootstrapStateOf(next, Data::kWhole, false));
+}
+
 }  // namespace
 }  // namespace talos::supervisor

@@ -81,6 +81,10 @@ Wanted wantedOf(const Config& config, const Intent& intent, Data data,
   return wanted;
 }
 
+bool isRecovering(const Intent& intent, Data data) {
+  return intent.recovers && data == Data::kWhole;
+}
+
 Intent atStart(const Intent& intent, Data data, bool sameBoot) {
   bool over = (intent.state == Intent::State::kMakes && data == Data::kWhole) ||
               (intent.state == Intent::State::kLeft && data == Data::kNone && !sameBoot);
@@ -90,6 +94,7 @@ Intent atStart(const Intent& intent, Data data, bool sameBoot) {
     // that out.
     auto learnedPeers = kj::mv(next.learnedPeers);
     next = {};
+    next.recovers = isRecovering(intent, data);
     if (intent.state == Intent::State::kLeft) next.learnedPeers = kj::mv(learnedPeers);
     return next;
   }
@@ -107,7 +112,7 @@ BootstrapState::State bootstrapStateOf(const Intent& intent, Data data, bool cla
     case Phase::kLeft:
       return claims ? State::kClaims : State::kNone;
     default:
-      return State::kMember;
+      return isRecovering(intent, data) ? State::kMakes : State::kMember;
   }
 }
 

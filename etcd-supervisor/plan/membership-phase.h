@@ -27,6 +27,9 @@ Phase phaseOf(const Intent& intent, Data data);
 Wanted wantedOf(const Config& config, const Intent& intent, Data data,
                 kj::Maybe<const Wanted&> running, kj::StringPtr snapshot);
 
+// Its etcd is made of a snapshot, which is still to be followed up (membership-intent.h).
+bool isRecovering(const Intent& intent, Data data);
+
 // The rest of an intent when the daemon starts. `sameBoot`: the daemon has run before in this boot.
 Intent atStart(const Intent& intent, Data data, bool sameBoot);
 

@@ -133,6 +133,55 @@ TEST_F(Book, IsSpentForOneKey) {
   EXPECT_EQ(listed(), "revoked host= by=w1 10.0.0.9 key=k1\n");
 }
 
+// Catches: a snapshot from before a token was spent or revoked, with which it is good again; one
+// that nobody has used and that whoever has found it joins with; a token of after the recovery that
+// ends with it.
+TEST_F(Book, NoneOutlivesARecovery) {
+  auto unused = create("", 30 * 24 * 3600), spent = create(), revoked = create();
+  auto snapshot = finish(etcd.range({.keys = {kj::str(), true}}));
+  EXPECT_EQ(spend(spent.token, "k1"), "used k1 ");
+  finish(book.revoke(revoked.id));
+  // The store is as it was when the snapshot was taken.
+  for (auto& kv : snapshot.kvs) finish(etcd.put({kj::str(kv.key), kj::str(kv.value)}));
+  EXPECT_EQ(spend(spent.token, "k2"), "used k2 ") << "the model has restored nothing";
+  finish(etcd.put({kj::str(kTokensPrefix, "zzzzzz"), kj::str("damaged")}));
+  finish(book.revokeForRecovery(etcd));
+  for (auto token : {&unused, &spent, &revoked}) {
+    EXPECT_THAT(spend(token->token, "k3"), HasSubstr("revoked")) << token->id.cStr();
+  }
+  auto all = finish(book.list());
+  EXPECT_EQ(all.size(), 3u);
+  for (auto& one : all) EXPECT_TRUE(one.record.get().getRecovered());
+  auto fresh = create();
+  EXPECT_EQ(spend(fresh.token, "k4"), "used k4 ");
+}
+
+// Catches: more tokens than one transaction of etcd takes, of which the last stay good; a recovery
+// that was cut off among them and is not continued.
+TEST_F(Book, ARecoveryEndsEachOfMany) {
+  TokenRecord record;
+  record.change().setDigest(joinTokenDigest("join-aaaaaa.0123456789abcdef"));
+  record.change().setEnds(kStart + 3600);
+  for (unsigned i = 0; i < 300; ++i) {
+    finish(etcd.put({kj::str(kTokensPrefix, 100000 + i), record.bytes()}));
+  }
+  etcd.faults.answersLost = true;
+  EXPECT_THAT(refusal(book.revokeForRecovery(etcd)), HasSubstr("DeadlineExceeded"));
+  etcd.faults = {};
+  finish(book.revokeForRecovery(etcd));
+  auto all = finish(book.list());
+  EXPECT_EQ(all.size(), 300u);
+  for (auto& one : all) EXPECT_EQ(one.record.get().getRevokedAt(), kStart) << one.id.cStr();
+}
+
+// Catches: a database that was full when the snapshot was taken, whose recovery never ends.
+TEST_F(Book, ARecoveryOfAFullDatabaseEndsThem) {
+  auto made = create();
+  cluster.alarms.push_back({cluster.leader, etcd::Alarm::Type::kNoSpace});
+  finish(book.revokeForRecovery(etcd));
+  EXPECT_EQ(find(made.token), "unknown  ");
+}
+
 // Catches: two control-plane nodes that spend one token at the same moment.
 TEST_F(Book, OfTwoKeysAtOnceOneGetsIt) {
   auto made = create();

@@ -171,6 +171,37 @@ kj::Promise<void> JoinTokenBook::revoke(kj::StringPtr given) {
   failConflict(id);
 }
 
+kj::Promise<void> JoinTokenBook::revokeForRecovery(etcd::Etcd& member) {
+  auto answer = co_await member.range({.keys = {kj::str(kTokensPrefix), true}});
+  kj::Vector<etcd::Operation> writes;
+  for (auto& kv : answer.kvs) {
+    // A record that cannot be read is a token that nobody has.
+    kj::runCatchingExceptions([&] {
+      auto record = TokenRecord::parse(kv.value);
+      if (record.get().getRevokedAt() != 0) return;
+      record.change().setRevokedAt(kj::max(now(), 1));
+      record.change().setRecovered(true);
+      writes.add(etcd::Put{kj::str(kv.key), record.bytes()});
+    });
+  }
+  auto count = writes.size();
+  kj::Maybe<kj::Exception> failure;
+  for (size_t from = 0; from < count && failure == nullptr; from += kReadAtOnce) {
+    etcd::Txn txn;
+    auto some = kj::heapArrayBuilder<etcd::Operation>(kj::min(kReadAtOnce, count - from));
+    while (!some.isFull()) some.add(kj::mv(writes[from + some.size()]));
+    txn.then = some.finish();
+    co_await member.txn(kj::mv(txn))
+        .then([](etcd::TxnResult&&) {}, [&](kj::Exception&& e) { failure = kj::mv(e); });
+  }
+  KJ_IF_MAYBE (e, failure) {
+    if (kindOf(*e) != ErrorKind::kResourceExhausted) kj::throwFatalException(kj::mv(*e));
+    // A database that is full still takes deletions: then the list does not have them any more.
+    co_await member.remove({{kj::str(kTokensPrefix), true}});
+  }
+  log::info("join tokens of the snapshot are revoked", {{"count", count}});
+}
+
 kj::Promise<void> JoinTokenBook::spend(kj::StringPtr givenId,
                                        kj::ArrayPtr<const kj::byte> givenDigest,
                                        kj::StringPtr givenFingerprint, kj::StringPtr by,

@@ -48,6 +48,10 @@ class JoinTokenBook final : private kj::TaskSet::ErrorHandler {
   };
   kj::Promise<kj::Vector<Listed>> list();  // the oldest first
   kj::Promise<void> revoke(kj::StringPtr id);
+  // Revokes all that a snapshot has brought back, through this member, which is the only one: it
+  // may have forgotten that they were spent or revoked. Errors are the member's; the next call
+  // continues.
+  kj::Promise<void> revokeForRecovery(etcd::Etcd& member);
 
   using FillFound = kj::Function<void(kj::Maybe<const TokenRecord&> record, int64_t now)>;
   // `fill` gets what there is, in the end.

@@ -99,6 +99,7 @@ void fillToken(rpc::Etcd::JoinToken::Builder out, kj::StringPtr id,
   out.setUsedBy(record.getUsedBy());
   out.setFingerprint(record.getFingerprint());
   out.setRevokedAt(secondsText(record.getRevokedAt()));
+  out.setRecovered(record.getRecovered());
 }
 
 void fillFound(rpc::JoinTokens::Found::Builder out, kj::Maybe<const TokenRecord&> record,

@@ -143,6 +143,8 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   if (etcd.getListenSubnets().size() > 0) fill(spec.initListenAddresses(listen.size()), listen);
   fill(spec.initPeers(peers.size()), peers);
   fill(spec.initShared(shared.size()), shared);
+  spec.setAuthorities(
+      kj::str(etcd.getCa().getCrt().asChars(), "\n", acceptedCas(etcd.getAcceptedCAs())));
   spec.setBootstraps(config.getMachine().getType() == config::MachineType::INIT);
   return kj::mv(message);
 }
