@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/net.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -19,11 +22,13 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <map>
@@ -64,6 +69,35 @@ long forkAndEnd() {
   return pid;
 }
 
+long cloneAndEnd(unsigned long flags) {
+  long pid = syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr);
+  if (pid == 0) _exit(0);
+  if (pid > 0) waitpid(static_cast<pid_t>(pid), nullptr, 0);
+  return pid;
+}
+
+// The sockets of vipd, and what it must not do with the one for packets.
+void probeOfVip() {
+  int packet = socket(AF_PACKET, SOCK_DGRAM, 0);
+  print("announce", packet);
+  struct sockaddr_ll all = {};
+  all.sll_family = AF_PACKET;
+  all.sll_protocol = htons(ETH_P_ALL);
+  print("overhear", bind(packet, reinterpret_cast<sockaddr*>(&all), sizeof all));
+  print("overhear-at-once", socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL)));
+  int routes = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+  print("routes", routes);
+  struct sockaddr_nl own = {};
+  own.nl_family = AF_NETLINK;
+  print("routes-bind", bind(routes, reinterpret_cast<sockaddr*>(&own), sizeof own));
+  print("sockets", socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG));
+  print("firewall", socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER));
+  print("advertise", socket(AF_INET6, SOCK_RAW, IPPROTO_ICMPV6));
+  print("raw", socket(AF_INET, SOCK_RAW, IPPROTO_ICMP));
+  print("udp", socket(AF_INET, SOCK_DGRAM, 0));
+  print("listen", listen(socket(AF_INET, SOCK_STREAM, 0), 1));
+}
+
 // The confined side: tries everything and prints NAME=ERRNO. `directory` has read/, write/ and
 // other.
 void probe(const std::string& directory) {
@@ -71,6 +105,7 @@ void probe(const std::string& directory) {
   print("inet", socket(AF_INET, SOCK_STREAM, 0));
   print("netlink", socket(AF_NETLINK, SOCK_RAW, 0));
   print("packet", socket(AF_PACKET, SOCK_RAW, 0));
+  probeOfVip();
   print("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
   print("thread", runThread());
   print("fork", forkAndEnd());
@@ -94,6 +129,10 @@ void probe(const std::string& directory) {
   print("personality", syscall(SYS_personality, 0xffffffff));
   print("settime", syscall(SYS_settimeofday, nullptr, nullptr));
   print("setuid", syscall(SYS_setuid, 0));
+  struct rlimit limit;
+  print("limits", prlimit(0, RLIMIT_NOFILE, nullptr, &limit));
+  // By its number: what holds for that holds for every other process of its user.
+  print("limits-of-other", prlimit(getpid(), RLIMIT_NOFILE, nullptr, &limit));
   print("tiocsti", ioctl(0, TIOCSTI, "x"));
   printOpen("read-read", directory + "/read/file", O_RDONLY);
   printOpen("read-write", directory + "/read/file", O_WRONLY);
@@ -101,6 +140,14 @@ void probe(const std::string& directory) {
   printOpen("list", directory, O_RDONLY | O_DIRECTORY);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   print("device-open", null);
+  print("device-size", ioctl(null, BLKGETSIZE64, &null));
+  print("device-wipe", ioctl(null, BLKZEROOUT, nullptr));
+  print("remove", unlink((directory + "/nothing").c_str()));
+  print("detached-mount", syscall(SYS_fsopen, "no such file system", 0));
+  print("namespaces", cloneAndEnd(CLONE_NEWUTS));
+  print("orphan", prctl(PR_SET_PDEATHSIG, 0));
+  timer_t timer;
+  print("timer", timer_create(CLOCK_MONOTONIC, nullptr, &timer));
   print("device-ioctl", ioctl(null, BLKGETSIZE64, &null) < 0 && errno == ENOTTY ? 0 : -1);
   print("make-block", mknod((directory + "/write/block").c_str(), S_IFBLK | 0600, makedev(7, 200)));
   printOpen("other", directory + "/other", O_RDONLY);
@@ -272,6 +319,58 @@ TEST_F(Confined, NetworkProfile) {
   }
   for (auto* denied : {"vsock", "thread", "fork", "exec", "mount", "unshare", "ptrace", "bpf",
                        "module", "reboot", "io_uring", "settime", "setuid", "tiocsti"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a program that moves addresses and can hear what others send, change the firewall or
+// files, or be connected to; one that lacks the timer that ends it.
+TEST_F(Confined, VipProfile) {
+  run({"--uid=54", "--capabilities=net_admin,net_raw", "--seccomp=vip"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"unix", "inet", "announce", "routes", "routes-bind", "sockets", "advertise",
+                     "timer", "read-read", "limits"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied :
+       {"packet", "overhear",     "overhear-at-once", "firewall", "raw",     "udp",
+        "listen", "siocgifflags", "remove",           "vsock",    "thread",  "fork",
+        "exec",   "mount",        "unshare",          "ptrace",   "bpf",     "module",
+        "reboot", "io_uring",     "settime",          "setuid",   "tiocsti", "limits-of-other"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: a prober that reaches for more than the disk that it was given.
+TEST_F(Confined, ProberProfile) {
+  if (kSanitized) GTEST_SKIP() << "it may not map the libraries that this program has then";
+  run({"--uid=53", "--seccomp=prober"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"read-read", "limits"}) EXPECT_EQ(0, result(good)) << good;
+  EXPECT_NE(EPERM, result("device-size"));
+  for (auto* denied :
+       {"unix",   "inet",     "netlink", "packet", "vsock",       "thread", "fork",
+        "exec",   "mount",    "unshare", "ptrace", "bpf",         "module", "keyctl",
+        "reboot", "io_uring", "settime", "setuid", "device-wipe", "remove", "limits-of-other"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+}
+
+// Catches: an installer that has a network, reaches for the kernel or for other processes; one that
+// cannot start what makes a file system.
+TEST_F(Confined, InstallerProfile) {
+  run({"--uid=0", "--capabilities=sys_admin", "--seccomp=installer"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"thread", "fork", "read-read", "write-new", "limits"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  EXPECT_EQ(ENOENT, result("exec"));
+  EXPECT_NE(EPERM, result("detached-mount"));
+  for (auto* denied :
+       {"unix",           "inet",   "netlink",  "packet", "vsock",   "mount",  "unshare",
+        "namespaces",     "ptrace", "bpf",      "module", "keyctl",  "reboot", "io_uring",
+        "syslog",         "quota",  "fanotify", "handle", "settime", "setuid", "orphan",
+        "limits-of-other"}) {
     EXPECT_EQ(EPERM, result(denied)) << denied;
   }
 }

@@ -44,6 +44,21 @@ int Landlock::version() {
   return v < 0 ? 0 : static_cast<int>(v);
 }
 
+kj::Array<kj::StringPtr> Landlock::notRestricted(int version) {
+  constexpr struct {
+    int since;
+    kj::StringPtr what;
+  } kRestrictions[] = {{1, "files that its user may open by their owner and mode"_kj},
+                       {3, "emptying files that its user may write"_kj},
+                       {5, "asking devices that it may open for anything"_kj},
+                       {6, "signals to processes of its user, and abstract sockets"_kj}};
+  kj::Vector<kj::StringPtr> missing;
+  for (auto& one : kRestrictions) {
+    if (version < one.since) missing.add(one.what);
+  }
+  return missing.releaseAsArray();
+}
+
 Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths) : handled(known(version())) {
   struct landlock_ruleset_attr attributes = {};
   attributes.handled_access_fs = handled;
@@ -62,6 +77,7 @@ Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths) : handled(
   for (auto& path : paths.list) allow(path, LANDLOCK_ACCESS_FS_READ_DIR);
   for (auto& path : paths.libraries) allow(path, kRead | LANDLOCK_ACCESS_FS_EXECUTE);
   for (auto& path : paths.devices) allow(path, kDevice);
+  for (auto& path : paths.asked) allow(path, kRead | LANDLOCK_ACCESS_FS_IOCTL_DEV);
 }
 
 void Landlock::allow(kj::StringPtr path, uint64_t access) {

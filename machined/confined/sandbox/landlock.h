@@ -16,10 +16,12 @@ struct LandlockPaths {
   kj::Vector<kj::String> list;       // folders are listed, and no file is read
   kj::Vector<kj::String> libraries;  // read, and the loader is executed
   kj::Vector<kj::String>
-      devices;  // read, written and asked; nodes of block devices made and removed
+      devices;                   // read, written and asked; nodes of block devices made and removed
+  kj::Vector<kj::String> asked;  // devices are read and asked, and not written
 
   bool empty() const {
-    return read.empty() && write.empty() && list.empty() && libraries.empty() && devices.empty();
+    return read.empty() && write.empty() && list.empty() && libraries.empty() && devices.empty() &&
+           asked.empty();
   }
 };
 
@@ -27,6 +29,9 @@ class Landlock {
  public:
   // The version of the kernel's interface; 0: it has none.
   static int version();
+
+  // Names all that a program is not kept from with this version; empty: this class restricts all.
+  static kj::Array<kj::StringPtr> notRestricted(int version);
 
   // Opens the paths, so call it while they can be reached. Throws NotFound naming a path that is
   // not there.

@@ -4,11 +4,20 @@
 #include <asm/termbits.h>
 #include <errno.h>
 #include <kj/debug.h>
+#include <linux/blkzoned.h>
+#include <linux/cdrom.h>
+#include <linux/fs.h>
+#include <linux/netlink.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+
+#include <array>
 
 #include "common/base/error.h"
 #include "common/kernel/refused-calls.h"
@@ -34,7 +43,6 @@ constexpr const char* kAlways[] = {
     "gettid",
     "getrandom",
     "getrlimit",
-    "prlimit64",
     "sysinfo",
     "arch_prctl",
     "futex",
@@ -79,7 +87,8 @@ constexpr const char* kAlways[] = {
     "pipe2",
 };
 
-constexpr const char* kServer[] = {
+// Further calls of a program that connects to others. Landlock limits the files.
+constexpr const char* kClient[] = {
     // memory, time, identity, limits
     "mlock",
     "mlock2",
@@ -134,13 +143,6 @@ constexpr const char* kServer[] = {
     "pselect6",
     "epoll_create",
     "timerfd_gettime",
-    "memfd_create",
-    "sendfile",
-    "splice",
-    "copy_file_range",
-    "inotify_init1",
-    "inotify_add_watch",
-    "inotify_rm_watch",
     // files; which ones is Landlock's part
     "open",
     "openat",
@@ -157,6 +159,24 @@ constexpr const char* kServer[] = {
     "readlinkat",
     "getdents64",
     "getcwd",
+    "fadvise64",
+    // sockets; which families is below
+    "socketpair",
+    "connect",
+    "setsockopt",
+    "sendmmsg",
+    "recvmmsg",
+};
+
+// Further calls of a server: files that change, connections that come.
+constexpr const char* kServer[] = {
+    "memfd_create",
+    "sendfile",
+    "splice",
+    "copy_file_range",
+    "inotify_init1",
+    "inotify_add_watch",
+    "inotify_rm_watch",
     "mkdir",
     "mkdirat",
     "unlink",
@@ -171,7 +191,6 @@ constexpr const char* kServer[] = {
     "symlinkat",
     "ftruncate",
     "fallocate",
-    "fadvise64",
     "fsync",
     "fdatasync",
     "flock",
@@ -179,23 +198,23 @@ constexpr const char* kServer[] = {
     "fchmod",
     "fchmodat",
     "utimensat",
-    // sockets; which families is below
-    "socketpair",
-    "bind",
     "listen",
     "accept",
     "accept4",
-    "connect",
-    "setsockopt",
-    "sendmmsg",
-    "recvmmsg",
 };
 
 // Further calls of a parser that resolves names. Landlock limits the files.
 constexpr const char* kResolver[] = {
-    "open",       "openat",   "stat",     "lstat",           "newfstatat", "access",
-    "faccessat",  "lseek",    "select",   "pselect6",        "bind",       "connect",
-    "setsockopt", "sendmmsg", "recvmmsg", "timerfd_gettime",
+    "open",    "openat",     "stat",     "lstat",    "newfstatat",
+    "access",  "faccessat",  "lseek",    "select",   "pselect6",
+    "connect", "setsockopt", "sendmmsg", "recvmmsg", "timerfd_gettime",
+};
+
+// Further calls of a parser that reads a disk by its descriptor, and looks up in sysfs which disk
+// it is. Landlock limits the files.
+constexpr const char* kProber[] = {
+    "open",     "openat",     "stat",  "lstat",   "newfstatat", "statx",      "access", "faccessat",
+    "readlink", "readlinkat", "lseek", "pread64", "fadvise64",  "getdents64", "uname",
 };
 
 // Beyond the server's: nodes of mappings, the kernel's keyring, how
@@ -206,8 +225,30 @@ constexpr const char* kVolumes[] = {
     "munlockall", "getpriority", "setpriority", "sync",        "syncfs",
 };
 
+// Beyond the server's: programs that make file systems, file systems that are mounted nowhere and
+// the modules for them, and less rights for each step (machined/disk/installer/confinement.h).
+constexpr const char* kInstaller[] = {
+    "fork",
+    "vfork",
+    "execve",
+    "wait4",
+    "waitid",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "openat2",
+    "finit_module",
+    "capset",
+    "sync",
+    "syncfs",
+    "landlock_create_ruleset",
+    "getpriority",
+    "landlock_add_rule",
+    "landlock_restrict_self",
+};
+
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
-constexpr const char* kNetwork[] = {"timer_create", "timer_settime", "timer_delete"};
+constexpr const char* kVip[] = {"timer_create", "timer_settime", "timer_delete"};
 
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
@@ -228,32 +269,41 @@ bool isOfTheBrain(kj::StringPtr call) {
   return false;
 }
 
-enum class Sockets { kNone, kInternet, kUnixToo, kNetwork };
-enum class Ioctls { kOfFiles, kNetwork, kDevices };
+enum class Sockets { kNone, kInternet, kUnixToo, kNetwork, kVip };
+enum class Ioctls { kOfFiles, kNetwork, kProber, kDevices };
+enum class Children { kNone, kThreads, kProcesses };
 struct Profile {
   kj::StringPtr name;
-  kj::ArrayPtr<const char* const> calls;  // besides what everybody may
   Sockets sockets;
   Ioctls ioctls = Ioctls::kOfFiles;
-  kj::ArrayPtr<const char* const> more = nullptr;
-  bool threads = false;
+  Children children = Children::kNone;
+  // Besides what everybody may.
+  std::array<kj::ArrayPtr<const char* const>, 3> calls = {};
 };
 constexpr Profile kProfiles[] = {
-    {.name = "server"_kj, .calls = kServer, .sockets = Sockets::kUnixToo},
-    {.name = "storage"_kj, .calls = kServer, .sockets = Sockets::kUnixToo, .threads = true},
+    {.name = "server"_kj, .sockets = Sockets::kUnixToo, .calls = {kClient, kServer}},
+    {.name = "storage"_kj,
+     .sockets = Sockets::kUnixToo,
+     .children = Children::kThreads,
+     .calls = {kClient, kServer}},
     {.name = "network"_kj,
-     .calls = kServer,
      .sockets = Sockets::kNetwork,
      .ioctls = Ioctls::kNetwork,
-     .more = kNetwork},
-    {.name = "parser"_kj, .calls = {}, .sockets = Sockets::kNone},
-    {.name = "resolver"_kj, .calls = kResolver, .sockets = Sockets::kInternet},
+     .calls = {kClient, kServer}},
+    {.name = "vip"_kj, .sockets = Sockets::kVip, .calls = {kClient, kVip}},
+    {.name = "parser"_kj, .sockets = Sockets::kNone},
+    {.name = "prober"_kj, .sockets = Sockets::kNone, .ioctls = Ioctls::kProber, .calls = {kProber}},
+    {.name = "resolver"_kj, .sockets = Sockets::kInternet, .calls = {kResolver}},
     {.name = "volumes"_kj,
-     .calls = kServer,
      .sockets = Sockets::kNone,
      .ioctls = Ioctls::kDevices,
-     .more = kVolumes,
-     .threads = true}};
+     .children = Children::kThreads,
+     .calls = {kClient, kServer, kVolumes}},
+    {.name = "installer"_kj,
+     .sockets = Sockets::kNone,
+     .ioctls = Ioctls::kDevices,
+     .children = Children::kProcesses,
+     .calls = {kClient, kServer, kInstaller}}};
 
 class Filter {
  public:
@@ -266,8 +316,8 @@ class Filter {
   KJ_DISALLOW_COPY_AND_MOVE(Filter);
 
   void allow(const char* name) { rule(SCMP_ACT_ALLOW, name, {}); }
-  void allowIf(const char* name, scmp_arg_cmp condition) {
-    rule(SCMP_ACT_ALLOW, name, {condition});
+  void allowIf(const char* name, std::initializer_list<scmp_arg_cmp> conditions) {
+    rule(SCMP_ACT_ALLOW, name, conditions);
   }
   void refuse(const char* name, int error) { rule(SCMP_ACT_ERRNO(error), name, {}); }
   void refuseIf(const char* name, scmp_arg_cmp condition) {
@@ -298,10 +348,34 @@ scmp_arg_cmp is(unsigned argument, uint64_t value) {
   return {argument, SCMP_CMP_EQ, value, 0};
 }
 
+// Without the flags that socket() takes with the type.
+scmp_arg_cmp isType(uint64_t type) {
+  return {1, SCMP_CMP_MASKED_EQ, 0xf, type};
+}
+
+// Connections to machined and etcd; addresses, routes and the sockets that use them; announcements.
+// A packet socket of protocol 0 receives nothing, and stays so without a bind(): its address is
+// longer than that of a netlink socket, the only one that is bound.
+void allowSocketsOfVip(Filter& filter) {
+  filter.allowIf("socket", {is(0, AF_UNIX), isType(SOCK_STREAM)});
+  for (uint64_t family : {AF_INET, AF_INET6}) {
+    filter.allowIf("socket", {is(0, family), isType(SOCK_STREAM)});
+  }
+  for (uint64_t protocol : {NETLINK_ROUTE, NETLINK_SOCK_DIAG}) {
+    filter.allowIf("socket", {is(0, AF_NETLINK), is(2, protocol)});
+  }
+  filter.allowIf("socket", {is(0, AF_PACKET), isType(SOCK_DGRAM), is(2, 0)});
+  filter.allowIf("socket", {is(0, AF_INET6), isType(SOCK_RAW), is(2, IPPROTO_ICMPV6)});
+  filter.allowIf("bind", {is(2, sizeof(sockaddr_nl))});
+}
+
 void allowSockets(Filter& filter, Sockets which) {
+  if (which == Sockets::kNone) return;
+  if (which == Sockets::kVip) return allowSocketsOfVip(filter);
+  filter.allow("bind");
   auto allow = [&](std::initializer_list<int> families) {
     for (int family : families) {
-      filter.allowIf("socket", is(0, static_cast<uint64_t>(family)));
+      filter.allowIf("socket", {is(0, static_cast<uint64_t>(family))});
     }
   };
   if (which >= Sockets::kInternet) allow({AF_INET, AF_INET6});
@@ -314,11 +388,17 @@ void allowIoctls(Filter& filter, Ioctls which) {
   for (unsigned long request :
        {0x5421ul /* FIONBIO */, 0x5451ul /* FIOCLEX */, 0x5450ul /* FIONCLEX */,
         0x541Bul /* FIONREAD */, 0x5411ul /* TIOCOUTQ */, 0x5401ul /* TCGETS */}) {
-    filter.allowIf("ioctl", is(1, request));
+    filter.allowIf("ioctl", {is(1, request)});
   }
   // All of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
   if (which == Ioctls::kNetwork)
-    filter.allowIf("ioctl", SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u));
+    filter.allowIf("ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u)});
+  if (which == Ioctls::kProber) {
+    for (uint64_t request : {uint64_t{BLKGETSIZE64}, uint64_t{BLKSSZGET}, uint64_t{BLKPBSZGET},
+                             uint64_t{BLKGETZONESZ}, uint64_t{CDROM_GET_CAPABILITY}}) {
+      filter.allowIf("ioctl", {is(1, request)});
+    }
+  }
 }
 
 bool isOfIp(uint64_t family) {
@@ -343,7 +423,24 @@ void loadForeign(const char* program, bool bus) {
   filter.refuse("clone3", ENOSYS);
   // Input of a terminal, typed by a program.
   for (uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuseIf("ioctl", is(1, request));
+  filter.refuseIf("prlimit64", {0, SCMP_CMP_NE, 0, 0});  // the limits of others
   filter.load();
+}
+
+void allowChildren(Filter& filter, Children which) {
+  if (which == Children::kNone) return;
+  if (which == Children::kThreads) {
+    filter.allowIf("clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
+  } else {
+    constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+    filter.allowIf("clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
+    // Children end with it.
+    filter.allowIf("prctl", {is(0, PR_SET_PDEATHSIG), is(1, SIGKILL)});
+  }
+  // The newer call is asked for what is in memory, where no filter looks; without that call the C
+  // library takes the other one.
+  filter.refuse("clone3", ENOSYS);
 }
 
 }  // namespace
@@ -372,23 +469,22 @@ void installFilter(kj::StringPtr profile, const char* program) {
   }
   Filter filter(SCMP_ACT_ERRNO(EPERM));
   for (auto* name : kAlways) filter.allow(name);
-  for (auto* name : found->calls) filter.allow(name);
-  for (auto* name : found->more) filter.allow(name);
+  for (auto& list : found->calls) {
+    for (auto* name : list) filter.allow(name);
+  }
+  filter.allowIf("prlimit64", {is(0, 0)});  // its own limits
   // The names of threads and of memory; not the capability and mode calls.
   for (unsigned option :
        {15u /* PR_SET_NAME */, 16u /* PR_GET_NAME */, 38u /* PR_SET_NO_NEW_PRIVS */,
         3u /* PR_GET_DUMPABLE */, 4u /* PR_SET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
-    filter.allowIf("prctl", is(0, option));
+    filter.allowIf("prctl", {is(0, option)});
   }
-  filter.allowIf("execve", is(0, reinterpret_cast<uint64_t>(program)));
+  if (found->children != Children::kProcesses) {
+    filter.allowIf("execve", {is(0, reinterpret_cast<uint64_t>(program))});
+  }
   allowSockets(filter, found->sockets);
   allowIoctls(filter, found->ioctls);
-  if (found->threads) {
-    // Threads, and no processes. What the newer call is asked to do is in memory, where no filter
-    // looks; without it the C library takes the other one.
-    filter.allowIf("clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-    filter.refuse("clone3", ENOSYS);
-  }
+  allowChildren(filter, found->children);
   filter.load();
 }
 
