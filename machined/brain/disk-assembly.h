@@ -39,8 +39,10 @@ class DiskAssembly {
 
  public:
   RealVolumes volumes{core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
-  RealInstaller installer{core.io, core.printAlarms(),
-                          core.container ? kContainerRights : kMachineRights};
+  RealInstaller installer{
+      core.io, core.printAlarms(),
+      [this](kj::StringPtr disk) { return lookAtDisk(reads, core.foreign, kj::str(disk)); },
+      core.container ? kContainerRights : kMachineRights};
   ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {
                    core.console.say(kj::str("warning: ", line), Tone::kAlarm);
                  }};

@@ -304,6 +304,8 @@ TEST(Confinement, OfEveryDaemon) {
     } else if (daemon.filter == "network") {
       expectConfined(runProbe(command, daemon.uid), daemon.uid,
                      {"unix", "inet", "inet6", "netlink"});
+    } else if (daemon.filter == "vip") {  // of Unix and IP it has streams only
+      expectConfined(runProbe(command, daemon.uid), daemon.uid, {"netlink"});
     } else {
       expectConfined(runProbe(command, daemon.uid), daemon.uid, {"unix", "inet", "inet6"});
     }
@@ -319,6 +321,15 @@ TEST(Confinement, OfEveryDaemon) {
 TEST(Confinement, OfTheParser) {
   prepare();
   auto command = machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS);
+  expectConfined(runProbe(command, kParserUid), kParserUid, {});
+  expectLandlock(runProbe(withoutFilter(command), kParserUid));
+}
+
+// Catches: one that reads a disk and can do more than look up which disk it is.
+TEST(Confinement, OfTheProber) {
+  prepare();
+  auto command =
+      machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS, machined::ParserRights::kDisk);
   expectConfined(runProbe(command, kParserUid), kParserUid, {});
   expectLandlock(runProbe(withoutFilter(command), kParserUid));
 }

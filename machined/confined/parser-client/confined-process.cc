@@ -20,6 +20,9 @@ namespace {
 constexpr kj::StringPtr kFilesOfNames[] = {"/etc/resolv.conf"_kj, "/etc/hosts"_kj,
                                            "/etc/nsswitch.conf"_kj, "/etc/host.conf"_kj};
 
+// libblkid looks up in it which disk is a whole one: only there it looks for parts of arrays.
+constexpr kj::StringPtr kDevices = "/sys/devices"_kj;
+
 // Above all numbers that the child gets, so that none is replaced before it was copied.
 kj::AutoCloseFd outOfTheWay(int fd) {
   int copy;
@@ -90,10 +93,11 @@ kj::String describe(const siginfo_t& info) {
 kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration timeout,
                                      ParserRights rights) {
   bool names = rights == ParserRights::kNames;
+  auto profile = names ? "resolver"_kj : rights == ParserRights::kDisk ? "prober"_kj : "parser"_kj;
   kj::Vector<kj::String> argv;
   argv.add(kj::str(programs.confine));
   argv.add(kj::str("--uid=", kParserUid));
-  argv.add(kj::str("--seccomp=", names ? "resolver" : "parser"));
+  argv.add(kj::str("--seccomp=", profile));
   argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
   if (names) {
     // The wrapper fails when a file that it is given does not exist.
@@ -101,6 +105,7 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
       if (access(file.cStr(), F_OK) == 0) argv.add(kj::str("--landlock-read=", file));
     }
   }
+  if (rights == ParserRights::kDisk) argv.add(kj::str("--landlock-read=", kDevices));
   argv.add(kj::str("--rlimit=as=", kParserMemory));
   argv.add(kj::str("--rlimit=cpu=", timeout / kj::SECONDS + 1));
   for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));

@@ -3,11 +3,12 @@
 // It is started by the exec wrapper (machined/confined/sandbox) with the socket to the brain as
 // descriptor 3, if need be a connection as descriptor 4, and nothing else: user 53, no capability,
 // an empty environment, no standard streams, the system call filter `parser` (one that resolves
-// names: `resolver`), a Landlock ruleset without files (without others than those of names), and
-// limits. It dies with the object and with the brain: the kernel sends it SIGKILL when the thread
-// that started it ends, and the filter does not let it change that. It is this brain's own child,
-// not one of process 1's, because nobody after this brain could read its answer; should it be a
-// zombie when the brain dies, process 1 reaps it as any orphan.
+// names: `resolver`, that reads a disk: `prober`), a Landlock ruleset without files (without others
+// than those of names or of sysfs), and limits. It dies with the object and with the brain: the
+// kernel sends it SIGKILL when the thread that started it ends, and the filter does not let it
+// change that. It is this brain's own child, not one of process 1's, because nobody after this
+// brain could read its answer; should it be a zombie when the brain dies, process 1 reaps it as any
+// orphan.
 #pragma once
 
 #include <kj/async-io.h>
@@ -28,8 +29,9 @@ struct ParserPrograms {
   kj::StringPtr parse = kParse;
 };
 
-// Additional rights: to ask the DNS servers that /etc names; with sockets of IP and no others.
-enum class ParserRights { kNone, kNames };
+// Additional rights: to ask the DNS servers that /etc names, with sockets of IP and no others; to
+// read a disk by its descriptor, and in sysfs which disk it is.
+enum class ParserRights { kNone, kNames, kDisk };
 
 // The command line of the parser: the exec wrapper with all that it takes away.
 kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duration timeout,

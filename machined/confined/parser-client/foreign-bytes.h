@@ -12,7 +12,8 @@
 // process sees two. The one exception is https: the process checks the server's certificate, and a
 // server that took it over in the handshake could pretend to be another one. And the one that
 // resolves a name has sockets of IP: who took it over can talk to the network as the node, without
-// any of its keys.
+// any of its keys. The one that looks at a disk reads all of it, and sysfs, and has no way to pass
+// that on.
 //
 // The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
 // checked against its range and every text is made one printable line here, before anybody else
@@ -41,8 +42,9 @@ constexpr size_t kMostConfigBytes = 4u << 20;
 // The view of the largest config: a list of small items takes about eight times its text.
 constexpr size_t kMostAnswerBytes = 32u << 20;
 constexpr size_t kMostSuperblockBytes = 64u << 10;
-constexpr unsigned kMostAddresses = 64;        // of a name: more than anybody tries
-constexpr unsigned kMostSuperblockReads = 16;  // the partition table's with them
+constexpr unsigned kMostPartitions = 256, kMostVolumes = 64;  // of a disk, that are named
+constexpr unsigned kMostAddresses = 64;                       // of a name: more than anybody tries
+constexpr unsigned kMostSuperblockReads = 16;                 // the partition table's with them
 // Messages that a process may send before its answer: one for each state of a fetch, and one for
 // each thirty-second part by which the body has grown (machined/confined/parser/http-get.cc), some
 // 400 in all.
@@ -52,6 +54,17 @@ struct CheckedConfig {
   KnownConfig config;                       // complete only if there are no errors
   bool empty;                               // there is no machine config in the document
   kj::Vector<kj::String> errors, warnings;  // as they are printed
+};
+
+// The content of a whole disk (machined/confined/parser/disk-probe.h).
+struct FoundOnDisk {
+  struct Volume {
+    kj::String type;   // "ext4", "LVM2_member"
+    kj::String label;  // may be empty
+  };
+  kj::Maybe<kj::String> table;        // "gpt", "dos"
+  kj::Vector<kj::String> partitions;  // names; or numbers, where they have none
+  kj::Vector<Volume> volumes;         // on the whole disk
 };
 
 struct RedactedConfigs {
@@ -145,6 +158,9 @@ class ForeignBytes {
     bool lostTable = false;  // without content: machined/confined/parser/partition-table.h
   };
   virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
+  // Of a disk that the process gets a descriptor of, which must be read-only. Unavailable when it
+  // cannot be read.
+  virtual kj::Promise<FoundOnDisk> disk(kj::StringPtr name, kj::AutoCloseFd fd) = 0;
   // The addresses of a host name, best first, never empty; an address is its own. Unavailable
   // naming the host.
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;

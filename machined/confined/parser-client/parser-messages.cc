@@ -282,6 +282,23 @@ ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer) {
   return result;
 }
 
+FoundOnDisk readFoundOnDisk(rpc::ParseAnswer::Reader answer) {
+  if (!answer.isDisk()) unexpected(answer);
+  auto disk = answer.getDisk();
+  if (disk.getPartitions().size() > kMostPartitions || disk.getVolumes().size() > kMostVolumes) {
+    damaged("too many partitions or volumes");
+  }
+  FoundOnDisk found;
+  if (disk.getTable().size() > 0) found.table = oneLine(disk.getTable(), kMostLabel);
+  for (auto name : disk.getPartitions()) found.partitions.add(oneLine(name, kMostLabel));
+  for (auto volume : disk.getVolumes()) {
+    if (volume.getType().size() == 0) damaged("a volume of no type");
+    found.volumes.add(FoundOnDisk::Volume{oneLine(volume.getType(), kMostLabel),
+                                          oneLine(volume.getLabel(), kMostLabel)});
+  }
+  return found;
+}
+
 ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer) {
   switch (answer.which()) {
     case rpc::ParseAnswer::SAMPLE:

@@ -33,6 +33,7 @@ kj::Vector<GeneratedFile> readGenerated(rpc::ParseAnswer::Reader answer);
 kj::Array<kj::String> readAddresses(rpc::ParseAnswer::Reader answer);
 kj::Array<char> readText(rpc::ParseAnswer::Reader answer);
 ForeignBytes::OnDevice readSuperblockAnswer(rpc::ParseAnswer::Reader answer);
+FoundOnDisk readFoundOnDisk(rpc::ParseAnswer::Reader answer);
 ntp::Verdict readVerdict(rpc::ParseAnswer::Reader answer);
 // `from` is where it was asked: https does not lead to http.
 HttpAnswer readHttp(rpc::ParseAnswer::Reader answer, const HttpSource& from);

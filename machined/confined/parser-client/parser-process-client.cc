@@ -215,6 +215,16 @@ kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr de
   co_return readSuperblockAnswer(answer->getRoot<rpc::ParseAnswer>());
 }
 
+kj::Promise<FoundOnDisk> ConfinedForeign::disk(kj::StringPtr name, kj::AutoCloseFd fd) {
+  Piece piece{kj::str(name),
+              Wiped(requestOf([](rpc::ParseRequest::Builder out) { out.setDisk(); })),
+              kDiskTimeout};
+  piece.connection = fd;
+  piece.rights = ParserRights::kDisk;
+  auto answer = co_await ask(kj::mv(piece));
+  co_return readFoundOnDisk(answer->getRoot<rpc::ParseAnswer>());
+}
+
 kj::Promise<kj::Array<kj::String>> ConfinedForeign::resolve(kj::StringPtr host) {
   KJ_IF_MAYBE (address, asAddress(host)) co_return kj::arr(kj::mv(*address));
   Piece piece{kj::str("the addresses of ", host),

@@ -18,6 +18,8 @@ constexpr auto kGenerateTimeout = 2 * kj::MINUTES;
 // reply.
 constexpr auto kGuestTimeout = 1 * kj::MINUTES;
 constexpr auto kArchiveTimeout = 2 * kj::MINUTES;
+// A disk that spins up, and is read at some hundred places.
+constexpr auto kDiskTimeout = 2 * kj::MINUTES;
 // For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
 constexpr auto kPiecesTimeout = 18 * kj::MINUTES;
 // At a time; more wait. A visitor in maintenance mode can ask for one with every call.
@@ -42,6 +44,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
                                                   kj::Maybe<config::Config::Reader> own) override;
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override;
   kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) override;
+  kj::Promise<FoundOnDisk> disk(kj::StringPtr name, kj::AutoCloseFd fd) override;
   kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) override;
   kj::Promise<ntp::Verdict> ntp(NtpReply reply) override;
   kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection, const HttpSource& place,

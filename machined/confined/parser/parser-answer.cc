@@ -10,6 +10,7 @@
 #include "common/net/ntp.h"
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/confined/parser/config-text.h"
+#include "machined/confined/parser/disk-probe.h"
 #include "machined/confined/parser/generate-configs.h"
 #include "machined/confined/parser/guest-info.h"
 #include "machined/confined/parser/http-get.h"
@@ -247,6 +248,12 @@ void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, Re
             kj::Maybe<PortCall> port) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                       [&]() { dispatch(request, out, kj::mv(read), kj::mv(port)); })) {
+    failed(out, *e);
+  }
+}
+
+void answerDisk(int disk, rpc::ParseAnswer::Builder out) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { probeDisk(disk, out.initDisk()); })) {
     failed(out, *e);
   }
 }

@@ -11,10 +11,13 @@
 
 namespace talos::parse {
 
-// All but `http` and `lookUp`. `read` is called for `superblock` and `archive` only. `port`: to the
-// hypervisor; none: that of this machine.
+// All but `http`, `disk` and `lookUp`. `read` is called for `superblock` and `archive` only.
+// `port`: to the hypervisor; none: that of this machine.
 void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
             kj::Maybe<PortCall> port = nullptr);
+
+// Of `disk`, by its descriptor.
+void answerDisk(int disk, rpc::ParseAnswer::Builder out);
 
 // Of `lookUp`: what was found, or why nothing was.
 void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,

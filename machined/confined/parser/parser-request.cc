@@ -67,6 +67,7 @@ int serve(int socket, int connection) {
     if (request.isHttp()) return fetch(brain, request.getHttp(), connection);
     if (request.isLookUp()) return lookUp(brain, request.getLookUp());
     brain.send([&](rpc::ParseAnswer::Builder out) {
+      if (request.isDisk()) return answerDisk(connection, out);
       answer(request, out, [&](uint64_t offset, size_t size) { return brain.read(offset, size); });
     });
   });

@@ -6,7 +6,8 @@
 
 namespace talos::parse {
 
-// `connection` is the one to a web server, if the request is of that kind. Returns the exit status.
+// `connection` is the one to a web server, or a disk, if the request is of that kind. Returns the
+// exit status.
 int serve(int socket, int connection);
 
 }  // namespace talos::parse

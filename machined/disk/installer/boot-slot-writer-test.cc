@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/sha256.h"
 #include "common/testing/test-tree.h"
+#include "machined/disk/installer/test-confinement.h"
 
 namespace talos::install {
 namespace {
@@ -30,6 +31,7 @@ struct FolderOfSlots : testing::Test {
   machined::TestTree tree;
   kj::String slots = tree.at("slots"), content = kj::str("hsqs the next system");
   std::string said;
+  NoConfinement confinement;
 
   kj::StringPtr failsAt = "";  // the power, before the step that is said
 
@@ -50,7 +52,7 @@ struct FolderOfSlots : testing::Test {
     tree.file("image/usr/install/SHA256SUMS", kj::str(digest.hex(), "  rootfs.sqsh\n"));
   }
   std::string facts() {
-    auto found = factsOf(image());
+    auto found = factsOf(image(), confinement);
     return kj::str(found.version, " ", found.configKeys).cStr();
   }
   ImageSource image() { return ImageMount{kj::str("bind"), tree.at("image"), {}}; }
@@ -61,16 +63,16 @@ struct FolderOfSlots : testing::Test {
       }
       said += std::string(line.cStr()) + "; ";
     };
-    return problem([&]() { upgrade(slots, slot, image(), "a=1", say); });
+    return problem([&]() { upgrade(slots, slot, image(), "a=1", say, confinement); });
   }
   std::string chosen(const SlotState& state) {
-    return problem([&]() { choose(slots, state); });
+    return problem([&]() { choose(slots, state, confinement); });
   }
   std::string problem(kj::Function<void()> call) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(call)) return messageOf(*e).cStr();
     return "";
   }
-  std::string now() { return textOf(readSlotsOf(slots)); }
+  std::string now() { return textOf(readSlotsOf(slots, confinement)); }
 };
 
 }  // namespace
@@ -141,7 +143,7 @@ TEST_F(FolderOfSlots, ACutBetweenTheSteps) {
 TEST_F(FolderOfSlots, ARecordThatCannotBeRead) {
   for (auto& text : {kj::str("slot=B\n"), kj::str()}) {
     tree.file("slots/grub/grubenv", text);
-    auto reason = problem([&]() { readSlotsOf(slots); });
+    auto reason = problem([&]() { readSlotsOf(slots, confinement); });
     EXPECT_EQ(reason, std::string(slots.cStr()) +
                           ": grub/grubenv is missing or damaged, so it is unknown which system is "
                           "started");

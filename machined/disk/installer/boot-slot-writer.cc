@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/lines.h"
 #include "machined/disk/installer/digest-list.h"
 #include "machined/disk/installer/slot-store.h"
 #include "machined/disk/installer/synced-file.h"
@@ -91,55 +92,98 @@ kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
   }
 }
 
-// Anew: of a partition, what was there is given back at an unmount only.
-kj::Vector<WrittenFile> fill(SlotStore& store, Slot slot, InstallerImage& image) {
-  auto mount = store.open();
-  return store.fill(mount, slot, image);
+// The mounted store, and the image if there is one.
+confine::LandlockPaths pathsOf(int top, kj::Maybe<InstallerImage&> image = nullptr) {
+  auto paths = pathsToWrite(top);
+  KJ_IF_MAYBE (i, image) {
+    KJ_IF_MAYBE (root, i->root()) paths.read.add(pathOf(*root));
+  }
+  return paths;
 }
 
-}  // namespace
-
-kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& source,
-                   kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say) {
+// Returns the version of the image. From then on nothing is to be tried, and the slot is empty.
+kj::String makeRoom(kj::StringPtr place, Slot slot, const ImageSource& source,
+                    kj::StringPtr arguments, Confinement& confinement) {
   auto store = slotStoreAt(place);
   auto image = openImage(source);
-  auto version = image->version();
-  auto last = store->lastFile(slot, version, arguments);
-  {
-    auto mount = store->open();
-    auto state = readEnvironment(mount, place);
-    if (state.confirmed == slot) {
-      fail(ErrorKind::kFailedPrecondition,
-           kj::str("slot ", nameOf(slot), " is the one that is started; it is not written to"));
-    }
-    state.attempt = nullptr;
-    state.tries = 0;
-    writeEnvironment(mount, state);
-    emptySlot(*store, mount, slot);
-  }
-  say(kj::str("writing ", version, " to slot ", nameOf(slot)));
-  auto written = fill(*store, slot, *image);
-  say(kj::str("verifying slot ", nameOf(slot)));
   auto mount = store->open();
-  for (auto& file : written) {
-    if (digestOn(mount, slot, file.name) == file.digest) continue;
+  confinement.enter(StepKind::kFiles, pathsOf(mount, *image));
+  auto version = image->version();
+  store->lastFile(slot, version, arguments);  // refuses arguments that are too long
+  auto state = readEnvironment(mount, place);
+  if (state.confirmed == slot) {
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("slot ", nameOf(slot), " is the one that is started; it is not written to"));
+  }
+  state.attempt = nullptr;
+  state.tries = 0;
+  writeEnvironment(mount, state);
+  emptySlot(*store, mount, slot);
+  return version;
+}
+
+// Opens the store again: a partition gives back what was there at an unmount only. Returns the
+// digests of the files that are to be read again, in their order.
+kj::String fill(kj::StringPtr place, Slot slot, const ImageSource& source,
+                Confinement& confinement) {
+  auto store = slotStoreAt(place);
+  auto image = openImage(source);
+  auto mount = store->open();
+  confinement.enter(StepKind::kFiles, pathsOf(mount, *image));
+  auto written = store->fill(mount, slot, *image);
+  return kj::strArray(KJ_MAP(file, written) { return kj::str(file.name, " ", file.digest); }, "\n");
+}
+
+void verify(kj::StringPtr place, Slot slot, kj::StringPtr digests, kj::StringPtr last,
+            Confinement& confinement) {
+  auto store = slotStoreAt(place);
+  auto mount = store->open();
+  confinement.enter(StepKind::kFiles, pathsOf(mount));
+  for (auto line : Lines(digests)) {
+    auto space = KJ_REQUIRE_NONNULL(line.findFirst(' '));
+    auto name = kj::heapString(line.slice(0, space));
+    auto digest = digestOn(mount, slot, name);
+    if (digest == kj::heapString(line.slice(space + 1, line.size()))) continue;
     fail(ErrorKind::kFailedPrecondition,
          kj::str(place, " reads back other data than was written; replace the disk"));
   }
   putFile(mount, kj::str(nameOf(slot), "/", store->files().back()), last, 0600);
   store->sync(mount, slot);
+}
+
+}  // namespace
+
+kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& source,
+                   kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
+                   Confinement& confinement) {
+  auto version = confinement.step(
+      [&](Confinement& inner) { return makeRoom(place, slot, source, arguments, inner); });
+  version = imageVersion(version);
+  say(kj::str("writing ", version, " to slot ", nameOf(slot)));
+  auto digests =
+      confinement.step([&](Confinement& inner) { return fill(place, slot, source, inner); });
+  say(kj::str("verifying slot ", nameOf(slot)));
+  auto last = slotStoreAt(place)->lastFile(slot, version, arguments);
+  confinement.step([&](Confinement& inner) {
+    verify(place, slot, digests, last, inner);
+    return kj::String();
+  });
   return version;
 }
 
-ImageFacts factsOf(const ImageSource& source) {
+ImageFacts factsOf(const ImageSource& source, Confinement& confinement) {
   auto image = openImage(source);
+  confine::LandlockPaths paths;
+  KJ_IF_MAYBE (root, image->root()) paths.read.add(pathOf(*root));
+  confinement.enter(StepKind::kFiles, kj::mv(paths));
   auto version = image->version();
   return {kj::mv(version), image->configKeys()};
 }
 
-SlotsOnDisk readSlotsOf(kj::StringPtr place) {
+SlotsOnDisk readSlotsOf(kj::StringPtr place, Confinement& confinement) {
   auto store = slotStoreAt(place);
   auto mount = store->open();
+  confinement.enter(StepKind::kFiles, pathsOf(mount));
   SlotsOnDisk result{readEnvironment(mount, place), {}};
   for (auto slot : {Slot::kA, Slot::kB}) {
     KJ_IF_MAYBE (version, versionIn(*store, mount, slot)) {
@@ -149,9 +193,10 @@ SlotsOnDisk readSlotsOf(kj::StringPtr place) {
   return result;
 }
 
-void choose(kj::StringPtr place, const SlotState& state) {
+void choose(kj::StringPtr place, const SlotState& state, Confinement& confinement) {
   auto store = slotStoreAt(place);
   auto mount = store->open();
+  confinement.enter(StepKind::kFiles, pathsOf(mount));
   auto need = [&](Slot slot) {
     if (versionIn(*store, mount, slot) != nullptr) return;
     fail(ErrorKind::kNotFound, kj::str("there is no system in slot ", nameOf(slot)));
@@ -161,7 +206,10 @@ void choose(kj::StringPtr place, const SlotState& state) {
   writeEnvironment(mount, state);
 }
 
-void clearHead(kj::StringPtr device, uint64_t bytes) {
+void clearHead(kj::StringPtr device, uint64_t bytes, Confinement& confinement) {
+  confine::LandlockPaths paths;
+  paths.devices.add(kj::str(device));
+  confinement.enter(StepKind::kDisk, kj::mv(paths));
   int raw = open(device.cStr(), O_RDWR | O_EXCL | O_CLOEXEC);
   if (raw < 0) {
     fail(ErrorKind::kFailedPrecondition, kj::str(device, " cannot be emptied: ", strerror(errno)));

@@ -11,38 +11,41 @@
 // A cut at any write leaves the slot that runs as it was, and the only one that is started: the new
 // one is, once, when choose() has said so. That is one write of one sector, in place.
 //
-// All functions block, and throw with messages for people.
+// All functions block, and throw with messages for people. Each enters the confinement before it
+// reads the image or BOOT (confinement.h).
 #pragma once
 
 #include <kj/function.h>
 #include <kj/vector.h>
 
 #include "machined/disk/installer/boot-files.h"
+#include "machined/disk/installer/confinement.h"
 #include "machined/disk/installer/installer-image.h"
 
 namespace talos::install {
 
 // FailedPrecondition when it is no installer image, or damaged. Returns its version.
 kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
-                   kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say);
+                   kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
+                   Confinement& confinement);
 
 // The version that it says it has; FailedPrecondition as upgrade().
 struct ImageFacts {
   kj::String version, configKeys;  // as of InstallerImage
 };
-ImageFacts factsOf(const ImageSource& image);
+ImageFacts factsOf(const ImageSource& image, Confinement& confinement);
 
 struct SlotsOnDisk {
   SlotState state;
   kj::Vector<WholeSystem> systems;
 };
-SlotsOnDisk readSlotsOf(kj::StringPtr place);
+SlotsOnDisk readSlotsOf(kj::StringPtr place, Confinement& confinement);
 
 // `state` as it is from the next start on. NotFound when there is no system in a slot that it
 // names.
-void choose(kj::StringPtr place, const SlotState& state);
+void choose(kj::StringPtr place, const SlotState& state, Confinement& confinement);
 
 // The first bytes of a partition that is in no use become zero.
-void clearHead(kj::StringPtr device, uint64_t bytes);
+void clearHead(kj::StringPtr device, uint64_t bytes, Confinement& confinement);
 
 }  // namespace talos::install

@@ -5,6 +5,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/disk/installer/partition-layout.h"
 
 namespace talos::install {
@@ -15,15 +16,10 @@ constexpr size_t headOf(unsigned sectorSize) {
   return kj::max(size_t{1024}, size_t{2} * sectorSize);
 }
 
-struct Found {
-  struct Volume {
-    kj::String type;   // "ext4", "LVM2_member"
-    kj::String label;  // may be empty
-  };
-  kj::Maybe<kj::String> table;        // "gpt", "dos"
-  kj::Vector<kj::String> partitions;  // names; or numbers, where they have none
-  kj::Vector<Volume> volumes;         // on the whole disk
-  bool unknownData = false;           // the first sectors are not empty
+// The findings of a confined process (machined/confined/parser/disk-probe.h), and what is known
+// from our own table.
+struct Found : machined::FoundOnDisk {
+  bool unknownData = false;  // the first sectors are not empty
   Installed installed = Installed::kNot;
 };
 

@@ -4,12 +4,6 @@
 #include "machined/disk/installer/run-mkfs.h"
 
 namespace talos::install {
-namespace {
-
-constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
-
-}  // namespace
-
 void makeXfs(kj::StringPtr node, kj::StringPtr label) {
   // STATE is smaller than what mkfs.xfs takes for sensible.
   kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,

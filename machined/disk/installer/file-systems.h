@@ -8,6 +8,10 @@
 
 namespace talos::install {
 
+// The programs that do it.
+constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
+constexpr kj::StringPtr kFormatters[] = {kMkfsXfs, kMkfsFat};
+
 void makeXfs(kj::StringPtr node, kj::StringPtr label);
 // Without what was added to XFS later than the boot loader learned to read it. `prototype`: a file
 // that lists its content (mkfs.xfs(8), option -p); empty: there is none.

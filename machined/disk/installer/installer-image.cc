@@ -57,7 +57,9 @@ kj::AutoCloseFd openRoot(const ImageMount& image) {
 
 class MountedImage final : public InstallerImage {
  public:
-  explicit MountedImage(const ImageMount& mount) : root(openRoot(mount)) {}
+  explicit MountedImage(const ImageMount& mount) : top(openRoot(mount)) {}
+
+  kj::Maybe<int> root() const override { return top.get(); }
 
   bool has(kj::StringPtr name) override {
     auto raw = openBelow(name);
@@ -79,13 +81,13 @@ class MountedImage final : public InstallerImage {
   }
 
  private:
-  kj::AutoCloseFd root;
+  kj::AutoCloseFd top;
 
   long openBelow(kj::StringPtr name) {
     struct open_how how = {};
     how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-    return syscall(SYS_openat2, root.get(), kj::str(kInImage, "/", name).cStr(), &how, sizeof how);
+    return syscall(SYS_openat2, top.get(), kj::str(kInImage, "/", name).cStr(), &how, sizeof how);
   }
 };
 

@@ -40,6 +40,8 @@ class InstallerImage {
   };
   virtual Part openPart(kj::StringPtr name) = 0;
   virtual bool has(kj::StringPtr name) = 0;
+  // Of the folder that the image is; none: all of it is open.
+  virtual kj::Maybe<int> root() const { return nullptr; }
 
   kj::Array<char> small(kj::StringPtr name, size_t limit);
   kj::Array<char> versionFile();

@@ -32,39 +32,52 @@ System runningSystem() {
   return {.image = rootImage(readFile("/proc/self/mountinfo"))};
 }
 
-bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say) {
+machined::FoundOnDisk foundIn(rpc::InstallRequest::Reader request) {
+  auto in = request.getFound();
+  machined::FoundOnDisk found;
+  if (in.getTable().size() > 0) found.table = kj::str(in.getTable());
+  for (auto name : in.getPartitions()) found.partitions.add(kj::str(name));
+  for (auto volume : in.getVolumes()) {
+    found.volumes.add(
+        machined::FoundOnDisk::Volume{kj::str(volume.getType()), kj::str(volume.getLabel())});
+  }
+  return found;
+}
+
+bool carryOutOnDisk(rpc::InstallRequest::Reader request, Say& say, Confinement& confinement) {
   switch (request.which()) {
     case rpc::InstallRequest::WRITE: {
       auto params = request.getWrite();
       return write({.disk = params.getDisk(),
                     .wipe = params.getWipe(),
                     .arguments = params.getArguments(),
-                    .again = params.getAgain()},
-                   runningSystem(), say);
+                    .again = params.getAgain(),
+                    .found = foundIn(request)},
+                   runningSystem(), say, confinement);
     }
     case rpc::InstallRequest::FINISH: {
       auto params = request.getFinish();
-      finish(params.getDisk(), params.getBootLoader(), runningSystem(), say);
+      finish(params.getDisk(), params.getBootLoader(), runningSystem(), say, confinement);
       return true;
     }
     case rpc::InstallRequest::FORMAT: {
       auto params = request.getFormat();
-      format(params.getDevice(), params.getLabel(), params.getEmpty());
+      format(params.getDevice(), params.getLabel(), params.getEmpty(), confinement);
       return true;
     }
     case rpc::InstallRequest::GROW:
-      return grow(request.getGrow());
+      return grow(request.getGrow(), confinement);
     case rpc::InstallRequest::ERASE: {
       auto params = request.getErase();
       kj::Vector<kj::StringPtr> labels;
       for (auto label : params.getLabels()) labels.add(label);
-      return erase(params.getDisk(), labels, say);
+      return erase(params.getDisk(), labels, say, confinement);
     }
     case rpc::InstallRequest::DIVIDE: {
       auto params = request.getDivide();
       kj::Vector<uint64_t> sizes;
       for (auto size : params.getSizes()) sizes.add(size);
-      return divide(params.getDisk(), sizes, say);
+      return divide(params.getDisk(), sizes, foundIn(request), say, confinement);
     }
     default:
       break;
@@ -92,31 +105,35 @@ ImageSource sourceOf(capnp::List<rpc::ImagePart>::Reader parts) {
   return kj::mv(image);
 }
 
-kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader params, Say& say) {
+kj::String upgradeAs(rpc::InstallRequest::Upgrade::Reader params, Say& say,
+                     Confinement& confinement) {
   return upgrade(params.getDevice(), slotOf(params.getSlot()), sourceOf(params.getImage()),
-                 params.getArguments(), say);
+                 params.getArguments(), say, confinement);
 }
 
-kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader params, Say& say) {
+kj::String upgradeFromArchive(rpc::InstallRequest::UpgradeFrom::Reader params, Say& say,
+                              Confinement& confinement) {
   return upgrade(params.getDevice(), slotOf(params.getSlot()), sourceOf(params.getParts()),
-                 params.getArguments(), say);
+                 params.getArguments(), say, confinement);
 }
 
-void fillFacts(rpc::InstallRequest::Version::Reader params, rpc::Slots::Builder out) {
+void fillFacts(rpc::InstallRequest::Version::Reader params, rpc::Slots::Builder out,
+               Confinement& confinement) {
   auto parts = params.getParts();
-  auto facts = factsOf(parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage()));
+  auto source = parts.size() > 0 ? sourceOf(parts) : sourceOf(params.getImage());
+  auto facts = factsOf(source, confinement);
   out.setImage(facts.version);
   out.setConfigKeys(facts.configKeys);
 }
 
-void chooseAs(rpc::InstallRequest::Choose::Reader params) {
+void chooseAs(rpc::InstallRequest::Choose::Reader params, Confinement& confinement) {
   SlotState state{.confirmed = slotOf(params.getConfirmed())};
   if (params.getAttempt().size() > 0) {
     state.attempt = slotOf(params.getAttempt());
     state.tries = 1;
     state.healthTimeoutS = params.getHealthTimeoutS();
   }
-  choose(params.getDevice(), state);
+  choose(params.getDevice(), state, confinement);
 }
 
 void fillSlots(const SlotsOnDisk& found, rpc::Slots::Builder out) {
@@ -130,26 +147,33 @@ void fillSlots(const SlotsOnDisk& found, rpc::Slots::Builder out) {
   }
 }
 
-void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer::Builder out) {
+void carryOut(rpc::InstallRequest::Reader request, Say& say, rpc::InstallAnswer::Builder out,
+              Confinement& confinement) {
+  auto fillFrom = [&](kj::StringPtr place) {
+    fillSlots(readSlotsOf(place, confinement), out.initSlots());
+  };
   switch (request.which()) {
     case rpc::InstallRequest::UPGRADE:
-      upgradeAs(request.getUpgrade(), say);
-      return fillSlots(readSlotsOf(request.getUpgrade().getDevice()), out.initSlots());
+      upgradeAs(request.getUpgrade(), say, confinement);
+      return fillFrom(request.getUpgrade().getDevice());
     case rpc::InstallRequest::UPGRADE_FROM:
-      upgradeFromArchive(request.getUpgradeFrom(), say);
-      return fillSlots(readSlotsOf(request.getUpgradeFrom().getDevice()), out.initSlots());
+      upgradeFromArchive(request.getUpgradeFrom(), say, confinement);
+      return fillFrom(request.getUpgradeFrom().getDevice());
     case rpc::InstallRequest::SLOTS:
-      return fillSlots(readSlotsOf(request.getSlots()), out.initSlots());
+      return fillFrom(request.getSlots());
     case rpc::InstallRequest::CHOOSE:
-      chooseAs(request.getChoose());
-      return fillSlots(readSlotsOf(request.getChoose().getDevice()), out.initSlots());
+      confinement.step([&](Confinement& inner) {
+        chooseAs(request.getChoose(), inner);
+        return kj::String();
+      });
+      return fillFrom(request.getChoose().getDevice());
     case rpc::InstallRequest::VERSION:
-      return fillFacts(request.getVersion(), out.initSlots());
+      return fillFacts(request.getVersion(), out.initSlots(), confinement);
     case rpc::InstallRequest::CLEAR:
-      clearHead(request.getClear().getDevice(), request.getClear().getBytes());
+      clearHead(request.getClear().getDevice(), request.getClear().getBytes(), confinement);
       return out.setDone(true);
     default:
-      return out.setDone(carryOutOnDisk(request, say));
+      return out.setDone(carryOutOnDisk(request, say, confinement));
   }
 }
 
@@ -163,9 +187,11 @@ int serve(int socket) {
     Say say = [&](kj::StringPtr line) {
       brain.send([&](rpc::InstallAnswer::Builder out) { out.setProgress(line); });
     };
+    RealConfinement confinement;
     brain.send([&](rpc::InstallAnswer::Builder out) {
-      KJ_IF_MAYBE (e, kj::runCatchingExceptions(
-                          [&]() { carryOut(message.getRoot<rpc::InstallRequest>(), say, out); })) {
+      KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                     carryOut(message.getRoot<rpc::InstallRequest>(), say, out, confinement);
+                   })) {
         out.setFailed(messageOf(*e));
       }
     });

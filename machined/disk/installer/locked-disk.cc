@@ -1,6 +1,5 @@
 #include "machined/disk/installer/locked-disk.h"
 
-#include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <kj/debug.h>
@@ -19,6 +18,7 @@ namespace {
 
 constexpr uint64_t kZeroAtOnce = 256 * kMiB;
 constexpr unsigned kBusyTries = 200;
+constexpr unsigned kMostNodes = 128;  // of a GPT, and more than machine.disks has
 constexpr timespec kBusyAgain = {0, 50'000'000};
 
 [[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr doing, int error) {
@@ -49,32 +49,6 @@ kj::AutoCloseFd openDisk(kj::StringPtr path, int flags) {
          kj::str(path, " is in use: something on it is mounted, or it is part of another device"));
   }
   refuse(path, "be opened for writing", error);
-}
-
-kj::String valueOf(blkid_probe probe, const char* name) {
-  const char* value = nullptr;
-  if (blkid_probe_lookup_value(probe, name, &value, nullptr) != 0) return kj::String();
-  return kj::str(value);
-}
-
-kj::String printable(kj::String text) {
-  for (auto& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
-
-void addPartitions(blkid_probe probe, Found& found) {
-  auto list = blkid_probe_get_partitions(probe);
-  if (list == nullptr) return;
-  for (int i = 0; i < blkid_partlist_numof_partitions(list); ++i) {
-    auto partition = blkid_partlist_get_partition(list, i);
-    if (partition == nullptr) continue;
-    auto name = blkid_partition_get_name(partition);
-    found.partitions.add(name != nullptr && *name != 0
-                             ? printable(kj::str(name))
-                             : kj::str(blkid_partition_get_partno(partition)));
-  }
 }
 
 }  // namespace
@@ -164,34 +138,24 @@ kj::String Disk::node(const Place& place) const {
   return partitionNode(path, place.number);
 }
 
-Found Disk::look() {
-  Found found;
+Found Disk::look(machined::FoundOnDisk onDisk) {
+  Found found{kj::mv(onDisk)};
   KJ_IF_MAYBE (own, table()) {
     auto installed = installedOn(*own);
     // Where the first sector is gone, somebody may have meant it.
     if (own->inForce || installed == Installed::kUnfinished) found.installed = installed;
   }
   found.unknownData = !isZero(read(0, headOf(sector)));
-  auto probe = blkid_new_probe();
-  KJ_REQUIRE(probe != nullptr);
-  KJ_DEFER(blkid_free_probe(probe));
-  if (blkid_probe_set_device(probe, fd, 0, 0) != 0) refuse(path, "be looked at", errno);
-  blkid_probe_enable_superblocks(probe, 1);
-  blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_TYPE | BLKID_SUBLKS_LABEL);
-  blkid_probe_enable_partitions(probe, 1);
-  int result;
-  while ((result = blkid_do_probe(probe)) == 0) {
-    auto type = valueOf(probe, "TYPE"), table = valueOf(probe, "PTTYPE");
-    if (type.size() > 0) {
-      found.volumes.add(Found::Volume{printable(kj::mv(type)), printable(valueOf(probe, "LABEL"))});
-    }
-    if (table.size() > 0 && found.table == nullptr) {
-      found.table = printable(kj::mv(table));
-      addPartitions(probe, found);
-    }
-  }
-  if (result < 0) refuse(path, "be looked at", EIO);
   return found;
+}
+
+kj::Vector<kj::String> Disk::nodes() const {
+  kj::Vector<kj::String> there;
+  for (unsigned number = 1; number <= kMostNodes; ++number) {
+    auto node = partitionNode(path, number);
+    if (access(node.cStr(), F_OK) == 0) there.add(kj::mv(node));
+  }
+  return there;
 }
 
 }  // namespace talos::install

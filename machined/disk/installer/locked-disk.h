@@ -37,7 +37,10 @@ class Disk {
   void rereadPartitions();
   kj::String node(const Place& place) const;
 
-  Found look();  // libblkid reads it
+  // With what is known from the table and the first sectors.
+  Found look(machined::FoundOnDisk onDisk);
+  // Of its partitions, as far as the kernel has them.
+  kj::Vector<kj::String> nodes() const;
 
  private:
   kj::String path;

@@ -151,8 +151,10 @@ void eraseValues(const EraseStep& step, MetaValues& values) {
   }
 }
 
-bool erase(kj::StringPtr path, kj::ArrayPtr<const kj::StringPtr> labels, Say& say) {
+bool erase(kj::StringPtr path, kj::ArrayPtr<const kj::StringPtr> labels, Say& say,
+           Confinement& confinement) {
   Disk disk(path);
+  confinement.enter(StepKind::kDisk, pathsToFormat(disk.nodes()));
   auto table = disk.table();
   KJ_IF_MAYBE (t, table) {
     kj::StringPtr lastReported;

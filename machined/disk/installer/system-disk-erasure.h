@@ -40,6 +40,7 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
 void eraseValues(const EraseStep& step, machined::MetaValues& values);
 
 // Blocks. False when there was nothing left to do.
-bool erase(kj::StringPtr disk, kj::ArrayPtr<const kj::StringPtr> labels, Say& say);
+bool erase(kj::StringPtr disk, kj::ArrayPtr<const kj::StringPtr> labels, Say& say,
+           Confinement& confinement);
 
 }  // namespace talos::install

@@ -29,7 +29,8 @@ namespace {
 using machined::FileSystem;
 
 constexpr size_t kCopyAtOnce = 1u << 20;
-constexpr uint64_t kHeadOfTable = 8192;  // MBR and header, whatever the sector size
+constexpr kj::StringPtr kDone = "done"_kj;  // by a step that may find nothing to do
+constexpr uint64_t kHeadOfTable = 8192;     // MBR and header, whatever the sector size
 
 [[noreturn]] void refuse(kj::String problem) {
   fail(ErrorKind::kFailedPrecondition, problem);
@@ -76,16 +77,19 @@ void writeBootCode(Disk& disk, const Place& bios, const System& system) {
 
 // A firmware that has no room, or does not let itself be written to, still finds the program by its
 // path, which is that of removable disks.
-void makeBootEntry(const gpt::Table& table, const Place& efi, kj::StringPtr program, Say& say) {
-  auto& partition = table.partitions[efi.number - 1];
-  EfiBootOption wanted{.description = kj::str("Talos"),
-                       .file = {.partition = efi.number,
-                                .firstSector = partition.first,
-                                .sectors = partition.last - partition.first + 1,
-                                .id = partition.id,
-                                .path = kj::str("\\EFI\\BOOT\\", program)}};
+void makeBootEntry(Disk& disk, kj::StringPtr program, Say& say, Confinement& confinement) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                  KJ_IF_MAYBE (variables, openEfiVariables()) {
+                   confinement.enter(StepKind::kFiles, pathsToWrite(*variables));
+                   auto table = KJ_REQUIRE_NONNULL(disk.table());
+                   auto efi = require(table, kEfi, disk.sectorSize()).number;
+                   auto& partition = table.partitions[efi - 1];
+                   EfiBootOption wanted{.description = kj::str("Talos"),
+                                        .file = {.partition = efi,
+                                                 .firstSector = partition.first,
+                                                 .sectors = partition.last - partition.first + 1,
+                                                 .id = partition.id,
+                                                 .path = kj::str("\\EFI\\BOOT\\", program)}};
                    if (addBootEntry(*variables, wanted)) {
                      say("the firmware starts this disk first, by its boot entry Talos");
                    }
@@ -113,14 +117,11 @@ kj::String rootImage(kj::StringPtr mountinfo) {
   refuse(kj::str("this system cannot be installed: its root is not an image"));
 }
 
-bool write(const InstallOptions& options, const System& system, Say& say) {
-  Disk disk(options.disk);
-  gpt::Table table;
-  KJ_IF_MAYBE (e,
-               kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
-    refuse(kj::str(options.disk, " cannot be installed on: it ", messageOf(*e)));
-  }
-  auto found = disk.look();
+namespace {
+
+// Step 1. False: it is installed already.
+bool partition(Disk& disk, InstallOptions& options, const gpt::Table& table, Say& say) {
+  auto found = disk.look(kj::mv(options.found));
   if (options.again && found.installed == Installed::kYes) return false;
   if (options.wipe && found.installed != Installed::kUnfinished) {
     wipe(disk, say);
@@ -140,38 +141,106 @@ bool write(const InstallOptions& options, const System& system, Say& say) {
   auto place = [&](kj::StringPtr name) { return require(table, name, disk.sectorSize()); };
   for (auto name : {kBios, kMeta, kState}) disk.zero(place(name).offset, place(name).size);
   disk.zero(place(kEphemeral).offset, emptyHeadOf(place(kEphemeral).size));
-  say("creating the file systems EFI and BOOT");
-  makeFat(disk.node(place(kEfi)));
-  makeBootXfs(disk.node(place(kBoot)));
-  say("writing kernel and system to slot A");
-  auto boot = mountToFill(disk.node(place(kBoot)), FileSystem::kXfs);
-  putBootFiles(boot, options.arguments, system);
   return true;
 }
 
-void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say) {
-  Disk disk(path);
+// The files of the system that runs; its image may be a device.
+confine::LandlockPaths pathsToInstall(int top, const System& system) {
+  auto paths = pathsToWrite(top);
+  paths.read.add(kj::str(system.folder));
+  paths.asked.add(kj::str(system.image));
+  return paths;
+}
+
+// The number of EFI on a disk where an installation began; none: it is installed already.
+kj::String unfinishedEfi(Disk& disk) {
   gpt::Table table;
   KJ_IF_MAYBE (found, disk.table()) {
     table = kj::mv(*found);
   }
   if (installedOn(table) == Installed::kNot) {
-    refuse(kj::str(path, " has changed since the installation began"));
+    refuse(kj::str(disk.name(), " has changed since the installation began"));
   }
-  if (installedOn(table) == Installed::kYes) return;  // the names come last
-  if (bootLoader) {
-    say("installing the boot loader");
-    auto efi = require(table, kEfi, disk.sectorSize());
-    putEfiFiles(mountToFill(disk.node(efi), FileSystem::kVfat), system);
-    auto programs = bootProgramsOf(system.arch);
+  if (installedOn(table) == Installed::kYes) return kj::String();
+  return kj::str(require(table, kEfi, disk.sectorSize()).number);
+}
+
+void makeStartable(Disk& disk, unsigned efi, const System& system, Say& say,
+                   Confinement& confinement) {
+  say("installing the boot loader");
+  auto programs = bootProgramsOf(system.arch);
+  confinement.step([&](Confinement& inner) {
+    auto top = mountToFill(partitionNode(disk.name(), efi), FileSystem::kVfat);
+    inner.enter(StepKind::kFiles, pathsToInstall(top, system));
+    putEfiFiles(top, system);
+    return kj::String();
+  });
+  confinement.step([&](Confinement& inner) {
+    confine::LandlockPaths paths;
+    paths.read.add(kj::str(system.folder));
+    inner.enter(StepKind::kDisk, kj::mv(paths));
+    auto table = KJ_REQUIRE_NONNULL(disk.table());
     if (programs.bios) writeBootCode(disk, require(table, kBios, disk.sectorSize()), system);
-    makeBootEntry(table, efi, programs.efi, say);
+    return kj::String();
+  });
+  confinement.step([&](Confinement& inner) {
+    makeBootEntry(disk, programs.efi, say, inner);
+    return kj::String();
+  });
+}
+
+}  // namespace
+
+bool write(InstallOptions options, const System& system, Say& say, Confinement& confinement) {
+  Disk disk(options.disk);
+  gpt::Table table;
+  KJ_IF_MAYBE (e,
+               kj::runCatchingExceptions([&] { table = layout(disk.size(), disk.sectorSize()); })) {
+    refuse(kj::str(options.disk, " cannot be installed on: it ", messageOf(*e)));
   }
+  auto partitioned = confinement.step([&](Confinement& inner) {
+    inner.enter(StepKind::kDisk, {});
+    return kj::str(partition(disk, options, table, say) ? kDone : ""_kj);
+  });
+  if (partitioned != kDone) return false;
+  auto efi = disk.node(require(table, kEfi, disk.sectorSize())),
+       boot = disk.node(require(table, kBoot, disk.sectorSize()));
+  confinement.step([&](Confinement& inner) {
+    kj::String nodes[] = {kj::str(efi), kj::str(boot)};
+    inner.enter(StepKind::kDisk, pathsToFormat(nodes));
+    say("creating the file systems EFI and BOOT");
+    makeFat(efi);
+    makeBootXfs(boot);
+    return kj::String();
+  });
+  confinement.step([&](Confinement& inner) {
+    auto top = mountToFill(boot, FileSystem::kXfs);
+    inner.enter(StepKind::kFiles, pathsToInstall(top, system));
+    say("writing kernel and system to slot A");
+    putBootFiles(top, options.arguments, system);
+    return kj::String();
+  });
+  return true;
+}
+
+void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say,
+            Confinement& confinement) {
+  Disk disk(path);
+  auto efi = confinement.step([&](Confinement& inner) {
+    inner.enter(StepKind::kDisk, {});
+    return unfinishedEfi(disk);
+  });
+  if (efi.size() == 0) return;  // the names come last
+  if (bootLoader) makeStartable(disk, efi.parseAs<unsigned>(), system, say, confinement);
+  confinement.enter(StepKind::kDisk, {});
+  auto table = KJ_REQUIRE_NONNULL(disk.table());
   finish(table);
   disk.writeTable(table);  // the kernel reads it when the machine has rebooted
 }
 
-void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty) {
+void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement) {
+  kj::String nodes[] = {kj::str(device)};
+  confinement.enter(StepKind::kDisk, pathsToFormat(nodes));
   {
     auto fd = openFile(device);
     auto block = kj::heapArray<kj::byte>(kCopyAtOnce);
@@ -205,7 +274,10 @@ void resize(int disk, const Place& place) {
 
 }  // namespace
 
-bool grow(kj::StringPtr path) {
+bool grow(kj::StringPtr path, Confinement& confinement) {
+  confine::LandlockPaths paths;
+  paths.devices.add(kj::str(path));
+  confinement.enter(StepKind::kDisk, kj::mv(paths));
   auto fd = openFile(path);  // in use: partitions of it are mounted
   int sector = 0;
   KJ_SYSCALL(ioctl(fd, BLKSSZGET, &sector), path);

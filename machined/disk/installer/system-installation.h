@@ -19,12 +19,15 @@
 // So a disk is never one of a configured node without a config, and never without a boot loader.
 // A wipe comes before all this and removes the table first: cut off, it is begun again.
 //
-// All functions block, and throw with messages for people; `say` gets the progress.
+// All functions block, and throw with messages for people; `say` gets the progress. Each enters the
+// confinement before it reads the disk (confinement.h).
 #pragma once
 
 #include <kj/function.h>
 #include <kj/string.h>
 
+#include "machined/disk/installer/confinement.h"
+#include "machined/disk/installer/disk-content.h"
 #include "machined/disk/installer/system-files.h"
 
 namespace talos::install {
@@ -39,21 +42,24 @@ struct InstallOptions {
   bool wipe;
   kj::StringPtr arguments;  // of the kernel
   bool again;               // an earlier call may have been the last but for its answer
+  // Without `wipe`: what is on the disk.
+  machined::FoundOnDisk found;
 };
 // Steps 1 and 2. FailedPrecondition when the disk must not be written to, and nothing was. False:
 // it is installed already, which is no error only if `again`.
-bool write(const InstallOptions& options, const System& system, Say& say);
+bool write(InstallOptions options, const System& system, Say& say, Confinement& confinement);
 // Steps 4 and 5; again, it changes nothing.
-void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say);
+void finish(kj::StringPtr disk, bool bootLoader, const System& system, Say& say,
+            Confinement& confinement);
 
 // An XFS on a device whose first `empty` bytes are zero; on one where that was begun and not ended;
 // FailedPrecondition on any other. It is on the disk when this returns. Cut off, a disk that keeps
 // the order of writes has one that was not ended (common/disk/unfinished-xfs.h); one that loses its
 // cache has anything, so the brain marks what it has made (machined/disk/volumes/format-marks.h),
 // and asks again with `empty` 0.
-void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty);
+void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement);
 
 // EPHEMERAL to the end of its disk. False when there was nothing to do.
-bool grow(kj::StringPtr disk);
+bool grow(kj::StringPtr disk, Confinement& confinement);
 
 }  // namespace talos::install

@@ -72,20 +72,38 @@ bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Tab
   return true;
 }
 
-bool divide(kj::StringPtr path, kj::ArrayPtr<const uint64_t> sizes,
-            kj::Function<void(kj::StringPtr)>& say) {
-  Disk disk(path);
-  auto found = disk.look();
+namespace {
+
+constexpr kj::StringPtr kDivided = "divided"_kj;
+
+// The table, with names that say that there are no file systems yet. False: it is there already.
+bool writeLayout(Disk& disk, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
+                 kj::Function<void(kj::StringPtr)>& say) {
   auto there = disk.table();
   auto old = there.map([](gpt::Table& t) -> const gpt::Table& { return t; });
-  if (!mustDivide(path, found, old, sizes.size())) return false;
+  if (!mustDivide(disk.name(), disk.look(kj::mv(found)), old, sizes.size())) return false;
   gpt::Table table;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                       [&] { table = userLayout(sizes, disk.size(), disk.sectorSize()); })) {
-    refuse(path, messageOf(*e));
+    refuse(disk.name(), messageOf(*e));
   }
-  say(kj::str("partitioning ", path));
+  say(kj::str("partitioning ", disk.name()));
   disk.setTable(table);
+  return true;
+}
+
+}  // namespace
+
+bool divide(kj::StringPtr path, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
+            kj::Function<void(kj::StringPtr)>& say, Confinement& confinement) {
+  Disk disk(path);
+  auto divided = confinement.step([&](Confinement& inner) {
+    inner.enter(StepKind::kDisk, {});
+    return kj::str(writeLayout(disk, sizes, kj::mv(found), say) ? kDivided : ""_kj);
+  });
+  if (divided != kDivided) return false;
+  confinement.enter(StepKind::kDisk, pathsToFormat(disk.nodes()));
+  auto table = KJ_REQUIRE_NONNULL(disk.table());
   for (auto i : kj::indices(table.partitions)) {
     auto place = KJ_ASSERT_NONNULL(find(table, table.partitions[i].name, disk.sectorSize()));
     auto node = disk.node(place);

@@ -8,6 +8,7 @@
 // disk.
 #pragma once
 
+#include "machined/disk/installer/confinement.h"
 #include "machined/disk/installer/disk-content.h"
 #include "machined/disk/installer/partition-layout.h"
 
@@ -23,8 +24,8 @@ void finishUserLayout(gpt::Table& table);
 bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
                 size_t partitions);
 
-// Blocks. True: the partitions were made; otherwise as mustDivide().
-bool divide(kj::StringPtr disk, kj::ArrayPtr<const uint64_t> sizes,
-            kj::Function<void(kj::StringPtr)>& say);
+// Blocks. `found`: what is on the disk. True: the partitions were made; otherwise as mustDivide().
+bool divide(kj::StringPtr disk, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
+            kj::Function<void(kj::StringPtr)>& say, Confinement& confinement);
 
 }  // namespace talos::install

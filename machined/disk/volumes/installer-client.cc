@@ -23,6 +23,7 @@ kj::Vector<kj::String> commandOf(kj::StringPtr rights, kj::StringPtr confine,
   argv.add(kj::str(confine));
   argv.add(kj::str("--uid=0"));
   argv.add(kj::str("--capabilities=", rights));
+  argv.add(kj::str("--seccomp=installer"));
   argv.add(kj::str("--rlimit=core=0"));
   argv.add(kj::str("--lifetime=", getpid()));
   argv.add(kj::str("--output=none"));
@@ -94,9 +95,33 @@ kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear, int archive) {
       archive);
 }
 
+// A disk that is wiped is not looked at: whatever is on it may be lost.
+kj::Promise<void> RealInstaller::fillFound(rpc::InstallRequest::Builder request) {
+  kj::String disk;
+  if (request.isWrite() && !request.getWrite().getWipe()) {
+    disk = kj::str(request.getWrite().getDisk());
+  } else if (request.isDivide()) {
+    disk = kj::str(request.getDivide().getDisk());
+  } else {
+    co_return;
+  }
+  auto found = co_await look(disk);
+  auto out = request.initFound();
+  KJ_IF_MAYBE (table, found.table) out.setTable(*table);
+  auto names = out.initPartitions(static_cast<unsigned>(found.partitions.size()));
+  for (auto i : kj::indices(found.partitions)) names.set(i, found.partitions[i]);
+  auto volumes = out.initVolumes(static_cast<unsigned>(found.volumes.size()));
+  for (auto i : kj::indices(found.volumes)) {
+    volumes[i].setType(found.volumes[i].type);
+    volumes[i].setLabel(found.volumes[i].label);
+  }
+}
+
 kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive) {
   capnp::MallocMessageBuilder message;
-  fill(message.initRoot<rpc::InstallRequest>());
+  auto request = message.initRoot<rpc::InstallRequest>();
+  fill(request);
+  co_await fillFound(request);
   auto child = kj::heap<ConfinedChild>(io, commandOf(rights, confine, program), archive);
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);

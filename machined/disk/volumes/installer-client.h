@@ -1,8 +1,12 @@
 // The brain's side of the program that writes to the system disk (machined/disk/installer).
 //
-// The brain is root and holds every secret; so the code that reads foreign partition tables and
-// makes file systems runs beside it: a short-lived child with the rights to use disks and to mount,
-// and no others, which gets one request, reports its progress and ends. It dies with the brain: the
+// The brain is root and holds every secret; so the code that changes partition tables and makes
+// file systems runs beside it: a short-lived child with the rights to use disks and to mount, and
+// no others, which gets one request, reports its progress and ends. A system call filter keeps it
+// from the network and from other processes, and what it reads it reads in steps that Landlock
+// keeps to the one disk (machined/disk/installer/confinement.h). What another system has left on a
+// disk is looked at by another process, which can read it and do nothing else: before an
+// installation and before a disk is divided, this class asks for that. It dies with the brain: the
 // next one does again what was cut off (machined/disk/installer/system-installation.h describes the
 // disk at that point).
 #pragma once
@@ -12,6 +16,7 @@
 #include <kj/timer.h>
 
 #include "common/base/node-layout.h"
+#include "machined/confined/parser-client/foreign-bytes.h"
 #include "rpc/install.capnp.h"
 
 namespace talos::machined {
@@ -43,11 +48,14 @@ constexpr kj::StringPtr kMachineRights = "sys_admin,sys_module"_kj,
 
 class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler {
  public:
-  RealInstaller(kj::AsyncIoContext& io, kj::Function<void(kj::StringPtr line)> say,
+  // Returns what is on a disk.
+  using Look = kj::Function<kj::Promise<FoundOnDisk>(kj::StringPtr disk)>;
+  RealInstaller(kj::AsyncIoContext& io, kj::Function<void(kj::StringPtr line)> say, Look look,
                 kj::StringPtr rights = kMachineRights, kj::StringPtr confine = kConfine,
                 kj::StringPtr program = kInstaller)
       : io(io),
         say(kj::mv(say)),
+        look(kj::mv(look)),
         rights(rights),
         confine(confine),
         program(program),
@@ -60,10 +68,12 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
  private:
   kj::AsyncIoContext& io;
   kj::Function<void(kj::StringPtr line)> say;
+  Look look;
   kj::StringPtr rights, confine, program;
   kj::TaskSet reaping;
 
   using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;
+  kj::Promise<void> fillFound(rpc::InstallRequest::Builder request);
   kj::Promise<void> ask(Fill fill, Answered answered, int archive = -1);
   kj::Promise<void> converse(kj::AsyncIoStream& stream, kj::Array<capnp::word> request,
                              Answered& answered);

@@ -5,6 +5,7 @@
 #include <kj/refcount.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -91,6 +92,26 @@ VolumeFiles readFiles(kj::StringPtr device, FileSystem type, kj::ArrayPtr<const 
 }
 
 }  // namespace
+
+kj::Promise<FoundOnDisk> lookAtDisk(ReadPool& pool, ForeignBytes& foreign, kj::String disk) {
+  auto doing = kj::str("looking at ", disk);
+  auto fd = co_await pool.run(doing, [path = kj::str(disk)]() {
+    kj::AutoCloseFd opened(open(path.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    int error = opened.get() < 0 ? errno : 0;
+    struct stat info;
+    if (error == ENOENT || (error == 0 && fstat(opened, &info) == 0 && !S_ISBLK(info.st_mode))) {
+      fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
+    }
+    if (error != 0) {
+      fail(ErrorKind::kFailedPrecondition, kj::str(path, " cannot be opened: ", strerror(error)));
+    }
+    return opened;
+  });
+  co_return co_await foreign.disk(disk, kj::mv(fd))
+      .catch_([&disk](kj::Exception&& e) -> FoundOnDisk {
+        fail(kindOf(e), kj::str(disk, " cannot be looked at: ", messageOf(e)));
+      });
+}
 
 kj::StringPtr Volume::label() const {
   KJ_IF_MAYBE (c, content) return c->label;

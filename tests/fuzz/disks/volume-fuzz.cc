@@ -2,13 +2,17 @@
 // The first bytes of a disk that somebody put into the machine. Most of such a disk is zeros, so an
 // input has only what is not: how long the disk is, whether the checksums of its partition table
 // are to be right (which nobody finds by chance), and pieces, each with its place and its length.
+#include <capnp/message.h>
 #include <kj/debug.h>
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "common/disk/gpt.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
+#include "machined/confined/parser/disk-probe.h"
 #include "machined/confined/parser/partition-table.h"
 #include "machined/confined/parser/superblock.h"
 #include "machined/disk/devices/device-events.h"
@@ -69,6 +73,25 @@ kj::Array<const kj::byte> partOf(Bytes disk, uint64_t offset, size_t wanted) {
   return kj::Array<const kj::byte>(part.begin(), part.size(), kj::NullArrayDisposer::instance);
 }
 
+// libblkid reads a file: this one, in memory.
+void probe(Bytes disk) {
+  static const int file = memfd_create("disk", MFD_CLOEXEC);
+  KJ_SYSCALL(ftruncate(file, 0));
+  KJ_SYSCALL(pwrite(file, disk.begin(), disk.size(), 0));
+  capnp::MallocMessageBuilder message;
+  auto found = message.initRoot<talos::rpc::FoundOnDisk>();
+  kj::runCatchingExceptions([&]() { talos::parse::probeDisk(file, found); });
+  auto clean = [](kj::StringPtr text) {
+    for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c < 0x7f, "the promise of disk-probe.h");
+  };
+  clean(found.getTable());
+  for (auto name : found.getPartitions()) clean(name);
+  for (auto volume : found.getVolumes()) {
+    clean(volume.getType());
+    clean(volume.getLabel());
+  }
+}
+
 // A table that can be read can be replaced, and is then the one that was written.
 void tryTable(Bytes begin, unsigned sectorSize) {
   namespace gpt = talos::gpt;
@@ -106,6 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   auto found = readSuperblock(read);
   lostPartitionTable(read);
+  probe(disk);
   for (unsigned sectorSize : {512u, 4096u}) tryTable(disk, sectorSize);
   KJ_IF_MAYBE (f, found) {
     for (unsigned char c : f->label) KJ_ASSERT(c >= 0x20 && c != 0x7f, "a label is one clean line");

@@ -132,6 +132,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   check(readAsAddresses);
   check(readAsSuperblock);
+  check([](rpc::ParseAnswer::Reader answer) {
+    auto found = readFoundOnDisk(answer);
+    KJ_ASSERT(found.partitions.size() <= kMostPartitions && found.volumes.size() <= kMostVolumes);
+    for (auto& name : found.partitions) requireLine(name);
+    for (auto& volume : found.volumes) requireLine(volume.label);
+  });
   check(readAsVerdict);
   check(readAsArchive);
   check(readAsPieces);

@@ -1,0 +1,358 @@
+// The installer on real block devices, loop devices over files, with the system call filter and the
+// capabilities that the wrapper gives it. As root.
+#include "machined/disk/installer/confinement.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kj/debug.h>
+#include <linux/blkpg.h>
+#include <linux/capability.h>
+#include <linux/loop.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/disk/gpt.h"
+#include "common/testing/sanitizers.h"
+#include "common/testing/test-tree.h"
+#include "machined/confined/sandbox/seccomp.h"
+#include "machined/disk/installer/boot-slot-writer.h"
+#include "machined/disk/installer/locked-disk.h"
+#include "machined/disk/installer/system-disk-erasure.h"
+#include "machined/disk/installer/system-installation.h"
+#include "machined/disk/installer/user-disk-formatter.h"
+
+namespace talos::install {
+namespace {
+
+using testing::HasSubstr;
+
+// A kernel that reads no GPT, as that of a machine which builds may have, is given the partitions.
+void showPartitions(kj::StringPtr disk) {
+  kj::AutoCloseFd fd(open(disk.cStr(), O_RDONLY | O_CLOEXEC));
+  constexpr unsigned kSector = 512;
+  auto read = [&](uint64_t offset, size_t size) {
+    auto bytes = kj::heapArray<kj::byte>(size);
+    KJ_SYSCALL(pread(fd, bytes.begin(), size, static_cast<off_t>(offset)));
+    return kj::Array<const kj::byte>(kj::mv(bytes));
+  };
+  KJ_IF_MAYBE (table, gpt::read(read, kSector)) {
+    for (auto i : kj::indices(table->partitions)) {
+      auto& partition = table->partitions[i];
+      struct blkpg_partition part = {};
+      part.start = static_cast<long long>(partition.first * kSector);
+      part.length = static_cast<long long>((partition.last - partition.first + 1) * kSector);
+      part.pno = static_cast<int>(i + 1);
+      struct blkpg_ioctl_arg ask = {BLKPG_ADD_PARTITION, 0, sizeof part, &part};
+      if (ioctl(fd, BLKPG, &ask) != 0) KJ_REQUIRE(errno == EBUSY, "BLKPG", disk, i);
+    }
+  }
+}
+
+class LoopDisk {
+ public:
+  explicit LoopDisk(kj::String file, uint64_t size = 2048 * kMiB) {
+    kj::AutoCloseFd content(open(file.cStr(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    KJ_SYSCALL(ftruncate(content, static_cast<off_t>(size)));
+    kj::AutoCloseFd control(open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+    for (unsigned tries = 0; tries < 100; ++tries) {
+      int number;
+      KJ_SYSCALL(number = ioctl(control, LOOP_CTL_GET_FREE));
+      path = kj::str("/dev/loop", number);
+      int raw = open(path.cStr(), O_RDWR | O_CLOEXEC);
+      if (raw < 0) continue;  // it is gone again when another process has removed it
+      fd = kj::AutoCloseFd(raw);
+      loop_config config{};
+      config.fd = static_cast<__u32>(content.get());
+      config.info.lo_flags = LO_FLAGS_PARTSCAN;
+      if (ioctl(fd, LOOP_CONFIGURE, &config) == 0) return;
+      if (errno != EBUSY) KJ_FAIL_SYSCALL("LOOP_CONFIGURE", errno, path);
+    }
+    KJ_FAIL_REQUIRE("all loop devices are in use");
+  }
+  ~LoopDisk() noexcept(false) { ioctl(fd, LOOP_CLR_FD); }
+  KJ_DISALLOW_COPY_AND_MOVE(LoopDisk);
+
+  kj::String path;
+  kj::String node(unsigned partition) const { return partitionNode(path, partition); }
+  std::string begin(kj::StringPtr device, size_t size) {
+    showPartitions(path);
+    kj::AutoCloseFd in(open(device.cStr(), O_RDONLY | O_CLOEXEC));
+    std::string bytes(size, 0);
+    KJ_SYSCALL(pread(in, bytes.data(), size, 0), device);
+    return bytes;
+  }
+
+ private:
+  kj::AutoCloseFd fd;
+};
+
+void keepRightsOfInstaller() {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2] = {};
+  data[0].permitted = data[0].effective = data[0].inheritable =
+      1u << CAP_SYS_ADMIN | 1u << CAP_SYS_MODULE;
+  KJ_SYSCALL(syscall(SYS_capset, &header, data));
+  KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+  confine::installFilter("installer", nullptr);
+}
+
+// The real one, on the kernel of the test.
+class OnThisKernel final : public Confinement {
+ public:
+  explicit OnThisKernel(kj::StringPtr disk) : disk(disk) {}
+  void enter(StepKind kind, confine::LandlockPaths paths) override {
+    real.enter(kind, kj::mv(paths));
+  }
+  kj::String step(kj::Function<kj::String(Confinement&)> body) override {
+    auto result = real.step(kj::mv(body));
+    showPartitions(disk);
+    return result;
+  }
+
+ private:
+  kj::StringPtr disk;
+  RealConfinement real;
+};
+
+// As the program does it: in a process of its own with these rights. Returns the result, or the
+// error.
+std::string asInstaller(const LoopDisk& disk, kj::Function<kj::String(Confinement&)> body) {
+  std::string result;
+  auto run = [&](Confinement&) {
+    keepRightsOfInstaller();
+    OnThisKernel confinement(disk.path);
+    return body(confinement);
+  };
+  RealConfinement outer;
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { result = outer.step(kj::mv(run)).cStr(); })) {
+    result = messageOf(*e).cStr();
+  }
+  return result;
+}
+
+bool isThere(kj::StringPtr device) {
+  return access(device.cStr(), F_OK) == 0;
+}
+
+bool kernelHas(const std::string& fileSystem) {
+  std::string known = readFile("/proc/filesystems").cStr();
+  return known.find("\t" + fileSystem + "\n") != std::string::npos;
+}
+
+struct InstallerOnLoop : testing::Test {
+  machined::TestTree tree;
+  std::string said;
+  Say say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "; "; };
+  System system{.folder = nullptr, .image = nullptr, .arch = "amd64"_kj};
+  kj::String folder = tree.at("install");
+
+  ~InstallerOnLoop() noexcept override {}
+  void SetUp() override {
+    ASSERT_EQ(0u, getuid()) << "these tests need root";
+    if (kSanitized) GTEST_SKIP() << "a program with sanitizers needs more calls";
+    if (!isThere("/dev/loop-control")) GTEST_SKIP() << "there are no loop devices";
+    tree.directory("install");
+    for (auto name : {"vmlinuz"_kj, "initramfs"_kj, "BOOTX64.EFI"_kj}) {
+      tree.file(kj::str("install/", name), kj::str("the file ", name));
+    }
+    tree.file("install/boot.img", std::string(512, 'b').c_str());
+    tree.file("install/core.img", std::string(4096, 'c').c_str());
+    tree.file("root.sqsh", "hsqs the system");
+    system.folder = folder;
+    system.image = tree.at("root.sqsh");
+  }
+  std::string installOn(LoopDisk& disk, InstallOptions options = {}) {
+    options.disk = disk.path;
+    options.arguments = "a=1";
+    return asInstaller(disk, [&](Confinement& confinement) {
+      return kj::str(write(kj::mv(options), system, say, confinement) ? "written" : "left");
+    });
+  }
+  // The program of a BIOS and the names; EFI where the kernel of the test has its file system.
+  std::string finishOn(LoopDisk& disk) {
+    auto fat = kernelHas("vfat");
+    return asInstaller(disk, [&](Confinement& confinement) {
+      finish(disk.path, fat, system, say, confinement);
+      return kj::str("finished");
+    });
+  }
+};
+
+// Catches: a system call, a file or a device that an installation needs and that its filter or its
+// steps refuse; an installer that takes an installed disk for an empty one.
+TEST_F(InstallerOnLoop, InstallsUnderItsFilter) {
+  if (!kernelHas("xfs")) GTEST_SKIP() << "a kernel without XFS";
+  LoopDisk disk(tree.at("disk"));
+  ASSERT_EQ(installOn(disk), "written");
+  EXPECT_EQ(disk.begin(disk.node(3), 4), "XFSB");
+  EXPECT_EQ(finishOn(disk), "finished");
+  EXPECT_EQ(finishOn(disk), "finished") << "again, it changes nothing";
+  EXPECT_EQ(asInstaller(disk,
+                        [&](Confinement& confinement) {
+                          auto found = readSlotsOf(disk.node(3), confinement);
+                          return kj::str(nameOf(found.state.confirmed), found.systems.size());
+                        }),
+            "A1");
+  EXPECT_THAT(installOn(disk), HasSubstr("it holds an installed node"));
+  InstallOptions wipe;
+  wipe.wipe = true;
+  EXPECT_EQ(installOn(disk, kj::mv(wipe)), "written");
+}
+
+// Catches: what was found on the disk that does not reach the decision.
+TEST_F(InstallerOnLoop, WhatWasFoundIsKept) {
+  LoopDisk disk(tree.at("disk"));
+  InstallOptions options;
+  options.found.volumes.add(machined::FoundOnDisk::Volume{kj::str("ext4"), kj::str("photos")});
+  EXPECT_THAT(installOn(disk, kj::mv(options)), HasSubstr("it holds ext4 \"photos\""));
+  EXPECT_TRUE(disk.begin(disk.path, 1024) == std::string(1024, 0));
+}
+
+// Catches: the same of a disk of the user, and of the requests about one partition.
+TEST_F(InstallerOnLoop, DividesAndFormats) {
+  LoopDisk disk(tree.at("disk"));
+  uint64_t sizes[] = {400 * kMiB, 0};
+  auto divided = [&]() {
+    return asInstaller(disk, [&](Confinement& confinement) {
+      return kj::str(divide(disk.path, sizes, {}, say, confinement) ? "divided" : "left");
+    });
+  };
+  EXPECT_EQ(divided(), "divided");
+  EXPECT_EQ(disk.begin(disk.node(2), 4), "XFSB");
+  EXPECT_EQ(divided(), "left");
+  auto formatted = [&]() {
+    return asInstaller(disk, [&](Confinement& confinement) {
+      format(disk.node(1), "DATA", kMiB, confinement);
+      return kj::str("formatted");
+    });
+  };
+  EXPECT_THAT(formatted(), HasSubstr("is not empty"));
+  EXPECT_EQ(asInstaller(disk,
+                        [&](Confinement& confinement) {
+                          clearHead(disk.node(1), kMiB, confinement);
+                          return kj::str("clear");
+                        }),
+            "clear");
+  EXPECT_EQ(formatted(), "formatted");
+}
+
+// Catches: a reset, or a disk that has grown, for which a right is missing.
+TEST_F(InstallerOnLoop, ErasesAndGrows) {
+  if (!kernelHas("xfs")) GTEST_SKIP() << "a kernel without XFS";
+  LoopDisk disk(tree.at("disk"));
+  ASSERT_EQ(installOn(disk), "written");
+  ASSERT_EQ(finishOn(disk), "finished");
+  EXPECT_EQ(asInstaller(disk,
+                        [&](Confinement& confinement) {
+                          return kj::str(grow(disk.path, confinement) ? "grown" : "left");
+                        }),
+            "grown");
+  EXPECT_EQ(
+      asInstaller(disk,
+                  [&](Confinement& confinement) {
+                    kj::StringPtr labels[] = {"BOOT"_kj, "EFI"_kj, "EPHEMERAL"_kj};
+                    return kj::str(erase(disk.path, labels, say, confinement) ? "erased" : "left");
+                  }),
+      "erased");
+  EXPECT_EQ(disk.begin(disk.node(6), 4), std::string(4, 0));
+}
+
+// Tries all that a step which was taken over might try; returns the names of what works.
+kj::String possible(kj::StringPtr otherDisk) {
+  kj::Vector<kj::StringPtr> works;
+  auto attempt = [&](kj::StringPtr name, long result) {
+    if (result >= 0) works.add(name);
+  };
+  attempt("disk", open(otherDisk.cStr(), O_RDONLY | O_CLOEXEC));
+  attempt("disk-write", open(otherDisk.cStr(), O_WRONLY | O_CLOEXEC));
+  attempt("passwd", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+  attempt("root", open("/", O_RDONLY | O_CLOEXEC));
+  attempt("create", open("/tmp/installer-step", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  attempt("environ", open("/proc/1/environ", O_RDONLY | O_CLOEXEC));
+  attempt("mount", mount("none", "/tmp", "tmpfs", 0, nullptr));
+  attempt("umount", umount2("/proc", MNT_DETACH));
+  bool module = syscall(SYS_finit_module, 0, "", 0) == 0 || (errno != EPERM && errno != ENOSYS);
+  attempt("module", module ? 0 : -1);
+  attempt("signal", kill(getppid(), 0));
+  attempt("limits", prlimit(getppid(), RLIMIT_CPU, nullptr, nullptr));
+  attempt("socket", socket(AF_UNIX, SOCK_STREAM, 0));
+  attempt("chroot", chroot("/tmp"));
+  char* argv[] = {const_cast<char*>("/usr/bin/env"), nullptr};
+  attempt("exec", execve(argv[0], argv, argv + 1));
+  return kj::strArray(works, " ");
+}
+
+// Catches: a step that a disk has taken over and that reaches another disk, the node's files, or
+// the kernel.
+TEST_F(InstallerOnLoop, AStepReachesItsDiskAndNothingElse) {
+  if (confine::Landlock::version() < 6) GTEST_SKIP() << "this kernel does not restrict as much";
+  LoopDisk own(tree.at("own")), other(tree.at("other"));
+  auto tried = [&](StepKind kind, kj::Function<confine::LandlockPaths()> paths) {
+    return asInstaller(own, [&](Confinement& confinement) {
+      return confinement.step([&](Confinement& inner) {
+        inner.enter(kind, paths());
+        return possible(other.path);
+      });
+    });
+  };
+  auto none = []() { return confine::LandlockPaths(); };
+  EXPECT_EQ(tried(StepKind::kFiles, none), "");
+  EXPECT_EQ(tried(StepKind::kDisk, none), "");
+  EXPECT_EQ(tried(StepKind::kDisk,
+                  [&]() {
+                    kj::String nodes[] = {kj::str(own.path)};
+                    return pathsToFormat(nodes);
+                  }),
+            "");
+  EXPECT_EQ(asInstaller(own,
+                        [&](Confinement& confinement) {
+                          kj::String nodes[] = {kj::str(own.path)};
+                          confinement.enter(StepKind::kDisk, pathsToFormat(nodes));
+                          return kj::str(open(own.path.cStr(), O_RDWR | O_CLOEXEC) >= 0);
+                        }),
+            "true")
+      << "its own disk is not among that";
+}
+
+// Catches: an error of a step that loses its kind or its text, one that outlives the installer, a
+// crash that counts as a result.
+TEST_F(InstallerOnLoop, TheResultOfAStep) {
+  RealConfinement confinement;
+  EXPECT_EQ(confinement.step([](Confinement&) { return kj::str("a\nb"); }), "a\nb");
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
+                 confinement.step([](Confinement&) -> kj::String {
+                   fail(ErrorKind::kNotFound, "there is no disk x");
+                 });
+               })) {
+    EXPECT_EQ(kindOf(*e), ErrorKind::kNotFound);
+    EXPECT_EQ(messageOf(*e), "there is no disk x");
+  } else {
+    ADD_FAILURE() << "no error";
+  }
+  for (bool kills : {true, false}) {
+    auto failure = kj::runCatchingExceptions([&]() {
+      confinement.step([&](Confinement&) -> kj::String {
+        if (kills) kill(getpid(), SIGKILL);
+        _exit(0);
+      });
+    });
+    EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
+                HasSubstr(kills ? "killed by signal 9" : "without a result"));
+  }
+}
+
+}  // namespace
+}  // namespace talos::install
