@@ -12,6 +12,7 @@ using SecretResources = import "secret-resources.capnp";
 using StorageResources = import "storage-resources.capnp";
 using EtcdResources = import "etcd-resources.capnp";
 using KubernetesResources = import "kubernetes-resources.capnp";
+using InventoryResources = import "inventory-resources.capnp";
 using E = import "etcd.capnp";
 using Containers = import "containers.capnp";
 using Survey = import "kubernetes.capnp".Survey;
@@ -66,6 +67,7 @@ struct Observations {
     logs @34 :List(Log);
     controlPlane @35 :Bool;
     metadataBlock @36 :NetworkResources.MetadataBlockStatusSpec;   # no addresses: nothing is dropped
+    security @37 :InventoryResources.SecurityStateSpec;
 
     enum Reach {
       answers @0;

@@ -166,6 +166,16 @@ void checkFirmware(ObservedNode node, Findings& findings) {
   }
 }
 
+// A node of an earlier version does not say it.
+void checkLandlock(ObservedNode node, Findings& findings) {
+  auto security = node.getSecurity();
+  if (security.getUnrestricted().size() == 0) return;
+  bool missing = security.getLandlock() == 0;
+  findings.add(missing ? Illness::kLandlockMissing : Illness::kLandlockOld, node)
+      .with("version", kj::str(security.getLandlock()))
+      .with("unrestricted", kj::strArray(security.getUnrestricted(), "; "));
+}
+
 void checkMachines(ObservedCluster cluster, Findings& findings) {
   checkClientCertificate(cluster, findings);
   for (auto endpoint : cluster.getEndpoints()) {
@@ -178,6 +188,7 @@ void checkMachines(ObservedCluster cluster, Findings& findings) {
     checkBoot(node, findings);
     checkDisk(node, findings);
     checkFirmware(node, findings);
+    checkLandlock(node, findings);
   }
   checkHostnames(cluster, findings);
 }

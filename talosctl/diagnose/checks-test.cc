@@ -95,6 +95,15 @@ std::vector<CheckCase> cases() {
        "-2']}]}]",
        "nodes: [{address: a, logs: [{id: kubelet, lines: ['new 0000:04:00.0: Direct firmware load "
        "for x/y.bin failed with error -2']}]}]"},
+      {"landlock",
+       "the kernel has no Landlock: a service that is in foreign hands is not kept from "
+       "files; signals",
+       true, "nodes: [{address: a, security: {landlock: 0, unrestricted: [files, signals]}}]",
+       // As a node of an earlier version answers.
+       "nodes: [{address: a, security: {secureBoot: true}}]"},
+      {"landlock", "the Landlock of the kernel is old: ", true,
+       "nodes: [{address: a, security: {landlock: 5, unrestricted: [signals]}}]",
+       "nodes: [{address: a, security: {landlock: 7}}]"},
       {"upgrade", "was not healthy", true,
        "nodes: [{address: a, upgrade: {stage: failed, version: v0.9.0, reason: it was not healthy "
        "within "

@@ -12,6 +12,7 @@
 #include "common/config/config.h"
 #include "common/tls/pki.h"
 #include "rpc/etcd-resources.capnp.h"
+#include "rpc/inventory-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
@@ -45,6 +46,7 @@ kj::ArrayPtr<const ResourceQuestion> resourceQuestions() {
   static const ResourceQuestion kQuestions[] = {
       {Question::DISKS, "volumes", Schema::from<rpc::VolumeStatusSpec>()},
       {Question::STATUS, "upgrade", Schema::from<rpc::UpgradeStatusSpec>()},
+      {Question::STATUS, "security", Schema::from<rpc::SecurityStateSpec>()},
       {Question::TIME, "time", Schema::from<rpc::TimeStatusSpec>()},
       {Question::TRUST, "join", Schema::from<rpc::JoinStatusSpec>()},
       {Question::LINKS, "links", Schema::from<rpc::LinkStatusSpec>()},

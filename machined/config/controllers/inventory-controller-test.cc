@@ -44,8 +44,8 @@ struct InventoryTest : public ConfigTest {
     data[0x1ec] = value;
     tree.file("sys/kernel/boot_params/data", data);
   }
-  void run(kj::StringPtr platform) {
-    runtime.add(kj::heap<InventoryController>(uv, platform, InventoryPaths{sys, proc}));
+  void run(kj::StringPtr platform, int landlock = 7) {
+    runtime.add(kj::heap<InventoryController>(uv, platform, InventoryPaths{sys, proc}, landlock));
     runtime.whenIdle().wait(io.waitScope);
   }
   template <typename Spec>
@@ -78,6 +78,19 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
       kj::str(device.getClassId(), " ", device.getSubclassId(), " ", device.getVendorId()).cStr());
   EXPECT_TRUE(
       KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
+}
+
+// Catches: a kernel that does not keep services from files, of which nothing is said; one that
+// does, and is said not to.
+TEST_F(InventoryTest, SaysWhatServicesAreNotKeptFrom) {
+  EXPECT_EQ(0u, confine::Landlock::notRestricted(6).size());
+  EXPECT_EQ(4u, confine::Landlock::notRestricted(0).size());
+  run("container", 5);
+  auto state = KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate"));
+  EXPECT_EQ(5u, state.getLandlock());
+  ASSERT_EQ(1u, state.getUnrestricted().size());
+  EXPECT_STREQ("signals to processes of its user, and abstract sockets",
+               state.getUnrestricted()[0].cStr());
 }
 
 // Catches: marks of a platform that are read from another table of the firmware.

@@ -101,7 +101,12 @@ kj::Promise<void> InventoryController::reconcile(Store& store) {
   writeHardware(store, name(), found);
   writeTopology(store, name(), found);
   Outputs<rpc::SecurityStateSpec> security(name());
-  security.add("securitystate").setSecureBoot(found.secure);
+  auto state = security.add("securitystate");
+  state.setSecureBoot(found.secure);
+  state.setLandlock(static_cast<uint32_t>(landlock));
+  auto missing = confine::Landlock::notRestricted(landlock);
+  auto list = state.initUnrestricted(static_cast<unsigned>(missing.size()));
+  for (auto i : kj::indices(missing)) list.set(i, missing[i]);
   security.apply(store);
   Outputs<rpc::DevicesStatusSpec> devices(name());
   devices.add("devices").setReady(true);

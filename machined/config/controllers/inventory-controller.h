@@ -3,6 +3,7 @@
 // not its own, and shows none.
 #pragma once
 
+#include "machined/confined/sandbox/landlock.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 
@@ -14,8 +15,10 @@ struct InventoryPaths {
 
 class InventoryController final : public Controller {
  public:
-  InventoryController(UvLoop& uv, kj::StringPtr platform, InventoryPaths paths = {})
-      : uv(uv), platform(platform), paths(paths) {}
+  // `landlock`: the version that the kernel has.
+  InventoryController(UvLoop& uv, kj::StringPtr platform, InventoryPaths paths = {},
+                      int landlock = confine::Landlock::version())
+      : uv(uv), platform(platform), paths(paths), landlock(landlock) {}
 
   kj::StringPtr name() const override { return "runtime.InventoryController"; }
   kj::Array<Input> inputs() const override { return nullptr; }
@@ -26,6 +29,7 @@ class InventoryController final : public Controller {
   UvLoop& uv;
   kj::StringPtr platform;
   InventoryPaths paths;
+  int landlock;
 };
 
 }  // namespace talos::machined
