@@ -82,14 +82,38 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "          password: ***\n          auth: ***\n          identityToken: ***\n"},
            {"machine:\n  env:\n    http_proxy: http://u:p@x.org:1/ # proxy\n    API_TOKEN: t\n    "
             "A: b\n",
-            "machine:\n  env:\n    http_proxy: http://u:***@x.org:1/ # proxy\n    API_TOKEN: ***\n"
-            "    A: b\n"},
+            "machine:\n  env:\n    http_proxy: *** # proxy\n    API_TOKEN: ***\n    A: ***\n"},
+           {"machine:\n  files:\n    - content: |\n        a: b\n\n        c\n      path: /var/x\n"
+            "      op: create\n    - {content: a, op: append}\n",
+            "machine:\n  files:\n    - content: |\n        ***\n\n        ***\n      path: /var/x\n"
+            "      op: create\n    - {content: ***, op: append}\n"},
+           {"cluster:\n  extraManifests: ['https://u:p@h/m?token=a']\n  network: {cni: {urls: "
+            "['https://h/c#d']}}\nmachine:\n  install: {extraKernelArgs: "
+            "['talos.config=https://h/?a']"
+            "}\n  registries: {mirrors: {x: {endpoints: ['http://u:p@h']}}}\n",
+            "cluster:\n  extraManifests: ['https://u:***@h/m?***']\n  network: {cni: {urls: "
+            "['https://h/c#***']}}\nmachine:\n  install: {extraKernelArgs: "
+            "['talos.config=https://h/?***']"
+            "}\n  registries: {mirrors: {x: {endpoints: ['http://u:***@h']}}}\n"},
+           {"machine:\n  kubelet:\n    extraArgs: {v: \"4\", bootstrap-token: a}\n    extraConfig: "
+            "{staticPodURLHeader: {Authorization: [b]}}\n  sysctls: {net.a: \"1\"}\n",
+            "machine:\n  kubelet:\n    extraArgs: {v: \"4\", bootstrap-token: ***}\n    "
+            "extraConfig: "
+            "{staticPodURLHeader: {Authorization: [***]}}\n  sysctls: {net.a: \"1\"}\n"},
+           {"machine: {type: init}\n---\nkind: ExtensionServiceConfig\nenvironment: [A=b]\n"
+            "configFiles: [{content: c, mountPath: /d}]\n",
+            "machine: {type: init}\n---\nkind: ExtensionServiceConfig\nenvironment: [***]\n"
+            "configFiles: [{content: ***, mountPath: /d}]\n"},
            {"cluster:\n  secretboxEncryptionSecret: abc\n  secret: def\n  extraManifestHeaders:\n"
             "    Authorization: Bearer x\n",
             "cluster:\n  secretboxEncryptionSecret: ***\n  secret: ***\n  extraManifestHeaders:\n"
             "    Authorization: ***\n"},
            {"machine:\n  #   token: abc\n  # - key: def\n  # the token: is\n  type: init\n",
             "machine:\n  #   token: ***\n  # - key: ***\n  # the token: is\n  type: init\n"},
+           {"machine:\n  # env:\n  #   A: b\n  # files:\n  #   - content: |\n  #       A=b\n  #\n"
+            "  #       c: d\n  #     path: /x\n  # b\n  type: init\n",
+            "machine:\n  # env:\n  #   ***\n  # files:\n  #   - content: |\n  #       ***\n  #\n"
+            "  #       ***\n  #     path: /x\n  # b\n  type: init\n"},
            {"machine:\n  token:\n    - a\n    - b: c\n",
             "machine:\n  token:\n    - ***\n    - b: ***\n"},
            {"machine:\n  type: init\n---\nkind: x\npassword: y\n",
@@ -98,9 +122,9 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
             "    presharedKey: b\n",
             "machine: {type: init}\n---\nkind: WireguardConfig\npeers:\n  - publicKey: a\n"
             "    presharedKey: ***\n"},
-           {"machine: {env: {a: 'http://h/?q=1'}}\n---\nkind: SideroLinkConfig\n"
+           {"machine: {type: init}\n---\nkind: SideroLinkConfig\n"
             "apiUrl: https://h/join?jointoken=a # b\nother: 'x https://h?y#z https://h/'\n",
-            "machine: {env: {a: 'http://h/?q=1'}}\n---\nkind: SideroLinkConfig\n"
+            "machine: {type: init}\n---\nkind: SideroLinkConfig\n"
             "apiUrl: https://h/join?*** # b\nother: 'x https://h?*** https://h/'\n"},
            {"kind: x\na: https://h/?b=u@v@w/x\nc: \"https://h/\\x3fd\"\n",
             "kind: x\na: https://h/?***\nc: ***\n"},

@@ -34,7 +34,10 @@ char lower(char c) {
 bool soundsSecret(kj::ArrayPtr<const char> key) {
   std::string name;
   for (char c : key) name += lower(c);
-  if (name == "key" || name == "auth" || name == "authorization") return true;
+  for (auto whole :
+       {"key", "auth", "authorization", "content", "contents", "env", "environment", "variables"}) {
+    if (name == whole) return true;
+  }
   for (auto part :
        {"secret", "token", "password", "passphrase", "privatekey", "presharedkey", "passwd"}) {
     if (name.find(part) != name.npos) return true;
@@ -89,16 +92,10 @@ class Finder {
   };
   explicit Finder(Paths& paths) : paths(paths) {}
   std::vector<Secret> secrets;
-  struct Text {
-    const YamlNode* node;
-    bool foreign;  // not of the main document: what its URLs are for is not known
-  };
-  std::vector<Text> others;  // that are no secret as a whole
+  std::vector<const YamlNode*> others;  // that are no secret as a whole
 
   void document(const YamlNode& root, size_t number) {
     auto path = paths.below(0, number);
-    foreign = true;
-    for (auto& entry : root.entries) foreign = foreign && entry.key != "machine";
     if (root.kind == Kind::kMapping)
       mapping(root, capnp::Schema::from<Config>(), path);
     else
@@ -107,7 +104,6 @@ class Finder {
 
  private:
   Paths& paths;
-  bool foreign = false;  // the document that is looked at
 
   void mapping(const YamlNode& node, kj::Maybe<StructSchema> schema, Path path) {
     for (auto& entry : node.entries) {
@@ -150,7 +146,7 @@ class Finder {
       if (secret)
         secrets.push_back({&node, path});
       else
-        others.push_back({&node, foreign});
+        others.push_back(&node);
     }
     for (auto& entry : node.entries) {
       unknown(*entry.value, paths.below(path, entry.key), secret || soundsSecret(entry.key));
@@ -180,9 +176,9 @@ class Redactor {
       auto mark = marks.find(secret.path);
       hide(*secret.node, mark == marks.end() ? kHidden : mark->second);
     }
-    for (auto& text : others) {
-      hideRanges(*text.node, [](auto part) { return urlPasswords(part); });
-      if (text.foreign) hideRanges(*text.node, urlQueries);
+    for (auto* text : others) {
+      hideRanges(*text, [](auto part) { return urlPasswords(part); });
+      hideRanges(*text, urlQueries);
     }
     hideInComments();
     return assemble();
@@ -198,7 +194,7 @@ class Redactor {
   YamlStream stream;
   bool readable = false;
   std::vector<Finder::Secret> secrets;
-  std::vector<Finder::Text> others;
+  std::vector<const YamlNode*> others;
   std::vector<Cut> cuts;
 
   // The end of a node's own text, or the start of the next node if it cannot be found.
@@ -227,9 +223,11 @@ class Redactor {
       cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
   }
 
-  // "# token: …"
+  // "# token: …", and below "# content: |" what is further to the right.
   void hideInComments() {
+    constexpr size_t kNowhere = SIZE_MAX;
     auto text = stream.text();
+    size_t secretColumn = kNowhere;  // of the key of which the value is looked at
     for (size_t i = 0; i < text.size();) {
       size_t next = std::find(text.begin() + i, text.end(), '\n') - text.begin() + 1;
       size_t k = i, last = next - 1;
@@ -239,11 +237,16 @@ class Redactor {
         for (auto [begin, stop] : urlPasswords(text.slice(k, last)))
           cuts.push_back({k + begin, k + stop, kHidden});
         while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
+        if (k < last && k - i <= secretColumn) secretColumn = kNowhere;
+        if (secretColumn != kNowhere) cuts.push_back({k, last, kHidden});
         size_t colon = std::find(text.begin() + k, text.begin() + last, ':') - text.begin();
         auto key = text.slice(k, colon);
         bool secret = std::find(key.begin(), key.end(), ' ') == key.end() && soundsSecret(key);
-        if (secret && colon + 2 < last && text[colon + 1] == ' ')
-          cuts.push_back({colon + 2, last, kHidden});
+        bool below = colon + 2 >= last || text[colon + 2] == '|' || text[colon + 2] == '>';
+        if (secret && below && colon < last) secretColumn = kj::min(secretColumn, k - i);
+        if (secret && !below && text[colon + 1] == ' ') cuts.push_back({colon + 2, last, kHidden});
+      } else {
+        secretColumn = kNowhere;
       }
       i = next;
     }

@@ -2,8 +2,13 @@
 //
 // Secret are the keys with $secret in rpc/config.capnp; keys that the schema does not have
 // (mistakes that the reader corrects, later versions) and comments, if their name sounds like a
-// secret; and passwords in URLs. Everything else keeps its bytes, its line and its column, except
-// behind a secret on the same line. A secret of several lines keeps their number.
+// secret; and passwords, queries and fragments in URLs. Everything else keeps its bytes, its line
+// and its column, except behind a secret on the same line. A secret of several lines keeps their
+// number.
+//
+// Arguments of Kubernetes' components, of kernel modules and of the kernel are shown, unless their
+// name sounds like a secret: the node shows them to every client, as processes, pods and
+// /proc/cmdline. So are labels, annotations and the tags of logs.
 //
 // A text that is not valid YAML cannot be judged and is not shown at all.
 #pragma once

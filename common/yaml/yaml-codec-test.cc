@@ -127,6 +127,19 @@ TEST(WriteYaml, WritesAnInlineScalarBehindItsKey) {
   EXPECT_EQ(kj::str("\"controlplane\""), writeJson(type.asReader()));
 }
 
+// Catches: a secret mapping that is shown as one text, so that its keys are not seen, or its values
+// are.
+TEST(WriteYaml, HidesTheValuesOfASecretMapping) {
+  capnp::MallocMessageBuilder message;
+  auto machine = message.initRoot<config::Machine>();
+  auto variable = machine.initEnv(1)[0];
+  variable.setKey("https_proxy");
+  variable.setValue("http://u:p@h");
+  auto env = machine.asReader();
+  auto shown = yaml(env, {.empties = Empties::kOmit, .secrets = Secrets::kHide});
+  EXPECT_NE(nullptr, strstr(shown.cStr(), "env:\n    https_proxy: \"***\"\n")) << shown.cStr();
+}
+
 // Catches: secrets in output that was asked to hide them, base64 that is not base64.
 TEST(WriteYaml, HidesSecretsOnRequest) {
   capnp::MallocMessageBuilder message;

@@ -86,7 +86,8 @@ class TreeWriter {
   const YamlNode& ofField(DynamicStruct::Reader value, StructSchema::Field field) {
     if (options.secrets == Secrets::kHide && annotation::has(field, annotation::kSecret) &&
         value.has(field, capnp::HasMode::NON_DEFAULT)) {
-      return text(kHidden);
+      bool map = annotation::has(field, annotation::kMap);
+      return map ? ofMap(value.get(field).as<DynamicList>(), true) : text(kHidden);
     }
     auto member = value.get(field);
     if (annotation::has(field, annotation::kRaw)) {
@@ -245,21 +246,23 @@ class TreeWriter {
     }
   }
 
-  const YamlNode& ofMap(DynamicList::Reader list) {
+  const YamlNode& ofMap(DynamicList::Reader list, bool hidden = false) {
     auto& node = make();
     node.kind = YamlNode::Kind::kMapping;
-    addEntries(node, list);
+    addEntries(node, list, hidden);
     return node;
   }
 
-  void addEntries(YamlNode& node, DynamicList::Reader list) {
+  void addEntries(YamlNode& node, DynamicList::Reader list, bool hidden = false) {
     for (auto item : list) {
       auto pair = item.as<DynamicStruct>();
       auto value = pair.getSchema().getFieldByName("value");
       spend(sizeof(Entry));
       spendText(pair.get("key").as<capnp::Text>());
-      node.entries.add(
-          Entry{kj::str(pair.get("key").as<capnp::Text>()), {}, &ofField(pair, value), nullptr});
+      node.entries.add(Entry{kj::str(pair.get("key").as<capnp::Text>()),
+                             {},
+                             hidden ? &text(kHidden) : &ofField(pair, value),
+                             nullptr});
     }
   }
 };

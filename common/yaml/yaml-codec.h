@@ -64,7 +64,10 @@ struct ReadOptions {
 bool readYaml(kj::ArrayPtr<const char> text, capnp::DynamicStruct::Builder target,
               Problems& problems, const ReadOptions& options = {}, Places* places = nullptr);
 
-enum class Secrets { kHide, kShow };  // kHide writes "***" for $secret fields
+enum class Secrets {
+  kHide,
+  kShow
+};  // kHide writes "***" for $secret fields, of a $map for its values
 enum class Empties { kOmit, kKeep };  // the config omits defaults, `get` writes every key
 
 struct WriteOptions {
