@@ -104,10 +104,15 @@ TEST_F(JoinerAuthoritiesTest, WithAHashTheAcceptedCaIsAsGood) {
           .hash = pki::authorityHash(authority.certificate),
           .at = nullptr,
           .accepted = kj::str(other.certificate)};
-  auto leaf = pki::issue(other.certificate, other.key, {.commonName = "trustd"});
-  EXPECT_EQ(pin.verify(kj::arr(kj::str(leaf.certificate))), nullptr);
+  auto issued = [&](kj::StringPtr address) {
+    auto leaf = pki::issue(other.certificate, other.key, {.addresses = kj::arr(kj::str(address))});
+    return kj::arr(kj::mv(leaf.certificate));
+  };
+  auto leaf = issued("127.0.0.1");
+  EXPECT_EQ(pin.verify(leaf), nullptr);
+  EXPECT_NE(pin.verify(issued("10.5.0.9")), nullptr) << "a worker's";
   pin.accepted = kj::str();
-  EXPECT_NE(pin.verify(kj::arr(kj::str(leaf.certificate))), nullptr);
+  EXPECT_NE(pin.verify(leaf), nullptr);
 }
 
 }  // namespace talos::apid

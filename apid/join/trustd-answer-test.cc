@@ -87,9 +87,11 @@ TEST_F(JoinerTest, WithoutAnAuthorityTheFirstAnswerCounts) {
 }
 
 TEST_F(JoinerTest, VerifiesTrustdByThePin) {
-  auto issue = [&](const pki::CertificateAndKey& by, bool server) {
+  auto issue = [&](const pki::CertificateAndKey& by, bool server,
+                   kj::StringPtr address = "127.0.0.1") {
     return pki::issue(by.certificate, by.key,
-                      {.server = server,
+                      {.addresses = kj::arr(kj::str(address)),
+                       .server = server,
                        .client = !server,
                        .lifetime = 1 * kj::HOURS,
                        .notBefore = kStart})
@@ -109,6 +111,9 @@ TEST_F(JoinerTest, VerifiesTrustdByThePin) {
         << "shown, not its own";
     EXPECT_NE(refusal(*pin, issue(authority, false), authority.certificate), "-")
         << "an administrator's certificate is no server's";
+    EXPECT_THAT(refusal(*pin, issue(authority, true, "10.5.0.9"), authority.certificate),
+                HasSubstr("is not that of a control-plane node"))
+        << "a worker's";
     pin->at = late;
     EXPECT_EQ(refusal(*pin, issue(authority, true), authority.certificate),
               "certificate has expired");

@@ -3,6 +3,7 @@
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/tls/authorities.h"
+#include "common/tls/node-certificate.h"
 #include "common/tls/public-key.h"
 
 namespace talos::apid {
@@ -53,6 +54,24 @@ void checkAuthority(kj::StringPtr authority, const Pin& pin) {
   }
 }
 
+// The error of verifying the server by the CA alone.
+kj::Maybe<kj::String> authorityError(const Pin& pin, kj::ArrayPtr<const kj::String> chain) {
+  if (pin.authority.size() > 0) {
+    return pki::serverCertificateError(chain[0], kj::str(pin.authority, "\n", pin.accepted),
+                                       pin.at);
+  }
+  if (pin.accepted.size() > 0 &&
+      pki::serverCertificateError(chain[0], pin.accepted, pin.at) == nullptr) {
+    return nullptr;
+  }
+  for (auto& certificate : chain) {
+    if (pki::authorityHash(certificate) == pin.hash) {
+      return pki::serverCertificateError(chain[0], certificate, pin.at);
+    }
+  }
+  return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
+}
+
 }  // namespace
 
 Identity Identity::clone() const {
@@ -64,19 +83,12 @@ kj::StringPtr Pin::kind() const {
 }
 
 kj::Maybe<kj::String> Pin::verify(kj::ArrayPtr<const kj::String> chain) const {
-  if (authority.size() > 0) {
-    return pki::serverCertificateError(chain[0], kj::str(authority, "\n", accepted), at);
-  }
-  if (hash.size() == 0) return nullptr;
-  if (accepted.size() > 0 && pki::serverCertificateError(chain[0], accepted, at) == nullptr) {
-    return nullptr;
-  }
-  for (auto& certificate : chain) {
-    if (pki::authorityHash(certificate) == hash) {
-      return pki::serverCertificateError(chain[0], certificate, at);
-    }
-  }
-  return kj::str("none of its ", chain.size(), " certificates has the hash machine.caHash");
+  if (kind() == "nothing") return nullptr;
+  KJ_IF_MAYBE (error, authorityError(*this, chain)) return kj::mv(*error);
+  if (isOfControlPlane(pki::inspect(chain[0]))) return nullptr;
+  return kj::str(
+      "its certificate is not that of a control-plane node; set cluster.controlPlane.endpoint and "
+      "cluster.trustd.endpoints to control-plane nodes");
 }
 
 bool isOfOther(const Identity& held, const JoinConfig& config) {

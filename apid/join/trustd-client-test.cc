@@ -76,9 +76,15 @@ struct TrustdClient : ::testing::Test {
     shown.add(
         kj::str(good ? "" : "not ", message.slice(0, KJ_ASSERT_NONNULL(message.findFirst('\n')))));
   }
-  void SetUp() override {
-    auto pair = pki::issue(authority.certificate, authority.key, {.client = false});
+  // The certificate of the server.
+  void show(kj::StringPtr address) {
+    auto pair =
+        pki::issue(authority.certificate, authority.key,
+                   {.addresses = kj::arr(kj::str(address)), .server = true, .client = false});
     endpoint.replaceAnonymous(pair.certificate, pair.key);
+  }
+  void SetUp() override {
+    show("127.0.0.1");
     auto listening = listenTcp("127.0.0.1", 0, 16);
     port = portOf(listening);
     serving = serveTls(*io.lowLevelProvider, timer, kj::mv(listening), endpoint,
@@ -190,6 +196,23 @@ TEST_F(TrustdClient, AnotherServerGetsNoToken) {
   EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);
   EXPECT_THAT(messageOf(e).cStr(), HasSubstr("the identity of trustd is not verified: "));
   EXPECT_EQ(received.size(), 0u);
+}
+
+// Catches: a worker at the address of a control-plane node that collects the join tokens of others,
+// by either method: it has a server certificate of the CA, as trustd signs it for each worker.
+TEST_F(TrustdClient, AWorkerThatPosesAsTrustdGetsNoToken) {
+  show("10.0.0.9");
+  auto pair = pki::issue(authority.certificate, authority.key, {});
+  held = Identity{kj::str(authority.certificate), kj::mv(pair.certificate), kj::mv(pair.key)};
+  for (auto several : {false, true}) {
+    if (several) {
+      for (auto text : {"127.0.0.1", "127.0.0.2"}) addresses.add(kj::str(text));
+    }
+    auto e = failureOf(ask(authority.certificate));
+    EXPECT_TRUE(kindOf(e) == ErrorKind::kUnauthenticated);
+    EXPECT_THAT(messageOf(e).cStr(), HasSubstr("is not that of a control-plane node"));
+    EXPECT_EQ(received.size() + shown.size(), 0u);
+  }
 }
 
 // Catches: an answer of any size that is copied, parsed and stored.

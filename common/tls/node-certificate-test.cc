@@ -37,6 +37,22 @@ pki::CertificateInfo made(const NodeNames& names, kj::Duration lifetime) {
           .certificate);
 }
 
+// Catches: a control-plane node, with or without names of its own, that workers take for a worker;
+// a worker that they take for one, because a name of its certificate looks like the address.
+TEST(NodeCertificate, OfAControlPlaneNodeIsRecognised) {
+  EXPECT_TRUE(isOfControlPlane(made(nodeNames("", "", nullptr, nullptr), kDefaultLifetime)));
+  EXPECT_TRUE(
+      isOfControlPlane(made(nodeNames("n1", "", texts({"10.5.0.2"}), nullptr), kDefaultLifetime)));
+  NodeNames worker;
+  for (auto name : {"127.0.0.1"_kj, "IP:127.0.0.1"_kj, "w1,IP:127.0.0.1"_kj, "localhost"_kj}) {
+    worker.dns.add(kj::str(name));
+  }
+  for (auto address : {"10.5.0.9"_kj, "::1"_kj, "127.0.0.2"_kj}) {
+    worker.addresses.add(kj::str(address));
+  }
+  EXPECT_FALSE(isOfControlPlane(made(worker, kDefaultLifetime)));
+}
+
 // Catches: a half life that counts the time before the certificate was made (one of ten seconds
 // would be renewed for ever), one that ends before it begins, one that is not renewed.
 TEST(NodeCertificate, IsRenewedAtHalfOfItsLife) {

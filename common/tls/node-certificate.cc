@@ -10,6 +10,8 @@
 namespace talos {
 namespace {
 
+constexpr kj::StringPtr kLoopback = "127.0.0.1"_kj;
+
 void tidy(kj::Vector<kj::String>& list) {
   std::sort(list.begin(), list.end());
   kj::Vector<kj::String> unique;
@@ -43,7 +45,7 @@ NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
       names.dns.add(canonicalName(text));
     }
   };
-  for (auto text : {"localhost"_kj, "127.0.0.1"_kj, "::1"_kj}) add(text);
+  for (auto text : {"localhost"_kj, kLoopback, "::1"_kj}) add(text);
   if (hostname.size() > 0) {
     add(hostname);
     names.commonName = domain.size() > 0 ? kj::str(hostname, ".", domain) : kj::str(hostname);
@@ -57,6 +59,13 @@ NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
   tidy(names.dns);
   tidy(names.addresses);
   return names;
+}
+
+bool isOfControlPlane(const pki::CertificateInfo& certificate) {
+  for (auto& address : certificate.addresses) {
+    if (address == kLoopback) return true;
+  }
+  return false;
 }
 
 pki::LeafOptions serverOptions(const NodeNames& names, kj::Duration lifetime, kj::Date now) {

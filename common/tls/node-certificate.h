@@ -26,6 +26,12 @@ NodeNames nodeNames(kj::StringPtr hostname, kj::StringPtr domain,
                     kj::ArrayPtr<const kj::String> nodeAddresses,
                     kj::ArrayPtr<const kj::String> certSans);
 
+// True if the certificate is that of a control-plane node, given that its CA has signed it: it
+// names 127.0.0.1, as nodeNames() has it for each of them and had it in every release. It cannot be
+// forged: the signer writes the certificate, and trustd signs no loopback address,
+// whatever a request has (trustd/signing-policy.h); so only a holder of the CA's key makes one.
+bool isOfControlPlane(const pki::CertificateInfo& certificate);
+
 // A certificate is valid from this long before its issue, for peers whose clock is behind. This is
 // not part of its lifetime.
 constexpr auto kBackdated = 5 * kj::MINUTES;
