@@ -71,6 +71,9 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_EQ(daemon.filter == "foreign", daemon.id == "etcd");
     EXPECT_EQ(daemon.filter == "storage", daemon.id == "etcd-supervisor" || daemon.id == "logd");
     EXPECT_EQ(daemon.filter == "bus", daemon.id == "dbus-daemon");
+    // It has the CA's key.
+    EXPECT_EQ(daemon.filter == "listener", daemon.id == "trustd");
+    EXPECT_EQ(has(d.argv, "--landlock-tcp=none"), daemon.id == "trustd");
     EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }

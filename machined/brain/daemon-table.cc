@@ -241,6 +241,7 @@ const Daemon kDaemons[] = {
      .check = apidIsReady},
     {.id = "trustd",
      .uid = kTrustdUid,
+     .filter = "listener",  // it connects to machined alone
      // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack;
      // its 48 connections have messages of 32 KiB.
      .memoryMax = 64 * kMiB,
@@ -449,6 +450,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
   argv.add(kj::str("--seccomp=", daemon.filter));
   // Naming the program creates a rule set even when nothing else may be read.
   argv.add(kj::str("--landlock-read=", program));
+  if (daemon.filter == "listener") argv.add(kj::str("--landlock-tcp=none"));
   if (daemon.libraries) {
     for (auto path : kLibraryFolders) {
       argv.add(kj::str("--landlock-libraries=", path));

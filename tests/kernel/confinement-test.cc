@@ -7,6 +7,7 @@
 #include <kj/debug.h>
 #include <kj/io.h>
 #include <linux/landlock.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,6 +53,16 @@ void trySockets(Report& report) {
                   {"netlink", AF_NETLINK}, {"vsock", AF_VSOCK}, {"alg", AF_ALG},
                   {"key", AF_KEY}};
   for (auto& f : families) report.tell(f.name, socket(f.family, SOCK_DGRAM, 0));
+}
+
+// Tries a port without a server: the kernel's network refuses it, unless Landlock does before.
+void tryTcp(Report& report) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(1);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  report.tell("connect", connect(fd, reinterpret_cast<struct sockaddr*>(&to), sizeof to));
 }
 
 // A process of the same user, which only Landlock keeps apart.
@@ -103,6 +114,7 @@ int tryEverything() {
   report.tell("write", open(kForeignFile, O_WRONLY | O_CLOEXEC));
   report.tell("create", open("/tmp/new", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   trySockets(report);
+  tryTcp(report);
   tryOthers(report);
   trySibling(report);
   tryTheKernel(report);
@@ -299,7 +311,7 @@ TEST(Confinement, OfEveryDaemon) {
     auto command = confined(daemon, "/probe");
     if (daemon.filter == "foreign") {
       expectForeign(runProbe(command, daemon.uid), daemon.uid);
-    } else if (daemon.filter == "bus") {
+    } else if (daemon.filter == "bus" || daemon.filter == "listener") {
       expectConfined(runProbe(command, daemon.uid), daemon.uid, {"unix"});
     } else if (daemon.filter == "network") {
       expectConfined(runProbe(command, daemon.uid), daemon.uid,
@@ -311,6 +323,9 @@ TEST(Confinement, OfEveryDaemon) {
     }
     auto outcome = runProbe(withoutFilter(command), daemon.uid);
     expectLandlock(outcome);
+    // trustd has the CA's key, and connects nowhere. The others find no server, or no network.
+    EXPECT_EQ(outcome.of("connect") == EACCES, daemon.filter == "listener")
+        << outcome.of("connect");
     // For a report of its crash; nothing else of its own.
     EXPECT_EQ(outcome.of("own-maps"), machined::isOurs(daemon) ? 0 : EACCES);
     EXPECT_EQ(outcome.of("own-mem"), EACCES);

@@ -84,7 +84,7 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
 // does, and is said not to.
 TEST_F(InventoryTest, SaysWhatServicesAreNotKeptFrom) {
   EXPECT_EQ(0u, confine::Landlock::notRestricted(6).size());
-  EXPECT_EQ(4u, confine::Landlock::notRestricted(0).size());
+  EXPECT_EQ(5u, confine::Landlock::notRestricted(0).size());
   run("container", 5);
   auto state = KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate"));
   EXPECT_EQ(5u, state.getLandlock());

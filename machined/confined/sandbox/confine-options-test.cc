@@ -48,6 +48,12 @@ TEST(ConfineOptions, OfAParser) {
   EXPECT_TRUE(usual.output == Options::Output::kInherited && usual.parent == nullptr);
 }
 
+TEST(ConfineOptions, OfAListener) {
+  EXPECT_TRUE(
+      read({"--uid=51", "--landlock-read=/x", "--landlock-tcp=none", "--", "/x"}).withoutTcp);
+  EXPECT_FALSE(read({"--uid=51", "--landlock-read=/x", "--", "/x"}).withoutTcp);
+}
+
 TEST(ConfineOptions, GroupIsTheUsersNumberUnlessGiven) {
   EXPECT_EQ(50u, read({"--uid=50", "--", "/x"}).gid);
   EXPECT_EQ(0u, read({"--uid=50", "--gid=0", "--", "/x"}).gid);
@@ -73,6 +79,8 @@ TEST(ConfineOptions, Refused) {
       {{"--uid=50", "--oom-score=-1001", "--", "/x"}, "must be -1000"},
       {{"--uid=50", "--lifetime=mine", "--", "/x"}, "a number"},
       {{"--uid=50", "--output=all", "--", "/x"}, "must be none or socket"},
+      {{"--uid=50", "--landlock-read=/x", "--landlock-tcp=all", "--", "/x"}, "must be none"},
+      {{"--uid=50", "--landlock-tcp=none", "--", "/x"}, "needs files"},
       {{"--uid=50", "--stop=last", "--", "/x"}, "must be first"},
       {{"--uid=50", "stray", "--", "/x"}, "comes after --"},
       {{"--uid", "--", "/x"}, "needs a value"},

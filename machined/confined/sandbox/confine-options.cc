@@ -92,6 +92,12 @@ void set(Options& options, kj::StringPtr name, kj::StringPtr value, bool& gidGiv
     options.files.libraries.add(absolute(name, value));
   } else if (name == "--landlock-device") {
     options.files.devices.add(absolute(name, value));
+  } else if (name == "--landlock-tcp") {
+    if (value != "none") {
+      fail(ErrorKind::kInvalidArgument,
+           kj::str("--landlock-tcp must be none, not \"", value, "\""));
+    }
+    options.withoutTcp = true;
   } else if (name == "--rlimit") {
     auto parts = split(value, '=');
     if (parts.size() != 2) {
@@ -150,6 +156,10 @@ Options parse(kj::ArrayPtr<const kj::StringPtr> arguments) {
   }
   if (!uidGiven)
     fail(ErrorKind::kInvalidArgument, "--uid is missing; set the user that runs the program");
+  if (options.withoutTcp && options.files.empty()) {
+    fail(ErrorKind::kInvalidArgument,
+         "--landlock-tcp needs files; name them, at the least the program, by --landlock-read");
+  }
   if (!gidGiven) options.gid = options.uid;
   for (++i; i < arguments.size(); ++i) options.command.add(kj::str(arguments[i]));
   if (options.command.size() == 0) {

@@ -2,10 +2,12 @@
 //
 //   confine --uid=N [--gid=N] [--capabilities=a,b] [--seccomp=PROFILE] [--landlock-read=PATH]…
 //           [--landlock-write=PATH]… [--landlock-list=PATH]… [--landlock-libraries=PATH]…
-//           [--landlock-device=PATH]… [--rlimit=nofile=N]… [--oom-score=N] [--lifetime=PID]
-//           [--output=none|socket] [--stop=first] -- PROGRAM ARGUMENTS…
+//           [--landlock-device=PATH]… [--landlock-tcp=none] [--rlimit=nofile=N]…
+//           [--oom-score=N] [--lifetime=PID] [--output=none|socket] [--stop=first]
+//           -- PROGRAM ARGUMENTS…
 //
-// landlock.h says what each --landlock- option allows.
+// landlock.h says what each --landlock- option allows; --landlock-tcp=none: no TCP is bound or
+// connected. It needs one of the others.
 //
 // --lifetime: the program is killed when its parent dies, which is the process with this number; it
 // is not started when that is gone already. --output=none: it has no standard input, output and
@@ -39,6 +41,7 @@ struct Options {
   kj::Vector<unsigned> capabilities;  // numbers of linux/capability.h
   kj::Maybe<kj::String> seccomp;      // name of a profile; none: no filter
   LandlockPaths files;                // all empty: no Landlock
+  bool withoutTcp = false;            // by Landlock
   kj::Vector<Limit> limits;
   kj::Maybe<int> oomScore;
   kj::Maybe<pid_t> parent;  // that it does not outlive

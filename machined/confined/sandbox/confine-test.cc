@@ -98,9 +98,39 @@ void probeOfVip() {
   print("listen", listen(socket(AF_INET, SOCK_STREAM, 0), 1));
 }
 
+// Descriptors that a server is started with, if any: a listening socket for which a client waits,
+// and one that listens elsewhere.
+constexpr int kGiven = 40, kElsewhere = 41;
+
+// A server that serves, and then turns its socket around.
+void probeGiven() {
+  int client = accept4(kGiven, nullptr, nullptr, SOCK_CLOEXEC);
+  print("accept", client);
+  if (client < 0) return;
+  print("send", send(client, "x", 1, MSG_NOSIGNAL));
+  struct sockaddr_in to = {};
+  socklen_t length = sizeof to;
+  getsockname(kElsewhere, reinterpret_cast<struct sockaddr*>(&to), &length);
+  auto* address = reinterpret_cast<struct sockaddr*>(&to);
+  shutdown(kGiven, SHUT_RDWR);
+  struct iovec text = {const_cast<char*>("x"), 1};
+  struct msghdr message = {};
+  message.msg_name = address;
+  message.msg_namelen = length;
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  constexpr int kFast = MSG_FASTOPEN | MSG_NOSIGNAL | MSG_DONTWAIT;
+  print("fast-sendto", sendto(kGiven, "x", 1, kFast, address, length));
+  print("fast-sendmsg", sendmsg(kGiven, &message, kFast));
+  print("given-connect", connect(kGiven, address, length));
+  print("given-bind", bind(kGiven, address, length));
+  print("given-listen", listen(kGiven, 1));
+}
+
 // The confined side: tries everything and prints NAME=ERRNO. `directory` has read/, write/ and
 // other.
 void probe(const std::string& directory) {
+  probeGiven();
   print("unix", socket(AF_UNIX, SOCK_STREAM, 0));
   print("inet", socket(AF_INET, SOCK_STREAM, 0));
   print("netlink", socket(AF_NETLINK, SOCK_RAW, 0));
@@ -214,6 +244,9 @@ class Confined : public testing::Test {
     pid_t pid = fork();
     if (pid == 0) {
       dup2(ends[1], 1);
+      for (int fd : {kGiven, kElsewhere}) {
+        if (given[fd - kGiven] >= 0) dup2(given[fd - kGiven], fd);
+      }
       try {
         confine::run(options);
       } catch (const kj::Exception& e) {
@@ -242,6 +275,7 @@ class Confined : public testing::Test {
     return results[name];
   }
 
+  int given[2] = {-1, -1};  // kGiven, kElsewhere
   std::string directory, self;
   std::map<std::string, int> results;
   std::map<std::string, std::string> status;
@@ -296,6 +330,62 @@ TEST_F(Confined, ServerProfiles) {
       EXPECT_EQ(EPERM, result(denied)) << denied;
     }
   }
+}
+
+// A socket that listens on loopback.
+kj::AutoCloseFd listening(struct sockaddr_in& at) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  kj::AutoCloseFd owned(fd);
+  at = {};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof at;
+  auto* name = reinterpret_cast<struct sockaddr*>(&at);
+  EXPECT_EQ(0, bind(fd, name, length));
+  EXPECT_EQ(0, listen(fd, 4));
+  EXPECT_EQ(0, getsockname(fd, name, &length));
+  return owned;
+}
+
+// Catches: a server which holds the keys of the cluster and can carry them out of the node: by a
+// socket of its own, or by the one that it was given, shut down and connected again; one that can
+// neither serve with it nor reach machined.
+TEST_F(Confined, ListenerProfile) {
+  struct sockaddr_in at, elsewhere;
+  auto server = listening(at), other = listening(elsewhere);
+  given[0] = server;
+  given[1] = other;
+  auto waits = [&] {
+    kj::AutoCloseFd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(0, connect(client, reinterpret_cast<struct sockaddr*>(&at), sizeof at));
+    return client;
+  };
+  auto client = waits();
+  run({"--uid=51", "--seccomp=listener"});
+  EXPECT_EQ("2", status["Seccomp"]);
+  for (auto* good : {"accept", "send", "unix", "read-read", "write-new"}) {
+    EXPECT_EQ(0, result(good)) << good;
+  }
+  for (auto* denied :
+       {"remove",  "fast-sendto", "fast-sendmsg", "given-bind", "given-listen", "inet",
+        "netlink", "packet",      "vsock",        "thread",     "fork",         "exec",
+        "mount",   "unshare",     "ptrace",       "bpf",        "module",       "keyctl",
+        "reboot",  "io_uring",    "settime",      "setuid",     "tiocsti"}) {
+    EXPECT_EQ(EPERM, result(denied)) << denied;
+  }
+  EXPECT_EQ(0, result("given-connect")) << "the filter alone cannot refuse it";
+  if (kAddressSanitizer) GTEST_SKIP() << "the rest is Landlock's, as below";
+  if (Landlock::version() < 4) {
+    fprintf(stderr, "note: this kernel's Landlock restricts no ports\n");
+    return;
+  }
+  server = listening(at);
+  given[0] = server;
+  client = waits();
+  run({"--uid=51", "--seccomp=listener", "--landlock-tcp=none",
+       "--landlock-read=" + directory + "/read", "--landlock-read=/proc"});
+  for (auto* good : {"accept", "send", "unix"}) EXPECT_EQ(0, result(good)) << good;
+  EXPECT_EQ(EACCES, result("given-connect"));
 }
 
 // Catches: a resolver that can talk to the daemons of the node, or that is more than a parser
@@ -472,7 +562,7 @@ TEST_F(Confined, UnknownProfileStartsNothing) {
         }
         _exit(126);
       },
-      testing::ExitedWithCode(126), "use one of server, storage, network");
+      testing::ExitedWithCode(126), "use one of server, listener, storage");
 }
 
 // Catches: a debugger that finds the program at work already.

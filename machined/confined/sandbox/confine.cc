@@ -111,7 +111,7 @@ void run(const Options& options) {
   kj::Maybe<kj::Own<Landlock>> landlock;
   if (!options.files.empty()) {
     if (Landlock::version() > 0) {
-      landlock = kj::heap<Landlock>(options.command[0], options.files);
+      landlock = kj::heap<Landlock>(options.command[0], options.files, options.withoutTcp);
     } else {
       log::warn("kernel without Landlock: only owner and mode protect files",
                 {{"program", options.command[0]}});

@@ -27,6 +27,8 @@ constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_RE
                               LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |
                               LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
+constexpr int kTcp = 4;  // the version from which on ports are restricted
+
 // The rights that the kernel's version can handle: with a right that it does not know it refuses
 // the ruleset.
 uint64_t known(int version) {
@@ -50,6 +52,7 @@ kj::Array<kj::StringPtr> Landlock::notRestricted(int version) {
     kj::StringPtr what;
   } kRestrictions[] = {{1, "files that its user may open by their owner and mode"_kj},
                        {3, "emptying files that its user may write"_kj},
+                       {4, "binding and connecting TCP, of a service that must not"_kj},
                        {5, "asking devices that it may open for anything"_kj},
                        {6, "signals to processes of its user, and abstract sockets"_kj}};
   kj::Vector<kj::StringPtr> missing;
@@ -59,15 +62,20 @@ kj::Array<kj::StringPtr> Landlock::notRestricted(int version) {
   return missing.releaseAsArray();
 }
 
-Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths) : handled(known(version())) {
+Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths, bool withoutTcp)
+    : handled(known(version())) {
   struct landlock_ruleset_attr attributes = {};
   attributes.handled_access_fs = handled;
+  // There is no rule that allows a port.
+  if (withoutTcp && version() >= kTcp) {
+    attributes.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
+  }
   size_t size = offsetof(struct landlock_ruleset_attr, scoped);
   if (version() >= 6) {
     attributes.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL;
     size = sizeof(attributes);
   }
-  if (version() < 4) size = offsetof(struct landlock_ruleset_attr, handled_access_net);
+  if (version() < kTcp) size = offsetof(struct landlock_ruleset_attr, handled_access_net);
   long fd;
   KJ_SYSCALL(fd = syscall(SYS_landlock_create_ruleset, &attributes, size, 0));
   ruleset = kj::AutoCloseFd(static_cast<int>(fd));

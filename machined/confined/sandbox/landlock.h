@@ -1,6 +1,6 @@
 // Restricts by Landlock which files a program may use: the program itself (to execute it), what is
 // below the paths that are named; nothing else. As far as the kernel supports it, signals and
-// abstract sockets are restricted too.
+// abstract sockets are restricted too, and for a program that must not, to bind and to connect TCP.
 #pragma once
 
 #include <kj/io.h>
@@ -35,7 +35,7 @@ class Landlock {
 
   // Opens the paths, so call it while they can be reached. Throws NotFound naming a path that is
   // not there.
-  Landlock(kj::StringPtr program, const LandlockPaths& paths);
+  Landlock(kj::StringPtr program, const LandlockPaths& paths, bool withoutTcp = false);
   // Restricts this thread for good. Needs no-new-privileges.
   void enter();
 

@@ -250,6 +250,15 @@ constexpr const char* kInstaller[] = {
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kVip[] = {"timer_create", "timer_settime", "timer_delete"};
 
+constexpr const char* kListener[] = {"accept", "accept4"};
+// The argument with the flags, by which a listener must not make a connection with its first data
+// (MSG_FASTOPEN): Landlock does not see that.
+struct Sending {
+  kj::StringPtr name;
+  unsigned flags;
+};
+constexpr Sending kSending[] = {{"sendto"_kj, 3}, {"sendmsg"_kj, 2}, {"sendmmsg"_kj, 3}};
+
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
 // The brain does these, which a foreign program may not: it starts programs, mounts, opens
@@ -269,7 +278,7 @@ bool isOfTheBrain(kj::StringPtr call) {
   return false;
 }
 
-enum class Sockets { kNone, kInternet, kUnixToo, kNetwork, kVip };
+enum class Sockets { kNone, kUnix, kInternet, kUnixToo, kNetwork, kVip };
 enum class Ioctls { kOfFiles, kNetwork, kProber, kDevices };
 enum class Children { kNone, kThreads, kProcesses };
 struct Profile {
@@ -282,6 +291,7 @@ struct Profile {
 };
 constexpr Profile kProfiles[] = {
     {.name = "server"_kj, .sockets = Sockets::kUnixToo, .calls = {kClient, kServer}},
+    {.name = "listener"_kj, .sockets = Sockets::kUnix, .calls = {kClient, kListener}},
     {.name = "storage"_kj,
      .sockets = Sockets::kUnixToo,
      .children = Children::kThreads,
@@ -372,6 +382,7 @@ void allowSocketsOfVip(Filter& filter) {
 void allowSockets(Filter& filter, Sockets which) {
   if (which == Sockets::kNone) return;
   if (which == Sockets::kVip) return allowSocketsOfVip(filter);
+  if (which == Sockets::kUnix) return filter.allowIf("socket", {is(0, AF_UNIX)});
   filter.allow("bind");
   auto allow = [&](std::initializer_list<int> families) {
     for (int family : families) {
@@ -399,6 +410,14 @@ void allowIoctls(Filter& filter, Ioctls which) {
       filter.allowIf("ioctl", {is(1, request)});
     }
   }
+}
+
+void allowCall(Filter& filter, Sockets sockets, const char* name) {
+  for (auto& sending : kSending) {
+    if (sockets != Sockets::kUnix || sending.name != name) continue;
+    return filter.allowIf(name, {{sending.flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0}});
+  }
+  filter.allow(name);
 }
 
 bool isOfIp(uint64_t family) {
@@ -468,9 +487,9 @@ void installFilter(kj::StringPtr profile, const char* program) {
                  ", ", kForeign, ", ", kBus));
   }
   Filter filter(SCMP_ACT_ERRNO(EPERM));
-  for (auto* name : kAlways) filter.allow(name);
+  for (auto* name : kAlways) allowCall(filter, found->sockets, name);
   for (auto& list : found->calls) {
-    for (auto* name : list) filter.allow(name);
+    for (auto* name : list) allowCall(filter, found->sockets, name);
   }
   filter.allowIf("prlimit64", {is(0, 0)});  // its own limits
   // The names of threads and of memory; not the capability and mode calls.

@@ -2,7 +2,12 @@
 // A call that is not allowed fails with EPERM, so a library that tries something new falls back or
 // reports it; a foreign architecture kills.
 //
-//   server    a KJ program with files and sockets of Unix and IP: apid, trustd
+//   server    a KJ program with files and sockets of Unix and IP: apid
+//   listener  a server that was started with its socket of IP, and makes none but those of Unix: it
+//             neither binds nor listens, sends no data with a connect, and changes no files. Where
+//             connect() goes is in memory, where no filter looks: with a socket that it has, which
+//             it shuts down first, it could connect out. Landlock closes that
+//             (--landlock-tcp=none): trustd
 //   storage   the same with threads, for a disk that takes its time: etcd-supervisor
 //   network   a server with netlink and packet sockets and interface ioctls: networkd
 //   vip       a client of Unix and TCP that moves addresses: netlink of routes and of sockets,
