@@ -13,8 +13,9 @@ interface Trust {
   # `held`: renews a certificate of this CA without the right token, for no other names and addresses.
   #   Unauthenticated: the token is wrong, or a join token that is used, expired or revoked.
   #   PermissionDenied: the request has addresses or names that are not proved to be the caller's, or that the
-  #     join token is not for; or it has names, and trustd does not know the other control-plane nodes yet: the
-  #     same request without names is signed.
+  #     join token is not for.
+  #   FailedPrecondition: the request has names, and trustd does not know the other control-plane nodes yet, so it
+  #     cannot say which names are theirs. The same request without names is signed.
   #   InvalidArgument: the request is not valid, or nobody may have such a certificate.
   #   ResourceExhausted: the caller has as many names or records as one may have. Not to renew a certificate.
   #   Unavailable: a wrong token, as before from this address, a join token that cannot be verified now, or trustd has

@@ -51,10 +51,11 @@ struct HeldTest : ::testing::Test {
     certificate = issuer.issue(first, "first.0123456789abcdef", worker).certificate;
     use("second.0123456789abcde");
   }
-  void use(kj::StringPtr token) {
+  void use(kj::StringPtr token, bool known = true) {
     Authority a;
     a.certificate = kj::str(authority.certificate);
     a.key = authority.key.clone();
+    a.controlPlaneKnown = known;
     a.token = pki::Pem(kj::str(token));
     issuer.use(kj::mv(a));
   }
@@ -88,6 +89,13 @@ TEST_F(HeldTest, IsRenewedAfterTheTokenHasChanged) {
   auto again = requestFor(freshKey, {"w1"}, {"10.0.0.9"});
   EXPECT_TRUE(renew(again, renewed.certificate, freshKey).record.renewal);
   EXPECT_FALSE(issuer.issue(request, "second.0123456789abcde", worker).record.renewal);
+}
+
+// Catches: a worker that loses its names after a reboot of the control plane, which does not know
+// its own nodes for a moment.
+TEST_F(HeldTest, ItsNamesAreItsOwnAlsoBeforeTheControlPlaneIsKnown) {
+  use("second.0123456789abcde", false);
+  EXPECT_TRUE(renew(requestFor(freshKey, {"w1"}, {"10.0.0.9"}), certificate, key).record.renewal);
 }
 
 // Catches: a machine that has an old token and joins; one that has seen somebody's certificate, or

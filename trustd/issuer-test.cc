@@ -50,6 +50,7 @@ class Issuing : public ::testing::Test {
   Steady steady;
   pki::CertificateAndKey authority =
       pki::makeAuthority({.organization = "talos", .notBefore = wall.date - 1 * kj::DAYS});
+  bool known = true;  // the other control-plane nodes
   kj::Vector<kj::String> recorded;
   Issuer issuer{wall, steady};
   const Ip worker = ip("10.0.0.9");
@@ -63,11 +64,18 @@ class Issuing : public ::testing::Test {
     a.token = pki::Pem(kj::str(kToken));
     auto hosts = kj::arr(kj::str("10.0.0.1"), kj::str("cp1"));
     a.reserved = reservedBy(hosts, "cluster.local");
+    a.controlPlaneKnown = known;
     issuer.use(kj::mv(a));
+  }
+  // Does what trustd does when the record is kept.
+  Issuer::Issued issue(kj::StringPtr request, kj::StringPtr token, const Ip& caller) {
+    auto issued = issuer.issue(request, token, caller);
+    issued.names.enter();
+    return issued;
   }
   kj::Maybe<ErrorKind> refusal(kj::StringPtr request, kj::StringPtr token = kToken) {
     auto failure = kj::runCatchingExceptions(
-        [&] { recorded.add(kj::str(issuer.issue(request, token, worker).record.serial)); });
+        [&] { recorded.add(kj::str(issue(request, token, worker).record.serial)); });
     return failure.map([](const kj::Exception& e) { return kindOf(e); });
   }
   void waitOutBackoff() { steady.time += 10 * kj::MINUTES; }
@@ -131,7 +139,7 @@ TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
   auto other = [&]() {
     return kj::runCatchingExceptions(
-        [&] { issuer.issue(ask("10.0.0.10").request, kToken, ip("10.0.0.10")); });
+        [&] { issue(ask("10.0.0.10").request, kToken, ip("10.0.0.10")); });
   };
   wall.date += 24 * kj::HOURS - 1 * kj::SECONDS;
   EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(other())) == ErrorKind::kPermissionDenied);
@@ -139,6 +147,102 @@ TEST_F(Issuing, AnIssuedNameIsTakenUntilItsCertificateEnds) {
   wall.date += 24 * kj::HOURS;
   waitOutBackoff();
   EXPECT_TRUE(other() == nullptr);
+}
+
+// Catches: a name that stays reserved for a day by a request that was refused after it was signed,
+// as a join token was spent for another one or the record was not kept; two nodes that get one name
+// because they ask at once; a node whose own name is freed by a second request that is refused.
+TEST_F(Issuing, ANameIsTakenWhenItsCertificateIsIssued) {
+  auto byOther = [&] {
+    auto failure = kj::runCatchingExceptions(
+        [&] { issuer.issue(ask("10.0.0.10").request, kToken, ip("10.0.0.10")); });
+    return failure.map([](const kj::Exception& e) { return kindOf(e); });
+  };
+  {
+    auto underWay = issuer.issue(ask("10.0.0.9").request, kToken, worker);
+    {
+      auto again = issuer.issue(ask("10.0.0.9").request, kToken, worker);
+      EXPECT_TRUE(byOther() == ErrorKind::kPermissionDenied);
+    }
+    EXPECT_TRUE(byOther() == ErrorKind::kPermissionDenied) << "the first one is still under way";
+  }
+  EXPECT_TRUE(byOther() == nullptr) << "a refused request has taken the name";
+  EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
+  {
+    auto refused = issuer.issue(ask("10.0.0.9").request, kToken, worker);
+  }
+  EXPECT_TRUE(byOther() == ErrorKind::kPermissionDenied) << "the issued name is free";
+}
+
+// Catches: one token that reserves any number of names by requests which are all under way, or that
+// keeps others from joining when they have ended.
+TEST_F(Issuing, NamesUnderWayCountForTheirHolder) {
+  auto from = [&](kj::StringPtr address, unsigned number) {
+    auto names = kj::heapArrayBuilder<kj::String>(30);
+    for (unsigned n = 0; n < 30; ++n) names.add(kj::str("flood-", number, "-", n));
+    pki::LeafOptions options;
+    options.addresses = kj::arr(kj::str(address));
+    options.dnsNames = names.finish();
+    auto request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
+    return issuer.issue(request, kToken, ip(address));
+  };
+  const NameBook::Limits limits;
+  const auto fit = unsigned(limits.perHolder / 30);
+  {
+    kj::Vector<Issuer::Issued> underWay;
+    for (unsigned i = 0; i < fit; ++i) underWay.add(from("10.0.0.66", i));
+    auto failure = kj::runCatchingExceptions([&] { from("10.0.0.66", fit); });
+    EXPECT_TRUE(kindOf(KJ_ASSERT_NONNULL(failure)) == ErrorKind::kResourceExhausted);
+    from("10.0.0.66", 0);
+    from("10.0.0.10", fit);
+  }
+  from("10.0.0.66", fit);
+}
+
+// Catches: a certificate that passes for a control-plane node's, to which workers send their tokens
+// (isOfControlPlane()), because of what its request has.
+TEST_F(Issuing, NoWorkerGetsTheMarkOfAControlPlaneNode) {
+  for (auto anyAddress : {false, true}) {
+    Authority a;
+    a.certificate = kj::str(authority.certificate);
+    a.key = authority.key.clone();
+    a.token = pki::Pem(kj::str(kToken));
+    a.controlPlaneKnown = true;
+    a.anyAddress = anyAddress;
+    issuer.use(kj::mv(a));
+    for (auto more : {"127.0.0.1"_kj, "::ffff:127.0.0.1"_kj, "127.0.0.2"_kj, "10.0.0.9"_kj}) {
+      pki::LeafOptions options;
+      options.addresses = kj::arr(kj::str("10.0.0.9"), kj::str(more));
+      auto request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
+      for (auto caller : {"10.0.0.9"_kj, "127.0.0.1"_kj}) {
+        auto proof = issuer.prove(kToken, ip("127.0.0.1"));
+        kj::ArrayPtr<const kj::byte> proofs[] = {proof};
+        kj::runCatchingExceptions([&] {
+          auto issued = issuer.issue(request, kToken, ip(caller), proofs);
+          EXPECT_FALSE(isOfControlPlane(pki::inspect(issued.certificate))) << more.cStr();
+          EXPECT_EQ(more, "10.0.0.9");
+        });
+      }
+    }
+  }
+}
+
+// Catches: a worker that gets the name of a control-plane node, because this one does not know the
+// others yet; one that gets no certificate at all for that, or loses the name that it has.
+TEST_F(Issuing, WithoutTheControlPlaneNodesOnlyOwnNamesAreSigned) {
+  auto early = ErrorKind::kFailedPrecondition;
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "w1").request) == nullptr);
+  known = false;
+  use(authority);
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "cp2").request) == early);
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "cp1").request) == ErrorKind::kPermissionDenied);
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "").request) == nullptr) << "its address is its own";
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "w1").request) == nullptr) << "it has the name already";
+  wall.date += 25 * kj::HOURS;
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "w1").request) == early) << "it has the name no longer";
+  known = true;
+  use(authority);
+  EXPECT_TRUE(refusal(ask("10.0.0.9", "cp2").request) == nullptr);
 }
 
 TEST_F(Issuing, ASuccessMakesGood) {
@@ -178,8 +282,7 @@ TEST_F(Issuing, ARightTokenPassesWhoeverFailedBefore) {
   for (int i = 0; i < 5; ++i) refusal(ask("10.0.0.9").request, "wrong");
   EXPECT_TRUE(refusal(ask("10.0.0.9").request) == nullptr);
   auto from = [&](kj::StringPtr address, kj::StringPtr name, kj::StringPtr token) {
-    return kj::runCatchingExceptions(
-               [&] { issuer.issue(ask(address, name).request, token, ip(address)); })
+    return kj::runCatchingExceptions([&] { issue(ask(address, name).request, token, ip(address)); })
         .map([](const kj::Exception& e) { return kindOf(e); });
   };
   for (int i = 0; i < 5; ++i) from("fd00::1", "bad", "wrong");
@@ -195,7 +298,7 @@ TEST_F(Issuing, ACallerWithManyNamesTakesNoneFromOthers) {
     options.addresses = kj::arr(kj::str(address));
     options.dnsNames = kj::mv(names);
     auto request = pki::makeRequest(pki::makeKey(pki::KeyType::kEd25519), options);
-    return kj::runCatchingExceptions([&] { issuer.issue(request, kToken, ip(address)); })
+    return kj::runCatchingExceptions([&] { issue(request, kToken, ip(address)); })
         .map([](const kj::Exception& e) { return kindOf(e); });
   };
   EXPECT_TRUE(from("10.0.0.9", kj::arr(kj::str("w1"))) == nullptr);
@@ -287,6 +390,7 @@ TEST_F(Issuing, TheLifetimeIsTheAuthoritys) {
   a.certificate = kj::str(authority.certificate);
   a.key = authority.key.clone();
   a.token = pki::Pem(kj::str(kToken));
+  a.controlPlaneKnown = true;
   a.lifetime = 10 * kj::SECONDS;
   issuer.use(kj::mv(a));
   auto info = pki::inspect(issuer.issue(ask("10.0.0.9").request, kToken, worker).certificate);

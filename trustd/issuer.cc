@@ -164,6 +164,9 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
   auto lifetime = by.authority.lifetime;
   Grant grant;
   bool spends = false, renewal = false;
+  // True if it is known that no control-plane node has these names: by this node, or by the
+  // administrator who bound the join token to one.
+  bool decided = by.authority.controlPlaneKnown;
   kj::String joinToken;
   auto made = by.signer.sign(request, [&](const pki::RequestInfo& info) {
     grant = decide(info, caller, by.authority.reserved, book, by.authority.anyAddress, now,
@@ -176,6 +179,7 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
         kj::throwFatalException(refusalOf(*join, nullptr));
       }
       if (joins) requireBound(grant, join->id, join->hostname);
+      if (joins && join->hostname.size() > 0) decided = true;
       if (joins) joinToken = kj::str(join->id);
       spends = joins && !used;
     }
@@ -183,6 +187,7 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
       KJ_IF_MAYBE (held, access.renews) requireNoMore(grant, *held);
     }
     renewal = !joins && access.renews != nullptr;
+    if (!decided && !renewal) requireKnown(grant, book, caller, now);
     return pki::LeafOptions{.dnsNames = copyOf(grant.dnsNames),
                             .addresses = copyOf(grant.addresses),
                             .server = true,
@@ -190,7 +195,11 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
                             .lifetime = lifetime + kBackdated,
                             .notBefore = now - kBackdated};
   });
-  Issued issued{kj::str(by.authority.certificate), kj::mv(made.certificate), {}, spends};
+  Issued issued{kj::str(by.authority.certificate),
+                kj::mv(made.certificate),
+                {},
+                spends,
+                {book, grant.dnsNames, caller, now - kBackdated, now + lifetime}};
   auto& record = issued.record;
   record.serial = kj::mv(made.serial);
   record.fingerprint = kj::mv(made.fingerprint);
@@ -202,7 +211,6 @@ Issuer::Issued Issuer::sign(const Access& access, kj::StringPtr request, const I
   record.issued = now;
   record.notBefore = now - kBackdated;
   record.notAfter = now + lifetime;
-  remember(record);
   return issued;
 }
 

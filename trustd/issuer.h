@@ -1,9 +1,11 @@
 // Issues certificates: decides who gets one and what it contains, and makes a record of each.
 //
-// Owns the CA key while the process runs. After a restart the names in use are restored from the
-// records that the caller kept (remember()); nothing else survives. No I/O and no waiting: a caller
-// without the token that is in back-off gets the remaining time as an error, at no cost. A request
-// with the right token, or with a certificate that it renews, is always processed.
+// Owns the CA key while the process runs. The names of a certificate are in use when its caller
+// gets it (Issued::names); a request that is refused, or that is cancelled, takes none. After a
+// restart the names in use are restored from the records that the caller kept (remember()); nothing
+// else survives. No I/O and no waiting: a caller without the token that is in back-off gets the
+// remaining time as an error, at no cost. A request with the right token, or with a certificate
+// that it renews, is always processed.
 //
 // A join token is looked up by the caller (join-tokens.h), who spends it for the key of the request
 // when issue() says so, before anybody gets the certificate. It gives what machine.token gives, to
@@ -29,6 +31,7 @@ struct Authority {
   pki::Pem key;
   pki::Pem token;  // machine.token
   Reserved reserved;
+  bool controlPlaneKnown = false;  // `reserved` has the other control-plane nodes
   bool anyAddress = false;
   kj::Duration lifetime = kDefaultLifetime;  // of what is issued
 };
@@ -58,6 +61,7 @@ class Issuer {
     kj::String authority, certificate;  // PEM
     Record record;                      // to be kept before the caller gets the certificate
     bool spends = false;                // the join token, for the fingerprint of the record
+    NameBook::Hold names;               // to be entered when the record is kept
   };
   // Throws the errors of rpc/trust.capnp. `proofs`: of prove(), at most kMostProofs.
   static constexpr size_t kMostProofs = 16;

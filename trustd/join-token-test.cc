@@ -37,10 +37,12 @@ struct JoinTokenTest : ::testing::Test {
   const Ip worker = ip("10.0.0.9");
   pki::Pem key = pki::makeKey(pki::KeyType::kEd25519), other = pki::makeKey(pki::KeyType::kEd25519);
 
-  void SetUp() override {
+  void SetUp() override { use(true); }
+  void use(bool known) {
     Authority a;
     a.certificate = kj::str(authority.certificate);
     a.key = authority.key.clone();
+    a.controlPlaneKnown = known;
     a.token = pki::Pem(kj::str("abcdef.0123456789abcdef"));
     issuer.use(kj::mv(a));
   }
@@ -190,6 +192,17 @@ TEST_F(JoinTokenTest, ABoundOneGivesItsHostNameAlone) {
       }
     }
   }
+}
+
+// Catches: a worker with a token for its host name that waits for a control plane which is not
+// bootstrapped, or whose token is spent for an address; a token for any name that gives one then.
+TEST_F(JoinTokenTest, ABoundNameIsKnownToBeTheWorkers) {
+  use(false);
+  auto text = request(key, {"w1"});
+  EXPECT_TRUE(issue(text, shown(State::kUnused, "w1")).spends);
+  EXPECT_THAT(refusal([&] { issue(text, shown(State::kUnused)); }),
+              HasSubstr("FailedPrecondition: the name w1 is not signed yet"));
+  EXPECT_TRUE(issue(request(key, {}), shown(State::kUnused)).spends);
 }
 
 // Catches: a worker that has joined and is cut off when its token is over, or etcd is; one that

@@ -89,17 +89,60 @@ kj::Maybe<Ip> NameBook::holder(kj::StringPtr name, const Ip& asking, kj::Date fr
     bool valid = entry->from < until && from < entry->until;
     if (valid && entry->holder != asking) return entry->holder;
   }
+  KJ_IF_MAYBE (other, held.find(name)) {
+    if (other->holder != asking) return other->holder;
+  }
   return nullptr;
 }
 
-size_t NameBook::countOf(const Ip& holder) const {
+bool NameBook::has(const Ip& holder, kj::StringPtr name, kj::Date now) const {
+  KJ_IF_MAYBE (entry, entries.find(name)) {
+    return entry->holder == holder && entry->from <= now && now < entry->until;
+  }
+  return false;
+}
+
+NameBook::Hold::Hold(NameBook& book, kj::ArrayPtr<const kj::String> held, const Ip& holder,
+                     kj::Date from, kj::Date until)
+    : book(&book), names(copyOf(held)), holder(holder), from(from), until(until) {
+  for (auto& name : names) {
+    auto& mine = book.held.findOrCreate(name, [&]() {
+      count(book.heldCounts, holder, 1);
+      return kj::TreeMap<kj::String, Held>::Entry{kj::str(name), Held{holder}};
+    });
+    ++mine.certificates;
+  }
+}
+
+NameBook::Hold::Hold(Hold&& other)
+    : book(other.book),
+      names(kj::mv(other.names)),
+      holder(other.holder),
+      from(other.from),
+      until(other.until) {
+  other.book = nullptr;
+}
+
+NameBook::Hold::~Hold() noexcept(false) {
+  if (book == nullptr) return;
+  for (auto& name : names) {
+    if (--KJ_ASSERT_NONNULL(book->held.find(name)).certificates > 0) continue;
+    book->held.erase(name);
+    count(book->heldCounts, holder, -1);
+  }
+}
+
+void NameBook::Hold::enter() const {
+  for (auto& name : names) book->enter(name, holder, from, until);
+}
+
+size_t NameBook::countOf(const Counts& counts, const Ip& holder) {
   return counts.find(holder).map([](const size_t& n) { return n; }).orDefault(0);
 }
 
-void NameBook::count(const Ip& address, int change) {
+void NameBook::count(Counts& counts, const Ip& address, int change) {
   auto holder = holderOf(address);
-  auto& n =
-      counts.findOrCreate(holder, [&]() { return kj::TreeMap<Ip, size_t>::Entry{holder, 0}; });
+  auto& n = counts.findOrCreate(holder, [&]() { return Counts::Entry{holder, 0}; });
   n += change;
   if (n == 0) counts.erase(holder);
 }
@@ -124,13 +167,14 @@ kj::Maybe<kj::String> NameBook::quotaError(kj::ArrayPtr<const kj::String> names,
     KJ_IF_MAYBE (entry, entries.find(name)) {
       known = holderOf(entry->holder) == holder;
     }
-    if (!known) ++fresh;
+    if (!known && held.find(name) == nullptr) ++fresh;
   }
   if (fresh == 0) return nullptr;
-  bool full = entries.size() + fresh > limits.most;
-  bool many = countOf(holder) + fresh > limits.perHolder;
+  auto holds = countOf(heldCounts, holder);
+  bool full = entries.size() + held.size() + fresh > limits.most;
+  bool many = countOf(counts, holder) + holds + fresh > limits.perHolder;
   if (!full && !many) return nullptr;
-  size_t over = 0, mine = 0;
+  size_t over = 0, mine = holds;
   for (auto& row : entries) {
     bool ended = row.value.until <= from;
     if (ended) ++over;
@@ -165,21 +209,21 @@ void NameBook::makeRoom(kj::Date from) {
   }
   if (victim == nullptr) return;
   auto name = kj::str(*victim);
-  count(KJ_ASSERT_NONNULL(entries.find(name)).holder, -1);
+  count(counts, KJ_ASSERT_NONNULL(entries.find(name)).holder, -1);
   entries.erase(name);
 }
 
 void NameBook::enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until) {
   KJ_IF_MAYBE (entry, entries.find(name)) {
     if (until < entry->until && entry->from < until) return;
-    count(entry->holder, -1);
+    count(counts, entry->holder, -1);
     *entry = Entry{holder, from, until};
-    count(holder, 1);
+    count(counts, holder, 1);
     return;
   }
   if (entries.size() >= limits.most) makeRoom(from);
   entries.insert(kj::str(name), Entry{holder, from, until});
-  count(holder, 1);
+  count(counts, holder, 1);
 }
 
 Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
@@ -223,6 +267,16 @@ Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& 
     fail(ErrorKind::kResourceExhausted, *error);
   }
   return grant;
+}
+
+void requireKnown(const Grant& grant, const NameBook& book, const Ip& caller, kj::Date now) {
+  for (auto& name : grant.dnsNames) {
+    if (book.has(caller, name, now)) continue;
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("the name ", name,
+                 " is not signed yet: this node does not know the other control-plane nodes until "
+                 "it has etcd or Kubernetes; addresses are signed"));
+  }
 }
 
 void requireBound(const Grant& grant, kj::StringPtr token, kj::StringPtr hostname) {

@@ -6,6 +6,10 @@
 // moment ago (trustd/address-proofs.h). So the certificate carries these addresses, and names that
 // no other node has: no name of the control plane, and no name in a valid certificate of another
 // address. Subject, key usages and lifetime are never the caller's choice.
+// No certificate has a loopback address, so no worker's passes for that of a control-plane node
+// (isOfControlPlane() in common/tls/node-certificate.h), to which workers send their tokens.
+// While this node does not know the other control-plane nodes, it cannot say which names are
+// theirs: then it signs only names that the caller has already, or that a token is bound to.
 // Behind address translation the caller's address proves nothing: with `anyAddress` the addresses
 // in a request are accepted. Names and addresses of the control plane, and addresses that no single
 // node owns (loopback, multicast), are never signed, wherever a request comes from.
@@ -41,6 +45,9 @@ Reserved reservedBy(kj::ArrayPtr<const kj::String> hosts, kj::StringPtr dnsDomai
 // When the book is full, expired names are removed first, then those of the holder with most names
 // that expire first; while no holder has more than `fair`, nothing is removed and new names are
 // refused. A name that its holder already has can always be renewed.
+//
+// A name is entered when its certificate is issued. Until then it is held, so that no other node
+// gets it meanwhile; a refused request takes no name.
 class NameBook {
  public:
   struct Limits {
@@ -59,19 +66,49 @@ class NameBook {
   // Enters a certificate that is valid in this span. In any order: of two the one that expires last
   // counts, unless it starts after the other's end: then the clock was wrong.
   void enter(kj::StringPtr name, const Ip& holder, kj::Date from, kj::Date until);
+  // True if it has a certificate with this name that is valid now.
+  bool has(const Ip& holder, kj::StringPtr name, kj::Date now) const;
   size_t size() const { return entries.size(); }
+
+  // Names of a certificate that is being issued, counted as those of its node; free again when it
+  // is dropped. The book outlives it.
+  class Hold {
+   public:
+    Hold() = default;
+    // The certificate is valid in this span.
+    Hold(NameBook& book, kj::ArrayPtr<const kj::String> names, const Ip& holder, kj::Date from,
+         kj::Date until);
+    Hold(Hold&& other);
+    ~Hold() noexcept(false);
+    Hold& operator=(Hold&&) = delete;
+    KJ_DISALLOW_COPY(Hold);
+    // The certificate is issued.
+    void enter() const;
+
+   private:
+    NameBook* book = nullptr;
+    kj::Array<kj::String> names;
+    Ip holder;
+    kj::Date from = kj::UNIX_EPOCH, until = kj::UNIX_EPOCH;
+  };
 
  private:
   struct Entry {
     Ip holder;
     kj::Date from, until;
   };
+  struct Held {
+    Ip holder;
+    size_t certificates = 0;  // that are being issued for this name
+  };
   Limits limits;
   kj::TreeMap<kj::String, Entry> entries;
-  kj::TreeMap<Ip, size_t> counts;  // of a holder's entries
+  kj::TreeMap<kj::String, Held> held;
+  using Counts = kj::TreeMap<Ip, size_t>;
+  Counts counts, heldCounts;  // of a holder's entries, and names that are held
 
-  size_t countOf(const Ip& holder) const;
-  void count(const Ip& address, int change);
+  static size_t countOf(const Counts& counts, const Ip& holder);
+  static void count(Counts& counts, const Ip& address, int change);
   kj::Maybe<Ip> holderOfMost() const;
   void makeRoom(kj::Date from);
 };
@@ -88,6 +125,10 @@ struct Grant {
 Grant decide(const pki::RequestInfo& request, const Ip& caller, const Reserved& reserved,
              const NameBook& book, bool anyAddress, kj::Date now, kj::Date until,
              kj::ArrayPtr<const Ip> proven = nullptr);
+
+// FailedPrecondition if the grant has a name that the caller has no valid certificate of: for a
+// node that does not know the other control-plane nodes.
+void requireKnown(const Grant& grant, const NameBook& book, const Ip& caller, kj::Date now);
 
 // PermissionDenied unless all names of the grant are this one, or its first label, and there is
 // one: of a join token that is bound to it. Empty: it is bound to none.

@@ -30,6 +30,7 @@ Authority authorityOf(rpc::RootSecretSpec::OsRoot::Reader os) {
     return kj::str(host);
   };
   authority.reserved = reservedBy(hosts, os.getDnsDomain());
+  authority.controlPlaneKnown = os.getControlPlaneKnown();
   authority.anyAddress = os.getAnyAddress();
   authority.lifetime = lifetimeOf(os);
   return authority;

@@ -47,7 +47,7 @@ struct Model {
   ModelKind& records = machined.kind<rpc::IssuedCertificateSpec>();
   pki::CertificateAndKey authority;
   kj::Duration lifetime = kDefaultLifetime;
-  bool anyAddress = false;
+  bool anyAddress = false, controlPlaneKnown = true;
   bool withSecrets = true, answersWrites = true, refusesWrites = false;
   bool losesAnswers = false;  // writes are stored, but not acknowledged
   bool refusesRemoval = false;
@@ -86,6 +86,7 @@ struct Model {
     reserved.set(0, "10.9.9.1");
     reserved.set(1, "cp1");
     os.setDnsDomain("cluster.local");
+    os.setControlPlaneKnown(controlPlaneKnown);
     os.setAnyAddress(anyAddress);
     os.setCertLifetimeS(lifetime / kj::SECONDS);
     os.initCertSANs(1).set(0, "vip.example.org");

@@ -117,6 +117,21 @@ TEST_F(Serving, WithoutARecordNoCertificateIsIssued) {
   EXPECT_EQ(trustd.model.records.size(), 1u);
 }
 
+// Catches: a name that is reserved for a day by a request which was refused, because its record was
+// not kept.
+TEST_F(Serving, ARefusedRequestTakesNoName) {
+  wait(trustd.start());
+  auto caller = wait(trustd.call("10.0.0.9"));
+  trustd.model.refusesWrites = true;
+  EXPECT_TRUE(refusal(caller.certificate(ask({"10.0.0.9"}, {"w1"}).request)) ==
+              ErrorKind::kUnavailable);
+  trustd.model.refusesWrites = false;
+  auto other = wait(trustd.call("10.0.0.10"));
+  wait(other.certificate(ask({"10.0.0.10"}, {"w1"}).request));
+  EXPECT_TRUE(refusal(caller.certificate(ask({"10.0.0.9"}, {"w1"}).request)) ==
+              ErrorKind::kPermissionDenied);
+}
+
 // Catches: a name that a restart frees for somebody else.
 TEST_F(Serving, ARestartKnowsWhoseNamesAreTaken) {
   wait(trustd.start());
@@ -326,6 +341,7 @@ TEST_F(Serving, ItShowsItsAuthorityToo) {
         return nullptr;
       }));
   ASSERT_EQ(shown.size(), 2u);
+  EXPECT_TRUE(isOfControlPlane(pki::inspect(shown[0]))) << "workers would send it no token";
   EXPECT_TRUE(pki::sameCertificate(shown[1], trustd.model.authority.certificate));
 }
 
@@ -406,6 +422,32 @@ struct NoTokens final : JoinTokens {
     return find(token);
   }
 };
+
+// A join token that another node spends first, each time.
+struct LostTokens final : JoinTokens {
+  kj::Promise<ShownToken> find(kj::StringPtr) override {
+    return ShownToken{.state = ShownToken::State::kUnused, .id = kj::str("abcdef")};
+  }
+  kj::Promise<ShownToken> spend(kj::StringPtr, kj::StringPtr, kj::StringPtr) override {
+    return ShownToken{.state = ShownToken::State::kUsed,
+                      .id = kj::str("abcdef"),
+                      .fingerprint = kj::str("of another key")};
+  }
+};
+
+// Catches: one unused token with which any number of names is reserved for a day: each request is
+// refused when the token is spent, and its names stay reserved.
+TEST_F(Serving, ATokenThatIsLostReservesNoNames) {
+  LostTokens lost;
+  trustd.tokens = lost;
+  wait(trustd.start());
+  auto greedy = wait(trustd.call("10.0.0.66"));
+  auto token = "join-abcdef.0123456789abcdef"_kj;
+  EXPECT_TRUE(refusal(greedy.certificate(ask({"10.0.0.66"}, {"w1", "w2"}).request, token)) ==
+              ErrorKind::kUnauthenticated);
+  auto caller = wait(trustd.call("10.0.0.9"));
+  wait(caller.certificate(ask({"10.0.0.9"}, {"w1", "w2"}).request));
+}
 
 struct OnePlace : Serving {
   OnePlace() : Serving(limits()) {}

@@ -66,6 +66,7 @@ class TrustServer final : public rpc::Trust::Server {
     context.releaseParams();
     if (issued.spends) co_await spend(token, issued);
     co_await keep(kj::mv(issued.record));
+    issued.names.enter();
     auto octets = issued.authority.size() + issued.certificate.size();
     auto results = context.getResults(capnp::MessageSize{octets / sizeof(capnp::word) + 16, 0});
     results.setCa(issued.authority.asBytes());

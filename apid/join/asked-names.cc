@@ -1,5 +1,6 @@
 #include "apid/join/asked-names.h"
 
+#include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
 
 namespace talos::apid {
@@ -9,7 +10,7 @@ kj::Vector<kj::String> dnsNamesOf(const JoinConfig& config, Names names) {
   auto host = kj::heapString(full.slice(0, full.findFirst('.').orDefault(full.size())));
   kj::Vector<kj::String> result;
   for (auto& name : config.dnsNames) {
-    if (names == Names::kAll || (names != Names::kAddress && name == host) ||
+    if (names == Names::kAll || (names < Names::kAddresses && name == host) ||
         (names == Names::kHostNames && name == full)) {
       result.add(kj::str(name));
     }
@@ -36,10 +37,32 @@ kj::StringPtr describe(Names names) {
       return "the host name, with and without its domain, and the address";
     case Names::kHostName:
       return "the host name and the address";
+    case Names::kAddresses:
+      return "the addresses";
     case Names::kAddress:
       return "the address";
   }
   KJ_UNREACHABLE;
+}
+
+kj::String certificateRequest(const JoinConfig& config, Names asked, kj::StringPtr key,
+                              const Ip& local, kj::ArrayPtr<const Ip> proven) {
+  pki::LeafOptions options;
+  kj::Vector<kj::String> all;
+  all.add(local.toString());
+  for (auto& address : proven) addOnce(all, address.toString());
+  auto names = dnsNamesOf(config, asked);
+  if (asked == Names::kAll || asked == Names::kHostNames) {
+    options.commonName = config.commonName;
+  } else if (names.size() > 0) {
+    options.commonName = names[0];
+  }
+  options.dnsNames = copyOf(names);
+  if (asked == Names::kAll) {
+    for (auto& address : config.addresses) addOnce(all, kj::str(address));
+  }
+  options.addresses = all.releaseAsArray();
+  return pki::makeRequest(key, options);
 }
 
 }  // namespace talos::apid

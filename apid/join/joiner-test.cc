@@ -432,6 +432,49 @@ TEST_F(JoinerTest, AMissingHostNameIsAskedForAgainWithinMinutes) {
   EXPECT_THAT(text(now().message), Not(HasSubstr("only")));
 }
 
+// Catches: a worker of a cluster that is not bootstrapped without an API, or with one of its
+// addresses alone; a kubelet that waits for minutes for its host name when it is; a trustd that is
+// asked without a pause, or for the same again and again.
+TEST_F(JoinerTest, NamesThatAreNotSignedYetAreAskedForAgainWithinHalfAMinute) {
+  signsNoNames = true;
+  reachable.insert(kj::str("fd00::5"));
+  auto& j = join();
+  j.setAddresses(kj::arr(own, Ip::require("fd00::5")));
+  pass(1 * kj::MINUTES);
+  EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5 fd00::5");
+  EXPECT_EQ(held().dnsNames.size(), 0u);
+  EXPECT_TRUE(now().ready);
+  EXPECT_THAT(text(now().message),
+              HasSubstr("it names the addresses only: the name w1 is not signed yet; all names"));
+  auto before = asked.size(), certificates = size_t(storedCount);
+  pass(1 * kj::HOURS);
+  EXPECT_EQ(storedCount, certificates);
+  EXPECT_NEAR(asked.size() - before, 120, 5);
+  signsNoNames = false;
+  pass(Joiner::kLongestEarlyPause);
+  EXPECT_EQ(kj::strArray(held().dnsNames, " "), "w1");
+  EXPECT_EQ(kj::strArray(held().addresses, " "), "10.5.0.5 fd00::5");
+  EXPECT_THAT(text(now().message), Not(HasSubstr("only")));
+}
+
+// Catches: a worker that loses its names for a while because it renews when the control plane has
+// just been started; one that has no valid certificate for that.
+TEST_F(JoinerTest, NamesThatItHasAreKeptUntilTheyAreSignedAgain) {
+  join();
+  signsNoNames = true;
+  pass(23 * kj::HOURS);
+  EXPECT_EQ(storedCount, 1u);
+  EXPECT_EQ(held().dnsNames.size(), 1u);
+  EXPECT_TRUE(now().ready);
+  EXPECT_THAT(text(now().message), HasSubstr("is not signed yet; retry in 30 s"));
+  pass(2 * kj::HOURS);
+  EXPECT_EQ(held().dnsNames.size(), 0u) << "the address alone is better than nothing";
+  EXPECT_TRUE(now().ready);
+  signsNoNames = false;
+  pass(Joiner::kLongestEarlyPause);
+  EXPECT_EQ(held().dnsNames.size(), 1u);
+}
+
 // Catches: names that are given up because something else was refused.
 TEST_F(JoinerTest, WhereTheAddressAloneIsRefusedTooTheNamesAreAskedForAgain) {
   refusal = KJ_EXCEPTION(FAILED, "PermissionDenied: this address is not yours");

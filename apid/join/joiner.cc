@@ -12,7 +12,6 @@
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
-#include "common/text/texts.h"
 #include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
@@ -92,6 +91,8 @@ struct Joiner::State {
   // While some are missing, all are asked for again, long before the renewal: the kubelet of a
   // worker waits for the host name.
   Backoff namesBackoff{{Joiner::kFirstNamesPause, Joiner::kLongestNamesPause, 2, 0.75, 1.25}};
+  Backoff earlyBackoff{{Joiner::kFirstEarlyPause, Joiner::kLongestEarlyPause, 2, 0.75, 1.25}};
+  bool early = false;  // the last refusal was of a trustd that signs no names yet
   kj::TimePoint namesAgain;
   bool warned = false;    // of an unverified trustd
   kj::String lastLogged;  // the errors of the last failure
@@ -139,23 +140,31 @@ struct Joiner::State {
     return false;
   }
 
-  // True if it has the content that the config and the node's addresses require.
-  bool matches(const Identity& held, const pki::CertificateInfo& info,
-               const JoinConfig& config) const {
+  bool isOwn(kj::StringPtr address) const {
+    auto parsed = Ip::parse(address);
+    return parsed.map([&](Ip ip) { return contains(addresses, ip.unmapped()); }).orDefault(false);
+  }
+  // True if it is of a CA that the config names, and for an address of this node.
+  bool isUsable(const Identity& held, const pki::CertificateInfo& info,
+                const JoinConfig& config) const {
     if (apid::isOfOther(held, config) && !pki::isSignedByAny(held.certificate, config.accepted)) {
       return false;
     }
-    bool known = addresses.size() > 0, own = !known, others = false;
-    for (auto& text : info.addresses) {
-      bool ours = false;
-      KJ_IF_MAYBE (address, Ip::parse(text)) ours = contains(addresses, address->unmapped());
-      own = own || ours;
-      others = others || !(ours || contains(config.addresses, text));
-    }
-    if (!own) return false;
+    return addresses.empty() || std::any_of(info.addresses.begin(), info.addresses.end(),
+                                            [&](auto& address) { return isOwn(address); });
+  }
+  // True if it has the content that the config and the node's addresses require.
+  bool matches(const Identity& held, const pki::CertificateInfo& info,
+               const JoinConfig& config) const {
+    if (!isUsable(held, info, config)) return false;
     if (granted != Names::kAll) return inside(dnsNamesOf(config, granted), info.dnsNames);
-    return !(known && others) && inside(config.addresses, info.addresses) &&
-           inside(config.dnsNames, info.dnsNames) && inside(info.dnsNames, config.dnsNames);
+    for (auto& address : info.addresses) {
+      if (addresses.size() > 0 && !isOwn(address) && !contains(config.addresses, address)) {
+        return false;
+      }
+    }
+    return inside(config.addresses, info.addresses) && inside(config.dnsNames, info.dnsNames) &&
+           inside(info.dnsNames, config.dnsNames);
   }
 
   // The time until its renewal; none when a certificate has to be requested now.
@@ -225,7 +234,14 @@ struct Joiner::State {
   kj::Duration untilNames() const {
     return std::max<kj::Duration>(namesAgain - timer.now(), 0 * kj::SECONDS);
   }
-  void askNamesLater() { namesAgain = timer.now() + namesBackoff.next(deps.random()); }
+  void askNamesLater() {
+    namesAgain = timer.now() + (early ? earlyBackoff : namesBackoff).next(deps.random());
+  }
+  void resetNames() {
+    early = false;
+    namesBackoff.reset();
+    earlyBackoff.reset();
+  }
 
   // --- requests ---
 
@@ -244,28 +260,6 @@ struct Joiner::State {
     return pin;
   }
 
-  kj::String request(const JoinConfig& config, kj::StringPtr key, const Ip& local,
-                     kj::ArrayPtr<const Ip> proven) const {
-    pki::LeafOptions options;
-    kj::Vector<kj::String> all;
-    all.add(local.toString());
-    for (auto& address : proven) addOnce(all, address.toString());
-    auto names = dnsNamesOf(config, asked);
-    if (asked == Names::kAll || asked == Names::kHostNames) {
-      options.commonName = config.commonName;
-    } else if (names.size() > 0) {
-      options.commonName = names[0];
-    }
-    options.dnsNames = copyOf(names);
-    if (asked == Names::kAll) {
-      for (auto& address : config.addresses) {
-        addOnce(all, kj::str(address));
-      }
-    }
-    options.addresses = all.releaseAsArray();
-    return pki::makeRequest(key, options);
-  }
-
   kj::Promise<void> requestFrom(const JoinConfig& config, const Ip& server) {
     report(config, server.toString(), kj::str("requesting a certificate from ", server.toString()));
     auto key = kj::StringPtr(config.key).size() > 0 ? config.key.clone()
@@ -277,10 +271,10 @@ struct Joiner::State {
         .pin = pinOf(config),
         .token = config.token,
         .held = identity.map([](const Identity& held) { return held.clone(); }),
-        .addresses = asked == Names::kAll ? provable() : nullptr,
+        .addresses = asked == Names::kAll || asked == Names::kAddresses ? provable() : nullptr,
         .certificateRequest = [&](const Ip& address, kj::ArrayPtr<const Ip> proven) {
           local = address;
-          return request(config, key, address, proven);
+          return certificateRequest(config, asked, key, address, proven);
         }};
     kj::Vector<Ip> tried;
     tried.addAll(addresses);
@@ -372,7 +366,7 @@ struct Joiner::State {
 
   // The errors of all addresses of one endpoint; empty when one issued a certificate.
   kj::Promise<kj::Vector<kj::String>> tryEndpoint(const JoinConfig& config, kj::StringPtr endpoint,
-                                                  bool forNames) {
+                                                  kj::Maybe<Names> enough) {
     kj::Vector<kj::String> errors;
     kj::Array<kj::String> found;
     kj::Maybe<kj::String> unresolved;
@@ -393,7 +387,7 @@ struct Joiner::State {
       KJ_IF_MAYBE (e, failure) {
         errors.add(kj::str(text, ": ", presentable(messageOf(*e), config.token)));
         considerNames(*e, config);
-        if (isNoBetter(forNames)) break;
+        if (isNoBetter(enough)) break;
       } else {
         lastGood = kj::str(endpoint);
         co_return kj::Vector<kj::String>();
@@ -405,16 +399,33 @@ struct Joiner::State {
   // A name that another node has must not keep this node's API from starting: the next request is
   // for less of them. What a round that is for more names has left to ask for, the node has.
   void considerNames(const kj::Exception& e, const JoinConfig& config) {
-    bool ofNames =
-        kindOf(e) == ErrorKind::kPermissionDenied || kindOf(e) == ErrorKind::kInvalidArgument;
-    if (answered || !ofNames) return;
-    if (asked != Names::kAddress) refusal = presentable(messageOf(e), config.token);
-    asked = asked == Names::kAddress ? Names::kAll : lessThan(config, asked);
+    bool tooEarly = kindOf(e) == ErrorKind::kFailedPrecondition && asked < Names::kAddresses;
+    bool ofNames = tooEarly || kindOf(e) == ErrorKind::kPermissionDenied ||
+                   kindOf(e) == ErrorKind::kInvalidArgument;
+    if (answered || !ofNames || (tooEarly && hasNames(config))) return;
+    early = tooEarly || (early && asked >= Names::kAddresses);
+    if (asked < Names::kAddresses) refusal = presentable(messageOf(e), config.token);
+    asked = asked == Names::kAddress ? Names::kAll
+            : tooEarly               ? Names::kAddresses
+                                     : lessThan(config, asked);
   }
-  bool isNoBetter(bool forNames) const { return forNames && asked >= granted; }
+  // True if there is a valid certificate with names.
+  bool hasNames(const JoinConfig& config) const {
+    bool result = false;
+    KJ_IF_MAYBE (held, identity) {
+      kj::runCatchingExceptions([&] {
+        auto info = pki::inspect(held->certificate);
+        result = isValid(lifeOf(info)) && info.dnsNames.size() > 0 && isUsable(*held, info, config);
+      });
+    }
+    return result;
+  }
+  bool isNoBetter(kj::Maybe<Names> enough) const {
+    return enough.map([&](Names e) { return asked >= e; }).orDefault(false);
+  }
 
-  // All endpoints once. `forNames`: there is a certificate, which lacks names.
-  kj::Promise<void> round(const JoinConfig& config, bool forNames) {
+  // All endpoints once. `enough`: there is a certificate, and asking for this or less is no use.
+  kj::Promise<void> round(const JoinConfig& config, kj::Maybe<Names> enough) {
     kj::Vector<kj::StringPtr> order;
     for (auto& endpoint : config.endpoints) {
       if (endpoint == lastGood) order.add(endpoint);
@@ -424,7 +435,7 @@ struct Joiner::State {
     }
     kj::Vector<kj::String> errors;
     for (auto endpoint : order) {
-      auto more = co_await tryEndpoint(config, endpoint, forNames);
+      auto more = co_await tryEndpoint(config, endpoint, enough);
       if (more.empty()) {
         if (untilNextRequest(config) != nullptr) {
           succeeded();
@@ -436,7 +447,7 @@ struct Joiner::State {
         break;
       }
       for (auto& error : more) errors.add(kj::mv(error));
-      if (isNoBetter(forNames)) {
+      if (isNoBetter(enough)) {
         backoff.reset();
         co_return askNamesLater();  // the report says it, and the log has said it
       }
@@ -454,7 +465,7 @@ struct Joiner::State {
         return askNamesLater();
       }
     }
-    if (granted == Names::kAll) return namesBackoff.reset();
+    if (granted == Names::kAll) return resetNames();
     log::warn("trustd refuses names of this node; they are asked for again",
               {{"error", refusal}, {"certificate", describe(granted)}});
     askNamesLater();
@@ -513,7 +524,10 @@ struct Joiner::State {
     }
     if (forAddresses) addressesAgain = timer.now() + namesBackoff.next(deps.random());
     if (backoff.failures() == 0) asked = Names::kAll;  // they may be free by now
-    return round(config, forNames || forAddresses);
+    kj::Maybe<Names> enough;
+    if (forNames || forAddresses) enough = granted;
+    if (forAddresses && granted == Names::kAddresses) enough = Names::kAddress;
+    return round(config, enough);
   }
 };
 
@@ -536,7 +550,7 @@ void Joiner::setConfig(kj::Maybe<JoinConfig> fresh) {
     state->config = nullptr;
   }
   state->asked = state->granted = Names::kAll;
-  state->namesBackoff.reset();
+  state->resetNames();
   state->namesAgain = state->timer.now();
   state->backoff.reset();
   state->changed.raise();

@@ -15,13 +15,16 @@
 //
 // When trustd refuses a name, the host name with and without its domain is asked for, then without
 // it, then the address alone. While the certificate lacks one of the names, all are asked for again
-// every few minutes; the one that there is stays until a better one has come.
+// every few minutes; the one that there is stays until a better one has come. A trustd that cannot
+// say yet which names are the control plane's signs none for now: then the addresses are asked for
+// unless there is a valid certificate with the names, and the names again within half a minute.
 //
-// trustd has to show a certificate of the config's CA, or of the CA with the config's hash, before
-// the token is sent. Names are not compared, because the endpoint may be a load balancer, which is
-// in no certificate: any holder of a server certificate of the CA either has the token already or
-// is a control-plane node. If the config has neither CA nor hash, the first answer is trusted, with
-// a warning, and its CA is used until the next boot.
+// trustd has to show a certificate of a control-plane node (isOfControlPlane() in
+// common/tls/node-certificate.h) of the config's CA, or of the CA with the config's hash, before
+// the first byte of a request is sent: a worker has a server certificate of that CA too, and would
+// collect the join tokens of others with it. Other names are not compared, because the endpoint may
+// be a load balancer, which is in no certificate. If the config has neither CA nor hash, the first
+// answer is trusted, with a warning, and its CA is used until the next boot.
 //
 // While the CA is replaced by another, the config names CAs that are accepted beside it: a
 // certificate of any of them is used, and one of the CA itself is asked for as long as there is
@@ -131,6 +134,9 @@ class Joiner {
   static constexpr auto kLongestSleep = 1 * kj::HOURS;
   // Between two requests for names that trustd has refused.
   static constexpr auto kFirstNamesPause = 1 * kj::MINUTES, kLongestNamesPause = 10 * kj::MINUTES;
+
+  // The same, from a trustd that signs no names yet.
+  static constexpr auto kFirstEarlyPause = 2 * kj::SECONDS, kLongestEarlyPause = 30 * kj::SECONDS;
 
   // From the newest address of the node until it is asked for.
   static constexpr auto kNewAddressPause = 30 * kj::SECONDS;

@@ -45,6 +45,7 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
   kj::Maybe<kj::Exception> refusal;
   ErrorKind refusalKind = ErrorKind::kPermissionDenied;  // of those that are not signed
   bool refuseNames = false, garbled = false;
+  bool signsNoNames = false;  // yet
   kj::Function<void(pki::LeafOptions&)> bend = [](pki::LeafOptions&) {};
   kj::Maybe<const pki::CertificateAndKey&> signer, shown;
   kj::Maybe<pki::Pem> otherKey;
@@ -78,6 +79,9 @@ struct JoinerTest : ::testing::Test, protected Joiner::Dependencies {
     }
     lastRequest = request.certificateRequest(own, proven);
     auto info = pki::inspectRequest(lastRequest);
+    if (signsNoNames && info.dnsNames.size() > 0) {
+      fail(ErrorKind::kFailedPrecondition, "the name w1 is not signed yet");
+    }
     if (refuseNames && info.dnsNames.size() > 0) {
       fail(ErrorKind::kPermissionDenied, "the name w1 has a certificate");
     }

@@ -49,7 +49,9 @@ struct KubernetesControllers : public ConfigTest {
   }
   kj::Duration lifetime = kKubernetesLifetime;
   void begin() {
-    runtime.add(kj::heap<RootController>(KJ_BIND_METHOD(config, tryConfig)));
+    runtime.add(kj::heap<RootController>(
+        KJ_BIND_METHOD(config, tryConfig),
+        ControlPlaneNodes::Dependencies{.uv = uv, .isMounted = [] { return false; }}));
     runtime.add(kj::heap<KubernetesController>(
         KubernetesController::Dependencies{.uv = uv,
                                            .timer = timer,

@@ -63,6 +63,7 @@ inline void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket
     os.getCa().setKey(authority.key.bytes());
     os.setToken(kToken);
     os.setDnsDomain("cluster.local");
+    os.setControlPlaneKnown(true);
     os.setCertLifetimeS(24 * 3600);
   });
   serveUnix(

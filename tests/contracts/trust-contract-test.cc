@@ -61,6 +61,9 @@ TEST_F(TrustContract, TheErrorsAreThoseOfTheDocuments) {
     certificate("10.0.0.4", ask({"10.0.0.4"}).request, "abcdef.ffffffffffffffff");
     prove("10.0.0.5", "abcdef.ffffffffffffffff");
   }
+  node.model.controlPlaneKnown = false;
+  wait(node.publish());
+  certificate("10.0.0.6", ask({"10.0.0.6"}, {"w6"}).request);
   node.model.withSecrets = false;
   wait(node.publish());
   certificate("10.0.0.6", ask({"10.0.0.6"}).request);

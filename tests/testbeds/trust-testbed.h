@@ -19,6 +19,7 @@ class TrustTestbed {
     authority.certificate = kj::mv(pair.certificate);
     authority.key = kj::mv(pair.key);
     authority.token = pki::Pem(kj::str(kToken));
+    authority.controlPlaneKnown = true;
     issuer.use(kj::mv(authority));
     pki::LeafOptions options;
     options.addresses = kj::arr(kj::str(kCaller));

@@ -175,7 +175,8 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
     spec.setHostname("cp1");
     spec.setDomainname("example.org");
   });
-  runtime.add(kj::heap<RootController>(reader()));
+  runtime.add(kj::heap<RootController>(
+      reader(), ControlPlaneNodes::Dependencies{.uv = uv, .isMounted = [] { return false; }}));
   ASSERT_EQ(version(), 1u);
   auto os = KJ_ASSERT_NONNULL(store.tryGet<rpc::RootSecretSpec>("os")).getOs();
   EXPECT_EQ(kj::str(os.getCa().getKey().asChars()), kj::StringPtr(authority.key));
@@ -184,6 +185,7 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
             "10.5.0.2 10.5.0.9 api.example.org cp1 cp1.example.org vip.example.org");
   EXPECT_EQ(kj::strArray(os.getCertSANs(), " "), "api.example.org");
   EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
+  EXPECT_FALSE(os.getControlPlaneKnown());
 
   // A config names no other control-plane node.
   put<rpc::MemberSpec>("cp2", [](auto spec) {
@@ -201,6 +203,7 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(kj::strArray(more.getReserved(), " "),
             "10.5.0.2 10.5.0.8 10.5.0.9 api.example.org cp1 cp1.example.org cp2 cp2.example.org "
             "vip.example.org");
+  EXPECT_TRUE(more.getControlPlaneKnown());
 
   runtime.poke("secrets.RootController");
   hosts = texts({"10.5.0.9", "vip.example.org"});

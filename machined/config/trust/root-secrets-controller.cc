@@ -7,9 +7,11 @@
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/trust/stored-names.h"
 #include "machined/resources/controller-outputs.h"
+#include "rpc/etcd-resources.capnp.h"
 #include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
+#include "rpc/storage-resources.capnp.h"
 
 namespace talos::machined {
 namespace {
@@ -43,8 +45,10 @@ kj::Vector<kj::String> controlPlaneHosts(config::Config::Reader config) {
   return hosts;
 }
 
-// The names and addresses known here for which no other machine may get a certificate.
-kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config) {
+using Hosts = kj::Maybe<kj::ArrayPtr<const kj::String>>;
+
+// The names and addresses known to this node for which no other machine may get a certificate.
+kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config, const Hosts& nodes) {
   kj::Vector<kj::String> hosts;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     auto name = spec.getHostname();
@@ -55,12 +59,7 @@ kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config) {
   addAll(hosts, storedAddresses(store));
   addAll(hosts, apiCertSans(config));
   addAll(hosts, controlPlaneHosts(config));
-  for (auto member : store.list<rpc::MemberSpec>()) {
-    if (!isControlPlaneMember(member)) continue;
-    hosts.add(kj::str(member.id()));
-    hosts.add(kj::str(member.getHostname()));
-    for (auto address : member.getAddresses()) hosts.add(kj::str(address));
-  }
+  KJ_IF_MAYBE (known, nodes) addAll(hosts, *known);
   return tidy(kj::mv(hosts));
 }
 
@@ -91,13 +90,14 @@ kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
 }
 
 void fillMachine(rpc::RootSecretSpec::OsRoot::Builder os, Store& store,
-                 config::Config::Reader config) {
+                 config::Config::Reader config, const Hosts& nodes) {
   auto machine = config.getMachine();
   auto cluster = config.getCluster();
   copyPair(os.initCa(), machine.getCa());
   os.setToken(machine.getToken());
-  auto hosts = reserved(store, config);
+  auto hosts = reserved(store, config, nodes);
   fill(os.initReserved(hosts.size()), hosts);
+  os.setControlPlaneKnown(nodes != nullptr);
   os.setDnsDomain(cluster.getNetwork().getDnsDomain());
   os.setCertLifetimeS(apiCertLifetime(config) / kj::SECONDS);
   os.setAnyAddress(cluster.getTrustd().getAnyAddress());
@@ -143,26 +143,33 @@ bool signsForOthers(config::Config::Reader config) {
 kj::Array<Controller::Input> RootController::inputs() const {
   return kj::arr(input<rpc::MachineConfigSpec>(kMachineConfigId), input<rpc::NodeAddressSpec>(),
                  input<rpc::PlatformConfigSpec>(), input<rpc::HostnameSpecSpec>(),
-                 input<rpc::MemberSpec>());
+                 input<rpc::MemberSpec>(), input<rpc::EtcdMemberSpec>(),
+                 input<rpc::MountStatusSpec>());
 }
 kj::Array<kj::StringPtr> RootController::outputs() const {
   return typeNames<rpc::RootSecretSpec>();
 }
 
 kj::Promise<void> RootController::reconcile(Store& store) {
+  Hosts others;
+  KJ_IF_MAYBE (config, readConfig(store)) {
+    if (signsForOthers(*config)) others = co_await nodes.get(store);
+  }
   Outputs<rpc::RootSecretSpec> outputs(name());
   KJ_IF_MAYBE (config, readConfig(store)) {
-    if (signsForOthers(*config)) fillMachine(outputs.add("os").initOs(), store, *config);
+    if (signsForOthers(*config)) fillMachine(outputs.add("os").initOs(), store, *config, others);
     if (hasControlPlaneOfKubernetes(*config)) {
       fillKubernetes(outputs.add("k8s").initK8s(), *config);
     }
   }
   outputs.apply(store);
-  return kj::READY_NOW;
 }
 
 kj::Own<Controller> rootController(ControllerDependencies& deps) {
-  return kj::heap<RootController>(KJ_BIND_METHOD(deps.config, tryConfig));
+  return kj::heap<RootController>(
+      KJ_BIND_METHOD(deps.config, tryConfig),
+      ControlPlaneNodes::Dependencies{.uv = deps.uv,
+                                      .isMounted = [&deps] { return deps.isStateMounted(); }});
 }
 
 }  // namespace talos::machined

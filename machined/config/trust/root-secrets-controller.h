@@ -8,18 +8,21 @@
 //     has the key of cluster.ca
 //
 // On machines of type init and controlplane; elsewhere none. Each changes only when its inputs
-// change: the config, and for os the host name and the addresses. After a crash of the brain it is
-// made anew from the recovered store, with the same content.
+// change: the config, and for os the host name, the addresses and the other control-plane nodes
+// (control-plane-nodes.h). While these are not known, os says so, and trustd signs no names. After
+// a crash of the brain it is made again from the recovered store, with the same content.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
+#include "machined/config/trust/control-plane-nodes.h"
 #include "machined/resources/controller-runtime.h"
 
 namespace talos::machined {
 
 class RootController final : public Controller {
  public:
-  explicit RootController(ReadConfig readConfig) : readConfig(kj::mv(readConfig)) {}
+  RootController(ReadConfig readConfig, ControlPlaneNodes::Dependencies nodes)
+      : readConfig(kj::mv(readConfig)), nodes(kj::mv(nodes)) {}
 
   kj::StringPtr name() const override { return "secrets.RootController"; }
   kj::Array<Input> inputs() const override;
@@ -28,6 +31,7 @@ class RootController final : public Controller {
 
  private:
   ReadConfig readConfig;
+  ControlPlaneNodes nodes;
 };
 
 // True when trustd of this machine signs certificates of other machines.
