@@ -1,9 +1,12 @@
 // Readers that use the connection between two nodes against those who share it: each is refused,
-// and an honest call to the same node is answered.
+// and an honest call to the same node is answered. Workers that claim the name or the address of
+// another node: the node itself is called, or none.
 #include "apid/gate/test-apid.h"
 
 namespace talos::apid {
 namespace {
+
+using testing::TestNode;
 
 constexpr auto kOther = "10.0.0.2"_kj;
 
@@ -134,6 +137,125 @@ TEST_F(ForwardingAttack, AddressesOfOneNodeShareItsLimits) {
   EXPECT_GT(kept.size(), 400u);
   EXPECT_LE(kept.size(), 512u) << "what one client may have under way with one node";
   EXPECT_EQ(kept.size() + refused, 1600u);
+}
+
+constexpr auto kWorker = "10.0.0.3"_kj;
+
+// The control planes a and b, which is cp-2, and a worker in foreign hands, which is a-worker: the
+// first one in the list of members.
+struct ClaimedNames : ForwardingAttack {
+  TestNode worker{io, kWorker};
+  kj::Maybe<Session> admin;
+
+  ~ClaimedNames() noexcept override {}
+  ClaimedNames() { third = &worker; }
+
+  void startAs(TestNode& node, std::initializer_list<kj::StringPtr> names) {
+    auto list = kj::arrayPtr(names.begin(), names.size());
+    node.publish(&node == &worker ? authority.forWorker(node.address, list)
+                                  : authority.forNode(node.address, list));
+    node.startMachined();
+    node.startApid();
+    wait(node.identity.ready());
+  }
+  void startControlPlanes() {
+    start(a);
+    startAs(b, {"cp-2"_kj});
+    admin = connect(a, authority.client("admin", kj::arr("os:admin"_kj)));
+  }
+  // As a, the endpoint, has it of Kubernetes.
+  void member(kj::StringPtr name, kj::StringPtr type, kj::StringPtr hostname,
+              kj::StringPtr address) {
+    a.model.store.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(name, "kubed", [&](auto spec) {
+      spec.setHostname(hostname);
+      spec.setMachineType(type);
+      spec.initAddresses(1).set(0, address);
+    });
+    auto known = [&] {
+      for (auto& one : a.identity.self().members) {
+        if (one.name == name && one.addresses[0] == Ip::require(address)) return true;
+      }
+      return false;
+    };
+    auto end = timer.now() + 20 * kj::SECONDS;
+    while (!known() && timer.now() < end) wait(timer.afterDelay(1 * kj::MILLISECONDS));
+    EXPECT_TRUE(known()) << name.cStr();
+  }
+  // The node that takes a config by this name, or the error.
+  std::string configFor(kj::StringPtr name) {
+    auto before = b.model.applies, evil = worker.model.applies;
+    auto request = KJ_ASSERT_NONNULL(admin).cluster.nodeRequest();
+    request.setAddress(name);
+    auto apply =
+        request.send().getNode().configurationRequest().send().getConfiguration().applyRequest();
+    auto failure = kj::runCatchingExceptions([&] { wait(apply.send().ignoreResult()); });
+    KJ_IF_MAYBE (e, failure) {
+      return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
+    }
+    return b.model.applies > before ? "cp-2" : worker.model.applies > evil ? "worker" : "neither";
+  }
+};
+
+// Catches: a config, with every key of the cluster, that a worker gets by the name that its kubelet
+// reports; one that keeps calls from a control plane as it reports its name or address.
+TEST_F(ClaimedNames, AreReportedByAKubelet) {
+  startControlPlanes();
+  startAs(worker, {"a-worker"_kj});
+  member("cp-2", "controlplane", "cp-2", "10.0.0.2");
+  member("a-worker", "worker", "cp-2", kWorker);
+  EXPECT_EQ(configFor("cp-2"), "cp-2");
+  EXPECT_EQ(worker.model.requests.size(), 0u);
+  EXPECT_EQ(configFor("a-worker"), "worker") << "it has this name";
+  auto before = worker.model.requests.size();
+  member("a-worker", "worker", "cp-2", "10.0.0.2");
+  EXPECT_EQ(configFor("cp-2"), "cp-2");
+  EXPECT_EQ(
+      configFor("a-worker"),
+      "FailedPrecondition: \"a-worker\" has the address 10.0.0.2, which \"cp-2\" has as well; "
+      "use the IP address of the node that you mean");
+  member("a-worker", "worker", "cp-2", "10.0.0.77");
+  EXPECT_NE(configFor("a-worker").find("Unavailable: 10.0.0.77"), std::string::npos);
+  EXPECT_EQ(configFor("cp-2"), "cp-2");
+  EXPECT_EQ(worker.model.requests.size(), before);
+}
+
+// Catches: a worker that gets what is for a control plane because it has an address that was that
+// one's, and a certificate with its name, of a trustd that did not know the control planes yet.
+TEST_F(ClaimedNames, AreInAWorkersCertificate) {
+  startControlPlanes();
+  startAs(worker, {"a-worker"_kj, "cp-2"_kj});
+  member("cp-2", "controlplane", "cp-2", kWorker);
+  EXPECT_EQ(
+      configFor("cp-2"),
+      "FailedPrecondition: the certificate of 10.0.0.3 is a worker's, so no call for the "
+      "control-plane node \"cp-2\" is sent to it; use -n 10.0.0.3 if you mean the node at this "
+      "address");
+  member("b-worker", "worker", "b-worker", kWorker);
+  member("cp-2", "controlplane", "cp-2", "10.0.0.2");
+  EXPECT_NE(configFor("b-worker").find("10.0.0.3 lacks the name \"b-worker\""), std::string::npos);
+  EXPECT_EQ(worker.model.requests.size(), 0u);
+  EXPECT_EQ(configFor(kWorker), "worker") << "as the error says";
+  EXPECT_EQ(configFor("cp-2"), "cp-2");
+}
+
+// Catches: a host without a certificate that is queried as a control plane; a worker that cannot be
+// queried by its name while it waits for its certificate.
+TEST_F(ClaimedNames, OfANodeWithoutACertificate) {
+  startControlPlanes();
+  worker.startMachined();
+  worker.startApid();
+  worker.identity.setJoinAuthority(authority.pair.certificate);
+  wait(worker.identity.ready());
+  member("cp-2", "controlplane", "cp-2", kWorker);
+  EXPECT_NE(configFor("cp-2").find("so no call for the control-plane node \"cp-2\" is sent to it"),
+            std::string::npos);
+  EXPECT_EQ(worker.model.requests.size(), 0u);
+  member("cp-2", "controlplane", "cp-2", "10.0.0.2");
+  member("a-worker", "worker", "a-worker", kWorker);
+  auto cluster = KJ_ASSERT_NONNULL(admin).cluster;
+  EXPECT_EQ(version(machine(cluster, "a-worker")), "node 10.0.0.3 (not authenticated)"_kj);
+  EXPECT_NE(configFor("a-worker").find("is not sent to it"), std::string::npos);
+  EXPECT_EQ(worker.model.applies, 0u);
 }
 
 }  // namespace

@@ -199,19 +199,20 @@ class Gate::ClientCluster final : public rpc::Cluster::Server {
       context.getResults().setNode(thisNode(traced));
       return kj::READY_NOW;
     }
-    auto address = target.get<Ip>();
+    auto& other = target.get<OtherNode>();
     if (!forwards) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str(address.toString(), " is not an address of this node; a call that another node ",
+           kj::str(other.address.toString(),
+                   " is not an address of this node; a call that another node ",
                    "forwarded is not forwarded again"));
     }
     return gate.peers
-        .node(address, {.name = kj::str(caller.name),
-                        .address = kj::str(caller.address),
-                        .roles = copyOf(roles),
-                        .request = kj::str(traced.request),
-                        .privileged = permits(roles, kRoleOperator),
-                        .account = kj::addRef(*client->client->account)})
+        .node(kj::mv(other), {.name = kj::str(caller.name),
+                              .address = kj::str(caller.address),
+                              .roles = copyOf(roles),
+                              .request = kj::str(traced.request),
+                              .privileged = permits(roles, kRoleOperator),
+                              .account = kj::addRef(*client->client->account)})
         .then([context](rpc::Node::Client&& node) mutable {
           context.getResults().setNode(kj::mv(node));
         });
@@ -315,9 +316,10 @@ class Gate::AnonymousCluster final : public rpc::Cluster::Server {
  protected:
   kj::Promise<void> node(NodeContext context) override {
     auto target = resolveTarget(context.getParams().getAddress(), gate.self);
-    KJ_IF_MAYBE (address, target.tryGet<Ip>()) {
+    KJ_IF_MAYBE (other, target.tryGet<OtherNode>()) {
       fail(ErrorKind::kFailedPrecondition,
-           kj::str(address->toString(), " is not an address of this node; a node in maintenance ",
+           kj::str(other->address.toString(),
+                   " is not an address of this node; a node in maintenance ",
                    "mode does not forward calls"));
     }
     auto request = gate.ids.orNext(context.getParams().getRequest());

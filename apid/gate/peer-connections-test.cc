@@ -21,6 +21,7 @@ struct PeerTestbed {
   bool unavailable = false;                 // calls fail, the connection stays
   kj::Maybe<kj::String> verificationError;  // of the next connection
   kj::String serial;                        // of nodes' certificates
+  kj::Vector<kj::String> names;             // in the certificate of the next connection
   kj::Maybe<kj::Promise<void>> gate;
   kj::String caller = kj::str("someone");
   kj::Vector<kj::String> asked;                          // roles that a remote was asked for
@@ -155,8 +156,10 @@ struct PeerConnectionsTest : ::testing::Test {
     }
     if (bed.refuse) fail(ErrorKind::kUnavailable, kj::str(address, ":50000: Connection refused"));
     bed.dead = false;
-    co_return Remote(kj::heap<FakeConnection>(bed), kj::mv(bed.verificationError),
-                     kj::str(bed.serial));
+    ShownCertificate shown;
+    shown.verificationError = kj::mv(bed.verificationError);
+    for (auto& name : bed.names) shown.names.add(kj::str(name));
+    co_return Remote(kj::heap<FakeConnection>(bed), kj::mv(shown), kj::str(bed.serial));
   }
   rpc::Node::Client node(kj::StringPtr address) {
     return peers.node(Ip::require(address), caller({"os:reader"})).wait(bed.scope);
@@ -531,6 +534,41 @@ TEST_F(PeerConnectionsTest, UnverifiedPeersHaveAPartOfTheTargets) {
   }
   bed.pass(61 * kj::SECONDS);
   get("10.0.0.2");
+}
+
+// Catches: a call by name that reaches another node over a connection that a call by address has
+// opened, or that is made again there; a certificate with the name that is never seen.
+TEST_F(PeerConnectionsTest, ANameIsRequiredOfEachConnection) {
+  auto byName = [&](kj::StringPtr name) {
+    auto target = OtherNode(Ip::require("10.0.0.3"), kj::str(name));
+    return peers.node(kj::mv(target), caller({"os:admin"})).wait(bed.scope);
+  };
+  auto refused = [&](auto&& what) {
+    auto failure = kj::runCatchingExceptions([&] { what(); });
+    KJ_IF_MAYBE (e, failure) {
+      return kindOf(*e) == ErrorKind::kFailedPrecondition &&
+             messageOf(*e).startsWith("the certificate of 10.0.0.3 lacks the name \"w1\"");
+    }
+    return false;
+  };
+  auto byAddress = node("10.0.0.3");
+  use(byAddress);
+  EXPECT_TRUE(refused([&] { byName("w1"); }));
+  ASSERT_EQ(bed.asked.size(), 1u) << "the roles of the second client were sent";
+  bed.names.add(kj::str("w1"));
+  bed.pass(1 * kj::SECONDS);
+  EXPECT_TRUE(refused([&] { byName("w1"); })) << "the connection is in use";
+  EXPECT_EQ(bed.dialled, 1u);
+  byAddress = nullptr;
+  bed.scope.poll();
+  auto named = byName("w1");
+  use(named);
+  EXPECT_EQ(bed.dialled, 2u);
+  // The connection ends, and the next one is to another node.
+  bed.names.clear();
+  bed.lostCalls = 1;
+  EXPECT_TRUE(refused([&] { use(named); }));
+  EXPECT_EQ(bed.dialled, 3u);
 }
 
 // Catches: what is left of a connection that broke a limit, kept until somebody calls again.

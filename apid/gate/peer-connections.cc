@@ -64,14 +64,17 @@ class PeerConnections::Peer final : public kj::Refcounted {
   }
 
   // Ensures that there is a connection; callers that arrive while it is being dialled share it.
-  kj::Promise<void> connect(Dial& dial, const Ip& address) {
+  kj::Promise<void> connect(Dial& dial, const OtherNode& target) {
     KJ_IF_MAYBE (c, connection) {
-      bool old = verificationError != nullptr && timer.now() - dialled >= limits.unverifiedFor;
+      // The node may have another certificate by now.
+      bool other =
+          shown.verificationError != nullptr || (leases == 1 && errorFor(target) != nullptr);
+      bool old = other && timer.now() - dialled >= limits.unverifiedFor;
       if ((*c)->alive() && !old) return kj::READY_NOW;
     }
     if (!dialling) {
       dialling = true;
-      attempt = kj::evalNow([&]() { return dial(address); })
+      attempt = kj::evalNow([&]() { return dial(target.address); })
                     .then(
                         [this](Remote&& fresh) {
                           dialling = false;
@@ -106,18 +109,22 @@ class PeerConnections::Peer final : public kj::Refcounted {
   }
   // None: the identity of the peer is verified.
   kj::Maybe<kj::String> error() const {
-    return verificationError.map([](const kj::String& error) { return kj::str(error); });
+    return shown.verificationError.map([](const kj::String& error) { return kj::str(error); });
+  }
+  // None: the peer is this node, as far as its certificate tells.
+  kj::Maybe<kj::String> errorFor(const OtherNode& target) const {
+    return identityError(target, shown);
   }
 
   void hangUp() {
     cluster = nullptr;
-    if (connection != nullptr && verificationError != nullptr) --usage->unverified;
+    if (connection != nullptr && shown.verificationError != nullptr) --usage->unverified;
     connection = nullptr;
   }
 
  private:
   void connected(Remote fresh) {
-    if (fresh.verificationError != nullptr) {
+    if (fresh.shown.verificationError != nullptr) {
       if (usage->unverified >= limits.unverified) {
         fail(ErrorKind::kResourceExhausted,
              kj::str("this node is connected to ", limits.unverified,
@@ -127,7 +134,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
     }
     ++connections;
     dialled = timer.now();
-    verificationError = kj::mv(fresh.verificationError);
+    shown = kj::mv(fresh.shown);
     if (nodeSerial != fresh.serial) {
       // Another node may have the address now.
       if (nodeSerial.size() > 0) calls = kj::refcounted<ForwardedCalls>(address, limits.forwarding);
@@ -155,7 +162,7 @@ class PeerConnections::Peer final : public kj::Refcounted {
   bool alone = true;
   bool dialling = false;
   kj::Maybe<kj::Own<Connection>> connection;
-  kj::Maybe<kj::String> verificationError;
+  ShownCertificate shown;
   rpc::Cluster::Client cluster = nullptr;
   kj::ForkedPromise<void> attempt = nullptr;
   kj::Promise<void> expiry = kj::READY_NOW, watching = kj::READY_NOW;
@@ -298,26 +305,29 @@ PeerConnections::Client PeerConnections::Client::clone() {
           .account = account.get() == nullptr ? kj::Own<Budget::Account>() : kj::addRef(*account)};
 }
 
-kj::Promise<rpc::Node::Client> PeerConnections::node(Ip address, Client client) {
-  auto again = [usage = kj::addRef(*usage), address,
+kj::Promise<rpc::Node::Client> PeerConnections::node(OtherNode target, Client client) {
+  auto again = [usage = kj::addRef(*usage), target = target.clone(),
                 client = client.clone()]() mutable -> kj::Promise<ConnectedNode> {
     KJ_IF_MAYBE (connections, usage->connections) {
-      return connections->reach(address, client.clone());
+      return connections->reach(target.clone(), client.clone());
     }
     return error(ErrorKind::kUnavailable, "the API server of this node is exiting");
   };
-  auto reached = co_await reach(address, kj::mv(client));
+  auto reached = co_await reach(kj::mv(target), kj::mv(client));
   co_return repeatingNode(kj::addRef(*repeatable), kj::mv(reached), kj::mv(again));
 }
 
-kj::Promise<ConnectedNode> PeerConnections::reach(Ip address, Client client) {
-  auto peer = peerAt(address, client.name);
+kj::Promise<ConnectedNode> PeerConnections::reach(OtherNode target, Client client) {
+  auto address = target.address.toString();
+  auto peer = peerAt(target.address, client.name);
   auto lease = kj::heap<Lease>(
       kj::addRef(*peer),
       ForwardedCalls::Client{kj::str(client.name), client.privileged, kj::mv(client.account)},
       Wait(kj::str("request ", client.request, " of ", client.name, ", ", client.address, " to ",
-                   address.toString())));
-  co_await peer->connect(dial, address);
+                   address)));
+  co_await peer->connect(dial, target);
+  // Before anything is sent, the roles and the name of the client included.
+  KJ_IF_MAYBE (e, peer->errorFor(target)) fail(ErrorKind::kFailedPrecondition, *e);
   countByNode(*peer);
   lease->connected();
 
@@ -336,7 +346,7 @@ kj::Promise<ConnectedNode> PeerConnections::reach(Ip address, Client client) {
   };
   node = capnp::membrane(kj::mv(node), kj::refcounted<KeepInUse>(kj::mv(lease)));
   KJ_IF_MAYBE (e, error) {
-    node = joiningNode(kj::mv(node), address.toString(), kj::mv(*e));
+    node = joiningNode(kj::mv(node), kj::mv(address), kj::mv(*e));
   }
   co_return ConnectedNode{kj::mv(node), kj::mv(lost)};
 }

@@ -5,9 +5,11 @@
 // A connection is in use while a call runs on it or a capability obtained over it is held. One
 // client has at most `perClient` of them in use, since it can name any address. A connection that
 // is lost, or whose other side exceeded a limit (common/wire/bounded-stream.h), is closed at once.
-// One to a node whose identity is not verified (unverified-peers.h) is opened anew after
+// One to a node whose identity is not verified (unverified-peers.h) is opened again after
 // `unverifiedFor`, as the node may have its certificate by then; there are at most `unverified` of
-// those. What one client has under way with a node is limited (forwarded-calls.h), over all
+// those. A call by name is sent only to a node whose certificate has that name
+// (identity/call-target.h); while no other call uses the connection, it is opened again as well.
+// What one client has under way with a node is limited (forwarded-calls.h), over all
 // addresses that lead to it: these are recognized by the node's certificate.
 #pragma once
 
@@ -18,7 +20,6 @@
 #include "apid/gate/forwarded-calls.h"
 #include "apid/gate/repeated-calls.h"
 #include "apid/gate/unverified-peers.h"
-#include "common/net/ip.h"
 #include "rpc/node.capnp.h"
 
 namespace talos::apid {
@@ -51,7 +52,8 @@ class PeerConnections {
 
     Client clone();
   };
-  kj::Promise<rpc::Node::Client> node(Ip address, Client client);
+  // Rejects with FailedPrecondition if another node than the named one has the address.
+  kj::Promise<rpc::Node::Client> node(OtherNode target, Client client);
 
  private:
   class Peer;
@@ -65,7 +67,7 @@ class PeerConnections {
   kj::Own<RepeatableMethods> repeatable = kj::refcounted<RepeatableMethods>();
   kj::TreeMap<kj::String, kj::Own<Peer>> byAddress;
 
-  kj::Promise<ConnectedNode> reach(Ip address, Client client);
+  kj::Promise<ConnectedNode> reach(OtherNode target, Client client);
   kj::Own<Peer> peerAt(const Ip& address, kj::StringPtr client);
   void countByNode(Peer& peer);
   void makeRoom();

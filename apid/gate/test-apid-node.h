@@ -231,7 +231,8 @@ struct Authority {
   pki::CertificateAndKey pair = pki::makeAuthority({.organization = "talos"});
 
   pki::CertificateAndKey issue(kj::StringPtr name, kj::ArrayPtr<const kj::StringPtr> organizations,
-                               kj::ArrayPtr<const kj::StringPtr> addresses) const {
+                               kj::ArrayPtr<const kj::StringPtr> addresses,
+                               kj::ArrayPtr<const kj::StringPtr> names = nullptr) const {
     pki::LeafOptions options;
     options.commonName = name;
     options.organizations = KJ_MAP(o, organizations) {
@@ -240,10 +241,14 @@ struct Authority {
     options.addresses = KJ_MAP(a, addresses) {
       return kj::str(a);
     };
+    options.dnsNames = KJ_MAP(n, names) {
+      return kj::str(n);
+    };
     return pki::issue(pair.certificate, pair.key, kj::mv(options));
   }
   // The certificates in a node's store: as a server, and as a client of other nodes.
-  kj::Own<capnp::MallocMessageBuilder> forNode(kj::StringPtr address) const {
+  kj::Own<capnp::MallocMessageBuilder> forNode(
+      kj::StringPtr address, kj::ArrayPtr<const kj::StringPtr> names = nullptr) const {
     auto message = kj::heap<capnp::MallocMessageBuilder>();
     auto spec = message->initRoot<rpc::ApiCertificateSpec>();
     spec.setCa(pair.certificate.asBytes());
@@ -252,8 +257,19 @@ struct Authority {
       to.setKey(from.key.bytes());
     };
     fill(spec.initServer(),
-         issue("", nullptr, {address, "127.0.0.1"_kj, secondAddressOf(address)}));
+         issue("", nullptr, {address, "127.0.0.1"_kj, secondAddressOf(address)}, names));
     fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
+    return message;
+  }
+  // As trustd gives it: the certificate of a server, at this address alone.
+  kj::Own<capnp::MallocMessageBuilder> forWorker(kj::StringPtr address,
+                                                 kj::ArrayPtr<const kj::StringPtr> names) const {
+    auto message = forNode(address);
+    auto spec = message->getRoot<rpc::ApiCertificateSpec>();
+    spec.disownClient();
+    auto issued = issue("", nullptr, {address}, names);
+    spec.getServer().setCrt(issued.certificate.asBytes());
+    spec.getServer().setKey(issued.key.bytes());
     return message;
   }
   // The credentials of a client.

@@ -22,6 +22,8 @@ struct ApidTest : ::testing::Test {
   TestNode a{io, "10.0.0.1", [this](const Ip& address) { return dialFrom(a, address); }};
   TestNode b{io, "10.0.0.2", [this](const Ip& address) { return dialFrom(b, address); }};
 
+  TestNode* third = nullptr;  // of a test that has one
+
   // The network between the nodes: their addresses are ports of loopback.
   kj::Promise<Remote> dialFrom(TestNode& from, const Ip& address) {
     auto text = address.toString();
@@ -29,6 +31,7 @@ struct ApidTest : ::testing::Test {
       return text == node.address || text == secondAddressOf(node.address);
     };
     uint16_t port = isOf(a) ? a.port : isOf(b) ? b.port : 1;
+    if (third != nullptr && isOf(*third)) port = third->port;
     return dialMachine(*io.lowLevelProvider, timer, from.identity.client(),
                        Ip::require("127.0.0.1"), port, text)
         .catch_([text = kj::str(text)](kj::Exception&& e) -> kj::Promise<Remote> {

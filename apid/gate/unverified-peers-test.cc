@@ -198,7 +198,7 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
     return kj::tuple(kj::mv(tls), kj::mv(dialled), kj::mv(cluster));
   };
   auto admin = dial(a, "10.0.0.1", authority);
-  KJ_IF_MAYBE (error, kj::get<1>(admin).verificationError) ADD_FAILURE() << error->cStr();
+  KJ_IF_MAYBE (error, kj::get<1>(admin).shown.verificationError) ADD_FAILURE() << error->cStr();
   auto cluster = kj::get<2>(admin);
   EXPECT_EQ(version(cluster, "10.0.0.5"), "node 10.0.0.5 (not authenticated)");
   Authority otherAuthority;
@@ -208,18 +208,15 @@ TEST_F(Joining, AWorkerIsAskedThroughTheControlPlane) {
   }) << "its clients need a certificate all the same";
 
   auto direct = dial(worker, "10.0.0.5", authority);
-  EXPECT_TRUE(kj::get<1>(direct).verificationError != nullptr);
+  EXPECT_TRUE(kj::get<1>(direct).shown.verificationError != nullptr);
   EXPECT_THAT(problem(kj::get<2>(direct), "10.0.0.9").cStr(), HasSubstr("is a worker"));
 
-  // As trustd gives it: for a server only.
-  auto message = authority.forNode("10.0.0.5");
-  message->getRoot<rpc::ApiCertificateSpec>().disownClient();
-  worker.publish(kj::mv(message));
+  worker.publish(authority.forWorker("10.0.0.5", nullptr));
   // The store's stream gets there a moment later.
   bool verified = false;
   for (unsigned tries = 0; !verified && tries < 2000; ++tries) {
     auto later = dial(worker, "10.0.0.5", authority);
-    verified = kj::get<1>(later).verificationError == nullptr;
+    verified = kj::get<1>(later).shown.verificationError == nullptr;
   }
   EXPECT_TRUE(verified);
   EXPECT_FALSE(worker.identity.mayForward());

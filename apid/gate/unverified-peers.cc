@@ -5,6 +5,7 @@
 #include "common/base/annotation.h"
 #include "common/base/error.h"
 #include "common/base/version.h"
+#include "common/tls/node-certificate.h"
 
 namespace talos::apid {
 namespace {
@@ -133,22 +134,25 @@ constexpr size_t kMostOfNode = 32u << 20;
 kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                                 TlsEndpoint& tls, const Ip& address, uint16_t port,
                                 kj::StringPtr expectedName, kj::Maybe<Budget&> budget) {
-  kj::Maybe<kj::String> verificationError;
+  ShownCertificate shown;
   kj::String serial;
   auto name = kj::str(expectedName);
   auto text = address.toString();
   Secure secure = [&](kj::Own<kj::AsyncIoStream> stream) {
     return tls.connectTolerant(kj::mv(stream), name).then([&](TlsEndpoint::TolerantConnection&& c) {
-      verificationError = kj::mv(c.verificationError);
-      serial = kj::mv(c.serial);
+      shown = {.verificationError = kj::mv(c.verificationError),
+               .controlPlane = isOfControlPlane(c.certificate),
+               .names = kj::mv(c.certificate.dnsNames)};
+      serial = kj::mv(c.certificate.serial);
       return kj::mv(c.stream);
     });
   };
   auto limits = [&]() {
-    auto result = verificationError == nullptr ? DialLimits() : DialLimits::small();
+    bool verified = shown.verificationError == nullptr;
+    auto result = verified ? DialLimits() : DialLimits::small();
     // Calls of the node go to sinks of clients, whose accounts are charged (forwarded-calls.h): no
     // client may keep all others from reading.
-    if (verificationError == nullptr) result.inFlightWords = kInFlight / sizeof(capnp::word);
+    if (verified) result.inFlightWords = kInFlight / sizeof(capnp::word);
     KJ_IF_MAYBE (b, budget) {
       // With the reserve: clients that use up all of their own must not keep an administrator from
       // the answers of other nodes.
@@ -159,7 +163,7 @@ kj::Promise<Remote> dialMachine(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer
   };
   auto connection = co_await connectTcp(lowLevel, timer, text, port, kj::mv(secure), kDialTimeout,
                                         kj::mv(limits));
-  co_return Remote(kj::mv(connection), kj::mv(verificationError), kj::mv(serial));
+  co_return Remote(kj::mv(connection), kj::mv(shown), kj::mv(serial));
 }
 
 void refuseToForward() {

@@ -15,7 +15,7 @@
 // tag of the version), and no code acts on them.
 #pragma once
 
-#include "common/net/ip.h"
+#include "apid/identity/call-target.h"
 #include "common/tls/tls.h"
 #include "common/wire/rpc-server.h"
 #include "rpc/node.capnp.h"
@@ -24,13 +24,10 @@ namespace talos::apid {
 
 // A connection to another machine's apid.
 struct Remote {
-  Remote(kj::Own<Connection> connection, kj::Maybe<kj::String> verificationError = nullptr,
-         kj::String serial = {})
-      : connection(kj::mv(connection)),
-        verificationError(kj::mv(verificationError)),
-        serial(kj::mv(serial)) {}
+  Remote(kj::Own<Connection> connection, ShownCertificate shown = {}, kj::String serial = {})
+      : connection(kj::mv(connection)), shown(kj::mv(shown)), serial(kj::mv(serial)) {}
   kj::Own<Connection> connection;
-  kj::Maybe<kj::String> verificationError;  // none: the identity of the other end is verified
+  ShownCertificate shown;
   kj::String serial;  // of its certificate, the same at all its addresses; empty: not verified
 };
 

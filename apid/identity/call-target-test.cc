@@ -28,33 +28,48 @@ TEST(Target, ThisNode) {
 TEST(Target, OtherNode) {
   for (auto text : {"10.5.0.3", "fd00::3", "169.254.1.1"}) {
     auto target = resolveTarget(text, self());
-    ASSERT_TRUE(target.is<Ip>()) << text;
-    EXPECT_EQ(target.get<Ip>().toString(), kj::StringPtr(text));
+    ASSERT_TRUE(target.is<OtherNode>()) << text;
+    EXPECT_EQ(target.get<OtherNode>().address.toString(), kj::StringPtr(text));
+    EXPECT_EQ(target.get<OtherNode>().name, ""_kj) << "the certificate needs the address alone";
   }
+}
+
+void add(Self& known, kj::StringPtr name, std::initializer_list<kj::StringPtr> addresses,
+         bool controlPlane = false) {
+  KnownMember member{.name = kj::str(name), .controlPlane = controlPlane, .addresses = {}};
+  for (auto address : addresses) member.addresses.add(Ip::require(address));
+  known.members.add(kj::mv(member));
+}
+// "10.5.0.3 as worker-1", or the error.
+std::string resolved(kj::StringPtr name, const Self& known) {
+  std::string text;
+  auto failure = kj::runCatchingExceptions([&] {
+    auto target = resolveTarget(name, known);
+    auto& node = target.get<OtherNode>();
+    text = kj::str(node.address.toString(), " as ", node.controlPlane ? "control plane " : "",
+                   node.name)
+               .cStr();
+  });
+  KJ_IF_MAYBE (e, failure) text = kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
+  return text;
 }
 
 // Catches: a member that is known by its name, and called by its address only; a name whose node
 // claims the address of another one, so that a reset reaches that one.
 TEST(Target, AMembersName) {
   auto known = self();
-  auto add = [&](kj::StringPtr name, std::initializer_list<kj::StringPtr> addresses) {
-    KnownMember member{.name = kj::str(name), .addresses = {}};
-    for (auto address : addresses) member.addresses.add(Ip::require(address));
-    known.members.add(kj::mv(member));
-  };
-  add("node1", {"10.5.0.2"});
-  add("worker-1", {"10.5.0.3", "fd00::3"});
-  add("worker-2", {"10.5.0.4"});
-  add("worker-3", {"10.5.0.4"});
-  add("worker-4", {"10.5.0.2"});
-  add("worker-5", {});
+  add(known, "node1", {"10.5.0.2"});
+  add(known, "worker-1", {"10.5.0.3", "fd00::3"});
+  add(known, "worker-2", {"10.5.0.4"});
+  add(known, "worker-3", {"10.5.0.4"});
+  add(known, "worker-4", {"10.5.0.2"});
+  add(known, "worker-5", {});
   EXPECT_TRUE(resolveTarget("node1", known).is<ThisNode>());
-  auto target = resolveTarget("Worker-1", known);
-  ASSERT_TRUE(target.is<Ip>());
-  EXPECT_EQ(target.get<Ip>().toString(), "10.5.0.3"_kj);
+  EXPECT_EQ(resolved("Worker-1", known), "10.5.0.3 as worker-1");
   auto refused = [&](kj::StringPtr name) {
-    auto failure = kj::runCatchingExceptions([&] { resolveTarget(name, known); });
-    return std::string(messageOf(KJ_ASSERT_NONNULL(failure, name)).cStr());
+    auto text = resolved(name, known);
+    auto colon = text.find(": ");
+    return colon == std::string::npos ? text : text.substr(colon + 2);
   };
   EXPECT_EQ(refused("worker-2"),
             "\"worker-2\" has the address 10.5.0.4, which \"worker-3\" has as well; use the IP "
@@ -64,6 +79,86 @@ TEST(Target, AMembersName) {
       "\"worker-4\" has the address 10.5.0.2, which this node has as well; use the IP address "
       "of the node that you mean");
   EXPECT_NE(refused("worker-5").find("nor of a member of its cluster"), std::string::npos);
+}
+
+// Catches: a control plane that is not reached by its name because a worker reports its address; a
+// name of the worker that leads to the control plane; two control planes of which one is called.
+TEST(Target, AControlPlanesAddressIsItsOwn) {
+  auto known = self();
+  add(known, "worker-1", {"10.5.0.3"});
+  add(known, "cp-2", {"10.5.0.3"}, true);
+  EXPECT_EQ(resolved("cp-2", known), "10.5.0.3 as control plane cp-2");
+  EXPECT_EQ(resolved("worker-1", known),
+            "FailedPrecondition: \"worker-1\" has the address 10.5.0.3, which \"cp-2\" has as "
+            "well; use the IP address of the node that you mean");
+  add(known, "cp-3", {"10.5.0.9", "10.5.0.3"}, true);
+  EXPECT_EQ(resolved("cp-2", known),
+            "FailedPrecondition: \"cp-2\" has the address 10.5.0.3, which \"cp-3\" has as well; "
+            "use the IP address of the node that you mean");
+}
+
+// Catches: a node with a domain in its name that is not found by its host name; a worker that takes
+// a control plane's name with another domain, or without one; a guess between two.
+TEST(Target, TheFirstLabelOfAName) {
+  auto known = self();
+  add(known, "cp-2.example.org", {"10.5.0.3"}, true);
+  add(known, "worker-1.a.example", {"10.5.0.4"});
+  EXPECT_EQ(resolved("cp-2", known), "10.5.0.3 as control plane cp-2.example.org");
+  EXPECT_EQ(resolved("CP-2.example.org", known), "10.5.0.3 as control plane cp-2.example.org");
+  EXPECT_EQ(resolved("worker-1", known), "10.5.0.4 as worker-1.a.example");
+  for (auto name : {"cp-2.example", "cp", "cp-2.", "worker-1.a"}) {
+    EXPECT_NE(resolved(name, known).find("nor of a member of its cluster"), std::string::npos)
+        << name;
+  }
+  add(known, "worker-1.b.example", {"10.5.0.5"});
+  EXPECT_EQ(resolved("worker-1", known),
+            "FailedPrecondition: \"worker-1\" can be the node \"worker-1.a.example\" or "
+            "\"worker-1.b.example\"; use the IP address of the node that you mean");
+  add(known, "cp-2", {"10.5.0.6"});
+  EXPECT_EQ(
+      resolved("cp-2", known),
+      "FailedPrecondition: \"cp-2\" can be the node \"cp-2\" or \"cp-2.example.org\"; use the "
+      "IP address of the node that you mean");
+  EXPECT_EQ(resolved("cp-2.example.org", known), "10.5.0.3 as control plane cp-2.example.org");
+  add(known, "cp-3", {"10.5.0.7"}, true);
+  add(known, "cp-3.evil.example", {"10.5.0.8"});
+  EXPECT_EQ(resolved("cp-3", known), "10.5.0.7 as control plane cp-3");
+}
+
+ShownCertificate shown(std::initializer_list<kj::StringPtr> names, bool controlPlane = false) {
+  ShownCertificate certificate{
+      .verificationError = nullptr, .controlPlane = controlPlane, .names = {}};
+  for (auto name : names) certificate.names.add(kj::str(name));
+  return certificate;
+}
+
+// Catches: a call by name that is sent to whoever has the address; a worker that passes for a
+// control plane; a node without a name in its certificate, whose error does not say how to call it.
+TEST(Target, TheCertificateProvesTheName) {
+  auto error = [](kj::StringPtr name, bool controlPlane, const ShownCertificate& certificate) {
+    return identityError(OtherNode(Ip::require("10.5.0.3"), kj::str(name), controlPlane),
+                         certificate)
+        .orDefault(kj::str("none"));
+  };
+  EXPECT_EQ(error("", false, shown({})), "none"_kj);
+  EXPECT_EQ(error("w1", false, shown({"w1.example.org", "w1"})), "none"_kj);
+  EXPECT_EQ(error("cp-2", true, shown({"cp-2"}, true)), "none"_kj);
+  EXPECT_EQ(
+      error("w1", false, shown({"w1.example.org", "w10"})),
+      "the certificate of 10.5.0.3 lacks the name \"w1\", so no call for this node is sent to "
+      "it; use -n 10.5.0.3 if you mean the node at this address, and see `talosctl -n "
+      "10.5.0.3 get joinstatuses` for the names that trustd refused"_kj);
+  EXPECT_NE(error("cp-2", true, shown({"cp-3"}, true)), "none"_kj);
+  EXPECT_EQ(error("cp-2", true, shown({"cp-2"})),
+            "the certificate of 10.5.0.3 is a worker's, so no call for the control-plane node "
+            "\"cp-2\" is sent to it; use -n 10.5.0.3 if you mean the node at this address"_kj);
+  ShownCertificate unverified;
+  unverified.verificationError = kj::str("self-signed certificate");
+  EXPECT_EQ(error("w1", false, unverified), "none"_kj) << "its status can be queried";
+  EXPECT_EQ(
+      error("cp-2", true, unverified),
+      "the identity of 10.5.0.3 is not verified (self-signed certificate), so no call for "
+      "the control-plane node \"cp-2\" is sent to it; use -n 10.5.0.3 to query its status"_kj);
 }
 
 // Catches: a mistake that is dialled, or an error that does not say what would be right.

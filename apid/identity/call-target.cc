@@ -24,6 +24,42 @@ bool hasAddress(kj::ArrayPtr<const Ip> addresses, const Ip& address) {
   return false;
 }
 
+bool isFirstLabel(kj::StringPtr label, kj::StringPtr name) {
+  return label.findFirst('.') == nullptr && name.size() > label.size() &&
+         name[label.size()] == '.' && name.startsWith(label);
+}
+
+[[noreturn]] void refuseName(kj::StringPtr name, const KnownMember& one, const KnownMember& other) {
+  fail(ErrorKind::kFailedPrecondition,
+       kj::str("\"", name, "\" can be the node \"", one.name, "\" or \"", other.name,
+               "\"; use the IP address of the node that you mean"));
+}
+
+// A whole name is its node's. But a worker whose name is the first label of a control plane's is
+// not called by it.
+kj::Maybe<const KnownMember&> memberWith(kj::StringPtr name, const Self& self) {
+  const KnownMember *whole = nullptr, *first = nullptr, *second = nullptr;
+  for (auto& member : self.members) {
+    if (member.name == name) whole = &member;
+    if (!isFirstLabel(name, member.name)) continue;
+    if (first == nullptr || (member.controlPlane && !first->controlPlane)) {
+      second = first;
+      first = &member;
+    } else {
+      second = &member;
+    }
+  }
+  if (whole != nullptr) {
+    if (first != nullptr && first->controlPlane && !whole->controlPlane) {
+      refuseName(name, *whole, *first);
+    }
+    return *whole;
+  }
+  if (second != nullptr) refuseName(name, *first, *second);
+  if (first != nullptr) return *first;
+  return nullptr;
+}
+
 // The address of a member, for its name.
 Ip addressOf(const KnownMember& member, const Self& self) {
   auto& address = member.addresses[0];
@@ -34,7 +70,8 @@ Ip addressOf(const KnownMember& member, const Self& self) {
   };
   if (hasAddress(self.addresses, address)) refuse("this node");
   for (auto& other : self.members) {
-    if (&other != &member && hasAddress(other.addresses, address)) {
+    if (&other == &member || (member.controlPlane && !other.controlPlane)) continue;
+    if (hasAddress(other.addresses, address)) {
       refuse(kj::str("\"", other.name, "\""));
     }
   }
@@ -43,7 +80,7 @@ Ip addressOf(const KnownMember& member, const Self& self) {
 
 }  // namespace
 
-kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
+kj::OneOf<ThisNode, OtherNode> resolveTarget(kj::StringPtr target, const Self& self) {
   if (target.size() == 0) return ThisNode();
   if (target.size() > kLongestName) {
     fail(ErrorKind::kInvalidArgument, kj::str("a node's name or address must have at most ",
@@ -58,7 +95,7 @@ kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
     for (auto& own : self.addresses) {
       if (own == address) return ThisNode();
     }
-    return address;
+    return OtherNode(address);
   }
   if (hasPort(target)) {
     fail(ErrorKind::kInvalidArgument,
@@ -70,12 +107,39 @@ kj::OneOf<ThisNode, Ip> resolveTarget(kj::StringPtr target, const Self& self) {
   for (auto& own : self.names) {
     if (own == name) return ThisNode();
   }
-  for (auto& member : self.members) {
-    if (member.name == name && member.addresses.size() > 0) return addressOf(member, self);
+  KJ_IF_MAYBE (member, memberWith(name, self)) {
+    if (member->addresses.size() > 0) {
+      return OtherNode(addressOf(*member, self), kj::str(member->name), member->controlPlane);
+    }
   }
   fail(ErrorKind::kInvalidArgument,
        kj::str("\"", target, "\" is neither the name of this node nor of a member of its cluster ",
                "(`talosctl get members`); use the IP address"));
+}
+
+kj::Maybe<kj::String> identityError(const OtherNode& node, const ShownCertificate& shown) {
+  if (node.name.size() == 0) return nullptr;
+  auto address = node.address.toString();
+  KJ_IF_MAYBE (error, shown.verificationError) {
+    if (!node.controlPlane) return nullptr;
+    return kj::str("the identity of ", address, " is not verified (", *error,
+                   "), so no call for the control-plane node \"", node.name,
+                   "\" is sent to it; use -n ", address, " to query its status");
+  }
+  bool named = false;
+  for (auto& name : shown.names) named = named || name == node.name;
+  if (!named) {
+    return kj::str("the certificate of ", address, " lacks the name \"", node.name,
+                   "\", so no call for this node is sent to it; use -n ", address,
+                   " if you mean the node at this address, and see `talosctl -n ", address,
+                   " get joinstatuses` for the names that trustd refused");
+  }
+  if (node.controlPlane && !shown.controlPlane) {
+    return kj::str("the certificate of ", address, " is a worker's, so no call for the ",
+                   "control-plane node \"", node.name, "\" is sent to it; use -n ", address,
+                   " if you mean the node at this address");
+  }
+  return nullptr;
 }
 
 }  // namespace talos::apid

@@ -144,7 +144,9 @@ void NodeIdentity::selfChanged() {
     }
   }
   for (auto spec : members) {
-    KnownMember member{.name = lowerCase(spec.getHostname()), .addresses = {}};
+    KnownMember member{.name = lowerCase(spec.id()),
+                       .controlPlane = spec.getMachineType() == "controlplane",
+                       .addresses = {}};
     for (kj::StringPtr written : spec.getAddresses()) {
       KJ_IF_MAYBE (address, Ip::parse(written)) member.addresses.add(address->unmapped());
     }

@@ -186,14 +186,13 @@ kj::Promise<TlsEndpoint::TolerantConnection> TlsEndpoint::connectTolerant(
     auto up = co_await context->wrapClient(
         kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}, name);
     auto verificationError = kj::mv(*error);
-    kj::String serial;
+    pki::CertificateInfo shown;
     if (verificationError == nullptr) {
-      serial =
-          pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity))).serial;
+      shown = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
     }
     auto explained = explainRefusal(kj::mv(up.stream), shared->own);
     co_return TolerantConnection{explained.attach(kj::mv(context), kj::mv(error)),
-                                 kj::mv(verificationError), kj::mv(serial)};
+                                 kj::mv(verificationError), kj::mv(shown)};
   } catch (...) {
     failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
   }

@@ -81,7 +81,7 @@ class TlsEndpoint {
   struct TolerantConnection {
     kj::Own<kj::AsyncIoStream> stream;
     kj::Maybe<kj::String> verificationError;
-    kj::String serial;  // of the server's certificate, hex; empty if it is not verified
+    pki::CertificateInfo certificate;  // of the server; empty if it is not verified
   };
   virtual kj::Promise<TolerantConnection> connectTolerant(kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);
