@@ -15,6 +15,10 @@ constexpr size_t kMostHeld = 64;
 
 }  // namespace
 
+kj::String kubeletRequests() {
+  return kj::str("spec.signerName=", kSigner);
+}
+
 bool awaitsApproval(const kube::Json& request) {
   if (kube::textAt(request, {"spec", "signerName"}) != kSigner) return false;
   if (!kube::itemsAt(request, {"status", "conditions"}).empty()) return false;
@@ -25,27 +29,10 @@ bool awaitsApproval(const kube::Json& request) {
   return false;
 }
 
-namespace {
-
-bool hasHostname(const kube::Json& registered, kj::StringPtr name) {
-  for (auto address : kube::itemsAt(registered, {"status", "addresses"})) {
-    if (kube::textAt(*address, {"type"}) == "Hostname" &&
-        kube::textAt(*address, {"address"}) == name) {
-      return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
-
 // A machine that is a node already gets no second name: that may be one that another node, or a
 // control plane, is going to have. It gets another one in place of that which it no longer uses.
 kj::Maybe<kj::String> RegistrationCheck::otherNodeError(const kube::Json& registered) {
   auto other = recordOf(registered);
-  if (hasHostname(registered, node.name)) {
-    return kj::str(node.name, " is the host name of the node ", other.name);
-  }
   if (!haveAddressInCommon(other.addresses, node.addresses)) return nullptr;
   auto isOfNode = kj::str("the address ", kj::strArray(node.addresses, ", "),
                           " is that of the node ", other.name);
@@ -113,7 +100,7 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> JoinApprover::select() {
       kubernetes = kj::addRef(**found);
       return kj::Maybe<Selection>(Selection{.kubernetes = kj::mv(*found),
                                             .resource = kube::certificateRequests(),
-                                            .fields = kj::str("spec.signerName=", kSigner),
+                                            .fields = kubeletRequests(),
                                             .keepsNone = true});
     }
   }

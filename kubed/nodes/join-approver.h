@@ -4,10 +4,11 @@
 //
 // A request is approved for the name that its node has shown to trustd, with a key that trustd has
 // signed (common/kube/node-proof.h). If there is a Node object of that name, it is no control
-// plane's, and one of its addresses is one that trustd saw. No other Node object has the name as
-// its host name, or one of the addresses: a node gets no second name. A renamed worker gets its new
-// one when the old one has not been Ready for a minute (superseded-nodes.h). All others are left
-// for an administrator (`kubectl certificate approve`), with a line in the log. Requests that no
+// plane's, and one of its addresses is one that trustd saw. No other Node object has one of the
+// addresses: a node gets no second name. A host name that another Node object reports takes no name
+// away: it may be anything. A renamed worker gets its new name when the old one has not been Ready
+// for a minute (superseded-nodes.h). All others are left for an administrator (`kubectl certificate
+// approve`), with a line in the log. Requests that no
 // bootstrap token has made are not looked at: the controller manager approves renewals of a node's
 // own.
 //
@@ -23,6 +24,8 @@
 
 namespace talos::kubed {
 
+// The field selector of requests for the client certificate of a kubelet.
+kj::String kubeletRequests();
 // A request that a bootstrap token has made for a kubelet, and that nobody has decided on. Pure.
 bool awaitsApproval(const kube::Json& request);
 // Looks at all registered nodes, one by one, for one that stands in the way of a node that joins,

@@ -12,16 +12,10 @@ constexpr size_t kMostAddresses = 16;
 
 Member memberOf(const kube::Json& node) {
   Member member;
-  member.hostname = kj::str(kube::nameOf(node));
+  member.name = kj::str(kube::nameOf(node));
   member.controlPlane = kube::isControlPlane(node);
   member.operatingSystem = kj::str(kube::textAt(node, {"status", "nodeInfo", "osImage"}));
   member.addresses = kube::internalAddressesOf(node, kMostAddresses);
-  for (auto address : kube::itemsAt(node, {"status", "addresses"})) {
-    auto value = kube::textAt(*address, {"address"});
-    if (kube::textAt(*address, {"type"}) == "Hostname" && value.size() > 0) {
-      member.hostname = kj::str(value);
-    }
-  }
   return member;
 }
 
@@ -40,7 +34,7 @@ kj::Maybe<MemberReconciler::Entry> MemberReconciler::entryOf(const kube::Json& n
 }
 
 void MemberReconciler::fill(const Member& member, rpc::MemberSpec::Builder spec) {
-  spec.setHostname(member.hostname);
+  spec.setHostname(member.name);
   spec.setMachineType(member.controlPlane ? "controlplane" : "worker");
   spec.setOperatingSystem(member.operatingSystem);
   auto addresses = spec.initAddresses(member.addresses.size());

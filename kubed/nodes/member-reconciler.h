@@ -1,5 +1,10 @@
 // Publishes the nodes of the cluster as Kubernetes knows them: Members, one for each node.
 //
+// A member's name is that of its Node object, and the label of a control plane is one that a
+// kubelet may not give to its own Node: the API server checks both. All else is in the status,
+// which the kubelet of that node writes as it likes: the addresses and the system are claims, and
+// the host name there is not read.
+//
 // The nodes are watched. While the API cannot be reached the last known members stay, also after a
 // crash of this program: a node does not leave the cluster because nobody can be asked. Retries go
 // by turns to the API server of this node and to the endpoint of the cluster: a node that is
@@ -11,12 +16,12 @@
 namespace talos::kubed {
 
 struct Member {
-  kj::String hostname;
+  kj::String name;
   bool controlPlane = false;
   kj::String operatingSystem;
   kj::Vector<kj::String> addresses;  // internal ones, in the order of the node
 };
-// Of an object of kind Node. A field that the object does not have is empty. Pure.
+// Reads an object of kind Node. A field that the object does not have is empty. Pure.
 Member memberOf(const kube::Json& node);
 
 class MemberReconciler final : public MirrorReconciler<rpc::MemberSpec, Member> {

@@ -6,6 +6,7 @@ namespace talos::kubed {
 namespace {
 
 struct Renamed : public TestControlPlane {
+  pki::CertificateAndKey machineCa = pki::makeAuthority({.organization = "talos"});
   kj::Maybe<SupersededNodeReconciler> reconciler;
   kj::Promise<void> running = nullptr;
 
@@ -13,18 +14,28 @@ struct Renamed : public TestControlPlane {
   Renamed() {
     machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
         "node", "machined", [](auto spec) { spec.setNodename("master-1"); });
+    machined.kind<rpc::KubeletSecretsSpec>().set<rpc::KubeletSecretsSpec>(
+        "kubelet", "machined",
+        [&](auto spec) { spec.setMachineCa(machineCa.certificate.asBytes()); });
+    model.addKind(kube::certificateRequests());
     reconciler.emplace(begin());
   }
   void start() { running = KJ_ASSERT_NONNULL(reconciler).run().eagerlyEvaluate(nullptr); }
   static kj::String pathOf(kj::StringPtr name) { return kj::str("/api/v1/nodes/", name); }
-  void put(kj::StringPtr name, kj::StringPtr created, bool ready) {
+  void put(kj::StringPtr name, kj::StringPtr created, bool ready, kj::StringPtr labels = "{}") {
     auto text = kj::str(
-        R"({"metadata": {"name": ")", name, R"(", "uid": "uid-)", name,
-        R"(", "creationTimestamp": ")", created,
+        R"({"metadata": {"name": ")", name, R"(", "uid": "uid-)", name, R"(", "labels": )", labels,
+        R"(, "creationTimestamp": ")", created,
         R"("}, "status": {"nodeInfo": {"machineID": "m"}, "addresses": [{"type": "InternalIP",)",
         R"( "address": "10.5.0.3"}], "conditions": [{"type": "Ready", "status": ")",
         ready ? "True" : "Unknown", R"(", "lastTransitionTime": "2026-01-02T00:00:00Z"}]}})");
     model.put(pathOf(name), kube::readJson(text, "the test"));
+  }
+  // The kubelet of this name has joined from this address.
+  void join(kj::StringPtr name, kj::StringPtr address) {
+    auto id = kj::str("node-csr-", name);
+    model.put(kube::pathOf(kube::certificateRequests(), "", id),
+              kubeletRequest(machineCa, id, name, name, address));
   }
   bool has(kj::StringPtr name) { return model.find(pathOf(name)) != nullptr; }
   size_t removals() {
@@ -40,6 +51,7 @@ TEST_F(Renamed, LoseTheNodeObjectOfTheEarlierName) {
   put("master-1", "2026-01-01T00:00:00Z", true);
   put("old", "2026-01-01T00:00:00Z", false);
   put("new", "2026-01-02T00:00:00Z", false);
+  join("new", "10.5.0.3");
   start();
   auto watches = [&] {
     size_t count = 0;
@@ -69,11 +81,29 @@ TEST_F(Renamed, KeepANodeObjectThatHasChanged) {
   };
   put("old", "2026-01-01T00:00:00Z", false);
   put("new", "2026-01-02T00:00:00Z", true);
+  join("new", "10.5.0.3");
   start();
   EXPECT_TRUE(eventually([&] { return removals() == 1; }));
   EXPECT_TRUE(has("old"));
   put("old", "2026-01-01T00:00:00Z", false);
   EXPECT_TRUE(eventually([&] { return !has("old"); })) << "it is tried again";
+}
+
+// Catches: a worker that removes another one while that restarts, as its kubelet reports machine
+// id and address of that one; two control planes, which have no request, of which the old one
+// stays.
+TEST_F(Renamed, AreNotWhatAKubeletReportsAlone) {
+  put("old", "2026-01-01T00:00:00Z", false);
+  put("new", "2026-01-02T00:00:00Z", true);
+  join("new", "10.5.0.9");
+  join("other", "10.5.0.3");
+  constexpr auto kLabels = R"({"node-role.kubernetes.io/control-plane": ""})"_kj;
+  put("z-old", "2026-01-01T00:00:00Z", false, kLabels);  // is looked at after the others
+  put("z-new", "2026-01-02T00:00:00Z", true, kLabels);
+  start();
+  EXPECT_TRUE(eventually([&] { return !has("z-old"); }));
+  EXPECT_TRUE(has("old"));
+  EXPECT_EQ(removals(), 1u);
 }
 
 }  // namespace

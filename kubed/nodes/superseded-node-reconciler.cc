@@ -2,17 +2,32 @@
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/kube/node-proof.h"
+#include "kubed/nodes/join-approver.h"
 
 namespace talos::kubed {
 namespace {
 
 constexpr auto kRemovalPause = 10 * kj::SECONDS;
 
-struct Removal {
-  kj::String node, uid, version, successor;
-};
+// None: the request proves nothing.
+kj::Maybe<kube::ProvenNode> proofIn(const kube::Json& request, kj::StringPtr machineCa,
+                                    kj::Date now) {
+  kj::Maybe<kube::ProvenNode> proof;
+  auto failure =
+      kj::runCatchingExceptions([&] { proof = kube::proveNode(request, machineCa, now); });
+  if (failure != nullptr) return nullptr;
+  return proof;
+}
 
 }  // namespace
+
+// By value: what is observed changes while a removal runs.
+struct NodeRemoval {
+  kj::String node, uid, version, successor;
+  kj::Vector<kj::String> addresses;
+  bool proven;  // control planes need no certificate of trustd
+};
 
 kj::Promise<void> SupersededNodeReconciler::run() {
   return WatchReconciler::run().exclusiveJoin(removeAgainAndAgain());
@@ -69,22 +84,61 @@ kj::Promise<void> SupersededNodeReconciler::removeAgainAndAgain() {
   }
 }
 
+kj::Vector<NodeRemoval> SupersededNodeReconciler::removals(kj::StringPtr local) {
+  kj::Vector<const NodeRecord*> nodes;
+  for (auto& entry : all) nodes.add(&entry.value);
+  kj::Vector<NodeRemoval> result;
+  for (auto& found : supersededNodes(nodes, local, deps.clock.now())) {
+    NodeRemoval removal{.node = kj::str(found.node.name),
+                        .uid = kj::str(found.node.uid),
+                        .version = kj::str(found.node.version),
+                        .successor = kj::str(found.successor.name),
+                        .addresses = {},
+                        .proven = found.node.controlPlane};
+    for (auto& address : found.node.addresses) removal.addresses.add(kj::str(address));
+    result.add(kj::mv(removal));
+  }
+  return result;
+}
+
+kj::Promise<void> SupersededNodeReconciler::findProofs(SharedKube& client,
+                                                       kj::ArrayPtr<NodeRemoval> removals) {
+  bool all = true;
+  for (auto& one : removals) all = all && one.proven;
+  if (all) co_return;
+  auto machineCa = deps.adapter.machineCa();
+  auto now = deps.clock.now();
+  auto fields = kubeletRequests();
+  co_await (*client)
+      .visit(kube::certificateRequests(), "", {.labels = "", .fields = fields},
+             [&](const kube::Json& request) {
+               KJ_IF_MAYBE (shown, proofIn(request, machineCa, now)) {
+                 for (auto& one : removals) {
+                   bool same = one.successor == shown->name &&
+                               haveAddressInCommon(one.addresses, shown->addresses);
+                   one.proven = one.proven || same;
+                 }
+               }
+             })
+      .ignoreResult();
+}
+
 kj::Promise<void> SupersededNodeReconciler::removeSuperseded() {
   auto wanted = deps.adapter.node();
   kj::String local;
   KJ_IF_MAYBE (spec, wanted) local = kj::str(spec->getNodename());
   if (kubernetes.get() == nullptr || local.size() == 0) co_return;
   auto client = kj::addRef(*kubernetes);
-  kj::Vector<Removal> removals;
-  {
-    kj::Vector<const NodeRecord*> nodes;
-    for (auto& entry : all) nodes.add(&entry.value);
-    for (auto& found : supersededNodes(nodes, local, deps.clock.now())) {
-      removals.add(Removal{kj::str(found.node.name), kj::str(found.node.uid),
-                           kj::str(found.node.version), kj::str(found.successor.name)});
+  auto found = removals(local);
+  co_await findProofs(*client, found);
+  kj::String unproven;
+  for (auto& one : found) {
+    if (!one.proven) {
+      unproven = kj::str(one.successor, " has not shown an address of ", one.node,
+                         " to trustd; delete the Node object of ", one.node, " if it is ",
+                         one.successor, " now");
+      continue;
     }
-  }
-  for (auto& one : removals) {
     bool removed = false;
     co_await (**client)
         .remove(kube::coreResource("nodes", "Node", false), "", one.node,
@@ -99,6 +153,7 @@ kj::Promise<void> SupersededNodeReconciler::removeSuperseded() {
                 {{"node", one.node}, {"successor", one.successor}});
     }
   }
+  if (unproven.size() > 0) fail(ErrorKind::kFailedPrecondition, unproven);
 }
 
 }  // namespace talos::kubed

@@ -1,6 +1,11 @@
 // Removes the Node objects that renamed machines have left behind (superseded-nodes.h), on every
 // control-plane node: the first one removes, the others find it done.
 //
+// Machine id, UUID and addresses of a Node are what its kubelet reports, and a kubelet may report
+// those of another machine that is away. So a worker's object is removed only if the successor has
+// shown one of its addresses to trustd, with the certificate request of its kubelet
+// (join-approver.h), which Kubernetes keeps for an hour; else it is left to an administrator.
+//
 // All nodes are watched; each change is looked at, and every few seconds those that may have become
 // old enough. An object is removed only as it was looked at (uid and version). What was observed
 // is forgotten when the watch fails, so nothing is removed by facts of before. Keeps nothing over a
@@ -11,6 +16,8 @@
 #include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
+
+struct NodeRemoval;
 
 class SupersededNodeReconciler final : public WatchReconciler {
  public:
@@ -34,6 +41,8 @@ class SupersededNodeReconciler final : public WatchReconciler {
   void watchStarted() override { logged = kj::str(); }
   kj::Promise<void> failed(kj::String error) override;
   kj::Promise<void> removeAgainAndAgain();
+  kj::Vector<NodeRemoval> removals(kj::StringPtr local);
+  kj::Promise<void> findProofs(SharedKube& client, kj::ArrayPtr<NodeRemoval> removals);
   kj::Promise<void> removeSuperseded();
 };
 

@@ -3,13 +3,39 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <kj/encoding.h>
 
 #include "common/kube/kubeconfig.h"
+#include "common/kube/node-proof.h"
 #include "common/kube/test-kube-server.h"
 #include "kubed/nodes/watch-reconciler.h"
 #include "tests/models/test-machined.h"
 
 namespace talos::kubed {
+
+// A request for the node `asked`, by a machine to which trustd has given a certificate for `shown`.
+inline kube::Json kubeletRequest(const pki::CertificateAndKey& machineCa, kj::StringPtr name,
+                                 kj::StringPtr asked, kj::StringPtr shown, kj::StringPtr address) {
+  auto machine =
+      pki::issue(machineCa.certificate, machineCa.key,
+                 {.dnsNames = kj::arr(kj::str(shown)), .addresses = kj::arr(kj::str(address))});
+  auto user = kj::str(kube::kNodeUser, asked);
+  auto request =
+      pki::makeRequest(pki::makeKey(pki::KeyType::kEcdsaP256),
+                       {.commonName = user, .organizations = kj::arr(kj::str(kube::kNodeGroup))});
+  auto signature = kj::encodeBase64(kube::signRequestAsNode(machine.key, request));
+  return {{"metadata",
+           {{"name", name.cStr()},
+            {"annotations",
+             {{kube::kNodeCertificateAnnotation.cStr(), machine.certificate.cStr()},
+              {kube::kNodeSignatureAnnotation.cStr(), signature.cStr()}}}}},
+          {"spec",
+           {{"request", kj::encodeBase64(request.asBytes()).cStr()},
+            {"signerName", "kubernetes.io/kube-apiserver-client-kubelet"},
+            {"username", "system:bootstrap:abcdef"},
+            {"groups", {"system:bootstrappers", "system:authenticated"}},
+            {"usages", {"key encipherment", "digital signature", "client auth"}}}}};
+}
 
 struct TestControlPlane : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
