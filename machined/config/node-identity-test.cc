@@ -47,6 +47,17 @@ TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
     apply(document(name), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
 }
 
+// Catches: a worker that keeps a name from others, as it reports the name as its host name.
+TEST_F(NodeIdentityTest, AHostNameThatAnotherNodeReportsIsNotItsName) {
+  join();
+  putRecord<rpc::MemberSpec>(brain().store, "w", [](auto spec) {
+    spec.setHostname("c");
+    spec.setMachineType("worker");
+    spec.initAddresses(1).set(0, "10.5.0.9");
+  });
+  apply(document("c"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
+}
+
 // Catches: host names with a domain, which is no part of the name in Kubernetes unless the kubelet
 // registers with it: the config of another node that is taken, a warning of a name that stays.
 TEST_F(NodeIdentityTest, TheDomainIsPartOfANameOnlyIfTheKubeletSaysSo) {

@@ -59,7 +59,7 @@ kj::String registeredName(config::Config::Reader config) {
 
 void checkHostname(kj::StringPtr registered, kj::StringPtr hostname, const NodeIdentity& node) {
   for (auto& other : node.others) {
-    if (registered == canonicalName(other.name) || registered == canonicalName(other.hostname)) {
+    if (registered == canonicalName(other.name)) {
       refuse(node, other, "machine.network.hostname", hostname);
     }
   }
@@ -81,7 +81,7 @@ NodeIdentity identityOf(Store& store) {
   auto own = storedAddresses(store);
   for (auto member : store.list<rpc::MemberSpec>()) {
     if (member.id() == identity.nodename) continue;
-    NodeIdentity::Other other{kj::str(member.id()), kj::str(member.getHostname()), {}};
+    NodeIdentity::Other other{kj::str(member.id()), {}};
     bool ours = false;
     for (auto address : member.getAddresses()) {
       ours = ours || has(own, address);

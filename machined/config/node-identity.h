@@ -11,7 +11,7 @@ namespace talos::machined {
 
 struct NodeIdentity {
   struct Other {
-    kj::String name, hostname;
+    kj::String name;  // in Kubernetes
     kj::Vector<kj::String> addresses;
   };
   kj::String nodename;       // in Kubernetes; empty: it has none yet
