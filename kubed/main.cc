@@ -18,7 +18,6 @@
 #include <random>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/crash/crash-handler.h"
@@ -28,7 +27,7 @@
 #include "common/wire/rpc-server.h"
 #include "kubed/accounts/pod-access.h"
 #include "kubed/manifests/bootstrap-token-reconciler.h"
-#include "kubed/manifests/extra-manifests.h"
+#include "kubed/manifests/manifest-reconciler.h"
 #include "kubed/nodes/api-endpoints-reconciler.h"
 #include "kubed/nodes/client-server.h"
 #include "kubed/nodes/join-approver.h"
@@ -44,7 +43,6 @@
 
 namespace talos::kubed {
 
-constexpr kj::StringPtr kAuthoritiesBundle = "/etc/ssl/certs/ca-certificates.crt"_kj;
 constexpr kj::StringPtr kWorker = "--worker"_kj;
 
 kj::Promise<ClientServer::Message> readSurvey(kj::Timer& timer, KubernetesStoreAdapter& adapter) {
@@ -93,8 +91,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
                          .store = shared.store,
                          .adapter = adapter,
                          .changed = changed};
-  ExtraManifests extra(deps, shared.dialing, [] { return readFile(kAuthoritiesBundle, 8u << 20); });
-  ManifestReconciler manifests(deps, etcd, [&] { return extra.problem(); });
+  ManifestReconciler manifests(deps, etcd, [&] { return adapter.extraProblem(); });
   NodeReconciler node(deps.ofNode());
   ApiEndpointsReconciler endpoints(deps.ofNode());
   StaticPodReconciler staticPods(deps);
@@ -117,7 +114,6 @@ kj::Promise<void> runControlPlane(Shared& shared) {
   auto settled = releaseStartMemoryLater(shared.timer).eagerlyEvaluate(nullptr);
   log::info("waiting for Kubernetes");
   co_await manifests.run()
-      .exclusiveJoin(extra.run())
       .exclusiveJoin(node.run())
       .exclusiveJoin(endpoints.run())
       .exclusiveJoin(staticPods.run())

@@ -12,7 +12,7 @@ constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid
                    kVipdUid = 54, kKubedUid = 55;
 // Of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
-constexpr unsigned kLogdUid = 57;
+constexpr unsigned kLogdUid = 57, kManifestdUid = 59;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;

@@ -6,6 +6,9 @@
 
 namespace talos::kube {
 
+// The namespace of the manifests that manifestd fetches, and of its status.
+constexpr kj::StringPtr kExtraManifests = "extras"_kj;
+
 struct ManifestText {
   kj::StringPtr id;
   kj::StringPtr objects;  // YAML: a list

@@ -10,7 +10,7 @@ namespace {
 
 constexpr kj::StringPtr kSecretsId = "k8s-certs"_kj, kEtcdClientId = "client"_kj,
                         kKubeletId = "kubelet"_kj, kBootstrapId = "control-plane"_kj,
-                        kNodeId = "node"_kj, kExtraManifestsId = "extra-manifests"_kj;
+                        kNodeId = "node"_kj;
 
 kj::String pemOf(capnp::Data::Reader data) {
   return kj::heapString(data.asChars().begin(), data.size());
@@ -40,11 +40,13 @@ KubernetesStoreAdapter::KubernetesStoreAdapter(StoreClient& store, TlsEndpoint& 
       },
       kKubeletId);
   manifestSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); });
-  extraSpecs = store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "", kExtras);
+  extraSpecs =
+      store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "", kube::kExtraManifests);
+  extraStatuses =
+      store.watch<rpc::ManifestStatusSpec>([this] { changed.raise(); }, "", kube::kExtraManifests);
   bootstrap = store.watch<rpc::BootstrapStatusSpec>([this] { changed.raise(); }, kBootstrapId);
   hostnames = store.watch<rpc::HostnameSpecSpec>([this] { changed.raise(); });
   nodes = store.watch<rpc::NodeSpecSpec>([this] { changed.raise(); }, kNodeId);
-  configs = store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); });
 }
 
 KubernetesStoreAdapter::~KubernetesStoreAdapter() noexcept(false) = default;
@@ -157,8 +159,9 @@ kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> KubernetesStoreAdapter::node() const {
   return nodes.find(kNodeId);
 }
 
-kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> KubernetesStoreAdapter::extraManifests() const {
-  return configs.find(kExtraManifestsId);
+kj::StringPtr KubernetesStoreAdapter::extraProblem() const {
+  for (auto status : extraStatuses) return status.getMessage();
+  return "";
 }
 
 }  // namespace talos::kubed

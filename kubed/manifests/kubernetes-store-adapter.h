@@ -19,8 +19,7 @@ namespace talos::kubed {
 
 using kube::ManifestText;
 
-constexpr kj::StringPtr kOwner = "kubed"_kj;    // of what this program writes into the store
-constexpr kj::StringPtr kExtras = "extras"_kj;  // the namespace of its manifests
+constexpr kj::StringPtr kOwner = "kubed"_kj;  // of what this program writes into the store
 
 // A reference-counted client.
 class SharedKube : public kj::Refcounted {
@@ -66,7 +65,7 @@ class KubernetesStoreAdapter final : public NodeStore {
   kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
   // The reason not to apply manifests now; none: apply them.
   kj::Maybe<kj::String> obstacle() const;
-  // Those of machined and of kubed. Valid until the event loop runs again.
+  // Those of machined and of manifestd. Valid until the event loop runs again.
   kj::Vector<ManifestText> manifests() const;
   // The halves of the bootstrap token; empty: not known yet.
   struct Token {
@@ -78,10 +77,8 @@ class KubernetesStoreAdapter final : public NodeStore {
   kj::String machineCa() const;
   kj::String hostname() const;
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
-  kj::Maybe<ResourceOf<rpc::ControlPlaneConfigSpec>> extraManifests() const;
-  // The store has sent the wanted and the existing extra manifests.
-  bool extrasKnown() const { return configs.synced() && extraSpecs.synced(); }
-
+  // The error of manifestd, which fetches the extra ones; empty: none. Valid as manifests().
+  kj::StringPtr extraProblem() const;
   // The store has sent all manifests().
   bool manifestsKnown() const { return manifestSpecs.synced() && extraSpecs.synced(); }
   // The version of the secrets that client() is made of; 0: there are none.
@@ -95,10 +92,10 @@ class KubernetesStoreAdapter final : public NodeStore {
   Watched<rpc::EtcdSecretsSpec> etcdSecrets;
   Watched<rpc::KubeletSecretsSpec> kubeletSecrets;
   Watched<rpc::ManifestSpec> manifestSpecs, extraSpecs;
+  Watched<rpc::ManifestStatusSpec> extraStatuses;
   Watched<rpc::BootstrapStatusSpec> bootstrap;
   Watched<rpc::HostnameSpecSpec> hostnames;
   Watched<rpc::NodeSpecSpec> nodes;
-  Watched<rpc::ControlPlaneConfigSpec> configs;
   kj::Maybe<kj::Own<SharedKube>> current, far;
   kj::String noClient = kj::str(messages::kWaitingFor, "the certificates of Kubernetes");
   kj::Maybe<kj::String> noEtcd =

@@ -11,6 +11,7 @@
 #include "machined/process1/test-process1.h"
 #include "machined/resources/store-records.h"
 #include "machined/resources/test-store.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 #include "rpc/secret-resources.capnp.h"
 
@@ -44,12 +45,13 @@ struct DaemonLoaderTest : testing::Test {
   }
   kj::AutoCloseFd anything() { return kj::AutoCloseFd(open("/dev/null", O_RDWR | O_CLOEXEC)); }
 
-  static kj::ArrayPtr<const Daemon> onlyTrustd() {
+  static kj::ArrayPtr<const Daemon> only(kj::StringPtr id) {
     for (auto& daemon : daemons()) {
-      if (daemon.id == "trustd") return kj::arrayPtr(&daemon, 1);
+      if (daemon.id == id) return kj::arrayPtr(&daemon, 1);
     }
-    KJ_FAIL_REQUIRE("trustd is not in the table");
+    KJ_FAIL_REQUIRE("it is not in the table", id);
   }
+  static kj::ArrayPtr<const Daemon> onlyTrustd() { return only("trustd"); }
   // A brain, the first one or the next.
   void start() {
     process1 = kj::heap<FakeProcess1>(machine);
@@ -102,9 +104,9 @@ struct DaemonLoaderTest : testing::Test {
     putRecord<rpc::RootSecretSpec>(store, id, [&](auto spec) { spec.initOs().setToken(token); });
     run();
   }
-  bool isThere() const {
+  bool isThere(kj::StringPtr daemon = "trustd") const {
     for (auto& id : supervisor->ids()) {
-      if (id == "trustd") return true;
+      if (id == daemon) return true;
     }
     return false;
   }
@@ -201,6 +203,23 @@ TEST_F(DaemonLoaderTest, ChoosesBetweenProgramAndContainerOnce) {
   inContainer = true;
   put("10.5.0.8");
   EXPECT_EQ(pid, machine.child("x").pid);
+}
+
+// Catches: a fetcher of manifests on each control plane, whether the config names any or not; none
+// when it does at last.
+TEST_F(DaemonLoaderTest, TheFetcherOfManifestsComesWithTheFirst) {
+  table = only("manifestd");
+  start();
+  auto put = [&](kj::StringPtr id, unsigned manifests) {
+    putRecord<rpc::ControlPlaneConfigSpec>(
+        store, id, [&](auto spec) { spec.initExtraManifests().initExtraManifests(manifests); });
+    run();
+  };
+  put("extra-manifests", 0);
+  put("system-manifests", 1);
+  EXPECT_FALSE(isThere("manifestd"));
+  put("extra-manifests", 1);
+  EXPECT_TRUE(isThere("manifestd"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ bool DaemonLoader::becomesWanted(const Daemon& daemon) {
   auto& store = deps.daemon.store;
   bool exists = with.id.size() > 0 ? store.tryGet("", with.type, with.id) != nullptr
                                    : store.list("", with.type).size() > 0;
-  if (!exists) return false;
+  if (!exists || (with.suits != nullptr && !with.suits(store))) return false;
   state.wanted = true;
   return true;
 }

@@ -74,6 +74,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     // It has the CA's key.
     EXPECT_EQ(daemon.filter == "listener", daemon.id == "trustd");
     EXPECT_EQ(has(d.argv, "--landlock-tcp=none"), daemon.id == "trustd");
+    EXPECT_EQ(daemon.filter == "network", daemon.id == "networkd");
+    EXPECT_EQ(daemon.filter == "vip", daemon.id == "vipd");
     EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }

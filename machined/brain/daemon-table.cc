@@ -12,6 +12,7 @@
 #include "common/kernel/library-folders.h"
 #include "common/net/ip.h"
 #include "machined/config/trust/join-controller.h"
+#include "machined/kubernetes/control-plane-config.h"
 #include "machined/kubernetes/etcd/etcd-config.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 #include "machined/platforms/platform.h"
@@ -167,6 +168,14 @@ kj::Array<kj::String> kubedArguments(DaemonDependencies& deps) {
   return nullptr;
 }
 
+// Its resource is on every control-plane node.
+bool hasExtraManifests(Store& store) {
+  KJ_IF_MAYBE (spec, store.tryGet<rpc::ControlPlaneConfigSpec>(kExtraManifestsId)) {
+    return spec->isExtraManifests() && spec->getExtraManifests().getExtraManifests().size() > 0;
+  }
+  return false;
+}
+
 constexpr kj::StringPtr kContainerdCommand[] = {"/bin/containerd"_kj, "--address"_kj,
                                                 kContainerdSocket, "--config"_kj,
                                                 "/etc/cri/containerd.toml"_kj};
@@ -182,9 +191,8 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // folders.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
-// The same, and the CAs of the servers from which kubed fetches manifests. The bundle may be a file
-// of machine.files, which is mounted there.
-constexpr kj::StringPtr kKubedReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
+// The same, and the public CAs. The bundle may be a file of machine.files, which is mounted there.
+constexpr kj::StringPtr kFetcherReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
 constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
 
@@ -266,7 +274,7 @@ const Daemon kDaemons[] = {
     {.id = "etcd-supervisor",
      .uid = kEtcdUid,
      .filter = "storage",
-     .read = kKubedReads,  // it resolves names, and checks stores with the public CAs
+     .read = kFetcherReads,  // it resolves names, and checks stores with the public CAs
      .state = kEtcdSupervisorState,
      .writes = kEtcdData,  // it removes the data of a member that has left
      .memoryMax = 64 * kMiB,
@@ -345,7 +353,7 @@ const Daemon kDaemons[] = {
     {.id = "vipd",
      .uid = kVipdUid,
      .capabilities = "net_admin,net_raw",
-     .filter = "network",
+     .filter = "vip",
      .memoryMax = 64 * kMiB,
      .oomScore = -998,
      .after = kEtcdService,
@@ -356,7 +364,7 @@ const Daemon kDaemons[] = {
     {.id = "logd",
      .uid = kLogdUid,
      .filter = "storage",
-     .read = kKubedReads,  // it resolves names, and checks receivers with the public CAs
+     .read = kFetcherReads,  // it resolves names, and checks receivers with the public CAs
      .state = kLogdState,
      .memoryMax = 64 * kMiB,
      .oomScore = -900,  // it continues after a restart
@@ -366,11 +374,22 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::LogDestinationSpec>(), ""},
      .check = nullptr},
+    // Fetches manifests for kubed; what their servers send ends in it.
+    {.id = "manifestd",
+     .uid = kManifestdUid,
+     .read = kFetcherReads,
+     .memoryMax = 64 * kMiB,  // one of 4 MiB and its objects
+     .oomScore = -900,        // it continues after a restart
+     .after = "networkd",
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::ControlPlaneConfigSpec>(), kExtraManifestsId, hasExtraManifests},
+     .check = nullptr},
     // Waits for etcd and for Kubernetes itself, and reports for what.
     {.id = "kubed",
      .arguments = kubedArguments,
      .uid = kKubedUid,
-     .read = kKubedReads,
+     .read = kApidReads,
      .memoryMax = 128 * kMiB,  // an answer of the API server has at most 8 MiB
      .oomScore = -900,         // it continues after a restart
      .listen = {.socket = kKubedSocket, .mode = 0600},

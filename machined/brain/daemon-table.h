@@ -88,6 +88,7 @@ struct Daemon {
   // always.
   struct {
     kj::StringPtr type = nullptr, id = nullptr;
+    bool (*suits)(Store& store) = nullptr;  // and only if this says so, after each change of it
   } wantedWith = {};
   kj::Promise<void> (*check)(DaemonDependencies& deps) = nullptr;  // rejects with the error
   kj::Duration checkTimeout = 5 * kj::SECONDS;                     // for one check

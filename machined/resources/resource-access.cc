@@ -59,14 +59,18 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::EtcdSecretsSpec>(), "client");
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
-                     rpc::ControlPlaneConfigSpec, rpc::NodeDrainSpec, rpc::KubeletJoinSpec,
-                     rpc::KubeletClientSpec, rpc::KubernetesAccessConfigSpec,
-                     rpc::PodCertificateSpec>();
+                     rpc::NodeDrainSpec, rpc::KubeletJoinSpec, rpc::KubeletClientSpec,
+                     rpc::KubernetesAccessConfigSpec, rpc::PodCertificateSpec>();
+       may.allowRead<rpc::ManifestSpec>();
        may.allowWrite<rpc::PodCertificateRequestSpec>();
-       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec, rpc::NodeStatusSpec,
-                      rpc::StaticPodStatusSpec, rpc::NodeDrainStatusSpec,
-                      rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec, rpc::MemberSpec,
-                      rpc::ApiEndpointsSpec>();
+       may.allowWrite<rpc::ManifestStatusSpec, rpc::NodeStatusSpec, rpc::StaticPodStatusSpec,
+                      rpc::NodeDrainStatusSpec, rpc::KubeletJoinStatusSpec, rpc::LocalApiStatusSpec,
+                      rpc::MemberSpec, rpc::ApiEndpointsSpec>();
+     }},
+    {kManifestdUid, "manifestd"_kj,
+     [](Access& may) {
+       may.allowRead("", typeName<rpc::ControlPlaneConfigSpec>(), "extra-manifests");
+       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec>();
      }},
     {kLogdUid, "logd"_kj,
      [](Access& may) {

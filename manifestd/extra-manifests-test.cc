@@ -1,12 +1,14 @@
-#include "kubed/manifests/extra-manifests.h"
+#include "manifestd/extra-manifests.h"
 
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
 #include "common/tls/pki.h"
+#include "rpc/etcd-resources.capnp.h"
+#include "rpc/secret-resources.capnp.h"
 #include "tests/models/test-machined.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 namespace {
 
 class ExtraManifestsTest : public testing::Test {
@@ -15,22 +17,15 @@ class ExtraManifestsTest : public testing::Test {
   kj::Timer& timer = io.provider->getTimer();
   // For retries: there are none unless a test advances it.
   kj::TimerImpl pauses{kj::origin<kj::TimePoint>()};
-  ModelMachined machined{io, kKubedUid};
+  ModelMachined machined{io, kManifestdUid};
   ModelKind& configs = machined.kind<rpc::ControlPlaneConfigSpec>();
   ModelKind& extras = machined.kind<rpc::ManifestSpec>("extras");
   ModelKind& own = machined.kind<rpc::ManifestSpec>();
+  ModelKind& statuses = machined.kind<rpc::ManifestStatusSpec>("extras");
   StoreClient store{*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner)};
-  Signal changed;
-  TlsEndpoint etcd;
   kj::Function<double()> random = [] { return 0.0; };
-  KubernetesStoreAdapter adapter{
-      store, etcd, [](kube::KubeAccess) -> kj::Own<kube::KubeClient> { KJ_UNREACHABLE; }, changed};
   unsigned bundles = 0;  // counts reads of the CAs
-  ExtraManifests manifests{KubedDependencies{.timer = pauses,
-                                             .random = random,
-                                             .store = store,
-                                             .adapter = adapter,
-                                             .changed = changed},
+  ExtraManifests manifests{{.timer = pauses, .random = random, .store = store},
                            {*io.lowLevelProvider, io.unixEventPort, timer},
                            [this] {
                              ++bundles;
@@ -57,7 +52,7 @@ class ExtraManifestsTest : public testing::Test {
       }
     });
   }
-  // A record of an earlier kubed.
+  // A record of an earlier process.
   void stored(kj::StringPtr id, kj::StringPtr objects) {
     extras.set<rpc::ManifestSpec>(id, kOwner, [&](auto spec) { spec.setObjects(objects); });
   }
@@ -96,9 +91,26 @@ TEST_F(ExtraManifestsTest, AreInANamespaceOfTheirOwn) {
   await("99-one@1=- a: 1\n|99-two@1=[]\n");
   EXPECT_EQ(manifests.problem(), ""_kj);
   EXPECT_EQ(own.puts, 0u);
+  EXPECT_EQ(statuses.size(), 0u);
 }
 
-// Catches: a kubed that is started anew and destroys what it had fetched before it knows better.
+// Catches: a process that reads what servers send and could ask machined for a key of the cluster.
+TEST_F(ExtraManifestsTest, ReadsNoKeys) {
+  run();
+  until([&] { return extras.watching > 0 && configs.watching > 0; });  // it is connected
+  auto refused = [&](kj::Promise<void> sent) {
+    KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { sent.wait(io.waitScope); })) {
+      return kj::str(nameOf(kindOf(*e)));
+    }
+    return kj::str("allowed");
+  };
+  EXPECT_EQ(refused(store.visit<rpc::KubernetesSecretsSpec>([](auto) {})), "PermissionDenied");
+  EXPECT_EQ(refused(store.visit<rpc::EtcdSecretsSpec>([](auto) {})), "PermissionDenied");
+  EXPECT_EQ(refused(store.visit<rpc::KubeletSecretsSpec>([](auto) {})), "PermissionDenied");
+  EXPECT_EQ(refused(store.visit<rpc::RootSecretSpec>([](auto) {})), "PermissionDenied");
+}
+
+// Catches: a process that is started again and destroys what it had fetched before it knows better.
 TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
   stored("99-http://127.0.0.1:1/m.yaml", "old");
   stored("99-gone", "old");
@@ -127,12 +139,18 @@ TEST_F(ExtraManifestsTest, AManifestThatCannotBeStoredIsReportedAndRetried) {
   await("99-two@1=- b: 2\n");
   until([&] { return manifests.problem().size() > 0; });
   EXPECT_EQ(manifests.problem(), "cannot store the manifests: no room"_kj);
+  until([&] { return statuses.size() == 1; });
+  for (auto one : statuses.all()) {
+    EXPECT_EQ(ResourceOf<rpc::ManifestStatusSpec>(one).getMessage(), manifests.problem());
+  }
   extras.tooLarge.clear();
   until([&] {
     pauses.advanceTo(pauses.now() + 2 * kj::MINUTES);
     return manifests.problem().size() == 0;
   });
   EXPECT_EQ(there(), "99-one@1=- a: 1\n|99-two@1=- b: 2\n"_kj);
+  until([&] { return statuses.size() == 0; });
+  EXPECT_EQ(statuses.size(), 0u);
 }
 
 // Catches: a config made good that waits for the pause of the wrong one; a token that is shown.
@@ -171,4 +189,4 @@ TEST_F(ExtraManifestsTest, TheAuthoritiesAreReadOnce) {
 }
 
 }  // namespace
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

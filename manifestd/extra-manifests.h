@@ -6,26 +6,32 @@
 // without the secret parts of the URL, and retried after a second and then after up to a minute, or
 // at once when the config names others. A manifest that the config no longer names is removed from
 // the resources; its objects stay in the cluster. Nothing is written before the store has sent the
-// wanted and the existing manifests.
+// wanted and the existing manifests. ManifestStatuses[manifests] in that namespace has the
+// failures, for kubed, which creates the objects and reports both.
 #pragma once
 
-#include "kubed/manifests/manifest-fetch.h"
-#include "kubed/manifests/manifest-reconciler.h"
+#include "common/base/backoff.h"
+#include "common/base/signal.h"
+#include "common/kube/manifest-objects.h"
+#include "common/wire/store-client.h"
+#include "manifestd/manifest-fetch.h"
+#include "rpc/kubernetes-resources.capnp.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
+
+constexpr kj::StringPtr kOwner = "manifestd"_kj;  // of what this program writes into the store
+
+struct ManifestdDependencies {
+  kj::Timer& timer;
+  kj::Function<double()>& random;  // in [0,1)
+  StoreClient& store;
+};
 
 class ExtraManifests {
  public:
   // `authorities`: PEM, of servers. All outlive it.
-  ExtraManifests(KubedDependencies deps, kube::DialDependencies dialing,
-                 kj::Function<kj::String()> authorities)
-      : deps(deps),
-        dialing(dialing),
-        authorities(kj::mv(authorities)),
-        backoff({.first = 1 * kj::SECONDS,
-                 .longest = 1 * kj::MINUTES,
-                 .chance0 = 0.75,
-                 .chance1 = 1.25}) {}
+  ExtraManifests(ManifestdDependencies deps, kube::DialDependencies dialing,
+                 kj::Function<kj::String()> authorities);
   KJ_DISALLOW_COPY_AND_MOVE(ExtraManifests);
 
   kj::Promise<void> run();  // until dropped
@@ -42,10 +48,13 @@ class ExtraManifests {
   struct Fetched {
     kj::String state, objects;
   };
-  KubedDependencies deps;
+  ManifestdDependencies deps;
   kube::DialDependencies dialing;
   kj::Function<kj::String()> authorities;
   Backoff backoff;
+  Signal changed;
+  Watched<rpc::ControlPlaneConfigSpec> configs;
+  Watched<rpc::ManifestSpec> existing;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id
   kj::String problems;
   kj::Maybe<kj::Own<TlsVerifier>> madeVerifier;  // while it is needed
@@ -53,6 +62,7 @@ class ExtraManifests {
 
   kj::Vector<Entry> entries() const;
   kj::Promise<void> otherEntries(kj::ArrayPtr<const Entry> than);
+  kj::Promise<void> report();
   // Fetches and publishes; returns the errors.
   kj::Promise<kj::Vector<kj::String>> bring(kj::ArrayPtr<const Entry> wanted);
   kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // the error, if any
@@ -61,4 +71,4 @@ class ExtraManifests {
   TlsVerifier& verifier();
 };
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

@@ -4,9 +4,9 @@
 
 #include "common/kube/host-dial.h"
 #include "common/tls/tls.h"
-#include "kubed/manifests/manifest-source.h"
+#include "manifestd/manifest-source.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 
 constexpr auto kFetchDeadline = 60 * kj::SECONDS;
 constexpr unsigned kMostManifestRedirects = 5;
@@ -19,4 +19,4 @@ using FetchHeaders = kj::ArrayPtr<const std::pair<kj::String, kj::String>>;
 kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSource source,
                                       FetchHeaders headers, kj::Function<TlsVerifier&()>& verifier);
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

@@ -1,11 +1,11 @@
-#include "kubed/manifests/manifest-source.h"
+#include "manifestd/manifest-source.h"
 
 #include "common/base/error.h"
 #include "common/base/sha256.h"
 #include "common/base/url-secrets.h"
 #include "common/kube/json-yaml.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 namespace {
 
 constexpr kj::StringPtr kSha256 = "sha256:"_kj;
@@ -153,4 +153,4 @@ kj::String readInlineManifest(kj::StringPtr name, kj::StringPtr contents) {
   return asList(kube::readYaml(contents, name));
 }
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

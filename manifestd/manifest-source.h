@@ -5,7 +5,7 @@
 
 #include "common/kube/json.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 
 constexpr size_t kMostManifest = 4u << 20;
 
@@ -38,4 +38,4 @@ kj::String readManifest(const ManifestSource& from, kj::ArrayPtr<const char> bod
 // The same for a text in the config.
 kj::String readInlineManifest(kj::StringPtr name, kj::StringPtr contents);
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

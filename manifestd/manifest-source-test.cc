@@ -1,10 +1,10 @@
-#include "kubed/manifests/manifest-source.h"
+#include "manifestd/manifest-source.h"
 
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 namespace {
 
 kj::String whyNot(kj::FunctionParam<void()> work) {
@@ -87,4 +87,4 @@ TEST(ManifestSource, DocumentsBecomeAList) {
 }
 
 }  // namespace
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

@@ -1,4 +1,4 @@
-#include "kubed/manifests/manifest-fetch.h"
+#include "manifestd/manifest-fetch.h"
 
 #include <ctype.h>
 #include <kj/compat/http.h>
@@ -7,7 +7,7 @@
 #include "common/base/within.h"
 #include "common/memory/secret-buffer.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
 namespace {
 
 // A value may be a secret: error messages do not show it.
@@ -79,7 +79,7 @@ class ManifestFetch {
     kj::HttpHeaders sent(*table);
     sent.set(kj::HttpHeaderId::HOST, source.url.host);
     sent.set(accept, "*/*");
-    sent.set(userAgent, "kubed");
+    sent.set(userAgent, "manifestd");
     if (withHeaders) {
       for (auto i : kj::indices(ids)) sent.set(ids[i], headers[i].second);
     }
@@ -123,4 +123,4 @@ kj::Promise<kj::String> fetchManifest(kube::DialDependencies dialing, ManifestSo
       .attach(kj::mv(fetch));
 }
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd

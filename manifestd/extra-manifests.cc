@@ -1,15 +1,33 @@
-#include "kubed/manifests/extra-manifests.h"
+#include "manifestd/extra-manifests.h"
 
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 
-namespace talos::kubed {
+namespace talos::manifestd {
+
+namespace {
+
+constexpr kj::StringPtr kConfigId = "extra-manifests"_kj, kStatusId = "manifests"_kj;
+
+}  // namespace
+
+ExtraManifests::ExtraManifests(ManifestdDependencies deps, kube::DialDependencies dialing,
+                               kj::Function<kj::String()> authorities)
+    : deps(deps),
+      dialing(dialing),
+      authorities(kj::mv(authorities)),
+      backoff(
+          {.first = 1 * kj::SECONDS, .longest = 1 * kj::MINUTES, .chance0 = 0.75, .chance1 = 1.25}),
+      configs(
+          deps.store.watch<rpc::ControlPlaneConfigSpec>([this] { changed.raise(); }, kConfigId)),
+      existing(deps.store.watch<rpc::ManifestSpec>([this] { changed.raise(); }, "",
+                                                   kube::kExtraManifests)) {}
 
 kj::Promise<void> ExtraManifests::run() {
   for (;;) {
-    auto change = deps.changed.next();
-    if (!deps.adapter.extrasKnown()) {
+    auto change = changed.next();
+    if (!configs.synced() || !existing.synced()) {
       co_await change;
       continue;
     }
@@ -19,7 +37,7 @@ kj::Promise<void> ExtraManifests::run() {
     if (now != problems) {
       for (auto& failure : failures) log::error(kj::str(failure, "; retrying"));
       problems = kj::mv(now);
-      deps.changed.raise();  // for the reconciler that reports it
+      co_await report();
     }
     if (failures.empty()) {
       madeVerifier = nullptr;
@@ -32,9 +50,21 @@ kj::Promise<void> ExtraManifests::run() {
   }
 }
 
+// The store is machined's; while it is away, its client waits for it.
+kj::Promise<void> ExtraManifests::report() {
+  auto record = kj::heap<capnp::MallocMessageBuilder>();
+  record->initRoot<rpc::ManifestStatusSpec>().setMessage(problems);
+  StoreClient::Wanted wanted;
+  if (problems.size() > 0) wanted.insert(kj::str(kStatusId), kj::mv(record));
+  return deps.store.replaceAll<rpc::ManifestStatusSpec>(kj::mv(wanted), kube::kExtraManifests)
+      .catch_([](kj::Exception&& e) {
+        log::error("cannot store the state of the manifests", {{"error", messageOf(e)}});
+      });
+}
+
 kj::Promise<void> ExtraManifests::otherEntries(kj::ArrayPtr<const Entry> than) {
   for (;;) {
-    auto change = deps.changed.next();
+    auto change = changed.next();
     auto now = entries();
     bool same = now.size() == than.size();
     for (size_t i = 0; same && i < now.size(); ++i) {
@@ -80,7 +110,7 @@ kj::Promise<void> ExtraManifests::publishNext(kj::ArrayPtr<const Entry> wanted) 
 
 kj::Vector<ExtraManifests::Entry> ExtraManifests::entries() const {
   kj::Vector<Entry> all;
-  KJ_IF_MAYBE (config, deps.adapter.extraManifests()) {
+  KJ_IF_MAYBE (config, configs.find(kConfigId)) {
     if (!config->isExtraManifests()) return all;
     for (auto given : config->getExtraManifests().getExtraManifests()) {
       Entry entry;
@@ -140,12 +170,12 @@ kj::Promise<void> ExtraManifests::publish(kj::ArrayPtr<const Entry> wanted) {
     KJ_IF_MAYBE (known, fetched.find(entry.id)) {
       add(entry.id, known->objects);
     } else {
-      for (auto& there : deps.adapter.manifests()) {
-        if (there.extra && there.id == entry.id) add(there.id, there.objects);
+      for (auto there : existing) {
+        if (there.id() == entry.id) add(there.id(), there.getObjects());
       }
     }
   }
-  return deps.store.replaceAll<rpc::ManifestSpec>(kj::mv(records), kExtras);
+  return deps.store.replaceAll<rpc::ManifestSpec>(kj::mv(records), kube::kExtraManifests);
 }
 
 TlsVerifier& ExtraManifests::verifier() {
@@ -153,4 +183,4 @@ TlsVerifier& ExtraManifests::verifier() {
   return *madeVerifier.emplace(kj::heap<TlsVerifier>(authorities()));
 }
 
-}  // namespace talos::kubed
+}  // namespace talos::manifestd
