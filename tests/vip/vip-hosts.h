@@ -172,7 +172,7 @@ class Hosts {
   void start(Host& host) {
     kj::Vector<kj::String> line;
     for (auto text : {required("CONFINE"), "--uid=54"_kj, "--capabilities=net_admin,net_raw"_kj,
-                      "--seccomp=network"_kj, "--"_kj, required("VIPD")}) {
+                      "--seccomp=vip"_kj, "--"_kj, required("VIPD")}) {
       line.add(kj::str(text));
     }
     auto variables = kj::arr(kj::str(kStoreVariable, "=", path(kj::str(host.name(), ".sock"))),

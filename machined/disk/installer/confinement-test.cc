@@ -196,6 +196,8 @@ struct InstallerOnLoop : testing::Test {
 TEST_F(InstallerOnLoop, InstallsUnderItsFilter) {
   if (!kernelHas("xfs")) GTEST_SKIP() << "a kernel without XFS";
   LoopDisk disk(tree.at("disk"));
+  LoopDisk image(tree.at("image"), kMiB);  // as the root of a machine is one
+  system.image = kj::str(image.path);
   ASSERT_EQ(installOn(disk), "written");
   EXPECT_EQ(disk.begin(disk.node(3), 4), "XFSB");
   EXPECT_EQ(finishOn(disk), "finished");
@@ -352,6 +354,9 @@ TEST_F(InstallerOnLoop, TheResultOfAStep) {
     EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(),
                 HasSubstr(kills ? "killed by signal 9" : "without a result"));
   }
+  auto failure = kj::runCatchingExceptions(
+      [&]() { confinement.step([](Confinement&) { return kj::heapString(1 << 20); }); });
+  EXPECT_NE(failure, nullptr) << "as much as it likes";
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ kj::String RealConfinement::step(kj::Function<kj::String(Confinement&)> body) {
   kj::Array<kj::byte> bytes;
   auto failure = kj::runCatchingExceptions(
       [&]() { bytes = kj::FdInputStream(reading.get()).readAllBytes(kMostResult); });
+  reading = nullptr;  // one that says too much ends
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
