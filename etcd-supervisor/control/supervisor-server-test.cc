@@ -238,5 +238,34 @@ TEST_F(SupervisorApi, ASnapshotThatWasSentBefore) {
             send(etcd, whole).substr(0, 65));
 }
 
+struct TextSink final : public rpc::ByteSink::Server {
+  std::string& bytes;
+  explicit TextSink(std::string& bytes) : bytes(bytes) {}
+  kj::Promise<void> write(WriteContext context) override {
+    auto part = context.getParams().getBytes().asChars();
+    bytes.append(part.begin(), part.size());
+    return kj::READY_NOW;
+  }
+};
+
+// Catches: a signature of other bytes than those that were sent, or none.
+TEST_F(SupervisorApi, ASnapshotIsSigned) {
+  formed();
+  std::string bytes;
+  auto request = etcdOf(n1).snapshotRequest();
+  request.setSink(kj::heap<TextSink>(bytes));
+  kj::Maybe<kj::String> signature;
+  kj::Promise<void> done = request.send().then(
+      [&](auto&& answer) { signature = kj::str(answer.getSignature().asChars()); });
+  ASSERT_TRUE(bed.eventually(kTimeout, [&] { return done.poll(bed.scope); }));
+  done.wait(bed.scope);
+  EXPECT_EQ("signature"_kj, KJ_ASSERT_NONNULL(signature));
+  ASSERT_EQ(1u, statements.size());
+  auto database = bytes.size() - SHA256_DIGEST_LENGTH;
+  kj::byte hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const kj::byte*>(bytes.data()), database, hash);
+  EXPECT_EQ(kj::str(database, " ", kj::encodeHex(hash)), statements[0]);
+}
+
 }  // namespace
 }  // namespace talos::supervisor

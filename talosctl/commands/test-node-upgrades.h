@@ -56,6 +56,7 @@ class FakeEtcdServer final : public rpc::Etcd::Server {
       request.setBytes(part);
       co_await request.send();
     }
+    context.getResults().setSignature("signature"_kj.asBytes());
   }
   kj::Promise<void> bootstrap(BootstrapContext context) override {
     if (node.requestsHang) return kj::NEVER_DONE;

@@ -14,6 +14,10 @@ struct BootstrapCall {
   bool skipHashCheck = false;
 };
 
+// Said before or after a snapshot is restored.
+constexpr kj::StringPtr kTokensEnd =
+    "all join tokens that the snapshot has are revoked; workers that have joined stay"_kj;
+
 // True when it was done before. Shows in line 0 how far it is, and leaves in `last` the newest
 // state of etcd. Within the session's deadline.
 kj::Promise<bool> callBootstrap(Invocation& call, Session& session, kj::StringPtr node,

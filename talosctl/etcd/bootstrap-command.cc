@@ -45,6 +45,7 @@ kj::Promise<int> runBootstrap(Invocation& call) {
     if (formatOf(call) == Format::kJson) call.out(jsonFailure(failures[0], 0));
     co_return conclude(call, failures, 0, Partial::kIsFailure);
   }
+  if (snapshot != nullptr && !done) call.err(kj::str(kTokensEnd, "\n"));
   progress.set(0, done ? "etcd was bootstrapped before" : "etcd is bootstrapped");
   if (formatOf(call) == Format::kJson) {
     call.out(jsonDone(names[0], kj::str(",\"bootstrappedBefore\":", done)));
@@ -62,7 +63,8 @@ void addBootstrapCommand(Command& root) {
       "has a cluster or does not answer. Never deletes data. Returns when etcd is healthy.";
   command.flag({.name = "recover-from",
                 .kind = FlagKind::kText,
-                .help = "a snapshot of etcd (talosctl etcd snapshot) to restore"});
+                .help = "a snapshot of etcd (talosctl etcd snapshot) to restore; its signature is "
+                        "not verified, which talosctl cluster recover does"});
   command.flag({.name = "recover-skip-hash-check",
                 .help = "the snapshot is a copy of the database of a member, without a hash"});
   command.flag({.name = "without",

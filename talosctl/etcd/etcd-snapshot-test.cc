@@ -83,10 +83,11 @@ TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
         file.write(bytes.slice(at, kj::min(at + 5000, bytes.size())));
       }
       EXPECT_EQ(bytes.size(), file.size());
-      file.keep();
+      file.keep("signature"_kj.asBytes());
     }
     EXPECT_TRUE(KJ_ASSERT_NONNULL(decrypted(path, owner)) == bytes);
     EXPECT_TRUE(decrypted(path, other) == nullptr);
+    EXPECT_EQ("signature"_kj, readFile(kj::str(path, ".sig")));
     auto changed = readFile(path);
     changed[changed.size() / 2] ^= 1;
     writeFileAtomically(path, changed.asArray(), 0600);
@@ -94,9 +95,23 @@ TEST(SnapshotFile, IsEncryptedToTheOwnerOfACertificate) {
 
     SnapshotFile damaged(tree.at("damaged"), recipient);
     damaged.write(bytes.slice(0, bytes.size() - 1));
-    EXPECT_ANY_THROW(damaged.keep());
+    EXPECT_ANY_THROW(damaged.keep("signature"_kj.asBytes()));
   }
   EXPECT_TRUE(tryReadFile(tree.at("damaged")) == nullptr);
+  EXPECT_TRUE(tryReadFile(tree.at("damaged.sig")) == nullptr);
+}
+
+// Catches: the signature of the file that was there before, beside one without.
+TEST(SnapshotFile, HasNoSignatureOfAnother) {
+  machined::TestTree tree;
+  auto path = tree.at("etcd.snapshot");
+  auto bytes = snapshotOf(3);
+  for (auto signature : {"one"_kj, ""_kj}) {
+    SnapshotFile file(path);
+    file.write(bytes);
+    file.keep(signature.asBytes());
+    EXPECT_EQ(signature.size() == 0, tryReadFile(kj::str(path, ".sig")) == nullptr);
+  }
 }
 
 // Catches: a key that nothing can be encrypted to, noticed after the snapshot was made.

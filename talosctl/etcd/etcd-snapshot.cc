@@ -9,11 +9,22 @@
 
 #include "common/base/error.h"
 #include "common/base/folder.h"
+#include "common/etcd-data/snapshot-signature.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr size_t kHash = Sha256::kBytes, kPage = 512;
+
+// After a crash it may be cut off, and is refused. Its folder may be one that cannot be read.
+void writeSignature(kj::StringPtr path, kj::ArrayPtr<const kj::byte> signature) {
+  kj::AutoCloseFd fd(open(path.cStr(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (fd.get() < 0) {
+    fail(ErrorKind::kFailedPrecondition, kj::str("cannot write ", path, ": ", strerror(errno)));
+  }
+  kj::FdOutputStream(fd.get()).write(signature.begin(), signature.size());
+  KJ_SYSCALL(fsync(fd), path);
+}
 
 }  // namespace
 
@@ -57,7 +68,7 @@ void SnapshotFile::write(kj::ArrayPtr<const kj::byte> bytes) {
   tail = kj::mv(newest);
 }
 
-void SnapshotFile::keep() {
+void SnapshotFile::keep(kj::ArrayPtr<const kj::byte> signature) {
   auto digest = hash.finish();
   if (written % kPage != kHash || tail.asPtr() != digest) {
     fail(ErrorKind::kInvalidArgument, kj::str("the snapshot is damaged or truncated after ",
@@ -65,7 +76,12 @@ void SnapshotFile::keep() {
   }
   KJ_IF_MAYBE (e, encryption) (*e)->finish();
   KJ_SYSCALL(fsync(fd), part);
+  auto beside = kj::str(path, kSignatureSuffix);
+  if (unlink(beside.cStr()) != 0 && errno != ENOENT) {  // of the file that is replaced
+    fail(ErrorKind::kFailedPrecondition, kj::str("cannot remove ", beside, ": ", strerror(errno)));
+  }
   KJ_SYSCALL(rename(part.cStr(), path.cStr()), path);
+  if (signature.size() > 0) writeSignature(beside, signature);
   // One that may only be written to cannot be opened for that.
   if (auto folder = folderOf(path); access(folder.cStr(), R_OK) == 0) syncFolder(folder);
   kept = true;

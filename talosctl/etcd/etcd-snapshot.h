@@ -1,6 +1,7 @@
 // A snapshot of etcd as it comes from a node: the database, a multiple of 512 bytes, and behind it
 // its SHA-256. Written beside its place and moved there when it is whole
-// and right, so a file of that name is one that can be recovered from.
+// and right, so a file of that name is one that can be recovered from. Beside it, with ".sig" at
+// the end of the name, is its signature: never that of another snapshot, also after a crash.
 #pragma once
 
 #include <kj/io.h>
@@ -20,8 +21,9 @@ class SnapshotFile {
 
   void write(kj::ArrayPtr<const kj::byte> bytes);
   uint64_t size() const { return written; }
-  // InvalidArgument when it is cut off or not what the node has read. Returns when it lasts.
-  void keep();
+  // InvalidArgument when it is cut off or not what the node has read. Returns when both last.
+  // `signature` is empty if the node gave none.
+  void keep(kj::ArrayPtr<const kj::byte> signature);
 
  private:
   kj::String path, part;

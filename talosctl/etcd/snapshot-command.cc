@@ -9,6 +9,7 @@
 #include "common/base/file.h"
 #include "common/base/folder.h"
 #include "common/etcd-data/snapshot-series.h"
+#include "common/etcd-data/snapshot-signature.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/standard-input.h"
 #include "talosctl/client/node-streams.h"
@@ -44,8 +45,8 @@ kj::Maybe<kj::Own<CmsRecipient>> recipientOf(Invocation& call) {
 }
 
 // Saves one of this node. Returns its size in bytes, as the node has sent it.
-kj::Promise<uint64_t> save(Session& session, kj::StringPtr name, kj::StringPtr path,
-                           const kj::Maybe<kj::Own<CmsRecipient>>& recipient) {
+kj::Promise<uint64_t> save(Invocation& call, Session& session, kj::StringPtr name,
+                           kj::StringPtr path, const kj::Maybe<kj::Own<CmsRecipient>>& recipient) {
   kj::Maybe<const CmsRecipient&> to;
   KJ_IF_MAYBE (r, recipient) to = **r;
   SnapshotFile file(path, to);
@@ -56,8 +57,17 @@ kj::Promise<uint64_t> save(Session& session, kj::StringPtr name, kj::StringPtr p
       [&](kj::ArrayPtr<const kj::byte> bytes) { broken.keeping([&]() { file.write(bytes); }); });
   request.setSink(received.sink());
   Alive alive;
-  co_await broken.before(watched(session, node, alive, request.send().ignoreResult()));
-  file.keep();
+  kj::Array<kj::byte> signature;
+  auto saving = request.send().then(
+      [&](auto&& answer) { signature = kj::heapArray<kj::byte>(answer.getSignature()); });
+  co_await broken.before(watched(session, node, alive, kj::mv(saving)));
+  if (signature.size() > kMostSnapshotSignature) signature = nullptr;
+  file.keep(signature);
+  if (signature.size() == 0) {
+    call.err(kj::str(name,
+                     " did not sign the snapshot; upgrade the node, or use --unsigned with "
+                     "talosctl cluster recover\n"));
+  }
   co_return file.size();
 }
 
@@ -75,7 +85,7 @@ kj::Promise<int> saveOne(Invocation& call) {
   auto session = co_await openSingle(call);
   auto replaced = co_await replacedBySnapshot(call, path);
   auto node = kj::str(session->client.nodes()[0]);
-  auto bytes = co_await save(*session, node, path, recipient);
+  auto bytes = co_await save(call, *session, node, path, recipient);
   KJ_IF_MAYBE (date, replaced) {
     call.err(kj::str("replaced \"", path, "\", which was written ", *date, "\n"));
   }
@@ -113,9 +123,11 @@ Series seriesOf(Invocation& call) {
 void removeReplaced(Invocation& call, const Series& series) {
   auto names = namesIn(series.folder);
   for (auto name : replacedSnapshots(names, series.keep)) {
-    auto path = kj::str(series.folder, "/", name);
-    if (unlink(path.cStr()) != 0 && errno != ENOENT) {
-      call.err(kj::str("cannot remove ", path, ": ", strerror(errno), "\n"));
+    for (auto suffix : {""_kj, kSignatureSuffix}) {
+      auto path = kj::str(series.folder, "/", name, suffix);
+      if (unlink(path.cStr()) != 0 && errno != ENOENT) {
+        call.err(kj::str("cannot remove ", path, ": ", strerror(errno), "\n"));
+      }
     }
   }
 }
@@ -128,7 +140,7 @@ kj::Promise<bool> saveNext(Invocation& call, Session& session, const Series& ser
     kj::Maybe<kj::String> problem;
     try {
       co_await session.client.connect(session.deadline);
-      auto bytes = co_await save(session, node, path, series.recipient);
+      auto bytes = co_await save(call, session, node, path, series.recipient);
       printSaved(call, node, path, bytes);
       removeReplaced(call, series);
       co_return true;
@@ -176,7 +188,7 @@ void addSnapshotCommand(Command& etcd) {
   snapshot.least = snapshot.most = 1;
   snapshot.details =
       "The file holds every secret of the cluster. It is verified, and appears only when it is "
-      "complete. See talosctl bootstrap --recover-from.\n"
+      "complete; <path>.sig has its signature. See talosctl cluster recover.\n"
       "With --every the path is a folder, of which the newest --keep snapshots stay; of several\n"
       "--nodes, the first that answers gives one. It ends when it is interrupted.";
   snapshot.flag({.name = "force", .help = "replace a file without a question"});

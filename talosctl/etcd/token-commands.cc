@@ -17,8 +17,8 @@ Etcd::Client tokensOf(rpc::Node::Client node) {
   return node.etcdRequest().send().getEtcd();
 }
 
-kj::StringPtr nameOf(Etcd::JoinToken::State state) {
-  switch (state) {
+kj::StringPtr stateOf(Etcd::JoinToken::Reader token) {
+  switch (token.getState()) {
     case Etcd::JoinToken::State::UNUSED:
       return "unused";
     case Etcd::JoinToken::State::USED:
@@ -26,7 +26,7 @@ kj::StringPtr nameOf(Etcd::JoinToken::State state) {
     case Etcd::JoinToken::State::EXPIRED:
       return "expired";
     case Etcd::JoinToken::State::REVOKED:
-      return "revoked";
+      return token.getRecovered() ? "revoked (recovery)" : "revoked";
   }
   return "unknown";
 }
@@ -40,7 +40,7 @@ kj::String renderTokens(kj::ArrayPtr<const Reply<Etcd::JoinTokensResults>> repli
       {"NODE", "ID", "HOSTNAME", "STATE", "ENDS", "USED BY", "USED AT", "CREATED", "CREATED BY"});
   for (auto& r : replies) {
     for (auto t : r.value.getTokens()) {
-      table.add(r.node, t.getId(), orDash(t.getHostname()), nameOf(t.getState()), t.getEnds(),
+      table.add(r.node, t.getId(), orDash(t.getHostname()), stateOf(t), t.getEnds(),
                 orDash(t.getUsedBy()), orDash(t.getUsedAt()), t.getCreated(),
                 orDash(t.getCreatedBy()));
     }
@@ -117,7 +117,9 @@ void addTokenCommands(Command& root) {
   create.run = runCreate;
 
   auto& list = token.add("list", "List the tokens with which workers join");
-  list.details = "Without their secrets. Every control-plane node has the same.";
+  list.details =
+      "Without their secrets. Every control-plane node has the same. Those that a snapshot brought "
+      "back are revoked: \"revoked (recovery)\".";
   addOutputFlag(list);
   list.run = runList;
 

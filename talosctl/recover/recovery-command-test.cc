@@ -1,6 +1,7 @@
 // cluster recover, as far as it goes before it asks a node.
 #include "talosctl/recover/recovery-command.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <string.h>
@@ -23,10 +24,30 @@ TEST_F(RecoveryCommand, ASnapshotThatIsReadIsInterrupted) {
   writeFileAtomically(path, kj::ArrayPtr<const char>(begin, sizeof begin), 0600);
   KJ_SYSCALL(truncate(path.cStr(), kSize));
   auto before = bytesRead();
-  EXPECT_EQ(
-      c.finish(c.start({"-n", "10.0.0.2", "cluster", "recover", path, "--yes"}, kj::READY_NOW)),
-      130);
+  EXPECT_EQ(c.finish(c.start({"-n", "10.0.0.2", "cluster", "recover", path, "--yes", "--unsigned"},
+                             kj::READY_NOW)),
+            130);
   EXPECT_LT(bytesRead() - before, kSize / 4);
+}
+
+// Catches: a snapshot of unknown origin that is taken because nothing was said.
+TEST_F(RecoveryCommand, WithoutASignatureItIsRefused) {
+  addRecoverCommand(c.root->add("cluster", "Clusters"));
+  auto path = kj::str(c.folder, "/etcd.snapshot");
+  writeFileAtomically(path, "x"_kj, 0600);
+  auto refused = [&](std::initializer_list<kj::StringPtr> flags, const char* error) {
+    kj::Vector<kj::StringPtr> arguments;
+    for (auto text : {"-n"_kj, "10.0.0.2"_kj, "cluster"_kj, "recover"_kj, path.asPtr(), "--yes"_kj})
+      arguments.add(text);
+    arguments.addAll(flags);
+    EXPECT_EQ(1, c.finish(c.start(arguments)));
+    EXPECT_THAT(err(), testing::HasSubstr(error));
+  };
+  refused({}, "/etcd.snapshot.sig\": No such file or directory; use --signature");
+  refused({"--signature", "/nowhere"}, "cannot read the signature of the snapshot, \"/nowhere\"");
+  refused({"--unsigned", "--signature", path}, "use one of them");
+  refused({"--recover-skip-hash-check"}, "needs --unsigned");
+  refused({"--unsigned"}, "the snapshot has 1 bytes, which is too short");
 }
 
 }  // namespace

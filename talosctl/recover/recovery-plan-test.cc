@@ -139,4 +139,48 @@ TEST(RecoveryPlan, SaysWhatIsLost) {
               ElementsAre("10.5.0.2 has revision 1300: nothing that the snapshot (1300) has not"));
 }
 
+// Catches: a forged snapshot that is restored: of another CA, with the signature of another one, or
+// with none; a node that alone decides what is accepted.
+TEST(RecoveryPlan, ASnapshotIsOfAMember) {
+  auto other = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  auto nodes = kj::arr(survivorOf(1, {1, 2, 3}), emptyNode(2));
+  auto refusals = [&](const SignedSnapshot& snapshot) {
+    kj::Vector<kj::String> found;
+    EXPECT_EQ(judgeSignature(nodes, snapshot, found) == nullptr, !found.empty());
+    return texts(found);
+  };
+  EXPECT_THAT(refusals(signedSnapshot()), IsEmpty());
+  EXPECT_THAT(refusals(signedSnapshot(other)),
+              ElementsAre(HasSubstr("10.5.0.2: the snapshot is not signed by a member")));
+  EXPECT_THAT(refusals(signedSnapshot(authority(), 2048)),
+              ElementsAre(HasSubstr("the signature is of another snapshot")));
+  auto none = signedSnapshot();
+  none.signature = nullptr;
+  EXPECT_THAT(refusals(none), ElementsAre(HasSubstr("not a valid signature")));
+  // The first accepts whatever it is told to.
+  nodes[0].authorities = kj::str(other.certificate);
+  EXPECT_THAT(refusals(signedSnapshot(other)),
+              ElementsAre(HasSubstr("10.5.0.3: the snapshot is not signed by a member")));
+}
+
+// Catches: a snapshot of before a rotation of etcd's CA that cannot be recovered from; a node of an
+// earlier version that counts as one that accepts.
+TEST(RecoveryPlan, TheCaMayHaveBeenReplaced) {
+  auto old = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  auto nodes = kj::arr(emptyNode(1));
+  kj::Vector<kj::String> refusals;
+  auto snapshot = signedSnapshot(old);
+  EXPECT_TRUE(judgeSignature(nodes, snapshot, refusals) == nullptr);
+  EXPECT_THAT(texts(refusals), ElementsAre(HasSubstr("name it with --etcd-ca")));
+  snapshot.authorities = kj::str(old.certificate);
+  EXPECT_TRUE(judgeSignature(nodes, snapshot, refusals) != nullptr);
+  nodes[0].authorities = kj::str(authority().certificate, old.certificate);
+  snapshot.authorities = nullptr;
+  EXPECT_TRUE(judgeSignature(nodes, snapshot, refusals) != nullptr);
+  nodes[0].authorities = nullptr;
+  refusals.clear();
+  EXPECT_TRUE(judgeSignature(nodes, snapshot, refusals) == nullptr);
+  EXPECT_THAT(texts(refusals), ElementsAre(HasSubstr("does not say which CAs")));
+}
+
 }  // namespace talos::talosctl

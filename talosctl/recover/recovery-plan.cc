@@ -1,5 +1,6 @@
 #include "talosctl/recover/recovery-plan.h"
 
+#include "common/base/error.h"
 #include "common/net/ip.h"
 
 namespace talos::talosctl {
@@ -110,6 +111,30 @@ RecoveryPlan planRecovery(kj::ArrayPtr<const RecoveryNode> nodes, const Recovery
     if (!node.isEmpty()) plan.erased.add(kj::str(node.address));
   }
   return plan;
+}
+
+kj::Maybe<SnapshotStatement> judgeSignature(kj::ArrayPtr<const RecoveryNode> nodes,
+                                            const SignedSnapshot& snapshot,
+                                            kj::Vector<kj::String>& refusals) {
+  kj::Maybe<SnapshotStatement> statement;
+  for (auto& node : nodes) {
+    if (node.silence != nullptr || !node.controlPlane) continue;  // refused as such
+    auto failure = kj::runCatchingExceptions([&] {
+      auto accepted = kj::str(node.authorities, "\n", snapshot.authorities);
+      if (accepted.findFirst('-') == nullptr) {
+        fail(ErrorKind::kFailedPrecondition, "the node does not say which CAs of etcd it accepts");
+      }
+      auto found = verifySnapshot(snapshot.signature, accepted);
+      found.requireFor(snapshot.databaseBytes, snapshot.digest);
+      statement = kj::mv(found);
+    });
+    KJ_IF_MAYBE (e, failure) {
+      refusals.add(kj::str(node.address, ": ", messageOf(*e),
+                           "; if etcd had another CA then, name it with --etcd-ca"));
+      return nullptr;
+    }
+  }
+  return statement;
 }
 
 kj::Vector<kj::String> lossLines(kj::ArrayPtr<const RecoveryNode> nodes, int64_t revision) {

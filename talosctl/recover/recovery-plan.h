@@ -9,6 +9,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/etcd-data/snapshot-signature.h"
+
 namespace talos::talosctl {
 
 struct KnownMember {
@@ -22,6 +24,7 @@ struct RecoveryNode {
   kj::String hostname, bootId;
   bool controlPlane = false;
   kj::String phase, message;        // EtcdStatuses/etcd
+  kj::String authorities;           // PEM: CAs of etcd that its config accepts
   bool quorum = false;              // its etcd belongs to one
   kj::Vector<KnownMember> members;  // that its etcd knows
   kj::Maybe<int64_t> revision;      // the newest of its data, while its etcd runs
@@ -46,6 +49,21 @@ struct RecoveryPlan {
 };
 
 RecoveryPlan planRecovery(kj::ArrayPtr<const RecoveryNode> nodes, const RecoveryRequest& request);
+
+// The evidence of the origin of a snapshot.
+struct SignedSnapshot {
+  kj::Array<kj::byte> signature;
+  kj::String authorities;  // PEM: those that the user accepts besides
+  uint64_t databaseBytes = 0;
+  kj::Array<kj::byte> digest;
+};
+
+// Returns the statement of a member if it is about this snapshot and each node accepts the
+// signature; otherwise none, and a refusal. One node that is in foreign hands cannot make the
+// others accept anything.
+kj::Maybe<SnapshotStatement> judgeSignature(kj::ArrayPtr<const RecoveryNode> nodes,
+                                            const SignedSnapshot& snapshot,
+                                            kj::Vector<kj::String>& refusals);
 
 // The difference between the snapshot and the newest data that is left, a line for each node that
 // has some: "10.5.0.2 has revision 1300: 66 newer than the snapshot (1234), which are lost; …".

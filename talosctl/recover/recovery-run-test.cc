@@ -68,7 +68,8 @@ struct RecoveryRunTest : public testing::Test {
   ModelControlPlane cluster;
   kj::Array<kj::String> names =
       kj::arr(kj::str("10.5.0.2"), kj::str("10.5.0.3"), kj::str("10.5.0.4"));
-  RecoveryOptions options{.request = {}, .revision = 90};
+  SignedSnapshot snapshot = signedSnapshot();
+  RecoveryOptions options{.request = {}, .revision = 90, .snapshot = snapshot};
   bool yes = true;
   std::vector<std::string> said;
 
@@ -91,10 +92,23 @@ TEST_F(RecoveryRunTest, ErasesThenRestoresThenWaitsForAllVotes) {
   EXPECT_EQ("yes", run());
   EXPECT_THAT(cluster.done, ElementsAre("erase 10.5.0.2 boot-1 0", "restore"));
   EXPECT_EQ(3, cluster.voters) << "it has not waited until all vote";
-  EXPECT_THAT(said, ElementsAre(HasSubstr("10 newer than the snapshot (90), which are lost"),
+  EXPECT_THAT(said, ElementsAre(HasSubstr("signed by a member of etcd"),
+                                HasSubstr("10 newer than the snapshot (90), which are lost"),
                                 HasSubstr("10.5.0.2: erases EPHEMERAL"),
                                 HasSubstr("10.5.0.2: restores the snapshot, revision 90; the "
-                                          "others join it")));
+                                          "others join it"),
+                                HasSubstr("join tokens that the snapshot has are revoked")));
+}
+
+// Catches: a node whose data is erased for a snapshot that somebody else has made.
+TEST_F(RecoveryRunTest, NothingIsErasedForASnapshotOfAnotherCluster) {
+  snapshot = signedSnapshot(pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256}));
+  options.request.force = true;
+  EXPECT_EQ("not recovered; nothing was changed", run());
+  EXPECT_THAT(cluster.done, IsEmpty());
+  options.snapshot = nullptr;
+  EXPECT_EQ("yes", run());
+  EXPECT_THAT(said, testing::Contains(HasSubstr("is not verified (--unsigned)")));
 }
 
 // Catches: a second run that changes something, while the others are still joining.

@@ -1,7 +1,9 @@
 #include "talosctl/recover/recovery-run.h"
 
+#include "common/base/date.h"
 #include "common/base/error.h"
 #include "talosctl/cli/cli-text.h"
+#include "talosctl/etcd/bootstrap-call.h"
 
 namespace talos::talosctl {
 namespace {
@@ -16,10 +18,18 @@ bool votes(const RecoveryNode& node) {
 
 }  // namespace
 
-void RecoveryRun::refuse(const RecoveryPlan& plan) {
-  if (plan.refusals.empty()) return;
-  for (auto& refusal : plan.refusals) say(refusal);
+void RecoveryRun::refuse(kj::ArrayPtr<const kj::String> refusals) {
+  if (refusals.size() == 0) return;
+  for (auto& refusal : refusals) say(refusal);
   fail(ErrorKind::kFailedPrecondition, "not recovered; nothing was changed");
+}
+
+void RecoveryRun::sayOrigin(kj::Maybe<SnapshotStatement>& statement) {
+  KJ_IF_MAYBE (s, statement) {
+    say(kj::str("the snapshot was taken ", dateText(s->taken), " and signed by a member of etcd"));
+  } else {
+    say("the origin of the snapshot is not verified (--unsigned)"_kj);
+  }
 }
 
 // All have ended when it rejects, with the reason of each that failed.
@@ -69,13 +79,19 @@ kj::Promise<void> RecoveryRun::await(Reached reached, kj::StringPtr what, kj::Du
 kj::Promise<bool> RecoveryRun::run() {
   auto nodes = co_await cluster.survey();
   auto plan = planRecovery(nodes, options.request);
-  refuse(plan);
+  kj::Maybe<SnapshotStatement> statement;
+  KJ_IF_MAYBE (snapshot, options.snapshot) {
+    statement = judgeSignature(nodes, *snapshot, plan.refusals);
+  }
+  refuse(plan.refusals);
+  sayOrigin(statement);
   for (auto& line : lossLines(nodes, options.revision)) say(line);
   for (auto& address : plan.erased) {
     say(kj::str(address, ": erases EPHEMERAL, with the data of etcd and of the pods, and reboots"));
   }
   say(kj::str(names[0], ": restores the snapshot, revision ", options.revision,
               names.size() > 1 ? "; the others join it" : ""));
+  say(kj::str(kTokensEnd));
   if (options.dryRun || !co_await confirm(kj::str("recover etcd on these nodes?"))) co_return false;
   co_await eraseAll(nodes, plan);
   co_await await(isEmpty, "not all nodes are without data of etcd", kEmptyLimit);

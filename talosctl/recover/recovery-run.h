@@ -30,7 +30,8 @@ class RecoveryCluster {
 
 struct RecoveryOptions {
   RecoveryRequest request;
-  int64_t revision;  // of the snapshot
+  int64_t revision;                                     // of the snapshot
+  kj::Maybe<const SignedSnapshot&> snapshot = nullptr;  // none: its origin is not verified
   bool dryRun = false;
 };
 
@@ -67,7 +68,8 @@ class RecoveryRun {
   kj::Function<void(kj::StringPtr)> say;
   Confirm confirm;
 
-  void refuse(const RecoveryPlan& plan);
+  void refuse(kj::ArrayPtr<const kj::String> refusals);
+  void sayOrigin(kj::Maybe<SnapshotStatement>& statement);
   kj::Promise<void> eraseAll(kj::ArrayPtr<const RecoveryNode> nodes, const RecoveryPlan& plan);
   using Reached = bool (*)(const RecoveryNode& node);
   kj::Promise<void> await(Reached reached, kj::StringPtr what, kj::Duration limit);

@@ -63,20 +63,29 @@ kj::Promise<RecoveryNode> RemoteRecovery::ask(Client& client, kj::StringPtr name
   using Members = capnp::Response<rpc::Etcd::MembersResults>;
   using Status = capnp::Response<rpc::Etcd::StatusResults>;
   using Found = capnp::Response<rpc::Resources::GetResults>;
-  auto get = remote.resourcesRequest().send().getResources().getRequest();
-  get.initKind().setType(typeName<rpc::EtcdSpecSpec>());
-  get.setId("etcd");
-  auto asking = kj::heapArrayBuilder<kj::Promise<void>>(3);
+  auto get = [&](kj::StringPtr type) {
+    auto request = remote.resourcesRequest().send().getResources().getRequest();
+    request.initKind().setType(type);
+    request.setId("etcd");
+    return request.send();
+  };
+  auto asking = kj::heapArrayBuilder<kj::Promise<void>>(4);
   asking.add(ifAnswered(timer, kj::Promise<Members>(etcd.membersRequest().send()),
                         [&](Members&& answer) { take(answer, node); }));
   asking.add(
       ifAnswered(timer, kj::Promise<Status>(etcd.statusRequest().send()),
                  [&](Status&& answer) { node.revision = answer.getStatus().getRevision(); }));
-  asking.add(ifAnswered(timer, kj::Promise<Found>(get.send()), [&](Found&& found) {
-    auto waits = found.getResource().getSpec().getAs<rpc::EtcdSpecSpec>().getWaitsFor();
-    node.damaged = waits.startsWith("its data:");
-    if (node.damaged) node.message = kj::str(waits);
-  }));
+  asking.add(ifAnswered(timer, kj::Promise<Found>(get(typeName<rpc::EtcdConfigSpec>())),
+                        [&](Found&& found) {
+                          auto spec = found.getResource().getSpec().getAs<rpc::EtcdConfigSpec>();
+                          node.authorities = kj::str(spec.getAuthorities());
+                        }));
+  asking.add(
+      ifAnswered(timer, kj::Promise<Found>(get(typeName<rpc::EtcdSpecSpec>())), [&](Found&& found) {
+        auto waits = found.getResource().getSpec().getAs<rpc::EtcdSpecSpec>().getWaitsFor();
+        node.damaged = waits.startsWith("its data:");
+        if (node.damaged) node.message = kj::str(waits);
+      }));
   co_await kj::joinPromises(asking.finish());
   co_return kj::mv(node);
 }

@@ -1,11 +1,37 @@
 // For tests: control-plane nodes 10.5.0.2, 10.5.0.3 … with the members m-1, m-2 …
 #pragma once
 
+#include <string.h>
+
 #include <vector>
 
+#include "common/tls/pki.h"
 #include "talosctl/recover/recovery-plan.h"
 
 namespace talos::talosctl {
+
+// The CA of their etcd.
+inline const pki::CertificateAndKey& authority() {
+  static const auto made = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
+  return made;
+}
+
+// A signature for a database of so many bytes, by a member of the cluster with this CA.
+inline SignedSnapshot signedSnapshot(const pki::CertificateAndKey& ca = authority(),
+                                     uint64_t bytes = 1024) {
+  auto member = pki::issue(ca.certificate, ca.key, {.commonName = "m-1"});
+  auto digest = kj::heapArray<kj::byte>(32);
+  memset(digest.begin(), 7, digest.size());
+  SignedSnapshot snapshot;
+  snapshot.signature = signSnapshot({.taken = kj::systemPreciseCalendarClock().now(),
+                                     .cluster = 0xc1,
+                                     .bytes = bytes,
+                                     .sha256 = kj::heapArray(digest.asPtr())},
+                                    member.certificate, member.key);
+  snapshot.databaseBytes = 1024;
+  snapshot.digest = kj::mv(digest);
+  return snapshot;
+}
 
 inline RecoveryNode emptyNode(unsigned number) {
   RecoveryNode node;
@@ -14,6 +40,7 @@ inline RecoveryNode emptyNode(unsigned number) {
   node.bootId = kj::str("boot-", number);
   node.controlPlane = true;
   node.phase = kj::str("waiting");
+  node.authorities = kj::str(authority().certificate);
   return node;
 }
 

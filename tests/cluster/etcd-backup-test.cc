@@ -50,13 +50,28 @@ class Backups {
   bool isAt(const EtcdNode& node, const std::string& text) const {
     return eventually([&] { return contains(stateAt(node), text); }, kTimeout, 0.3);
   }
-  // Of those of the cluster, sorted.
+  // Of the snapshots of the cluster, sorted; one that was put there by another hand has no
+  // signature.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (auto& [name, content] : store.seen()) {
-      if (name.rfind("c1/", 0) == 0) found.push_back(name);
+    auto all = store.seen();
+    for (auto& [name, content] : all) {
+      bool isOurs = name.rfind("c1/", 0) == 0 && all.count(name + ".sig") > 0;
+      if (isOurs) found.push_back(name);
     }
     return found;
+  }
+  // The statement of the newest one's signature, as OpenSSL reads it with the CA of etcd.
+  std::string statementOfNewest(const EtcdNode& node) const {
+    std::ofstream(folder + "/etcd.sig", std::ios::binary) << store.seen()[names().back() + ".sig"];
+    auto shown =
+        nodes.at(node, {"get", "etcdconfigs", "etcd", "-o", "jsonpath={.spec.authorities}"});
+    std::ofstream(folder + "/etcd-ca.pem") << shown.out;
+    auto verified = harness::run({"openssl", "cms", "-verify", "-inform", "DER", "-in",
+                                  folder + "/etcd.sig", "-CAfile", folder + "/etcd-ca.pem",
+                                  "-purpose", "sslserver", "-no_check_time"});
+    EXPECT_EQ(0, verified.status) << verified.err;
+    return verified.out;
   }
   bool grows(size_t count) const {
     return eventually([&] { return names().size() >= count; }, kTimeout, 0.2);
@@ -125,6 +140,7 @@ TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
   }
   ASSERT_TRUE(backups.grows(1)) << backups.stateAt(nodes[0]);
   EXPECT_EQ(expected, contentOf(backups.decryptNewest(), backups.folder, "/backup/"));
+  EXPECT_TRUE(contains(backups.statementOfNewest(nodes[0]), "snapshot of etcd, 1"));
   std::vector<EtcdNode> leaders;
   for (auto& node : nodes.all()) {
     ASSERT_TRUE(backups.isAt(node, "phase: "));

@@ -24,7 +24,7 @@ class BackupSeries {
   explicit BackupSeries(const EtcdNodes& nodes)
       : folder(nodes.cluster().folder()), running(command(nodes)) {}
 
-  // The first of them, read with the key of its owner; a plain snapshot.
+  // The first of them, read with the key of its owner: a plain snapshot, and its signature.
   std::string decryptFirst() {
     auto saved = [](auto& out, auto&) { return contains(out, "etcd snapshot saved to \""); };
     EXPECT_TRUE(running.waitFor(saved, EtcdNodes::kTimeout)) << running.err();
@@ -33,6 +33,7 @@ class BackupSeries {
     auto decrypt = harness::run({"openssl", "cms", "-decrypt", "-binary", "-inform", "DER", "-in",
                                  name, "-inkey", folder + "/key.pem", "-out", folder + "/etcd.db"});
     EXPECT_EQ(0, decrypt.status) << decrypt.err;
+    write(folder + "/etcd.db.sig", slurp(name + ".sig"));
     return folder + "/etcd.db";
   }
 
@@ -51,7 +52,7 @@ class BackupSeries {
       EXPECT_TRUE(contains(entry.path().string(), ".snapshot.cms")) << entry.path();
       ++files;
     }
-    EXPECT_EQ(2u, files);
+    EXPECT_EQ(4u, files) << "two, and their signatures";
   }
 
  private:
@@ -96,6 +97,8 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   ASSERT_TRUE(nodes.haveVoters(first, 3)) << nodes.members(first);
   auto id = nodes.clusterId(first);
   ASSERT_TRUE(nodes.put(first, "/before", "the snapshot"));
+  auto token = nodes.at(first, {"token", "create"});
+  ASSERT_EQ(0, token.status) << token.err;
   BackupSeries backups(nodes);
   auto snapshot = backups.decryptFirst();
   ASSERT_TRUE(nodes.put(first, "/after", "it"));
@@ -159,11 +162,21 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
                                           ") is a member of the "
                                           "cluster and not among the nodes"))
       << forgotten.err;
-  write(nodes.cluster().folder() + "/bad.db", damaged);
-  auto bad =
-      recover(nodes, {&first, &second, &third}, nodes.cluster().folder() + "/bad.db", {"--yes"});
-  EXPECT_EQ(1, bad.status);
-  EXPECT_TRUE(contains(bad.err, "the snapshot is damaged")) << bad.err;
+  // Another snapshot, whole: nothing shows who made it, and the signature at hand is not its own.
+  auto forged = nodes.cluster().folder() + "/bad.db";
+  auto refusedForged = [&](std::vector<std::string> flags, const std::string& error) {
+    auto result = recover(nodes, {&first, &second, &third}, forged, flags);
+    EXPECT_EQ(1, result.status) << error;
+    EXPECT_TRUE(contains(result.err, error)) << result.err;
+  };
+  auto other = nodes.at(first, {"etcd", "snapshot", forged});
+  ASSERT_EQ(0, other.status) << other.err;
+  std::filesystem::remove(forged + ".sig");
+  refusedForged({"--yes"}, "cannot read the signature of the snapshot");
+  refusedForged({"--yes", "--signature", snapshot + ".sig"},
+                "the signature is of another snapshot");
+  write(forged, damaged);
+  refusedForged({"--yes", "--unsigned"}, "the snapshot is damaged");
   auto planned = recover(nodes, {&first, &second, &third}, snapshot, {"--dry-run"});
   EXPECT_EQ(0, planned.status) << planned.err;
   EXPECT_TRUE(contains(planned.err, "newer than the snapshot")) << planned.err;
@@ -177,6 +190,9 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
     EXPECT_EQ("the snapshot\n", nodes.get(node, "/before"));
     EXPECT_EQ("", nodes.get(node, "/after"));
   }
+  auto tokens = nodes.at(first, {"token", "list"});
+  EXPECT_TRUE(contains(tokens.out, "revoked (recovery)")) << tokens.out << tokens.err;
+  EXPECT_FALSE(contains(tokens.out, "unused")) << tokens.out;
   EXPECT_NE(id, nodes.clusterId(first)) << "members of the old one would meet the new one";
 }
 
