@@ -1,8 +1,8 @@
 // Evidence that a node belongs to the control plane, before a key is sent to it.
 //
-// The answer of a node about itself is no evidence: a worker in foreign hands says "controlplane" as
-// well. The private key of the CA of the machine API is evidence: each control-plane node has it in
-// its config, no worker has it, and the client configuration of the user names the CA. So a node
+// The answer of a node about itself is no evidence: a worker in foreign hands says "controlplane"
+// as well. The private key of the CA of the machine API is evidence: each control-plane node has it
+// in its config, no worker has it, and the client configuration of the user names the CA. So a node
 // that shows this key gets nothing that it could not get by itself.
 //
 // While the CA is rotated, nodes have the old or the new one. From the client's CA to its

@@ -1,8 +1,8 @@
 // The roles of nodes in a rotation, fixed when it begins, and nodes that change their answer later.
 //
-// The answer of a node about itself is no reason to give it a key. Its role is what the user, the list
-// of members and its own config say alike; and a control-plane node has shown the private key of
-// the CA of the machine API (control-plane-proof.h). Each later answer is compared with what the
+// The answer of a node about itself is no reason to give it a key. Its role is what the user, the
+// list of members and its own config say alike; and a control-plane node has shown the private key
+// of the CA of the machine API (control-plane-proof.h). Each later answer is compared with what the
 // node had before, so one that changes it ends the run, before anything is sent to it. Pure.
 #pragma once
 
