@@ -112,8 +112,8 @@ TEST(LineFormat, Rfc5424) {
   FormatOptions options{
       .format = LogFormat::RFC5424, .tags = tags, .hostname = "", .octetCounting = true};
   EXPECT_EQ(
-      "79 <30>1 2026-11-20T12:07:35.042000Z - apid - - "
-      "[tags@32473 rack=\"a\\]\\\"\\\\\xef\xbf\xbd\"] \xe2\x82\xac",
+      "81 <30>1 2026-11-20T12:07:35.042000Z - apid - - "
+      "[tags@32473 rack=\"a\\]\\\"\\\\\\\\xff\"] \xe2\x82\xac",
       formatted({.id = "apid", .text = "\xe2\x82\xac"_kj, .received = kReceived}, options));
 }
 

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "common/text/plain-text.h"
-#include "logd/escaped-text.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::logd {
 namespace {
@@ -35,7 +34,7 @@ void addField(Out& out, kj::StringPtr name, kj::ArrayPtr<const char> value) {
   if (out.back() == ',') out.add('"');
   add(out, name);
   add(out, "\":\""_kj);
-  addEscaped(out, value, SIZE_MAX, true);
+  addEscaped(out, value, Surface::kJson);
   out.add('"');
 }
 
@@ -82,15 +81,9 @@ kj::String headerField(kj::StringPtr text, size_t longest) {
 
 void addParameter(Out& out, kj::StringPtr name, kj::StringPtr value) {
   add(out, kj::str(' ', name, "=\""));
-  for (auto rest = value.asBytes(); rest.size() > 0;) {
-    auto character = firstCharacter(rest);
-    if (!character.valid) {
-      add(out, kReplacement);
-    } else {
-      if (character.code == '"' || character.code == '\\' || character.code == ']') out.add('\\');
-      out.addAll(rest.slice(0, character.bytes).asChars());
-    }
-    rest = rest.slice(character.bytes, rest.size());
+  for (char c : printable(value)) {
+    if (c == '"' || c == '\\' || c == ']') out.add('\\');
+    out.add(c);
   }
   out.add('"');
 }
@@ -139,7 +132,7 @@ void formatLine(const LogLine& line, const FormatOptions& options, kj::Vector<ch
   auto around = frame.before.size() + frame.after.size();
   auto room = options.longest > around ? options.longest - around : 0;
   Out text;
-  addEscaped(text, parsed.text, room, json);
+  addEscaped(text, parsed.text, json ? Surface::kJson : Surface::kTerminal, room);
   if (!json && options.octetCounting) add(out, kj::str(around + text.size(), ' '));
   out.addAll(frame.before);
   out.addAll(text);

@@ -1,7 +1,7 @@
 // Formats of lines that leave the node: JSON lines and syslog (RFC 5424).
 //
 // Pure and total: a line is foreign text (a service printed it), and any bytes become one valid
-// message. Invalid UTF-8 becomes U+FFFD, control characters are escaped.
+// message. Text is escaped as common/text/foreign-text.h says: of JSON, or of a terminal.
 //
 // json_lines: an object in one line, with the fields of the original: msg, talos-level,
 // talos-service and talos-time; of the kernel clock, facility, msg, priority, seq, talos-level and

@@ -2,7 +2,7 @@
 
 #include "common/kube/json.h"
 #include "common/kube/kube-api.h"
-#include "logd/escaped-text.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::logd {
 namespace {
@@ -47,7 +47,7 @@ uint64_t countAt(const kube::Json& value, kube::JsonPath path) {
 
 kj::String plain(kj::StringPtr text) {
   kj::Vector<char> out;
-  addEscaped(out, text, kLongestMessage, false);
+  addEscaped(out, text, Surface::kTerminal, kLongestMessage);
   out.add('\0');
   return kj::String(out.releaseAsArray());
 }

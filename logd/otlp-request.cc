@@ -2,7 +2,7 @@
 
 #include <kj/debug.h>
 
-#include "logd/escaped-text.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::logd {
 namespace {
@@ -20,7 +20,7 @@ void append(Out& out, kj::StringPtr text) {
 
 void appendText(Out& out, kj::ArrayPtr<const char> text) {
   out.add('"');
-  addEscaped(out, text, SIZE_MAX, true);
+  addEscaped(out, text, Surface::kJson);
   out.add('"');
 }
 

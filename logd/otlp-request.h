@@ -1,8 +1,8 @@
 // Lines as a request of OTLP over HTTP: an ExportLogsServiceRequest (opentelemetry-proto, version
 // 1) in the JSON encoding of protobuf, where names are lowerCamel and 64-bit numbers are texts.
 //
-// Pure and total: lines are foreign text, and any bytes become one valid request. Invalid UTF-8
-// becomes U+FFFD, control characters are escaped. Each log is a resource:
+// Pure and total: lines are foreign text, and any bytes become one valid request. It is escaped
+// as JSON (common/text/foreign-text.h). Each log is a resource:
 //   resource   service.name (the service, "kernel", "events"), service.namespace "talos",
 //              host.name, talos.stream, and the tags
 //   record     timeUnixNano: the line's own time; observedTimeUnixNano: when logd read it;

@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/signal.h"
 #include "common/base/within.h"
+#include "common/text/foreign-text.h"
 #include "common/tls/authorities.h"
 #include "common/tls/node-certificate.h"
 #include "common/wire/rpc-server.h"
@@ -32,7 +33,7 @@ bool inside(const kj::Vector<kj::String>& part, const kj::Vector<kj::String>& wh
                      [&](const kj::String& text) { return contains(whole, text); });
 }
 
-// The text in one line, without the token if a server repeats it.
+// The text as a field, without the token if a server repeats it.
 kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
   kj::Vector<char> out;
   for (size_t i = 0; i < text.size() && out.size() < kMostText;) {
@@ -40,11 +41,11 @@ kj::String presentable(kj::StringPtr text, kj::StringPtr token) {
       out.addAll("***"_kj);
       i += token.size();
     } else {
-      out.add(static_cast<unsigned char>(text[i]) < ' ' ? ' ' : text[i]);
+      out.add(text[i]);
       ++i;
     }
   }
-  return kj::heapString(out.asPtr());
+  return fieldText(out.asPtr());
 }
 
 kj::String seconds(kj::Duration duration) {

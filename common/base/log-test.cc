@@ -17,6 +17,13 @@ TEST(Log, ALineIsAlwaysOneLine) {
                "level=error message=\"a b\" peer=\"x\\nlevel=info\" n=3");
   EXPECT_STREQ(format(Level::kWarning, "", {{"v", "\x1b[31m\"q\\"}}).cStr(),
                "level=warning message=\"\" v=\"\\x1b[31m\\\"q\\\\\"");
+  // A terminal that shows the log obeys these, too.
+  EXPECT_STREQ(formatFields({{"v",
+                              "\xc2\x9b"
+                              "2J\xe2\x80\xae"},
+                             {"w", "\xff"}})
+                   .cStr(),
+               "v=\"\\xc2\\x9b2J\\xe2\\x80\\xae\" w=\"\\xff\"");
 }
 
 // Catches: lines that run into each other, or that do not say when.

@@ -6,6 +6,8 @@
 
 #include "common/base/date.h"
 #include "common/base/url-secrets.h"
+#include "common/text/foreign-text.h"
+#include "common/text/plain-text.h"
 
 namespace talos::log {
 namespace {
@@ -27,12 +29,13 @@ kj::StringPtr nameOf(Level level) {
   return "error"_kj;
 }
 
+// Needs no quotes.
 bool plain(kj::StringPtr value) {
   if (value.size() == 0) return false;
   for (char c : value) {
-    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) return false;
+    if (c == ' ' || c == '"' || c == '=' || c == '\\') return false;
   }
-  return true;
+  return isPlainText(value);
 }
 
 void append(kj::Vector<char>& out, kj::StringPtr text) {
@@ -41,22 +44,8 @@ void append(kj::Vector<char>& out, kj::StringPtr text) {
 
 void appendValue(kj::Vector<char>& out, kj::StringPtr value) {
   if (plain(value)) return append(out, value);
-  constexpr char kHex[] = "0123456789abcdef";
   out.add('"');
-  for (unsigned char c : value) {
-    if (c == '"' || c == '\\') {
-      out.add('\\');
-      out.add(c);
-    } else if (c == '\n') {
-      append(out, "\\n");
-    } else if (c < ' ' || c == 0x7f) {
-      append(out, "\\x");
-      out.add(kHex[c >> 4]);
-      out.add(kHex[c & 15]);
-    } else {
-      out.add(c);
-    }
-  }
+  addEscaped(out, value, Surface::kLog);
   out.add('"');
 }
 

@@ -4,16 +4,13 @@
 #include <string.h>
 
 #include "common/base/lines.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::crash {
 namespace {
 
-kj::String printable(kj::ArrayPtr<const char> bytes) {
-  auto text = kj::heapString(bytes.slice(0, kj::min(bytes.size(), kLongestValue)));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
+kj::String foreign(kj::ArrayPtr<const char> bytes) {
+  return fieldText(bytes, kLongestValue);
 }
 
 // "0x" and up to 16 lower-case hexadecimal digits.
@@ -39,18 +36,18 @@ struct KeyAndValue {
     }
   }
   bool is(kj::StringPtr name) const { return key == name.asArray(); }
-  uint32_t number() const { return printable(value).tryParseAs<uint32_t>().orDefault(0); }
+  uint32_t number() const { return foreign(value).tryParseAs<uint32_t>().orDefault(0); }
 };
 
 void take(CrashRecord& record, const KeyAndValue& line) {
   auto address = [&](kj::FunctionParam<void(kj::String)> use) {
-    auto text = printable(line.value);
+    auto text = foreign(line.value);
     if (isAddress(text)) use(kj::mv(text));
   };
   if (line.is("program")) {
-    record.program = printable(line.value);
+    record.program = foreign(line.value);
   } else if (line.is("build-id")) {
-    auto text = printable(line.value);
+    auto text = foreign(line.value);
     if (isHexadecimal(text)) record.buildId = kj::mv(text);
   } else if (line.is("pid")) {
     record.pid = line.number();
@@ -59,11 +56,11 @@ void take(CrashRecord& record, const KeyAndValue& line) {
   } else if (line.is("address")) {
     address([&](kj::String text) { record.address = kj::mv(text); });
   } else if (line.is("register")) {
-    if (record.registers.size() < 8) record.registers.add(printable(line.value));
+    if (record.registers.size() < 8) record.registers.add(foreign(line.value));
   } else if (line.is("wait") && record.waits.size() < kMostWaits) {
     KeyAndValue wait(line.value);
     record.waits.add(
-        WaitRecord{printable(wait.key).tryParseAs<uint64_t>().orDefault(0), printable(wait.value)});
+        WaitRecord{foreign(wait.key).tryParseAs<uint64_t>().orDefault(0), foreign(wait.value)});
   } else if (line.is("end")) {
     record.whole = true;
   } else if (line.is("frame") && record.frames.size() < kMostFramesRead) {
@@ -80,11 +77,11 @@ kj::Maybe<CrashRecord> parseCrashRecord(kj::ArrayPtr<const char> text) {
     KeyAndValue parts(line);
     if (first) {
       if (!parts.is("signal")) return nullptr;
-      record.signal = printable(parts.value).tryParseAs<int>().orDefault(0);
+      record.signal = foreign(parts.value).tryParseAs<int>().orDefault(0);
       if (record.signal < 1 || record.signal > SIGRTMAX) return nullptr;
       first = false;
     } else if (inMap) {
-      if (record.map.size() < kMostMapLines) record.map.add(printable(line));
+      if (record.map.size() < kMostMapLines) record.map.add(foreign(line));
     } else if (parts.is("map") && parts.value.size() == 0) {
       inMap = true;
     } else {

@@ -47,7 +47,7 @@ struct CrashRecord {
 };
 
 // None when it does not begin as a record does. Keys that are not known are passed over; values are
-// printable ASCII, and what is not is replaced.
+// fields of foreign text (common/text/foreign-text.h).
 kj::Maybe<CrashRecord> parseCrashRecord(kj::ArrayPtr<const char> text);
 
 // SIGSEGV, or SIG42 for one without a name.

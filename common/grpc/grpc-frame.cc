@@ -1,4 +1,5 @@
 #include "common/grpc/grpc-frame.h"
+#include "common/text/foreign-text.h"
 
 #include <string.h>
 
@@ -115,22 +116,20 @@ kj::String statusHeader(kj::StringPtr text, size_t most) {
 
 kj::String statusText(kj::StringPtr encoded) {
   kj::Vector<char> out(encoded.size() + 1);
-  auto put = [&](char c) { out.add(static_cast<unsigned char>(c) < ' ' || c == 0x7f ? ' ' : c); };
   for (size_t i = 0; i < encoded.size(); ++i) {
     if (encoded[i] == '%' && i + 2 < encoded.size()) {
       auto high = hexDigit(encoded[i + 1]), low = hexDigit(encoded[i + 2]);
       KJ_IF_MAYBE (h, high) {
         KJ_IF_MAYBE (l, low) {
-          put(static_cast<char>(*h << 4 | *l));
+          out.add(static_cast<char>(*h << 4 | *l));
           i += 2;
           continue;
         }
       }
     }
-    put(encoded[i]);
+    out.add(encoded[i]);
   }
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
+  return fieldText(out.asPtr());
 }
 
 ErrorKind kindOfStatus(int code) {

@@ -51,8 +51,8 @@ kj::Maybe<kj::Duration> parseTimeout(kj::StringPtr text);
 // True for a content-type of gRPC: application/grpc with any message encoding.
 bool isGrpc(kj::StringPtr contentType);
 
-// The text of the header grpc-message. A percent sign without a code stays as it is; characters
-// that are not printable become spaces.
+// The text of the header grpc-message. A percent sign without a code stays as it is; it is
+// a field of foreign text (common/text/foreign-text.h).
 kj::String statusText(kj::StringPtr encoded);
 
 // The reverse: percent-encodes everything but printable ASCII. A text that is longer than `most`

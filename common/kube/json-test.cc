@@ -50,6 +50,13 @@ TEST(KubeJson, BytesThatAreNoUtf8AreReplaced) {
   EXPECT_EQ(writeJson(value), "\"a\xef\xbf\xbd\""_kj);
 }
 
+// Catches: JSON on a terminal with what the terminal obeys, which the library leaves as it is.
+TEST(KubeJson, WhatIsNotPlainIsEscaped) {
+  Json value = {{"ö\xc2\x9b", "\x1b\x7f\xe2\x80\xae\"\n"}};
+  EXPECT_EQ(writeJson(value), R"({"ö\u009b":"\u001b\u007f\u202e\"\n"})"_kj);
+  EXPECT_EQ(json(writeJson(value)), value);
+}
+
 // Catches: numbers, booleans and texts that change their type on the way; an order that changes.
 TEST(KubeJson, YamlAndBackIsTheSame) {
   auto value = json(

@@ -2,6 +2,8 @@
 
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
+#include "common/text/plain-text.h"
 
 namespace talos::kube {
 namespace {
@@ -43,7 +45,19 @@ Json readJson(kj::ArrayPtr<const char> text, kj::StringPtr what) {
 
 kj::String writeJson(const Json& value) {
   auto text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return kj::str(toPtr(text));
+  // The library escapes C0 only; whatever else is not plain is within strings.
+  kj::Vector<char> out(text.size() + 1);
+  for (auto rest = toPtr(text).asBytes(); rest.size() > 0;) {
+    auto character = firstCharacter(rest);
+    auto bytes = rest.slice(0, character.bytes).asChars();
+    if (character.plain) {
+      out.addAll(bytes);
+    } else {
+      addEscaped(out, bytes, Surface::kJson);
+    }
+    rest = rest.slice(character.bytes, rest.size());
+  }
+  return kj::heapString(out.asPtr());
 }
 
 kj::Maybe<const Json&> find(const Json& value, JsonPath path) {

@@ -3,6 +3,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::kube {
 namespace {
@@ -26,15 +27,6 @@ ErrorKind kindOfStatus(unsigned status) {
     default:
       return status >= 500 || status == 408 ? ErrorKind::kUnavailable : ErrorKind::kInvalidArgument;
   }
-}
-
-// One printable line: it goes to logs and terminals.
-kj::String printable(kj::ArrayPtr<const char> bytes) {
-  auto text = kj::heapString(bytes.slice(0, kj::min(bytes.size(), kMostMessage)));
-  for (auto& c : text) {
-    if (c < ' ' || c == 0x7f) c = ' ';
-  }
-  return text;
 }
 
 kj::Maybe<Json> statusIn(kj::ArrayPtr<const char> body) {
@@ -160,10 +152,10 @@ kj::Maybe<Resource> resourceOf(const Json& discovery, const GroupVersion& groupV
 
 kj::Exception errorOf(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body,
                       kj::StringPtr doing) {
-  auto cause = kj::str(status, " ", printable(statusText));
+  auto cause = kj::str(status, " ", fieldText(statusText, kMostMessage));
   KJ_IF_MAYBE (object, statusIn(body)) {
     auto message = textAt(*object, {"message"});
-    if (message.size() > 0) cause = printable(message);
+    if (message.size() > 0) cause = fieldText(message, kMostMessage);
   }
   return error(kindOfStatus(status), kj::str("cannot ", doing, ": ", cause));
 }
@@ -198,7 +190,7 @@ kj::String failedChecks(kj::ArrayPtr<const char> body) {
     bool fails = line.size() > 3 && line[0] == '[' && line[1] == '-' && line[2] == ']';
     if (!fails) continue;
     size += line.size();
-    if (size <= kMostFailedChecks) failed.add(printable(kj::heapString(line)));
+    if (size <= kMostFailedChecks) failed.add(fieldText(line, kMostMessage));
   }
   return kj::strArray(failed, ", ");
 }

@@ -5,6 +5,7 @@
 #include "common/base/error.h"
 #include "common/kube/json-yaml.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
 #include "common/text/plain-text.h"
 
 namespace talos::kube {
@@ -20,13 +21,8 @@ bool isNamespace(kj::StringPtr name) {
   return name.size() > 0 && name.size() <= kLongestNamespace;
 }
 
-// Of foreign bytes, for a message.
 kj::String shown(kj::StringPtr key) {
-  auto text = kj::heapString(key.slice(0, kj::min(key.size(), kLongestShownKey)));
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
+  return fieldText(key, kLongestShownKey);
 }
 
 class ReceivedReader {

@@ -1,3 +1,4 @@
+#include "common/text/foreign-text.h"
 // Reading the attributes of netlink messages, for the codec's units only. Every length is checked
 // against what is there; an attribute that is too short for its type is ignored.
 #pragma once
@@ -28,14 +29,10 @@ void read(const nlattr* attribute, T& target) {
   KJ_IF_MAYBE (value, number<T>(attribute)) target = *value;
 }
 
-// Up to the first NUL, or all of it; control characters cannot come through.
+// Up to the first NUL, or all of it.
 inline kj::String text(kj::ArrayPtr<const kj::byte> bytes) {
   auto chars = bytes.asChars();
-  auto result = kj::heapString(chars.begin(), strnlen(chars.begin(), chars.size()));
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return result;
+  return fieldText(chars.slice(0, strnlen(chars.begin(), chars.size())));
 }
 
 // Calls handle(type, attribute) for each attribute in [start, end) that is whole.

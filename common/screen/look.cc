@@ -27,9 +27,4 @@ kj::StringPtr renditionOf(Look look, Colors colors) {
   KJ_UNREACHABLE;
 }
 
-kj::String painted(kj::ArrayPtr<const char> text, Look look) {
-  if (look == Look::kPlain) return kj::heapString(text);
-  return kj::str(renditionOf(look, Colors::kAnsi), text, renditionOf(Look::kPlain, Colors::kAnsi));
-}
-
 }  // namespace talos

@@ -24,7 +24,4 @@ enum class Colors : uint8_t { kNone, kAnsi };
 // bold.
 kj::StringPtr renditionOf(Look look, Colors colors);
 
-// Text within a line, and plain behind it. Plain text stays as it is.
-kj::String painted(kj::ArrayPtr<const char> text, Look look);
-
 }  // namespace talos

@@ -1,4 +1,5 @@
 #include "common/text/diff.h"
+#include "common/text/foreign-text.h"
 
 #include <kj/vector.h>
 
@@ -191,13 +192,7 @@ class Writer {
   }
 
   void addShown(std::string_view text) {
-    for (char c : text) {
-      auto byte = static_cast<unsigned char>(c);
-      if ((byte < 0x20 && c != '\t') || byte == 0x7f)
-        add(kj::str("\\x", byte < 16 ? "0" : "", kj::hex(byte)));
-      else
-        out.add(c);
-    }
+    add(printableText(kj::arrayPtr(text.data(), text.size())));
   }
 };
 

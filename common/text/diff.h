@@ -11,8 +11,8 @@ namespace talos {
 
 constexpr size_t kMostEdits = 2000;  // 8 MiB while the script is looked for
 
-// Empty when the texts are equal. `context` lines around each change. Control characters but tab
-// are shown as \xNN, so a text with CRLF differs visibly from one without.
+// Empty when the texts are equal. `context` lines around each change. Lines are text
+// for a terminal (foreign-text.h), so one with CRLF differs visibly from one without.
 kj::String unifiedDiff(kj::StringPtr from, kj::StringPtr to, kj::StringPtr fromName,
                        kj::StringPtr toName, unsigned context = 3);
 

@@ -13,9 +13,26 @@ TEST(PlainText, IsWhatATerminalShows) {
 
 // Catches: a sequence that a terminal obeys, and a text that is read in another order than it has.
 TEST(PlainText, IsNotWhatATerminalInterprets) {
-  for (auto text : {"a\n", "\t", "\x1b[2J", "\x7f", "\xc2\x9b", "\xe2\x80\xae", "\xe2\x80\x8f",
-                    "\xe2\x80\xa8", "\xe2\x81\xa6", "\xd8\x9c", "\xff", "\xc0\x80", "\xe2\x80",
-                    "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf"}) {
+  for (auto text : {"a\n",
+                    "\t",
+                    "\x1b[2J",
+                    "\x7f",
+                    "\xc2\x9b",
+                    "\xe2\x80\xae",
+                    "\xe2\x80\x8f",
+                    "\xe2\x80\xa8",
+                    "\xe2\x81\xa6",
+                    "\xd8\x9c",
+                    "\xff",
+                    "\xc0\x80",
+                    "\xe2\x80",
+                    "\xed\xa0\x80",
+                    "\xf4\x90\x80\x80",
+                    "\xe0\x9f\xbf",
+                    "\xf0\x8f\xbf\xbf",
+                    "\xe2\x80\x8b",
+                    "\xef\xbb\xbf",
+                    "\xc2\xad"}) {
     EXPECT_FALSE(isPlainText(text));
     EXPECT_FALSE(isPlainText(kj::str("abc", text)));
   }

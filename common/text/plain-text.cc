@@ -8,9 +8,10 @@ struct Range {
 };
 constexpr Range kControls[] = {
     {0x00, 0x1f},     {0x7f, 0x9f},  // DEL, and C1: its CSI is an escape sequence in one character
-    {0x061c, 0x061c},                // directions
-    {0x200e, 0x200f}, {0x2028, 0x2029},  // separators of lines and paragraphs
-    {0x202a, 0x202e}, {0x2066, 0x2069},
+    {0x00ad, 0x00ad}, {0x061c, 0x061c},  // the soft hyphen; from here on also directions
+    {0x180e, 0x180e}, {0x200b, 0x200f},  // of no width
+    {0x2028, 0x202e},                    // separators of lines and paragraphs
+    {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
 };
 
 // 0 where the sequence is invalid.

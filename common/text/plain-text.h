@@ -1,4 +1,5 @@
 // Text that a terminal shows and does not interpret. Foreign bytes; pure.
+// common/text/foreign-text.h makes such text of any other.
 #pragma once
 
 #include <kj/string.h>
@@ -9,8 +10,8 @@ struct PlainCharacter {
   size_t bytes;   // 1 where there is no valid UTF-8: truncated, overlong, a surrogate, too large
   bool valid;     // it is UTF-8
   uint32_t code;  // of Unicode, if valid; below 0x10000 for every character that is not plain
-  // Not so: invalid UTF-8, a control character (C0, DEL, C1), and what changes the direction or the
-  // lines of the text around it, so that a reader sees another one than a program.
+  // Not so: invalid UTF-8, a control character (C0, DEL, C1), what changes the direction or the
+  // lines of the text around it, and what has no width: a reader sees another text than a program.
   bool plain;
 };
 

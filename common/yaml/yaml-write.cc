@@ -3,49 +3,20 @@
 
 #include "common/memory/zeroize.h"
 #include "common/text/ascii.h"
+#include "common/text/foreign-text.h"
 #include "common/text/plain-text.h"
 #include "common/yaml/yaml.h"
 
 namespace talos::codec {
 namespace {
 
-constexpr kj::StringPtr kHex = "0123456789abcdef"_kj;
-
-constexpr uint32_t kByteOrderMark = 0xfeff;
-
 PlainCharacter characterAt(kj::StringPtr text, size_t i) {
   return firstCharacter(text.slice(i).asBytes());
 }
 
-// Characters that are written as an escape: what a terminal would interpret, and what YAML escapes.
-bool isEscaped(PlainCharacter character) {
-  return !character.plain || character.code == kByteOrderMark;
-}
-
 void addQuoted(kj::Vector<char>& out, kj::StringPtr text) {
   out.add('"');
-  for (size_t i = 0; i < text.size();) {
-    auto c = static_cast<unsigned char>(text[i]);
-    auto character = characterAt(text, i);
-    if (!character.valid) {
-      out.addAll("\xef\xbf\xbd"_kj);  // U+FFFD: a text that is not UTF-8 cannot be shown
-    } else if (c == '"' || c == '\\') {
-      out.add('\\');
-      out.add(c);
-    } else if (c == '\n') {
-      out.addAll("\\n"_kj);
-    } else if (c == '\t') {
-      out.addAll("\\t"_kj);
-    } else if (c == '\r') {
-      out.addAll("\\r"_kj);
-    } else if (isEscaped(character)) {
-      out.addAll("\\u"_kj);
-      for (int shift = 12; shift >= 0; shift -= 4) out.add(kHex[character.code >> shift & 15]);
-    } else {
-      out.addAll(text.slice(i).asArray().slice(0, character.bytes));
-    }
-    i += character.bytes;
-  }
+  addEscaped(out, text, Surface::kJson);
   out.add('"');
 }
 
@@ -85,7 +56,7 @@ bool isSafePlain(kj::StringPtr text) {
   for (size_t i = 0; i < text.size();) {
     auto character = characterAt(text, i);
     char c = text[i];
-    if (isEscaped(character)) return false;
+    if (!character.plain) return false;
     if (c == ':' && text[i + 1] == ' ') return false;
     if (c == '#' && text[i - 1] == ' ') return false;
     i += character.bytes;
@@ -100,7 +71,7 @@ bool isSafeLiteral(kj::StringPtr text) {
   for (size_t i = 0; i < text.size();) {
     auto character = characterAt(text, i);
     char c = text[i];
-    if (c != '\n' && c != '\t' && isEscaped(character)) return false;
+    if (c != '\n' && c != '\t' && !character.plain) return false;
     if (c == '\t' && lineStart) return false;
     if (i == 0 && (c == ' ' || c == '\n')) return false;
     if (c == '\n' && i > 0 && (text[i - 1] == ' ' || text[i - 1] == '\t')) return false;

@@ -3,23 +3,13 @@
 #include <kj/debug.h>
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 #include "common/xml/xml.h"
 
 namespace talos::supervisor {
 namespace {
 
 constexpr size_t kLongestText = 300;
-
-// Text of the store without line breaks and escape sequences of terminals.
-kj::String plain(kj::StringPtr text) {
-  kj::Vector<char> out;
-  for (char c : text) {
-    if (out.size() == kLongestText) break;
-    out.add(c >= ' ' && c <= '~' ? c : ' ');
-  }
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
-}
 
 kj::String textIn(kj::StringPtr element, kj::ArrayPtr<const char> body) {
   kj::String text;
@@ -51,7 +41,7 @@ kj::String readS3Error(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<c
     auto found = textIn(element, body);
     if (found.size() > 0) text = kj::str(text, ": ", found);
   }
-  return plain(text);
+  return fieldText(text, kLongestText);
 }
 
 }  // namespace talos::supervisor

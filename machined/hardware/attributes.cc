@@ -5,30 +5,20 @@
 
 #include "common/base/folder.h"
 #include "common/kernel/sysfs-attributes.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::machined {
-namespace {
-
-kj::String printable(kj::String text) {
-  for (auto& c : text) {
-    if (c < ' ' || c >= 0x7f) c = '?';  // and whatever is not ASCII
-  }
-  return text;
-}
-
-}  // namespace
-
 kj::Maybe<int64_t> attributeNumber(kj::StringPtr device, kj::StringPtr name) {
   auto line = KJ_UNWRAP_OR_RETURN(readAttributeLine(device, name), nullptr);
   return line.tryParseAs<int64_t>();
 }
 
 kj::String attributeText(kj::StringPtr device, kj::StringPtr name) {
-  return printable(readAttributeLine(device, name).orDefault(kj::String()));
+  return fieldText(readAttributeLine(device, name).orDefault(kj::String()));
 }
 
 kj::String linkName(kj::StringPtr link) {
-  return printable(nameOfTarget(link));
+  return fieldText(nameOfTarget(link));
 }
 
 kj::Vector<kj::String> numberedNames(kj::StringPtr folder, kj::StringPtr prefix, size_t most) {

@@ -8,6 +8,7 @@
 
 #include "common/base/lines.h"
 #include "common/base/url-secrets.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::machined {
 namespace {
@@ -24,25 +25,20 @@ kj::String timeOf(kj::Date date) {
   return kj::str(text);
 }
 
-kj::String oneLine(kj::String record) {
-  if (record.size() > kMostRecord) {
-    record = kj::str(record.slice(0, kMostRecord - 4), "...\n");
-  }
-  for (size_t i = 0; i + 1 < record.size(); i++) {
-    auto c = static_cast<unsigned char>(record[i]);
-    if ((c < 0x20 && c != '\t') || c == 0x7f) record[i] = '?';
-  }
-  return record;
+kj::String oneLine(kj::StringPtr text) {
+  auto line = fieldText(text);
+  if (line.size() + 1 > kMostRecord) line = kj::str(fieldText(line, kMostRecord - 4), "...");
+  return kj::str(line, "\n");
 }
 
 }  // namespace
 
 kj::String kernelLogRecord(kj::StringPtr text, Tone tone) {
-  return oneLine(kj::str(tone == Tone::kAlarm ? "<3>" : "<6>", kPrefix, text, "\n"));
+  return oneLine(kj::str(tone == Tone::kAlarm ? "<3>" : "<6>", kPrefix, text));
 }
 
 kj::String consoleLine(kj::StringPtr text, kj::Date now) {
-  return oneLine(kj::str(kPrefix, timeOf(now), " ", text, "\n"));
+  return oneLine(kj::str(kPrefix, timeOf(now), " ", text));
 }
 
 void Console::open() {

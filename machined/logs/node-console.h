@@ -21,8 +21,8 @@ namespace talos::machined {
 enum class Tone { kInfo, kAlarm };
 
 // One record of the kernel log: prefix, text and newline, at most 976 bytes (a longer one ends in
-// "..."). Control characters become '?', so that what a service or the network says cannot draw on
-// the console.
+// "..."). It is a field of foreign text (common/text/foreign-text.h), so that what a service or the
+// network says cannot draw on the console.
 kj::String kernelLogRecord(kj::StringPtr text, Tone tone = Tone::kInfo);
 
 // The same for a console that is no kernel's: with the time, without the level.

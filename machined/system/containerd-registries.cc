@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/kernel/process-capabilities.h"
 #include "common/memory/zeroize.h"
+#include "common/text/foreign-text.h"
 #include "machined/system/system-tree.h"
 
 namespace talos::machined {
@@ -22,23 +23,11 @@ constexpr kj::StringPtr kDocker = "docker.io"_kj, kDockerHost = "registry-1.dock
 
 constexpr size_t kMostConfig = 64u << 20;
 
-// A basic string of TOML 1.0.
+// A basic string of TOML 1.0, whose escapes are those of JSON.
 kj::String quoted(kj::StringPtr text) {
   kj::Vector<char> out;
   out.add('"');
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      out.add('\\');
-      out.add(c);
-    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
-      constexpr char kDigits[] = "0123456789ABCDEF";
-      out.addAll("\\u00"_kj);
-      out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
-      out.add(kDigits[c & 15]);
-    } else {
-      out.add(c);
-    }
-  }
+  addEscaped(out, text, Surface::kJson);
   out.add('"');
   out.add('\0');
   return kj::String(out.releaseAsArray());

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text/foreign-text.h"
+
 namespace talos::networkd::dhcp {
 namespace {
 
@@ -85,15 +87,6 @@ kj::String name(const Options& options, Option4::Code code) {
   return nameIn(options.get(code)).orDefault(kj::String());
 }
 
-kj::String plainText(Bytes text) {
-  kj::Vector<char> result;
-  for (char c : text.asChars()) {
-    if (result.size() == kLongestText4) break;
-    if (c >= ' ' && c < 0x7f) result.add(c);
-  }
-  return kj::heapString(result.begin(), result.size());
-}
-
 // RFC 3442: width, the significant octets of the destination, gateway. None when one is broken:
 // half of the routes could lead astray.
 kj::Maybe<kj::Vector<Route4>> classlessRoutes(const Options& options) {
@@ -136,7 +129,7 @@ void fill(Message4& message, const Options& options) {
   });
   message.clientIdentifier = copyOf(options.get(Option4::kClientIdentifier));
   message.parameters = copyOf(options.get(Option4::kParameters));
-  message.text = plainText(options.get(Option4::kText));
+  message.text = fieldText(options.get(Option4::kText).asChars(), kLongestText4);
 }
 
 // --- encoding

@@ -1,5 +1,7 @@
 #include "networkd/dhcp/dhcp-message6.h"
 
+#include "common/text/foreign-text.h"
+
 namespace talos::networkd::dhcp {
 namespace {
 
@@ -46,13 +48,8 @@ bool eachOption(Bytes field, F&& each) {
 
 Status6 statusIn(Bytes value) {
   Reader in(value);
-  Status6 status{in.u16(), {}};
-  kj::Vector<char> text;
-  for (char c : in.take(in.left()).asChars()) {
-    if (c >= ' ' && c < 0x7f && text.size() < kLongestText6) text.add(c);
-  }
-  status.text = kj::heapString(text.begin(), text.size());
-  return status;
+  auto code = in.u16();
+  return {code, fieldText(in.take(in.left()).asChars(), kLongestText6)};
 }
 
 bool readAddress(Bytes value, Association6& association) {

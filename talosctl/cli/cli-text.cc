@@ -1,6 +1,5 @@
 #include "talosctl/cli/cli-text.h"
 
-#include <kj/vector.h>
 #include <time.h>
 
 #include "common/base/error.h"
@@ -8,20 +7,6 @@
 #include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
-
-kj::String printableText(kj::ArrayPtr<const char> text) {
-  kj::Vector<kj::String> parts;
-  size_t start = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] != '\n' && text[i] != '\t') continue;
-    bool ended = i < text.size() && text[i] == '\n' && i > start && text[i - 1] == '\r';
-    auto end = ended ? i - 1 : i;
-    if (end > start) parts.add(printable(kj::heapString(text.slice(start, end))));
-    if (i < text.size()) parts.add(kj::heapString(&text[i], 1));
-    start = i + 1;
-  }
-  return kj::strArray(parts, "");
-}
 
 kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t count) {
   for (size_t i = 0; i < text.size(); ++i) {

@@ -5,17 +5,14 @@
 #include <kj/string.h>
 #include <kj/time.h>
 
-namespace talos::talosctl {
+#include "common/text/foreign-text.h"
 
-// Escapes control characters and invalid UTF-8 like printable() of talosctl/cli/table.h, but keeps
-// line breaks and tabs: for error messages and log lines. A carriage return before a line break,
-// with which consoles end a line, is left out.
-kj::String printableText(kj::ArrayPtr<const char> text);
+namespace talos::talosctl {
 
 // The first `count` characters of UTF-8, or all of them.
 kj::ArrayPtr<const char> firstCharacters(kj::ArrayPtr<const char> text, size_t count);
 
-// The message of an exception, escaped like that and without line breaks at its end.
+// The message of an exception, as text for a terminal and without line breaks at its end.
 kj::String messageText(const kj::Exception& e);
 
 // "2021-03-09T13:57:11Z" for ns since 1970.

@@ -28,16 +28,32 @@
 #include <vector>
 
 #include "common/base/node-layout.h"
+#include "common/screen/drawn-text.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::talosctl {
 
-// The standard streams and what is known about them. out() and err() return when the text is
-// written.
+// The standard streams and what is known about them. Everything that talosctl shows goes through
+// one, which is where it becomes harmless. Each function returns when the text is written.
 class Console {
  public:
   virtual ~Console() noexcept(false) = default;
-  virtual void out(kj::ArrayPtr<const char> text) = 0;
-  virtual void err(kj::ArrayPtr<const char> text) = 0;
+
+  // Text of any source: a terminal shows it and does not interpret it, now or when it is read from
+  // a file (common/text/foreign-text.h).
+  void out(kj::ArrayPtr<const char> text) { write(Stream::kOut, printableText(text)); }
+  void err(kj::ArrayPtr<const char> text) { write(Stream::kErr, printableText(text)); }
+  // Text that moves on a terminal, or has colours.
+  void out(const DrawnText& text) { write(Stream::kOut, text.asPtr()); }
+  void err(const DrawnText& text) { write(Stream::kErr, text.asPtr()); }
+  // A file or a document, byte for byte; on a terminal as text.
+  void outBytes(kj::ArrayPtr<const char> bytes) {
+    outIsTerminal() ? out(bytes) : write(Stream::kOut, bytes);
+  }
+
+  enum class Stream { kOut, kErr };
+  // Writes as it is. The others alone call it, and a console that stands before another one.
+  virtual void write(Stream stream, kj::ArrayPtr<const char> bytes) = 0;
   virtual bool outIsTerminal() const = 0;
   virtual bool errIsTerminal() const = 0;
   virtual bool inIsTerminal() const = 0;
@@ -177,7 +193,10 @@ class Invocation {
   kj::Promise<void> interrupted() { return interruption->addBranch(); }
 
   void out(kj::StringPtr text) { deps.console.out(text); }
+  void out(const DrawnText& text) { deps.console.out(text); }
+  void outBytes(kj::ArrayPtr<const char> bytes) { deps.console.outBytes(bytes); }
   void err(kj::StringPtr text) { deps.console.err(text); }
+  void err(const DrawnText& text) { deps.console.err(text); }
 
   struct Value {
     bool given = false;

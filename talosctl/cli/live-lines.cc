@@ -8,20 +8,16 @@ namespace {
 
 // In lines of at most so many characters. A line that wraps could not be counted, so where one
 // would, all are plain: colours have no width that is known here.
-kj::Vector<kj::String> screenLinesOf(kj::StringPtr table, TableLook look) {
+kj::Vector<DrawnText> screenLinesOf(kj::StringPtr table, TableLook look) {
   auto plain = dressed(table, {.columns = look.columns, .color = false});
   bool fits = true;
-  kj::Vector<kj::String> lines;
-  for (auto line : Lines(plain)) {
+  kj::Vector<DrawnText> lines;
+  for (auto line : Lines(plain.asPtr())) {
     auto shown = firstCharacters(line, look.columns);
     fits = fits && shown.size() == line.size();
-    lines.add(kj::heapString(shown));
+    lines.add(DrawnText(shown));
   }
-  if (!fits || !look.color) return lines;
-  kj::Vector<kj::String> coloured;
-  auto text = dressed(table, look);
-  for (auto line : Lines(text)) coloured.add(kj::heapString(line));
-  return coloured;
+  return fits && look.color ? dressedLines(table, look) : kj::mv(lines);
 }
 
 }  // namespace
@@ -33,13 +29,12 @@ void LiveLines::show(kj::StringPtr table, TableLook look) {
   if (lines.size() > room) {
     auto more = lines.size() - (room - 1);
     while (lines.size() > room - 1) lines.removeLast();
-    lines.add(kj::str("… and ", more, " more"));
+    lines.add(DrawnText(kj::str("… and ", more, " more")));
   }
-  kj::Vector<kj::String> parts;
-  if (drawn > 0 && console.written() == written) parts.add(kj::str("\x1b[", drawn, "A"));
-  for (auto& line : lines) parts.add(kj::str("\r", line, "\x1b[K\n"));
-  parts.add(kj::str("\x1b[J"));
-  console.out(kj::strArray(parts, ""));
+  DrawnText all;
+  if (drawn > 0 && console.written() == written) all.up(drawn);
+  for (auto& line : lines) all.toLineStart().add(line).clearToLineEnd().add("\n"_kj);
+  console.out(all.clearBelow());
   drawn = lines.size();
   written = console.written();
 }

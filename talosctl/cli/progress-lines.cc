@@ -19,16 +19,16 @@ void Progress::set(size_t index, kj::StringPtr text) {
     console.err(kj::str(line(index), "\n"));
     return;
   }
-  kj::Vector<kj::String> parts;
-  if (drawn) parts.add(kj::str("\x1b[", texts.size(), "A"));
+  DrawnText lines;
+  if (drawn) lines.up(texts.size());
   drawn = true;
   for (size_t i = 0; i < texts.size(); ++i) {
     // A line that wraps would break the count of lines.
     auto whole = line(i);
     auto shown = firstCharacters(whole, kj::max(console.columns(), 1u) - 1);
-    parts.add(kj::str("\r", shown, "\x1b[K\n"));
+    lines.toLineStart().add(shown).clearToLineEnd().add("\n"_kj);
   }
-  console.err(kj::strArray(parts, ""));
+  console.err(lines);
 }
 
 }  // namespace talos::talosctl

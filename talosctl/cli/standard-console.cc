@@ -59,13 +59,9 @@ struct winsize window() {
 
 }  // namespace
 
-void StandardConsole::out(kj::ArrayPtr<const char> text) {
+void StandardConsole::write(Stream stream, kj::ArrayPtr<const char> bytes) {
   ++texts;
-  writeAll(STDOUT_FILENO, text);
-}
-void StandardConsole::err(kj::ArrayPtr<const char> text) {
-  ++texts;
-  writeAll(STDERR_FILENO, text);
+  writeAll(stream == Stream::kOut ? STDOUT_FILENO : STDERR_FILENO, bytes);
 }
 bool StandardConsole::outIsTerminal() const {
   return isatty(STDOUT_FILENO);

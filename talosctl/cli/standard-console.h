@@ -11,8 +11,7 @@ namespace talos::talosctl {
 
 class StandardConsole final : public Console {
  public:
-  void out(kj::ArrayPtr<const char> text) override;
-  void err(kj::ArrayPtr<const char> text) override;
+  void write(Stream stream, kj::ArrayPtr<const char> bytes) override;
   bool outIsTerminal() const override;
   bool errIsTerminal() const override;
   bool inIsTerminal() const override;

@@ -8,6 +8,10 @@
 namespace talos::talosctl {
 namespace {
 
+kj::String shown(kj::StringPtr table, const TableLook& look) {
+  return kj::str(dressed(table, look).asPtr());
+}
+
 kj::String sampleServices() {
   Table table({"NODE", "SERVICE", "STATE", "HEALTH", "LAST EVENT"});
   table.add("10.0.0.2", "apid", "Running", "OK", "Health check successful, after a long time");
@@ -18,21 +22,21 @@ kj::String sampleServices() {
 // Catches: a table that is changed where nobody looks at it, or where it fits.
 TEST(TableLook, IsLeftAloneWhereItFits) {
   auto table = sampleServices();
-  EXPECT_EQ(dressed(table, {}), table);
-  EXPECT_EQ(dressed(table, {.columns = 200}), table);
-  EXPECT_EQ(dressed("Client:\n\tTag:  v0.9.0  x\n", {.columns = 5, .color = true}),
+  EXPECT_EQ(shown(table, {}), table);
+  EXPECT_EQ(shown(table, {.columns = 200}), table);
+  EXPECT_EQ(shown("Client:\n\tTag:  v0.9.0  x\n", {.columns = 5, .color = true}),
             "Client:\n\tTag:  v0.9.0  x\n");
-  EXPECT_EQ(dressed("", {.columns = 5, .color = true}), "");
+  EXPECT_EQ(shown("", {.columns = 5, .color = true}), "");
 }
 
 TEST(TableLook, FreeTextIsCutToTheWidth) {
-  auto cut = dressed(sampleServices(), {.columns = 60});
+  auto cut = shown(sampleServices(), {.columns = 60});
   EXPECT_EQ(cut,
             "NODE      SERVICE  STATE    HEALTH  LAST EVENT\n"
             "10.0.0.2  apid     Running  OK      Health check successful…\n"
             "10.0.0.2  etcd     Failed   ?       größer\n");
   // Names are whole, however narrow it is.
-  auto narrow = dressed(sampleServices(), {.columns = 10});
+  auto narrow = shown(sampleServices(), {.columns = 10});
   EXPECT_EQ(narrow,
             "NODE      SERVICE  STATE    HEALTH  LAST EVENT\n"
             "10.0.0.2  apid     Running  OK      Health chec…\n"
@@ -46,13 +50,13 @@ TEST(TableLook, WhatIdentifiesStays) {
   images.add("10.5.0.2", "registry.k8s.io/kube-controller-manager:v1.34.4",
              "sha256:278fb9dbcca9518083ad1e11276933a2e96f23de604a3a08cc3c80002767d24c", "22 MB",
              "2026-11-23T20:37:46Z");
-  EXPECT_EQ(dressed(images.render(), {.columns = 80}),
+  EXPECT_EQ(shown(images.render(), {.columns = 80}),
             "NODE      IMAGE                 DIGEST               SIZE   CREATED\n"
             "10.5.0.2  …ler-manager:v1.34.4  sha256:278fb9dbcca9  22 MB  2026-11-23T20:37:46Z\n");
   Table pods({"NODE", "NAMESPACE", "ID", "IMAGE", "PID", "STATUS"});
   pods.add("10.5.0.2", "k8s.io", "└─ kube-system/kube-apiserver-cp-1:kube-apiserver",
            "registry.k8s.io/kube-apiserver:v1.34.4", "812", "CONTAINER_RUNNING");
-  auto text = dressed(pods.render(), {.columns = 80});
+  auto text = shown(pods.render(), {.columns = 80});
   EXPECT_THAT(std::string(text.cStr()),
               ::testing::HasSubstr("└─ kube-system/ku…p-1:kube-apiserver"));
   EXPECT_THAT(std::string(text.cStr()), ::testing::HasSubstr("…ver:v1.34.4"));
@@ -65,7 +69,7 @@ TEST(TableLook, StatesHaveColours) {
   table.add("b", "failed", "Failed");
   table.add("c", "x", "Waiting");
   table.add("d", "y", "new");
-  EXPECT_EQ(dressed(table.render(), {.color = true}),
+  EXPECT_EQ(shown(table.render(), {.color = true}),
             "NODE   ID        STATE\n"
             "a      running   \033[0;32mRunning\033[0m\n"
             "b      failed    \033[0;1;31mFailed\033[0m\n"
@@ -82,18 +86,18 @@ TEST(TableLook, SpareColumnsGoBeforeRowsWrap) {
       "10.63.0.2   cluster     Member   rows-1-master-1   1         rows-1-master-1   controlplane "
       "  Talos (v0.100.0)\n"
       "10.63.0.2   cluster     Member   rows-1-worker-1   2         rows-1-worker-1   worker         Talos (v0.100.0)\n"_kj;
-  auto narrow = dressed(kMembers, {.columns = 80, .color = false});
+  auto narrow = shown(kMembers, {.columns = 80, .color = false});
   EXPECT_EQ(
       narrow,
       "NODE       ID               VERSION  HOSTNAME         MACHINE TYPE  OS\n"
       "10.63.0.2  rows-1-master-1  1        rows-1-master-1  controlplane  Talos (v0.1…\n"
       "10.63.0.2  rows-1-worker-1  2        rows-1-worker-1  worker        Talos (v0.1…\n"_kj);
-  EXPECT_EQ(dressed(kMembers, {.columns = 120, .color = false}), kMembers);
+  EXPECT_EQ(shown(kMembers, {.columns = 120, .color = false}), kMembers);
   constexpr kj::StringPtr kMixed =
       "NAMESPACE   ID\n"
       "default     aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
       "other       aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"_kj;
-  EXPECT_TRUE(dressed(kMixed, {.columns = 40, .color = false}).startsWith("NAMESPACE  ID\n"));
+  EXPECT_TRUE(shown(kMixed, {.columns = 40, .color = false}).startsWith("NAMESPACE  ID\n"));
 }
 
 }  // namespace

@@ -119,6 +119,7 @@ kj::Vector<kj::ArrayPtr<const char>> linesOf(kj::ArrayPtr<const char> text) {
     lines.add(text.slice(begin, i));
     begin = i + 1;
   }
+  if (begin < text.size()) lines.add(text.slice(begin, text.size()));
   return lines;
 }
 
@@ -178,18 +179,19 @@ class DressedTable {
 
   size_t firstWidth() const { return widths[0]; }
 
-  kj::String render(size_t gap, bool color) const {
-    kj::Vector<char> out;
+  // Each without its end.
+  kj::Vector<DrawnText> render(size_t gap, bool color) const {
+    kj::Vector<DrawnText> lines(rows.size());
     for (size_t r = 0; r < rows.size(); ++r) {
+      auto& line = lines.add();
       for (size_t i = 0; i < widths.size(); ++i) {
         auto cell = cut(rows[r][i], widths[i], r > 0 ? cutOf(rows[0][i]) : Cut::kEnd);
-        out.addAll(painted(cell, color && r > 0 ? lookOf(rows[0][i], cell) : Look::kPlain));
+        line.add(cell, color && r > 0 ? lookOf(rows[0][i], cell) : Look::kPlain);
         if (i + 1 == widths.size()) break;
-        for (auto n = widths[i] + gap - charactersIn(cell); n > 0; --n) out.add(' ');
+        line.add(kj::str(kj::repeat(' ', widths[i] + gap - charactersIn(cell))));
       }
-      out.add('\n');
     }
-    return kj::heapString(out.asPtr());
+    return lines;
   }
 
  private:
@@ -281,23 +283,31 @@ TableLook lookOf(const Invocation& call) {
   return look;
 }
 
-kj::String dressed(kj::StringPtr table, const TableLook& look) {
-  if (look.columns == 0 && !look.color) return kj::str(table);
+kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look) {
   auto lines = linesOf(table);
-  if (lines.empty()) return kj::str(table);
+  auto asTheyAre = [&]() {
+    kj::Vector<DrawnText> all(lines.size());
+    for (auto line : lines) all.add(DrawnText(line));
+    return all;
+  };
+  if ((look.columns == 0 && !look.color) || lines.empty()) return asTheyAre();
   auto starts = columnsOf(lines[0]);
-  if (starts.size() < 2) return kj::str(table);
+  if (starts.size() < 2) return asTheyAre();
   size_t widest = 0;
   for (auto line : lines) widest = kj::max(widest, charactersIn(line));
   bool fits = look.columns == 0 || widest <= look.columns;
+  if (fits && !look.color) return asTheyAre();
   size_t gap = starts[1];  // of the table as it is
   DressedTable dress(kj::mv(starts), lines);
-  if (fits) {
-    if (!look.color) return kj::str(table);
-    return dress.render(gap - dress.firstWidth(), true);
-  }
+  if (fits) return dress.render(gap - dress.firstWidth(), true);
   dress.fit(look.columns);
   return dress.render(kNarrowGap, look.color);
+}
+
+DrawnText dressed(kj::StringPtr table, const TableLook& look) {
+  DrawnText text;
+  for (auto& line : dressedLines(table, look)) text.add(line).add("\n"_kj);
+  return text;
 }
 
 void outTable(Invocation& call, kj::StringPtr table) {

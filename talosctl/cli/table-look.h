@@ -16,8 +16,9 @@ struct TableLook {
 TableLook lookOf(const Invocation& call);
 
 // `table`: the output of Table::render(), with its header; other text is returned as it is. Names,
-// ids and addresses are never cut, so a table may still be too wide. Pure.
-kj::String dressed(kj::StringPtr table, const TableLook& look);
+// ids and addresses are never cut, so a table may still be too wide. Ends with a newline. Pure.
+DrawnText dressed(kj::StringPtr table, const TableLook& look);
+kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look);  // without ends
 
 // Prints it on stdout.
 void outTable(Invocation& call, kj::StringPtr table);

@@ -2,8 +2,6 @@
 
 #include <kj/debug.h>
 
-#include "common/text/plain-text.h"
-
 namespace talos {
 namespace {
 
@@ -16,25 +14,6 @@ size_t width(kj::StringPtr cell) {
 }
 
 }  // namespace
-
-kj::String printable(kj::StringPtr text) {
-  auto bytes = text.asBytes();
-  kj::Vector<char> out(text.size() + 1);
-  auto escape = [&](kj::byte b) {
-    out.addAll(kj::str("\\x", kj::hex(b).size() < 2 ? "0" : "", kj::hex(b)));
-  };
-  for (size_t i = 0; i < bytes.size();) {
-    auto character = firstCharacter(bytes.slice(i, bytes.size()));
-    if (character.plain) {
-      out.addAll(text.slice(i).asArray().slice(0, character.bytes));
-    } else {
-      for (size_t k = 0; k < character.bytes; ++k) escape(bytes[i + k]);
-    }
-    i += character.bytes;
-  }
-  out.add('\0');
-  return kj::String(out.releaseAsArray());
-}
 
 Table::Table(kj::ArrayPtr<const kj::StringPtr> header, unsigned gap)
     : header(KJ_MAP(h, header) { return kj::str(h); }), gap(gap) {}

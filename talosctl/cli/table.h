@@ -5,6 +5,8 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
+#include "common/text/foreign-text.h"
+
 namespace talos {
 
 class Table {
@@ -35,7 +37,5 @@ class Table {
 kj::String humanSize(uint64_t bytes);
 // "3m5s", rounded to seconds.
 kj::String humanDuration(int64_t seconds);
-// Text with control characters and invalid UTF-8 as \xNN.
-kj::String printable(kj::StringPtr text);
 
 }  // namespace talos

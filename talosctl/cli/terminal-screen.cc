@@ -14,17 +14,18 @@ TerminalScreen::TerminalScreen(Dependencies& deps, Colors colors) : deps(deps), 
     KJ_SYSCALL(tcsetattr(deps.input, TCSANOW, &raw));
     keyboard = deps.lowLevel.wrapInputFd(deps.input);
   }
-  deps.console.out("\x1b[?1049h\x1b[?25l"_kj);
+  deps.console.out(DrawnText().enterScreen());
 }
 
 TerminalScreen::~TerminalScreen() noexcept(false) {
-  deps.console.out("\x1b[0m\x1b[?25h\x1b[?1049l"_kj);
+  deps.console.out(DrawnText().leaveScreen());
   if (deps.console.inIsTerminal()) tcsetattr(deps.input, TCSANOW, &before);
 }
 
 void TerminalScreen::show(Canvas canvas) {
-  auto changes = canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), colors);
-  if (changes.size() > 0) deps.console.out(changes);
+  DrawnText changes;
+  changes.add(canvas, shown.map([](Canvas& one) -> const Canvas& { return one; }), colors);
+  if (changes.asPtr().size() > 0) deps.console.out(changes);
   shown = kj::mv(canvas);
 }
 

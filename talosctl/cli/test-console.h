@@ -10,8 +10,10 @@ namespace talos::talosctl {
 
 class TestConsole final : public Console {
  public:
-  void out(kj::ArrayPtr<const char> text) override { ++texts, stdoutText.addAll(text); }
-  void err(kj::ArrayPtr<const char> text) override { ++texts, stderrText.addAll(text); }
+  void write(Stream stream, kj::ArrayPtr<const char> bytes) override {
+    ++texts;
+    (stream == Stream::kOut ? stdoutText : stderrText).addAll(bytes);
+  }
   bool outIsTerminal() const override { return terminal; }
   bool errIsTerminal() const override { return terminal && !errRedirected; }
   bool inIsTerminal() const override { return terminal; }

@@ -22,22 +22,14 @@ WaitLine::~WaitLine() noexcept(false) {
   erase();
 }
 
-void WaitLine::out(kj::ArrayPtr<const char> text) {
-  if (below.outIsTerminal()) {
+void WaitLine::write(Stream stream, kj::ArrayPtr<const char> bytes) {
+  if (stream == Stream::kErr || below.outIsTerminal()) {
     erase();
-    written(text);
+    written(bytes);
   }
   heard = timer.now();
   ++texts;
-  below.out(text);
-}
-
-void WaitLine::err(kj::ArrayPtr<const char> text) {
-  erase();
-  written(text);
-  heard = timer.now();
-  ++texts;
-  below.err(text);
+  below.write(stream, bytes);
 }
 
 void WaitLine::waiting(kj::StringPtr now) {
@@ -61,15 +53,17 @@ kj::Promise<void> WaitLine::turn() {
 
 void WaitLine::draw() {
   auto text = kj::str(what, ": ", humanDuration((timer.now() - heard) / kj::SECONDS));
-  below.err(kj::str("\r", turningSign(turns), " ",
-                    firstCharacters(text, kj::max(below.columns(), 3u) - 3), "\x1b[K"));
+  DrawnText line;
+  line.toLineStart().add(turningSign(turns)).add(" "_kj);
+  line.add(firstCharacters(text, kj::max(below.columns(), 3u) - 3)).clearToLineEnd();
+  below.err(line);
   drawn = true;
 }
 
 void WaitLine::erase() {
   if (!drawn) return;
   drawn = false;
-  below.err("\r\x1b[K"_kj);
+  below.err(DrawnText().toLineStart().clearToLineEnd());
 }
 
 }  // namespace talos::talosctl

@@ -21,8 +21,7 @@ class WaitLine final : public Console {
   ~WaitLine() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(WaitLine);
 
-  void out(kj::ArrayPtr<const char> text) override;
-  void err(kj::ArrayPtr<const char> text) override;
+  void write(Stream stream, kj::ArrayPtr<const char> bytes) override;
   bool outIsTerminal() const override { return below.outIsTerminal(); }
   bool errIsTerminal() const override { return below.errIsTerminal(); }
   bool inIsTerminal() const override { return below.inIsTerminal(); }

@@ -111,26 +111,18 @@ void Documents::failure(const Failure& failure) {
 void Documents::text(kj::StringPtr document) {
   if (!first && format == Format::kYaml) call.out("---\n");
   first = false;
-  outText(call, document);
-}
-
-void outText(Invocation& call, kj::StringPtr text) {
-  if (call.deps.console.outIsTerminal()) {
-    call.out(printableText(text));
-  } else {
-    call.out(text);
-  }
+  call.outBytes(document);
 }
 
 void streamRecord(Invocation& call, Format format, kj::StringPtr node,
                   capnp::DynamicStruct::Reader value) {
-  outText(call, format == Format::kJson ? jsonLine(node, value)
+  call.outBytes(format == Format::kJson ? jsonLine(node, value)
                                         : kj::str("---\n", yamlAnswer(node, value)));
 }
 
 void streamFailure(Invocation& call, Format format, const Failure& failure, kj::StringPtr prefix) {
   if (format == Format::kJson) call.out(jsonFailure(failure, 0));
-  if (format == Format::kYaml) outText(call, kj::str("---\n", yamlFailure(failure)));
+  if (format == Format::kYaml) call.outBytes(kj::str("---\n", yamlFailure(failure)));
   call.err(kj::str(prefix, describe(failure), "\n"));
 }
 

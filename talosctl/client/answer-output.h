@@ -20,10 +20,6 @@ void addStreamOutputFlag(Command& command);  // table, json
 void addRecordOutputFlag(Command& command);  // table, yaml, json: of streams of structs
 Format formatOf(const Invocation& call);
 
-// Prints text that is a node's own: for a terminal with control characters as \xNN, elsewhere byte
-// for byte.
-void outText(Invocation& call, kj::StringPtr text);
-
 // Ends with a newline.
 kj::String jsonAnswer(kj::StringPtr node, capnp::DynamicStruct::Reader value);  // indented
 kj::String jsonLine(kj::StringPtr node, capnp::DynamicStruct::Reader value);

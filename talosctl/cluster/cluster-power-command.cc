@@ -83,28 +83,13 @@ kj::Promise<int> runStop(Invocation& call) {
   co_return 0;
 }
 
-// A console may contain any bytes: control characters are printed as \xNN on a terminal.
-void print(Invocation& call, kj::ArrayPtr<const char> text) {
-  if (!call.deps.console.outIsTerminal()) return call.deps.console.out(text);
-  size_t begin = 0;
-  for (size_t i = 0; i <= text.size(); ++i) {
-    bool end = i == text.size();
-    if (!end && text[i] != '\n') continue;
-    auto line = text.slice(begin, i);
-    if (line.size() > 0 && line.back() == '\r') line = line.slice(0, line.size() - 1);
-    call.out(printable(kj::heapString(line)));
-    if (!end) call.out("\n");
-    begin = i + 1;
-  }
-}
-
 void printRest(Invocation& call, int fd) {
   char chunk[16384];
   for (;;) {
     ssize_t n;
     KJ_SYSCALL(n = read(fd, chunk, sizeof chunk));
     if (n == 0) return;
-    print(call, kj::arrayPtr(chunk, n));
+    call.outBytes(kj::arrayPtr(chunk, n));
   }
 }
 

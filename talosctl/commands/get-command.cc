@@ -43,7 +43,7 @@ class Listing {
              ChangeKind change = ChangeKind::kNone) {
     KJ_IF_MAYBE (wanted, path) {
       auto json = resourceJson(type, node, resource, change);
-      outText(call, kj::str(wanted->evaluate(kube::readJson(json, "the resource")), "\n"));
+      call.outBytes(kj::str(wanted->evaluate(kube::readJson(json, "the resource")), "\n"));
       return;
     }
     switch (format) {

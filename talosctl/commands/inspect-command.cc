@@ -47,7 +47,7 @@ kj::Promise<int> runDependencies(Invocation& call) {
   } else if (format == "json") {
     call.out(jsonAnswer(name, dynamic<Machine::DependenciesResults>(answer)));
   } else {
-    call.out(yamlAnswer(name, dynamic<Machine::DependenciesResults>(answer)));
+    call.outBytes(yamlAnswer(name, dynamic<Machine::DependenciesResults>(answer)));
   }
   co_return 0;
 }

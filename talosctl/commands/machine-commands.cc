@@ -68,7 +68,7 @@ kj::Promise<int> runVersion(Invocation& call) {
   }
   bool json = format == Format::kJson;
   auto document = [&](kj::ArrayPtr<const kj::String> servers) {
-    outText(call, json ? versionsJson(client, servers) : versionsYaml(client, servers));
+    call.outBytes(json ? versionsJson(client, servers) : versionsYaml(client, servers));
   };
   if (format == Format::kTable) {
     call.out(call.on("short") ? kj::str("Client:\nTalos ", client.tag, "\n")

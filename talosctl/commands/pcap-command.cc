@@ -33,7 +33,7 @@ class CaptureFile {
     }
   }
   void write(kj::ArrayPtr<const kj::byte> bytes) {
-    if (path == "-") return console.out(bytes.asChars());
+    if (path == "-") return console.outBytes(bytes.asChars());
     if (file == nullptr) file = create();
     int fd = KJ_ASSERT_NONNULL(file).get();
     while (bytes.size() > 0) {

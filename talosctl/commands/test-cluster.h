@@ -48,6 +48,10 @@ struct TestCluster {
   kj::TimerImpl clock{
       kj::origin<kj::TimePoint>()};  // the client's; advanced when nothing else happens
   kj::Vector<kj::Promise<void>> serving;
+  // Gives the capability that a session begins with.
+  kj::Function<capnp::Capability::Client()> bootstrap = [this]() -> capnp::Capability::Client {
+    return kj::heap<FakeClusterServer>(nodes);
+  };
   kj::String folder;
   kj::Own<Command> root = newRoot();
   uint16_t port = 0;
@@ -148,9 +152,9 @@ struct TestCluster {
       test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(test.io.waitScope);
   }
   // To the end; the client's clock jumps to its next timer whenever everything is still.
-  int finish(kj::Promise<int> run) {
+  int finish(kj::Promise<int> run, int mostRounds = 400) {
     auto& scope = test.io.waitScope;
-    for (int round = 0; round < 400; ++round) {
+    for (int round = 0; round < mostRounds; ++round) {
       for (int i = 0; i < 40; ++i) {
         test.deps.timer.afterDelay(1 * kj::MILLISECONDS).wait(scope);
         if (run.poll(scope)) return run.wait(scope);

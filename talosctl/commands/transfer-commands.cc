@@ -15,15 +15,8 @@ kj::Promise<int> runRead(Invocation& call) {
   auto node = session->client.node(session->client.nodes()[0]);
   auto request = node.filesRequest().send().getFiles().readRequest();
   request.setPath(call.arguments[0]);
-  // A terminal would interpret control characters; a file or a pipe gets the bytes as they are.
-  bool escape = call.deps.console.outIsTerminal();
-  ReceivedBytes received([&call, escape](kj::ArrayPtr<const kj::byte> bytes) {
-    if (escape) {
-      call.out(printableText(bytes.asChars()));
-    } else {
-      call.deps.console.out(bytes.asChars());
-    }
-  });
+  ReceivedBytes received(
+      [&call](kj::ArrayPtr<const kj::byte> bytes) { call.outBytes(bytes.asChars()); });
   request.setSink(received.sink());
   Alive alive;
   co_await watched(*session, node, alive, request.send().ignoreResult());
@@ -52,7 +45,7 @@ kj::Promise<int> runCopy(Invocation& call) {
     KJ_IF_MAYBE (e, extractor) {
       broken.keeping([&]() { (*e)->feed(bytes); });
     } else {
-      call.deps.console.out(bytes.asChars());
+      call.outBytes(bytes.asChars());
     }
   });
   request.setSink(received.sink());

@@ -195,19 +195,16 @@ kj::String sentence(rpc::ApplyResult::Reader result, const ApplySettings& settin
   }
 }
 
-kj::String coloured(kj::StringPtr diff, bool colour) {
-  auto text = printableText(diff);
-  if (!colour) return text;
-  kj::Vector<kj::String> lines;
-  for (auto line : Lines(text)) {
+void addDiff(DrawnText& out, kj::StringPtr diff, bool colour) {
+  if (!colour) return void(out.add(diff));
+  for (auto line : Lines(diff)) {
     auto look = line.size() == 0 ? Look::kPlain
                 : line[0] == '+' ? Look::kGood
                 : line[0] == '-' ? Look::kBad
                 : line[0] == '@' ? Look::kAccent
                                  : Look::kPlain;
-    lines.add(kj::str(painted(line, look), "\n"));
+    out.add(line, look).add("\n"_kj);
   }
-  return kj::strArray(lines, "");
 }
 
 // The network changes of a dry run; empty if there are none.
@@ -354,18 +351,18 @@ kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result) {
   return kj::strArray(lines, "");
 }
 
-kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
-                         const ApplySettings& settings, bool insecure, bool colour) {
-  auto head = kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n");
-  if (!settings.dryRun) return head;
-  auto diff = coloured(result.getDiff(), colour);
+DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
+                        const ApplySettings& settings, bool insecure, bool colour) {
+  DrawnText out(kj::str(printable(node), ": ", sentence(result, settings, insecure), "\n"));
+  if (!settings.dryRun) return out;
+  addDiff(out, result.getDiff(), colour);
   auto plan = networkPlan(result);
-  if (result.getChanges().size() == 0) return kj::str(head, diff, plan);
+  if (result.getChanges().size() == 0) return kj::mv(out.add(plan));
   Table table({"CHANGE", "EFFECT"});
   for (auto change : result.getChanges()) {
     table.add(change.getPath(), change.getLive() ? "at once" : "needs a reboot");
   }
-  return kj::str(head, diff, "\n", table.render(), plan);
+  return kj::mv(out.add("\n"_kj).add(table.render()).add(plan));
 }
 
 void printSkipped(Invocation& call, kj::StringPtr node, kj::StringPtr reason) {

@@ -57,8 +57,8 @@ kj::StringPtr changedConfigId(const Invocation& call);
 kj::Promise<RunningConfig> configToChange(Invocation& call, Session& session, kj::StringPtr node);
 
 // Pure: `result` of one node as text. Warnings are separate: they go to stderr.
-kj::String renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
-                         const ApplySettings& settings, bool insecure, bool colour);
+DrawnText renderOutcome(kj::StringPtr node, rpc::ApplyResult::Reader result,
+                        const ApplySettings& settings, bool insecure, bool colour);
 kj::String renderWarnings(kj::StringPtr node, rpc::ApplyResult::Reader result);
 
 // "10.0.0.2: Apply was skipped: no changes detected." on stderr, in the words of the original; with

@@ -115,7 +115,7 @@ kj::Vector<Output> outputsOf(Invocation& call) {
 
 void write(Invocation& call, const Output& output, const config::Generated& made) {
   auto& text = made.*output.type.text;
-  if (output.path == "-") return outText(call, text);
+  if (output.path == "-") return call.outBytes(text);
   KJ_IF_MAYBE (slash, output.path.findLast('/')) {
     if (*slash > 0) makeDirectories(kj::heapString(output.path.slice(0, *slash)));
   }

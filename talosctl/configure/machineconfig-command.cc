@@ -23,7 +23,7 @@ kj::Promise<int> runPatchFile(Invocation& call) {
   KJ_DEFER(zeroize(patched));
   requireGood(call, patched, "the patched config");
   if (place == "-") {
-    call.out(patched);
+    call.outBytes(patched);
   } else {
     writeFileAtomically(place, patched, 0600);
   }

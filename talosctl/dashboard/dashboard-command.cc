@@ -103,7 +103,7 @@ kj::Promise<int> runOnce(Invocation& call, ClusterFollower& cluster, Format form
       break;
     }
     case Format::kYaml:
-      call.out(codec::writeYaml(capnp::DynamicStruct::Reader(shown)));
+      call.outBytes(codec::writeYaml(capnp::DynamicStruct::Reader(shown)));
       break;
     case Format::kJson:
       call.out(kj::str(codec::writeJson(capnp::DynamicStruct::Reader(shown)), "\n"));

@@ -11,7 +11,7 @@ namespace {
 void addSection(kj::Vector<kj::String>& lines, kj::StringPtr title,
                 capnp::List<capnp::Text>::Reader values) {
   lines.add(kj::str(title, ":"));
-  for (auto value : values) lines.add(kj::str("  ", value));
+  for (auto value : values) lines.add(kj::str("  ", printable(value)));
 }
 
 kj::String causeOf(CrashReport report) {
@@ -46,7 +46,9 @@ kj::String describeFrame(kj::StringPtr address, kj::Maybe<const crash::SymbolTab
 kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTable&> symbols) {
   auto report = crash.report;
   kj::Vector<kj::String> lines;
-  auto field = [&](kj::StringPtr name, auto&& value) { lines.add(kj::str(name, value)); };
+  auto field = [&](kj::StringPtr name, auto&& value) {
+    lines.add(kj::str(name, printable(kj::str(value))));
+  };
   field("Node:      ", crash.node);
   field("Name:      ", crash.id);
   field("Service:   ", report.getService());
@@ -63,7 +65,7 @@ kj::String renderCrash(const NodeCrash& crash, kj::Maybe<const crash::SymbolTabl
   addSection(lines, "Registers", report.getRegisters());
   lines.add(kj::str("Stack:"));
   for (auto frame : report.getStack()) {
-    lines.add(kj::str("  ", describeFrame(frame, symbols)));
+    lines.add(kj::str("  ", printable(describeFrame(frame, symbols))));
   }
   addSection(lines, "Under way", report.getWaits());
   addSection(lines, "Log", report.getLog());

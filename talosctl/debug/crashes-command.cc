@@ -40,7 +40,7 @@ void printTexts(Invocation& call, kj::ArrayPtr<const NodeCrash> crashes, bool wh
     auto symbols = symbolsOf(call, crash.report.getBuildId());
     kj::Maybe<const crash::SymbolTable&> table;
     KJ_IF_MAYBE (s, symbols) table = *s;
-    outText(call, renderCrash(crash, table));
+    call.outBytes(renderCrash(crash, table));
   }
 }
 

@@ -38,15 +38,16 @@ kj::String textOf(kj::StringPtr node, kj::StringPtr service, rpc::ProgramStack::
   kj::Vector<kj::String> lines;
   lines.add(kj::str("Node:      ", node));
   lines.add(kj::str("Service:   ", service));
-  lines.add(kj::str("Program:   ", stack.getProgram(), ", build id ", stack.getBuildId()));
+  lines.add(kj::str("Program:   ", printable(stack.getProgram()), ", build id ",
+                    printable(stack.getBuildId())));
   lines.add(kj::str("Process:   ", stack.getPid()));
   lines.add(kj::str("Under way:"));
   for (auto wait : stack.getWaits()) {
-    lines.add(kj::str("  since ", sinceText(wait.getSinceMs()), ": ", wait.getText()));
+    lines.add(kj::str("  since ", sinceText(wait.getSinceMs()), ": ", printable(wait.getText())));
   }
   lines.add(kj::str("Stack:"));
   for (auto frame : stack.getFrames()) {
-    lines.add(kj::str("  ", describeFrame(frame, symbols)));
+    lines.add(kj::str("  ", printable(describeFrame(frame, symbols))));
   }
   return kj::str(kj::strArray(lines, "\n"), "\n");
 }
@@ -69,7 +70,7 @@ kj::Promise<int> runStack(Invocation& call) {
     auto stack = answer.value.getStack();
     auto symbols = symbolsOf(call, stack.getBuildId());
     if (format == Format::kTable) {
-      outText(call, textOf(answer.node, service, stack, tableOf(symbols)));
+      call.outBytes(textOf(answer.node, service, stack, tableOf(symbols)));
       continue;
     }
     capnp::MallocMessageBuilder message;
@@ -128,7 +129,7 @@ kj::Promise<int> runProfile(Invocation& call) {
     ++counts[folded(stack, tableOf(symbols))];
     co_await timer.afterDelay(kBetween);
   }
-  for (auto& [stack, count] : counts) call.out(kj::str(stack.c_str(), " ", count, "\n"));
+  for (auto& [stack, count] : counts) call.out(kj::str(printable(stack.c_str()), " ", count, "\n"));
   co_return 0;
 }
 

@@ -21,7 +21,7 @@ kj::Promise<int> runDiagnose(Invocation& call) {
       call.out(diagnosisText(found, lookOf(call).columns));
       break;
     case Format::kYaml:
-      call.out(codec::writeYaml(capnp::DynamicStruct::Reader(found)));
+      call.outBytes(codec::writeYaml(capnp::DynamicStruct::Reader(found)));
       break;
     case Format::kJson:
       call.out(kj::str(codec::writeJson(capnp::DynamicStruct::Reader(found)), "\n"));

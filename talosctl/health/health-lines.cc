@@ -77,7 +77,9 @@ void HealthLines::end() {
 
 void HealthLines::note(kj::StringPtr text) {
   bool rewritten = open && console.errIsTerminal();
-  console.err(kj::str(rewritten ? "\r\x1b[K" : "", printable(text), "\n"));
+  DrawnText line;
+  if (rewritten) line.toLineStart().clearToLineEnd();
+  console.err(line.add(printable(text)).add("\n"_kj));
   if (rewritten) draw();
 }
 
@@ -92,8 +94,9 @@ void HealthLines::draw() {
   auto text = firstCharacters(line, kj::max(console.columns(), 3u) - 3);
   auto split = kj::min(before.size(), text.size());
   auto sign = last.state == CheckState::kWaiting ? turningSign(turns) : " "_kj;
-  console.err(kj::str("\r", sign, " ", text.slice(0, split),
-                      painted(text.slice(split, text.size()), lookOf(last)), "\x1b[K"));
+  DrawnText drawn;
+  drawn.toLineStart().add(sign).add(" "_kj).add(text.slice(0, split));
+  console.err(drawn.add(text.slice(split, text.size()), lookOf(last)).clearToLineEnd());
 }
 
 kj::Promise<void> HealthLines::turn() {

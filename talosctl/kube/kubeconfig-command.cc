@@ -33,7 +33,7 @@ kj::Promise<int> printKubeconfig(Invocation& call) {
   auto session = co_await openSingle(call);
   auto received =
       co_await fetchKubeconfig(session->client, session->client.nodes()[0], session->deadline);
-  outText(call, kj::StringPtr(received.text()));
+  call.outBytes(kj::StringPtr(received.text()));
   co_return 0;
 }
 

@@ -11,8 +11,9 @@ constexpr size_t kMostBytes = 32u << 20;
 
 class CapturingConsole final : public Console {
  public:
-  void out(kj::ArrayPtr<const char> text) override { keep(stdoutText, text); }
-  void err(kj::ArrayPtr<const char> text) override { keep(stderrText, text); }
+  void write(Stream stream, kj::ArrayPtr<const char> bytes) override {
+    keep(stream == Stream::kOut ? stdoutText : stderrText, bytes);
+  }
   bool outIsTerminal() const override { return false; }
   bool errIsTerminal() const override { return false; }
   bool inIsTerminal() const override { return false; }

@@ -47,7 +47,7 @@ kj::StringPtr RotationRun::doneText(RotationPhase phase) const {
 }
 
 void RotationRun::note(kj::StringPtr text) {
-  call.err(kj::str("> ", text, "\n"));
+  call.err(kj::str("> ", printable(text), "\n"));
 }
 
 kj::Promise<void> RotationRun::repeat(kj::Function<kj::Promise<kj::Maybe<kj::String>>()> attempt,
@@ -181,7 +181,7 @@ kj::Promise<void> RotationRun::readNodes(kj::ArrayPtr<const Named> named) {
 }
 
 void RotationRun::showPlan() {
-  auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", text, "\n")); };
+  auto line = [&](kj::StringPtr text) { call.out(kj::str("> ", printable(text), "\n")); };
   line(kj::str("present ", thing(), " of ", owner(), ": ", shownOld()));
   // The new key of Secrets is kept from the first phase on, no other one is.
   bool again = rotation.phase == RotationPhase::kAccept && rotation.which != RotatedCa::kSecretsKey;

@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/net/ip.h"
 #include "common/text/ascii.h"
+#include "common/text/foreign-text.h"
 #include "common/yaml/yaml-codec.h"
 
 namespace talos::machined {
@@ -140,15 +141,7 @@ ntp::KissOfDeath kissOf(rpc::ParseAnswer::Kiss::Reader from) {
 }  // namespace
 
 kj::String oneLine(kj::StringPtr text, size_t most) {
-  auto cut = kj::heapString(text.slice(0, kj::min(text.size(), most)));
-  bool utf8 = !kj::encodeUtf32(cut).hadErrors;
-  for (size_t i = 0; i < cut.size(); ++i) {
-    auto byte = static_cast<kj::byte>(cut[i]);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) cut[i] = '?';
-    // U+0080 to U+009F, which terminals take for commands too.
-    if (utf8 && byte == 0xc2 && static_cast<kj::byte>(cut[i + 1]) < 0xa0) cut[i] = cut[i + 1] = '?';
-  }
-  return cut;
+  return fieldText(text, most);
 }
 
 void fillConfig(rpc::ParseRequest::Builder out, kj::ArrayPtr<const char> document,

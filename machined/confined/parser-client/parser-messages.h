@@ -68,7 +68,7 @@ HttpSource readPlace(rpc::HttpPlace::Reader place);
 // The same with what is asked there; from the brain, which nobody has to check.
 HttpSource readRequest(rpc::HttpPlace::Reader place);
 
-// One printable line of at most so many bytes: what is not is "?" there.
+// A field of foreign text of at most so many bytes (common/text/foreign-text.h).
 kj::String oneLine(kj::StringPtr text, size_t most);
 
 }  // namespace talos::machined

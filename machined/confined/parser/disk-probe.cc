@@ -4,6 +4,7 @@
 #include <kj/vector.h>
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 
 namespace talos::parse {
@@ -13,18 +14,10 @@ struct Volume {
   kj::String type, label;
 };
 
-kj::String printable(const char* text) {
-  auto shown = kj::str(text);
-  for (auto& c : shown) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return shown;
-}
-
 kj::String valueOf(blkid_probe probe, const char* name) {
   const char* value = nullptr;
   if (blkid_probe_lookup_value(probe, name, &value, nullptr) != 0) return kj::String();
-  return printable(value);
+  return fieldText(kj::StringPtr(value));
 }
 
 kj::Vector<kj::String> partitionsOf(blkid_probe probe) {
@@ -36,7 +29,7 @@ kj::Vector<kj::String> partitionsOf(blkid_probe probe) {
     auto partition = blkid_partlist_get_partition(list, i);
     if (partition == nullptr) continue;
     auto name = blkid_partition_get_name(partition);
-    names.add(name != nullptr && *name != 0 ? printable(name)
+    names.add(name != nullptr && *name != 0 ? fieldText(kj::StringPtr(name))
                                             : kj::str(blkid_partition_get_partno(partition)));
   }
   return names;

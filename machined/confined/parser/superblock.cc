@@ -1,4 +1,5 @@
 #include "machined/confined/parser/superblock.h"
+#include "common/text/foreign-text.h"
 
 #include <kj/encoding.h>
 #include <string.h>
@@ -29,20 +30,12 @@ uint32_t little(Bytes bytes, size_t offset, unsigned size) {
   return value;
 }
 
-// Up to the first NUL, without blanks at the end. What is not printable ASCII or UTF-8 becomes '?':
-// labels are shown on consoles.
+// Up to the first NUL, without blanks at the end.
 kj::String labelOf(Bytes padded) {
   size_t end = 0;
   while (end < padded.size() && padded[end] != 0) ++end;
   while (end > 0 && padded[end - 1] == ' ') --end;
-  auto text = padded.slice(0, end).asChars();
-  bool utf8 = !kj::encodeUtf32(text).hadErrors;
-  auto label = kj::heapString(text);
-  for (auto& c : label) {
-    auto byte = static_cast<kj::byte>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) c = '?';
-  }
-  return label;
+  return fieldText(padded.slice(0, end).asChars());
 }
 
 // Big-endian UTF-16, as Joliet has it.

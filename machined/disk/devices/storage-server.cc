@@ -7,23 +7,17 @@
 #include "common/base/folder.h"
 #include "common/kernel/sysfs-attributes.h"
 #include "common/memory/secret-array.h"
+#include "common/text/foreign-text.h"
 #include "machined/disk/devices/meta-values.h"
 
 namespace talos::machined {
 namespace {
 
-kj::String clean(kj::String text) {
-  for (auto& c : text) {
-    if (c < ' ' || c > '~') c = '?';  // char has a sign, or has none
-  }
-  return text;
-}
-
 // The first of these files that says something.
 kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> names) {
   for (auto name : names) {
     auto text = readAttributeLine(device, name).orDefault(kj::String());
-    if (text.size() > 0) return clean(kj::mv(text));
+    if (text.size() > 0) return fieldText(text);
   }
   return kj::String();
 }
@@ -47,7 +41,7 @@ kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
   auto path = kj::heapString(target, static_cast<size_t>(size));
   kj::StringPtr rest = path;
   while (rest.startsWith("../")) rest = rest.slice(3);
-  return clean(kj::str("/", rest));
+  return fieldText(kj::str("/", rest));
 }
 
 // Of a disk that has several paths, and so no place on a bus: that of its first controller.
@@ -167,7 +161,7 @@ kj::String serialOfPage(kj::ArrayPtr<const char> page) {
   auto blank = [](char c) { return c == ' ' || c == 0; };
   while (begin < end && blank(text[begin])) ++begin;
   while (end > begin && blank(text[end - 1])) --end;
-  return clean(kj::heapString(text.slice(begin, end)));
+  return fieldText(kj::heapString(text.slice(begin, end)));
 }
 
 kj::Vector<DiskFacts> readDisks(kj::StringPtr sys) {

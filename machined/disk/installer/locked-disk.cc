@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::install {
 namespace {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::install {
 namespace {
@@ -48,11 +49,7 @@ void runTool(kj::ArrayPtr<const kj::StringPtr> command) {
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  auto shown = kj::heapString(said.slice(0, kj::min(said.size(), kMostOutput)));
-  for (auto& c : shown) {
-    if (c < ' ' || c > '~') c = ' ';
-  }
-  fail(ErrorKind::kInternal, kj::str(command[0], " failed: ", shown));
+  fail(ErrorKind::kInternal, kj::str(command[0], " failed: ", fieldText(said, kMostOutput)));
 }
 
 }  // namespace talos::install

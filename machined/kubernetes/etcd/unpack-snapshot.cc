@@ -5,6 +5,7 @@
 #include "common/base/node-messages.h"
 #include "common/base/within.h"
 #include "common/kernel/library-folders.h"
+#include "common/text/foreign-text.h"
 #include "machined/confined/parser-client/confined-process.h"
 #include "machined/kubernetes/etcd/etcd-run.h"
 
@@ -15,14 +16,6 @@ constexpr kj::StringPtr kTool = "/usr/bin/etcdutl"_kj;
 constexpr auto kTimeout = 10 * kj::MINUTES;  // for 8 GB, the most that etcd supports
 
 constexpr size_t kMostOutput = 16u << 10, kMostLine = 300;
-
-kj::String printable(kj::ArrayPtr<const char> line) {
-  auto copy = kj::heapString(line.slice(0, kj::min(line.size(), kMostLine)));
-  for (char& c : copy) {
-    if (c < ' ' || c > '~') c = ' ';
-  }
-  return copy;
-}
 
 kj::StringPtr valueOf(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr key) {
   for (auto argument : spec.getArguments()) {
@@ -51,7 +44,7 @@ kj::String errorOfTool(kj::ArrayPtr<const char> output) {
   for (size_t at = 0; at < output.size();) {
     auto end = at;
     while (end < output.size() && output[end] != '\n') ++end;
-    auto line = printable(output.slice(at, end));
+    auto line = fieldText(output.slice(at, end), kMostLine);
     for (auto mark : {"Error: "_kj, "panic: "_kj, "fatal error: "_kj}) {
       if (line.startsWith(mark)) return kj::str(": ", line.slice(mark.size()));
     }

@@ -5,6 +5,7 @@
 
 #include "common/kernel/process-capabilities.h"
 #include "common/kernel/refused-calls.h"
+#include "common/text/foreign-text.h"
 #include "machined/services/containers/container-run.h"
 
 namespace talos::machined {
@@ -14,17 +15,7 @@ namespace {
 kj::String quoted(kj::StringPtr text) {
   kj::Vector<char> out;
   out.add('"');
-  for (char c : text) {
-    if (c == '"' || c == '\\') out.add('\\');
-    if (static_cast<unsigned char>(c) >= ' ') {
-      out.add(c);
-    } else {
-      constexpr char kDigits[] = "0123456789abcdef";
-      out.addAll("\\u00"_kj);
-      out.add(kDigits[static_cast<unsigned char>(c) >> 4]);
-      out.add(kDigits[c & 15]);
-    }
-  }
+  addEscaped(out, text, Surface::kJson);
   out.add('"');
   out.add('\0');
   return kj::String(out.releaseAsArray());

@@ -42,7 +42,7 @@ class HostileAnswer {
       capnp::FlatArrayMessageReader message(words, options());
       auto text = print(message.getRoot<Type>());
       mustBePlain(text);
-      mustBePlain(dressed(text, {.columns = 80, .color = false}));
+      mustBePlain(kj::str(dressed(text, {.columns = 80, .color = false}).asPtr()));
     });
   }
   // As a table of each node's answers, as YAML and as JSON.

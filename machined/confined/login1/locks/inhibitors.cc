@@ -1,28 +1,15 @@
 #include "machined/confined/login1/locks/inhibitors.h"
 
 #include "common/base/error.h"
-#include "common/text/plain-text.h"
+#include "common/text/foreign-text.h"
 
 namespace talos::login1 {
 namespace {
 
 constexpr kj::StringPtr kShutdown = "shutdown"_kj, kDelay = "delay"_kj;
 
-// One printable line of whole characters: strings of D-Bus are UTF-8.
 kj::String oneLineOf(kj::StringPtr text) {
-  kj::Vector<char> line;
-  auto rest = text.asBytes();
-  while (rest.size() > 0) {
-    auto character = firstCharacter(rest);
-    if (line.size() + character.bytes > kMostInhibitorText) break;
-    if (character.plain) {
-      line.addAll(rest.slice(0, character.bytes).asChars());
-    } else {
-      line.add(' ');
-    }
-    rest = rest.slice(character.bytes, rest.size());
-  }
-  return kj::heapString(line);
+  return fieldText(text, kMostInhibitorText);
 }
 
 }  // namespace

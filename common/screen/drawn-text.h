@@ -1,0 +1,37 @@
+// Text for a terminal with escape sequences, all of which are ours: foreign text is escaped when it
+// is added (common/text/foreign-text.h), and a sequence is only what a function of this class
+// writes. Pure.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/vector.h>
+
+#include "common/screen/canvas.h"
+
+namespace talos {
+
+class DrawnText {
+ public:
+  DrawnText() = default;
+  explicit DrawnText(kj::ArrayPtr<const char> text) { add(text); }
+
+  // Of any source. Lines and tabs stay; with a look it is within a line.
+  DrawnText& add(kj::ArrayPtr<const char> text, Look look = Look::kPlain);
+  DrawnText& add(const DrawnText& other);
+  // The cells that differ from the canvas before.
+  DrawnText& add(const Canvas& canvas, kj::Maybe<const Canvas&> before, Colors colors);
+
+  DrawnText& up(size_t lines);
+  DrawnText& toLineStart();
+  DrawnText& clearToLineEnd();
+  DrawnText& clearBelow();
+  DrawnText& enterScreen();  // the alternate one, without a cursor
+  DrawnText& leaveScreen();
+
+  kj::ArrayPtr<const char> asPtr() const { return bytes.asPtr(); }
+
+ private:
+  kj::Vector<char> bytes;
+};
+
+}  // namespace talos
