@@ -60,7 +60,8 @@ class FileSource final : public rpc::ByteSource::Server {
 }  // namespace
 
 SentFile::SentFile(kj::StringPtr name) : path(kj::str(name)) {
-  fd = kj::AutoCloseFd(open(path.cStr(), O_RDONLY | O_CLOEXEC));
+  // Without a wait for the other end, where the name is that of a FIFO.
+  fd = kj::AutoCloseFd(open(path.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat info = {};
   if (fd.get() < 0 || fstat(fd, &info) != 0) {
     fail(ErrorKind::kNotFound, kj::str("cannot read ", path, ": ", strerror(errno)));

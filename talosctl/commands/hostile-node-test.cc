@@ -1,6 +1,7 @@
 // A node in hostile hands must not get further than itself by what it answers to a client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/config/talosconfig.h"
@@ -95,6 +96,27 @@ TEST_F(HostileNode, ADocumentIsShownAndNotObeyed) {
       EXPECT_EQ(shown.find(sign), std::string::npos) << form;
     }
   }
+}
+
+// Catches: a file outside of the folder of symbols that is read because a node names it, and one
+// that is not a file, for whose other end the command waits.
+TEST_F(HostileNode, ItsBuildIdIsNoPath) {
+  auto folder = path("symbols"), outside = path("secret.symbols.gz");
+  makeDirectories(folder);
+  writeFileAtomically(outside, "not compressed"_kj, 0600);
+  for (auto id : {"../secret", "/etc/x", "0A16", "", "0a16\n> forged"}) {
+    node("10.0.0.2").buildId = kj::str(id);
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "stack", "apid", "--symbols", folder}), 0);
+    EXPECT_THAT(err(), HasSubstr("is not hexadecimal\n")) << id;
+    EXPECT_THAT(out(), testing::Not(HasSubstr("\n> forged"))) << id;
+  }
+  node("10.0.0.2").buildId = kj::str(kj::repeat('a', 65));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "crashes", "apid-20210301T120000Z", "--symbols", folder}), 0);
+  EXPECT_THAT(err(), HasSubstr("is not hexadecimal\n"));
+  node("10.0.0.2").buildId = kj::str("0a16");
+  ASSERT_EQ(mkfifo(kj::str(folder, "/0a16.symbols.gz").cStr(), 0600), 0);
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "debug", "stack", "apid", "--symbols", folder}), 1);
+  EXPECT_THAT(err(), HasSubstr("0a16.symbols.gz is not a file"));
 }
 
 // Catches: a node that keeps the sink of a call and writes into what the command has freed since:

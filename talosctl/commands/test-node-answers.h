@@ -19,6 +19,7 @@ struct FakeNode {
   kj::String lastLevel;  // service and number of the level
   kj::String lastCores;  // "apid on"
   kj::String removedCrash;
+  kj::String buildId = kj::str("0a16");  // of its programs
   kj::Vector<kj::String> serviceIds;
   kj::Array<kj::byte> archive;                             // of copy()
   kj::Maybe<kj::StringPtr> unreadable = "/etc/shadow"_kj;  // what copy() leaves out

@@ -226,7 +226,7 @@ class FakeServices final : public rpc::Services::Server {
     if (context.getParams().getId() == "cri") fail(ErrorKind::kFailedPrecondition, "no stack");
     auto stack = context.getResults().initStack();
     stack.setProgram("apid");
-    stack.setBuildId("0a16");
+    stack.setBuildId(node_.buildId);
     stack.setPid(42);
     auto frames = stack.initFrames(2);
     frames.set(0, "0x401010");
@@ -387,7 +387,7 @@ class FakeResources final : public rpc::Resources::Server {
       auto report = resource.getSpec().initAs<rpc::CrashReportSpec>();
       report.setService("apid");
       report.setSignal("SIGSEGV");
-      report.setBuildId("0a16");
+      report.setBuildId(node_.buildId);
       report.setAddress("0x8");
       report.initStack(1).set(0, "0x401010");
     }

@@ -1,34 +1,51 @@
 #include "talosctl/debug/symbol-files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/error.h"
-#include "common/base/file.h"
+#include "common/text/ascii.h"
+#include "talosctl/client/sent-file.h"
 
 namespace talos::talosctl {
 namespace {
 
 constexpr size_t kMostSymbolBytes = 64u << 20;  // compressed
+constexpr size_t kLongestBuildId = 64;          // those of the linker have 40 digits
 
 bool isFolder(kj::StringPtr path) {
   struct stat info;
   return stat(path.cStr(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+// A node says it, and it becomes the name of a file.
+bool isBuildId(kj::StringPtr text) {
+  for (char c : text) {
+    if (!isDigit(c) && (c < 'a' || c > 'f')) return false;
+  }
+  return text.size() > 0 && text.size() <= kLongestBuildId;
+}
+
 // Of a folder, the table with the build id; of a file, its own, whichever it is.
 kj::Maybe<crash::SymbolTable> readSymbols(kj::StringPtr path, kj::StringPtr buildId) {
   auto file = kj::str(path);
-  if (isFolder(path)) file = kj::str(path, "/", buildId, crash::kSymbolsSuffix);
-  KJ_IF_MAYBE (content, tryReadFile(file, kMostSymbolBytes)) {
-    try {
-      return crash::SymbolTable(crash::gunzip(content->asBytes()));
-    } catch (...) {
-      auto problem = kj::getCaughtExceptionAsKj();
-      fail(kindOf(problem), kj::str(file, ": ", messageOf(problem)));
-    }
+  if (isFolder(path)) {
+    file = kj::str(path, "/", buildId, crash::kSymbolsSuffix);
+    if (access(file.cStr(), F_OK) != 0) return nullptr;
+  } else if (access(file.cStr(), F_OK) != 0) {
+    fail(ErrorKind::kNotFound, kj::str("there is no file ", file));
   }
-  if (isFolder(path)) return nullptr;
-  fail(ErrorKind::kNotFound, kj::str("there is no file ", file));
+  SentFile content(file);
+  if (content.size() > kMostSymbolBytes) {
+    fail(ErrorKind::kInvalidArgument,
+         kj::str(file, ": is larger than ", kMostSymbolBytes, " bytes"));
+  }
+  try {
+    return crash::SymbolTable(crash::gunzip(content.read(0, content.size())));
+  } catch (...) {
+    auto problem = kj::getCaughtExceptionAsKj();
+    fail(kindOf(problem), kj::str(file, ": ", messageOf(problem)));
+  }
 }
 
 }  // namespace
@@ -42,6 +59,11 @@ void addSymbolsFlag(Command& command) {
 kj::Maybe<crash::SymbolTable> symbolsOf(Invocation& call, kj::StringPtr buildId) {
   if (!call.given("symbols")) return nullptr;
   auto path = call.text("symbols");
+  if (!isBuildId(buildId)) {
+    call.err(kj::str("no symbols: the build id \"", printable(buildId),
+                     "\" of the node's program is not hexadecimal\n"));
+    return nullptr;
+  }
   KJ_IF_MAYBE (table, readSymbols(path, buildId)) {
     if (table->buildId() == buildId) return kj::mv(*table);
     call.err(kj::str("the symbols of ", path, " are of build ", table->buildId(),
