@@ -120,7 +120,7 @@ TEST_F(JoinerTest, TheTokenIsNeverInAReport) {
   refusal = error(ErrorKind::kUnauthenticated, kj::str("you said ", kToken, "\nand\x1b[31m"));
   join();
   for (auto& report : reports) EXPECT_THAT(text(report.message), Not(HasSubstr(text(kToken))));
-  EXPECT_THAT(text(now().message), HasSubstr("you said *** and [31m"));
+  EXPECT_THAT(text(now().message), HasSubstr("you said *** and?[31m"));
 }
 
 TEST_F(JoinerTest, NamesAreResolvedToAllTheirAddresses) {

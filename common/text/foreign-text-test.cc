@@ -31,7 +31,7 @@ TEST(ForeignText, EachSurfaceHasOneForm) {
            {"\xe2\x80\xae", "\\xe2\\x80\\xae", "\\xe2\\x80\\xae", "\\u202e", "?"},
            {"\xe2\x80\x8b", "\\xe2\\x80\\x8b", "\\xe2\\x80\\x8b", "\\u200b", "?"},
            {"\xef\xbb\xbf", "\\xef\\xbb\\xbf", "\\xef\\xbb\\xbf", "\\ufeff", "?"},
-           {"a\n\t\r", "a\\x0a\\x09\\x0d", "a\\n\\x09\\x0d", "a\\n\\t\\r", "a???"},
+           {"a\n\t\r", "a\\x0a\\x09\\x0d", "a\\n\\x09\\x0d", "a\\n\\t\\r", "a   "},
            {"\"\\", "\"\\", "\\\"\\\\", "\\\"\\\\", "\"\\"},
            {"\xff\xe2\x80", "\\xff\\xe2\\x80", "\\xff\\xe2\\x80",
             "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", "???"},

@@ -94,7 +94,9 @@ kj::String fieldText(kj::ArrayPtr<const char> text, size_t most) {
   kj::Vector<char> out(kj::min(text.size(), most) + 1);
   for (auto rest = text.asBytes(); rest.size() > 0;) {
     auto character = firstCharacter(rest);
-    auto bytes = character.plain ? rest.slice(0, character.bytes).asChars() : "?"_kj.asArray();
+    bool blank = rest[0] == '\n' || rest[0] == '\t' || rest[0] == '\r';
+    auto bytes = character.plain ? rest.slice(0, character.bytes).asChars()
+                                 : (blank ? " "_kj : "?"_kj).asArray();
     if (out.size() + bytes.size() > most) break;
     out.addAll(bytes);
     rest = rest.slice(character.bytes, rest.size());

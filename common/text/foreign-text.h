@@ -7,7 +7,7 @@
 // | on a terminal, as text | the same | the same | stay; the \r of a line's end is left out |
 // | in a log | the same, and \ before " and \ | the same | \n, \x09 |
 // | in JSON and quoted YAML | \uNNNN, and \ before " and \ | U+FFFD | \n, \t, \r |
-// | as a field of a message of ours | ? | ? | ? |
+// | as a field of a message of ours | ? | ? | a blank |
 //
 // Not plain are control characters (C0, DEL, C1), what changes the direction or the lines of the
 // text around it, and what is invisible. Everything else stays as it is. Text that was escaped for

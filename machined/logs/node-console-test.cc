@@ -11,7 +11,7 @@ namespace {
 TEST(KernelLogRecord, IsOneShortLine) {
   EXPECT_EQ("<6>[talos] hello\n", kernelLogRecord("hello"));
   EXPECT_EQ("<3>[talos] no\n", kernelLogRecord("no", Tone::kAlarm));
-  EXPECT_EQ("<6>[talos] a?[31mb?c\n", kernelLogRecord("a\x1b[31mb\nc"));
+  EXPECT_EQ("<6>[talos] a?[31mb c\n", kernelLogRecord("a\x1b[31mb\nc"));
   auto record = kernelLogRecord(kj::str(kj::repeat('x', 2000)));
   EXPECT_EQ(976u, record.size());
   EXPECT_TRUE(record.endsWith("x...\n"));

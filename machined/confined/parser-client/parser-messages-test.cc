@@ -29,13 +29,13 @@ TEST(Lies, TextsAreOnePrintableLine) {
   Answer answer;
   answer.out.initFailed().setMessage("a\nlevel=error \x1b[2Jb\x7f \xff");
   answer.out.getFailed().setKind(0xffff);
-  EXPECT_EQ("a?level=error ?[2Jb? ?", disbelief([&]() { readText(answer.read()); }));
+  EXPECT_EQ("a level=error ?[2Jb? ?", disbelief([&]() { readText(answer.read()); }));
   EXPECT_EQ(5u, oneLine("0123456789", 5).size());
   EXPECT_EQ("gr\xc3\xbc\xc3\x9f", oneLine("gr\xc3\xbc\xc3\x9f", 64));
-  EXPECT_STREQ("a??2J", oneLine("a\xc2\x9b"
-                                "2J",
-                                64)
-                            .cStr());
+  EXPECT_STREQ("a?2J", oneLine("a\xc2\x9b"
+                               "2J",
+                               64)
+                           .cStr());
 }
 
 // Catches: an answer that is taken for one to another question.

@@ -201,7 +201,7 @@ TEST(Superblock, HybridDisc) {
 
 // Catches: escape sequences or half a character of a foreign label on the console.
 TEST(Superblock, LabelsAreOneCleanLine) {
-  EXPECT_EQ("xfs 'a?[31mb?c'", look(xfs("a\x1b[31mb\nc")));
+  EXPECT_EQ("xfs 'a?[31mb c'", look(xfs("a\x1b[31mb\nc")));
   EXPECT_EQ("xfs 'gr\xc3\xbc\xc3\x9f'", look(xfs("gr\xc3\xbc\xc3\x9f")));
   EXPECT_EQ(
       "xfs 'a?"

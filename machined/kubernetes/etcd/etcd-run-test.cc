@@ -383,7 +383,7 @@ TEST(EtcdRun, WordsOfTheTool) {
        "[run]:\n",
        ": failed to open database"},
       {"unexpected fault address 0x7f\nfatal error: fault\n[signal SIGBUS]\n", ": fault"},
-      {"cannot\x1b[0m\n\n", ": cannot [0m"},
+      {"cannot\x1b[0m\n\n", ": cannot?[0m"},
       {"", ""},
   };
   for (auto& row : rows) EXPECT_EQ(errorOfTool(row.output), row.words);
