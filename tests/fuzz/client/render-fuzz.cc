@@ -11,6 +11,8 @@
 #include "rpc/stream.capnp.h"
 #include "talosctl/cli/table-look.h"
 #include "talosctl/commands/render-answers.h"
+#include "talosctl/configure/apply-configs.h"
+#include "talosctl/debug/crash-text.h"
 #include "talosctl/views/dependency-graph.h"
 #include "talosctl/views/event-row.h"
 #include "talosctl/views/link-tree.h"
@@ -135,6 +137,23 @@ void readService(const HostileAnswer& answer) {
   answer.as<rpc::Service>([](auto service) { return renderService("n", service, kNow); });
 }
 
+void readCrash(const HostileAnswer& answer) {
+  answer.as<rpc::CrashReportSpec>([](auto report) {
+    NodeCrash crash{"n", "id", report};
+    return kj::str(renderCrash(crash, nullptr), renderCrashes(kj::arrayPtr(&crash, 1)));
+  });
+}
+
+// A dry run of a config, with its diff.
+void readApply(const HostileAnswer& answer) {
+  answer.as<rpc::ApplyResult>([](auto result) {
+    ApplySettings settings{};
+    settings.dryRun = true;
+    auto outcome = renderOutcome("n", result, settings, false, false);
+    return kj::str(renderWarnings("n", result), outcome.asPtr());
+  });
+}
+
 // New ones at the end: the corpus has their numbers. Any other number is a resource.
 constexpr Read kKinds[] = {
     readAnswer<rpc::Version, renderServerVersions>,
@@ -161,6 +180,8 @@ constexpr Read kKinds[] = {
     readFile<false>,
     readFile<true>,
     readLinks,
+    readCrash,
+    readApply,
 };
 
 void readResource(const HostileAnswer& answer, const ResourceType& type) {
