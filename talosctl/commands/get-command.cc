@@ -51,8 +51,12 @@ class Listing {
         auto row = resourceRow(type, node, resource, watch, change);
         if (live != nullptr) {
           auto metadata = resource.getMetadata();
-          rows[kj::str(node, ' ', metadata.getNamespace(), ' ', metadata.getId()).cStr()] =
-              kj::mv(row);
+          auto& shown =
+              rows[kj::str(node, ' ', metadata.getNamespace(), ' ', metadata.getId()).cStr()];
+          for (auto& cell : shown) rowBytes -= cell.size();
+          for (auto& cell : row) rowBytes += cell.size();
+          shown = kj::mv(row);
+          requireWatchable(rowBytes);
           return;
         }
         table.row(kj::mv(row));
@@ -93,6 +97,7 @@ class Listing {
   Documents documents;
   kj::Maybe<LiveLines> live;
   std::map<std::string, kj::Array<kj::String>> rows;  // of it
+  size_t rowBytes = 0;
 };
 
 class ResourcePrinter final : public rpc::ResourceSink::Server {

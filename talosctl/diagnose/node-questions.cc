@@ -27,6 +27,7 @@ namespace {
 
 constexpr auto kAnswerWithin = 10 * kj::SECONDS;
 constexpr int kLogLines = 400, kContainerLines = 40;
+constexpr size_t kMostTailBytes = 4u << 20;  // a line has at most 8 KiB
 constexpr size_t kFirmwareLines = 200;
 
 using Node = rpc::Observations::Node;
@@ -106,6 +107,14 @@ struct Tail final : public kj::Refcounted {
   explicit Tail(kj::StringPtr id) : id(kj::str(id)) {}
   kj::String id;
   kj::Vector<kj::String> lines;
+  size_t bytes = 0;
+
+  // As many lines as were asked for, whatever the node sends.
+  void add(kj::ArrayPtr<const char> line) {
+    if (lines.size() >= kLogLines || bytes + line.size() > kMostTailBytes) return;
+    bytes += line.size();
+    lines.add(kj::heapString(line));
+  }
 };
 // Of the kernel's log the lines about firmware, as long as there are not too many.
 class FirmwareSink final : public rpc::LogSink::Server {
@@ -115,7 +124,7 @@ class FirmwareSink final : public rpc::LogSink::Server {
     for (auto bytes : Lines(context.getParams().getBytes().asChars())) {
       auto line = kj::heapString(bytes);
       if (tail->lines.size() < kFirmwareLines && isAboutFirmware(line)) {
-        tail->lines.add(kj::mv(line));
+        tail->add(line);
       }
     }
     return kj::READY_NOW;
@@ -130,9 +139,7 @@ class TailSink final : public rpc::LogSink::Server {
  public:
   explicit TailSink(kj::Own<Tail> tail) : tail(kj::mv(tail)) {}
   kj::Promise<void> write(WriteContext context) override {
-    for (auto line : Lines(context.getParams().getBytes().asChars())) {
-      tail->lines.add(kj::heapString(line));
-    }
+    for (auto line : Lines(context.getParams().getBytes().asChars())) tail->add(line);
     return kj::READY_NOW;
   }
   kj::Promise<void> missed(MissedContext) override { return kj::READY_NOW; }

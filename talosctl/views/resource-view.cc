@@ -1,5 +1,6 @@
 #include "talosctl/views/resource-view.h"
 
+#include "common/base/error.h"
 #include "common/base/lines.h"
 #include "common/yaml/yaml-codec.h"
 
@@ -127,16 +128,37 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
                  "\n    },\n    \"spec\": ", indented.asPtr(), "\n}\n");
 }
 
+void requireWatchable(size_t bytes) {
+  if (bytes <= kMostWatchedBytes) return;
+  fail(ErrorKind::kResourceExhausted,
+       kj::str("the node has sent more than ", kMostWatchedBytes >> 20, " MiB of resources"));
+}
+
+size_t WatchView::costOf(kj::StringPtr key, const Known& one) {
+  constexpr size_t kOverhead = 256;
+  return key.size() + one.namespace_.size() + one.type.size() + kOverhead;
+}
+
+void WatchView::forget(kj::StringPtr key) {
+  KJ_IF_MAYBE (old, known->find(key)) {
+    bytes -= costOf(key, *old);
+    known->erase(key);
+  }
+}
+
 void WatchView::remember(kj::String key, rpc::Metadata::Reader metadata) {
-  known->upsert(
-      kj::mv(key),
-      {kj::str(metadata.getNamespace()), kj::str(metadata.getType()), metadata.getVersion()},
-      [](Known& old, Known&& now) { old = kj::mv(now); });
+  forget(key);
+  Known one{kj::str(metadata.getNamespace()), kj::str(metadata.getType()), metadata.getVersion()};
+  auto cost = costOf(key, one);
+  requireWatchable(bytes + cost);
+  bytes += cost;
+  known->insert(kj::mv(key), kj::mv(one));
 }
 
 void WatchView::snapshot(capnp::List<rpc::Resource>::Reader resources, Show show) {
   auto before = kj::mv(known);
   known = kj::heap<Map>();
+  bytes = 0;
   for (auto resource : resources) {
     auto metadata = resource.getMetadata();
     auto key = keyFor(metadata);
@@ -166,7 +188,7 @@ void WatchView::change(rpc::Change::Reader change, Show show) {
   auto key = keyFor(metadata);
   switch (change.getEvent()) {
     case rpc::Change::Event::DESTROYED:
-      known->erase(key);
+      forget(key);
       return show(ChangeKind::kDestroyed, resource);
     case rpc::Change::Event::CREATED:
       remember(kj::mv(key), metadata);

@@ -23,7 +23,11 @@ kj::String resourceJson(const ResourceType& type, kj::StringPtr node,
                         rpc::Resource::Reader resource, ChangeKind change = ChangeKind::kNone);
 
 // The resources of one node that a watch has shown, so that a second snapshot (sent when this
-// reader was too slow) is shown as the changes since then.
+// reader was too slow) is shown as the changes since then. A node that sends more of them than any
+// node has is refused: ResourceExhausted.
+constexpr size_t kMostWatchedBytes = 64u << 20;
+void requireWatchable(size_t bytes);
+
 class WatchView {
  public:
   using Show = kj::Function<void(ChangeKind change, rpc::Resource::Reader resource)>;
@@ -37,7 +41,10 @@ class WatchView {
   };
   using Map = kj::TreeMap<kj::String, Known>;  // by "namespace/id"
   kj::Own<Map> known = kj::heap<Map>();
+  size_t bytes = 0;  // of `known`
+  static size_t costOf(kj::StringPtr key, const Known& one);
   void remember(kj::String key, rpc::Metadata::Reader metadata);
+  void forget(kj::StringPtr key);
 };
 
 }  // namespace talos::talosctl
