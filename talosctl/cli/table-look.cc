@@ -314,4 +314,8 @@ void outTable(Invocation& call, kj::StringPtr table) {
   call.out(dressed(table, lookOf(call)));
 }
 
+void outLargeTable(Invocation& call, Table& table) {
+  if (table.bytes() > kMostTableBytes) outTable(call, table.render());
+}
+
 }  // namespace talos::talosctl

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "talosctl/cli/command.h"
+#include "talosctl/cli/table.h"
 
 namespace talos::talosctl {
 
@@ -22,5 +23,10 @@ kj::Vector<DrawnText> dressedLines(kj::StringPtr table, const TableLook& look); 
 
 // Prints it on stdout.
 void outTable(Invocation& call, kj::StringPtr table);
+
+// Prints the rows so far when they are many: a node that streams rows without an end must not make
+// this program grow. The rows of a part are aligned among themselves.
+constexpr size_t kMostTableBytes = 1u << 20;
+void outLargeTable(Invocation& call, Table& table);
 
 }  // namespace talos::talosctl

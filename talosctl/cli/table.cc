@@ -23,7 +23,8 @@ Table::Table(std::initializer_list<kj::StringPtr> header, unsigned gap)
 
 void Table::row(kj::Array<kj::String> cells) {
   KJ_REQUIRE(cells.size() <= header.size(), "row has more cells than the table has columns");
-  rows.add(KJ_MAP(cell, cells) { return printable(cell); });
+  auto& shown = rows.add(KJ_MAP(cell, cells) { return printable(cell); });
+  for (auto& cell : shown) size += cell.size() + sizeof(cell);
 }
 
 kj::String Table::render() {
@@ -61,6 +62,7 @@ kj::String Table::render() {
     out.add('\n');
   }
   rows.clear();
+  size = 0;
   out.add('\0');
   return kj::String(out.releaseAsArray());
 }

@@ -25,12 +25,14 @@ class Table {
   // characters in cells are escaped: a node's file name cannot move the reader's cursor.
   kj::String render();
   bool empty() const { return rows.empty(); }
+  size_t bytes() const { return size; }  // of the rows since the last render()
 
  private:
   kj::Vector<kj::Array<kj::String>> rows;
   kj::Array<kj::String> header;
   unsigned gap;
   bool headerDone = false;
+  size_t size = 0;
 };
 
 // Human-readable bytes: "1.2 MB" (SI, as in the tables of the original).

@@ -12,7 +12,7 @@ namespace talos::talosctl {
 
 namespace {
 
-// Collects rows of a table, prints other forms at once.
+// Collects rows of a table as long as they are not many, prints other forms at once.
 class FileCollector final : public rpc::FileSink::Server {
  public:
   FileCollector(Invocation& call, Format format, Table& table, kj::StringPtr node, bool longForm,
@@ -33,6 +33,7 @@ class FileCollector final : public rpc::FileSink::Server {
             kj::str(node, ": ", printable(file.getName()), ": ", printable(file.getError()), "\n"));
       } else {
         table.row(fileRow(node, file, longForm, columns));
+        outLargeTable(call, table);
       }
     }
     return kj::READY_NOW;
@@ -64,6 +65,7 @@ class UsageCollector final : public rpc::UsageSink::Server {
       } else {
         auto size = call.on("humanize") ? humanSize(usage.getSize()) : kj::str(usage.getSize());
         table.add(node, size, usage.getRelativeName());
+        outLargeTable(call, table);
       }
     }
     return kj::READY_NOW;

@@ -6,6 +6,7 @@
 
 #include "common/config/talosconfig.h"
 #include "common/kube/kubeconfig.h"
+#include "talosctl/cli/table-look.h"
 #include "talosctl/commands/test-cluster.h"
 
 namespace talos::talosctl {
@@ -46,6 +47,24 @@ struct HostileNode : public ClusterTest {
     return error;
   }
 };
+
+// Catches: a client that keeps the rows of a node until its list ends, which it never does.
+TEST_F(HostileNode, ItsEndlessListIsPrintedAsItComes) {
+  node("10.0.0.2").endlessFiles = true;
+  for (auto command : {"list", "usage"}) {
+    auto run = c.start({"-n", "10.0.0.2", command, "/"});
+    std::string shown;
+    for (int i = 0; i < 1000 && shown.empty(); ++i) {
+      c.settle();
+      c.clock.advanceTo(c.clock.now());  // the turn of a peer that says much ends with the time
+      shown = out();
+    }
+    EXPECT_FALSE(run.poll(c.test.io.waitScope));
+    EXPECT_GT(shown.size(), kMostTableBytes / 2) << command << ": " << err();
+    EXPECT_EQ(shown.find("NODE"), 0u);
+    EXPECT_THAT(shown, HasSubstr("\n10.0.0.2"));
+  }
+}
 
 // Catches: a program that the administrator's next kubectl runs.
 TEST_F(HostileNode, AProgramInItsKubeconfigIsRefusedWithTheNodesName) {

@@ -38,6 +38,7 @@ struct FakeNode {
   unsigned answersUntilReboot = 0;     // of version(), after reboot()
   bool rebooting = false, shuttingDown = false, notInstalled = false;
   kj::Vector<kj::String> resets;  // as they were asked for
+  bool endlessFiles = false;      // its lists of files go on, and do not end
   unsigned etcdVoters = 0;
   unsigned calls = 0;
   bool logsFail = false;

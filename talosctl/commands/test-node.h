@@ -264,6 +264,12 @@ class FakeFiles final : public rpc::Files::Server {
     if (context.getParams().getRoot().startsWith("/proc/")) {
       co_return co_await node_.pods.links(context);
     }
+    for (unsigned sent = 0; node_.endlessFiles;) {
+      if (sent++ == kEndlessParts) co_await kj::Promise<void>(kj::NEVER_DONE);
+      auto part = context.getParams().getSink().filesRequest();
+      for (auto file : part.initFiles(kEndlessRows)) file.setRelativeName(endlessName());
+      co_await part.send();
+    }
     auto request = context.getParams().getSink().filesRequest();
     auto files = request.initFiles(3);
     files[0].setRelativeName(".");
@@ -274,6 +280,12 @@ class FakeFiles final : public rpc::Files::Server {
   }
   // It has /var and below it a folder that cannot be read.
   kj::Promise<void> diskUsage(DiskUsageContext context) override {
+    for (unsigned sent = 0; node_.endlessFiles;) {
+      if (sent++ == kEndlessParts) co_await kj::Promise<void>(kj::NEVER_DONE);
+      auto part = context.getParams().getSink().usagesRequest();
+      for (auto usage : part.initUsages(kEndlessRows)) usage.setRelativeName(endlessName());
+      co_await part.send();
+    }
     for (auto path : context.getParams().getPaths()) {
       auto request = context.getParams().getSink().usagesRequest();
       auto usages = request.initUsages(path == "/var" ? 2 : 1);
@@ -308,7 +320,11 @@ class FakeFiles final : public rpc::Files::Server {
   }
 
  private:
+  // 2 MiB of names.
+  static constexpr unsigned kEndlessParts = 8, kEndlessRows = 256, kEndlessName = 1024;
   [[maybe_unused]] FakeNode& node_;
+
+  static kj::String endlessName() { return kj::str(kj::repeat('x', kEndlessName)); }
 };
 
 class FakeEvents final : public rpc::Events::Server {
