@@ -91,7 +91,7 @@ kj::Promise<void> runControlPlane(Shared& shared) {
                          .store = shared.store,
                          .adapter = adapter,
                          .changed = changed};
-  ManifestReconciler manifests(deps, etcd, [&] { return adapter.extraProblem(); });
+  ManifestReconciler manifests(deps, etcd);
   NodeReconciler node(deps.ofNode());
   ApiEndpointsReconciler endpoints(deps.ofNode());
   StaticPodReconciler staticPods(deps);

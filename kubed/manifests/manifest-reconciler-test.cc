@@ -36,7 +36,7 @@ TEST(ManifestReconciler, ReportsAppliedManifestsOfAnEarlierProcessWhileItWaits) 
   ManifestReconciler reconciler(
       KubedDependencies{
           .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed},
-      etcd, [] { return ""_kj; });
+      etcd);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   auto deadline = timer.now() + 20 * kj::SECONDS;
   while (statuses.puts == 0 && timer.now() < deadline) {
@@ -130,7 +130,7 @@ TEST_F(AppliedManifests, ADeletedObjectComesBack) {
   ManifestReconciler reconciler(
       KubedDependencies{
           .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed},
-      etcd, [] { return ""_kj; });
+      etcd);
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
   ASSERT_TRUE(eventually([&] { return model.find(kCoreDns) != nullptr; })) << message();
   ASSERT_TRUE(eventually([&] { return message() == "applied"; })) << message();
@@ -145,6 +145,33 @@ TEST_F(AppliedManifests, ADeletedObjectComesBack) {
   EXPECT_TRUE(eventually([&] { return model.find(kCoreDns) != nullptr; })) << message();
   EXPECT_EQ("applied", message());
   EXPECT_EQ(reports, machined.kind<rpc::ManifestStatusSpec>().puts);
+}
+
+// Catches: a manifest that cannot be fetched, of which the status of the others says nothing.
+TEST_F(AppliedManifests, SayWhatManifestdCannotFetch) {
+  StoreClient store(*io.lowLevelProvider, real, machined.socket(), kj::str(kOwner));
+  Signal changed;
+  TlsEndpoint tls;
+  auto make = [this](kube::KubeAccess) {
+    return kj::heap<kube::KubeClient>(
+        real, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
+  };
+  KubernetesStoreAdapter adapter(store, tls, kj::mv(make), changed);
+  ManifestReconciler reconciler(
+      KubedDependencies{
+          .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed},
+      etcd);
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  ASSERT_TRUE(eventually([&] { return message() == "applied"; })) << message();
+  auto& extras = machined.kind<rpc::ManifestStatusSpec>("extras");
+  extras.set<rpc::ManifestStatusSpec>("manifests", "manifestd", [](auto spec) {
+    spec.setMessage("cannot read the manifest https://e.example/m: no answer");
+  });
+  EXPECT_TRUE(eventually([&] {
+    return message() == "applied; cannot read the manifest https://e.example/m: no answer";
+  })) << message();
+  extras.destroy("manifests");
+  EXPECT_TRUE(eventually([&] { return message() == "applied"; })) << message();
 }
 
 }  // namespace

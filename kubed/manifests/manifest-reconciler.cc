@@ -121,7 +121,8 @@ kj::Promise<void> ManifestReconciler::reportApplied() {
   kj::Vector<kj::String> messages;
   messages.add(progress.failure());
   if (messages[0].size() == 0) messages[0] = kj::str(messages::kApplied);
-  if (problem().size() > 0) messages.add(kj::str(problem()));
+  auto notFetched = deps.adapter.extraProblem();
+  if (notFetched.size() > 0) messages.add(kj::str(notFetched));
   return report(kj::strArray(messages, messages::kNextMessage.cStr()));
 }
 

@@ -45,14 +45,8 @@ constexpr Backoff::Pace kExtraPace = {
 
 class ManifestReconciler {
  public:
-  // `problem`: an error in fetching extra manifests; empty: none.
-  ManifestReconciler(KubedDependencies deps, etcd::Etcd& etcd,
-                     kj::Function<kj::StringPtr()> problem)
-      : deps(deps),
-        etcd(etcd),
-        problem(kj::mv(problem)),
-        backoff(kRetryPace),
-        extraBackoff(kExtraPace) {}
+  ManifestReconciler(KubedDependencies deps, etcd::Etcd& etcd)
+      : deps(deps), etcd(etcd), backoff(kRetryPace), extraBackoff(kExtraPace) {}
   KJ_DISALLOW_COPY_AND_MOVE(ManifestReconciler);
 
   kj::Promise<void> run();  // until dropped
@@ -60,7 +54,6 @@ class ManifestReconciler {
  private:
   KubedDependencies deps;
   etcd::Etcd& etcd;
-  kj::Function<kj::StringPtr()> problem;
   Backoff backoff, extraBackoff;
   ManifestProgress progress;
   kj::Maybe<kj::TimePoint> extraRetry;  // when extra manifests that failed are tried again
