@@ -56,7 +56,7 @@ TEST(LineFormat, JsonLinesOfServices) {
       {"Every1 day", "Every1 day", "info", kNow},
       {"sublevel=error", "sublevel=error", "info", kNow},
       {"level=", "level=", "info", kNow},
-      {"tab\there \x1b[31m \x7f \\", "tab\\u0009here \\u001b[31m \\u007f \\\\", "info", kNow},
+      {"tab\there \x1b[31m \x7f \\", "tab\\there \\u001b[31m \\u007f \\\\", "info", kNow},
       {"\xff\xc3(\xe2\x82\xac)", "\xef\xbf\xbd\xef\xbf\xbd(\xe2\x82\xac)", "info", kNow},
       {"\xc2\x85", "\\u0085", "info", kNow},
   };
