@@ -94,7 +94,10 @@ kj::String RealConfinement::step(kj::Function<kj::String(Confinement&)> body) {
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
   pid_t parent = getpid(), child;
   KJ_SYSCALL(child = fork());
-  if (child == 0) runStep(parent, writing, *this, body);
+  if (child == 0) {
+    reading = nullptr;
+    runStep(parent, writing, *this, body);
+  }
   writing = nullptr;
   kj::Array<kj::byte> bytes;
   auto failure = kj::runCatchingExceptions(
