@@ -236,6 +236,8 @@ class Redactor {
       if (k < last && text[k] == '#') {
         for (auto [begin, stop] : urlPasswords(text.slice(k, last)))
           cuts.push_back({k + begin, k + stop, kHidden});
+        for (auto [begin, stop] : urlQueries(text.slice(k, last)))
+          cuts.push_back({k + begin, k + stop, kHidden});
         while (k < last && (text[k] == '#' || text[k] == ' ' || text[k] == '-')) ++k;
         if (k < last && k - i <= secretColumn) secretColumn = kNowhere;
         if (secretColumn != kNowhere) cuts.push_back({k, last, kHidden});

@@ -181,9 +181,12 @@ class Writer {
         copy.set(field, instance.get(field));
     }
     if (shown.size() == before) return;
+    // The content of a file is hidden where a config is shown, because it may be a secret.
+    bool isFile = instance.getSchema() == capnp::Schema::from<File>();
     auto text = codec::writeYaml(
-        copy.asReader(),
-        {.indent = 2, .empties = codec::Empties::kOmit, .secrets = codec::Secrets::kHide});
+        copy.asReader(), {.indent = 2,
+                          .empties = codec::Empties::kOmit,
+                          .secrets = isFile ? codec::Secrets::kShow : codec::Secrets::kHide});
     parts.add(kj::str("```yaml\n", text, "```\n"));
   }
 

@@ -1,5 +1,7 @@
 #include "etcd-supervisor/backup/backup-loop.h"
 
+#include <kj/map.h>
+
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -14,14 +16,15 @@ constexpr auto kUntilItRuns = 5 * kj::SECONDS;
 constexpr auto kFirstRetry = 1 * kj::MINUTES, kLongestRetry = 30 * kj::MINUTES;
 constexpr auto kClocksDiffer = 1 * kj::MINUTES;
 
-kj::Maybe<const BackupRecord&> recordOf(kj::ArrayPtr<const BackupRecord> records,
-                                        kj::StringPtr prefix, kj::StringPtr name) {
+// The records of a prefix by the names behind it. If two have one name, the first counts.
+kj::HashMap<kj::StringPtr, bool> storedByName(kj::ArrayPtr<const BackupRecord> records,
+                                              kj::StringPtr prefix) {
+  kj::HashMap<kj::StringPtr, bool> stored;
   for (auto& record : records) {
-    bool is = record.key.size() == prefix.size() + name.size() && record.key.startsWith(prefix) &&
-              record.key.endsWith(name);
-    if (is) return record;
+    if (!record.key.startsWith(prefix)) continue;
+    stored.upsert(record.key.slice(prefix.size()), record.stored, [](bool&, bool&&) {});
   }
-  return nullptr;
+  return stored;
 }
 
 kj::String counted(size_t count, kj::StringPtr text) {
@@ -50,14 +53,15 @@ BackupPlan planBackup(kj::ArrayPtr<const kj::String> names,
                       uint64_t cluster, kj::Date now) {
   BackupPlan plan;
   kj::Vector<kj::StringPtr> ours;
+  auto recorded = storedByName(records, schedule.prefix);
   for (auto& name : names) {
     KJ_IF_MAYBE (backup, readBackupName(name)) {
       if (backup->cluster.orDefault(~cluster) != cluster) {
         ++plan.foreign;
         continue;
       }
-      KJ_IF_MAYBE (record, recordOf(records, schedule.prefix, name)) {
-        if (!record->stored) {  // the upload was cut off
+      KJ_IF_MAYBE (stored, recorded.find(name.asPtr())) {
+        if (!*stored) {  // the upload was cut off
           plan.replaced.add(kj::str(name));
           continue;
         }
@@ -143,9 +147,11 @@ void BackupLoop::plan(Target& target) {
 
 kj::Promise<BackupLoop::Known> BackupLoop::look(Target& target) {
   auto& prefix = target.schedule.prefix;
+  co_await recordAgain();
   Known found;
-  found.records = co_await backupRecords(deps.member);
+  // What this process knows outranks a record that etcd could not change any more.
   for (auto& key : recorded) found.records.add(BackupRecord{kj::str(key), true});
+  for (auto& one : co_await backupRecords(deps.member)) found.records.add(kj::mv(one));
   for (auto& key : co_await target.store->list(prefix)) {
     found.names.add(kj::str(key.slice(prefix.size())));
   }
@@ -162,6 +168,21 @@ kj::Promise<void> BackupLoop::record(kj::StringPtr key, bool stored) {
     written = false;
   });
   if (!written && stored) recorded.add(kj::mv(own));
+}
+
+// Another leader knows only what is in etcd.
+kj::Promise<void> BackupLoop::recordAgain() {
+  kj::Vector<kj::String> left;
+  for (auto& key : recorded) {
+    bool written = left.empty();
+    if (written) {
+      co_await recordBackup(deps.member, {kj::str(key), true}).catch_([&](kj::Exception&&) {
+        written = false;
+      });
+    }
+    if (!written) left.add(kj::str(key));
+  }
+  recorded = kj::mv(left);
 }
 
 kj::Promise<void> BackupLoop::take(Target& target) {

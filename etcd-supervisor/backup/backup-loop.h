@@ -102,6 +102,7 @@ class BackupLoop {
   kj::Promise<kj::Duration> lead(Target& target);
   kj::Promise<Known> look(Target& target);
   kj::Promise<void> record(kj::StringPtr key, bool stored);
+  kj::Promise<void> recordAgain();
   kj::Promise<void> removeReplaced(Target& target);
   kj::Promise<void> take(Target& target);
   void plan(Target& target);

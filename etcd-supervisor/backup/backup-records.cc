@@ -1,5 +1,8 @@
 #include "etcd-supervisor/backup/backup-records.h"
 
+#include "common/base/error.h"
+#include "common/base/log.h"
+
 namespace talos::supervisor {
 namespace {
 
@@ -21,7 +24,9 @@ kj::Promise<kj::Vector<BackupRecord>> backupRecords(etcd::Etcd& member) {
     if (records.size() < kMostBackupRecords) {
       records.add(BackupRecord{kj::mv(key), kv.value == kStored});
     } else {
-      co_await forgetBackup(member, key);
+      co_await forgetBackup(member, key).catch_([&](kj::Exception&& e) {
+        log::warn("cannot remove an old record of a backup; retrying", {{"error", messageOf(e)}});
+      });
     }
   }
   co_return kj::mv(records);

@@ -450,7 +450,8 @@ kj::Promise<bool> MembershipReconciler::bootstrap(BootstrapRequest request) {
   if (before && state == Intent::State::kNone) {
     // A repeated request, or a mistake on a member that is not healthy.
     auto found = co_await look();
-    if (found.problem.size() == 0) co_return true;
+    if (found.problem.size() == 0 && !self.recovering()) co_return true;
+    if (found.problem.size() == 0) found.problem = kj::str("its recovery is not complete");
     fail(ErrorKind::kFailedPrecondition, kj::str("the data directory ", kDataFolder,
                                                  " is not empty: this node is a member of a "
                                                  "cluster, and is not healthy: ",
@@ -469,7 +470,10 @@ kj::Promise<bool> MembershipReconciler::bootstrap(BootstrapRequest request) {
     KJ_IF_MAYBE (message, unrecovered) fail(ErrorKind::kInvalidArgument, *message);
     if (deps.timer.now() >= until) {
       fail(ErrorKind::kDeadlineExceeded,
-           kj::str("the cluster is made, but its member is not healthy yet: ", observed.problem));
+           kj::str("the cluster is made, but its member is not healthy yet: ",
+                   healthy ? "the join tokens of the snapshot are not revoked yet, see the log of "
+                             "etcd-supervisor"_kj
+                           : observed.problem.asPtr()));
     }
     co_await next;
   }

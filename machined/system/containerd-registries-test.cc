@@ -177,7 +177,7 @@ TEST(RegistryFiles, Credentials) {
       "[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = "
       "\"/f/certs.d\"\n\n"
       "[plugins.\"io.containerd.grpc.v1.cri\".registry.configs]\n"
-      "\"a\".auth.username = \"u\\\"\\\\\\u000A\"\n\"a\".auth.password = \"p\\u0001\"\n"
+      "\"a\".auth.username = \"u\\\"\\\\\\n\"\n\"a\".auth.password = \"p\\u0001\"\n"
       "\"b\".auth.identitytoken = \"t\"\n",
       files["conf.d/10-registries.toml"].substr(files["conf.d/10-registries.toml"].find('\n') + 1));
 }

@@ -175,7 +175,7 @@ TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesItsReason) {
     EXPECT_THAT(old.status(),
                 HasSubstr(lost ? "did not come up"
                                : "failed A v1: the system in slot B (v2) was given up: its boot "
-                                 "failed: service networkd?is not there"));
+                                 "failed: service networkd is not there"));
     EXPECT_TRUE(disk.trialFailure == nullptr);
     disk.metaFails = false;
     old.upgrader.bootFailed(kj::str("x")).wait(scope);
@@ -269,7 +269,7 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
     auto asking = node.upgrader.upgrade(kj::mv(request)).eagerlyEvaluate(nullptr);
     scope.poll();
     EXPECT_EQ(node.archives.asked,
-              file ? "receive ./installer?.tar 5 PEM" : "fetch /i.tar?token=secret 0 PEM");
+              file ? "receive ./installer .tar 5 PEM" : "fetch /i.tar?token=secret 0 PEM");
     EXPECT_EQ(node.status(), "fetching A v1: 30 % of 100 MiB");
     KJ_ASSERT_NONNULL(node.archives.held)->fulfill();
     asking.wait(scope);
@@ -278,7 +278,7 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
     EXPECT_EQ(node.status(), "rebooting A v1: ");
     EXPECT_EQ(node.reboots, 1u);
     auto& record = KJ_ASSERT_NONNULL(disk.record);
-    EXPECT_EQ(record.image, file ? "./installer?.tar" : "https://h.example/i.tar");
+    EXPECT_EQ(record.image, file ? "./installer .tar" : "https://h.example/i.tar");
     EXPECT_EQ(record.digest, file ? "sha256:12" : "https://h.example/i.tar#sha256=12");
     EXPECT_EQ(record.toVersion, "v3");
   }

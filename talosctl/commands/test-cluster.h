@@ -48,7 +48,7 @@ struct TestCluster {
   kj::TimerImpl clock{
       kj::origin<kj::TimePoint>()};  // the client's; advanced when nothing else happens
   kj::Vector<kj::Promise<void>> serving;
-  // Gives the capability that a session begins with.
+  // Gives the capability that a session begins with; a test with nodes of its own replaces it.
   kj::Function<capnp::Capability::Client()> bootstrap = [this]() -> capnp::Capability::Client {
     return kj::heap<FakeClusterServer>(nodes);
   };
@@ -56,10 +56,6 @@ struct TestCluster {
   kj::Own<Command> root = newRoot();
   uint16_t port = 0;
   kj::Own<Dependencies> deps;
-  // Makes what a connection is given; a test with nodes of its own replaces it.
-  kj::Function<rpc::Cluster::Client()> bootstrap = [this]() -> rpc::Cluster::Client {
-    return kj::heap<FakeClusterServer>(nodes);
-  };
 
   TestCluster() {
     char path[] = "/tmp/talosctl-test-XXXXXX";

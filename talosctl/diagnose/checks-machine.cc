@@ -166,13 +166,13 @@ void checkFirmware(ObservedNode node, Findings& findings) {
   }
 }
 
-// A node of an earlier version does not say it.
+// A node of an earlier version does not report it. A Landlock that is only old is no illness: `get
+// securitystate` shows what it does not restrict.
 void checkLandlock(ObservedNode node, Findings& findings) {
   auto security = node.getSecurity();
-  if (security.getUnrestricted().size() == 0) return;
-  bool missing = security.getLandlock() == 0;
-  findings.add(missing ? Illness::kLandlockMissing : Illness::kLandlockOld, node)
-      .with("version", kj::str(security.getLandlock()))
+  if (security.getLandlock() != 0 || security.getUnrestricted().size() == 0) return;
+  findings.add(Illness::kLandlockMissing, node)
+      .with("version", "0")
       .with("unrestricted", kj::strArray(security.getUnrestricted(), "; "));
 }
 

@@ -122,7 +122,8 @@ kj::Maybe<SnapshotStatement> judgeSignature(kj::ArrayPtr<const RecoveryNode> nod
     auto failure = kj::runCatchingExceptions([&] {
       auto accepted = kj::str(node.authorities, "\n", snapshot.authorities);
       if (accepted.findFirst('-') == nullptr) {
-        fail(ErrorKind::kFailedPrecondition, "the node does not say which CAs of etcd it accepts");
+        fail(ErrorKind::kFailedPrecondition,
+             "the node does not say which CAs of etcd it accepts, as one of an earlier release");
       }
       auto found = verifySnapshot(snapshot.signature, accepted);
       found.requireFor(snapshot.databaseBytes, snapshot.digest);

@@ -108,8 +108,12 @@ Calls ofEtcdSupervisor(unsigned members) {
         {.timer = bed.timer,
          .clock = kj::systemPreciseCalendarClock(),
          .member = [&]() -> etcd::Etcd& { return first.process->reconciler.localMember(); }});
-    auto server = supervisor::makeServer(
-        {bed.timer, first.process->reconciler, *first.process, kept, disk, tokens});
+    supervisor::SignSnapshot sign = [](const SnapshotStatement&) {
+      return kj::heapArray<kj::byte>("signature"_kj.asBytes());
+    };
+    auto server = supervisor::makeServer({bed.timer, kj::systemPreciseCalendarClock(),
+                                          first.process->reconciler, *first.process, kept, disk,
+                                          tokens, sign});
     Asked asked(server, bed.scope, [&](kj::Promise<void>& done) {
       KJ_REQUIRE(bed.eventually(supervisor::kTimeout, [&] { return done.poll(bed.scope); }),
                  "it does not answer");

@@ -1,7 +1,11 @@
 #include "tests/cuts/installed.h"
 
+#include <capnp/message.h>
+#include <fcntl.h>
 #include <kj/debug.h>
 
+#include "machined/confined/parser-client/parser-messages.h"
+#include "machined/confined/parser/disk-probe.h"
 #include "machined/disk/installer/locked-disk.h"
 #include "tests/harness/process.h"
 
@@ -32,6 +36,16 @@ std::string bootCodeOf(const std::string& image) {
   auto bios = part(image, "BIOS");
   return digestOf(bytesOf(image, 0, kSectorBytes).substr(0, kCodeEnd) +
                   bytesOf(image, bios.offset, bios.size));
+}
+
+// Returns what libblkid finds on a disk, as the parser reports it before an installation.
+machined::FoundOnDisk probed(const std::string& device) {
+  kj::AutoCloseFd fd(open(device.c_str(), O_RDONLY | O_CLOEXEC));
+  KJ_REQUIRE(fd != nullptr, "cannot open the disk", device.c_str());
+  capnp::MallocMessageBuilder message;
+  auto answer = message.initRoot<rpc::ParseAnswer>();
+  parse::probeDisk(fd, answer.initDisk());
+  return machined::readFoundOnDisk(answer);
 }
 
 }  // namespace
@@ -87,7 +101,7 @@ std::string stateOfInstallation(const std::string& image, const Installation& wh
   bool untouched;
   {
     LoopDevice device(image);
-    auto found = install::Disk(device.node().c_str()).look();
+    auto found = install::Disk(device.node().c_str()).look(probed(device.node()));
     installed = found.installed;
     untouched = !found.unknownData && found.table == nullptr;
     if (installed != install::Installed::kYes) {

@@ -492,7 +492,7 @@ TEST(RuntimeSpec, SaysWhatTheServiceWants) {
   spec.cgroup = kj::str("system/etcd");
   spec.oomScore = -998;
   auto text = runtimeSpec(spec);
-  for (auto part : {"\"args\":[\"/etcd\",\"--name=a\\\"b\\\\\\u000a\"]", "\"env\":[\"A=b\"]",
+  for (auto part : {"\"args\":[\"/etcd\",\"--name=a\\\"b\\\\\\n\"]", "\"env\":[\"A=b\"]",
                     "\"oomScoreAdj\":-998", "\"cgroupsPath\":\"/system/etcd\"",
                     "{\"destination\":\"/data\",\"type\":\"bind\",\"source\":\"/var/lib/etcd\","
                     "\"options\":[\"rbind\",\"rw\"]}",
