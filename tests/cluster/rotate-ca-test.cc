@@ -3,81 +3,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
 #include <fstream>
-#include <mutex>
-#include <regex>
-#include <thread>
 
-#include "tests/harness/cluster.h"
+#include "tests/cluster/rotated-cluster.h"
 
 namespace talos {
 namespace {
 
-using harness::Background;
-using harness::Cluster;
-using harness::contains;
 using harness::eventually;
-using harness::Result;
 using harness::slurp;
-
-constexpr double kRotationTimeout = 400;                     // s; beside other tests
-const char* const kAllNodes = "10.5.0.2,10.5.0.3,10.5.0.5";  // those that the test does not restart
-
-double nowS() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Calls all the time with one client configuration, over a new connection each time.
-class Caller {
- public:
-  explicit Caller(std::vector<std::string> command)
-      : command(std::move(command)), thread([this] { loop(); }) {}
-  ~Caller() { stop(); }
-  Caller(const Caller&) = delete;
-
-  void stop() {
-    ended = true;
-    if (thread.joinable()) thread.join();
-  }
-  unsigned calls() const { return count; }
-  // Of calls that had ended by then.
-  std::string failures(double until = 1e300) {
-    std::lock_guard lock(mutex);
-    std::string all;
-    for (auto& [at, text] : failed) {
-      if (at < until) all += text + "\n";
-    }
-    return all;
-  }
-
- private:
-  std::vector<std::string> command;
-  std::atomic<bool> ended = false;
-  std::atomic<unsigned> count = 0;
-  std::mutex mutex;
-  std::vector<std::pair<double, std::string>> failed;
-  std::thread thread;
-
-  void loop() {
-    while (!ended) {
-      auto result = harness::run(command, 60);
-      ++count;
-      if (result.status == 0 && result.err.empty()) continue;
-      std::lock_guard lock(mutex);
-      failed.push_back({nowS(), result.out + result.err});
-    }
-  }
-};
-
-// The line of a client configuration with this key.
-std::string lineOf(const std::string& config, const std::string& key) {
-  std::smatch match;
-  std::regex line("\n *" + key + ": [^\n]*");
-  EXPECT_TRUE(std::regex_search(config, match, line)) << key;
-  return match[0];
-}
 
 // Trusts the CA of one client configuration, with the certificate of another.
 void writeMixed(const std::string& path, const std::string& trusting, const std::string& own) {
@@ -89,72 +23,13 @@ void writeMixed(const std::string& path, const std::string& trusting, const std:
   std::ofstream(path) << text;
 }
 
-class RotatedCluster {
- public:
-  RotatedCluster()
-      : cluster("rotate", {"--provisioner", "container", "--masters", "3", "--workers", "2"}),
-        output(cluster.folder() + "/new-talosconfig") {}
-
-  std::vector<std::string> rotate(std::vector<std::string> more) const {
-    std::vector<std::string> arguments = {"rotate-ca",
-                                          "--kubernetes=false",
-                                          "--control-plane-nodes=10.5.0.2,10.5.0.3,10.5.0.4",
-                                          "--worker-nodes=10.5.0.5,10.5.0.6",
-                                          "--output",
-                                          output};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return cluster.command(arguments);
-  }
-  // Until the line is on stderr, and then SIGKILL. A node is restarted behind the line `first`: a
-  // run begins with all nodes up.
-  void rotateUntil(const std::string& line, const std::string& first = "",
-                   const std::string& restarted = "") const {
-    Background run(rotate({"--dry-run=false"}));
-    auto awaitLine = [&](const std::string& text) {
-      EXPECT_TRUE(
-          run.waitFor([&](auto&, auto& err) { return contains(err, text); }, kRotationTimeout))
-          << text << ": " << run.err();
-    };
-    awaitLine(first);
-    if (!restarted.empty()) restart(restarted);
-    awaitLine(line);
-  }
-  std::vector<std::string> with(const std::string& talosconfig,
-                                std::vector<std::string> arguments) const {
-    std::vector<std::string> command = {harness::talosctlPath(), "--talosconfig", talosconfig};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return command;
-  }
-  std::vector<std::string> version(const std::string& talosconfig) const {
-    // Two endpoints, neither of which is restarted.
-    return with(talosconfig,
-                {"-e", cluster.endpoint("10.5.0.2") + "," + cluster.endpoint("10.5.0.3"), "-n",
-                 kAllNodes, "--timeout", "30s", "version"});
-  }
-  // A node itself, called from the network of the nodes: workers' certificates are for that.
-  Result onSegment(const std::string& talosconfig, const std::string& node) const {
-    std::vector<std::string> command = {"nsenter", "-t", std::to_string(cluster.supervisor()),
-                                        "-n"};
-    auto call = with(talosconfig, {"-e", node, "-n", node, "--timeout", "20s", "version"});
-    command.insert(command.end(), call.begin(), call.end());
-    return harness::run(command, 60);
-  }
-  void restart(const std::string& node) const {
-    cluster.ok({"cluster", "node", "kill", node}, 120);
-    cluster.ok({"cluster", "node", "start", node}, 120);
-  }
-
-  Cluster cluster;
-  std::string output;
-};
-
 }  // namespace
 
 // Catches: a client of either CA that is refused before the old one is dropped; a run that does not
 // find where an earlier one was killed; a node that misses a phase because it restarts; an old CA
 // that opens anything afterwards; a worker that trustd no longer serves.
 TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
-  RotatedCluster rotated;
+  RotatedCluster rotated("rotate");
   auto& cluster = rotated.cluster;
   auto& output = rotated.output;
   auto begin = nowS();
