@@ -92,7 +92,7 @@ class Lies final : public capnp::MembranePolicy, public kj::Refcounted {
 
 }  // namespace
 
-// What apid/main.cc, compiled for this program, calls in place of localNode().
+// apid/main.cc, compiled for this program, calls it in place of localNode().
 NodeOfRequest lyingNode(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
                         kj::StringPtr machinedSocket, kj::Own<Budget::Account> account,
                         kj::StringPtr client);
