@@ -108,6 +108,17 @@ TEST_F(ExtraManifestsTest, ReadsNoKeys) {
   EXPECT_EQ(refused(store.visit<rpc::EtcdSecretsSpec>([](auto) {})), "PermissionDenied");
   EXPECT_EQ(refused(store.visit<rpc::KubeletSecretsSpec>([](auto) {})), "PermissionDenied");
   EXPECT_EQ(refused(store.visit<rpc::RootSecretSpec>([](auto) {})), "PermissionDenied");
+  // Nor does it read or write what machined renders and kubed reports.
+  EXPECT_EQ(refused(store.visit<rpc::ManifestSpec>([](auto) {})), "PermissionDenied");
+  auto write = [&](kj::StringPtr ns) {
+    StoreClient::Wanted wanted;
+    auto record = kj::heap<capnp::MallocMessageBuilder>();
+    record->initRoot<rpc::ManifestStatusSpec>().setMessage("a");
+    wanted.insert(kj::str("manifests"), kj::mv(record));
+    return refused(store.replaceAll<rpc::ManifestStatusSpec>(kj::mv(wanted), ns));
+  };
+  EXPECT_EQ(write(""), "PermissionDenied");
+  EXPECT_EQ(write("extras"), "allowed");
 }
 
 // Catches: a process that is started again and destroys what it had fetched before it knows better.
@@ -149,6 +160,17 @@ TEST_F(ExtraManifestsTest, AManifestThatCannotBeStoredIsReportedAndRetried) {
     return manifests.problem().size() == 0;
   });
   EXPECT_EQ(there(), "99-one@1=- a: 1\n|99-two@1=- b: 2\n"_kj);
+  until([&] { return statuses.size() == 0; });
+  EXPECT_EQ(statuses.size(), 0u);
+}
+
+// Catches: an error that stays because the process that reported it has ended.
+TEST_F(ExtraManifestsTest, TheErrorOfAnEarlierProcessIsReplaced) {
+  statuses.set<rpc::ManifestStatusSpec>("manifests", kOwner,
+                                        [](auto spec) { spec.setMessage("cannot read one"); });
+  want({{"one", "a: 1\n"_kj}});
+  run();
+  await("99-one@1=- a: 1\n");
   until([&] { return statuses.size() == 0; });
   EXPECT_EQ(statuses.size(), 0u);
 }

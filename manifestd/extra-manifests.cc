@@ -37,9 +37,11 @@ kj::Promise<void> ExtraManifests::run() {
     if (now != problems) {
       for (auto& failure : failures) log::error(kj::str(failure, "; retrying"));
       problems = kj::mv(now);
-      co_await report();
+      reported = false;
     }
-    if (failures.empty()) {
+    // Also the first time: the status may be that of an earlier process.
+    if (!reported) reported = co_await report();
+    if (failures.empty() && reported) {
       madeVerifier = nullptr;
       backoff.reset();
       co_await change;
@@ -51,15 +53,18 @@ kj::Promise<void> ExtraManifests::run() {
 }
 
 // The store is machined's; while it is away, its client waits for it.
-kj::Promise<void> ExtraManifests::report() {
+kj::Promise<bool> ExtraManifests::report() {
   auto record = kj::heap<capnp::MallocMessageBuilder>();
   record->initRoot<rpc::ManifestStatusSpec>().setMessage(problems);
   StoreClient::Wanted wanted;
   if (problems.size() > 0) wanted.insert(kj::str(kStatusId), kj::mv(record));
   return deps.store.replaceAll<rpc::ManifestStatusSpec>(kj::mv(wanted), kube::kExtraManifests)
-      .catch_([](kj::Exception&& e) {
-        log::error("cannot store the state of the manifests", {{"error", messageOf(e)}});
-      });
+      .then([] { return true; },
+            [](kj::Exception&& e) {
+              log::error("cannot store the state of the manifests; retrying",
+                         {{"error", messageOf(e)}});
+              return false;
+            });
 }
 
 kj::Promise<void> ExtraManifests::otherEntries(kj::ArrayPtr<const Entry> than) {

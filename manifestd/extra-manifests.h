@@ -57,12 +57,13 @@ class ExtraManifests {
   Watched<rpc::ManifestSpec> existing;
   kj::TreeMap<kj::String, Fetched> fetched;  // by id
   kj::String problems;
+  bool reported = false;                         // the status in the store has `problems`
   kj::Maybe<kj::Own<TlsVerifier>> madeVerifier;  // while it is needed
   kj::Promise<void> publishing = kj::READY_NOW;  // the newest
 
   kj::Vector<Entry> entries() const;
   kj::Promise<void> otherEntries(kj::ArrayPtr<const Entry> than);
-  kj::Promise<void> report();
+  kj::Promise<bool> report();  // true: the store has it
   // Fetches and publishes; returns the errors.
   kj::Promise<kj::Vector<kj::String>> bring(kj::ArrayPtr<const Entry> wanted);
   kj::Promise<kj::Maybe<kj::String>> fetch(const Entry& entry);  // the error, if any

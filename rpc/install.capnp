@@ -83,7 +83,7 @@ struct InstallAnswer {
   }
 }
 struct FoundOnDisk {
-  # The content of a whole disk, as libblkid finds it, in printable ASCII.
+  # The content of a whole disk, as libblkid finds it, in plain characters.
   table @0 :Text;                    # gpt, dos; empty: no partition table
   partitions @1 :List(Text);         # their names; the number of one without a name
   volumes @2 :List(Volume);          # file systems, and parts of arrays and groups, on the whole disk

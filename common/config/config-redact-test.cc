@@ -132,8 +132,9 @@ TEST(ConfigRedact, HidesSecretsHoweverTheyAreWritten) {
            {"a: http://u:p@ss:w@h/x http://u@h:80/y?q=a\n",
             "a: http://u:***@h/x http://***@h:80/y?***\n"},
            {"a: \"http:\\/\\/u:p@h\"\nb: \"http\\x3a//u:p@h\"\n", "a: ***\nb: ***\n"},
-           {"# http://u:p@h\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
-            "# http://u:***@h\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    ***\r\n"},
+           {"# http://u:p@h/?q\r\n# token: x\r\nmachine:\r\n  token: |\r\n    a\r\n    b\r\n",
+            "# http://u:***@h/?***\r\n# token: ***\r\nmachine:\r\n  token: |\r\n    ***\r\n    "
+            "***\r\n"},
            {"\xef\xbb\xbfmachine: {token: abc}\n", "machine: {token: ***}\n"},
            {"machine: [\n", "*** (not valid YAML, not shown)\n"},
            {"", ""},

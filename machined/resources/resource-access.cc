@@ -70,7 +70,9 @@ const Daemon kDaemons[] = {
     {kManifestdUid, "manifestd"_kj,
      [](Access& may) {
        may.allowRead("", typeName<rpc::ControlPlaneConfigSpec>(), "extra-manifests");
-       may.allowWrite<rpc::ManifestSpec, rpc::ManifestStatusSpec>();
+       // Those of the config alone: what machined renders and what kubed reports are not its own.
+       may.allowWrite(typeName<rpc::ManifestSpec>(), "extras");
+       may.allowWrite(typeName<rpc::ManifestStatusSpec>(), "extras");
      }},
     {kLogdUid, "logd"_kj,
      [](Access& may) {
@@ -149,9 +151,9 @@ kj::Vector<ControllerLinks> Access::linksOfDaemons(const Registry& registry) {
 void Access::allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
   rules.add(Rule{.verb = Verb::kRead, .ns = kj::str(ns), .type = kj::str(type), .id = kj::str(id)});
 }
-void Access::allowWrite(kj::StringPtr type) {
-  allowRead("", type);
-  rules.add(Rule{.verb = Verb::kWrite, .ns = kj::str(), .type = kj::str(type), .id = kj::str()});
+void Access::allowWrite(kj::StringPtr type, kj::StringPtr ns) {
+  allowRead(ns, type);
+  rules.add(Rule{.verb = Verb::kWrite, .ns = kj::str(ns), .type = kj::str(type), .id = kj::str()});
 }
 
 bool Access::permits(Verb verb, const ResourceType& type, kj::StringPtr ns,
@@ -178,8 +180,8 @@ void Access::requireRead(const ResourceType& type, kj::StringPtr ns, kj::StringP
   if (!permits(Verb::kRead, type, ns, id)) refuse(id.size() == 0 ? "list"_kj : "read"_kj, type, id);
 }
 
-void Access::requireWrite(const ResourceType& type) const {
-  if (writesAll || permits(Verb::kWrite, type, "", "")) return;
+void Access::requireWrite(const ResourceType& type, kj::StringPtr ns) const {
+  if (writesAll || permits(Verb::kWrite, type, ns, "")) return;
   refuse("write", type, "");
 }
 

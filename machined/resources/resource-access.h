@@ -36,7 +36,7 @@ class Access {
 
   // An empty ns or id: any. Writing includes reading.
   void allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
-  void allowWrite(kj::StringPtr type);
+  void allowWrite(kj::StringPtr type, kj::StringPtr ns = "");
   template <typename... Specs>
   void allowRead() {
     (allowRead("", typeName<Specs>()), ...);
@@ -48,7 +48,7 @@ class Access {
 
   // Throw PermissionDenied, saying who may not do what. An empty id asks for the whole kind.
   void requireRead(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
-  void requireWrite(const ResourceType& type) const;
+  void requireWrite(const ResourceType& type, kj::StringPtr ns) const;
   void requireFinalizers(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
 
   // None: it may keep any number.

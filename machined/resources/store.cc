@@ -492,7 +492,7 @@ void requireWritable(const Kind& kind) {
 uint64_t Store::put(rpc::Resource::Reader resource, uint64_t first) {
   auto metadata = resource.getMetadata();
   auto& kind = impl->kindOf(metadata.getNamespace(), metadata.getType());
-  access.requireWrite(kind.type);
+  access.requireWrite(kind.type, kind.ns);
   requireWritable(kind);
   KJ_IF_MAYBE (quota, access.limit()) {
     impl->requireRoom(kind, resource, access.name(), *quota);
@@ -502,7 +502,7 @@ uint64_t Store::put(rpc::Resource::Reader resource, uint64_t first) {
 
 void Store::destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner) {
   auto& kind = impl->kindOf(ns, type);
-  access.requireWrite(kind.type);
+  access.requireWrite(kind.type, kind.ns);
   requireWritable(kind);
   auto& stored = impl->existing(kind, id);
   impl->checkOwner(kind, stored.get(), owner);
@@ -516,7 +516,7 @@ void Store::destroy(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::
 
 bool Store::teardown(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id, kj::StringPtr owner) {
   auto& kind = impl->kindOf(ns, type);
-  access.requireWrite(kind.type);
+  access.requireWrite(kind.type, kind.ns);
   requireWritable(kind);
   auto& stored = impl->existing(kind, id);
   impl->checkOwner(kind, stored.get(), owner);

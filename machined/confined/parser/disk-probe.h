@@ -2,8 +2,9 @@
 // partitions, file systems and parts of arrays and groups. An installation and machine.disks refuse
 // a disk that holds anything (machined/disk/installer/disk-content.h).
 //
-// The disk is foreign; whatever is on it, the answer has printable ASCII only, and at most
-// kMostPartitions and kMostVolumes of these (machined/confined/parser-client/foreign-bytes.h).
+// The disk is foreign; whatever is on it, the answer has plain characters only (plain-text.h), and
+// at most kMostPartitions and kMostVolumes of these
+// (machined/confined/parser-client/foreign-bytes.h).
 #pragma once
 
 #include "rpc/parse.capnp.h"

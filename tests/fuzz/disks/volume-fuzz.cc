@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "common/disk/gpt.h"
+#include "common/text/plain-text.h"
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/confined/parser/disk-probe.h"
 #include "machined/confined/parser/partition-table.h"
@@ -82,7 +83,7 @@ void probe(Bytes disk) {
   auto found = message.initRoot<talos::rpc::FoundOnDisk>();
   kj::runCatchingExceptions([&]() { talos::parse::probeDisk(file, found); });
   auto clean = [](kj::StringPtr text) {
-    for (unsigned char c : text) KJ_ASSERT(c >= 0x20 && c < 0x7f, "the promise of disk-probe.h");
+    KJ_ASSERT(talos::isPlainText(text), "the promise of disk-probe.h");
   };
   clean(found.getTable());
   for (auto name : found.getPartitions()) clean(name);
