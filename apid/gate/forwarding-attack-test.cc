@@ -163,7 +163,7 @@ struct ClaimedNames : ForwardingAttack {
     startAs(b, {"cp-2"_kj});
     admin = connect(a, authority.client("admin", kj::arr("os:admin"_kj)));
   }
-  // As a, the endpoint, has it of Kubernetes.
+  // Adds a member to what `a`, the endpoint, knows of Kubernetes.
   void member(kj::StringPtr name, kj::StringPtr type, kj::StringPtr hostname,
               kj::StringPtr address) {
     a.model.store.kind<rpc::MemberSpec>().set<rpc::MemberSpec>(name, "kubed", [&](auto spec) {

@@ -107,11 +107,11 @@ class PeerConnections::Peer final : public kj::Refcounted {
     calls = kj::addRef(other);
     alone = false;
   }
-  // None: the identity of the peer is verified.
+  // Returns nullptr if the identity of the peer is verified.
   kj::Maybe<kj::String> error() const {
     return shown.verificationError.map([](const kj::String& error) { return kj::str(error); });
   }
-  // None: the peer is this node, as far as its certificate tells.
+  // Returns nullptr if the certificate of the peer is that of `target`.
   kj::Maybe<kj::String> errorFor(const OtherNode& target) const {
     return identityError(target, shown);
   }

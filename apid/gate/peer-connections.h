@@ -9,8 +9,8 @@
 // `unverifiedFor`, as the node may have its certificate by then; there are at most `unverified` of
 // those. A call by name is sent only to a node whose certificate has that name
 // (identity/call-target.h); while no other call uses the connection, it is opened again as well.
-// What one client has under way with a node is limited (forwarded-calls.h), over all
-// addresses that lead to it: these are recognized by the node's certificate.
+// The calls of one client to a node are limited (forwarded-calls.h), over all addresses that lead
+// to it: the node's certificate shows that they are the same.
 #pragma once
 
 #include <kj/function.h>

@@ -261,7 +261,7 @@ struct Authority {
     fill(spec.initClient(), issue("", {kRoleImpersonator}, {address}));
     return message;
   }
-  // As trustd gives it: the certificate of a server, at this address alone.
+  // Makes what trustd gives to a worker: a certificate of a server, for this address alone.
   kj::Own<capnp::MallocMessageBuilder> forWorker(kj::StringPtr address,
                                                  kj::ArrayPtr<const kj::StringPtr> names) const {
     auto message = forNode(address);

@@ -177,6 +177,17 @@ TEST(ConfigRedact, ShowsThatASecretChanged) {
   EXPECT_STREQ("x: 2\n---\nmachine: {token: ***}\n", shifted.to.cStr());
 }
 
+// Catches: a diff that is empty because all that changed is in the query of an URL.
+TEST(ConfigRedact, ShowsThatAHiddenPartOfAnUrlChanged) {
+  auto both =
+      redact("cluster:\n  extraManifests: ['https://h/a?ref=v1', 'https://h/b?ref=v1']\n"_kj,
+             "cluster:\n  extraManifests: ['https://h/a?ref=v2', 'https://i/b?ref=v1']\n"_kj);
+  EXPECT_STREQ("cluster:\n  extraManifests: ['https://h/a?*** (old)', 'https://h/b?***']\n",
+               both.from.cStr());
+  EXPECT_STREQ("cluster:\n  extraManifests: ['https://h/a?*** (new)', 'https://i/b?***']\n",
+               both.to.cStr());
+}
+
 // Catches: a diff of all lines between a config in YAML and the same in JSON; one in which a secret
 // that changed is not seen, or is seen in clear.
 TEST(ConfigRedact, NotationsAreComparedByMeaning) {

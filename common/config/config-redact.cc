@@ -92,7 +92,7 @@ class Finder {
   };
   explicit Finder(Paths& paths) : paths(paths) {}
   std::vector<Secret> secrets;
-  std::vector<const YamlNode*> others;  // that are no secret as a whole
+  std::vector<Secret> others;  // texts that are no secret as a whole
 
   void document(const YamlNode& root, size_t number) {
     auto path = paths.below(0, number);
@@ -146,7 +146,7 @@ class Finder {
       if (secret)
         secrets.push_back({&node, path});
       else
-        others.push_back(&node);
+        others.push_back({&node, path});
     }
     for (auto& entry : node.entries) {
       unknown(*entry.value, paths.below(path, entry.key), secret || soundsSecret(entry.key));
@@ -169,16 +169,18 @@ class Redactor {
   }
 
   const std::vector<Finder::Secret>& found() const { return secrets; }
+  const std::vector<Finder::Secret>& texts() const { return others; }
 
   kj::String write(const std::map<Paths::Path, kj::StringPtr>& marks = {}) {
     if (!readable) return kj::str("*** (not valid YAML, not shown)\n");
-    for (auto& secret : secrets) {
-      auto mark = marks.find(secret.path);
-      hide(*secret.node, mark == marks.end() ? kHidden : mark->second);
-    }
-    for (auto* text : others) {
-      hideRanges(*text, [](auto part) { return urlPasswords(part); });
-      hideRanges(*text, urlQueries);
+    auto markOf = [&](const Finder::Secret& one) {
+      auto mark = marks.find(one.path);
+      return mark == marks.end() ? kHidden : mark->second;
+    };
+    for (auto& secret : secrets) hide(*secret.node, markOf(secret));
+    for (auto& text : others) {
+      hideRanges(*text.node, [](auto part) { return urlPasswords(part); }, markOf(text));
+      hideRanges(*text.node, urlQueries, markOf(text));
     }
     hideInComments();
     return assemble();
@@ -194,7 +196,7 @@ class Redactor {
   YamlStream stream;
   bool readable = false;
   std::vector<Finder::Secret> secrets;
-  std::vector<const YamlNode*> others;
+  std::vector<Finder::Secret> others;
   std::vector<Cut> cuts;
 
   // The end of a node's own text, or the start of the next node if it cannot be found.
@@ -213,14 +215,14 @@ class Redactor {
 
   // Of URLs in a text. Where its source says them otherwise (escapes), all of it is hidden.
   template <typename Find>
-  void hideRanges(const YamlNode& node, Find&& find) {
+  void hideRanges(const YamlNode& node, Find&& find, kj::StringPtr mark) {
     auto meant = find(node.text.asArray());
     if (meant.empty()) return;
     size_t end = endOf(node);
     auto written = find(stream.text().slice(node.begin, end));
-    if (written.size() != meant.size()) return hide(node, kHidden);
+    if (written.size() != meant.size()) return hide(node, mark);
     for (auto [begin, stop] : written)
-      cuts.push_back({node.begin + begin, node.begin + stop, kHidden});
+      cuts.push_back({node.begin + begin, node.begin + stop, mark});
   }
 
   // "# token: …", and below "# content: |" what is further to the right.
@@ -294,16 +296,36 @@ class Redactor {
   }
 };
 
+// Returns true if the hidden parts of the URLs in two texts are the same.
+bool sameHidden(kj::StringPtr one, kj::StringPtr other) {
+  auto same = [&](auto find) {
+    auto left = find(one.asArray()), right = find(other.asArray());
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), [&](auto a, auto b) {
+      return one.slice(a.begin, a.end) == other.slice(b.begin, b.end);
+    });
+  };
+  return same([](auto text) { return urlPasswords(text); }) && same(urlQueries);
+}
+
 RedactedPair redactPair(kj::ArrayPtr<const char> from, kj::ArrayPtr<const char> to) {
   Paths paths;
   Redactor before(from, paths), after(to, paths);
   std::map<Paths::Path, kj::StringPtr> values, old, changed;
+  auto mark = [&](Paths::Path path) {
+    old.emplace(path, "*** (old)"_kj);
+    changed.emplace(path, "*** (new)"_kj);
+  };
   for (auto& secret : before.found()) values.emplace(secret.path, secret.node->text);
   for (auto& secret : after.found()) {
     auto found = values.find(secret.path);
     if (found == values.end() || found->second == secret.node->text) continue;
-    old.emplace(secret.path, "*** (old)"_kj);
-    changed.emplace(secret.path, "*** (new)"_kj);
+    mark(secret.path);
+  }
+  std::map<Paths::Path, kj::StringPtr> texts;
+  for (auto& text : before.texts()) texts.emplace(text.path, text.node->text);
+  for (auto& text : after.texts()) {
+    auto found = texts.find(text.path);
+    if (found != texts.end() && !sameHidden(found->second, text.node->text)) mark(text.path);
   }
   return {before.write(old), after.write(changed)};
 }

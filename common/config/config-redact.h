@@ -20,9 +20,9 @@ namespace talos::config {
 // Every secret is "***".
 kj::String redact(kj::ArrayPtr<const char> source);
 
-// Two versions of one document, for a diff: a secret that is in both but not the same is
-// "*** (old)" and "*** (new)". If one is JSON and the other is not, both are written as YAML, with
-// the keys of the schema alone, so that the diff is one of meaning.
+// Two versions of one document, for a diff: a secret, or a hidden part of an URL, that is in both
+// but not the same is "*** (old)" and "*** (new)". If one is JSON and the other is not, both are
+// written as YAML, with the keys of the schema alone, so that the diff is one of meaning.
 struct RedactedPair {
   kj::String from, to;
 };

@@ -19,7 +19,7 @@ class SnapshotCheck final : public kj::AtomicRefcounted {
   void add(kj::ArrayPtr<const kj::byte> bytes);
   // After the last one. Once.
   void finish();
-  // Of the database alone; its hash when finish() has returned.
+  // The size of the database alone, and its hash once finish() has returned.
   uint64_t databaseBytes() const { return database; }
   kj::ArrayPtr<const kj::byte> digest() const { return computed; }
 

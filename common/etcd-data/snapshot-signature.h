@@ -16,7 +16,7 @@
 namespace talos {
 
 constexpr size_t kMostSnapshotSignature = 16u << 10;
-// Of the file, behind the name of the snapshot's.
+// Follows the name of the snapshot in that of its signature.
 constexpr kj::StringPtr kSignatureSuffix = ".sig"_kj;
 
 struct SnapshotStatement {

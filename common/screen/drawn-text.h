@@ -15,7 +15,7 @@ class DrawnText {
   DrawnText() = default;
   explicit DrawnText(kj::ArrayPtr<const char> text) { add(text); }
 
-  // Of any source. Lines and tabs stay; with a look it is within a line.
+  // Adds text of any source, escaped. Line breaks and tabs stay; text with a look is within a line.
   DrawnText& add(kj::ArrayPtr<const char> text, Look look = Look::kPlain);
   DrawnText& add(const DrawnText& other);
   // The cells that differ from the canvas before.

@@ -17,7 +17,7 @@ void addBytes(kj::Vector<char>& out, kj::ArrayPtr<const kj::byte> bytes) {
   }
 }
 
-// Of a character that is valid and not plain.
+// Adds the escape of a character that is valid and not plain.
 void addCode(kj::Vector<char>& out, uint32_t code) {
   switch (code) {
     case '\n':
