@@ -149,7 +149,7 @@ kj::Promise<BackupLoop::Known> BackupLoop::look(Target& target) {
   auto& prefix = target.schedule.prefix;
   co_await recordAgain();
   Known found;
-  // What this process knows outranks a record that etcd could not change any more.
+  // A snapshot that this process has stored outranks a record that etcd could not change any more.
   for (auto& key : recorded) found.records.add(BackupRecord{kj::str(key), true});
   for (auto& one : co_await backupRecords(deps.member)) found.records.add(kj::mv(one));
   for (auto& key : co_await target.store->list(prefix)) {
