@@ -40,7 +40,8 @@ class Backups {
               .member = member,
               .runs = [&adapter] { return adapter.running(); },
               .target = [this] { return target(); },
-              .publish = [this](kj::Maybe<BackupState> state) { return store.publish(kj::mv(state)); }}) {}
+              .publish =
+                  [this](kj::Maybe<BackupState> state) { return store.publish(kj::mv(state)); }}) {}
   KJ_DISALLOW_COPY_AND_MOVE(Backups);
 
   kj::Promise<void> run() { return loop.run(); }

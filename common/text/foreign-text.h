@@ -1,5 +1,6 @@
 // Foreign text as it is shown: what a node, a machine of the network, a device, a pod or a user's
-// file says. The one place that makes it harmless; foreign-text-copies-test.cc refuses copies. Pure and total.
+// file says. The one place that makes it harmless; foreign-text-copies-test.cc refuses copies. Pure
+// and total.
 //
 // | shown | what is not plain (plain-text.h) | invalid UTF-8 | line breaks, tabs |
 // |---|---|---|---|
