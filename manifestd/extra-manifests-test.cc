@@ -131,7 +131,8 @@ TEST_F(ExtraManifestsTest, WhatWasFetchedBeforeStays) {
   want({{"http://127.0.0.1:1/m.yaml", nullptr}});
   run();
   until([&] { return extras.watching > 0 && configs.watching > 0; });
-  store.replaceAll<rpc::ManifestSpec>({}).wait(io.waitScope);  // a round trip behind them
+  // A round trip after them.
+  store.replaceAll<rpc::ManifestStatusSpec>({}, "extras").wait(io.waitScope);
   EXPECT_EQ(extras.destroys, 0u);
   paf.fulfiller->fulfill();
   await("99-http://127.0.0.1:1/m.yaml@1=old");

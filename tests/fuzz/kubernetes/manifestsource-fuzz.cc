@@ -19,7 +19,7 @@ void follow(kj::StringPtr from, kj::StringPtr location, kj::ArrayPtr<const char>
     KJ_ASSERT(next.host().size() > 0 && next.port() != 0 && next.target().startsWith("/"));
     for (unsigned char c : next.target()) KJ_ASSERT(c > ' ' && c != 0x7f, "splits the request");
     for (unsigned char c : next.url.host) KJ_ASSERT(c > ' ' && c != 0x7f, "splits the request");
-    KJ_ASSERT(next.shown.findFirst('?') == nullptr && next.shown.findFirst('@') == nullptr);
+    KJ_ASSERT(next.shown.findFirst('?') == nullptr && next.url.userInfo == nullptr);
     readManifest(next, body);
   });
   KJ_IF_MAYBE (e, failure) KJ_ASSERT(kindOf(*e) == ErrorKind::kInvalidArgument, *e);
