@@ -79,6 +79,16 @@ TEST(ManifestSource, ServersSendUsOnButNotToLess) {
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "file:///etc"); }), nullptr);
 }
 
+// Catches: a server that ends the program, by a redirect to an address without its end.
+TEST(ManifestSource, AnAddressNeedsBothBrackets) {
+  auto source = readSource("https://a/m.yaml"_kj);
+  for (auto host : {"[", "[]", "[fd00::1", "[:80", "[fd00::1:80"}) {
+    EXPECT_EQ(whyNot([&] { redirected(source, kj::str("https://", host)); }),
+              kj::str("\"https://", host, "\" has no valid host and port"));
+  }
+  EXPECT_EQ(redirected(source, "https://[fd00::1]:80/").host(), "fd00::1"_kj);
+}
+
 TEST(ManifestSource, DocumentsBecomeAList) {
   auto source = readSource("https://a/m.yaml");
   EXPECT_EQ(readManifest(source, "# c\n---\na: 1\n---\n---\nb: [2]\n"_kj),

@@ -102,8 +102,10 @@ kj::String manifestId(kj::StringPtr priority, kj::StringPtr url) {
 
 kj::String ManifestSource::host() const {
   auto name = kj::heapString(url.host.slice(0, portAt(url.host)));
-  if (name.startsWith("[")) return kj::heapString(name.slice(1, name.size() - 1));
-  return name;
+  if (!name.startsWith("[")) return name;
+  // An address without its end, as a redirect may have it, is no host.
+  if (name.size() < 2 || !name.endsWith("]")) return nullptr;
+  return kj::heapString(name.slice(1, name.size() - 1));
 }
 
 uint16_t ManifestSource::port() const {
