@@ -16,7 +16,7 @@ using Message = pki::Handle<CMS_ContentInfo, CMS_ContentInfo_free>;
 using Memory = pki::Handle<BIO, BIO_free_all>;
 
 constexpr kj::StringPtr kTitle = "snapshot of etcd, 1\n"_kj;
-constexpr size_t kClusterDigits = 16;
+constexpr size_t kIdDigits = 16;
 
 [[noreturn]] void invalid(kj::StringPtr error) {
   fail(ErrorKind::kInvalidArgument, kj::str("not a valid signature of a snapshot: ", error));
@@ -25,7 +25,7 @@ constexpr size_t kClusterDigits = 16;
 kj::String format(const SnapshotStatement& statement) {
   auto id = kj::hex(statement.cluster);
   return kj::str(kTitle, "taken ", dateText(statement.taken), "\ncluster ",
-                 kj::repeat('0', kClusterDigits - id.size()), id, "\nbytes ", statement.bytes,
+                 kj::repeat('0', kIdDigits - id.size()), id, "\nbytes ", statement.bytes,
                  "\nsha256 ", kj::encodeHex(statement.sha256), "\n");
 }
 

@@ -348,7 +348,8 @@ TEST_F(BackupLoopTest, AnEtcdThatFillsDuringAnUploadHasTheRecordLater) {
   cluster.alarms.clear();
   pass(1 * kj::HOURS);
   EXPECT_EQ(2u, kept);
-  for (auto& record : backupRecords(member).wait(scope)) EXPECT_TRUE(record.stored) << record.key.cStr();
+  for (auto& record : backupRecords(member).wait(scope))
+    EXPECT_TRUE(record.stored) << record.key.cStr();
 }
 
 // Catches: records of backups that grow without an end.

@@ -136,7 +136,8 @@ kj::Vector<ControllerLinks> Access::linksOfDaemons(const Registry& registry) {
     ControllerLinks links{.name = kj::str(daemon.name), .daemon = true, .reads = {}, .writes = {}};
     for (auto& rule : access.rules) {
       auto& type = KJ_ASSERT_NONNULL(registry.byName(rule.type));
-      bool alsoWritten = rule.verb == Verb::kRead && access.permits(Verb::kWrite, type, rule.ns, "");
+      bool alsoWritten =
+          rule.verb == Verb::kRead && access.permits(Verb::kWrite, type, rule.ns, "");
       if (rule.verb == Verb::kWrite) links.writes.add(kj::str(rule.type));
       if (rule.verb != Verb::kRead || alsoWritten) continue;
       links.reads.add(

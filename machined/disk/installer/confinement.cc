@@ -22,7 +22,7 @@ namespace {
 constexpr kj::StringPtr kSelf = "/proc/self/exe"_kj;
 constexpr size_t kMostResult = 64u << 10;
 // Before the text of a result: the kind of an error, or this.
-constexpr unsigned kDone = 255;
+constexpr unsigned kFinished = 255;
 
 // mkfs.xfs and mkfs.fat open these besides the device itself, to see which disks are mounted, and
 // of which kind the disk is.
@@ -44,7 +44,7 @@ void keepCapability(kj::Maybe<unsigned> kept) {
 
 [[noreturn]] void runStep(pid_t parent, int result, Confinement& confinement,
                           kj::Function<kj::String(Confinement&)>& body) {
-  unsigned char kind = kDone;
+  unsigned char kind = kFinished;
   kj::String text;
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                  KJ_SYSCALL(prctl(PR_SET_PDEATHSIG, SIGKILL));
@@ -72,7 +72,7 @@ kj::String resultOf(kj::ArrayPtr<const kj::byte> bytes, int status) {
              : kj::str("the installer ended without a result: status ", WEXITSTATUS(status)));
   }
   auto text = kj::heapString(bytes.slice(1, bytes.size()).asChars());
-  if (bytes[0] == kDone) return text;
+  if (bytes[0] == kFinished) return text;
   bool known = bytes[0] <= static_cast<unsigned>(ErrorKind::kUnimplemented);
   fail(known ? static_cast<ErrorKind>(bytes[0]) : ErrorKind::kInternal, text);
 }

@@ -112,8 +112,8 @@ class RealVolumes final : public Volumes {
   void sayOnce(kj::String line);
 };
 
-// Finds out what is on a disk, which may be anything. Rejects with an error that names the disk. The
-// references outlive the promise.
+// Finds out what is on a disk, which may be anything. Rejects with an error that names the disk.
+// The references outlive the promise.
 kj::Promise<FoundOnDisk> lookAtDisk(ReadPool& pool, ForeignBytes& foreign, kj::String disk);
 
 }  // namespace talos::machined
