@@ -33,7 +33,7 @@ kj::String printable(kj::StringPtr text);
 // For a terminal, as text: error messages, lines of logs, documents.
 kj::String printableText(kj::ArrayPtr<const char> text);
 
-// As a field: of a longer text the beginning, without half a character at its end.
+// Returns the text as a field, cut to `most` bytes between two characters.
 kj::String fieldText(kj::ArrayPtr<const char> text, size_t most = kj::maxValue);
 
 }  // namespace talos

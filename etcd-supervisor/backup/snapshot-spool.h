@@ -15,7 +15,7 @@ constexpr uint64_t kMostUploadBytes = uint64_t{5} << 30;
 
 struct SpooledSnapshot {
   UploadFile file;
-  // Of the database in it, for its signature.
+  // The size and the SHA-256 of the database in the snapshot, which its signature names.
   uint64_t databaseBytes;
   kj::Array<kj::byte> digest;
 };

@@ -65,7 +65,7 @@ class KubernetesStoreAdapter final : public NodeStore {
   kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
   // The reason not to apply manifests now; none: apply them.
   kj::Maybe<kj::String> obstacle() const;
-  // Those of machined and of manifestd. Valid until the event loop runs again.
+  // Returns the manifests of machined and of manifestd. Valid until the event loop runs again.
   kj::Vector<ManifestText> manifests() const;
   // The halves of the bootstrap token; empty: not known yet.
   struct Token {

@@ -201,7 +201,7 @@ kj::Maybe<kj::String> unavailableApi(const kube::Json& apiService) {
   return kj::str(kube::textAt(apiService, {"metadata", "name"}), ": ", reason);
 }
 
-// Those who wait for their turn wait for this one.
+// Ends at its limit, because callers that arrive meanwhile wait for this reading.
 kj::Promise<Aggregation> ClientServer::readAggregation() {
   return within(dialing.timer, kAggregation, aggregationNow(),
                 kj::str("no answer of the API server within ", kAggregation / kj::SECONDS, " s"),

@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kRemovalPause = 10 * kj::SECONDS;
 
-// None: the request proves nothing.
+// Returns nullptr if the request proves nothing.
 kj::Maybe<kube::ProvenNode> proofIn(const kube::Json& request, kj::StringPtr machineCa,
                                     kj::Date now) {
   kj::Maybe<kube::ProvenNode> proof;

@@ -14,8 +14,8 @@
 
 namespace talos::machined {
 
-// Of one walk, with what an allocator adds: some 3 000 usual names, and less for the directories
-// below one that takes them. A deep tree has a few names of each of its directories.
+// The most that the names of one walk may take, with what an allocator adds: some 3 000 usual
+// names. A directory below one that takes them all has at least the second number.
 constexpr size_t kMostNameBytes = 256u << 10, kLeastNameBytes = 512;
 
 class TreeWalk {

@@ -27,8 +27,8 @@ class PlatformClient {
   bool onHypervisor() const { return platform.place == platforms::Place::kGuestInfo; }
   // True if it has a metadata service, or a serial number that names one, if wrongly.
   bool hasServer() const { return server.size() > 0; }
-  // Of the services that pods are not to reach (Platform::metadata), with that of a server that the
-  // serial number names by its address.
+  // Returns the addresses of the services that pods must not reach (Platform::metadata), and that
+  // of a server which the serial number names by its address.
   kj::Array<kj::String> metadataAddresses() const;
   // For logs: "http://169.254.169.254 (Amazon EC2)", "the volume context (OpenNebula)".
   kj::String shown() const;

@@ -157,7 +157,7 @@ TEST(RecoveryPlan, ASnapshotIsOfAMember) {
   auto none = signedSnapshot();
   none.signature = nullptr;
   EXPECT_THAT(refusals(none), ElementsAre(HasSubstr("not a valid signature")));
-  // The first accepts whatever it is told to.
+  // The first node accepts a CA of the attacker.
   nodes[0].authorities = kj::str(other.certificate);
   EXPECT_THAT(refusals(signedSnapshot(other)),
               ElementsAre(HasSubstr("10.5.0.3: the snapshot is not signed by a member")));

@@ -158,8 +158,8 @@ class ForeignBytes {
     bool lostTable = false;  // without content: machined/confined/parser/partition-table.h
   };
   virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
-  // Of a disk that the process gets a descriptor of, which must be read-only. Unavailable when it
-  // cannot be read.
+  // Finds out what is on the disk behind the descriptor, which must be read-only. Unavailable when
+  // the disk cannot be read.
   virtual kj::Promise<FoundOnDisk> disk(kj::StringPtr name, kj::AutoCloseFd fd) = 0;
   // The addresses of a host name, best first, never empty; an address is its own. Unavailable
   // naming the host.
