@@ -28,6 +28,6 @@ exec unshare --mount --propagation private /bin/bash -c '
   mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"   # last: the checkout may be below it
   exec chroot "$ROOT" /usr/bin/env -i HOME=/root TERM="${TERM:-dumb}" LANG=C.UTF-8 \
     PATH=/usr/sbin:/usr/bin:/sbin:/bin CCACHE_DIR=/cache/ccache CI="${CI:-}" CCACHE_IGNOREOPTIONS=-Werror=reorder-init-list \
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime \
+    CCACHE_SLOPPINESS=pch_defines,time_macros \
     /bin/bash -c "cd /src && exec \"\$@\"" enter "$@"
 ' enter "$@"
