@@ -2,6 +2,8 @@
 // `talosctl cluster recover` reads it before it knows who made it.
 //
 // link: common-etcd-data
+#include <stdlib.h>
+
 #include "common/base/error.h"
 #include "common/etcd-data/snapshot-signature.h"
 #include "common/tls/pki.h"

@@ -2,6 +2,8 @@
 // parses both before it knows who has sent them.
 //
 // link: trustd-lib
+#include <stdlib.h>
+
 #include "common/base/error.h"
 #include "trustd/held-certificate.h"
 
