@@ -177,6 +177,8 @@ TEST_F(GuestRpcTest, ConfigInOrder) {
   EXPECT_EQ(config(), "3:");
   base64("guestinfo.userdata", "#cloud-config\n");
   EXPECT_EQ(config(), "3:");
+  hypervisor.variables["guestinfo.userdata"] = "#cloud-config\n";
+  EXPECT_EQ(config(), "3:") << "cloud-init takes plain text";
   base64("guestinfo.userdata", zip("2:"));
   EXPECT_EQ(config(), "2:");
   hypervisor.variables["guestinfo.talos.config"] = "";

@@ -54,7 +54,8 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   if (encoding == Encoding::kOvfProperties) {
     return readOvfProperties(platforms::kConfigProperties, platforms::kOvfFile, content);
   }
-  if (trimmed(content).size() == 0) return nullptr;
+  // cloud-init takes plain text where a machine config is base64.
+  if (trimmed(content).size() == 0 || platforms::isCloudConfig(content)) return nullptr;
   auto text = kj::heapArray(content.asPtr());
   if (encoding != Encoding::kPlain) {
     KJ_IF_MAYBE (bytes, decoded(content)) {
