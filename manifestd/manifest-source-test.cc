@@ -24,7 +24,7 @@ TEST(ManifestSource, PartsOfAUrl) {
             "true example.com 443 /a/b.yaml https://example.com/a/b.yaml"_kj);
   EXPECT_EQ(parts("http://10.0.0.1:8080/m.yaml?token=x#f"),
             "false 10.0.0.1 8080 /m.yaml?token=x http://10.0.0.1:8080/m.yaml"_kj);
-  EXPECT_EQ(parts("https://[fd00::1]:6443/"), "true fd00::1 6443 / https://[fd00::1]:6443"_kj);
+  EXPECT_EQ(parts("https://[fd00::1]:6443/"), "true fd00::1 6443 / https://[fd00::1]:6443/"_kj);
 }
 
 TEST(ManifestSource, TheChecksumIsNotSent) {
@@ -73,6 +73,7 @@ TEST(ManifestSource, ServersSendUsOnButNotToLess) {
   EXPECT_EQ(next.shown, "https://a/y.yaml"_kj);
   EXPECT_EQ(KJ_ASSERT_NONNULL(next.sha256), kDigest);
   EXPECT_EQ(redirected(source, "https://b/z").host(), "b"_kj);
+  EXPECT_EQ(redirected(source, "/a%3Fb%0A?token=x").shown, "https://a/a%3Fb%0A"_kj);
   // Of somebody else's, who signs what is there.
   EXPECT_EQ(redirected(source, "/z?checksum=crc32").target(), "/z?checksum=crc32"_kj);
   EXPECT_NE(kj::runCatchingExceptions([&]() { redirected(source, "http://a/"); }), nullptr);

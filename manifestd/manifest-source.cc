@@ -75,9 +75,10 @@ ManifestSource readPlace(kj::StringPtr text) {
     if (source.port() == 0 || source.host().size() == 0) {
       refuseUrl(text, "has no valid host and port");
     }
-    source.shown =
-        kj::str(source.url.scheme, "://", source.url.host,
-                kj::strArray(KJ_MAP(part, source.url.path) { return kj::str("/", part); }, ""));
+    // Percent-encoded again: a decoded path may have "?" or control characters in it.
+    auto plain = source.url.clone();
+    plain.query.clear();
+    source.shown = plain.toString();
     return source;
   }
   refuseUrl(text, "is not a valid URL of a manifest; use http:// or https://");
