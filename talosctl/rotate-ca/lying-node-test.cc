@@ -391,8 +391,19 @@ TEST_P(LyingNode, TheMembersAreThoseThatTheControlPlaneLists) {
               std::string::npos)
         << error;
   }
-  // One address of two members.
+  // Others are named by it, so the error says who has named them.
   liar.lie = [] { return nullptr; };
+  liar.members = [this] {
+    auto list = members();
+    list[4].controlPlane = true;
+    return list;
+  };
+  error = rotate();
+  EXPECT_NE(error.find("10.0.0.6: its config has machine.type: worker, but the members of the "
+                       "cluster list it as controlplane (10.0.0.5 was asked for them)"),
+            std::string::npos)
+      << error;
+  // One address of two members.
   for (auto asked : {kLiar, kPlanes[0]}) {
     node(asked).members = [this] {
       auto list = members();

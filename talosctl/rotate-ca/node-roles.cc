@@ -90,7 +90,8 @@ void requireRole(const RotatedNode& node, const AssignedRole& assigned,
   }
   KJ_IF_MAYBE (role, assigned.byMembers) {
     if (*role != node.controlPlane) {
-      refuse(kj::str("the members of the cluster list it as ", roleName(*role)));
+      refuse(kj::str("the members of the cluster list it as ", roleName(*role), " (",
+                     assigned.asked, " was asked for them)"));
     }
   }
   if (node.controlPlane && !proof.isHeldBy(node.machine)) {

@@ -13,6 +13,7 @@ namespace talos::talosctl {
 // The role of a node as others say it; nullptr: they say nothing.
 struct AssignedRole {
   kj::Maybe<bool> byFlag, byMembers;  // true: of the control plane
+  kj::StringPtr asked;                // for the members; outlives this
 };
 
 // Throws FailedPrecondition, with the node's address, when its config says something else, or says

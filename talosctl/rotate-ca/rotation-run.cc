@@ -74,7 +74,8 @@ void RotationRun::requireNames() const {
   }
 }
 
-void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& member) const {
+void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& member,
+                            kj::StringPtr asked) const {
   if (member.addresses.empty()) {
     fail(ErrorKind::kFailedPrecondition, kj::str(member.name, " has no address in Kubernetes"));
   }
@@ -91,6 +92,7 @@ void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& membe
     node.name = kj::str(member.name);
     node.ip = kj::str(member.addresses[0]);
     node.role.byMembers = member.controlPlane;
+    node.role.asked = asked;
   }
   if (known) return;
   fail(ErrorKind::kFailedPrecondition,
@@ -101,11 +103,12 @@ void RotationRun::addMember(kj::Vector<Named>& named, const ClusterMember& membe
 // A node that is left out would refuse all others when the old CA is dropped.
 kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr asked) {
   auto members = co_await cluster.members(asked);
+  if (asked.size() == 0) asked = "the endpoint"_kj;
   bool all = options.nodes.empty();
   if (members.empty() && (all || rotation.which != RotatedCa::kMachine)) {
     fail(
         ErrorKind::kFailedPrecondition,
-        kj::str(asked.size() > 0 ? asked : "the endpoint"_kj, " knows no nodes of Kubernetes",
+        kj::str(asked, " knows no nodes of Kubernetes",
                 all ? "; name all nodes with --control-plane-nodes and --worker-nodes"_kj : ""_kj));
   }
   kj::Vector<Named> named;
@@ -114,7 +117,7 @@ kj::Promise<kj::Vector<RotationRun::Named>> RotationRun::findNodes(kj::StringPtr
     if (hasText(options.planes, node)) one.role.byFlag = true;
     if (hasText(options.workers, node)) one.role.byFlag = false;
   }
-  for (auto& member : members) addMember(named, member);
+  for (auto& member : members) addMember(named, member, asked);
   co_return kj::mv(named);
 }
 

@@ -87,7 +87,7 @@ class RotationRun {
     AssignedRole role;
   };
   kj::Promise<kj::Vector<Named>> findNodes(kj::StringPtr asked);
-  void addMember(kj::Vector<Named>& named, const ClusterMember& member) const;
+  void addMember(kj::Vector<Named>& named, const ClusterMember& member, kj::StringPtr asked) const;
   kj::Promise<void> readNodes(kj::ArrayPtr<const Named> named);
   void fixRoles(kj::ArrayPtr<const Named> named);
   kj::Promise<void> requireSameMembers(kj::ArrayPtr<const Named> named);
