@@ -1,7 +1,8 @@
-// An apid of a node in foreign hands, for rotate-ca-liar-test: apid/main.cc with another
-// localNode(). The node's machine config is shown with the JSON Patch of a file, which the test
-// writes when the node begins to lie. Each config that the node is sent is in the log of the
-// service, line by line.
+// An apid of a node in foreign hands, for lying-node.h: apid/main.cc with another localNode(). The
+// node's machine config is shown with the JSON Patch of a file, which the test writes when the node
+// begins to lie; the members of the cluster and the content of other files are shown in the same
+// way. Each config that the node is sent is in the log of the service, line by line, and each call
+// for Kubernetes, because such calls may carry the key of a client.
 #include <capnp/membrane.h>
 #include <unistd.h>
 
@@ -10,6 +11,9 @@
 #include "common/base/log.h"
 #include "common/base/node-layout.h"
 #include "common/base/resource.h"
+#include "rpc/files.capnp.h"
+#include "rpc/kubernetes-resources.capnp.h"
+#include "rpc/kubernetes.capnp.h"
 #include "rpc/machine-resources.capnp.h"
 #include "talosctl/config/patches.h"
 
@@ -17,8 +21,10 @@ namespace talos::apid {
 namespace {
 
 // apid may read this folder, and root alone puts files there from outside.
-kj::String lieFile() {
-  return kj::str(kNetworkdState, "/lie");
+kj::Maybe<kj::String> lieAbout(kj::StringPtr subject) {
+  auto path = kj::str(kNetworkdState, "/lie-", subject);
+  if (access(path.cStr(), F_OK) != 0) return nullptr;
+  return readFile(path);
 }
 
 class LyingResources final : public rpc::Resources::Server {
@@ -33,17 +39,50 @@ class LyingResources final : public rpc::Resources::Server {
     context.setResults(answer);
     auto resource = context.getResults().getResource();
     if (resource.getMetadata().getType() != typeName<rpc::MachineConfigSpec>()) co_return;
-    auto path = lieFile();
-    if (access(path.cStr(), F_OK) != 0) co_return;
-    kj::Vector<talosctl::Patch> patches;
-    patches.add(talosctl::Patch{kj::str("the lie"), readFile(path)});
-    auto spec = resource.getSpec().getAs<rpc::MachineConfigSpec>();
-    spec.setDocument(
-        talosctl::applyPatches(spec.asReader().getDocument(), "the node's config", patches));
+    KJ_IF_MAYBE (patch, lieAbout("config")) {
+      kj::Vector<talosctl::Patch> patches;
+      patches.add(talosctl::Patch{kj::str("the lie"), kj::mv(*patch)});
+      auto spec = resource.getSpec().getAs<rpc::MachineConfigSpec>();
+      spec.setDocument(
+          talosctl::applyPatches(spec.asReader().getDocument(), "the node's config", patches));
+    }
+  }
+
+  kj::Promise<void> list(ListContext context) override {
+    auto kind = context.getParams().getKind();
+    bool members = kind.getType() == typeName<rpc::MemberSpec>();
+    auto request = inner.listRequest();
+    request.setKind(kind);
+    auto answer = co_await request.send();
+    auto lie = members ? lieAbout("members") : nullptr;
+    KJ_IF_MAYBE (line, lie) {
+      showMembers(answer.getResources(), *line, context.getResults());
+    } else {
+      context.setResults(answer);
+    }
   }
 
  private:
   rpc::Resources::Client inner;
+
+  // "NAME TYPE"; without TYPE the member is left out.
+  static void showMembers(capnp::List<rpc::Resource>::Reader all, kj::StringPtr line,
+                          rpc::Resources::ListResults::Builder results) {
+    auto end = line.findFirst(' ').orDefault(line.size());
+    auto name = line.slice(0, end);
+    auto type = end < line.size() ? line.slice(end + 1) : ""_kj;
+    kj::Vector<rpc::Resource::Reader> shown;
+    for (auto one : all) {
+      bool lied = kj::StringPtr(one.getMetadata().getId()).asArray() == name;
+      if (!lied || type.size() > 0) shown.add(one);
+    }
+    auto list = results.initResources(shown.size());
+    for (auto i : kj::indices(shown)) {
+      list.setWithCaveats(i, shown[i]);
+      if (shown[i].getMetadata().getId().asArray() != name) continue;
+      list[i].getSpec().getAs<rpc::MemberSpec>().setMachineType(type);
+    }
+  }
 };
 
 class RecordedConfiguration final : public rpc::Configuration::Server {
@@ -69,12 +108,35 @@ class RecordedConfiguration final : public rpc::Configuration::Server {
   rpc::Configuration::Client inner;
 };
 
+class LyingFiles final : public rpc::Files::Server {
+ public:
+  explicit LyingFiles(kj::String content) : content(kj::mv(content)) {}
+
+  kj::Promise<void> read(ReadContext context) override {
+    auto write = context.getParams().getSink().writeRequest();
+    write.setBytes(content.asBytes());
+    co_await write.send();
+  }
+
+ private:
+  kj::String content;
+};
+
 class Lies final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interfaceId, uint16_t methodId,
                                                    capnp::Capability::Client target) override {
-    constexpr uint16_t kApply = 0, kGet = 1;  // Configuration.apply @0, Resources.get @1
-    if (interfaceId == capnp::typeId<rpc::Resources>() && methodId == kGet) {
+    // Configuration.apply @0, Resources.get @1 and list @2, Files.read @2
+    constexpr uint16_t kApply = 0, kGet = 1, kList = 2, kRead = 2;
+    if (interfaceId == capnp::typeId<rpc::Kubernetes>()) {
+      log::info("received a call for Kubernetes", {{"method", methodId}});
+    }
+    if (interfaceId == capnp::typeId<rpc::Files>() && methodId == kRead) {
+      KJ_IF_MAYBE (content, lieAbout("files")) {
+        return capnp::Capability::Client(kj::heap<LyingFiles>(kj::mv(*content)));
+      }
+    }
+    if (interfaceId == capnp::typeId<rpc::Resources>() && (methodId == kGet || methodId == kList)) {
       return capnp::Capability::Client(kj::heap<LyingResources>(target.castAs<rpc::Resources>()));
     }
     if (interfaceId == capnp::typeId<rpc::Configuration>() && methodId == kApply) {

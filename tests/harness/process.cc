@@ -167,6 +167,14 @@ int Background::interrupt(double deadlineSeconds) {
   return finish(deadlineSeconds);
 }
 
+void Background::pause() const {
+  kill(pid, SIGSTOP);
+}
+
+void Background::proceed() const {
+  kill(pid, SIGCONT);
+}
+
 int Background::finish(double deadlineSeconds) {
   auto end = now() + deadlineSeconds;
   int raw;

@@ -35,6 +35,10 @@ class Background {
   std::string err() const { return errText; }
   // SIGINT, then the exit status.
   int interrupt(double deadlineSeconds);
+  // SIGSTOP: it does nothing until proceed(), so that what the test changes meanwhile is there when
+  // it continues.
+  void pause() const;
+  void proceed() const;
   // Its exit status when it ends by itself; -1 at the deadline.
   int finish(double deadlineSeconds);
 
