@@ -2,12 +2,10 @@
 // and a worker: under a client of every API server, cut off in each phase, with nodes that lose
 // their power.
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <fstream>
 
-#include "common/kube/kube-access.h"
-#include "common/kube/kubeconfig.h"
+#include "tests/kubernetes/rotated-users.h"
 #include "tests/kubernetes/secrets-user.h"
 
 namespace talos {
@@ -34,30 +32,6 @@ kind: Secret
 metadata: {name: legacy, annotations: {kubernetes.io/service-account.name: default}}
 type: kubernetes.io/service-account-token
 )";
-// An API server of tests: openssl(1), at the nodes' segment.
-constexpr unsigned kAggregatedPort = 9443;
-constexpr const char* kAggregated = R"(apiVersion: v1
-kind: Service
-metadata: {name: aggregated}
-spec: {ports: [{port: 443, targetPort: 9443}]}
----
-apiVersion: v1
-kind: Endpoints
-metadata: {name: aggregated}
-subsets: [{addresses: [{ip: 10.5.0.1}], ports: [{port: 9443}]}]
----
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.aggregated.example.org}
-spec:
-  group: aggregated.example.org
-  version: v1
-  groupPriorityMinimum: 1000
-  versionPriority: 10
-  insecureSkipTLSVerify: true
-  service: {name: aggregated, namespace: default}
-)";
-
 size_t countOf(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) {
@@ -128,21 +102,6 @@ struct RotateKeys : public KubeHost {
     return all;
   }
 
-  // A kubeconfig of a service account's token.
-  void writeTokenConfig(const std::string& path) const {
-    auto token = cluster->ok({"create", "token", "default", "--duration=3h"});
-    while (!token.empty() && token.back() == '\n') token.pop_back();
-    auto from = kube::readAccess(slurp(cluster->kubeconfigPath()).c_str(), "kubeconfig");
-    auto server = kj::str("https://", from.name());
-    auto text = kube::writeKubeconfig({.cluster = "c",
-                                       .server = server,
-                                       .authority = from.authority,
-                                       .user = "u",
-                                       .credentials = kube::BearerToken{token.c_str()},
-                                       .context = "c",
-                                       .nameSpace = "default"});
-    std::ofstream(path) << kj::StringPtr(text).cStr();
-  }
   Result asClient(const std::string& kubeconfig, const KubeNode& node) const {
     auto words = cluster->kubectlCommand(
         {"--server", "https://" + node.address + ":6443", "get", "secret", "legacy"});
@@ -159,33 +118,6 @@ struct RotateKeys : public KubeHost {
     return cluster->ok({"get", "secret", "legacy", "-o", "jsonpath={.data.token}"});
   }
   void renewTokens() const;
-
-  // etcd of a node as a client with these files sees it.
-  Result etcdHealth(const KubeNode& node, const std::string& pki) const {
-    return harness::run(
-        {"nsenter", "-t", std::to_string(cluster->talos.process(node.name)), "-n", "etcdctl",
-         "--endpoints=https://127.0.0.1:2379", "--cacert=" + pki + "/ca.crt",
-         "--cert=" + pki + "/peer.crt", "--key=" + pki + "/peer.key", "endpoint", "health"},
-        60, {"ETCDCTL_API=3"});
-  }
-  std::string publishedAuthorities() const {
-    return cluster->ok({"get", "configmap", "-n", "kube-system",
-                        "extension-apiserver-authentication", "-o",
-                        "jsonpath={.data.requestheader-client-ca-file}"});
-  }
-  // Accepts clients of the CAs that are published now, as an aggregated API server does.
-  std::unique_ptr<Background> aggregatedServer() const {
-    std::ofstream(at("published.crt")) << publishedAuthorities();
-    return std::make_unique<Background>(std::vector<std::string>{
-        "nsenter", "-t", std::to_string(cluster->segment()), "-n", "openssl", "s_server", "-accept",
-        std::to_string(kAggregatedPort), "-cert", at("aggregated.crt"), "-key",
-        at("aggregated.key"), "-CAfile", at("published.crt"), "-Verify", "1",
-        "-verify_return_error", "-www"});
-  }
-  std::string available() const {
-    return cluster->ok({"get", "apiservice", "v1.aggregated.example.org", "-o",
-                        "jsonpath={.status.conditions[?(@.type==\"Available\")].status}"});
-  }
 
   void rotateServiceAccountKey();
   void rotateAggregatorCa();
@@ -219,7 +151,7 @@ void RotateKeys::rotateServiceAccountKey() {
   cluster->apply(kObjects);
   EXPECT_TRUE(eventually([&] { return !legacyToken().empty(); }, 60, 1));
   auto oldClient = at("old-token"), newClient = at("new-token");
-  writeTokenConfig(oldClient);
+  writeTokenKubeconfig(*cluster, oldClient);
   checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts tokens of the new key only");
   EXPECT_EQ(publishedKeys(), 1u);
   SecretsUser user(*cluster, "ofold", oldClient);
@@ -232,7 +164,7 @@ void RotateKeys::rotateServiceAccountKey() {
   EXPECT_THAT(stopped.err, HasSubstr("\n  default/legacy"));
   EXPECT_THAT(stopped.err, HasSubstr("\n  kube-system/coredns-"));
   EXPECT_EQ(publishedKeys(), 3u) << "the new one, the old one, and one of a run that was cut off";
-  writeTokenConfig(newClient);
+  writeTokenKubeconfig(*cluster, newClient);
   for (auto& node : cluster->nodes) {
     if (!node.controlPlane) continue;
     EXPECT_EQ(asClient(oldClient, node).status, 0) << node.name;
@@ -271,27 +203,23 @@ void RotateKeys::rotateServiceAccountKey() {
 void RotateKeys::rotateAggregatorCa() {
   constexpr const char* kFlag = "--aggregator-ca";
   auto& nodes = cluster->nodes;
-  auto made = harness::run(
-      {"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-       "/CN=aggregated", "-keyout", at("aggregated.key"), "-out", at("aggregated.crt")},
-      60);
-  EXPECT_EQ(made.status, 0) << made.err;
-  auto server = aggregatedServer();
-  cluster->apply(kAggregated);
-  EXPECT_TRUE(eventually([&] { return available() == "True"; }, 120, 1)) << server->err();
+  AggregatedApi api(*cluster);
+  api.serve();
+  api.expectAvailable(true);
   auto old = secretFile(nodes[0], "aggregator-ca.crt");
   checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts the new CA only");
   SecretsUser user(*cluster, "agg");
   rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
   {
-    // It reads the CAs once, so it is started again with those that are published by then.
+    // It reads the CAs once, so another one serves with those that are published by then.
     Background run(rotate(kFlag));
     EXPECT_TRUE(
         run.waitFor([](auto&, auto& err) { return contains(err, "> accept: 10.5.0.4 accepts"); },
                     kWholeRotation))
         << run.err();
-    server = nullptr;
-    server = aggregatedServer();
+    run.pause();
+    api.serve();
+    run.proceed();
     EXPECT_TRUE(run.waitFor([](auto&, auto& err) { return contains(err, "> issue: 10.5.0.2 has"); },
                             kWholeRotation))
         << run.err();
@@ -303,16 +231,16 @@ void RotateKeys::rotateAggregatorCa() {
   auto next = secretFile(nodes[0], "aggregator-ca.crt");
   EXPECT_NE(next, old);
   EXPECT_EQ(countOf(next, "BEGIN CERTIFICATE"), 1u);
-  auto published = publishedAuthorities();
+  auto published = api.published();
   EXPECT_THAT(published, HasSubstr(next));
   EXPECT_THAT(published, Not(HasSubstr(old)));
   EXPECT_THAT(configs(), Not(HasSubstr("acceptedAggregatorCAs")));
   // One that trusts what is published now.
-  server = nullptr;
-  EXPECT_TRUE(eventually([&] { return available() == "False"; }, 120, 1));
-  server = aggregatedServer();
-  EXPECT_TRUE(eventually([&] { return available() == "True"; }, 120, 1)) << server->err();
-  cluster->ok({"delete", "apiservice", "v1.aggregated.example.org"});
+  api.stop();
+  api.expectAvailable(false);
+  api.serve();
+  api.expectAvailable(true);
+  cluster->ok({"delete", "apiservice", AggregatedApi::kService});
 }
 
 void RotateKeys::rotateEtcdCa() {
@@ -321,14 +249,14 @@ void RotateKeys::rotateEtcdCa() {
   auto old = at("old-etcd");
   auto copied = harness::run({"cp", "-r", rootOf(nodes[0]) + "/etc/kubernetes/pki/etcd", old}, 10);
   EXPECT_EQ(copied.status, 0) << copied.err;
-  EXPECT_EQ(etcdHealth(nodes[1], old).status, 0);
+  EXPECT_EQ(etcdHealth(*cluster, nodes[1], old).status, 0);
   checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts the new CA only");
   SecretsUser user(*cluster, "etcd");
   EXPECT_TRUE(eventually([&] { return user.done >= 2; }, 60));
   rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
   rotateUntil(kFlag, "> accept: 10.5.0.3 accepts", nullptr, "> issue: 10.5.0.2 has");
   for (auto& node : nodes) {
-    if (node.controlPlane) EXPECT_EQ(etcdHealth(node, old).status, 0) << node.name;
+    if (node.controlPlane) EXPECT_EQ(etcdHealth(*cluster, node, old).status, 0) << node.name;
   }
   rotateUntil(kFlag, "> present CA", &nodes[2], "> issue: 10.5.0.4 has");
   rotateUntil(kFlag, "", nullptr, "> drop: 10.5.0.2 accepts");
@@ -340,11 +268,11 @@ void RotateKeys::rotateEtcdCa() {
     if (!node.controlPlane) continue;
     auto own = rootOf(node) + "/etc/kubernetes/pki/etcd";
     EXPECT_EQ(countOf(slurp(own + "/ca.crt"), "BEGIN CERTIFICATE"), 1u);
-    auto served = etcdHealth(node, own);
+    auto served = etcdHealth(*cluster, node, own);
     EXPECT_EQ(served.status, 0) << node.name << ": " << served.err;
     // It trusts the member, and the member refuses it.
     std::ofstream(old + "/ca.crt") << slurp(own + "/ca.crt");
-    EXPECT_NE(etcdHealth(node, old).status, 0) << node.name << " accepts the old CA";
+    EXPECT_NE(etcdHealth(*cluster, node, old).status, 0) << node.name << " accepts the old CA";
   }
   EXPECT_THAT(configs(), Not(HasSubstr("acceptedCAs")));
   cluster->awaitSystem();
