@@ -6,6 +6,8 @@
 #include <capnp/membrane.h>
 #include <unistd.h>
 
+#include <sstream>
+
 #include "apid/gate/local-node.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -50,37 +52,36 @@ class LyingResources final : public rpc::Resources::Server {
 
   kj::Promise<void> list(ListContext context) override {
     auto kind = context.getParams().getKind();
-    bool members = kind.getType() == typeName<rpc::MemberSpec>();
+    if (kind.getType() == typeName<rpc::MemberSpec>()) {
+      KJ_IF_MAYBE (members, lieAbout("members")) {
+        inventMembers(*members, context.getResults());
+        co_return;
+      }
+    }
     auto request = inner.listRequest();
     request.setKind(kind);
     auto answer = co_await request.send();
-    auto lie = members ? lieAbout("members") : nullptr;
-    KJ_IF_MAYBE (line, lie) {
-      showMembers(answer.getResources(), *line, context.getResults());
-    } else {
-      context.setResults(answer);
-    }
+    context.setResults(answer);
   }
 
  private:
   rpc::Resources::Client inner;
 
-  // "NAME TYPE"; without TYPE the member is left out.
-  static void showMembers(capnp::List<rpc::Resource>::Reader all, kj::StringPtr line,
-                          rpc::Resources::ListResults::Builder results) {
-    auto end = line.findFirst(' ').orDefault(line.size());
-    auto name = line.slice(0, end);
-    auto type = end < line.size() ? line.slice(end + 1) : ""_kj;
-    kj::Vector<rpc::Resource::Reader> shown;
-    for (auto one : all) {
-      bool lied = kj::StringPtr(one.getMetadata().getId()).asArray() == name;
-      if (!lied || type.size() > 0) shown.add(one);
-    }
-    auto list = results.initResources(shown.size());
-    for (auto i : kj::indices(shown)) {
-      list.setWithCaveats(i, shown[i]);
-      if (shown[i].getMetadata().getId().asArray() != name) continue;
-      list[i].getSpec().getAs<rpc::MemberSpec>().setMachineType(type);
+  // A worker has no list of its own. Each line: "NAME ADDRESS TYPE".
+  static void inventMembers(kj::StringPtr text, rpc::Resources::ListResults::Builder results) {
+    std::istringstream lines(text.cStr());
+    kj::Vector<kj::String> fields;
+    for (std::string field; lines >> field;) fields.add(kj::str(field.c_str()));
+    auto list = results.initResources(fields.size() / 3);
+    for (auto i : kj::indices(list)) {
+      auto& name = fields[3 * i];
+      auto metadata = list[i].initMetadata();
+      metadata.setType(typeName<rpc::MemberSpec>());
+      metadata.setId(name);
+      auto spec = list[i].getSpec().initAs<rpc::MemberSpec>();
+      spec.setHostname(name);
+      spec.initAddresses(1).set(0, fields[3 * i + 1]);
+      spec.setMachineType(fields[3 * i + 2]);
     }
   }
 };

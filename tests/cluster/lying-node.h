@@ -51,8 +51,8 @@ class LyingNode {
 
   // From now on; empty: the truth.
   void tell(const std::string& patch) const { lie("config", patch); }
-  // "NAME TYPE": the member NAME has this type; without TYPE it is not listed.
-  void tellMembers(const std::string& line) const { lie("members", line); }
+  // The members of the cluster that it lists, "NAME ADDRESS TYPE" each.
+  void tellMembers(const std::string& lines) const { lie("members", lines); }
   // The content of each file that is read.
   void tellFiles(const std::string& content) const { lie("files", content); }
 
