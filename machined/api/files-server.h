@@ -4,7 +4,8 @@
 // KiB), the sink takes it. So the loop is never held up by a disk, a slow reader makes the walk
 // slow, and memory is one piece and what the sink's flow-control window lets out. A dropped call
 // ends after its current piece. A piece that a dead mount keeps ends the call (DeadlineExceeded).
-// How many calls a client may have is bounded (client-calls.h), and so are the lists that it gives.
+// How many calls a client may have is bounded (client-call-limits.h), and so are the lists that it
+// gives.
 #pragma once
 
 #include <kj/timer.h>

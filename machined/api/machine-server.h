@@ -3,7 +3,7 @@
 // Facts are read when they are asked for and nothing is kept, so there is nothing to lose in a
 // crash. Reading happens on the pool for reads with a deadline: a mount whose server is gone costs
 // its caller a DeadlineExceeded and the loop nothing. What a client may do at once is bounded
-// (client-calls.h). What the machine decides (its stage, how it goes
+// (client-call-limits.h). What the machine decides (its stage, how it goes
 // down, which services run) comes from functions that machined's main passes in.
 #pragma once
 

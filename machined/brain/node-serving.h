@@ -1,7 +1,7 @@
 // Serves the machine's API on machined's socket: for each connection, which is one client of apid,
 // one Node for callers with a certificate, one for those without while the machine waits for a
 // config, and the parts that both are made of. It limits the open calls of one client, and of all
-// (client-calls.h). Nothing is kept: a client of a brain that died connects to the next one.
+// (client-call-limits.h). Nothing is kept: a client of a brain that died connects to the next one.
 #pragma once
 
 #include "common/wire/request-trace.h"

@@ -13,9 +13,8 @@
 // if it has no config, it shows its state to anybody (showsStateToAnybody()).
 //
 // apply() is all or nothing, and its caller gets the outcome:
-//   1. the document is checked whole, by a confined process of its own (foreign.h), the mode
-//   decided
-//      (apply-decision.h): nothing has changed;
+//   1. the document is checked whole, by a confined process of its own (foreign-bytes.h), and the
+//      mode is decided (apply-decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending-config.h);
 //   3. the copy on disk is replaced in one rename, or removed (persist: false); the keys of volumes
 //   are

@@ -1,5 +1,5 @@
 // Events and Logs as capabilities of the node, for one client: how many streams it may have open at
-// once is bounded (client-calls.h).
+// once is bounded (client-call-limits.h).
 #pragma once
 
 #include "machined/logs/event-ring.h"

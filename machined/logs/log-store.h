@@ -62,7 +62,7 @@ class Logs {
   kj::Vector<kj::String> ids() const;  // sorted
   // The ring of one, for whoever keeps its lines longer.
   kj::Maybe<const LogRing&> ring(kj::StringPtr id) const;
-  // The Logs capability, without kernel() (machined/kmsg.h adds it). NotFound for an unknown id.
+  // The Logs capability, without kernel(), which machined/api/kmsg.h adds. NotFound: unknown id.
   // `from` behind the end is of an earlier boot and reads everything; before the oldest line, the
   // sink gets the size of the gap. Without follow the promise resolves when the sink has processed
   // the last line.

@@ -1,10 +1,10 @@
 // libuv inside the KJ loop: its thread pool behind promises.
 //
-// KJ's loop is the loop (platform decision: design §11). UvLoop watches uv_backend_fd() and a KJ
-// timer of uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the
-// promise is armed before uv_run (KJ's observer is edge-triggered); libuv is run again after any
-// handle is started; a loop without active handles reports timeout 0 and must count as none; the
-// observer dies before the loop.
+// KJ's loop is the loop: all promises and coroutines run on it. UvLoop watches uv_backend_fd() and
+// a KJ timer of uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides:
+// the promise is armed before uv_run (KJ's observer is edge-triggered); libuv is run again after
+// any handle is started; a loop without active handles reports timeout 0 and must count as none;
+// the observer dies before the loop.
 //
 // Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not
 // thread-safe. It starts no children: that is process 1's.

@@ -11,7 +11,7 @@ namespace talos::machined {
 
 // Reading. With `sensitive` the types that are marked so as well; without, they are refused with
 // PermissionDenied naming os:admin.
-// How many watches the client may have open at once is bounded (client-calls.h).
+// How many watches the client may have open at once is bounded (client-call-limits.h).
 rpc::Resources::Client serveResources(Store& store, bool sensitive, kj::Own<ClientCalls> calls);
 
 // Reading and writing, as much as the uid's row in resource-access.cc allows.

@@ -177,7 +177,7 @@ TEST(EtcdChange, RestartsOneMemberAfterAnother) {
 }
 
 // Catches: a replacement that is refused, or is counted twice. (That etcd refuses it because of the
-// member that came back is not met in each run; world-test.cc has it for certain.)
+// member that came back is not met in each run; membership-changes-test.cc has it for certain.)
 TEST(EtcdReplacement, AFailedNodeIsRemovedFirst) {
   EtcdNodes nodes("replace", 3, {"--bootstrap=true"});
   auto &failed = nodes[0], &stays = nodes[1], &returns = nodes[2];

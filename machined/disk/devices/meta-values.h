@@ -12,7 +12,7 @@
 // last, and when the two differ, because of such a cut, they are made equal first.
 //
 // Values may be secrets, so every copy of them here is one that is zeroed
-// (common/base/secret-array.h).
+// (common/memory/secret-array.h).
 //
 // It runs in the brain and not among the confined parsers (machined/confined/parser): it reads a
 // fixed number of bytes in one pass that allocates no more than these, copies values without
@@ -36,7 +36,7 @@ enum class MetaTag : uint32_t {
   kStagedOptions = 8,    // of the installer, JSON
   kStateEncryption = 9,  // JSON, with keys
   // Out of the way of keys that users choose.
-  kReset = 0x52455345,        // a reset that was promised (reset.h)
+  kReset = 0x52455345,        // a reset that was promised (node-reset.h)
   kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
   kTrialFailure = 0x4c415354,  // of a system on trial (machined/upgrade/upgrader.h)

@@ -1,7 +1,7 @@
 // link: machined-confined-parser-client
 // The answers of a process that parses foreign bytes once a document has taken it over: any
-// message, read as the answer to every kind of request. What comes out keeps what foreign.h
-// promises.
+// message, read as the answer to every kind of request. What comes out keeps what
+// foreign-bytes.h promises.
 #include <kj/debug.h>
 #include <string.h>
 
@@ -150,6 +150,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (answer.isProgress()) readProgress(answer, progress);
     requireLine(progress.doing);
   });
-  KJ_ASSERT(!broken, "a promise of foreign.h is not kept");
+  KJ_ASSERT(!broken, "a promise of foreign-bytes.h is not kept");
   return 0;
 }
