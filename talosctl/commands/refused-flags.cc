@@ -84,7 +84,7 @@ constexpr RefusedFlag kOfClusterCreate[] = {
     {"with-cluster-discovery"_kj, ""_kj, kSwitch, ""_kj, kDiscovery},
     {"with-firewall"_kj, ""_kj, kText, ""_kj, "nodes have no ingress firewall"_kj},
     {"with-json-logs"_kj, ""_kj, kSwitch, ""_kj,
-     "nodes send their logs nowhere by themselves; use \"logs -f\""_kj},
+     "set machine.logging with --config-patch, or use \"logs -f\""_kj},
     {"with-kubespan"_kj, ""_kj, kSwitch, ""_kj, "use --wireguard-cidr"_kj},
     {"with-network-bandwidth"_kj, ""_kj, kText, "0"_kj, kChaos},
     {"with-network-chaos"_kj, ""_kj, kSwitch, ""_kj, kChaos},
