@@ -119,7 +119,7 @@ void ClusterUpgrade::checkEnd() const {
 // manifests that stays as the old release had it, or an administrator's setting that goes with it.
 TEST_F(ClusterUpgrade, LosesNoWrite) {
   for (auto release : {kFrom, kTo}) {
-    if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
+    TALOS_NEEDS_RELEASE(release);
   }
   prepare("upgrade");
   if (HasFailure()) return;
@@ -145,7 +145,7 @@ TEST_F(ClusterUpgrade, LosesNoWrite) {
 // for a while ends for good.
 TEST_F(ClusterUpgrade, ContinuesAfterWhateverCutsItOff) {
   for (auto release : {kFrom, kTo}) {
-    if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
+    TALOS_NEEDS_RELEASE(release);
   }
   prepare("cut");
   if (HasFailure()) return;

@@ -214,7 +214,7 @@ once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the e
 // Catches: a line that is not the document's; static pods or manifests before the key is gone; a
 // control plane that loses its tokens, its pods or its quorum by the conversion.
 TEST_F(Convert, AsTheDocumentSays) {
-  if (!hasRelease(kSelfHostedRelease)) GTEST_SKIP() << "no images of " << kSelfHostedRelease;
+  TALOS_NEEDS_RELEASE(kSelfHostedRelease);
   if (!begin("con", 1, 1)) return;
   auto nodes = squeezed(cluster().ok({"get", "nodes", "-o", "wide"}));
   EXPECT_THAT(nodes,
@@ -248,7 +248,7 @@ TEST_F(Convert, AsTheDocumentSays) {
 // Catches: a run that cannot be continued from where it was killed; another CA by the next one; a
 // question whose "no" does something.
 TEST_F(Convert, KilledAndContinued) {
-  if (!hasRelease(kSelfHostedRelease)) GTEST_SKIP() << "no images of " << kSelfHostedRelease;
+  TALOS_NEEDS_RELEASE(kSelfHostedRelease);
   if (!begin("cnt", 3, 1)) return;
   {
     Conversion conversion(*hosted, "killed-after-a-patch");
@@ -298,7 +298,7 @@ TEST_F(Convert, KilledAndContinued) {
 
 // The second half of the document.
 TEST_F(Convert, ByHand) {
-  if (!hasRelease(kSelfHostedRelease)) GTEST_SKIP() << "no images of " << kSelfHostedRelease;
+  TALOS_NEEDS_RELEASE(kSelfHostedRelease);
   if (!begin("hand", 1, 1)) return;
   auto& talos = cluster().talos;
   EXPECT_THAT(squeezed(talos.ok({"-n", "10.5.0.2", "get", "bs"})),

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/provided.h"
 #include "tests/harness/cluster.h"
 #include "tests/harness/registry.h"
 
@@ -23,7 +24,8 @@ class KubeHost : public harness::RegistryHost {
   static constexpr const char* kRegistryAddress = "127.0.0.1:5000";
   ~KubeHost() noexcept override {}
   void SetUp() override;
-  // True when the registry has that release: "1.34.4".
+  // True when the registry has that release: "1.34.4". A test that is of a release begins with
+  // TALOS_NEEDS_RELEASE.
   static bool hasRelease(const std::string& release);
   std::unique_ptr<harness::Registry> registry;
 };
@@ -111,3 +113,8 @@ class KubeCluster {
 std::string guardedByABudget(const std::string& name, const std::string& node);
 
 }  // namespace talos
+
+// $PROVIDES of `make e2e` has the releases that it compiles: "kubernetes-1.34.4".
+#define TALOS_NEEDS_RELEASE(release)                                       \
+  TALOS_NEEDS(hasRelease(release), std::string("kubernetes-") + (release), \
+              std::string("there are no images of ") + (release))

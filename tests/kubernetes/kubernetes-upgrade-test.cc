@@ -68,7 +68,7 @@ class KubernetesUpgrade : public KubeHost {
 // a write that was answered and is lost.
 TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   for (auto release : {kFrom, kTo}) {
-    if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
+    TALOS_NEEDS_RELEASE(release);
   }
   // Two releases are on a node's disk, which is memory here (/tmp), and its limit counts that.
   cluster = std::make_unique<KubeCluster>("up", 1, 1, std::vector<std::string>{"--memory", "4096"});
@@ -165,7 +165,7 @@ webhooks:
 // Catches: an API server whose count of deprecated requests is not read; a webhook without a server
 // that the upgrade meets when half of it is done.
 TEST_F(KubernetesUpgrade, WhatWouldBreakIsSaidBeforeAnythingChanges) {
-  if (!hasRelease(kFrom)) GTEST_SKIP() << "there are no images of " << kFrom;
+  TALOS_NEEDS_RELEASE(kFrom);
   cluster = std::make_unique<KubeCluster>(
       "hazard", 1, 0, std::vector<std::string>{"--config-patch-control-plane", kOldApi});
   cluster->awaitSystem();

@@ -20,7 +20,7 @@ constexpr double kPatchUpgrade = 1200;  // s; of all nodes, on a busy machine
 // path of the API that these releases have not got; an upgrade that loses a write.
 TEST_F(KubeHost, APatchReleaseByTheCommandOfTheUsersDocuments) {
   for (auto release : {kFromPatch, kToPatch}) {
-    if (!hasRelease(release)) GTEST_SKIP() << "there are no images of " << release;
+    TALOS_NEEDS_RELEASE(release);
   }
   // Both releases are on a node's disk, which is memory here (/tmp), and its limit counts that.
   KubeCluster cluster("patch", 3, 1,

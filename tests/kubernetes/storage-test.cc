@@ -98,9 +98,8 @@ TEST_F(SharedVolume, OnVirtualMachines) {
 // network of the host, where no server is.
 TEST_F(SharedVolume, OnContainers) {
   harness::run({"modprobe", "nfsv4"});
-  if (!contains(harness::slurp("/proc/filesystems"), "\tnfs4\n")) {
-    GTEST_SKIP() << "the kernel has no client of NFS";
-  }
+  TALOS_NEEDS(contains(harness::slurp("/proc/filesystems"), "\tnfs4\n"), "nfs4",
+              "the kernel has no client of NFS");
   slowness = kEmulated;
   createContainers(0);
   if (!HasFailure()) share(cluster->nodes[0], cluster->nodes[0]);

@@ -35,6 +35,7 @@
 #include <string>
 #include <thread>
 
+#include "common/testing/provided.h"
 #include "common/testing/sanitizers.h"
 #include "machined/confined/sandbox/landlock.h"
 
@@ -375,10 +376,7 @@ TEST_F(Confined, ListenerProfile) {
   }
   EXPECT_EQ(0, result("given-connect")) << "the filter alone cannot refuse it";
   if (kAddressSanitizer) GTEST_SKIP() << "the rest is Landlock's, as below";
-  if (Landlock::version() < 4) {
-    fprintf(stderr, "note: this kernel's Landlock restricts no ports\n");
-    return;
-  }
+  TALOS_NEEDS(Landlock::version() >= 4, "landlock-6", "this kernel's Landlock restricts no ports");
   server = listening(at);
   given[0] = server;
   client = waits();
@@ -514,8 +512,7 @@ TEST_F(Confined, Landlock) {
   EXPECT_EQ(0, result("write-new"));
   EXPECT_EQ(has ? EACCES : 0, result("read-write"));
   EXPECT_EQ(has ? EACCES : 0, result("other"));
-  if (!has)
-    fprintf(stderr, "note: this kernel has no Landlock; only that it is optional was tested\n");
+  TALOS_NEEDS(has, "landlock-6", "a kernel without Landlock: only that it is optional was tested");
 }
 
 // Catches: a right that opens more than it is for: files in a folder that is only listed, files
@@ -523,8 +520,8 @@ TEST_F(Confined, Landlock) {
 // node cannot be made.
 TEST_F(Confined, LandlockOfDevices) {
   if (kAddressSanitizer) GTEST_SKIP() << "as above";
-  if (Landlock::version() < 5)
-    GTEST_SKIP() << "this kernel does not restrict what devices are asked";
+  TALOS_NEEDS(Landlock::version() >= 5, "landlock-6",
+              "this kernel does not restrict what devices are asked");
   std::initializer_list<std::string> list = {"--uid=0", "--capabilities=mknod,dac_override",
                                              "--landlock-list=" + directory};
   run(list);

@@ -25,6 +25,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/disk/gpt.h"
+#include "common/testing/provided.h"
 #include "common/testing/sanitizers.h"
 #include "common/testing/test-tree.h"
 #include "machined/confined/sandbox/seccomp.h"
@@ -163,7 +164,7 @@ struct InstallerOnLoop : testing::Test {
   void SetUp() override {
     ASSERT_EQ(0u, getuid()) << "these tests need root";
     if (kSanitized) GTEST_SKIP() << "a program with sanitizers needs more calls";
-    if (!isThere("/dev/loop-control")) GTEST_SKIP() << "there are no loop devices";
+    TALOS_NEEDS(isThere("/dev/loop-control"), "loop-devices", "there are no loop devices");
     tree.directory("install");
     for (auto name : {"vmlinuz"_kj, "initramfs"_kj, "BOOTX64.EFI"_kj}) {
       tree.file(kj::str("install/", name), kj::str("the file ", name));
@@ -182,10 +183,10 @@ struct InstallerOnLoop : testing::Test {
     });
   }
   // The program of a BIOS and the names; EFI where the kernel of the test has its file system.
-  std::string finishOn(LoopDisk& disk) {
-    auto fat = kernelHas("vfat");
+  std::string finishOn(LoopDisk& disk) { return finishOn(disk, kernelHas("vfat")); }
+  std::string finishOn(LoopDisk& disk, bool bootLoader) {
     return asInstaller(disk, [&](Confinement& confinement) {
-      finish(disk.path, fat, system, say, confinement);
+      finish(disk.path, bootLoader, system, say, confinement);
       return kj::str("finished");
     });
   }
@@ -194,7 +195,7 @@ struct InstallerOnLoop : testing::Test {
 // Catches: a system call, a file or a device that an installation needs and that its filter or its
 // steps refuse; an installer that takes an installed disk for an empty one.
 TEST_F(InstallerOnLoop, InstallsUnderItsFilter) {
-  if (!kernelHas("xfs")) GTEST_SKIP() << "a kernel without XFS";
+  TALOS_NEEDS(kernelHas("xfs"), "xfs", "a kernel without XFS");
   LoopDisk disk(tree.at("disk"));
   LoopDisk image(tree.at("image"), kMiB);  // as the root of a machine is one
   system.image = kj::str(image.path);
@@ -212,6 +213,19 @@ TEST_F(InstallerOnLoop, InstallsUnderItsFilter) {
   InstallOptions wipe;
   wipe.wipe = true;
   EXPECT_EQ(installOn(disk, kj::mv(wipe)), "written");
+}
+
+// Catches: a machine that is made startable although machine.install.bootloader is false, or is not
+// although it is true.
+TEST_F(InstallerOnLoop, TheBootLoaderIsWrittenWhenItIsWanted) {
+  TALOS_NEEDS(kernelHas("xfs") && kernelHas("vfat"), "xfs", "a kernel without XFS or FAT");
+  for (bool bootLoader : {false, true}) {
+    LoopDisk disk(tree.at(bootLoader ? "with" : "without"));
+    ASSERT_EQ(installOn(disk), "written");
+    EXPECT_EQ(finishOn(disk, bootLoader), "finished");
+    // Without one a BIOS goes to the next device, by its interrupt 18h.
+    EXPECT_EQ(disk.begin(disk.path, 2), bootLoader ? "bb" : "\xCD\x18");
+  }
 }
 
 // Catches: what was found on the disk that does not reach the decision.
@@ -253,7 +267,7 @@ TEST_F(InstallerOnLoop, DividesAndFormats) {
 
 // Catches: a reset, or a disk that has grown, for which a right is missing.
 TEST_F(InstallerOnLoop, ErasesAndGrows) {
-  if (!kernelHas("xfs")) GTEST_SKIP() << "a kernel without XFS";
+  TALOS_NEEDS(kernelHas("xfs"), "xfs", "a kernel without XFS");
   LoopDisk disk(tree.at("disk"));
   ASSERT_EQ(installOn(disk), "written");
   ASSERT_EQ(finishOn(disk), "finished");
@@ -300,7 +314,8 @@ kj::String possible(kj::StringPtr otherDisk) {
 // Catches: a step that a disk has taken over and that reaches another disk, the node's files, or
 // the kernel.
 TEST_F(InstallerOnLoop, AStepReachesItsDiskAndNothingElse) {
-  if (confine::Landlock::version() < 6) GTEST_SKIP() << "this kernel does not restrict as much";
+  TALOS_NEEDS(confine::Landlock::version() >= 6, "landlock-6",
+              "this kernel does not restrict as much");
   LoopDisk own(tree.at("own")), other(tree.at("other"));
   auto tried = [&](StepKind kind, kj::Function<confine::LandlockPaths()> paths) {
     return asInstaller(own, [&](Confinement& confinement) {
