@@ -10,19 +10,38 @@
 #   soak    what takes long: `sanitize`, images of all platforms, fuzz targets for up to a million runs each, the machines
 #           again and again, the unit tests of the build for arm64 in emulation
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
-# Each step prints how long it took; the last line is ctest's.
+# Each step prints how long it took. `test` runs all of its steps that can run, and lists those that failed; its last line
+# is a summary as ctest's, in which each step counts as a test, beside those of ctest.
 set -euo pipefail
 cd "$CHECKOUT"
 began=$SECONDS
+steps=0 failed=()
+continues=   # set: a failed step does not end the run
 step() {  # step "what" command...
   local what=$1 from=$SECONDS
   shift
   printf '== %s\n' "$what"
-  "$@" || { printf '== %s: FAILED after %s s\n' "$what" $((SECONDS - from)); exit 1; }
-  printf '== %s: %s s\n' "$what" $((SECONDS - from))
+  "$@" || { ended "$what" "FAILED after $((SECONDS - from)) s" 1; return; }
+  ended "$what" "$((SECONDS - from)) s" 0
 }
+ended() {  # ended "what" "how" STATUS
+  printf '== %s: %s\n' "$1" "$2"
+  steps=$((steps + 1))
+  [ "$3" = 0 ] || failed+=("$1")
+  [ "$3" = 0 ] || [ "$continues" ] || exit 1
+}
+passed() { [[ "|$(IFS='|'; echo "${failed[*]}")|" != *"|$1|"* ]]; }   # passed "what": that step did not fail
 in_root() { rootfs/enter.sh "$ROOT" "$CHECKOUT" "$@"; }
 ctest() { in_root env CLIENTS="${CLIENTS:-}" /usr/bin/ctest --output-on-failure "$@"; }
+counted() { "$@" | tee -a "$OUT/ctest.log"; }   # counted command…: its tests are in the summary
+conclude() {
+  local name
+  for name in "${failed[@]}"; do printf '== FAILED: %s\n' "$name"; done
+  cat "$OUT/ctest.log" 2>/dev/null | awk -v all=$steps -v failed=${#failed[@]} '
+    / tests? passed, [0-9]+ tests? failed out of [0-9]+$/ { failed += $4; all += $NF }
+    END { printf "%d%% tests passed, %d tests failed out of %d\n", (all - failed) * 100 / all, failed, all }' || true
+  [ "${#failed[@]}" = 0 ]
+}
 make() { command make --no-print-directory "$@"; }
 # With coverage and sanitizers: nearly everything is compiled once more.
 fuzz_build() {
@@ -69,17 +88,19 @@ sanitize() {
 }
 
 # All but what only `make bench` and `make e2e` run.
-build_for_test() {
-  make configure
-  in_root ninja -C "$INNER" all units
-}
+make_tests() { tests/makefile-test.sh && tests/run-test.sh; }
+build_for_test() { make configure && in_root ninja -C "$INNER" all units; }
 everything() {
-  local beside failed=0
-  step "targets and variables of make" tests/makefile-test.sh
+  local beside status=0
+  continues=1
+  rm -f "$OUT/ctest.log"
+  step "targets and variables of make" make_tests
   step "build" build_for_test
-  step "unit tests" units
+  passed "build" || { echo "== without the build nothing else can run"; conclude; return; }
+  step "unit tests" counted units
   step "image" make iso
-  step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
+  ! passed "image" ||
+    step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "clients in Go" clients
   # Lint only computes, and machines wait half of their time: they come first at each processor.
   set -m   # a process group of its own, to be ended with all that it started
@@ -87,14 +108,16 @@ everything() {
   beside=$!
   set +m
   trap 'kill -- -'"$beside"' 2>/dev/null' EXIT
-  printf '== machines (after %s s), and beside them lint\n' $((SECONDS - began))
-  machines || failed=1
-  printf '== machines: until %s s\n' $((SECONDS - began))
-  wait "$beside" || failed=1
+  if passed "image"; then
+    step "machines (after $((SECONDS - began)) s), and beside them lint" counted machines
+  else
+    echo "== without the image no machine can run"
+  fi
+  wait "$beside" || status=1
   trap - EXIT
   cat "$OUT/lint.log"
-  printf '== lint: until %s s\n' $((SECONDS - began))
-  exit $failed
+  ended "lint" "until $((SECONDS - began)) s" $status
+  conclude
 }
 
 soak() {
@@ -126,8 +149,12 @@ soak() {
   done
 }
 
+# Tests that were skipped, with their reasons, by ctest's last log.
+skipped() {
+  awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' "$OUT/Testing/Temporary/LastTest.log"
+}
 kubernetes() {
-  local name value found
+  local name value found status=0
   step "build" make image all
   printf '== Kubernetes: programs and images\n'
   found=$(rootfs/kubernetes/make.sh "$CHECKOUT" ${RELEASES:-})
@@ -138,18 +165,22 @@ kubernetes() {
       conformance) export CONFORMANCE_TESTS=/cache${value#build/cache} ;;
     esac
   done <<<"$found"
-  in_root env KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
+  # Each release was compiled, so a test that finds no images of it fails (common/testing/provided.h).
+  in_root env PROVIDES="$(printf 'kubernetes-%s ' ${RELEASES:-})" \
+    KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
     KUBE_FAULTS="${KUBE_FAULTS:-}" ROLLING_UPGRADES="${ROLLING_UPGRADES:-}" ${ROLLING_FIGURES:+ROLLING_FIGURES="$ROLLING_FIGURES"} \
     ${MACHINE_UPGRADES:+MACHINE_UPGRADES="$MACHINE_UPGRADES"} DIAGNOSE="${DIAGNOSE:-}" ${RENEWALS:+RENEWALS="$RENEWALS"} \
-    /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@"
+    /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@" || status=$?
+  printf '== skipped:\n'
+  skipped
+  return $status
 }
 
 if [ -n "${SAN:-}" ]; then
   step "build with $SAN" make all
   ctest --test-dir "$INNER" -L unit
   printf '== skipped with sanitizers:\n'
-  awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' \
-    "$OUT/Testing/Temporary/LastTest.log"
+  skipped
   exit
 fi
 case ${1:-} in
