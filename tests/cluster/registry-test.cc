@@ -1,7 +1,7 @@
 // The users' chapters "Air-gapped environments" and "Configuring pull through cache", line by line:
 // Debian's docker-registry on the host's loopback, clusters created with the flags as they are
-// printed, and registry clients in the network of a node that use the mirrors as its config names
-// them.
+// printed, and containerd of a node, which pulls images by their upstream names and knows the
+// mirrors from its config.
 //
 // The host is a network namespace of this process: its registries, on the ports of the chapters,
 // meet nobody else's.
@@ -37,6 +37,7 @@ class Chapters : public harness::RegistryHost {
     ASSERT_NO_FATAL_FAILURE(RegistryHost::SetUp());
     ok({"umoci", "init", "--layout", folder + "/image"});
     ok({"umoci", "new", "--image", folder + "/image:made"});
+    ok({"umoci", "insert", "--image", folder + "/image:made", "/etc/debian_version", "/made"});
   }
 
   static std::string ok(const std::vector<std::string>& arguments) {
@@ -51,13 +52,17 @@ class Chapters : public harness::RegistryHost {
         "docker://" + name});
   }
 
-  // A whole pull by a registry client in the node's network, as containerd there would do it.
-  harness::Result pull(const Cluster& cluster, const std::string& node, const std::string& name) {
-    static int number = 0;
-    auto target = "oci:" + folder + "/pulled" + std::to_string(++number) + ":x";
-    return run({"nsenter", "--net=/proc/" + std::to_string(cluster.process(node)) + "/ns/net",
-                "skopeo", "copy", "--src-tls-verify=false", "docker://" + name, target},
-               60);
+  // By the containerd of the node, which asks the mirrors that its config has for the registry.
+  static harness::Result pull(const Cluster& cluster, const std::string& node,
+                              const std::string& name) {
+    return cluster.talosctl({"-n", node, "image", "pull", name, "--timeout", "100s"}, 120);
+  }
+  // Fails the test unless the node has the image under that name afterwards.
+  static void expectPulled(const Cluster& cluster, const std::string& node,
+                           const std::string& name) {
+    auto pulled = pull(cluster, node, name);
+    EXPECT_EQ(pulled.status, 0) << node << ", " << name << ": " << pulled.err;
+    EXPECT_TRUE(contains(cluster.ok({"-n", node, "image", "list"}), " " + name + " ")) << node;
   }
 
   // The repositories of a registry: a link to a blob is written when all of the blob is there.
@@ -77,14 +82,15 @@ class Chapters : public harness::RegistryHost {
   }
 };
 
-// Catches: the address of the chapter leading nowhere, or only for servers on all addresses.
+// Catches: the address of the chapter leading nowhere, or only for servers on all addresses; a
+// mirror for all registries that containerd does not ask.
 TEST_F(Chapters, AirGapped) {
   Registry registry(folder, "127.0.0.1:6000");
   push("127.0.0.1:6000/talos-systems/installer:v0.9.0");
   EXPECT_TRUE(contains(ok({"skopeo", "list-tags", "--tls-verify=false",
                            "docker://127.0.0.1:6000/talos-systems/installer"}),
                        "v0.9.0"));
-  const std::string image = "10.5.0.1:6000/talos-systems/installer:v0.9.0";
+  const std::string image = "ghcr.io/talos-systems/installer:v0.9.0";
   {
     Cluster cluster("airgapped",
                     {"--provisioner=container", "--registry-mirror", "*=http://10.5.0.1:6000",
@@ -92,16 +98,14 @@ TEST_F(Chapters, AirGapped) {
     EXPECT_TRUE(contains(cluster.creation().err, "waiting for API")) << cluster.creation().err;
     EXPECT_TRUE(cluster.creation().out.starts_with("PROVISIONER ")) << cluster.creation().out;
     EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", "_default"), "http://10.5.0.1:6000"));
-    for (auto node : {"airgapped-master-1", "airgapped-worker-1"}) {
-      auto pulled = pull(cluster, node, image);
-      EXPECT_EQ(pulled.status, 0) << node << ": " << pulled.err;
-    }
-    EXPECT_TRUE(registry.wasAsked("GET /v2/talos-systems/installer/manifests/v0.9.0"));
-    EXPECT_NE(pull(cluster, "airgapped-master-1", "10.5.0.1:6001/talos-systems/installer").status,
-              0);
+    for (auto node : {"10.5.0.2", "10.5.0.3"}) expectPulled(cluster, node, image);
+    EXPECT_TRUE(registry.wasAsked("/v2/talos-systems/installer/manifests/v0.9.0?ns=ghcr.io"));
+    EXPECT_NE(pull(cluster, "10.5.0.2", "quay.io/talos-systems/nothing:v1").status, 0);
+    EXPECT_TRUE(registry.wasAsked("/v2/talos-systems/nothing/manifests/v1?ns=quay.io"));
   }
-  Cluster alone("alone", {"--provisioner=container", "--no-uplink", "--workers", "0"});
-  EXPECT_NE(pull(alone, "alone-master-1", image).status, 0) << "--no-uplink shuts nobody in";
+  Cluster alone("alone", {"--provisioner=container", "--no-uplink", "--workers", "0",
+                          "--registry-mirror", "*=http://10.5.0.1:6000"});
+  EXPECT_NE(pull(alone, "10.5.0.2", image).status, 0) << "--no-uplink shuts nobody in";
 }
 
 // Catches: one mirror that takes the requests of another, and a cache that is none.
@@ -111,7 +115,7 @@ TEST_F(Chapters, PullThroughCache) {
   const std::vector<std::string> hosts = {"docker.io", "k8s.gcr.io", "quay.io", "gcr.io",
                                           "ghcr.io"};
   std::vector<std::unique_ptr<Registry>> caches;
-  std::vector<std::string> flags = {"--provisioner", "container", "--workers", "0"};
+  std::vector<std::string> flags = {"--provisioner", "container", "--workers", "1"};
   for (size_t i = 0; i < hosts.size(); ++i) {
     auto port = std::to_string(5000 + i);
     caches.push_back(
@@ -124,10 +128,9 @@ TEST_F(Chapters, PullThroughCache) {
     auto url = "http://10.5.0.1:" + std::to_string(5000 + i);
     EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", hosts[i]), url)) << hosts[i];
   }
-  const std::string image = "10.5.0.1:5000/library/busybox:1.36";
-  auto first = pull(cluster, "cached-master-1", image);
-  EXPECT_EQ(first.status, 0) << first.err;
-  EXPECT_TRUE(caches[0]->wasAsked("GET /v2/library/busybox/manifests/1.36"));
+  const std::string image = "docker.io/library/busybox:1.36";
+  expectPulled(cluster, "10.5.0.2", image);
+  EXPECT_TRUE(caches[0]->wasAsked("/v2/library/busybox/manifests/1.36?ns=docker.io"));
   EXPECT_TRUE(upstream.wasAsked("/v2/library/busybox/blobs/sha256:"));
   // It has answered before it has stored all.
   auto stored = [&](const std::string& address) { return linksBelow(folder + "/" + address); };
@@ -137,14 +140,14 @@ TEST_F(Chapters, PullThroughCache) {
       << testing::PrintToString(stored("127.0.0.1:5000")) << " instead of "
       << testing::PrintToString(all);
   upstream.stop();
-  auto again = pull(cluster, "cached-master-1", image);
-  EXPECT_EQ(again.status, 0) << "not from the cache: " << again.err;
-  EXPECT_NE(pull(cluster, "cached-master-1", "10.5.0.1:5001/library/busybox:1.36").status, 0)
+  expectPulled(cluster, "10.5.0.3", image);  // from the cache, because upstream is off
+  EXPECT_NE(pull(cluster, "10.5.0.2", "k8s.gcr.io/library/busybox:1.36").status, 0)
       << "the cache of another registry answered";
+  EXPECT_TRUE(caches[1]->wasAsked("/v2/library/busybox/manifests/1.36?ns=k8s.gcr.io"));
 }
 
 // "With a docker local cluster we can use docker bridge IP": an address of the host's, through NAT.
-// Catches: nodes that reach the gateway and nothing else.
+// Catches: nodes that reach the gateway and nothing else, or that and not the gateway.
 TEST_F(Chapters, TheAddressOfTheDockerBridge) {
   ok({"ip", "link", "add", "docker0", "type", "bridge"});
   ok({"ip", "address", "add", "172.17.0.1/16", "dev", "docker0"});
@@ -152,11 +155,12 @@ TEST_F(Chapters, TheAddressOfTheDockerBridge) {
   Registry registry(folder, "172.17.0.1:5000");
   push("172.17.0.1:5000/library/busybox:1.36");
   Cluster cluster("bridge", {"--provisioner", "docker", "--workers", "0", "--registry-mirror",
-                             "docker.io=http://172.17.0.1:5000"});
+                             "docker.io=http://172.17.0.1:5000", "--registry-mirror",
+                             "quay.io=http://10.5.0.1:5000"});
   EXPECT_TRUE(contains(mirrorOf(cluster, "10.5.0.2", "docker.io"), "http://172.17.0.1:5000"));
-  for (auto mirror : {"172.17.0.1:5000", "10.5.0.1:5000"}) {
-    auto pulled = pull(cluster, "bridge-master-1", std::string(mirror) + "/library/busybox:1.36");
-    EXPECT_EQ(pulled.status, 0) << mirror << ": " << pulled.err;
+  for (std::string host : {"docker.io", "quay.io"}) {
+    expectPulled(cluster, "10.5.0.2", host + "/library/busybox:1.36");
+    EXPECT_TRUE(registry.wasAsked("/v2/library/busybox/manifests/1.36?ns=" + host));
   }
 }
 
