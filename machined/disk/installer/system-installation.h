@@ -39,9 +39,9 @@ kj::String rootImage(kj::StringPtr mountinfo);
 
 struct InstallOptions {
   kj::StringPtr disk;
-  bool wipe;
+  bool wipe = false;
   kj::StringPtr arguments;  // of the kernel
-  bool again;               // an earlier call may have been the last but for its answer
+  bool again = false;       // an earlier call may have been the last but for its answer
   // Without `wipe`: what is on the disk.
   machined::FoundOnDisk found;
 };
