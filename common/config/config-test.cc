@@ -179,6 +179,17 @@ TEST(Config, ChecksAuthorities) {
             std::string::npos);
 }
 
+// Catches: a document of another version that is read without a word.
+TEST(Config, WarnsOfAnotherVersion) {
+  auto text = replaced(good(), "version: v1alpha1\n", "version: v1alpha2\n");
+  auto config = parse(kj::arrayPtr(text.data(), text.size()), "c.yaml");
+  EXPECT_TRUE(config.good());
+  EXPECT_NE(std::string(problemsOf(text).cStr())
+                .find("warning: version: \"v1alpha2\" is read as v1alpha1"),
+            std::string::npos)
+      << problemsOf(text).cStr();
+}
+
 // Catches: values of newer or older documents refused; a missing type that is not mentioned.
 TEST(Config, KnowsTheMachineTypes) {
   auto typeOf = [](const std::string& line) {

@@ -60,6 +60,7 @@ const std::map<std::string, Slot>& slots() {
       {"disk", {Slot::kMachine, false, 6, "  disks:\n    - device: /dev/sdb\n"}},
       {"file", {Slot::kMachine, false, 6, "  files:\n    - content: text\n"}},
       {"encryption", {Slot::kMachine, false, 6, "  systemDiskEncryption:\n    ephemeral:\n"}},
+      {"encryptionofstate", {Slot::kMachine, false, 6, "  systemDiskEncryption:\n    state:\n"}},
       {"registries", {Slot::kMachine, false, 4, "  registries:\n"}},
       {"cluster", {Slot::kCluster, false, 2, ""}},
       {"sharedcluster", {Slot::kCluster, true, 2, ""}},

@@ -92,6 +92,8 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
   EXPECT_STREQ("etc-audit-logs-d-2", volumes[1].getName().cStr());
   EXPECT_STREQ("secrets-2", volumes[2].getName().cStr());
   EXPECT_TRUE(volumes[0].getReadonly());
+  EXPECT_STREQ("/b", volumes[1].getHostPath().cStr());
+  EXPECT_STREQ("/etc/audit/logs.d", volumes[1].getMountPath().cStr());
   auto system = spec(kSystemManifestsId).getSystemManifests();
   EXPECT_STREQ("10.96.0.10", system.getDnsServiceIP().cStr());
   EXPECT_STREQ("fd00:1::a", system.getDnsServiceIPv6().cStr());
