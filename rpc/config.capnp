@@ -270,7 +270,7 @@ struct Encryption {
   options @5 :List(Text) $A.since("v0.12")
       $A.doc("How the kernel works on it: no_read_workqueue, no_write_workqueue and same_cpu_crypt. And, of STATE only, "
              "readable_in_meta: static keys are stored in META too, which is not encrypted, so that they open STATE at each "
-             "boot; whoever has the disk can read them. Without this, STATE needs a key with nodeID besides.");
+             "boot; whoever has the disk can read them. Without a key with nodeID they are stored there anyway.");
 }
 
 struct EncryptionKey {

@@ -245,11 +245,10 @@ void checkOpenable(Report& report, kj::StringPtr path, Encryption::Reader encryp
   for (auto key : list) {
     auto place = kj::str(keys, "[", i++, "].static");
     if (own || readable || !key.hasStatic()) continue;
-    report.error(
-        place,
-        kj::str("a passphrase opens STATE, where the config is kept, only if it is stored in "
-                "META too, which is not encrypted: whoever has the disk could read it"),
-        "add a key with nodeID: {}, or accept that with options: [readable_in_meta]");
+    report.warn(place,
+                kj::str("this passphrase is stored in META too, which is not encrypted, so whoever "
+                        "has the disk can read it and open STATE"),
+                "add a key with nodeID: {} to keep the passphrase out of META");
   }
 }
 

@@ -299,12 +299,14 @@ TEST_F(EncryptedDisk, KeysThatOnlyMetaHasAndADamagedHeader) {
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), before);
 
   auto boot = bootId();
-  auto inMeta = patch("reboot", "state",
-                      R"({"keys": [{"static": {"passphrase": "readable"}, "slot": 3}],
-                          "options": ["readable_in_meta"]})");
+  auto inMeta =
+      patch("reboot", "state", R"({"keys": [{"static": {"passphrase": "readable"}, "slot": 3}]})");
   ASSERT_EQ(inMeta.status, 0) << inMeta.out << inMeta.err;
+  EXPECT_TRUE(contains(inMeta.err, "this passphrase is stored in META too")) << inMeta.err;
   ASSERT_TRUE(isOverSince(boot)) << cluster.console(node.name);
   node.expectOpen("STATE", "3");
+  auto meta = cluster.ok({"meta", "read", "9"});
+  EXPECT_TRUE(contains(meta, "{\"KeyData\":\"readable\"}")) << meta;
   EXPECT_TRUE(node.opens("disk", "STATE", "readable", 3));
   EXPECT_FALSE(node.opens("disk", "STATE", node.uuid() + "STATE", 0));
 

@@ -35,7 +35,10 @@ bool isReadableInMeta(config::Encryption::Reader encryption) {
   for (auto option : encryption.getOptions()) {
     if (option == kReadableInMeta) return true;
   }
-  return false;
+  for (auto key : encryption.getKeys()) {
+    if (key.hasNodeID() && !key.hasStatic()) return false;
+  }
+  return true;
 }
 
 kj::StringPtr nameOf(KeyKind kind) {
@@ -90,10 +93,6 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
   if (settings.keys.empty()) {
     refuseConfig(kj::str("an encrypted partition needs at least one static or nodeID key"));
   }
-  bool openable = false;
-  for (auto& key : settings.keys) openable = openable || key.atBoot;
-  if (!openable)
-    refuseConfig(kj::str("no key of ", label, " is available to a boot before it has its config"));
   return settings;
 }
 

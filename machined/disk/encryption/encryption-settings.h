@@ -76,7 +76,8 @@ VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr l
 VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
                               kj::StringPtr uuid);
 
-// True if the config lets static keys of STATE be stored where everybody can read them.
+// True if static keys of STATE are stored in META, where whoever has the disk can read them: the
+// config has the option, or no key with nodeID, so that nothing else could open STATE at a boot.
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 

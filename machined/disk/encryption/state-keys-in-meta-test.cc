@@ -88,8 +88,8 @@ TEST(StateKeys, LeaveNothingBehind) {
   EXPECT_EQ(secrets.count(), 0u);
 }
 
-// Catches: a passphrase in META that nobody has agreed to; options that are lost until the config
-// is there.
+// Catches: a passphrase in META beside a key of the machine, which opens STATE without it; options
+// that are lost until the config is there.
 TEST(StateKeys, AreWrittenAsTheyAreRead) {
   capnp::MallocMessageBuilder message;
   auto config = message.initRoot<config::Encryption>();
@@ -123,6 +123,26 @@ TEST(StateKeys, AreWrittenAsTheyAreRead) {
   EXPECT_FALSE(needsStateKeys(config));
   config.initKeys(1)[0].initStatic().setPassphrase("x");
   EXPECT_TRUE(needsStateKeys(config));
+}
+
+// Catches: a STATE whose only key is a passphrase, which the document allows, and that no boot
+// could open, because the passphrase is on STATE alone.
+TEST(StateKeys, APassphraseAloneIsStored) {
+  capnp::MallocMessageBuilder message;
+  auto config = message.initRoot<config::Encryption>();
+  auto keys = config.initKeys(2);
+  keys[0].setSlot(4);
+  keys[0].initStatic().setPassphrase("supersecret");
+  keys[1].setSlot(5);
+  keys[1].initRecovery();
+  auto settings = readStateKeys(stateKeysText(config), kStateUuid);
+  ASSERT_EQ(settings.keys.size(), 1u);
+  EXPECT_EQ(settings.keys[0].slot, 4u);
+  EXPECT_EQ(kj::str(settings.keys[0].passphrase.asChars()), "supersecret");
+  EXPECT_TRUE(settings.keys[0].atBoot);
+  auto own = settingsOf(config, "STATE", kStateUuid);
+  ASSERT_EQ(own.keys.size(), 1u);
+  EXPECT_TRUE(own.keys[0].atBoot);
 }
 
 }  // namespace

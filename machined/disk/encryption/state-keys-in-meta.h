@@ -2,8 +2,9 @@
 // as JSON in the original's form, so that either system opens a volume that the other has made:
 //   {"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":null,"KeyNodeID":{},"KeySlot":0}],
 //    "EncryptionCipher":"aes-xts-plain64"}
-// META is not encrypted. A static key is there only if the config says so (isReadableInMeta());
-// otherwise it is left out, as recovery keys are: a boot does without.
+// META is not encrypted. A static key is there only if the config says so, or has nothing else that
+// opens STATE (isReadableInMeta()); otherwise it is left out, as recovery keys are: a boot does
+// without.
 //
 // The text may be anybody's who has written to the disk: reading is bounded, fuzzed, and gives no
 // more than a list of keys to try.
