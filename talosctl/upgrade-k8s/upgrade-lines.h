@@ -1,6 +1,7 @@
-// Prints a run of `upgrade-k8s`: the lines of the original on stdout, the reasons for waiting on
-// stderr, each text once for each wait. With JSON, stdout has one line for each change that was
-// made or has failed, and the other lines are on stderr.
+// Prints a run of `upgrade-k8s`. stdout has the lines that the original prints, and nothing else;
+// the plan of a dry run is on stdout too. stderr has everything more: workers, kubelets, objects of
+// the manifests, and the reasons for waiting, each text once for each wait. With JSON, stdout has
+// one line for each change that was made or has failed, and the other lines are on stderr.
 #pragma once
 
 #include "talosctl/cli/command.h"
@@ -13,7 +14,7 @@ class UpgradeLines {
       : console(console), clock(clock), json(json) {}
   KJ_DISALLOW_COPY_AND_MOVE(UpgradeLines);
 
-  void line(kj::StringPtr text);
+  void line(kj::StringPtr text);  // of the original, or of the plan
   // Several lines, each with its end.
   void text(kj::StringPtr lines);
   void note(kj::StringPtr text);

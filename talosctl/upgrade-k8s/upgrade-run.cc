@@ -221,12 +221,16 @@ kj::Promise<void> UpgradeRun::step(const ImageChange& change, const NodeState& n
 kj::Promise<void> UpgradeRun::part(KubernetesPart part, const UpgradePlan& plan,
                                    const ClusterState& state, const KubernetesRelease& release) {
   bool any = false;
+  // The original does not upgrade kubelets.
+  auto print = [&](kj::StringPtr text) {
+    part == KubernetesPart::kKubelet ? lines.note(text) : lines.line(text);
+  };
   for (auto& change : plan.changes) {
     if (change.part != part) continue;
-    if (!any) lines.line(updating(part, release));
+    if (!any) print(updating(part, release));
     any = true;
     auto& node = state.nodes[change.node];
-    lines.line(kj::str(" > updating node \"", node.address, "\""));
+    print(kj::str(" > updating node \"", node.address, "\""));
     co_await step(change, node, release);
   }
 }
@@ -328,8 +332,9 @@ kj::Promise<bool> UpgradeRun::changeObject(const kube::ManifestObject& object, b
                  });
   for (auto& kept : change.kept) lines.note(kj::str(change.object, ": ", kept, " stays"));
   if (!change.changes && !change.missing) co_return false;
-  if (!headed) lines.line(rehearsal ? "would be updating manifests"_kj : "updating manifests"_kj);
-  lines.line(kj::str(" > ", change.object, change.missing ? " (new)" : ""));
+  auto print = [&](kj::StringPtr text) { rehearsal ? lines.line(text) : lines.note(text); };
+  if (!headed) print(rehearsal ? "would be updating manifests"_kj : "updating manifests"_kj);
+  print(kj::str(" > ", change.object, change.missing ? " (new)" : ""));
   if (rehearsal) {
     lines.text(change.diff);
   } else {
@@ -368,7 +373,10 @@ kj::Promise<void> UpgradeRun::run(UpgradeIntent intent, bool dryRun) {
   auto plan = planUpgrade(intent, state);
   auto& to = intent.to;
   lines.line(kj::str("discovered master nodes ", listOf(state, true)));
-  if (intent.kubelets) lines.line(kj::str("discovered worker nodes ", listOf(state, false)));
+  if (intent.kubelets) {
+    auto workers = kj::str("discovered worker nodes ", listOf(state, false));
+    dryRun ? lines.line(workers) : lines.note(workers);
+  }
   if (intent.from == nullptr) lines.note(kj::str("found Kubernetes ", plan.from.toString()));
   co_await checkHazards(intent, state);
   co_await rehearse(plan, state);

@@ -137,7 +137,8 @@ TEST_F(ClusterUpgrade, LosesNoWrite) {
   EXPECT_EQ(done.status, 0);
   report("undisturbed", done.seconds);
   EXPECT_THAT(done.out,
-              testing::EndsWith("updating manifests\n > Deployment kube-system/coredns\n"));
+              testing::EndsWith("updating daemonset \"kube-proxy\" to version \"1.35.4\"\n"));
+  EXPECT_THAT(done.err, HasSubstr("updating manifests\n > Deployment kube-system/coredns\n"));
   if (!HasFailure()) checkEnd();
 }
 
@@ -152,18 +153,18 @@ TEST_F(ClusterUpgrade, ContinuesAfterWhateverCutsItOff) {
   auto& talos = cluster->talos;
   auto& nodes = cluster->nodes;
   double seconds = 0;
+  // Kubelets are on stderr, all else on stdout.
+  auto isPrinted = [](const std::string& line) {
+    return [&line](auto& out, auto& err) { return contains(out, line) || contains(err, line); };
+  };
   auto cutAt = [&](const std::string& line, const std::function<void(Background&)>& before) {
     Background run(upgrade());
     before(run);
-    EXPECT_TRUE(run.waitFor([&](auto& out, auto&) { return contains(out, line); }, kUpgrade))
-        << line << "\n"
-        << run.out() << run.err();
+    EXPECT_TRUE(run.waitFor(isPrinted(line), kUpgrade)) << line << "\n" << run.out() << run.err();
   };
   auto nothing = [](Background&) {};
   auto awaitLine = [&](Background& run, const std::string& line) {
-    EXPECT_TRUE(run.waitFor([&](auto& out, auto&) { return contains(out, line); }, kUpgrade))
-        << line << "\n"
-        << run.out() << run.err();
+    EXPECT_TRUE(run.waitFor(isPrinted(line), kUpgrade)) << line << "\n" << run.out() << run.err();
   };
   auto begun = std::chrono::steady_clock::now();
   cutAt(" > updating node \"10.5.0.3\"\n", nothing);
@@ -180,8 +181,17 @@ TEST_F(ClusterUpgrade, ContinuesAfterWhateverCutsItOff) {
         kBack, 0.5));
   });
   cutAt("updating \"kubelet\"", nothing);
-  cutAt("\"kubelet\" to version \"1.35.4\"\n > updating node \"10.5.0.2\"\n > updating node",
-        nothing);
+  // On stderr the reasons for waiting are between the lines.
+  cutAt("\"kubelet\" to version", [&](Background& run) {
+    EXPECT_TRUE(run.waitFor(
+        [](auto&, auto& err) {
+          auto heading = err.find("\"kubelet\" to version");
+          return heading != std::string::npos &&
+                 err.find(" > updating node \"10.5.0.3\"", heading) != std::string::npos;
+        },
+        kUpgrade))
+        << run.out() << run.err();
+  });
   // Away at the begin of a run.
   talos.ok({"cluster", "node", "kill", nodes[4].name}, 120);
   auto refused = harness::run(upgrade(), kBack);

@@ -111,17 +111,17 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   EXPECT_EQ(done.status, 0);
   EXPECT_EQ(done.out,
             "discovered master nodes [\"10.5.0.2\"]\n"
-            "discovered worker nodes [\"10.5.0.3\"]\n"
             "updating \"kube-apiserver\" to version \"1.35.4\"\n"
             " > updating node \"10.5.0.2\"\n"
             "updating \"kube-controller-manager\" to version \"1.35.4\"\n"
             " > updating node \"10.5.0.2\"\n"
             "updating \"kube-scheduler\" to version \"1.35.4\"\n"
             " > updating node \"10.5.0.2\"\n"
-            "updating daemonset \"kube-proxy\" to version \"1.35.4\"\n"
-            "updating \"kubelet\" to version \"1.35.4\"\n"
-            " > updating node \"10.5.0.2\"\n"
-            " > updating node \"10.5.0.3\"\n");
+            "updating daemonset \"kube-proxy\" to version \"1.35.4\"\n");
+  EXPECT_THAT(done.err, HasSubstr("discovered worker nodes [\"10.5.0.3\"]\n"));
+  EXPECT_THAT(done.err, HasSubstr("updating \"kubelet\" to version \"1.35.4\"\n"
+                                  " > updating node \"10.5.0.2\"\n"));
+  EXPECT_THAT(done.err, HasSubstr(" > updating node \"10.5.0.3\"\n"));
 
   cluster->awaitSystem();
   EXPECT_THAT(cluster->ok({"version"}), HasSubstr("Server Version: v1.35.4"));
