@@ -233,6 +233,18 @@ TEST_F(Configs, PatchChangesEachNodesOwn) {
                           HasSubstr("patched mc at the node 10.0.0.3\n")));
 }
 
+// Catches: a line that depends on how the type was spelt; the documents print "mc" for each.
+TEST_F(Configs, PatchedIsThatOfTheDocuments) {
+  for (kj::StringPtr type :
+       {"mc"_kj, "machineconfig"_kj, "machineconfigs"_kj, "MachineConfigs.config.talos.dev"_kj}) {
+    config("10.0.0.2").document = good("one");
+    EXPECT_EQ(c.run({"-n", "10.0.0.2", "patch", type, "-p", "{debug: true}"}), 0);
+    EXPECT_EQ(err(), "patched mc at the node 10.0.0.2\n10.0.0.2: applied: the node reboots\n")
+        << type.cStr();
+    EXPECT_EQ(out(), "");
+  }
+}
+
 TEST_F(Configs, PatchesComeFromArgumentsAndFiles) {
   auto first = write("first.yaml", "machine:\n  network:\n    hostname: three\n");
   auto second = write(
