@@ -38,6 +38,11 @@ TEST(KubernetesImages, ReleasesAreComparedByNumber) {
   EXPECT_LT((KubernetesVersion{1, 30, 9}), (KubernetesVersion{1, 30, 10}));
 }
 
+// Catches: a generated config that names another release than that of a config without images.
+TEST(KubernetesImages, TheDefaultIsTheSameInBothForms) {
+  EXPECT_EQ(kDefaultKubernetes.toString(), kDefaultKubernetesText);
+}
+
 TEST(KubernetesImages, AreWhereTheReleaseIs) {
   EXPECT_EQ("registry.k8s.io/kube-apiserver:v1.34.4", kubernetesImage(KubernetesPart::kApiServer));
   EXPECT_EQ("ghcr.io/siderolabs/kubelet:v1.34.4", kubernetesImage(KubernetesPart::kKubelet));

@@ -27,6 +27,7 @@ kj::Maybe<KubernetesVersion> kubernetesVersionOf(kj::StringPtr image);
 
 // The newest release that the tests run for real.
 constexpr KubernetesVersion kDefaultKubernetes = {1, 34, 4};
+constexpr kj::StringPtr kDefaultKubernetesText = "1.34.4"_kj;  // the same, as a flag has it
 
 // Releases that nodes of this version run without a warning: 1.19 and 1.20, which the users'
 // documents are about, and those that are current.

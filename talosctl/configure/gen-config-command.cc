@@ -7,6 +7,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/config/config-generate.h"
+#include "common/config/kubernetes-images.h"
 #include "common/memory/zeroize.h"
 #include "talosctl/client/answer-output.h"
 #include "talosctl/config/patches.h"
@@ -189,7 +190,9 @@ void declareGenConfig(Command& config) {
   text("dns-domain", "cluster.local", "DNS domain of the cluster");
   text("version", "v1alpha1", "version of the machine config format");
   text("talos-version", "", "generate what this version understands, such as v0.8");
-  text("kubernetes-version", "", "Kubernetes version of the images, such as 1.20.6");
+  text("kubernetes-version", config::kDefaultKubernetesText,
+       "Kubernetes version of the images in the configs; if empty, the configs name no images and "
+       "a node runs the default of its own release");
   text("registry-mirror", "", "host=URL: pull the images of this registry from URL",
        FlagKind::kList);
   config.flag({.name = "persist",

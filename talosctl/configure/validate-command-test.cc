@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <map>
+#include <string>
+
 #include "common/base/file.h"
 #include "common/config/config.h"
 #include "common/tls/pki.h"
@@ -241,6 +244,39 @@ TEST_F(Validate, GenConfigHonoursItsFlags) {
   EXPECT_EQ(generate({"-o", examples, "--with-docs=false"}), 0) << err();
   EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), HasSubstr("# sysctls:"));
   EXPECT_THAT(readFile(kj::str(examples, "/join.yaml")).cStr(), Not(HasSubstr("# # ")));
+}
+
+// The lines of the users' documents that patch a config replace its images, and an operation
+// "replace" needs a key that is there. Catches: a generated config without them; one that names
+// others than "talosctl images" prints.
+TEST_F(Validate, GenConfigNamesTheImagesThatTheDocumentsReplace) {
+  auto o = in("o"), none = in("none");
+  ASSERT_EQ(generate({"-o", o}), 0) << err();
+  ASSERT_EQ(run({"images"}), 0) << err();
+  auto images = out();
+  auto control = readFile(kj::str(o, "/controlplane.yaml"));
+  auto parsed = config::parse(control, "f");
+  auto cluster = parsed.get().getCluster();
+  for (auto image : {parsed.get().getMachine().getKubelet().getImage(),
+                     cluster.getApiServer().getImage(), cluster.getControllerManager().getImage(),
+                     cluster.getScheduler().getImage(), cluster.getProxy().getImage()}) {
+    EXPECT_NE(image, "");
+    EXPECT_THAT(images, HasSubstr(kj::str(image, "\n").cStr()));
+  }
+  for (auto& [path, value] : std::map<std::string, std::string>{
+           {"/machine/kubelet/image", "ghcr.io/talos-systems/kubelet:v1.20.5"},
+           {"/cluster/apiServer/image", "k8s.gcr.io/kube-apiserver:v1.20.5"},
+           {"/cluster/controllerManager/image", "k8s.gcr.io/kube-controller-manager:v1.20.4"},
+           {"/cluster/scheduler/image", "k8s.gcr.io/kube-scheduler:v1.20.4"}}) {
+    auto patch = R"([{"op": "replace", "path": ")" + path + R"(", "value": ")" + value + R"("}])";
+    EXPECT_EQ(
+        run({"machineconfig", "patch", kj::str(o, "/controlplane.yaml"), "-p", patch.c_str()}), 0)
+        << err();
+    EXPECT_THAT(out(), HasSubstr("image: " + value + "\n"));
+  }
+  EXPECT_EQ(generate({"-o", none, "--kubernetes-version="}), 0) << err();
+  auto without = config::parse(readFile(kj::str(none, "/controlplane.yaml")), "f");
+  EXPECT_EQ(without.get().getCluster().getApiServer().getImage(), "");
 }
 
 // Catches: an image without a tag, files in the root directory, where a variable of a script is

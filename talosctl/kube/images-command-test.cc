@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <set>
 #include <string>
 
@@ -31,6 +32,18 @@ TEST(Images, AreWholeReferencesInTheirOrder) {
     EXPECT_LT(image.find('.'), image.find('/')) << image;     // a registry
     EXPECT_EQ(image.find_first_of(" \n"), std::string::npos);
     EXPECT_TRUE(seen.insert(image).second) << image;
+  }
+}
+
+// Catches: a name from which the document's expression does not take the registry, so that it is
+// pushed under another name than nodes ask the mirror for.
+TEST(Images, GetAnotherRegistryByTheExpressionOfTheDocument) {
+  for (auto& image : clusterImages()) {
+    std::string name = image.cStr();
+    auto pushed = std::regex_replace(name, std::regex("^[^/]+/"), "127.0.0.1:6000/");
+    auto rest = name.substr(name.find('/'));
+    EXPECT_EQ(pushed, "127.0.0.1:6000" + rest);
+    EXPECT_EQ(rest.find('.'), rest.find('.', rest.find(':'))) << "a registry is left in " << rest;
   }
 }
 
