@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/node-layout.h"
+#include "common/config/kubernetes-images.h"
 #include "common/netlink/netlink.h"
 #include "common/tls/pki.h"
 #include "common/wire/rpc-server.h"
@@ -291,16 +292,6 @@ unsigned workersOf(rpc::LocalCluster::Reader cluster) {
   return workers;
 }
 
-void printNodeCounts(Invocation& call, rpc::LocalCluster::Reader cluster) {
-  auto workers = workersOf(cluster);
-  auto accelerator = cluster::hasVirtualMachines(cluster)
-                         ? kj::str(", accelerator ", cluster.getAccelerator())
-                         : kj::str();
-  call.err(
-      kj::str("creating master nodes (", cluster.getNodes().size() - workers, accelerator, ")\n"));
-  if (workers > 0) call.err(kj::str("creating worker nodes (", workers, ")\n"));
-}
-
 // The progress of a new cluster: one whose nodes are up and have etcd is kept even if Kubernetes
 // fails.
 enum class Stage { kIncomplete, kHasEtcd };
@@ -372,9 +363,8 @@ kj::Promise<void> create(Invocation& call, const StateDirectory& state, Stage& s
   state.save(cluster);
   cluster::writeConfigs(cluster, state.path(), configOptions(call, RolePatches(call)));
   cluster::makeStorage(cluster, state.path());
-  call.err(kj::str("creating network ", cluster.getNetworkName(), "\n"));
-  printNodeCounts(call, cluster);
-  co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
+  auto print = [&call](kj::StringPtr step) { call.err(kj::str(step, "\n")); };
+  co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path(), print);
   auto renamed = co_await cluster::addContext(call.deps.timer, state, configPath(call));
   KJ_IF_MAYBE (rename, renamed) call.err(kj::str(renamedText(*rename), "\n"));
   bool wait = call.on("wait"), apply = call.on("with-apply-config");
@@ -510,7 +500,9 @@ void addCreateFlags(Command& create) {
        "additional kernel arguments, such as 'a=b c=d'; they replace those with the same key");
   text("clock", "", "initial clock of the nodes in UTC, such as 2020-12-31T23:59:00");
   text("install-image", "", "installer image (default: that of this version)");
-  text("kubernetes-version", "", "Kubernetes version of the images, such as 1.20.6");
+  text("kubernetes-version", config::kDefaultKubernetesText,
+       "Kubernetes version of the images in the configs; if empty, the configs name no images and "
+       "a node runs the default of its own release");
   text("dns-domain", "cluster.local", "DNS domain of the cluster");
   create.flag({.name = "registry-mirror",
                .kind = FlagKind::kList,

@@ -62,7 +62,8 @@ kj::Promise<int> runStart(Invocation& call) {
   if (state.supervisor() != nullptr) {
     fail(ErrorKind::kFailedPrecondition, "this cluster is already running");
   }
-  co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path());
+  co_await cluster::launchSupervisor(call.deps.lowLevel, call.deps.timer, state.path(),
+                                     [](kj::StringPtr) {});
   if (!call.on("wait")) co_return 0;
   if (cluster.getWithoutConfig() && !cluster.getConfigsApplied()) {
     call.err("not waiting for the nodes: they were created without a config\n");

@@ -158,11 +158,13 @@ kj::Function<kj::Own<Instance>()> ClusterNodes::makerOf(rpc::LocalNode::Reader n
   };
 }
 
-void ClusterNodes::startAll() {
-  for (auto& power : powers) {
-    power->act(rpc::PowerAction::START);  // done when it returns
-    if (power->state() != NodePower::State::kRunning) {
-      fail(ErrorKind::kFailedPrecondition, power->error());
+void ClusterNodes::start(bool workers) {
+  for (auto i : kj::indices(powers)) {
+    if ((cluster.getNodes()[static_cast<unsigned>(i)].getType() == "join") != workers) continue;
+    auto& power = *powers[i];
+    power.act(rpc::PowerAction::START);  // done when it returns
+    if (power.state() != NodePower::State::kRunning) {
+      fail(ErrorKind::kFailedPrecondition, power.error());
     }
   }
 }

@@ -24,8 +24,9 @@ class ClusterNodes {
                kj::StringPtr stateFolder);
   ~ClusterNodes() noexcept(false);
 
-  // Starts all of them; throws when one cannot be started.
-  void startAll();
+  // Each starts those nodes; throws when one cannot be started.
+  void startControlPlane() { start(false); }
+  void startWorkers() { start(true); }
   // Shuts them down; cuts the power of those that are not off after a minute. Never fails.
   kj::Promise<void> stopAll();
   // Throws NotFound with the known names.
@@ -40,6 +41,7 @@ class ClusterNodes {
   kj::Own<Network> network;
   kj::Vector<kj::Own<NodePower>> powers;
 
+  void start(bool workers);
   void prepareContainers();
   void makeSlotsFromImage();
   kj::Function<kj::Own<Instance>()> makerOf(rpc::LocalNode::Reader node, unsigned index);

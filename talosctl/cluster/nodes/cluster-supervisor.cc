@@ -26,6 +26,7 @@
 #include "talosctl/cluster/nodes/cluster-plan.h"
 #include "talosctl/cluster/nodes/cluster-programs.h"
 #include "talosctl/cluster/nodes/cluster-state.h"
+#include "talosctl/cluster/nodes/launch-supervisor.h"
 #include "talosctl/cluster/nodes/node-ports.h"
 #include "talosctl/cluster/processes/program-tree.h"
 
@@ -54,7 +55,9 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   }
 
   // The order matters: sockets of the host first, then this thread leaves the host's network.
-  void start() {
+  // `begins` is called before each step, with the text that `cluster create` prints.
+  void start(kj::FunctionParam<void(kj::StringPtr step)> begins) {
+    begins(kj::str("creating network ", cluster.getNetworkName()));
     kj::Vector<ForwardedPort> ports;
     for (auto node : cluster.getNodes()) {
       auto open = [&](uint16_t port) {
@@ -71,15 +74,18 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
     }
     host = kj::heap<HostNetwork>();
     nodes = kj::heap<ClusterNodes>(io, cluster, state.path());
-    serveConfigFiles();
-    tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
-                                                {Ip::require(cluster.getGateway()), ntp::kPort})));
+    begins("creating load balancer");
     for (auto& each : ports) {
       tasks.add(forward(*io.lowLevelProvider, timer, kj::mv(each.listening), kj::mv(each.node),
                         each.port));
     }
+    // The original starts a DHCP server in this place. Nodes have their addresses from the start.
+    begins("creating config server");
+    serveConfigFiles();
+    tasks.add(serveTime(timer, UdpSocket::bound(io.unixEventPort,
+                                                {Ip::require(cluster.getGateway()), ntp::kPort})));
     tasks.add(serveControl(io, state.path(), *nodes));
-    nodes->startAll();
+    startNodes(begins);
     if (!cluster.getWithoutUplink()) startUplink();
     tasks.add(forwardNodePorts());
   }
@@ -104,6 +110,15 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   kj::Own<ClusterNodes> nodes;
   kj::Own<Uplink> uplink;
   kj::TaskSet tasks;
+
+  void startNodes(kj::FunctionParam<void(kj::StringPtr step)>& begins) {
+    begins("creating master nodes");
+    nodes->startControlPlane();
+    bool workers = false;
+    for (auto node : cluster.getNodes()) workers = workers || node.getType() == "join";
+    if (workers) begins("creating worker nodes");
+    nodes->startWorkers();
+  }
 
   void serveConfigFiles() {
     kj::HashMap<kj::String, ServedFile> files;
@@ -177,16 +192,17 @@ class Supervisor final : private kj::TaskSet::ErrorHandler {
   }
 };
 
-void report(int fd, kj::StringPtr text) {
+void report(int fd, kj::StringPtr line) {
+  auto text = kj::str(line, "\n");
   auto ignored = ::write(fd, text.begin(), text.size());
   (void)ignored;  // fails when the creator has exited; the cluster continues
-  ::close(fd);
 }
 
 }  // namespace
 
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
   fcntl(readyFd, F_SETFD, FD_CLOEXEC);  // no node keeps the creator waiting for its end
+  kj::AutoCloseFd ready(readyFd);
   kj::UnixEventPort::captureSignal(SIGTERM);
   kj::UnixEventPort::captureSignal(SIGINT);
   auto io = kj::setupAsyncIo();
@@ -202,14 +218,15 @@ int runSupervisor(kj::StringPtr stateDirectory, int readyFd) {
                      KJ_REQUIRE_NONNULL(state, "the state folder is not an absolute path");
                  lock = folder.lock();
                  auto made = kj::heap<Supervisor>(io, folder);
-                 made->start();
+                 made->start([&](kj::StringPtr step) { report(ready, kj::str(kStartStep, step)); });
                  supervisor = kj::mv(made);
                })) {
     log::error("cannot start the cluster", {{"error", messageOf(*e)}});
-    report(readyFd, kj::str("error: ", messageOf(*e), "\n"));
+    report(ready, kj::str("error: ", messageOf(*e)));
     return 1;
   }
-  report(readyFd, "ready\n");
+  report(ready, "ready");
+  ready = nullptr;
   KJ_ASSERT_NONNULL(supervisor)->runUntilSignal();
   return 0;
 }

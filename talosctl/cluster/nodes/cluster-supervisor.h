@@ -20,8 +20,8 @@ namespace talos::cluster {
 // The port of the Kubernetes API, on nodes and on the host's loopback.
 constexpr uint16_t kKubernetesPort = 6443;
 
-// Runs until SIGTERM or SIGINT. Writes "ready\n", or "error: <error>\n", to `readyFd` and closes
-// it.
+// Runs until SIGTERM or SIGINT. Writes a line for each step of its start to `readyFd`, then "ready"
+// or "error: <error>", and closes it; launch-supervisor.h reads that.
 int runSupervisor(kj::StringPtr stateDirectory, int readyFd);
 
 }  // namespace talos::cluster

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+
 #include "common/base/error.h"
 #include "common/base/within.h"
 
@@ -36,10 +38,39 @@ constexpr int kReadyFd = 3;
   _exit(127);
 }
 
+// Takes the whole lines at the start of the text that name a step; leaves the rest.
+void takeSteps(std::string& text, StartSteps& steps) {
+  while (text.starts_with(kStartStep.cStr())) {
+    auto end = text.find('\n');
+    if (end == std::string::npos) return;
+    steps(kj::heapString(text.data() + kStartStep.size(), end - kStartStep.size()));
+    text.erase(0, end + 1);
+  }
+}
+
 }  // namespace
 
+kj::Promise<void> followStart(kj::AsyncInputStream& report, StartSteps steps, kj::StringPtr log) {
+  std::string text;
+  char chunk[4096];
+  for (;;) {
+    auto n = co_await report.tryRead(chunk, 1, sizeof chunk);
+    if (n == 0) break;
+    text.append(chunk, n);
+    takeSteps(text, steps);
+  }
+  if (text == "ready\n") co_return;
+  constexpr kj::StringPtr kError = "error: "_kj;
+  if (text.starts_with(kError.cStr())) {
+    text.pop_back();  // the end of the line
+    fail(ErrorKind::kUnavailable, kj::str(text.c_str() + kError.size()));
+  }
+  fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor exited at once; see ", log));
+}
+
 kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                   kj::StringPtr stateDirectory, kj::Duration deadline) {
+                                   kj::StringPtr stateDirectory, StartSteps steps,
+                                   kj::Duration deadline) {
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
@@ -56,13 +87,7 @@ kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Ti
   auto input = lowLevel.wrapInputFd(kj::mv(reading));
   auto late = kj::str("the cluster's supervisor was not ready within ", deadline / kj::SECONDS,
                       " s; see ", log);
-  auto report = co_await within(timer, deadline, input->readAllText(), kj::mv(late));
-  if (report == "ready\n") co_return;
-  constexpr kj::StringPtr kError = "error: "_kj;
-  if (report.startsWith(kError)) {
-    fail(ErrorKind::kUnavailable, kj::heapString(report.slice(kError.size(), report.size() - 1)));
-  }
-  fail(ErrorKind::kUnavailable, kj::str("the cluster's supervisor exited at once; see ", log));
+  co_await within(timer, deadline, followStart(*input, kj::mv(steps), log), kj::mv(late));
 }
 
 }  // namespace talos::cluster

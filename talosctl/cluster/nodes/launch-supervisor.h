@@ -2,16 +2,28 @@
 #pragma once
 
 #include <kj/async-io.h>
+#include <kj/function.h>
 #include <kj/string.h>
 
 namespace talos::cluster {
+
+// Called with each step that the start of a cluster begins: "creating load balancer".
+using StartSteps = kj::Function<void(kj::StringPtr step)>;
+
+// A line of the supervisor's report begins with it when a step follows.
+constexpr kj::StringPtr kStartStep = "step: "_kj;
+
+// Reads what a supervisor reports of its start: the steps, each with a line, then "ready" or
+// "error: <error>". Resolves when the cluster is ready. Rejects with the error, which may have
+// several lines, or naming `log` when the report ends without either.
+kj::Promise<void> followStart(kj::AsyncInputStream& report, StartSteps steps, kj::StringPtr log);
 
 // Runs this program again as `cluster-run <state folder>`, detached from the terminal, its output
 // going to supervisor.log; resolves when it is ready. Rejects with its error, or when it is not
 // ready in time: the kernel creates links under one lock for all network namespaces, which others
 // may hold for long.
 kj::Promise<void> launchSupervisor(kj::LowLevelAsyncIoProvider& lowLevel, kj::Timer& timer,
-                                   kj::StringPtr stateDirectory,
+                                   kj::StringPtr stateDirectory, StartSteps steps,
                                    kj::Duration deadline = 60 * kj::SECONDS);
 
 }  // namespace talos::cluster
