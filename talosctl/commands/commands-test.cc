@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <regex>
+
 #include "common/tar/test-tar.h"
 #include "talosctl/commands/test-cluster.h"
 
@@ -264,6 +266,16 @@ TEST_F(OwnEndpoint, IsKnownByItsBootUnderAnyName) {
   c.serving.clear();
   EXPECT_EQ(c.finish(kj::mv(running)), 0);
   EXPECT_THAT(err(), HasSubstr("10.0.0.3: shut down after "));
+}
+
+// Catches: help whose words are not those of the users' document.
+TEST_F(Runs, TheHelpOfResetIsThatOfTheDocument) {
+  EXPECT_EQ(c.run({"reset", "--help"}), 0);
+  auto text = std::regex_replace(out(), std::regex("\\s+"), " ");
+  EXPECT_THAT(text, HasSubstr("--graceful if true, attempt to cordon/drain node and leave etcd (if "
+                              "applicable) (default true) "));
+  EXPECT_THAT(text, HasSubstr("--reboot if true, reboot the node after resetting instead of "
+                              "shutting down "));
 }
 
 // Catches: a reset that does not print what it destroys, or that continues although one of the

@@ -2,7 +2,9 @@
 #include <map>
 #include <string>
 
+#include "common/base/error.h"
 #include "common/base/resource.h"
+#include "rpc/kubernetes-resources.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/cli/live-lines.h"
 #include "talosctl/client/node-streams.h"
@@ -16,6 +18,24 @@ namespace talos::talosctl {
 namespace {
 
 constexpr kj::StringPtr kJsonPath = "jsonpath="_kj;
+
+// Manifests that the users' documents list and that nodes do not have: the reason, and what does
+// their work.
+struct AbsentManifest {
+  kj::StringPtr id, reason;
+};
+constexpr AbsentManifest kAbsentManifests[] = {
+    {"01-csr-approver-role-binding"_kj,
+     "kubed approves the certificates of workers' kubelets; a binding for the bootstrap token "
+     "would do so for any name"_kj},
+    {"02-kube-system-sa-role-binding"_kj,
+     "each part of the system has a service account with the rights that it needs; the binding "
+     "would make every pod with the default account of kube-system an administrator of the "
+     "cluster"_kj},
+    {"03-default-pod-security-policy"_kj,
+     "Kubernetes has no pod security policies from 1.25 on; Pod Security admission does their "
+     "work"_kj},
+};
 
 // Of -o jsonpath=…; none for another form.
 kj::Maybe<JsonPathTemplate> jsonPathOf(const Invocation& call) {
@@ -161,6 +181,15 @@ kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted,
       });
 }
 
+// None: the node can have a resource of this id.
+kj::Maybe<kj::StringPtr> reasonOfAbsence(const Wanted& wanted) {
+  if (wanted.type.name != typeName<rpc::ManifestSpec>()) return nullptr;
+  for (auto& absent : kAbsentManifests) {
+    if (absent.id == wanted.id) return absent.reason;
+  }
+  return nullptr;
+}
+
 // Prints one node's resources as soon as they arrive.
 kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr name,
                         rpc::Node::Client node) {
@@ -169,8 +198,16 @@ kj::Promise<void> fetch(const Wanted& wanted, Listing& printer, kj::StringPtr na
     auto request = resources.getRequest();
     wanted.fill(request.initKind());
     request.setId(wanted.id);
-    auto answer = co_await request.send();
-    printer.print(name, answer.getResource());
+    try {
+      auto answer = co_await request.send();
+      printer.print(name, answer.getResource());
+    } catch (const kj::Exception& e) {
+      if (kindOf(e) != ErrorKind::kNotFound) throw;
+      KJ_IF_MAYBE (reason, reasonOfAbsence(wanted)) {
+        fail(ErrorKind::kNotFound, kj::str("there is no manifest \"", wanted.id, "\": ", *reason));
+      }
+      throw;
+    }
   } else {
     auto request = resources.listRequest();
     wanted.fill(request.initKind());

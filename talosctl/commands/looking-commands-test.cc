@@ -42,6 +42,30 @@ TEST_F(Looking, GetPrintsAPartOfEachResource) {
   EXPECT_THAT(err(), HasSubstr("must be one of table, yaml, json, tree, jsonpath="));
 }
 
+// Catches: a manifest of the documents that is only "not found", so that its reader looks for a
+// mistake; the same answer for an id that nobody knows.
+TEST_F(Looking, GetSaysWhyAManifestOfTheDocumentsIsNotThere) {
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "manifests", "01-csr-approver-role-binding",
+                   "--namespace=controlplane", "-o", "yaml"}),
+            1);
+  EXPECT_EQ(err(),
+            "10.0.0.2: there is no manifest \"01-csr-approver-role-binding\": kubed approves "
+            "the certificates of workers' kubelets; a binding for the bootstrap token would do so "
+            "for any name\n");
+  EXPECT_THAT(out(), StartsWith("---\nnode: 10.0.0.2\nerror:\n    kind: NotFound\n"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "Manifests.kubernetes.talos.dev",
+                   "02-kube-system-sa-role-binding"}),
+            1);
+  EXPECT_THAT(err(),
+              HasSubstr("there is no manifest \"02-kube-system-sa-role-binding\": each part "
+                        "of the system has a service account with the rights that it needs"));
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "manifests", "01-other"}), 1);
+  EXPECT_THAT(err(), HasSubstr("resource \"01-other\" doesn't exist"));
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "get", "staticpods", "01-csr-approver-role-binding"}), 1);
+  EXPECT_THAT(err(), HasSubstr("\"01-csr-approver-role-binding\" doesn't exist"));
+}
+
 TEST_F(Looking, VersionAsJsonHasTwoSpellings) {
   EXPECT_EQ(c.run({"version", "--client", "--json"}), 0);
   auto json = out();

@@ -161,14 +161,16 @@ void addResetCommand(Command& root) {
   reset.timeout = kOutcome;
   reset.flag({.name = "graceful",
               .fallback = "true",
-              .help = "drain the node and leave etcd first, and give pods time to terminate"});
+              .help = "if true, attempt to cordon/drain node and leave etcd (if applicable)"});
   reset.flag({.name = "remove-node",
               .help = "remove the node from Kubernetes as well, when it is down or without its "
                       "config"});
-  reset.flag({.name = "reboot", .help = "reboot afterwards instead of shutting down"});
+  reset.flag({.name = "reboot",
+              .help = "if true, reboot the node after resetting instead of shutting down"});
   reset.flag({.name = "system-labels-to-wipe",
               .kind = FlagKind::kList,
-              .help = "erase these partitions only: EFI, BIOS, BOOT, META, STATE, EPHEMERAL"});
+              .help = "if set, erase only these partitions of the system disk and keep the others: "
+                      "EFI, BIOS, BOOT, META, STATE, EPHEMERAL"});
   reset.flag({.name = "wipe-mode",
               .kind = FlagKind::kText,
               .fallback = "all",

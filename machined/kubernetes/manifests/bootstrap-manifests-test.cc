@@ -55,6 +55,39 @@ void expectGolden(kj::StringPtr name, kj::StringPtr text) {
   EXPECT_EQ(text, readFile(path)) << path.cStr();
 }
 
+// The ten manifests of the users' document, in its order, for its release. Catches: one that is
+// missing or more than the evidence says (docs/evidence/documents-line-by-line.md).
+TEST(BootstrapManifests, AreThoseOfTheDocument) {
+  auto ids = [](Release& release) {
+    kj::Vector<kj::String> names;
+    for (auto& manifest : release.render()) names.add(kj::str(manifest.id));
+    return kj::strArray(names, "\n");
+  };
+  Release old("1.20.4"), today("1.34.4");
+  old.config.setPodSecurityPolicyEnabled(true);
+  EXPECT_EQ(ids(old),
+            "00-kubelet-bootstrapping-token\n"
+            // 01-csr-approver-role-binding: kubed approves
+            "01-csr-node-bootstrap\n"
+            "01-csr-renewal-role-binding\n"
+            // 02-kube-system-sa-role-binding: each part has an account with its own rights
+            "03-default-pod-security-policy\n"
+            "05-flannel\n"  // the document's cluster had another network
+            "10-kube-proxy\n"
+            "11-core-dns\n"
+            "11-core-dns-svc\n"
+            "11-kube-config-in-cluster"_kj);
+  EXPECT_EQ(ids(today),
+            "00-kubelet-bootstrapping-token\n"
+            "01-csr-node-bootstrap\n"
+            "01-csr-renewal-role-binding\n"
+            "05-flannel\n"
+            "10-kube-proxy\n"
+            "11-core-dns\n"
+            "11-core-dns-svc\n"
+            "11-kube-config-in-cluster"_kj);
+}
+
 // Catches: any change of what a cluster begins with that nobody meant.
 TEST(BootstrapManifests, OfEachTestedRelease) {
   Release old("1.20.6");
