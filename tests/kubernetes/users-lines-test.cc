@@ -1,13 +1,16 @@
 // The command lines of the users' documents, typed one after another on a fresh cluster: what
-// tests/client/users-lines.txt says of each has to come true.
+// tests/client/users-lines.txt says of each has to come true. A line is typed as it is printed, but
+// for what kSubstitutions lists.
 #include <gmock/gmock.h>
 #include <kj/encoding.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "tests/client/users-lines.h"
 #include "tests/kubernetes/kube-cluster.h"
@@ -21,6 +24,36 @@ using harness::Result;
 using testing::HasSubstr;
 
 constexpr const char *kMaster = "10.5.0.2", *kWorker = "10.5.0.3";
+
+// The documents' addresses, placeholders and numbers of releases, and what is typed for them. All
+// else of a line stays as it is printed. The cluster has the images of one release, which its
+// mirror gives out for every registry: where the documents go from one release to another, the
+// images of the first one are named by another registry.
+struct Substitution {
+  const char *from, *to;
+};
+constexpr Substitution kSubstitutions[] = {
+    {"<CONTROL_PLANE_IP1>,<CONTROL_PLANE_IP2>,...", kMaster},
+    {"<IP1>,<IP2>,...", "10.5.0.2,10.5.0.3"},
+    {"<node>", kWorker},
+    {"<node ip>", kWorker},
+    {"IP.of.node.to.remove", kWorker},
+    {"-n IP ", "-n 10.5.0.2 "},
+    {"<containerID>",
+     "kube-system/kube-controller-manager-talos-default-master-1:kube-controller-manager"},
+    {"[{...}]", R"([{"op": "add", "path": "/machine/nodeLabels", "value": {"users": "line"}}])"},
+    {"k8s.gcr.io/kube-apiserver:v1.20.5", "mirror.example/kube-apiserver:v1.34.4"},
+    {"ghcr.io/talos-systems/kubelet:v1.20.5", "mirror.example/siderolabs/kubelet:v1.34.4"},
+    {"ghcr.io/talos-systems/kubelet:v1.20.4", "ghcr.io/siderolabs/kubelet:v1.34.4"},
+    {":v1.20.4", ":v1.34.4"},
+};
+// Whatever else is in angle brackets is the address of the control plane.
+constexpr const char* kPlaceholder = "<[^>]*>";
+
+// A key of each config that takes effect without a reboot and that a node shows: every line that
+// sends a config sets another value.
+constexpr const char *kTtlKey = "net.ipv4.ip_default_ttl",
+                     *kTtlFile = "/proc/sys/net/ipv4/ip_default_ttl";
 
 void replaceAll(std::string& text, const std::string& from, const std::string& to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
@@ -40,6 +73,13 @@ bool asks(const std::string& command) {
   return all.contains(command);
 }
 
+// A change of the TTL by a line that sends a config. None: `nodes` is empty.
+struct TtlChange {
+  std::vector<std::string> nodes;
+  unsigned ttl = 0;
+  bool staged = false;  // takes effect at the next boot
+};
+
 class UsersLinesOnCluster : public KubeHost {
  protected:
   std::unique_ptr<KubeCluster> cluster;
@@ -47,12 +87,16 @@ class UsersLinesOnCluster : public KubeHost {
 
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(KubeHost::SetUp());
-    cluster =
-        std::make_unique<KubeCluster>("users", 1, 1, std::vector{std::string("--bootstrap=false")});
+    auto ttl = std::string(R"([{"op": "add", "path": "/machine/sysctls", "value": {")") + kTtlKey +
+               R"(": "64"}}])";
+    cluster = std::make_unique<KubeCluster>(
+        "talos-default", 1, 1,
+        std::vector<std::string>{"--bootstrap=false", "--config-patch", ttl});
     desk = cluster->talos.folder() + "/desk";
     ASSERT_EQ(mkdir(desk.c_str(), 0700), 0);
     writeSecrets();
-    write("editor", "#!/bin/sh\necho '# edited' >>\"$1\"\n");
+    write("editor", std::string("#!/bin/sh\nsed -i \"s/") + kTtlKey + ": .*/" + kTtlKey +
+                        ": \\\"$TTL\\\"/\" \"$1\"\n");
     ASSERT_EQ(chmod((desk + "/editor").c_str(), 0700), 0);
   }
   void TearDown() override {
@@ -60,29 +104,78 @@ class UsersLinesOnCluster : public KubeHost {
     KubeHost::TearDown();
   }
 
-  // Types the line, waits until what it has begun is over, and looks at what it has printed.
+  // Types the line, waits until what it has begun is over, and looks at what it has printed and
+  // done.
   void type(const UsersLine& line) {
     SCOPED_TRACE(line.origin + ": " + line.text);
     auto words = clientWords(filled(line.text));
     ASSERT_FALSE(words.empty());
-    if (contains(line.text, "config.yaml") && !contains(line.text, "read ")) {
-      write("config.yaml", configOf(nodeOf(words)));
+    auto change = changeOf(words);
+    if (isAny(words, "config.yaml")) {
+      ASSERT_EQ(change.nodes.size(), 1u);
+      write("config.yaml", withTtl(configOf(change.nodes[0]), change.ttl));
     }
-    std::map<std::string, std::string> boots;
+    std::map<std::string, std::string> boots, ttls;
     for (auto& node : cluster->nodes) boots[node.address] = cluster->bootId(node);
-    auto last = typed(words);
+    for (auto& node : change.nodes) ttls[node] = ttlOf(node);
+    auto last = typed(words, change);
     if (!isAsSaid(line, last) && std::any_of(words.begin(), words.end(), asks)) {
-      eventually([&] { return isAsSaid(line, last = typed(words)); }, 60, 1);
+      eventually([&] { return isAsSaid(line, last = typed(words, change)); }, 60, 1);
     }
     EXPECT_EQ(last.status, statusSaid(line)) << last.out << last.err;
     auto printed = squeezed(last.out + last.err);
     for (auto& piece : saidOf(line)) EXPECT_THAT(printed, HasSubstr(piece));
+    for (auto& node : change.nodes) staged.erase(node);
     if (contains(last.out + last.err, "reboot")) awaitReboots(last, boots);
+    for (auto& node : change.nodes) {
+      EXPECT_EQ(ttlOf(node), change.staged ? ttls[node] : std::to_string(change.ttl)) << node;
+      if (change.staged) staged[node] = change.ttl;
+    }
+    checkReplaced(words);
   }
 
  private:
   std::string serviceAccountKey, aggregatorCert, aggregatorKey;
-  std::set<std::string> patched;  // paths that the config has since
+  unsigned lastTtl = 64;
+  std::map<std::string, unsigned> staged;  // TTLs that the next boot of a node brings
+
+  static bool isAny(const std::vector<std::string>& words, const std::string& word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  }
+
+  // A line with a file sends it, and an edit that says when it takes effect, or that is about
+  // several nodes, changes something; any other edit changes nothing.
+  TtlChange changeOf(const std::vector<std::string>& words) {
+    bool several = contains(nodeOf(words), ",");
+    bool edits = isAny(words, "edit") &&
+                 (isAny(words, "--immediate") || isAny(words, "--on-reboot") || several);
+    if (!edits && !isAny(words, "config.yaml")) return {};
+    TtlChange change;
+    change.ttl = ++lastTtl;
+    change.staged = isAny(words, "--on-reboot");
+    std::istringstream nodes(nodeOf(words));
+    for (std::string node; std::getline(nodes, node, ',');) change.nodes.push_back(node);
+    return change;
+  }
+  std::string ttlOf(const std::string& node) {
+    auto text = cluster->talos.ok({"-n", node, "read", kTtlFile});
+    return text.substr(0, text.find('\n'));
+  }
+  static std::string withTtl(const std::string& config, unsigned ttl) {
+    auto line = std::string(kTtlKey) + ": \"" + std::to_string(ttl) + "\"";
+    auto changed = std::regex_replace(config, std::regex(std::string(kTtlKey) + ": .*"), line);
+    EXPECT_NE(changed, config);
+    return changed;
+  }
+  // The config of the node has what a patch with "replace" says.
+  void checkReplaced(const std::vector<std::string>& words) {
+    for (auto& word : words) {
+      std::smatch match;
+      std::regex replace(R"re("op": "replace", .*"value": "([^"]+)")re");
+      if (!std::regex_search(word, match, replace)) continue;
+      EXPECT_THAT(configOf(nodeOf(words)), HasSubstr("image: " + match[1].str() + "\n"));
+    }
+  }
 
   void write(const std::string& name, const std::string& content) {
     std::ofstream(desk + "/" + name, std::ios::binary) << content;
@@ -113,37 +206,13 @@ class UsersLinesOnCluster : public KubeHost {
     aggregatorKey = valueOf("aggregatorCA", "key");
   }
 
-  // With this cluster in the place of the documents'. Of their releases there is one, under two
-  // names where they go from one to another: the mirror serves any.
+  // With this cluster in the place of the documents'.
   std::string filled(std::string text) {
-    const std::pair<const char*, std::string> places[] = {
-        {"<CONTROL_PLANE_IP1>,<CONTROL_PLANE_IP2>,...", kMaster},
-        {"<IP1>,<IP2>,...", std::string(kMaster) + "," + kWorker},
-        {"<node>", kWorker},
-        {"<node ip>", kWorker},
-        {"IP.of.node.to.remove", kWorker},
-        {"-n IP ", std::string("-n ") + kMaster + " "},
-        {"<containerID>",
-         "kube-system/kube-controller-manager-users-master-1:kube-controller-manager"},
-        {"talos-default-master-1", "users-master-1"},
-        {"[{...}]",
-         R"([{"op": "add", "path": "/machine/nodeLabels", "value": {"users": "line"}}])"},
-        {"k8s.gcr.io/kube-apiserver:v1.20.5", "mirror.example/kube-apiserver:v1.34.4"},
-        {"ghcr.io/talos-systems/kubelet:v1.20.5", "mirror.example/siderolabs/kubelet:v1.34.4"},
-        {"k8s.gcr.io", "registry.k8s.io"},
-        {"ghcr.io/talos-systems/kubelet", "ghcr.io/siderolabs/kubelet"},
-        {"LS0tLS1CRUdJTiBSU0EgUFJJVkFURS...", serviceAccountKey},
-        {"S0tLS1CRUdJTiBDRVJUSUZJQ...", aggregatorCert},
-        {"LS0tLS1CRUdJTiBFQy...", aggregatorKey}};
-    for (auto& [from, to] : places) replaceAll(text, from, to);
-    text = std::regex_replace(text, std::regex("<[^>]*>"), kMaster);
-    text = std::regex_replace(text, std::regex(":v1\\.20\\.[0-9]+"), ":v1.34.4");
-    // The documents: the patch has to be adjusted where the config has no such key yet.
-    std::smatch path;
-    bool patch =
-        std::regex_search(text, path, std::regex("\"op\": \"replace\", \"path\": \"([^\"]+)"));
-    if (patch && patched.insert(path[1]).second) replaceAll(text, "\"replace\"", "\"add\"");
-    return text;
+    for (auto& [from, to] : kSubstitutions) replaceAll(text, from, to);
+    replaceAll(text, "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS...", serviceAccountKey);
+    replaceAll(text, "S0tLS1CRUdJTiBDRVJUSUZJQ...", aggregatorCert);
+    replaceAll(text, "LS0tLS1CRUdJTiBFQy...", aggregatorKey);
+    return std::regex_replace(text, std::regex(kPlaceholder), kMaster);
   }
 
   static std::string nodeOf(const std::vector<std::string>& words) {
@@ -151,17 +220,13 @@ class UsersLinesOnCluster : public KubeHost {
     return flag == words.end() || flag + 1 == words.end() ? kMaster : *(flag + 1);
   }
 
-  Result typed(const std::vector<std::string>& words) {
-    // An edit that tells when it is to take effect changes something, any other one does not.
-    bool changes = std::any_of(words.begin(), words.end(), [](auto& word) {
-      return word == "--immediate" || word == "--on-reboot" || contains(word, ",");
-    });
+  Result typed(const std::vector<std::string>& words, const TtlChange& change) {
     std::vector<std::string> all = {"sh", "-c", "cd \"$0\" && exec \"$@\"", desk};
     auto command = cluster->talos.command(words);
     all.insert(all.end(), command.begin(), command.end());
-    return harness::run(
-        all, 300,
-        {"HOME=" + desk, "KUBECONFIG=", "EDITOR=" + (changes ? desk + "/editor" : "true")});
+    return harness::run(all, 300,
+                        {"HOME=" + desk, "KUBECONFIG=", "TTL=" + std::to_string(change.ttl),
+                         "EDITOR=" + (change.nodes.empty() ? "true" : desk + "/editor")});
   }
 
   static int statusSaid(const UsersLine& line) {
@@ -194,13 +259,18 @@ class UsersLinesOnCluster : public KubeHost {
           },
           kClusterUp, 0.5))
           << node.address << " does not come back";
+      auto waiting = staged.find(node.address);
+      if (waiting == staged.end()) continue;
+      EXPECT_EQ(ttlOf(node.address), std::to_string(waiting->second));
+      staged.erase(waiting);
     }
     // Pods of the boot before may stay, as failed ones.
     cluster->talos.ok({"-n", kMaster, "health", "--wait-timeout=5m"}, kClusterUp);
   }
 };
 
-// Catches: a line of the documents that no longer does on a cluster what is written there.
+// Catches: a line of the documents that no longer does on a cluster what is written there; a config
+// that a node acknowledges and that has no effect, or one at the wrong time.
 TEST_F(UsersLinesOnCluster, DoWhatIsWritten) {
   auto all = readUsersLines(USERS_LINES);
   unsigned typed = 0;
