@@ -160,6 +160,48 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
   EXPECT_EQ(body.startedMessage(7), "Started task etcd (PID 7) for container etcd");
 }
 
+// Catches: certificates that are judged and made with a wrong clock; a start of etcd that scripts
+// do not find, because the system has its program.
+TEST_F(DaemonTableTest, EtcdAndTheKubeletStartWhenTheTimeIsKnown) {
+  for (auto& daemon : daemons()) {
+    bool waits = daemon.id == "etcd" || daemon.id == "kubelet";
+    EXPECT_EQ(daemon.waitsFor.size() == 1 && daemon.waitsFor[0] == "timed", waits)
+        << daemon.id.cStr();
+  }
+  auto kubelet = definition("kubelet", -1);
+  EXPECT_EQ(kj::strArray(kubelet.dependsOn, " "), "cri networkd");
+  EXPECT_EQ(kj::strArray(kubelet.waitsFor, " "), "timed");
+  Daemon etcd{.id = "etcd",
+              .container = [](DaemonDependencies&) { return ContainerSpec(); },
+              .inContainer = [](DaemonDependencies&) { return false; }};
+  EXPECT_EQ(define(etcd).task, "etcd");
+  EXPECT_EQ(definition("apid").task, "");
+}
+
+// Catches: another text than that of the original where nothing listens yet.
+TEST(KubeletHealth, ARefusedConnectionHasTheWordsOfTheOriginal) {
+  auto io = kj::setupAsyncIo();
+  Registry registry;
+  TestClock clock;
+  Store store(registry, clock);
+  Containerd containerd{*io.lowLevelProvider, io.provider->getTimer()};
+  DaemonDependencies deps{.lowLevel = *io.lowLevelProvider,
+                          .store = store,
+                          .networkd = nullptr,
+                          .etcdSupervisor = nullptr,
+                          .containerd = containerd,
+                          .etcd = nullptr};
+  for (auto& daemon : daemons()) {
+    if (daemon.id != "kubelet") continue;
+    auto kubelet = definitionOf(daemon, {}, deps);
+    auto failure = kj::runCatchingExceptions(
+        [&] { KJ_ASSERT_NONNULL(kubelet.health).check().wait(io.waitScope); });
+    EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)),
+              "Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: connect: "
+              "connection refused");
+  }
+}
+
 // Catches: a kubelet that waits for 45 s for an API server whose address went to another node.
 TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
   EXPECT_EQ(kj::strArray(definition("kubelet", -1).environment, " "),

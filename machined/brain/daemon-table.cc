@@ -1,5 +1,6 @@
 #include "machined/brain/daemon-table.h"
 
+#include <ctype.h>
 #include <kj/debug.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "machined/services/replaced-program.h"
 #include "machined/services/service-container.h"
 #include "machined/system/containerd-registries.h"
+#include "machined/system/time/time-service.h"
 #include "rpc/feature-resources.capnp.h"
 #include "rpc/network-resources.capnp.h"
 
@@ -95,9 +97,24 @@ ContainerSpec etcdContainer(DaemonDependencies& deps) {
   return spec;
 }
 
+// In the words of the original, by which scripts know it: "dial tcp 127.0.0.1:10248: connect:
+// connection refused".
+kj::String dialFailure(uint16_t port, const kj::Exception& e) {
+  auto cause = messageOf(e);
+  constexpr kj::StringPtr kCall = "connect(): "_kj;
+  if (cause.startsWith(kCall)) cause = kj::str(cause.slice(kCall.size()));
+  if (cause.size() > 0) cause[0] = static_cast<char>(tolower(cause[0]));
+  return kj::str("dial tcp 127.0.0.1:", port, ": connect: ", cause);
+}
+
 // Sends GET /healthz, and compares the status of the answer with 200.
 kj::Promise<void> kubeletIsHealthy(DaemonDependencies& deps) {
-  auto stream = co_await connectTo(deps, kKubeletHealthPort);
+  auto stream = co_await connectTo(deps, kKubeletHealthPort)
+                    .catch_([](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
+                      fail(ErrorKind::kUnavailable,
+                           kj::str("Get \"http://127.0.0.1:", kKubeletHealthPort,
+                                   "/healthz\": ", dialFailure(kKubeletHealthPort, e)));
+                    });
   constexpr kj::StringPtr kRequest = "GET /healthz HTTP/1.0\r\n\r\n"_kj;
   co_await stream->write(kRequest.begin(), kRequest.size());
   constexpr size_t kStatusLine = 12;  // HTTP/1.0 200
@@ -207,6 +224,12 @@ constexpr auto kKubeletGivesWayFor = 20 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"_kj};
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
+
+// With a wrong clock certificates of other nodes are expired or not valid yet, and so are those
+// that this node makes for itself. A node whose time servers are out of reach starts them all the
+// same.
+constexpr kj::StringPtr kTimeFirst[] = {kTimed};
+
 // etcd resolves the names of other members: the resolver's files are links to these folders.
 constexpr kj::StringPtr kEtcdReads[] = {kEtcdPki, "/system/etc"_kj, kNetworkdState, "/proc"_kj,
                                         "/sys/kernel/mm"_kj};
@@ -301,6 +324,7 @@ const Daemon kDaemons[] = {
      .after = "networkd",
      .file = kEtcdData,
      .givesWayTo = kControlPlaneGivesWayTo,
+     .waitsFor = kTimeFirst,
      .awaited = false,
      .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
      .check = etcdIsHealthy,
@@ -346,6 +370,7 @@ const Daemon kDaemons[] = {
      .file = "/var/lib/kubelet",
      .givesWayTo = kKubeletGivesWayTo,
      .givesWayFor = kKubeletGivesWayFor,
+     .waitsFor = kTimeFirst,
      .awaited = false,
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = kubeletIsHealthy},
@@ -503,6 +528,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
     defineContainer(d, daemon, deps);
   } else if (daemon.command == nullptr) {
     d.command = kj::str("/usr/bin/", daemon.id);
+    if (daemon.container != nullptr) d.task = kj::str(daemon.id);
     d.argv = confined(daemon, d.command);
     KJ_IF_MAYBE (window, deps.window) {
       d.debugOrder = [id = daemon.id, &window = *window]() {
@@ -524,6 +550,7 @@ ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
   if (daemon.after != nullptr) d.dependsOn.add(kj::str(daemon.after));
   for (auto other : daemon.givesWayTo) d.givesWayTo.add(kj::str(other));
   d.givesWayFor = daemon.givesWayFor;
+  for (auto other : daemon.waitsFor) d.waitsFor.add(kj::str(other));
   if (daemon.file != nullptr) d.conditions.add(kj::heap<FileExists>(daemon.file));
   auto pass = [&](int fd, int as) {
     if (fd >= 0) d.sockets.add(ServiceDefinition::Socket{fd, as});

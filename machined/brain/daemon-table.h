@@ -81,9 +81,10 @@ struct Daemon {
   // Services that start first, because they bring the API: ServiceDefinition::givesWayTo.
   kj::ArrayPtr<const kj::StringPtr> givesWayTo = nullptr;
   kj::Duration givesWayFor = 3 * kj::SECONDS;
-  bool mayBeStopped = true;  // by the API
-  bool carriesApi = false;   // answers of the API go through it
-  bool awaited = true;       // the boot waits until it is up
+  kj::ArrayPtr<const kj::StringPtr> waitsFor = nullptr;  // ServiceDefinition::waitsFor
+  bool mayBeStopped = true;                              // by the API
+  bool carriesApi = false;                               // answers of the API go through it
+  bool awaited = true;                                   // the boot waits until it is up
   // Wanted as soon as this resource exists; without an id: any of this type; without a type:
   // always.
   struct {

@@ -14,6 +14,10 @@
 namespace talos::machined {
 
 kj::String ChildBody::startedMessage(int pid) const {
+  bool own = program == definition.command;  // and not the one of a developer
+  if (own && definition.task.size() > 0) {
+    return kj::str("Started task ", definition.task, " (PID ", pid, ")");
+  }
   return kj::str("Started ", program, " (PID ", pid, ")");
 }
 

@@ -17,6 +17,25 @@ constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 
+// A time that begins when it is first asked for.
+class Allowance {
+ public:
+  explicit Allowance(kj::Duration length) : length(length) {}
+  kj::Duration left(kj::TimePoint now) {
+    auto until = end.orDefault(now + length);
+    end = until;
+    return kj::max(0 * kj::SECONDS, until - now);
+  }
+
+ private:
+  kj::Duration length;
+  kj::Maybe<kj::TimePoint> end;
+};
+
+kj::String toBeUp(kj::StringPtr service) {
+  return kj::str("service \"", service, "\" to be \"up\"");
+}
+
 kj::String seconds(kj::Duration d) {
   auto tenths = d / (100 * kj::MILLISECONDS);
   return kj::str(tenths / 10, ".", tenths % 10, " s");
@@ -149,6 +168,7 @@ void Service::act(ServiceAction action) {
       return busy(work, [this]() { return spawn(); });
     case ServiceAction::kAttend:
       startedAt = deps.timer.now();
+      hasRun = true;
       if (!adopted) record.forgetHealth();
       addEvent(startedMessage());
       return attend();
@@ -313,7 +333,7 @@ kj::Vector<kj::String> Service::unmet() {
     if (!condition->met()) missing.add(condition->description());
   }
   for (auto& other : is.dependsOn) {
-    if (!all.isUp(other)) missing.add(kj::str("service \"", other, "\" to be \"up\""));
+    if (!all.isUp(other)) missing.add(toBeUp(other));
   }
   return missing;
 }
@@ -322,25 +342,43 @@ kj::Vector<kj::String> Service::ahead() {
   kj::Vector<kj::String> those;
   for (auto& other : is.givesWayTo) {
     if (all.isOnItsWay(other)) {
-      those.add(kj::str("service \"", other, "\" to be \"up\", for at most ",
-                        is.givesWayFor / kj::SECONDS, " s"));
+      those.add(kj::str(toBeUp(other), ", for at most ", is.givesWayFor / kj::SECONDS, " s"));
     }
+  }
+  return those;
+}
+
+kj::Vector<kj::String> Service::dispensable() {
+  kj::Vector<kj::String> those;
+  if (hasRun) return those;
+  for (auto& other : is.waitsFor) {
+    if (all.isOnItsWay(other)) those.add(toBeUp(other));
   }
   return those;
 }
 
 kj::Promise<void> Service::awaitConditions(uint64_t since) {
   auto& timer = all.deps().timer;
+  Allowance waiting(is.waitsAtMost), givingWay(is.givesWayFor);
   kj::String shownText;
-  kj::Maybe<kj::TimePoint> until;  // it gives way; from when nothing else keeps it
+  bool doesWithout = false;
   for (;;) {
     auto missing = unmet();
     auto recheck = kRecheck;
+    if (auto more = dispensable(); !doesWithout && !more.empty()) {
+      auto left = missing.empty() ? waiting.left(timer.now()) : recheck;
+      recheck = kj::min(recheck, left);
+      doesWithout = left == 0 * kj::SECONDS;
+      if (doesWithout) {
+        addEvent(kj::str("Starting without waiting any longer for ", kj::strArray(more, ", ")));
+      } else {
+        for (auto& other : more) missing.add(kj::mv(other));
+      }
+    }
     if (missing.empty()) {
-      auto deadline = until.orDefault(timer.now() + is.givesWayFor);
-      until = deadline;
-      if (timer.now() < deadline) missing = ahead();
-      recheck = kj::min(recheck, deadline - timer.now());
+      auto left = givingWay.left(timer.now());
+      if (left > 0 * kj::SECONDS) missing = ahead();
+      recheck = kj::min(kRecheck, left);
     }
     if (missing.empty()) break;
     auto text = kj::str("Waiting for ", kj::strArray(missing, ", "));

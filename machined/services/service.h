@@ -81,6 +81,7 @@ class Service : public kj::Refcounted {
   bool adopted = false;    // it ran before this brain did
   bool preparing = false;  // its pre work runs
   bool sought = false;     // whether it runs is being found out
+  bool hasRun = false;     // since it was loaded
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
   kj::String reason;  // why the last thing ended or failed
   // The work of the phase; replaced at every step. An input that it gives belongs to `turn`.
@@ -124,6 +125,7 @@ class Service : public kj::Refcounted {
 
   kj::Vector<kj::String> unmet();
   kj::Vector<kj::String> ahead();
+  kj::Vector<kj::String> dispensable();
   kj::Promise<void> awaitConditions(uint64_t turn);
   kj::Promise<void> prepare(uint64_t turn);
   kj::Function<void(kj::StringPtr)> noteFor(uint64_t turn);

@@ -125,6 +125,69 @@ TEST_F(SupervisorTest, GivesWayForAWhile) {
   EXPECT_TRUE(machine.runs("second"));
 }
 
+// Catches: a service that starts with a wrong clock although the time comes soon; one that never
+// starts where no time server answers; another text than that of the original.
+TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
+  bool good = false;
+  auto timed = [&](kj::StringPtr id) {
+    auto d = define(id);
+    d.health = HealthCheck{[&good]() -> kj::Promise<void> {
+                             if (!good) return KJ_EXCEPTION(FAILED, "no");
+                             return kj::READY_NOW;
+                           },
+                           100 * kj::MILLISECONDS, 100 * kj::MILLISECONDS};
+    return d;
+  };
+  auto waiting = [&](kj::StringPtr id, kj::StringPtr on) {
+    auto d = define(id, {"base"});
+    d.waitsFor.add(kj::str(on));
+    d.waitsFor.add(kj::str("unknown"));
+    d.waitsAtMost = 30 * kj::SECONDS;
+    return d;
+  };
+  supervisor->load(define("base"));
+  supervisor->load(timed("timed"));
+  supervisor->load(waiting("soon", "timed"));
+  supervisor->load(waiting("never", "timed"));
+  supervisor->load(waiting("idle", "never loaded"));
+  supervisor->start("timed");
+  events.clear();
+  supervisor->start("soon");
+  run();
+  EXPECT_EQ(
+      "soon Waiting Waiting for service \"base\" to be \"up\", service \"timed\" to be "
+      "\"up\"",
+      events.back());
+  advance(40 * kj::SECONDS);  // the time begins when all else is met
+  supervisor->start("base");
+  supervisor->start("idle");
+  run();
+  EXPECT_TRUE(machine.runs("idle"));
+  EXPECT_THAT(events, testing::Contains("soon Waiting Waiting for service \"timed\" to be \"up\""));
+  advance(29 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("soon"));
+  good = true;
+  advance(200 * kj::MILLISECONDS);
+  EXPECT_TRUE(machine.runs("soon"));
+
+  good = false;
+  advance(5 * kj::SECONDS);
+  supervisor->start("never");
+  advance(29 * kj::SECONDS);
+  EXPECT_FALSE(machine.runs("never"));
+  events.clear();
+  advance(1 * kj::SECONDS);
+  EXPECT_TRUE(machine.runs("never"));
+  EXPECT_EQ("never Waiting Starting without waiting any longer for service \"timed\" to be \"up\"",
+            events.front());
+
+  // A service that has run once is needed again at once.
+  auto restarted = supervisor->restart("never");
+  machine.exit("never", 0);
+  run();
+  EXPECT_TRUE(machine.runs("never"));
+}
+
 // Catches: a pause where there is nobody to give way to any more.
 TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
   bool good = false;

@@ -47,6 +47,7 @@ struct HealthCheck {
 struct ServiceDefinition {
   kj::String id;
   kj::String command;          // what runs, as events name it
+  kj::String task;             // empty, or the name by which scripts look for its start
   kj::Array<kj::String> argv;  // with the exec wrapper in front
   // Asked for at each start of a process; none: no developer is here.
   kj::Maybe<kj::ConstFunction<DebugOrder()>> debugOrder;
@@ -58,6 +59,10 @@ struct ServiceDefinition {
   // to be up as well, but only for so long, and not for one that is not on its way.
   kj::Vector<kj::String> givesWayTo;
   kj::Duration givesWayFor = 3 * kj::SECONDS;
+  // Those that must be up as well before its first start, unless they are not on their way or take
+  // longer than this once all else is met: it can do without them.
+  kj::Vector<kj::String> waitsFor;
+  kj::Duration waitsAtMost = 30 * kj::SECONDS;
   kj::Vector<kj::Own<Condition>> conditions;
   kj::Maybe<HealthCheck> health;
   // Descriptors that outlive the service (listening sockets), with their numbers in it. The caller

@@ -8,7 +8,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kHealthWait = 3 * kj::SECONDS, kHealthTimeout = 4 * kj::SECONDS,
-               kHealthPeriod = 5 * kj::SECONDS;
+               kHealthPeriod = 5 * kj::SECONDS, kHealthStarting = 100 * kj::MILLISECONDS;
 
 }  // namespace
 
@@ -23,8 +23,10 @@ ServiceDefinition TimeService::definition() {
   d.part = kj::Function<kj::Promise<void>()>([this]() { return follower.run(); });
   // A machine whose servers are out of reach works all the same.
   d.awaited = false;
-  d.health =
-      HealthCheck{[this]() { return health(); }, 0 * kj::SECONDS, kHealthPeriod, kHealthTimeout};
+  // A check waits for the first answer; until that has come, the next check follows soon, because
+  // other services wait for it.
+  d.health = HealthCheck{[this]() { return health(); }, 0 * kj::SECONDS, kHealthPeriod,
+                         kHealthTimeout, kHealthStarting};
   return d;
 }
 
