@@ -48,8 +48,14 @@ TEST_F(BootstrapStatusTest, PublishesWhenEtcdAnswers) {
   pass(5 * kj::SECONDS);
   EXPECT_EQ("", published);
   local.faults.unreachable = false;
+  testing::internal::CaptureStderr();
   pass(2 * kj::SECONDS);
+  auto logged = testing::internal::GetCapturedStderr();
   EXPECT_EQ("n", published);
+  EXPECT_NE(logged.find("message=\"bootkube initialized status not found\" "
+                        "controller=v1alpha1.BootstrapStatusController"),
+            std::string::npos)
+      << logged;
 }
 
 TEST_F(BootstrapStatusTest, NothingIsAskedWhileEtcdDoesNotRun) {

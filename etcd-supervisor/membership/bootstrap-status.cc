@@ -19,14 +19,16 @@ kj::Promise<kj::Duration> BootstrapStatus::look() {
   bool news = published.map([&](bool before) { return before != selfHosted; }).orDefault(true);
   co_await deps.publish(selfHosted);
   if (news) {
-    log::info(selfHosted ? "bootkube initialized status found: the control plane is self-hosted"_kj
-                         : "bootkube initialized status not found"_kj);
+    controller.info(selfHosted
+                        ? "bootkube initialized status found: the control plane is self-hosted"_kj
+                        : "bootkube initialized status not found"_kj);
   }
   published = selfHosted;
   co_return selfHosted ? kWhileSelfHosted : kAfterwards;
 }
 
 kj::Promise<void> BootstrapStatus::run() {
+  controller.started();
   for (;;) {
     auto pause = kUntilItAnswers;
     // Why it does not answer is published by who looks after etcd.

@@ -6,6 +6,7 @@
 // `talosctl convert-k8s` removes the key. Keeps nothing: after a crash it asks anew.
 #pragma once
 
+#include "common/base/controller-log.h"
 #include "etcd-supervisor/membership/membership-dependencies.h"
 
 namespace talos::supervisor {
@@ -24,6 +25,7 @@ class BootstrapStatus {
 
  private:
   Dependencies deps;
+  ControllerLog controller{"v1alpha1.BootstrapStatusController"};
   kj::Maybe<bool> published;
 
   kj::Promise<kj::Duration> look();  // when to look again

@@ -131,9 +131,17 @@ TEST_F(AppliedManifests, ADeletedObjectComesBack) {
       KubedDependencies{
           .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed},
       etcd);
+  testing::internal::CaptureStderr();
   auto running = reconciler.run().eagerlyEvaluate(nullptr);
-  ASSERT_TRUE(eventually([&] { return model.find(kCoreDns) != nullptr; })) << message();
-  ASSERT_TRUE(eventually([&] { return message() == "applied"; })) << message();
+  bool done = eventually([&] { return message() == "applied"; });
+  auto logged = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(done) << message();
+  ASSERT_TRUE(model.find(kCoreDns) != nullptr);
+  for (auto line : {"message=\"controller starting\" controller=k8s.ManifestApplyController",
+                    "message=\"created /v1/ConfigMap/coredns\" "
+                    "controller=k8s.ManifestApplyController"}) {
+    EXPECT_NE(logged.find(line), std::string::npos) << logged;
+  }
   auto reports = machined.kind<rpc::ManifestStatusSpec>().puts;
 
   model.drop(kCoreDns);

@@ -17,20 +17,20 @@ constexpr auto kManifestLease = 60 * kj::SECONDS, kManifestTurn = 2 * kj::MINUTE
 }  // namespace
 
 kj::Promise<void> ManifestReconciler::run() {
+  controller.started();
   for (;;) {
     auto change = deps.changed.next();
     kj::Maybe<kj::String> failure;
     co_await pass().catch_([&](kj::Exception&& e) { failure = messageOf(e); });
     KJ_IF_MAYBE (error, failure) {
-      if (failed != *error) {
-        log::error("cannot apply the manifests; retrying", {{"error", *error}});
-      }
+      controller.failed(*error, deps.timer.now());
       failed = kj::str(*error);
       co_await report(kj::mv(*error));
       auto pause = backoff.next(deps.random());
       change = change.exclusiveJoin(deps.timer.afterDelay(pause));
     } else {
       failed = nullptr;
+      if (progress.failure().size() == 0) controller.succeeded();
       backoff.reset();
       KJ_IF_MAYBE (at, extraRetry) {
         // When the time has passed already, the pass waits for something else, and a change wakes
@@ -159,16 +159,13 @@ kj::Promise<void> ManifestReconciler::create(SharedKube& kubernetes,
   auto end = dateText(deps.clock.now() + kTokenLifetime);
   auto result = co_await createManifests(
       *kubernetes, texts, secret,
-      [](auto& one) { log::info(kj::str("created ", one.displayName())); }, end);
+      [this](auto& one) { controller.info(kj::str("created ", one.displayName())); }, end);
   co_await removeRetired(*kubernetes, [](kj::StringPtr name) {
     log::info(kj::str("removed ", name, ", which gave more rights than are needed"));
   });
-  auto before = progress.failure();
   progress.note(texts, result);
-  auto now = progress.failure();
-  if (now.size() > 0 && now != before) {
-    log::error("cannot apply all manifests; retrying", {{"error", now}});
-  }
+  auto failure = progress.failure();
+  if (failure.size() > 0) controller.failed(failure, deps.timer.now());
 }
 
 }  // namespace talos::kubed

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "common/base/backoff.h"
+#include "common/base/controller-log.h"
 #include "common/etcd/etcd.h"
 #include "kubed/manifests/kubernetes-store-adapter.h"
 #include "kubed/manifests/manifest-progress.h"
@@ -54,6 +55,7 @@ class ManifestReconciler {
  private:
   KubedDependencies deps;
   etcd::Etcd& etcd;
+  ControllerLog controller{"k8s.ManifestApplyController"};
   Backoff backoff, extraBackoff;
   ManifestProgress progress;
   kj::Maybe<kj::TimePoint> extraRetry;  // when extra manifests that failed are tried again

@@ -12,6 +12,7 @@
 #include "machined/kubernetes/manifests/manifest-controller.h"
 #include "machined/kubernetes/manifests/node-spec-controller.h"
 #include "machined/kubernetes/static-pod-files.h"
+#include "machined/logs/controller-lines.h"
 
 namespace talos::machined {
 

@@ -86,6 +86,33 @@ TEST_F(LogsTest, ReadsAllATailOrFromAPosition) {
   EXPECT_EQ(read("machined", -1, 999), "one\ntwo\nthree\n") << "a position of an earlier boot";
 }
 
+// Catches: a line of a controller that an operator does not find where all others are; a daemon
+// that writes lines for a controller of machined, or for another daemon's; a line that comes twice.
+TEST_F(LogsTest, TheLogOfControllersHasThoseOfDaemonsToo) {
+  constexpr auto kTime = "time=2021-03-09T13:57:11.042Z level=info ";
+  auto line = [&](kj::StringPtr message, kj::StringPtr controller) {
+    return kj::str(kTime, "message=\"", message, "\" controller=", controller, "\n");
+  };
+  auto created = line("created /v1/Secret/x \\\"y\\\"", "k8s.ManifestApplyController");
+  say("kubed", kj::str(kTime, "message=\"waiting for mutex\"\n", created,
+                       line("no", "secrets.EtcdController"),
+                       line("no", "v1alpha1.BootstrapStatusController")));
+  say("etcd-supervisor",
+      line("bootkube initialized status not found", "v1alpha1.BootstrapStatusController"));
+  say("apid", line("no", "k8s.ManifestApplyController"));
+  EXPECT_EQ(read("controller-runtime"),
+            "2021/03/09 13:57:11  k8s.ManifestApplyController: created /v1/Secret/x \"y\"\n"
+            "2021/03/09 13:57:11  v1alpha1.BootstrapStatusController: bootkube initialized status "
+            "not found\n");
+  EXPECT_EQ(read("kubed", -1, 0, "created"), created);
+  scope.poll();
+  die();
+  start();
+  EXPECT_EQ(read("controller-runtime", -1, 0, "created"),
+            "2021/03/09 13:57:11  k8s.ManifestApplyController: created /v1/Secret/x \"y\"\n")
+      << "after a crash";
+}
+
 // Catches: lines that are too old, a tail of all lines instead of those of the time, a brain that
 // has forgotten when lines came, a follower that waits for old ones.
 TEST_F(LogsTest, ReadsLinesSinceATime) {

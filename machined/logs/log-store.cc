@@ -11,6 +11,7 @@
 #include "common/base/lines.h"
 #include "common/base/log.h"
 #include "common/base/signal.h"
+#include "machined/logs/controller-lines.h"
 #include "machined/logs/log-ring.h"
 
 namespace talos::machined {
@@ -242,6 +243,14 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     KJ_IF_MAYBE (c, copy) {
       (*c)(log.id, lines);
     }
+    if (!runsControllers(log.id)) return;
+    auto ofControllers = controllerLinesOf(log.id, lines);
+    if (ofControllers.size() > 0) append(kControllerLog, ofControllers);
+  }
+
+  void append(kj::StringPtr id, kj::ArrayPtr<const char> bytes) {
+    auto& log = of(id);
+    log.ring->append(bytes, [&](auto lines) { published(log, lines); });
   }
 
   Pipe& startPump(Log& log, kj::Own<Pipe> pipe) {
@@ -301,8 +310,7 @@ Logs::Logs(Process1& process1, kj::UnixEventPort& port, const kj::MonotonicClock
 Logs::~Logs() noexcept(false) {}
 
 void Logs::append(kj::StringPtr id, kj::ArrayPtr<const char> bytes) {
-  auto& log = impl->of(id);
-  log.ring->append(bytes, [&](auto lines) { impl->published(log, lines); });
+  impl->append(id, bytes);
 }
 
 kj::Promise<kj::AutoCloseFd> Logs::writer(kj::StringPtr id) {

@@ -1,4 +1,5 @@
-// Memory rings of log bytes, one for each service id, `machined` and `controller-runtime`.
+// Memory rings of log bytes, one for each service id, `machined` and `controller-runtime`, which
+// has the lines of daemons' controllers as well (controller-lines.h).
 //
 // A ring (log-ring.h) is a memfd of 1 MiB that process 1 holds too (name "log/<id>"): the lines
 // survive the brain, and so do positions, so a follower that lost its connection goes on where it

@@ -1,31 +1,17 @@
 #include "machined/resources/controller-runtime.h"
 
 #include <kj/debug.h>
-#include <stdio.h>
-#include <time.h>
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/node-messages.h"
 #include "common/base/signal.h"
+#include "machined/logs/controller-lines.h"
 
 namespace talos::machined {
 namespace {
 constexpr Backoff::Pace kControllerPace = {500 * kj::MILLISECONDS, 60 * kj::SECONDS, 1.5, 0.5, 1.5};
-}
-
-kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message) {
-  time_t seconds = (time - kj::UNIX_EPOCH) / kj::SECONDS;
-  tm parts;
-  gmtime_r(&seconds, &parts);
-  char stamp[32];
-  strftime(stamp, sizeof(stamp), "%Y/%m/%d %H:%M:%S", &parts);
-  auto line = kj::str(stamp, "  ", controller, ": ", message);
-  for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';  // a line is a line
-  }
-  return line;
 }
 
 struct ControllerRuntime::Impl final {

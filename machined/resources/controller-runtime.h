@@ -43,14 +43,10 @@ class Controller {
 
 constexpr auto kReconcileDeadline = 2 * kj::MINUTES;
 
-constexpr kj::StringPtr kControllerLog = "controller-runtime"_kj;
-// One line of it, without a newline; times are UTC.
-kj::String controllerLogLine(kj::Date time, kj::StringPtr controller, kj::StringPtr message);
-
 class ControllerRuntime {
  public:
   // `random` in [0,1) jitters the back-off; `log` gets lines with a newline in the form of Talos'
-  // own: the ring "controller-runtime".
+  // own: the ring kControllerLog.
   ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log, kj::Timer& timer,
                     const kj::Clock& clock, kj::Function<double()> random);
   ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer, const kj::Clock& clock,

@@ -44,8 +44,12 @@ void checkStaticPodFiles(ObservedCluster cluster, ObservedNode node, Findings& f
   findings.add(noSecrets ? Illness::kCertificatesMissing : Illness::kStaticPodsMissing, node)
       .with("command", noSecrets ? "get secretstatus" : "get staticpods")
       .with("state", noSecrets ? "READY false" : "none")
-      .with("line", newestLine(cluster, node, "controller-runtime",
-                               {.parts = {messages::kControllerFailed}}));
+      // Other controllers fail in consequence: they wait for the API server, one of the pods.
+      .with("line",
+            newestLine(cluster, node, "controller-runtime",
+                       {.parts = {messages::kControllerFailed},
+                        .without = {"k8s.ManifestApplyController", "k8s.NodeApplyController",
+                                    "error refreshing pod status"}}));
 }
 
 bool hasContainers(ObservedNode node) {

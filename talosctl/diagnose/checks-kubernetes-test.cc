@@ -45,7 +45,7 @@ std::vector<CheckCase> kubernetesCases() {
        "nodes: [{address: a, controlPlane: true, secretsReady: false, logs: [{id: "
        "controller-runtime, "
        "lines: ['secrets.KubernetesController: controller failed: missing cluster.aggregatorCA "
-       "secret']}]}]",
+       "secret', 'k8s.NodeApplyController: controller failed: cannot connect']}]}]",
        "nodes: [{address: a, controlPlane: true, staticPods: [kube-apiserver]}]"},
       {"control-plane-pod", "an argument of cluster.apiServer.extraArgs is wrong", true,
        "nodes: [{address: a, controlPlane: true, containers: [{id: "

@@ -231,7 +231,8 @@ kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringP
     auto isInformation = [&] {
       return klogOf(line).map([](auto& klog) { return klog.level == 'I'; }).orDefault(false);
     };
-    if (!hasAny(line, query.parts) || (query.errorsOnly && isInformation())) continue;
+    if (!hasAny(line, query.parts) || hasAny(line, query.without)) continue;
+    if (query.errorsOnly && isInformation()) continue;
     if (isRecent(cluster, node, line, query.within)) return line;
   }
   return "";

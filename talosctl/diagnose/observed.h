@@ -42,6 +42,7 @@ struct LineQuery {
   std::initializer_list<kj::StringPtr> parts;
   kj::Duration within = kj::maxValue;
   bool errorsOnly = false;
+  std::initializer_list<kj::StringPtr> without = {};  // lines with one of these do not count
 };
 kj::StringPtr newestLine(ObservedCluster cluster, ObservedNode node, kj::StringPtr log,
                          const LineQuery& query);

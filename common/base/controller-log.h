@@ -1,0 +1,41 @@
+// The lines of a controller that runs in a daemon of its own instead of in machined.
+//
+// They are lines of the daemon's log with the field `controller`, and have the words of the
+// controllers of machined. machined copies them into the log `controller-runtime`
+// (machined/logs/controller-lines.h), where an operator looks for them. Each stands for what has
+// happened; nothing is kept.
+#pragma once
+
+#include <kj/string.h>
+#include <kj/time.h>
+
+#include "common/base/log.h"
+
+namespace talos {
+
+class ControllerLog {
+ public:
+  explicit ControllerLog(kj::StringPtr name) : name(name) {}  // which outlives it
+  KJ_DISALLOW_COPY_AND_MOVE(ControllerLog);
+
+  void started() const { info("controller starting"); }
+  void info(kj::StringPtr message) const;
+  // The same error is written again after a minute: a log without new lines means success.
+  void failed(kj::StringPtr error, kj::TimePoint now);
+  void succeeded() { last = nullptr; }
+
+ private:
+  kj::StringPtr name;
+  kj::String last;  // the error; empty: none
+  kj::TimePoint written = kj::origin<kj::TimePoint>();
+};
+
+// The fields of such a line, as controllers of machined have them. The time is in UTC:
+// 2021/03/09 13:57:11.
+struct ControllerLine {
+  kj::String time, controller, message;
+};
+// None: the line is not one of a controller. Pure and total: any bytes are some line.
+kj::Maybe<ControllerLine> readControllerLine(kj::ArrayPtr<const char> line);
+
+}  // namespace talos
