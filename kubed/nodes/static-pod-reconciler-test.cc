@@ -2,11 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "common/base/error.h"
 #include "common/kube/json-yaml.h"
-#include "common/kube/kubeconfig.h"
-#include "common/kube/test-kube-server.h"
-#include "tests/models/test-machined.h"
+#include "kubed/nodes/test-control-plane.h"
 
 namespace talos::kubed {
 namespace {
@@ -52,54 +49,63 @@ TEST(StaticPodStatuses, AreUnknownWhileNobodyAnswers) {
   }
 }
 
-// Catches: a kubed that reports no pods after a restart without an API server.
-TEST(StaticPodStatuses, StayKnownWhenThisProgramBeginsAnew) {
-  auto io = kj::setupAsyncIo();
-  auto& timer = io.provider->getTimer();
-  ModelMachined machined(io, kKubedUid);
-  auto& statuses = machined.kind<rpc::StaticPodStatusSpec>();
-  statuses.set<rpc::StaticPodStatusSpec>("kube-system/a", kOwner, [](auto spec) {
-    spec.setStatus("conditions:\n    - type: Ready\n      status: \"True\"\n");
-  });
-  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
-      "node", "machined", [](auto spec) { spec.setNodename("n"); });
-  auto kubeconfig = kube::writeKubeconfig({.cluster = "c1",
-                                           .server = "https://127.0.0.1:6443",
-                                           .authority = "CA",
-                                           .user = "u",
-                                           .credentials = kube::ClientPair{"CERT", "KEY"},
-                                           .context = "c",
-                                           .nameSpace = "default"});
-  machined.kind<rpc::KubernetesSecretsSpec>().set<rpc::KubernetesSecretsSpec>(
-      "k8s-certs", "machined",
-      [&](auto spec) { spec.setAdminKubeconfig(kj::StringPtr(kubeconfig)); });
-  machined.start();
+// kubed with the statuses of an earlier run, and an API server that refuses everything.
+struct UnansweredPods : public TestControlPlane {
+  ModelKind& statuses = machined.kind<rpc::StaticPodStatusSpec>();
 
-  kube::ModelKube model(timer);
-  model.addUsualKinds();
-  model.instead = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
-    return kube::ModelKube::Reply{403, R"({"kind":"Status","message":"no"})", ""};
-  };
-  StoreClient store(*io.lowLevelProvider, timer, machined.socket(), kj::str(kOwner));
-  Signal changed;
-  TlsEndpoint etcd;
-  kj::Function<double()> random = [] { return 0.0; };
-  auto make = [&](kube::KubeAccess) {
-    return kj::heap<kube::KubeClient>(
-        timer, [] { return 0.0; }, model.dialer(), kube::ModelKube::access());
-  };
-  KubernetesStoreAdapter adapter(store, etcd, kj::mv(make), changed);
-  StaticPodReconciler reconciler(KubedDependencies{
-      .timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
-  auto running = reconciler.run().eagerlyEvaluate(nullptr);
-  auto deadline = timer.now() + 20 * kj::SECONDS;
-  while (statuses.puts == 0 && statuses.destroys == 0 && timer.now() < deadline) {
-    timer.afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
+  UnansweredPods() {
+    machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>(
+        "node", "machined", [](auto spec) { spec.setNodename("n"); });
+    model.instead = [](auto&) -> kj::Maybe<kube::ModelKube::Reply> {
+      return kube::ModelKube::Reply{403, R"({"kind":"Status","message":"no"})", ""};
+    };
   }
+  ~UnansweredPods() noexcept override {}
+  void ready(kj::StringPtr id) {
+    statuses.set<rpc::StaticPodStatusSpec>(id, kOwner, [](auto spec) {
+      spec.setStatus("conditions:\n    - type: Ready\n      status: \"True\"\n");
+    });
+  }
+  kj::StringPtr statusOf(kj::StringPtr id) {
+    KJ_IF_MAYBE (found, statuses.find(id)) {
+      return ResourceOf<rpc::StaticPodStatusSpec>(*found).getStatus();
+    }
+    return "none";
+  }
+};
+
+constexpr kj::StringPtr kUnknownStatus =
+    "conditions:\n    - type: Ready\n      status: Unknown\n"_kj;
+
+// Catches: a kubed that reports no pods after a restart without an API server.
+TEST_F(UnansweredPods, StayKnownWhenThisProgramBeginsAnew) {
+  ready("kube-system/a");
+  StaticPodReconciler reconciler(begin());
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually([&] { return statusOf("kube-system/a") == kUnknownStatus; }))
+      << statusOf("kube-system/a").cStr();
   EXPECT_EQ(statuses.destroys, 0u);
-  ResourceOf<rpc::StaticPodStatusSpec> status(KJ_ASSERT_NONNULL(statuses.find("kube-system/a")));
-  EXPECT_STREQ("conditions:\n    - type: Ready\n      status: Unknown\n",
-               status.getStatus().cStr());
+}
+
+// Catches: the definition of an API server that is to end and waits for ever for the status that
+// only this API server could withdraw; a status that goes with the definition of another pod.
+TEST_F(UnansweredPods, WhoseDefinitionIsTornDownAreGone) {
+  ready("kube-system/kube-apiserver-n");
+  ready("kube-system/kube-scheduler-n");
+  auto& definitions = machined.kind<rpc::StaticPodSpec>();
+  auto define = [&](kj::StringPtr id) {
+    definitions.set<rpc::StaticPodSpec>(id, "machined", [](auto spec) { spec.setPod("{}"); });
+  };
+  define("kube-apiserver");
+  define("kube-scheduler");
+  StaticPodReconciler reconciler(begin());
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(
+      eventually([&] { return statusOf("kube-system/kube-apiserver-n") == kUnknownStatus; }));
+  EXPECT_EQ(statuses.destroys, 0u);
+  definitions.store.teardown("", definitions.type, "kube-apiserver", "machined");
+  EXPECT_TRUE(eventually([&] { return statusOf("kube-system/kube-apiserver-n") == "none"; }));
+  EXPECT_EQ(statusOf("kube-system/kube-scheduler-n"), kUnknownStatus);
 }
 
 }  // namespace

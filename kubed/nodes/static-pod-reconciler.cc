@@ -1,6 +1,5 @@
 #include "kubed/nodes/static-pod-reconciler.h"
 
-#include "common/base/log.h"
 #include "common/kube/json-yaml.h"
 
 namespace talos::kubed {
@@ -26,6 +25,16 @@ void setUnknown(kube::Json& status) {
   for (auto& condition : *conditions) {
     if (kube::textAt(condition, {"type"}) == "Ready") condition["status"] = "Unknown";
   }
+}
+
+kj::String staticPodStatusId(kj::StringPtr definition, kj::StringPtr nodename) {
+  return kj::str("kube-system/", definition, "-", nodename);
+}
+
+// A change of a definition begins the watch again, which removes a status that must not stay.
+StaticPodReconciler::StaticPodReconciler(const KubedDependencies& deps)
+    : MirrorReconciler(deps), timer(deps.timer), adapter(deps.adapter) {
+  definitions = store.watch<rpc::StaticPodSpec>([&changed = deps.changed] { changed.raise(); });
 }
 
 kj::Promise<kj::Maybe<WatchReconciler::Selection>> StaticPodReconciler::select() {
@@ -56,10 +65,8 @@ void StaticPodReconciler::fill(const kube::Json& status, rpc::StaticPodStatusSpe
 }
 
 kj::Promise<void> StaticPodReconciler::failed(kj::String error) {
-  if (logged != error) {
-    log::warn("cannot watch the static pods of this node; retrying", {{"error", error}});
-  }
-  logged = kj::mv(error);
+  controller.failed(kj::str("error refreshing pod status: error fetching pod status: ", error),
+                    timer.now());
   return publishUnknown().catch_([](kj::Exception&&) {});
 }
 
@@ -76,6 +83,12 @@ kj::Promise<void> StaticPodReconciler::recall() {
 kj::Promise<void> StaticPodReconciler::publishUnknown() {
   if (!recalled) co_await recall();
   for (auto& entry : known) setUnknown(entry.value);
+  KJ_IF_MAYBE (node, adapter.node()) {
+    for (auto definition : definitions) {
+      if (definition.metadata().getPhase() == rpc::Metadata::Phase::RUNNING) continue;
+      known.erase(staticPodStatusId(definition.id(), node->getNodename()));
+    }
+  }
   co_await publish();
 }
 

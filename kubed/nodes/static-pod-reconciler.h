@@ -3,9 +3,13 @@
 //
 // The kubelet mirrors its static pods to the API server, and there they are watched. While the API
 // server of this node does not answer, their condition Ready is Unknown, rather than what it was;
-// the log has the error. Nothing is kept; after a crash it starts with the statuses in the store.
+// the log has the error. The status of a pod whose definition is being torn down is removed then:
+// the definition waits for that (k8s.KubeletStaticPodController of machined), and an API server
+// that ends would never report its own end. Nothing is kept; after a crash it starts with the
+// statuses in the store.
 #pragma once
 
+#include "common/base/controller-log.h"
 #include "kubed/nodes/watch-reconciler.h"
 
 namespace talos::kubed {
@@ -18,23 +22,26 @@ struct StaticPodStatus {
 kj::Maybe<StaticPodStatus> staticPodStatus(const kube::Json& pod);
 // Makes the condition Ready of a pod's status Unknown.
 void setUnknown(kube::Json& status);
+// The id of the status of a definition's pod.
+kj::String staticPodStatusId(kj::StringPtr definition, kj::StringPtr nodename);
 
 class StaticPodReconciler final : public MirrorReconciler<rpc::StaticPodStatusSpec, kube::Json> {
  public:
-  explicit StaticPodReconciler(const KubedDependencies& deps)
-      : MirrorReconciler(deps), adapter(deps.adapter) {}
+  explicit StaticPodReconciler(const KubedDependencies& deps);
   ~StaticPodReconciler() noexcept(false) = default;
 
  private:
+  kj::Timer& timer;
   KubernetesStoreAdapter& adapter;
+  ControllerLog controller{"k8s.KubeletStaticPodController"};
+  Watched<rpc::StaticPodSpec> definitions;
   bool recalled = false;  // `known` has the statuses in the store, or newer ones
-  kj::String logged;      // the last error
 
   kj::Promise<kj::Maybe<Selection>> select() override;
   void startList() override;
   kj::Maybe<Entry> entryOf(const kube::Json& pod) override;
   void fill(const kube::Json& status, rpc::StaticPodStatusSpec::Builder spec) override;
-  void watchStarted() override { logged = kj::str(); }
+  void watchStarted() override { controller.succeeded(); }
   kj::Promise<void> failed(kj::String error) override;
   kj::Promise<void> recall();
   kj::Promise<void> publishUnknown();

@@ -109,5 +109,39 @@ TEST_F(StaticPodFiles, FollowThePods) {
             reported.back());
 }
 
+// Catches: a definition that is gone while its pod still runs; one that waits for ever; a finalizer
+// of a pod that has never run, or runs on a node of another name.
+TEST_F(StaticPodFiles, ADefinitionStaysAsLongAsItsPodHasAStatus) {
+  constexpr auto kPod = "kube-apiserver"_kj, kOwn = "kube-system/kube-apiserver-m1"_kj;
+  auto held = [&]() -> std::string {
+    KJ_IF_MAYBE (pod, store.tryGet<rpc::StaticPodSpec>(kPod)) {
+      return kj::strArray(pod->metadata().getFinalizers(), " ").cStr();
+    }
+    return "no definition";
+  };
+  auto status = [&](kj::StringPtr id) {
+    putRecord<rpc::StaticPodStatusSpec>(store, id, [](auto spec) { spec.setStatus("{}"); });
+  };
+  putRecord<rpc::NodenameSpec>(store, "nodename", [](auto spec) { spec.setNodename("m1"); });
+  openGates();
+  putPod(kPod, "kind: Pod\n");
+  status("kube-system/kube-apiserver-m2");
+  poll();
+  EXPECT_EQ(held(), "");
+  status(kOwn);
+  poll();
+  EXPECT_EQ(held(), "k8s.StaticPodStatus(\"kube-apiserver\")");
+
+  EXPECT_FALSE(store.teardown("", typeName<rpc::StaticPodSpec>(), kPod, kBrainOwner));
+  poll();
+  EXPECT_EQ(there(), "") << "or the pod never ends";
+  EXPECT_EQ(held(), "k8s.StaticPodStatus(\"kube-apiserver\")");
+  destroyRecord<rpc::StaticPodStatusSpec>(store, kOwn);
+  poll();
+  EXPECT_EQ(held(), "");
+  destroyRecord<rpc::StaticPodSpec>(store, kPod);
+  EXPECT_EQ(held(), "no definition");
+}
+
 }  // namespace
 }  // namespace talos::machined

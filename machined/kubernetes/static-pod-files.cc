@@ -72,7 +72,37 @@ StaticPodGates gatesOf(Store& store) {
   return gates;
 }
 
+bool hasStatus(Store& store, kj::StringPtr definition) {
+  for (auto name : store.list<rpc::NodenameSpec>()) {
+    auto id = kj::str("kube-system/", definition, "-", name.getNodename());
+    if (store.tryGet<rpc::StaticPodStatusSpec>(id) != nullptr) return true;
+  }
+  return false;
+}
+
+void holdDefinitions(Store& store) {
+  struct Definition {
+    kj::String id;
+    bool running;
+  };
+  // Copies: a change of finalizers moves the resources.
+  auto all = KJ_MAP(pod, store.list<rpc::StaticPodSpec>()) {
+    bool running = pod.metadata().getPhase() == rpc::Metadata::Phase::RUNNING;
+    return Definition{kj::str(pod.id()), running};
+  };
+  for (auto& [id, running] : all) {
+    bool there = hasStatus(store, id);
+    auto type = typeName<rpc::StaticPodSpec>();
+    if (running && there) store.addFinalizer("", type, id, staticPodFinalizer(id));
+    if (!running && !there) store.removeFinalizer("", type, id, staticPodFinalizer(id));
+  }
+}
+
 }  // namespace
+
+kj::String staticPodFinalizer(kj::StringPtr definition) {
+  return kj::str("k8s.StaticPodStatus(\"", definition, "\")");
+}
 
 StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
                              kj::ArrayPtr<const StaticPodFile> there) {
@@ -97,9 +127,10 @@ StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const Sta
 }
 
 kj::Array<Controller::Input> StaticPodFilesController::inputs() const {
-  return kj::arr(input<rpc::StaticPodSpec>(), input<rpc::SecretStatusSpec>(kStaticPodsId),
+  return kj::arr(heldInput<rpc::StaticPodSpec>(), input<rpc::SecretStatusSpec>(kStaticPodsId),
                  input<rpc::ServiceSpec>(kKubeletService),
-                 input<rpc::BootstrapStatusSpec>(kControlPlaneStatus));
+                 input<rpc::BootstrapStatusSpec>(kControlPlaneStatus),
+                 input<rpc::StaticPodStatusSpec>(), input<rpc::NodenameSpec>());
 }
 
 kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
@@ -136,6 +167,7 @@ kj::Promise<void> StaticPodFilesController::reconcile(Store& store) {
   if (done->skipped != nullptr && skipped == nullptr) deps.report(name(), done->skipped);
   skipped = done->skipped;
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));
+  holdDefinitions(store);
 }
 
 }  // namespace talos::machined

@@ -6,7 +6,12 @@
 // the secrets, as after a reboot, the old files are removed, and so they are while an older,
 // self-hosted control plane is in charge. A file is written beside the folder and renamed into it,
 // so the kubelet sees a pod whole or not at all, and only when a byte of it differs. Files of other
-// names are never touched. After a crash at any line the next run reaches the same result.
+// names are never touched.
+//
+// A definition whose pod has a status (StaticPodStatuses, by kubed) is held by a finalizer with the
+// status' name. It is removed when the definition is being torn down and the status is gone, so a
+// definition stays as long as its pod. After a crash at any line the next run reaches the same
+// result.
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
@@ -30,6 +35,7 @@ struct StaticPodPlan {
   kj::Vector<const StaticPodFile*> write;
   kj::StringPtr skipped = nullptr;  // the reason to write nothing
 };
+kj::String staticPodFinalizer(kj::StringPtr definition);
 StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
                              kj::ArrayPtr<const StaticPodFile> there);
 

@@ -51,6 +51,7 @@ struct ControllerRuntime::Impl final {
       for (auto& input : controller->inputs()) {
         auto& type = runtime.store.typeOf(input.type);
         access.allowRead(type.defaultNamespace, type.name, input.id);
+        if (input.holds) access.allowFinalizers(type.defaultNamespace, type.name, input.id);
       }
       for (auto output : controller->outputs())
         access.allowWrite(runtime.store.typeOf(output).name);

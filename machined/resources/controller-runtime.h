@@ -24,10 +24,15 @@ class Controller {
   struct Input {
     kj::StringPtr type;
     kj::StringPtr id = "";
+    bool holds = false;  // it adds and removes finalizers
   };
   template <typename Spec>
   static Input input(kj::StringPtr id = "") {
     return {typeName<Spec>(), id};
+  }
+  template <typename Spec>
+  static Input heldInput() {
+    return {.type = typeName<Spec>(), .holds = true};
   }
   virtual kj::StringPtr name() const = 0;  // "config.MachineTypeController"
   virtual kj::Array<Input> inputs() const = 0;

@@ -60,7 +60,8 @@ const Daemon kDaemons[] = {
        may.allowRead("", typeName<rpc::KubeletSecretsSpec>(), "kubelet");
        may.allowRead<rpc::BootstrapStatusSpec, rpc::HostnameSpecSpec, rpc::NodeSpecSpec,
                      rpc::NodeDrainSpec, rpc::KubeletJoinSpec, rpc::KubeletClientSpec,
-                     rpc::KubernetesAccessConfigSpec, rpc::PodCertificateSpec>();
+                     rpc::KubernetesAccessConfigSpec, rpc::PodCertificateSpec, rpc::StaticPodSpec,
+                     rpc::EtcdMemberSpec>();
        may.allowRead<rpc::ManifestSpec>();
        may.allowWrite<rpc::PodCertificateRequestSpec>();
        may.allowWrite<rpc::ManifestStatusSpec, rpc::NodeStatusSpec, rpc::StaticPodStatusSpec,
@@ -155,6 +156,11 @@ void Access::allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
 void Access::allowWrite(kj::StringPtr type, kj::StringPtr ns) {
   allowRead(ns, type);
   rules.add(Rule{.verb = Verb::kWrite, .ns = kj::str(ns), .type = kj::str(type), .id = kj::str()});
+}
+
+void Access::allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id) {
+  rules.add(
+      Rule{.verb = Verb::kFinalizers, .ns = kj::str(ns), .type = kj::str(type), .id = kj::str(id)});
 }
 
 bool Access::permits(Verb verb, const ResourceType& type, kj::StringPtr ns,

@@ -37,6 +37,7 @@ class Access {
   // An empty ns or id: any. Writing includes reading.
   void allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
   void allowWrite(kj::StringPtr type, kj::StringPtr ns = "");
+  void allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
   template <typename... Specs>
   void allowRead() {
     (allowRead("", typeName<Specs>()), ...);
