@@ -97,7 +97,7 @@ kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesStoreAdapter::client() {
 
 kj::OneOf<kj::Own<SharedKube>, kj::String> KubernetesStoreAdapter::endpointClient() {
   KJ_IF_MAYBE (known, far) return kj::addRef(**known);
-  return kj::str(noClient);
+  return client();
 }
 
 kj::Maybe<kj::String> KubernetesStoreAdapter::obstacle() const {

@@ -38,6 +38,8 @@ class NodeStore {
   virtual ~NodeStore() noexcept(false) = default;
   // The error when the kubeconfig is missing or not valid.
   virtual kj::OneOf<kj::Own<SharedKube>, kj::String> client() = 0;
+  // The same at the endpoint of the cluster.
+  virtual kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient() = 0;
   virtual kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const = 0;
 };
 
@@ -61,8 +63,8 @@ class KubernetesStoreAdapter final : public NodeStore {
   // Connects to this node's own API server, at the loopback address.
   kj::OneOf<kj::Own<SharedKube>, kj::String> client() override;
   // Connects to the endpoint of the cluster: a node that has not joined the cluster's etcd yet runs
-  // no API server.
-  kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient();
+  // no API server. That of client() while the endpoint is not known.
+  kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient() override;
   // The reason not to apply manifests now; none: apply them.
   kj::Maybe<kj::String> obstacle() const;
   // Returns the manifests of machined and of manifestd. Valid until the event loop runs again.

@@ -37,6 +37,7 @@ class WorkerStoreAdapter final : public NodeStore {
   KJ_DISALLOW_COPY_AND_MOVE(WorkerStoreAdapter);
 
   kj::OneOf<kj::Own<SharedKube>, kj::String> client() override { return access.client(); }
+  kj::OneOf<kj::Own<SharedKube>, kj::String> endpointClient() override { return access.client(); }
   kj::Maybe<ResourceOf<rpc::NodeSpecSpec>> node() const override;
 
  private:

@@ -4,6 +4,7 @@
 
 #include "common/kube/kubeconfig.h"
 #include "common/kube/test-kube-server.h"
+#include "kubed/nodes/node-reconciler.h"
 #include "tests/models/test-machined.h"
 
 namespace talos::kubed {
@@ -134,6 +135,61 @@ TEST_F(Members, AreThoseOfTheEndpointWhileThisNodeHasNoApiServer) {
   far.drop("/api/v1/nodes/a");
   farRefuses = false;
   EXPECT_TRUE(eventually([&] { return published() == 0; })) << published();
+}
+
+// Catches: a control plane that is shown as a worker until it has its label; a worker that is shown
+// as a control plane, for its name begins like that of one.
+TEST_F(Members, AreControlPlanesByTheMembersOfEtcdAndTheNodeItself) {
+  for (auto name : {"m1", "m2", "m20", "w"}) node(name);
+  auto& etcdMembers = machined.kind<rpc::EtcdMemberSpec>();
+  auto join = [&](kj::StringPtr id, kj::StringPtr name) {
+    etcdMembers.set<rpc::EtcdMemberSpec>(id, "etcd-supervisor",
+                                         [&](auto spec) { spec.setName(name); });
+  };
+  join("1", "");  // it has not started yet
+  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>("node", "machined", [](auto spec) {
+    spec.setNodename("m1");
+    spec.setControlPlane(true);
+  });
+  KubernetesStoreAdapter adapter(store, etcd, make(), changed);
+  MemberReconciler reconciler(
+      {.timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  auto controlPlanes = [this] {
+    std::string all;
+    for (auto one : machined.kind<rpc::MemberSpec>().all()) {
+      ResourceOf<rpc::MemberSpec> member(one);
+      if (member.getMachineType() == "controlplane") all += kj::str(member.id(), " ").cStr();
+    }
+    return all;
+  };
+  EXPECT_TRUE(eventually([&] { return published() == 4 && controlPlanes() == "m1 "; }))
+      << controlPlanes();
+  join("2", "M2");
+  EXPECT_TRUE(eventually([&] { return controlPlanes() == "m1 m2 "; })) << controlPlanes();
+  etcdMembers.destroy("2");
+  EXPECT_TRUE(eventually([&] { return controlPlanes() == "m1 "; })) << controlPlanes();
+}
+
+// Catches: a control plane without its label until its own API server runs, which is a minute after
+// its registration when it joins.
+TEST_F(Members, TheNodeGetsItsLabelsAtTheEndpointWhileItHasNoApiServer) {
+  far.put("/api/v1/nodes/m2",
+          kube::readJson(
+              R"({"metadata": {"name": "m2", "labels": {"kubernetes.io/hostname": "m2"}}})"_kj,
+              "the test"));
+  machined.kind<rpc::NodeSpecSpec>().set<rpc::NodeSpecSpec>("node", "machined", [](auto spec) {
+    spec.setNodename("m2");
+    spec.setControlPlane(true);
+    auto labels = spec.initLabels(1);
+    labels[0].setKey("node-role.kubernetes.io/control-plane");
+  });
+  KubernetesStoreAdapter adapter(store, etcd, make(), changed);
+  NodeReconciler reconciler(
+      {.timer = timer, .random = random, .store = store, .adapter = adapter, .changed = changed});
+  auto running = reconciler.run().eagerlyEvaluate(nullptr);
+  EXPECT_TRUE(eventually(
+      [&] { return memberOf(KJ_ASSERT_NONNULL(far.find("/api/v1/nodes/m2"))).controlPlane; }));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "common/base/log.h"
 #include "common/kube/node-object.h"
+#include "common/tls/node-certificate.h"
 
 namespace talos::kubed {
 namespace {
@@ -20,8 +21,8 @@ Member memberOf(const kube::Json& node) {
 }
 
 kj::Promise<kj::Maybe<WatchReconciler::Selection>> MemberReconciler::select() {
+  if (!ofEtcd.synced()) return kj::Maybe<Selection>(nullptr);
   auto client = useEndpoint ? adapter.endpointClient() : adapter.client();
-  if (client.is<kj::String>()) client = adapter.client();
   KJ_IF_MAYBE (kubernetes, client.tryGet<kj::Own<SharedKube>>()) {
     return kj::Maybe<Selection>(
         Selection{kj::mv(*kubernetes), kube::coreResource("nodes", "Node", false)});
@@ -29,8 +30,23 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> MemberReconciler::select() {
   return kj::Maybe<Selection>(nullptr);
 }
 
+// A member of etcd has the host name of its node, and so has the Node object, unless the node
+// registers with its whole name: then the label alone counts.
+bool MemberReconciler::isControlPlane(const Member& member) const {
+  if (member.controlPlane) return true;
+  KJ_IF_MAYBE (self, adapter.node()) {
+    if (self->getControlPlane() && self->getNodename() == member.name) return true;
+  }
+  for (auto one : ofEtcd) {
+    if (canonicalName(one.getName()) == member.name) return true;
+  }
+  return false;
+}
+
 kj::Maybe<MemberReconciler::Entry> MemberReconciler::entryOf(const kube::Json& node) {
-  return Entry{kj::str(kube::nameOf(node)), memberOf(node)};
+  auto member = memberOf(node);
+  member.controlPlane = isControlPlane(member);
+  return Entry{kj::str(member.name), kj::mv(member)};
 }
 
 void MemberReconciler::fill(const Member& member, rpc::MemberSpec::Builder spec) {

@@ -1,9 +1,11 @@
 // Publishes the nodes of the cluster as Kubernetes knows them: Members, one for each node.
 //
-// A member's name is that of its Node object, and the label of a control plane is one that a
-// kubelet may not give to its own Node: the API server checks both. All else is in the status,
-// which the kubelet of that node writes as it likes: the addresses and the system are claims, and
-// the host name there is not read.
+// A member's name is that of its Node object, to which its kubelet's certificate is bound. It is a
+// control plane if a member of etcd has its name, which takes a certificate that only control
+// planes have, if it is this node itself, or if it has the label of a control plane, which a
+// kubelet may not give to its own Node and which comes later. All else is in the status, which the
+// kubelet of that node writes as it likes: the addresses and the system are claims, and the host
+// name there is not read.
 //
 // The nodes are watched. While the API cannot be reached the last known members stay, also after a
 // crash of this program: a node does not leave the cluster because nobody can be asked. Retries go
@@ -12,6 +14,7 @@
 #pragma once
 
 #include "kubed/nodes/watch-reconciler.h"
+#include "rpc/etcd-resources.capnp.h"
 
 namespace talos::kubed {
 
@@ -27,15 +30,19 @@ Member memberOf(const kube::Json& node);
 class MemberReconciler final : public MirrorReconciler<rpc::MemberSpec, Member> {
  public:
   explicit MemberReconciler(const KubedDependencies& deps)
-      : MirrorReconciler(deps), adapter(deps.adapter) {}
+      : MirrorReconciler(deps), adapter(deps.adapter) {
+    ofEtcd = store.watch<rpc::EtcdMemberSpec>([&changed = deps.changed] { changed.raise(); });
+  }
   ~MemberReconciler() noexcept(false) = default;
 
  private:
   KubernetesStoreAdapter& adapter;
+  Watched<rpc::EtcdMemberSpec> ofEtcd;
   kj::String logged[2];      // the last error logged, of this node's server and of the endpoint
   bool useEndpoint = false;  // for the next attempt
 
   kj::Promise<kj::Maybe<Selection>> select() override;
+  bool isControlPlane(const Member& member) const;
   kj::Maybe<Entry> entryOf(const kube::Json& node) override;
   void fill(const Member& member, rpc::MemberSpec::Builder spec) override;
   void watchStarted() override;

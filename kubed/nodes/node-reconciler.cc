@@ -32,7 +32,7 @@ kj::Promise<kj::Maybe<WatchReconciler::Selection>> NodeReconciler::select() {
   kj::String nodename;
   KJ_IF_MAYBE (spec, deps.adapter.node()) nodename = kj::str(spec->getNodename());
   status.nodename = kj::str(nodename);
-  auto client = deps.adapter.client();
+  auto client = useEndpoint ? deps.adapter.endpointClient() : deps.adapter.client();
   KJ_SWITCH_ONEOF(client) {
     KJ_CASE_ONEOF(error, kj::String) {
       co_await report(false, kj::mv(error));
@@ -55,13 +55,14 @@ void NodeReconciler::take(const kube::Json& object, bool deleted) {
 
 kj::Promise<void> NodeReconciler::publish() {
   KJ_IF_MAYBE (object, node) return adjust(*object);
-  fail(ErrorKind::kNotFound, kj::str("waiting until the kubelet has registered ", status.nodename));
+  fail(ErrorKind::kNotFound,
+       kj::str("nodes \"", status.nodename, "\" not found: the kubelet has not registered it yet"));
 }
 
 kj::Promise<void> NodeReconciler::failed(kj::String error) {
-  if (status.message != error) {
-    log::warn("cannot update the Node object; retrying", {{"error", error}});
-  }
+  controller.failed(error, deps.timer.now());
+  if (!answered) useEndpoint = !useEndpoint;
+  answered = false;
   return report(false, kj::mv(error));
 }
 
@@ -75,12 +76,13 @@ kj::Promise<void> NodeReconciler::adjust(const kube::Json& object) {
       co_await (**kubernetes)
           .patch(kube::Patch::kMerge, nodeResource(), "", name, *patch, kFieldManager)
           .ignoreResult();
-      log::info("adjusted labels, annotations and taints", {{"node", name}});
+      controller.info(kj::str("adjusted labels, annotations and taints of nodes \"", name, "\""));
       // Bounds the rate when somebody else keeps undoing the change.
       co_await deps.timer.afterDelay(kBetweenPatches);
     }
     auto left = leftToOthers(*spec, object);
     bool applied = left.size() == 0;
+    controller.succeeded();
     co_await report(applied, kj::mv(left));
   }
 }

@@ -4,9 +4,13 @@
 // The object is watched, so a change of our labels and taints by somebody else is corrected at
 // once. What this node has no right to change is in the status's message. While the API cannot be
 // reached, or the kubelet has not registered the node, it retries, after 500 ms and then after up
-// to 10 s. Nothing is kept: after a crash the object is read anew.
+// to 10 s. Where the API server of this node does not answer, the next attempt goes to the endpoint
+// of the cluster, and back: a node that is joining has no API server yet, and is to be known as a
+// control plane from its registration on.
+// Nothing is kept: after a crash the object is read again.
 #pragma once
 
+#include "common/base/controller-log.h"
 #include "kubed/manifests/kubernetes-store-adapter.h"
 #include "kubed/nodes/node-plan.h"
 #include "kubed/nodes/watch-reconciler.h"
@@ -27,12 +31,18 @@ class NodeReconciler final : public WatchReconciler {
     kj::String message;
   };
   NodeDependencies deps;
+  ControllerLog controller{"k8s.NodeApplyController"};
   Status status;
+  bool useEndpoint = false;        // for the next attempt
+  bool answered = false;           // the server has, in this attempt
   kj::Own<SharedKube> kubernetes;  // that is watched
   kj::Maybe<kube::Json> node;
 
   kj::Promise<kj::Maybe<Selection>> select() override;
-  void startList() override { node = nullptr; }
+  void startList() override {
+    node = nullptr;
+    answered = true;
+  }
   void take(const kube::Json& object, bool deleted) override;
   kj::Promise<void> publish() override;
   kj::Promise<void> failed(kj::String error) override;
