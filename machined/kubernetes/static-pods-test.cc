@@ -74,6 +74,28 @@ TEST_F(StaticPods, AreTheReleasesOwn) {
   }
 }
 
+// Catches: an argument of ours among those that the documents of 1.20 print, or before them.
+TEST_F(StaticPods, TheControllerManagersArgumentsBeginAsTheDocumentsPrintThem) {
+  context.version = {1, 20, 4};
+  std::string text = staticPod(controllerManager().asReader(), context).cStr();
+  std::string folder = "/system/secrets/kubernetes/kube-controller-manager/";
+  std::string printed;
+  for (auto argument :
+       {std::string("/usr/local/bin/kube-controller-manager"),
+        std::string("--allocate-node-cidrs=true"), std::string("--cloud-provider="),
+        std::string("--cluster-cidr=10.244.0.0/16"),
+        std::string("--service-cluster-ip-range=10.96.0.0/12"),
+        "--cluster-signing-cert-file=" + folder + "ca.crt",
+        "--cluster-signing-key-file=" + folder + "ca.key",
+        std::string("--configure-cloud-routes=false"), "--kubeconfig=" + folder + "kubeconfig",
+        std::string("--leader-elect=true"), "--root-ca-file=" + folder + "ca.crt",
+        "--service-account-private-key-file=" + folder + "service-account.key",
+        std::string("--profiling=false")}) {
+    printed += "            - " + argument + "\n";
+  }
+  EXPECT_NE(std::string::npos, text.find(printed)) << text;
+}
+
 // Catches: an argument that is given twice, where some flags add up; an order that changes.
 TEST_F(StaticPods, ArgumentsOfTheConfigTakeThePlaceOfOurs) {
   auto spec = apiServer();
