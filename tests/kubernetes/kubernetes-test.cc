@@ -241,6 +241,42 @@ void checkWorkerSettings(const KubeCluster& cluster) {
   cluster.ok({"taint", "--overwrite", "nodes", worker.name, "gpu:NoSchedule-"});
 }
 
+// The lines that the documents print of a fresh control plane, right after its first boot.
+void checkDocumentsLines(const KubeCluster& cluster) {
+  auto first = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"-n", "10.5.0.2"});
+    return cluster.talos.ok(words);
+  };
+  auto log = first({"logs", "controller-runtime"});
+  for (auto line :
+       {"  k8s.ManifestApplyController: controller starting\n",
+        "  v1alpha1.BootstrapStatusController: controller starting\n",
+        "  v1alpha1.BootstrapStatusController: bootkube initialized status not found\n",
+        "  k8s.KubeletStaticPodController: writing static pod "
+        "\"/etc/kubernetes/manifests/talos-kube-apiserver.yaml\"\n",
+        "  k8s.ManifestApplyController: controller failed: ",
+        "  k8s.KubeletStaticPodController: controller failed: error refreshing pod status: error "
+        "fetching pod status: ",
+        "  k8s.ManifestApplyController: created rbac.authorization.k8s.io/v1/ClusterRole/"}) {
+    EXPECT_THAT(log, HasSubstr(line));
+  }
+  EXPECT_THAT(first({"service", "kubelet"}),
+              HasSubstr("Health check failed: Get \"http://127.0.0.1:10248/healthz\": dial tcp "
+                        "127.0.0.1:10248: connect: connection refused"));
+  EXPECT_THAT(first({"get", "staticpods", "kube-apiserver", "-o", "yaml"}),
+              HasSubstr("    finalizers:\n        - k8s.StaticPodStatus(\"kube-apiserver\")\n"));
+  auto status =
+      first({"get", "staticpodstatus", "kube-system/kube-apiserver-kube-master-1", "-o", "yaml"});
+  for (auto part : {"    id: kube-system/kube-apiserver-kube-master-1\n", "    phase: Running\n",
+                    "    containerStatuses:\n", " ready: true\n"}) {
+    EXPECT_THAT(status, HasSubstr(part));
+  }
+  EXPECT_THAT(first({"get", "member", "kube-master-1", "-o", "json"}),
+              HasSubstr("\"machineType\": \"controlplane\""));
+  EXPECT_THAT(first({"get", "member", "kube-worker-1", "-o", "json"}),
+              HasSubstr("\"machineType\": \"worker\""));
+}
+
 // Catches: a cluster that does not come up from nothing, a control plane that takes workloads, one
 // whose pods cannot reach each other, a name that does not resolve; a Service that is not there for
 // programs of a node; a kubelet whose certificate is good for more than its own node; a kubelet, or
@@ -253,6 +289,7 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
               HasSubstr("waiting for all k8s nodes to report schedulable: OK\n"));
   cluster.awaitSystem();
   if (HasFailure()) return;
+  checkDocumentsLines(cluster);
   checkHealth(cluster);
   EXPECT_THAT(cluster.ok({"version"}), HasSubstr("Server Version: v1."));
   EXPECT_THAT(
