@@ -300,6 +300,16 @@ struct ExtraNode : Node {
     EXPECT_EQ("", waits());
     return spec.getConfig().cStr();
   }
+  // All values of the field.
+  std::string syncFrequency() {
+    std::string text = written(), values;
+    const std::string key = "\nsyncFrequency: ";
+    for (size_t at = 0; (at = text.find(key, at)) != text.npos;) {
+      at += key.size();
+      values += (values.empty() ? "" : " ") + text.substr(at, text.find('\n', at) - at);
+    }
+    return values;
+  }
   // From the fields of the shutdown on.
   std::string shutdown() {
     auto text = written();
@@ -330,6 +340,20 @@ TEST(KubeletPlan, ExtraConfigReplacesByName) {
                                 "allowedUnsafeSysctls:\n  - kernel.msg*\n"
                                 "\"odd: key\":\n  \"a: b\"\n"
                                 "nothing: null\n");
+}
+
+// Catches: static pods that Kubernetes does not show until a minute after the first API server is
+// ready; workers that sync their pods more often for nothing; a period of the config that is lost.
+TEST(KubeletPlan, AControlPlaneSyncsItsPodsMoreOften) {
+  for (auto [type, period] : {std::pair(config::MachineType::INIT, "10s"),
+                              std::pair(config::MachineType::CONTROLPLANE, "10s"),
+                              std::pair(config::MachineType::WORKER, "")}) {
+    ExtraNode node;
+    node.config.getMachine().setType(type);
+    EXPECT_EQ(node.syncFrequency(), period);
+    node.others({{"syncFrequency", "2m0s\n"}});
+    EXPECT_EQ(node.syncFrequency(), "2m0s");
+  }
 }
 
 // Catches: a kept config that takes from the node what it needs of its kubelet.

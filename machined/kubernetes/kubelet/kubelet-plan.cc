@@ -305,9 +305,11 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
   fill(out.initArguments(words.size()), words);
   bool six = false;
   for (auto& address : addresses) six = six || address.findFirst(':') != nullptr;
-  out.setConfig(kubeletYaml(
-      config,
-      {.version = version, .six = six, .sharesDisk = at.sharesDisk, .clientCa = kKubeletCa}));
+  out.setConfig(kubeletYaml(config, {.version = version,
+                                     .six = six,
+                                     .sharesDisk = at.sharesDisk,
+                                     .staticPods = !isWorker(config.getMachine()),
+                                     .clientCa = kKubeletCa}));
   auto shutdown = config::kubeletShutdown(kubelet.getExtraConfig(), version);
   constexpr auto kAlmostOne = 1 * kj::SECONDS - 1 * kj::NANOSECONDS;
   out.setShutdownSeconds(static_cast<uint32_t>((shutdown.asked + kAlmostOne) / kj::SECONDS));

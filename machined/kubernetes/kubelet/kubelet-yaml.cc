@@ -10,6 +10,12 @@ namespace {
 
 using config::KubeletShutdown;
 
+// The kubelet registers as soon as the first API server of a cluster answers, a moment before that
+// server has made the priority classes, and the mirrors of the static pods are refused ("no
+// PriorityClass with name system-cluster-critical was found"). It tries again when it syncs the
+// pods next: after one to one and a half times this period, whose default is a minute.
+constexpr kj::StringPtr kSyncStaticPods = "10s"_kj;
+
 // The kubelet's defaults are percentages: on a large disk of the host tens of GiB that are free
 // would count as pressure. As all signals are replaced, that of memory has its default.
 constexpr kj::StringPtr kSharedDiskSignals[][2] = {{"memory.available"_kj, "100Mi"_kj},
@@ -140,6 +146,7 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
   out.own("resolvConf", " ", kNetworkdState, "/resolv.conf\n");
   out.own("serializeImagePulls", " false\n");
   out.own("failSwapOn", " false\n");
+  if (node.staticPods) out.own("syncFrequency", " ", kSyncStaticPods, "\n");
   if (!has(node.version, KubeFact::kKubeletRuntimeEndpointFlag)) {
     out.own("containerRuntimeEndpoint", " ", kRuntimeEndpoint, "\n");
   }

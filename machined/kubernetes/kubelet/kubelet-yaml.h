@@ -18,6 +18,7 @@ struct KubeletYaml {
   config::KubernetesVersion version;
   bool six = false;         // the node has an IPv6 address
   bool sharesDisk = false;  // as in KubeletNodeContext
+  bool staticPods = false;  // of a control plane
   kj::StringPtr clientCa;   // path
 };
 
