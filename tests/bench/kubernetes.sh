@@ -57,22 +57,28 @@ api_ready() { asked get --raw /readyz; }
 ready_nodes() {   # ready_nodes COUNT
   [ "$(asked get --raw /api/v1/nodes | jq '[.items[].status.conditions[]? | select(.type == "Ready" and .status == "True")] | length')" = "$1" ]
 }
+# Of the control plane, as Kubernetes shows them: the kubelets have created the mirrors of their static pods.
+ready_static_pods() {   # ready_static_pods COUNT
+  [ "$(asked get --raw /api/v1/namespaces/kube-system/pods | jq '[.items[] | select(.metadata.annotations["kubernetes.io/config.source"] == "file") |
+    .status.conditions[]? | select(.type == "Ready" and .status == "True")] | length')" = "$1" ]
+}
 # A question for kubernetes.default.svc.cluster.local, by one datagram; the answer ends with the address of that Service.
 dns_answers() {   # dns_answers NAMESPACE-FILE
   nsenter --net="$1" bash -c 'exec 3<>/dev/udp/10.96.0.10/53
     base64 -d >&3 <<<"EjQBAAABAAAAAAAACmt1YmVybmV0ZXMHZGVmYXVsdANzdmMHY2x1c3RlcgVsb2NhbAAAAQAB"
     timeout 1 dd bs=512 count=1 <&3 2>/dev/null | od -An -v -tx1 | tr -d " \n" | grep "0a600001$"'
 }
-times() {   # times FILE NODES NAMESPACE-FILE: a line "api nodes dns", in seconds since $began
+times() {   # times FILE MASTERS NODES NAMESPACE-FILE: a line "api nodes dns pods", in seconds since $began
   local api nodes dns
   until_so "the API server is ready" api_ready
   api=$(since)
   [ -z "${apply:-}" ] || until_so "manifests" asked apply -f "$apply"
-  until_so "$2 nodes are Ready" ready_nodes "$2"
+  until_so "$3 nodes are Ready" ready_nodes "$3"
   nodes=$(since)
-  until_so "CoreDNS answers" dns_answers "$3"
+  until_so "CoreDNS answers" dns_answers "$4"
   dns=$(since)
-  echo "$api $nodes $dns" >>"$1"
+  until_so "the control plane's pods are shown as Ready" ready_static_pods $((3 * $2))
+  echo "$api $nodes $dns $(since)" >>"$1"
 }
 
 # --- the two --------------------------------------------------------------------------------------------------------------------
@@ -98,7 +104,7 @@ ours() {  # ours FILE MASTERS WORKERS FLAGS…: a cluster, which stays
     { cat "$scratch/create" >&2; return 1; }
   kubeconfig=$scratch/kubeconfig network=/proc/$(segment)/ns/net
   until_so "a kubeconfig" talosctl -n 10.5.0.2 kubeconfig --force --merge=false "$kubeconfig"
-  times "$1" $(($2 + $3)) "/proc/$(started "bench-worker-1")/ns/net"
+  times "$1" "$2" $(($2 + $3)) "/proc/$(started "bench-worker-1")/ns/net"
 }
 bare() {  # bare FILE MASTERS WORKERS: the same of the peer, which ends
   bare_prepare "$2" "$3"
@@ -106,13 +112,13 @@ bare() {  # bare FILE MASTERS WORKERS: the same of the peer, which ends
   began=$EPOCHREALTIME
   local i
   for i in $(seq "$bare_nodes"); do bare_start "$i"; done
-  times "$1" "$bare_nodes" "$(bare_namespace)" || { tail -n 20 "$bare"/*/console.log "$bare"/*/var/log/*.log >&2; return 1; }
+  times "$1" "$2" "$bare_nodes" "$(bare_namespace)" || { tail -n 20 "$bare"/*/console.log "$bare"/*/var/log/*.log >&2; return 1; }
   bare_destroy
 }
 column() { awk -v column="$2" '{ print $column }' "$1" | median; }
 compare() {  # compare NAME OURS-FILE PEER-FILE
-  local part what=("" "the API server is ready" "all nodes are Ready" "CoreDNS answers a worker") a b
-  for part in 1 2 3; do
+  local part what=("" "the API server is ready" "all nodes are Ready" "CoreDNS answers a worker" "the control plane's pods are Ready, too") a b
+  for part in 1 2 3 4; do
     a=$(column "$2" $part) b=$(column "$3" $part)
     figure "$1: from nothing until ${what[$part]}, p50 of $runs" s "$a" "$(awk -v b="$b" 'BEGIN { printf "%.2f", b * 1.5 }')" \
       "a bare start" "$b"
