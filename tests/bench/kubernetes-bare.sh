@@ -91,7 +91,7 @@ bare_prepare() {  # bare_prepare MASTERS WORKERS
   awk '/^# 05-/ { wanted = 1 } wanted' "$checkout/machined/kubernetes/manifests/testdata/1.34.yaml" |
     sed -e 's/^- /---\n/' -e 's/^  //' -e "s/10\.5\.0\.1\(:6443\|\$\)/$(bare_address 1)\1/" -e "s/1\.34\.4/$release/" >"$bare/manifests.yaml"
   for i in $(seq "$bare_nodes"); do bare_files "$i"; done
-  ip link add segment type bridge
+  ip link add segment address 02:00:0a:05:00:01 type bridge
   ip address add 10.5.0.1/24 dev segment
   ip link set segment up
 }

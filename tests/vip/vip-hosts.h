@@ -124,6 +124,9 @@ class Hosts {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     kernel = netlink::openKernel();
     bridge = netlink::addLink(*kernel, "br0", netlink::Bridge{});
+    // Without one of its own it takes that of its lowest port, which is gone with a host.
+    netlink::change(*kernel,
+                    netlink::SetLink{.index = bridge, .hardwareAddress = {{2, 0, 10, 77, 0, 254}}});
     netlink::setUp(*kernel, bridge);
     netlink::addAddress(*kernel, bridge, KJ_ASSERT_NONNULL(Prefix::parse("10.77.0.254/24")));
     for (unsigned i = 1; i <= kHosts; ++i) add(i);
@@ -203,7 +206,6 @@ class Hosts {
   }
   // A client on the segment.
   kj::Own<ArpProber> probe() {
-    // The bridge has its address from its ports.
     auto br0 = KJ_ASSERT_NONNULL(netlink::findLink(*kernel, "br0"));
     return kj::heap<ArpProber>(br0, Ip::require("10.77.0.254"), Ip::require(kVip));
   }

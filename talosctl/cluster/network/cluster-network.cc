@@ -7,6 +7,9 @@
 #include <sched.h>
 #include <string.h>
 
+#include <algorithm>
+#include <array>
+
 #include "common/base/error.h"
 #include "common/netlink/netlink.h"
 #include "talosctl/cluster/network/tap.h"
@@ -17,7 +20,7 @@ namespace {
 
 kj::AutoCloseFd thisNamespace() {
   int fd;
-  KJ_SYSCALL(fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  KJ_SYSCALL(fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
   return kj::AutoCloseFd(fd);
 }
 
@@ -57,6 +60,15 @@ void addUsableAddress(netlink::Kernel& kernel, unsigned link, const Prefix& pref
   netlink::change(kernel, netlink::AddAddress{.address = address});
 }
 
+// Locally administered, and none of a node's (cluster-plan.cc): the octets of the IPv4 address, or
+// the last four of an IPv6 one.
+std::array<kj::byte, 6> hardwareAddressOf(const Ip& gateway) {
+  std::array<kj::byte, 6> address = {0x02, 0};
+  auto octets = gateway.bytes();
+  std::copy(octets.end() - 4, octets.end(), address.begin() + 2);
+  return address;
+}
+
 }  // namespace
 
 struct Network::Impl {
@@ -74,6 +86,13 @@ Network::Network(kj::ArrayPtr<const Prefix> gateways, unsigned mtu) : impl(kj::h
   impl->mtu = mtu;
   netlink::setUp(kernel, netlink::indexOf(kernel, "lo"));
   impl->bridge = netlink::addLink(kernel, "bridge", netlink::Bridge());
+  // A bridge without an address of its own takes that of its lowest port: it would be another one
+  // whenever a node is killed or started, while all nodes remember the gateway by the one before.
+  if (gateways.size() > 0) {
+    netlink::change(kernel,
+                    netlink::SetLink{.index = impl->bridge,
+                                     .hardwareAddress = hardwareAddressOf(gateways[0].address)});
+  }
   impl->gateways.addAll(gateways);
   for (auto& gateway : gateways) addUsableAddress(kernel, impl->bridge, gateway);
   netlink::setUp(kernel, impl->bridge);

@@ -14,7 +14,8 @@ namespace talos::cluster {
 
 class Network {
  public:
-  // Brings up loopback and the bridge. Addresses of IPv6 are usable at once: nobody else is on it.
+  // Brings up loopback and the bridge, whose hardware address follows from the first gateway and
+  // stays, whichever nodes come and go. Addresses of IPv6 are usable at once: nobody else is on it.
   Network(kj::ArrayPtr<const Prefix> gateways, unsigned mtu);
   ~Network() noexcept(false);
   // A tap on the bridge, up; the descriptor is what QEMU reads and writes, and stays owned by this
