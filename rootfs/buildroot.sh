@@ -3,7 +3,7 @@
 #   buildroot.sh ROOT CACHE [LIST]
 # ROOT is created again when the package lists or this script have changed; otherwise nothing happens.
 # LIST names the package list (default: packages/build.list). The mirror is the one that this host's apt
-# uses; MIRROR= (and SECURITY_MIRROR=) override it. Cap'n Proto comes from forky (packages/forky.list);
+# uses; MIRROR= (and SECURITY_MIRROR=) override it. Cap'n Proto and runc come from forky (packages/forky.list);
 # the downloaded packages stay in CACHE, so a root can be created again when forky has newer versions.
 set -euo pipefail
 umask 022
@@ -74,7 +74,7 @@ for ((try = 1; ; try++)); do
   create && break
   rm -rf --one-file-system "$root.new"
   [ "$try" -lt "$tries" ] || die "mmdebstrap failed $tries times (see its output above). If it could not find one of ${pinned% }, forky has a newer version:
-  put the three packages of Cap'n Proto 1.5 into $cache/debs, or raise the version in rootfs/packages/forky.list"
+  put the packages of Cap'n Proto 1.5 and runc 1.3 into $cache/debs, or raise the version in rootfs/packages/forky.list"
   say "mmdebstrap failed (see its output above); trying again in $((try * 20)) s, $((tries - try)) more times at most"
   sleep $((try * 20))
 done

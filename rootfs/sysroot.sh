@@ -7,7 +7,7 @@
 #   emulators/  QEMU for this architecture's machines and for its programs, with UEFI, of the build root's own architecture: they use
 #               the libraries that the build root has for its own QEMU
 #   packages    a line for each file: path, package, version, source package, its version, separated by tabs
-# It is made again when the list or this script have changed; what is downloaded stays in the build cache. The mirror and the
+# It is made again when a list or this script have changed; what is downloaded stays in the build cache. The mirror and the
 # packages taken from forky are the build root's.
 set -euo pipefail
 umask 022
@@ -26,7 +26,7 @@ case $arch in
       'qemu-efi-aarch64 ./usr/share/AAVMF/AAVMF_CODE.no-secboot.fd ./usr/share/AAVMF/AAVMF_VARS.fd') ;;
   *) die "ARCH is \"$arch\"; amd64 and arm64 are known, and amd64 needs no tree of its own" ;;
 esac
-stamp=$(cat "$0" "$list" | sha256sum | cut -d' ' -f1)
+stamp=$(cat "$0" "$list" "$here/packages/forky.list" | sha256sum | cut -d' ' -f1)
 [ "$(cat "$sysroot/.stamp" 2>/dev/null || true)" != "$stamp" ] || exit 0
 
 started=$SECONDS

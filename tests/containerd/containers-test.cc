@@ -1,9 +1,16 @@
 // Images and containers of the node, with Debian's containerd and runc and a model of a registry.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <iterator>
+#include <thread>
 
 #include "machined/confined/parser/test-direct-foreign.h"
 #include "machined/services/containers/container-list.h"
@@ -373,6 +380,41 @@ TEST_F(ContainersTest, TenContainersOutliveKilledContainerds) {
   EXPECT_EQ(7u, ended.wait(loop->waitScope));
   for (auto& output : outputs) EXPECT_TRUE(output.whole());
   EXPECT_THAT(notes, IsEmpty());
+}
+
+// As the kernel does while it moves pages of the file: for this thread and what it starts.
+void refuseSeals() {
+  constexpr auto kNumber = offsetof(seccomp_data, nr), kCommand = offsetof(seccomp_data, args[1]);
+  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+                               BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+                               BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kCommand),
+                               BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_ADD_SEALS, 0, 1),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EBUSY),
+                               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {std::size(code), code};
+  KJ_SYSCALL(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "this test needs root");
+  int fd;
+  KJ_SYSCALL(fd = memfd_create("refused", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  kj::AutoCloseFd file(fd);
+  EXPECT_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE), -1);
+  EXPECT_EQ(errno, EBUSY);
+}
+
+// Catches: a runtime that seals a copy of itself for each start, which fails as "read init-p:
+// connection reset by peer" on a machine that is compacting its memory.
+TEST_F(ContainersTest, AContainerStartsWhileTheKernelRefusesSeals) {
+  ModelRegistry registry{{.layer = layer()}};
+  mirrorOf(registry);
+  daemon.reset();
+  std::thread([&]() {
+    refuseSeals();
+    start();
+  }).join();
+  serve();
+  OutputPipe output;
+  EXPECT_FALSE(begin(sample("sealed"), output).adopted);
+  EXPECT_TRUE(harness::eventually([&]() { return output.newest() > 0; }, 20)) << output.text;
+  remove("sealed");
 }
 
 // Catches: a reboot that fails because there is nothing to stop.
