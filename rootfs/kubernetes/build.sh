@@ -41,6 +41,17 @@ flannel_main() {
   sed -E '/backend\/(tencentvpc|udp)"/d' "$(go list -m -f '{{.Dir}}' github.com/flannel-io/flannel)/main.go" >main.go
 }
 
+# CoreDNS's own main without the plugins whose libraries (of clouds, tracers, maps) are a third of what it is compiled of.
+# No Corefile here names one of them; CoreDNS refuses a Corefile that does, with the plugin's name.
+coredns_main() {
+  local source
+  go mod download github.com/coredns/coredns
+  source=$(go list -m -f '{{.Dir}}' github.com/coredns/coredns)
+  sed -E 's/^package plugin$/package main/; /"github.com\/coredns\/coredns\/plugin\/(azure|clouddns|dnssec|etcd|geoip|nomad|route53|sign|trace|view)"$/d' \
+    "$source/core/plugin/zplugin.go" >plugins.go
+  sed '/"github.com\/coredns\/coredns\/core\/plugin"/d' "$source/coredns.go" >main.go
+}
+
 # Releases before 1.24 do not carry a file that their API server is made of: their own generator makes it, of the
 # packages that say so, and a copy of the module that has it is compiled.
 add_openapi() {  # FOLDER
@@ -81,7 +92,8 @@ compile() {  # FOLDER PACKAGE PROGRAM…
   shift 2
   # Sources of its own only where it is no program of others.
   key=$({ go version; cat "$here/go/$folder"/go.{mod,sum}; find "$here/go/$folder" -name '*.go' | sort | xargs -r cat; echo "$options $(linker_flags "$folder") $package $*"
-    ! before_1_24 "$folder" || declare -f add_openapi; } | sha256sum | cut -c1-16)
+    ! before_1_24 "$folder" || declare -f add_openapi
+    [ "$folder" != coredns ] || declare -f coredns_main; } | sha256sum | cut -c1-16)
   out=$cache/$folder-$key
   if [ ! -e "$out" ]; then
     say "compiling $folder"
@@ -89,7 +101,10 @@ compile() {  # FOLDER PACKAGE PROGRAM…
     mkdir -p "$out.new" "$work"
     cp -r "$here/go/$folder" "$work/$folder"
     cd "$work/$folder"
-    [ "$folder" != flannel ] || flannel_main
+    case $folder in
+      flannel) flannel_main ;;
+      coredns) coredns_main ;;
+    esac
     local packages=("$package") program
     if [ $# -gt 0 ]; then
       packages=()

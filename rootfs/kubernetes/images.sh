@@ -163,19 +163,23 @@ busybox sh cp mv
 with_libraries /usr/lib/cni/bridge
 rm "$tree/usr/lib/cni" -r
 image siderolabs/install-cni:v1.9.0 /install-cni.sh
-# The pods of docs/storage.md that make a node an initiator of iSCSI: iscsid, and udev's links of the disks.
-new_tree
-mkdir -p "$tree/usr/lib/systemd"
-with_libraries /usr/sbin/iscsid /usr/sbin/iscsiadm /usr/sbin/iscsi-iname /usr/bin/kmod /usr/lib/systemd/systemd-udevd /usr/bin/udevadm
-install -D -m 0600 /etc/iscsi/iscsid.conf "$tree/etc/iscsi/iscsid.conf"
-install -D -m 0644 /usr/lib/udev/rules.d/60-persistent-storage.rules "$tree/usr/lib/udev/rules.d/60-persistent-storage.rules"
-put /usr/lib/udev/scsi_id /usr/lib/udev/scsi_id
-mkdir -p "$tree/var/lib/iscsi" "$tree/lib/modules"
-busybox sh mkdir cat ls sleep
-image library/open-iscsi:2.1.11 /usr/sbin/iscsid
-new_tree
-put "$(built csi-driver)/csi-driver" /csi-driver
-image library/csi-driver:1 /csi-driver
+# The pods of docs/storage.md that make a node an initiator of iSCSI: iscsid, and udev's links of the disks. And the tests' CSI
+# driver.
+storage() {
+  new_tree
+  mkdir -p "$tree/usr/lib/systemd"
+  with_libraries /usr/sbin/iscsid /usr/sbin/iscsiadm /usr/sbin/iscsi-iname /usr/bin/kmod /usr/lib/systemd/systemd-udevd /usr/bin/udevadm
+  install -D -m 0600 /etc/iscsi/iscsid.conf "$tree/etc/iscsi/iscsid.conf"
+  install -D -m 0644 /usr/lib/udev/rules.d/60-persistent-storage.rules "$tree/usr/lib/udev/rules.d/60-persistent-storage.rules"
+  put /usr/lib/udev/scsi_id /usr/lib/udev/scsi_id
+  mkdir -p "$tree/var/lib/iscsi" "$tree/lib/modules"
+  busybox sh mkdir cat ls sleep
+  image library/open-iscsi:2.1.11 /usr/sbin/iscsid
+  new_tree
+  put "$(built csi-driver)/csi-driver" /csi-driver
+  image library/csi-driver:1 /csi-driver
+}
+[ -z "$(built csi-driver)" ] || storage
 new_tree
 busybox sh httpd wget nslookup sleep cat ls ip ping hostname id env
 image library/busybox:1.37 /usr/bin/busybox

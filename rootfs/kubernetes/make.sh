@@ -3,7 +3,8 @@
 #   make.sh CHECKOUT [RELEASE…]     (make e2e calls it; as root)
 # The build root is build/kubernetes/root; what was compiled and the images stay in build/cache/kubernetes by what they are
 # made of. stdout has the lines "kubectl FILE" (of the first release), "images FOLDER", the storage, and, with CONFORMANCE in
-# the environment, "conformance FILE", the program of that release's conformance tests.
+# the environment, "conformance FILE", the program of that release's conformance tests. With STORAGE there are the images that
+# tests of volumes need, too.
 # The Go modules come from where this host's go environment says (GOPROXY, GOSUMDB …), each with its checksum in go.sum.
 set -euo pipefail
 umask 022
@@ -27,13 +28,17 @@ if [ -n "${SSL_CERT_FILE:-}" ]; then
 fi
 in_root() { rootfs/enter.sh "$checkout/$build/root" "$checkout" env "${passed[@]}" "$@"; }
 
-folders=(coredns flannel flannel-cni csi-driver)
+folders=(coredns flannel flannel-cni)
+[ -z "${STORAGE:-}" ] || folders+=(csi-driver)
 for release in "${releases[@]}"; do
   folders+=("kubernetes-$release")
   case $release in 1.19.*|1.20.*) folders+=(coredns-1.8.0) ;; esac   # before EndpointSlices (common/config/kubernetes-images.h)
 done
 [ -z "${CONFORMANCE:-}" ] || folders+=("conformance-${releases[0]}")
 in_root $here/build.sh /cache/kubernetes /$build/work "${folders[@]}" >$build/programs || {
+  echo "kubernetes: not compiled, for the reason above. If a module could not be fetched: it comes from GOPROXY" \
+    "($(in_root /usr/lib/go-1.26/bin/go env GOPROXY)); set GOPROXY (and SSL_CERT_FILE, if the proxy's authority is the site's)" \
+    "to one that this host reaches, or copy build/cache/kubernetes of a checkout that has compiled the same" >&2
   [ -z "${SUDO_USER:-}" ] || echo "kubernetes: sudo drops GOPROXY, SSL_CERT_FILE and the like; if Go needs them: sudo -E" >&2
   exit 1
 }
