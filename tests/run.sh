@@ -3,7 +3,7 @@
 # ROOT, OUT, SAN, HOURS, and INNER: OUT as seen in the build root)
 #   check   after an edit: format, unit tests, lint of the rooms that differ from the last commit
 #   test    build, unit tests with the corpora of the fuzz targets, image, machines and beside them lint (clang-tidy of
-#           the rooms that the last commits changed)
+#           the rooms that the last commits changed); Kubernetes, whose programs are compiled beside all that
 #   sanitize   the unit tests with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, all of lint
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
@@ -32,7 +32,29 @@ ended() {  # ended "what" "how" STATUS
 }
 passed() { [[ "|$(IFS='|'; echo "${failed[*]}")|" != *"|$1|"* ]]; }   # passed "what": that step did not fail
 in_root() { rootfs/enter.sh "$ROOT" "$CHECKOUT" "$@"; }
-ctest() { in_root env CLIENTS="${CLIENTS:-}" /usr/bin/ctest --output-on-failure "$@"; }
+ctest() {
+  in_root env CLIENTS="${CLIENTS:-}" KUBECTL="${KUBECTL:-}" KUBERNETES_IMAGES="${KUBERNETES_IMAGES:-}" \
+    /usr/bin/ctest --output-on-failure "$@"
+}
+# beside LOG COMMAND…: in the background, after everything else at each processor; $beside is its process group. The end of
+# this script ends it with all that it has started, unless `joined` has waited for it.
+declare -A groups=()
+beside() {
+  local log=$1
+  shift
+  set -m
+  (renice -n 19 -p "$BASHPID" >/dev/null; "$@") >"$log" 2>&1 &
+  beside=$!
+  set +m
+  groups[$beside]=1
+  trap 'for group in "${!groups[@]}"; do kill -- -"$group" 2>/dev/null || true; done' EXIT
+}
+joined() {  # joined GROUP: its exit status
+  local status=0
+  wait "$1" || status=$?
+  unset "groups[$1]"
+  return $status
+}
 counted() { "$@" | tee -a "$OUT/ctest.log"; }   # counted command…: its tests are in the summary
 conclude() {
   local name
@@ -51,13 +73,14 @@ fuzz_build() {
 }
 # Virtual machines side by side: a test has one to three, of 4 GiB together at most, and disks in memory.
 # Tests of containers alone mostly wait: two of them take the place of one (PROCESSORS in their CMakeLists.txt).
-machines() {
-  local memory jobs
+machines() {  # machines LABELS [FLAG…]
+  local labels=$1 memory jobs
+  shift
   memory=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo)
   jobs=$((memory / 6))
   [ "$jobs" -le "$(nproc)" ] || jobs=$(nproc)
   [ "$jobs" -ge 1 ] || jobs=1
-  ctest --test-dir "$INNER" -L machine -j $((2 * jobs)) "$@"
+  ctest --test-dir "$INNER" -L "^($labels)$" -j $((2 * jobs)) "$@"
 }
 # Programs in Go that tests of machines call nodes with.
 clients() { CLIENTS=$(tests/clients/make.sh "$CHECKOUT"); }
@@ -89,12 +112,23 @@ sanitize() {
 
 # All but what only `make bench` and `make e2e` run.
 make_tests() { tests/makefile-test.sh && tests/run-test.sh; }
-build_for_test() { make configure && in_root ninja -C "$INNER" all units; }
+build_for_test() { in_root ninja -C "$INNER" all units kubernetes-in-test; }
+# Kubernetes is compiled from the beginning with what the C++ compiler and the tests leave of the processors: a little at
+# first, half of them beside machines. What takes it from build/cache is there at once, and its tests run among the machines.
+await_kubernetes() {
+  joined "$kubernetes" || { cat "$OUT/kubernetes.log"; return 1; }
+  grep ' s$' "$OUT/kubernetes.log" || true
+  use_kubernetes
+}
 everything() {
-  local beside status=0
+  local labels=machine compiled="Kubernetes: programs and images" lint kubernetes status=0
   continues=1
-  rm -f "$OUT/ctest.log"
   step "targets and variables of make" make_tests
+  step "build root" make configure
+  passed "build root" || { echo "== without the build root nothing else can run"; conclude; return; }
+  rm -f "$OUT/ctest.log" "$OUT/kubernetes.found"
+  beside "$OUT/kubernetes.log" make_kubernetes
+  kubernetes=$beside
   step "build" build_for_test
   passed "build" || { echo "== without the build nothing else can run"; conclude; return; }
   step "unit tests" counted units
@@ -102,19 +136,23 @@ everything() {
   ! passed "image" ||
     step "image: no shell, only static programs, reproducible" in_root rootfs/check.sh "$ROOT" "$INNER" /build/image
   step "clients in Go" clients
-  # Lint only computes, and machines wait half of their time: they come first at each processor.
-  set -m   # a process group of its own, to be ended with all that it started
-  (nice -n 19 rootfs/enter.sh "$ROOT" "$CHECKOUT" tests/lint.sh "$INNER" recent) >"$OUT/lint.log" 2>&1 &
-  beside=$!
-  set +m
-  trap 'kill -- -'"$beside"' 2>/dev/null' EXIT
+  if [ -e "$OUT/kubernetes.found" ]; then
+    step "$compiled" await_kubernetes
+    ! passed "$compiled" || labels='machine|kubernetes'
+  fi
+  # Lint only computes, and machines wait half of their time.
+  beside "$OUT/lint.log" rootfs/enter.sh "$ROOT" "$CHECKOUT" tests/lint.sh "$INNER" recent
+  lint=$beside
   if passed "image"; then
-    step "machines (after $((SECONDS - began)) s), and beside them lint" counted machines
+    step "machines (after $((SECONDS - began)) s), and beside them lint" counted machines "$labels"
   else
     echo "== without the image no machine can run"
   fi
-  wait "$beside" || status=1
-  trap - EXIT
+  if [ "$labels" = machine ] && passed "$compiled"; then
+    step "$compiled" await_kubernetes
+    ! passed "$compiled" || ! passed "image" || step "Kubernetes on nodes" counted machines kubernetes
+  fi
+  joined "$lint" || status=1
   cat "$OUT/lint.log"
   ended "lint" "until $((SECONDS - began)) s" $status
   conclude
@@ -144,7 +182,7 @@ soak() {
   step "what takes long" ctest --test-dir "$INNER" -L long --verbose
   printf '== machines until %s s have passed\n' $((HOURS * 3600))
   while :; do
-    machines
+    machines machine
     [ "$SECONDS" -lt "$until" ] || break
   done
 }
@@ -153,18 +191,26 @@ soak() {
 skipped() {
   awk '/: Skipped$/ { getline reason } /^\[  SKIPPED \] .*ms\)$/ { print "   " $4 ": " reason }' "$OUT/Testing/Temporary/LastTest.log"
 }
-kubernetes() {
-  local name value found status=0
-  step "build" make image all
-  printf '== Kubernetes: programs and images\n'
-  found=$(rootfs/kubernetes/make.sh "$CHECKOUT" ${RELEASES:-})
+# $OUT/kubernetes.found says where they are, once they are.
+make_kubernetes() {
+  rootfs/kubernetes/make.sh "$CHECKOUT" ${RELEASES:-} >"$OUT/kubernetes.new"
+  mv "$OUT/kubernetes.new" "$OUT/kubernetes.found"
+}
+use_kubernetes() {
+  local name value
   while read -r name value; do
     case $name in   # build/ of the checkout is /build in the build root, its cache /cache
       kubectl) export KUBECTL=/cache${value#build/cache} ;;
       images) export KUBERNETES_IMAGES=/cache${value#build/cache} ;;
       conformance) export CONFORMANCE_TESTS=/cache${value#build/cache} ;;
     esac
-  done <<<"$found"
+  done <"$OUT/kubernetes.found"
+}
+kubernetes() {
+  local status=0
+  step "build" make image all
+  step "Kubernetes: programs and images" make_kubernetes
+  use_kubernetes
   # Each release was compiled, so a test that finds no images of it fails (common/testing/provided.h).
   in_root env PROVIDES="$(printf 'kubernetes-%s ' ${RELEASES:-})" \
     KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
@@ -188,7 +234,7 @@ case ${1:-} in
   test) everything ;;
   sanitize) sanitize ;;
   soak) soak ;;
-  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6 1.20.1 1.20.4} kubernetes -L e2e ;;
+  e2e) RELEASES=${RELEASES:-1.34.4 1.35.4 1.20.6 1.20.1 1.20.4} STORAGE=1 kubernetes -L e2e ;;
   conformance) CONFORMANCE=1 kubernetes -L conformance --verbose ;;
   *) echo "run.sh: say check, test, sanitize, soak, e2e or conformance" >&2; exit 1 ;;
 esac
