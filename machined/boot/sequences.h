@@ -14,6 +14,8 @@ kj::StringPtr nameOf(Mode mode);
 constexpr kj::StringPtr kInitialize = "initialize"_kj, kInstall = "install"_kj, kBoot = "boot"_kj,
                         kReboot = "reboot"_kj, kShutdown = "shutdown"_kj, kUpgrade = "upgrade"_kj,
                         kReset = "reset"_kj;
+// The phase of the boot that waits for services; the phases before it write.
+constexpr kj::StringPtr kStartEverything = "startEverything"_kj;
 
 struct PlannedPhase {
   kj::StringPtr name;

@@ -107,6 +107,10 @@ ControllerDependencies ConfigAssembly::controllerDependenciesOf() {
 kj::String ConfigAssembly::sequence() const {
   return life.life.sequenceOrNext();
 }
+bool ConfigAssembly::bootHasSaved() const {
+  auto& sequencer = life.sequencer;
+  return sequencer.currentSequence() == kBoot && sequencer.currentPhase() == kStartEverything;
+}
 bool ConfigAssembly::bootFailed() const {
   return life.life.hasFailed();
 }

@@ -53,6 +53,7 @@ class ConfigAssembly final : private ConfigHost {
 
   void print(kj::StringPtr line, Tone tone) override { core.console.say(line, tone); }
   kj::String sequence() const override;
+  bool bootHasSaved() const override;
   bool bootFailed() const override;
   kj::Promise<void> intendReboot() override;
   void reboot() override;

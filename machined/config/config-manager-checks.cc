@@ -20,18 +20,20 @@ Situation ConfigManager::situation() {
   return now;
 }
 
-void ConfigManager::checkFree(Caller caller) {
+void ConfigManager::checkFree(Caller caller, rpc::ApplyMode mode) {
   if (caller == Caller::kVisitor) requireMaintenance();
   KJ_IF_MAYBE (w, work) {
     fail(ErrorKind::kConflict, kj::str("another config is being applied (", w->what,
                                        "); this one was not applied; retry"));
   }
   auto sequence = deps.host.sequence();
-  if (!inMaintenance() && sequence.size() > 0) {
-    fail(ErrorKind::kConflict,
-         kj::str("the sequence ", sequence,
-                 " is running; the config was not applied; retry when it has ended"));
-  }
+  if (inMaintenance() || sequence.size() == 0) return;
+  bool stageable = deps.host.bootHasSaved();
+  if (stageable && mode == rpc::ApplyMode::STAGED) return;
+  fail(ErrorKind::kConflict,
+       kj::str("the sequence ", sequence,
+               " is running; the config was not applied; retry when it has ended",
+               stageable ? ", or use --on-reboot and reboot the node" : ""));
 }
 
 // The version of the resource counts its changes.

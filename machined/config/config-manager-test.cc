@@ -417,6 +417,29 @@ TEST_F(ConfigManagerTest, NotDuringAnotherSequence) {
   EXPECT_EQ("a/a", state());
 }
 
+// A wrong config may keep a service, and the boot, from coming up. Catches: one that can be
+// replaced only when the boot has ended; a staged config that a new brain, which runs the boot
+// again, replaces by the wrong one.
+TEST_F(ConfigManagerTest, StagedDuringABootThatWaitsForServices) {
+  booted(document("a"));
+  brain().runningSequence = kj::str("boot");
+  brain().saved = true;
+  auto text = refusal(apply(document("b"), ApplyMode::NO_REBOOT));
+  EXPECT_TRUE(contains(text, "Conflict: the sequence boot is running")) << text;
+  EXPECT_TRUE(contains(text, "or use --on-reboot")) << text;
+  apply(document("b"), ApplyMode::STAGED).wait(io.waitScope);
+  EXPECT_EQ("a/b", state());
+  start();
+  load();
+  brain().manager.save().wait(io.waitScope);
+  EXPECT_EQ("a/b", state());
+  machine.drop();
+  start();
+  load();
+  brain().manager.save().wait(io.waitScope);
+  EXPECT_EQ("b/b", state());
+}
+
 // Catches: work that ends with the call that asked for it.
 TEST_F(ConfigManagerTest, ACallerThatGoesAwayChangesNothing) {
   booted(document("a"));

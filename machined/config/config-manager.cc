@@ -15,6 +15,9 @@
 namespace talos::machined {
 namespace {
 
+// As ConfigHost names it.
+constexpr kj::StringPtr kBootSequence = "boot"_kj;
+
 // The pace of searches in maintenance.
 constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 
@@ -132,6 +135,7 @@ kj::Promise<void> ConfigManager::recover() {
     enterMaintenance(kj::mv(reasons));
   }
   trial = takeTrial(deps.process1);
+  stagedInBoot = takeStagedInBoot(deps.process1);
   KJ_IF_MAYBE (pending, takePending(deps.process1)) {
     auto mode = pending->mode;
     deps.host.print(kj::str("machine config: finishing the change that a restart of machined ",
@@ -350,6 +354,7 @@ kj::Promise<void> ConfigManager::validate() {
 }
 
 kj::Promise<void> ConfigManager::save() {
+  if (stagedInBoot) return kj::READY_NOW;  // before a crash of the brain
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
@@ -435,7 +440,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     fail(ErrorKind::kInvalidArgument, kj::strArray(checked.errors, "\n"));
   }
   // A caller that may not see the running config gets no diff.
-  if (request.caller == Caller::kVisitor) checkFree(request.caller);
+  if (request.caller == Caller::kVisitor) checkFree(request.caller, request.mode);
   kj::String diff;
   kj::Maybe<Checked> before;
   for (bool current = false; !current;) {
@@ -445,7 +450,9 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     current = version == publishedVersion() && (before != nullptr) == (trial != nullptr);
   }
   // Nothing suspends from here to begin(): the decision is still valid then.
-  if (!request.dryRun || request.caller == Caller::kVisitor) checkFree(request.caller);
+  if (!request.dryRun || request.caller == Caller::kVisitor) {
+    checkFree(request.caller, request.mode);
+  }
   checkVersion(request.ifVersion);
   auto now = situation();
   KJ_IF_MAYBE (b, before) {
@@ -547,6 +554,10 @@ kj::Promise<void> ConfigManager::carryOut(
 kj::Promise<void> ConfigManager::finish(rpc::ApplyMode mode, KnownConfig config) {
   auto before = co_await stagedBefore(config);
   auto staged = before.map([](const Checked& b) { return b.config.get(); });
+  if (mode == rpc::ApplyMode::STAGED && deps.host.sequence() == kBootSequence) {
+    co_await holdStagedInBoot(deps.process1);
+    stagedInBoot = true;
+  }
   co_await deps.keys.persist(
       config.get(), mode, kj::mv(staged), [&]() { return toDisk(config); },
       [this](kj::StringPtr step) { operation.step(step); });

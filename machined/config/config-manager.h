@@ -62,7 +62,9 @@ class ConfigHost {
   virtual ~ConfigHost() noexcept(false) = default;
   virtual void print(kj::StringPtr line, Tone tone) = 0;
   virtual kj::String sequence() const = 0;  // the running one, or empty
-  virtual bool bootFailed() const = 0;      // a new brain knows from the start
+  // A boot runs that has written its config already: it waits for services, which may take long.
+  virtual bool bootHasSaved() const = 0;
+  virtual bool bootFailed() const = 0;  // a new brain knows from the start
   // Resolves when process 1 knows that the machine reboots.
   virtual kj::Promise<void> intendReboot() = 0;
   // Reboots after a delay, so that the answer to the caller gets out.
@@ -186,6 +188,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   unsigned checking = 0;                   // visitors' and large documents in a parser
   kj::Maybe<Trial> trial;
   kj::Promise<void> alarm = kj::READY_NOW;  // for the end of the trial
+  bool stagedInBoot = false;                // the copy on disk is newer than the boot that runs
   ApplyOperation operation{deps.store};
   kj::TaskSet tasks;
 
@@ -204,7 +207,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<kj::String> stagedText();
   kj::Promise<kj::Maybe<Checked>> stagedBefore(const KnownConfig& next);
   Situation situation();
-  void checkFree(Caller caller);
+  void checkFree(Caller caller, rpc::ApplyMode mode);
   void checkVersion(uint64_t ifVersion);
   kj::Promise<void> beginTrial(kj::Duration length, KnownConfig config, kj::Array<char> document);
   kj::Promise<void> resumeTrial();

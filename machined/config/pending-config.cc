@@ -12,6 +12,10 @@ Held<rpc::HeldChange> heldChange(Process1& process1) {
   return {process1, kPendingName};
 }
 
+Held<rpc::HeldChange> stagedMark(Process1& process1) {
+  return {process1, "config/staged"};
+}
+
 }  // namespace
 
 Pending::~Pending() noexcept(false) {
@@ -36,6 +40,15 @@ kj::Promise<void> holdPending(Process1& process1, const Pending& pending) {
 
 kj::Promise<void> dropPending(Process1& process1) {
   return heldChange(process1).drop();
+}
+
+bool takeStagedInBoot(Process1& process1) {
+  return stagedMark(process1).take([](rpc::HeldChange::Reader) { return true; }).orDefault(false);
+}
+
+kj::Promise<void> holdStagedInBoot(Process1& process1) {
+  return stagedMark(process1).hold(
+      [](rpc::HeldChange::Builder out) { out.setMode(rpc::ApplyMode::STAGED); });
 }
 
 }  // namespace talos::machined

@@ -5,6 +5,10 @@
 // knows that its predecessor died in between and does all steps again; to do a step twice changes
 // nothing. A change that is not held has not begun. Mode reboot leaves another intention behind
 // (machined/boot/boot-progress.h, going down), which is held before this one is dropped.
+//
+// A config that is staged while the boot runs leaves a mark ("config/staged") for the rest of the
+// boot: a new brain runs that boot again from its start, and must not write the running config over
+// the staged one. The mark is held before the disk is written.
 #pragma once
 
 #include <kj/array.h>
@@ -31,5 +35,9 @@ kj::Maybe<Pending> takePending(Process1& process1);
 // Resolves when process 1 holds it.
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending);
 kj::Promise<void> dropPending(Process1& process1);
+
+// True if a predecessor held the mark.
+bool takeStagedInBoot(Process1& process1);
+kj::Promise<void> holdStagedInBoot(Process1& process1);
 
 }  // namespace talos::machined

@@ -118,6 +118,7 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   DirectForeign foreign;
   bool failed;
   kj::String runningSequence = kj::str();
+  bool saved = false;  // the boot that runs is past its task saveConfig
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
   std::string persisted;     // the mode
@@ -156,6 +157,7 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
  private:
   void print(kj::StringPtr line, Tone) override { said.add(kj::str(line)); }
   kj::String sequence() const override { return kj::str(runningSequence); }
+  bool bootHasSaved() const override { return saved; }
   bool bootFailed() const override { return failed; }
   kj::Promise<void> intendReboot() override {
     ++intended;
