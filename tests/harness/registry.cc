@@ -9,13 +9,17 @@
 
 namespace talos::harness {
 
-Registry::Registry(const std::string& folder, const std::string& address,
-                   const std::string& remote) {
+Registry::Registry(const std::string& folder, const std::string& address, const std::string& remote,
+                   const std::string& certificate) {
   auto storage = folder + "/" + address;
   std::filesystem::create_directories(storage);
   auto config = storage + "/config.yml";
   std::ofstream(config) << "version: 0.1\nstorage: {filesystem: {rootdirectory: " << storage
-                        << "/data}}\nhttp: {addr: '" << address << "'}\n"
+                        << "/data}}\nhttp: {addr: '" << address << "'"
+                        << (certificate.empty() ? ""
+                                                : ", tls: {certificate: " + certificate +
+                                                      ", key: " + certificate + "}")
+                        << "}\n"
                         << (remote.empty() ? "" : "proxy: {remoteurl: '" + remote + "'}\n");
   log = storage + "/log";
   process = std::make_unique<Background>(std::vector<std::string>{

@@ -14,7 +14,9 @@ class Registry {
  public:
   // Keeps its files below `folder`. With `remote`, a URL, it is a pull-through cache of that.
   // Throws when it does not listen within 30 s.
-  Registry(const std::string& folder, const std::string& address, const std::string& remote = "");
+  // With `certificate`, a file that has the key as well, it speaks TLS.
+  Registry(const std::string& folder, const std::string& address, const std::string& remote = "",
+           const std::string& certificate = "");
 
   // Within 10 s; its log has a line for each request.
   bool wasAsked(const std::string& part);
