@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <regex>
 #include <thread>
 
 #include "tests/cluster/etcd-nodes.h"
@@ -90,6 +91,35 @@ TEST(Etcd, BootstrapOnAllAtOnceMakesOneCluster) {
   EtcdNodes nodes("etcd", 3, {"--bootstrap=false"});
   areWaiting(nodes);
   bootstrapAll(nodes);
+}
+
+// A node of type `init` bootstraps its cluster without `talosctl bootstrap`. Catches: a node that
+// waits for that; one that makes a second cluster when it is installed again; a type that is not
+// the config's.
+TEST(Etcd, AnInitNodeMakesTheClusterByItself) {
+  EtcdNodes nodes("init", 3, {"--with-init-node", "--bootstrap=false"});
+  EXPECT_FALSE(contains(nodes.cluster().creation().err, "bootstrapping etcd"));
+  EXPECT_TRUE(contains(nodes.at(nodes[0], {"get", "machinetype"}).out, " init\n"))
+      << nodes.at(nodes[0], {"get", "machinetype"}).out;
+  EXPECT_TRUE(contains(nodes.at(nodes[1], {"get", "machinetype"}).out, " controlplane\n"));
+  ASSERT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
+  auto id = nodes.clusterId(nodes[0]);
+  EXPECT_NE("", id);
+  EXPECT_TRUE(nodes.put(nodes[1], "/init/kept", "yes"));
+  auto member = [&] {
+    std::smatch match;
+    auto text = nodes.statusOf(nodes[0]);
+    return std::regex_search(text, match, std::regex("member: \"?([0-9a-f]+)")) ? match[1].str()
+                                                                                : std::string();
+  };
+  auto before = member();
+  nodes.reinstall(nodes[0]);
+  EXPECT_TRUE(
+      eventually([&] { return !member().empty() && member() != before; }, EtcdNodes::kTimeout))
+      << nodes.statusOf(nodes[0]);
+  EXPECT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]) << nodes.statusOf(nodes[0]);
+  EXPECT_EQ(id, nodes.clusterId(nodes[0]));
+  EXPECT_EQ("yes\n", nodes.get(nodes[0], "/init/kept"));
 }
 
 // Configs that do not name the other nodes, as those of `talosctl gen config`; $BOOTSTRAPS times.
