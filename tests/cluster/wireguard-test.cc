@@ -13,6 +13,24 @@ using harness::Cluster;
 using harness::contains;
 using harness::eventually;
 
+// The tunnel as the node's kernel has it.
+std::string tunnelOf(const Cluster& cluster, const std::string& node) {
+  return cluster.ok({"-n", node, "get", "link", "wg0", "-o", "yaml"});
+}
+
+// The topology of the chapter. Catches: keepalive packets or networks that stay in the config; a
+// worker whose other traffic in the tunnel has no peer.
+void checkTunnels(const Cluster& cluster) {
+  const std::string kKeepalive = "persistentKeepaliveInterval: 5\n";
+  auto server = tunnelOf(cluster, "10.5.0.2"), client = tunnelOf(cluster, "10.5.0.3");
+  EXPECT_TRUE(contains(server, "listenPort: 51111\n")) << server;
+  EXPECT_TRUE(contains(server, kKeepalive)) << server;
+  EXPECT_TRUE(contains(server, "10.1.0.3/32")) << server;
+  EXPECT_TRUE(contains(client, "10.5.0.2:51111")) << client;
+  EXPECT_TRUE(contains(client, kKeepalive)) << client;
+  EXPECT_TRUE(contains(client, "10.1.0.0/24")) << client;
+}
+
 // Catches: keys that do not belong together, and peers that do not find each other: a tunnel whose
 // kernels agree on no session, at another port, or without keepalives. apid of the control-plane
 // node calls the worker's by its address in the tunnel. A worker's certificate gets an address half
@@ -25,6 +43,7 @@ TEST(Wireguard, NodesReachEachOtherInTheTunnel) {
                    "--extra-boot-kernel-args", "wireguard.dyndbg=+p"});
   EXPECT_TRUE(contains(cluster.ok({"-n", "10.5.0.2", "interfaces"}), "10.1.0.2/24"));
   EXPECT_TRUE(contains(cluster.ok({"-n", "10.5.0.3", "interfaces"}), "10.1.0.3/24"));
+  checkTunnels(cluster);
   std::string said;
   auto answers = [&](const std::string& node) {
     auto result = cluster.talosctl({"-n", node, "--timeout", "10s", "version"}, 20);
