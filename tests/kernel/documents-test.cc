@@ -92,6 +92,32 @@ class Documents : public testing::Test {
 };
 
 // The snippets of the documents, from here on. Catches: a value that arrives as another.
+TEST_F(Documents, StaticAddressing) {
+  inside([] {
+    auto kernel = netlink::openKernel();
+    // Another program uses the card that is to be ignored.
+    auto ignored = netlink::indexOf(*kernel, "eth1");
+    netlink::addAddress(*kernel, ignored, prefix("192.0.2.7/24"));
+    netlink::setUp(*kernel, ignored);
+    netlink::change(*kernel, netlink::SetLink{.index = ignored, .mtu = 1400u});
+    auto before = ip({"-j", "address", "show", "dev", "eth1"});
+    applyText(
+        "      - interface: eth0\n"
+        "        cidr: 10.0.0.201/8\n"
+        "        mtu: 8765\n"
+        "        routes:\n"
+        "          - network: 0.0.0.0/0\n"
+        "            gateway: 10.0.0.1\n"
+        "      - interface: eth1\n"
+        "        ignore: true\n");
+    expectAll(ip({"-j", "address", "show", "dev", "eth0"}),
+              {"\"mtu\":8765", "\"local\":\"10.0.0.201\",\"prefixlen\":8", "UP"});
+    expectAll(ip({"-j", "route", "show", "default"}),
+              {"\"dst\":\"default\",\"gateway\":\"10.0.0.1\",\"dev\":\"eth0\"", "\"metric\":10"});
+    EXPECT_EQ(ip({"-j", "address", "show", "dev", "eth1"}), before) << "it was not ignored";
+  });
+}
+
 TEST_F(Documents, SeveralAddressesOnLoopback) {
   inside([] {
     applyText(

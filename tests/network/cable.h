@@ -91,6 +91,7 @@ class Cable {
     netlink::addAddress(kernel, peer, KJ_ASSERT_NONNULL(Prefix::parse("10.7.0.1/24")));
     netlink::setUp(kernel, peer);
     auto readConfig = [this](machined::Store&) -> kj::Maybe<config::Config::Reader> {
+      KJ_IF_MAYBE (parsed, document) return parsed->get();
       auto& message = *built.emplace(kj::heap<capnp::MallocMessageBuilder>());
       auto root = message.initRoot<config::Config>();
       auto network = root.getMachine().getNetwork();
@@ -112,6 +113,7 @@ class Cable {
   }
 
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;  // the config
+  kj::Maybe<config::MachineConfig> document;              // one from its text, in its place
   bool dhcp = true, dhcp6 = false;
   kj::StringPtr asked = "eth0";       // the node's link that asks
   kj::StringPtr serverLink = "peer";  // the link that answers

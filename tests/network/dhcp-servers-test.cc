@@ -194,6 +194,84 @@ TEST(DhcpInGuest, VlansAndBondsAskAndRenewToo) {
   }
 }
 
+// The bond of the users' documents, from their text.
+constexpr kj::StringPtr kDocumentedBond =
+    "version: v1alpha1\n"
+    "machine:\n"
+    "  type: worker\n"
+    "  token: abcdef.0123456789abcdef\n"
+    "  install: {disk: /dev/sda}\n"
+    "  network:\n"
+    "    interfaces:\n"
+    "      - interface: bond0\n"
+    "        dhcp: true\n"
+    "        bond:\n"
+    "          mode: 802.3ad\n"
+    "          lacpRate: fast\n"
+    "          xmitHashPolicy: layer3+4\n"
+    "          miimon: 100\n"
+    "          updelay: 200\n"
+    "          downdelay: 200\n"
+    "          interfaces:\n"
+    "            - eth0\n"
+    "            - eth1\n"
+    "cluster:\n"
+    "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"_kj;
+
+// Both cables end in a switch, in one aggregate of LACP, which the server hears.
+void aggregate(Cable& cable) {
+  auto& there = cable.server.there();
+  auto first = netlink::indexOf(there, "peer"), second = netlink::indexOf(there, "peer1");
+  auto network = KJ_ASSERT_NONNULL(Prefix::parse("10.7.0.1/24"));
+  netlink::change(there, netlink::DeleteAddress{{.link = first, .prefix = network}});
+  netlink::BondOptions options;
+  options[netlink::BondOption::kMode] = uint32_t(netlink::BondMode::kLacp);
+  options[netlink::BondOption::kMiimon] = 100u;
+  options[netlink::BondOption::kLacpRate] = 1u;
+  auto bond = netlink::addLink(there, "switch", netlink::Bond{options});
+  for (auto port : {first, second}) {
+    netlink::setUp(there, port, false);
+    netlink::setMaster(there, port, bond);
+  }
+  netlink::setUp(there, bond);
+  netlink::addAddress(there, bond, network);
+  cable.serverLink = "switch";
+}
+
+// Catches: a bond that networkd makes and for which it does not ask for an address, or asks before
+// the bond has its links, and never again.
+TEST(DhcpInGuest, TheBondOfTheDocumentsIsMadeAndAsks) {
+  onCable([](Cable& cable) {
+    auto& node = cable.node;
+    auto& kernel = *node.kernel;
+    netlink::addVeth(kernel, "eth1", "peer1");
+    netlink::move(netlink::indexOf(kernel, "peer1"), cable.server.descriptor());
+    aggregate(cable);
+    auto parsed = config::parse(kDocumentedBond.asArray());
+    ASSERT_TRUE(parsed.good());
+    cable.document = kj::mv(parsed);
+    cable.asked = "bond0";
+    cable.configChanged();
+    cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong, Cable::kRenewOften);
+    node.start();
+    node.until("an address",
+               [&] { return cable.has("10.7.0.20/24") && node.hasDefaultBy("bond0"); });
+    auto bond = netlink::indexOf(kernel, "bond0");
+    for (auto& address : kernel.addresses()) {
+      if (address.prefix.toString() == "10.7.0.20/24") EXPECT_EQ(address.link, bond);
+    }
+    node.until("both links in one aggregate", [&] {
+      auto said = readFile("/proc/thread-self/net/bonding/bond0");
+      return strstr(said.cStr(), "Bonding Mode: IEEE 802.3ad") != nullptr &&
+             strstr(said.cStr(), "Number of ports: 2") != nullptr;
+    });
+    auto before = readFile(cable.file());
+    node.until("a renewal",
+               [&] { return cable.state() == "bound" && readFile(cable.file()) != before; });
+    EXPECT_TRUE(cable.has("10.7.0.20/24"));
+  });
+}
+
 // Another machine has been given the address by hand.
 TEST(Dhcp, AnAddressInUseIsDeclined) {
   onCable([](Cable& cable) {

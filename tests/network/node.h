@@ -172,9 +172,12 @@ class Node {
     }
     return false;
   }
-  bool hasDefault() {
-    for (auto& r : kernel->routes()) {
-      if (r.destination == Prefix::all(AF_INET) && r.link == eth0) return true;
+  bool hasDefault() { return hasDefaultBy("eth0"); }
+  bool hasDefaultBy(kj::StringPtr name) {
+    KJ_IF_MAYBE (link, netlink::findLink(*kernel, name)) {
+      for (auto& r : kernel->routes()) {
+        if (r.destination == Prefix::all(AF_INET) && r.link == link->index) return true;
+      }
     }
     return false;
   }
