@@ -46,19 +46,22 @@ class Server {
   pid_t pid;
 };
 
-// Takes the address and the routes out of a config, and puts DHCP there.
+// Takes the address and the routes out of a config, and puts DHCP and a shared address there, as
+// the users' documents do.
 void askByDhcp(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   static const std::regex address(R"(\n( *)cidr: 10\.5\.0\.2/24\n)");
   static const std::regex routes(R"(\n( *)routes:\n(\1 .*\n|\1-.*\n)+)");
-  auto changed = std::regex_replace(text.str(), address, "\n$1dhcp: true\n");
+  auto changed =
+      std::regex_replace(text.str(), address, "\n$1dhcp: true\n$1vip: {ip: 10.5.0.50}\n");
   ASSERT_NE(changed, text.str()) << changed;
   std::ofstream(path) << std::regex_replace(changed, routes, "\n");
 }
 
 // Catches: a discovery that does not happen, or whose address is not there when the config has to
-// be fetched; a node that loses it when its config arrives.
+// be fetched; a node that loses it when its config arrives; a shared address that needs a static
+// one beside it, or takes the lease's place.
 TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   // Without a way out the config names no name servers: they are the lease's.
   harness::Cluster cluster(
@@ -99,6 +102,17 @@ TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   EXPECT_TRUE(contains(unknown.err, "cannot resolve \"nobody.example.org\"")) << unknown.err;
   EXPECT_TRUE(contains(cluster.ok({"get", "hostnames"}), "dhcp-master-1"));
   EXPECT_TRUE(contains(cluster.ok({"get", "timeservers"}), "10.5.0.1"));
+
+  auto made = cluster.talosctl({"bootstrap"}, harness::kBoots);
+  ASSERT_EQ(made.status, 0) << made.err;
+  std::string both;
+  EXPECT_TRUE(harness::eventually(
+      [&] {
+        both = cluster.talosctl({"get", "addresses"}, 20).out;
+        return contains(both, "eth0/10.5.0.50/32") && contains(both, "eth0/10.5.0.2/24");
+      },
+      harness::kBoots, 1))
+      << both << cluster.talosctl({"get", "vipstatuses"}).out;
 }
 
 }  // namespace
