@@ -169,6 +169,7 @@ fi
 
 "$here/sbom.sh" "$tree" "$out" "$deb" "$here" "$work/sbom.stamp" "$work/sbom.json" "$work/firmware"
 install -m 0644 "$work/sbom.json" "$tree/usr/share/sbom.spdx.json"
+find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +   # installer images and disks take their dates from it
 
 # --- pack -----------------------------------------------------------------------------------------------
 stamp="$level $SOURCE_DATE_EPOCH $(tree_digest "$tree")"

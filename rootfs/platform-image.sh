@@ -3,7 +3,8 @@
 #   IMAGE/<platform>-<architecture>.<format>
 # IMAGE is what image.sh made, DISK_IMAGE the program of machined/disk/image. Formats and sizes are those that the providers
 # take (docs/platforms.md). A disk that does not say its size here is small: the provider's machines have larger ones, and the
-# first boot takes the rest. ARGUMENTS='a b': further arguments of the kernel. Nothing is left when a step fails.
+# first boot takes the rest. ARGUMENTS='a b': further arguments of the kernel. Nothing is left when a step fails. The same image
+# gives the same bytes: dates are the kernel's, and identities are made of the disk's.
 set -euo pipefail
 umask 022
 export LC_ALL=C
@@ -13,6 +14,8 @@ name=$image/$platform-$arch
 readonly small=1246 usual=8192 exoscale=10240   # MiB
 
 die() { printf 'image: %s\n' "$*" >&2; exit 1; }
+SOURCE_DATE_EPOCH=$(stat -c %Y "$image/parts/tree/usr/install/vmlinuz")
+export SOURCE_DATE_EPOCH
 work=$(mktemp -d -p "$image" platform-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,6 +26,23 @@ finished() {  # FILE: the image, under its name
 }
 disk() { "${emulator[@]}" "$disk_image" "$platform" "$1" "$image/parts/tree/usr/install" "$image/rootfs.sqsh" "$work/disk.raw" ${ARGUMENTS:-}; }
 convert() { qemu-img convert -f raw -O "$1" -o "$2" "$work/disk.raw" "$work/disk.$3"; rm "$work/disk.raw"; }
+archive() { tar --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner "$@"; }
+poke() { printf "$(sed 's/../\\x&/g' <<<"$3")" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none; }   # poke FILE OFFSET HEX
+# The time and a random number in a VHD's footer ("Virtual Hard Disk Image Format Specification"): the number becomes that
+# of the disk's partition table.
+settle_vhd() {  # FILE
+  local footer=$(($(stat -c %s "$1") - 512))
+  poke "$1" $((footer + 24)) "$(printf %08x $((SOURCE_DATE_EPOCH - 946684800)))"   # seconds since 2000
+  poke "$1" $((footer + 68)) "$(od -An -j568 -N16 -tx1 "$1" | tr -d ' \n')"
+  poke "$1" $((footer + 64)) 00000000
+  poke "$1" $((footer + 64)) "$(tail -c 512 "$1" | od -An -v -w1 -tu1 | awk '{ sum += $1 } END { printf "%08x", 4294967295 - sum }')"
+}
+# The content id of a VMDK, which is random: this one is of a disk without changes.
+settle_vmdk() {  # FILE
+  local found
+  found=$(grep -abo -m1 '^CID=[0-9a-f]\{8\}' "$1") || die "the VMDK has no content id"
+  poke "$1" $((${found%%:*} + 4)) "$(printf fffffffe | od -An -tx1 | tr -d ' ')"
+}
 zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
 
 # One disk, described for hypervisors of VMware: OVF 1.1 of the DMTF. The digests come before the disk, as importers read it.
@@ -30,6 +50,7 @@ zstandard() { zstd -q -T0 --rm "$work/disk.$1"; finished "$work/disk.$1.zst"; }
 vmware() {
   disk "$usual"
   convert vmdk subformat=streamOptimized,adapter_type=lsilogic vmdk
+  settle_vmdk "$work/disk.vmdk"
   local size
   size=$(stat -c %s "$work/disk.vmdk")
   cat >"$work/disk.ovf" <<END
@@ -89,7 +110,7 @@ vmware() {
 END
   (cd "$work" && for file in disk.ovf disk.vmdk; do
     printf 'SHA256(%s)= %s\n' "$file" "$(sha256sum <"$file" | cut -d' ' -f1)"
-  done >disk.mf && tar --format=ustar --owner=0 --group=0 -cf disk.ova disk.ovf disk.mf disk.vmdk)
+  done >disk.mf && archive --format=ustar -cf disk.ova disk.ovf disk.mf disk.vmdk)
   finished "$work/disk.ova"
 }
 
@@ -116,15 +137,15 @@ esac
 case $platform in
   metal|nocloud|openstack|opennebula|hcloud|scaleway) disk "$small"; zstandard raw ;;
   aws|vultr|upcloud|cloudstack) disk "$usual"; zstandard raw ;;
-  azure) disk "$usual"; convert vpc subformat=fixed,force_size=on vhd; zstandard vhd ;;
+  azure) disk "$usual"; convert vpc subformat=fixed,force_size=on vhd; settle_vhd "$work/disk.vhd"; zstandard vhd ;;
   # One sparse member of this name, in the format of old GNU tars.
   gcp)
     disk "$usual"
-    tar --format=oldgnu --sparse --owner=0 --group=0 -C "$work" -cf - --transform 's/.*/disk.raw/' disk.raw | gzip >"$work/disk.raw.tar.gz"
+    archive --format=oldgnu --sparse -C "$work" -cf - --transform 's/.*/disk.raw/' disk.raw | gzip >"$work/disk.raw.tar.gz"
     finished "$work/disk.raw.tar.gz" ;;
   digital-ocean|akamai)
     disk "$([ "$platform" = akamai ] && echo "$small" || echo "$usual")"
-    gzip "$work/disk.raw"
+    gzip -n "$work/disk.raw"
     finished "$work/disk.raw.gz" ;;
   exoscale) disk "$exoscale"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;
   oracle) disk "$usual"; convert qcow2 cluster_size=8k qcow2; zstandard qcow2 ;;

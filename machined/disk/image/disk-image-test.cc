@@ -36,9 +36,9 @@ class Parts {
     tree.file("system/core.img", std::string(4096, 'c').c_str());
     tree.file("root", std::string(3u << 20, 'r').c_str());
   }
-  void write(kj::StringPtr arch) {
+  void write(kj::StringPtr arch, kj::StringPtr arguments = "talos.platform=aws") {
     auto file = tree.at("out/disk"), folder = tree.at("system");
-    writeDiskImage({.file = file, .bytes = kBytes, .arguments = "talos.platform=aws"},
+    writeDiskImage({.file = file, .bytes = kBytes, .arguments = arguments},
                    {.folder = folder, .image = tree.at("root"), .arch = arch});
   }
   std::string says(const std::string& command) const {
@@ -62,7 +62,10 @@ class Parts {
                 " ::EFI/BOOT" + name);
   }
   kj::Array<const kj::byte> at(uint64_t offset, size_t size) const {
-    int fd = open(tree.at("out/disk").cStr(), O_RDONLY | O_CLOEXEC);
+    return at(tree.at("out/disk").cStr(), offset, size);
+  }
+  static kj::Array<const kj::byte> at(const std::string& file, uint64_t offset, size_t size) {
+    int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
     KJ_REQUIRE(fd >= 0);
     kj::AutoCloseFd disk(fd);
     auto bytes = kj::heapArray<kj::byte>(size);
@@ -70,8 +73,9 @@ class Parts {
     return kj::heapArray<const kj::byte>(bytes.begin(),
                                          static_cast<size_t>(kj::max(n, ssize_t{0})));
   }
-  gpt::Table table() const {
-    auto read = [this](uint64_t offset, size_t size) { return at(offset, size); };
+  gpt::Table table() const { return tableOf(tree.at("out/disk").cStr()); }
+  static gpt::Table tableOf(const std::string& file) {
+    auto read = [&](uint64_t offset, size_t size) { return at(file, offset, size); };
     return KJ_REQUIRE_NONNULL(gpt::read(read, 512));
   }
 
@@ -132,6 +136,36 @@ TEST(DiskImage, OfArm64HasNothingForABios) {
   auto bios = KJ_ASSERT_NONNULL(find(parts.table(), kBios, 512));
   EXPECT_TRUE(isZero(parts.at(bios.offset, 4096)));
   EXPECT_EQ(installedOn(parts.table()), Installed::kYes);
+}
+
+// Catches: an identity that is random, or a date of the day, with which two builds of one release
+// differ; an identity that two platforms share; inodes whose checksums are wrong, which the kernel
+// does not read.
+TEST(DiskImage, TheSameSystemGivesTheSameBytes) {
+  Parts parts;
+  constexpr time_t kDate = 1700000000;  // 2023-11-14 22:13:20 UTC
+  const timespec times[] = {{.tv_sec = kDate}, {.tv_sec = kDate}};
+  ASSERT_EQ(utimensat(AT_FDCWD, parts.tree.at("system/vmlinuz").cStr(), times, 0), 0);
+  std::string out = parts.tree.at("out").cStr();
+  parts.write("amd64");
+  ASSERT_EQ(rename((out + "/disk").c_str(), (out + "/first").c_str()), 0);
+  parts.write("amd64");
+  EXPECT_EQ(parts.says("cmp " + out + "/first " + out + "/disk"), "");
+  EXPECT_THAT(parts.ofEfi("TZ=UTC mdir", ""), HasSubstr("2023-11-14"));
+
+  auto boot = KJ_ASSERT_NONNULL(find(parts.table(), kBoot, 512));
+  parts.says("dd if=" + out + "/disk of=" + out + "/boot bs=1M skip=" +
+             std::to_string(boot.offset >> 20) + " count=" + std::to_string(boot.size >> 20));
+  auto repaired = parts.says("{ xfs_repair -n -f " + out + "/boot && echo whole; }");
+  EXPECT_THAT(repaired, testing::EndsWith("whole\n")) << repaired;
+  auto inode = parts.says("xfs_db -r -f -c 'path /A/version' -c 'print core.mtime.sec v3.crc' " +
+                          out + "/boot");
+  EXPECT_THAT(inode, HasSubstr("2023")) << inode;
+  EXPECT_THAT(inode, HasSubstr("(correct)")) << inode;
+
+  parts.write("amd64", "talos.platform=azure");
+  EXPECT_NE(parts.says("cmp " + out + "/first " + out + "/disk"), "");
+  EXPECT_FALSE(parts.table().disk == parts.tableOf(out + "/first").disk);
 }
 
 // Catches: half an image that is there after an error, or its parts left beside it.

@@ -4,9 +4,13 @@
 #include <kj/debug.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/sha256.h"
+#include "machined/disk/image/xfs-inodes.h"
 #include "machined/disk/installer/boot-code.h"
 #include "machined/disk/installer/file-systems.h"
 #include "machined/disk/installer/locked-disk.h"
@@ -19,6 +23,66 @@ namespace {
 
 constexpr unsigned kSector = 512;
 constexpr size_t kPiece = 1u << 20;
+
+// Of all that differs between one image and another: their identities follow from it.
+class Identity {
+ public:
+  Identity(const DiskImage& image, const System& system) {
+    Sha256 sum;
+    sum.add(kj::str(image.arguments, "\n", image.bytes, "\n", system.arch, "\n").asBytes());
+    for (auto name : {"vmlinuz"_kj, "initramfs"_kj, bootProgramsOf(system.arch).efi}) {
+      addFile(sum, kj::str(system.folder, "/", name));
+    }
+    addFile(sum, system.image);
+    seed = sum.finish();
+    struct stat kernel;
+    KJ_SYSCALL(stat(kj::str(system.folder, "/vmlinuz").cStr(), &kernel), system.folder);
+    date = static_cast<uint32_t>(kernel.st_mtim.tv_sec);
+  }
+
+  // Version 8 of RFC 9562: a digest. Each name has its own.
+  gpt::Guid guid(kj::StringPtr name) const {
+    gpt::Guid made;
+    auto digest = digestOf(name);
+    memcpy(made.bytes, digest.begin(), sizeof made.bytes);
+    made.bytes[7] = (made.bytes[7] & 0x0f) | 0x80;  // the third field is little-endian on disks
+    made.bytes[8] = (made.bytes[8] & 0x3f) | 0x80;
+    return made;
+  }
+  // The same as text, whose fields are in order.
+  kj::String uuid(kj::StringPtr name) const {
+    auto digest = digestOf(name);
+    digest[6] = (digest[6] & 0x0f) | 0x80;
+    digest[8] = (digest[8] & 0x3f) | 0x80;
+    auto hex = kj::encodeHex(digest.slice(0, 16));
+    return kj::str(hex.slice(0, 8), "-", hex.slice(8, 12), "-", hex.slice(12, 16), "-",
+                   hex.slice(16, 20), "-", hex.slice(20, 32));
+  }
+  kj::String volumeId(kj::StringPtr name) const {
+    return kj::encodeHex(digestOf(name).slice(0, 4));
+  }
+
+  uint32_t date;
+
+ private:
+  kj::Array<kj::byte> seed;
+
+  static void addFile(Sha256& sum, kj::StringPtr path) {
+    auto file = openFile(path);
+    auto piece = kj::heapArray<kj::byte>(kPiece);
+    for (ssize_t n;;) {
+      KJ_SYSCALL(n = read(file, piece.begin(), piece.size()), path);
+      if (n == 0) return;
+      sum.add(piece.slice(0, static_cast<size_t>(n)));
+    }
+  }
+  kj::Array<kj::byte> digestOf(kj::StringPtr name) const {
+    Sha256 sum;
+    sum.add(seed);
+    sum.add(name.asBytes());
+    return sum.finish();
+  }
+};
 
 // Beside the image, whose disk has room for it.
 class ScratchFolder {
@@ -88,21 +152,27 @@ kj::String prototypeOf(kj::StringPtr files) {
 }
 
 kj::String makeBoot(const ScratchFolder& scratch, uint64_t bytes, kj::StringPtr arguments,
-                    const System& system) {
+                    const System& system, const Identity& identity) {
   putBootFiles(scratch.folder("boot"), arguments, system);
   writeFileAtomically(scratch.at("prototype"), prototypeOf(scratch.at("boot")), 0600);
   auto file = scratch.file("boot.xfs", bytes);
-  makeBootXfs(file, scratch.at("prototype"));
+  auto prototype = scratch.at("prototype"), uuid = kj::str("uuid=", identity.uuid("BOOT's files"));
+  const kj::StringPtr options[] = {"-p"_kj, prototype, "-m"_kj, uuid};
+  makeBootXfs(file, options);
+  setInodeDates(file, identity.date);
   return file;
 }
 
-kj::String makeEfi(const ScratchFolder& scratch, uint64_t bytes, const System& system) {
+kj::String makeEfi(const ScratchFolder& scratch, uint64_t bytes, const System& system,
+                   const Identity& identity) {
   putEfiFiles(scratch.folder("efi"), system);
   auto file = scratch.file("efi.fat", bytes);
-  makeFat(file);
+  auto date = kj::str("SOURCE_DATE_EPOCH=", identity.date), id = identity.volumeId("EFI's files");
+  const kj::StringPtr environment[] = {date}, options[] = {"-i"_kj, id};
+  makeFat(file, options, environment);
   auto tree = scratch.at("efi/EFI");
   kj::StringPtr command[] = {"/usr/bin/mcopy"_kj, "-s"_kj, "-i"_kj, file, tree, "::"_kj};
-  runTool(command);
+  runTool(command, environment);
   return file;
 }
 
@@ -120,15 +190,19 @@ void putBootCode(int disk, const Place& bios, const System& system) {
 }  // namespace
 
 void writeDiskImage(const DiskImage& image, const System& system) {
+  Identity identity(image, system);
   auto table = layout(image.bytes, kSector);
   finish(table);
+  table.disk = identity.guid("disk");
+  for (auto& partition : table.partitions) partition.id = identity.guid(partition.name);
   auto place = [&](kj::StringPtr name) {
     return KJ_REQUIRE_NONNULL(find(table, name, kSector), name);
   };
   ScratchFolder scratch(image.file);
   auto disk = ScratchFolder::newFile(scratch.at("disk"), image.bytes);
-  putFileSystem(disk, place(kEfi), makeEfi(scratch, place(kEfi).size, system));
-  putFileSystem(disk, place(kBoot), makeBoot(scratch, place(kBoot).size, image.arguments, system));
+  putFileSystem(disk, place(kEfi), makeEfi(scratch, place(kEfi).size, system, identity));
+  putFileSystem(disk, place(kBoot),
+                makeBoot(scratch, place(kBoot).size, image.arguments, system, identity));
   for (auto& write : gpt::writes(table, kSector)) put(disk, write.offset, write.bytes);
   if (bootProgramsOf(system.arch).bios) putBootCode(disk, place(kBios), system);
   KJ_SYSCALL(fsync(disk), image.file);

@@ -4,7 +4,8 @@
 //
 // Nothing is mounted and no device is needed: the file systems are made in files, with
 // mkfs.xfs(8)'s prototypes and mtools(1), and copied to their places. What is zero is a hole of the
-// file. Identities of the disk and its partitions are random, so two calls differ in them.
+// file. The same system gives the same bytes: identities of the disk, its partitions and its file
+// systems are made of what they hold, and dates are those of the system's kernel.
 //
 // It blocks. Cut off, there is no file, or the one that was there before.
 #pragma once

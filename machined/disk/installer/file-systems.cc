@@ -11,7 +11,7 @@ void makeXfs(kj::StringPtr node, kj::StringPtr label) {
   runTool(command);
 }
 // The usual log, of 64 MiB, would leave no room for two systems with the drivers of all machines.
-void makeBootXfs(kj::StringPtr node, kj::StringPtr prototype) {
+void makeBootXfs(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more) {
   const kj::StringPtr options[] = {kMkfsXfs, "-q"_kj,
                                    "-f"_kj,  "--unsupported"_kj,
                                    "-m"_kj,  "bigtime=0,inobtcount=0,rmapbt=0,reflink=0"_kj,
@@ -21,16 +21,18 @@ void makeBootXfs(kj::StringPtr node, kj::StringPtr prototype) {
                                    "-L"_kj,  kBoot};
   kj::Vector<kj::StringPtr> command;
   for (auto option : options) command.add(option);
-  if (prototype.size() > 0) {
-    command.add("-p"_kj);
-    command.add(prototype);
-  }
+  command.addAll(more);
   command.add(node);
   runTool(command);
 }
-void makeFat(kj::StringPtr node) {
-  kj::StringPtr command[] = {kMkfsFat, "-F"_kj, "32"_kj, "-n"_kj, kEfi, node};
-  runTool(command);
+void makeFat(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more,
+             kj::ArrayPtr<const kj::StringPtr> environment) {
+  const kj::StringPtr options[] = {kMkfsFat, "-F"_kj, "32"_kj, "-n"_kj, kEfi};
+  kj::Vector<kj::StringPtr> command;
+  for (auto option : options) command.add(option);
+  command.addAll(more);
+  command.add(node);
+  runTool(command, environment);
 }
 
 }  // namespace talos::install

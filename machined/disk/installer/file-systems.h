@@ -13,9 +13,11 @@ constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbi
 constexpr kj::StringPtr kFormatters[] = {kMkfsXfs, kMkfsFat};
 
 void makeXfs(kj::StringPtr node, kj::StringPtr label);
-// Without what was added to XFS later than the boot loader learned to read it. `prototype`: a file
-// that lists its content (mkfs.xfs(8), option -p); empty: there is none.
-void makeBootXfs(kj::StringPtr node, kj::StringPtr prototype = "");
-void makeFat(kj::StringPtr node);
+// Without what was added to XFS later than the boot loader learned to read it. `more`: further
+// options of mkfs.xfs(8).
+void makeBootXfs(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more = nullptr);
+// `more`: further options of mkfs.fat(8), `environment` as runTool() takes it.
+void makeFat(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more = nullptr,
+             kj::ArrayPtr<const kj::StringPtr> environment = nullptr);
 
 }  // namespace talos::install

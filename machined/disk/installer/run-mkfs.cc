@@ -19,13 +19,19 @@ namespace {
 
 constexpr size_t kMostOutput = 4096;
 
+// As execve(2) takes them.
+kj::Vector<char*> ended(kj::ArrayPtr<const kj::StringPtr> texts) {
+  kj::Vector<char*> pointers;
+  for (auto& text : texts) pointers.add(const_cast<char*>(text.cStr()));
+  pointers.add(nullptr);
+  return pointers;
+}
+
 }  // namespace
 
-void runTool(kj::ArrayPtr<const kj::StringPtr> command) {
-  kj::Vector<char*> argv;
-  for (auto& argument : command) argv.add(const_cast<char*>(argument.cStr()));
-  argv.add(nullptr);
-  char* environment[] = {nullptr};
+void runTool(kj::ArrayPtr<const kj::StringPtr> command,
+             kj::ArrayPtr<const kj::StringPtr> environment) {
+  auto argv = ended(command), variables = ended(environment);
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
   kj::AutoCloseFd reading(ends[0]), writing(ends[1]);
@@ -41,7 +47,7 @@ void runTool(kj::ArrayPtr<const kj::StringPtr> command) {
     dup2(input, STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
-    execve(argv[0], argv.begin(), environment);
+    execve(argv[0], argv.begin(), variables.begin());
     _exit(127);
   }
   writing = nullptr;

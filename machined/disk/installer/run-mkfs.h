@@ -6,7 +6,8 @@
 
 namespace talos::install {
 
-// Throws Internal with what it wrote when it fails.
-void runTool(kj::ArrayPtr<const kj::StringPtr> command);
+// Throws Internal with what it wrote when it fails. `environment`: "NAME=value", all that it has.
+void runTool(kj::ArrayPtr<const kj::StringPtr> command,
+             kj::ArrayPtr<const kj::StringPtr> environment = nullptr);
 
 }  // namespace talos::install

@@ -1,0 +1,21 @@
+// Makes a new XFS the same each time: mkfs.xfs takes its UUID as an option, but writes the time of
+// day and random generation numbers into the inodes.
+//
+// It knows the inodes of version 5 without large timestamps (bigtime=0), as makeBootXfs() makes
+// them, from "XFS Algorithms & Data Structures", chapter "Inodes", and recognises one by its
+// checksum. The file system must never have been mounted: what a log has would come back.
+#pragma once
+
+#include <kj/array.h>
+#include <kj/string.h>
+#include <stdint.h>
+
+namespace talos::install {
+
+// All inodes in `bytes`, a piece of the file system that begins and ends between two inodes, get
+// this date and one generation. Returns how many there were.
+size_t setInodeDates(kj::ArrayPtr<kj::byte> bytes, uint32_t date);
+// The same in a whole file system. Blocking.
+void setInodeDates(kj::StringPtr file, uint32_t date);
+
+}  // namespace talos::install
