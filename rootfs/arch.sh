@@ -69,3 +69,14 @@ package_facts() {  # PACKAGE: version, source package, its version, with | betwe
     awk -F'\t' -v OFS='|' -v name="$1" '$2 == name { print $3, $4, $5; exit }' "$sysroot/opt/packages"
   fi
 }
+package_sources() {  # PACKAGE: the sources that are compiled into it, as its fields Built-Using have them
+  local version file
+  if [ -z "$sysroot" ]; then
+    dpkg-query -W -f '${Built-Using}, ${Static-Built-Using}\n' "$1"
+  else
+    version=$(package_facts "$1" | cut -d'|' -f1)
+    file=$(echo "/cache/$arch/${1}_${version//:/%3a}"_*.deb)
+    [ -e "$file" ] || { printf 'sbom: %s is missing; remove %s and run make to create it again\n' "$file" "$sysroot" >&2; return 1; }
+    printf '%s, %s\n' "$(dpkg-deb -f "$file" Built-Using)" "$(dpkg-deb -f "$file" Static-Built-Using)"
+  fi
+}
