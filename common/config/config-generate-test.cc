@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/base/installer-name.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/test-original-keys.h"
@@ -74,10 +75,10 @@ TEST(Generate, WritesTheKeysOfTheSpecification) {
   auto made = generate("test", "https://10.5.0.2:6443", {.docs = false});
   EXPECT_TRUE(made.join.startsWith(
       "version: v1alpha1\ndebug: false\npersist: true\nmachine:\n    type: worker\n    token: "));
-  EXPECT_TRUE(contains(
-      made.join,
-      "    kubelet: {}\n    network: {}\n    install:\n        disk: /dev/sda\n        image: "
-      "ghcr.io/talos-systems/installer:"));
+  auto install = kj::str(
+      "    kubelet: {}\n    network: {}\n    install:\n        disk: /dev/sda\n        image: ",
+      installerImage(), "\n");
+  EXPECT_TRUE(contains(made.join, install.cStr()));
   EXPECT_TRUE(contains(
       made.join,
       "        bootloader: true\n        wipe: false\ncluster:\n    controlPlane:\n        "

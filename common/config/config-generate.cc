@@ -4,7 +4,7 @@
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
-#include "common/base/version.h"
+#include "common/base/installer-name.h"
 #include "common/config/config-example.h"
 #include "common/config/config.h"
 #include "common/config/kubernetes-images.h"
@@ -154,9 +154,8 @@ void setMachine(Machine::Builder machine, const Secrets& secrets, MachineType ty
   setNetwork(machine.initNetwork(), node);
   auto install = machine.initInstall();
   install.setDisk(options.installDisk);
-  install.setImage(options.installImage.size() > 0
-                       ? kj::str(options.installImage)
-                       : kj::str(kInstallerImage, ":", buildVersion().tag));
+  install.setImage(options.installImage.size() > 0 ? kj::str(options.installImage)
+                                                   : installerImage());
   if (options.installArguments.size() > 0) {
     auto list = install.initExtraKernelArgs(static_cast<unsigned>(options.installArguments.size()));
     for (auto i : kj::indices(options.installArguments)) list.set(i, options.installArguments[i]);

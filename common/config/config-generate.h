@@ -13,9 +13,6 @@
 
 namespace talos::config {
 
-// The name of a release's own image, which is what runs.
-constexpr kj::StringPtr kInstallerImage = "ghcr.io/talos-systems/installer"_kj;
-
 // Everything that is secret in a cluster. Made once; all machine configs of the cluster share it.
 struct Secrets {
   pki::CertificateAndKey machineAuthority, etcdAuthority, kubernetesAuthority, aggregatorAuthority;
@@ -26,7 +23,7 @@ struct Secrets {
 
 struct GenerateOptions {
   kj::StringPtr installDisk = "/dev/sda";
-  kj::StringPtr installImage = "";  // empty: the installer of this version
+  kj::StringPtr installImage = "";  // empty: this build's own (common/base/installer-name.h)
   kj::ArrayPtr<const kj::StringPtr> installArguments = nullptr;  // of the kernel
   kj::ArrayPtr<const kj::String> additionalSans = nullptr;
   kj::StringPtr dnsDomain = "cluster.local";

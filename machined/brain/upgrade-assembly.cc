@@ -5,11 +5,11 @@
 #include <time.h>
 
 #include "common/base/file.h"
+#include "common/base/installer-name.h"
 #include "common/base/log.h"
 #include "common/base/remove-file.h"
 #include "common/base/version.h"
 #include "common/base/within.h"
-#include "common/config/config-generate.h"
 #include "common/config/config-key-list.h"
 #include "machined/api/machine-facts.h"
 #include "machined/boot/tasks/boot-arguments.h"
@@ -133,7 +133,7 @@ Upgrader::Dependencies UpgradeAssembly::upgraderDependencies() {
 InstallImage::Dependencies UpgradeAssembly::installImageDependencies() {
   return {.timer = core.timer,
           .upgrader = upgrader,
-          .own = kj::str(config::kInstallerImage, ":", buildVersion().tag),
+          .own = installerImage(),
           .chance = KJ_BIND_METHOD(core, chance),
           .node = *this};
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/error.h"
+#include "common/base/version.h"
 #include "common/testing/virtual-time.h"
 #include "machined/upgrade/test-upgrader.h"
 
@@ -92,7 +93,8 @@ struct InstallImageTest : UpgraderTest {
 // Catches: a pending image that runs already; none for another release; a file that is damaged, and
 // taken for an image.
 TEST_F(InstallImageTest, AnInstallationLeavesAPendingImage) {
-  for (auto named : {"", kOwn}) {
+  const auto unpublished = kj::str(kUnpublishedInstaller, ":", buildVersion().tag);
+  for (auto named : {"", kOwn, unpublished.cStr()}) {
     Node node(disk, pending, named);
     node.image.leave().wait(scope);
     EXPECT_EQ(kept(), "");

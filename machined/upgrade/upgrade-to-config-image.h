@@ -17,6 +17,7 @@
 #pragma once
 
 #include "common/base/backoff.h"
+#include "common/base/installer-name.h"
 #include "machined/upgrade/upgrader.h"
 
 namespace talos::machined {
@@ -56,7 +57,7 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   struct Dependencies {
     kj::Timer& timer;
     Upgrader& upgrader;
-    kj::String own;                 // the image of this release
+    kj::String own;                 // the image of this build
     kj::Function<double()> chance;  // [0, 1)
     PendingImageNode& node;
   };
@@ -80,7 +81,9 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   kj::Maybe<kj::Own<kj::PromiseFulfiller<void>>> waker;
   kj::TaskSet tasks;
 
-  bool isOwn(kj::StringPtr image) const { return image.size() == 0 || image == deps.own; }
+  bool isOwn(kj::StringPtr image) const {
+    return image.size() == 0 || image == deps.own || isOwnInstaller(image);
+  }
   kj::Promise<bool> beginsAnew(const UpgradeRecord& cut);
   kj::Promise<void> follow();
   kj::Promise<kj::Maybe<kj::Duration>> look();

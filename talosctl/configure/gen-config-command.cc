@@ -6,6 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/installer-name.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
 #include "common/memory/zeroize.h"
@@ -52,7 +53,7 @@ kj::String installImage(Invocation& call) {
   if (image.size() > 0) return image;
   auto tag = call.deps.environment("TAG").orDefault(kj::str());
   if (tag.size() == 0) return image;
-  return kj::str("ghcr.io/talos-systems/installer:", tag);
+  return kj::str(installerRepository(), ":", tag);
 }
 
 struct OutputType {

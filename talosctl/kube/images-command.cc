@@ -1,7 +1,7 @@
 // images, image default
 #include <kj/debug.h>
 
-#include "common/base/version.h"
+#include "common/base/installer-name.h"
 #include "common/config/config-generate.h"
 #include "common/config/kubernetes-images.h"
 #include "talosctl/kube/kube-commands.h"
@@ -23,8 +23,7 @@ kj::Array<kj::String> clusterImages() {
                  kubernetesImage(KubernetesPart::kControllerManager),
                  kubernetesImage(KubernetesPart::kScheduler),
                  kubernetesImage(KubernetesPart::kProxy), kubernetesImage(KubernetesPart::kKubelet),
-                 kj::str(config::kInstallerImage, ":", buildVersion().tag),
-                 kj::str(config::kPauseImage));
+                 installerImage(), kj::str(config::kPauseImage));
 }
 
 void addImagesCommand(Command& root) {
