@@ -15,6 +15,8 @@
 #   make image             kernel, initramfs, squashfs; with PLATFORM= a disk for a provider's machines (docs/platforms.md)
 #   make iso               a CD for machines without a system
 #   make installer-image   for `talosctl upgrade`, ours or a customized one (docs/customizing.md)
+#   make release           everything to give to others, in build/release: talosctl, all images, checksums, a signature (docs/releases.md)
+#   make release-push      its installer images to a registry: REGISTRY=registry.example.com/site
 #   make demo              a cluster, and what answers in it
 #   make demo-destroy      remove it completely
 #   make run SERVICE=networkd   one daemon alone, on a node in a container (docs/debugging.md)
@@ -36,6 +38,15 @@
 #     TREE=folder REMOVE=file KERNEL=package.deb   the changes of a customized one
 #     VERSION=v0.100.0-site1   the version that it calls itself
 #     NAME=registry.example.com/site/installer:v1   the reference inside of the archive
+#   of release
+#     REGISTRY=registry.example.com/site   where its installer images will be; of programs and images, too: the name that gen
+#                              config and `talosctl images` print. Without it they print one that exists nowhere
+#     KEY=release.key          the private key that signs (default: build/release.key, which is made once)
+#     PLATFORMS='metal aws'    these disks alone, or none (default: all)
+#     FLAVOURS='cloud metal'   these images alone (default: both)
+#     ARCHES='amd64 arm64'     these architectures (default: amd64, and arm64 where build/out-arm64 is)
+#   of release-push
+#     REGISTRY=registry.example.com/site   where to; AUTHFILE=, CA= and INSECURE=1 are for it (docs/releases.md)
 #   of demo
 #     PROVISIONER=qemu         virtual machines; container is the default
 #     KUBERNETES=no            the nodes alone
@@ -72,6 +83,12 @@ HOURS    ?= 2
 PROVISIONER ?= container
 FLAVOUR  ?= cloud
 IMAGE    := image$(if $(filter-out cloud,$(FLAVOUR)),-$(FLAVOUR))$(SUFFIX)
+# Such a variable counts only on the command line: some shells export the name for something else.
+given     = $(if $(filter command,$(origin $1)),$($1))
+REGISTRY_GIVEN := $(call given,REGISTRY)
+KEY_GIVEN      := $(call given,KEY)
+FLAVOURS ?= cloud metal
+ARCHES   ?= amd64$(if $(wildcard $(BUILD)/out-arm64/node), arm64)
 export MIRROR SECURITY_MIRROR FLAVOUR FIRMWARE ARCH
 export CHECKOUT ROOT OUT INNER SAN HOURS   # for tests/run.sh
 
@@ -90,7 +107,7 @@ $(error make $(FOREIGN_REFUSED) is for amd64 only; ARCH=$(ARCH) is for $(FOREIGN
 endif
 endif
 
-.PHONY: all root configure programs man symbols image run iso installer-image check test sanitize soak e2e conformance bench lint docs format demo demo-destroy clean
+.PHONY: all root configure programs man symbols image run iso installer-image check test sanitize soak e2e conformance bench lint docs format demo demo-destroy release release-push clean
 # With all tests, but with sanitizers or for another architecture the unit tests alone.
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,long-programs parts/tests/bench/all parts/tests/kubernetes/all)
@@ -102,6 +119,7 @@ configure: root
 	@[ -z "$(SUFFIX)" ] || $(IN_ROOT) rootfs/sysroot.sh $(ARCH) /build/root$(SUFFIX)
 	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) \
 	  $(if $(SUFFIX),-DCMAKE_TOOLCHAIN_FILE=cmake/$(ARCH).cmake) >/dev/null
+	@printf '%s\n' "$(REGISTRY_GIVEN)" | cmp -s - $(OUT)/registry || printf '%s\n' "$(REGISTRY_GIVEN)" >$(OUT)/registry
 	@[ -n "$(SAN)$(SUFFIX)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
 	  sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
 	    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
@@ -131,9 +149,21 @@ run: image
 iso: image
 	@$(IN_ROOT) rootfs/iso.sh /build/$(IMAGE) $(INNER)/disk-image
 
-# NAME of the command line alone: some shells export one that is the host's.
 installer-image: programs
-	@NAME="$(if $(filter command,$(origin NAME)),$(NAME))" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
+	@NAME="$(call given,NAME)" rootfs/customize.sh $(ROOT) $(CHECKOUT) $(INNER)
+
+# The key is read from outside of the build root, by a descriptor: no copy of it is made.
+release:
+	@for arch in $(ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch programs || exit; done
+	@[ -n "$(KEY_GIVEN)" ] || [ -e $(BUILD)/release.key ] || { \
+	  $(IN_ROOT) sh -euc 'umask 077; openssl genpkey -algorithm ed25519 -out /build/release.key.new; mv /build/release.key.new /build/release.key'; \
+	  echo "release: made build/release.key, which signs releases; keep it elsewhere, too, and use it for the next one as KEY="; }
+	@$(IN_ROOT) env KEY=/dev/fd/3 ARCHES="$(ARCHES)" FLAVOURS="$(FLAVOURS)" PLATFORMS="$(PLATFORMS)" FIRMWARE="$(FIRMWARE)" \
+	  rootfs/release.sh /build/release 3<"$(or $(KEY_GIVEN),$(BUILD)/release.key)"
+
+release-push: root
+	@$(IN_ROOT) env INSECURE="$(call given,INSECURE)" AUTHFILE=$(if $(call given,AUTHFILE),/dev/fd/4) CA=$(if $(call given,CA),/dev/fd/5) \
+	  rootfs/release-push.sh /build/release "$(REGISTRY_GIVEN)" 4<"$(or $(call given,AUTHFILE),/dev/null)" 5<"$(or $(call given,CA),/dev/null)"
 
 check test sanitize soak e2e conformance:
 	@tests/run.sh $@

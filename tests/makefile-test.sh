@@ -1,5 +1,5 @@
 #!/bin/bash
-# Catches: a variable of the user's that moves the build folder or is not passed on; a target that refuses ARCH=arm64 without
+# Catches: a variable of the user's that moves the build folder or is not passed on, or one of the host's that is; a target that refuses ARCH=arm64 without
 # saying which ones take it; a target that the head of the Makefile does not list. Nothing is built (make -n).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,6 +11,12 @@ name=registry.example.com:5000/site/installer:v1
   fail "NAME of the command line: $(dry installer-image "NAME=$name" | tail -n 1)"
 [ "$(NAME=host dry installer-image | tail -n 1)" = "NAME=\"\" rootfs/customize.sh $PWD/build/root $PWD /build/out" ] ||
   fail "NAME of the environment: $(NAME=host dry installer-image | tail -n 1)"
+[[ "$(REGISTRY=host dry release-push | tail -n 1)" == *'release-push.sh /build/release "" 4<'* ]] ||
+  fail "REGISTRY of the environment: $(REGISTRY=host dry release-push | tail -n 1)"
+[[ "$(dry release-push REGISTRY=registry.example.com/site | tail -n 1)" == *'/build/release "registry.example.com/site" 4<'* ]] ||
+  fail "REGISTRY of the command line: $(dry release-push REGISTRY=registry.example.com/site | tail -n 1)"
+[[ "$(dry release KEY=/keys/mine PLATFORMS='metal aws' | tail -n 2)" == *'PLATFORMS="metal aws"'*'release.sh /build/release 3<"/keys/mine"' ]] ||
+  fail "KEY and PLATFORMS of a release: $(dry release KEY=/keys/mine PLATFORMS='metal aws' | tail -n 2)"
 said=$(dry ARCH=arm64 image iso) && fail "ARCH=arm64 makes an iso"
 for target in all programs symbols image installer-image; do
   [[ $said == *" $target"[\ .]* ]] || fail "the refusal of ARCH=arm64 does not name $target: $said"

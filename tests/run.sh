@@ -7,8 +7,8 @@
 #   sanitize   the unit tests with AddressSanitizer and UBSan, those of threads with ThreadSanitizer, all of lint
 #   e2e     Kubernetes on nodes in containers, of the first release in RELEASES; from it to the second
 #   conformance   upstream's conformance tests of tests/kubernetes/conformance.list on such nodes
-#   soak    what takes long: `sanitize`, images of all platforms, fuzz targets for up to a million runs each, the machines
-#           again and again, the unit tests of the build for arm64 in emulation
+#   soak    what takes long: a release twice, `sanitize`, images of all platforms, fuzz targets for up to a million runs each,
+#           the machines again and again, the unit tests of the build for arm64 in emulation
 # With SAN only the unit tests run, and those that cannot run under sanitizers are listed.
 # Each step prints how long it took. `test` runs all of its steps that can run, and lists those that failed; its last line
 # is a summary as ctest's, in which each step counts as a test, beside those of ctest.
@@ -158,8 +158,17 @@ everything() {
   conclude
 }
 
+# One disk of each format. The programs of a release have another name of the installer image in them: what comes after it
+# links them again.
+release_twice() {
+  local made=(REGISTRY=registry.example.com/site FLAVOURS=cloud PLATFORMS='metal azure gcp akamai exoscale vmware pxe')
+  make release "${made[@]}" && cp build/release/SHA256SUMS "$OUT/release.first" && rm -rf build/image-release &&
+    make release "${made[@]}" && diff "$OUT/release.first" build/release/SHA256SUMS
+}
+
 soak() {
   local name until=$((SECONDS + HOURS * 3600))
+  step "release, twice" release_twice
   step "build" make all
   sanitize
   step "image" make iso
