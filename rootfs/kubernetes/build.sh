@@ -11,7 +11,9 @@ shift 2
 here=$(cd "$(dirname "$0")" && pwd)
 export PATH=/usr/lib/go-1.26/bin:$PATH CGO_ENABLED=0 GOTOOLCHAIN=local
 options="-mod=readonly -buildvcs=false -trimpath"
-export GOFLAGS="${GOFLAGS:-} $options -p=2"
+# Compiled without debug information, which the linker drops in any case (-w): a tenth less work. Not in the keys: nothing that
+# runs differs.
+export GOFLAGS="${GOFLAGS:-} $options -gcflags=all=-dwarf=false -p=$(nproc)"
 export GOPATH=$work/go GOCACHE=$work/cache GOMODCACHE=$work/modules
 say() { printf 'kubernetes: %s\n' "$*" >&2; }
 
