@@ -190,11 +190,17 @@ void DocumentedSettings::create() {
                std::string("--tls-server-name=") + kApiName});
 }
 
-// The certificate of the API server has the name, and a worker uses it.
+// The certificates of both APIs have the name, and a worker uses it.
 void DocumentedSettings::checkEndpoint() const {
   auto other = cluster->kubectl({"get", "nodes", "--tls-server-name=other.documents.example"});
   EXPECT_NE(other.status, 0) << "no name was compared";
   EXPECT_THAT(other.err, HasSubstr("certificate is valid for"));
+  auto shown = cluster->in(cluster->segment(),
+                           {"sh", "-c",
+                            "openssl s_client -connect 10.5.0.2:50000 </dev/null 2>/dev/null | "
+                            "openssl x509 -noout -ext subjectAltName"},
+                           30);
+  EXPECT_THAT(shown.out, HasSubstr(std::string("DNS:") + kApiName)) << shown.err;
   auto kubelet = at(worker(), {"read", "/etc/kubernetes/kubeconfig-kubelet"});
   EXPECT_THAT(kubelet, HasSubstr("https://api.documents.example:6443"));
 }

@@ -3,6 +3,7 @@
 #include "common/base/error.h"
 #include "common/config/cluster-networks.h"
 #include "common/config/config.h"
+#include "common/net/ip.h"
 #include "common/net/text-values.h"
 #include "common/text/texts.h"
 #include "common/tls/node-certificate.h"
@@ -56,6 +57,13 @@ kj::Vector<kj::String> apiCertSans(config::Config::Reader config) {
   kj::Vector<kj::String> result;
   for (auto san : config.getMachine().getCertSANs()) result.add(kj::str(san));
   for (auto& address : sharedAddresses(config)) result.add(kj::mv(address));
+  // Clients reach any control-plane node by the name of the endpoint. An address is that of one of
+  // them, or of a load balancer, which machine.certSANs names.
+  auto endpoint = config::parseEndpoint(config.getCluster().getControlPlane().getEndpoint());
+  bool named = endpoint.problem.size() == 0 && Ip::parse(endpoint.value.host) == nullptr;
+  if (named && config::isControlPlane(config.getMachine().getType())) {
+    result.add(kj::str(endpoint.value.host));
+  }
   if (config.getMachine().getFeatures().getKubernetesTalosAPIAccess().getEnabled()) {
     for (auto name : {"talos"_kj, "talos.default"_kj, "talos.default.svc"_kj}) {
       result.add(kj::str(name));

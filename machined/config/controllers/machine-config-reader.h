@@ -18,8 +18,9 @@ using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 rpc::MachineType machineTypeOf(config::Config::Reader config);
 bool hasKey(config::CertificateAndKey::Reader authority);               // and the certificate
 kj::Vector<kj::String> sharedAddresses(config::Config::Reader config);  // VIPs
-// machine.certSANs, the shared addresses, and the Service by which pods reach the API, if they may:
-// a client of one of these may reach this machine.
+// machine.certSANs, the shared addresses, of a control plane the name in the endpoint, and the
+// Service by which pods reach the API, if they may: a client of one of these may reach this
+// machine.
 kj::Vector<kj::String> apiCertSans(config::Config::Reader config);
 kj::StringPtr roleName(config::ApiRole role);                 // os:admin; empty: of a later release
 kj::Duration apiCertLifetime(config::Config::Reader config);  // of all certificates of machine APIs
