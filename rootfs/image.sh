@@ -5,7 +5,8 @@
 # compiled programs as seen from inside. A step runs again only when its inputs have changed: each keeps a stamp
 # of them. The same packages and programs give the same bytes: every timestamp is the kernel package's, every list
 # is sorted, every file is owned by root. RELEASE=1 packs smaller and takes longer, as FLAVOUR=metal always does: that
-# image is written to sticks, CDs and slots, and read no slower; it is not the one that is built after each edit.
+# image is written to sticks, CDs and slots, and read no slower; it is not the one that is built after each edit. BRIEF=1 leaves
+# out the sizes of each program at the end, which are packed once more for them.
 # FLAVOUR=metal: with Debian's kernel for machines and the modules of packages/metal.list, too; without, its kernel for
 # virtual machines, which is smaller. ARCH=arm64: for that architecture (arch.sh); `make` has compiled for it then.
 # Customized (rootfs/installer.sh): TREE=folder is laid over the root, after the paths in the file REMOVE were removed from
@@ -197,7 +198,7 @@ cmp -s "$work/sbom.json" "$image/sbom.spdx.json" || cp "$work/sbom.json" "$image
 
 # --- sizes ----------------------------------------------------------------------------------------------
 for file in vmlinux initramfs rootfs.sqsh; do printf 'image: %-12s %10d bytes\n' "$file" "$(stat -c %s "$image/$file")"; done
-[ -z "${TREE:-}${REMOVE:-}" ] || exit 0   # the rest is about our own programs, all of them
+[ -z "${TREE:-}${REMOVE:-}${BRIEF:-}" ] || exit 0   # the rest is about our own programs, all of them
 own=0 packed=0
 while read -r name path _; do
   size=$(stat -c %s "$tree$path")

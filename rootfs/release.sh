@@ -75,7 +75,7 @@ notes() {
 }
 
 # The images of one flavour and architecture. They are made in a folder of their own, which `make image` does not use.
-image() { "$here/image.sh" / "$out" "$image"; }
+image() { BRIEF=1 "$here/image.sh" / "$out" "$image"; }
 parts_of_image() {
   cp "$image/vmlinux" "$made/$flavour/vmlinux-$ARCH"
   cp "$image/initramfs" "$made/$flavour/initramfs-$ARCH"
