@@ -24,7 +24,7 @@ namespace {
 constexpr unsigned kSector = 512;
 constexpr size_t kPiece = 1u << 20;
 
-// Of all that differs between one image and another: their identities follow from it.
+// Holds a digest of all that differs between one image and another: identities follow from it.
 class Identity {
  public:
   Identity(const DiskImage& image, const System& system) {
@@ -40,7 +40,7 @@ class Identity {
     date = static_cast<uint32_t>(kernel.st_mtim.tv_sec);
   }
 
-  // Version 8 of RFC 9562: a digest. Each name has its own.
+  // Returns version 8 of RFC 9562, a digest. Each name has its own.
   gpt::Guid guid(kj::StringPtr name) const {
     gpt::Guid made;
     auto digest = digestOf(name);
@@ -49,7 +49,7 @@ class Identity {
     made.bytes[8] = (made.bytes[8] & 0x3f) | 0x80;
     return made;
   }
-  // The same as text, whose fields are in order.
+  // Returns the same as text, whose fields are in order.
   kj::String uuid(kj::StringPtr name) const {
     auto digest = digestOf(name);
     digest[6] = (digest[6] & 0x0f) | 0x80;

@@ -15,7 +15,7 @@ namespace talos::install {
 // All inodes in `bytes`, a piece of the file system that begins and ends between two inodes, get
 // this date and one generation. Returns how many there were.
 size_t setInodeDates(kj::ArrayPtr<kj::byte> bytes, uint32_t date);
-// The same in a whole file system. Blocking.
+// Does the same in a whole file system; blocks.
 void setInodeDates(kj::StringPtr file, uint32_t date);
 
 }  // namespace talos::install

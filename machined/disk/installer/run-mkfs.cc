@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostOutput = 4096;
 
-// As execve(2) takes them.
+// Ends the list with a null pointer, as execve(2) takes it.
 kj::Vector<char*> ended(kj::ArrayPtr<const kj::StringPtr> texts) {
   kj::Vector<char*> pointers;
   for (auto& text : texts) pointers.add(const_cast<char*>(text.cStr()));
