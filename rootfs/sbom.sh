@@ -42,7 +42,9 @@ version=$(. "$here/os-release"; echo "$VERSION_ID")
   entry "$kp" "$kv" "$(licence linux-image)" "kernel and modules; Debian source package $(dpkg-deb -f "$deb" Source)" "pkg:deb/debian/$kp@$kv"
 } >"$result.packages"
 (cd "$tree" && find . -type f -printf '%P\n' | sort | while read -r f; do
-  printf '%s %s %s\n' "$(sha1sum <"$f" | cut -d' ' -f1)" "$(sha256sum <"$f" | cut -d' ' -f1)" "$f"
+  sha1=$(sha1sum <"$f" | cut -d' ' -f1)   # by itself: a failure within other words is not noticed
+  sha256=$(sha256sum <"$f" | cut -d' ' -f1)
+  printf '%s %s %s\n' "$sha1" "$sha256" "$f"
 done) | jq -cR 'split(" ") | {SPDXID: ("SPDXRef-File-" + (.[2] | gsub("[^A-Za-z0-9.-]"; "-"))), fileName: ("./" + (.[2:] | join(" "))),
   checksums: [{algorithm: "SHA1", checksumValue: .[0]}, {algorithm: "SHA256", checksumValue: .[1]}],
   licenseConcluded: "NOASSERTION", copyrightText: "NOASSERTION"}' >"$result.files"
