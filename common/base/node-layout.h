@@ -22,6 +22,7 @@ constexpr kj::StringPtr kConfine = "/usr/libexec/talos/confine"_kj;
 constexpr kj::StringPtr kParse = "/usr/libexec/talos/parse"_kj;
 constexpr kj::StringPtr kInstaller = "/usr/libexec/talos/installer"_kj;
 constexpr kj::StringPtr kLuks = "/usr/libexec/talos/luks"_kj;
+constexpr kj::StringPtr kKernelHelper = "/usr/libexec/talos/kernel-helper"_kj;
 
 constexpr kj::StringPtr kRunFolder = "/run/talos"_kj;
 // Programs that a developer runs instead of a daemon's own, on nodes in containers. Only root of

@@ -13,6 +13,7 @@
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/confined/parser-client/parser-process-client.h"
 #include "machined/crashes/service-pages.h"
+#include "machined/process1/helpers/kernel-helpers.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/resources/controller-runtime.h"
 
@@ -31,6 +32,7 @@ struct BrainCore {
   kj::String platform = platformOf(arguments);
   Mode mode = modeOfPlatform(platform);
   bool container = mode == Mode::kContainer;
+  KernelHelpers helpers{process1, io.unixEventPort, timer, printInfo()};
   UvLoop uv{io.unixEventPort, timer};
   ConfinedForeign foreign{io};
 

@@ -4,7 +4,6 @@
 #include "common/base/version.h"
 #include "common/disk/boot-slots.h"
 #include "machined/disk/volumes/disk-controllers.h"
-#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 
@@ -81,10 +80,10 @@ void DiskAssembly::fileSystemsChanged(kj::ArrayPtr<const kj::StringPtr> fresh) {
 }
 
 kj::Promise<void> DiskAssembly::loadDrivers(HotplugDrivers::New devices) {
-  auto problems = co_await core.uv.blocking([devices = kj::mv(devices)]() {
+  auto problems = co_await core.uv.blocking([this, devices = kj::mv(devices)]() {
     kj::Vector<kj::String> problems;
     auto failed = [&](kj::StringPtr problem) { problems.add(kj::str(problem)); };
-    auto modules = Modules::ofRunningKernel();
+    auto modules = core.helpers.openModules();
     if (devices.all) {
       modules.coldplug(failed);
       return problems;
@@ -109,7 +108,9 @@ void DiskAssembly::addControllers() {
   core.controllers.add(discoveredVolumesOf(core.io.unixEventPort, core.timer, volumes));
   core.controllers.add(mountStatusOf(core.io.unixEventPort, core.timer, core.uv));
   core.controllers.add(sensorsController(core.timer, hardwareReads));
-  core.controllers.add(diskHealthController(core.timer, hardwareReads, requestsToDisks()));
+  core.controllers.add(diskHealthController(
+      core.timer, hardwareReads,
+      requestsToDisks([this](int disk) { return core.helpers.ataStatus(disk); })));
 }
 
 }  // namespace talos::machined

@@ -36,13 +36,16 @@ class DiskAssembly {
   BrainCore& core;
   CrashReports& crashes;
   kj::Function<kj::String()> sequence;
+  OpenModules openModules() const {
+    return [&helpers = core.helpers] { return helpers.openModules(); };
+  }
 
  public:
-  RealVolumes volumes{core.io.unixEventPort, core.timer, core.foreign, core.printInfo()};
-  RealInstaller installer{
-      core.io, core.printAlarms(),
-      [this](kj::StringPtr disk) { return lookAtDisk(reads, core.foreign, kj::str(disk)); },
-      core.container ? kContainerRights : kMachineRights};
+  RealVolumes volumes{core.io.unixEventPort, core.timer, core.foreign, core.printInfo(),
+                      openModules()};
+  RealInstaller installer{core.io, core.printAlarms(), [this](kj::StringPtr disk) {
+                            return lookAtDisk(reads, core.foreign, kj::str(disk));
+                          }};
   ReadPool reads{core.io.unixEventPort, core.timer, {}, [this](kj::StringPtr line) {
                    core.console.say(kj::str("warning: ", line), Tone::kAlarm);
                  }};
@@ -51,7 +54,7 @@ class DiskAssembly {
 
  private:
   StateOn stateOn() const;
-  RealLuks luks{core.io, core.uv};
+  RealLuks luks{core.io, core.uv, openModules()};
   StateKeysInMeta stateKeys{meta, reads};
   MetaFormatMarks marks{reads, meta};
   StoredVolumeReports volumeReports{core.store};
@@ -67,9 +70,12 @@ class DiskAssembly {
   BootRecorder recorder{recorderDependencies()};
   KernelMounts mounts;
   KernelScope kernelScope = core.container ? KernelScope::kNetwork : KernelScope::kAll;
-  KernelSettings kernel{{"/sys/module", "/system/run/modules", kernelScope},
+  KernelSettings kernel{{"/sys/module", "/system/run/modules", kernelScope, openModules()},
                         {"/sys", kernelScope},
-                        {"/proc/sys", "/system/run/sysctls", kernelScope}};
+                        {"/proc/sys", "/system/run/sysctls", kernelScope,
+                         [this](kj::StringPtr path, kj::StringPtr line) {
+                           return core.helpers.setParameter(path, line);
+                         }}};
   KernelWatchdogs watchdogDevices;
   Watchdog watchdog{core.uv, core.process1, watchdogDevices, kernelScope};
 

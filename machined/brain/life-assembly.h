@@ -63,7 +63,8 @@ class LifeAssembly final : private MachineLifeHost {
                         disks.userDisks,
                         upgrades.upgrader,
                         upgrades.installImage,
-                        configs.platformFacts};
+                        configs.platformFacts,
+                        core.helpers};
   MachineScreen screen{core.printInfo()};
   Held<rpc::HeldCount> reportedRepairs{core.process1, "events/network"};
 

@@ -5,14 +5,14 @@
 
 #include <kj/function.h>
 
-#include "machined/process1/process1.h"
+#include "machined/process1/helpers/kernel-helpers.h"
 #include "machined/process1/uv-loop.h"
 
 namespace talos::machined {
 
 // Resolves when process 1 listens; a predecessor may have done it. Calls `print` on a machine
 // without ACPI. After a crash before that the next brain does it.
-kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1,
+kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1, const KernelHelpers& helpers,
                                        kj::Function<void(kj::StringPtr)> print);
 
 }  // namespace talos::machined

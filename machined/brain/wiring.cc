@@ -18,6 +18,8 @@ constexpr kj::StringPtr kSelf = "machined"_kj;
 }  // namespace
 
 kj::Promise<void> Wiring::run() {
+  // A container has none of their rights, and a kernel that is not its own.
+  if (!core.container) tasks.add(core.helpers.run());
   logRestart();
   auto crashed = co_await reportOwnCrashes();
   auto lost = co_await recoverRecords();
@@ -26,7 +28,7 @@ kj::Promise<void> Wiring::run() {
   tasks.add(serving.node.serve(co_await openMachinedSocket(core.process1)));
   tasks.add(serving.node.takeSamples());
   if (!core.container) {
-    tasks.add(listenForPowerButton(core.uv, core.process1, core.printInfo()));
+    tasks.add(listenForPowerButton(core.uv, core.process1, core.helpers, core.printInfo()));
     tasks.add(disks.watch());
   }
   addControllers();

@@ -5,7 +5,6 @@
 #include <kj/debug.h>
 #include <limits.h>
 #include <linux/nvme_ioctl.h>
-#include <scsi/sg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -23,10 +22,6 @@ constexpr unsigned kAnswerMs = 10'000;
 constexpr kj::byte kGetLogPage = 0x02;
 constexpr uint32_t kHealthLog = 0x02, kAllNamespaces = 0xffffffff;
 
-constexpr kj::byte kAtaPassThrough16 = 0x85, kNoData = 3 << 1, kCheckCondition = 1 << 5;
-constexpr kj::byte kSmart = 0xb0, kReturnStatus = 0xda, kSmartMiddle = 0x4f, kSmartHigh = 0xc2;
-constexpr size_t kSenseBytes = 64;
-
 kj::AutoCloseFd openDisk(kj::StringPtr disk) {
   auto node = kj::str("/dev/", disk);
   int fd = open(node.cStr(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -40,6 +35,8 @@ kj::AutoCloseFd openDisk(kj::StringPtr disk) {
 
 class RealDiskRequests final : public DiskRequests {
  public:
+  explicit RealDiskRequests(AtaStatus status) : status(kj::mv(status)) {}
+
   kj::Array<kj::byte> nvmeHealth(kj::StringPtr disk) const override {
     constexpr auto kWhat = "cannot read its health"_kj;
     auto fd = openDisk(disk);
@@ -61,32 +58,17 @@ class RealDiskRequests final : public DiskRequests {
   kj::Array<kj::byte> ataStatus(kj::StringPtr disk) const override {
     constexpr auto kWhat = "cannot read its SMART status"_kj;
     auto fd = openDisk(disk);
-    auto sense = kj::heapArray<kj::byte>(kSenseBytes);
-    memset(sense.begin(), 0, sense.size());
-    unsigned char command[16] = {kAtaPassThrough16, kNoData, kCheckCondition};
-    command[4] = kReturnStatus;
-    command[10] = kSmartMiddle;
-    command[12] = kSmartHigh;
-    command[14] = kSmart;
-    sg_io_hdr_t request = {};
-    request.interface_id = 'S';
-    request.dxfer_direction = SG_DXFER_NONE;
-    request.cmdp = command;
-    request.cmd_len = sizeof(command);
-    request.sbp = sense.begin();
-    request.mx_sb_len = kSenseBytes;
-    request.timeout = kAnswerMs;
-    if (ioctl(fd.get(), SG_IO, &request) < 0) refuse(disk, kWhat, strerror(errno));
-    if (request.sb_len_wr == 0) {
-      refuse(disk, kWhat, kj::str("no registers; host status ", request.host_status));
+    auto answer = status(fd.get());
+    if (answer.error != 0) refuse(disk, kWhat, strerror(answer.error));
+    if (answer.senseSize == 0) {
+      refuse(disk, kWhat, kj::str("no registers; host status ", answer.hostStatus));
     }
-    return kj::heapArray(sense.slice(0, kj::min(kSenseBytes, size_t(request.sb_len_wr))));
+    return kj::heapArray<kj::byte>(answer.sense, kj::min(helper::kMostSense, answer.senseSize));
   }
+
+ private:
+  AtaStatus status;
 };
-
-}  // namespace
-
-namespace {
 
 // Others that translate for disks of SATA call them "ATA", too (SAT-3): RAID controllers, bridges
 // of USB. Below libata there is the port: /sys/devices/…/ata3/host2/target2:0:0/2:0:0:0
@@ -120,8 +102,8 @@ kj::Vector<DiskToAsk> disksToAsk(kj::StringPtr sys) {
   return disks;
 }
 
-kj::Own<DiskRequests> requestsToDisks() {
-  return kj::refcounted<RealDiskRequests>();
+kj::Own<DiskRequests> requestsToDisks(AtaStatus ataStatus) {
+  return kj::refcounted<RealDiskRequests>(kj::mv(ataStatus));
 }
 
 }  // namespace talos::machined

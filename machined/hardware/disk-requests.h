@@ -7,9 +7,12 @@
 #pragma once
 
 #include <kj/array.h>
+#include <kj/function.h>
 #include <kj/refcount.h>
 #include <kj/string.h>
 #include <kj/vector.h>
+
+#include "machined/confined/kernel-helper/kernel-request.h"
 
 namespace talos::machined {
 
@@ -32,6 +35,8 @@ class DiskRequests : public kj::Refcounted {
   virtual kj::Array<kj::byte> ataStatus(kj::StringPtr disk) const = 0;
 };
 
-kj::Own<DiskRequests> requestsToDisks();
+// By another process, for want of a right (machined/process1/helpers/kernel-helpers.h).
+using AtaStatus = kj::ConstFunction<helper::Answer(int disk)>;
+kj::Own<DiskRequests> requestsToDisks(AtaStatus ataStatus);
 
 }  // namespace talos::machined

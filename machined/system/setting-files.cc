@@ -14,10 +14,13 @@ constexpr size_t kLargestValue = 65536;
 
 }  // namespace
 
+kj::String lineOf(kj::StringPtr value) {
+  return value.endsWith("\n") ? kj::str(value) : kj::str(value, "\n");
+}
+
 void SettingFiles::write(kj::StringPtr path, kj::StringPtr value) const {
   auto file = open(path, O_WRONLY);
-  // With the end of the line: a write of no bytes at all would leave what is there.
-  auto line = value.endsWith("\n") ? kj::str(value) : kj::str(value, "\n");
+  auto line = lineOf(value);
   ssize_t written = ::write(file, line.begin(), line.size());
   if (written < 0) fail(ErrorKind::kFailedPrecondition, strerror(errno));
 }

@@ -10,6 +10,10 @@
 
 namespace talos::machined {
 
+// As it is written: with the end of the line, since a write of no bytes at all would leave what is
+// there.
+kj::String lineOf(kj::StringPtr value);
+
 class SettingFiles {
  public:
   // `links` is kNone or kBeneath.

@@ -33,8 +33,19 @@ class SysctlsTest : public testing::Test {
     tree.put("/proc/net/ipv4/conf/eth0.100/forwarding", "0\n");
     restart();
   }
+  // The lines that the helper was asked to write, and its answer.
+  std::vector<std::string> written;
+  int answer = 0;
+  kj::Maybe<int> writeByHelper(kj::StringPtr path, kj::StringPtr line) {
+    if (path != "vm/mmap_min_addr") return nullptr;
+    written.push_back(line.cStr());
+    if (answer == 0) tree.put("/proc/vm/mmap_min_addr", line);
+    return answer;
+  }
   void restart(KernelScope scope = KernelScope::kAll) {  // of the brain
-    sysctls = kj::heap<UserSysctls>(tree.path("/proc"), tree.path("/notes"), scope);
+    sysctls = kj::heap<UserSysctls>(
+        tree.path("/proc"), tree.path("/notes"), scope,
+        [this](kj::StringPtr path, kj::StringPtr line) { return writeByHelper(path, line); });
   }
   std::vector<std::string> apply(
       std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
@@ -151,6 +162,24 @@ TEST_F(SysctlsTest, AnEmptyValueIsSet) {
   EXPECT_EQ("", value("kernel/modprobe"));
   EXPECT_THAT(apply({}), IsEmpty());
   EXPECT_EQ("/sbin/modprobe", value("kernel/modprobe"));
+}
+
+// Catches: a parameter that asks for a right which the brain lacks, and that the brain writes
+// itself, sets and does not restore, or reports as set when the kernel refused it.
+TEST_F(SysctlsTest, AnotherProcessWritesWhatAsksForAnotherRight) {
+  makeDirectories(tree.path("/proc/vm"));
+  tree.put("/proc/vm/mmap_min_addr", "65536\n");
+  tree.put("/proc/vm/swappiness", "60\n");
+  EXPECT_THAT(apply({{"vm.mmap_min_addr", "4096"}, {"vm.swappiness", "10"}}), IsEmpty());
+  EXPECT_THAT(written, ElementsAre("4096\n"));
+  EXPECT_EQ("10", value("vm/swappiness"));
+  EXPECT_THAT(apply({}), IsEmpty());
+  EXPECT_THAT(written, ElementsAre("4096\n", "65536\n"));
+  answer = EPERM;
+  EXPECT_THAT(apply({{"vm.mmap_min_addr", "0"}}),
+              ElementsAre("machine.sysctls.vm.mmap_min_addr: cannot set to \"0\": Operation not "
+                          "permitted"));
+  EXPECT_EQ("65536", value("vm/mmap_min_addr"));
 }
 
 // Catches: a value that the kernel shows with tabs written again at each change of the config.

@@ -1,6 +1,7 @@
 #include "machined/system/sysctls.h"
 
 #include <kj/map.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/error.h"
@@ -56,13 +57,24 @@ kj::String normal(kj::StringPtr value) {
   return kj::String(result.releaseAsArray());
 }
 
-void setOne(const SettingFiles& kernel, kj::StringPtr path, const WantedSetting& wanted,
-            kj::Vector<kj::String>& problems) {
+void writeOne(const SettingFiles& kernel, const WriteByHelper& byHelper, kj::StringPtr path,
+              kj::StringPtr value) {
+  if (kernel.has(path)) {
+    KJ_IF_MAYBE (error, byHelper(path, lineOf(value))) {
+      if (*error != 0) fail(ErrorKind::kFailedPrecondition, strerror(*error));
+      return;
+    }
+  }
+  kernel.write(path, value);
+}
+
+void setOne(const SettingFiles& kernel, const WriteByHelper& byHelper, kj::StringPtr path,
+            const WantedSetting& wanted, kj::Vector<kj::String>& problems) {
   auto failed = kj::runCatchingExceptions([&]() {
     KJ_IF_MAYBE (now, kernel.tryRead(path)) {
       if (normal(*now) == normal(wanted.value)) return;
     }
-    kernel.write(path, wanted.value);
+    writeOne(kernel, byHelper, path, wanted.value);
   });
   KJ_IF_MAYBE (e, failed) {
     problems.add(kj::str("machine.sysctls.", wanted.key, ": cannot set to \"", wanted.value,
@@ -105,7 +117,7 @@ SettingProblems UserSysctls::apply(kj::ArrayPtr<const WantedSetting> wanted) {
     if (values.find(entry.key) != nullptr) continue;
     auto failed = kj::runCatchingExceptions([&]() {
       if (!entry.value.readable) return;  // nobody knows
-      kernel.write(entry.key, entry.value.value);
+      writeOne(kernel, byHelper, entry.key, entry.value.value);
     });
     KJ_IF_MAYBE (e, failed) {
       // One that is gone took its value with it.
@@ -127,7 +139,7 @@ SettingProblems UserSysctls::apply(kj::ArrayPtr<const WantedSetting> wanted) {
   save(notes, originals);
   for (auto& w : wanted) {
     KJ_IF_MAYBE (path, config::sysctlPath(w.key)) {
-      if (isOurs(*path)) setOne(kernel, *path, w, problems);
+      if (isOurs(*path)) setOne(kernel, byHelper, *path, w, problems);
     }
   }
   return last.report(kj::mv(problems), true);

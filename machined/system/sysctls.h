@@ -4,8 +4,11 @@
 // parameter that is removed from the config gets its original value back, even when the brain has
 // died since; a reboot clears the notes together with the settings. All parameters are attempted;
 // each failure is reported with the kernel's message. In a container only net.* is
-// set; everything else is a problem.
+// set; everything else is a problem. A few ask for a right that the brain lacks: another process
+// writes these.
 #pragma once
+
+#include <kj/function.h>
 
 #include <mutex>
 
@@ -13,12 +16,23 @@
 
 namespace talos::machined {
 
+// Writes a line to a parameter by its path: 0 or an errno. None: this process may do so itself
+// (machined/process1/helpers/kernel-helpers.h).
+using WriteByHelper = kj::ConstFunction<kj::Maybe<int>(kj::StringPtr path, kj::StringPtr line)>;
+
 // Blocking calls, from any thread; one at a time does its work.
 class UserSysctls {
  public:
   // "/proc/sys", "/system/run/sysctls"
-  UserSysctls(kj::StringPtr procSys, kj::StringPtr notes, KernelScope scope = KernelScope::kAll)
-      : procSys(kj::str(procSys)), notes(kj::str(notes)), scope(scope) {}
+  UserSysctls(
+      kj::StringPtr procSys, kj::StringPtr notes, KernelScope scope = KernelScope::kAll,
+      WriteByHelper byHelper = [](kj::StringPtr, kj::StringPtr) -> kj::Maybe<int> {
+        return nullptr;
+      })
+      : procSys(kj::str(procSys)),
+        notes(kj::str(notes)),
+        scope(scope),
+        byHelper(kj::mv(byHelper)) {}
 
   // True if apply() was called since the machine started.
   bool begun() const;
@@ -27,6 +41,7 @@ class UserSysctls {
  private:
   kj::String procSys, notes;
   KernelScope scope;
+  WriteByHelper byHelper;
   LastProblems last;
 
   bool isOurs(kj::StringPtr path) const;  // below /proc/sys

@@ -46,14 +46,15 @@ class UserModulesTest : public testing::Test {
                    ModuleIndex("ifb.ko:\ndummy.ko:\nnvme-core.ko:\nvirtio_net.ko:\n"
                                "nvme-tcp.ko: nvme-core.ko\n",
                                "", "kernel/fs/ext4/ext4.ko\n"),
-                   [this](int file, kj::StringPtr parameters) { return insert(file, parameters); });
+                   [this](kj::StringPtr, kj::StringPtr file, kj::StringPtr parameters) {
+                     return insert(file, parameters);
+                   });
   }
-  int insert(int file, kj::StringPtr parameters) {
-    char text[64];
-    ssize_t size = pread(file, text, sizeof(text), 0);
-    std::string file_(text, static_cast<size_t>(size));
-    calls.push_back(file_ + (parameters.size() > 0 ? " " : "") + parameters.cStr());
-    auto name = plainModuleName(file_.c_str());
+  int insert(kj::StringPtr file, kj::StringPtr parameters) {
+    calls.push_back(kj::str(file.slice(0, file.size() - 3), parameters.size() > 0 ? " " : "",
+                            parameters)
+                        .cStr());  // without ".ko"
+    auto name = plainModuleName(file);
     if (refused.count(name.cStr()) > 0) return EINVAL;
     bool there = faster.count(name.cStr()) > 0;
     load(name);

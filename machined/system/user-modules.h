@@ -26,11 +26,10 @@ kj::Vector<WantedModule> wantedModules(config::Machine::Reader machine);
 // Blocking calls, from any thread; one at a time does its work.
 class UserModules {
  public:
-  using Open = kj::Function<Modules()>;
   // "/sys/module", "/system/run/modules"
   UserModules(
       kj::StringPtr sysModule, kj::StringPtr notes, KernelScope scope = KernelScope::kAll,
-      Open open = [] { return Modules::ofRunningKernel(); })
+      OpenModules open = [] { return Modules::ofRunningKernel(); })
       : sysModule(kj::str(sysModule)), notes(kj::str(notes)), scope(scope), open(kj::mv(open)) {}
 
   SettingProblems apply(kj::ArrayPtr<const WantedModule> wanted);
@@ -38,7 +37,7 @@ class UserModules {
  private:
   kj::String sysModule, notes;
   KernelScope scope;
-  Open open;
+  OpenModules open;
   LastProblems last;
   std::mutex mutex;
 };

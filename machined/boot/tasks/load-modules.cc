@@ -9,7 +9,7 @@
 #include "machined/boot/tasks/task.h"
 #include "machined/disk/devices/disk-drivers.h"
 #include "machined/logs/node-console.h"
-#include "machined/process1/modprobe/kernel-modules.h"
+#include "machined/process1/helpers/kernel-helpers.h"
 #include "machined/process1/uv-loop.h"
 #include "machined/services/supervisor.h"
 
@@ -22,27 +22,28 @@ constexpr int kLeastUrgent = 19;
 using LoadDrivers = void (*)(const Modules&, kj::Function<void(kj::StringPtr)>);
 
 // A module that the kernel refuses is a warning: the other devices may be enough.
-kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, LoadDrivers drivers, int niceness = 0) {
-  auto problems = co_await uv.blocking([drivers, niceness]() {
+kj::Promise<void> loadDrivers(UvLoop& uv, Console& console, const KernelHelpers& helpers,
+                              LoadDrivers drivers, int niceness = 0) {
+  auto problems = co_await uv.blocking([&helpers, drivers, niceness]() {
     setpriority(PRIO_PROCESS, 0, niceness);
     KJ_DEFER(setpriority(PRIO_PROCESS, 0, 0));
     kj::Vector<kj::String> problems;
-    drivers(Modules::ofRunningKernel(), [&](kj::StringPtr p) { problems.add(kj::str(p)); });
+    drivers(helpers.openModules(), [&](kj::StringPtr p) { problems.add(kj::str(p)); });
     return problems;
   });
   for (auto& p : problems) console.say(kj::str("warning: ", p));
 }
 
-kj::Promise<void> loadNetwork(UvLoop& uv, Console& console) {
-  return loadDrivers(uv, console,
+kj::Promise<void> loadNetwork(UvLoop& uv, Console& console, KernelHelpers& helpers) {
+  return loadDrivers(uv, console, helpers,
                      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
                        kj::StringPtr network[] = {"kernel/drivers/net/"_kj};
                        modules.coldplug(kj::mv(failed), network);
                      });
 }
 
-kj::Promise<void> loadDisks(UvLoop& uv, Console& console) {
-  return loadDrivers(uv, console,
+kj::Promise<void> loadDisks(UvLoop& uv, Console& console, KernelHelpers& helpers) {
+  return loadDrivers(uv, console, helpers,
                      [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
                        loadDiskDrivers(modules, kj::mv(failed));
                      });
@@ -50,8 +51,8 @@ kj::Promise<void> loadDisks(UvLoop& uv, Console& console) {
 
 // A driver that is being set up holds the processor regardless of its priority, so loading waits
 // for the services for a moment; the services do not depend on these drivers.
-kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& supervisor,
-                             kj::Timer& timer) {
+kj::Promise<void> loadOthers(UvLoop& uv, Console& console, KernelHelpers& helpers,
+                             Supervisor& supervisor, kj::Timer& timer) {
   kj::Vector<kj::Promise<void>> up;
   for (auto& id : supervisor.ids()) {
     if (supervisor.isAwaited(id)) up.add(supervisor.whenUp(id));
@@ -60,7 +61,7 @@ kj::Promise<void> loadOthers(UvLoop& uv, Console& console, Supervisor& superviso
       .catch_([](kj::Exception&&) {})  // startAllServices reports it
       .exclusiveJoin(timer.afterDelay(kServicesFirst));
   co_await loadDrivers(
-      uv, console,
+      uv, console, helpers,
       [](const Modules& modules, kj::Function<void(kj::StringPtr)> failed) {
         auto failure = kj::runCatchingExceptions([&] { modules.load("br_netfilter"); });
         KJ_IF_MAYBE (e, failure) failed(messageOf(*e));

@@ -29,6 +29,7 @@ class Events;
 class InstallImage;
 class Installer;
 class KernelClock;
+class KernelHelpers;
 struct KernelSettings;
 class MachineConfigReader;
 class Mounts;
@@ -47,7 +48,7 @@ using TaskDependencies =
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
                KernelSettings&, StateVolume&, BootRecorder&, ConfigManager&, Containerd&,
                Installer&, EphemeralVolume&, Reset&, UserDisks&, Upgrader&, InstallImage&,
-               PlatformFactsFile&>;
+               PlatformFactsFile&, KernelHelpers&>;
 
 struct BootTask {
   kj::StringPtr name;

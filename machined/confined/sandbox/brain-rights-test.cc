@@ -1,8 +1,10 @@
 #include "machined/confined/sandbox/brain-rights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
+#include <kj/io.h>
 #include <linux/bpf.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -56,6 +58,13 @@ bool hasLowPort() {
   return false;
 }
 
+// Writes a kernel parameter's own value: 0, or -1 with the kernel's error.
+int writesItself(kj::StringPtr path) {
+  auto value = readFile(path);
+  kj::AutoCloseFd file(open(path.cStr(), O_WRONLY | O_CLOEXEC));
+  return write(file, value.begin(), value.size()) < 0 ? -1 : 0;
+}
+
 // The first thing that is not as it should be; it is the exit status of a process.
 int firstWrong(uint64_t before) {
   auto status = readFile("/proc/self/status");
@@ -78,6 +87,13 @@ int firstWrong(uint64_t before) {
   if (!refused(chroot("/"))) return 7;
   union bpf_attr attributes = {};
   if (!refused(syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes))) return 8;
+  // Those of its helpers.
+  if ((brainCapabilities() & (uint64_t{1} << CAP_SYS_MODULE | uint64_t{1} << CAP_SYS_RAWIO)) != 0) {
+    return 12;
+  }
+  if (!refused(syscall(SYS_finit_module, -1, "", 0))) return 13;
+  if (!refused(syscall(SYS_init_module, nullptr, 0, ""))) return 14;
+  if (!refused(writesItself("/proc/sys/vm/mmap_min_addr"))) return 15;
   // It does its work: mounts, and starts programs, which have no more rights than itself.
   if (mount("none", "/nowhere", "tmpfs", 0, nullptr) != -1 || errno != ENOENT) return 9;
   if (runs("/bin/true", nullptr) != 0) return 10;

@@ -1,6 +1,7 @@
 // The rights of the brain. It is root and does the work that needs it; what it never does is taken
 // from it, and from all programs that it starts itself, before it reads its first byte. Process 1
-// keeps all rights, and starts the services.
+// keeps all rights, and starts the services. It also starts the two processes that load modules and
+// ask disks by raw commands for the brain (machined/process1/helpers/kernel-helpers.h).
 //
 // docs/machined.md lists the capabilities with their reasons.
 #pragma once
@@ -27,8 +28,6 @@ constexpr BrainCapability kBrainCapabilities[] = {
     {"NET_BIND_SERVICE"_kj, CAP_NET_BIND_SERVICE},
     {"NET_ADMIN"_kj, CAP_NET_ADMIN},
     {"IPC_LOCK"_kj, CAP_IPC_LOCK},
-    {"SYS_MODULE"_kj, CAP_SYS_MODULE},
-    {"SYS_RAWIO"_kj, CAP_SYS_RAWIO},
     {"SYS_PTRACE"_kj, CAP_SYS_PTRACE},
     {"SYS_ADMIN"_kj, CAP_SYS_ADMIN},
     {"SYS_NICE"_kj, CAP_SYS_NICE},

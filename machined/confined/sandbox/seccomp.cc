@@ -11,6 +11,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <scsi/sg.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <string.h>
@@ -225,8 +226,8 @@ constexpr const char* kVolumes[] = {
     "munlockall", "getpriority", "setpriority", "sync",        "syncfs",
 };
 
-// Beyond the server's: programs that make file systems, file systems that are mounted nowhere and
-// the modules for them, and less rights for each step (machined/disk/installer/confinement.h).
+// Beyond the server's: programs that make file systems, file systems that are mounted nowhere, and
+// less rights for each step (machined/disk/installer/confinement.h).
 constexpr const char* kInstaller[] = {
     "fork",
     "vfork",
@@ -237,7 +238,6 @@ constexpr const char* kInstaller[] = {
     "fsconfig",
     "fsmount",
     "openat2",
-    "finit_module",
     "capset",
     "sync",
     "syncfs",
@@ -246,6 +246,12 @@ constexpr const char* kInstaller[] = {
     "landlock_add_rule",
     "landlock_restrict_self",
 };
+
+// Further calls of a kernel helper: modules of one folder, and kernel parameters that it has open.
+constexpr const char* kModuleCalls[] = {"open",       "openat",       "openat2",     "uname",
+                                        "newfstatat", "finit_module", "setpriority", "pwrite64"};
+constexpr const char* kRawIoCalls[] = {"open",  "openat",      "newfstatat",
+                                       "uname", "setpriority", "pwrite64"};
 
 // vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kVip[] = {"timer_create", "timer_settime", "timer_delete"};
@@ -262,14 +268,12 @@ constexpr Sending kSending[] = {{"sendto"_kj, 3}, {"sendmsg"_kj, 2}, {"sendmmsg"
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
 // The brain does these, which a foreign program may not: it starts programs, mounts, opens
-// encrypted volumes (in the kernel's keyring), loads modules, sets the clock and the host name, and
-// makes devices.
+// encrypted volumes (in the kernel's keyring), sets the clock and the host name, and makes devices.
 constexpr kj::StringPtr kOfTheBrain[] = {
-    "fork"_kj,          "vfork"_kj,         "mount"_kj,       "umount2"_kj,       "move_mount"_kj,
-    "open_tree"_kj,     "fsopen"_kj,        "fsconfig"_kj,    "fsmount"_kj,       "fspick"_kj,
-    "mount_setattr"_kj, "keyctl"_kj,        "add_key"_kj,     "request_key"_kj,   "finit_module"_kj,
-    "adjtimex"_kj,      "clock_adjtime"_kj, "sethostname"_kj, "setdomainname"_kj, "mknod"_kj,
-    "mknodat"_kj};
+    "fork"_kj,          "vfork"_kj,       "mount"_kj,         "umount2"_kj,     "move_mount"_kj,
+    "open_tree"_kj,     "fsopen"_kj,      "fsconfig"_kj,      "fsmount"_kj,     "fspick"_kj,
+    "mount_setattr"_kj, "keyctl"_kj,      "add_key"_kj,       "request_key"_kj, "adjtimex"_kj,
+    "clock_adjtime"_kj, "sethostname"_kj, "setdomainname"_kj, "mknod"_kj,       "mknodat"_kj};
 
 bool isOfTheBrain(kj::StringPtr call) {
   for (auto name : kOfTheBrain) {
@@ -279,8 +283,8 @@ bool isOfTheBrain(kj::StringPtr call) {
 }
 
 enum class Sockets { kNone, kUnix, kInternet, kUnixToo, kNetwork, kVip };
-enum class Ioctls { kOfFiles, kNetwork, kProber, kDevices };
-enum class Children { kNone, kThreads, kProcesses };
+enum class Ioctls { kOfFiles, kNetwork, kProber, kRawIo, kDevices };
+enum class Children { kNone, kThreads, kForks, kPrograms };
 struct Profile {
   kj::StringPtr name;
   Sockets sockets;
@@ -312,8 +316,17 @@ constexpr Profile kProfiles[] = {
     {.name = "installer"_kj,
      .sockets = Sockets::kNone,
      .ioctls = Ioctls::kDevices,
-     .children = Children::kProcesses,
-     .calls = {kClient, kServer, kInstaller}}};
+     .children = Children::kPrograms,
+     .calls = {kClient, kServer, kInstaller}},
+    {.name = "modules"_kj,
+     .sockets = Sockets::kNone,
+     .children = Children::kForks,
+     .calls = {kModuleCalls}},
+    {.name = "raw-io"_kj,
+     .sockets = Sockets::kNone,
+     .ioctls = Ioctls::kRawIo,
+     .children = Children::kForks,
+     .calls = {kRawIoCalls}}};
 
 class Filter {
  public:
@@ -404,6 +417,7 @@ void allowIoctls(Filter& filter, Ioctls which) {
   // All of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
   if (which == Ioctls::kNetwork)
     filter.allowIf("ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u)});
+  if (which == Ioctls::kRawIo) filter.allowIf("ioctl", {is(1, SG_IO)});
   if (which == Ioctls::kProber) {
     for (uint64_t request : {uint64_t{BLKGETSIZE64}, uint64_t{BLKSSZGET}, uint64_t{BLKPBSZGET},
                              uint64_t{BLKGETZONESZ}, uint64_t{CDROM_GET_CAPABILITY}}) {
@@ -454,8 +468,10 @@ void allowChildren(Filter& filter, Children which) {
     constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     filter.allowIf("clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
-    // Children end with it.
-    filter.allowIf("prctl", {is(0, PR_SET_PDEATHSIG), is(1, SIGKILL)});
+    // Programs end with it.
+    if (which == Children::kPrograms) {
+      filter.allowIf("prctl", {is(0, PR_SET_PDEATHSIG), is(1, SIGKILL)});
+    }
   }
   // The newer call is asked for what is in memory, where no filter looks; without that call the C
   // library takes the other one.
@@ -498,7 +514,7 @@ void installFilter(kj::StringPtr profile, const char* program) {
         3u /* PR_GET_DUMPABLE */, 4u /* PR_SET_DUMPABLE */, 0x53564d41u /* PR_SET_VMA */}) {
     filter.allowIf("prctl", {is(0, option)});
   }
-  if (found->children != Children::kProcesses) {
+  if (found->children != Children::kPrograms) {
     filter.allowIf("execve", {is(0, reinterpret_cast<uint64_t>(program))});
   }
   allowSockets(filter, found->sockets);

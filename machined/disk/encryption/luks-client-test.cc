@@ -22,7 +22,7 @@ struct LuksTest : testing::Test {
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
   kj::String confine = kj::str(kBuild, "/confine"), program = kj::str(kBuild, "/luks");
   Derivation quick{64, 4, 2};
-  RealLuks luks{io, uv, quick, confine, program};
+  RealLuks luks{io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, program};
   kj::String folder, path;
 
   LuksTest() {
@@ -177,7 +177,7 @@ TEST_F(LuksTest, OneAfterTheOther) {
 // Catches: a brain that waits for a program that is not there, or is killed.
 TEST_F(LuksTest, AProgramThatDiesIsAFailure) {
   auto absent = kj::str(kBuild, "/no-such-program");
-  RealLuks broken(io, uv, quick, confine, absent);
+  RealLuks broken(io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, absent);
   auto failure = kj::runCatchingExceptions([&]() { broken.inspect(path).wait(io.waitScope); });
   EXPECT_NE(
       std::string(messageOf(KJ_ASSERT_NONNULL(failure)).cStr()).find("exited with status 126"),

@@ -16,7 +16,6 @@
 #include "machined/confined/parser-client/confined-process.h"
 #include "machined/confined/parser-client/parser-messages.h"
 #include "machined/disk/encryption/open-encrypted-volume.h"
-#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 namespace {
@@ -238,8 +237,8 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before
   co_await before;
   // It is there before the first mapping is; udev, which would see to that, is not.
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
-  auto preparing = uv.blocking([named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
-    Modules::ofRunningKernel().load("dm_mod");
+  auto preparing = uv.blocking([this, named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
+    modules().load("dm_mod");
     return filesFor(named);
   });
   // It syncs a folder of STATE, which may be on a disk that does not answer.

@@ -10,6 +10,7 @@
 
 #include "common/base/node-layout.h"
 #include "machined/disk/encryption/encryption-settings.h"
+#include "machined/process1/modprobe/kernel-modules.h"
 #include "machined/process1/uv-loop.h"
 #include "rpc/luks.capnp.h"
 
@@ -73,10 +74,12 @@ kj::Duration timeoutFor(rpc::LuksRequest::Reader request);
 // mapping may open the nodes of mappings, all of them.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
-  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, Derivation derivation = defaultDerivation(),
-           kj::StringPtr confine = kConfine, kj::StringPtr program = kLuks)
+  RealLuks(kj::AsyncIoContext& io, UvLoop& uv, OpenModules modules,
+           Derivation derivation = defaultDerivation(), kj::StringPtr confine = kConfine,
+           kj::StringPtr program = kLuks)
       : io(io),
         uv(uv),
+        modules(kj::mv(modules)),
         derivation(derivation),
         confine(confine),
         program(program),
@@ -103,6 +106,7 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   class Answer;
   kj::AsyncIoContext& io;
   UvLoop& uv;
+  OpenModules modules;
   Derivation derivation;
   kj::StringPtr confine, program;
   kj::TaskSet reaping;

@@ -103,8 +103,7 @@ class LoopDisk {
 void keepRightsOfInstaller() {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2] = {};
-  data[0].permitted = data[0].effective = data[0].inheritable =
-      1u << CAP_SYS_ADMIN | 1u << CAP_SYS_MODULE;
+  data[0].permitted = data[0].effective = data[0].inheritable = 1u << CAP_SYS_ADMIN;
   KJ_SYSCALL(syscall(SYS_capset, &header, data));
   KJ_SYSCALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
   confine::installFilter("installer", nullptr);

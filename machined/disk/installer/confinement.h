@@ -1,13 +1,13 @@
 // The rights of the installer, which become fewer with what it does.
 //
-// The wrapper starts it with the system call filter `installer` and the capabilities to ask disks,
-// to mount and to load modules. As long as it has these, it reads nothing that is foreign. A step
-// does that: it opens what it needs, names the paths that it still has to open, and enters. From
-// then on Landlock leaves it these paths and what is open; it mounts nothing any more and loads no
-// modules; and it has no capability, but for one that works on a disk the one that asks disks. A
-// ruleset cannot be changed for what is mounted or made later, so a request that needs more after
-// it has read something has several steps, each a process of its own; the last one may be the
-// program's first process. Steps end with that, and it with the brain.
+// The wrapper starts it with the system call filter `installer` and the capability to ask disks and
+// to mount. As long as it can mount, it reads nothing that is foreign. A step does that: it opens
+// what it needs, names the paths that it still has to open, and enters. From then on Landlock
+// leaves it these paths and what is open; it mounts nothing any more; and it has no capability, but
+// for one that works on a disk the one that asks disks. A ruleset cannot be changed for what is
+// mounted or made later, so a request that needs more after it has read something has several
+// steps, each a process of its own; the last one may be the program's first process. Steps end with
+// that, and it with the brain.
 //
 // A kernel without Landlock has only the filter and the capabilities.
 #pragma once

@@ -10,7 +10,6 @@
 
 #include "common/base/error.h"
 #include "common/base/folder.h"
-#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::install {
 namespace {
@@ -50,7 +49,6 @@ kj::Maybe<kj::Array<kj::byte>> readVariable(int folder, kj::StringPtr name) {
 
 kj::Maybe<kj::AutoCloseFd> openEfiVariables() {
   if (access(kFirmware.cStr(), F_OK) != 0) return nullptr;
-  machined::Modules::ofRunningKernel().load(kFileSystem);
   int raw = fsopen(kFileSystem.cStr(), FSOPEN_CLOEXEC);
   if (raw < 0) refuseVariable("open", kFileSystem);
   kj::AutoCloseFd context(raw);

@@ -17,12 +17,11 @@ namespace {
 constexpr auto kSilence = 10 * kj::MINUTES;
 constexpr size_t kMostAnswerWords = 8192;
 
-kj::Vector<kj::String> commandOf(kj::StringPtr rights, kj::StringPtr confine,
-                                 kj::StringPtr program) {
+kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program) {
   kj::Vector<kj::String> argv;
   argv.add(kj::str(confine));
   argv.add(kj::str("--uid=0"));
-  argv.add(kj::str("--capabilities=", rights));
+  argv.add(kj::str("--capabilities=sys_admin"));  // mounts and partition tables
   argv.add(kj::str("--seccomp=installer"));
   argv.add(kj::str("--rlimit=core=0"));
   argv.add(kj::str("--lifetime=", getpid()));
@@ -122,7 +121,7 @@ kj::Promise<void> RealInstaller::ask(Fill fill, Answered answered, int archive) 
   auto request = message.initRoot<rpc::InstallRequest>();
   fill(request);
   co_await fillFound(request);
-  auto child = kj::heap<ConfinedChild>(io, commandOf(rights, confine, program), archive);
+  auto child = kj::heap<ConfinedChild>(io, commandOf(confine, program), archive);
   auto& stream = child->stream();
   kj::Maybe<kj::Own<ConfinedChild>> left = kj::mv(child);
   KJ_DEFER({

@@ -42,21 +42,15 @@ class Installer {
   kj::Promise<void> clear(kj::String device, uint64_t bytes);
 };
 
-// Mounts and partition tables; the drivers of file systems, which a container cannot load.
-constexpr kj::StringPtr kMachineRights = "sys_admin,sys_module"_kj,
-                        kContainerRights = "sys_admin"_kj;
-
 class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler {
  public:
   // Returns what is on a disk.
   using Look = kj::Function<kj::Promise<FoundOnDisk>(kj::StringPtr disk)>;
   RealInstaller(kj::AsyncIoContext& io, kj::Function<void(kj::StringPtr line)> say, Look look,
-                kj::StringPtr rights = kMachineRights, kj::StringPtr confine = kConfine,
-                kj::StringPtr program = kInstaller)
+                kj::StringPtr confine = kConfine, kj::StringPtr program = kInstaller)
       : io(io),
         say(kj::mv(say)),
         look(kj::mv(look)),
-        rights(rights),
         confine(confine),
         program(program),
         reaping(*this) {}
@@ -69,7 +63,7 @@ class RealInstaller final : public Installer, private kj::TaskSet::ErrorHandler 
   kj::AsyncIoContext& io;
   kj::Function<void(kj::StringPtr line)> say;
   Look look;
-  kj::StringPtr rights, confine, program;
+  kj::StringPtr confine, program;
   kj::TaskSet reaping;
 
   using Answered = kj::Function<void(rpc::InstallAnswer::Reader)>;

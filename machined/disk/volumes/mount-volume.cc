@@ -15,16 +15,11 @@
 #include "common/base/lines.h"
 #include "common/memory/secret-buffer.h"
 #include "machined/disk/volumes/mount-table.h"
-#include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 namespace {
 
 constexpr unsigned kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME;
-
-kj::StringPtr moduleOf(FileSystem type) {
-  return type == FileSystem::kIso9660 ? "isofs"_kj : nameOf(type);
-}
 
 // The kernel's messages on this context since the last call: "e text", "w text", one a read.
 kj::String kernelMessages(int context) {
@@ -49,7 +44,7 @@ kj::String kernelMessages(int context) {
 
 kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access,
                                MountUse use) {
-  Modules::ofRunningKernel().load(moduleOf(type));  // unknown: built in, or the kernel says no
+  // The kernel asks modprobe for its driver.
   int context = fsopen(nameOf(type).cStr(), FSOPEN_CLOEXEC);
   if (context < 0) refuse(-1, errno, device, type);
   kj::AutoCloseFd closer(context);

@@ -34,7 +34,12 @@ struct RealVolumesTest : testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   TestTree sys;
   SilentForeign foreign;
-  RealVolumes volumes{io.unixEventPort, timer, foreign, [](kj::StringPtr) {}, sys.root};
+  RealVolumes volumes{io.unixEventPort,
+                      timer,
+                      foreign,
+                      [](kj::StringPtr) {},
+                      [] { return Modules::ofRunningKernel(); },
+                      sys.root};
 
   void disk(kj::StringPtr name, kj::StringPtr sequence = "1") {
     sys.directory(kj::str("class/block/", name));

@@ -238,10 +238,10 @@ kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> de
 
 // A drive that comes later has nobody else to load its driver.
 kj::Promise<void> RealVolumes::loadDrivers() {
-  auto problems = co_await pool.run("loading the drivers of disks", []() {
+  auto problems = co_await pool.run("loading the drivers of disks", [this]() {
     kj::Vector<kj::String> problems;
     kj::Function<void(kj::StringPtr)> failed = [&](kj::StringPtr p) { problems.add(kj::str(p)); };
-    loadScsiDrivers(Modules::ofRunningKernel(), true, failed);
+    loadScsiDrivers(modules(), true, failed);
     return problems;
   });
   for (auto& p : problems) sayOnce(kj::str("warning: ", p));

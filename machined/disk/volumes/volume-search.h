@@ -14,6 +14,7 @@
 
 #include "machined/confined/parser-client/foreign-bytes.h"
 #include "machined/disk/devices/block-devices.h"
+#include "machined/process1/modprobe/kernel-modules.h"
 #include "machined/process1/read-pool.h"
 
 namespace talos::machined {
@@ -69,8 +70,14 @@ class Volumes {
 class RealVolumes final : public Volumes {
  public:
   RealVolumes(kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
-              kj::Function<void(kj::StringPtr line)> say, kj::StringPtr sys = "/sys")
-      : port(port), timer(timer), foreign(foreign), say(kj::mv(say)), sys(kj::str(sys)) {}
+              kj::Function<void(kj::StringPtr line)> say, OpenModules modules,
+              kj::StringPtr sys = "/sys")
+      : port(port),
+        timer(timer),
+        foreign(foreign),
+        say(kj::mv(say)),
+        modules(kj::mv(modules)),
+        sys(kj::str(sys)) {}
 
   kj::Promise<kj::Vector<Volume>> look() override;
   kj::Promise<kj::Vector<Volume>> lookIntoOpen() override;
@@ -88,6 +95,7 @@ class RealVolumes final : public Volumes {
   kj::Timer& timer;
   ForeignBytes& foreign;
   kj::Function<void(kj::StringPtr line)> say;
+  OpenModules modules;
   kj::String sys;                            // where sysfs is
   kj::TreeMap<kj::String, uint64_t> silent;  // devices that did not answer, with their sequence
   kj::TreeSet<kj::String> reported;          // said once

@@ -153,7 +153,7 @@ kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias,
   return nullptr;
 }
 
-Modules Modules::ofRunningKernel(kj::StringPtr root) {
+Modules Modules::ofRunningKernel(kj::StringPtr root, Insert call) {
   struct utsname name;
   KJ_SYSCALL(uname(&name));
   auto directory = kj::str(root, "/", static_cast<const char*>(name.release));
@@ -162,29 +162,31 @@ Modules Modules::ofRunningKernel(kj::StringPtr root) {
   };
   ModuleIndex index(read("modules.dep"), read("modules.alias"), read("modules.builtin"));
   auto commandLine = tryReadFile("/proc/cmdline").orDefault(kj::String());
-  return Modules(kj::mv(directory), kj::mv(index), insertIntoKernel, kj::mv(commandLine));
+  return Modules(kj::mv(directory), kj::mv(index), kj::mv(call), kj::mv(commandLine));
 }
 
-int Modules::insertIntoKernel(int file, kj::StringPtr parameters) {
-  return syscall(SYS_finit_module, file, parameters.cStr(), 0) == 0 ? 0 : errno;
+int Modules::insertIntoKernel(kj::StringPtr directory, kj::StringPtr file,
+                              kj::StringPtr parameters) {
+  int fd = open(kj::str(directory, "/", file).cStr(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  kj::AutoCloseFd closer(fd);
+  return syscall(SYS_finit_module, fd, parameters.cStr(), 0) == 0 ? 0 : errno;
 }
 
 // 0 or an errno.
 int Modules::tryInsert(kj::StringPtr file, kj::StringPtr parameters) const {
   auto path = kj::str(directory, "/", file);
-  int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  if (access(path.cStr(), R_OK) != 0) {
     fail(ErrorKind::kNotFound,
          kj::str("cannot open the kernel module ", path, ": ", strerror(errno)));
   }
-  kj::AutoCloseFd closer(fd);
   auto name = plainModuleName(file);
   auto booted = parametersIn(commandLine, name);
   kj::Vector<kj::StringPtr> all;
   for (auto part : {moduleParameters(name), booted.asPtr(), parameters}) {
     if (part.size() > 0) all.add(part);
   }
-  return call(fd, kj::strArray(all, " "));
+  return call(directory, file, kj::strArray(all, " "));
 }
 
 namespace {

@@ -61,12 +61,17 @@ kj::String parametersIn(kj::StringPtr commandLine, kj::StringPtr plainName);
 
 class Modules {
  public:
-  // Reads the index of the running kernel below `directory`, and its command line. A directory
-  // without an index makes an empty one: a kernel with everything built in.
-  static Modules ofRunningKernel(kj::StringPtr root = "/lib/modules");
-  // finit_module(2): 0 or an errno.
-  using Insert = kj::ConstFunction<int(int file, kj::StringPtr parameters)>;
-  static int insertIntoKernel(int file, kj::StringPtr parameters);
+  // Loads a file below the directory: 0 or an errno.
+  using Insert =
+      kj::ConstFunction<int(kj::StringPtr directory, kj::StringPtr file, kj::StringPtr parameters)>;
+  // By finit_module(2) of this process, which the brain may not call
+  // (machined/process1/helpers/kernel-helpers.h).
+  static int insertIntoKernel(kj::StringPtr directory, kj::StringPtr file,
+                              kj::StringPtr parameters);
+  // Reads the index of the running kernel below `root`, and its command line. A folder without an
+  // index makes an empty one: a kernel with everything built in.
+  static Modules ofRunningKernel(kj::StringPtr root = "/lib/modules",
+                                 Insert call = insertIntoKernel);
   Modules(kj::String directory, ModuleIndex index, Insert call = insertIntoKernel,
           kj::String commandLine = nullptr)
       : directory(kj::mv(directory)),
@@ -105,5 +110,8 @@ class Modules {
   void loadForProcessor(const ModuleIndex::Found& found,
                         kj::Function<void(kj::StringPtr)>& failed) const;
 };
+
+// Opens the index, with who loads its modules. Called from any thread.
+using OpenModules = kj::ConstFunction<Modules()>;
 
 }  // namespace talos::machined
