@@ -61,7 +61,7 @@ macro(talos_set_folder)
   endif()
 endmacro()
 
-set(talos_daemons apid etcd-supervisor kubed logd manifestd networkd trustd vipd)
+set(talos_daemons apid backupd etcd-supervisor kubed logd manifestd networkd trustd vipd)
 
 # talos_debug_links(NAME links… )   sets ${debug_links}: of the same daemon's rooms, those for a debugger
 function(talos_debug_links name)

@@ -13,6 +13,7 @@
 #include "common/memory/process-memory.h"
 #include "common/wire/rpc-server.h"
 #include "etcd-supervisor/backup/backup-store-adapter.h"
+#include "etcd-supervisor/backup/backupd-store.h"
 #include "etcd-supervisor/backup/snapshot-spool.h"
 #include "etcd-supervisor/control/etcd-data-files.h"
 #include "etcd-supervisor/control/etcd-store-adapter.h"
@@ -53,19 +54,20 @@ class Backups {
   StoreAdapter& adapter;
   etcd::Etcd& member;
   BackupStoreAdapter store;
+  rpc::Backupd::Client backupd =
+      reconnecting(*io.lowLevelProvider, io.provider->getTimer(), kj::str(kBackupdSocket))
+          .castAs<rpc::Backupd>();
   BackupLoop loop;
 
   kj::Maybe<kj::Own<BackupLoop::Target>> target() {
     KJ_IF_MAYBE (settings, store.settings()) {
-      kube::DialDependencies dial{*io.lowLevelProvider, io.unixEventPort, io.provider->getTimer()};
-      S3Dependencies deps{dial, kj::systemPreciseCalendarClock(), queue};
-      return kj::heap<BackupLoop::Target>(
-          BackupLoop::Target{.schedule = kj::mv(settings->schedule),
-                             .store = s3Store(deps, kj::mv(settings->store)),
-                             .spool = [this, recipient = kj::mv(settings->recipient)](
-                                          kj::Date taken, uint64_t cluster) {
-                               return spool(recipient, taken, cluster);
-                             }});
+      return kj::heap<BackupLoop::Target>(BackupLoop::Target{
+          .schedule = kj::mv(settings->schedule),
+          .store = backupdStore(io.provider->getTimer(), backupd, kj::mv(settings->store)),
+          .spool = [this, recipient = kj::mv(settings->recipient)](kj::Date taken,
+                                                                   uint64_t cluster) {
+            return spool(recipient, taken, cluster);
+          }});
     }
     return nullptr;
   }

@@ -12,7 +12,7 @@ constexpr unsigned kApidUid = 50, kTrustdUid = 51, kNetworkdUid = 52, kParserUid
                    kVipdUid = 54, kKubedUid = 55;
 // Of login1 and of dbus-daemon: only they and root can reach the bus.
 constexpr unsigned kLogin1Uid = 56;
-constexpr unsigned kLogdUid = 57, kManifestdUid = 59;
+constexpr unsigned kLogdUid = 57, kBackupdUid = 58, kManifestdUid = 59;
 // Of etcd and of etcd-supervisor: they share its data.
 constexpr unsigned kEtcdUid = 60;
 constexpr uint16_t kApidPort = 50000, kTrustdPort = 50001;
@@ -34,6 +34,7 @@ constexpr kj::StringPtr kEtcdSupervisorSocket = "/run/talos/etcd-supervisor.sock
 constexpr kj::StringPtr kEtcdSupervisorState =
     "/var/lib/etcd-supervisor"_kj;                        // its unfinished operations
 constexpr kj::StringPtr kLogdState = "/var/lib/logd"_kj;  // lines on their way to receivers
+constexpr kj::StringPtr kBackupdSocket = "/run/talos/backupd.sock"_kj;
 constexpr kj::StringPtr kKubedSocket = "/run/talos/kubed.sock"_kj;
 constexpr kj::StringPtr kBusFolder = "/run/dbus"_kj;
 constexpr kj::StringPtr kBusSocket = "/run/dbus/system_bus_socket"_kj;

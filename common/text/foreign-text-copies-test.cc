@@ -78,7 +78,7 @@ const std::vector<Idiom>& idioms() {
 std::map<std::string, std::string> sources() {
   std::map<std::string, std::string> found;
   std::filesystem::path root = TALOS_SOURCE_DIR;
-  for (auto program : {"apid", "common", "etcd-supervisor", "kubed", "logd", "machined",
+  for (auto program : {"apid", "backupd", "common", "etcd-supervisor", "kubed", "logd", "machined",
                        "manifestd", "networkd", "talosctl", "trustd", "vipd"}) {
     for (auto& entry : std::filesystem::recursive_directory_iterator(root / program)) {
       auto name = entry.path().filename().string();

@@ -37,7 +37,7 @@ class FakeStore final : public ObjectStore {
     }
     return kj::mv(names);
   }
-  kj::Promise<void> put(kj::StringPtr name, UploadFile& file) override {
+  kj::Promise<void> put(kj::StringPtr name, UploadFile file) override {
     refuse();
     if (shared.hangs) {
       return kj::Promise<void>(kj::NEVER_DONE).attach(kj::defer([this] { ++shared.dropped; }));

@@ -191,10 +191,11 @@ kj::Promise<void> BackupLoop::take(Target& target) {
   auto key = kj::str(target.schedule.prefix, backupName(now, cluster));
   auto upload = co_await target.spool(now, cluster);
   co_await record(key, false);
-  co_await target.store->put(kj::str(key, kSignatureSuffix), upload.signature);
-  co_await target.store->put(key, upload.snapshot);
+  co_await target.store->put(kj::str(key, kSignatureSuffix), kj::mv(upload.signature));
+  auto size = upload.snapshot.size;
+  co_await target.store->put(key, kj::mv(upload.snapshot));
   co_await record(key, true);
-  bytes = upload.snapshot.size;
+  bytes = size;
   log::info("etcd backup uploaded", {{"name", key}, {"bytes", bytes}});
   co_await removeReplaced(target);
   known = co_await look(target);

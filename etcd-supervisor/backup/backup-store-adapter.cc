@@ -27,12 +27,7 @@ kj::Maybe<BackupSettings> BackupStoreAdapter::settings() {
     return BackupSettings{.schedule = {.prefix = kj::str(spec->getPrefix()),
                                        .every = spec->getEverySeconds() * kj::SECONDS,
                                        .keep = spec->getKeep()},
-                          .store = {.endpoint = kj::str(spec->getEndpoint()),
-                                    .bucket = kj::str(spec->getBucket()),
-                                    .region = kj::str(spec->getRegion()),
-                                    .accessKey = kj::str(spec->getAccessKey()),
-                                    .secretKey = kj::str(spec->getSecretKey()),
-                                    .authorities = kj::str(spec->getAuthorities())},
+                          .store = kj::str(spec->getEndpoint(), "/", spec->getBucket()),
                           .recipient = kj::str(spec->getRecipient())};
   }
   return nullptr;

@@ -3,14 +3,13 @@
 
 #include "common/wire/store-adapter.h"
 #include "etcd-supervisor/backup/backup-loop.h"
-#include "etcd-supervisor/backup/s3-store.h"
 #include "rpc/etcd-resources.capnp.h"
 
 namespace talos::supervisor {
 
 struct BackupSettings {
   BackupSchedule schedule;
-  S3Settings store;
+  kj::String store;      // "ENDPOINT/BUCKET"
   kj::String recipient;  // PEM
 };
 

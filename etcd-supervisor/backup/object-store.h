@@ -22,8 +22,8 @@ class ObjectStore {
   // All names that begin with `prefix`, sorted.
   virtual kj::Promise<kj::Vector<kj::String>> list(kj::StringPtr prefix) = 0;
   // The store has all of it, and has checked its hash, when this resolves; before that it shows
-  // nothing of that name, or what it had. The file outlives the promise.
-  virtual kj::Promise<void> put(kj::StringPtr name, UploadFile& file) = 0;
+  // nothing of that name, or what it had.
+  virtual kj::Promise<void> put(kj::StringPtr name, UploadFile file) = 0;
   // Absent is fine.
   virtual kj::Promise<void> remove(kj::StringPtr name) = 0;
 };

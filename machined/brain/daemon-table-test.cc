@@ -69,7 +69,8 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_TRUE(has(d.argv, kj::str("--uid=", daemon.uid)));
     // The only programs that are not ours.
     EXPECT_EQ(daemon.filter == "foreign", daemon.id == "etcd");
-    EXPECT_EQ(daemon.filter == "storage", daemon.id == "etcd-supervisor" || daemon.id == "logd");
+    EXPECT_EQ(daemon.filter == "storage",
+              daemon.id == "etcd-supervisor" || daemon.id == "logd" || daemon.id == "backupd");
     EXPECT_EQ(daemon.filter == "bus", daemon.id == "dbus-daemon");
     // It has the CA's key.
     EXPECT_EQ(daemon.filter == "listener", daemon.id == "trustd");
@@ -92,7 +93,14 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("apid"),
             "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
   EXPECT_EQ(readable("trustd"), "/usr/bin/trustd /proc/self/maps /proc/self/smaps");
-  for (auto id : {"apid"_kj, "trustd"_kj}) {
+  // backupd reads what stores send, and has nothing of etcd.
+  EXPECT_EQ(readable("etcd-supervisor"),
+            "/usr/bin/etcd-supervisor /proc/self/maps /proc/self/smaps /system/etc "
+            "/run/talos/networkd");
+  EXPECT_EQ(readable("backupd"),
+            "/usr/bin/backupd /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd "
+            "/etc/ssl/certs");
+  for (auto id : {"apid"_kj, "trustd"_kj, "backupd"_kj}) {
     for (auto& word : definition(id).argv) {
       EXPECT_FALSE(word.startsWith("--capabilities")) << id.cStr();
       EXPECT_FALSE(word.startsWith("--landlock-write")) << id.cStr();
@@ -114,6 +122,16 @@ TEST_F(DaemonTableTest, NoTwoShareAUserOrAPort) {
       }
       EXPECT_TRUE(one.listen.port == 0 || one.listen.port != other.listen.port) << one.id.cStr();
     }
+  }
+}
+
+// Catches: a socket that another user than its one caller can connect to.
+TEST_F(DaemonTableTest, OnlyBackupdsSocketBelongsToAnotherUser) {
+  for (auto& daemon : daemons()) {
+    auto& listen = daemon.listen;
+    if (listen.socket == nullptr) continue;
+    EXPECT_EQ(listen.mode, 0600u) << daemon.id.cStr();
+    EXPECT_EQ(listen.owner, daemon.id == "backupd" ? kEtcdUid : 0u) << daemon.id.cStr();
   }
 }
 

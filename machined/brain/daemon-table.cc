@@ -297,7 +297,7 @@ const Daemon kDaemons[] = {
     {.id = "etcd-supervisor",
      .uid = kEtcdUid,
      .filter = "storage",
-     .read = kFetcherReads,  // it resolves names, and checks stores with the public CAs
+     .read = kApidReads,  // it resolves names
      .state = kEtcdSupervisorState,
      .writes = kEtcdData,  // it removes the data of a member that has left
      .memoryMax = 64 * kMiB,
@@ -308,6 +308,20 @@ const Daemon kDaemons[] = {
      .givesWayTo = kControlPlaneGivesWayTo,
      .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
      .check = etcdSupervisorIsReady},
+    // Stores the backups that etcd-supervisor has encrypted and signed; what the store sends ends
+    // in it.
+    {.id = "backupd",
+     .uid = kBackupdUid,
+     .filter = "storage",
+     .read = kFetcherReads,
+     .memoryMax = 64 * kMiB,  // a list of names has 8 MiB at most, and an answer 2 MiB
+     .oomScore = -900,        // an upload that was cut off is taken again
+     .listen = {.socket = kBackupdSocket, .mode = 0600, .owner = kEtcdUid},
+     .after = "networkd",
+     .givesWayTo = kControlPlaneGivesWayTo,
+     .awaited = false,
+     .wantedWith = {typeName<rpc::EtcdBackupConfigSpec>(), "etcd"},
+     .check = nullptr},
     // The program of the system, or the image that cluster.etcd.image names. It waits for a
     // cluster, for as long as it takes.
     {.id = kEtcdService,

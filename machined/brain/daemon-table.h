@@ -18,6 +18,7 @@ namespace talos::machined {
 struct DaemonListener {
   kj::StringPtr socket = nullptr;
   unsigned mode = 0;
+  unsigned owner = 0;  // the uid that may connect, besides root, with mode 0600
   uint16_t port = 0;
   int queue = 512;  // connections that the kernel queues before they are accepted
 };

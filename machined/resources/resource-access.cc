@@ -46,6 +46,7 @@ const Daemon kDaemons[] = {
        may.allowWrite<rpc::EtcdSpecSpec, rpc::EtcdStatusSpec, rpc::EtcdMemberSpec,
                       rpc::BootstrapStatusSpec, rpc::EtcdBackupStatusSpec>();
      }},
+    {kBackupdUid, "backupd"_kj, [](Access& may) { may.allowRead<rpc::EtcdBackupConfigSpec>(); }},
     {kVipdUid, "vipd"_kj,
      [](Access& may) {
        may.allowRead<rpc::VipSpecSpec, rpc::ServiceSpec, rpc::HostnameSpecSpec, rpc::EtcdStatusSpec,

@@ -19,8 +19,9 @@
 namespace talos::talosctl {
 namespace {
 
-constexpr kj::StringPtr kServices[] = {"apid"_kj, "trustd"_kj, "networkd"_kj, "etcd-supervisor"_kj,
-                                       "vipd"_kj, "kubed"_kj,  "logd"_kj,     "manifestd"_kj};
+constexpr kj::StringPtr kServices[] = {
+    "apid"_kj,  "trustd"_kj, "networkd"_kj,  "etcd-supervisor"_kj, "vipd"_kj,
+    "kubed"_kj, "logd"_kj,   "manifestd"_kj, "backupd"_kj};
 constexpr auto kComesUp = 30 * kj::SECONDS, kLook = 100 * kj::MILLISECONDS,
                kAnswer = 5 * kj::SECONDS, kStays = 400 * kj::MILLISECONDS;
 constexpr size_t kMostBytes = program_window::kMostProgram;

@@ -48,8 +48,8 @@ bool uses(const std::string& sources, const std::string& constant) {
 
 // Catches: a daemon that has another text now, by which diagnose finds nothing any more.
 TEST(NodeMessages, AreMadeAndRecognisedByOneConstant) {
-  auto node = sourcesOf(
-      {"machined", "kubed", "manifestd", "networkd", "etcd-supervisor", "trustd", "common"});
+  auto node = sourcesOf({"machined", "kubed", "manifestd", "backupd", "networkd", "etcd-supervisor",
+                         "trustd", "common"});
   auto diagnose = sourcesOf({"talosctl/diagnose"});
   auto header = contentOf(TALOS_SOURCE_DIR "/common/base/node-messages.h");
   std::regex constant("constexpr kj::StringPtr (k\\w+) =");

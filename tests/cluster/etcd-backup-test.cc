@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "etcd-supervisor/backup/test-s3-server.h"
+#include "backupd/test-s3-server.h"
 #include "tests/cluster/etcd-nodes.h"
 #include "tests/harness/network-server.h"
 #include "tests/harness/process.h"
@@ -19,7 +19,7 @@ constexpr auto kTimeout = EtcdNodes::kTimeout;
 
 using Objects = std::map<std::string, std::string>;
 
-Objects objectsOf(supervisor::S3Server& server) {
+Objects objectsOf(backupd::S3Server& server) {
   server.objects.emplace("other/notes.txt", "x");  // somebody else's
   return server.objects;
 }
@@ -92,7 +92,7 @@ class Backups {
 
   const EtcdNodes& nodes;
   std::string folder;
-  harness::NetworkServer<supervisor::S3Server, Objects> store;  // at http://10.5.0.1:9000
+  harness::NetworkServer<backupd::S3Server, Objects> store;  // at http://10.5.0.1:9000
 };
 
 // All keys and values below a prefix, of an etcd that was made of the snapshot on this host.

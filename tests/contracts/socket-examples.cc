@@ -4,6 +4,7 @@
 #include <capnp/dynamic.h>
 #include <capnp/message.h>
 
+#include "rpc/backups.capnp.h"
 #include "rpc/local.capnp.h"
 #include "rpc/node.capnp.h"
 #include "rpc/trust.capnp.h"
@@ -30,6 +31,9 @@ const Example kExamples[] = {
     {capnp::Schema::from<rpc::EtcdSupervisor>(), capnp::Schema::from<rpc::EtcdSupervisor>(), "",
      "outlook", R"({"kind": "leaves"})",
      R"({"members": [], "objection": "it is the only member of its cluster"})"},
+    {capnp::Schema::from<rpc::Backupd>(), capnp::Schema::from<rpc::Backupd>(), "", "list",
+     R"({"store": "https://s3.example.org/backups", "prefix": "c1/"})",
+     R"({"names": ["c1/etcd-20261129T024600Z-1f.snapshot.cms"]})"},
     {capnp::Schema::from<rpc::Kubed>(), capnp::Schema::from<rpc::Kubernetes>(), "kubernetes().",
      "survey", "{}",
      R"({"survey": {"server": "10.5.0.2:6443", "version": "v1.34.4", "nodes":

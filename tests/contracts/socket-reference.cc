@@ -9,6 +9,7 @@
 #include "machined/brain/daemon-table.h"
 #include "machined/brain/held-sockets.h"
 #include "machined/resources/store-server.h"
+#include "rpc/backups.capnp.h"
 #include "rpc/trust.capnp.h"
 #include "tests/contracts/socket-examples.h"
 
@@ -23,7 +24,8 @@ struct Listener {
   kj::StringPtr service;
   unsigned uid;  // of the service
   kj::String address;
-  unsigned mode;  // 0: TCP
+  unsigned mode;   // 0: TCP
+  unsigned owner;  // a uid
   capnp::InterfaceSchema bootstrap;
   std::set<uint64_t> owned;  // interfaces that its page describes
 };
@@ -33,6 +35,7 @@ capnp::InterfaceSchema bootstrapOf(kj::StringPtr service) {
   if (service == "trustd") return capnp::Schema::from<rpc::Trust>();
   if (service == "networkd") return capnp::Schema::from<rpc::Networkd>();
   if (service == "etcd-supervisor") return capnp::Schema::from<rpc::EtcdSupervisor>();
+  if (service == "backupd") return capnp::Schema::from<rpc::Backupd>();
   if (service == "kubed") return capnp::Schema::from<rpc::Kubed>();
   KJ_FAIL_REQUIRE("which interface does this service serve?", service);
 }
@@ -43,14 +46,20 @@ kj::Vector<Listener> listeners() {
                    0,
                    kj::str(kMachinedSocket),
                    machined::kMachinedSocketMode,
+                   0,
                    capnp::Schema::from<rpc::Machined>(),
                    {}});
   for (auto& daemon : machined::daemons()) {
     auto& listen = daemon.listen;
     if (listen.port == 0 && listen.socket == nullptr) continue;
     auto address = listen.port == 0 ? kj::str(listen.socket) : kj::str("TCP ", listen.port);
-    all.add(
-        Listener{daemon.id, daemon.uid, kj::mv(address), listen.mode, bootstrapOf(daemon.id), {}});
+    all.add(Listener{daemon.id,
+                     daemon.uid,
+                     kj::mv(address),
+                     listen.mode,
+                     listen.owner,
+                     bootstrapOf(daemon.id),
+                     {}});
   }
   return all;
 }
@@ -293,9 +302,13 @@ class Pages {
       return kj::str(
           "any machine; each call needs the token of the cluster, or a certificate that is "
           "renewed");
+    if (socket.owner == kEtcdUid) return kj::str("etcd-supervisor");
     bool open = (socket.mode & 0006) != 0;
     return kj::str(open ? "all programs of the node; each method looks at the uid"
                         : "root: machined");
+  }
+  static kj::String ownerOf(const Listener& socket) {
+    return socket.owner == 0 ? kj::str("root") : kj::str("uid ", socket.owner);
   }
   static kj::String octal(unsigned mode) {
     return kj::str("0", mode >> 6 & 7, mode >> 3 & 7, mode & 7);
@@ -306,8 +319,9 @@ class Pages {
     for (auto& socket : all) {
       lines.add(kj::str(
           "| [", socket.address, "](", fileOf(socket), ") | ", socket.service, " (uid ", socket.uid,
-          ") | ", socket.mode == 0 ? kj::str("") : kj::str("root, ", octal(socket.mode)), " | ",
-          whoConnects(socket), " | `", socket.bootstrap.getShortDisplayName(), "` |"));
+          ") | ",
+          socket.mode == 0 ? kj::str("") : kj::str(ownerOf(socket), ", ", octal(socket.mode)),
+          " | ", whoConnects(socket), " | `", socket.bootstrap.getShortDisplayName(), "` |"));
     }
     return kj::str(
         "# Sockets of a node\n\nGenerated from `rpc/`, the service table and the servers "
@@ -333,8 +347,9 @@ class Pages {
     parts.add(kj::str(
         "# ", socket.address, "\n\nGenerated: see [README.md](README.md).\n\n| | |\n|---|---|\n",
         "| listens | ", socket.service, ", uid ", socket.uid, " |\n",
-        socket.mode == 0 ? kj::String()
-                         : kj::str("| owner, mode | root, ", octal(socket.mode), " |\n"),
+        socket.mode == 0
+            ? kj::String()
+            : kj::str("| owner, mode | ", ownerOf(socket), ", ", octal(socket.mode), " |\n"),
         "| may call | ", whoConnects(socket), " |\n| begins with | `",
         socket.bootstrap.getShortDisplayName(), "` |\n\n"));
     auto reached = reachedFrom(socket, true);

@@ -1,18 +1,18 @@
-// link: etcd-supervisor-backup
+// link: backupd-lib
 // What a store with the API of S3 answers.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backupd/s3-answers.h"
 #include "common/base/error.h"
-#include "etcd-supervisor/backup/s3-answers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto body = kj::arrayPtr(reinterpret_cast<const char*>(data), size);
-  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { talos::supervisor::readS3Page(body); })) {
+  KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { talos::backupd::readS3Page(body); })) {
     KJ_ASSERT(talos::kindOf(*e) == talos::ErrorKind::kInvalidArgument, *e);
   }
-  auto error = talos::supervisor::readS3Error(500, "Error", body);
+  auto error = talos::backupd::readS3Error(500, "Error", body);
   for (char c : error) KJ_ASSERT(c >= ' ' && c <= '~');
   return 0;
 }

@@ -1,10 +1,10 @@
-// link: etcd-supervisor-backup
+// link: backupd-lib
 // A store with the API of S3 that answers anything on its connections: status, headers, a
 // redirect with any Location, a body of any length.
 #include <kj/debug.h>
 
+#include "backupd/s3-store.h"
 #include "common/base/error.h"
-#include "etcd-supervisor/backup/s3-store.h"
 #include "tests/fuzz/wire/answering-network.h"
 
 namespace {
@@ -36,13 +36,13 @@ kj::Vector<kj::String> converse(kj::ArrayPtr<const kj::byte> input) {
   fuzz::AnsweringNetwork network(timer);
   network.answers(input);
   NoDisk disk;
-  auto store = supervisor::s3Store({{network, port, timer}, kj::nullClock(), disk},
-                                   {.endpoint = kj::str("http://10.5.0.9:9000"),
-                                    .bucket = kj::str("backups"),
-                                    .region = kj::str("here"),
-                                    .accessKey = kj::str("access"),
-                                    .secretKey = kj::str("secret"),
-                                    .authorities = {}});
+  auto store = backupd::s3Store({{network, port, timer}, kj::nullClock(), disk},
+                                {.endpoint = kj::str("http://10.5.0.9:9000"),
+                                 .bucket = kj::str("backups"),
+                                 .region = kj::str("here"),
+                                 .accessKey = kj::str("access"),
+                                 .secretKey = kj::str("secret"),
+                                 .authorities = {}});
   kj::Vector<kj::String> names;
   expectUnavailable([&] { names = fuzz::settled(scope, timer, store->list("a/")).wait(scope); });
   auto before = network.connections();

@@ -1,16 +1,15 @@
-#include "etcd-supervisor/backup/s3-store.h"
+#include "backupd/s3-store.h"
 
 #include <kj/compat/http.h>
 
+#include "backupd/s3-answers.h"
+#include "backupd/s3-signature.h"
 #include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/within.h"
 #include "common/config/config.h"
 #include "common/tls/public-authorities.h"
-#include "etcd-supervisor/backup/s3-answers.h"
-#include "etcd-supervisor/backup/s3-signature.h"
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
@@ -41,9 +40,9 @@ kj::HttpMethod methodOf(kj::StringPtr method) {
   return KJ_ASSERT_NONNULL(kj::tryParseHttpMethod(method));
 }
 
-class S3Store final : public ObjectStore {
+class RealS3Store final : public S3Store {
  public:
-  S3Store(S3Dependencies deps, S3Settings given) : deps(deps), settings(kj::mv(given)) {
+  RealS3Store(S3Dependencies deps, S3Settings given) : deps(deps), settings(kj::mv(given)) {
     auto parsed = config::parseEndpoint(settings.endpoint);
     if (parsed.problem.size() > 0) fail(ErrorKind::kInvalidArgument, parsed.problem);
     auto& url = parsed.value;
@@ -81,10 +80,10 @@ class S3Store final : public ObjectStore {
                                           " objects below the prefix; use one of its own"));
   }
 
-  kj::Promise<void> put(kj::StringPtr name, UploadFile& file) override {
+  kj::Promise<void> put(kj::StringPtr name, S3Upload& upload) override {
     auto request = requestOf("PUT", name);
-    request.payload = kj::str(file.sha256);
-    co_await call(request, file);
+    request.payload = kj::str(upload.sha256);
+    co_await call(request, upload);
   }
 
   kj::Promise<void> remove(kj::StringPtr name) override {
@@ -117,10 +116,10 @@ class S3Store final : public ObjectStore {
   }
 
   // The answer of a request that went well.
-  kj::Promise<S3Answer> call(const S3Request& request, kj::Maybe<UploadFile&> file) {
+  kj::Promise<S3Answer> call(const S3Request& request, kj::Maybe<S3Upload&> upload) {
     kj::Maybe<kj::Exception> failed;
     kj::Maybe<S3Answer> answer;
-    co_await exchange(request, file)
+    co_await exchange(request, upload)
         .then([&](S3Answer&& given) { answer = kj::mv(given); },
               [&](kj::Exception&& e) { failed = kj::mv(e); });
     KJ_IF_MAYBE (e, failed) {
@@ -134,23 +133,23 @@ class S3Store final : public ObjectStore {
                  readS3Error(given.status, given.statusText, given.body)));
   }
 
-  kj::Promise<S3Answer> exchange(const S3Request& request, kj::Maybe<UploadFile&> file) {
+  kj::Promise<S3Answer> exchange(const S3Request& request, kj::Maybe<S3Upload&> upload) {
     auto stream = co_await dial();
     auto http = kj::newHttpClient(*ids.table, *stream);
     auto signature = signS3(request, {settings.accessKey, settings.secretKey, settings.region},
                             deps.clock.now());
     kj::HttpHeaders headers(*ids.table);
     headers.set(kj::HttpHeaderId::HOST, request.host);
-    headers.set(ids.userAgent, "etcd-supervisor");
+    headers.set(ids.userAgent, "backupd");
     headers.set(ids.payload, request.payload);
     headers.set(ids.date, signature.date);
     headers.set(ids.authorization, signature.authorization);
     uint64_t size = 0;
-    KJ_IF_MAYBE (f, file) size = f->size;
+    KJ_IF_MAYBE (u, upload) size = u->size;
     auto sent = http->request(methodOf(request.method), s3Target(request), headers, size);
     kj::Maybe<kj::Exception> broken;
-    KJ_IF_MAYBE (f, file) {
-      co_await write(*f, *sent.body).catch_([&](kj::Exception&& e) { broken = kj::mv(e); });
+    KJ_IF_MAYBE (u, upload) {
+      co_await write(*u, *sent.body).catch_([&](kj::Exception&& e) { broken = kj::mv(e); });
     }
     sent.body = nullptr;
     // A store may refuse before it has read everything, and close: its answer counts, if there is
@@ -169,20 +168,13 @@ class S3Store final : public ObjectStore {
     co_return S3Answer{response.statusCode, kj::str(response.statusText), kj::mv(body)};
   }
 
-  kj::Promise<void> write(UploadFile& file, kj::AsyncOutputStream& out) {
-    struct Piece final : public kj::AtomicRefcounted {
-      kj::Array<kj::byte> bytes = kj::heapArray<kj::byte>(kPieceBytes);
-      size_t size = 0;
-    };
-    for (uint64_t at = 0; at < file.size;) {
-      auto piece = kj::atomicRefcounted<Piece>();
-      co_await file.file.use([own = kj::atomicAddRef(*piece), at](int fd) mutable {
-        own->size = readAt(fd, at, own->bytes, "the encrypted snapshot");
-      });
-      if (piece->size == 0) fail(ErrorKind::kInternal, "the encrypted snapshot is cut off");
-      co_await within(deps.dial.timer, kS3Silence, out.write(piece->bytes.begin(), piece->size),
+  kj::Promise<void> write(S3Upload& upload, kj::AsyncOutputStream& out) {
+    for (uint64_t at = 0; at < upload.size;) {
+      auto piece = co_await upload.read(at, kj::min(kPieceBytes, upload.size - at));
+      if (piece.size() == 0) fail(ErrorKind::kInternal, "the encrypted snapshot is cut off");
+      co_await within(deps.dial.timer, kS3Silence, out.write(piece.begin(), piece.size()),
                       kj::str("the store takes nothing for ", kS3Silence), ErrorKind::kUnavailable);
-      at += piece->size;
+      at += piece.size();
     }
   }
 
@@ -196,8 +188,8 @@ class S3Store final : public ObjectStore {
 
 }  // namespace
 
-kj::Own<ObjectStore> s3Store(S3Dependencies deps, S3Settings settings) {
-  return kj::heap<S3Store>(deps, kj::mv(settings));
+kj::Own<S3Store> s3Store(S3Dependencies deps, S3Settings settings) {
+  return kj::heap<RealS3Store>(deps, kj::mv(settings));
 }
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

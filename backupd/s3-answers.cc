@@ -1,4 +1,4 @@
-#include "etcd-supervisor/backup/s3-answers.h"
+#include "backupd/s3-answers.h"
 
 #include <kj/debug.h>
 
@@ -6,7 +6,7 @@
 #include "common/text/foreign-text.h"
 #include "common/xml/xml.h"
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 constexpr size_t kLongestText = 300;
@@ -44,4 +44,4 @@ kj::String readS3Error(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<c
   return fieldText(text, kLongestText);
 }
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

@@ -1,15 +1,13 @@
-#include "etcd-supervisor/backup/s3-store.h"
+#include "backupd/s3-store.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/async-unix.h>
-#include <unistd.h>
 
+#include "backupd/test-s3-server.h"
 #include "common/base/error.h"
 #include "common/tls/pki.h"
-#include "etcd-supervisor/backup/test-s3-server.h"
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 struct S3StoreTest : public testing::Test {
@@ -18,8 +16,8 @@ struct S3StoreTest : public testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   DiskThread disk;
 
-  kj::Own<ObjectStore> storeOf(S3Server& server, kj::StringPtr scheme = "http",
-                               kj::StringPtr authority = "") {
+  kj::Own<S3Store> storeOf(S3Server& server, kj::StringPtr scheme = "http",
+                           kj::StringPtr authority = "") {
     S3Dependencies deps{{*io.lowLevelProvider, io.unixEventPort, io.provider->getTimer()},
                         kj::systemPreciseCalendarClock(),
                         disk};
@@ -30,27 +28,22 @@ struct S3StoreTest : public testing::Test {
                           .secretKey = kj::str(server.secretKey.c_str()),
                           .authorities = kj::str(authority)});
   }
-  UploadFile file(const std::string& content) {
+  S3Upload file(const std::string& content) {
     Sha256 hash;
     hash.add(kj::arrayPtr(content.data(), content.size()).asBytes());
-    return {QueuedFile(disk,
-                       [content]() {
-                         int fd;
-                         KJ_SYSCALL(fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-                         kj::AutoCloseFd owned(fd);
-                         kj::FdOutputStream(fd).write(content.data(), content.size());
-                         return owned;
-                       }),
-            content.size(), hash.hex()};
+    return {content.size(), hash.hex(), [content](uint64_t at, size_t most) {
+              auto rest = content.substr(std::min<size_t>(at, content.size()), most);
+              return kj::heapArray(kj::arrayPtr(rest.data(), rest.size()).asBytes());
+            }};
   }
-  void put(ObjectStore& store, kj::StringPtr name, const std::string& content) {
+  void put(S3Store& store, kj::StringPtr name, const std::string& content) {
     auto upload = file(content);
     store.put(name, upload).wait(io.waitScope);
   }
-  kj::String list(ObjectStore& store, kj::StringPtr prefix) {
+  kj::String list(S3Store& store, kj::StringPtr prefix) {
     return kj::strArray(store.list(prefix).wait(io.waitScope), " ");
   }
-  std::string problemOf(ObjectStore& store, kj::StringPtr name, const std::string& content) {
+  std::string problemOf(S3Store& store, kj::StringPtr name, const std::string& content) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { put(store, name, content); })) {
       return messageOf(*e).cStr();
     }
@@ -146,4 +139,4 @@ TEST_F(S3StoreTest, RefusesAListThatDoesNotGoOn) {
 }
 
 }  // namespace
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

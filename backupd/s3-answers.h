@@ -6,7 +6,7 @@
 #include <kj/string.h>
 #include <kj/vector.h>
 
-namespace talos::supervisor {
+namespace talos::backupd {
 
 constexpr size_t kMostS3Answer = 2u << 20;  // a page has a thousand objects at most
 
@@ -20,4 +20,4 @@ S3Page readS3Page(kj::ArrayPtr<const char> body);
 // characters, 300 bytes at most.
 kj::String readS3Error(unsigned status, kj::StringPtr statusText, kj::ArrayPtr<const char> body);
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

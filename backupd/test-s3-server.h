@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "backupd/s3-signature.h"
 #include "common/base/sha256.h"
 #include "common/testing/test-http-server.h"
-#include "etcd-supervisor/backup/s3-signature.h"
 
-namespace talos::supervisor {
+namespace talos::backupd {
 
 class S3Server final : public kj::HttpService {
  public:
@@ -172,4 +172,4 @@ class S3Server final : public kj::HttpService {
   }
 };
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

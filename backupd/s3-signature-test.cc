@@ -1,8 +1,8 @@
-#include "etcd-supervisor/backup/s3-signature.h"
+#include "backupd/s3-signature.h"
 
 #include <gtest/gtest.h>
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 // The account, the date and the bucket of the examples in the Amazon S3 API Reference.
@@ -79,4 +79,4 @@ TEST(S3Signature, EncodesNames) {
 }
 
 }  // namespace
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

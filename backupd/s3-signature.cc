@@ -1,4 +1,4 @@
-#include "etcd-supervisor/backup/s3-signature.h"
+#include "backupd/s3-signature.h"
 
 #include <kj/debug.h>
 #include <openssl/evp.h>
@@ -9,7 +9,7 @@
 #include "common/base/date.h"
 #include "common/base/sha256.h"
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 constexpr kj::StringPtr kAlgorithm = "AWS4-HMAC-SHA256"_kj, kService = "s3"_kj,
@@ -111,4 +111,4 @@ S3Signature signS3(const S3Request& request, const S3Credentials& credentials, k
                                 ",SignedHeaders=", kSignedHeaders, ",Signature=", signature)};
 }
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

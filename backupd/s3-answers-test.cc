@@ -1,8 +1,8 @@
-#include "etcd-supervisor/backup/s3-answers.h"
+#include "backupd/s3-answers.h"
 
 #include <gtest/gtest.h>
 
-namespace talos::supervisor {
+namespace talos::backupd {
 namespace {
 
 kj::ArrayPtr<const char> bytes(kj::StringPtr text) {
@@ -45,4 +45,4 @@ TEST(S3Answers, NamesTheReasonOfAnError) {
 }
 
 }  // namespace
-}  // namespace talos::supervisor
+}  // namespace talos::backupd

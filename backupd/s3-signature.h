@@ -8,7 +8,7 @@
 #include <kj/time.h>
 #include <kj/vector.h>
 
-namespace talos::supervisor {
+namespace talos::backupd {
 
 struct S3Credentials {
   kj::StringPtr accessKey, secretKey, region;
@@ -39,4 +39,4 @@ kj::String s3Path(kj::StringPtr bucket, kj::StringPtr key);
 kj::String s3Target(const S3Request& request);
 S3Signature signS3(const S3Request& request, const S3Credentials& credentials, kj::Date now);
 
-}  // namespace talos::supervisor
+}  // namespace talos::backupd
