@@ -349,7 +349,9 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
   timespec times[2] = {{1'600'000'000, 0}, {1'600'000'000, 0}};
   KJ_SYSCALL(utimensat(AT_FDCWD, path.cStr(), times, 0));
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), 0);
-  EXPECT_THAT(err(), EndsWith("etcd.db\", which was written 2020-09-13T12:26:40Z\n"));
+  EXPECT_EQ(err(), kj::str("replaced \"", path,
+                           "\", which was written 2020-09-13T12:26:40Z, and \"", path, ".sig\"\n")
+                       .cStr());
   EXPECT_EQ(readFile(path), snapshot);
 
   writeFileAtomically(path, "older"_kj, 0600);
@@ -367,6 +369,18 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
                              HasSubstr(yes ? "replaced" : "already exists, use --force")));
     EXPECT_EQ(readFile(path), yes ? snapshot : "older"_kj) << said.cStr();
   }
+  // The signature of a snapshot that was moved away.
+  KJ_SYSCALL(unlink(path.cStr()));
+  writeFileAtomically(kj::str(path, ".sig"), "older"_kj, 0600);
+  int ends[2];
+  KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
+  kj::AutoCloseFd reading(ends[0]);
+  close(ends[1]);
+  c.deps->input = reading;
+  EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), 1);
+  EXPECT_THAT(err(), HasSubstr("replace \""));
+  EXPECT_THAT(err(), HasSubstr("etcd.db.sig\", which was written "));
+  EXPECT_EQ(readFile(kj::str(path, ".sig")), "older"_kj);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path, "--force"}), 0);
   EXPECT_THAT(err(), Not(HasSubstr("[y/N]")));
 }

@@ -22,20 +22,24 @@ namespace {
 
 constexpr auto kShortestEvery = 10 * kj::SECONDS, kRetry = 1 * kj::MINUTES;
 
-// The date of the file that a snapshot will replace: somebody may have typed the name of another
-// one. Asks a user, and lets a script go on, which keeps its latest snapshot under one name.
-kj::Promise<kj::Maybe<kj::String>> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
-  struct stat there;
-  if (stat(path.cStr(), &there) != 0) co_return nullptr;
-  auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
-  auto& console = call.deps.console;
-  if (!call.on("force") && console.inIsTerminal() && console.errIsTerminal()) {
-    auto question = kj::str("replace \"", path, "\", which was written ", date, "?");
-    if (!co_await confirmed(call.deps, question)) {
-      fail(ErrorKind::kConflict, kj::str(path, " already exists, use --force to overwrite"));
-    }
+// The files that a snapshot and its signature will replace, and the date of the first; empty: none.
+// Somebody may have typed the name of another one: asks a user, and lets a script continue, which
+// keeps its latest snapshot under one name.
+kj::Promise<kj::String> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
+  kj::String all;
+  for (auto& name : {kj::str(path), kj::str(path, kSignatureSuffix)}) {
+    struct stat there;
+    if (stat(name.cStr(), &there) != 0) continue;
+    auto date = dateText(kj::UNIX_EPOCH + there.st_mtime * kj::SECONDS);
+    all = all.size() > 0 ? kj::str(all, ", and \"", name, "\"")
+                         : kj::str("\"", name, "\", which was written ", date);
   }
-  co_return kj::mv(date);
+  auto& console = call.deps.console;
+  bool asks = !call.on("force") && console.inIsTerminal() && console.errIsTerminal();
+  if (asks && all.size() > 0 && !co_await confirmed(call.deps, kj::str("replace ", all, "?"))) {
+    fail(ErrorKind::kConflict, kj::str(all, ", already exists, use --force to overwrite"));
+  }
+  co_return kj::mv(all);
 }
 
 kj::Maybe<kj::Own<CmsRecipient>> recipientOf(Invocation& call) {
@@ -86,9 +90,7 @@ kj::Promise<int> saveOne(Invocation& call) {
   auto replaced = co_await replacedBySnapshot(call, path);
   auto node = kj::str(session->client.nodes()[0]);
   auto bytes = co_await save(call, *session, node, path, recipient);
-  KJ_IF_MAYBE (date, replaced) {
-    call.err(kj::str("replaced \"", path, "\", which was written ", *date, "\n"));
-  }
+  if (replaced.size() > 0) call.err(kj::str("replaced ", replaced, "\n"));
   printSaved(call, node, path, bytes);
   co_return 0;
 }
