@@ -1,4 +1,4 @@
-module programs
+module coredns
 
 go 1.24.0
 
