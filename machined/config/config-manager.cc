@@ -419,6 +419,20 @@ void ConfigManager::requireMaintenance() const {
                                "status --insecure shows why"_kj);
 }
 
+// Says what becomes of the config that is staged for the next boot, and of a trial that continues.
+void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings) {
+  if (mode != rpc::ApplyMode::TRY) {
+    auto staged = stagedText();
+    KJ_IF_MAYBE (text, staged) {
+      zeroize(*text);
+      warnings.add(kj::str("this config replaces the one that was staged for the next boot"));
+    }
+  }
+  if (mode == rpc::ApplyMode::STAGED && trial != nullptr) {
+    warnings.add(kj::str("the trial continues until its end; this config is for the next boot"));
+  }
+}
+
 kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto& document = request.document;
   KJ_DEFER(zeroize(document));  // also when the caller disconnects
@@ -461,18 +475,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   auto decision = decide(request.mode, checked.config.get(), now);
   deps.keys.check(checked.config.get(), decision.mode);
   for (auto& warning : decision.warnings) checked.warnings.add(kj::mv(warning));
-  if (decision.mode != rpc::ApplyMode::TRY) {
-    auto staged = stagedText();
-    KJ_IF_MAYBE (text, staged) {
-      zeroize(*text);
-      checked.warnings.add(
-          kj::str("this config replaces the one that was staged for the next boot"));
-    }
-  }
-  if (decision.mode == rpc::ApplyMode::STAGED && trial != nullptr) {
-    checked.warnings.add(
-        kj::str("the trial continues until its end; this config is for the next boot"));
-  }
+  warnOfStaged(decision.mode, checked.warnings);
   Outcome outcome{decision.mode, kj::mv(checked.warnings), kj::mv(decision.changes), kj::mv(diff)};
   outcome.confirms = decision.confirms;
   if (request.dryRun) {

@@ -205,6 +205,7 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   void publish(KnownConfig config);
 
   kj::Maybe<kj::String> stagedText();
+  void warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings);
   kj::Promise<kj::Maybe<Checked>> stagedBefore(const KnownConfig& next);
   Situation situation();
   void checkFree(Caller caller, rpc::ApplyMode mode);

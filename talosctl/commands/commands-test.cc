@@ -378,8 +378,8 @@ TEST_F(Runs, ASnapshotThatReplacesAFileSaysSo) {
   close(ends[1]);
   c.deps->input = reading;
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path}), 1);
-  EXPECT_THAT(err(), HasSubstr("replace \""));
-  EXPECT_THAT(err(), HasSubstr("etcd.db.sig\", which was written "));
+  EXPECT_THAT(err(),
+              AllOf(HasSubstr("replace \""), HasSubstr("etcd.db.sig\", which was written ")));
   EXPECT_EQ(readFile(kj::str(path, ".sig")), "older"_kj);
   EXPECT_EQ(c.run({"-n", "10.0.0.2", "etcd", "snapshot", path, "--force"}), 0);
   EXPECT_THAT(err(), Not(HasSubstr("[y/N]")));
