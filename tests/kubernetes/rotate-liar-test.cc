@@ -256,15 +256,12 @@ void RotateLiar::rotateKubernetesCa() {
   expectStopped("> present CA of", lies.sameKey(own),
                 "its CA was .* another certificate of this key");
   expectStopped("> issue: 10.5.0.5 has", lies.noCa(), "its CA was .*, and is none now");
-  {
-    // Its kubelet has a certificate of the new CA, and nothing that the node shows proves it.
-    liar->tellFiles("nothing of use\n");
-    Background run(rotate(kOfKubernetes));
-    awaitLine(run, "waiting for 10.5.0.6: the certificate of its kubelet is not of the new CA yet");
-    liar->tellFiles("");
-  }
-  // The next phase ends clients of the old CA.
-  expectStopped("> issue: tried", lies.controlPlane(), kBecomes, [&] { ofOld.checkStopped(10); });
+  // Its kubelet has a certificate of the new CA, and nothing that the node shows proves it.
+  liar->tellFiles("nothing of use\n");
+  expectStopped("waiting for 10.5.0.6: the certificate of its kubelet is not of the new CA yet",
+                lies.controlPlane(), kBecomes, [&] { liar->tellFiles(""); });
+  // The next phase, with which this run begins, ends clients of the old CA.
+  expectStopped("> present CA of", lies.controlPlane(), kBecomes, [&] { ofOld.checkStopped(10); });
   expectStopped("> drop: 10.5.0.5 accepts", lies.otherCa(), kAnotherCa);
   {
     liar->tell(lies.acceptedCas(own));
