@@ -35,7 +35,7 @@ class ControllerLog {
 struct ControllerLine {
   kj::String time, controller, message;
 };
-// None: the line is not one of a controller. Pure and total: any bytes are some line.
+// Returns nullptr if no controller wrote the line. Accepts any bytes, and has no side effects.
 kj::Maybe<ControllerLine> readControllerLine(kj::ArrayPtr<const char> line);
 
 }  // namespace talos

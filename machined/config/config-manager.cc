@@ -15,7 +15,7 @@
 namespace talos::machined {
 namespace {
 
-// As ConfigHost names it.
+// ConfigHost gives the sequence this name.
 constexpr kj::StringPtr kBootSequence = "boot"_kj;
 
 // The pace of searches in maintenance.

@@ -59,8 +59,8 @@ struct ServiceDefinition {
   // to be up as well, but only for so long, and not for one that is not on its way.
   kj::Vector<kj::String> givesWayTo;
   kj::Duration givesWayFor = 3 * kj::SECONDS;
-  // Those that must be up as well before its first start, unless they are not on their way or take
-  // longer than this once all else is met: it can do without them.
+  // The service waits for these services before its first start, for `waitsAtMost` after its other
+  // conditions are met. It does not wait for a service that is not loaded or not started.
   kj::Vector<kj::String> waitsFor;
   kj::Duration waitsAtMost = 30 * kj::SECONDS;
   kj::Vector<kj::Own<Condition>> conditions;

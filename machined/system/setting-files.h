@@ -10,8 +10,8 @@
 
 namespace talos::machined {
 
-// As it is written: with the end of the line, since a write of no bytes at all would leave what is
-// there.
+// Returns the text to write: the value and the end of the line. A write of no bytes would leave the
+// old value in the file.
 kj::String lineOf(kj::StringPtr value);
 
 class SettingFiles {

@@ -181,7 +181,7 @@ kj::Promise<int> watch(Invocation& call, Session& session, const Wanted& wanted,
       });
 }
 
-// None: the node can have a resource of this id.
+// Returns why no node has a resource of this id, or nullptr if a node can have it.
 kj::Maybe<kj::StringPtr> reasonOfAbsence(const Wanted& wanted) {
   if (wanted.type.name != typeName<rpc::ManifestSpec>()) return nullptr;
   for (auto& absent : kAbsentManifests) {

@@ -22,9 +22,9 @@ namespace {
 
 constexpr auto kShortestEvery = 10 * kj::SECONDS, kRetry = 1 * kj::MINUTES;
 
-// The files that a snapshot and its signature will replace, and the date of the first; empty: none.
-// Somebody may have typed the name of another one: asks a user, and lets a script continue, which
-// keeps its latest snapshot under one name.
+// Returns the files that a snapshot and its signature will replace, and the date of the first.
+// Asks a user before another file is replaced, whose name may be a typing error. A script
+// continues, because scripts keep their latest snapshot under one name.
 kj::Promise<kj::String> replacedBySnapshot(Invocation& call, kj::StringPtr path) {
   kj::String all;
   for (auto& name : {kj::str(path), kj::str(path, kSignatureSuffix)}) {

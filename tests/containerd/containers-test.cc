@@ -382,7 +382,8 @@ TEST_F(ContainersTest, TenContainersOutliveKilledContainerds) {
   EXPECT_THAT(notes, IsEmpty());
 }
 
-// As the kernel does while it moves pages of the file: for this thread and what it starts.
+// Makes each seal fail with EBUSY, which the kernel does while it moves pages of the file. The
+// filter is for this thread and the processes that it starts.
 void refuseSeals() {
   constexpr auto kNumber = offsetof(seccomp_data, nr), kCommand = offsetof(seccomp_data, args[1]);
   struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),

@@ -330,7 +330,7 @@ void RotateLiar::rotateEtcdCa() {
   user.checkStopped(10);
 }
 
-// What the liar was sent has no key, of before or of now, and the cluster is whole.
+// No config that the liar was sent has an old or a new key, and the cluster is healthy.
 void RotateLiar::expectNoKeyLeft() {
   auto received = liar->received();
   EXPECT_EQ(keysIn(received).size(), 0u);

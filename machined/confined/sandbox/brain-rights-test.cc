@@ -87,7 +87,7 @@ int firstWrong(uint64_t before) {
   if (!refused(chroot("/"))) return 7;
   union bpf_attr attributes = {};
   if (!refused(syscall(SYS_bpf, BPF_MAP_CREATE, &attributes, sizeof attributes))) return 8;
-  // Those of its helpers.
+  // The helpers have these two capabilities instead of the brain.
   if ((brainCapabilities() & (uint64_t{1} << CAP_SYS_MODULE | uint64_t{1} << CAP_SYS_RAWIO)) != 0) {
     return 12;
   }
