@@ -17,6 +17,8 @@ class TestHttpServer {
  public:
   struct Options {
     kj::StringPtr certificate = "", key = "";  // of https
+    // Clients of https need a certificate that one of these has signed; without any they need none.
+    kj::ArrayPtr<const kj::TlsCertificate> clientAuthorities;
     in_addr_t address = INADDR_LOOPBACK;
     uint16_t port = 0;  // 0: a free one
   };
@@ -31,6 +33,8 @@ class TestHttpServer {
           kj::TlsKeypair{kj::TlsPrivateKey(options.key), kj::TlsCertificate(options.certificate)});
       kj::TlsContext::Options with;
       with.defaultKeypair = KJ_ASSERT_NONNULL(keypair);
+      with.trustedCertificates = options.clientAuthorities;
+      with.verifyClients = options.clientAuthorities.size() > 0;
       tls.emplace(kj::mv(with));
     }
     start();

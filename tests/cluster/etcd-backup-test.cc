@@ -28,7 +28,7 @@ Objects objectsOf(backupd::S3Server& server) {
 class Backups {
  public:
   explicit Backups(const EtcdNodes& nodes)
-      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster(), 9000, objectsOf) {
+      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster(), {.port = 9000}, objectsOf) {
     auto made = harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                               "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
                               "-out", folder + "/certificate.pem", "-subj", "/CN=backup"});

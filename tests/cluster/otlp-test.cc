@@ -63,7 +63,7 @@ void expectNoToken(const Cluster& cluster) {
 // logd or of machined loses or doubles; a request that the schema does not know.
 TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   Cluster cluster("otlp", {"--provisioner=container", "--no-uplink", "--workers", "0"});
-  harness::NetworkServer<logd::OtlpCollector, Received> collector(cluster, 4318, receivedBy);
+  harness::NetworkServer<logd::OtlpCollector, Received> collector(cluster, {.port = 4318}, receivedBy);
   cluster.ok(
       {"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
        R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": [)"

@@ -24,9 +24,11 @@ namespace talos::harness {
 template <typename Server, typename Seen>
 class NetworkServer {
  public:
-  NetworkServer(const Cluster& cluster, uint16_t port, std::function<Seen(Server&)> look)
+  // The options' texts outlive it.
+  NetworkServer(const Cluster& cluster, TestHttpServer::Options options,
+                std::function<Seen(Server&)> look)
       : network("/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"),
-        port(port),
+        options(options),
         look(std::move(look)),
         thread([this](const std::stop_token& over) { serve(over); }) {}
 
@@ -41,7 +43,7 @@ class NetworkServer {
   static constexpr in_addr_t kAddress = 10u << 24 | 5u << 16 | 1;
   static constexpr auto kLook = 20 * kj::MILLISECONDS;
   std::string network;
-  uint16_t port;
+  TestHttpServer::Options options;
   std::function<Seen(Server&)> look;
   mutable std::mutex guard;
   Seen latest;
@@ -54,7 +56,8 @@ class NetworkServer {
     kj::AutoCloseFd fd(raw);
     KJ_SYSCALL(setns(fd, CLONE_NEWNET));
     auto io = kj::setupAsyncIo();
-    Server server(io, {.address = kAddress, .port = port});
+    options.address = kAddress;
+    Server server(io, options);
     while (!over.stop_requested()) {
       io.provider->getTimer().afterDelay(kLook).wait(io.waitScope);
       if (away != wasAway) {

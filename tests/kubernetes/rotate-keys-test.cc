@@ -209,6 +209,7 @@ void RotateKeys::rotateAggregatorCa() {
   auto old = secretFile(nodes[0], "aggregator-ca.crt");
   checkPlan(kFlag, "> drop: 10.5.0.4 (control plane) accepts the new CA only");
   SecretsUser user(*cluster, "agg");
+  RepeatedCalls calls(*cluster, "aggregated API", [&](auto& node) { return api.call(node); });
   rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
   {
     // It reads the CAs once, so another one serves with those that are published by then.
@@ -228,6 +229,7 @@ void RotateKeys::rotateAggregatorCa() {
   EXPECT_EQ(last.status, 0) << last.err;
   EXPECT_THAT(last.err, HasSubstr("> the CA of the aggregation layer is rotated"));
   user.checkStopped(10);
+  calls.checkStopped(10);
   auto next = secretFile(nodes[0], "aggregator-ca.crt");
   EXPECT_NE(next, old);
   EXPECT_EQ(countOf(next, "BEGIN CERTIFICATE"), 1u);

@@ -292,6 +292,7 @@ void RotateLiar::rotateAggregatorCa() {
   api.serve();
   api.expectAvailable(true);
   SecretsUser user(*cluster, "agg");
+  RepeatedCalls calls(*cluster, "aggregated API", [&](auto& node) { return api.call(node); });
   expectClaimsRefused(kOfAggregator);
   expectMembersRefused(kOfAggregator);
   lieUntil(kOfAggregator, "> accept: 10.5.0.2 accepts");
@@ -301,6 +302,7 @@ void RotateLiar::rotateAggregatorCa() {
   lieUntil(kOfAggregator, "> drop: 10.5.0.2 accepts");
   finishUnderALie(kOfAggregator, "> the CA of the aggregation layer is rotated");
   user.checkStopped(10);
+  calls.checkStopped(10);
   api.expectAvailable(true);
   cluster->ok({"delete", "apiservice", AggregatedApi::kService});
 }

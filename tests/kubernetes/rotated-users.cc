@@ -5,6 +5,9 @@
 
 #include "common/kube/kube-access.h"
 #include "common/kube/kubeconfig.h"
+#include "common/tls/authorities.h"
+#include "common/tls/pki.h"
+#include "tests/harness/network-server.h"
 
 namespace talos {
 
@@ -16,7 +19,7 @@ using harness::slurp;
 
 namespace {
 
-constexpr unsigned kFirstPort = 9443;
+constexpr uint16_t kFirstPort = 9443;
 constexpr double kReached = 120;  // s
 constexpr const char* kPath = "/apis/aggregated.example.org";
 
@@ -48,16 +51,60 @@ spec:
 )";
 }
 
+// The version of the API is the number of the server, so that a caller sees which one answered.
+struct VersionService final : public kj::HttpService {
+  VersionService(kj::AsyncIoContext& io, TestHttpServer::Options options)
+      : number(options.port - kFirstPort + 1), server(io, *headers, *this, options) {}
+
+  unsigned number, answered = 0;
+  kj::Own<kj::HttpHeaderTable> headers = kj::HttpHeaderTable::Builder().build();
+  TestHttpServer server;
+
+  kj::Promise<void> request(kj::HttpMethod, kj::StringPtr url, const kj::HttpHeaders&,
+                            kj::AsyncInputStream&, Response& response) override {
+    bool found = url == kj::str(kPath, "/v1");
+    auto body = found ? kj::str(number) : kj::str("not found");
+    auto stream = response.send(found ? 200 : 404, found ? "OK"_kj : "Not Found"_kj,
+                                kj::HttpHeaders(*headers), body.size());
+    co_await stream->write(body.begin(), body.size());
+    if (found) ++answered;
+  }
+};
+
 }  // namespace
 
-AggregatedApi::AggregatedApi(const KubeCluster& cluster)
-    : cluster(cluster), folder(cluster.talos.folder() + "/aggregated") {
-  std::filesystem::create_directories(folder);
-  auto made = harness::run(
-      {"openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-       "/CN=aggregated", "-keyout", folder + "/tls.key", "-out", folder + "/tls.crt"},
-      60);
-  EXPECT_EQ(made.status, 0) << made.err;
+struct AggregatedApi::Server {
+  kj::Vector<kj::TlsCertificate> authorities;
+  harness::NetworkServer<VersionService, unsigned> http;
+
+  Server(const KubeCluster& cluster, TestHttpServer::Options options, const std::string& published)
+      : authorities(parsed(published)),
+        http(cluster.talos, with(options), [](auto& service) { return service.answered; }) {}
+
+ private:
+  static kj::Vector<kj::TlsCertificate> parsed(const std::string& pem) {
+    kj::Vector<kj::TlsCertificate> result;
+    for (auto& one : pki::certificatesIn(pem.c_str())) result.add(kj::StringPtr(one));
+    return result;
+  }
+  TestHttpServer::Options with(TestHttpServer::Options options) {
+    options.clientAuthorities = authorities;
+    return options;
+  }
+};
+
+AggregatedApi::AggregatedApi(const KubeCluster& cluster) : cluster(cluster) {
+  auto made = pki::makeKey(pki::KeyType::kEcdsaP256);
+  pki::LeafOptions options;
+  options.commonName = "aggregated";
+  certificate = pki::selfSign(made, options);
+  key = pki::toPkcs8(made);
+}
+
+AggregatedApi::~AggregatedApi() = default;
+
+void AggregatedApi::stop() {
+  server = nullptr;
 }
 
 std::string AggregatedApi::published() const {
@@ -67,35 +114,11 @@ std::string AggregatedApi::published() const {
 
 void AggregatedApi::serve() {
   auto number = std::to_string(++generation);
-  auto port = kFirstPort + generation - 1;
-  auto own = folder + "/" + number, authorities = own + "/published.crt";
-  std::filesystem::create_directories(own + kPath);
-  std::ofstream(own + kPath + "/v1") << number;
-  std::ofstream(authorities) << published();
-  auto next =
-      std::make_unique<Background>(std::vector<std::string>{"nsenter",
-                                                            "-t",
-                                                            std::to_string(cluster.segment()),
-                                                            "-n",
-                                                            "env",
-                                                            "-C",
-                                                            own,
-                                                            "openssl",
-                                                            "s_server",
-                                                            "-accept",
-                                                            std::to_string(port),
-                                                            "-cert",
-                                                            folder + "/tls.crt",
-                                                            "-key",
-                                                            folder + "/tls.key",
-                                                            "-CAfile",
-                                                            authorities,
-                                                            "-Verify",
-                                                            "1",
-                                                            "-verify_return_error",
-                                                            "-WWW"});
-  EXPECT_TRUE(next->waitFor([](auto& out, auto&) { return contains(out, "ACCEPT"); }, kReached))
-      << next->err();
+  uint16_t port = kFirstPort + generation - 1;
+  auto next = std::make_unique<Server>(
+      cluster,
+      TestHttpServer::Options{.certificate = certificate, .key = kj::StringPtr(key), .port = port},
+      published());
   cluster.apply(objects(port));
   for (auto& node : cluster.nodes) {
     if (!node.controlPlane) continue;
@@ -106,14 +129,12 @@ void AggregatedApi::serve() {
           return last.status == 0 && last.out == number;
         },
         kReached, 1))
-        << node.name << ": " << last.out << last.err << next->err();
+        << node.name << ": " << last.out << last.err;
   }
   server = std::move(next);
 }
 
 Result AggregatedApi::call(const KubeNode& apiServer) const {
-  // With --request-timeout the path would have a query, and the server looks for a file of that
-  // name.
   return cluster.kubectl({"--server", "https://" + apiServer.address + ":6443", "get", "--raw",
                           std::string(kPath) + "/v1"},
                          15);
@@ -126,7 +147,7 @@ void AggregatedApi::expectAvailable(bool available) const {
                        "jsonpath={.status.conditions[?(@.type==\"Available\")].status}"});
   };
   EXPECT_TRUE(eventually([&] { return status() == expected; }, kReached, 1))
-      << (server == nullptr ? "" : server->err());
+      << "an aggregated API that is not " << expected;
 }
 
 Result etcdHealth(const KubeCluster& cluster, const KubeNode& node, const std::string& folder) {

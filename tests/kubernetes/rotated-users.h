@@ -9,21 +9,23 @@
 #include <string>
 #include <thread>
 
+#include "common/tls/pki.h"
 #include "tests/kubernetes/kube-cluster.h"
 
 namespace talos {
 
-// An API server of others, which Kubernetes' API servers call: openssl(1) at the nodes' segment. It
-// accepts clients of the CAs that Kubernetes publishes.
+// An aggregated API server, which Kubernetes' API servers call at the nodes' segment. It accepts
+// clients with a certificate of the CAs that Kubernetes publishes.
 class AggregatedApi {
  public:
   static constexpr const char* kService = "v1.aggregated.example.org";
 
   explicit AggregatedApi(const KubeCluster& cluster);
-  // Another server takes the place of the present one, which serves until then: the CAs are read
-  // once. Returns when every API server reaches it.
+  ~AggregatedApi();
+  // A new server, which reads the published CAs once, takes the place of the present one, which
+  // serves until then. Returns when every API server reaches the new one.
   void serve();
-  void stop() { server = nullptr; }
+  void stop();
   // By way of an API server.
   harness::Result call(const KubeNode& apiServer) const;
   // Until Kubernetes reports that it is available, or is not.
@@ -32,10 +34,12 @@ class AggregatedApi {
   std::string published() const;
 
  private:
+  struct Server;
   const KubeCluster& cluster;
-  std::string folder;
+  kj::String certificate;  // of each server, PEM
+  pki::Pem key;
   unsigned generation = 0;
-  std::unique_ptr<harness::Background> server;
+  std::unique_ptr<Server> server;
 };
 
 // etcd of a node, as a client with the files of a folder sees it.
