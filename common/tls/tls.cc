@@ -172,6 +172,22 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> TlsEndpoint::connectWithAlpn(
   kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
 }
 
+kj::Promise<TlsEndpoint::Identified> TlsEndpoint::connectIdentified(
+    kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
+  auto context = state->use();
+  auto name = kj::str(expectedName);
+  kj::Maybe<kj::Exception> failure;
+  try {
+    auto up = co_await context->tls->wrapClient(
+        kj::AuthenticatedStream{kj::mv(stream), kj::UnknownPeerIdentity::newInstance()}, name);
+    auto shown = pki::inspect(peerCertificate(kj::downcast<kj::TlsPeerIdentity>(*up.peerIdentity)));
+    co_return Identified{explainRefusal(kj::mv(up.stream), context->own), kj::mv(shown)};
+  } catch (...) {
+    failure = handshakeError(kj::getCaughtExceptionAsKj(), name);
+  }
+  kj::throwFatalException(kj::mv(KJ_ASSERT_NONNULL(failure)));
+}
+
 kj::Promise<TlsEndpoint::TolerantConnection> TlsEndpoint::connectTolerant(
     kj::Own<kj::AsyncIoStream> stream, kj::StringPtr expectedName) {
   auto name = kj::str(expectedName);

@@ -70,7 +70,16 @@ class TlsEndpoint {
   virtual kj::Promise<kj::Own<kj::AsyncIoStream>> connect(kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);
 
-  // The same, offering a protocol ("h2", ALPN), for servers with several protocols on one port.
+  // The same, with the certificate that the server has shown.
+  struct Identified {
+    kj::Own<kj::AsyncIoStream> stream;
+    pki::CertificateInfo certificate;
+  };
+  kj::Promise<Identified> connectIdentified(kj::Own<kj::AsyncIoStream> stream,
+                                            kj::StringPtr expectedName);
+
+  // The same as connect(), offering a protocol ("h2", ALPN), for servers with several protocols on
+  // one port.
   kj::Promise<kj::Own<kj::AsyncIoStream>> connectWithAlpn(kj::StringPtr protocol,
                                                           kj::Own<kj::AsyncIoStream> stream,
                                                           kj::StringPtr expectedName);

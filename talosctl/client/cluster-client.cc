@@ -7,6 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/net/dns-resolver.h"
+#include "common/tls/node-certificate.h"
 #include "rpc/local.capnp.h"
 #include "talosctl/cli/cli-text.h"
 #include "talosctl/client/tls-unverified.h"
@@ -96,12 +97,13 @@ kj::Promise<void> Client::endpointAnswers() {
   return node("").whenResolved().catch_([](kj::Exception&&) {});
 }
 
-void Client::replace(kj::Own<Connection> made, kj::StringPtr endpoint) {
+void Client::replace(Dialed made, kj::StringPtr endpoint) {
   if (connected()) {
     auto answer = endpointAnswers();
     retired.add(retire(kj::mv(KJ_ASSERT_NONNULL(connection)), kj::mv(answer)));
   }
-  connection = kj::mv(made);
+  connection = kj::mv(made.connection);
+  shown = kj::mv(made.shown);
   current = kj::str(endpoint);
 }
 
@@ -178,20 +180,22 @@ kj::Promise<void> Client::dialAll(kj::TimePoint end, size_t first) {
 }
 
 // Of several endpoints or addresses, an answer is more than a connection.
-kj::Promise<kj::Own<Connection>> Client::dialAddress(kj::StringPtr address, kj::StringPtr name,
-                                                     kj::Duration share, bool answers) {
+kj::Promise<Client::Dialed> Client::dialAddress(kj::StringPtr address, kj::StringPtr name,
+                                                kj::Duration share, bool answers) {
+  kj::Maybe<pki::CertificateInfo> certificate;
   // It is given up from outside, in the words of all commands.
-  auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort, secure(name),
-                                  share + 1 * kj::SECONDS);
+  auto made = co_await connectTcp(deps.lowLevel, deps.timer, address, deps.apiPort,
+                                  secure(name, certificate), share + 1 * kj::SECONDS);
   if (answers) co_await made->bootstrap().whenResolved();
-  co_return kj::mv(made);
+  co_return Dialed{kj::mv(made), kj::mv(certificate)};
 }
 
-kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::TimePoint end) {
+kj::Promise<Client::Dialed> Client::dial(kj::StringPtr endpoint, kj::TimePoint end) {
   auto left = [this, end]() { return kj::max(end - deps.timer.now(), 0 * kj::SECONDS); };
   if (target.local) {
-    co_return co_await connectUnix(deps.lowLevel, deps.timer, endpoint.slice(kUnixEndpoint.size()),
-                                   left());
+    co_return Dialed{co_await connectUnix(deps.lowLevel, deps.timer,
+                                          endpoint.slice(kUnixEndpoint.size()), left()),
+                     nullptr};
   }
   auto addresses = co_await within(deps.timer, left(), resolve(deps.port, deps.timer, endpoint));
   // The certificate must name the endpoint as the user does.
@@ -218,10 +222,15 @@ kj::Promise<kj::Own<Connection>> Client::dial(kj::StringPtr endpoint, kj::TimePo
   fail(ErrorKind::kUnavailable, kj::strArray(failures, "; "));
 }
 
-Secure Client::secure(kj::StringPtr name) {
+Secure Client::secure(kj::StringPtr name, kj::Maybe<pki::CertificateInfo>& certificate) {
   KJ_IF_MAYBE (verified, tls) {
-    return [&endpoint = **verified, name = kj::str(name)](kj::Own<kj::AsyncIoStream> stream) {
-      return endpoint.connect(kj::mv(stream), name);
+    return [&endpoint = **verified, &certificate,
+            name = kj::str(name)](kj::Own<kj::AsyncIoStream> stream) {
+      return endpoint.connectIdentified(kj::mv(stream), name)
+          .then([&certificate](TlsEndpoint::Identified&& made) {
+            certificate = kj::mv(made.certificate);
+            return kj::mv(made.stream);
+          });
     };
   }
   return [this](kj::Own<kj::AsyncIoStream> stream) {
@@ -238,7 +247,26 @@ kj::Maybe<kj::StringPtr> Client::unknownFingerprint() const {
   return kj::StringPtr(fingerprint);
 }
 
+// apid of a worker forwards nothing; one that somebody has taken over would say that it does.
+void Client::requireForwarding(kj::StringPtr node) const {
+  KJ_IF_MAYBE (certificate, shown) {
+    if (node.size() == 0 || node == current || isOfControlPlane(*certificate)) return;
+    auto address = asAddress(node).orDefault(kj::str(node));
+    for (auto& own : certificate->addresses) {
+      if (own == address) return;
+    }
+    for (auto& own : certificate->dnsNames) {
+      if (canonicalName(own) == canonicalName(node)) return;
+    }
+    fail(ErrorKind::kFailedPrecondition,
+         kj::str("the endpoint ", current, " is a worker, which does not forward calls to ", node,
+                 "; use a control-plane node as the endpoint (talosctl -e)"));
+  }
+}
+
 rpc::Node::Client Client::node(kj::StringPtr address) {
+  auto refusal = kj::runCatchingExceptions([&]() { requireForwarding(address); });
+  KJ_IF_MAYBE (e, refusal) return kj::mv(*e);
   auto bootstrap = KJ_REQUIRE_NONNULL(connection, "not connected")->bootstrap();
   deps.requested = true;
   if (target.local) {

@@ -12,6 +12,9 @@
 // /proc/<pid>/root: its node without apid, for this host's root, whatever state its network and its
 // certificates are in.
 //
+// A call for another node goes through a control-plane node only, which its certificate proves
+// (common/tls/node-certificate.h): a worker would see what the other node is sent.
+//
 // A node without a config (--insecure) is called directly and without certificates: its key is
 // compared with the fingerprints from the user, or shown to the user when there is none.
 #pragma once
@@ -79,6 +82,7 @@ class Client {
   bool connected() const;
 
   // A node through the connection; connect() first. Calls on it can be made at once (pipelined).
+  // Each of them fails, and nothing is sent, if the endpoint is a worker and another node is named.
   rpc::Node::Client node(kj::StringPtr address);
 
   // The endpoint of the newest connection.
@@ -99,6 +103,7 @@ class Client {
   kj::Maybe<kj::Own<TlsEndpoint>> tls;  // none when insecure or local
   kj::String fingerprint;
   kj::Maybe<kj::Own<Connection>> connection;
+  kj::Maybe<pki::CertificateInfo> shown;  // by the endpoint of `connection`; none: not verified
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&&) override {}
   };
@@ -110,14 +115,20 @@ class Client {
 
   kj::Promise<void> ensure(kj::Duration deadline);
   kj::Promise<void> endpointAnswers();
-  void replace(kj::Own<Connection> made, kj::StringPtr endpoint);
+  struct Dialed {
+    kj::Own<Connection> connection;
+    kj::Maybe<pki::CertificateInfo> shown;
+  };
+  void replace(Dialed made, kj::StringPtr endpoint);
   kj::Promise<void> retire(kj::Own<Connection> old, kj::Promise<void> answer);
   // Begins with this endpoint, and with the first again after the last.
   kj::Promise<void> dialAll(kj::TimePoint end, size_t first);
-  Secure secure(kj::StringPtr name);
-  kj::Promise<kj::Own<Connection>> dial(kj::StringPtr endpoint, kj::TimePoint end);
-  kj::Promise<kj::Own<Connection>> dialAddress(kj::StringPtr address, kj::StringPtr name,
-                                               kj::Duration share, bool answers);
+  // Verifies the server, and writes down the certificate that it has shown.
+  Secure secure(kj::StringPtr name, kj::Maybe<pki::CertificateInfo>& shown);
+  kj::Promise<Dialed> dial(kj::StringPtr endpoint, kj::TimePoint end);
+  kj::Promise<Dialed> dialAddress(kj::StringPtr address, kj::StringPtr name, kj::Duration share,
+                                  bool answers);
+  void requireForwarding(kj::StringPtr node) const;
   struct Race;
   kj::Promise<void> attempt(Race& race, size_t index, kj::Promise<void> turn);
 };

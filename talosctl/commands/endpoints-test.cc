@@ -50,6 +50,51 @@ TEST_F(Endpoints, OneThatConnectsAndSaysNothingIsNotTaken) {
                            HasSubstr("endpoint 127.0.0.3: "), HasSubstr("refused")));
 }
 
+// apid of a worker that is in foreign hands: it forwards, and writes down for whom.
+class ForwardsAll final : public rpc::Cluster::Server {
+ public:
+  ForwardsAll(FakeNode& behind, kj::Vector<kj::String>& named) : behind(behind), named(named) {}
+  kj::Promise<void> node(NodeContext context) override {
+    named.add(kj::str(context.getParams().getAddress()));
+    context.getResults().setNode(kj::heap<FakeNodeServer>(behind));
+    return kj::READY_NOW;
+  }
+
+ private:
+  FakeNode& behind;
+  kj::Vector<kj::String>& named;
+};
+
+// Catches: the config of another node, with its keys, sent by way of a worker that forwards what it
+// should refuse; a worker that cannot be its own endpoint any more.
+TEST_F(Endpoints, AWorkerIsSentNothingThatIsForAnotherNode) {
+  auto leaf = pki::issue(c.authority.certificate, c.authority.key,
+                         {.dnsNames = kj::arr(kj::str("worker-1")),
+                          .addresses = kj::arr(kj::str("127.0.0.6"), kj::str("10.0.0.2")),
+                          .client = false});
+  TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
+  FakeNode node;
+  kj::Vector<kj::String> named;
+  auto serving =
+      serveTls(c.test.deps.lowLevel, c.test.deps.timer, listenTcp("127.0.0.6", c.port), tls,
+               [&](const Peer&) {
+                 return SessionParams{.bootstrap = kj::heap<ForwardsAll>(node, named)};
+               })
+          .eagerlyEvaluate(nullptr);
+  for (auto own : {"127.0.0.6", "10.0.0.2", "worker-1"}) {
+    EXPECT_EQ(c.run({"-e", "127.0.0.6", "-n", own, "memory"}), 0) << err();
+  }
+  named.clear();
+  for (kj::StringPtr other : {"10.0.0.9", "worker-2"}) {
+    EXPECT_EQ(c.run({"-e", "127.0.0.6", "-n", other, "memory"}), 1);
+    EXPECT_THAT(err(), HasSubstr(kj::str("the endpoint 127.0.0.6 is a worker, which does not "
+                                         "forward calls to ",
+                                         other, "; use a control-plane node as the endpoint")
+                                     .cStr()));
+  }
+  for (auto& one : named) EXPECT_EQ(one, "") << "it was sent a call for " << one.cStr();
+}
+
 // Catches: an endpoint that is given up long before the time that the user or the help names, and
 // a command with ten minutes for its work that spends them on a connection.
 TEST_F(Endpoints, AConnectionHasTheTimeoutThatIsNamed) {
@@ -78,7 +123,9 @@ TEST(Endpoint, OneSilentAddressOfANameLeavesTimeForTheNext) {
     auto addresses = resolve(c.deps->port, c.test.deps.timer, kName).wait(c.test.io.waitScope);
     ASSERT_EQ(addresses.size(), 2u);
     auto leaf = pki::issue(c.authority.certificate, c.authority.key,
-                           {.dnsNames = kj::arr(kj::str(kName)), .client = false});
+                           {.dnsNames = kj::arr(kj::str(kName)),
+                            .addresses = kj::arr(kj::str("127.0.0.1")),
+                            .client = false});
     TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
     c.deps->apiPort = c.port + 1;
     auto serve = [&](kj::StringPtr address, capnp::Capability::Client said) {
@@ -134,7 +181,8 @@ struct ForwardedEndpoints : ClusterTest {
   ~ForwardedEndpoints() noexcept override {}
   pki::CertificateAndKey leaf = pki::issue(
       c.authority.certificate, c.authority.key,
-      {.addresses = kj::arr(kj::str("127.0.0.6"), kj::str("127.0.0.7")), .client = false});
+      {.addresses = kj::arr(kj::str("127.0.0.1"), kj::str("127.0.0.6"), kj::str("127.0.0.7")),
+       .client = false});
   TlsEndpoint tls{{kj::str(c.authority.certificate), kj::str(leaf.certificate), kj::mv(leaf.key)}};
   Forwarded::State six, seven;
 

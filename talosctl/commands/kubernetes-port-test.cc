@@ -54,8 +54,9 @@ TEST_F(KubernetesPort, HealthFromThisHostGoesThroughTheEndpoint) {
     return said(port, {"-n", "10.0.0.2", "health", "--server=false", "--wait-timeout", "3s"});
   };
   EXPECT_THAT(health(4711), HasSubstr("127.0.0.1:4711"));
-  auto leaf = pki::issue(c.authority.certificate, c.authority.key,
-                         {.addresses = kj::arr(kj::str("127.0.0.9")), .client = false});
+  auto leaf = pki::issue(
+      c.authority.certificate, c.authority.key,
+      {.addresses = kj::arr(kj::str("127.0.0.1"), kj::str("127.0.0.9")), .client = false});
   TlsEndpoint tls({kj::str(c.authority.certificate), kj::mv(leaf.certificate), kj::mv(leaf.key)});
   kube::ModelKube model(c.test.deps.timer);
   model.addUsualKinds();
