@@ -59,7 +59,7 @@
 #     SAN=address,undefined    of all and test: with these sanitizers, the unit tests alone
 #     HOURS=2                  of soak, for fuzzing and for the machines again and again; the power cuts come on top
 #     RELEASES='1.34.4 1.35.4' of e2e: the releases of Kubernetes, from the first to the second of which it upgrades
-#     KUBE_FAULTS=all, DIAGNOSE=all, ROLLING_UPGRADES=all, MACHINE_UPGRADES=1, RENEWALS=20   of e2e: longer tests
+#     KUBE_FAULTS=all, DIAGNOSE=all, ROLLING_UPGRADES=all, MACHINE_UPGRADES=1, RENEWALS=20, USERS_LINES_ON=3+2   of e2e: longer tests
 #                              (docs/evidence/kubernetes-runs.md, docs/upgrades.md)
 #     KUBERNETES=1             of bench: the figures of Kubernetes too, for which it is compiled once
 #     RUNS=5                   of bench: how often each is measured

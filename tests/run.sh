@@ -223,7 +223,7 @@ kubernetes() {
   # Each release was compiled, so a test that finds no images of it fails (common/testing/provided.h).
   in_root env PROVIDES="$(printf 'kubernetes-%s ' ${RELEASES:-})" \
     KUBECTL="$KUBECTL" KUBERNETES_IMAGES="$KUBERNETES_IMAGES" CONFORMANCE_TESTS="${CONFORMANCE_TESTS:-}" \
-    KUBE_FAULTS="${KUBE_FAULTS:-}" ROLLING_UPGRADES="${ROLLING_UPGRADES:-}" ${ROLLING_FIGURES:+ROLLING_FIGURES="$ROLLING_FIGURES"} \
+    ${USERS_LINES_ON:+USERS_LINES_ON="$USERS_LINES_ON"} KUBE_FAULTS="${KUBE_FAULTS:-}" ROLLING_UPGRADES="${ROLLING_UPGRADES:-}" ${ROLLING_FIGURES:+ROLLING_FIGURES="$ROLLING_FIGURES"} \
     ${MACHINE_UPGRADES:+MACHINE_UPGRADES="$MACHINE_UPGRADES"} DIAGNOSE="${DIAGNOSE:-}" ${RENEWALS:+RENEWALS="$RENEWALS"} \
     /usr/bin/ctest --output-on-failure --test-dir "$INNER" "$@" || status=$?
   printf '== skipped:\n'
