@@ -1,7 +1,8 @@
 #!/bin/bash
 # Kubernetes on nodes in containers, beside a bare start:  kubernetes.sh CHECKOUT OUT FIGURES PROGRAMS IMAGES [RUNS]
 # Appends to FIGURES (JSON lines). PROGRAMS is the folder of Kubernetes' programs and IMAGES the registry's storage that
-# rootfs/kubernetes/make.sh names. Every node begins with an empty store and pulls from one docker-registry. Everything is in
+# rootfs/kubernetes/make.sh names. STARTS="1+1 3+2": only starts, of clusters of these sizes, ours with the kubelet's own
+# period of a minute for its syncs as well. Every node begins with an empty store and pulls from one docker-registry. Everything is in
 # a network and mount namespace that ends with this script.
 set -euo pipefail
 checkout=$1 out=$2 json=$3 programs=$(realpath "$4") images=$(realpath "$5") runs=${6:-3}
@@ -186,6 +187,27 @@ written() {  # by a connection of its own, which has 2 s
 }
 writes=0
 cut -d' ' -f2- "$out/programs.list" | tr ' ' '\n' | awk -F/ 'NF > 1 { print substr($NF, 1, 15) }' >"$scratch/ours"
+
+# The control plane's kubelets sync as others do: a mirror pod that was refused is tried again after a minute or more.
+slow_syncs='[{"op": "add", "path": "/machine/kubelet/extraConfig", "value": {"syncFrequency": "1m0s"}}]'
+if [ -n "${STARTS:-}" ]; then
+  for run in $(seq "$runs"); do
+    for size in $STARTS; do
+      masters=${size%+*} workers=${size#*+}
+      say "starts of $size nodes, run $run of $runs"
+      bare "$scratch/bare-$size" "$masters" "$workers"
+      ours "$scratch/ours-$size" "$masters" "$workers"
+      cluster destroy >/dev/null 2>&1
+      ours "$scratch/slow-$size" "$masters" "$workers" --config-patch "$slow_syncs"
+      cluster destroy >/dev/null 2>&1
+    done
+  done
+  for size in $STARTS; do
+    compare "Kubernetes on $size nodes in containers" "$scratch/ours-$size" "$scratch/bare-$size"
+    compare "the same, with syncs of a minute" "$scratch/slow-$size" "$scratch/bare-$size"
+  done
+  exit
+fi
 
 for run in $(seq "$runs"); do
   for size in "1 1" "3 1"; do
