@@ -1,5 +1,5 @@
 #!/bin/bash
-# clang-format, clang-tidy, one-definition.awk, arrows.awk, words.sh and names.sh over what is tracked:
+# clang-format, clang-tidy, one-definition.awk, arrows.awk, words.sh, names.sh and english.sh over what is tracked:
 #   lint.sh BUILD-FOLDER [changed|recent]   (in the build root)
 #
 # clang-tidy reads the sources of a room as one file: what it costs is the headers, which it matches anew
@@ -28,6 +28,7 @@ sources '*.cc' '*.h' | xargs awk -f tests/one-definition.awk || failed=1
 xargs -a "$out/room-files.txt" awk -f cmake/arrows.awk "$out/rooms.txt" || failed=1
 tests/words.sh || failed=1
 tests/names.sh || failed=1
+tests/english.sh || failed=1
 
 work=$out/tidy
 mkdir -p "$work/joined"
