@@ -3,6 +3,7 @@
 #   make                   build everything
 #   make programs          only the programs: build/out/talosctl and those of the image
 #   make check             after an edit: format, unit tests, lint of what changed
+#   make one ROOM=networkd/plan FILTER='Bond*'   the tests of one folder, or those of them that the filter names
 #   make test              before a merge
 #   make sanitize          unit tests with sanitizers, all of lint
 #   make soak              everything that takes long
@@ -21,7 +22,7 @@
 #   make demo-destroy      remove it completely
 #   make run SERVICE=networkd   one daemon alone, on a node in a container (docs/debugging.md)
 #   make clean             remove what was built
-#   make root, configure   the build root; the build folder
+#   make root, configure, compile_commands.json   the build root; the build folder; the same for editors
 #
 #   of every target
 #     MIRROR=http://…/debian   the Debian mirror (default: the one that this host's apt uses)
@@ -107,7 +108,7 @@ $(error make $(FOREIGN_REFUSED) is for amd64 only; ARCH=$(ARCH) is for $(FOREIGN
 endif
 endif
 
-.PHONY: all root configure programs man symbols image run iso installer-image check test sanitize soak e2e conformance bench lint docs format demo demo-destroy release release-push clean
+.PHONY: all root configure compile_commands.json programs man symbols image run iso installer-image check one test sanitize soak e2e conformance bench lint docs format demo demo-destroy release release-push clean
 # With all tests, but with sanitizers or for another architecture the unit tests alone.
 all: configure
 	@$(IN_ROOT) ninja -C $(INNER) all units $(if $(SAN)$(SUFFIX),,long-programs parts/tests/bench/all parts/tests/kubernetes/all)
@@ -120,10 +121,15 @@ configure: root
 	@[ -e $(OUT)/build.ninja ] || $(IN_ROOT) cmake -S . -B $(INNER) -G Ninja -DSANITIZE=$(SAN) \
 	  $(if $(SUFFIX),-DCMAKE_TOOLCHAIN_FILE=cmake/$(ARCH).cmake) >/dev/null
 	@printf '%s\n' "$(REGISTRY_GIVEN)" | cmp -s - $(OUT)/registry || printf '%s\n' "$(REGISTRY_GIVEN)" >$(OUT)/registry
-	@[ -n "$(SAN)$(SUFFIX)" ] || [ ! -e $(OUT)/compile_commands.json ] || \
-	  sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
-	    -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
-	    $(OUT)/compile_commands.json >compile_commands.json
+	@[ -n "$(SAN)$(SUFFIX)" ] || $(MAKE) --no-print-directory compile_commands.json
+
+# For editors: how each file is compiled by itself (CMakePresets.json, `dev`), with what `make` has generated.
+compile_commands.json:
+	@$(IN_ROOT) bash -euc 'if [ -e /build/dev/build.ninja ]; then ninja -C /build/dev build.ninja; \
+	  else cmake -S . -B /build/dev -G Ninja -DDEV=ON; fi >/dev/null'
+	@sed -e 's#"command": "\([^ ]*ccache \)\?/usr/bin/clang++-19#"command": "clang++ --sysroot=$(ROOT)#' \
+	  -e 's#/build/dev/gen#/build/out/gen#g' -e 's#\([ "I=]\)/src\b#\1$(CHECKOUT)#g' -e 's#\([ "I=]\)/build/#\1$(BUILD)/#g' \
+	  $(BUILD)/dev/compile_commands.json >compile_commands.json
 
 # The programs that users run and that the image is made of: no tests.
 programs: configure
@@ -167,6 +173,9 @@ release-push: root
 
 check test sanitize soak e2e conformance:
 	@tests/run.sh $@
+
+one: configure
+	@$(IN_ROOT) tests/one.sh $(INNER) "$(call given,ROOM)" "$(call given,FILTER)"
 
 lint: configure
 	@$(IN_ROOT) ninja -C $(INNER) rpc version-data

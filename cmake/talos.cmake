@@ -51,7 +51,18 @@ function(talos_precompiled target)
     string(APPEND kind -test)
     target_compile_options(${target} PRIVATE ${test_options})
   endif()
-  target_precompile_headers(${target} REUSE_FROM ${kind})
+  if(DEV)
+    target_compile_options(${target} PRIVATE "SHELL:-include ${CMAKE_SOURCE_DIR}/cmake/${kind}.h")
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${kind})
+  endif()
+endfunction()
+
+# talos_unity(TARGET)   compiles several files of the target at a time
+function(talos_unity target)
+  if(NOT DEV)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  endif()
 endfunction()
 
 # The folder of a room or program: that of the current CMakeLists.txt, or ${talos_folder}.
@@ -129,7 +140,7 @@ function(talos_library name)
     # Several files at a time: a build from nothing takes half as long, and an edit some seconds more. Rooms of common
     # stay apart, because a program contains the objects that it uses, whole (talos_lacks).
     if(NOT FUZZ AND (SANITIZE OR NOT name MATCHES "^common"))
-      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+      talos_unity(${name})
     endif()
     target_link_libraries(${name} PUBLIC ${links})
   else()   # headers and tests only
@@ -143,7 +154,7 @@ function(talos_library name)
     talos_precompiled(${name}-test TEST ${plain})
     # Tests, too, several files at a time: a third of the time. Names in anonymous namespaces are unique within the tests
     # of a room for that.
-    set_target_properties(${name}-test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    talos_unity(${name}-test)
     target_link_libraries(${name}-test PRIVATE ${name} ${room_TESTS} common-testing GTest::gmock_main)
     if(room_DYNAMIC)
       talos_dynamic(${name}-test)
