@@ -13,7 +13,7 @@
 int main(int, char**) {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
-    refuseCoreDumps();  // the machine config is in it
+    refuseCoreDumps();  // it holds the machine config
     confine::keepBrainRights();
     auto io = kj::setupAsyncIo();
     machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));

@@ -38,7 +38,7 @@ struct AnnouncementsTest : ConfigManagerTest {
   }
 };
 
-// Catches: a trial whose end nobody sees coming.
+// Catches: a trial that does not announce its end.
 TEST_F(AnnouncementsTest, ATrialSaysWhenItEnds) {
   announcements.trial("a config is on trial", 90 * kj::SECONDS);
   announcements.trial("it is over", nullptr);

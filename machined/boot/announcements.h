@@ -1,5 +1,5 @@
-// Publishes what happens to the machine as it happens: events, and lines on the console and in the
-// logs. Nothing is kept here.
+// Publishes events of the machine as they happen: as API events, and as lines on the console and in
+// the logs. Keeps no state.
 #pragma once
 
 #include <kj/function.h>
@@ -16,7 +16,7 @@ class Announcements final : public SequenceListener {
       : events(events), console(console), logs(logs) {}
   KJ_DISALLOW_COPY_AND_MOVE(Announcements);
 
-  // Called at each step of a sequence, for who shows it.
+  // `call` is called at each step of a sequence, for displays of the progress.
   void whenProgressed(kj::Function<void()> call) { progressed = kj::mv(call); }
 
   void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error, bool locked) override;
@@ -25,8 +25,8 @@ class Announcements final : public SequenceListener {
   void line(kj::StringPtr text) override;
 
   void service(rpc::ServiceStateEvent::Reader event);
-  // A trial of a config starts, continues or ends; `revertsIn`: until the previous config is
-  // active.
+  // Announces that a trial of a config starts, continues or ends; `revertsIn`: time until the
+  // previous config is active.
   void trial(kj::StringPtr what, kj::Maybe<kj::Duration> revertsIn);
   void networkRepaired(kj::StringPtr link, kj::StringPtr what);
   void upgrade(kj::StringPtr text);

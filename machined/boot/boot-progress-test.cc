@@ -26,8 +26,7 @@ struct ProgressTest : testing::Test {
   }
 };
 
-// Catches: a new brain that begins the boot again, forgets the reasons, or does not finish a
-// reboot.
+// Catches: a new brain that starts the boot again, loses the reasons, or does not finish a reboot.
 TEST_F(ProgressTest, SurvivesTheBrain) {
   EXPECT_EQ(Progress::Stage::INITIALIZE, take().stage);
   hold(Progress::Stage::FAILED, "config.yaml:3:1: machine: missing");
@@ -40,7 +39,7 @@ TEST_F(ProgressTest, SurvivesTheBrain) {
   EXPECT_EQ(0u, take().problems.size());
 }
 
-// Catches: a stage of another version that nothing here knows.
+// Catches: an unknown stage of another version that is used.
 TEST_F(ProgressTest, AStageOfAnotherVersionIsTheBeginning) {
   hold(static_cast<Progress::Stage>(99));
   EXPECT_EQ(Progress::Stage::INITIALIZE, take().stage);

@@ -11,7 +11,7 @@ Held<rpc::HeldProgress> heldProgress(Process1& process1) {
 
 Progress progressOf(rpc::HeldProgress::Reader in) {
   Progress result;
-  if (in.getStage() > Progress::Stage::RESETTING) return result;  // another version's
+  if (in.getStage() > Progress::Stage::RESETTING) return result;  // written by another version
   result.stage = in.getStage();
   for (auto problem : in.getProblems()) result.problems.add(kj::str(problem));
   return result;

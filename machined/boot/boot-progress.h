@@ -1,9 +1,9 @@
-// The stage of the machine's life, so that a new brain continues where the old one died.
+// The stage of the machine's life, so that a new brain continues where its predecessor died.
 //
-// Process 1 holds it ("progress", machined/process1/value-in-memory-file.h), and it is replaced
-// whole at each change. A change that a crash precedes has not happened: the running sequence is
-// run again from its start, and its tasks are idempotent. A progress that cannot be read means a
-// machine that has not started.
+// Process 1 holds the stage ("progress", machined/process1/value-in-memory-file.h); each change
+// replaces it whole. A change that process 1 did not receive before a crash has not happened: the
+// running sequence is run again from its start, and its tasks are idempotent. An unreadable
+// progress means a machine that has not started.
 #pragma once
 
 #include <kj/string.h>

@@ -1,4 +1,4 @@
-// The life of a machine over many brains, on a model of process 1 and a clock of the test's own.
+// The life of a machine over many brains, with a model of process 1 and a clock of the test.
 #include "machined/boot/machine-life.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ struct MachineLifeTest : testing::Test {
     scope.poll();
   }
   void pass(kj::Duration time) { advance(timer, scope, time); }
-  // All sequences that were begun, by any brain.
+  // Returns all sequences that any brain has started.
   std::string history() {
     std::string text;
     for (auto& one : begun) text += (text.empty() ? "" : " ") + std::string(one.name.cStr());
@@ -119,7 +119,7 @@ struct MachineLifeTest : testing::Test {
   MachineStatus::Stage stage() { return brain().status.stage(); }
 };
 
-// Catches: a boot that stops between its sequences, and memory of the start that stays.
+// Catches: a boot that stops between its sequences, and memory of the start that is not released.
 TEST_F(MachineLifeTest, BeginsAndRuns) {
   start();
   EXPECT_EQ("initialize", history());
@@ -136,7 +136,7 @@ TEST_F(MachineLifeTest, BeginsAndRuns) {
   EXPECT_EQ(1u, settled);
 }
 
-// Catches: a new brain that repeats what was done, or leaves out what was not.
+// Catches: a new brain that repeats finished work, or leaves out unfinished work.
 TEST_F(MachineLifeTest, ANewBrainGoesOnFromTheStartOfTheSequence) {
   start();
   restart();
@@ -150,9 +150,9 @@ TEST_F(MachineLifeTest, ANewBrainGoesOnFromTheStartOfTheSequence) {
   EXPECT_EQ(MachineStatus::Stage::RUNNING, stage());
 }
 
-// Catches: a medium that boots instead of installing; a new brain in the middle of an installation
-// that takes what is half done for an installed machine; an installation that cannot be watched,
-// and one that failed and is tried for ever.
+// Catches: a medium that boots instead of installing; a new brain that takes a half-finished
+// installation for an installed machine; an installation that cannot be watched; a failed
+// installation that is retried for ever.
 TEST_F(MachineLifeTest, AMachineThatIsNotInstalledIsInstalled) {
   mustInstall = true;
   start();
@@ -168,8 +168,8 @@ TEST_F(MachineLifeTest, AMachineThatIsNotInstalledIsInstalled) {
   EXPECT_EQ("initialize install install", history());
 }
 
-// Catches: a machine that reboots because its boot failed, or of which nobody learns why, also
-// after a crash.
+// Catches: a machine that reboots because its boot failed, or does not report why, also after a
+// crash.
 TEST_F(MachineLifeTest, AFailureStaysAndIsReported) {
   start();
   fail("a.yaml:1: wrong\nb.yaml:2: wrong too");
@@ -191,8 +191,7 @@ TEST_F(MachineLifeTest, AFailureStaysAndIsReported) {
   EXPECT_TRUE(failures[0].endsWith("a.yaml:1: wrong; b.yaml:2: wrong too")) << failures[0].cStr();
 }
 
-// Catches: a machine that continues booting although it was asked to shut down, or reports a
-// failure.
+// Catches: a machine that continues booting, or reports a failure, after a request to shut down.
 TEST_F(MachineLifeTest, GoingDownTakesOver) {
   start();
   brain().life.shutdown();
@@ -203,8 +202,8 @@ TEST_F(MachineLifeTest, GoingDownTakesOver) {
   EXPECT_EQ(0u, said.size());
 }
 
-// Catches: a reset that is forgotten by the brain after the one that promised it, also if that one
-// did not get to taking the machine down, or that another end of the machine is taken for.
+// Catches: a promised reset that the next brain forgets, also if the previous brain had not begun
+// to take the machine down; a promised reset that is taken for another kind of shutdown.
 TEST_F(MachineLifeTest, AResetThatWasPromisedIsCarriedOn) {
   start();
   end();
@@ -222,7 +221,8 @@ TEST_F(MachineLifeTest, AResetThatWasPromisedIsCarriedOn) {
   EXPECT_EQ("initialize boot reset reset reboot reboot", history());
 }
 
-// Catches: an answer to a reset that does not get through, and one that comes before it is certain.
+// Catches: an answer to a reset that does not reach its caller, or that comes before the reset is
+// certain.
 TEST_F(MachineLifeTest, AResetAnswersFirst) {
   start();
   end();
@@ -236,8 +236,8 @@ TEST_F(MachineLifeTest, AResetAnswersFirst) {
   EXPECT_EQ("reset asked for through the API after initialize boot", reasons[0]);
 }
 
-// Catches: a machine that goes down before it is on disk why, that does not because the disk hangs,
-// and a new brain that writes another reason over the true one.
+// Catches: a machine that shuts down before the reason is on disk, or not at all because the disk
+// hangs; a new brain that replaces the true reason by another one.
 TEST_F(MachineLifeTest, TheReasonIsWrittenFirst) {
   start();
   end();
@@ -259,7 +259,7 @@ TEST_F(MachineLifeTest, TheReasonIsWrittenFirst) {
   EXPECT_TRUE(reasons[1].startsWith("asked for at the machine")) << reasons[1].cStr();
 }
 
-// Catches: a machine that stays up because the brain that took it down died.
+// Catches: a machine that stays up because the brain died that was taking it down.
 TEST_F(MachineLifeTest, ANewBrainTakesItDownAsWasAskedFor) {
   start();
   end();
@@ -275,7 +275,7 @@ TEST_F(MachineLifeTest, ANewBrainTakesItDownAsWasAskedFor) {
   EXPECT_EQ("initialize boot reboot reboot shutdown shutdown", history());
 }
 
-// Catches: a reboot that process 1 knows of and that a crash makes forgotten.
+// Catches: a crash that makes the machine forget a reboot that process 1 holds.
 TEST_F(MachineLifeTest, AnIntendedRebootComes) {
   start();
   end();
@@ -287,8 +287,8 @@ TEST_F(MachineLifeTest, AnIntendedRebootComes) {
   EXPECT_EQ("initialize boot reboot", history());
 }
 
-// Catches: a reboot that a client was promised and that a crash, or the end of the boot, makes
-// forgotten.
+// Catches: a crash, or the end of the boot, that makes the machine forget a reboot that was
+// promised to a client.
 TEST_F(MachineLifeTest, WhatWasAcceptedComes) {
   for (bool reboot : {true, false}) {
     machine.drop();
@@ -303,7 +303,7 @@ TEST_F(MachineLifeTest, WhatWasAcceptedComes) {
   }
 }
 
-// Catches: an answer that does not get out, because who carries it ended first.
+// Catches: an answer that is lost because the process that carries it ended first.
 TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
   start();
   brain().life.acceptReboot().wait(scope);
@@ -319,7 +319,7 @@ TEST_F(MachineLifeTest, WhoAsksIsAnsweredFirst) {
   EXPECT_EQ("initialize reboot shutdown reboot", history());
 }
 
-// Catches: a machine that is neither up nor down, and nobody knows.
+// Catches: a machine whose shutdown failed, without a report.
 TEST_F(MachineLifeTest, AShutdownThatFailsIsReported) {
   start();
   brain().life.reboot();
@@ -330,7 +330,7 @@ TEST_F(MachineLifeTest, AShutdownThatFailsIsReported) {
   EXPECT_EQ(MachineStatus::Stage::REBOOTING, stage());
 }
 
-// Catches: a machine that a damaged record of its progress keeps from coming up.
+// Catches: a damaged record of the progress that keeps the machine from starting.
 TEST_F(MachineLifeTest, ProgressThatCannotBeReadIsNone) {
   for (auto& bad : garbage("held")) {
     crash();
@@ -341,7 +341,7 @@ TEST_F(MachineLifeTest, ProgressThatCannotBeReadIsNone) {
   }
 }
 
-// Catches: a machine that runs on without a config, because the records that had it are lost.
+// Catches: a machine that runs on without a config, after its records were lost.
 TEST_F(MachineLifeTest, BeginsAnewWhenTheRecordsAreLost) {
   start();
   end();

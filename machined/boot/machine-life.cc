@@ -21,7 +21,7 @@ bool goesDown(Stage stage) {
   return stage == Stage::REBOOTING || stage == Stage::SHUTTING_DOWN || stage == Stage::RESETTING;
 }
 
-// Empty for a stage without a sequence.
+// Returns "" for a stage without a sequence.
 kj::StringPtr sequenceOf(Stage stage) {
   switch (stage) {
     case Stage::INITIALIZE:
@@ -63,7 +63,7 @@ void MachineLife::taskFailed(kj::Exception&& e) {
 }
 
 void MachineLife::reached(Stage stage, kj::Vector<kj::String> problems) {
-  // A sequence that ends meanwhile does not revoke a promised shutdown.
+  // A sequence that ends after a promised shutdown does not revoke the promise.
   if (goesDown(progress.stage) && !goesDown(stage)) return;
   progress.stage = stage;
   progress.problems = kj::mv(problems);
@@ -120,7 +120,7 @@ kj::Promise<void> MachineLife::install() {
   return deps.sequencer.run(deps.host.sequence(kInstall), Start::kPlain);
 }
 
-// A sequence that took over has reported that itself.
+// Does nothing if another sequence took over; that sequence has reported the failure.
 void MachineLife::bootFailed(kj::Exception&& e) {
   if (goesDown(progress.stage)) return;
   auto reasons = messageOf(e);

@@ -3,10 +3,9 @@
 // whose boot fails stays as it is, reports why, keeps its API, and does not reboot.
 //
 // Process 1 holds each stage as soon as it is reached (machined/boot/boot-progress.h). So a new
-// brain continues with the sequence that its predecessor was in, from that sequence's start; one
-// that finds a failed machine reports that again and starts nothing; and one that finds a machine
-// that was asked to shut down shuts it down. A request to shut down takes over from a running
-// sequence.
+// brain runs its predecessor's sequence again, from the start of the sequence. If the machine has
+// failed, the new brain reports the failure again and starts nothing; if a shutdown was requested,
+// it shuts the machine down. A request to shut down takes over from a running sequence.
 #pragma once
 
 #include "machined/boot/boot-progress.h"
@@ -26,13 +25,15 @@ class MachineLifeHost {
   virtual void print(kj::StringPtr line, Tone tone) = 0;
   virtual void keepApi() = 0;  // a machine whose boot failed must stay reachable
   virtual void settled() = 0;  // the boot is over; its memory can be released
-  // The machine shuts down for this reason; called before anything is stopped.
+  // Records the reason of a shutdown; called before anything is stopped.
   virtual kj::Promise<void> recordReason(kj::StringPtr reason) = 0;
-  // Called after initialize: the system runs from a medium, and has a disk to be installed on.
+  // Called after initialize. Returns true if the system runs from a medium, and has a disk to
+  // install on.
   virtual bool mustInstall() = 0;
-  // Process 1 holds the promise of a reset, whether or not its caller was answered.
+  // Returns true if process 1 holds the promise of a reset, whether or not its caller got an
+  // answer.
   virtual bool mustReset() = 0;
-  // The boot failed for these reasons: a system on trial makes way for the other one.
+  // Called when the boot failed for these reasons: a system on trial makes way for the other one.
   virtual void bootFailed(kj::StringPtr reasons) = 0;
 };
 
@@ -48,29 +49,29 @@ class MachineLife final : private kj::TaskSet::ErrorHandler {
   explicit MachineLife(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(MachineLife);
 
-  // Continues at the predecessor's stage, or starts. Once, when all dependencies of the tasks
-  // exist. kLost: the config was lost with the records of the predecessor, so a running machine
+  // Continues at the predecessor's stage, or starts. Called once, when all dependencies of the
+  // tasks exist. kLost: the config was lost with the predecessor's records, so a running machine
   // boots again; running services are adopted.
   void begin(Records records = Records::kThere);
 
   void reboot();
   void shutdown();
-  // The same after a delay: the answer to the caller has to get through apid, which stops first.
+  // The same after a delay: apid, which stops first, must still deliver the answer to the caller.
   void rebootSoon();
-  // The same for callers of the API, resolving when process 1 holds the request. In a container the
-  // container exits, and its launcher decides whether to start it again.
+  // The same for callers of the API; they resolve when process 1 holds the request. In a container
+  // the container exits, and its launcher decides whether to start it again.
   kj::Promise<void> acceptReboot();
   kj::Promise<void> acceptRebootFor(kj::StringPtr reason);  // a constant
   kj::Promise<void> acceptShutdown();
-  // The same when a reset was promised (machined/disk/volumes/node-reset.h).
+  // The same after a reset was promised (machined/disk/volumes/node-reset.h).
   kj::Promise<void> acceptReset();
-  // Resolves when process 1 holds it: from then on a new brain shuts the machine down.
+  // Resolves when process 1 holds the intention; from then on a new brain shuts the machine down.
   kj::Promise<void> intendReboot();
 
-  // Its boot ended with an error; known to a new brain from the start.
+  // Returns true if the boot ended with an error; a new brain knows this from its start.
   bool hasFailed() const { return progress.stage == Progress::Stage::FAILED; }
 
-  // The running sequence; between two sequences the next one.
+  // Returns the running sequence; between two sequences, the next one.
   kj::String sequenceOrNext() const;
 
  private:

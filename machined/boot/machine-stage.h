@@ -1,5 +1,5 @@
-// The stage of the machine's life and its problems: for Machine.status(), and for the controller
-// that publishes them as a resource.
+// Holds the stage of the machine's life and its problems, for Machine.status() and for the
+// controller that publishes them as a resource.
 #pragma once
 
 #include <kj/function.h>
@@ -22,7 +22,8 @@ class MachineStatus {
   // Problems that do not depend on the stage.
   void setFailing(kj::Vector<kj::String> problems);
   kj::ArrayPtr<const kj::String> failing() const { return failures; }
-  // Stage, and problems of both kinds; `others`: of what the machine does beside.
+  // Writes the stage, and problems of both kinds; `others`: further problems, of concurrent
+  // activities.
   void fill(rpc::Status::Builder out, kj::ArrayPtr<const kj::String> others = nullptr) const;
 
  private:

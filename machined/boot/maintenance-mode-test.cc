@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// Stands for the controller of certificates: counts how often it was asked to look.
+// Stands for the controller of certificates: counts its runs.
 class Certificates final : public Controller {
  public:
   explicit Certificates(unsigned& runs) : runs(runs) {}
@@ -58,7 +58,7 @@ struct MaintenanceModeTest : ConfigManagerTest {
   };
 };
 
-// Catches: a machine that nobody can reach to give it a config, or that does not say why it waits.
+// Catches: a waiting machine that cannot be reached with a config, or does not report why it waits.
 TEST_F(MaintenanceModeTest, OpensTheMachineUntilThereIsAConfig) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -83,8 +83,8 @@ TEST_F(MaintenanceModeTest, OpensTheMachineUntilThereIsAConfig) {
   EXPECT_EQ(3u, looked);
 }
 
-// Catches: services that are started before they are known, and a stage that is overwritten,
-// because of the config manager's first state in a new brain.
+// Catches: the config manager's first state in a new brain, which starts services before they are
+// known, or overwrites the stage.
 TEST_F(MaintenanceModeTest, WhatComesBeforeItBeginsIsLeftAlone) {
   booted(document("a"));
   Rest rest(*this);

@@ -8,7 +8,7 @@ void MaintenanceMode::begin() {
 }
 
 void MaintenanceMode::changed() {
-  if (!begun || status.stage() == MachineStatus::Stage::FAILED) return;  // which lasts
+  if (!begun || status.stage() == MachineStatus::Stage::FAILED) return;  // FAILED stays
   controllers.poke("secrets.ApiController");
   if (!config.inMaintenance()) {
     status.set(MachineStatus::Stage::BOOTING);

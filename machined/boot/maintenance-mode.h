@@ -2,7 +2,8 @@
 // certificate, and runs networkd and apid, so that an operator can apply a config. With a config it
 // continues booting.
 //
-// Follows the config manager, which decides; after a restart of the brain it decides again.
+// Follows the decisions of the config manager; after a restart of the brain the manager decides
+// again.
 #pragma once
 
 #include "machined/boot/machine-stage.h"
@@ -19,9 +20,9 @@ class MaintenanceMode {
       : config(config), status(status), supervisor(supervisor), controllers(controllers) {}
   KJ_DISALLOW_COPY_AND_MOVE(MaintenanceMode);
 
-  // Once, when services and controllers exist. Earlier changes take effect here.
+  // Called once, when services and controllers exist. Earlier changes take effect then.
   void begin();
-  // Maintenance starts or ends, or its reasons change.
+  // Called when maintenance starts or ends, or its reasons change.
   void changed();
 
  private:

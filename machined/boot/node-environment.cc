@@ -23,7 +23,8 @@ kj::String smbiosUuid() {
 
 namespace {
 
-// Cards have a device, and links that were made have none.
+// Returns the address of the first link with a device: network cards have a device, virtual links
+// do not.
 kj::String firstHardwareAddress() {
   constexpr kj::StringPtr kLinks = "/sys/class/net"_kj;
   auto names = namesIn(kLinks);
@@ -37,7 +38,7 @@ kj::String firstHardwareAddress() {
   return kj::String();
 }
 
-// Without the domain.
+// Returns the host name without its domain.
 kj::String currentHostname() {
   auto name = kernelHostname();
   return kj::heapString(name.slice(0, name.findFirst('.').orDefault(name.size())));

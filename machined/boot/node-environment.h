@@ -1,8 +1,8 @@
-// Reads the facts of the machine: firmware, kernel, command line, environment; and sets its host
-// name. Thin.
+// Reads facts about the machine: firmware, kernel, command line, environment; and sets its host
+// name. A thin layer.
 //
-// In a container the kernel and its command line are the host's, and the environment that the
-// launcher gave process 1 counts instead (machined/process1/init/inside-container.h).
+// In a container the kernel and its command line belong to the host. The environment that the
+// launcher gave process 1 is used instead (machined/process1/init/inside-container.h).
 #pragma once
 
 #include "common/config/config.h"
@@ -13,25 +13,27 @@
 
 namespace talos::machined {
 
-kj::String smbiosUuid();  // empty: none
-// Of this machine, as far as they are known now. The address is that of its first network card.
+kj::String smbiosUuid();  // empty if missing
+// Returns the variables that are known now. The address is that of the machine's first network
+// card.
 UrlVariables urlVariables();
-// In the byte order of Talos 0.9, whatever the version of SMBIOS: keys of volumes are made of it.
+// Returns the UUID in the byte order of Talos 0.9, whatever the version of SMBIOS: keys of volumes
+// are derived from it.
 kj::String systemUuid();
 kj::String thisBootId();
 config::Mode configMode(Mode mode);
 kj::String platformOf(const KernelArguments& arguments);
-// The kernel's; in a container those that the launcher has put over the host's, and the host name
-// as talos.hostname.
+// Returns the kernel's arguments; in a container, the arguments with which the launcher replaced
+// the host's, and the host name as talos.hostname.
 KernelArguments kernelArguments();
 // Reads the launcher's USERDATA (base64) at each call; the caller zeroes the copy.
 using UserData = kj::Function<kj::Maybe<kj::Array<char>>()>;
 UserData userDataOf(Process1& process1);
 
-// Sets it in the kernel and in /etc/hostname.
+// Sets the host name in the kernel and in /etc/hostname.
 void applyHostname(kj::StringPtr hostname, kj::StringPtr domainname);
 
-// The address to listen on: of IPv6 too, where the kernel has it.
+// Returns the address to listen on, which includes IPv6 if the kernel has it.
 kj::StringPtr anyAddress();
 
 }  // namespace talos::machined

@@ -81,7 +81,7 @@ class SequencerTest : public testing::Test, public SequenceListener {
   }
 };
 
-// Catches: events and lines that are missing or out of order; a phase end sent as a start.
+// Catches: events and lines that are missing or out of order; the end of a phase sent as a start.
 TEST_F(SequencerTest, TellsWhatItDoes) {
   auto p = sequencer.run(sequenceOf("boot", phaseOf("one", wait("a", 1500 * kj::MILLISECONDS)),
                                     phaseOf("two", wait("b", 20 * kj::MILLISECONDS))),
@@ -114,8 +114,8 @@ TEST_F(SequencerTest, TasksOfAPhaseRunInParallel) {
   EXPECT_TRUE(p.poll(scope));
 }
 
-// Catches: a failure that cuts its neighbours short, a later error reported instead of the first, a
-// next phase that runs all the same.
+// Catches: a failure that interrupts parallel tasks; a later error reported instead of the first; a
+// next phase that runs nevertheless.
 TEST_F(SequencerTest, TheFirstErrorEndsTheSequenceAfterItsPhase) {
   bool finished = false;
   bool ran = false;
@@ -145,7 +145,7 @@ TEST_F(SequencerTest, TheFirstErrorEndsTheSequenceAfterItsPhase) {
   EXPECT_EQ(""_kj, sequencer.currentSequence());
 }
 
-// Catches: a task that throws at once, outside of its promise, and takes the brain with it.
+// Catches: a task that throws at once, outside of its promise, and crashes the brain.
 TEST_F(SequencerTest, ATaskMayThrowSynchronously) {
   Task task{kj::str("t"), []() -> kj::Promise<void> { fail(ErrorKind::kInvalidArgument, "bad"); }};
   EXPECT_EQ("InvalidArgument: phase p: task t: bad",
@@ -171,7 +171,7 @@ TEST_F(SequencerTest, PlainMeetsTheLock) {
   second.wait(scope);
 }
 
-// Catches: a reboot that waits for a boot which never ends; a pre-empted task that goes on.
+// Catches: a reboot that waits for a boot which never ends; a pre-empted task that continues.
 TEST_F(SequencerTest, TakeOverDropsTheRunningTasks) {
   bool dropped = false;
   auto boot = sequencer.run(sequenceOf("boot", phaseOf("p", endless("a", dropped))), Start::kPlain);
@@ -189,7 +189,7 @@ TEST_F(SequencerTest, TakeOverDropsTheRunningTasks) {
   EXPECT_THAT(events, testing::Contains("sequence boot stop"));
 }
 
-// Catches: a take-over without anybody to take over from that fails or waits.
+// Catches: a takeover without a running sequence that fails or waits.
 TEST_F(SequencerTest, TakeOverOfNothing) {
   auto p = sequencer.run(sequenceOf("reboot", phaseOf("p", wait("b", 0 * kj::SECONDS))),
                          Start::kTakeOver);
@@ -213,8 +213,8 @@ TEST_F(SequencerTest, OfTwoTakeOversTheLaterWins) {
   EXPECT_THAT(errorOf(kj::mv(boot)).cStr(), HasSubstr("took over"));
 }
 
-// Catches: a task that reboots the machine (and so takes over from its own sequence) crashing the
-// brain.
+// Catches: a crash of the brain when a task reboots the machine, and so takes over from its own
+// sequence.
 TEST_F(SequencerTest, ATaskMayTakeOverItsOwnSequence) {
   kj::Vector<kj::Promise<void>> started;
   Task task{
@@ -229,7 +229,7 @@ TEST_F(SequencerTest, ATaskMayTakeOverItsOwnSequence) {
   started[0].wait(scope);
 }
 
-// Catches: a lock that is held by nobody after its caller went away.
+// Catches: a lock that stays held after its caller has gone.
 TEST_F(SequencerTest, DroppingTheCallReleasesTheLock) {
   bool dropped = false;
   {

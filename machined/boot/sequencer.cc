@@ -27,7 +27,7 @@ struct Sequencer::Impl {
   kj::Timer& timer;
   const kj::MonotonicClock& clock;
 
-  // The lock, and what is needed to take it from its holder.
+  // The lock, and the means to take the lock from its holder.
   struct Holder {
     kj::String sequence, phase;
     kj::Own<kj::PromiseFulfiller<void>> evict;  // rejecting it ends the sequence

@@ -1,9 +1,9 @@
 // Runs sequences: ordered phases of named tasks that run in parallel, under one lock for the
 // machine.
 //
-// All tasks of a phase finish even when one fails; the first error ends the sequence. The list of
-// phases is made before the first one runs. Nothing here outlives the brain: tasks keep the
-// progress of a sequence (machined/boot/boot-progress.h).
+// All tasks of a phase finish even if one fails; the first error ends the sequence. The list of
+// phases is fixed before the first one runs. Nothing outlives the brain: tasks keep the progress of
+// a sequence (machined/boot/boot-progress.h).
 #pragma once
 
 #include <kj/async.h>
@@ -29,11 +29,11 @@ struct Sequence {
 };
 
 enum class Start {
-  kPlain,     // the lock is taken: Conflict, and an event with `locked`
-  kTakeOver,  // drops the running sequence, then takes the lock; of two the later one wins
+  kPlain,     // if the lock is taken: Conflict, and an event with `locked`
+  kTakeOver,  // drops the running sequence, then takes the lock; the later of two wins
 };
 
-// Receives the steps of a sequencer: for the event ring, the console and the log.
+// Receives the steps of a sequencer, for the event ring, the console and the log.
 class SequenceListener {
  public:
   virtual void sequence(kj::StringPtr name, rpc::Action action, kj::StringPtr error,
@@ -52,9 +52,8 @@ class Sequencer {
   KJ_DISALLOW_COPY_AND_MOVE(Sequencer);
 
   // Rejects with the first error, of its own kind, naming phase and task; with FailedPrecondition
-  // when another sequence took over. Cancellation (taking over, or dropping the promise) drops the
-  // promises of the running tasks: changes that they have made in the kernel stay, and nothing
-  // waits for them.
+  // if another sequence took over. Cancellation (a takeover, or dropping the promise) drops the
+  // promises of the running tasks: their changes in the kernel stay, and nothing waits for them.
   kj::Promise<void> run(Sequence sequence, Start how);
 
   kj::StringPtr currentSequence() const;  // "" when idle

@@ -105,7 +105,7 @@ TEST(Sequences, NamesAndOrder) {
   EXPECT_EQ(show("initialize", Mode::kMetal), show("initialize", Mode::kCloud));
 }
 
-// Catches: a task that does another one's work, as two of a name once more.
+// Catches: a task that does another task's work, or two tasks with the same name.
 TEST(Sequences, EachTaskDoesItsOwn) {
   std::set<const BootTask*> tasks;
   for (auto mode : {Mode::kMetal, Mode::kContainer}) {
@@ -122,7 +122,7 @@ TEST(Sequences, EachTaskDoesItsOwn) {
   EXPECT_EQ(tasks.size(), functions.size());
 }
 
-// Catches: a cloud taken for metal, where a disk would be asked for.
+// Catches: a cloud taken for metal, where a disk would be required.
 TEST(Modes, ByPlatform) {
   EXPECT_EQ(Mode::kCloud, modeOfPlatform("gcp"));
   EXPECT_EQ(Mode::kContainer, modeOfPlatform("container"));

@@ -42,10 +42,11 @@ bool isAt(Where where, Mode mode) {
 Mode modeOfPlatform(kj::StringPtr platform) {
   if (platform == platforms::kContainer) return Mode::kContainer;
   KJ_IF_MAYBE (known, platforms::called(platform)) {
-    // Its machines are installed as those of their owners are.
+    // Its machines are installed like machines of their owners.
     return known == &platforms::kEquinixMetal ? Mode::kMetal : Mode::kCloud;
   }
-  // An unknown name too: the config manager reports it, and a machine with a config goes on.
+  // Also for an unknown name: the config manager reports it, and a machine with a config continues
+  // to boot.
   return Mode::kMetal;
 }
 

@@ -14,17 +14,17 @@ kj::StringPtr nameOf(Mode mode);
 constexpr kj::StringPtr kInitialize = "initialize"_kj, kInstall = "install"_kj, kBoot = "boot"_kj,
                         kReboot = "reboot"_kj, kShutdown = "shutdown"_kj, kUpgrade = "upgrade"_kj,
                         kReset = "reset"_kj;
-// The phase of the boot that waits for services; the phases before it write.
+// The phase of the boot that waits for services; the phases before it write to disks.
 constexpr kj::StringPtr kStartEverything = "startEverything"_kj;
 
 struct PlannedPhase {
   kj::StringPtr name;
   kj::Vector<const BootTask*> tasks;
 };
-// The phases of the table for a machine in this mode.
+// Returns the phases of the table for a machine in this mode.
 kj::Vector<PlannedPhase> plannedPhases(kj::StringPtr sequence, Mode mode);
 
-// The same as a sequence that can run. `deps` outlive it.
+// Returns the same as a sequence that can be run. `deps` must outlive it.
 Sequence makeSequence(kj::StringPtr name, Mode mode, const TaskDependencies& deps);
 
 }  // namespace talos::machined

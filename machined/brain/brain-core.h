@@ -1,4 +1,4 @@
-// The parts that all assemblies of the brain share: the loop, the facts of the machine, its logs
+// The parts that all assemblies of the brain share: the loop, the facts about the machine, its logs
 // and events, its store and its controllers.
 #pragma once
 

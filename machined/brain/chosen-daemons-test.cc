@@ -17,8 +17,8 @@ std::string chosenBy(kj::StringPtr arguments) {
   return "all";
 }
 
-// Catches: a daemon that waits for ever for one that was not chosen; a mistyped name after which
-// every service runs, or none, and nobody says why.
+// Catches: a daemon that waits for ever for a daemon that was not chosen; a mistyped name that
+// makes every service run, or none, without a warning.
 TEST(ChosenDaemons, WithThoseAfterWhichTheyStart) {
   EXPECT_EQ(chosenBy("talos.slot=A"), "all");
   EXPECT_EQ(chosenBy("talos.debug.services=networkd"), "networkd ");

@@ -29,7 +29,7 @@ kj::Maybe<std::set<kj::StringPtr>> chosenDaemons(const KernelArguments& argument
     while (next != nullptr) {
       auto& daemon = KJ_ASSERT_NONNULL(next);
       chosen.insert(daemon.id);
-      // It starts when the supervisor has decided how.
+      // etcd starts when the supervisor has decided how it runs.
       if (daemon.id == kEtcdService) chosen.insert("etcd-supervisor"_kj);
       next = nullptr;
       if (daemon.after != nullptr) next = find(table, daemon.after);

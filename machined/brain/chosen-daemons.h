@@ -1,6 +1,6 @@
-// The daemons that a node in a container runs when a developer looks at one of them alone: those
-// that the argument talos.debug.services=networkd,vipd names, and those after which these start. A
-// machine knows no such argument. Pure.
+// Limits the daemons of a node in a container, for a developer who examines one of them: only the
+// daemons in the argument talos.debug.services=networkd,vipd run, and the daemons that must start
+// before them. Outside of containers the argument has no meaning. Pure.
 #pragma once
 
 #include <kj/function.h>
@@ -12,8 +12,8 @@
 
 namespace talos::machined {
 
-// Ids; none: all daemons of the table. A name that no daemon has is said to `warn`, and chooses
-// nothing.
+// Returns ids; nullptr: all daemons of the table. An unknown name is reported to `warn`, and
+// chooses nothing.
 kj::Maybe<std::set<kj::StringPtr>> chosenDaemons(const KernelArguments& arguments,
                                                  kj::ArrayPtr<const Daemon> table,
                                                  kj::FunctionParam<void(kj::StringPtr)> warn);

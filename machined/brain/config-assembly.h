@@ -1,5 +1,5 @@
 // Assembly of the machine config: its sources, its copy on disk, the config manager, maintenance
-// mode, and the controllers that need nothing but the config.
+// mode, and the controllers that need only the config.
 #pragma once
 
 #include "machined/boot/maintenance-mode.h"

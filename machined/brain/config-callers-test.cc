@@ -1,5 +1,5 @@
-// Configs over the wire, as far as machined goes: the Node of callers with a certificate, and the
-// one of those without.
+// Configs over the wire, within machined: the Node of callers with a certificate, and the Node of
+// callers without.
 #include "common/config/config-generate.h"
 #include "machined/api/node-server.h"
 #include "machined/config/configuration-server.h"
@@ -65,7 +65,7 @@ struct ConfigurationTest : public ConfigManagerTest {
     request.getRequest().setMode(mode);
     return request.send();
   }
-  // An administrator's, of the document b, with what else `fill` says.
+  // Returns an administrator's request to apply the document b, with the fields that `fill` sets.
   template <typename Fill>
   auto applyB(Fill&& fill) {
     auto request = configuration(ConfigManager::Caller::kAdmin).applyRequest();
@@ -100,7 +100,7 @@ struct ConfigurationTest : public ConfigManagerTest {
 
 constexpr auto kAdmin = ConfigManager::Caller::kAdmin, kVisitor = ConfigManager::Caller::kVisitor;
 
-// Catches: an answer that lacks what the caller decides by, or a secret in it.
+// Catches: an answer that lacks facts for the caller's decision, or contains a secret.
 TEST_F(ConfigurationTest, TellsWhatWasDone) {
   booted(document("a"));
   auto other = document("b", "  env: {a: b}\n");
@@ -118,7 +118,7 @@ TEST_F(ConfigurationTest, TellsWhatWasDone) {
   EXPECT_FALSE(contains(result.getDiff().cStr(), "ccccc")) << result.getDiff().cStr();
 }
 
-// Catches: a dry run that hides what the network would be, or that nobody knows it.
+// Catches: a dry run that hides the resulting network, or that the network is unknown.
 TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
   booted(document("a"));
   for (bool known : {true, false}) {
@@ -139,8 +139,8 @@ TEST_F(ConfigurationTest, ADryRunTellsOfTheNetwork) {
   }
 }
 
-// Catches: a trial of another length than was asked for, also where that is more than a duration
-// holds.
+// Catches: a trial whose length differs from the request, also if the requested length exceeds a
+// duration.
 TEST_F(ConfigurationTest, ATrialIsAsLongAsWasAskedFor) {
   booted(document("a"));
   auto request = [&](uint64_t length) {
@@ -175,15 +175,15 @@ TEST_F(ConfigurationTest, TheVersionThatADocumentWasMadeFromCounts) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: a capability from maintenance mode that is still good when the machine has a config: for
-// giving it another one, or for asking for the keys of its cluster.
+// Catches: a capability from maintenance mode that still works when the machine has a config: to
+// apply another config, or to request the keys of its cluster.
 TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
   auto& b = brain();
   auto visitors = node(kVisitor);
   auto held = visitors.configurationRequest().send().getConfiguration();
-  auto bare = configuration(kVisitor);  // inside of the membrane: what machined itself looks at
+  auto bare = configuration(kVisitor);  // inside of the membrane: machined's own check
   auto generated = generateRequest(held).wait(io.waitScope);
   auto mine = content(generated, "controlplane.yaml");
   EXPECT_EQ("InvalidArgument", failure(applyRequest(held, "machine: {}\n")).substr(0, 15));
@@ -208,8 +208,8 @@ TEST_F(ConfigurationTest, WhatAVisitorHoldsIsWorthNothingAfterwards) {
   (void)bare;
 }
 
-// Catches: manifests of the running config in the place of those of the one that is asked about;
-// manifests that nobody asked for.
+// Catches: a dry run that returns the manifests of the running config instead of those of the new
+// one, or manifests without a request for them.
 TEST_F(ConfigurationTest, ADryRunAnswersWithManifestsWhenTheyAreWanted) {
   booted(document("a"));
   auto ask = [&](bool dryRun, bool manifests) {
@@ -230,8 +230,8 @@ TEST_F(ConfigurationTest, ADryRunAnswersWithManifestsWhenTheyAreWanted) {
   EXPECT_EQ("", ask(false, true));
 }
 
-// Catches: "in effect" for a kernel parameter that the kernel refused, asked about although nothing
-// of it changed, or in a dry run.
+// Catches: "in effect" for a kernel parameter that the kernel refused; a check of parameters that
+// did not change, or in a dry run.
 TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   booted(document("a"));
   auto ask = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
@@ -254,8 +254,8 @@ TEST_F(ConfigurationTest, WhatIsNotInEffectIsNamed) {
   }
 }
 
-// Catches: a machine that cannot mount its STATE and takes a config, or gives out secrets, to
-// anybody who asks; and one that does not even tell anybody why it failed.
+// Catches: a machine with an unmountable STATE that accepts a config from any caller, or gives out
+// secrets; or that does not report why it failed.
 TEST_F(ConfigurationTest, AFailedBootTellsAndTakesNothing) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -273,7 +273,7 @@ TEST_F(ConfigurationTest, AFailedBootTellsAndTakesNothing) {
   EXPECT_EQ("nothing was refused", failure(applyRequest(outer, document("b"))));
 }
 
-// Catches: strangers who keep every CPU busy with the keys of clusters that nobody needs.
+// Catches: strangers who keep every CPU busy with generating keys of unused clusters.
 TEST_F(ConfigurationTest, OnlySoManyClustersAreGeneratedAtOnce) {
   auto made = config::generate("own", "https://10.0.0.1:6443");
   auto& own = booted(made.controlplane);
@@ -284,11 +284,11 @@ TEST_F(ConfigurationTest, OnlySoManyClustersAreGeneratedAtOnce) {
     EXPECT_EQ("ResourceExhausted: 2 clusters are being generated already; retry",
               failure(generateRequest(mine)));
   }
-  // Those two went away.
+  // The callers of these two have disconnected.
   EXPECT_EQ(4u, generateRequest(mine).wait(io.waitScope).getDocuments().size());
 }
 
-// Catches: another cluster's secrets from a control-plane machine, and secrets from a worker.
+// Catches: another cluster's secrets from a control-plane machine, or secrets from a worker.
 TEST_F(ConfigurationTest, GeneratesForItsOwnCluster) {
   booted(document("worker"));
   EXPECT_EQ(

@@ -1,4 +1,4 @@
-// When the services of the daemons come to be, on a model of process 1 and a real store.
+// The creation of the daemons' services, with a model of process 1 and a real store.
 #include "machined/brain/daemon-loader.h"
 
 #include <fcntl.h>
@@ -34,9 +34,9 @@ struct DaemonLoaderTest : testing::Test {
   unsigned listened = 0;
   bool cannotListen = false;
   Containerd containerd{*io.lowLevelProvider, timer};
-  kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // what it listens with
+  kj::AutoCloseFd port{memfd_create("port", MFD_CLOEXEC)};  // its listening descriptor
 
-  // The same file: process 1 has duplicates.
+  // Returns true if both are the same file: process 1 has duplicates of descriptors.
   static bool same(int a, int b) {
     struct stat first, second;
     KJ_SYSCALL(fstat(a, &first));
@@ -112,8 +112,8 @@ struct DaemonLoaderTest : testing::Test {
   }
 };
 
-// Catches: a port that a worker listens on for nothing, and a machine that signs nothing although
-// it has got its authority.
+// Catches: an open port of trustd on a worker; a machine that has received its CA and signs
+// nothing.
 TEST_F(DaemonLoaderTest, IsThereWhereThereIsSomethingToSignWith) {
   start();
   putSecrets("k8s");
@@ -124,7 +124,7 @@ TEST_F(DaemonLoaderTest, IsThereWhereThereIsSomethingToSignWith) {
   ASSERT_TRUE(machine.runs("trustd"));
   auto& child = machine.child("trustd");
   ASSERT_EQ(child.passed.size(), 2u);
-  // The page of a program of ours, which its next start gets again.
+  // The page of a program of ours; its next start gets the same page.
   EXPECT_EQ(child.environment[1], kj::str("TALOS_SERVICE_PAGE_FD=", child.passed[1].as));
   EXPECT_TRUE(same(child.passed[1].fd, pages->open("trustd").wait(io.waitScope)));
   EXPECT_TRUE(same(child.passed[0].fd, port)) << "another file than the socket";
@@ -151,7 +151,7 @@ TEST_F(DaemonLoaderTest, ANewBrainGoesOnWithIt) {
   EXPECT_EQ(machine.child("trustd").pid, pid);
 }
 
-// Catches: what a user stopped and a crash of the brain starts again.
+// Catches: a brain that starts a service again, after a crash, that a user had stopped.
 TEST_F(DaemonLoaderTest, ANewBrainLeavesItStopped) {
   putSecrets("os");
   start();
@@ -165,7 +165,7 @@ TEST_F(DaemonLoaderTest, ANewBrainLeavesItStopped) {
   EXPECT_FALSE(machine.runs("trustd"));
 }
 
-// Catches: a machine without trustd for ever because its port was taken for a moment.
+// Catches: a machine that never gets trustd because its port was in use for a moment.
 TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   start();
   cannotListen = true;
@@ -179,7 +179,7 @@ TEST_F(DaemonLoaderTest, WithoutASocketTheNextChangeTriesAgain) {
   EXPECT_TRUE(machine.runs("trustd"));
 }
 
-// Catches: a daemon that becomes a container, or a program again, while it runs.
+// Catches: a daemon that changes between container and program while it runs.
 TEST_F(DaemonLoaderTest, ChoosesBetweenProgramAndContainerOnce) {
   static bool inContainer;
   const Daemon rows[] = {{.id = "x",
@@ -205,8 +205,8 @@ TEST_F(DaemonLoaderTest, ChoosesBetweenProgramAndContainerOnce) {
   EXPECT_EQ(pid, machine.child("x").pid);
 }
 
-// Catches: a fetcher of manifests on each control plane, whether the config names any or not; none
-// when it does at last.
+// Catches: a fetcher of manifests on a control plane whose config names none; no fetcher after the
+// config does.
 TEST_F(DaemonLoaderTest, TheFetcherOfManifestsComesWithTheFirst) {
   table = only("manifestd");
   start();

@@ -35,7 +35,7 @@ kj::Promise<void> DaemonLoader::await(const Daemon& daemon) {
   return kj::READY_NOW;
 }
 
-// True when it was not wanted before.
+// Returns true if the daemon is wanted and was not before.
 bool DaemonLoader::becomesWanted(const Daemon& daemon) {
   auto& with = daemon.wantedWith;
   auto& state = waiting[&daemon];

@@ -1,10 +1,10 @@
-// Loads the daemons of the table (daemon-table.h) as services: those that are always wanted at
-// once, the others as soon as their resource exists. Until then there is no such service, and
+// Loads the daemons of the table (daemon-table.h) as services: at once those that are always
+// wanted, the others as soon as their resource exists. Until then the service does not exist, and
 // nothing listens on its port.
 //
-// A socket is opened once in the life of the machine and held by process 1; a new brain takes it
+// A socket is opened once in the machine's life and held by process 1; a new brain takes the socket
 // over and adopts the service. A loaded daemon stays until the machine shuts down: the resource
-// that it is wanted with is removed only then, and a daemon without its inputs serves nobody.
+// that it is wanted with is removed only then, and a daemon without its inputs serves no client.
 #pragma once
 
 #include <map>
@@ -22,9 +22,9 @@ class DaemonLoader {
     kj::Function<kj::Promise<kj::AutoCloseFd>(const Daemon&)> open;  // its socket, if it has one
     kj::Function<kj::Promise<KeptPair>(const Daemon&)> openPair;     // if it keeps descriptors
     kj::Function<kj::Promise<int>(kj::StringPtr id)> openPage;       // of a program of ours
-    kj::Maybe<std::set<kj::StringPtr>> chosen = nullptr;  // no others; none: all of the table
+    kj::Maybe<std::set<kj::StringPtr>> chosen = nullptr;  // only these; nullptr: all of the table
   };
-  // `table` outlives it.
+  // `table` must outlive it.
   DaemonLoader(kj::ArrayPtr<const Daemon> table, Dependencies deps)
       : table(table), deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(DaemonLoader);

@@ -1,4 +1,4 @@
-// The rows of the table as services: the rights with which each daemon is started.
+// The table's rows as services: the rights with which each daemon is started.
 #include "machined/brain/daemon-table.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
     EXPECT_TRUE(has(d.argv, kj::str("--seccomp=", daemon.filter)));
     EXPECT_EQ(d.argv[d.argv.size() - 1], kj::str("/usr/bin/", daemon.id));
   }
-  // Its own memory map, for a report of its crash, and nobody else's.
+  // Only its own memory map, for a report of its crash.
   EXPECT_EQ(readable("login1"), "/usr/bin/login1 /proc/self/maps /proc/self/smaps");
   EXPECT_EQ(readable("dbus-daemon"), "/usr/bin/dbus-daemon /etc/dbus-1 /etc/passwd");
   EXPECT_TRUE(
@@ -88,7 +88,7 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   EXPECT_EQ(readable("networkd"),
             "/usr/bin/networkd /proc/self/maps /proc/self/smaps /proc/sys/kernel/hostname "
             "/sys/devices /sys/bus");
-  // Never a folder that a kernel without IPv6 lacks: the wrapper would refuse to start it.
+  // A folder that a kernel without IPv6 lacks would make the wrapper refuse the start.
   EXPECT_TRUE(has(definition("networkd").argv, "--landlock-write=/proc/sys/net"));
   EXPECT_EQ(readable("apid"),
             "/usr/bin/apid /proc/self/maps /proc/self/smaps /system/etc /run/talos/networkd");
@@ -108,14 +108,14 @@ TEST_F(DaemonTableTest, ADaemonIsStartedWithItsRightsOnly) {
   }
 }
 
-// Catches: a daemon that gets the files, the records or the port of another one.
+// Catches: a daemon that gets the files, the records or the port of another daemon.
 TEST_F(DaemonTableTest, NoTwoShareAUserOrAPort) {
   for (auto& one : daemons()) {
     for (auto& other : daemons()) {
       if (&one == &other || one.command != nullptr || one.container != nullptr) continue;
-      // etcd and who keeps its data.
+      // etcd, and the supervisor of its data.
       bool sameData = one.id.startsWith("etcd") && other.id.startsWith("etcd");
-      // The bus and the one who is on it, in one folder.
+      // The bus, and its client, in one folder.
       bool sameBus = one.uid == kLogin1Uid && other.uid == kLogin1Uid;
       if (!sameData && !sameBus) {
         EXPECT_NE(one.uid, other.uid) << one.id.cStr();
@@ -135,15 +135,15 @@ TEST_F(DaemonTableTest, OnlyBackupdsSocketBelongsToAnotherUser) {
   }
 }
 
-// Catches: a node that an API call makes unreachable for the next one.
+// Catches: an API call that makes the node unreachable for the next one.
 TEST_F(DaemonTableTest, WhoCarriesTheApiIsNotStoppedByIt) {
   EXPECT_FALSE(definition("networkd").mayBeStopped);
   EXPECT_FALSE(definition("apid").mayBeStopped);
   EXPECT_TRUE(definition("trustd").mayBeStopped);
 }
 
-// Catches: containers without the rights that they need, because a wrapper took them; a runtime
-// that does not find its shims; another program that is root.
+// Catches: a wrapper that removes rights that containers need; a runtime that does not find its
+// shims; another program that runs as root.
 TEST_F(DaemonTableTest, OnlyTheContainerRuntimeIsRootAndNotConfined) {
   for (auto& daemon : daemons()) EXPECT_EQ(daemon.command != nullptr, daemon.id == "cri");
   auto d = definition("cri", -1);
@@ -178,7 +178,7 @@ TEST_F(DaemonTableTest, ARowWithAContainerIsOne) {
   EXPECT_EQ(body.startedMessage(7), "Started task etcd (PID 7) for container etcd");
 }
 
-// Catches: certificates that are judged and made with a wrong clock; a start of etcd that scripts
+// Catches: certificates that are checked and made with a wrong clock; a start of etcd that scripts
 // do not find, because the system has its program.
 TEST_F(DaemonTableTest, EtcdAndTheKubeletStartWhenTheTimeIsKnown) {
   for (auto& daemon : daemons()) {
@@ -196,7 +196,7 @@ TEST_F(DaemonTableTest, EtcdAndTheKubeletStartWhenTheTimeIsKnown) {
   EXPECT_EQ(definition("apid").task, "");
 }
 
-// Catches: another text than that of the original where nothing listens yet.
+// Catches: another text than the original's for a port that is not listening yet.
 TEST(KubeletHealth, ARefusedConnectionHasTheWordsOfTheOriginal) {
   auto io = kj::setupAsyncIo();
   Registry registry;
@@ -228,16 +228,16 @@ TEST_F(DaemonTableTest, TheKubeletGivesUpASilentConnection) {
             "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket");
 }
 
-// Catches: a node that answers late, because containerd starts beside the services that answer; and
-// one that runs no containers, because it cannot join and apid is never up.
+// Catches: a node that answers late, because containerd starts at the same time as the services
+// that answer; a node that runs no containers, because it cannot join and apid is never up.
 TEST_F(DaemonTableTest, WhatAnswersStartsFirst) {
   EXPECT_EQ(kj::strArray(definition("cri", -1).givesWayTo, " "), "apid trustd");
   EXPECT_EQ(kj::strArray(definition("trustd").givesWayTo, " "), "apid");
   EXPECT_EQ(definition("apid").givesWayTo.size(), 0u);
 }
 
-// Catches: a daemon that waits for a socket that it was not given, and one without a door that gets
-// a descriptor which does not exist.
+// Catches: a daemon that waits for a socket that it was not given; a daemon without a listener that
+// gets a descriptor which does not exist.
 TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   auto d = definition("networkd");
   ASSERT_EQ(d.sockets.size(), 1u);
@@ -246,7 +246,7 @@ TEST_F(DaemonTableTest, PassesTheListeningSocketToTheDaemon) {
   EXPECT_EQ(definition("networkd", -1).sockets.size(), 0u);
 }
 
-// Catches: a node on Azure without an address: its DHCP servers answer nobody who asks for the MTU.
+// Catches: a node on Azure without an address: its DHCP servers do not answer requests for the MTU.
 TEST_F(DaemonTableTest, NetworkdOnAzure) {
   auto arguments = [&](kj::StringPtr platform) {
     deps.platform = platform;
@@ -257,7 +257,7 @@ TEST_F(DaemonTableTest, NetworkdOnAzure) {
   EXPECT_EQ(arguments("azure"), "--dhcp-without-mtu");
 }
 
-// Catches: net.ifnames=1 that is accepted and does nothing; the one argument in place of the other.
+// Catches: net.ifnames=1 that is accepted without an effect; one argument in place of the other.
 TEST_F(DaemonTableTest, NetworkdWithPredictableNames) {
   auto arguments = [&](kj::StringPtr platform) {
     deps.platform = platform;

@@ -36,9 +36,9 @@ kj::Promise<kj::Own<kj::AsyncIoStream>> connectTo(DaemonDependencies& deps, uint
                                                           server.size());
 }
 
-// Connects, sends nothing and waits until the server closes: it does that only if it accepts and
-// reads connections. A socket that process 1 holds takes connections even when no process accepts
-// them.
+// Connects, sends nothing and waits until the server closes the connection: a server does that only
+// if it accepts and reads connections. A socket that process 1 holds takes connections even if no
+// process accepts them.
 kj::Promise<void> serverTakesConnections(DaemonDependencies& deps, uint16_t port) {
   auto stream = co_await connectTo(deps, port);
   stream->shutdownWrite();
@@ -47,7 +47,7 @@ kj::Promise<void> serverTakesConnections(DaemonDependencies& deps, uint16_t port
   co_await stream->tryRead(&byte, 1, 1).ignoreResult().catch_([](kj::Exception&&) {});
 }
 
-// networkd answers when its first pass is done.
+// networkd answers when its first pass has finished.
 kj::Promise<void> networkdIsReady(DaemonDependencies& deps) {
   return deps.networkd.readyRequest().send().ignoreResult();
 }
@@ -97,7 +97,7 @@ ContainerSpec etcdContainer(DaemonDependencies& deps) {
   return spec;
 }
 
-// In the words of the original, by which scripts know it: "dial tcp 127.0.0.1:10248: connect:
+// Returns the original's message, which scripts recognize: "dial tcp 127.0.0.1:10248: connect:
 // connection refused".
 kj::String dialFailure(uint16_t port, const kj::Exception& e) {
   auto cause = messageOf(e);
@@ -107,7 +107,7 @@ kj::String dialFailure(uint16_t port, const kj::Exception& e) {
   return kj::str("dial tcp 127.0.0.1:", port, ": connect: ", cause);
 }
 
-// Sends GET /healthz, and compares the status of the answer with 200.
+// Sends GET /healthz, and expects the status 200.
 kj::Promise<void> kubeletIsHealthy(DaemonDependencies& deps) {
   auto stream = co_await connectTo(deps, kKubeletHealthPort)
                     .catch_([](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
@@ -133,9 +133,9 @@ kj::Promise<void> kubeletHasCertificate(DaemonDependencies& deps,
   return KJ_REQUIRE_NONNULL(deps.kubelet).awaitCertificate(kj::mv(note));
 }
 
-// When a shared address moves, connections to it become silent on the node that had it. Without
-// these variables Kubernetes' clients give them up after 45 s, which is nearly the time after which
-// the node is NotReady. login1 is on the bus (kBusSocket).
+// When a shared address moves, connections to it fall silent on its previous node. Without these
+// variables Kubernetes' clients drop such connections after 45 s, which is nearly the time after
+// which the node is NotReady. login1 is reached over the bus (kBusSocket).
 constexpr kj::StringPtr kKubeletEnvironment[] = {
     "HTTP2_READ_IDLE_TIMEOUT_SECONDS=10"_kj, "HTTP2_PING_TIMEOUT_SECONDS=5"_kj,
     "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket"_kj};
@@ -177,7 +177,7 @@ kj::Array<kj::String> networkdArguments(DaemonDependencies& deps) {
   return arguments.releaseAsArray();
 }
 
-// On a worker kubed has the kubelet's rights only, and does what those allow.
+// On a worker, kubed has only the kubelet's rights, and does only what those allow.
 kj::Array<kj::String> kubedArguments(DaemonDependencies& deps) {
   for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
     if (type.getType() == rpc::MachineType::JOIN) return kj::arr(kj::str("--worker"));
@@ -185,7 +185,7 @@ kj::Array<kj::String> kubedArguments(DaemonDependencies& deps) {
   return nullptr;
 }
 
-// Its resource is on every control-plane node.
+// The resource exists on every control-plane node.
 bool hasExtraManifests(Store& store) {
   KJ_IF_MAYBE (spec, store.tryGet<rpc::ControlPlaneConfigSpec>(kExtraManifestsId)) {
     return spec->isExtraManifests() && spec->getExtraManifests().getExtraManifests().size() > 0;
@@ -208,26 +208,27 @@ constexpr kj::StringPtr kNetworkdReads[] = {"/proc/sys/kernel/hostname"_kj, "/sy
 // folders.
 constexpr kj::StringPtr kApidReads[] = {"/system/etc"_kj, kNetworkdState};
 
-// The same, and the public CAs. The bundle may be a file of machine.files, which is mounted there.
+// The same, and the public CAs. The bundle may be a file of machine.files, which is mounted in this
+// folder.
 constexpr kj::StringPtr kFetcherReads[] = {"/system/etc"_kj, kNetworkdState, "/etc/ssl/certs"_kj};
 
 constexpr kj::StringPtr kBusReads[] = {"/etc/dbus-1"_kj, "/etc/passwd"_kj};
 
 // A node is useful as soon as its API answers. containerd alone uses as much of the processors as
-// all of our services; these services work without those that they give way to.
+// all of our services; the services listed here work without the services that they give way to.
 constexpr kj::StringPtr kTrustdGivesWayTo[] = {"apid"_kj};
 constexpr kj::StringPtr kContainerdGivesWayTo[] = {"apid"_kj, "trustd"_kj};
 
-// The kubelet takes its inhibitor lock when it starts, and runs without it if login1 is not there:
-// then a reboot kills its pods. So it waits longer than others, for a busy node.
+// The kubelet takes its inhibitor lock when it starts, and runs without the lock if login1 does not
+// run yet: then a reboot kills its pods. So it waits longer than others, for a busy node.
 constexpr auto kKubeletGivesWayFor = 20 * kj::SECONDS;
 constexpr kj::StringPtr kKubeletGivesWayTo[] = {"apid"_kj, "trustd"_kj, "login1"_kj};
 
 constexpr kj::StringPtr kControlPlaneGivesWayTo[] = {"apid"_kj};
 
-// With a wrong clock certificates of other nodes are expired or not valid yet, and so are those
-// that this node makes for itself. A node whose time servers are out of reach starts them all the
-// same.
+// With a wrong clock, certificates of other nodes seem expired or not yet valid, and so do the
+// certificates that this node makes itself. If the time servers are unreachable, the node starts
+// these daemons nevertheless.
 constexpr kj::StringPtr kTimeFirst[] = {kTimed};
 
 // etcd resolves the names of other members: the resolver's files are links to these folders.
@@ -236,7 +237,7 @@ constexpr kj::StringPtr kEtcdReads[] = {kEtcdPki, "/system/etc"_kj, kNetworkdSta
 
 constexpr uint64_t kMiB = 1u << 20;
 
-// machined and process 1 have -999 and no limit: they restart the others, and nothing restarts
+// machined and process 1 have -999 and no limit: they restart the daemons, and no process restarts
 // them.
 const Daemon kDaemons[] = {
     {.id = "networkd",
@@ -246,12 +247,12 @@ const Daemon kDaemons[] = {
      .filter = "network",
      .read = kNetworkdReads,
      .state = kNetworkdState,
-     // Settings of links, of which the kernel allows what CAP_NET_ADMIN does. Without IPv6 there is
-     // no narrower folder.
+     // Settings of links; the kernel allows only those that CAP_NET_ADMIN permits. Without IPv6 no
+     // narrower folder exists.
      .writes = "/proc/sys/net",
-     // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part of those and of 10 000 routes is
-     // some 40 MiB; 4 captures have buffers of 2 MiB each. From outside it parses DHCP packets, and
-     // copies captured packets.
+     // 7 MiB at rest, 8 MiB with 1000 links; the kernel's own part for these and for 10 000 routes
+     // is some 40 MiB; 4 captures have buffers of 2 MiB each. It parses DHCP packets from outside,
+     // and copies captured packets.
      .memoryMax = 128 * kMiB,
      .oomScore = -998,  // without it the node is not reachable
      .listen = {.socket = kNetworkdSocket, .mode = 0600},
@@ -260,9 +261,9 @@ const Daemon kDaemons[] = {
     {.id = "apid",
      .uid = kApidUid,
      .read = kApidReads,
-     // 12 MiB at rest, 104 MiB at the worst of the hostile pack. Its limits allow for more: 96 MiB
-     // of calls and answers (apid/gate/gate.h), and 1000 clients with full buffers of TLS and
-     // sockets are some 130 MiB.
+     // 12 MiB at rest, at most 104 MiB under the hostile pack. Its limits allow more: 96 MiB of
+     // calls and answers (apid/gate/gate.h), and some 130 MiB for 1000 clients with full buffers of
+     // TLS and sockets.
      .memoryMax = 256 * kMiB,
      .oomScore = -900,  // has the most clients; they reconnect
      .listen = {.port = kApidPort},
@@ -272,9 +273,9 @@ const Daemon kDaemons[] = {
      .check = apidIsReady},
     {.id = "trustd",
      .uid = kTrustdUid,
-     .filter = "listener",  // it connects to machined alone
-     // 11 MiB at rest, 15 MiB when 5000 nodes join at once and at the worst of the hostile pack;
-     // its 48 connections have messages of 32 KiB.
+     .filter = "listener",  // it connects only to machined
+     // 11 MiB at rest, 15 MiB when 5000 nodes join at once, and at most 15 MiB under the hostile
+     // pack; its 48 connections have messages of 32 KiB.
      .memoryMax = 64 * kMiB,
      .oomScore = -950,                                // a node that joins retries
      .listen = {.port = kTrustdPort, .queue = 4096},  // a whole rack may boot at once
@@ -288,7 +289,7 @@ const Daemon kDaemons[] = {
     {.id = kContainerRuntime,
      .command = kContainerdCommand,
      .after = "networkd",
-     // Made of machine.registries; containerd reads it when it starts.
+     // Made from machine.registries; containerd reads it when it starts.
      .file = "/system/etc/cri/conf.d/10-registries.toml",
      .givesWayTo = kContainerdGivesWayTo,
      .check = containerdServes,
@@ -308,22 +309,22 @@ const Daemon kDaemons[] = {
      .givesWayTo = kControlPlaneGivesWayTo,
      .wantedWith = {typeName<rpc::EtcdConfigSpec>(), kEtcdId},
      .check = etcdSupervisorIsReady},
-    // Stores the backups that etcd-supervisor has encrypted and signed; what the store sends ends
-    // in it.
+    // Stores the backups that etcd-supervisor has encrypted and signed, and isolates the store's
+    // answers.
     {.id = "backupd",
      .uid = kBackupdUid,
      .filter = "storage",
      .read = kFetcherReads,
      .memoryMax = 64 * kMiB,  // a list of names has 8 MiB at most, and an answer 2 MiB
-     .oomScore = -900,        // an upload that was cut off is taken again
+     .oomScore = -900,        // an interrupted upload is started again
      .listen = {.socket = kBackupdSocket, .mode = 0600, .owner = kEtcdUid},
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
      .wantedWith = {typeName<rpc::EtcdBackupConfigSpec>(), "etcd"},
      .check = nullptr},
-    // The program of the system, or the image that cluster.etcd.image names. It waits for a
-    // cluster, for as long as it takes.
+    // The system's program, or the image in cluster.etcd.image. It waits for a cluster for as long
+    // as necessary.
     {.id = kEtcdService,
      .container = etcdContainer,
      .inContainer = [](DaemonDependencies& deps) { return etcdImage(deps).size() > 0; },
@@ -372,8 +373,8 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::KubeletSpecSpec>(), kKubeletId},
      .check = login1Listens},
-    // On every node of a cluster. It waits for an API server by itself, for as long as it takes.
-    // Its pods keep running without it.
+    // On every node of a cluster. It waits for an API server itself, for as long as necessary. Its
+    // pods run without it, too.
     {.id = kKubeletService,
      .container = kubeletSpec,
      .prepare = prepareKubelet,
@@ -399,7 +400,7 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::VipSpecSpec>(), ""},
      .check = nullptr},
-    // Sends logs to other machines; TLS of foreign receivers ends in it.
+    // Sends logs to other machines, and isolates the TLS of foreign receivers.
     {.id = "logd",
      .uid = kLogdUid,
      .filter = "storage",
@@ -413,18 +414,18 @@ const Daemon kDaemons[] = {
      .awaited = false,
      .wantedWith = {typeName<rpc::LogDestinationSpec>(), ""},
      .check = nullptr},
-    // Fetches manifests for kubed; what their servers send ends in it.
+    // Fetches manifests for kubed, and isolates the answers of their servers.
     {.id = "manifestd",
      .uid = kManifestdUid,
      .read = kFetcherReads,
-     .memoryMax = 128 * kMiB,  // several of 4 MiB and their objects
+     .memoryMax = 128 * kMiB,  // several manifests of 4 MiB and their objects
      .oomScore = -900,         // it continues after a restart
      .after = "networkd",
      .givesWayTo = kControlPlaneGivesWayTo,
      .awaited = false,
      .wantedWith = {typeName<rpc::ControlPlaneConfigSpec>(), kExtraManifestsId, hasExtraManifests},
      .check = nullptr},
-    // Waits for etcd and for Kubernetes itself, and reports for what.
+    // Waits for etcd and for Kubernetes itself, and reports the component that it waits for.
     {.id = "kubed",
      .arguments = kubedArguments,
      .uid = kKubedUid,
@@ -439,7 +440,7 @@ const Daemon kDaemons[] = {
      .check = nullptr},
 };
 
-// The numbers of the descriptors in a daemon.
+// Numbers of the descriptors inside a daemon.
 constexpr int kListenAs = 3, kKeepingAs = 4, kKeptAs = 5, kPageAs = 6;
 
 bool runsInContainer(const Daemon& daemon, DaemonDependencies& deps) {
@@ -470,7 +471,7 @@ kj::Array<kj::String> environmentOf(const Daemon& daemon, bool container) {
   return environment.releaseAsArray();
 }
 
-// Where no process may lower a score, it stays what it is.
+// If processes may not lower a score, the score stays unchanged.
 int allowedScore(int wanted) {
   if (ownOomScores() == OomScores::kAny) return wanted;
   auto own = firstLine(readFile("/proc/self/oom_score_adj")).parseAs<int>();
@@ -514,7 +515,7 @@ kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program) {
       argv.add(kj::str("--landlock-libraries=", path));
     }
   }
-  // Of the process that becomes the program: for a report of its crash, and a core.
+  // For the process that becomes the program: for its crash report and core dump.
   if (isOurs(daemon)) {
     argv.add(kj::str("--landlock-read=/proc/self/maps"));
     argv.add(kj::str("--landlock-read=/proc/self/smaps"));

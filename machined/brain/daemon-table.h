@@ -1,5 +1,5 @@
 // The table of a node's daemons: program, uid, rights, listening socket, health check, and the
-// resource with which each is wanted. A new daemon is a row of it.
+// resource with which each is wanted. Each daemon is one row.
 #pragma once
 
 #include <kj/async-io.h>
@@ -30,26 +30,26 @@ struct DaemonDependencies {
   rpc::Networkd::Client networkd;
   rpc::EtcdSupervisor::Client etcdSupervisor;
   Containerd& containerd;
-  kj::Maybe<EtcdRun&> etcd;  // none: in tests
+  kj::Maybe<EtcdRun&> etcd;  // nullptr in tests
   kj::Maybe<KubeletRun&> kubelet = nullptr;
   kj::StringPtr platform = ""_kj;
   bool predictableNames = false;  // of network cards
   bool replaceable = false;       // programs, by the host's root (services/replaced-program.h)
-  kj::Maybe<HostWindow&> window = nullptr;  // by the host of a virtual machine
+  kj::Maybe<HostWindow&> window = nullptr;  // programs, by the host of a virtual machine
 };
 
 struct Daemon {
   kj::StringPtr id;  // the program is /usr/bin/<id>
-  // Instead: another project's program with its arguments, as root and not confined. It starts
-  // containers, which have rights of their own; no-new-privileges would take them away.
+  // Instead of /usr/bin/<id>: another project's program with its arguments, as root and unconfined.
+  // It starts containers, which have their own rights; no-new-privileges would remove these rights.
   kj::ArrayPtr<const kj::StringPtr> command = nullptr;
-  // Instead: a container, after `cri`: returns its image, arguments and mounts before each start.
-  // The fields for users, rights, files and sockets do not apply to it.
+  // Instead of a program: a container, after `cri`. Returns its image, arguments and mounts before
+  // each start. The fields for users, rights, files and sockets do not apply to it.
   ContainerSpec (*container)(DaemonDependencies& deps) = nullptr;
-  // With `container`: chooses between it and the program, once when the daemon is loaded; none:
-  // always the container.
+  // With `container`: decides once, when the daemon is loaded, whether the container or the program
+  // runs; nullptr: always the container.
   bool (*inContainer)(DaemonDependencies& deps) = nullptr;
-  // Run before each start, and its further arguments (ServiceDefinition).
+  // Run before each start; then its further arguments (ServiceDefinition).
   kj::Promise<void> (*prepare)(DaemonDependencies& deps,
                                kj::Function<void(kj::StringPtr)> note) = nullptr;
   kj::Promise<void> (*prepareLast)(DaemonDependencies& deps,
@@ -58,39 +58,39 @@ struct Daemon {
   // For another project's program: NAME=value, besides the search path.
   kj::ArrayPtr<const kj::StringPtr> environment = nullptr;
   unsigned uid = 0;
-  kj::StringPtr capabilities = nullptr;  // none
+  kj::StringPtr capabilities = nullptr;  // nullptr: none
   kj::StringPtr filter = "server"_kj;    // of system calls (machined/confined/sandbox/seccomp.h)
-  // The only files that it can read, besides the program; and the folder that it can write.
+  // The only files that it can read, besides the program; and the folder that it can write to.
   kj::ArrayPtr<const kj::StringPtr> read = nullptr;
   kj::StringPtr state = nullptr;
-  kj::StringPtr writes = nullptr;  // another one
-  bool libraries = false;          // it is a program with shared ones
-  // The limit of its cgroup, kernel memory included, with headroom over the measured use
-  // (docs/evidence/figures.md): a daemon that reaches it has a leak or an attacker, and only that
+  kj::StringPtr writes = nullptr;  // another writable path
+  bool libraries = false;          // its program uses shared libraries
+  // Memory limit of its cgroup, including kernel memory, with headroom over the measured use
+  // (docs/evidence/figures.md). A daemon that reaches it has a leak or an attacker, and only this
   // daemon is killed and restarted.
-  uint64_t memoryMax = 0;  // bytes; 0: none
-  // The kernel's oom_score_adj: the lower, the later it is killed when the node is out of memory.
-  // Our daemons outlive pods (-997 at the least); among them, those that others need most are
-  // killed last.
-  int oomScore = 0;  // one that is not confined sets its own
+  uint64_t memoryMax = 0;  // bytes; 0: no limit
+  // The kernel's oom_score_adj: the lower, the later the daemon is killed when the node is out of
+  // memory. Our daemons outlive pods (which have at least -997); among our daemons, those that
+  // others need most are killed last.
+  int oomScore = 0;  // an unconfined daemon sets its own
   DaemonListener listen = {};
-  // It gets a pair of sockets over which it hands descriptors to its next start
+  // Gives it a pair of sockets over which it hands descriptors to its next start
   // (common/base/node-layout.h: kKeepingVariable).
   bool keeps = false;
-  kj::StringPtr after = nullptr;  // the service that must be up
-  kj::StringPtr file = nullptr;   // the file that must exist
-  // Services that start first, because they bring the API: ServiceDefinition::givesWayTo.
+  kj::StringPtr after = nullptr;  // service that must be up
+  kj::StringPtr file = nullptr;   // file that must exist
+  // Services that start first, because they provide the API: ServiceDefinition::givesWayTo.
   kj::ArrayPtr<const kj::StringPtr> givesWayTo = nullptr;
   kj::Duration givesWayFor = 3 * kj::SECONDS;
   kj::ArrayPtr<const kj::StringPtr> waitsFor = nullptr;  // ServiceDefinition::waitsFor
   bool mayBeStopped = true;                              // by the API
   bool carriesApi = false;                               // answers of the API go through it
   bool awaited = true;                                   // the boot waits until it is up
-  // Wanted as soon as this resource exists; without an id: any of this type; without a type:
-  // always.
+  // The resource whose existence makes it wanted; without an id, any resource of this type; without
+  // a type, it is always wanted.
   struct {
     kj::StringPtr type = nullptr, id = nullptr;
-    bool (*suits)(Store& store) = nullptr;  // and only if this says so, after each change of it
+    bool (*suits)(Store& store) = nullptr;  // must return true, too; called at each change
   } wantedWith = {};
   kj::Promise<void> (*check)(DaemonDependencies& deps) = nullptr;  // rejects with the error
   kj::Duration checkTimeout = 5 * kj::SECONDS;                     // for one check
@@ -98,11 +98,11 @@ struct Daemon {
 
 kj::ArrayPtr<const Daemon> daemons();
 
-// True for a program of this system, which shares a page with the brain
+// Returns true for a program of this system, which shares a page with the brain
 // (common/crash/service-page.h).
 bool isOurs(const Daemon& daemon);
 
-// The descriptors of a daemon, which outlive it; -1 without one.
+// Descriptors that outlive the daemon; -1 if missing.
 struct DaemonSockets {
   int listening = -1;
   int keeping = -1, kept = -1;
@@ -111,11 +111,11 @@ struct DaemonSockets {
 ServiceDefinition definitionOf(const Daemon& daemon, DaemonSockets sockets,
                                DaemonDependencies& deps);
 
-// The command that starts this program as confined as the daemon: the exec wrapper, own uid, no new
-// privileges, and what the daemon needs beyond that.
+// Returns the command that starts this program with the daemon's confinement: the exec wrapper, the
+// daemon's uid, no new privileges, and the daemon's additional needs.
 kj::Array<kj::String> confined(const Daemon& daemon, kj::StringPtr program);
 
-// The cgroup of a service, below /sys/fs/cgroup. The brain shares one with process 1.
+// Returns the cgroup of a service, below /sys/fs/cgroup. The brain is in the cgroup of process 1.
 kj::String serviceCgroup(kj::StringPtr id);
 
 }  // namespace talos::machined

@@ -45,7 +45,7 @@ kj::Own<Reset> DiskAssembly::makeReset() {
   return resetOfDisk(core.process1, core.uv, reads, meta, installer, core.printAlarms());
 }
 
-// On STATE, while that is encrypted itself.
+// Returns the folder on STATE, while STATE is encrypted itself.
 kj::Maybe<kj::String> DiskAssembly::headerBackups() {
   KJ_IF_MAYBE (node, state.mounted()) {
     if (partitionOfMapping(*node) != nullptr) return kj::str(kStatePath, "/luks");
@@ -53,8 +53,8 @@ kj::Maybe<kj::String> DiskAssembly::headerBackups() {
   return nullptr;
 }
 
-// None during a shutdown, which unmounts them, and an installation, which mounts STATE for a
-// moment.
+// Returns no mounts during a shutdown, which unmounts them, and during an installation, which
+// mounts STATE briefly.
 kj::Vector<kj::String> DiskAssembly::mountsToWatch() {
   kj::Vector<kj::String> targets;
   auto running = sequence();
@@ -100,8 +100,8 @@ kj::Promise<void> DiskAssembly::loadDrivers(HotplugDrivers::New devices) {
 
 void DiskAssembly::addControllers() {
   if (core.container) return;
-  // A boot loads those of the devices that there are, in its order; a brain after another one does
-  // not know which came meanwhile.
+  // A boot loads the drivers of present devices in its own order; a restarted brain does not know
+  // which devices appeared meanwhile.
   bool after = core.process1.brainRestarts() > 0;
   hotplug = kj::heap<HotplugDrivers>(core.io.unixEventPort, core.timer, after,
                                      KJ_BIND_METHOD(*this, loadDrivers));

@@ -23,12 +23,12 @@ constexpr kj::StringPtr kMetaInContainer = "/system/boot/meta"_kj;  // in its fo
 
 class DiskAssembly {
  public:
-  // `sequence`: the name of the running one.
+  // `sequence` returns the name of the running sequence.
   DiskAssembly(BrainCore& core, CrashReports& crashes, kj::Function<kj::String()> sequence)
       : core(core), crashes(crashes), sequence(kj::mv(sequence)) {}
   KJ_DISALLOW_COPY_AND_MOVE(DiskAssembly);
 
-  // Until dropped; publishes file systems that fail.
+  // Runs until dropped; publishes failing file systems.
   kj::Promise<void> watch() { return fileSystems.watch(); }
   void addControllers();
 
@@ -80,18 +80,18 @@ class DiskAssembly {
   Watchdog watchdog{core.uv, core.process1, watchdogDevices, kernelScope};
 
  private:
-  // A file system whose disk hangs blocks a thread of this pool, and none of the API's clients.
+  // A file system whose disk hangs blocks a thread of this pool, and no API client.
   ReadPool healthReads{
       core.io.unixEventPort, core.timer, {.threads = 16, .mostThreads = 32}, core.printInfo()};
   FileSystemWatch fileSystems{fileSystemsOfDisks(core.timer, healthReads,
                                                  KJ_BIND_METHOD(*this, mountsToWatch),
                                                  KJ_BIND_METHOD(*this, fileSystemsChanged))};
-  // As of file systems: a chip or a disk that hangs blocks nothing else, and is not asked again.
+  // Like file systems: a hanging chip or disk blocks nothing else, and is not read again.
   ReadPool hardwareReads{core.io.unixEventPort,
                          core.timer,
                          {.threads = 2, .mostThreads = 16, .hangingPerClient = 1},
                          core.printInfo()};
-  kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // none in a container
+  kj::Maybe<kj::Own<HotplugDrivers>> hotplug;  // nullptr in a container
 
   SystemPartitions::Dependencies partitionsDependencies();
   BootRecorder::Dependencies recorderDependencies();

@@ -38,7 +38,7 @@ struct HeldSocketsTest : testing::Test {
   }
 };
 
-// Catches: a client that is refused because a new brain listens anew.
+// Catches: a refused client because a new brain opens its socket again.
 TEST_F(HeldSocketsTest, IsMadeOnceInTheLifeOfTheMachine) {
   ino_t first;
   {
@@ -51,7 +51,7 @@ TEST_F(HeldSocketsTest, IsMadeOnceInTheLifeOfTheMachine) {
   EXPECT_EQ(1u, made);
 }
 
-// Catches: somebody who is served by a socket that the next brain does not know.
+// Catches: a client that connects to a socket that the next brain does not know.
 TEST_F(HeldSocketsTest, IsThereOnlyWhenProcess1HasIt) {
   {
     FakeProcess1 brain(machine);
@@ -64,7 +64,7 @@ TEST_F(HeldSocketsTest, IsThereOnlyWhenProcess1HasIt) {
   EXPECT_EQ(2u, made);
 }
 
-// Catches: a brain that dies of what it accepts from, as the next one will.
+// Catches: a held descriptor that crashes the brain that accepts from it, and each next brain.
 TEST_F(HeldSocketsTest, WhatDoesNotListenIsMadeAnew) {
   for (auto& bad : garbage("")) {
     made = 0;
@@ -78,7 +78,7 @@ TEST_F(HeldSocketsTest, WhatDoesNotListenIsMadeAnew) {
   }
 }
 
-// Catches: nothing held under the name of a socket that could not be made.
+// Catches: a held name without a socket, because the socket could not be made.
 TEST_F(HeldSocketsTest, WhatCannotBeMadeIsNotHeld) {
   FakeProcess1 brain(machine);
   auto failing = heldSocket(brain, "apid", []() -> kj::AutoCloseFd {
@@ -90,7 +90,7 @@ TEST_F(HeldSocketsTest, WhatCannotBeMadeIsNotHeld) {
 }
 
 // Catches: a program that sends to a pair of which its next start has another half; descriptors
-// that are lost with the brain; a brain that ends at what another one has held under the name.
+// that are lost with the brain; a brain that crashes on another brain's record under the name.
 TEST_F(HeldSocketsTest, APairIsMadeOnceAndIsWhole) {
   ino_t first, second;
   {

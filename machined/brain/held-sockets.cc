@@ -12,7 +12,8 @@ namespace talos::machined {
 
 namespace {
 
-// Another descriptor held under the name of a socket would crash each brain that accepts from it.
+// If another descriptor were held under a socket's name, each brain that accepts from it would
+// crash.
 bool listens(int fd) {
   int listening = 0;
   socklen_t size = sizeof listening;

@@ -80,7 +80,7 @@ void KubernetesAssembly::follow() {
 
 void KubernetesAssembly::addControllers() {
   auto& deps = configs.controllerDeps;
-  // A new one for each: a kj::Function made of a variable would refer to the variable.
+  // Makes a function for each: a kj::Function made from a variable would refer to the variable.
   auto readConfig = [this]() { return KJ_BIND_METHOD(core.configReader, tryConfig); };
   auto add = [this](auto controller) { core.controllers.add(kj::mv(controller)); };
   add(etcdConfigController(deps));

@@ -13,7 +13,7 @@ namespace talos::machined {
 
 class KubernetesAssembly {
  public:
-  // `drainChanged`: an upgrade that waits for a drain shows its progress.
+  // `drainChanged`: shows the progress of a drain that an upgrade waits for.
   KubernetesAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
                      ConfigAssembly& configs, kj::Function<void(kj::StringPtr)> drainChanged)
       : core(core),

@@ -106,10 +106,10 @@ std::string readVersions() {
       .cStr();
 }
 
-// Catches: a record on disk that a later release has written and that this one, after a fall-back,
-// forgets whole, or destroys for the later one. Issued certificates, keys of STATE, and the intent
-// of etcd-supervisor have such a test beside their code. A reset that is not understood is ignored
-// with a warning: it might erase more than was asked for. A config with unknown keys ends the boot,
+// Catches: a record on disk of a later release that this release, after a fall-back, ignores
+// completely, or destroys for the later one. Issued certificates, keys of STATE, and the intent of
+// etcd-supervisor have such a test beside their code. An unknown reset is ignored with a warning,
+// because it might erase more than the user requested. A config with unknown keys ends the boot,
 // which names them, and stays on disk.
 TEST(LaterRecords, AreReadAfterAFallBack) {
   struct Row {

@@ -21,7 +21,7 @@ void LifeAssembly::settled() {
   background.add(releaseStartMemoryLater(core.timer));
 }
 
-// The requester is known when apid has answered it and sent its record to the audit log.
+// The requester becomes known after apid has answered it and sent its record to the audit log.
 kj::Promise<void> LifeAssembly::recordReason(kj::StringPtr reason) {
   return disks.recorder.reason(kj::str(reason, requester()));
 }
@@ -38,7 +38,7 @@ ScreenController::Progress LifeAssembly::screenProgress() {
 
 void LifeAssembly::beginScreen() {
   if (!core.container && !core.arguments.contains("talos.dashboard.disabled", "1")) {
-    // A user who has gone to another terminal stays there when the brain is restarted.
+    // A user who has switched to another terminal stays there when the brain restarts.
     screen.open(core.io.unixEventPort, core.process1.brainRestarts() == 0);
   }
   core.announcements.whenProgressed([this]() { core.controllers.poke(ScreenController::kName); });

@@ -14,7 +14,8 @@ namespace talos::machined {
 
 class LifeAssembly final : private MachineLifeHost {
  public:
-  // `requester`: " by admin (10.5.0.1)", who has just asked for a shutdown; or empty.
+  // `requester` returns " by admin (10.5.0.1)" for the caller that has just requested a shutdown;
+  // otherwise "".
   LifeAssembly(BrainCore& core, ServicesAssembly& services, DiskAssembly& disks,
                ConfigAssembly& configs, UpgradeAssembly& upgrades, kj::TaskSet& background,
                kj::Function<kj::String()> requester)
@@ -28,7 +29,7 @@ class LifeAssembly final : private MachineLifeHost {
   KJ_DISALLOW_COPY_AND_MOVE(LifeAssembly);
 
   void addControllers();
-  // From then on the machine's own screen shows what happens.
+  // From then on the machine's own screen shows events.
   void beginScreen();
   kj::Promise<void> upgrade();  // the sequence
 

@@ -33,7 +33,7 @@
 namespace talos::machined {
 namespace {
 
-// Connections of one user: apid has one for each of its clients, and a few of its own.
+// Connections of one user: apid has one for each client, and a few for itself.
 constexpr unsigned kMostClients = 1536;
 
 // The longest time between a call that shuts the machine down and its audit record.
@@ -82,7 +82,7 @@ rpc::Node::Client NodeServing::maintenance(rpc::Node::Client node) {
                           [this]() { return configs.manager.showsStateToAnybody(); });
 }
 
-// A container's kernel log is its host's, and not to be sent.
+// A container's kernel log belongs to its host, and must not be sent.
 rpc::LogFeed::Client NodeServing::logFeed() {
   return serveLogFeed(
       core.logs, core.events, thisBootId(),
@@ -212,7 +212,7 @@ kj::Promise<kj::Array<kj::String>> NodeServing::kernelProblems() {
 }
 
 void NodeServing::fillStatus(rpc::Status::Builder out) {
-  // Before it runs, and when it goes down, services are not up yet or any more.
+  // Before the machine runs, and while it shuts down, services are not up.
   bool running = core.status.stage() == MachineStatus::Stage::RUNNING;
   auto problems = running ? services.supervisor.problems() : kj::Vector<kj::String>();
   core.status.fill(out, problems);
@@ -275,7 +275,7 @@ kj::Promise<ResetFacts> NodeServing::previewReset(kj::Vector<kj::String> labels,
 }
 
 kj::Promise<void> NodeServing::reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) {
-  // Before the reset is promised: a node that cannot leave etcd stays as it is.
+  // Called before the reset is promised: a node that cannot leave etcd stays unchanged.
   auto leave = [&drain = kubernetes.nodeDrain, &departure = kubernetes.departure,
                 graceful]() -> kj::Promise<void> {
     if (!graceful) return kj::READY_NOW;

@@ -1,7 +1,7 @@
 // Serves the machine's API on machined's socket: for each connection, which is one client of apid,
-// one Node for callers with a certificate, one for those without while the machine waits for a
-// config, and the parts that both are made of. It limits the open calls of one client, and of all
-// (client-call-limits.h). Nothing is kept: a client of a brain that died connects to the next one.
+// one Node for callers with a certificate, one for callers without while the machine waits for a
+// config, and the parts that both share. It limits the open calls of one client, and of all
+// (client-call-limits.h). Keeps no state: a client of a brain that died connects to the next one.
 #pragma once
 
 #include "common/wire/request-trace.h"
@@ -34,12 +34,13 @@ class NodeServing final : public MachineOperations {
                  .memory = kj::str(kMemoryOfContainer)}) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeServing);
 
-  // Until dropped; rejects only if the socket itself fails.
+  // Runs until dropped; rejects only if the socket itself fails.
   kj::Promise<void> serve(kj::AutoCloseFd listening);
   // Keeps samples of the last minutes, until dropped.
   kj::Promise<void> takeSamples() { return samples.run(); }
   rpc::Networkd::Client networkd();  // reconnects when the daemon restarts
-  // " by admin (10.5.0.1)": who has just called a method that shuts the machine down; or empty.
+  // Returns " by admin (10.5.0.1)" for the caller that has just called a method that shuts the
+  // machine down; otherwise "".
   kj::String askedBy() const;
 
  private:
@@ -55,7 +56,7 @@ class NodeServing final : public MachineOperations {
   UpgradeAssembly& upgrades;
   LifeAssembly& life;
   Rules rules{capnp::Schema::from<rpc::Node>()};
-  // The log of this name is the brain's own, not its standard error.
+  // The log of this name is the brain's own log, not its standard error.
   RequestTrace trace{core.timer, rules, RequestTrace::Keep([this](kj::StringPtr line) {
                        core.logs.append("machined", consoleLine(line, core.clock.now()));
                      })};
@@ -63,7 +64,7 @@ class NodeServing final : public MachineOperations {
   kj::Maybe<Asked> asked;
   SampleHistory samples;
 
-  // The parts that all clients share, and one client's own.
+  // Parts that all clients share, and parts of one client.
   NodeParts sharedParts(ConfigManager::Caller caller);
   NodeParts partsOf(NodeParts& shared, ClientCalls& client);
 

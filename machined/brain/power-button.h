@@ -1,5 +1,5 @@
-// Subscribes to the kernel's events of the power button: the brain finds the netlink group and
-// opens the socket, process 1 holds and reads it (machined/process1/init/power-button.h), so that
+// Subscribes to the kernel's events of the power button. The brain finds the netlink group and
+// opens the socket; process 1 holds and reads it (machined/process1/init/power-button.h), so that
 // the button works without the brain.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace talos::machined {
 
-// Resolves when process 1 listens; a predecessor may have done it. Calls `print` on a machine
-// without ACPI. After a crash before that the next brain does it.
+// Resolves when process 1 listens, perhaps since a predecessor's call. Calls `print` on a machine
+// without ACPI. If the brain crashes before that, the next brain subscribes.
 kj::Promise<void> listenForPowerButton(UvLoop& uv, Process1& process1, const KernelHelpers& helpers,
                                        kj::Function<void(kj::StringPtr)> print);
 

@@ -20,7 +20,7 @@ TimeFollower::Dependencies ServicesAssembly::timeDependencies() {
                 core.controllers.poke("v1alpha1.TimeStatusController");
                 core.publishStatus();  // has a time of day
               },
-          // Certificates may have become valid or expired.
+          // Certificates may have become valid, or expired.
           .stepped = KJ_BIND_METHOD(core, renewApiCertificate),
           .foreign = core.foreign};
 }

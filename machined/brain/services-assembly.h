@@ -11,7 +11,7 @@
 
 namespace talos::machined {
 
-// Those that are in the pages of services.
+// The switches in the pages of services.
 class PageSwitches final : public DebugSwitches {
  public:
   explicit PageSwitches(ServicePages& pages) : pages(pages) {}
@@ -28,7 +28,7 @@ class PageSwitches final : public DebugSwitches {
 
 class ServicesAssembly {
  public:
-  // `stateMounted`: STATE can be written to.
+  // `stateMounted` returns true if STATE is writable.
   ServicesAssembly(BrainCore& core, kj::Function<bool()> stateMounted)
       : core(core), stateMounted(kj::mv(stateMounted)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ServicesAssembly);

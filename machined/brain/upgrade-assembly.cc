@@ -28,7 +28,8 @@ constexpr auto kTrialFailure = static_cast<uint32_t>(MetaTag::kTrialFailure),
                kVersionFloor = static_cast<uint32_t>(MetaTag::kVersionFloor);
 constexpr auto kNetworkTimeout = 1 * kj::SECONDS, kEtcdTimeout = 5 * kj::SECONDS;
 
-// etcd objects to a reboot while another member reboots, or while it is unhealthy: both may pass.
+// etcd objects to a reboot while another member reboots, or while it is unhealthy; both are
+// temporary.
 constexpr auto kMayPass = ErrorKind::kUnavailable;
 constexpr kj::StringPtr kAnyway = "or use --force"_kj;
 
@@ -36,7 +37,7 @@ rpc::DepartureKind goingOf(bool preserve) {
   return preserve ? rpc::DepartureKind::RESTARTS : rpc::DepartureKind::REJOINS;
 }
 
-// Of this system, not of a container's host.
+// Returns the uptime of this system, not of a container's host.
 kj::Duration uptime(bool container) {
   struct timespec now;
   KJ_SYSCALL(clock_gettime(CLOCK_BOOTTIME, &now));
@@ -46,7 +47,7 @@ kj::Duration uptime(bool container) {
   return kj::max(kernel - static_cast<int64_t>(started) * kj::MILLISECONDS, 0 * kj::SECONDS);
 }
 
-// The rest of the seconds that talos.trial gives the system from its start on.
+// Returns the time that is left of the seconds that talos.trial allows the system after its start.
 kj::Maybe<kj::Duration> trialLeft(const KernelArguments& arguments, bool container) {
   KJ_IF_MAYBE (text, arguments.first(kTrialArgument)) {
     KJ_IF_MAYBE (seconds, text->tryParseAs<unsigned>()) {
@@ -268,15 +269,15 @@ kj::Promise<kj::Maybe<kj::String>> UpgradeAssembly::readTrialFailure() {
       .then([&](kj::Vector<MetaValue> values) { text = kj::heapString(values[0].value.asChars()); },
             [](kj::Exception&& e) {
               auto kind = kindOf(e);
-              // No such value, or no META.
+              // The value or META is missing.
               if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
               kj::throwFatalException(kj::mv(e));
             });
   co_return kj::mv(text);
 }
 
-// Healthy: the boot has ended, the awaited services are up, and the network is what the config asks
-// for.
+// Healthy means: the boot has ended, the awaited services are up, and the network is as the config
+// requests.
 kj::Promise<Health> UpgradeAssembly::health() {
   using Stage = MachineStatus::Stage;
   if (core.status.stage() == Stage::FAILED) {
@@ -306,10 +307,10 @@ kj::Promise<Health> UpgradeAssembly::health() {
   co_return Health{kj::strArray(lacks, "; ")};
 }
 
-// --- what it does for others
+// --- duties for other nodes
 
-// That another member's machine was reached is asked only when no member answers: a connection that
-// is accepted or refused was answered by its kernel.
+// Connects to the machines of other members only if no member answers. A machine is reached if its
+// kernel accepts or refuses the connection.
 kj::Promise<kj::Maybe<DutyFacts::Etcd>> UpgradeAssembly::etcdFacts() {
   auto outlook = co_await within(
       core.timer, kEtcdTimeout, kubernetes.departure.outlook(rpc::DepartureKind::RESTARTS),
@@ -356,7 +357,7 @@ kj::Promise<kj::Vector<Duty>> UpgradeAssembly::duties() {
       if (event.getState() != rpc::ServiceState::FAILED || event.getUptime() == 0) continue;
       fact.failedAgo = (service.getUptime() - event.getUptime()) * kj::NANOSECONDS;
     }
-    // A brain that ended wrote no event of it.
+    // A brain that ended could not write an event about it.
     if (id == kBrainService && core.process1.brainRestarts() > 0) {
       fact.failedAgo = core.timer.now() - brainStarted;
     }

@@ -18,7 +18,7 @@ constexpr kj::StringPtr kSelf = "machined"_kj;
 }  // namespace
 
 kj::Promise<void> Wiring::run() {
-  // A container has none of their rights, and a kernel that is not its own.
+  // A container lacks the helpers' rights, and its kernel belongs to the host.
   if (!core.container) tasks.add(core.helpers.run());
   logRestart();
   auto crashed = co_await reportOwnCrashes();
@@ -54,15 +54,15 @@ kj::Promise<void> Wiring::run() {
   co_await followPowerActions();
 }
 
-// The predecessor's record is taken before this one can write over it.
+// Takes the predecessor's record before this process can overwrite it.
 kj::Promise<kj::Maybe<crash::CrashRecord>> Wiring::reportOwnCrashes() {
   auto record = core.pages.takeRecord(kSelf);
   crash::reportCrashesTo(co_await core.pages.open(kSelf), kSelf.cStr());
   co_return kj::mv(record);
 }
 
-// Restores the records of the predecessor, an interrupted change of the config, a config on trial.
-// Returns what was lost of them.
+// Restores the predecessor's records, an interrupted change of the config, and a config on trial.
+// Returns a text about lost records.
 kj::Promise<kj::Maybe<kj::String>> Wiring::recoverRecords() {
   RecoveryGuard guard(core.process1);
   constexpr kj::StringPtr kRecords[] = {"store"_kj, kPendingName, kTrialName};

@@ -1,15 +1,14 @@
 // The part of machined that decides: an ordinary child of process 1 that may die at any line.
 //
 // It owns the store, the logs, the events, the controllers, the services and the sequences of this
-// machine, and serves them on /run/talos/machined.sock. Process 1 holds what has to outlive it:
-// listening sockets
-// ("listen/<service>"), log rings, the store's journal, the histories of services, a config that is
-// being applied or tried, and the stage of the machine ("progress"). A new brain restores all that,
-// in the order of run(), adopts the running services, and continues with the sequence that its
-// predecessor was in (machine-life.h).
+// machine, and serves them on /run/talos/machined.sock. Process 1 holds everything that must
+// outlive the brain: listening sockets ("listen/<service>"), log rings, the store's journal, the
+// histories of services, a config that is being applied or tried, and the stage of the machine
+// ("progress"). A new brain restores all of this, in the order of run(), adopts the running
+// services, and continues with its predecessor's sequence (machine-life.h).
 //
-// Its parts are made in assemblies, each after those that it needs; references to later ones are
-// used only when all exist.
+// Its parts are made in assemblies, each after the assemblies that it needs; references to later
+// assemblies are used only when all exist.
 #pragma once
 
 #include "machined/brain/serving-assembly.h"
@@ -22,7 +21,7 @@ class Wiring final : private kj::TaskSet::ErrorHandler {
   Wiring(kj::AsyncIoContext& io, Process1& process1) : core(io, process1) {}
   KJ_DISALLOW_COPY_AND_MOVE(Wiring);
 
-  // Rejects when this process should exit, and process 1 start another; never resolves.
+  // Rejects if this process should exit and process 1 start another; never resolves.
   kj::Promise<void> run();
 
  private:

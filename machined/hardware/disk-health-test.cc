@@ -1,4 +1,4 @@
-// The health of disks: their answers, and the resources that are made of them.
+// The health of disks: their answers, and the resources that are made from them.
 #include "machined/hardware/disk-health.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ kj::Array<kj::byte> logPage(kj::byte warning = 0, kj::byte used = 3) {
   return page;
 }
 
-// As libata returns it: SPC-4 descriptors, one of them with the registers.
+// Returns sense data like libata: SPC-4 descriptors, one of them with the registers.
 kj::Array<kj::byte> senseWith(kj::byte middle, kj::byte high) {
   auto sense = kj::heapArray<kj::byte>(22);
   memset(sense.begin(), 0, sense.size());
@@ -52,7 +52,7 @@ kj::Array<kj::byte> senseWith(kj::byte middle, kj::byte high) {
   return sense;
 }
 
-// Catches: a figure of another place or in another unit.
+// Catches: a figure from another place or in another unit.
 TEST(DiskHealth, TheLogPageOfNvme) {
   auto health = KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage()));
   EXPECT_EQ(health.temperature, 50);
@@ -66,7 +66,7 @@ TEST(DiskHealth, TheLogPageOfNvme) {
   EXPECT_EQ(warningsOf(health).size(), 0u);
 }
 
-// Catches: a counter of 128 bits that begins anew, or overflows as bytes.
+// Catches: a counter of 128 bits that wraps, or overflows as bytes.
 TEST(DiskHealth, CountersThatAreTooLarge) {
   auto page = logPage();
   page[48 + 7] = 0xff;
@@ -76,7 +76,7 @@ TEST(DiskHealth, CountersThatAreTooLarge) {
   EXPECT_EQ(health.powerCycles, uint64_t(kj::maxValue));
 }
 
-// Catches: a page of zeros, which a broken driver returns, that is a healthy disk of -273 C.
+// Catches: a page of zeros, from a broken driver, that counts as a healthy disk at -273 C.
 TEST(DiskHealth, WhatIsNoLogPage) {
   EXPECT_TRUE(decodeNvmeHealth(nullptr) == nullptr);
   EXPECT_TRUE(decodeNvmeHealth(logPage().slice(0, kNvmeHealthBytes - 1)) == nullptr);
@@ -85,7 +85,7 @@ TEST(DiskHealth, WhatIsNoLogPage) {
   EXPECT_TRUE(decodeNvmeHealth(zeros) == nullptr);
 }
 
-// Catches: a warning that has another's text; one of a later standard that is lost.
+// Catches: a warning with another warning's text; a lost warning of a later standard.
 TEST(DiskHealth, EachWarningOfNvme) {
   std::set<std::string> texts;
   for (unsigned bit = 0; bit < 8; ++bit) {
@@ -100,7 +100,8 @@ TEST(DiskHealth, EachWarningOfNvme) {
   EXPECT_EQ(warningsOf(KJ_ASSERT_NONNULL(decodeNvmeHealth(logPage(0x05)))).size(), 2u);
 }
 
-// Catches: a failing disk that passes, in either format; an answer without registers that is one.
+// Catches: a failing disk that passes, in either format; an answer without registers that counts as
+// a status.
 TEST(DiskHealth, TheStatusOfAta) {
   auto verdict = [](kj::ArrayPtr<const kj::byte> sense) -> std::string {
     KJ_IF_MAYBE (v, decodeAtaVerdict(sense)) {
@@ -186,7 +187,7 @@ struct DiskHealthTest : public ConfigTest {
     settle();
   }
   void settle() { runtime.whenIdle().wait(io.waitScope); }
-  // Lets the pool's threads work; the clock of the controllers stands.
+  // Lets the pool's threads work; the clock of the controllers does not advance.
   template <typename F>
   bool until(F&& done) {
     for (int i = 0; i < 10000 && !done(); ++i) {
@@ -203,8 +204,8 @@ struct DiskHealthTest : public ConfigTest {
   }
 };
 
-// Catches: a disk behind USB that is asked, a failing disk that passes, one without an answer that
-// does, or that takes the others' answers with it.
+// Catches: a command to a disk on USB; a failing disk that passes; a disk without an answer that
+// passes, or that blocks the other disks' answers.
 TEST_F(DiskHealthTest, EachDiskByItself) {
   disk("nvme0n1");
   disk("nvme1n1");
@@ -212,8 +213,8 @@ TEST_F(DiskHealthTest, EachDiskByItself) {
   disk("sda", "ATA     \n");
   disk("sdb", "ATA\n");
   disk("sdc", "Generic\n", "usb1/host1");
-  disk("sdd", "ATA\n", "usb1/host2");                     // the bridge names what is behind it
-  disk("sde", "ATA\n", "host3/port-3:0/end_device-3:0");  // behind a controller of SAS
+  disk("sdd", "ATA\n", "usb1/host2");                     // the bridge passes on the disk's name
+  disk("sde", "ATA\n", "host3/port-3:0/end_device-3:0");  // on a controller of SAS
   disk("vda");
   disks->answers["nvme nvme0n1"] = logPage();
   disks->answers["nvme nvme1n1"] = logPage(1 << 2, 104);
@@ -232,8 +233,8 @@ TEST_F(DiskHealthTest, EachDiskByItself) {
   EXPECT_FALSE(KJ_ASSERT_NONNULL(store.tryGet<rpc::DiskHealthSpec>("sda")).hasNvme());
 }
 
-// Catches: an old verdict that passes for the present one; a disk that went and is still well; a
-// new one that is not asked for ten minutes.
+// Catches: an old verdict that passes for the current one; a removed disk that stays healthy; a new
+// disk without a request for ten minutes.
 TEST_F(DiskHealthTest, FollowsTheDisks) {
   disk("nvme0n1");
   disks->answers["nvme nvme0n1"] = logPage();
@@ -257,8 +258,8 @@ TEST_F(DiskHealthTest, FollowsTheDisks) {
   EXPECT_EQ(shown("sda"), "ATA passed  0 ");
 }
 
-// Catches: a disk that hangs and passes by what it once said, or that keeps the other disks and the
-// sensors from their answers.
+// Catches: a hanging disk that passes with its last answer, or that blocks the other disks and the
+// sensors.
 TEST_F(DiskHealthTest, OneThatHangs) {
   tree.directory("sys/class/hwmon/hwmon0");
   tree.file("sys/class/hwmon/hwmon0/name", "coretemp\n");
@@ -293,7 +294,7 @@ TEST_F(DiskHealthTest, OneThatHangs) {
   EXPECT_EQ(shown("nvme1n1"), "NVMe passed 4% 0 ");
 }
 
-// Catches: a chip that hangs whose last values pass for the present ones.
+// Catches: a hanging chip whose last values pass for current ones.
 TEST_F(DiskHealthTest, ASensorThatHangs) {
   tree.directory("sys/class/block");
   tree.directory("sys/class/hwmon/hwmon0");
@@ -307,7 +308,7 @@ TEST_F(DiskHealthTest, ASensorThatHangs) {
   KJ_SYSCALL(mkfifo(file.cStr(), 0600));  // whose open(2) waits for a writer
   timer.advanceTo(timer.now() + kSensorInterval);
   kj::AutoCloseFd writer;
-  // Succeeds when somebody waits there.
+  // Succeeds when a reader waits for a writer.
   ASSERT_TRUE(until([&] {
     int fd = open(file.cStr(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0) writer = kj::AutoCloseFd(fd);
@@ -318,7 +319,7 @@ TEST_F(DiskHealthTest, ASensorThatHangs) {
   EXPECT_TRUE(until([&] { return !known(); }));
 }
 
-// Catches: a sensor that is read once, and one that went and keeps its last value.
+// Catches: a sensor that is read only once; a removed sensor that keeps its last value.
 TEST_F(DiskHealthTest, FollowsTheSensors) {
   tree.directory("sys/class/hwmon/hwmon0");
   tree.directory("sys/class/block");

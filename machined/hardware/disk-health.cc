@@ -3,7 +3,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr int32_t kZeroCelsius = 273;    // in kelvins, as the log has them
+constexpr int32_t kZeroCelsius = 273;    // the log has kelvins
 constexpr uint64_t kDataUnit = 512'000;  // bytes
 constexpr uint64_t kMost = kj::maxValue;
 

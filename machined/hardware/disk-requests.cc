@@ -70,12 +70,12 @@ class RealDiskRequests final : public DiskRequests {
   AtaStatus status;
 };
 
-// Others that translate for disks of SATA call them "ATA", too (SAT-3): RAID controllers, bridges
-// of USB. Below libata there is the port: /sys/devices/…/ata3/host2/target2:0:0/2:0:0:0
+// Other translators for SATA disks report "ATA", too (SAT-3): RAID controllers, USB bridges. Only
+// disks of libata are below a port: /sys/devices/…/ata3/host2/target2:0:0/2:0:0:0
 bool isOfLibata(kj::StringPtr sys, kj::StringPtr disk) {
   char resolved[PATH_MAX];
   auto link = kj::str(sys, "/class/block/", disk, "/device");
-  if (realpath(link.cStr(), resolved) == nullptr) return false;  // it is gone
+  if (realpath(link.cStr(), resolved) == nullptr) return false;  // the disk is gone
   for (kj::StringPtr rest = resolved; rest.size() > 0;) {
     auto end = rest.slice(1).findFirst('/').orDefault(rest.size() - 1) + 1;
     auto part = rest.slice(1, end);

@@ -1,9 +1,9 @@
-// Asks disks for their health: the edge below disk-health.h, and which disks there are to ask.
+// Requests the health of disks, for disk-health.h, and finds the disks to request it from.
 //
-// Only a command that reads, and that no disk spins up for, is sent, and only to disks that are
-// known to have it: NVMe by the admin command Get Log Page (linux/nvme_ioctl.h), and what libata
-// drives by ATA PASS-THROUGH (linux/scsi/sg.h). A disk behind USB or a controller of SAS or RAID is
-// not asked: some of them stop at a command that they do not know.
+// Sends only a command that reads and spins up no disk, and only to disks that are known to support
+// it: NVMe disks get the admin command Get Log Page (linux/nvme_ioctl.h), disks of libata ATA
+// PASS-THROUGH (linux/scsi/sg.h). Disks on USB or on controllers of SAS or RAID get no command:
+// some of them stop at an unknown one.
 #pragma once
 
 #include <kj/array.h>
@@ -22,20 +22,21 @@ struct DiskToAsk {
   Protocol protocol;
 };
 
-// From sysfs, in the order of the disks. Blocking.
+// Lists them from sysfs, in the order of the disks. Blocking.
 kj::Vector<DiskToAsk> disksToAsk(kj::StringPtr sys);
 
-// Blocks until the disk answers, 10 s at most unless it hangs. Requests come from any thread;
-// references are counted on one.
+// Blocks until the disk answers, at most 10 s unless it hangs. Calls come from any thread;
+// references are counted on one thread.
 class DiskRequests : public kj::Refcounted {
  public:
-  // The bytes of the log page. Throws kj::Exception naming the disk.
+  // Returns the bytes of the log page. Throws kj::Exception naming the disk.
   virtual kj::Array<kj::byte> nvmeHealth(kj::StringPtr disk) const = 0;
-  // The sense data of SMART RETURN STATUS. As above.
+  // Returns the sense data of SMART RETURN STATUS. Throws likewise.
   virtual kj::Array<kj::byte> ataStatus(kj::StringPtr disk) const = 0;
 };
 
-// By another process, for want of a right (machined/process1/helpers/kernel-helpers.h).
+// Sends the request in another process, because this one lacks the right
+// (machined/process1/helpers/kernel-helpers.h).
 using AtaStatus = kj::ConstFunction<helper::Answer(int disk)>;
 kj::Own<DiskRequests> requestsToDisks(AtaStatus ataStatus);
 

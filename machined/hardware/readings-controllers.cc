@@ -14,13 +14,13 @@
 namespace talos::machined {
 namespace {
 
-// Clients of the pool; disks have numbers above these.
+// Clients of the pool; disks have larger numbers.
 constexpr uint64_t kSensors = 1, kDisks = 2;
 uint64_t clientOf(kj::StringPtr disk) {
   return uint64_t{1} << 32 | kj::hashCode(disk);
 }
 
-// Asks for the next run of its controller.
+// Requests the next run of its controller.
 class Interval {
  public:
   Interval(kj::Timer& timer, kj::Duration length) : timer(timer), length(length) {}

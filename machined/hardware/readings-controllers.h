@@ -1,13 +1,13 @@
-// The controllers that publish the machine's readings (rpc/hardware-resources.capnp):
+// Controllers that publish the machine's readings (rpc/hardware-resources.capnp):
 //
 // * hardware.SensorsController: temperatures, fans and errors of memory, each minute.
 // * hardware.DiskHealthController: the health of disks, each ten minutes and when disks come or go.
 //
-// A reading that cannot be made any more is removed, so that no old one passes for the present; a
-// disk that does not answer within kReadingDeadline has the health "unknown". A disk that hangs
-// blocks one thread of `pool`, whose client it is, and none of the other disks' answers; a chip
-// that hangs, all sensors. Nothing is kept: after a crash the next brain reads again. Not for a
-// container, whose hardware is its host's.
+// A reading that can no longer be made is removed, so that an old reading is not taken for a
+// current one; a disk that does not answer within kReadingDeadline has the health "unknown". A disk
+// that hangs blocks one thread of `pool`, of which it is a client, and no answers of other disks; a
+// chip that hangs blocks all sensors. Keeps no state: after a crash the next brain reads again. Not
+// used in a container, whose hardware belongs to its host.
 #pragma once
 
 #include "machined/hardware/disk-requests.h"

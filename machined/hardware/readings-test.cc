@@ -34,7 +34,7 @@ struct ReadingsTest : public testing::Test {
     }
     return text;
   }
-  // Of one sensor of its own.
+  // Returns the state of a single sensor.
   std::string state(kj::StringPtr name,
                     std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> files) {
     removeTree(sys);
@@ -47,7 +47,7 @@ struct ReadingsTest : public testing::Test {
   }
 };
 
-// Catches: degrees that are a thousand times too many, an order by letters, the label of another
+// Catches: degrees that are a thousand times too high, an order by letters, the label of another
 // sensor, a voltage that is taken for a temperature.
 TEST_F(ReadingsTest, SensorsInTheirOrder) {
   chip("hwmon10", "coretemp",
@@ -67,7 +67,7 @@ TEST_F(ReadingsTest, SensorsInTheirOrder) {
             "hwmon10-temp10 coretemp/coretemp.0/ 44 0 0 0 ok\n");
 }
 
-// Catches: a hot machine that is well; an alarm for a limit that the driver does not have.
+// Catches: a hot machine that counts as healthy; an alarm for a limit that the driver lacks.
 TEST_F(ReadingsTest, StatesOfSensors) {
   EXPECT_EQ(state("temp1", {{"input", "50000"}}), "ok");
   EXPECT_EQ(state("temp1", {{"input", "80000"}, {"max", "80000"}, {"crit", "90000"}}), "high");
@@ -81,7 +81,7 @@ TEST_F(ReadingsTest, StatesOfSensors) {
   EXPECT_EQ(state("fan1", {{"input", "900"}, {"alarm", "1"}}), "alarm");
 }
 
-// Catches: a figure for a sensor that says nothing.
+// Catches: a figure for a sensor without a value.
 TEST_F(ReadingsTest, SensorsThatCannotBeRead) {
   for (auto text : {"", "x", "1e9", "9999999999", "-9999999999", "99999999999999999999"}) {
     EXPECT_EQ(state("temp1", {{"input", text}}), "none") << text;
@@ -93,8 +93,8 @@ TEST_F(ReadingsTest, SensorsThatCannotBeRead) {
   EXPECT_EQ(sensors(), "");
 }
 
-// Catches: errors of one module that are another's; a controller of old kernels without counters
-// that passes for one without errors.
+// Catches: errors of one module that are counted for another; a controller of old kernels, without
+// counters, that counts as one without errors.
 TEST_F(ReadingsTest, ErrorsOfMemory) {
   auto mc = [&](kj::StringPtr path, kj::StringPtr text) {
     file(kj::str("devices/system/edac/mc/", path), text);
@@ -123,7 +123,7 @@ TEST_F(ReadingsTest, ErrorsOfMemory) {
   EXPECT_EQ(readMemoryErrors("/nowhere").size(), 0u);
 }
 
-// Catches: memory of another line or unit, a node without processors that is left out.
+// Catches: memory of another line or unit; a node without processors that is left out.
 TEST_F(ReadingsTest, NumaNodes) {
   file("devices/system/node/node0/cpulist", "0-7,16-23");
   file("devices/system/node/node0/distance", "10 21");

@@ -9,11 +9,11 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostChips = 256, kMostFilesOfAChip = 4096, kMostSensors = 1024;
-// Beyond these a chip that is not connected, or a driver, is wrong.
+// Beyond these limits the chip is not connected, or the driver is wrong.
 constexpr int64_t kMostDegrees = 1000, kMostRevolutions = 1'000'000;
 constexpr int64_t kMilli = 1000;
 
-// Of one sensor: temp1_input, temp1_max …
+// The files of one sensor: temp1_input, temp1_max …
 class SensorFiles {
  public:
   SensorFiles(kj::StringPtr chip, kj::StringPtr name, Sensor::Kind kind)

@@ -1,8 +1,8 @@
 // Temperatures and fans, as drivers of the kernel show them in sysfs
 // (Documentation/hwmon/sysfs-interface.rst).
 //
-// Blocking: a read may ask the chip, over a slow bus. A sensor that cannot be read, because it is
-// off or its device went, is left out. The root of sysfs is passed in.
+// Blocking: a read may query the chip, over a slow bus. A sensor that cannot be read, because it is
+// off or its device disappeared, is left out. The root of sysfs is a parameter.
 #pragma once
 
 #include <kj/string.h>
@@ -15,15 +15,16 @@ struct Sensor {
   enum class Kind { kTemperature, kFan };
   kj::String id;            // hwmon0-temp1
   kj::String chip, device;  // coretemp; nvme0
-  kj::String label;         // empty: the driver has none
+  kj::String label;         // empty if the driver has no label
   Kind kind = Kind::kTemperature;
   int32_t value = 0;  // degrees Celsius, or revolutions per minute
-  // In the same unit; 0: the driver states none. A fan has the first, a temperature the others.
+  // In the same unit; 0: the driver reports no limit. A fan has only `low`, a temperature the
+  // others.
   int32_t low = 0, high = 0, critical = 0;
   kj::StringPtr state;  // ok, low, high, critical, alarm or fault
 };
 
-// In the order of the chips and of their sensors.
+// Returns the sensors in the order of the chips, then of their sensors.
 kj::Vector<Sensor> readSensors(kj::StringPtr sys);
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
 // Apache CloudStack: "User-Data and Meta-Data" of its administrator's guide. The server is the
-// virtual router, which is also the DNS server that knows its name.
+// virtual router, which is also the DNS server that knows the router's name.
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {

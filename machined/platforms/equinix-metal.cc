@@ -1,5 +1,5 @@
-// Equinix Metal: "Metadata" of its documentation. Nothing in the firmware of its machines says
-// whose they are.
+// Equinix Metal: "Metadata" of its documentation. The firmware of its machines does not name the
+// provider.
 #include "machined/platforms/platform.h"
 
 namespace talos::platforms {

@@ -23,7 +23,7 @@ TEST(Nocloud, SerialNumbers) {
   EXPECT_EQ(seedOf(""), "||");
 }
 
-// Catches: a server that no machine can ask, taken for none or asked all the same.
+// Catches: a server that no machine can use, taken for a missing one, or used nevertheless.
 TEST(Nocloud, ServerProblem) {
   struct Row {
     kj::StringPtr serial, problem;

@@ -51,7 +51,7 @@ TEST(Platforms, TwoAtOnceAreNone) {
   EXPECT_EQ(recognizedAs({.vendor = "Hetzner", .serial = "ds=nocloud;s=http://x/"}), "");
 }
 
-// Catches: a platform whose metadata service pods reach, because its address is another one.
+// Catches: a platform whose metadata service pods can reach, because its address is another one.
 TEST(Platforms, PodsAreKeptFromTheServer) {
   for (auto* platform : all()) {
     auto server = platform->server;
@@ -82,8 +82,8 @@ TEST(Platforms, Table) {
   EXPECT_TRUE(called("metal") == nullptr);
 }
 
-// Catches: a mistake in a name without a word, or with the wrong ones; the names without a provider
-// refused.
+// Catches: a mistaken name without a message, or with the wrong suggestions; a refusal of the names
+// without a provider.
 TEST(Platforms, NameProblem) {
   for (auto name : {"metal"_kj, "container"_kj, "aws"_kj, "packet"_kj}) {
     EXPECT_TRUE(nameProblem(name) == nullptr) << name.cStr();

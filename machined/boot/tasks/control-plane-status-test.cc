@@ -29,14 +29,14 @@ struct ControlPlaneStatusTest : testing::Test {
   }
 };
 
-// Catches: a boot that waits for what a worker, or a node without a cluster, never gets.
+// Catches: a boot that waits for a status that a worker, or a node without a cluster, never gets.
 TEST_F(ControlPlaneStatusTest, ANodeWithoutEtcdIsNotKeptWaiting) {
   EXPECT_FALSE(selfHostedControlPlane(store, timer).wait(scope));
   etcd(false);
   EXPECT_FALSE(selfHostedControlPlane(store, timer).wait(scope));
 }
 
-// Catches: no warning because the status came a moment after etcd; a wait without an end.
+// Catches: a missing warning because the status came a moment after etcd; an endless wait.
 TEST_F(ControlPlaneStatusTest, TheStatusIsWaitedForAWhile) {
   etcd(true);
   auto early = selfHostedControlPlane(store, timer);

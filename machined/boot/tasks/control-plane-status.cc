@@ -1,5 +1,5 @@
-// checkControlPlaneStatus (boot, checkControlPlaneStatus): a warning when bootkube's control plane
-// is still in charge, for static pods and manifests wait until it is converted.
+// checkControlPlaneStatus (boot, checkControlPlaneStatus): warns if bootkube's control plane is
+// still in charge, because static pods and manifests wait until it is converted.
 #include "machined/boot/tasks/control-plane-status.h"
 
 #include "common/base/node-messages.h"

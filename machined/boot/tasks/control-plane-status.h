@@ -1,4 +1,4 @@
-// Tells if bootkube's control plane is still in charge, as etcd-supervisor says.
+// Finds out whether bootkube's control plane is still in charge, as etcd-supervisor reports it.
 #pragma once
 
 #include "machined/resources/store.h"
@@ -7,7 +7,8 @@ namespace talos::machined {
 
 constexpr auto kUntilStatusKnown = 5 * kj::SECONDS;
 
-// False when nobody knows: etcd of this node is not up, or nothing was said for kUntilStatusKnown.
+// Resolves with false if that is unknown: this node's etcd is down, or etcd-supervisor has reported
+// nothing for kUntilStatusKnown.
 kj::Promise<bool> selfHostedControlPlane(Store& store, kj::Timer& timer);
 
 }  // namespace talos::machined

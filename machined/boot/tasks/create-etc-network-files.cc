@@ -14,7 +14,7 @@ void writeNetworkFiles() {
   auto name = kernelHostname();
   writeFirstHostsFile("", name);
   writeEtcFile("", "hostname", kj::str(name, "\n"));
-  // The resolver file is networkd's, in a folder that it may write.
+  // networkd owns the resolver file, in a folder that it may write to.
   makeDirectories(kNetworkdState, 0755);
   KJ_SYSCALL(chown(kNetworkdState.cStr(), kNetworkdUid, kNetworkdUid));
   auto target = kj::str(kNetworkdState, "/resolv.conf");

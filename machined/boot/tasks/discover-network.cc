@@ -18,9 +18,9 @@ kj::Promise<void> startNetworkd(Supervisor& supervisor, kj::Timer& timer) {
 }  // namespace
 
 extern const BootTask discoverNetwork = task<startNetworkd>("setupDiscoveryNetwork");
-// The launcher of a container has set up the network, and the config does not come over it. So
-// nothing waits here: networkd and apid become ready while the config is loaded, and before apid
-// has certificates it serves maintenance mode only.
+// The launcher of a container has set up the network, and the config does not come over the
+// network. So nothing waits here: networkd and apid become ready while the config is loaded, and
+// until apid has certificates it serves only maintenance mode.
 extern const BootTask beginNetwork = task<startApi>("setupDiscoveryNetwork");
 
 }  // namespace talos::machined::tasks

@@ -4,7 +4,7 @@
 // (machined/disk/installer/system-installation.h has the order, and the state after a power cut).
 // mountNewState (install, mountState) mounts STATE under the name that it has until then.
 //
-// The next brain may run each again, after a crash at any line: each reads its inputs anew.
+// After a crash at any line the next brain may run each task again: each reads its inputs again.
 #include "common/base/error.h"
 #include "machined/boot/tasks/boot-arguments.h"
 #include "machined/boot/tasks/task.h"
@@ -56,7 +56,7 @@ kj::Promise<void> mountNew(UvLoop& uv, StateVolume& state, BootRecorder& recorde
   auto disk = chosen.path.slice(strlen("/dev/"));
   auto newState = kj::str(install::kState, install::kUnfinished);
   co_await state.mountWith(how, newState, disk);
-  // After a crash of the brain it may have its name already.
+  // After a crash of the brain the partition may have its final name already.
   if (!state.isMounted()) co_await state.mountWith(how, kStateName, disk);
   if (!state.isMounted()) {
     fail(ErrorKind::kFailedPrecondition, "the new partition STATE is missing");

@@ -1,8 +1,8 @@
 // Loads the kernel modules of present devices. loadNetworkModules (initialize, systemRequirements):
-// for network devices. loadDiskModules (initialize, discoverNetwork): for disks, which may have the
+// for network devices. loadDiskModules (initialize, discoverNetwork): for disks, which may hold the
 // config. loadDeviceModules (boot, startEverything): all others, once the services are up, and
-// br_netfilter, which no program of a pod requests: without it an answer from a pod to another one
-// of the same node does not come back through the Service.
+// br_netfilter, which no program of a pod requests: without it, answers between pods of the same
+// node do not come back through the Service.
 #include <sys/resource.h>
 
 #include "common/base/error.h"

@@ -1,7 +1,7 @@
 // The tasks of the config manager (machined/config/config-manager.h). loadConfig (initialize,
-// config): waits until a valid config is published, for as long as that takes. validateConfig and
-// saveConfig (boot, phases of their names): check it for this machine, and write it to its disk.
-// clearConfigSource (boot): where every process can read its source, takes it out there.
+// config): waits until a valid config is published, however long that takes. validateConfig and
+// saveConfig (boot, phases of their names): check the config for this machine, and write it to its
+// disk. clearConfigSource (boot): removes the config from a source that every process can read.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/config-manager.h"
 

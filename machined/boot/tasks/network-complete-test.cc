@@ -56,7 +56,7 @@ struct NetworkCompleteTest : testing::Test {
   void address(kj::StringPtr address) {
     put<rpc::NodeAddressSpec>("current", [&](auto spec) { spec.initAddresses(1).set(0, address); });
   }
-  // Returns what was missing at the timeout.
+  // Returns the text about the missing part at the timeout.
   kj::String lackingAtTheEnd() {
     auto waiting = wait();
     advance(timer, scope, kTimeout - 1 * kj::MILLISECONDS);
@@ -67,7 +67,7 @@ struct NetworkCompleteTest : testing::Test {
   }
 };
 
-// Catches: a boot that waits although there is nothing to wait for.
+// Catches: a boot that waits for a network that is complete already.
 TEST_F(NetworkCompleteTest, ResolvesAtOnceWhenItIs) {
   want("default");
   applied(1);
@@ -76,7 +76,7 @@ TEST_F(NetworkCompleteTest, ResolvesAtOnceWhenItIs) {
   EXPECT_TRUE(waiting.wait(scope) == nullptr);
 }
 
-// Catches: a wait that misses the change, or sees it only when some time has passed.
+// Catches: a wait that misses the change, or notices it only after some time.
 TEST_F(NetworkCompleteTest, ResolvesWithTheChangeThatCompletesIt) {
   lease("eth0", "asking");
   auto waiting = wait();
@@ -91,7 +91,7 @@ TEST_F(NetworkCompleteTest, ResolvesWithTheChangeThatCompletesIt) {
   EXPECT_TRUE(waiting.wait(scope) == nullptr);
 }
 
-// Catches: a network that counts as complete before a controller has said what it should be.
+// Catches: a network that counts as complete before a controller has published its specs.
 TEST_F(NetworkCompleteTest, AControllerThatIsAtWorkHoldsItUp) {
   applied(0);
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -105,7 +105,7 @@ TEST_F(NetworkCompleteTest, AControllerThatIsAtWorkHoldsItUp) {
   EXPECT_TRUE(waiting.poll(scope));
 }
 
-// Catches: a boot that waits for ever, and one that does not say for what it waited.
+// Catches: a boot that waits for ever, or does not report what it waited for.
 TEST_F(NetworkCompleteTest, NamesWhatIsMissingAfterTheTimeout) {
   EXPECT_EQ("networkd has not reported its status", lackingAtTheEnd());
   want("default");

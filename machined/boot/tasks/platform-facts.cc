@@ -1,5 +1,5 @@
-// recallPlatform (initialize, platform): when STATE may have been mounted, the facts that the
-// platform gave at an earlier boot are used until it gives them again.
+// recallPlatform (initialize, platform): after STATE may have been mounted, uses the facts that the
+// platform gave at an earlier boot until the platform gives them again.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/platform-facts-file.h"
 

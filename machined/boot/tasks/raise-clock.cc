@@ -1,5 +1,5 @@
-// raiseClock (initialize, systemRequirements): the clock shows when this version was made, at
-// least. Before anything asks for the time or looks at a certificate.
+// raiseClock (initialize, systemRequirements): sets the clock at least to the time of this
+// version's build, before any program reads the time or checks a certificate.
 #include "common/base/date.h"
 #include "common/base/version.h"
 #include "machined/boot/tasks/task.h"

@@ -3,8 +3,8 @@
 // forget), resetSystemDisk (reset, reset) and endReset (reset, reboot) are the reset itself
 // (machined/disk/volumes/node-reset.h).
 //
-// A partition that cannot be erased now, because the disk is still in use, is left to the next
-// boot: the node reboots then, also if it is to be off afterwards.
+// If a partition cannot be erased now, because the disk is still in use, the next boot erases it:
+// the node reboots then, even if it is to be off afterwards.
 #include "machined/disk/volumes/node-reset.h"
 
 #include <linux/reboot.h>
@@ -42,12 +42,12 @@ kj::Promise<void> finishPending(Reset& reset, Console& console, Events& events, 
 kj::Promise<void> stopPodsBefore(Reset& reset, Supervisor& supervisor, Containerd& containerd,
                                  Console& console, kj::Timer& timer, Store& store) {
   KJ_IF_MAYBE (request, reset.promised()) {
-    if (!request->graceful) return kj::READY_NOW;  // they stop with containerd
+    if (!request->graceful) return kj::READY_NOW;  // pods stop with containerd
   }
   return stopPodsGently(supervisor, containerd, console, timer, store);
 }
 
-// Needs STATE mounted. After a power cut the next boot that uses EPHEMERAL does it.
+// Needs STATE mounted. After a power cut the next boot that uses EPHEMERAL removes the backup.
 kj::Promise<void> forgetErased(Reset& reset, EphemeralVolume& ephemeral) {
   KJ_IF_MAYBE (request, reset.promised()) {
     if (erases(*request, kEphemeralName)) return ephemeral.forgetHeader();

@@ -1,6 +1,6 @@
 // setUserEnvVars (boot, env): applies machine.env to running services. A service gets its variables
-// when it starts; a service that has run since before the config was loaded is restarted if it
-// lacks any.
+// when it starts; a service that was started before the config was loaded is restarted if it lacks
+// any of them.
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -33,8 +33,7 @@ kj::Promise<void> renewServices(Store& store, MachineConfigReader& reader, Super
   for (auto& id : supervisor.ids()) {
     auto wanted = serviceEnvironment(id, reader.machine(store));
     if (wanted.size() == 0) continue;
-    // In a container it may be starting right now, with the variables of the time before the
-    // config.
+    // In a container it may be starting at this moment, with the variables from before the config.
     co_await within(
         timer, kRenewTimeout, supervisor.whenStarted(id),
         kj::str("service \"", id, "\" did not start within ", kRenewTimeout / kj::SECONDS, " s"));

@@ -1,4 +1,4 @@
-// setupLogger (initialize, logger): from here on what machined says is on the console.
+// setupLogger (initialize, logger): from then on machined's messages are on the console.
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/node-console.h"
 

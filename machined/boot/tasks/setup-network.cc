@@ -1,5 +1,5 @@
-// setupDiscoveryNetwork of initialize, setupNetwork: waits for the network that the config asks
-// for. A machine that is partly reachable can be repaired; one whose boot stops here cannot.
+// setupDiscoveryNetwork of initialize, setupNetwork: waits for the network that the config
+// requests. A partly reachable machine can be repaired; a machine whose boot stops here cannot.
 #include "machined/boot/tasks/network-complete.h"
 #include "machined/boot/tasks/task.h"
 #include "machined/logs/node-console.h"

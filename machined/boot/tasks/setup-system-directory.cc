@@ -1,5 +1,5 @@
-// setupSystemDirectory (initialize, systemRequirements): /system and what is in it, and the folder
-// of the bus, into which nobody gets but those who serve it, and root.
+// setupSystemDirectory (initialize, systemRequirements): makes /system and its folders, and the
+// folder of the bus, which only the bus's servers and root may enter.
 #include <kj/debug.h>
 #include <unistd.h>
 

@@ -40,7 +40,8 @@ struct DelayOfAShutdown : public StoreTest {
   }
 };
 
-// Catches: pods that are stopped under a kubelet which ends them; a node that waits for nobody.
+// Catches: pods that are stopped while the kubelet still ends them; a node that waits without a
+// lock.
 TEST_F(DelayOfAShutdown, IsForWhoHoldsALock) {
   begin().wait(scope);  // there is no login1
   EXPECT_TRUE(store.tryGet<rpc::ShutdownRequestSpec>("node") == nullptr);
@@ -55,7 +56,7 @@ TEST_F(DelayOfAShutdown, IsForWhoHoldsALock) {
   answers(1, "over");
   delay.wait(scope);
   EXPECT_THAT(reported, ElementsAre("shutting down: waiting for kubelet (pid 7)"));
-  begin().wait(scope);  // of a brain that was restarted: it has been waited for
+  begin().wait(scope);  // of a brain that was restarted: the wait is over
 }
 
 // Catches: a node that never goes down.
@@ -82,8 +83,8 @@ TEST_F(DelayOfAShutdown, HasAnEnd) {
   EXPECT_THAT(reported, ElementsAre("warning: locks not released within 45 s: kubelet (pid 7)"));
 }
 
-// Catches: a kubelet that asks for more time by its config, under which the node goes down; a
-// brain that was restarted meanwhile and waits for another time than login1.
+// Catches: a node that shuts down before the longer time in the kubelet's config has passed; a
+// restarted brain that waits for another time than login1.
 TEST_F(DelayOfAShutdown, LastsAsLongAsTheKubeletAsks) {
   putRecord<rpc::KubeletSpecSpec>(
       store, "kubelet", [](auto spec) { spec.setShutdownSeconds(60); }, "test");
@@ -104,8 +105,8 @@ TEST_F(DelayOfAShutdown, LastsAsLongAsTheKubeletAsks) {
   again.wait(scope);
 }
 
-// Catches: a node that goes down under a kubelet because login1 crashed a moment before, or while
-// it was waited for; one that waits for a login1 that does not come back.
+// Catches: a node that shuts down before the kubelet has finished because login1 crashed a moment
+// before, or during the wait; a node that waits for a login1 that does not return.
 TEST_F(DelayOfAShutdown, ALogin1ThatIsRestartedIsWaitedFor) {
   putRecord<rpc::InhibitorSpec>(store, "1", [](auto spec) { spec.setWho("kubelet"); }, "login1");
   login1(false);

@@ -11,9 +11,9 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kDelayId = "node"_kj, kLogin1 = "login1"_kj, kOver = "over"_kj;
-// That login1 has to say that its own limit is over.
+// Time for login1 to report that its own limit has passed.
 constexpr auto kAnswerTime = 10 * kj::SECONDS;
-// A login1 that has exited is restarted within 5 s, and has its locks again (kept-locks.h).
+// A login1 that has exited is restarted within 5 s, and then has its locks again (kept-locks.h).
 constexpr auto kRestartEnd = 15 * kj::SECONDS;
 
 bool login1Runs(Store& store) {
@@ -21,7 +21,7 @@ bool login1Runs(Store& store) {
   return false;
 }
 
-// Of a login1 that has exited as well: what it wrote stays.
+// Returns true also for the locks of a login1 that has exited: its records stay.
 bool someoneHoldsALock(Store& store) {
   return !store.list<rpc::InhibitorSpec>().empty();
 }
@@ -64,7 +64,7 @@ kj::Promise<void> delayShutdown(Store& store, kj::Timer& timer,
   auto services = store.onChange<rpc::ServiceSpec>([&] { changed.raise(); });
   auto [number, limit] = requestShutdown(store);
   auto end = timer.now() + limit + kAnswerTime;
-  kj::Maybe<kj::TimePoint> restartEnd;  // while it does not run
+  kj::Maybe<kj::TimePoint> restartEnd;  // while login1 does not run
   kj::String lastReported;
   for (;;) {
     auto next = changed.next();

@@ -1,12 +1,12 @@
 // Delays a shutdown, before anything is stopped, for the holders of inhibitor locks: the node
-// announces the shutdown (ShutdownRequests[node]), and login1 says when no lock is left
-// (ShutdownDelays[node]). The request says how long that may take: what the kubelet asks for
-// (KubeletSpecs[kubelet]) and kShutdownMargin.
+// announces the shutdown (ShutdownRequests[node]), and login1 reports when no lock is left
+// (ShutdownDelays[node]). The announcement says how long this may take: the time that the kubelet
+// requests (KubeletSpecs[kubelet]) plus kShutdownMargin.
 //
-// Bounded by login1, and once more here. A login1 that has exited is waited for as long as its
-// restart may take, if somebody holds a lock; without one and without locks it resolves at once. It
-// does not reject. The request stays: a brain that was restarted meanwhile finds it, and its
-// answer.
+// login1 limits the delay, and so does this function. If login1 has exited and a lock is held, the
+// function waits as long as a restart of login1 may take; without login1 and without locks it
+// resolves at once. It does not reject. The request stays: a restarted brain finds the request, and
+// login1's answer.
 #pragma once
 
 #include <kj/async.h>

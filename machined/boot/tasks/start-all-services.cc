@@ -12,7 +12,7 @@ namespace {
 constexpr auto kServicesTimeout = 15 * kj::MINUTES;
 
 // The API of a worker is up when a control-plane machine has issued its certificate. The control
-// plane may be down for any time: this machine's boot does not depend on it.
+// plane may be down for any time, so this machine's boot does not depend on it.
 bool waitsForOthers(kj::StringPtr id, Store& store, MachineConfigReader& reader) {
   if (id != "apid") return false;
   KJ_IF_MAYBE (config, reader.tryConfig(store)) return asksTrustd(*config);

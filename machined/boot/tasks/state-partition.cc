@@ -1,5 +1,5 @@
 // mountStatePartition (initialize, mountSystem), unlockStatePartition (initialize, unlockState:
-// when the keys come from a config; then the config stored on the partition counts) and
+// when the keys come from a config; afterwards the config stored on the partition counts) and
 // unmountStatePartition (reboot and shutdown, unmountSystem): the partition with the config and the
 // records of boots. A STATE that exists and cannot be mounted ends the boot
 // (machined/disk/volumes/state-volume.h).

@@ -14,7 +14,7 @@
 namespace talos::machined::tasks {
 namespace {
 
-// Two groups of pods with 30 s each to exit, and the time that it takes to remove a network.
+// Two groups of pods have 30 s each to exit; the rest is for removing a network.
 constexpr auto kPodsTimeout = 90 * kj::SECONDS;
 constexpr kj::StringPtr kVipService = "vipd"_kj;
 
@@ -47,7 +47,7 @@ namespace talos::machined {
 
 kj::Promise<void> stopPodsGently(Supervisor& supervisor, Containerd& containerd, Console& console,
                                  kj::Timer& timer, Store& store) {
-  // Shared addresses lead to the API server of this node, which the kubelet stops with other pods.
+  // Shared addresses lead to this node's API server, which the kubelet stops like other pods.
   co_await tasks::stopIfThere(supervisor, console, tasks::kVipService);
   co_await delayShutdown(store, timer,
                          [&console](kj::StringPtr line) { console.say(line, Tone::kAlarm); });

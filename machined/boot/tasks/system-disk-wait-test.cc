@@ -30,7 +30,7 @@ struct SystemDiskWait : public testing::Test {
 
 }  // namespace
 
-// Catches: a line on the console of each boot, or one for each look.
+// Catches: a line on the console at each boot, or at each look.
 TEST_F(SystemDiskWait, OneThatIsThere) {
   wait(0 * kj::SECONDS);
   EXPECT_EQ(passed(), 0);
@@ -60,7 +60,7 @@ TEST(HasSystemDisk, WhenItsLastPartitionIsThere) {
   EXPECT_TRUE(hasSystemDisk(devices));
 }
 
-// Catches: a boot that waits for ever; one that goes on without a word.
+// Catches: a boot that waits for ever, or that continues without a message.
 TEST_F(SystemDiskWait, OneThatDoesNotCome) {
   wait(2 * kj::HOURS);
   EXPECT_EQ(passed(), 60'000);

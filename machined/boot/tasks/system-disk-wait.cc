@@ -1,4 +1,5 @@
-// awaitSystemDisk (initialize, systemDisk): of a system that a boot loader started from a slot.
+// awaitSystemDisk (initialize, systemDisk): waits for the disk of a system that a boot loader
+// started from a slot.
 #include "machined/boot/tasks/system-disk-wait.h"
 
 #include "common/disk/boot-slots.h"
@@ -14,7 +15,7 @@ bool hasSystemDisk(kj::ArrayPtr<const BlockDevice> devices) {
   for (auto& boot : devices) {
     if (boot.partitionName != install::kBoot) continue;
     for (auto& last : devices) {
-      // Also of an installation that was cut off behind its boot loader.
+      // Also the partition of an installation that was cut after its boot loader was written.
       if (last.disk == boot.disk && last.partitionName.startsWith(install::kEphemeral)) return true;
     }
   }

@@ -1,9 +1,9 @@
 // A task of a sequence. Each is defined in a file of this folder, whose first comment names its
-// phase, and has a line in the table of sequences (machined/boot/sequences.inc). A new task is such
-// a file and such a line, and nothing else.
+// phase, and has a line in the table of sequences (machined/boot/sequences.inc). A new task needs
+// such a file and such a line, nothing else.
 //
-// After a crash in its middle the next brain may run a task again, with the same result. Its name
-// is a part of the interface: logs, events and tools depend on it.
+// If a crash interrupts a task, the next brain may run the task again, with the same result. Its
+// name is part of the interface: logs, events and tools depend on it.
 #pragma once
 
 #include <kj/async.h>
@@ -42,7 +42,7 @@ class Supervisor;
 class Upgrader;
 class UserDisks;
 
-// The dependencies that a task can have, each by its type.
+// All dependencies that tasks may have, each identified by its type.
 using TaskDependencies =
     std::tuple<const KernelArguments&, UvLoop&, kj::Timer&, Process1&, Events&, Console&, Store&,
                MachineConfigReader&, ControllerRuntime&, Supervisor&, KernelClock&, Mounts&,
@@ -55,7 +55,7 @@ struct BootTask {
   kj::Promise<void> (*run)(const TaskDependencies&);
 };
 
-// The task that calls `kFunction` with the dependencies that its parameters ask for.
+// Makes a task that calls `kFunction` with the dependencies in its parameter list.
 //   const BootTask raiseClock = task<raise>("raiseClock");
 template <auto kFunction>
 constexpr BootTask task(kj::StringPtr name);

@@ -1,8 +1,8 @@
-// loadUserModules (boot, userModules), writeUserSysfs and writeUserSysctls (boot, userSetup): what
-// the config sets in the kernel (machined/system/kernel-settings.h). A phase of its own for
-// modules, because tasks of one phase run at the same time, and files of the others may belong to a
-// module. What the kernel refuses is a warning, and the controller, which runs from now on, retries
-// it.
+// loadUserModules (boot, userModules), writeUserSysfs and writeUserSysctls (boot, userSetup): apply
+// the config's kernel settings (machined/system/kernel-settings.h). Modules have a separate phase,
+// because tasks of one phase run at the same time, and the files of the other tasks may belong to a
+// module. A refusal by the kernel is a warning; the controller, which runs from now on, retries the
+// setting.
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
 #include "machined/logs/node-console.h"

@@ -1,6 +1,6 @@
 // /var and the overlays that it makes writable (machined/system/var-directory.h):
 // mountEphemeralPartition (boot, ephemeral), setupVarDirectory (boot, var) and
-// mountOverlayFilesystems (boot, overlay). At shutdown, when everything is stopped, they unmount
+// mountOverlayFilesystems (boot, overlay). At shutdown, after everything has stopped, tasks unmount
 // the file systems below /var (umount, unmountBind), then the partition (unmountSystem).
 #include "machined/boot/tasks/task.h"
 #include "machined/config/controllers/machine-config-reader.h"
@@ -16,7 +16,7 @@ namespace {
 kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& console,
                            Store& store, MachineConfigReader& config, Upgrader& upgrader) {
   auto how = encryptionOfEphemeral(config.machine(store));
-  // A restarted brain finds the file system that its predecessor has mounted.
+  // A restarted brain finds the mount of its predecessor.
   if (!mounts.isMountPoint(kVarPath)) {
     co_await upgrader.emptyEphemeralIfAsked();
     if (co_await ephemeral.mount(how)) co_return;
@@ -28,7 +28,7 @@ kj::Promise<void> mountVar(EphemeralVolume& ephemeral, Mounts& mounts, Console& 
   }
 }
 
-// A file system that the launcher has mounted stays over a reboot.
+// A file system that the launcher has mounted survives a reboot.
 kj::Promise<void> mountVarOfLauncher(Mounts& mounts, Console& console, Upgrader& upgrader) {
   if (mounts.isMountPoint(kVarPath)) co_return co_await upgrader.emptyEphemeralIfAsked();
   mountEphemeral("", mounts);

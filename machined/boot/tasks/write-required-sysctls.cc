@@ -8,11 +8,12 @@
 namespace talos::machined::tasks {
 namespace {
 
-// A machine whose kernel refuses one is not hardened as expected: the boot fails. The launcher of a
-// container may have made them read-only, whether it has set them or not.
+// Fails the boot if the kernel refuses a sysctl, because the machine is not hardened as expected.
+// In a container it only warns: the launcher may have made sysctls read-only, whether it has set
+// them or not.
 template <bool kContainer>
 void writeRequired(Console& console) {
-  acceptRouterAdvertisements("/proc/sys");  // before the kernel forwards, and drops their routes
+  acceptRouterAdvertisements("/proc/sys");  // before forwarding, which drops their routes
   auto result = writeSysctls("/proc/sys", requiredSysctls(kContainer));
   for (auto& key : result.absent) {
     console.say(kj::str("warning: the kernel has no parameter ", key));

@@ -13,7 +13,7 @@
 namespace talos::machined {
 namespace {
 
-// The value of a line "KEY=value" of uevent.
+// Returns the value of a line "KEY=value" of uevent.
 kj::String ofUevent(kj::StringPtr uevent, kj::StringPtr key) {
   auto wanted = kj::str(key, "=");
   for (auto line : Lines(uevent)) {
@@ -23,8 +23,8 @@ kj::String ofUevent(kj::StringPtr uevent, kj::StringPtr key) {
   return kj::String();
 }
 
-// The folder of a partition lies in that of its disk, and the entries of /sys/class/block are links
-// to them: "../../devices/…/block/vda/vda1".
+// Returns the disk of a partition: the partition's folder is in the disk's folder, and the entries
+// of /sys/class/block are links to these folders: "../../devices/…/block/vda/vda1".
 kj::String diskOf(kj::StringPtr entry, kj::StringPtr name) {
   char target[4096];
   ssize_t size = readlink(entry.cStr(), target, sizeof(target) - 1);
@@ -43,11 +43,11 @@ kj::Maybe<BlockDevice> readOne(kj::StringPtr sys, kj::StringPtr name) {
   BlockDevice device;
   device.name = kj::str(name);
   KJ_IF_MAYBE (sectors, readAttributeLine(entry, "size")) {
-    device.bytes = sectors->tryParseAs<uint64_t>().orDefault(0) * 512;  // whatever the device's are
+    device.bytes = sectors->tryParseAs<uint64_t>().orDefault(0) * 512;  // always units of 512
   } else {
     return nullptr;
   }
-  // One path of several to an NVMe disk, which has no node.
+  // Skips one of several paths to an NVMe disk, which has no node.
   if (readAttributeLine(entry, "hidden").orDefault(kj::String()) == "1") return nullptr;
   device.whole = readAttributeLine(entry, "partition") == nullptr;
   KJ_IF_MAYBE (sector, readAttributeLine(entry, "start")) {
@@ -84,7 +84,7 @@ bool isDiskName(kj::StringPtr name) {
 }
 
 bool comesBefore(kj::StringPtr a, kj::StringPtr b) {
-  // Runs of letters and runs of digits in turn; the shorter run is the smaller one.
+  // Compares runs of letters and runs of digits in turn; the shorter run is the smaller one.
   size_t i = 0, j = 0;
   auto digit = [](char c) { return c >= '0' && c <= '9'; };
   while (i < a.size() && j < b.size()) {
@@ -115,7 +115,7 @@ kj::Vector<BlockDevice> readOpenVolumes(kj::StringPtr sys) {
   for (auto& name : blockDevicesIn(sys)) {
     if (!name.startsWith("dm-")) continue;
     auto entry = kj::str(sys, "/class/block/", name);
-    // libcryptsetup names what is mapped so; other mappings are nobody's here.
+    // libcryptsetup gives its mappings this prefix; other mappings are ignored.
     if (!readAttributeLine(entry, "dm/uuid").orDefault(kj::String()).startsWith("CRYPT-")) continue;
     KJ_IF_MAYBE (mapping, readAttributeLine(entry, "dm/name")) {
       KJ_IF_MAYBE (device, readOne(sys, name)) {

@@ -1,7 +1,7 @@
 // The block devices of the machine, as the kernel lists them in sysfs.
 //
-// Blocking (a file or two for each device): for the thread pool. A device that goes while it is
-// read is left out. The root of sysfs is passed in, so that tests bring their own.
+// Blocking (a file or two for each device): for the thread pool. A device that disappears while its
+// files are read is left out. The root of sysfs is a parameter, so that tests can pass their own.
 #pragma once
 
 #include <kj/string.h>
@@ -12,14 +12,15 @@ namespace talos::machined {
 
 struct BlockDevice {
   kj::String name;           // "vda1"; its node is /dev/<name>
-  kj::String disk;           // that it is a part of; of a whole disk its own name
-  kj::String partitionName;  // in the GPT; empty when there is none
+  kj::String disk;           // the disk it belongs to; for a whole disk, its own name
+  kj::String partitionName;  // in the GPT; empty if it has no name
   uint64_t begin = 0;        // of a partition on its disk, in bytes
   uint64_t bytes = 0;
   bool whole = true;
   bool readOnly = false;
   bool cdrom = false;
-  // Of its disk: another disk that takes the name has another one. 0: the kernel does not say.
+  // Sequence number of its disk: when another disk takes the name, the number changes. 0 if the
+  // kernel does not report it.
   uint64_t sequence = 0;
   kj::String mapping;     // of an opened encrypted volume: "vda5-encrypted"
   kj::String openedFrom;  // "vda5"
@@ -33,17 +34,17 @@ struct BlockDevice {
 // comesBefore().
 kj::Vector<BlockDevice> readBlockDevices(kj::StringPtr sys = "/sys");
 
-// Encrypted volumes that are open ("dm-0"), in that order too.
+// Returns the open encrypted volumes ("dm-0"), in the order of comesBefore() too.
 kj::Vector<BlockDevice> readOpenVolumes(kj::StringPtr sys = "/sys");
 
-// The names of mapped devices ("vda5-encrypted").
+// Returns the names of mapped devices ("vda5-encrypted").
 kj::Vector<kj::String> readMappings(kj::StringPtr sys = "/sys");
 
-// The kernel's own order of disk names: vda, vdb, … vdz, vdaa; a disk before its partitions, sda2
-// before sda10.
+// Compares disk names in the kernel's own order: vda, vdb, … vdz, vdaa; a disk before its
+// partitions, sda2 before sda10.
 bool comesBefore(kj::StringPtr a, kj::StringPtr b);
 
-// False for devices that are made of memory, files or other devices.
+// Returns false for devices that are made of memory, files or other devices.
 bool isDiskName(kj::StringPtr name);
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// Uevents, and who may send them.
+// Uevents, and their permitted senders.
 #include "machined/disk/devices/device-events.h"
 
 #include <gtest/gtest.h>

@@ -76,7 +76,7 @@ kj::Promise<void> DeviceEvents::next() {
     bool any = false;
     bool complete =
         events.drain([&](kj::ArrayPtr<const char> event) { any = any || concernsDisks(event); });
-    if (any || !complete) co_return;  // of those that were lost it may be one
+    if (any || !complete) co_return;  // a lost event may have been one
     co_await readable;
   }
 }

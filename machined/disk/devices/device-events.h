@@ -1,5 +1,6 @@
-// Notices from the kernel that a device came, went or changed (a disc in a drive): the uevents of
-// the subsystems block and scsi. Call next() before looking at the devices, and nothing is missed.
+// Kernel events about devices that appear, disappear or change (a disc in a drive): the uevents of
+// the subsystems block and scsi. A caller that calls next() before it looks at the devices misses
+// no change.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -9,19 +10,20 @@
 
 namespace talos::machined {
 
-// True if the kernel has sent it: whoever has CAP_NET_ADMIN in the network's namespace may send
-// messages to the group, too (netlink(7)), and what they name would be loaded.
+// Returns true if the kernel sent the message. A process with CAP_NET_ADMIN in the network's
+// namespace can send messages to the group, too (netlink(7)), and the modules that such messages
+// name would be loaded.
 bool isFromKernel(const struct sockaddr_nl& sender);
 
 // The kernel's own uevents, as they come.
 class UeventSocket {
  public:
-  // Where the kernel gives no such socket (in a container) there are none.
+  // Without such a socket in the kernel (in a container) there are no events.
   explicit UeventSocket(kj::UnixEventPort& port);
 
-  // Edge-triggered: ask before a drain(), and nothing is missed.
+  // Edge-triggered: the caller calls it before drain(), so that no event is missed.
   kj::Promise<void> whenReadable();
-  // Gives each that has come to `each`; false if some were lost.
+  // Passes each received uevent to `each`; returns false if some were lost.
   bool drain(kj::FunctionParam<void(kj::ArrayPtr<const char>)> each);
 
  private:
@@ -41,7 +43,8 @@ class DeviceEvents {
   UeventSocket events;
 };
 
-// "add@/devices/…\0ACTION=add\0SUBSYSTEM=block\0…" as the kernel sends it. Anything is parsed.
+// Parses a uevent as the kernel sends it, "add@/devices/…\0ACTION=add\0SUBSYSTEM=block\0…". Any
+// bytes are accepted.
 bool concernsDisks(kj::ArrayPtr<const char> uevent);
 
 }  // namespace talos::machined

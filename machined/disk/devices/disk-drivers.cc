@@ -8,8 +8,8 @@
 namespace talos::machined {
 namespace {
 
-// Also of buses on which disks or cards appear later (hotplug-drivers.h): a machine may have no
-// other ones.
+// Includes buses on which disks or cards appear later (hotplug-drivers.h): a machine may have no
+// other buses.
 constexpr kj::StringPtr kControllers[] = {
     "kernel/drivers/block/"_kj,    "kernel/drivers/ata/"_kj, "kernel/drivers/scsi/"_kj,
     "kernel/drivers/nvme/"_kj,     "kernel/drivers/mmc/"_kj, "kernel/drivers/message/"_kj,
@@ -22,7 +22,8 @@ void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> f
                      kj::StringPtr sys) {
   modules.coldplug([&](kj::StringPtr problem) { failed(problem); }, kControllers,
                    kj::str(sys, "/devices"));
-  // The kernel has looked for the devices of a controller when the loading of its driver returns.
+  // When the loading of a controller's driver returns, the kernel has looked for the controller's
+  // devices.
   loadScsiDrivers(modules, false, failed, sys);
 }
 

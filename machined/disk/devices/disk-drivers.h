@@ -1,17 +1,18 @@
-// Loads the drivers of disks, which nothing else does on this system, by the modaliases of the
-// devices. Idempotent and blocking, like all of machined/process1/modprobe/kernel-modules.h. What
-// the kernel refuses is reported to `failed` and does not stop the rest.
+// Loads the drivers of disks by the modaliases of the devices; no other part of this system does.
+// Idempotent and blocking, like all of machined/process1/modprobe/kernel-modules.h. `failed` is
+// called for each module that the kernel refuses; the others are loaded nevertheless.
 #pragma once
 
 #include "machined/process1/modprobe/kernel-modules.h"
 
 namespace talos::machined {
 
-// Controllers, and the disks on them: there when it returns.
+// Loads the drivers of controllers and of the disks on them; when it returns, they are loaded.
 void loadDiskDrivers(const Modules& modules, kj::Function<void(kj::StringPtr)> failed,
                      kj::StringPtr sys = "/sys");
 
-// For what hangs on SCSI (and SATA) controllers: disks, and CD-ROM drives if asked for.
+// Loads the drivers of devices on SCSI (and SATA) controllers: disks, and CD-ROM drives if
+// `cdroms`.
 void loadScsiDrivers(const Modules& modules, bool cdroms, kj::Function<void(kj::StringPtr)>& failed,
                      kj::StringPtr sys = "/sys");
 

@@ -1,4 +1,4 @@
-// The wait for a disk that comes late: those on USB and of some controllers appear seconds after
+// Waits for a disk that appears late: disks on USB and on some controllers appear seconds after
 // their drivers were loaded.
 #pragma once
 
@@ -11,9 +11,9 @@ namespace talos::machined {
 
 constexpr auto kDiskWait = 60 * kj::SECONDS;
 
-// True as soon as `isThere` says so, which is asked again and again, for the kernel tells of a disk
-// before it knows of its partitions; false after kDiskWait. `report`, which has to outlive the
-// promise, gets a line when it has to wait for `what`.
+// Resolves with true as soon as `isThere` does, with false after kDiskWait. `isThere` is called
+// repeatedly, because the kernel reports a disk before it knows the disk's partitions. `report`
+// gets a line if the call has to wait for `what`; it must outlive the promise.
 kj::Promise<bool> awaitDisk(kj::Timer& timer, kj::String what,
                             kj::Function<kj::Promise<bool>()> isThere,
                             kj::Function<void(kj::StringPtr line)>& report);

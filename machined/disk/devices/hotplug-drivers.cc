@@ -8,9 +8,10 @@
 namespace talos::machined {
 namespace {
 
-// A controller reports its devices one by one; the index of the modules is read once for all.
+// A controller reports its devices one by one; the index of the modules is read once for all of
+// them.
 constexpr auto kGathering = 50 * kj::MILLISECONDS;
-constexpr size_t kMostNew = 256;  // of more, all devices are looked at
+constexpr size_t kMostNew = 256;  // beyond this, all devices are looked at
 constexpr size_t kMostBytes = 1024;
 
 }  // namespace
@@ -28,7 +29,8 @@ kj::Maybe<kj::StringPtr> modaliasOfNewDevice(kj::ArrayPtr<const char> uevent) {
     uevent = uevent.slice(field.size() + 1, uevent.size());
   }
   KJ_IF_MAYBE (text, modalias) {
-    // As for devices at the boot: the kernel asks for the one cipher of a processor that is used.
+    // Skips modaliases of processors, like the boot: the kernel requests the cipher that it uses
+    // itself.
     bool counts = text->size() > 0 && text->size() <= kMostBytes && !text->startsWith("cpu:");
     if (added && counts) return *text;
   }

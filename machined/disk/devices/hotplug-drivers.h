@@ -1,9 +1,9 @@
-// Loads the drivers of devices that come while the machine runs: what is plugged in, and what a
-// controller finds by itself after its driver was loaded (disks of SAS and USB, cards behind a
-// hub). By the modaliases of the kernel's uevents.
+// Loads the drivers of devices that appear while the machine runs: devices that are plugged in, and
+// devices that a controller finds after its own driver was loaded (disks of SAS and USB, cards on a
+// hub). It uses the modaliases in the kernel's uevents.
 //
-// Nothing is kept: when events were lost, and in a brain that came after another one, which may
-// have missed some, all devices that there are count as new. Loading is idempotent
+// Keeps no state. All present devices count as new when events were lost, and in a brain that
+// replaces another one and may have missed some. Loading is idempotent
 // (machined/process1/modprobe/kernel-modules.h).
 #pragma once
 
@@ -16,20 +16,21 @@
 
 namespace talos::machined {
 
-// The modalias of the device that this event of the kernel adds. None: it adds none that a module
-// could drive. Anything is parsed.
+// Returns the modalias of the device that this kernel event adds; nullptr if it adds no device that
+// a module could drive. Any bytes are accepted.
 kj::Maybe<kj::StringPtr> modaliasOfNewDevice(kj::ArrayPtr<const char> uevent);
 
 class HotplugDrivers {
  public:
-  // Loads the modules for these; for all devices, if some may be missing from the list.
+  // Devices to load modules for. With `all`, for all devices, because some may be missing from the
+  // list.
   struct New {
     kj::Vector<kj::String> modaliases;
     bool all = false;
   };
   using Load = kj::Function<kj::Promise<void>(New devices)>;
 
-  // `all`: begins with all devices. Where the kernel gives no such socket it does nothing else.
+  // With `all`, begins with all devices. Without such a socket in the kernel it does nothing else.
   HotplugDrivers(kj::UnixEventPort& port, kj::Timer& timer, bool all, Load load);
   KJ_DISALLOW_COPY_AND_MOVE(HotplugDrivers);
 

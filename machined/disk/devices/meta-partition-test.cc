@@ -58,7 +58,7 @@ struct MetaPartitions : public testing::Test {
     request.setKey(key);
     return request.send().ignoreResult();
   }
-  // "6=A 9=hello", or the failure.
+  // Returns "6=A 9=hello", or the failure.
   std::string read(uint32_t key = 0) {
     auto request = storage.readMetaRequest();
     request.setKey(key);
@@ -82,8 +82,8 @@ struct MetaPartitions : public testing::Test {
   }
 };
 
-// Catches: a node in a container that takes a disk of its host for its own, or keeps nothing; one
-// whose launcher gives it no file, and which is said to be damaged.
+// Catches: a node in a container that uses a disk of its host, or keeps nothing; a node without a
+// file from its launcher that reports damage.
 TEST_F(MetaPartitions, OrAFile) {
   partition("vda4", "META", kMetaBytes);
   auto file = MetaPartition::inFile(timer, dev.at("meta"));
@@ -100,8 +100,8 @@ TEST_F(MetaPartitions, OrAFile) {
   EXPECT_EQ("", read()) << "of the partition";
 }
 
-// Catches: a value that only this process sees, a key that takes another one's value with it, both
-// vectors mixed up, a key that was never there and is said to be deleted.
+// Catches: a value that only this process sees; a key that removes another key's value; mixed-up
+// vectors; a missing key that is reported as deleted.
 TEST_F(MetaPartitions, KeepsValues) {
   partition("vda4", "META", kMetaBytes);
   EXPECT_EQ("", read());
@@ -132,7 +132,7 @@ TEST_F(MetaPartitions, RecordsOfTheSystemAreNotListed) {
   EXPECT_EQ(kj::str(floor, "=v1.2.0").cStr(), read(floor));
 }
 
-// Catches: a request that cannot be and yet changes the partition.
+// Catches: an invalid request that changes the partition.
 TEST_F(MetaPartitions, RefusesWithoutAChange) {
   partition("vda4", "META", kMetaBytes);
   EXPECT_EQ("ok", of(write(9, "hello")));
@@ -146,8 +146,8 @@ TEST_F(MetaPartitions, RefusesWithoutAChange) {
   EXPECT_TRUE(before == readFile(dev.at("vda4")));
 }
 
-// Catches: one of two partitions that is taken for the node's, a failure that does not name them,
-// and one that is not made by us.
+// Catches: a choice between two METAs, a failure that does not name them, and a META that is not
+// made by us.
 TEST_F(MetaPartitions, OnlyTheOneThatFits) {
   auto none =
       "FailedPrecondition: this node has no partition META; it is made when the node is installed "
@@ -168,7 +168,7 @@ TEST_F(MetaPartitions, OnlyTheOneThatFits) {
   EXPECT_EQ(two, of(remove(9)));
 }
 
-// Catches: a change that a node in a container answers and that nothing keeps.
+// Catches: a change that a node in a container confirms and does not keep.
 TEST_F(MetaPartitions, AContainerHasNone) {
   storage = serveNoStorage();
   auto none = "FailedPrecondition: a node in a container has no partition META";
@@ -177,8 +177,8 @@ TEST_F(MetaPartitions, AContainerHasNone) {
   EXPECT_EQ(none, of(remove(9)));
 }
 
-// Catches: a change that begins while the one before is still on the disk, because its caller hung
-// up.
+// Catches: a change that begins while the previous one is still being written, because its caller
+// hung up.
 TEST_F(MetaPartitions, OneChangeAtATime) {
   partition("vda4", "META", kMetaBytes);
   auto size = dev.at("size"), inSys = kj::str(sys.root, "/class/block/vda/size");
@@ -193,7 +193,7 @@ TEST_F(MetaPartitions, OneChangeAtATime) {
   sys.file("devices/x/block/vda/size", "8192\n");  // in the way of no other one
   auto second = write(10, "second");
   EXPECT_FALSE(second.poll(io.waitScope));
-  // On the pool's other thread, after the second one if that were there.
+  // Runs on the pool's other thread, after the second change if it had begun.
   EXPECT_EQ(42, pool.run("counting", []() { return 42; }).wait(io.waitScope));
   EXPECT_FALSE(second.poll(io.waitScope));
   ASSERT_EQ(5, ::write(writer, "8192\n", 5));
@@ -202,8 +202,8 @@ TEST_F(MetaPartitions, OneChangeAtATime) {
   EXPECT_EQ("9=first 10=second", read());
 }
 
-// Catches: the key of another volume or slot than was asked for; a node without volumes that makes
-// one.
+// Catches: the key of another volume or slot than requested; a node without volumes that makes a
+// key.
 TEST_F(MetaPartitions, ServesRecoveryKeysToo) {
   auto request = storage.newRecoveryKeyRequest();
   request.setVolume("EPHEMERAL");

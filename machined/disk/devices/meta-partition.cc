@@ -15,13 +15,13 @@ namespace {
 
 constexpr kj::StringPtr kMetaName = "META"_kj;
 constexpr auto kMetaTimeout = 20 * kj::SECONDS;  // less than clients wait
-constexpr size_t kMostMetaBytes = 16 << 20;      // it is read whole
+constexpr size_t kMostMetaBytes = 16 << 20;      // the file is read as a whole
 
 [[noreturn]] void refuseMeta(ErrorKind kind, kj::String problem) {
   fail(kind, kj::str("META: ", problem));
 }
 
-// --- what follows blocks, for the pool
+// --- everything below blocks, for the pool
 
 class OpenPartition {
  public:
@@ -47,7 +47,7 @@ class OpenPartition {
 
   MetaValues values() const { return MetaValues(bytes); }
 
-  // On the disk when it returns.
+  // The bytes are on the disk when it returns.
   void write(const MetaWrite& write) {
     for (size_t done = 0; done < write.bytes.size();) {
       auto part = pwrite(fd, write.bytes.begin() + done, write.bytes.size() - done,
@@ -83,7 +83,7 @@ kj::Vector<MetaValue> readValues(kj::StringPtr node, uint32_t key) {
   return result;
 }
 
-// `change` throws when it cannot be: then nothing is written.
+// If `change` throws, nothing is written.
 template <typename F>
 void changeValues(kj::StringPtr node, F change) {
   OpenPartition partition(node, O_RDWR);
@@ -129,8 +129,8 @@ kj::String placeOf(const kj::Maybe<kj::String>& file, kj::StringPtr sys, kj::Str
 
 }  // namespace
 
-// Its end is the next one's beginning. It belongs to the work, which ends when it ends and not when
-// its caller gives up.
+// One turn: its end is the beginning of the next one. It belongs to the work, and ends with the
+// work, not when its caller gives up.
 class MetaPartition::Turn {
  public:
   explicit Turn(State& shared) : state(kj::addRef(shared)) {

@@ -1,13 +1,13 @@
-// The partition META of this machine: where it is, what it holds, and changes of that
-// (meta-values.h has the format). A node in a container has a file in its place.
+// The partition META of this machine: finds it, reads its values and changes them (meta-values.h
+// has the format). A node in a container has a file in its place.
 //
-// The partition is looked for by its name in the GPT at each call, so nothing is remembered that a
-// disk could make untrue. All work on the disk is in the pool. One call at a time has the
-// partition, reads too: the next one waits until the work of the one before has ended, also when
-// the caller of that has hung up or its deadline has passed.
+// Each call looks for the partition by its name in the GPT, so no remembered fact can become wrong
+// when a disk changes. All disk work runs in the pool. One call at a time uses the partition, also
+// to read: the next call waits until the work of the previous one has ended, even if the previous
+// caller has hung up or its deadline has passed.
 //
 // A change is answered when it is on the disk. Each of its writes is flushed before the next one
-// begins, and after a crash at any of them the partition has the old value or the new one.
+// begins, so that a crash at any write leaves the old value or the new one.
 #pragma once
 
 #include <kj/async.h>
@@ -21,27 +21,29 @@ namespace talos::machined {
 
 struct MetaValue {
   uint32_t key;
-  kj::Array<kj::byte> value;  // read() zeroes it when it goes
+  kj::Array<kj::byte> value;  // read() zeroes it on destruction
 };
 
-// Throws FailedPrecondition when there is none; Conflict, naming them, when there are several.
+// Throws FailedPrecondition if no device is META; Conflict, naming the devices, if several are.
 const BlockDevice& findMeta(kj::ArrayPtr<const BlockDevice> devices);
 
 class MetaPartition {
  public:
   explicit MetaPartition(kj::Timer& timer, kj::StringPtr sys = "/sys", kj::StringPtr dev = "/dev")
       : timer(timer), sys(kj::str(sys)), dev(kj::str(dev)) {}
-  // No disk is looked at. FailedPrecondition of each call when there is no such file.
+  // Looks at no disk. Each call fails with FailedPrecondition if the file does not exist.
   static MetaPartition inFile(kj::Timer& timer, kj::StringPtr path) {
     return MetaPartition(timer, nullptr, nullptr, kj::str(path));
   }
   KJ_DISALLOW_COPY_AND_MOVE(MetaPartition);
 
-  // The value of this key, NotFound when there is none; of key 0 all, in the order of their keys.
+  // Returns the value of this key, or all values in the order of their keys for key 0. NotFound if
+  // the key has no value.
   kj::Promise<kj::Vector<MetaValue>> read(ReadPool::Client pool, uint32_t key);
-  // InvalidArgument for the key 0 and a value without room. A secret value is a secretArray().
+  // InvalidArgument for key 0, and for a value that does not fit. A secret value is a
+  // secretArray().
   kj::Promise<void> write(ReadPool::Client pool, uint32_t key, kj::Array<kj::byte> value);
-  kj::Promise<void> remove(ReadPool::Client pool, uint32_t key);  // NotFound when there is none
+  kj::Promise<void> remove(ReadPool::Client pool, uint32_t key);  // NotFound without a value
 
  private:
   kj::Timer& timer;
@@ -50,7 +52,7 @@ class MetaPartition {
 
   // State that the object and the work in the pool share, all on the loop's thread.
   struct State : public kj::Refcounted {
-    kj::Maybe<kj::ForkedPromise<void>> busy;  // until the work that has the partition has ended
+    kj::Maybe<kj::ForkedPromise<void>> busy;  // until the running work has ended
   };
   class Turn;
   MetaPartition(kj::Timer& timer, kj::String sys, kj::String dev, kj::String file)

@@ -45,8 +45,8 @@ std::map<uint32_t, std::string> all(kj::ArrayPtr<const kj::byte> bytes) {
 
 using All = std::map<uint32_t, std::string>;
 
-// Of a partition that holds 9: "hello" and 6: "A", computed without this code. Catches: any change
-// of the format, a byte order, a checksum over something else.
+// The expected bytes of a partition with 9: "hello" and 6: "A", computed without this code.
+// Catches: any change of the format, a byte order, a checksum over other bytes.
 TEST(MetaValues, TheFormatIsTheDocumented) {
   Partition it;
   it.set(9, "hello");
@@ -75,7 +75,7 @@ TEST(MetaValues, TheFormatIsTheDocumented) {
   EXPECT_EQ(all(it.bytes), (All{{6, "A"}, {9, "hello"}}));
 }
 
-// Catches: a copy that is believed though it is damaged, the second one never looked at.
+// Catches: a damaged copy that is read, or a second copy that is never read.
 TEST(MetaValues, TheFirstIntactCopyCounts) {
   auto damaged = [](std::vector<size_t> places) {
     Partition it;
@@ -110,8 +110,8 @@ std::string refusal(MetaValues& values, uint32_t tag, size_t size) {
   }
 }
 
-// Catches: a value that runs into the checksum, a refusal that changes something, room that is not
-// given back.
+// Catches: a value that runs into the checksum, a refusal that changes something, space that is not
+// released.
 TEST(MetaValues, WhatDoesNotFitIsRefused) {
   Partition it;
   MetaValues values(it.bytes);
@@ -139,7 +139,7 @@ TEST(MetaValues, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(held[9].size(), 262000);
 }
 
-// Values that nobody knows are kept, and a partition that is as it should be is not written.
+// Unknown values are kept, and a partition that is in order is not written.
 TEST(MetaValues, NothingIsWrittenForNothing) {
   Partition it;
   it.set(0x1234567, "x");
@@ -153,9 +153,9 @@ TEST(MetaValues, NothingIsWrittenForNothing) {
   EXPECT_EQ(all(it.bytes), (All{{9, "y"}, {0x1234567, "x"}}));
 }
 
-// The power is cut anywhere in any write, again and again without a repair in between. Catches:
-// both copies written at once or in the wrong order, a torn copy that is believed, the only good
-// copy overwritten after the cut before.
+// The power is cut anywhere in any write, repeatedly without a repair in between. Catches: both
+// copies written at once or in the wrong order, a partly written copy that is read, the only good
+// copy overwritten after the previous cut.
 TEST(MetaValues, ACutLeavesTheOldOrTheNewValues) {
   std::mt19937_64 chance(11);
   Partition it;
@@ -178,7 +178,7 @@ TEST(MetaValues, ACutLeavesTheOldOrTheNewValues) {
     auto whole = writes.size() == 0 ? 0 : chance() % (writes.size() + 1);
     for (size_t i = 0; i < whole; ++i) it.write(writes[i], writes[i].bytes.size());
     if (whole < writes.size()) {
-      // Most of a copy is zeros: cuts where something is.
+      // Most of a copy is zeros, so the cuts are where it has content.
       auto size = writes[whole].bytes.size();
       auto at = chance() % 2 == 0 ? chance() % kj::min(size, 400) : size - 1 - chance() % 40;
       it.write(writes[whole], at);
@@ -192,7 +192,7 @@ TEST(MetaValues, ACutLeavesTheOldOrTheNewValues) {
   EXPECT_GT(fresh, 50);
 }
 
-// Every place of one change. Catches: a place that chance does not find.
+// Every byte of one change. Catches: a place that random cuts do not find.
 TEST(MetaValues, ACutAtEveryByteOfAChange) {
   Partition start;
   start.set(9, "old");
@@ -206,10 +206,10 @@ TEST(MetaValues, ACutAtEveryByteOfAChange) {
     if (i == 1) it.write(writes[0], writes[0].bytes.size());
     for (size_t at = 0; at < writes[i].bytes.size(); ++at) {
       auto& byte = it.bytes[writes[i].offset + at];
-      // Only what changes the partition makes a place of its own.
+      // Only bytes that differ are separate cuts.
       if (byte == writes[i].bytes[at]) continue;
       byte = writes[i].bytes[at];
-      bool last = at == writes[i].bytes.size() - 5;  // of the digest; the magic behind it stays
+      bool last = at == writes[i].bytes.size() - 5;  // of the digest; the magic after it stays
       auto now = all(it.bytes);
       ASSERT_EQ(now[9], i == 1 || last ? "new value" : "old") << i << ", " << at;
     }

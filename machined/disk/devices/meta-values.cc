@@ -17,7 +17,7 @@ constexpr size_t kLargeBegin = 4, kDigest = 32,
                  kLargeTail = kDigest + 4;  // the digest, a magic number
 constexpr uint32_t kLargeMagic = 0x5a4b3c2d, kLargeMagicAtEnd = 0xa5b4c3d2;
 constexpr size_t kLargeHead = 8;  // of a value: tag, length
-// The small one, of syslinux: little-endian.
+// The small vector, of syslinux: little-endian.
 constexpr size_t kSmall = 512, kSmallBegin = 8, kSmallEnd = kSmall - 4;
 constexpr uint32_t kSmallMagic = 0x5a2d2fa5, kSmallMagicAtEnd = 0xdd28bf64, kSmallSum = 0xa3041767;
 constexpr size_t kSmallHead = 2, kSmallLongest = 255;
@@ -39,7 +39,7 @@ void putLittle(kj::ArrayPtr<kj::byte> bytes, size_t at, uint32_t value) {
   for (int i = 0; i < 4; ++i) bytes[at + i] = static_cast<kj::byte>(value >> (8 * i));
 }
 
-// Over the copy with zeros in the place of the digest.
+// The digest covers the copy, with zeros in place of the digest.
 void digest(Bytes copy, kj::byte (&out)[kDigest]) {
   auto text = secretArray(copy);
   memset(text.end() - kLargeTail, 0, kDigest);
@@ -107,7 +107,7 @@ void MetaValues::read(Vector& vector, Bytes partition) {
   }
 }
 
-// Of a tag that is there twice the last counts.
+// The last of several values of a tag counts.
 kj::Maybe<MetaValues::Values> MetaValues::parse(bool small, Bytes copy) {
   if (!isIntact(small, copy)) return nullptr;
   Values values;
@@ -205,7 +205,7 @@ void MetaValues::addWrites(const Vector& vector, kj::Vector<MetaWrite>& out) {
   auto add = [&](uint64_t offset, Bytes bytes) { out.add(MetaWrite{offset, secretArray(bytes)}); };
   bool first = vector.copies[0] == news, second = vector.copies[1] == news;
   if (first && second) return;
-  // Before the first copy is touched the second one must hold what is in force.
+  // Before the first copy is overwritten, the second one must hold the values in force.
   bool inForce = vector.source.begin() == vector.copies[0].begin();
   if (!first && inForce && vector.copies[1] != vector.copies[0])
     add(vector.second, vector.copies[0]);

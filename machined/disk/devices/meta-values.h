@@ -1,23 +1,23 @@
-// The format of the partition META: values by tag, which outlast a new installation, as Talos and
+// The format of the partition META: values by tag, which survive a new installation, as Talos and
 // its boot loader write them. Pure: bytes in, bytes out.
 //
-// There are two vectors of values, each in two identical copies. The small one is of the boot
-// loader and holds the tags that it knows; all others are in the large one. A copy counts only when
-// its magic numbers, its checksum and the lengths in it are right; the first that counts is the one
-// that is read, and when neither does, the vector is empty.
+// META has two vectors of values, each in two identical copies. The small vector belongs to the
+// boot loader and holds the tags that the boot loader knows; the large vector holds all others. A
+// copy is valid only if its magic numbers, its checksum and its lengths are right. The first valid
+// copy is read; if neither copy is valid, the vector is empty.
 //
 // A change of a value is a list of writes, each of which must be on the disk before the next one
-// begins. Whatever write the power is cut at, and wherever in it, the partition then has all of the
-// old values or all of the new ones: a copy is only written while the other one holds what is to
-// last, and when the two differ, because of such a cut, they are made equal first.
+// begins. Wherever the power is cut, even within a write, the partition then has all of the old
+// values or all of the new ones: a copy is written only while the other copy holds the values that
+// must survive. If such a cut made the copies differ, they are made equal first.
 //
-// Values may be secrets, so every copy of them here is one that is zeroed
+// Values may be secrets, so each copy of them here is in memory that is zeroed
 // (common/memory/secret-array.h).
 //
-// It runs in the brain and not among the confined parsers (machined/confined/parser): it reads a
-// fixed number of bytes in one pass that allocates no more than these, copies values without
-// looking into them, and is fuzzed; and what it reads must be changed and written back, for which
-// the brain would have to believe the parser.
+// This code runs in the brain, not among the confined parsers (machined/confined/parser). It reads
+// a fixed number of bytes in one pass that allocates no more than these bytes, copies values
+// without parsing them, and is fuzzed. The values must also be changed and written back, for which
+// the brain would have to trust the parser.
 #pragma once
 
 #include <kj/array.h>
@@ -35,7 +35,7 @@ enum class MetaTag : uint32_t {
   kStagedImage = 7,      // reference of the installer's image
   kStagedOptions = 8,    // of the installer, JSON
   kStateEncryption = 9,  // JSON, with keys
-  // Out of the way of keys that users choose.
+  // Tags outside the range of keys that users choose.
   kReset = 0x52455345,        // a reset that was promised (node-reset.h)
   kFormatState = 0x464d5453,  // a file system is being made (format-marks.h)
   kFormatEphemeral = 0x464d5445,
@@ -43,8 +43,8 @@ enum class MetaTag : uint32_t {
   kVersionFloor = 0x464c4f52,  // of signed images (machined/upgrade/version-floor.h)
 };
 
-// Records of the system's own, which are read by their key and are not among the values that users
-// see and choose keys for.
+// Returns true for the system's own records. They are read by their key, and are not among the
+// values that users see and choose keys for.
 inline bool isSystemRecord(uint32_t tag) {
   switch (static_cast<MetaTag>(tag)) {
     case MetaTag::kReset:
@@ -67,20 +67,20 @@ class MetaValues {
  public:
   using Bytes = kj::ArrayPtr<const kj::byte>;
 
-  // The whole partition, kMetaBytes at least; what is behind the last megabyte counts for its end.
-  // Fuzzing says that a copy is shorter: all but a fiftieth of the time goes into checksums
-  // otherwise.
+  // Takes the whole partition, at least kMetaBytes; bytes after the last whole megabyte count as
+  // its end. A fuzzer passes shorter copies, because otherwise all but a fiftieth of its time goes
+  // into checksums.
   explicit MetaValues(Bytes partition, size_t largeBytes = kMetaCopyBytes);
 
   kj::Maybe<Bytes> get(uint32_t tag) const;
-  kj::Vector<uint32_t> tags() const;  // in their order
-  // Throw InvalidArgument, and change nothing, for a tag that cannot be (0) and a value for which
-  // there is no room.
+  kj::Vector<uint32_t> tags() const;  // in ascending order
+  // Throws InvalidArgument, and changes nothing, for the invalid tag 0 and for a value that does
+  // not fit.
   void set(uint32_t tag, Bytes value);
-  bool remove(uint32_t tag);  // whether it was there
+  bool remove(uint32_t tag);  // true if it existed
 
-  // The writes after which the partition holds these values. None when it does already, in all
-  // copies.
+  // Returns the writes after which the partition holds these values; empty if all copies hold them
+  // already.
   kj::Vector<MetaWrite> writes() const;
 
  private:
@@ -90,7 +90,7 @@ class MetaValues {
     size_t size;             // of a copy
     uint64_t first, second;  // offsets of the copies
     kj::Array<kj::byte> copies[2];
-    Bytes source;  // the one of them that was read
+    Bytes source;  // the copy that was read
     Values values;
   };
   Vector large, small;

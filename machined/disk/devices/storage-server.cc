@@ -13,7 +13,7 @@
 namespace talos::machined {
 namespace {
 
-// The first of these files that says something.
+// Returns the first non-empty line of these files.
 kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> names) {
   for (auto name : names) {
     auto text = readAttributeLine(device, name).orDefault(kj::String());
@@ -24,7 +24,7 @@ kj::String firstOf(kj::StringPtr device, std::initializer_list<kj::StringPtr> na
 
 rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
   if (name.startsWith("nvme")) return rpc::Disk::Type::NVME;
-  // eMMC is soldered on; what is called SD can be pulled out.
+  // eMMC is soldered on; devices named SD can be pulled out.
   if (firstOf(device, {"device/type"_kj}) == "SD") return rpc::Disk::Type::SD;
   auto rotates = firstOf(device, {"queue/rotational"_kj});
   return rotates == "1"   ? rpc::Disk::Type::HDD
@@ -32,7 +32,7 @@ rpc::Disk::Type typeOf(kj::StringPtr name, kj::StringPtr device) {
                           : rpc::Disk::Type::UNKNOWN;
 }
 
-// The target of a relative link without the ".." at its begin, such as
+// Returns the target of a relative link without the ".." at its beginning, such as
 // "/devices/virtual/block/dm-0".
 kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
   char target[4096];
@@ -44,7 +44,8 @@ kj::Maybe<kj::String> targetOf(kj::StringPtr link) {
   return fieldText(kj::str("/", rest));
 }
 
-// Of a disk that has several paths, and so no place on a bus: that of its first controller.
+// Returns the path of the first controller of a disk that has several paths, and so no place on a
+// bus.
 kj::Maybe<kj::String> pathOfController(kj::StringPtr sys, kj::StringPtr subsystem) {
   auto folder = kj::str(sys, "/devices", subsystem);
   kj::Maybe<kj::String> first;

@@ -13,27 +13,27 @@ namespace talos::machined {
 struct DiskFacts {
   kj::String name;  // "vda"
   uint64_t bytes = 0;
-  // Each empty where the disk does not say; one clean line.
+  // Each is one clean line, empty if the disk does not report it.
   kj::String model, serial, modalias, uuid, wwid, ownName;
-  // Of the device below /sys/devices: "/pci0000:00/0000:00:05.0/virtio3/", with a / where the
-  // disk's own folder "block/NAME" follows; else with the disk's name: "/…/nvme/nvme0/nvme0n1".
+  // Path of the device below /sys/devices: "/pci0000:00/0000:00:05.0/virtio3/", with a final / if
+  // the disk's own folder "block/NAME" follows; else with the disk's name: "/…/nvme/nvme0/nvme0n1".
   kj::String busPath;
   rpc::Disk::Type type = rpc::Disk::Type::UNKNOWN;
 };
 // In the order of comesBefore(). Blocking, like readBlockDevices().
 kj::Vector<DiskFacts> readDisks(kj::StringPtr sys = "/sys");
 
-// The serial number in a unit serial number page (SPC-4 §7.8.17), which the disk wrote: anything is
-// parsed. Empty when there is none.
+// Returns the serial number in a unit serial number page (SPC-4 §7.8.17); empty if the page has
+// none. The disk wrote the page, so any bytes are accepted.
 kj::String serialOfPage(kj::ArrayPtr<const char> page);
 
-// The passphrase of a new key at this slot of STATE or EPHEMERAL.
+// Returns the passphrase of a new key at this slot of STATE or EPHEMERAL.
 using NewRecoveryKey = kj::ConstFunction<kj::Promise<kj::String>(kj::String volume, unsigned slot)>;
 
-// To one client. `meta` and `recovery` are the node's, and outlive it.
+// Serves one client. `meta` and `recovery` belong to the node and outlive the capability.
 rpc::Storage::Client serveStorage(ReadPool& pool, MetaPartition& meta, NewRecoveryKey recovery,
                                   kj::Own<ClientCalls> calls, kj::StringPtr sys = "/sys");
-// Of a container, which has no disks: those that sysfs shows are its host's.
+// Serves a container, which has no disks: the disks in its sysfs belong to its host.
 rpc::Storage::Client serveNoStorage();
 
 }  // namespace talos::machined

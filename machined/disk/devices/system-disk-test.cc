@@ -32,7 +32,7 @@ kj::Vector<DiskFacts> disks() {
   return all;
 }
 
-// "/dev/sda" with "+2" for two more that match; or the message.
+// Returns "/dev/sda", with "+2" for two further matches; or the message.
 std::string choose(kj::Function<void(config::Install::Builder)> fill) {
   capnp::MallocMessageBuilder message;
   auto install = message.initRoot<config::Install>();
@@ -61,14 +61,14 @@ constexpr const char* kThere =
 
 }  // namespace
 
-// Catches: another disk than the one that was named, and a name that is half right.
+// Catches: another disk than the named one, and a partly matching name.
 TEST(SystemDisk, ByPath) {
   EXPECT_EQ("/dev/sdb", choose([](auto install) { install.setDisk("/dev/sdb"); }));
   EXPECT_EQ(std::string("machine.install.disk: there is no disk /dev/sd; ") + kThere,
             choose([](auto install) { install.setDisk("/dev/sd"); }));
 }
 
-// Catches: a property that is not looked at, one that is enough although another does not match,
+// Catches: a property that is ignored, a property that suffices although another does not match,
 // and a selector that gives way to the path.
 TEST(SystemDisk, BySelector) {
   EXPECT_EQ("/dev/nvme0n1", select([](auto s) { s.setName("nvme*"); }));
@@ -93,8 +93,8 @@ TEST(SystemDisk, BySelector) {
   }
 }
 
-// Catches: a config of the original that names a card as the card does, which no disk matches; one
-// that names it as the kernel does; a disk without a name of its own that matches any.
+// Catches: a card that the config names like the original, by the card's name, and that does not
+// match; a card named as the kernel does; a disk without its own name that matches any.
 TEST(SystemDisk, ByEitherName) {
   auto all = disks();
   auto& card = all.add();
@@ -110,8 +110,8 @@ TEST(SystemDisk, ByEitherName) {
   }
 }
 
-// Catches: a pattern that matches as one version of the original shows the path and not as another
-// one does, or that matches a part of it.
+// Catches: a pattern that matches the path as shown by one version of the original but not by
+// another, or that matches a part of the path.
 TEST(SystemDisk, ByBusPath) {
   struct Row {
     kj::StringPtr pattern;

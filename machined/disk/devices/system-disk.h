@@ -9,10 +9,10 @@ namespace talos::machined {
 
 struct SystemDisk {
   kj::String path;                // "/dev/vda"
-  kj::Vector<kj::String> others;  // that match diskSelector as well, and come later
+  kj::Vector<kj::String> others;  // other disks that match diskSelector, and come later
 };
-// Throws FailedPrecondition, naming what was asked for and the disks that are there. diskSelector
-// takes precedence over disk; of several that match, the first one is taken.
+// Throws FailedPrecondition, naming the requested disk and the disks that exist. diskSelector takes
+// precedence over disk; the first of several matching disks is chosen.
 SystemDisk chooseSystemDisk(kj::ArrayPtr<const DiskFacts> disks, config::Install::Reader install);
 
 }  // namespace talos::machined

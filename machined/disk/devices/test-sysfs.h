@@ -1,11 +1,11 @@
-// A sysfs of block devices that a test makes.
+// A sysfs of block devices for tests.
 #pragma once
 
 #include "common/testing/test-tree.h"
 
 namespace talos::machined {
 
-// A sysfs with one folder for each device, as the kernel makes it.
+// A sysfs with one folder for each device, as the kernel lays it out.
 struct Sysfs : TestTree {
   void disk(kj::StringPtr name, kj::StringPtr sectors) {
     auto at = kj::str("devices/x/block/", name);

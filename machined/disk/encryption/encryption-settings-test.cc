@@ -26,8 +26,8 @@ struct RequestedEncryption {
   }
 };
 
-// Catches: keys in the config's order, which would open by another than the first, a key of the
-// wrong kind or for another partition, settings that are lost.
+// Catches: keys in the config's order, so that another key than the first opens the volume; a key
+// of the wrong kind or for another partition; lost settings.
 TEST(VolumeSettings, AreThoseOfTheConfig) {
   RequestedEncryption requested;
   auto keys = requested.keys(3);
@@ -102,7 +102,7 @@ TEST(VolumeSettings, KeysAreTheSameOnlyAtTheSameSlots) {
   EXPECT_EQ(keysText({1u, 2u, 9u}, recoverable), "1 static, 2 recovery, 9 unknown");
 }
 
-// Catches: a small machine that runs out of memory, a large one whose keys are quick to guess.
+// Catches: a small machine that runs out of memory; a large machine whose keys are quick to guess.
 TEST(VolumeSettings, DerivationIsThatOfTheMachine) {
   auto small = derivationFor(512u << 20, 1);
   EXPECT_EQ(small.memory, 128u << 10);

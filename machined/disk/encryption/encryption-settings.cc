@@ -52,7 +52,7 @@ Derivation derivationFor(uint64_t memoryBytes, unsigned cpus) {
 }
 
 namespace {
-// A key that cannot be made is left out, or refused.
+// Treatment of a key that cannot be made.
 enum class Unmade { kRefused, kLeftOut };
 VolumeSettings readSettings(config::Encryption::Reader encryption, kj::StringPtr label,
                             kj::StringPtr uuid, Unmade unmade) {
@@ -115,8 +115,8 @@ bool hasMachineKey(const VolumeSettings& settings) {
   return false;
 }
 
-// The change takes what is at a slot of the list before for a key of that list, which goes; and the
-// first key of the list after is the first to be there.
+// The key change takes a key at a slot of the `before` list for a key of that list, and removes it;
+// and the first key of the `after` list is added first.
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted) {
   HandOver result;
   auto add = [](VolumeSettings& to, const VolumeKey& key, unsigned slot) {

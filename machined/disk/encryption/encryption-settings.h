@@ -1,10 +1,10 @@
-// How a volume is encrypted, as machine.systemDiskEncryption says it and this machine can do it.
-// Pure.
+// The settings of an encrypted volume: from machine.systemDiskEncryption, as far as this machine
+// can apply them. Pure.
 //
 // Keys are derived by argon2id with four passes, a quarter of the machine's memory but at most 1
-// GiB, and as many threads as it has CPUs, at most four. There is no benchmark, as cryptsetup has
-// it: what it finds depends on what else the machine does at that moment, and stays so for ever;
-// the first boot is when it does most.
+// GiB, and as many threads as the machine has CPUs, at most four. cryptsetup's benchmark is not
+// used: its result depends on the machine's load at that moment and is kept for ever, and the load
+// is highest at the first boot.
 #pragma once
 
 #include <kj/array.h>
@@ -29,7 +29,7 @@ struct VolumeKey {
   unsigned slot = 0;
   KeyKind kind = KeyKind::kNodeId;
   kj::Array<kj::byte> passphrase;
-  bool atBoot = true;  // a boot has it when it opens the volume: of STATE, without its config
+  bool atBoot = true;  // a boot can use it to open the volume; for STATE, before the config is read
 
   VolumeKey() = default;
   VolumeKey(unsigned slot, KeyKind kind, kj::Array<kj::byte> passphrase, bool atBoot = true)
@@ -60,47 +60,50 @@ Derivation derivationFor(uint64_t memoryBytes, unsigned cpus);
 
 struct VolumeSettings {
   kj::String label;
-  kj::Vector<VolumeKey> keys;     // sorted by slot, at least one
+  kj::Vector<VolumeKey> keys;     // sorted by slot; never empty
   kj::Vector<unsigned> recovery;  // slots of keys that the node does not have
   unsigned keySize = kKeyBits, sectorSize = kSectorBytes;
   bool noReadWorkqueue = false, noWriteWorkqueue = false, sameCpu = false;
 };
 
-// Throws InvalidArgument for what the config's own check would have found, FailedPrecondition for a
-// key that this machine cannot make. `uuid` is the text of its UUID, empty when it has none.
+// Throws InvalidArgument for errors that the config's own check would have found,
+// FailedPrecondition for a key that this machine cannot make. `uuid` is the text of the machine's
+// UUID, or empty.
 VolumeSettings settingsOf(config::Encryption::Reader encryption, kj::StringPtr label,
                           kj::StringPtr uuid);
 
-// The same of a list that was in force, on this machine or another: without the keys that this one
-// cannot make, which may leave none. Does not throw for what boots would have.
+// Returns the settings of a list that was in force earlier, on this machine or another. Keys that
+// this machine cannot make are left out, perhaps all. Does not throw for settings with which a
+// machine could have booted.
 VolumeSettings settingsBefore(config::Encryption::Reader encryption, kj::StringPtr label,
                               kj::StringPtr uuid);
 
-// True if static keys of STATE are stored in META, where whoever has the disk can read them: the
-// config has the option, or no key with nodeID, so that nothing else could open STATE at a boot.
+// Returns true if static keys of STATE are stored in META, where anyone with access to the disk can
+// read them: if the config has the option, or has no nodeID key, so that no other key could open
+// STATE at a boot.
 bool isReadableInMeta(config::Encryption::Reader encryption);
 constexpr kj::StringPtr kReadableInMeta = "readable_in_meta"_kj;  // the option
 
-// With the one key that the machine has without any config, in whatever slot. FailedPrecondition
-// when its UUID is not good enough.
+// Returns settings with only the machine's own key, which needs no config, in any slot.
+// FailedPrecondition if the machine's UUID is too weak.
 VolumeSettings settingsOfMachine(kj::StringPtr label, kj::StringPtr uuid);
 
 bool hasMachineKey(const VolumeSettings& settings);
-// The keys of a volume that was opened with those of `opener` become those of `wanted`, which has
-// one of the machine. A change (open-encrypted-volume.h) from .before to .after does that so that
-// after a cut anywhere the machine's key opens it, or one of the opener's still does; what the
-// opener has at a slot that `wanted` leaves to a recovery key stays there.
+// The change from the keys of `opener`, with which a volume was opened, to the keys of `wanted`,
+// which include one of the machine. A key change (open-encrypted-volume.h) from .before to .after
+// does this. After a cut at any point the machine's key, or one of the opener's keys, still opens
+// the volume. A key of the opener at a slot that `wanted` leaves to a recovery key stays there.
 struct HandOver {
   VolumeSettings before, after;
 };
 HandOver handOver(const VolumeSettings& opener, const VolumeSettings& wanted);
 
-// True if both have the same keys at the same slots, for boots too, and leave the same slots to
-// recovery keys.
+// Returns true if both have the same keys at the same slots, with the same `atBoot`, and leave the
+// same slots to recovery keys.
 bool sameKeys(const VolumeSettings& a, const VolumeSettings& b);
 
-// "0 nodeID, 3 recovery": these slots, with what the settings have there. "9 unknown" is in no
-// list.
+// Describes these slots by the keys in the settings: "0 nodeID, 3 recovery". "9 unknown" is a slot
+// in no list.
 kj::String keysText(kj::ArrayPtr<const unsigned> slots, const VolumeSettings& settings);
 
 }  // namespace talos::machined

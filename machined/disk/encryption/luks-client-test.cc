@@ -1,4 +1,4 @@
-// The program behind its wrapper, on a file: all that needs no device mapper.
+// The program in its wrapper, on a file: everything that needs no device mapper.
 #include "machined/disk/encryption/luks-client.h"
 
 #include <fcntl.h>
@@ -45,8 +45,8 @@ struct LuksTest : testing::Test {
   }
 };
 
-// Catches: a wrapper that takes away what the program needs (threads, memory, its file), a field
-// that gets lost on the way, a failure without its message.
+// Catches: a wrapper that removes something that the program needs (threads, memory, its file), a
+// field that is lost on the way, a failure without its message.
 TEST_F(LuksTest, WorksBehindItsWrapper) {
   auto& scope = io.waitScope;
   EXPECT_EQ(luks.inspect(path).wait(scope).content, Luks::Content::kEmpty);
@@ -85,8 +85,8 @@ TEST_F(LuksTest, WorksBehindItsWrapper) {
       << damaged.problem.cStr();
 }
 
-// Catches: a list of all 32 slots that is not made, opened by its last key only, or for which the
-// program does not live long enough.
+// Catches: a list of all 32 slots that cannot be made, is opened by its last key only, or takes
+// longer than the program's timeout.
 TEST_F(LuksTest, HasRoomForAllSlots) {
   auto& scope = io.waitScope;
   VolumeSettings all;
@@ -109,8 +109,8 @@ TEST_F(LuksTest, HasRoomForAllSlots) {
   EXPECT_EQ(timeoutFor(request), kLuksTimeout + 32 * 32 * kLuksDerivation);
 }
 
-// Catches: a wrapper that does not let the program keep a backup, and with it no key be changed; or
-// not end a restoration, so that no boot gets further.
+// Catches: a wrapper that keeps the program from writing a backup, so that no key can be changed;
+// or from completing a restoration, so that no boot continues.
 TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   auto& scope = io.waitScope;
   auto one = settings(0, "one");
@@ -136,8 +136,8 @@ TEST_F(LuksTest, KeepsBackupsBehindItsWrapper) {
   EXPECT_EQ(luks.compare(path, file).wait(scope), Luks::Comparison::kNone);
 }
 
-// Catches: a program that opens files besides those that it is asked about: what libcryptsetup
-// makes of a header that somebody wrote is confined to that.
+// Catches: a program that opens other files than those of its request: libcryptsetup reads a header
+// that anyone may have written, and is confined to them.
 TEST_F(LuksTest, OpensNothingElse) {
   auto& scope = io.waitScope;
   auto one = settings(0, "one");
@@ -146,15 +146,15 @@ TEST_F(LuksTest, OpensNothingElse) {
   luks.backup(path, elsewhere, Luks::Change::kIsOver).wait(scope);
   luks.mark(path, kj::str(folder, "/backups/other")).wait(scope);
   EXPECT_EQ(luks.compare(path, elsewhere).wait(scope), Luks::Comparison::kSame);
-  // The way to it is in the folder that it may read, and the file is not.
+  // The path to it is in the folder that the program may read; the file is not.
   KJ_SYSCALL(symlink(elsewhere.cStr(), file.cStr()));
   auto failure = kj::runCatchingExceptions([&]() { luks.compare(path, file).wait(scope); });
   EXPECT_NE(std::string(messageOf(KJ_REQUIRE_NONNULL(failure)).cStr()).find("Permission denied"),
             std::string::npos);
 }
 
-// Catches: two derivations of keys at once, and a call that waits for ever after one that nobody
-// waits for any longer.
+// Catches: two derivations of keys at once; a call that waits for ever because its predecessor's
+// caller has gone away.
 TEST_F(LuksTest, OneAfterTheOther) {
   auto one = settings(0, "one");
   auto formatting = luks.format(path, one);
@@ -174,7 +174,7 @@ TEST_F(LuksTest, OneAfterTheOther) {
   EXPECT_EQ(luks.inspect(path).wait(io.waitScope).content, Luks::Content::kLuks);
 }
 
-// Catches: a brain that waits for a program that is not there, or is killed.
+// Catches: a brain that waits for a program that is missing, or was killed.
 TEST_F(LuksTest, AProgramThatDiesIsAFailure) {
   auto absent = kj::str(kBuild, "/no-such-program");
   RealLuks broken(io, uv, [] { return Modules::ofRunningKernel(); }, quick, confine, absent);

@@ -21,7 +21,7 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostAnswerWords = 8192;
-// Its messages may quote the header, which anybody may have written.
+// Its messages may quote the header, whose author may be anyone.
 constexpr size_t kMostText = 1024;
 
 // Files that libcryptsetup and the device mapper open besides the device itself.
@@ -34,7 +34,7 @@ bool exists(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// The folder is there before the program starts, which may write into no other one.
+// Makes the folder before the program starts, because the program may write to no other folder.
 void makeBackupFolder(kj::StringPtr file) {
   auto folder = folderOf(file);
   if (mkdir(folder.cStr(), 0700) != 0) {
@@ -47,10 +47,10 @@ void makeBackupFolder(kj::StringPtr file) {
 // The devices and files that a request names.
 struct Named {
   kj::String device, backup;  // empty: none
-  bool begun = false;         // the folder of the backup, if need be
+  bool begun = false;         // make the folder of the backup if it is missing
   bool maps = false;          // a mapping is made or removed
 };
-// To close a mapping, libcryptsetup looks at the header below it.
+// Returns the device below a mapping: to close the mapping, libcryptsetup reads the header there.
 kj::String deviceBelow(kj::StringPtr mapping) {
   auto end = mappingOf("");
   if (!mapping.endsWith(end)) return kj::String();
@@ -84,7 +84,7 @@ Named namedIn(rpc::LuksRequest::Reader request) {
   return other;
 }
 
-// The paths that the program may open, as arguments for the wrapper, which fails when one is
+// Returns the paths that the program may open, as arguments for the wrapper, which fails if one is
 // missing. Blocking.
 kj::Vector<kj::String> filesFor(const Named& named) {
   kj::Vector<kj::String> arguments;
@@ -96,11 +96,11 @@ kj::Vector<kj::String> filesFor(const Named& named) {
   allow("write", kLocks);
   for (auto path : kLibraryFolders) allow("libraries", path);
   for (auto path : kReads) allow("read", path);
-  // Volumes that are open can be read there; the one that is being opened has no node yet.
+  // Also allows reading the open volumes there; the volume that is being opened has no node yet.
   if (named.maps) allow("device", kMapper);
   allow("device", named.device);
   if (named.begun) makeBackupFolder(named.backup);
-  // To compare, too: that ends a restoration which was cut before its last step.
+  // Comparisons write, too: they complete a restoration that was cut before its last step.
   if (named.backup.size() > 0) allow("write", folderOf(named.backup));
   return arguments;
 }
@@ -111,11 +111,11 @@ kj::Vector<kj::String> commandOf(kj::StringPtr confine, kj::StringPtr program,
   kj::Vector<kj::String> argv;
   argv.add(kj::str(confine));
   argv.add(kj::str("--uid=0"));
-  // Mappings and their nodes; keys that are not swapped out.
+  // For mappings and their nodes, and for keys that are not swapped out.
   argv.add(kj::str("--capabilities=sys_admin,ipc_lock,mknod,chown"));
   argv.add(kj::str("--seccomp=volumes"));
   for (auto& file : files) argv.add(kj::str(file));
-  // Deriving a key takes a quarter of the memory: who runs out of it is this one.
+  // Deriving a key takes a quarter of the memory: if memory runs out, this process is killed.
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--rlimit=core=0"));
   argv.add(kj::str("--rlimit=cpu=", timeout / kj::SECONDS * threads));
@@ -177,7 +177,7 @@ Derivation defaultDerivation() {
                        static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// A key that does not fit its own slot is tried at all others.
+// Allows for a key that does not fit its own slot, and is then tried at all others.
 kj::Duration timeoutFor(rpc::LuksRequest::Reader request) {
   auto derivations = [&]() -> unsigned {
     switch (request.which()) {
@@ -190,7 +190,7 @@ kj::Duration timeoutFor(rpc::LuksRequest::Reader request) {
       case rpc::LuksRequest::TEST:
         return request.getTest().size();
       case rpc::LuksRequest::ADD:
-        return kKeySlots + 1;  // the key that is there may be of any slot
+        return kKeySlots + 1;  // the existing key may be in any slot
       case rpc::LuksRequest::REMOVE:
         return 1;
       default:
@@ -221,7 +221,7 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
   fill(message.initRoot<rpc::LuksRequest>());
   auto done = kj::newPromiseAndFulfiller<void>();
   auto before = last.addBranch();
-  // One that is dropped before its turn does not end that of its predecessor.
+  // A call that is dropped before its turn does not end its predecessor's turn.
   last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(done.promise))).fork();
   return inTurn(kj::mv(before), frameOf(message), kj::mv(done.fulfiller));
 }
@@ -229,13 +229,13 @@ kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::ask(
 kj::Promise<kj::Own<RealLuks::Answer>> RealLuks::inTurn(kj::Promise<void> before,
                                                         kj::Array<capnp::word> request,
                                                         kj::Own<kj::PromiseFulfiller<void>> done) {
-  // However it ends, and also when nobody waits for it any longer.
+  // Runs however the call ends, also if its caller has gone away.
   KJ_DEFER({
     zeroize(request.asBytes());
     done->fulfill();
   });
   co_await before;
-  // It is there before the first mapping is; udev, which would see to that, is not.
+  // dm_mod must be loaded before the first mapping exists; this system has no udev to load it.
   capnp::FlatArrayMessageReader asked(request, readerOptions(request.size()));
   auto preparing = uv.blocking([this, named = namedIn(asked.getRoot<rpc::LuksRequest>())]() {
     modules().load("dm_mod");

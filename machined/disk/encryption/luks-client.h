@@ -1,9 +1,9 @@
-// Interface to the work on an encrypted volume, one call a step. RealLuks starts
-// machined/disk/luks, in a process of its own for each call; tests have a model.
+// Interface to the work on an encrypted volume; each call is one step. RealLuks starts
+// machined/disk/luks in a new process for each call; tests have a model.
 //
 // `device` is a partition's node. Errors name it: FailedPrecondition, Unavailable while it is in
 // use, DeadlineExceeded. machined/disk/luks/luks-device.h promises the state after a crash in each
-// step; a step whose promise is dropped ends at any of its writes.
+// step; dropping the promise of a step ends the step at any of its writes.
 #pragma once
 
 #include <kj/async-io.h>
@@ -24,21 +24,21 @@ class Luks {
   struct Found {
     Content content = Content::kOther;
     kj::Vector<unsigned> slots;  // in use
-    kj::String problem;          // why it must not be opened or formatted, if there is more to say
+    kj::String problem;          // details on why it must not be opened or formatted; may be empty
   };
   struct Opened {
     unsigned slot;
     size_t key;  // index
-    bool fresh;  // no file system was made in it yet, and its first MiB is zeros
+    bool fresh;  // no file system was made in it yet; its first MiB is zeros
   };
 
   virtual kj::Promise<Found> inspect(kj::StringPtr device) = 0;
   virtual kj::Promise<void> format(kj::StringPtr device, const VolumeSettings& settings) = 0;
-  // With the first of the settings' keys that fits; none: no key does. As /dev/mapper/<mapping>;
-  // without that name, only which one it is.
+  // Opens the volume as /dev/mapper/<mapping> with the first of the settings' keys that fits;
+  // nullptr if no key fits. With an empty `mapping`, only finds the key.
   virtual kj::Promise<kj::Maybe<Opened>> open(kj::StringPtr device, kj::StringPtr mapping,
                                               const VolumeSettings& settings) = 0;
-  // The keys that open their own slots.
+  // Returns, for each key, whether it opens its own slot.
   virtual kj::Promise<kj::Array<bool>> test(kj::StringPtr device,
                                             kj::ArrayPtr<const VolumeKey> keys) = 0;
   struct At {
@@ -47,10 +47,10 @@ class Luks {
   };
   virtual kj::Promise<void> add(kj::StringPtr device, At key, At by) = 0;
   virtual kj::Promise<void> remove(kj::StringPtr device, unsigned slot, At keeping) = 0;
-  virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it has a file system now
+  virtual kj::Promise<void> settle(kj::StringPtr device) = 0;  // it now has a file system
   virtual kj::Promise<void> close(kj::StringPtr mapping) = 0;
 
-  // The backup of its header in a file (machined/disk/luks/luks-header-backup.h).
+  // The backup of the volume's header in a file (machined/disk/luks/luks-header-backup.h).
   enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
   virtual kj::Promise<Comparison> compare(kj::StringPtr device, kj::StringPtr file) = 0;
   virtual kj::Promise<void> mark(kj::StringPtr device, kj::StringPtr file) = 0;
@@ -63,15 +63,16 @@ class Luks {
 
 Derivation defaultDerivation();  // for this machine
 
-// How long the program may take: for a slow disk, and for each key that it derives, which may be up
-// to a GiB of memory four times on a slow machine. Of CPU time as much for each thread.
+// Limits of the program's time: for a slow disk, and for each key that it derives, which may use up
+// to a GiB of memory four times on a slow machine. The CPU time is limited to the same for each
+// thread.
 constexpr auto kLuksTimeout = 5 * kj::MINUTES, kLuksDerivation = 10 * kj::SECONDS;
 kj::Duration timeoutFor(rpc::LuksRequest::Reader request);
 
-// One at a time: the derivation of a key may take a quarter of the machine's memory. Landlock lets
-// the program open the device that it is asked about, the folder of the backup, and what
-// libcryptsetup needs; no other device and no other file. Only a step that makes or removes a
-// mapping may open the nodes of mappings, all of them.
+// Runs one program at a time, because the derivation of a key may take a quarter of the machine's
+// memory. Landlock lets the program open the device of the request, the folder of the backup and
+// the files that libcryptsetup needs; no other device and no other file. Only a step that makes or
+// removes a mapping may open the nodes of mappings, all of them.
 class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
  public:
   RealLuks(kj::AsyncIoContext& io, UvLoop& uv, OpenModules modules,
@@ -112,7 +113,7 @@ class RealLuks final : public Luks, private kj::TaskSet::ErrorHandler {
   kj::TaskSet reaping;
   kj::ForkedPromise<void> last = kj::Promise<void>(kj::READY_NOW).fork();
 
-  // `fill` is called at once.
+  // `fill` is called before this returns.
   kj::Promise<kj::Own<Answer>> ask(kj::FunctionParam<void(rpc::LuksRequest::Builder)> fill);
   kj::Promise<kj::Own<Answer>> inTurn(kj::Promise<void> before, kj::Array<capnp::word> request,
                                       kj::Own<kj::PromiseFulfiller<void>> done);

@@ -20,7 +20,7 @@ struct HeaderGuardTest : testing::Test {
   SayLine say = [this](kj::StringPtr line) { said += std::string(line.cStr()) + "\n"; };
 
   HeaderGuard guard() { return {luks, kj::str("/dev/vda6"), kj::str("/backups/EPHEMERAL")}; }
-  // As a boot does.
+  // Does what a boot does.
   void boot(const Keys& keys) {
     auto with = guard();
     auto settings = staticKeys("EPHEMERAL", keys);
@@ -31,7 +31,7 @@ struct HeaderGuardTest : testing::Test {
     if (opened.fresh) with.settle("/dev/vda6").wait(waitScope);
     with.finish().wait(waitScope);
   }
-  // As an apply does; false: it was cut.
+  // Does what an apply does; returns false if it was cut.
   bool change(const Keys& before, const Keys& after, Keys& persisted) {
     auto with = guard();
     auto old = staticKeys("EPHEMERAL", before), wanted = staticKeys("EPHEMERAL", after);
@@ -57,8 +57,7 @@ struct HeaderGuardTest : testing::Test {
   }
 };
 
-// Catches: a new volume without a backup, a backup at each boot, one that is made before the end of
-// the change.
+// Catches: a new volume without a backup, a backup at each boot, or before the end of the change.
 TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   boot({{0, "a"}});
   EXPECT_EQ(luks.steps, "mark, format, settle, backup");
@@ -74,7 +73,7 @@ TEST_F(HeaderGuardTest, WhatIsChangedIsBackedUp) {
   EXPECT_EQ(said.find("warning"), std::string::npos) << said;
 }
 
-// Catches: a header that somebody else has changed, and that is opened; one that is damaged and
+// Catches: a header that another system has changed, and that is opened; a damaged header that is
 // given up.
 TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
   boot({{0, "a"}});
@@ -93,8 +92,8 @@ TEST_F(HeaderGuardTest, AnotherHeaderIsReplacedBeforeItIsOpened) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
-// Catches: a cut after which what the node itself has changed is taken for somebody else's work, or
-// after which the backup cannot be opened by the keys that the boot has.
+// Catches: a cut that makes the node's own change look like a foreign one, or after which the
+// boot's keys cannot open the backup.
 TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
   unsigned cuts = 0;
   for (auto& after : {Keys{{0, "c"}, {4, "d"}}, Keys{{1, "b"}}}) {
@@ -120,8 +119,8 @@ TEST_F(HeaderGuardTest, NoCutMakesItsOwnWorkForeign) {
   EXPECT_GT(cuts, 10u);
 }
 
-// Catches: a header that was damaged in the middle of a change and is given up although there is a
-// backup; a partition that was emptied, and is refused as one whose header is another's.
+// Catches: a header that was damaged during a change and is given up although a backup exists; an
+// emptied partition that is refused as one with a foreign header.
 TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   boot({{0, "a"}});
   luks.marked = true;
@@ -136,8 +135,8 @@ TEST_F(HeaderGuardTest, WhatACutAndItsDamageLeaveIsUsed) {
   EXPECT_EQ(luks.steps, "forget, mark, format, settle, backup");
 }
 
-// Catches: a guard that is off, and nobody knows, because its backup has rotten; a good volume that
-// is lost with it; one that is off for ever.
+// Catches: a guard that is off, without a report, because its backup has rotten; a good volume that
+// is lost with its backup; a guard that stays off for ever.
 TEST_F(HeaderGuardTest, ABackupThatIsDamagedIsReported) {
   boot({{0, "a"}});
   luks.rotten = true;
@@ -152,8 +151,8 @@ TEST_F(HeaderGuardTest, ABackupThatIsDamagedIsReported) {
   EXPECT_THAT(said, HasSubstr("it was replaced by its backup"));
 }
 
-// Catches: a header that is changed without its mark, since it could not be made, or because of a
-// file system.
+// Catches: a header that is changed without a mark, because the mark could not be made, or because
+// of a file system.
 TEST_F(HeaderGuardTest, NothingIsChangedWithoutTheMark) {
   boot({{0, "a"}});
   auto with = guard();
@@ -172,7 +171,7 @@ TEST_F(HeaderGuardTest, NothingIsChangedWithoutTheMark) {
   EXPECT_EQ(luks.steps, "mark, settle");
 }
 
-// Catches: a volume of another disk, or one that no key opens, whose header is overwritten.
+// Catches: an overwritten header of another disk's volume, or of a volume that no key opens.
 TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
   boot({{0, "a"}});
   luks.slots = {{0, "theirs"}};
@@ -185,8 +184,8 @@ TEST_F(HeaderGuardTest, WhatIsNotItsOwnIsRefused) {
   }
 }
 
-// Catches: a change that counts as done while the backup still has the key that was removed; a
-// guard that has nowhere to keep a backup and does something all the same.
+// Catches: a change that counts as done while the backup still has the removed key; a guard without
+// a folder for backups that does something nevertheless.
 TEST_F(HeaderGuardTest, WithoutABackupItIsNotDone) {
   auto with = guard();
   luks.content = Luks::Content::kLuks;

@@ -9,7 +9,7 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
   auto& backup = KJ_ASSERT_NONNULL(file);
   auto found = co_await luks.inspect(device);
   if (found.content == Content::kEmpty) {
-    // It is formatted, and that is a change; what the volume of before could be opened with goes.
+    // Its formatting is a change; the backup with the keys of the previous volume is removed.
     co_await luks.forget(backup);
     co_return nullptr;
   }
@@ -32,7 +32,7 @@ kj::Promise<kj::Maybe<kj::String>> HeaderGuard::check(const VolumeSettings& sett
       break;
   }
   co_await luks.restore(device, backup, settings);
-  missing = true;  // and no mark stays
+  missing = true;  // no mark is left
   auto what = found.content == Content::kLuks
                   ? "was not the one that this node wrote, and not used"_kj
                   : "was damaged"_kj;

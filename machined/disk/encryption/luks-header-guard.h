@@ -1,19 +1,18 @@
-// Keeps the backup of one volume's header while work is done on it, and lets nobody open a header
-// that is not the one that the node wrote: it is replaced by the backup, if that is certain to be
-// this volume's (machined/disk/luks/luks-header-backup.h), or the volume is refused. So is one that
-// is damaged. When it is the backup that is damaged, the header is opened and that is reported:
-// bits that rot in a file must not cost a volume that is good. Of a volume that is empty there is
-// no backup any more.
+// Keeps the backup of one volume's header while work is done on the volume, and does not let a
+// header be opened that the node did not write. Such a header, and a damaged one, is replaced by
+// the backup if the backup certainly belongs to this volume
+// (machined/disk/luks/luks-header-backup.h); otherwise the volume is refused. If the backup is
+// damaged, the header is opened and the damage reported: rotten bits in a file must not cost a good
+// volume. The backup of an empty volume is removed.
 //
-// It is a Luks for that volume: before the first change of the header that goes through it, the
-// backup is marked; finish() makes it anew, and only then has a key that was removed gone for good.
-// After a cut between these the header counts as changed by the node itself, and the next finish()
-// makes the backup. Between these, backupMeanwhile() is called whenever other keys than those of
-// the backup begin to be relied on, so that at each moment the backup can be opened by the keys
-// that a boot has.
+// It is a Luks for that volume. Before the first change of the header through it, the backup is
+// marked; finish() makes a new backup, and only then is a removed key gone for good. After a cut in
+// between, the header counts as changed by the node itself, and the next finish() makes the backup.
+// Before finish(), backupMeanwhile() is called whenever boots begin to rely on keys that differ
+// from those in the backup. So the keys that a boot has can open the backup at each moment.
 //
-// Without a file nothing is kept, and nothing compared: for STATE, where the backups are, and while
-// that is not there or not encrypted.
+// Without a file, nothing is kept or compared: for STATE, which holds the backups, and while STATE
+// is not mounted or not encrypted.
 #pragma once
 
 #include "machined/disk/encryption/open-encrypted-volume.h"
@@ -25,11 +24,11 @@ class HeaderGuard final : public Luks {
   HeaderGuard(Luks& luks, kj::String device, kj::Maybe<kj::String> file)
       : luks(luks), device(kj::mv(device)), file(kj::mv(file)) {}
 
-  // Before it is opened. Returns a message about a header that was replaced or cannot be compared.
-  // FailedPrecondition as described above.
+  // Checks the header before the volume is opened. Returns a message if a header was replaced or
+  // cannot be compared. FailedPrecondition as described above.
   kj::Promise<kj::Maybe<kj::String>> check(const VolumeSettings& settings);
   kj::Promise<void> backupMeanwhile();
-  // The changes are over. When it rejects, the mark stays.
+  // Called after the last change. If it rejects, the mark stays.
   kj::Promise<void> finish();
 
   kj::Promise<Found> inspect(kj::StringPtr device) override { return luks.inspect(device); }

@@ -14,7 +14,7 @@ namespace {
 
 using What = KeyStep::What;
 using Header = std::map<unsigned, std::string>;
-using Keys = std::map<unsigned, std::string>;  // a list of a config; "a-" is not there at a boot
+using Keys = std::map<unsigned, std::string>;  // a list of a config; boots do not have "a-"
 
 kj::Vector<VolumeKey> listOf(const Keys& keys) {
   kj::Vector<VolumeKey> list;
@@ -30,7 +30,7 @@ std::string textOf(const VolumeKey& key) {
 }
 
 enum class Which { kAtBoot, kAll };
-// As the program does it (machined/disk/luks/luks-device.h).
+// Opens it like the program (machined/disk/luks/luks-device.h).
 kj::Maybe<KeyPlace> openWith(const Header& header, kj::ArrayPtr<const VolumeKey> keys,
                              Which which = Which::kAtBoot) {
   for (bool own : {true, false}) {
@@ -70,7 +70,7 @@ struct Disk {
   Header header;
   Keys persisted;
 
-  // Ends the test where the program would refuse.
+  // Ends the test if the program would refuse the step.
   void carryOut(const KeyStep& step, const Keys& before, const Keys& after) {
     auto old = listOf(before), wanted = listOf(after);
     auto opens = [&](const KeyPlace& by) {
@@ -97,7 +97,7 @@ struct Disk {
         break;
     }
   }
-  // A boot with what is persisted.
+  // Boots with the persisted list.
   void boot(unsigned slots) {
     auto list = listOf(persisted);
     ASSERT_TRUE(openWith(header, list) != nullptr);
@@ -158,8 +158,8 @@ const Row kRows[] = {
      "persist, remove 0 by 1, add 0 by 1, verify 0, remove 1 by 0"},
 };
 
-// Catches: more steps than needed (each derivation of a key takes a second), and an order that was
-// not meant.
+// Catches: more steps than needed (each derivation of a key takes a second), and an unintended
+// order.
 TEST(KeyChange, HasTheStepsThatItNeeds) {
   for (auto& row : kRows) {
     auto before = listOf(row.before), after = listOf(row.after);
@@ -167,8 +167,8 @@ TEST(KeyChange, HasTheStepsThatItNeeds) {
   }
 }
 
-// Catches: a recovery key that a boot or another change removes, or whose slot another key gets; a
-// key that the node had and that stays under that name.
+// Catches: a recovery key that a boot or another change removes, or whose slot another key gets; an
+// earlier key of the node that stays as a recovery key.
 TEST(KeyChange, LeavesRecoveryKeysAlone) {
   auto plan = [](const Header& header, const Keys& before, const Keys& after,
                  std::initializer_list<unsigned> recovery) {
@@ -185,8 +185,8 @@ TEST(KeyChange, LeavesRecoveryKeysAlone) {
   EXPECT_EQ(plan(header, {{0, "a"}, {1, "b"}}, {{0, "a"}}, {1}), "persist, remove 1 by 0");
 }
 
-// Catches: a full header that is given up although there is a slot that nobody needs; one that is
-// full with keys that are needed, and loses one of them.
+// Catches: a full header that is refused although a slot is not needed; a header full of needed
+// keys that loses one of them.
 TEST(KeyChange, WithoutRoom) {
   Header header;
   Keys before;
@@ -201,21 +201,21 @@ TEST(KeyChange, WithoutRoom) {
   auto wanted = listOf({{0, "new"}});
   auto steps = planFor(header, list, wanted, kKeySlots);
   EXPECT_EQ(show(kj::arrayPtr(steps.begin(), 4)), "remove 7 by 0, add 7 by 0, verify 7, persist");
-  // The slot that opened it is needed, whatever list names it.
+  // The slot that opened it is needed, even if no list names it.
   for (unsigned i = 0; i < kKeySlots; ++i) header[i] = "?";
   header[0] = "old31";
   list = listOf({{31, "old31"}});
   steps = planFor(header, list, wanted, kKeySlots);
   EXPECT_EQ(show(kj::arrayPtr(steps.begin(), 4)), "remove 1 by 0, add 1 by 0, verify 1, persist");
   for (unsigned i = 0; i < kKeySlots; ++i) header[i] = "old" + std::to_string(i);
-  // One that stays is room enough.
+  // A key that stays needs no free slot.
   wanted = listOf({{3, "old3"}, {4, "new"}});
   EXPECT_NO_THROW(planFor(header, listOf({{3, "old3"}}), wanted, kKeySlots));
 }
 
-// Every cut of random changes, few slots so that they get in each other's way.
+// Cuts random changes at every step, with few slots, so that the keys compete for them.
 // Catches: a moment at which no key of the persisted list opens the volume; a cut that a boot does
-// not get over, or after which it leaves other keys than the list has.
+// not repair, or after which it leaves other keys than the list has.
 TEST(KeyChange, LosesTheVolumeAtNoMoment) {
   std::minstd_rand random(7);
   unsigned changes = 0, cuts = 0, full = 0;
@@ -240,7 +240,7 @@ TEST(KeyChange, LosesTheVolumeAtNoMoment) {
       if (random() % 4 != 0) disk.header[key.first] = key.second;  // another cut before
     }
     for (unsigned i = random() % 3; i > 0; --i) disk.header[random() % slots] = "?";
-    // A key that a cut has left at another slot than its own.
+    // A key that a cut has left in another slot.
     if (random() % 3 == 0) disk.header[random() % slots] = disk.persisted.begin()->second;
     auto before = disk.persisted, after = keys();
     auto old = listOf(before), wanted = listOf(after);

@@ -39,7 +39,7 @@ class Planner {
  private:
   const KeyChange& change;
   unsigned slots;
-  KeyPlace anchor;  // stays as it is
+  KeyPlace anchor;  // must not be removed
   kj::Vector<bool> used, right;
   kj::Vector<KeyStep> steps;
 
@@ -75,14 +75,14 @@ class Planner {
       if (slotOf(i) == slot) right[i] = false;
     }
   }
-  // Its own slot has it.
+  // Puts the key into its own slot.
   void settle(size_t key) {
     if (right[key]) return;
     if (used[slotOf(key)]) remove(slotOf(key));
     add(key, slotOf(key));
   }
 
-  // A key of the new list that opens the volume at a boot now, added somewhere if there is none.
+  // Returns a key of the new list that opens the volume at a boot now; adds one if none does.
   KeyPlace anchorOfAfter() {
     auto& opened = change.before[change.opened.key];
     auto& after = change.after;

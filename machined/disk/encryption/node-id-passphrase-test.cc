@@ -10,15 +10,14 @@ namespace {
 constexpr kj::byte kRaw[] = {0x33, 0x22, 0x11, 0x00, 0x55, 0x44, 0x77, 0x66,
                              0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff};
 
-// Catches: another order of bytes or another case than the original's, whose volumes would not
-// open.
+// Catches: another byte order or case than the original's, whose volumes would not open.
 TEST(NodeKey, IsTheTextOfTheUuidAndTheLabel) {
   EXPECT_EQ(uuidText(kRaw), "00112233-4455-6677-8899-aabbccddeeff");
   auto passphrase = nodePassphrase(uuidText(kRaw), "STATE");
   EXPECT_EQ(kj::heapString(passphrase.asChars()), "00112233-4455-6677-8899-aabbccddeeffSTATE");
 }
 
-// Catches: a key that every machine of a maker has.
+// Catches: a key that all machines of a manufacturer share.
 TEST(NodeKey, IsNotMadeOfAUuidThatSaysNothing) {
   struct {
     kj::StringPtr uuid;
@@ -52,8 +51,8 @@ kj::Vector<kj::byte> structure(kj::byte type, kj::ArrayPtr<const kj::byte> field
   return out;
 }
 
-// Catches: a structure before it that is skipped wrongly, a table that is cut and is read beyond
-// its end.
+// Catches: an earlier structure that is skipped wrongly; a truncated table that is read beyond its
+// end.
 TEST(NodeKey, FindsTheUuidInTheTable) {
   kj::Vector<kj::byte> fields;
   for (int i = 0; i < 4; ++i) fields.add(1);  // numbers of texts
@@ -64,7 +63,7 @@ TEST(NodeKey, FindsTheUuidInTheTable) {
   table.addAll(structure(1, fields, kj::StringPtr("x\0\0", 3).asArray()));
   auto found = KJ_ASSERT_NONNULL(systemUuidIn(table));
   EXPECT_EQ(uuidText(found), "00112233-4455-6677-8899-aabbccddeeff");
-  // The texts behind it do not matter.
+  // The texts after the fields do not matter.
   for (size_t size = 0; size + 4 < table.size(); ++size) {
     auto cut = kj::heapArray<kj::byte>(table.slice(0, size));  // a sanitizer sees its end
     EXPECT_TRUE(systemUuidIn(cut) == nullptr) << size;

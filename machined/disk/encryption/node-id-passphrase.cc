@@ -23,7 +23,7 @@ kj::Maybe<kj::Array<kj::byte>> systemUuidIn(kj::ArrayPtr<const kj::byte> table) 
       if (length < kUuidAt + kUuidBytes) break;
       return kj::heapArray<kj::byte>(table.slice(kUuidAt, kUuidAt + kUuidBytes));
     }
-    // Its texts follow, each with a zero at its end, and another zero.
+    // The structure's texts follow, each with a zero at its end, then another zero.
     size_t end = length;
     while (end + 1 < table.size() && (table[end] != 0 || table[end + 1] != 0)) ++end;
     table = table.slice(kj::min(end + 2, table.size()), table.size());

@@ -1,8 +1,8 @@
 // The passphrase of a `nodeID` key: the text of the machine's UUID, then the partition's label, as
 // in Talos. Pure.
 //
-// It is no more secret than the UUID is: whoever has the disk without the machine lacks it. A UUID
-// that many machines have, or that says nothing, is refused, since it would keep out nobody.
+// It is as secret as the UUID: a thief of the disk without the machine lacks it. A UUID that many
+// machines share, or that says nothing, is refused, because it would protect nothing.
 #pragma once
 
 #include <kj/array.h>
@@ -12,16 +12,16 @@ namespace talos::machined {
 
 constexpr size_t kUuidBytes = 16;
 
-// The system's UUID, as it stands in the table of SMBIOS (type 1, DSP0134 §7.2.1), which is
-// firmware's and may say anything; none when it has none.
+// Returns the system's UUID as it is in the table of SMBIOS (type 1, DSP0134 §7.2.1); nullptr if
+// the table lacks it. The table comes from the firmware and may hold any bytes.
 kj::Maybe<kj::Array<kj::byte>> systemUuidIn(kj::ArrayPtr<const kj::byte> table);
 
-// 36 characters, lower case. The first three fields are little-endian there, whatever the version
-// of SMBIOS: others than the original's texts would not open its volumes.
+// Returns 36 characters in lower case. The first three fields are little-endian in the table,
+// whatever the version of SMBIOS: other texts than the original's would not open its volumes.
 kj::String uuidText(kj::ArrayPtr<const kj::byte> uuid);
 
-// Why it protects nothing; none when it does. It is not the nil UUID, and no character is more than
-// half of the text.
+// Returns why the UUID protects nothing; nullptr if it protects: it is not the nil UUID, and no
+// character makes up more than half of the text.
 kj::Maybe<kj::String> weaknessOf(kj::StringPtr uuid);
 
 // Throws FailedPrecondition with the weakness.

@@ -34,7 +34,7 @@ struct OpenVolumeTest : testing::Test {
     }
     return "";
   }
-  // "" when it went through.
+  // Returns "" on success.
   std::string change(const Keys& before, const Keys& after, Keys& persisted,
                      KeyChangeExtent extent = KeyChangeExtent::kWhole) {
     luks.steps.clear();
@@ -51,7 +51,7 @@ struct OpenVolumeTest : testing::Test {
   }
 };
 
-// Catches: an empty partition that is not encrypted, or again at each boot.
+// Catches: an empty partition that is not encrypted, or is encrypted again at each boot.
 TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   auto opened = open({{3, "a"}, {5, "b"}});
   EXPECT_EQ(opened.slot, 3u);
@@ -63,14 +63,14 @@ TEST_F(OpenVolumeTest, FormatsWhatIsEmpty) {
   luks.fresh = false;
   EXPECT_FALSE(open({{3, "a"}, {5, "b"}}).fresh);
   EXPECT_EQ(luks.steps, "");
-  // One that has no key holds nothing that anybody could ever read.
+  // A volume without keys holds nothing that could be read.
   luks.slots.clear();
   open({{1, "c"}});
   EXPECT_EQ(luks.slots, (Keys{{1, "c"}}));
 }
 
-// Catches: a key that is relied on although the disk has kept something else: the config would be
-// stored, or the operator would leave with a passphrase, and nothing opened the volume.
+// Catches: reliance on a key although the disk has stored something else: the config would be
+// stored, or the operator would leave with a passphrase, and nothing would open the volume.
 TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
@@ -89,7 +89,7 @@ TEST_F(OpenVolumeTest, AKeyIsSeenToOpenItFirst) {
               HasSubstr("the new recovery key does not open it"));
 }
 
-// Catches: data that is formatted away, or a volume that is changed by somebody who cannot open it.
+// Catches: data that is formatted away, or a volume that is changed without a key that opens it.
 TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   luks.content = Luks::Content::kOther;
   EXPECT_THAT(refusal({{0, "a"}}), HasSubstr("/dev/vdb1 is not empty"));
@@ -111,8 +111,9 @@ TEST_F(OpenVolumeTest, WritesNothingToWhatItDoesNotOpen) {
   EXPECT_EQ(luks.mapped, "");
 }
 
-// Catches: a recovery key at a slot that the config needs, or does not know; an old one that goes
-// on opening the volume; a node whose own key is lost for it; one that anybody could guess.
+// Catches: a recovery key at a slot that the config needs, or does not know; an old recovery key
+// that still opens the volume; a node that loses its own key for it; a recovery key that can be
+// guessed.
 TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "a"}};
@@ -143,7 +144,7 @@ TEST_F(OpenVolumeTest, ARecoveryKeyGetsTheSlotThatIsLeftToIt) {
   EXPECT_NE(one, other);
 }
 
-// Catches: a boot that leaves the keys of an earlier config, or that fails because one cannot be
+// Catches: a boot that leaves the keys of an earlier config, or fails because a key cannot be
 // changed.
 TEST_F(OpenVolumeTest, PutsTheKeysRight) {
   luks.content = Luks::Content::kLuks;
@@ -158,7 +159,7 @@ TEST_F(OpenVolumeTest, PutsTheKeysRight) {
   EXPECT_THAT(said, HasSubstr("cannot change the keys of /dev/vdb1: the power is gone"));
 }
 
-// Catches: a change of keys that is reported as done and is not, a cut at any call after which the
+// Catches: a change of keys that is reported as done and is not; a cut at any call after which the
 // persisted list opens nothing, or that the next boot does not finish.
 TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
   struct {
@@ -189,7 +190,7 @@ TEST_F(OpenVolumeTest, ChangesKeysUnderWay) {
       auto cutAt = luks;
       open(persisted);
       EXPECT_EQ(luks.slots, persisted) << steps;
-      luks = cutAt;  // or the next brain goes on with it
+      luks = cutAt;  // or the next brain continues with it
       EXPECT_EQ(change(row.before, row.after, persisted), "");
       EXPECT_EQ(luks.slots, row.after) << steps;
       if (whole && cut > 0) break;

@@ -14,7 +14,7 @@ namespace {
   fail(ErrorKind::kFailedPrecondition, problem);
 }
 
-// Of a hand-over, the opener's keys are numbered behind all slots (encryption-settings.h).
+// In a hand-over, the opener's keys have numbers beyond all slots (encryption-settings.h).
 kj::String named(kj::ArrayPtr<const VolumeKey> keys) {
   auto names = KJ_MAP(key, keys) {
     return kj::str(nameOf(key.kind), " of slot ", key.slot % kKeySlots);
@@ -84,8 +84,8 @@ VolumeSettings bootKeysOf(const VolumeSettings& settings) {
   return only;
 }
 
-// With a key that boots have, if one fits: that is the one that has to stay. The key's index is
-// that of the settings.
+// Finds a key that opens the volume; one that boots have, if it fits, because it must stay. The
+// index of the key refers to the settings.
 kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
                                              const VolumeSettings& settings) {
   auto first = bootKeysOf(settings);
@@ -103,7 +103,7 @@ kj::Promise<kj::Maybe<Luks::Opened>> findKey(Luks& luks, kj::StringPtr device,
   co_return co_await luks.open(device, "", settings);
 }
 
-// The facts of the header that the plan needs.
+// Collects the facts about the header that the plan needs.
 kj::Promise<void> change(Luks& luks, kj::StringPtr device, const VolumeSettings& before,
                          const VolumeSettings& after, Luks::Opened opened, KeyChangeExtent extent,
                          PersistKeys persist, SayLine& say) {
@@ -184,7 +184,7 @@ kj::Promise<void> changeKeys(Luks& luks, kj::String device, const VolumeSettings
     co_await change(luks, device, before, after, *o, extent, kj::mv(persist), step);
     co_return;
   }
-  // One that was cut after the list was persisted has none of the old keys left, perhaps.
+  // A change that was cut after the list was persisted may have left none of the old keys.
   auto again = co_await findKey(luks, device, after);
   KJ_IF_MAYBE (o, again) {
     co_await change(luks, device, after, after, *o, extent, kj::mv(persist), step);

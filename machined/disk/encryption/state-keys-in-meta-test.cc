@@ -27,8 +27,8 @@ std::string refusal(kj::StringPtr text) {
   return "";
 }
 
-// Catches: a list that the original has written and that is not understood: its form, with what
-// later versions add.
+// Catches: a list of the original that is not understood: its form, with the additions of later
+// versions.
 TEST(StateKeys, OfTheOriginalAreRead) {
   auto settings = read(
       R"({"EncryptionProvider":"luks2","EncryptionKeys":[{"KeyStatic":{"KeyData":"pass \"word\u00e9"},)"
@@ -43,8 +43,7 @@ TEST(StateKeys, OfTheOriginalAreRead) {
   EXPECT_TRUE(settings.keys[0].atBoot && settings.keys[1].atBoot);
 }
 
-// Catches: a list that is not one and that is taken for one without keys; a message with a
-// passphrase.
+// Catches: another text that counts as a list without keys; a message with a passphrase.
 TEST(StateKeys, OthersAreRefused) {
   EXPECT_EQ(refusal(""), "the keys of STATE in META are not valid at byte 0");
   EXPECT_THAT(refusal(R"({"EncryptionKeys":[]})"), HasSubstr("at least one static or nodeID key"));
@@ -68,8 +67,8 @@ TEST(StateKeys, OthersAreRefused) {
   EXPECT_THAT(refusal(kj::str(large.asChars())), HasSubstr("65537 bytes"));
 }
 
-// Catches: passphrases in memory that was given back: of strings that outgrow their buffer, that
-// are skipped, or that come a second time.
+// Catches: passphrases in freed memory: of strings that outgrow their buffer, that are skipped, or
+// that occur twice.
 TEST(StateKeys, LeaveNothingBehind) {
   constexpr auto kSecret = "an-uncommon-passphrase";
   auto longOne = kSecret + ("\"" + std::string(200, 'x'));
@@ -88,8 +87,8 @@ TEST(StateKeys, LeaveNothingBehind) {
   EXPECT_EQ(secrets.count(), 0u);
 }
 
-// Catches: a passphrase in META beside a key of the machine, which opens STATE without it; options
-// that are lost until the config is there.
+// Catches: a passphrase in META beside a key of the machine, which alone opens STATE; options that
+// are lost before the config is read.
 TEST(StateKeys, AreWrittenAsTheyAreRead) {
   capnp::MallocMessageBuilder message;
   auto config = message.initRoot<config::Encryption>();
@@ -126,7 +125,7 @@ TEST(StateKeys, AreWrittenAsTheyAreRead) {
 }
 
 // Catches: a STATE whose only key is a passphrase, which the document allows, and that no boot
-// could open, because the passphrase is on STATE alone.
+// could open, because only STATE has the passphrase.
 TEST(StateKeys, APassphraseAloneIsStored) {
   capnp::MallocMessageBuilder message;
   auto config = message.initRoot<config::Encryption>();

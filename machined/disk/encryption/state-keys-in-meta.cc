@@ -14,18 +14,18 @@ bool isNodeKey(config::EncryptionKey::Reader key) {
   return key.hasNodeID() && !key.hasStatic();
 }
 
-// Where, and not what is there: it may be a passphrase.
+// Reports the position, and not the text, which may be a passphrase.
 [[noreturn]] void refuseText(kj::StringPtr where) {
   fail(ErrorKind::kInvalidArgument, kj::str("the keys of STATE in META are not valid", where));
 }
 
-// JSON (RFC 8259), read in one pass: each call takes what it is called, or refuses the text. No
-// more than this list needs; a parser of everything is not in the brain.
+// JSON (RFC 8259), parsed in one pass: each call takes an element of its kind, or refuses the text.
+// It parses no more than this list needs; a full parser is not in the brain.
 class Json {
  public:
   explicit Json(kj::ArrayPtr<const char> text) : text(text) {}
 
-  // `field` takes the value.
+  // `field` parses the value.
   void object(kj::FunctionParam<void(kj::StringPtr key)> field) {
     Level level(*this);
     take('{');
@@ -243,7 +243,7 @@ void readKey(Json& json, StateList& list) {
   if (list.keys.size() > kKeySlots) json.refuse();
 }
 
-// One of two keywords.
+// Reads one of two keywords.
 void readKind(Json& json, kj::StringPtr only) {
   if (json.isNull()) return;
   auto text = json.string();
@@ -267,11 +267,11 @@ void readList(Json& json, StateList& list) {
   json.end();
 }
 
-// Without the machine's own, if that has none that is good enough.
+// Leaves out the machine's own key if its UUID is too weak.
 void copy(const StateList& in, kj::StringPtr uuid, config::Encryption::Builder out) {
   auto options = out.initOptions(static_cast<unsigned>(in.options.size()) + 1);
   for (unsigned i = 0; i < in.options.size(); ++i) options.set(i, in.options[i]);
-  options.set(options.size() - 1, kReadableInMeta);  // that is where they are
+  options.set(options.size() - 1, kReadableInMeta);  // because they are in META
   bool own = weaknessOf(uuid) == nullptr;
   auto isLeft = [&](const StateKey& key) { return key.text == nullptr && key.nodeId && !own; };
   unsigned count = 0, i = 0;

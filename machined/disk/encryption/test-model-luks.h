@@ -1,4 +1,4 @@
-// A header in memory, with the rules of machined/disk/luks/luks-device.h; and keys for it.
+// A LUKS header in memory, with the rules of machined/disk/luks/luks-device.h; and keys for it.
 #pragma once
 
 #include <capnp/message.h>
@@ -23,8 +23,8 @@ inline VolumeSettings staticKeys(kj::StringPtr label, const PassphrasesOfSlots& 
   return settings;
 }
 
-// A volume's keys as a config has them: passphrases by slot. "": the machine's own; "*": none that
-// the node has, for a recovery key; "!x" is x, and static keys are readable in META.
+// A volume's keys as in a config: passphrases by slot. "": the machine's own key; "*": a recovery
+// key, which the node does not have; "!x": x, and static keys are readable in META.
 struct EncryptionRequest {
   capnp::MallocMessageBuilder message;
   config::Encryption::Builder root = message.initRoot<config::Encryption>();
@@ -55,11 +55,11 @@ struct ModelLuks final : public Luks {
   std::map<unsigned, std::string> slots;
   std::string problem, mapped;
   bool fresh = false;
-  bool spoils = false;  // the mark that it has to write
-  unsigned failAt = 0;  // the call of this number fails, counted from 1
-  bool failOn = false;  // and all after it
+  bool spoils = false;  // add() stores another key
+  unsigned failAt = 0;  // the call with this number fails, counted from 1
+  bool failOn = false;  // and all calls after it
   unsigned calls = 0;
-  std::string steps;  // that have written
+  std::string steps;  // calls that have written
   std::string closed, inUse;
 
   static std::string textOf(const VolumeKey& key) {

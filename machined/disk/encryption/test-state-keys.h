@@ -1,4 +1,4 @@
-// The list of STATE's keys in META, in memory; a call can be made to fail.
+// The list of STATE's keys in META, in memory; calls can be made to fail.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t kBytes = kLeastDisk;
 
-// A system whose parts are told apart by their content.
+// A system whose parts have different content.
 class Parts {
  public:
   Parts() {
@@ -50,12 +50,12 @@ class Parts {
     pclose(pipe);
     return said;
   }
-  // As GRUB reads it from the partition.
+  // Returns the file as GRUB reads it from the partition.
   std::string inBoot(const std::string& path) const {
     return says("grub-fstest " + std::string(tree.at("out/disk").cStr()) + " cat '(loop0,gpt3)/" +
                 path + "'");
   }
-  // As mtools read it from the partition of UEFI.
+  // Returns the file as mtools read it from the partition of UEFI.
   std::string ofEfi(const std::string& tool, const std::string& name) const {
     auto offset = KJ_ASSERT_NONNULL(find(table(), kEfi, 512)).offset;
     return says(tool + " -i " + tree.at("out/disk").cStr() + "@@" + std::to_string(offset) +
@@ -84,8 +84,8 @@ class Parts {
 
 }  // namespace
 
-// Catches: a disk that the installer would not take for one of ours; a STATE that is not empty,
-// with which the first boot fails; a file that has as many bytes as the disk.
+// Catches: a disk that the installer would not recognize as ours; a STATE that is not empty, with
+// which the first boot fails; a file that occupies as many bytes as the disk.
 TEST(DiskImage, IsAnInstalledDiskWithoutAConfig) {
   Parts parts;
   parts.write("amd64");
@@ -102,8 +102,8 @@ TEST(DiskImage, IsAnInstalledDiskWithoutAConfig) {
   EXPECT_LT(static_cast<uint64_t>(info.st_blocks) * 512, kBytes / 8);
 }
 
-// Catches: file systems that the boot loader cannot read, or that lack a file; a slot that is not
-// the one that is started.
+// Catches: file systems that the boot loader cannot read, or that lack a file; files in a slot that
+// is not started.
 TEST(DiskImage, TheBootLoaderFindsTheSystem) {
   Parts parts;
   parts.write("amd64");
@@ -123,7 +123,7 @@ TEST(DiskImage, TheBootLoaderFindsTheSystem) {
 }
 
 // Catches: the boot program of another architecture, which the firmware does not start; boot code
-// of x86, whose files an image for arm64 does not have.
+// of x86, whose files an image for arm64 lacks.
 TEST(DiskImage, OfArm64HasNothingForABios) {
   Parts parts;
   for (auto name : {"boot.img", "core.img"}) {
@@ -138,9 +138,8 @@ TEST(DiskImage, OfArm64HasNothingForABios) {
   EXPECT_EQ(installedOn(parts.table()), Installed::kYes);
 }
 
-// Catches: an identity that is random, or a date of the day, with which two builds of one release
-// differ; an identity that two platforms share; inodes whose checksums are wrong, which the kernel
-// does not read.
+// Catches: a random identity, or today's date, which makes two builds of one release differ; an
+// identity that two platforms share; inodes with wrong checksums, which the kernel does not read.
 TEST(DiskImage, TheSameSystemGivesTheSameBytes) {
   Parts parts;
   constexpr time_t kDate = 1700000000;  // 2023-11-14 22:13:20 UTC
@@ -168,7 +167,7 @@ TEST(DiskImage, TheSameSystemGivesTheSameBytes) {
   EXPECT_FALSE(parts.table().disk == parts.tableOf(out + "/first").disk);
 }
 
-// Catches: half an image that is there after an error, or its parts left beside it.
+// Catches: a partial image after an error, or its temporary files beside it.
 TEST(DiskImage, AnErrorLeavesNothing) {
   Parts parts;
   ASSERT_EQ(unlink(parts.tree.at("system/vmlinuz").cStr()), 0);

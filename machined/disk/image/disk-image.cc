@@ -24,7 +24,7 @@ namespace {
 constexpr unsigned kSector = 512;
 constexpr size_t kPiece = 1u << 20;
 
-// Holds a digest of all that differs between one image and another: identities follow from it.
+// A digest of everything that differs between two images; identities are derived from it.
 class Identity {
  public:
   Identity(const DiskImage& image, const System& system) {
@@ -40,7 +40,7 @@ class Identity {
     date = static_cast<uint32_t>(kernel.st_mtim.tv_sec);
   }
 
-  // Returns version 8 of RFC 9562, a digest. Each name has its own.
+  // Returns a UUID of version 8 (RFC 9562), a digest of `name`. Each name has its own.
   gpt::Guid guid(kj::StringPtr name) const {
     gpt::Guid made;
     auto digest = digestOf(name);
@@ -49,7 +49,7 @@ class Identity {
     made.bytes[8] = (made.bytes[8] & 0x3f) | 0x80;
     return made;
   }
-  // Returns the same as text, whose fields are in order.
+  // Returns the same UUID as text, whose fields are in order.
   kj::String uuid(kj::StringPtr name) const {
     auto digest = digestOf(name);
     digest[6] = (digest[6] & 0x0f) | 0x80;
@@ -84,7 +84,7 @@ class Identity {
   }
 };
 
-// Beside the image, whose disk has room for it.
+// A folder beside the image, on a disk with enough space for the image.
 class ScratchFolder {
  public:
   explicit ScratchFolder(kj::StringPtr beside) : path(kj::str(beside, "-XXXXXX")) {
@@ -100,7 +100,7 @@ class ScratchFolder {
     KJ_SYSCALL(fd = open(at(name).cStr(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
     return kj::AutoCloseFd(fd);
   }
-  // Of zeros.
+  // Makes a file of zeros.
   kj::String file(kj::StringPtr name, uint64_t bytes) const {
     auto fd = newFile(at(name), bytes);
     return at(name);
@@ -139,8 +139,8 @@ void putFileSystem(int disk, const Place& place, kj::StringPtr file) {
   }
 }
 
-// mkfs.xfs(8), "protofile": a block that is not used and numbers that are not, the top folder, its
-// content, and "$" behind each folder.
+// mkfs.xfs(8), "protofile": an unused block and unused numbers, the top folder, its content, and
+// "$" after each folder.
 kj::String prototypeOf(kj::StringPtr files) {
   auto file = [&](kj::StringPtr folder, kj::StringPtr name) {
     return kj::str("  ", name, " ---600 0 0 ", files, "/", folder, "/", name, "\n");

@@ -20,7 +20,7 @@ using Words = kj::ArrayPtr<const kj::StringPtr>;
 constexpr kj::StringPtr kMetal = "metal"_kj;
 constexpr kj::StringPtr kConfig = "talos.config="_kj;
 
-// The first talos.config of a line counts, so one that is given is the only one.
+// The first talos.config of a line counts, so a given source is the only one.
 kj::String argumentsOf(kj::StringPtr platform, Words given, bool sourceMayFollow) {
   if (platform != kMetal && platforms::called(platform) == nullptr) {
     auto names = KJ_MAP(each, platforms::all()) {

@@ -13,12 +13,12 @@ namespace talos::install {
 namespace {
 
 constexpr size_t kInode = 512, kWindow = 1u << 20;
-// Offsets within an inode. Numbers are big-endian but for the checksum.
+// Offsets within an inode. Numbers are big-endian, except the checksum.
 constexpr size_t kMode = 2, kVersion = 4, kAccessed = 32, kModified = 40, kChanged = 48,
                  kGeneration = 92, kChecksum = 100, kCreated = 144;
 constexpr size_t kTimes[] = {kAccessed, kModified, kChanged, kCreated};
 
-// CRC-32C (RFC 3720, B.4), of which the polynomial is written with its lowest bit first.
+// CRC-32C (RFC 3720, B.4), whose polynomial is written with its lowest bit first.
 constexpr std::array<uint32_t, 256> kCrcTable = [] {
   std::array<uint32_t, 256> table = {};
   for (uint32_t i = 0; i < table.size(); ++i) {

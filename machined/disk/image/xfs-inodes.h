@@ -2,8 +2,9 @@
 // day and random generation numbers into the inodes.
 //
 // It knows the inodes of version 5 without large timestamps (bigtime=0), as makeBootXfs() makes
-// them, from "XFS Algorithms & Data Structures", chapter "Inodes", and recognises one by its
-// checksum. The file system must never have been mounted: what a log has would come back.
+// them, from "XFS Algorithms & Data Structures", chapter "Inodes", and recognises an inode by its
+// checksum. The file system must never have been mounted, because replaying a log would undo the
+// changes.
 #pragma once
 
 #include <kj/array.h>
@@ -12,8 +13,8 @@
 
 namespace talos::install {
 
-// All inodes in `bytes`, a piece of the file system that begins and ends between two inodes, get
-// this date and one generation. Returns how many there were.
+// Gives this date and one generation to all inodes in `bytes`, a piece of the file system that
+// begins and ends between two inodes. Returns the number of inodes.
 size_t setInodeDates(kj::ArrayPtr<kj::byte> bytes, uint32_t date);
 // Does the same in a whole file system; blocks.
 void setInodeDates(kj::StringPtr file, uint32_t date);

@@ -8,9 +8,9 @@
 namespace talos::install {
 namespace {
 
-constexpr size_t kCodeEnd = 440;  // behind it: identity of the disk, partition table
+constexpr size_t kCodeEnd = 440;  // then: identity of the disk, partition table
 constexpr size_t kCoreSectorAt = 0x5c, kDriveCheckAt = 0x66;
-// The only one, in the last bytes of the first sector: begin, length, segment to load it to.
+// The only block list, in the last bytes of the first sector: begin, length, segment to load to.
 constexpr size_t kListBeginAt = 0x1f4, kListLengthAt = 0x1fc;
 
 void put(kj::ArrayPtr<kj::byte> out, size_t at, uint64_t value, unsigned size) {
@@ -25,8 +25,8 @@ kj::Array<kj::byte> bootSector(kj::ArrayPtr<const kj::byte> first,
   auto result = kj::heapArray(first);
   memcpy(result.begin(), bootImage.begin(), kCodeEnd);
   put(result, kCoreSectorAt, coreSector, 8);
-  // Two no-operations in the place of a jump: it then uses the first disk where a BIOS does not say
-  // properly which one it has started.
+  // Two no-operations replace a jump: boot.img then uses the first disk if a BIOS does not properly
+  // report the disk that it started.
   put(result, kDriveCheckAt, 0x9090, 2);
   return result;
 }

@@ -48,7 +48,7 @@ kj::String arguments(kj::StringPtr platform, kj::StringPtr config,
 
 }  // namespace
 
-// Catches: what GRUB's own tools make of the block being something else.
+// Catches: a block that GRUB's own tools read differently.
 TEST(BootFiles, GrubReadsAndWritesTheState) {
   machined::TestTree tree;
   auto path = kj::str(tree.root, "/grubenv");
@@ -60,7 +60,7 @@ TEST(BootFiles, GrubReadsAndWritesTheState) {
   EXPECT_EQ(show(readSlots(readFile(path))), "A B 2 600");
 }
 
-// Catches: a configuration that GRUB cannot parse; it is only read at the next start.
+// Catches: a configuration that GRUB cannot parse; it is read only at the next start.
 TEST(BootFiles, GrubParsesItsConfiguration) {
   machined::TestTree tree;
   auto path = kj::str(tree.root, "/grub.cfg");
@@ -85,7 +85,7 @@ TEST(BootFiles, TheConfigurationCountsDown) {
   }
 }
 
-// Catches: another order or other values than documented; a console that is not replaced, another
+// Catches: another order or other values than documented; a console that is not replaced; another
 // argument that is.
 TEST(BootFiles, Arguments) {
   constexpr const char* kDefaults =
@@ -112,7 +112,7 @@ TEST(BootFiles, Arguments) {
       (std::string("talos.platform=other talos.config=none ") + kDefaults + " console=x").c_str());
 }
 
-// Catches: a source that is added to the line of a CD or of iPXE and comes second.
+// Catches: a source, added to the line of a CD or of iPXE, that comes second.
 TEST(BootFiles, ArgumentsThatASourceMayFollow) {
   auto text = [](kj::StringPtr config) {
     return bootArguments({.platform = "metal", .config = config, .sourceMayFollow = true});
@@ -122,8 +122,8 @@ TEST(BootFiles, ArgumentsThatASourceMayFollow) {
   EXPECT_THAT(text("http://c/x").cStr(), HasSubstr(" talos.config=http://c/x console=ttyS0 "));
 }
 
-// Catches: a machine whose serial port stays silent; an argument of x86 that arm64 does not have;
-// one of the user's that is changed.
+// Catches: a machine whose serial port stays silent; an argument of x86 that arm64 lacks; a changed
+// argument of the user.
 TEST(BootFiles, ArgumentsOfArm64) {
   constexpr const char* kDefaults =
       "init_on_alloc=1 slab_nomerge kpti=on consoleblank=0 nvme_core.io_timeout=4294967295 "
@@ -143,7 +143,7 @@ TEST(BootFiles, ArgumentsOfArm64) {
               testing::EndsWith(" console=ttyS0 pti=on"));
 }
 
-// Catches: a partition in which a second system with all drivers has no room beside the first.
+// Catches: a partition without space for a second system with all drivers beside the first.
 TEST(BootFileSystem, HasRoomForTwoSystems) {
   constexpr uint64_t kSystemBytes = 140 * kMiB, kBlock = 4096;
   machined::TestTree tree;

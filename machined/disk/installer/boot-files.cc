@@ -46,9 +46,9 @@ bool isConsole(kj::StringPtr argument) {
 
 }  // namespace
 
-// GRUB cannot count, so its steps are written out. Where the count cannot be written, the slot is
-// not tried: it would be tried for ever. Only the slot that is tried gets the arguments of a trial,
-// not the one that GRUB falls back to when that cannot be loaded.
+// GRUB cannot count, so its steps are written out. If the count cannot be written, the slot is not
+// tried, because it would be tried for ever. Only the slot on trial gets the arguments of a trial,
+// not the slot that GRUB falls back to if it cannot load the former.
 kj::String grubConfig() {
   kj::Vector<kj::String> steps;
   for (unsigned left = kMostTries; left > 0; --left) {
@@ -88,7 +88,7 @@ fi
 }
 
 kj::String bootEntry(Slot slot, kj::StringPtr arguments) {
-  constexpr size_t kMostArguments = 1900;  // the kernel cuts at 2047; slot and trial come behind
+  constexpr size_t kMostArguments = 1900;  // the kernel cuts at 2047; slot and trial follow
   if (arguments.size() > kMostArguments) {
     fail(ErrorKind::kInvalidArgument,
          kj::str("the kernel arguments have ", arguments.size(), " bytes, and at most ",

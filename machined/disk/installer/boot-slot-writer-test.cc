@@ -33,7 +33,7 @@ struct FolderOfSlots : testing::Test {
   std::string said;
   NoConfinement confinement;
 
-  kj::StringPtr failsAt = "";  // the power, before the step that is said
+  kj::StringPtr failsAt = "";  // the power fails before the step with this message
 
   void SetUp() override {
     for (auto folder : {"slots/grub"_kj, "slots/A"_kj, "image/usr/install"_kj}) {
@@ -77,8 +77,8 @@ struct FolderOfSlots : testing::Test {
 
 }  // namespace
 
-// Catches: an image of an earlier release, which does not list the keys of configs, that is taken
-// for one that knows none; a list that is too long to be kept.
+// Catches: an image of an earlier release, without a list of config keys, that is taken for one
+// that knows no keys; a list that is too long to be kept.
 TEST_F(FolderOfSlots, AnImageSaysWhatItIs) {
   EXPECT_EQ(facts(), "v2 ");
   tree.file("image/usr/install/config-keys", "machine\n");
@@ -103,7 +103,7 @@ TEST_F(FolderOfSlots, TheOtherSlotIsWrittenAndChosen) {
   EXPECT_EQ(readFile(tree.at("slots/grub/grubenv")), writeSlots({.confirmed = Slot::kB}));
 }
 
-// Catches: the running system overwritten; one chosen that is not there.
+// Catches: the running system overwritten; a missing system that is chosen.
 TEST_F(FolderOfSlots, WhatIsRefusedChangesNothing) {
   EXPECT_EQ(upgradeTo(Slot::kA), "slot A is the one that is started; it is not written to");
   EXPECT_EQ(chosen({Slot::kA, Slot::kB, 1}), "there is no system in slot B");
@@ -111,7 +111,7 @@ TEST_F(FolderOfSlots, WhatIsRefusedChangesNothing) {
   EXPECT_EQ(readFile(tree.at("slots/A/rootfs.sqsh")), "hsqs the first system");
 }
 
-// Catches: an image that is not what its list says counting as a system.
+// Catches: an image that differs from its list and counts as a system.
 TEST_F(FolderOfSlots, AnImageThatIsNotWhole) {
   auto refused = [&](kj::StringPtr reason) {
     auto text = upgradeTo(Slot::kB);
@@ -126,8 +126,8 @@ TEST_F(FolderOfSlots, AnImageThatIsNotWhole) {
   refused("version");
 }
 
-// Catches: after a power cut at any step, a slot that is half written and tried, or the loss of the
-// running one. What the cut has left is replaced by the next upgrade.
+// Catches: after a power cut at any step, a half-written slot that is tried, or the loss of the
+// running one. The next upgrade replaces the remains.
 TEST_F(FolderOfSlots, ACutBetweenTheSteps) {
   for (auto step : {"writing"_kj, "verifying"_kj}) {
     failsAt = "";
@@ -139,7 +139,7 @@ TEST_F(FolderOfSlots, ACutBetweenTheSteps) {
   }
 }
 
-// Catches: a record that cannot be read taken for one that says A.
+// Catches: an unreadable record that counts as one for slot A.
 TEST_F(FolderOfSlots, ARecordThatCannotBeRead) {
   for (auto& text : {kj::str("slot=B\n"), kj::str()}) {
     tree.file("slots/grub/grubenv", text);

@@ -35,7 +35,7 @@ SlotState readEnvironment(int mount, kj::StringPtr place) {
                "started"));
 }
 
-// In place: the boot loader finds it where it was. All that it says is in its first sector.
+// Writes in place, where the boot loader finds the file. Its first sector holds all information.
 void writeEnvironment(int mount, const SlotState& state) {
   int raw;
   KJ_SYSCALL(raw = openat(mount, kEnvironmentFile.cStr(), O_WRONLY | O_CLOEXEC));
@@ -75,7 +75,8 @@ kj::Maybe<kj::String> versionIn(SlotStore& store, int mount, Slot slot) {
   return nullptr;
 }
 
-// The bytes on the disk: the cache went with the mount before, and that of a folder is dropped.
+// Reads the bytes from the disk: unmounting has dropped the cache, and for a folder it is dropped
+// explicitly.
 kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
   auto path = kj::str(nameOf(slot), "/", name);
   int raw;
@@ -92,7 +93,7 @@ kj::String digestOn(int mount, Slot slot, kj::StringPtr name) {
   }
 }
 
-// The mounted store, and the image if there is one.
+// Returns the mounted store, and the image if given.
 confine::LandlockPaths pathsOf(int top, kj::Maybe<InstallerImage&> image = nullptr) {
   auto paths = pathsToWrite(top);
   KJ_IF_MAYBE (i, image) {
@@ -101,7 +102,7 @@ confine::LandlockPaths pathsOf(int top, kj::Maybe<InstallerImage&> image = nullp
   return paths;
 }
 
-// Returns the version of the image. From then on nothing is to be tried, and the slot is empty.
+// Returns the version of the image. Afterwards no slot is tried, and the slot is empty.
 kj::String makeRoom(kj::StringPtr place, Slot slot, const ImageSource& source,
                     kj::StringPtr arguments, Confinement& confinement) {
   auto store = slotStoreAt(place);
@@ -122,8 +123,8 @@ kj::String makeRoom(kj::StringPtr place, Slot slot, const ImageSource& source,
   return version;
 }
 
-// Opens the store again: a partition gives back what was there at an unmount only. Returns the
-// digests of the files that are to be read again, in their order.
+// Opens the store again, because only after an unmount does a partition return the bytes on the
+// disk. Returns the digests of the files that must be read again, in their order.
 kj::String fill(kj::StringPtr place, Slot slot, const ImageSource& source,
                 Confinement& confinement) {
   auto store = slotStoreAt(place);

@@ -1,18 +1,19 @@
-// The two systems of a node, of which one runs: another one is written into the other slot, and
-// which one is started is chosen (boot-files.h says how a boot loader reads that). Where they are,
-// slot-store.h says: `place` is the node of the partition BOOT, or a folder of slots.
+// The two systems of a node, one of which runs. Writes another system into the other slot, and
+// chooses which system is started (boot-files.h says how a boot loader reads this choice). `place`
+// is the node of the partition BOOT, or a folder of slots (slot-store.h).
 //
 // upgrade() does, in this order:
-//   1. nothing is to be tried any more, and the other slot is emptied;
-//   2. the files of the image are written, each compared with the image's list of digests;
-//   3. BOOT is unmounted, which brings everything to where the boot loader reads it: that one does
-//      not know the journal. A folder has nothing to unmount: its files are synced one by one;
-//   4. the files are read from the disk and compared, and the last one makes the slot a system.
-// A cut at any write leaves the slot that runs as it was, and the only one that is started: the new
-// one is, once, when choose() has said so. That is one write of one sector, in place.
+//   1. It records that no slot is to be tried any more, and empties the other slot;
+//   2. it writes the files of the image, and compares each with the image's list of digests;
+//   3. it unmounts BOOT, so that everything is written where the boot loader, which does not know
+//      the journal, reads it. A folder has nothing to unmount: its files are synced one by one;
+//   4. it reads the files from the disk, compares them, and writes the last file, which makes the
+//      slot a system.
+// A cut at any write leaves the running slot unchanged, and the only one that is started. The new
+// slot is started, once, only after choose() has chosen it: by one write of one sector, in place.
 //
-// All functions block, and throw with messages for people. Each enters the confinement before it
-// reads the image or BOOT (confinement.h).
+// All functions block, and throw with human-readable messages. Each enters the confinement before
+// it reads the image or BOOT (confinement.h).
 #pragma once
 
 #include <kj/function.h>
@@ -24,12 +25,12 @@
 
 namespace talos::install {
 
-// FailedPrecondition when it is no installer image, or damaged. Returns its version.
+// FailedPrecondition if it is not an installer image, or damaged. Returns its version.
 kj::String upgrade(kj::StringPtr place, Slot slot, const ImageSource& image,
                    kj::StringPtr arguments, kj::Function<void(kj::StringPtr)>& say,
                    Confinement& confinement);
 
-// The version that it says it has; FailedPrecondition as upgrade().
+// Returns the version that the image states; FailedPrecondition as upgrade().
 struct ImageFacts {
   kj::String version, configKeys;  // as of InstallerImage
 };
@@ -41,11 +42,10 @@ struct SlotsOnDisk {
 };
 SlotsOnDisk readSlotsOf(kj::StringPtr place, Confinement& confinement);
 
-// `state` as it is from the next start on. NotFound when there is no system in a slot that it
-// names.
+// Makes `state` the state from the next start on. NotFound if it names a slot without a system.
 void choose(kj::StringPtr place, const SlotState& state, Confinement& confinement);
 
-// The first bytes of a partition that is in no use become zero.
+// Overwrites the first bytes of an unused partition with zeros.
 void clearHead(kj::StringPtr device, uint64_t bytes, Confinement& confinement);
 
 }  // namespace talos::install

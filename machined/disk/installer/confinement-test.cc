@@ -1,5 +1,5 @@
-// The installer on real block devices, loop devices over files, with the system call filter and the
-// capabilities that the wrapper gives it. As root.
+// The installer on real block devices (loop devices on files), with the system call filter and the
+// capabilities that the wrapper gives it. Needs root.
 #include "machined/disk/installer/confinement.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A kernel that reads no GPT, as that of a machine which builds may have, is given the partitions.
+// Gives the partitions to a kernel that reads no GPT, like that of some build machines.
 void showPartitions(kj::StringPtr disk) {
   kj::AutoCloseFd fd(open(disk.cStr(), O_RDONLY | O_CLOEXEC));
   constexpr unsigned kSector = 512;
@@ -73,7 +73,7 @@ class LoopDisk {
       KJ_SYSCALL(number = ioctl(control, LOOP_CTL_GET_FREE));
       path = kj::str("/dev/loop", number);
       int raw = open(path.cStr(), O_RDWR | O_CLOEXEC);
-      if (raw < 0) continue;  // it is gone again when another process has removed it
+      if (raw < 0) continue;  // another process has removed it again
       fd = kj::AutoCloseFd(raw);
       loop_config config{};
       config.fd = static_cast<__u32>(content.get());
@@ -109,7 +109,7 @@ void keepRightsOfInstaller() {
   confine::installFilter("installer", nullptr);
 }
 
-// The real one, on the kernel of the test.
+// The real confinement, on the kernel of the test.
 class OnThisKernel final : public Confinement {
  public:
   explicit OnThisKernel(kj::StringPtr disk) : disk(disk) {}
@@ -127,7 +127,7 @@ class OnThisKernel final : public Confinement {
   RealConfinement real;
 };
 
-// As the program does it: in a process of its own with these rights. Returns the result, or the
+// Runs `body` like the program: in a new process with these rights. Returns the result, or the
 // error.
 std::string asInstaller(const LoopDisk& disk, kj::Function<kj::String(Confinement&)> body) {
   std::string result;
@@ -181,7 +181,8 @@ struct InstallerOnLoop : testing::Test {
       return kj::str(write(kj::mv(options), system, say, confinement) ? "written" : "left");
     });
   }
-  // The program of a BIOS and the names; EFI where the kernel of the test has its file system.
+  // Installs the program of a BIOS and the names; also EFI if the test's kernel has its file
+  // system.
   std::string finishOn(LoopDisk& disk) { return finishOn(disk, kernelHas("vfat")); }
   std::string finishOn(LoopDisk& disk, bool bootLoader) {
     return asInstaller(disk, [&](Confinement& confinement) {
@@ -214,7 +215,7 @@ TEST_F(InstallerOnLoop, InstallsUnderItsFilter) {
   EXPECT_EQ(installOn(disk, kj::mv(wipe)), "written");
 }
 
-// Catches: a machine that is made startable although machine.install.bootloader is false, or is not
+// Catches: a machine that is made startable although machine.install.bootloader is false, or not
 // although it is true.
 TEST_F(InstallerOnLoop, TheBootLoaderIsWrittenWhenItIsWanted) {
   TALOS_NEEDS(kernelHas("xfs") && kernelHas("vfat"), "xfs", "a kernel without XFS or FAT");
@@ -222,12 +223,12 @@ TEST_F(InstallerOnLoop, TheBootLoaderIsWrittenWhenItIsWanted) {
     LoopDisk disk(tree.at(bootLoader ? "with" : "without"));
     ASSERT_EQ(installOn(disk), "written");
     EXPECT_EQ(finishOn(disk, bootLoader), "finished");
-    // Without one a BIOS goes to the next device, by its interrupt 18h.
+    // Without a boot loader a BIOS continues with the next device, by its interrupt 18h.
     EXPECT_EQ(disk.begin(disk.path, 2), bootLoader ? "bb" : "\xCD\x18");
   }
 }
 
-// Catches: what was found on the disk that does not reach the decision.
+// Catches: content of the disk that the decision does not consider.
 TEST_F(InstallerOnLoop, WhatWasFoundIsKept) {
   LoopDisk disk(tree.at("disk"));
   InstallOptions options;
@@ -236,7 +237,7 @@ TEST_F(InstallerOnLoop, WhatWasFoundIsKept) {
   EXPECT_TRUE(disk.begin(disk.path, 1024) == std::string(1024, 0));
 }
 
-// Catches: the same of a disk of the user, and of the requests about one partition.
+// Catches: the same for a disk of the user, and for the requests about one partition.
 TEST_F(InstallerOnLoop, DividesAndFormats) {
   LoopDisk disk(tree.at("disk"));
   uint64_t sizes[] = {400 * kMiB, 0};
@@ -264,7 +265,7 @@ TEST_F(InstallerOnLoop, DividesAndFormats) {
   EXPECT_EQ(formatted(), "formatted");
 }
 
-// Catches: a reset, or a disk that has grown, for which a right is missing.
+// Catches: a missing right for a reset, or for a disk that has grown.
 TEST_F(InstallerOnLoop, ErasesAndGrows) {
   TALOS_NEEDS(kernelHas("xfs"), "xfs", "a kernel without XFS");
   LoopDisk disk(tree.at("disk"));
@@ -285,7 +286,7 @@ TEST_F(InstallerOnLoop, ErasesAndGrows) {
   EXPECT_EQ(disk.begin(disk.node(6), 4), std::string(4, 0));
 }
 
-// Tries all that a step which was taken over might try; returns the names of what works.
+// Tries everything that a compromised step might try; returns the names of successful attempts.
 kj::String possible(kj::StringPtr otherDisk) {
   kj::Vector<kj::StringPtr> works;
   auto attempt = [&](kj::StringPtr name, long result) {
@@ -310,8 +311,8 @@ kj::String possible(kj::StringPtr otherDisk) {
   return kj::strArray(works, " ");
 }
 
-// Catches: a step that a disk has taken over and that reaches another disk, the node's files, or
-// the kernel.
+// Catches: a step, compromised by a disk, that reaches another disk, the node's files, or the
+// kernel.
 TEST_F(InstallerOnLoop, AStepReachesItsDiskAndNothingElse) {
   TALOS_NEEDS(confine::Landlock::version() >= 6, "landlock-6",
               "this kernel does not restrict as much");
@@ -343,8 +344,8 @@ TEST_F(InstallerOnLoop, AStepReachesItsDiskAndNothingElse) {
       << "its own disk is not among that";
 }
 
-// Catches: an error of a step that loses its kind or its text, one that outlives the installer, a
-// crash that counts as a result.
+// Catches: an error of a step that loses its kind or its text; a step that outlives the installer;
+// a crash that counts as a result.
 TEST_F(InstallerOnLoop, TheResultOfAStep) {
   RealConfinement confinement;
   EXPECT_EQ(confinement.step([](Confinement&) { return kj::str("a\nb"); }), "a\nb");

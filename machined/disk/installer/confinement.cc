@@ -21,11 +21,10 @@ namespace {
 
 constexpr kj::StringPtr kSelf = "/proc/self/exe"_kj;
 constexpr size_t kMostResult = 64u << 10;
-// Before the text of a result: the kind of an error, or this.
+// First byte of a result: the kind of an error, or this value.
 constexpr unsigned kFinished = 255;
 
-// mkfs.xfs and mkfs.fat open these besides the device itself, to see which disks are mounted, and
-// of which kind the disk is.
+// mkfs.xfs and mkfs.fat also open these, to find mounted disks and the kind of the disk.
 constexpr kj::StringPtr kReads[] = {"/proc"_kj, "/sys"_kj, "/dev/null"_kj, "/dev/urandom"_kj};
 
 void keepCapability(kj::Maybe<unsigned> kept) {
@@ -35,10 +34,10 @@ void keepCapability(kj::Maybe<unsigned> kept) {
   for (unsigned i = 0; i < 2; ++i) {
     uint32_t mask = 0;
     KJ_IF_MAYBE (c, kept) mask = *c / 32 == i ? 1u << (*c % 32) : 0;
-    data[i].permitted &= mask;  // one that it has not stays away
+    data[i].permitted &= mask;  // a missing capability stays missing
     data[i].effective = data[i].inheritable = data[i].permitted;
   }
-  // The kernel takes those from the ambient set as well that are not inheritable.
+  // The kernel also removes non-inheritable capabilities from the ambient set.
   KJ_SYSCALL(syscall(SYS_capset, &header, data));
 }
 
@@ -102,7 +101,7 @@ kj::String RealConfinement::step(kj::Function<kj::String(Confinement&)> body) {
   kj::Array<kj::byte> bytes;
   auto failure = kj::runCatchingExceptions(
       [&]() { bytes = kj::FdInputStream(reading.get()).readAllBytes(kMostResult); });
-  reading = nullptr;  // one that says too much ends
+  reading = nullptr;  // a step that writes too much ends
   int status;
   while (waitpid(child, &status, 0) < 0) KJ_REQUIRE(errno == EINTR, strerror(errno));
   KJ_IF_MAYBE (e, failure) kj::throwFatalException(kj::mv(*e));

@@ -20,7 +20,7 @@ std::string digits(char c) {
 
 }  // namespace
 
-// Catches: a damaged file that passes, one that is not listed and passes.
+// Catches: a damaged file that passes; an unlisted file that passes.
 TEST(DigestList, AFileIsWhatTheListSays) {
   auto text = digits('a') + "  vmlinuz\n" + digits('0') + "  a b\n\n";
   DigestList list(kj::arrayPtr(text.data(), text.size()));
@@ -36,7 +36,7 @@ TEST(DigestList, AFileIsWhatTheListSays) {
             "SHA256SUMS does not list initramfs");
 }
 
-// Catches: a list that is something else and is taken for an empty one, or is read beyond its end.
+// Catches: another text that is taken for an empty list, or is read beyond its end.
 TEST(DigestList, WhatIsNoList) {
   for (auto& line : {digits('a'), digits('a') + "  ", digits('A') + "  x", digits('a') + " *x",
                      std::string("x"), digits('a') + std::string("  x\0y", 5)}) {

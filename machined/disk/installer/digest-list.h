@@ -1,4 +1,4 @@
-// The file SHA256SUMS of an installer image: which files there are, and what is in them. Pure; the
+// The file SHA256SUMS of an installer image: the names of its files and their digests. Pure; the
 // bytes are foreign.
 #pragma once
 
@@ -14,7 +14,7 @@ class DigestList {
   // Lines as sha256sum writes them: 64 digits, two spaces, a name. InvalidArgument naming the line.
   explicit DigestList(kj::ArrayPtr<const char> text);
   bool lists(kj::StringPtr name) const;
-  // InvalidArgument when the file is not listed, or has another digest.
+  // InvalidArgument if the file is not listed, or has another digest.
   void check(kj::StringPtr name, kj::StringPtr digest) const;
 
  private:
@@ -24,7 +24,7 @@ class DigestList {
   kj::Vector<Row> rows;
 };
 
-// The version that an installer image says it has, for people: one line of at most 64 letters,
+// Returns the version that an installer image states, for messages: one line of at most 64 letters,
 // digits, dots, dashes, underlines and plus signs. InvalidArgument for anything else.
 kj::String imageVersion(kj::ArrayPtr<const char> text);
 

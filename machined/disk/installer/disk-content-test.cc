@@ -20,7 +20,7 @@ Found table(kj::StringPtr kind, std::initializer_list<kj::StringPtr> names) {
 
 }  // namespace
 
-// Catches: somebody's data that is overwritten, and an empty disk that is refused.
+// Catches: user data that is overwritten; an empty disk that is refused.
 TEST(DiskContent, WhatIsWorthKeeping) {
   EXPECT_EQ(problem({}), "may be lost");
   Found volume;
@@ -37,8 +37,7 @@ TEST(DiskContent, WhatIsWorthKeeping) {
   EXPECT_EQ(problem(kj::mv(unknown)), "it holds data of an unknown kind");
 }
 
-// Catches: an installation that was cut off and that stands in the way of the next one; one that
-// is complete and does not.
+// Catches: an interrupted installation that blocks the next one; a complete one that does not.
 TEST(DiskContent, OfAnInstallation) {
   auto begun = table("gpt", {"EFI", "STATE.unfinished"});
   begun.installed = Installed::kUnfinished;
@@ -48,8 +47,8 @@ TEST(DiskContent, OfAnInstallation) {
   EXPECT_EQ(problem(kj::mv(done)), "it holds an installed node; 2 partitions (gpt): EFI, STATE");
 }
 
-// Catches: a disk that counts as empty because its first sector is, though a header of a GPT
-// follows in the second one.
+// Catches: a disk that counts as empty because its first sector is, although the second one has the
+// header of a GPT.
 TEST(DiskContent, TheHeadHasTheHeaderOfATable) {
   EXPECT_EQ(headOf(512), 1024u);
   EXPECT_EQ(headOf(4096), 8192u);

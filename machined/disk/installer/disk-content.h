@@ -1,5 +1,5 @@
-// The content of a disk that a system is to be installed on, and the decision if that may be lost.
-// Pure: the caller passes in what was found on the disk.
+// The content of a disk on which a system is to be installed, and whether it may be overwritten.
+// Pure: the caller passes in the content that was found.
 #pragma once
 
 #include <kj/string.h>
@@ -10,21 +10,22 @@
 
 namespace talos::install {
 
-// Where partition tables begin, which are known by the first two sectors, and what else may be in
-// the first KiB; our own has nothing else there before it is whole.
+// Returns the size of a disk's head: its first two sectors, by which partition tables are
+// recognized, and at least the first KiB, for other content. Our own table has no other content
+// there before it is complete.
 constexpr size_t headOf(unsigned sectorSize) {
   return kj::max(size_t{1024}, size_t{2} * sectorSize);
 }
 
-// The findings of a confined process (machined/confined/parser/disk-probe.h), and what is known
-// from our own table.
+// The findings of a confined process (machined/confined/parser/disk-probe.h), and the facts from
+// our own table.
 struct Found : machined::FoundOnDisk {
   bool unknownData = false;  // the first sectors are not empty
   Installed installed = Installed::kNot;
 };
 
-// Why the disk must not be written to unless machine.install.wipe is true: everything that was
-// found. None for an empty disk, and for what an installation that was cut off has left.
+// Returns why the disk must not be written to unless machine.install.wipe is true, with everything
+// that was found; nullptr for an empty disk, and for the remains of an interrupted installation.
 kj::Maybe<kj::String> worthKeeping(const Found& found);
 
 }  // namespace talos::install

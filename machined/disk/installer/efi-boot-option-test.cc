@@ -73,7 +73,7 @@ TEST(EfiBootOption, IsReadAsItWasWritten) {
   EXPECT_TRUE(again.file.id == option.file.id);
 }
 
-// Catches: a damaged option that is read beyond its end, or that passes for a whole one.
+// Catches: a damaged option that is read beyond its end, or counts as complete.
 TEST(EfiBootOption, WhatIsCutOffOrOfAnotherKind) {
   auto whole = encode(talos());
   for (size_t size = 0; size < whole.size(); ++size) {
@@ -92,8 +92,8 @@ TEST(EfiBootOption, WhatIsCutOffOrOfAnotherKind) {
   EXPECT_FALSE(with(58, 1)) << "a partition of an MBR";
 }
 
-// Catches: an option that is written over another's; one that is made twice; an order from which
-// something is missing afterwards.
+// Catches: an option that overwrites another system's option; an option that is made twice; an
+// order that loses entries.
 TEST(EfiBootOption, TheEntryOfTheSystemDisk) {
   auto option = [](uint16_t number, kj::Array<kj::byte> bytes) {
     return BootVariables::Option{number, kj::mv(bytes)};
@@ -109,7 +109,7 @@ TEST(EfiBootOption, TheEntryOfTheSystemDisk) {
   auto others = [&] {
     kj::Vector<BootVariables::Option> all;
     all.add(option(0, kj::heapArray<kj::byte>({1, 2, 3})));
-    all.add(option(2, encode(talos(9))));  // of another disk
+    all.add(option(2, encode(talos(9))));  // for another disk
     return all;
   };
   EXPECT_EQ(plan({}, {}), "Boot0000, order 0");
@@ -135,8 +135,8 @@ TEST(EfiBootOption, Names) {
   }
 }
 
-// Catches: attributes that are missing, or are taken for a part of the value; another's variable
-// that changes; a second entry of the same disk.
+// Catches: attributes that are missing, or are taken for a part of the value; a changed variable of
+// another system; a second entry for the same disk.
 TEST(EfiVariables, AnEntryIsAddedOnce) {
   TestTree tree;
   auto file = [&](kj::StringPtr name) { return kj::str(name, kVendor); };
@@ -161,7 +161,8 @@ TEST(EfiVariables, AnEntryIsAddedOnce) {
   EXPECT_EQ(content("Boot0000").size(), 9u);
 }
 
-// Catches: an order that the firmware does not tell just now, replaced by ours alone.
+// Catches: an order that the firmware does not report at the moment, and that is replaced by our
+// entry alone.
 TEST(EfiVariables, AnOrderThatCannotBeReadStays) {
   TestTree tree;
   auto order = kj::str("BootOrder", kVendor);

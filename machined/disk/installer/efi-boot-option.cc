@@ -21,7 +21,7 @@ class ByteWriter {
   void number(T value) {
     for (size_t i = 0; i < sizeof(T); ++i) bytes.add(static_cast<kj::byte>(value >> (8 * i)));
   }
-  void text(kj::StringPtr value) {  // UTF-16, with its end
+  void text(kj::StringPtr value) {  // UTF-16, with its terminator
     for (char c : value) number(static_cast<uint16_t>(static_cast<unsigned char>(c)));
     number(uint16_t(0));
   }
@@ -39,7 +39,8 @@ T numberAt(kj::ArrayPtr<const kj::byte> bytes, size_t offset) {
   return value;
 }
 
-// UTF-16 up to its end; `rest` begins behind that. None without an end.
+// Returns UTF-16 text up to its terminator; `rest` then begins after it. Returns nullptr if it is
+// missing.
 kj::Maybe<kj::String> takeText(kj::ArrayPtr<const kj::byte>& rest) {
   kj::Vector<char> text;
   for (size_t i = 0; i + 2 <= rest.size(); i += 2) {
@@ -57,7 +58,7 @@ struct PathNode {
   kj::byte type, subtype;
   kj::ArrayPtr<const kj::byte> data;
 };
-// None at the end, and for one that is cut off.
+// Returns nullptr at the end, and for a node that is cut off.
 kj::Maybe<PathNode> takeNode(kj::ArrayPtr<const kj::byte>& rest) {
   if (rest.size() < kNodeHead) return nullptr;
   auto size = numberAt<uint16_t>(rest, 2);

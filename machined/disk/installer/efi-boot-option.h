@@ -1,11 +1,11 @@
-// Boot options of UEFI firmware (UEFI specification 2.10, chapter 3): what the variables Boot####
-// and BootOrder hold, and which of them are to be written so that a machine starts from its system
-// disk. Pure: the bytes are the firmware's, and may be any.
+// Boot options of UEFI firmware (UEFI specification 2.10, chapter 3): the content of the variables
+// Boot#### and BootOrder, and the changes that make a machine start from its system disk. Pure: the
+// bytes come from the firmware, and may be any.
 //
-// An option of another is never changed or removed, and all that are in the order stay in it,
-// behind ours: a machine that could be started before still can. An option is written before the
-// order that names it, so a cut leaves at most one that nothing names; the next attempt finds and
-// uses it.
+// Options of other systems are never changed or removed, and all options in the order stay in it,
+// after ours: a machine that could be started before still can. An option is written before the
+// order that names it, so a cut leaves at most one unnamed option, which the next attempt finds and
+// uses.
 #pragma once
 
 #include <kj/array.h>
@@ -26,18 +26,18 @@ struct EfiFile {
 };
 
 struct EfiBootOption {
-  kj::String description;  // what is not ASCII is '?'
+  kj::String description;  // non-ASCII characters are '?'
   EfiFile file;
 };
 kj::Array<kj::byte> encode(const EfiBootOption& option);
-// None: damaged, inactive, or one that starts something else than such a file.
+// Returns nullptr if the option is damaged, inactive, or starts anything but such a file.
 kj::Maybe<EfiBootOption> decodeBootOption(kj::ArrayPtr<const kj::byte> bytes);
 
-// The numbers in BootOrder, the first one first. A last odd byte does not count.
+// Returns the numbers in BootOrder, in order. An odd last byte is ignored.
 kj::Vector<uint16_t> decodeBootOrder(kj::ArrayPtr<const kj::byte> bytes);
 kj::Array<kj::byte> encodeBootOrder(kj::ArrayPtr<const uint16_t> order);
 
-// "Boot00AF", and its number.
+// Converts between "Boot00AF" and its number.
 kj::String bootOptionName(uint16_t number);
 kj::Maybe<uint16_t> bootOptionNumber(kj::StringPtr name);
 
@@ -51,10 +51,10 @@ struct BootVariables {
 };
 struct BootEntryPlan {
   uint16_t number;
-  kj::Maybe<kj::Array<kj::byte>> option;  // none: it is there
-  kj::Maybe<kj::Vector<uint16_t>> order;  // none: it is the first already
+  kj::Maybe<kj::Array<kj::byte>> option;  // nullptr: it exists already
+  kj::Maybe<kj::Vector<uint16_t>> order;  // nullptr: it is first already
 };
-// None when all numbers are taken.
+// Returns nullptr if all numbers are in use.
 kj::Maybe<BootEntryPlan> planBootEntry(const BootVariables& found, const EfiBootOption& wanted);
 
 }  // namespace talos::install

@@ -26,7 +26,7 @@ constexpr kj::byte kKept = 7;
   fail(ErrorKind::kUnavailable, kj::str("cannot ", what, " ", name, ": ", strerror(errno)));
 }
 
-// None: there is no such variable, or it has no content.
+// Returns nullptr if the variable does not exist, or has no content.
 kj::Maybe<kj::Array<kj::byte>> readVariable(int folder, kj::StringPtr name) {
   auto file = kj::str(name, kVendor);
   int raw = openat(folder, file.cStr(), O_RDONLY | O_CLOEXEC);
@@ -68,13 +68,13 @@ BootVariables readBootVariables(int folder) {
     auto name = kj::heapString(file.slice(0, file.size() - kVendor.size()));
     KJ_IF_MAYBE (number, bootOptionNumber(name)) {
       BootVariables::Option option{*number, nullptr};
-      // Without its content its number is taken all the same.
+      // If its content is unreadable, its number is in use nevertheless.
       (void)kj::runCatchingExceptions(
           [&] { option.bytes = readVariable(folder, name).orDefault(kj::Array<kj::byte>()); });
       found.options.add(kj::mv(option));
     }
   }
-  // One that cannot be read must not be replaced: the others' entries would fall out of it.
+  // An unreadable order must not be replaced, because the other systems' entries would be lost.
   KJ_IF_MAYBE (order, readVariable(folder, kBootOrder)) found.order = decodeBootOrder(*order);
   return found;
 }
@@ -88,7 +88,7 @@ void writeEfiVariable(int folder, kj::StringPtr name, kj::ArrayPtr<const kj::byt
   memset(bytes.begin(), 0, kAttributes);
   bytes[0] = kKept;
   std::copy(value.begin(), value.end(), bytes.begin() + kAttributes);
-  // The kernel hands one write to the firmware, whole.
+  // The kernel passes one write to the firmware as a whole.
   if (write(fd.get(), bytes.begin(), bytes.size()) != ssize_t(bytes.size()))
     refuseVariable("write", name);
 }

@@ -5,12 +5,13 @@
 
 namespace talos::install {
 void makeXfs(kj::StringPtr node, kj::StringPtr label) {
-  // STATE is smaller than what mkfs.xfs takes for sensible.
+  // STATE is smaller than the minimum of mkfs.xfs, so --unsupported is needed.
   kj::StringPtr command[] = {kMkfsXfs, "-q"_kj, "-f"_kj, "--unsupported"_kj, "-n"_kj, "ftype=1"_kj,
                              "-L"_kj,  label,   node};
   runTool(command);
 }
-// The usual log, of 64 MiB, would leave no room for two systems with the drivers of all machines.
+// The usual log of 64 MiB would leave too little space for two systems with the drivers of all
+// machines.
 void makeBootXfs(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more) {
   const kj::StringPtr options[] = {kMkfsXfs, "-q"_kj,
                                    "-f"_kj,  "--unsupported"_kj,

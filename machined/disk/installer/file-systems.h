@@ -1,6 +1,6 @@
-// The file systems of a node, made by mkfs on a partition's node or in a file of their size,
-// whatever it held before. Blocking; Internal with what mkfs said. Cut off, the partition has none
-// that can be mounted.
+// Makes the file systems of a node with mkfs, on a partition's node or in a file of their size,
+// whatever it held before. Blocking; Internal with the messages of mkfs. An interrupted call leaves
+// no file system that can be mounted.
 #pragma once
 
 #include <kj/array.h>
@@ -8,13 +8,13 @@
 
 namespace talos::install {
 
-// The programs that do it.
+// Programs that make file systems.
 constexpr kj::StringPtr kMkfsXfs = "/usr/sbin/mkfs.xfs"_kj, kMkfsFat = "/usr/sbin/mkfs.fat"_kj;
 constexpr kj::StringPtr kFormatters[] = {kMkfsXfs, kMkfsFat};
 
 void makeXfs(kj::StringPtr node, kj::StringPtr label);
-// Without what was added to XFS later than the boot loader learned to read it. `more`: further
-// options of mkfs.xfs(8).
+// Makes an XFS without the features that were added after the boot loader learned to read XFS.
+// `more`: further options of mkfs.xfs(8).
 void makeBootXfs(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more = nullptr);
 // `more`: further options of mkfs.fat(8), `environment` as runTool() takes it.
 void makeFat(kj::StringPtr node, kj::ArrayPtr<const kj::StringPtr> more = nullptr,

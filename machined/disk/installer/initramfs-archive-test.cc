@@ -11,7 +11,7 @@
 namespace talos::install {
 
 // Catches: an archive that cpio does not unpack to the same bytes, whatever their number, also
-// behind another one.
+// after another archive.
 TEST(Archive, CpioUnpacksIt) {
   for (size_t size : {0, 1, 2, 3, 4, 4096, 5001}) {
     machined::TestTree tree;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kRegularFile = 0100444;
 
-// Names and contents are padded to four bytes each, counted from the archive's begin.
+// Pads names and contents to a multiple of four bytes, counted from the archive's beginning.
 void pad(kj::Vector<char>& out) {
   while (out.size() % 4 != 0) out.add(0);
 }

@@ -1,13 +1,13 @@
-// An initramfs with the root image in it: archives in the kernel's format newc, one behind the
-// other, are unpacked in turn. Pure, but for the image's bytes, which are the caller's to copy.
+// An initramfs that contains the root image: archives in the kernel's format newc, which are
+// unpacked one after the other. Pure; the caller copies the image's bytes.
 #pragma once
 
 #include <kj/string.h>
 
 namespace talos::install {
 
-// The bytes before and behind those of a file "rootfs.sqsh" of this size: together they are a whole
-// archive.
+// The bytes before and after the content of a file "rootfs.sqsh" of this size; with the content,
+// they are a complete archive.
 struct Wrapping {
   kj::Array<char> before, after;
 };

@@ -35,8 +35,8 @@ kj::AutoCloseFd openRoot(const ImageMount& image) {
   for (auto& option : image.options) {
     KJ_IF_MAYBE (at, option.findFirst('=')) {
       auto key = kj::heapString(option.slice(0, *at));
-      if (key != "lowerdir") continue;  // of a view there is nothing to be written
-      // One at a time: a value has at most 255 bytes, which four layers exceed.
+      if (key != "lowerdir") continue;  // a view has no writable layer
+      // Added one by one: a value has at most 255 bytes, which four layers exceed.
       for (auto rest = option.slice(*at + 1);;) {
         auto colon = rest.findFirst(':');
         auto one = kj::heapString(rest.slice(0, colon.orDefault(rest.size())));
@@ -65,9 +65,9 @@ class MountedImage final : public InstallerImage {
     auto raw = openBelow(name);
     if (raw < 0 && errno == ENOENT) return false;
     if (raw >= 0) close(static_cast<int>(raw));
-    return true;  // whatever is wrong with it is said when it is opened
+    return true;  // openPart() reports the problem
   }
-  // A regular file of the image, through no link and not out of it.
+  // Opens a regular file of the image, following no link, and not outside of the image.
   Part openPart(kj::StringPtr name) override {
     auto path = kj::str(kInImage, "/", name);
     auto raw = openBelow(name);

@@ -1,7 +1,7 @@
-// The files of an installer image, in its folder usr/install: of a file system that containerd has
-// unpacked, or of an archive. What is in them is foreign.
+// The files of an installer image, in its folder usr/install: in a file system that containerd has
+// unpacked, or in an archive. Their content is foreign.
 //
-// Everything blocks, and throws FailedPrecondition for what is no installer image.
+// Everything blocks, and throws FailedPrecondition if it is not an installer image.
 #pragma once
 
 #include <kj/io.h>
@@ -18,7 +18,7 @@ struct ImageMount {
   kj::Vector<kj::String> options;
 };
 
-// An archive that is open, and where in it the files of the folder usr/install are.
+// An open archive, and the positions of the files of usr/install in it.
 struct ImageInArchive {
   int archive;
   struct Part {
@@ -35,19 +35,19 @@ class InstallerImage {
   virtual ~InstallerImage() noexcept(false) = default;
 
   struct Part {
-    kj::AutoCloseFd own;  // none: it is a part of a file that stays open
+    kj::AutoCloseFd own;  // empty: a part of a file that stays open
     FileRange range;
   };
   virtual Part openPart(kj::StringPtr name) = 0;
   virtual bool has(kj::StringPtr name) = 0;
-  // Of the folder that the image is; none: all of it is open.
+  // Returns the descriptor of the image's folder; nullptr if all of the image is open already.
   virtual kj::Maybe<int> root() const { return nullptr; }
 
   kj::Array<char> small(kj::StringPtr name, size_t limit);
   kj::Array<char> versionFile();
-  kj::String version();  // that it says it has
-  // The keys of the machine config that its system knows (common/config/config-key-list.h). Empty:
-  // it does not say, as those of earlier releases.
+  kj::String version();  // that the image states
+  // Returns the keys of the machine config that its system knows (common/config/config-key-list.h);
+  // empty if it does not state them, like images of earlier releases.
   kj::String configKeys();
 };
 
@@ -55,7 +55,7 @@ constexpr size_t kMostVersionFile = 128;
 constexpr kj::StringPtr kConfigKeysFile = "config-keys"_kj;
 constexpr size_t kMostConfigKeys = 256u << 10;
 
-// `source` stays.
+// `source` must outlive it.
 kj::Own<InstallerImage> openImage(const ImageSource& source);
 
 }  // namespace talos::install

@@ -1,4 +1,4 @@
-// One request from the brain on a socket, messages about the progress, one answer, and the end.
+// Serves one request of the brain on a socket: progress messages, one answer, then the end.
 #pragma once
 
 namespace talos::install {

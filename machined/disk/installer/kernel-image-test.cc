@@ -33,7 +33,8 @@ KernelHead bzImage(kj::byte setupSectors, uint32_t paragraphs) {
   return head;
 }
 
-// As Debian's kernel for arm64 begins: two sections, of which the second ends the file.
+// Returns a head like that of Debian's kernel for arm64: two sections; the second one ends the
+// file.
 constexpr size_t kPe = 0x40, kTable = kPe + 24 + 0xa0;
 KernelHead armImage(uint32_t end) {
   KernelHead head(kKernelHeadBytes);
@@ -56,13 +57,13 @@ constexpr const char* kNoArmImage = "vmlinuz is not a kernel (an Image for arm64
 
 }  // namespace
 
-// Catches: a kernel that is cut off and passes, one that is whole and does not.
+// Catches: a truncated kernel that passes; a complete kernel that does not.
 TEST(KernelImage, HasWhatItsHeaderSays) {
   auto problem = [](const KernelHead& head, uint64_t size) {
     return install::problem(head, size, "amd64");
   };
   EXPECT_EQ(problem(bzImage(3, 100), 4 * 512 + 1600), "");
-  EXPECT_EQ(problem(bzImage(3, 100), 1 << 20), "");  // with a signature behind it
+  EXPECT_EQ(problem(bzImage(3, 100), 1 << 20), "");  // followed by a signature
   EXPECT_EQ(problem(bzImage(3, 100), 4 * 512 + 1599),
             "vmlinuz is cut off: it has 3647 bytes, and its header says 3648");
   EXPECT_EQ(problem(bzImage(0, 0), 5 * 512), "");
@@ -70,7 +71,7 @@ TEST(KernelImage, HasWhatItsHeaderSays) {
   EXPECT_NE(problem(bzImage(255, 0xffffffff), 1 << 30), "");
 }
 
-// Catches: the same of the other architecture, whose header has the size in memory besides.
+// Catches: the same for the other architecture, whose header also has the size in memory.
 TEST(KernelImage, OfArm64HasAllSections) {
   EXPECT_EQ(problem(armImage(0x3000), 0x3000, "arm64"), "");
   EXPECT_EQ(problem(armImage(0x3000), 0x4000, "arm64"), "");
@@ -85,7 +86,7 @@ TEST(KernelImage, OfArm64HasAllSections) {
   EXPECT_EQ(problem(compressed, 0x3000, "arm64"), "");
 }
 
-// Catches: another file that is taken for a kernel, a short one that is read beyond its end.
+// Catches: another file that is taken for a kernel; a short file that is read beyond its end.
 TEST(KernelImage, AnotherFileIsNone) {
   EXPECT_EQ(problem({}, 0, "amd64"), kNoBzImage);
   EXPECT_EQ(problem({}, 0, "arm64"), kNoArmImage);
@@ -114,7 +115,7 @@ TEST(KernelImage, OfTheOtherArchitecture) {
   } changes[] = {
       {0, 0, 2},             // not "MZ"
       {0x38, 0, 4},          // no magic of a kernel
-      {kPe, 0, 2},           // no PE header where it should be
+      {kPe, 0, 2},           // no PE header at its place
       {kPe + 4, 0x8664, 2},  // x86-64
       {kPe + 6, 0xffff, 2},  // sections beyond the bytes
       {kPe + 20, 0xffff, 2},

@@ -19,12 +19,12 @@ bool hasAt(Head head, size_t offset, kj::StringPtr magic) {
          memcmp(head.begin() + offset, magic.begin(), magic.size()) == 0;
 }
 
-// Each returns the bytes that the file has at least; none: it is not such a kernel.
+// Each returns the minimum size of the file in bytes; nullptr if it is not such a kernel.
 kj::Maybe<uint64_t> sizeOfBzImage(Head head) {
   // Offsets in the file, and the units of the values there.
   constexpr size_t kSetupSectors = 0x1f1, kSystemSize = 0x1f4, kMagic = 0x202;
   constexpr uint64_t kSector = 512, kParagraph = 16;
-  constexpr uint64_t kUsualSetupSectors = 4;  // where 0 is said
+  constexpr uint64_t kUsualSetupSectors = 4;  // if the header says 0
   if (!hasAt(head, kMagic, "HdrS")) return nullptr;
   uint64_t setup = head[kSetupSectors] == 0 ? kUsualSetupSectors : head[kSetupSectors];
   return (1 + setup) * kSector + numberAt(head, kSystemSize, 4) * kParagraph;
@@ -32,7 +32,7 @@ kj::Maybe<uint64_t> sizeOfBzImage(Head head) {
 
 kj::Maybe<uint64_t> sizeOfArmImage(Head head) {
   constexpr size_t kZimg = 4, kArm = 0x38, kPeOffset = 0x3c, kPeHeader = 24, kLeastHead = 0x40;
-  constexpr size_t kMachine = 4, kSections = 6, kOptionalSize = 20;  // behind "PE\0\0"
+  constexpr size_t kMachine = 4, kSections = 6, kOptionalSize = 20;  // after "PE\0\0"
   constexpr size_t kSection = 40, kRawSize = 16, kRawOffset = 20;    // of an entry of the table
   constexpr uint64_t kArm64 = 0xaa64;
   if (head.size() < kLeastHead || !hasAt(head, 0, "MZ")) return nullptr;

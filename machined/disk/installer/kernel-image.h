@@ -11,8 +11,8 @@ namespace talos::install {
 
 constexpr size_t kKernelHeadBytes = 4096;
 
-// `head` are the first bytes of a file of this size. InvalidArgument when it is not a kernel for
-// this architecture, or has less than its header says.
+// `head` is the first bytes of a file of this size. InvalidArgument if it is not a kernel for this
+// architecture, or is smaller than its header says.
 void checkKernel(kj::ArrayPtr<const kj::byte> head, uint64_t size,
                  kj::StringPtr arch = buildVersion().arch);
 

@@ -19,15 +19,15 @@ namespace {
 
 constexpr uint64_t kZeroAtOnce = 256 * kMiB;
 constexpr unsigned kBusyTries = 200;
-constexpr unsigned kMostNodes = 128;  // of a GPT, and more than machine.disks has
+constexpr unsigned kMostNodes = 128;  // as in a GPT, and more than machine.disks has
 constexpr timespec kBusyAgain = {0, 50'000'000};
 
 [[noreturn]] void refuse(kj::StringPtr disk, kj::StringPtr doing, int error) {
   fail(ErrorKind::kFailedPrecondition, kj::str(disk, ": cannot ", doing, ": ", strerror(error)));
 }
 
-// Until `attempt` is 0 or fails otherwise than by `busy`: the kernel looks at a disk that was
-// closed a moment ago, and a predecessor that was killed ends when the disk has answered it.
+// Repeats `attempt` until it returns 0 or fails with another error than `busy`: the kernel reads a
+// disk that was just closed, and a killed predecessor ends only when the disk has answered it.
 int retryWhile(int busy, kj::FunctionParam<int()> attempt) {
   for (unsigned tries = 1;; ++tries) {
     if (attempt() == 0) return 0;
@@ -66,7 +66,8 @@ Disk::Disk(kj::StringPtr path) : path(kj::str(path)) {
   if (stat(this->path.cStr(), &info) != 0 || !S_ISBLK(info.st_mode)) {
     fail(ErrorKind::kNotFound, kj::str("there is no disk ", path));
   }
-  // Fails if it is in use; its partitions could not be used while it is ours.
+  // Fails if the disk is in use. Closed again at once, because its partitions cannot be used while
+  // it is open with O_EXCL.
   openDisk(path, O_EXCL);
   fd = openDisk(path, O_DSYNC);
   if (retryWhile(EWOULDBLOCK, [&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
@@ -90,7 +91,7 @@ kj::Array<const kj::byte> Disk::read(uint64_t offset, size_t size) {
     if (part == 0) break;
     filled += static_cast<size_t>(part);
   }
-  if (filled == size) return data;  // no second copy of what may be a secret
+  if (filled == size) return data;  // no second copy, because the data may be secret
   return kj::heapArray<const kj::byte>(data.begin(), filled);
 }
 
@@ -143,7 +144,7 @@ Found Disk::look(machined::FoundOnDisk onDisk) {
   Found found{kj::mv(onDisk)};
   KJ_IF_MAYBE (own, table()) {
     auto installed = installedOn(*own);
-    // Where the first sector is gone, somebody may have meant it.
+    // If the first sector is gone, someone may have erased it on purpose.
     if (own->inForce || installed == Installed::kUnfinished) found.installed = installed;
   }
   found.unknownData = !isZero(read(0, headOf(sector)));

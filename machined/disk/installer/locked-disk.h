@@ -1,7 +1,8 @@
 // A whole disk as the installer works on it. Everything here blocks; errors name the disk.
 //
-// Nobody else of this system writes to it meanwhile: it is locked, and a disk that something is
-// mounted from, or that is part of something, is refused. A write is on the disk when it returns.
+// No other program of this system writes to it meanwhile: the disk is locked. A disk with mounted
+// partitions, or that is part of another device, is refused. A write is on the disk when it
+// returns.
 #pragma once
 
 #include <kj/function.h>
@@ -15,7 +16,7 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes);
 
 class Disk {
  public:
-  // FailedPrecondition when it is in use, NotFound when there is no such block device.
+  // FailedPrecondition if it is in use, NotFound if no such block device exists.
   explicit Disk(kj::StringPtr path);
   KJ_DISALLOW_COPY_AND_MOVE(Disk);
 
@@ -25,21 +26,22 @@ class Disk {
 
   kj::Array<const kj::byte> read(uint64_t offset, size_t size);
   void write(uint64_t offset, kj::ArrayPtr<const kj::byte> data);
-  // Zeros, by the device itself where it can. `progress`: after each part, the bytes that are done.
+  // Writes zeros, by the device itself if possible. `progress`: gets the bytes done after each
+  // part.
   void zero(
       uint64_t offset, uint64_t size,
       kj::FunctionParam<void(uint64_t done)> progress = [](uint64_t) {});
 
   kj::Maybe<gpt::Table> table();
-  // Replaces the one that is there, or writes the first one.
+  // Replaces the table, or writes the first one.
   void writeTable(const gpt::Table& table);
   void setTable(const gpt::Table& table);  // and makes the kernel read it
   void rereadPartitions();
   kj::String node(const Place& place) const;
 
-  // With what is known from the table and the first sectors.
+  // Adds the facts from the table and the first sectors to `onDisk`.
   Found look(machined::FoundOnDisk onDisk);
-  // Of its partitions, as far as the kernel has them.
+  // Returns the nodes of its partitions, as far as the kernel has them.
   kj::Vector<kj::String> nodes() const;
 
  private:

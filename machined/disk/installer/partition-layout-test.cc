@@ -36,8 +36,8 @@ std::string refusal(uint64_t bytes, unsigned sectorSize) {
 
 }  // namespace
 
-// Catches: another size or order than documented, a partition that overlaps, the boot loader's
-// partition at another number than the one that is built into it.
+// Catches: another size or order than documented; overlapping partitions; another number of the
+// boot loader's partition than the number that is built into it.
 TEST(Layout, ThePartitionsOfADisk) {
   for (unsigned sectorSize : {512u, 4096u}) {
     EXPECT_EQ(show(layout(6144 * kMiB + 512, sectorSize), sectorSize),
@@ -52,7 +52,7 @@ TEST(Layout, ADiskThatCannotBeUsed) {
   EXPECT_THAT(refusal(6144 * kMiB, 520), HasSubstr("sectors of 520 bytes"));
 }
 
-// Catches: a disk that counts as installed, or as somebody's, too early or too late.
+// Catches: a disk that counts as installed, or as owned, too early or too late.
 TEST(Layout, WhenADiskIsInstalled) {
   auto table = layout(2048 * kMiB, 512);
   EXPECT_EQ(installedOn(table), Installed::kUnfinished);
@@ -68,8 +68,8 @@ TEST(Layout, WhenADiskIsInstalled) {
   EXPECT_EQ(installedOn({}), Installed::kNot);
 }
 
-// Catches: a wipe that is cut off behind its first write and not begun again, because the disk
-// looks like one whose installation began.
+// Catches: a wipe that is cut off after its first write and not started again, because the disk
+// looks like an unfinished installation.
 TEST(Layout, OfADiskToBeWiped) {
   auto table = layout(2048 * kMiB, 512);
   finish(table);
@@ -79,7 +79,7 @@ TEST(Layout, OfADiskToBeWiped) {
             "STATE.wiped 5 403+100\nEPHEMERAL.wiped 6 503+1544\n");
 }
 
-// Catches: a partition that grows over the table's copy at the end, or loses its begin.
+// Catches: a partition that grows over the table's copy at the end, or whose beginning moves.
 TEST(Layout, OnALargerDisk) {
   auto table = layout(2048 * kMiB, 512);
   EXPECT_TRUE(grown(table, 4096 * kMiB, 512) == nullptr) << "not installed";

@@ -8,11 +8,11 @@ namespace {
 struct Row {
   kj::StringPtr name;
   const gpt::Guid& type;
-  uint64_t size;  // 0: the rest
+  uint64_t size;  // 0: the remaining space
   uint64_t attributes = 0;
 };
 
-// In the order of the disk. The boot loader has the number of BOOT built in (rootfs/image.sh).
+// In the order on the disk. The number of BOOT is built into the boot loader (rootfs/image.sh).
 const Row kRows[] = {
     {kEfi, gpt::kEfiSystem, 100 * kMiB},    {kBios, gpt::kBiosBoot, 1 * kMiB, gpt::kLegacyBootable},
     {kBoot, gpt::kLinuxData, 300 * kMiB},   {kMeta, gpt::kLinuxData, 1 * kMiB},
@@ -29,7 +29,7 @@ kj::String unfinished(kj::StringPtr name) {
   return kj::str(name, kUnfinished);
 }
 
-// Behind the last sector that a partition may have.
+// Returns the end of the last sector that a partition may have.
 uint64_t endOf(uint64_t diskBytes) {
   return (diskBytes / kMiB - 1) * kMiB;
 }
@@ -103,7 +103,7 @@ kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigne
   auto& ephemeral = table.partitions.back();
   if (last <= ephemeral.last) return nullptr;
   for (auto& p : table.partitions.slice(0, table.partitions.size() - 1)) {
-    if (p.last >= ephemeral.first) return nullptr;  // not a table of ours
+    if (p.last >= ephemeral.first) return nullptr;  // the table is not ours
   }
   gpt::Table result{table.disk, {}, diskBytes / sectorSize, 0};
   for (auto& p : table.partitions) {

@@ -1,8 +1,7 @@
 // The partitions of a system disk, with names and sizes as Talos has them. Pure.
 //
-// While an installation is under way, STATE and EPHEMERAL have other names: a node is installed,
-// and has an owner, as soon as a partition is named STATE, so both get their names at the very end
-// (system-installation.h).
+// During an installation, STATE and EPHEMERAL have other names. A disk with a partition named STATE
+// counts as installed and owned, so both get their names at the very end (system-installation.h).
 #pragma once
 
 #include "common/disk/gpt.h"
@@ -11,28 +10,28 @@ namespace talos::install {
 
 constexpr kj::StringPtr kEfi = "EFI"_kj, kBios = "BIOS"_kj, kBoot = "BOOT"_kj, kMeta = "META"_kj,
                         kState = "STATE"_kj, kEphemeral = "EPHEMERAL"_kj;
-// Of STATE and EPHEMERAL until the end.
+// Suffix of the names STATE and EPHEMERAL until the end.
 constexpr kj::StringPtr kUnfinished = ".unfinished"_kj;
 
 constexpr uint64_t kMiB = 1u << 20;
 constexpr uint64_t kStateBytes = 100 * kMiB;
-// EPHEMERAL gets what is left, which is 520 MiB at least.
+// Smallest disk: EPHEMERAL gets the remaining space, at least 520 MiB.
 constexpr uint64_t kLeastDisk = 1024 * kMiB;
 
-// Throws InvalidArgument, with what is wrong with the disk.
+// Throws InvalidArgument with the problem of the disk.
 gpt::Table layout(uint64_t diskBytes, unsigned sectorSize);
 
 enum class Installed {
   kNot,
-  kUnfinished,  // an installation began here and did not get to its end
+  kUnfinished,  // an installation began on this disk and did not end
   kYes,
 };
 Installed installedOn(const gpt::Table& table);
 // Gives STATE and EPHEMERAL their names; takes them away again.
 void finish(gpt::Table& table);
 void begin(gpt::Table& table);
-// For a disk that is about to be wiped: it has no owner any more, and is not one on which an
-// installation began, so that a wipe that is cut off is begun again.
+// Prepares a disk for wiping: it no longer has an owner, and does not count as an unfinished
+// installation, so that an interrupted wipe is started again.
 void disown(gpt::Table& table);
 
 // The place of a partition of our own table in bytes.
@@ -42,8 +41,8 @@ struct Place {
 };
 kj::Maybe<Place> find(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize);
 
-// The same table for a disk that has become larger: EPHEMERAL, which is the last one, gets the
-// rest. None when there is nothing to gain.
+// Returns the table for a disk that has grown: EPHEMERAL, the last partition, gets the new space.
+// Returns nullptr if there is nothing to gain.
 kj::Maybe<gpt::Table> grown(const gpt::Table& table, uint64_t diskBytes, unsigned sectorSize);
 
 // "vda" -> "vda3", "nvme0n1" -> "nvme0n1p3".

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostOutput = 4096;
 
-// Ends the list with a null pointer, as execve(2) takes it.
+// Appends a null pointer, as execve(2) requires.
 kj::Vector<char*> ended(kj::ArrayPtr<const kj::StringPtr> texts) {
   kj::Vector<char*> pointers;
   for (auto& text : texts) pointers.add(const_cast<char*>(text.cStr()));
@@ -41,7 +41,7 @@ void runTool(kj::ArrayPtr<const kj::StringPtr> command,
   pid_t parent = getpid(), child;
   KJ_SYSCALL(child = fork());
   if (child == 0) {
-    // Only what is safe after fork: plain system calls.
+    // Only calls that are safe after fork: plain system calls.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     dup2(input, STDIN_FILENO);

@@ -6,7 +6,7 @@
 
 namespace talos::install {
 
-// Throws Internal with what it wrote when it fails. `environment`: "NAME=value", all that it has.
+// Throws Internal with the program's output if it fails. `environment`: all of its "NAME=value".
 void runTool(kj::ArrayPtr<const kj::StringPtr> command,
              kj::ArrayPtr<const kj::StringPtr> environment = nullptr);
 

@@ -78,8 +78,8 @@ class PartitionSlots final : public SlotStore {
     auto in = [&](kj::StringPtr name) { return kj::str(nameOf(slot), "/", name); };
     kj::Vector<WrittenFile> written;
     auto& first = written.add(WrittenFile{"vmlinuz", writeFile(top, in("vmlinuz"), kernel.range)});
-    // An image that is built FROM an installer image may have another kernel at last; the header is
-    // what is left to compare it with.
+    // An image that is built FROM an installer image may end up with another kernel that its list
+    // does not name; then only the kernel's header was checked.
     if (list.lists("vmlinuz")) list.check("vmlinuz", first.digest);
     InitramfsParts parts;
     written.add(WrittenFile{"initramfs",
@@ -96,7 +96,7 @@ class PartitionSlots final : public SlotStore {
   kj::StringPtr device;
 };
 
-// Kernel, initramfs and arguments of the image are not used: the kernel is the host's.
+// Kernel, initramfs and arguments of the image are not used, because the kernel is the host's.
 class FolderSlots final : public SlotStore {
  public:
   explicit FolderSlots(kj::StringPtr folder) : folder(folder) {}
@@ -123,7 +123,7 @@ class FolderSlots final : public SlotStore {
     sync(top, slot);
     return written;
   }
-  // Not its whole file system: that is the host's, and others write to it.
+  // Does not sync the whole file system, which belongs to the host and has other writers.
   void sync(int top, Slot slot) override {
     syncFolder(top, nameOf(slot));
     syncFolder(top, ".");

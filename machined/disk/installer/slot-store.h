@@ -1,11 +1,11 @@
-// Where the two systems of a node are, beside the record that says which of them is started.
+// The store of a node's two systems, and of the record that says which one is started.
 //
-// A machine has them on the partition BOOT, for GRUB: a kernel, an initramfs and an entry each. A
-// node in a container has them in a folder of its host, for its launcher, which has the host's
-// kernel and starts a root image: that, and its version. The record is the same file grub/grubenv
-// in both (boot-files.h), so that everything else about slots is the same code.
+// A machine has them on the partition BOOT, for GRUB: a kernel, an initramfs and an entry for each.
+// A node in a container has them in a folder of its host, for its launcher, which uses the host's
+// kernel and starts a root image; a slot has this image and its version. In both, the record is the
+// same file grub/grubenv (boot-files.h), so all other code for slots is shared.
 //
-// Everything blocks, and throws FailedPrecondition for what a person can mend.
+// Everything blocks, and throws FailedPrecondition for problems that a person can repair.
 #pragma once
 
 #include <kj/io.h>
@@ -16,7 +16,7 @@
 
 namespace talos::install {
 
-// With the digest of what was to be written.
+// A file with the digest of the bytes that were to be written.
 struct WrittenFile {
   kj::StringPtr name;
   kj::String digest;
@@ -26,20 +26,21 @@ class SlotStore {
  public:
   virtual ~SlotStore() noexcept(false) = default;
 
-  // The folder that has grub/, A/ and B/. That of a partition is mounted until it is closed, and
-  // what has been written is then where a boot loader reads it.
+  // Returns the folder with grub/, A/ and B/. A partition stays mounted until the folder is closed;
+  // then everything written is where a boot loader reads it.
   virtual kj::AutoCloseFd open() = 0;
-  // Of a slot. One that lacks any of them is no system; the last is written last.
+  // The files of a slot. A slot that lacks any of them is not a system; the last file is written
+  // last.
   virtual kj::ArrayPtr<const kj::StringPtr> files() const = 0;
   virtual kj::String lastFile(Slot slot, kj::StringPtr version, kj::StringPtr arguments) const = 0;
-  // All files but the last, on the disk when it returns, each compared with the image's list. Those
-  // that are returned are to be read again.
+  // Writes all files but the last, each compared with the image's list; they are on the disk when
+  // it returns. The returned files must be read again.
   virtual kj::Vector<WrittenFile> fill(int top, Slot slot, InstallerImage& from) = 0;
-  // Names that were added to the slot's folder, or removed, are on the disk.
+  // Puts the names that were added to or removed from the slot's folder on the disk.
   virtual void sync(int top, Slot slot) = 0;
 };
 
-// `place` stays. A folder is one of slots, everything else the node of a partition.
+// `place` must outlive it. A folder is a folder of slots; anything else is the node of a partition.
 kj::Own<SlotStore> slotStoreAt(kj::StringPtr place);
 
 }  // namespace talos::install

@@ -101,7 +101,7 @@ void makeFolder(int above, kj::StringPtr name) {
 }
 
 void syncAll(int mount) {
-  int raw;  // that of a mount is good for paths only
+  int raw;  // a mount's descriptor is good for paths only
   KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   kj::AutoCloseFd top(raw);
   KJ_SYSCALL(syncfs(top));

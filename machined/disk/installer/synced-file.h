@@ -1,6 +1,6 @@
-// Files of a file system that is mounted nowhere: `folder` is the descriptor of a mount or of a
-// folder in it. What is written here is on the disk when sync() returns, or the function does.
-// Everything blocks, and throws naming the file.
+// Files of a file system without a mount point: `folder` is the descriptor of a mount or of a
+// folder in it. Written bytes are on the disk when sync(), or the function, returns. Everything
+// blocks, and throws naming the file.
 #pragma once
 
 #include <kj/io.h>
@@ -11,13 +11,13 @@
 
 namespace talos::install {
 
-// Of this system: FailedPrecondition when it is not there.
+// Opens a file of this system: FailedPrecondition if it does not exist.
 kj::AutoCloseFd openFile(kj::StringPtr path);
-// Bytes of a file or a device.
+// Returns the size in bytes of a file or a device.
 uint64_t sizeOf(int fd);
 kj::Array<kj::byte> contentOf(kj::StringPtr path);
 
-// Bytes of a file or a device that is open.
+// A range of bytes of an open file or device.
 struct FileRange {
   int fd;
   uint64_t begin, size;
@@ -29,9 +29,9 @@ class NewFile {
   NewFile(int folder, kj::StringPtr name, mode_t mode);
   void add(kj::ArrayPtr<const char> text) { add(text.asBytes()); }
   void add(kj::ArrayPtr<const kj::byte> bytes);
-  // `part` gets what was read as well. FailedPrecondition when there is less of it.
+  // `part` gets the bytes read as well. FailedPrecondition if `from` has fewer bytes.
   void addAll(FileRange from, kj::Maybe<Sha256&> part = nullptr);
-  // Then nothing can be added. The digest of all of it.
+  // Ends the file: no bytes can be added after it. Returns the digest of all bytes.
   kj::String sync();
 
  private:
@@ -42,11 +42,11 @@ class NewFile {
 
 void putFile(int folder, kj::StringPtr name, kj::ArrayPtr<const char> text, mode_t mode);
 void copyFile(int folder, kj::StringPtr name, kj::StringPtr from);
-void makeFolder(int above, kj::StringPtr name);  // or it is there
+void makeFolder(int above, kj::StringPtr name);  // keeps an existing one
 void syncAll(int mount);
 
-// The early archive, and behind it one with the root image (initramfs-archive.h). `parts` get the
-// bytes read of the two. Returns the digest of the whole.
+// Writes the early archive, then an archive with the root image (initramfs-archive.h). `parts` get
+// the bytes read from both. Returns the digest of the whole file.
 struct InitramfsParts {
   Sha256 early, image;
 };

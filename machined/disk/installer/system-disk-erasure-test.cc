@@ -42,8 +42,8 @@ std::string show(const gpt::Table& table, kj::ArrayPtr<const kj::StringPtr> labe
   return text;
 }
 
-// Catches: a step that is lost, key slots that stay, a mark that goes before what it stands for, a
-// label that erases another partition.
+// Catches: a lost step; key slots that stay; a mark that is erased before the data that it stands
+// for; a label that erases another partition.
 TEST(Erasure, Steps) {
   auto table = installedTable();
   struct Row {
@@ -66,13 +66,13 @@ TEST(Erasure, Steps) {
   for (auto& row : rows) {
     EXPECT_EQ(show(table, kj::arrayPtr(row.labels.data(), row.labels.size())), row.steps);
   }
-  // A disk that has grown: the copy is where the end was.
+  // A disk that has grown: the copy is at the previous end.
   EXPECT_NE(show(table, nullptr, 2 * kDisk)
                 .find("zero partition table 4193280+1024; zero partition table 2096128+1024; "),
             std::string::npos);
 }
 
-// Catches: a reset that erases what it can of a disk that is not what the user believes.
+// Catches: a reset that erases a part of a disk that differs from the request.
 TEST(Erasure, APartitionThatIsNotThere) {
   auto table = installedTable();
   table.partitions.resize(4);
@@ -81,7 +81,7 @@ TEST(Erasure, APartitionThatIsNotThere) {
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "the disk has no partition STATE");
 }
 
-// A disk of which only what was written is kept, in sectors.
+// A disk that stores only written sectors.
 struct MemoryDisk {
   std::map<uint64_t, std::string> sectors;
 
@@ -114,7 +114,7 @@ struct MemoryDisk {
   MetaValues meta(const Place& place) const { return MetaValues(read(place.offset, kMetaBytes)); }
 };
 
-// All writes of an erasure, each of at most one step: smaller ones than a disk would do.
+// Returns all writes of an erasure, each of at most one step: smaller ones than a disk would do.
 std::vector<std::function<void(MemoryDisk&)>> writesOf(const MemoryDisk& begin,
                                                        const gpt::Table& table,
                                                        kj::ArrayPtr<const kj::StringPtr> labels) {
@@ -171,9 +171,9 @@ MemoryDisk installedDisk(const gpt::Table& table) {
   return disk;
 }
 
-// Catches: a cut after which nobody finishes the reset, and the data or the keys are still there;
-// keys of a STATE that is erased which stay readable in META, or of one that is not which go; a
-// table that has gone before they have; a mark that stays and erases the next installation.
+// Catches: a cut after which the reset is not finished, and the data or the keys still exist; keys
+// of an erased STATE that stay readable in META, or keys of a kept STATE that are removed; a table
+// that is erased before the keys; a mark that stays and erases the next installation.
 TEST(Erasure, ACutAtAnyWriteIsFinishedLater) {
   auto table = installedTable();
   auto state = KJ_ASSERT_NONNULL(find(table, kState, kSector)),
@@ -199,14 +199,14 @@ TEST(Erasure, ACutAtAnyWriteIsFinishedLater) {
       EXPECT_TRUE(marked || empty);
       if (labelSet.empty()) {
         EXPECT_TRUE(marked || disk.firstSectorIsEmpty());
-        // The rest of the table is no installed node's.
+        // The rest of the table does not belong to an installed node.
         KJ_IF_MAYBE (t, table) {
           if (!visible) EXPECT_EQ(installedOn(*t), Installed::kUnfinished);
         }
       } else {
         EXPECT_TRUE(visible);
       }
-      // The keys of a STATE that is gone; those of one that is there are needed.
+      // The keys of an erased STATE are removed; those of an existing STATE are needed.
       if (!marked && withState) EXPECT_EQ(disk.meta(meta).get(9), nullptr);
       if (cut == writes.size()) {
         EXPECT_FALSE(marked);

@@ -16,10 +16,10 @@ using machined::kMetaBytes;
 using machined::MetaTag;
 using machined::MetaValues;
 
-constexpr uint64_t kMetaCopy = 256 * 1024;  // of which the first one is read first
+constexpr uint64_t kMetaCopy = 256 * 1024;  // the first copy is read first
 constexpr uint64_t kTableBytes = kMiB;      // at either end of the disk
 
-// In the order in which they go.
+// In the order of erasure.
 constexpr kj::StringPtr kOrder[] = {kState, kEphemeral, kEfi, kBios, kBoot};
 
 bool has(kj::ArrayPtr<const kj::StringPtr> labels, kj::StringPtr label) {
@@ -57,7 +57,7 @@ void addTable(kj::Vector<EraseStep>& steps, uint64_t tableEnd, unsigned sectorSi
   steps.add(EraseStep{.kind = Kind::kUnname, .what = kTable, .offset = 0, .size = 0});
   steps.add(EraseStep{
       .kind = Kind::kZero, .what = kTable, .offset = diskBytes - kTableBytes, .size = kTableBytes});
-  // On a disk that has grown since, the copy is where the end was.
+  // On a disk that has grown since, the copy is at the previous end.
   if (tableEnd + sectorSize <= diskBytes) {
     steps.add(EraseStep{.kind = Kind::kZero,
                         .what = kTable,
@@ -117,7 +117,7 @@ kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, u
   for (auto label : labels) require(label);
   bool all = labels.size() == 0;
   for (auto label : kOrder) {
-    // With the whole disk goes what holds data; the rest is not reachable without the table.
+    // Resetting the whole disk erases the data; the rest cannot be reached without the table.
     bool secret = label == kState || label == kEphemeral;
     if (all ? secret && find(table, label, sectorSize) != nullptr : has(labels, label)) {
       addPartition(steps, label, require(label));

@@ -1,22 +1,20 @@
-// Erases the partitions of the system disk that a reset names, or all of it.
+// Erases the partitions of the system disk that a reset names, or the whole disk.
 //
-// The caller has marked the reset in META (machined/disk/volumes/node-reset.h), and the mark is
-// what a power cut at any write leaves: the next boot finds it and begins again from the first
-// step, of which each may be done twice. So the mark goes last, and with it only what nobody needs
-// to come back to it:
+// The caller has marked the reset in META (machined/disk/volumes/node-reset.h). A power cut at any
+// write leaves the mark, so the next boot starts the erasure again from the first step; each step
+// may be done twice. The mark is therefore erased last, together with whatever a repetition does
+// not need:
 //   1. STATE and EPHEMERAL: the secrets and the data. The first 16 MiB of a partition are zeroed,
-//   with which
-//      a LUKS header and all its key slots are gone; of STATE all of it.
-//   2. What the node is started from, EFI, BIOS and BOOT, only if asked for by name: EFI and BOOT
-//   get empty
-//      file systems.
-//   3. Of META every value but the mark.
-//   4. The mark: the value is deleted, and when STATE was erased, the keys of it that a boot finds
-//   in META; or META zeroed, its first copy last; or, when the whole disk is reset,
-//      the table: STATE and EPHEMERAL lose their names, the copy at the disk's end is zeroed, then
-//      the first sector. That is one write, after which neither firmware nor kernel see a
-//      partition; the rest of the table is that of an installation that did not get far, which the
-//      next one begins again.
+//      which destroys a LUKS header and all its key slots; STATE is zeroed completely.
+//   2. The boot partitions EFI, BIOS and BOOT, only if the request names them: EFI and BOOT get
+//      empty file systems.
+//   3. In META, every value but the mark.
+//   4. The mark: the value is deleted, and when STATE was erased, also its keys that a boot finds
+//      in META. Or META is zeroed, its first copy last. Or, when the whole disk is reset, the table
+//      is erased: STATE and EPHEMERAL lose their names, the copy at the disk's end is zeroed, then
+//      the first sector. The last is one write, after which neither firmware nor kernel find a
+//      partition; the rest of the table is that of an unfinished installation, which the next
+//      installation starts again.
 #pragma once
 
 #include "machined/disk/devices/meta-values.h"
@@ -28,18 +26,18 @@ namespace talos::install {
 struct EraseStep {
   enum class Kind { kZero, kUnname, kFat, kBootFileSystem, kOnlyMark, kNoMark };
   Kind kind;
-  kj::StringPtr what;  // a label, or what it is of the disk
+  kj::StringPtr what;  // a label, or the part of the disk
   uint64_t offset, size;
-  bool keys = false;  // of kNoMark: with the keys of STATE, which is gone
+  bool keys = false;  // of kNoMark: also the keys of STATE, which was erased
 };
-// Pure. NotFound when the table does not have one of these partitions.
+// Pure. NotFound if the table lacks one of these partitions.
 kj::Vector<EraseStep> eraseSteps(const gpt::Table& table, unsigned sectorSize, uint64_t diskBytes,
                                  kj::ArrayPtr<const kj::StringPtr> labels);
 
-// Of a step of META's values.
+// Applies a step to META's values.
 void eraseValues(const EraseStep& step, machined::MetaValues& values);
 
-// Blocks. False when there was nothing left to do.
+// Blocks. Returns false if there was nothing left to do.
 bool erase(kj::StringPtr disk, kj::ArrayPtr<const kj::StringPtr> labels, Say& say,
            Confinement& confinement);
 

@@ -1,5 +1,5 @@
-// The files of a new system on the partitions EFI and BOOT of its disk: in slot A, which is the one
-// that is started. `top` is a descriptor of a mounted file system, or of a folder that becomes one
+// Writes the files of a new system to the partitions EFI and BOOT of its disk: to slot A, which is
+// started. `top` is a descriptor of a mounted file system, or of a folder that becomes one
 // (machined/disk/image).
 //
 // Everything blocks, throws naming the file, and is on the disk when it returns.
@@ -11,15 +11,15 @@
 
 namespace talos::install {
 
-// The programs that firmware looks for on a disk. On an architecture without a BIOS the partition
-// for it is there, so that disks have one layout, and empty.
+// The programs that firmware looks for on a disk. On an architecture without a BIOS, the partition
+// for them still exists, so that all disks have one layout, and is empty.
 struct BootPrograms {
   kj::StringPtr efi;  // in EFI/BOOT (UEFI 2.10, 3.5.1.1)
-  bool bios;          // boot.img and core.img are there
+  bool bios;          // boot.img and core.img exist
 };
 BootPrograms bootProgramsOf(kj::StringPtr arch);
 
-// Where the parts of the system are.
+// The places of the system's parts.
 struct System {
   kj::StringPtr folder = "/usr/install";  // vmlinuz, initramfs and the boot programs
   kj::String image;                       // a squashfs: a device or a file

@@ -8,7 +8,7 @@
 
 namespace talos::install {
 
-// Catches: an installer that takes another file system for the system, or the one below it.
+// Catches: an installer that takes another file system, or a lower one, for the system.
 TEST(Installation, TheImageIsWhatTheRootIsMountedFrom) {
   constexpr kj::StringPtr kLower = "1 1 0:2 / / rw - rootfs none rw\n"_kj;
   EXPECT_EQ(

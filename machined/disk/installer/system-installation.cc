@@ -29,7 +29,7 @@ namespace {
 using machined::FileSystem;
 
 constexpr size_t kCopyAtOnce = 1u << 20;
-constexpr kj::StringPtr kDone = "done"_kj;  // by a step that may find nothing to do
+constexpr kj::StringPtr kDone = "done"_kj;  // result of a step that may find nothing to do
 constexpr uint64_t kHeadOfTable = 8192;     // MBR and header, whatever the sector size
 
 [[noreturn]] void refuse(kj::String problem) {
@@ -44,8 +44,7 @@ Place require(const gpt::Table& table, kj::StringPtr name, unsigned sectorSize) 
 
 void wipe(Disk& disk, Say& say) {
   say(kj::str("wiping ", disk.name()));
-  // A disk with a partition STATE is somebody's as long as that can be read, so first the name
-  // goes.
+  // While the name STATE can be read, the disk has an owner, so the name goes first.
   KJ_IF_MAYBE (own, disk.table()) {
     if (own->inForce && installedOn(*own) == Installed::kYes) {
       disown(*own);
@@ -54,7 +53,7 @@ void wipe(Disk& disk, Say& say) {
   }
   auto empty = kj::heapArray<kj::byte>(kHeadOfTable);
   memset(empty.begin(), 0, empty.size());
-  disk.write(0, empty.slice(0, kBootSector));  // without it nothing of the table counts
+  disk.write(0, empty.slice(0, kBootSector));  // without this sector the table is invalid
   disk.write(kBootSector, empty.slice(kBootSector, empty.size()));
   auto whole = disk.size() / disk.sectorSize() * disk.sectorSize();
   WipeProgress progress(whole, kj::systemPreciseMonotonicClock());
@@ -68,15 +67,15 @@ kj::AutoCloseFd mountToFill(kj::StringPtr node, FileSystem type) {
 }
 
 void writeBootCode(Disk& disk, const Place& bios, const System& system) {
-  auto sector = bios.offset / kBootSector;  // a BIOS counts in these
+  auto sector = bios.offset / kBootSector;  // the BIOS's sector size
   disk.write(bios.offset,
              coreImage(contentOf(kj::str(system.folder, "/core.img")), sector, bios.size));
   disk.write(0, bootSector(disk.read(0, kBootSector),
                            contentOf(kj::str(system.folder, "/boot.img")), sector));
 }
 
-// A firmware that has no room, or does not let itself be written to, still finds the program by its
-// path, which is that of removable disks.
+// If the firmware has no space, or refuses writes, it still finds the program by its path, which is
+// the path on removable disks.
 void makeBootEntry(Disk& disk, kj::StringPtr program, Say& say, Confinement& confinement) {
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                  KJ_IF_MAYBE (variables, openEfiVariables()) {
@@ -105,7 +104,7 @@ void makeBootEntry(Disk& disk, kj::StringPtr program, Say& say, Confinement& con
 }  // namespace
 
 kj::String rootImage(kj::StringPtr mountinfo) {
-  kj::Maybe<kj::String> source;  // of several the last is seen
+  kj::Maybe<kj::String> source;  // the last of several is visible
   for (auto line : Lines(mountinfo)) {
     KJ_IF_MAYBE (mount, machined::mountOf(line)) {
       if (mount->target != "/"_kj.asArray()) continue;
@@ -119,7 +118,7 @@ kj::String rootImage(kj::StringPtr mountinfo) {
 
 namespace {
 
-// Step 1. False: it is installed already.
+// Does step 1. Returns false if the system is installed already.
 bool partition(Disk& disk, InstallOptions& options, const gpt::Table& table, Say& say) {
   auto found = disk.look(kj::mv(options.found));
   if (options.again && found.installed == Installed::kYes) return false;
@@ -130,7 +129,7 @@ bool partition(Disk& disk, InstallOptions& options, const gpt::Table& table, Say
                    "; set machine.install.wipe: true to lose that, or choose another disk"));
   }
   say(kj::str("partitioning ", options.disk));
-  // An earlier attempt may have put boot code there, of which the rest goes now.
+  // An earlier attempt may have put boot code there, of which the rest is now erased.
   if (found.installed == Installed::kUnfinished) {
     auto head = disk.read(0, kBootSector);
     auto sector = kj::heapArray<kj::byte>(head);
@@ -144,7 +143,7 @@ bool partition(Disk& disk, InstallOptions& options, const gpt::Table& table, Say
   return true;
 }
 
-// The files of the system that runs; its image may be a device.
+// Returns the files of the running system; its image may be a device.
 confine::LandlockPaths pathsToInstall(int top, const System& system) {
   auto paths = pathsToWrite(top);
   paths.read.add(kj::str(system.folder));
@@ -152,7 +151,8 @@ confine::LandlockPaths pathsToInstall(int top, const System& system) {
   return paths;
 }
 
-// The number of EFI on a disk where an installation began; none: it is installed already.
+// Returns the number of EFI on a disk where an installation began; empty if it is installed
+// already.
 kj::String unfinishedEfi(Disk& disk) {
   gpt::Table table;
   KJ_IF_MAYBE (found, disk.table()) {
@@ -235,7 +235,7 @@ void finish(kj::StringPtr path, bool bootLoader, const System& system, Say& say,
   confinement.enter(StepKind::kDisk, {});
   auto table = KJ_REQUIRE_NONNULL(disk.table());
   finish(table);
-  disk.writeTable(table);  // the kernel reads it when the machine has rebooted
+  disk.writeTable(table);  // the kernel reads it after the reboot
 }
 
 void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confinement& confinement) {
@@ -262,7 +262,7 @@ void format(kj::StringPtr device, kj::StringPtr label, uint64_t empty, Confineme
 
 namespace {
 
-// The type by which the kernel knows a partition.
+// The kernel's type for a partition.
 void resize(int disk, const Place& place) {
   struct blkpg_partition part = {};
   part.start = static_cast<long long>(place.offset);
@@ -278,7 +278,7 @@ bool grow(kj::StringPtr path, Confinement& confinement) {
   confine::LandlockPaths paths;
   paths.devices.add(kj::str(path));
   confinement.enter(StepKind::kDisk, kj::mv(paths));
-  auto fd = openFile(path);  // in use: partitions of it are mounted
+  auto fd = openFile(path);  // it is in use: its partitions are mounted
   int sector = 0;
   KJ_SYSCALL(ioctl(fd, BLKSSZGET, &sector), path);
   auto size = sizeOf(fd);
@@ -303,7 +303,7 @@ bool grow(kj::StringPtr path, Confinement& confinement) {
       *table = kj::mv(*larger);
     }
     if (!table->inForce || installedOn(*table) != Installed::kYes) return false;
-    // Also when the table has grown already: a brain before this one may have ended in between.
+    // Also if the table has grown already: a previous brain may have ended before this call.
     resize(fd, require(*table, kEphemeral, static_cast<unsigned>(sector)));
     return true;
   }

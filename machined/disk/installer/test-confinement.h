@@ -1,4 +1,4 @@
-// For tests: steps in this very process, with all rights that it has.
+// For tests: runs steps in the test's own process, with all its rights.
 #pragma once
 
 #include "machined/disk/installer/confinement.h"

@@ -31,7 +31,7 @@ std::string layoutOf(std::vector<uint64_t> sizes, uint64_t disk, unsigned sector
   return text;
 }
 
-// Catches: partitions that overlap, are smaller than asked for, or reach into the table's copy.
+// Catches: partitions that overlap, are smaller than requested, or extend into the table's copy.
 TEST(UserLayout, OnePartitionBehindTheOther) {
   EXPECT_EQ(layoutOf({0}, kGiB), "user-disk-1 1-1023 ");
   EXPECT_EQ(layoutOf({100 * kMiB, 0}, kGiB, 4096), "user-disk-1 1-101 user-disk-2 101-1023 ");
@@ -56,8 +56,8 @@ std::string decide(const Found& found, kj::Maybe<const gpt::Table&> table, size_
   return text;
 }
 
-// Catches: data that is written over, a disk that a cut has left in the middle and that no boot
-// accepts, one whose file systems are made anew although they are in use.
+// Catches: overwritten data; a disk that a cut has left half-finished and that no boot accepts;
+// file systems that are made again although they are in use.
 TEST(UserDisk, OnlyWhatIsNobodysIsDivided) {
   uint64_t sizes[] = {100 * kMiB, 0};
   auto begun = userLayout(sizes, kGiB, 512), whole = userLayout(sizes, kGiB, 512);
@@ -83,12 +83,12 @@ TEST(UserDisk, OnlyWhatIsNobodysIsDivided) {
   EXPECT_EQ(decide(foreign, nullptr),
             "machine.disks: /dev/vdb cannot be used: it holds data of an unknown kind, and "
             "machine.disks names 2 partitions; empty the disk, or choose another one");
-  whole.inForce = false;  // somebody removed its first sector
+  whole.inForce = false;  // its first sector was removed
   EXPECT_NE(decide(foreign, whole), "leave");
   EXPECT_EQ(decide(installing, nullptr),
             "machine.disks: /dev/vdb cannot be used: a system is being installed on it");
   EXPECT_NE(decide(installed, begun).find("it holds an installed node"), std::string::npos);
-  // Only if all of them have that name, and at its place.
+  // It is divided again only if all partitions have their unfinished names, at their places.
   auto other = userLayout(sizes, kGiB, 512);
   std::swap(other.partitions[0].name, other.partitions[1].name);
   EXPECT_EQ(decide(wholeFound, other), "leave");

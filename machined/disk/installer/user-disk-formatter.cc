@@ -36,7 +36,7 @@ bool isUnfinished(const gpt::Table& table) {
 
 gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, unsigned sectorSize) {
   gpt::Table table{gpt::Guid::random(), {}, diskBytes / sectorSize, 0};
-  // Behind the last sector that a partition may have.
+  // The end of the last sector that a partition may have.
   uint64_t at = gpt::kAlignment, limit = (kj::max(diskBytes / kMiB, 1) - 1) * kMiB;
   for (auto i : kj::indices(sizes)) {
     bool rest = sizes[i] == 0 && i + 1 == sizes.size();
@@ -76,7 +76,8 @@ namespace {
 
 constexpr kj::StringPtr kDivided = "divided"_kj;
 
-// The table, with names that say that there are no file systems yet. False: it is there already.
+// Writes the table, with names that mark missing file systems. Returns false if the table exists
+// already.
 bool writeLayout(Disk& disk, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
                  kj::Function<void(kj::StringPtr)>& say) {
   auto there = disk.table();

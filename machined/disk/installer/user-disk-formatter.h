@@ -1,11 +1,11 @@
-// A disk for the user's data, as machine.disks has it: a GPT, and on it one partition behind the
-// other, each with an XFS.
+// Prepares a disk for the user's data (machine.disks): a GPT with consecutive partitions, each with
+// an XFS.
 //
-// Nothing that is on a disk is ever lost for it: only one that is empty, or that this was begun on,
-// is written to. As long as there are partitions without their file systems, all of them have names
-// that say so (user-disk-1.unfinished): nobody has had data there, whatever a cut left, so all is
-// made anew. The names without that come with the last write, when the file systems are on the
-// disk.
+// Data on a disk is never lost: only an empty disk, or a disk on which this work was begun, is
+// written to. While partitions lack their file systems, all have names that say so
+// (user-disk-1.unfinished). Such partitions have never held a user's data, so after a cut
+// everything is made again. The last write, when the file systems are on the disk, gives the final
+// names.
 #pragma once
 
 #include "machined/disk/installer/confinement.h"
@@ -14,17 +14,18 @@
 
 namespace talos::install {
 
-// Pure. InvalidArgument, with what the disk is too small for. Of `sizes` the last one may be 0: the
-// rest. With unfinished names.
+// Returns a layout with unfinished names. The last of `sizes` may be 0: the remaining space.
+// InvalidArgument naming what does not fit on the disk. Pure.
 gpt::Table userLayout(kj::ArrayPtr<const uint64_t> sizes, uint64_t diskBytes, unsigned sectorSize);
 void finishUserLayout(gpt::Table& table);
 
-// True if a disk with this content is to be divided; false: it has as many partitions. Pure.
-// FailedPrecondition, naming what is on it, when it holds something else.
+// Returns true if a disk with this content is to be divided, false if it has this number of
+// partitions already. FailedPrecondition naming the content if it is anything else. Pure.
 bool mustDivide(kj::StringPtr disk, const Found& found, kj::Maybe<const gpt::Table&> table,
                 size_t partitions);
 
-// Blocks. `found`: what is on the disk. True: the partitions were made; otherwise as mustDivide().
+// Blocks. `found`: the content of the disk. Returns true if it made the partitions; otherwise as
+// mustDivide().
 bool divide(kj::StringPtr disk, kj::ArrayPtr<const uint64_t> sizes, machined::FoundOnDisk found,
             kj::Function<void(kj::StringPtr)>& say, Confinement& confinement);
 

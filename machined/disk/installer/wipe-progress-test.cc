@@ -15,7 +15,7 @@ struct TestClock final : kj::MonotonicClock {
 
 struct Wipe {
   std::vector<std::string> lines;
-  kj::Duration longest = 0 * kj::SECONDS;  // between two of them
+  kj::Duration longest = 0 * kj::SECONDS;  // between two lines
 
   Wipe(uint64_t bytes, uint64_t step, kj::Duration each) {
     TestClock clock;
@@ -35,8 +35,8 @@ struct Wipe {
 
 }  // namespace
 
-// Catches: a large disk whose wipe is ended because it says nothing for 10 minutes, and begun again
-// at each boot.
+// Catches: a large disk whose wipe is ended because it reports nothing for 10 minutes, and is
+// started again at each boot.
 TEST(WipeProgress, ALargeDiskIsNeverSilentForLong) {
   Wipe wipe(16'000'900'661'248, 256u << 20, 2 * kj::SECONDS);
   EXPECT_LE(wipe.longest / kj::SECONDS, 120);
@@ -45,7 +45,7 @@ TEST(WipeProgress, ALargeDiskIsNeverSilentForLong) {
   EXPECT_EQ(wipe.lines.back(), "100 %");
 }
 
-// Catches: a line for each part of a disk that is fast.
+// Catches: a line for each part of a fast disk.
 TEST(WipeProgress, ASmallDiskSaysItsTenths) {
   Wipe wipe(8ull << 30, 256u << 20, 100 * kj::MILLISECONDS);
   EXPECT_EQ(wipe.lines, (std::vector<std::string>{"10 %", "20 %", "30 %", "40 %", "50 %", "60 %",

@@ -17,7 +17,7 @@
 namespace talos::luks {
 namespace {
 
-// Headers that we write are read back by Debian's cryptsetup.
+// Debian's cryptsetup reads the headers that we write.
 struct Volume : public VolumeFile {
   ~Volume() noexcept override {}
   Format how() {
@@ -32,7 +32,7 @@ struct Volume : public VolumeFile {
     EXPECT_EQ(pwrite(fd, bytes.begin(), bytes.size(), at), ssize_t(bytes.size()));
   }
   kj::String content() { return readFile(path); }
-  // Of the program; -1: it was killed.
+  // Returns the program's exit status; -1 if it was killed.
   int tool(std::string arguments) {
     int status =
         system(("cryptsetup " + arguments + " " + path.cStr() + " >" + folder.cStr() + "/said 2>&1")
@@ -62,8 +62,8 @@ struct Volume : public VolumeFile {
 #define EXPECT_HAS(text, expected) \
   EXPECT_NE(std::string(text).find(expected), std::string::npos) << (text)
 
-// Catches: a header that others cannot read, keys at other slots than wanted, another cipher, key
-// size or derivation than asked for, a label or mark of freshness that is lost.
+// Catches: a header that other programs cannot read; keys at other slots than requested; another
+// cipher, key size or derivation than requested; a lost label or mark of freshness.
 TEST_F(Volume, IsWhatCryptsetupMakesOfIt) {
   EXPECT_EQ(Device(path).content(), Content::kEmpty);
   format({key(3, "three"), key(7, "seven")});
@@ -103,8 +103,8 @@ TEST_F(Volume, HasTheSizesThatAreWanted) {
   EXPECT_TRUE(device.weakness() == nullptr);
 }
 
-// Catches: a key that is tried at one slot only, a wrong one that opens, the slot or key that did
-// open reported wrongly, a key of a slot that is not in use taken for a failure.
+// Catches: a key that is tried at one slot only; a wrong key that opens; a wrong report of the slot
+// or key that opened; a key of an unused slot taken for a failure.
 TEST_F(Volume, IsOpenedByTheFirstKeyThatFits) {
   format({key(3, "three"), key(7, "seven")});
   auto opened = KJ_ASSERT_NONNULL(open({key(0, "zero"), key(7, "seven"), key(3, "three")}));
@@ -113,14 +113,14 @@ TEST_F(Volume, IsOpenedByTheFirstKeyThatFits) {
   opened = KJ_ASSERT_NONNULL(open({key(1, "seven"), key(3, "wrong")}));
   EXPECT_EQ(opened.slot, 7u);
   EXPECT_EQ(opened.key, 0u);
-  // Its own slot counts before another's order.
+  // A key's own slot takes precedence over the order.
   opened = KJ_ASSERT_NONNULL(open({key(1, "seven"), key(3, "three")}));
   EXPECT_EQ(opened.slot, 3u);
   EXPECT_TRUE(open({key(3, "seve"), key(7, "sevens"), key(9, "")}) == nullptr);
   EXPECT_TRUE(open({}) == nullptr);
 }
 
-// Catches: foreign data, or data behind a damaged header, that is formatted away.
+// Catches: foreign data, or data with a damaged header, that is formatted away.
 TEST_F(Volume, IsNotFormattedOverAnything) {
   for (size_t at : {(1u << 20) - 1, 1u << 20, (16u << 20) - 1}) {
     SCOPED_TRACE(at);
@@ -135,13 +135,13 @@ TEST_F(Volume, IsNotFormattedOverAnything) {
   write(16u << 20, "x");
   EXPECT_EQ(Device(path).content(), Content::kOther) << "it may have been a file system";
   EXPECT_EQ(truncate(path.cStr(), 129 << 20), 0);
-  format({key(0, "x")});  // what is there nobody could read
+  format({key(0, "x")});  // its content is unreadable
   EXPECT_EQ(Device(path).content(), Content::kLuks);
   EXPECT_HAS(refusal([&] { format({key(1, "y")}); }), "is not empty");
   EXPECT_TRUE(open({key(0, "x")}) != nullptr);
 }
-// Catches: a volume of which both headers were zeroed and that counts as empty, although its slots
-// are there; one that can be opened by its second header and is refused.
+// Catches: a volume whose headers were both zeroed that counts as empty, although its slots exist;
+// a volume that can be opened by its second header and is refused.
 TEST_F(Volume, IsNotEmptyWhenItsHeaderIsZeroed) {
   format({key(0, "a"), key(1, "b"), key(2, "c"), key(3, "d"), key(4, "e")});
   auto zeros = kj::heapString(1u << 20);
@@ -172,8 +172,8 @@ TEST_F(Volume, OutlivesOneDamagedHeader) {
   EXPECT_EQ(content(), before);
 }
 
-// Catches: a formatting that was cut and makes the device one that nobody can use, or that is taken
-// for complete before it is.
+// Catches: an interrupted formatting that makes the device unusable, or that counts as complete too
+// early.
 TEST_F(Volume, IsFormattedAgainAfterACut) {
   constexpr kj::StringPtr kMark = "machined: this partition is being formatted as LUKS2\n"_kj;
   char sector[512] = {};
@@ -189,24 +189,23 @@ TEST_F(Volume, IsFormattedAgainAfterACut) {
   format({key(0, "y")});
   EXPECT_TRUE(open({key(0, "y")}) != nullptr);
   EXPECT_TRUE(open({key(0, "x")}) == nullptr);
-  // An XFS that was being made in its place.
+  // An interrupted XFS in its place.
   kj::byte xfs[127] = {'X', 'F', 'S', 'B'};
   xfs[126] = 1;
   write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
   EXPECT_EQ(Device(path).content(), Content::kEmpty);
-  // The mark and something behind it is no mark.
+  // A mark followed by other bytes is not a mark.
   auto other = kj::str(kMark, "x");
   write(0, other);
   write(0x4000, "XXXXXXXX");
   EXPECT_EQ(Device(path).content(), Content::kOther);
-  // Nor is an XFS that was made.
+  // Nor does a complete XFS count as empty.
   xfs[126] = 0;
   write(0, kj::str(kj::arrayPtr(xfs, sizeof xfs).asChars()));
   EXPECT_EQ(Device(path).content(), Content::kOther);
 }
 
-// Catches: a header that somebody has rewritten so that it encrypts nothing, or little, and that is
-// used.
+// Catches: a header that was rewritten to encrypt nothing, or little, and that is used.
 TEST_F(Volume, IsNotOpenedWhenItIsWeak) {
   ASSERT_EQ(
       system(
@@ -234,7 +233,7 @@ TEST_F(Volume, IsNotOpenedWhenASlotIsWeak) {
   EXPECT_HAS(refusal([&] { open({key(0, "x")}); }), "key slot 5 with the cipher aes-cbc-plain64");
 }
 
-// Catches: a change of keys that loses the last one, overwrites one, or is authorised by nothing.
+// Catches: a change of keys that loses the last one, overwrites a key, or needs no authorisation.
 TEST_F(Volume, KeepsAKeyWhateverIsChanged) {
   format({key(0, "old")});
   Device device(path);
@@ -257,7 +256,7 @@ TEST_F(Volume, KeepsAKeyWhateverIsChanged) {
   EXPECT_TRUE(open({key(0, "old")}) == nullptr);
 }
 
-// Catches: a volume that is formatted anew at each boot, or never gets its file system.
+// Catches: a volume that is formatted again at each boot, or never gets its file system.
 TEST_F(Volume, IsFreshUntilItIsSettled) {
   format({key(0, "x")});
   EXPECT_TRUE(KJ_ASSERT_NONNULL(open({key(0, "x")})).fresh);

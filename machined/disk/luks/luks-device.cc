@@ -45,7 +45,7 @@ void flush(int fd, kj::StringPtr path) {
   KJ_SYSCALL(fsync(fd), path);
 }
 
-// As much as there is.
+// Returns up to `size` bytes, fewer at the end.
 kj::Array<kj::byte> bytesOf(int fd, size_t size, kj::StringPtr path, uint64_t at = 0) {
   auto bytes = kj::heapArray<kj::byte>(size);
   auto n = readAt(fd, at, bytes, path);
@@ -59,7 +59,8 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
   return true;
 }
 
-// The place of a header, or all of the device. Of a device in use, the first piece is enough.
+// Checks the place of a header, or all of the device. For a device in use, the first piece is
+// enough.
 bool isEmpty(int fd, kj::StringPtr path) {
   off_t size;
   KJ_SYSCALL(size = lseek(fd, 0, SEEK_END), path);
@@ -76,14 +77,14 @@ bool isMarked(kj::ArrayPtr<const kj::byte> bytes) {
          isZero(bytes.slice(mark.size(), kSector));
 }
 
-// On no benchmark depends what a key costs: a machine that was busy when the key was made would
-// have a weak one for ever, and on a slow one the benchmark is most of the time that formatting
-// takes.
+// The cost of a key does not depend on a benchmark: a machine that was busy when the key was made
+// would have a weak key for ever, and on a slow machine the benchmark takes most of the time of
+// formatting.
 struct crypt_pbkdf_type derivationOf(Derivation how) {
   struct crypt_pbkdf_type type = {};
   type.type = CRYPT_KDF_ARGON2ID;
   type.hash = "sha256";
-  type.time_ms = 1;  // that would be the goal of a benchmark
+  type.time_ms = 1;  // would be a benchmark's goal
   type.iterations = how.getPasses();
   type.max_memory_kb = how.getMemory();
   type.parallel_threads = how.getThreads();
@@ -95,8 +96,8 @@ const char* text(kj::ArrayPtr<const kj::byte> passphrase) {
   return reinterpret_cast<const char*>(passphrase.begin());
 }
 
-// Of the first sector, as dm-crypt would: aes-xts-plain64, whose first block needs no more than
-// itself.
+// Decrypts the start of the first sector like dm-crypt with aes-xts-plain64, whose first block
+// needs no other block.
 bool isXfsDecrypted(kj::ArrayPtr<const kj::byte> block, kj::ArrayPtr<const kj::byte> key) {
   constexpr size_t kBlock = 16;
   auto cipher = key.size() == 64   ? EVP_aes_256_xts()
@@ -126,7 +127,7 @@ class Scratch {
     int raw;
     KJ_SYSCALL(raw = memfd_create("luks-header", MFD_CLOEXEC));
     fd = kj::AutoCloseFd(raw);
-    // It has to look like a device that has room for more than its header.
+    // It must look like a device with space for more than its header.
     KJ_SYSCALL(ftruncate(fd, 2 * kHeaderBytes));
     path = kj::str("/proc/self/fd/", raw);
   }
@@ -237,7 +238,7 @@ kj::Array<kj::byte> Device::header() {
   uint64_t metadata = 0, size = crypt_get_data_offset(volume()) * kSector;
   int result = crypt_get_metadata_size(cd, &metadata, nullptr);
   if (result < 0) failed("read the header of", result);
-  metadata *= 2;  // it is there twice
+  metadata *= 2;  // there are two copies
   if (size > kMost || metadata > size) {
     fail(ErrorKind::kFailedPrecondition,
          kj::str(path, ": a header of ", size, " bytes is not kept"));
@@ -304,7 +305,7 @@ kj::Maybe<kj::String> Device::weakness() {
   return nullptr;
 }
 
-// In what was begun.
+// Makes the header in the device that begin() opened.
 void Device::makeHeader(kj::ArrayPtr<const Key> keys, const Format& how) {
   auto derivation = derivationOf(how.derivation);
   KJ_REQUIRE(crypt_set_data_offset(cd, kHeaderBytes / kSector) == 0);
@@ -348,7 +349,7 @@ void Device::format(kj::ArrayPtr<const Key> keys, const Format& how) {
   volume();
 }
 
-// None when it is the wrong one.
+// Returns nullptr if the key is wrong.
 kj::Maybe<unsigned> Device::unlock(const Key& key, int slot, const char* mapping, uint32_t flags) {
   int result = crypt_activate_by_passphrase(volume(), mapping, slot, text(key.passphrase),
                                             key.passphrase.size(), flags);

@@ -1,27 +1,26 @@
-// Works on one partition, or file, with a LUKS2 volume or nothing on it, by libcryptsetup.
+// Works on one partition or file that is empty or holds a LUKS2 volume, with libcryptsetup.
 //
-// Each function is one step. A header is written by libcryptsetup in two copies, one after the
-// other, each with a checksum, so that after a cut at any write the old one or the new one is read.
-// libcryptsetup makes no such promise for the first header, so this file does: format() first makes
-// the whole header, with all its keys, in memory; then it writes a mark into the first sector, then
-// the header but for that sector, then that sector, each flushed before the next. A device with the
-// mark is one whose formatting was cut, and is formatted again; nobody has ever had data on it.
+// Each function is one step. libcryptsetup writes a header in two copies, one after the other, each
+// with a checksum, so that after a cut at any write the old or the new header is read. It makes no
+// such promise for the first header, so this file does: format() makes the whole header, with all
+// its keys, in memory. Then it writes a mark into the first sector, then the rest of the header,
+// then the first sector, each flushed before the next. A device with the mark is a device whose
+// formatting was cut, and is formatted again; it has never held data.
 //
 // A new volume is `fresh` until settle(): no file system has been made in it. open() writes zeros
-// to the beginning of a fresh one each time, so whoever makes the file system finds it empty, also
-// after a cut in its middle.
+// to the beginning of a fresh volume each time, so that the maker of the file system finds it
+// empty, also after an interrupted attempt.
 //
-// A device is empty when its first emptyHeadOf() are zeros: as long as anything is left of a header
-// or of a key slot, it may be the only way to somebody's data. One that begins with zeros and has
-// such a rest is damaged; it is refused with a message (damage()), not formatted. Of a small
-// device, as STATE is one, that is all of it: it may as well have been a file system, and the
-// machine whose config it had is no new one. The header's second copy is used when the first one is
-// gone.
+// A device is empty if its first emptyHeadOf() are zeros: any rest of a header or key slot may be
+// the only way to a user's data. A device that begins with zeros and has such a rest is damaged; it
+// is refused with a message (damage()), not formatted. For a small device, like STATE,
+// emptyHeadOf() is the whole device: the rest may have been a file system, and a machine that had a
+// config is not a new one. If the first copy of the header is gone, the second one is used.
 //
-// Nothing else is written: no device that is neither empty nor marked is formatted, no key is
-// removed unless another one was seen to open the volume. A header that has been made weak (no
-// encryption, or another one than ours) is not opened, whatever key fits: the one who wrote it may
-// have had no key at all.
+// No other writes happen: a device that is neither empty nor marked is not formatted, and no key is
+// removed unless another key was seen to open the volume. A header that has been weakened (no
+// encryption, or other encryption than ours) is not opened, even if a key fits: its writer may have
+// had no key at all.
 //
 // Calls block. Failures are kj::Exceptions that name the device, with libcryptsetup's messages.
 #pragma once
@@ -59,7 +58,7 @@ struct Format {
   Derivation derivation;
 };
 
-// How it is mapped.
+// Options of its mapping.
 struct Flags {
   bool noReadWorkqueue = false, noWriteWorkqueue = false, sameCpu = false;
 };
@@ -77,30 +76,32 @@ class Device {
   KJ_DISALLOW_COPY_AND_MOVE(Device);
 
   Content content() const { return what; }
-  kj::Maybe<kj::StringPtr> damage() const;  // of kOther: why it may be a volume all the same
+  kj::Maybe<kj::StringPtr> damage() const;  // of kOther: why it may still be a volume
   kj::StringPtr node() const { return path; }
 
-  // --- of a LUKS2 volume; FailedPrecondition when it is none
+  // --- of a LUKS2 volume; FailedPrecondition if it is not one
   kj::Vector<unsigned> slots();
   bool fresh();
   unsigned keySize();     // bits
   unsigned sectorSize();  // bytes
   kj::String cipher();
   kj::String uuid();
-  // All before its data, with zeros where it has neither metadata nor a key.
+  // Returns all bytes before its data, with zeros where it has neither metadata nor a key.
   kj::Array<kj::byte> header();
-  // Of this header, which may be in a file: that one of the keys opens it, and that the data of
-  // `device` begins with an XFS then.
+  // Verifies that this header, which may be in a file, belongs to `device`: one of the keys opens
+  // it, and then the data of `device` begins with an XFS.
   bool isHeaderOf(kj::StringPtr device, kj::ArrayPtr<const Key> keys);
   kj::Maybe<kj::String> weakness();
 
-  // FailedPrecondition unless kEmpty, or a LUKS2 volume without any key. Content is kLuks then.
+  // FailedPrecondition unless kEmpty, or a LUKS2 volume without keys. The content is kLuks
+  // afterwards.
   void format(kj::ArrayPtr<const Key> keys, const Format& how);
-  // None: no key fits. With a name it is mapped; the same partition may be mapped there already.
+  // Returns nullptr if no key fits. With a `mapping` it is mapped; the same partition may be mapped
+  // there already.
   kj::Maybe<Opened> open(kj::ArrayPtr<const Key> keys, kj::StringPtr mapping, const Flags& flags);
-  // True if it opens its own slot.
+  // Returns true if the key opens its own slot.
   bool fits(const Key& key);
-  // FailedPrecondition when the slot is in use, or `by` does not fit.
+  // FailedPrecondition if the slot is in use, or `by` does not fit.
   void add(const Key& key, const Key& by, Derivation derivation);
   void remove(unsigned slot, const Key& keeping);
   void settle();
@@ -108,7 +109,7 @@ class Device {
  private:
   kj::String path;
   crypt_device* cd = nullptr;
-  kj::Vector<kj::String> libraryMessages;  // of libcryptsetup, since the last failure
+  kj::Vector<kj::String> libraryMessages;  // by libcryptsetup, since the last failure
   Content what = Content::kOther;
   bool zerosFirst = false;
 
@@ -121,7 +122,7 @@ class Device {
   [[noreturn]] void failed(kj::StringPtr doing, int error);
 };
 
-// Of any mapping; one that is not there is fine. Unavailable while it is in use.
+// Closes any mapping; a missing one is fine. Unavailable while it is in use.
 void close(kj::StringPtr mapping);
 
 }  // namespace talos::luks

@@ -32,7 +32,7 @@ struct HeaderFile : public VolumeFile {
     KJ_SYSCALL(truncate(path.cStr(), 0));
     KJ_SYSCALL(truncate(path.cStr(), kSize));
   }
-  // The first block of an XFS, as the kernel writes it, by libcryptsetup's key and OpenSSL's
+  // Writes the first block of an XFS like the kernel, with libcryptsetup's key and OpenSSL's
   // cipher.
   void writeXfs() {
     crypt_device* cd;
@@ -92,9 +92,8 @@ struct HeaderFile : public VolumeFile {
   }
 };
 
-// Catches: a header that others have changed and that passes for ours, one that we have changed and
-// that does not; a backup that takes as much room as the area is large, or that cryptsetup cannot
-// use.
+// Catches: a header changed by others that passes for ours; a header changed by us that does not; a
+// backup that occupies as much space as the area is large, or that cryptsetup cannot use.
 TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   format();
   EXPECT_EQ(compare(), Comparison::kNone);
@@ -109,7 +108,7 @@ TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
 
   add(3);
   EXPECT_EQ(compare(), Comparison::kOther);
-  // Whoever reads it meanwhile, or is cut, has the one of before.
+  // A reader, or a cut, at this moment has the previous backup.
   auto before = kj::str(folder, "/before");
   KJ_SYSCALL(link(file.cStr(), before.cStr()));
   auto content = readFile(before);
@@ -123,8 +122,8 @@ TEST_F(HeaderFile, IsComparedUnlessItIsBeingChanged) {
   EXPECT_NE(readFile(file), content);
 }
 
-// Catches: a header that is restored in part, or over data; one that is gone for whoever wants to
-// look at it.
+// Catches: a header that is restored in part, or over data; a replaced header that is not kept for
+// inspection.
 TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
   for (unsigned keySize : {512u, 256u}) {
     renew();
@@ -150,9 +149,8 @@ TEST_F(HeaderFile, IsRestoredAndNothingIsLost) {
   }
 }
 
-// Catches: what was refused, replaced by the half of it that a cut in the restoration has left; a
-// restoration that is never over, for want of its last step, so that the next header that is
-// refused is not kept.
+// Catches: a refused header that is replaced by a half-restored one after a cut; a restoration that
+// never ends because its last step is missing, so that the next refused header is not kept.
 TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   format();
   writeXfs();
@@ -166,7 +164,8 @@ TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   writeFileAtomically(replaced, "second"_kj, 0600);
   EXPECT_EQ(compare(), Comparison::kSame);
   EXPECT_EQ(readFile(refused), "second");
-  // One in the middle of a change of keys, which is finished with what the device has.
+  // A restoration in the middle of a change of keys; the change is finished with the device's
+  // header.
   markHeader(file);
   writeFileAtomically(replaced, "third"_kj, 0600);
   EXPECT_EQ(compare(), Comparison::kChanging);
@@ -177,14 +176,14 @@ TEST_F(HeaderFile, WhatWasRefusedIsKeptAcrossACut) {
   EXPECT_NE(access(replaced.cStr(), F_OK), 0);
 }
 
-// Catches: a header that is written over another volume, or over data that it is not the header of,
-// and that are lost with that.
+// Catches: a header that is written over another volume, or over data that it does not belong to,
+// which destroys the data.
 TEST_F(HeaderFile, IsRestoredToItsOwnVolumeOnly) {
   format();
   writeXfs();
   backup();
   EXPECT_NE(restore("wrong").find("no key of the config opens the data"), std::string::npos);
-  // The same key, and no XFS that it decrypts.
+  // The same key, but no XFS that it decrypts.
   write(path, 16u << 20, "data of somebody"_kj.asArray());
   spoil(40u << 10);
   auto before = readFile(path);
@@ -199,7 +198,7 @@ TEST_F(HeaderFile, IsRestoredToItsOwnVolumeOnly) {
   EXPECT_EQ(readFile(path), before);
 }
 
-// Catches: a volume that is gone and whose keys are still on the disk.
+// Catches: a removed volume whose keys are still on the disk.
 TEST_F(HeaderFile, IsForgotten) {
   forgetHeader(file);
   format();
@@ -212,21 +211,21 @@ TEST_F(HeaderFile, IsForgotten) {
   for (auto end : {"", ".refused", ".changing"}) {
     EXPECT_NE(access(kj::str(file, end).cStr(), F_OK), 0) << end;
   }
-  // With all keys in it, of a backup that was cut off.
+  // Files with all keys, left by an interrupted backup.
   for (auto end : {".unfinished", ".replaced", ".replaced.unfinished"}) {
     auto left = kj::str(file, end);
     writeFileAtomically(left, "a header"_kj, 0600);
     forgetHeader(file);
     EXPECT_NE(access(left.cStr(), F_OK), 0) << end;
   }
-  // A cut leaves any of them alone.
+  // After a cut, each of them may exist alone.
   markHeader(file);
   forgetHeader(file);
   EXPECT_EQ(compare(), Comparison::kNone);
 }
 
-// Catches: a backup that has rotten and is written over a header that is good; a wiped partition
-// that gets its old keys again.
+// Catches: a rotten backup that is written over a good header; a wiped partition that gets its old
+// keys again.
 TEST_F(HeaderFile, IsVerifiedBeforeItIsUsed) {
   format();
   backup();

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kDigest = 32, kFilePiece = 64u << 10;
 constexpr size_t kMost = 64u << 20;      // of a header
-constexpr size_t kMetadata = 32u << 10;  // both copies of what says where the keys are
+constexpr size_t kMetadata = 32u << 10;  // both copies; they say where the keys are
 
 using Bytes = kj::ArrayPtr<const kj::byte>;
 
@@ -29,7 +29,7 @@ kj::String markOf(kj::StringPtr file) {
 kj::String refusedOf(kj::StringPtr file) {
   return kj::str(file, ".refused");
 }
-// The same while it is being replaced.
+// The same, while the header is being replaced.
 kj::String replacedOf(kj::StringPtr file) {
   return kj::str(file, ".replaced");
 }
@@ -74,7 +74,7 @@ void digestOf(Bytes bytes, kj::byte (&out)[kDigest]) {
   KJ_REQUIRE(EVP_Digest(bytes.begin(), bytes.size(), out, nullptr, EVP_sha256(), nullptr) == 1);
 }
 
-// The header in it; none when there is no such file, or it is not whole.
+// Returns the header in the backup; nullptr if the file is missing or incomplete.
 kj::Maybe<kj::Array<kj::byte>> readBackup(kj::StringPtr file) {
   if (!exists(file)) return nullptr;
   auto bytes = kj::heapArray<kj::byte>(kMost + kDigest);
@@ -115,7 +115,7 @@ void makeFolderOf(kj::StringPtr file) {
   KJ_REQUIRE(errno == EEXIST, "cannot make", folder, strerror(errno));
 }
 
-// The end of a restoration, if there was one.
+// Completes a restoration, if one was begun.
 void keepReplaced(kj::StringPtr file) {
   if (!exists(replacedOf(file))) return;
   KJ_SYSCALL(rename(replacedOf(file).cStr(), refusedOf(file).cStr()), file);
@@ -156,7 +156,7 @@ void backupHeader(Device& device, kj::StringPtr file, bool last) {
 
 void forgetHeader(kj::StringPtr file) {
   bool changed = false;
-  // All that may have a header with its keys in it.
+  // All files that may hold a header with its keys.
   for (auto& path : {unfinishedOf(file), unfinishedOf(replacedOf(file)), kj::str(file),
                      replacedOf(file), refusedOf(file), markOf(file)}) {
     if (!exists(path)) continue;
@@ -179,13 +179,13 @@ void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> k
       refuseRestore(device, "no key of the config opens the data with it");
     }
     auto fd = openFile(device.node(), O_RDWR);
-    // When there is one, a restoration was cut off, and the device has a part of each.
+    // If it exists, a restoration was cut off, and the device has a part of each header.
     if (!exists(replacedOf(file))) {
       auto found = kj::heapArray<kj::byte>(header->size());
       auto size = readAt(fd, 0, found, device.node());
       writeFile(replacedOf(file), found.slice(0, size));
     }
-    // A file that can be read says where the keys are, so it comes after them.
+    // A readable header says where the keys are, so the metadata is written after the keys.
     write(fd, header->slice(kMetadata, header->size()), kMetadata);
     KJ_SYSCALL(fsync(fd));
     write(fd, header->slice(0, kMetadata), 0);

@@ -1,35 +1,36 @@
-// The backup of a LUKS2 header in a file: what the header was when the node wrote it last, and so
-// what it has to be when the volume is opened.
+// The backup of a LUKS2 header in a file: the header as the node wrote it last, and so as it must
+// be when the volume is opened.
 //
-// The file has the header up to the data, with zeros where it has neither metadata nor a key, which
-// take no room; behind it is the SHA-256 of that. It is replaced whole. While `<file>.changing` is
-// there, the header may be another one than the backup: markHeader() makes that file, on the disk,
-// before a change of the header begins, and the last backupHeader() after the change removes it. So
-// after a cut at any write a header that the node itself has changed is never taken for one that
-// somebody else has changed.
+// The file holds the header up to the data, with zeros (which occupy no space) where the header has
+// neither metadata nor a key, then the SHA-256 of these bytes. It is replaced whole. While
+// `<file>.changing` exists, the header may differ from the backup: markHeader() puts that file on
+// the disk before a change of the header begins, and the last backupHeader() after the change
+// removes it. So after a cut at any write, a header that the node itself changed is never taken for
+// a header that someone else changed.
 //
-// restoreHeader() writes nothing unless it is certain that the backup is that of this volume: its
-// digest is right; what is there has no UUID, or the same one; a key opens the backup; and with
-// that the data begins with an XFS. The header can be read only when all of it is there; after a
-// cut it is done again. What was replaced is kept as `<file>.replaced` meanwhile, as
-// `<file>.refused` afterwards: that of the last time.
+// restoreHeader() writes only if the backup certainly belongs to this volume: its digest is right;
+// the device's header has no UUID, or the same one; a key opens the backup; and with this key the
+// data begins with an XFS. The restored header becomes readable only when it is complete; after a
+// cut the restoration is done again. The replaced header is kept as `<file>.replaced` meanwhile,
+// then as `<file>.refused`, until the next restoration.
 #pragma once
 
 #include "machined/disk/luks/luks-device.h"
 
 namespace talos::luks {
 
-// Of the device's header with the backup. kNone: there is no backup; kDamaged: there is one that is
-// not whole, so nothing can be said. It ends a restoration that a cut has left without its end.
+// Compares the device's header with the backup. kNone: no backup exists; kDamaged: the backup is
+// incomplete, so the header cannot be judged. Completes a restoration that a cut left without its
+// last step.
 enum class Comparison { kNone, kSame, kOther, kChanging, kDamaged };
 Comparison compareHeader(Device& device, kj::StringPtr file);
 
 void markHeader(kj::StringPtr file);
-// `last`: the change has ended, and with it a restoration that was cut off.
+// `last`: the change has ended, and so has a restoration that was cut.
 void backupHeader(Device& device, kj::StringPtr file, bool last);
-// FailedPrecondition as said above, and for a device that is empty.
+// FailedPrecondition as described above, and for an empty device.
 void restoreHeader(Device& device, kj::StringPtr file, kj::ArrayPtr<const Key> keys);
-// The volume is gone. Absent is fine.
+// Removes the backup of a volume that is gone. A missing backup is fine.
 void forgetHeader(kj::StringPtr file);
 
 }  // namespace talos::luks

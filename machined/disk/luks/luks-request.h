@@ -1,8 +1,8 @@
-// One request of the brain on a socket, one answer, and the end.
+// Serves one request of the brain on a socket: one answer, then the end.
 //
-// Passphrases come in the request only. They are zeroed with it, and appear in no message: those of
-// libcryptsetup name devices and slots. A failure that is no answer ends the process, which the
-// brain notices.
+// Passphrases are only in the request. They are zeroed with it, and appear in no message:
+// libcryptsetup's messages name devices and slots. A failure that is not an answer ends the
+// process, which the brain notices.
 #pragma once
 
 namespace talos::luks {

@@ -23,7 +23,7 @@ struct VolumeFile : public ::testing::Test {
     path = kj::str(folder, "/device");
     kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_CREAT, 0600));
     EXPECT_EQ(ftruncate(fd, kSize), 0);
-    // As cheap as may be.
+    // The cheapest derivation.
     auto derivation = message.initRoot<rpc::LuksDerivation>();
     derivation.setMemory(64);
     derivation.setPasses(4);

@@ -86,8 +86,8 @@ struct DiskControllersTest : public StoreTest {
 
 }  // namespace
 
-// Catches: a boot that waits for disks; a disk that came later and is not shown, one that is looked
-// at over and over, or for each event of a burst.
+// Catches: a boot that waits for disks; a later disk that is not shown; a disk that is looked at
+// repeatedly, or for each event of a burst.
 TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   runtime.add(kj::heap<DiscoveredVolumesController>(
       timer, [this]() { return volumes(); }, [this]() { return nextChange(); }));
@@ -113,8 +113,8 @@ TEST_F(DiskControllersTest, VolumesAreLookedAtWhenSomethingChanges) {
   EXPECT_EQ(shownVolumes().find("vdb"), std::string::npos) << "gone, and still shown";
 }
 
-// Catches: a mount that is not known by the label of its volume, or not as encrypted; one that is
-// gone and still shown.
+// Catches: a mount without the label of its volume, or not shown as encrypted; a removed mount that
+// is still shown.
 TEST_F(DiskControllersTest, MountsAreThoseOfTheTable) {
   table =
       "1 0 7:0 / / ro - squashfs /dev/loop0 ro\n"
@@ -140,7 +140,7 @@ TEST_F(DiskControllersTest, MountsAreThoseOfTheTable) {
   EXPECT_EQ(shownMounts(), "loop0 /dev/loop0 / squashfs 1");
 }
 
-// Catches: a change of the table of mounts that the kernel reports and that is missed.
+// Catches: a missed change of the table of mounts that the kernel reports.
 TEST(MountEventsTest, TheKernelReportsMounts) {
   ASSERT_EQ(unshare(CLONE_NEWNS), 0) << "needs root";
   ASSERT_EQ(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
@@ -171,7 +171,7 @@ TEST(MountEventsTest, TheKernelReportsMounts) {
   }
 }
 
-// Catches: a size that is rounded to the wrong side, or has the wrong unit.
+// Catches: a size that is rounded in the wrong direction, or has the wrong unit.
 TEST(DecimalSize, AsPeopleReadIt) {
   EXPECT_EQ(decimalSize(0), "0 B");
   EXPECT_EQ(decimalSize(999), "999 B");

@@ -14,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-// A disk that comes brings an event for each of its partitions, a pod a dozen mounts.
+// A new disk sends an event for each of its partitions; a pod changes a dozen mounts.
 constexpr auto kDiskSettles = 1 * kj::SECONDS, kMountsSettle = 500 * kj::MILLISECONDS;
 constexpr kj::StringPtr kMountTable = "/proc/self/mountinfo"_kj;
 
@@ -157,7 +157,7 @@ kj::Promise<void> MountStatusController::reconcile(Store& store) {
   outputs.apply(store);
 }
 
-// The kernel marks the open file of a table that has changed since it was last waited for.
+// The kernel marks the open file of a table that has changed since the last wait.
 MountEvents::MountEvents(kj::UnixEventPort& port) {
   int raw;
   KJ_SYSCALL(raw = open(kMountTable.cStr(), O_RDONLY | O_CLOEXEC));

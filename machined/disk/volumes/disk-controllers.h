@@ -1,9 +1,9 @@
-// The file systems on the disks, and those that are mounted, for `talosctl get`:
+// Controllers that list the file systems on the disks, and the mounted ones, for `talosctl get`:
 // block.DiscoveredVolumesController writes DiscoveredVolumes, runtime.MountStatusController
-// MountStatuses. Both look when the kernel says that something has changed (device-events.h; the
-// table of mounts), and a burst of changes is one look.
+// MountStatuses. Both look when the kernel reports a change (device-events.h; the table of mounts),
+// once for a burst of changes.
 //
-// Volumes are looked at after the boot, so that a boot does not wait for it.
+// Volumes are looked at after the boot, so that a boot does not wait for them.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -15,10 +15,11 @@
 
 namespace talos::machined {
 
-// Woken by something that is no resource; a burst of it, as long as `settles`, is one.
+// A controller that is woken by events other than changes of resources; the events of a burst,
+// within `settles`, wake it once.
 class WokenController : public Controller {
  public:
-  using NextChange = kj::Function<kj::Promise<void>()>;  // at the first since the last call
+  using NextChange = kj::Function<kj::Promise<void>()>;  // first since the last call
   WokenController(kj::Timer& timer, kj::Duration settles, NextChange next)
       : timer(timer), settles(settles), next(kj::mv(next)) {}
   void wakeBy(kj::Function<void()> wake) override;
@@ -60,7 +61,7 @@ class MountStatusController final : public WokenController {
   Read read;
 };
 
-// Changes of the table of mounts. Changes between two calls are reported by the second one.
+// Reports changes of the table of mounts. The second of two calls reports the changes between them.
 class MountEvents {
  public:
   explicit MountEvents(kj::UnixEventPort& port);
@@ -69,10 +70,10 @@ class MountEvents {
  private:
   kj::AutoCloseFd table;
   kj::Own<kj::UnixEventPort::FdObserver> observer;
-  kj::Maybe<kj::ForkedPromise<void>> changed;  // waited for since the last call
+  kj::Maybe<kj::ForkedPromise<void>> changed;  // pending since the last call
 };
 
-// "105 MB", as the original prints sizes. Pure.
+// Formats a size as the original does: "105 MB". Pure.
 kj::String decimalSize(uint64_t bytes);
 
 kj::Own<Controller> discoveredVolumesOf(kj::UnixEventPort& port, kj::Timer& timer,

@@ -70,8 +70,8 @@ constexpr kj::StringPtr kMounts =
 
 }  // namespace
 
-// Catches: a partition of another name that is taken, and a second one that wins because it comes
-// first; one that cannot be used for which the machine goes on with memory.
+// Catches: a partition of another name that is used; a choice of the first of two partitions; a
+// machine that uses memory instead of an unusable partition.
 TEST(EphemeralVolume, WhichOneItIs) {
   EXPECT_EQ("none", find());
   EXPECT_EQ("none", find(partition("vda5", FileSystem::kXfs, "STATE"),
@@ -87,7 +87,7 @@ TEST(EphemeralVolume, WhichOneItIs) {
   EXPECT_EQ("EPHEMERAL: /dev/vda6 did not respond within 10 s", find(kj::mv(silent)));
 }
 
-// Catches: a disk that is never used to its end, and an installer that is started at every boot.
+// Catches: a disk that is never used to its end; an installer that is started at every boot.
 TEST(EphemeralVolume, GrowsWhenThereIsRoom) {
   auto ephemeral = partition("vda6", FileSystem::kXfs);
   ephemeral.device.begin = 503u << 20;
@@ -106,8 +106,8 @@ TEST(EphemeralVolume, GrowsWhenThereIsRoom) {
   EXPECT_FALSE(grows(9000u << 20, "vdb"));
 }
 
-// Catches: a mount that keeps the volume busy, one of somebody else that is unmounted, and an order
-// in which the one below comes first.
+// Catches: a mount that keeps the volume busy; a foreign mount that is unmounted; an order in which
+// the lower mount comes first.
 TEST(UnmountVolume, WhatIsOnIt) {
   EXPECT_EQ("/var/lib/kubelet/n /var/lib/kubelet/p/deep /var/lib/kubelet/p",
             listed(kMounts, MountsOn::kBelow));
@@ -117,7 +117,7 @@ TEST(UnmountVolume, WhatIsOnIt) {
   EXPECT_EQ("", listed("garbage\n1 2 3\n\n- - - - - - - -\n", MountsOn::kBelow));
 }
 
-// Catches: a volume that is busy, and nobody learns by whom.
+// Catches: a busy volume without a report of its users.
 TEST(UnmountVolume, WhoUsesIt) {
   TestTree tree;
   auto path = kj::str(tree.root, "/held");

@@ -40,9 +40,9 @@ struct XfsGrow {
 constexpr unsigned long kXfsGeometry = _IOR('X', 100, XfsGeometryV1),
                         kXfsGrow = _IOW('X', 110, XfsGrow);
 
-// Up to the end of its partition. Blocking.
+// Grows it to the end of its partition. Blocking.
 void growXfs(int mount, uint64_t bytes) {
-  int raw;  // that of a mount is good for paths only
+  int raw;  // a mount's descriptor is good for paths only
   KJ_SYSCALL(raw = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   kj::AutoCloseFd top(raw);
   XfsGeometryV1 now = {};
@@ -66,7 +66,7 @@ uint64_t deviceSize(kj::StringPtr node) {
 }  // namespace
 
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes) {
-  // The table's copy has the last MiB.
+  // The last MiB is for the table's copy.
   auto needed = ephemeral.device.begin + ephemeral.device.bytes + (1u << 20) + kWorthGrowing;
   for (auto& v : volumes) {
     if (v.device.name == ephemeral.device.disk) return v.device.bytes >= needed;
@@ -89,7 +89,7 @@ kj::Promise<bool> EphemeralVolume::mount(Encryption how) {
   co_return false;
 }
 
-// A disk that does not let itself be grown is as good as it was.
+// A disk that refuses to grow keeps its size.
 kj::Promise<void> EphemeralVolume::growPartition(const Volume& volume) {
   auto disk = kj::str("/dev/", volume.device.disk);
   co_await installer
@@ -115,7 +115,7 @@ kj::Promise<void> EphemeralVolume::mountIt(SystemPartitions::Mountable it) {
     Opened result{openFileSystem(node, type, MountAccess::kReadWrite, MountUse::kPrograms), {}};
     if (type != FileSystem::kXfs) return result;
     result.notGrown = kj::runCatchingExceptions(
-        [&]() { growXfs(result.mount, deviceSize(node)); });  // it is as good as it was
+        [&]() { growXfs(result.mount, deviceSize(node)); });  // a failure leaves its size unchanged
     return result;
   });
   auto opened = co_await untilMounted(timer, kj::str(node), kj::mv(opening), say);
@@ -131,7 +131,7 @@ kj::Maybe<kj::String> EphemeralVolume::mounted() {
   return mountSource(path, readFile("/proc/self/mountinfo")).orDefault(kj::String());
 }
 
-// Memory goes by itself.
+// Memory needs no unmount.
 bool EphemeralVolume::onDisk() {
   struct statfs found;
   return statfs(path.cStr(), &found) == 0 && found.f_type != TMPFS_MAGIC &&

@@ -1,14 +1,14 @@
-// The volume EPHEMERAL at /var: logs, images and data of containers, which survive reboots, and
-// whose loss costs no more than time.
+// The volume EPHEMERAL at /var: logs, images and data of containers, which survive reboots. Losing
+// them costs only time.
 //
-// It is the file system in the GPT partition of that name. One that is empty gets an XFS; one that
-// was being made when the power went is made again. It is the last partition of its disk, and has
-// grown with the disk after mount(). Like STATE (state-volume.h) it is there whole, or not there,
-// or the boot ends: two of that name, one that cannot be mounted, and one with something else on it
-// are errors. It is on the disk of STATE, whose problems were reported before. How it is encrypted
-// and opened: system-partitions.h.
+// It is the file system in the GPT partition of that name. An empty partition gets an XFS; an XFS
+// whose making was cut by a power loss is made again. It is the last partition of its disk; mount()
+// grows it with the disk. Like STATE (state-volume.h) it is mounted completely, or does not exist,
+// or the boot ends: two partitions of that name, a file system that cannot be mounted, and other
+// content are errors. It is on the disk of STATE, whose problems were reported before. For
+// encryption and opening see system-partitions.h.
 //
-// A restarted brain finds the mount of its predecessor and keeps it.
+// A restarted brain finds and keeps the mount of its predecessor.
 #pragma once
 
 #include "machined/disk/volumes/system-partitions.h"
@@ -31,21 +31,22 @@ class EphemeralVolume {
         say(kj::mv(say)),
         path(kj::str(path)) {}
 
-  // Encrypted as the config says. False: there is no such partition. Throws FailedPrecondition as
-  // said above.
+  // Mounts it, encrypted as the config says. Resolves with false if no such partition exists.
+  // Throws FailedPrecondition as described above.
   kj::Promise<bool> mount(Encryption how);
 
-  // Its source; none when nothing is mounted, or memory.
+  // Returns the source of the mount; nullptr if nothing is mounted, or memory.
   kj::Maybe<kj::String> mounted();
 
-  // It is about to be erased: nothing stays on STATE that it could be opened with. Does not reject.
+  // Prepares its erasure: removes from STATE everything that could open it. Does not reject.
   kj::Promise<void> forgetHeader() { return partitions.forgetHeader(kEphemeralName); }
 
-  // Each says what is wrong, and leaves it to process 1. In this order; the partition last.
+  // Each reports failures, and leaves the rest to process 1. Called in this order; the partition
+  // last.
   kj::Promise<void> unmountBelow();
   kj::Promise<void> unmountOverlays();
   kj::Promise<void> unmountOtherPlaces();
-  kj::Promise<void> unmount();  // with what a predecessor has opened and not mounted
+  kj::Promise<void> unmount();  // also what a predecessor has opened and not mounted
 
  private:
   UvLoop& uv;
@@ -62,7 +63,7 @@ class EphemeralVolume {
   kj::Promise<void> unmountAll(kj::Vector<kj::String> targets);
 };
 
-// True if its disk has room behind it.
+// Returns true if its disk has free space after it.
 bool canGrow(const Volume& ephemeral, kj::ArrayPtr<const Volume> volumes);
 
 }  // namespace talos::machined

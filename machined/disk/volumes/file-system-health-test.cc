@@ -80,10 +80,10 @@ struct FileSystems : testing::Test {
 
 }  // namespace
 
-// Catches: a file system that the kernel has shut down, and a node that says it is well; one that
-// is reported again, when another one fails or each time, or still when it was repaired; one of the
-// image, of the kernel or of a pod that is taken for one of the node, or a part of one that is
-// looked at twice.
+// Catches: a file system that the kernel has shut down on a node that reports no problem; a problem
+// that is reported again when another one appears, or each time, or after its repair; a file system
+// of the image, the kernel or a pod that is taken for one of the node, or a part of a file system
+// that is checked twice.
 TEST_F(FileSystems, AreReportedWhenTheyFailAndWhenTheyRecover) {
   advance(timer, scope, 60 * kj::SECONDS);
   EXPECT_THAT(reports, ElementsAre());
@@ -109,9 +109,9 @@ TEST_F(FileSystems, AreReportedWhenTheyFailAndWhenTheyRecover) {
   EXPECT_THAT(reports[2], ElementsAre());
 }
 
-// Catches: disks that do not answer, and end the looking at the others, or are waited for one after
-// the other, so that the last one is reported minutes later; one that is asked again and again
-// while it hangs; one that is not looked at any more when it answers again.
+// Catches: disks that do not answer and end the checks of the others, or are waited for one after
+// the other, so that the last one is reported minutes later; a hanging disk that is checked
+// repeatedly; a disk that is not checked any more after it answers again.
 TEST_F(FileSystems, ThatDoNotAnswer) {
   for (auto one : {"/system/state", "/var", "/var/lib/data"}) wrong[one] = "hangs";
   advance(timer, scope, 20 * kj::SECONDS);
@@ -136,8 +136,7 @@ TEST_F(FileSystems, ThatDoNotAnswer) {
   EXPECT_THAT(problems(), HasSubstr("EPHEMERAL"));
 }
 
-// Catches: a thread pool that is busy, reported as a disk that does not work, or as one that works
-// again.
+// Catches: a busy thread pool that is reported as a disk that fails, or as a disk that works again.
 TEST_F(FileSystems, OfWhichNothingIsKnown) {
   wrong["/var"] = "Input/output error";
   advance(timer, scope, 20 * kj::SECONDS);
@@ -156,7 +155,7 @@ TEST_F(FileSystems, OfWhichNothingIsKnown) {
   EXPECT_EQ(reports.size(), 2u);
 }
 
-// Catches: a look that keeps a file system from being unmounted.
+// Catches: a check that keeps a file system from being unmounted.
 TEST_F(FileSystems, AreLeftAloneOnTheWayDown) {
   advance(timer, scope, 60 * kj::SECONDS);
   goesDown = true;
@@ -165,8 +164,8 @@ TEST_F(FileSystems, AreLeftAloneOnTheWayDown) {
   EXPECT_EQ(looks.size(), 0u);
 }
 
-// Catches: a folder that was unmounted and removed between two looks, reported as a disk that
-// fails; an error that is not.
+// Catches: a folder that was unmounted and removed between two checks, reported as a failing disk;
+// an error that is not reported.
 TEST(FileSystemsOfDisks, AFolderThatIsGoneIsNoFailure) {
   auto io = kj::setupAsyncIo();
   ReadPool pool(io.unixEventPort, io.provider->getTimer(), {}, [](kj::StringPtr) {});

@@ -13,18 +13,18 @@
 namespace talos::machined {
 namespace {
 
-// A disk that retries takes some seconds. All of them together are less than a minute.
+// A disk that retries takes some seconds. The sum of all is less than a minute.
 constexpr auto kLookPace = 10 * kj::SECONDS, kFirstAnswer = 1 * kj::SECONDS,
                kAnswerTimeout = 35 * kj::SECONDS;
 constexpr kj::StringPtr kMountsFile = "/proc/self/mountinfo"_kj;
 
-// The name by which an administrator knows it.
+// Returns the name that administrators use.
 kj::StringPtr shownName(kj::StringPtr target) {
   if (target == kStatePath) return kStateName;
   return target == kVarPath ? kEphemeralName : target;
 }
 
-// A read-only one has nothing that could be lost.
+// A read-only file system cannot lose data.
 bool isWritten(const DeviceMount& mount) {
   return mount.source.startsWith("/dev/") && mount.type != "squashfs" && mount.type != "iso9660";
 }
@@ -44,7 +44,8 @@ bool among(kj::ArrayPtr<const kj::String> texts, kj::StringPtr text) {
   return false;
 }
 
-// One that was shut down has nothing to read. One that is not there any more was unmounted.
+// Returns the error of reading the folder, as of a file system that was shut down. A missing folder
+// was unmounted.
 kj::Maybe<kj::String> readFirstEntry(kj::StringPtr folder) {
   DIR* open = opendir(folder.cStr());
   if (open == nullptr) {
@@ -62,17 +63,17 @@ kj::Maybe<kj::String> readFirstEntry(kj::StringPtr folder) {
 kj::Promise<void> FileSystemWatch::watch() {
   for (;;) {
     co_await deps.timer.afterDelay(kLookPace);
-    // Of what cannot be looked at nothing new is known.
+    // If the check is impossible, the known state stays.
     co_await take().catch_([](kj::Exception&&) {});
     reportChanges();
   }
 }
 
-// Begins a look at each, and waits for those that end soon.
+// Starts a check of each file system, and waits for those that end soon.
 kj::Promise<void> FileSystemWatch::take() {
   if (deps.targets().empty()) co_return;
   auto text = co_await deps.mounts();
-  auto targets = deps.targets();  // as it is now
+  auto targets = deps.targets();  // the current ones
   kj::Vector<kj::Own<Watched>> now;
   for (auto& mount : deviceMounts(text)) {
     if (!isWritten(mount) || !among(targets, mount.target)) continue;

@@ -1,11 +1,12 @@
-// Watches if the file systems on the disks of this node still work. When a disk fails a write of
-// its journal, the kernel shuts an XFS down: from there on every operation on it fails, and only
-// the kernel's log says so. A disk that does not answer is no better.
+// Watches whether the file systems on the disks of this node still work. When a disk fails a write
+// of its journal, the kernel shuts an XFS down: from then on every operation on it fails, and only
+// the kernel's log says so. A disk that does not answer is as bad.
 //
-// Each is looked at every few seconds, by reading its first folder, which needs no access to the
-// disk. They are looked at side by side, and one whose look has not ended is not looked at again: a
-// disk that hangs costs one thread, and says nothing of the others. A problem is reported within a
-// minute, and when it changes; it is not remembered: a restarted brain starts from nothing.
+// Each file system is checked every few seconds, by reading its first folder, which needs no access
+// to the disk. The checks run in parallel, and a file system whose check has not ended is not
+// checked again: a disk that hangs occupies one thread and does not delay the others. A problem is
+// reported within a minute, and when it changes. It is not remembered: a restarted brain starts
+// from nothing.
 #pragma once
 
 #include <kj/async.h>
@@ -22,13 +23,13 @@ class FileSystemWatch {
   struct Dependencies {
     kj::Timer& timer;
     kj::Function<kj::Promise<kj::String>()> mounts;  // the text of mountinfo
-    // Where the file systems of the node are to be mounted; what else is mounted from a disk (a
-    // volume of a pod) comes and goes with others. Asked before each look; none while the machine
-    // goes down, when a folder that is open keeps a file system from being unmounted.
+    // Returns the mount points of the node's file systems; other mounts from a disk (a volume of a
+    // pod) come and go with their users. Called before each check; empty while the machine shuts
+    // down, because an open folder keeps a file system from being unmounted.
     kj::Function<kj::Vector<kj::String>()> targets;
-    // The problem with its file system; none: it works. Rejects when that cannot be found out now.
+    // Returns the problem of its file system; nullptr if it works. Rejects if that is unknown now.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>(kj::String target)> readFolder;
-    // problems(); `fresh`: those of them that have not been reported.
+    // Gets problems(); `fresh` are those that have not been reported yet.
     kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed;
   };
   explicit FileSystemWatch(Dependencies deps) : deps(kj::mv(deps)) {}
@@ -42,7 +43,7 @@ class FileSystemWatch {
   struct Watched {
     kj::String source, target;
     kj::Maybe<kj::String> wrong = nullptr;
-    kj::Maybe<kj::TimePoint> since = nullptr;  // when the look began that has not ended
+    kj::Maybe<kj::TimePoint> since = nullptr;  // start of the check that has not ended
     kj::ForkedPromise<void> look = nullptr;
   };
   Dependencies deps;
@@ -54,7 +55,7 @@ class FileSystemWatch {
   void reportChanges();
 };
 
-// `looks` has a thread for each that hangs; clients of the API have others.
+// `looks` needs a thread for each file system that hangs; the API's clients use other threads.
 FileSystemWatch::Dependencies fileSystemsOfDisks(
     kj::Timer& timer, ReadPool& looks, kj::Function<kj::Vector<kj::String>()> targets,
     kj::Function<void(kj::ArrayPtr<const kj::StringPtr> fresh)> changed);

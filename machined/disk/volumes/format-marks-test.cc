@@ -41,7 +41,8 @@ struct FormatMarksTest : testing::Test {
   }
 };
 
-// Catches: a mark that another start does not find, or finds for another partition; one that stays.
+// Catches: a mark that another start does not find, or finds for another partition; a mark that
+// stays.
 TEST_F(FormatMarksTest, OutlastTheMachine) {
   makeMeta();
   EXPECT_FALSE(has("STATE", 7));
@@ -57,7 +58,7 @@ TEST_F(FormatMarksTest, OutlastTheMachine) {
 }
 
 // Catches: a node without META that does not boot; a mark that is overlooked once, because META did
-// not answer, and believed by a later boot; a partition that is formatted although the mark could
+// not answer, and followed by a later boot; a partition that is formatted although the mark could
 // not be written.
 TEST_F(FormatMarksTest, AreNotThereWithoutMeta) {
   EXPECT_FALSE(has("STATE", 7));
@@ -71,7 +72,7 @@ TEST_F(FormatMarksTest, AreNotThereWithoutMeta) {
     EXPECT_ANY_THROW(set("EPHEMERAL", 7));
     EXPECT_ANY_THROW(marks.clear("EPHEMERAL").wait(io.waitScope));
   };
-  sys.partition("vda", "vda4", "META");  // and no node of it
+  sys.partition("vda", "vda4", "META");  // and no device node of it
   refuses("cannot open ");
   dev.file("vda4", "too small");
   refuses(kj::str(dev.at("vda4"), " has 9 bytes"));

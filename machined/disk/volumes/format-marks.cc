@@ -26,7 +26,7 @@ kj::Promise<bool> MetaFormatMarks::has(kj::StringPtr label, uint64_t begin) {
           },
           [&](kj::Exception&& e) {
             auto kind = kindOf(e);
-            // No such mark, or no META.
+            // The mark or META is missing.
             if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
             fail(kind, kj::str("whether ", label,
                                " was formatted to the end is not known: ", messageOf(e)));

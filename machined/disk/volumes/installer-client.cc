@@ -12,8 +12,8 @@
 namespace talos::machined {
 namespace {
 
-// From one message to the next: the longest is to make a file system on a large disk. A wipe, which
-// may take a day, says each minute how far it is.
+// Limit from one message to the next: the longest silence is while a file system is made on a large
+// disk. A wipe, which may take a day, reports its progress each minute.
 constexpr auto kSilence = 10 * kj::MINUTES;
 constexpr size_t kMostAnswerWords = 8192;
 
@@ -94,7 +94,7 @@ kj::Promise<void> RealInstaller::slots(Fill fill, Hear hear, int archive) {
       archive);
 }
 
-// A disk that is wiped is not looked at: whatever is on it may be lost.
+// A disk that is wiped is not looked at, because its content may be lost.
 kj::Promise<void> RealInstaller::fillFound(rpc::InstallRequest::Builder request) {
   kj::String disk;
   if (request.isWrite() && !request.getWrite().getWipe()) {

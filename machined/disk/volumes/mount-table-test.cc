@@ -4,8 +4,8 @@
 
 namespace talos::machined {
 
-// Catches: a part of a file system that is shown elsewhere, or its second mount, taken for a file
-// system of its own; what has no device; a blank in a name.
+// Catches: a part of a file system that is shown elsewhere, or its second mount, taken for another
+// file system; a mount without a device; a blank in a name.
 TEST(MountTable, FileSystemsOnDevices) {
   auto mounts = deviceMounts(
       "1 0 7:0 / / ro - squashfs /dev/loop0 ro\n"

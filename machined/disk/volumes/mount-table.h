@@ -6,10 +6,10 @@
 
 namespace talos::machined {
 
-// As a line has it; texts may be escaped.
+// The fields of a line; texts may be escaped.
 struct MountLine {
   kj::ArrayPtr<const char> device;   // 254:6
-  kj::ArrayPtr<const char> root;     // what of the file system is shown
+  kj::ArrayPtr<const char> root;     // the shown part of the file system
   kj::ArrayPtr<const char> target;   // where
   kj::ArrayPtr<const char> options;  // of the mount
   kj::ArrayPtr<const char> type, source;
@@ -17,15 +17,16 @@ struct MountLine {
 };
 kj::Maybe<MountLine> mountOf(kj::ArrayPtr<const char> line);
 
-// Octal escapes of blanks and the like become what they stand for.
+// Replaces octal escapes of blanks and the like.
 kj::String unescaped(kj::ArrayPtr<const char> text);
 
-// A file system on a block device, where it was mounted first.
+// A file system on a block device, at its first mount.
 struct DeviceMount {
   kj::String source, target, type;
   kj::Vector<kj::String> options;  // of the mount
 };
-// In the order of the table. Not what shows a part of a file system elsewhere.
+// Returns them in the order of the table, without mounts that show a part of a file system
+// elsewhere.
 kj::Vector<DeviceMount> deviceMounts(kj::StringPtr mountinfo);
 
 }  // namespace talos::machined

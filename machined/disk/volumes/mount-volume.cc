@@ -21,7 +21,8 @@ namespace {
 
 constexpr unsigned kAttributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME;
 
-// The kernel's messages on this context since the last call: "e text", "w text", one a read.
+// Returns the kernel's messages on this context since the last call: "e text", "w text", one for
+// each read.
 kj::String kernelMessages(int context) {
   kj::Vector<kj::String> messages;
   char text[512];
@@ -44,7 +45,7 @@ kj::String kernelMessages(int context) {
 
 kj::AutoCloseFd openFileSystem(kj::StringPtr device, FileSystem type, MountAccess access,
                                MountUse use) {
-  // The kernel asks modprobe for its driver.
+  // The kernel requests the driver through modprobe.
   int context = fsopen(nameOf(type).cStr(), FSOPEN_CLOEXEC);
   if (context < 0) refuse(-1, errno, device, type);
   kj::AutoCloseFd closer(context);

@@ -15,7 +15,7 @@ struct MountWait : public testing::Test {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   std::vector<std::string> said;
 
-  // The result of a mount that takes so long: "mounted", or the error.
+  // Returns the result of a mount of this duration: "mounted", or the error.
   std::string wait(kj::Duration takes) {
     kj::Function<void(kj::StringPtr)> say = [this](kj::StringPtr line) {
       said.push_back(line.cStr());
@@ -33,15 +33,15 @@ struct MountWait : public testing::Test {
 
 }  // namespace
 
-// Catches: a journal that is replayed for minutes and ends the boot, at this one and at each next;
-// a boot that waits without a word.
+// Catches: a journal that is replayed for minutes and ends this boot and each next one; a boot that
+// waits without a message.
 TEST_F(MountWait, ALongJournalIsWaitedFor) {
   EXPECT_EQ(wait(5 * kj::MINUTES + 30 * kj::SECONDS), "mounted");
   ASSERT_EQ(said.size(), 5u);
   EXPECT_EQ(said[1],
             "waiting for /dev/sdb1 to be mounted for 2 min, of at most 15; its journal may have to "
             "be replayed");
-  // Nothing is said any more.
+  // No line follows.
   timer.advanceTo(timer.now() + 1 * kj::HOURS);
   scope.poll();
   EXPECT_EQ(said.size(), 5u);

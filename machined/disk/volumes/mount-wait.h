@@ -1,5 +1,5 @@
-// The wait for a file system to be mounted. Its journal is replayed first, which takes a slow disk
-// minutes: giving up would end the boot, and the next one would begin anew.
+// Waits for a file system to be mounted. Its journal is replayed first, which takes minutes on a
+// slow disk: a boot that gave up would end, and the next boot would start the replay again.
 #pragma once
 
 #include <kj/function.h>
@@ -10,11 +10,11 @@ namespace talos::machined {
 
 constexpr auto kMountTimeout = 15 * kj::MINUTES;
 
-// Says each minute what is waited for, for ever.
+// Reports each minute, for ever, that `node` is still being mounted.
 kj::Promise<void> sayWhatIsMounted(kj::Timer& timer, kj::String node,
                                    kj::Function<void(kj::StringPtr line)>& say);
 
-// `opening`, or an error after kMountTimeout. `say` has to outlive the promise.
+// Resolves with `opening`, or rejects after kMountTimeout. `say` must outlive the promise.
 template <typename T>
 kj::Promise<T> untilMounted(kj::Timer& timer, kj::String node, kj::Promise<T> opening,
                             kj::Function<void(kj::StringPtr line)>& say) {

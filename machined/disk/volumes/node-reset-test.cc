@@ -51,8 +51,7 @@ kj::String failureOf(kj::Function<void()> act) {
   return kj::str("none");
 }
 
-// Catches: a mark that is read as another request than it was written from; a foreign one that
-// erases.
+// Catches: a mark that is read as another request than the written one; a foreign mark that erases.
 TEST(ResetMark, ComesBack) {
   struct Row {
     bool reboot;
@@ -79,7 +78,7 @@ TEST(ResetMark, ComesBack) {
   }
 }
 
-// Catches: a partition of another disk among what is erased, a label that is not looked for.
+// Catches: a partition of another disk in the plan; a label that is not looked for.
 TEST(ResetPlan, IsOfTheSystemDisk) {
   auto devices = machineDisks();
   EXPECT_EQ(shown(planReset(devices, nullptr)),
@@ -148,14 +147,14 @@ struct FolderResetTest : testing::Test {
     struct stat info;
     return lstat(kj::str(root, "/", path).cStr(), &info) == 0;
   }
-  // True if it reboots then.
+  // Resolves with true if it then reboots.
   kj::Maybe<bool> finish(Reset& reset) {
     return reset.finishMarked([]() {}).wait(io.waitScope);
   }
 };
 
-// Catches: a reset that another brain or another boot does not know of, one that leaves its mark or
-// the data behind, one that cannot be done twice.
+// Catches: a reset that another brain or another boot does not know, that leaves its mark or the
+// data, or that cannot be repeated.
 TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
   auto& first = boot();
   EXPECT_EQ(first.promised(), nullptr);
@@ -191,7 +190,7 @@ TEST_F(FolderResetTest, APromiseOutlastsBrainAndBoot) {
   }
 }
 
-// Catches: labels that are not heeded, those of a disk that a container does not have.
+// Catches: labels that are ignored, or labels of a disk that a container lacks.
 TEST_F(FolderResetTest, OnlyWhatWasAskedFor) {
   auto& reset = boot();
   EXPECT_EQ(shown(reset.plan(labels({})).wait(io.waitScope)),
@@ -205,8 +204,7 @@ TEST_F(FolderResetTest, OnlyWhatWasAskedFor) {
   EXPECT_FALSE(exists("var/lib") || exists("state/reset"));
 }
 
-// Catches: a promise that process 1 keeps although its mark could not be written, a mark of
-// somebody else.
+// Catches: a promise that process 1 keeps although its mark could not be written; a foreign mark.
 TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
   auto& reset = boot();
   mounted(false);
@@ -214,7 +212,7 @@ TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
             kj::str("FailedPrecondition: nothing is mounted at ", state,
                     ", so this node keeps nothing that could be erased"));
   mounted(true);
-  makeDirectories(kj::str(state, "/reset"));  // where the file has to be
+  makeDirectories(kj::str(state, "/reset"));  // in place of the file
   EXPECT_NE(failureOf([&] { reset.promise({}).wait(io.waitScope); }), "none");
   EXPECT_EQ(reset.promised(), nullptr);
   EXPECT_EQ(boot().promised(), nullptr);
@@ -226,7 +224,7 @@ TEST_F(FolderResetTest, WhatIsNotMarkedIsNotPromised) {
             kj::str("warning: what ", state, "/reset says of a reset is not valid; ignored"));
 }
 
-// A disk that may take a mark and not say so, or fail in the middle of what is erased.
+// A disk that may store a mark without confirming it, or fail during the erasure.
 struct ModelReset final : Reset {
   struct Disk {
     kj::Maybe<kj::String> mark;
@@ -279,7 +277,7 @@ struct ResetOrder : testing::Test {
   kj::WaitScope scope{loop};
   FakeMachine machine;
   ModelReset::Disk disk;
-  // Each with another brain.
+  // Each call uses another brain.
   kj::String promise(kj::StringPtr label) {
     FakeProcess1 process1(machine);
     ModelReset reset(process1, disk);
@@ -296,8 +294,8 @@ struct ResetOrder : testing::Test {
   }
 };
 
-// Catches: a reset that was refused and is done all the same, now or by the next boot; one of which
-// nobody knows that, and that is not reported.
+// Catches: a refused reset that is done nevertheless, now or by the next boot; an unknown result
+// that is not reported.
 TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
   for (bool late : {false, true}) {
     disk.late = late;
@@ -326,8 +324,7 @@ TEST_F(ResetOrder, WhatFailedIsNotDoneLater) {
             "none); repeat the reset, or delete its mark from META");
 }
 
-// Catches: two resets at once, of which the second one replaces what the first one's caller was
-// promised.
+// Catches: two resets at once, the second of which replaces the promise to the first caller.
 TEST_F(ResetOrder, OneAtATime) {
   FakeProcess1 process1(machine);
   ModelReset reset(process1, disk);
@@ -345,8 +342,8 @@ TEST_F(ResetOrder, OneAtATime) {
   EXPECT_EQ(disk.steps, "mark erase EPHEMERAL");
 }
 
-// Catches: a reset whose caller has hung up, of which process 1 or META knows and nothing comes:
-// until a crash, or the next boot, and then the disk is gone; one that failed, and is not reported.
+// Catches: a reset whose caller has hung up, which process 1 or META holds without an effect until
+// a crash, or the next boot, erases the disk; a failed reset that is not reported.
 TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
   for (bool fails : {true, false}) {
     FakeProcess1 process1(machine);
@@ -372,8 +369,8 @@ TEST_F(ResetOrder, WhoeverAskedItIsWholeOrNot) {
   }
 }
 
-// Catches: a reset that is promised before what has to go first is done, or although that failed;
-// one that is refused for ever because of one that failed; two at once.
+// Catches: a reset that is promised before the preparation is done, or although it failed; a reset
+// that is refused for ever after a failed one; two at once.
 TEST_F(ResetOrder, WhatGoesFirstIsDoneFirst) {
   FakeProcess1 process1(machine);
   ModelReset reset(process1, disk);
@@ -398,8 +395,8 @@ TEST_F(ResetOrder, WhatGoesFirstIsDoneFirst) {
   EXPECT_TRUE(promised());
 }
 
-// Catches: an erasure without its mark, which a power cut would leave half done; one that is not
-// begun again by the next boot, or by the next brain; a node that stays because META is gone
+// Catches: an erasure without its mark, which a power cut would leave half done; an erasure that
+// the next boot, or the next brain, does not start again; a node that stays up because META is gone
 // already.
 TEST_F(ResetOrder, TheMarkIsThereBeforeAnythingIsErased) {
   EXPECT_EQ(promise("STATE"), "none");
@@ -436,7 +433,7 @@ TEST_F(ResetOrder, TheMarkIsThereBeforeAnythingIsErased) {
 }
 
 // Catches: a mark that is overlooked because META does not answer, and followed by a later boot,
-// when the node is in use; a node that has none and does not boot.
+// when the node is in use; a node without a mark that does not boot.
 TEST(DiskReset, AMarkIsReadOrTheBootFails) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();

@@ -46,7 +46,7 @@ void sayForeignMark(kj::Function<void(kj::StringPtr)>& say, kj::StringPtr where)
   say(kj::str("warning: what ", where, " says of a reset is not valid; ignored"));
 }
 
-// --- of a disk
+// --- reset of a disk
 
 class DiskReset final : public Reset {
  public:
@@ -72,7 +72,7 @@ class DiskReset final : public Reset {
             },
             [](kj::Exception&& e) {
               auto kind = kindOf(e);
-              // None, or a node without the partition.
+              // The mark or META is missing.
               if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) return;
               fail(kind, kj::str("whether a reset is pending is not known: ", messageOf(e),
                                  "; the boot ends here, since a reset that was overlooked would "
@@ -117,7 +117,7 @@ class DiskReset final : public Reset {
   Installer& installer;
 };
 
-// --- of folders
+// --- reset of folders
 
 constexpr kj::StringPtr kMarkFile = "reset"_kj;
 
@@ -150,8 +150,7 @@ class FolderReset final : public Reset {
     };
     co_await uv.blocking([folders = kj::mv(folders), mark = kj::str(markPath)]() {
       for (auto& folder : folders) emptyFolder(folder, mark);
-      // It must not come back with the power: what is in the folders by then is the next
-      // owner's.
+      // The mark must not reappear after a power cut: by then the folders belong to the next owner.
       removeDurably(mark);
     });
     say("reset: the folders of the node were emptied as asked");
@@ -254,7 +253,7 @@ kj::Promise<void> Reset::promise(ResetRequest request) {
   co_await plan(copyOf(request.labels));
   if (promised() != nullptr)
     fail(ErrorKind::kFailedPrecondition, "this node is being reset already");
-  known = request.clone();  // a second one must not take its place meanwhile
+  known = request.clone();  // a second one must not replace it meanwhile
   bool kept = false;
   KJ_DEFER(if (!kept) known = nullptr);
   co_await held.hold([&](rpc::HeldReset::Builder out) {
@@ -271,7 +270,7 @@ kj::Promise<void> Reset::promise(ResetRequest request) {
   }
   KJ_IF_MAYBE (e, failure) {
     co_await held.drop();
-    // A disk that was only slow may have taken it.
+    // A disk that was only slow may have stored the mark.
     kj::Maybe<kj::String> left;
     co_await kj::evalNow([&]() { return unmark(); }).catch_([&](kj::Exception&& u) {
       left = messageOf(u);
@@ -286,7 +285,7 @@ kj::Promise<void> Reset::promise(ResetRequest request) {
   kept = true;
 }
 
-// The caller gets the error as well, if he is still there.
+// The caller gets the error as well, if it is still connected.
 void Reset::taskFailed(kj::Exception&& e) {
   say(kj::str("warning: a reset was asked for and is not done: ", messageOf(e)));
 }
@@ -299,7 +298,7 @@ kj::Promise<void> Reset::promiseAndBegin(ResetRequest request, Step prepare, Ste
   }
   accepting = true;
   KJ_DEFER(accepting = false);
-  // promise() looks once more: leaving etcd may have taken minutes.
+  // promise() checks again: leaving etcd may have taken minutes.
   co_await kj::evalNow([&]() {
     return prepare();
   }).then([&]() {
@@ -321,7 +320,7 @@ kj::Promise<void> Reset::accept(ResetRequest request, Step prepare, Step begin,
 kj::Promise<void> Reset::carryOutPromised() {
   auto wanted = promised();
   KJ_IF_MAYBE (request, wanted) {
-    // Without META, or the folder, it is done.
+    // If META, or the folder, is missing, the reset continues without a mark.
     auto marking = kj::evalNow([&]() { return mark(markOf(*request)); });
     co_await marking.catch_([](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(e));

@@ -1,13 +1,13 @@
 // A reset of the node: its plan, its promise, and its execution.
 //
-// A promise outlasts whatever happens: process 1 holds it for the next brain, and a mark says it to
-// the next boot (the value kReset of META; in a container a file in the folder of STATE). Both are
-// there before the caller has his answer. The mark goes last of all that is erased
-// (machined/disk/installer/system-disk-erasure.h), so a reset that was cut off, by a crash or by
-// the power, is started again and ends the same.
+// A promised reset survives every failure: process 1 holds it for the next brain, and a mark tells
+// the next boot (the value kReset of META; in a container a file in the folder of STATE). Both
+// exist before the caller gets an answer. The mark is erased last
+// (machined/disk/installer/system-disk-erasure.h), so a reset that a crash or a power cut
+// interrupts is started again and has the same result.
 //
-// The mark is text: "reboot" or "off", and the labels, with a blank between; without labels all is
-// erased. Other marks are not ours; they are reported, not followed.
+// The mark is text: "reboot" or "off", then the labels, separated by blanks; without labels
+// everything is erased. Other marks are not ours; they are reported and ignored.
 #pragma once
 
 #include "machined/disk/devices/meta-partition.h"
@@ -19,13 +19,13 @@
 namespace talos::machined {
 
 struct ResetRequest {
-  kj::Vector<kj::String> labels;  // none: all
+  kj::Vector<kj::String> labels;  // empty: all
   bool reboot = false;
   bool graceful = true;  // not in the mark: after a boot there is nothing to stop
 
   ResetRequest clone() const;
 };
-// Of a partition with this label.
+// Returns true if the request erases the partition with this label.
 bool erases(const ResetRequest& request, kj::StringPtr label);
 kj::String markOf(const ResetRequest& request);
 kj::Maybe<ResetRequest> requestOfMark(kj::ArrayPtr<const char> mark);
@@ -38,8 +38,8 @@ struct ResetPlan {
   kj::String disk;
   kj::Vector<Target> targets;
 };
-// Of the disk with META. InvalidArgument for an unknown label, NotFound for one that the disk does
-// not have, FailedPrecondition without META. Pure.
+// Plans a reset of the disk with META. InvalidArgument for an unknown label, NotFound for a label
+// that the disk lacks, FailedPrecondition without META. Pure.
 ResetPlan planReset(kj::ArrayPtr<const BlockDevice> devices, kj::ArrayPtr<const kj::String> labels);
 
 class Reset : private kj::TaskSet::ErrorHandler {
@@ -49,36 +49,36 @@ class Reset : private kj::TaskSet::ErrorHandler {
       : say(kj::mv(say)), held(process1, "reset"), tasks(*this) {}
   virtual ~Reset() noexcept(false) = default;
 
-  // Throws as planReset() does.
+  // Throws like planReset().
   virtual kj::Promise<ResetPlan> plan(kj::Vector<kj::String> labels) = 0;
-  // Resolves when it cannot be forgotten. Failed, nothing is left of it; if that cannot be made
-  // sure of, the message says so.
+  // Resolves when the promise cannot be lost. If it fails, nothing of the promise is left; if that
+  // is uncertain, the message says so.
   kj::Promise<void> promise(ResetRequest request);
-  // The same for a caller who may go away: then it is promised and `begin` called, or it has
-  // failed, all the same. One that is promised in part would be carried out by the next brain, or
-  // the next boot, whenever that is. A failure is also reported to `say`. `prepare` comes first,
-  // when the request is known to be one that can be promised; its rejection ends the reset.
+  // Promises a reset for a caller who may disconnect: even then, either the reset is promised and
+  // `begin` called, or it has failed. Otherwise the next brain, or the next boot, would carry out a
+  // partial promise at any later time. A failure is also reported to `say`. `prepare` runs first,
+  // once the request is known to be valid; if it rejects, the reset ends.
   using Step = kj::Function<kj::Promise<void>()>;
-  // `undo`: what was prepared, at least in part, and is not promised after all.
+  // `undo`: called if the reset is not promised after `prepare` has started.
   kj::Promise<void> accept(
       ResetRequest request, Step prepare, Step begin, kj::Function<void()> undo = []() {});
-  // The reset that was promised to process 1 in this boot; none else.
+  // Returns the reset that was promised to process 1 in this boot, or nullptr.
   kj::Maybe<ResetRequest> promised();
-  // Carries out what was promised, with its mark made sure of first: a brain that died in promise()
-  // may have got to process 1 only. Nothing of what goes is mounted. Nothing promised, or done
-  // already: it does nothing.
+  // Carries out the promised reset. It makes sure of the mark first, because a brain that died in
+  // promise() may have reached only process 1. Nothing of what is erased may be mounted. Does
+  // nothing without a promise, or if the reset is done already.
   kj::Promise<void> carryOutPromised();
-  // The same for what an earlier boot has marked, and whether to reboot then; none: nothing is
-  // marked. Rejects when that cannot be known: a mark that was overlooked would erase the node at a
-  // later boot.
+  // Finishes a reset that an earlier boot has marked. Resolves with whether to reboot then; nullptr
+  // if no mark exists. Rejects if this cannot be determined: an overlooked mark would erase the
+  // node at a later boot.
   kj::Promise<kj::Maybe<bool>> finishMarked(kj::Function<void()> begins);
 
  protected:
-  // The reset that the mark asks for: of this boot or an earlier one.
+  // Returns the reset that the mark requests: of this boot or an earlier one.
   virtual kj::Promise<kj::Maybe<ResetRequest>> marked() = 0;
   virtual kj::Promise<void> carryOut(ResetRequest request) = 0;
   virtual kj::Promise<void> mark(kj::String text) = 0;
-  virtual kj::Promise<void> unmark() = 0;  // one that is not there is fine
+  virtual kj::Promise<void> unmark() = 0;  // a missing one is fine
 
   kj::Function<void(kj::StringPtr line)> say;
 
@@ -86,7 +86,7 @@ class Reset : private kj::TaskSet::ErrorHandler {
   Held<rpc::HeldReset> held;
   kj::Maybe<ResetRequest> known;
   bool asked = false;      // process 1
-  bool accepting = false;  // one that is not promised yet
+  bool accepting = false;  // a reset that is not promised yet
   kj::TaskSet tasks;
 
   kj::Promise<void> promiseAndBegin(ResetRequest request, Step prepare, Step begin,
@@ -94,11 +94,11 @@ class Reset : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& e) override;
 };
 
-// Of the system disk.
+// Resets the system disk.
 kj::Own<Reset> resetOfDisk(Process1& process1, UvLoop& uv, ReadPool& pool, MetaPartition& meta,
                            Installer& installer, kj::Function<void(kj::StringPtr line)> say);
-// Of a node in a container: the content of the folders that its launcher has mounted.
-// FailedPrecondition where it has mounted none.
+// Resets a node in a container: empties the folders that its launcher has mounted.
+// FailedPrecondition if it has mounted none.
 kj::Own<Reset> resetOfFolders(Process1& process1, UvLoop& uv,
                               kj::Function<void(kj::StringPtr line)> say,
                               kj::StringPtr state = "/system/state", kj::StringPtr var = "/var",

@@ -17,8 +17,8 @@ using Keys = std::map<unsigned, std::string>;
 
 constexpr kj::StringPtr kUuid = "00112233-4455-6677-8899-aabbccddeeff"_kj;
 
-// A partition whose disk loses its cache with the power: what mkfs had begun may look like anything
-// then.
+// A partition whose disk loses its cache with the power: an unfinished file system may then look
+// like anything.
 struct Formatting : testing::Test {
   ~Formatting() noexcept override {}
   enum class Content { kEmpty, kHalf, kXfs };
@@ -58,7 +58,7 @@ struct Formatting : testing::Test {
   ModelDisk installer{*this};
   ModelMarks marks;
   unsigned calls = 0, failAt = 0;
-  bool effective = false;  // the call that fails has had its effect
+  bool effective = false;  // the failing call has had its effect
   std::string log, said;
   IgnoredReports ignored;
   SystemPartitions partitions{{.luks = luks,
@@ -87,7 +87,7 @@ struct Formatting : testing::Test {
     content = what;
     luks.content = what == Content::kEmpty ? Luks::Content::kEmpty : Luks::Content::kOther;
   }
-  // "" when it can be mounted.
+  // Returns "" if the partition can be mounted.
   std::string prepare(kj::Maybe<FileSystem> detected, Encryption how = nullptr,
                       kj::StringPtr name = "EPHEMERAL") {
     Volume volume;
@@ -106,13 +106,13 @@ struct Formatting : testing::Test {
   }
 };
 
-// Catches: a mark that is set too late or goes too early, so that a cut leaves a partition that no
-// boot accepts; one that stays, so that a later boot formats what is in use.
+// Catches: a mark that is set too late or removed too early, so that a cut leaves a partition that
+// no boot accepts; a mark that stays, so that a later boot formats a partition in use.
 TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
   unsigned cuts = 0;
   for (unsigned at = 1; at < 5; ++at) {
     for (bool late : {false, true}) {
-      // With a superblock that was the last write and came first, and without.
+      // With and without a superblock, the last write, that reached the disk first.
       for (auto detected : {kj::Maybe<FileSystem>(FileSystem::kXfs), kj::Maybe<FileSystem>()}) {
         SCOPED_TRACE(at);
         holds(Content::kEmpty);
@@ -135,8 +135,8 @@ TEST_F(Formatting, IsBegunAgainAfterACutAnywhere) {
   EXPECT_EQ(cuts, 12u);
 }
 
-// Catches: a format that goes on without its mark; a node without META that cannot be made; an
-// installation, which has no META of its own yet, that leaves marks.
+// Catches: a format that continues without its mark; a node without META that cannot be made; an
+// installation, which does not have META yet, that leaves marks.
 TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
   EXPECT_EQ(prepare(nullptr), "");
   EXPECT_EQ(log, "mark format unmark");
@@ -153,8 +153,8 @@ TEST_F(Formatting, IsMarkedWhereThereIsMeta) {
   EXPECT_EQ(log, "format");
 }
 
-// Catches: a partition that a boot refuses, and that the next one formats, since the first has
-// marked it; what could still have restored it, thrown away before the refusal.
+// Catches: a partition that a boot refuses and the next boot formats, because the first one has
+// marked it; data for its recovery that is removed before the refusal.
 TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   stateKeys.text = "the list";
   for (auto name : {"EPHEMERAL"_kj, "STATE"_kj}) {
@@ -176,8 +176,8 @@ TEST_F(Formatting, WhatIsRefusedStaysRefused) {
   EXPECT_TRUE(stateKeys.text == nullptr) << "it is plain now";
 }
 
-// Catches: a mark that is overlooked, since META does not answer, and believed by a later boot,
-// which formats what was used meanwhile.
+// Catches: a mark that is overlooked, because META does not answer, and followed by a later boot,
+// which formats a partition that was used meanwhile.
 TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   marks.marks["EPHEMERAL"] = 503u << 20;
   marks.answers = false;
@@ -189,8 +189,8 @@ TEST_F(Formatting, AMarkThatIsNotKnownIsNoNone) {
   EXPECT_EQ(log, "");
 }
 
-// Catches: a mark that is believed of what mkfs cannot have left, or of another partition; a plain
-// file system that was begun and is in the way of the encryption that the config wants since.
+// Catches: a mark that is followed for content that mkfs cannot have left, or on another partition;
+// an unfinished plain file system that blocks the encryption that the config requests now.
 TEST_F(Formatting, AMarkCountsForWhatMkfsCanHaveLeft) {
   holds(Content::kXfs);
   marks.marks["EPHEMERAL"] = 503u << 20;

@@ -1,4 +1,4 @@
-// STATE's keys in META beside those in its header: what a boot without a config opens it with.
+// STATE's keys in META beside those in its header: the keys that a boot without a config uses.
 #include <capnp/message.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace talos::machined {
 namespace {
 
 using testing::HasSubstr;
-// Passphrases by slot. "": the machine's own; "!": readable in META, and so are all others.
+// Passphrases by slot. "": the machine's own; "!": this and all other keys are readable in META.
 using List = std::map<unsigned, std::string>;
 
 constexpr kj::StringPtr kMapping = "/dev/mapper/vda5-encrypted"_kj;
@@ -60,7 +60,7 @@ struct StateKeysTest : testing::Test {
   }
 
   IgnoredReports ignored;
-  // Each boot has its own.
+  // Each boot has its own instance.
   SystemPartitions partitions() {
     return SystemPartitions({.luks = luks,
                              .stateKeys = meta,
@@ -72,7 +72,7 @@ struct StateKeysTest : testing::Test {
                              .reports = ignored,
                              .backups = []() -> kj::Maybe<kj::String> { return nullptr; }});
   }
-  // As an apply does. False: it was cut.
+  // Does what an apply does. Returns false if it was cut.
   bool change(const List& before, const List& after, List& stored, KeyChangeExtent extent) {
     Request from(before), to(after);
     auto all = partitions();
@@ -87,7 +87,7 @@ struct StateKeysTest : testing::Test {
     });
     return failure == nullptr && (luks.failAt == 0 || luks.calls < luks.failAt);
   }
-  // With no more than is on the disk; false: STATE is locked.
+  // Boots with only the content of the disk; returns false if STATE is locked.
   bool boot(const List& stored) {
     luks.failAt = 0;
     volume.content = Superblock{FileSystem::kLuks, kj::str()};
@@ -105,8 +105,8 @@ struct StateKeysTest : testing::Test {
   }
 };
 
-// Catches: a STATE that is encrypted and that no boot opens, for META has no list or an old one;
-// one in META that has a passphrase which the config does not give away.
+// Catches: an encrypted STATE that no boot opens, because META has no list or an old one; a list in
+// META with a passphrase that the config keeps secret.
 TEST_F(StateKeysTest, AreStoredWithTheVolume) {
   install({{1, ""}, {3, "closed"}});
   EXPECT_EQ(KJ_ASSERT_NONNULL(meta.text), R"({"EncryptionProvider":"luks2","EncryptionKeys":[)"
@@ -128,7 +128,7 @@ TEST_F(StateKeysTest, AreStoredWithTheVolume) {
   EXPECT_EQ(meta.writes, writes) << "META is written at each boot";
 }
 
-// Catches: a cut while it is formatted after which it is encrypted and META does not say how.
+// Catches: a cut during its formatting that leaves it encrypted without the keys in META.
 TEST_F(StateKeysTest, AreThereBeforeTheVolumeIs) {
   uuid = kNoUuid;
   unsigned cuts = 0;
@@ -148,7 +148,7 @@ TEST_F(StateKeysTest, AreThereBeforeTheVolumeIs) {
   EXPECT_GT(cuts, 3u);
 }
 
-// Catches: a moment of a change at which the list in META opens nothing, wherever power goes.
+// Catches: a moment of a change at which the list in META opens nothing, wherever power is cut.
 TEST_F(StateKeysTest, OpenStateAtEachMoment) {
   std::minstd_rand random(5);
   unsigned cuts = 0, changes = 0;
@@ -177,7 +177,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
       luks.failAt = cut;
       luks.failOn = true;
       whole = change(before, after, stored, extent);
-      // Without the machine's own key at any slot.
+      // With the list alone, without the machine's own key.
       auto list = KJ_ASSERT_NONNULL(meta.text);
       auto keys = readStateKeys(kj::StringPtr(list.c_str(), list.size()).asBytes(), uuid);
       luks.failAt = 0;
@@ -192,8 +192,7 @@ TEST_F(StateKeysTest, OpenStateAtEachMoment) {
   EXPECT_GT(cuts, 8 * changes);
 }
 
-// Catches: a node that is lost since META is damaged, missing or of before; one that does not say
-// so.
+// Catches: a node that is lost because META is damaged, missing or outdated; no report about it.
 TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{4, kMachineKey}};
@@ -212,14 +211,14 @@ TEST_F(StateKeysTest, TheMachinesOwnKeyDoesWithoutThem) {
   luks.slots = {};
   install({{4, ""}});
   EXPECT_EQ(said.find("warning"), std::string::npos) << said;
-  // One that needs them is not encrypted without.
+  // A STATE that needs the list is not encrypted without META.
   luks = ModelLuks();
   auto failure = kj::runCatchingExceptions([&]() { install({{0, "!a"}}); });
   EXPECT_THAT(messageOf(KJ_ASSERT_NONNULL(failure)).cStr(), HasSubstr("no partition META"));
   EXPECT_EQ(luks.steps, "");
 }
 
-// Catches: keys that stay readable although STATE is not encrypted any more.
+// Catches: keys that stay readable although STATE is no longer encrypted.
 TEST_F(StateKeysTest, GoWithTheEncryption) {
   meta.text = metaOf({{0, "!a"}});
   volume.content = Superblock{FileSystem::kXfs, kj::str()};

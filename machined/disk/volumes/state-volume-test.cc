@@ -66,7 +66,7 @@ struct ModelVolumes final : Volumes {
   }
 };
 
-// The installer's answer for every partition; "": it was empty, and is none any more.
+// The installer's answer for every partition; "": it was empty, and now has a file system.
 struct ModelInstaller final : Installer {
   kj::StringPtr refusal = "/dev/vdb1 is not empty, but has no readable file system";
   std::string formatted;
@@ -122,7 +122,7 @@ struct StateVolumeTest : testing::Test, IgnoredReports {
     broken += kj::str(label, ": ", problem, "\n").cStr();
   }
 
-  // The result of mounting: "" when the boot goes on, the error when it does not.
+  // Returns the result of mounting: "" if the boot continues, otherwise the error.
   template <typename... V>
   std::string mount(V... list) {
     volumes.volumes = [&]() {
@@ -158,8 +158,8 @@ struct StateVolumeTest : testing::Test, IgnoredReports {
   }
 };
 
-// Catches: an installation that is never over, because an attempt was cut off on another disk, or
-// because that one does not answer.
+// Catches: an installation that never ends, because an attempt was cut off on another disk, or
+// because another disk does not answer.
 TEST(FindState, OfAnInstallationIsOnItsDisk) {
   kj::Vector<Volume> all;
   all.add(partition("vda5", FileSystem::kXfs, "STATE.unfinished"));
@@ -172,16 +172,15 @@ TEST(FindState, OfAnInstallationIsOnItsDisk) {
   EXPECT_ANY_THROW(findState(all, "STATE", "vdc"_kj));
 }
 
-// Catches: a node that was configured and whose disk cannot be mounted: it must not be taken for
-// one that was never configured, which takes a config from anybody; a volume that is said to be
-// ready and is not mounted.
+// Catches: a configured node whose disk cannot be mounted, and that is taken for a new node, which
+// accepts a config from anyone; a volume that is reported as ready and is not mounted.
 TEST_F(StateVolumeTest, AMountThatFailsEndsTheBoot) {
   EXPECT_THAT(mount(partition("absent1", FileSystem::kXfs)),
               HasSubstr("cannot mount /dev/absent1 (xfs): "));
   EXPECT_THAT(broken, HasSubstr("STATE: cannot mount /dev/absent1 (xfs): "));
 }
 
-// Catches: a STATE that is there and useless, for which the machine goes on without one.
+// Catches: an unusable STATE without which the machine continues.
 TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
   luks.content = Luks::Content::kOther;
   EXPECT_THAT(mount(unknown("vdb1")),
@@ -192,9 +191,9 @@ TEST_F(StateVolumeTest, AnUnfitOneEndsTheBoot) {
   EXPECT_THAT(mount(kj::mv(locked)), HasSubstr("/dev/vdb1 is read-only"));
 }
 
-// Catches: an empty partition that is not made a file system on, or is given another name or is
-// not looked at to its end; the boot does not go on without it. One that is formatted before it is
-// known whether it is to be encrypted.
+// Catches: an empty partition that gets no file system or another name, or is not verified to its
+// end; the boot must not continue without it. A partition that is formatted before its encryption
+// is known.
 TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   installer.refusal = "";
   EXPECT_EQ(mount(unknown("absent1")), "");
@@ -212,9 +211,9 @@ TEST_F(StateVolumeTest, AnEmptyOneGetsAFileSystem) {
   EXPECT_EQ(luks.steps, "format, settle");
 }
 
-// Catches: a partition that mkfs has left as something that cannot be mounted, for ever; one that
-// is made anew before it is known whether it is to be encrypted; the mark of an attempt to install
-// that is followed.
+// Catches: a partition that stays unmountable for ever after an interrupted mkfs; a partition that
+// is formatted again before its encryption is known; the mark of an attempt to install that is
+// followed.
 TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
   installer.refusal = "";
   marks.marks["STATE"] = 0;
@@ -233,9 +232,9 @@ TEST_F(StateVolumeTest, AnUnfinishedOneIsMadeAnew) {
   EXPECT_EQ(installer.formatted, "");
 }
 
-// Catches: a mapping that a brain left that died, which keeps its disk in use: no installation and
-// no reset could write to it. One of somebody else that is closed, and one in use that ends the
-// shutdown.
+// Catches: a mapping that a dead brain has left, which keeps its disk in use, so that no
+// installation or reset could write to it; a foreign mapping that is closed; a mapping in use that
+// ends the shutdown.
 TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
   mappings = {"vda5-encrypted", "vg-data", "vda6-encrypted"};
   luks.inUse = "vda6-encrypted";
@@ -251,8 +250,8 @@ TEST_F(StateVolumeTest, WhatAPredecessorHasOpenedIsClosed) {
   EXPECT_EQ(luks.closed, "vda5-encrypted vda5-encrypted vda6-encrypted");
 }
 
-// Catches: an encrypted one that is taken for none, so that anybody can give the machine a config;
-// that is opened or formatted though it should not be, or gets a file system once more.
+// Catches: an encrypted STATE that is taken for a missing one, so that anyone can give the machine
+// a config; that is opened or formatted although it must not be, or gets a file system again.
 TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   luks.content = Luks::Content::kLuks;
   luks.slots = {{0, "secret"}};
@@ -269,7 +268,7 @@ TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   EXPECT_EQ(luks.slots.size(), 2u) << "a key was changed before there is a config";
   luks.slots = {{0, "secret"}};
   luks.mapped.clear();
-  // Its first header is damaged, the second one is not.
+  // Its first header is damaged, its second one is not.
   EXPECT_EQ(mount(unknown("vdb1")), "");
   EXPECT_TRUE(locked);
 
@@ -283,7 +282,7 @@ TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   EXPECT_EQ(phases, "STATE waiting\nSTATE ready\n");
   EXPECT_EQ(installer.formatted, "");
   EXPECT_EQ(luks.steps, "");
-  // Keys of a config that may not be the one that is stored there.
+  // Keys of a config that may not be the stored one.
   luks.slots = {{0, "secret"}, {4, "the stored config's"}};
   EXPECT_THAT(mount(encrypted()), HasSubstr("cannot mount /dev/mapper/vdb1-encrypted (xfs): "));
   EXPECT_EQ(luks.steps, "");
@@ -292,14 +291,14 @@ TEST_F(StateVolumeTest, AnEncryptedOneWaitsForTheConfig) {
   EXPECT_EQ(luks.steps, "");
 }
 
-// Catches: the volume of somebody else that is taken because of a label, which anybody can give.
+// Catches: a foreign volume that is used because of a label, which anyone can set.
 TEST_F(StateVolumeTest, ALabelIsNotEnough) {
   EXPECT_EQ("", mount(disk("vdb", "STATE"), partition("vdc1", FileSystem::kXfs, "state")));
   EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
 }
 
-// Catches: a configured node that takes itself for one without an owner, and a config from anybody,
-// because its disk did not come; one whose installation was cut off that cannot begin it again.
+// Catches: a configured node that takes itself for a new one, and accepts a config from anyone,
+// because its disk did not appear; a cut installation that cannot be started again.
 TEST_F(StateVolumeTest, ASystemFromADiskHasOne) {
   on = StateOn::kOwnDisk;
   EXPECT_THAT(mount(disk("vdb")), HasSubstr("STATE: no such partition, though this system was "
@@ -308,7 +307,7 @@ TEST_F(StateVolumeTest, ASystemFromADiskHasOne) {
   EXPECT_THAT(said, HasSubstr("STATE: no such partition"));
 }
 
-// Catches: a second STATE that wins because of its name, also one that could not even be mounted.
+// Catches: a choice between two STATEs, even if one of them cannot be mounted.
 TEST_F(StateVolumeTest, OfTwoNone) {
   auto both = mount(partition("vda5", FileSystem::kXfs), partition("vdb1", FileSystem::kVfat));
   EXPECT_THAT(both, HasSubstr("/dev/vda5"));
@@ -316,8 +315,8 @@ TEST_F(StateVolumeTest, OfTwoNone) {
   EXPECT_THAT(both, HasSubstr("more than one partition is named STATE"));
 }
 
-// Catches: a disk that is slow or dying, of which it is unknown if it has a STATE, and which makes
-// a configured node one without a config.
+// Catches: a slow or dying disk that may have a STATE, and that turns a configured node into one
+// without a config.
 TEST_F(StateVolumeTest, ADiskThatCouldNotBeLookedAtMayHaveIt) {
   auto slow = disk("vdb");
   slow.problem = kj::str("did not respond within 10 s");
@@ -347,8 +346,8 @@ TEST_F(StateVolumeTest, WhatWasLeftHalfWrittenIsRemoved) {
   EXPECT_EQ(0, access(tree.at("folder.unfinished-aB3xY9").cStr(), F_OK));
 }
 
-// Catches: a container that takes a disk of its host's for its own, or asks what is on one; a
-// half-written copy that stays because no disk was mounted.
+// Catches: a container that uses a disk of its host, or reads its content; a half-written copy that
+// stays because no disk was mounted.
 TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
   on = StateOn::kLauncher;
   tree.file("config.yaml.unfinished-aB3xY9", "machine: {token: geh");
@@ -358,7 +357,7 @@ TEST_F(StateVolumeTest, AContainerHasWhatItsLauncherMounted) {
   EXPECT_TRUE(tryReadFile(tree.at("config.yaml.unfinished-aB3xY9")) == nullptr);
 }
 
-// Catches: a disk that hangs after it was mounted, and the boot with it.
+// Catches: a disk that hangs after it was mounted, and hangs the boot.
 TEST_F(StateVolumeTest, WhatHangsIsNotWaitedFor) {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   volumes.volumes = []() { return kj::Vector<Volume>(); };

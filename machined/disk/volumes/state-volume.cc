@@ -23,7 +23,7 @@ constexpr auto kStateMountTimeout = 60 * kj::SECONDS;  // a journal is replayed 
   fail(ErrorKind::kFailedPrecondition, kj::str("STATE: ", problem));
 }
 
-// A disk that stops answering may do so here, too.
+// A disk may also stop answering in this function.
 void makeOwn(int mount, kj::StringPtr node) {
   struct statvfs info;
   KJ_SYSCALL(fstatvfs(mount, &info), node);
@@ -31,7 +31,7 @@ void makeOwn(int mount, kj::StringPtr node) {
   KJ_SYSCALL(fchmodat(mount, ".", 0700, 0), node);
 }
 
-// An installation that was cut off behind its boot loader begins again.
+// Returns true if an installation was cut after its boot loader was written; it starts again.
 bool hasUnfinished(kj::ArrayPtr<const Volume> volumes) {
   for (auto& v : volumes) {
     if (v.device.partitionName.startsWith(kStateName)) return true;
@@ -44,7 +44,7 @@ bool hasUnfinished(kj::ArrayPtr<const Volume> volumes) {
 kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes, kj::StringPtr name,
                                    kj::Maybe<kj::StringPtr> disk) {
   KJ_IF_MAYBE (found, findNamed(volumes, kStateName, name, disk)) return *found;
-  // Of a disk that was not looked at, nobody knows whether it has one.
+  // A disk that was not looked at may or may not have it.
   for (auto& v : volumes) {
     if (v.device.disk != disk.orDefault(v.device.disk)) continue;
     if (v.problem.size() > 0 && v.device.whole && !v.device.cdrom) {
@@ -61,7 +61,8 @@ bool StateVolume::isMounted() {
 kj::Promise<void> StateVolume::mountIt(SystemPartitions::Mountable it) {
   auto& node = it.node;
   auto type = it.type;
-  // Given up, it is closed when the kernel is done with it, and so unmounted.
+  // If the wait is given up, the descriptor is closed, and so the volume unmounted, when the kernel
+  // has finished.
   auto opening = uv.blocking([node = kj::str(node), type]() {
     auto mount = openFileSystem(node, type, MountAccess::kReadWrite);
     makeOwn(mount, node);
@@ -83,7 +84,7 @@ kj::Promise<void> StateVolume::mountWith(Encryption how, kj::StringPtr name,
                                          kj::Maybe<kj::StringPtr> disk) {
   if (on == StateOn::kLauncher || isMounted()) co_return;
   if (name == kStateName && partition == Partition::kNone) co_return;
-  partition = Partition::kNothing;  // one is being made
+  partition = Partition::kNothing;  // a partition is being made
   co_await mountWhatIsThere(name, Known::kConfig, how, disk);
   if (!isMounted()) co_return;
   locked = false;
@@ -106,7 +107,7 @@ kj::Maybe<kj::String> StateVolume::lockedProblem() {
   return kj::str("STATE is encrypted, and no config says how to open it");
 }
 
-// One that is empty is nobody's.
+// Mounts it if a boot can open it; an empty one has no owner.
 kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
   auto early = co_await partitions.prepareEarly(volume, kStateName);
   KJ_IF_MAYBE (it, early.open) {
@@ -116,7 +117,7 @@ kj::Promise<void> StateVolume::mountEarly(const Volume& volume) {
   partition = Partition::kWaiting;
 }
 
-// A file that a power cut left half written is a config with its secrets, too.
+// A file that a power cut left half-written is also a config with its secrets.
 kj::Promise<void> StateVolume::prepare() {
   auto cleaning = uv.blocking([path = kj::str(path)]() { removeUnfinished(path); });
   auto cleaned = within(timer, kStateMountTimeout, kj::mv(cleaning),

@@ -1,25 +1,26 @@
-// The volume STATE at /system/state, where the machine config is kept: the file system in the GPT
-// partition of that name. A label does not count: whoever attaches a disk can give it one.
+// The volume STATE at /system/state, which holds the machine config: the file system in the GPT
+// partition of that name. A file system's label does not count: anyone who attaches a disk can
+// choose it.
 //
-// A machine with a STATE was configured, and must not be taken for one that was not: that one would
-// accept a config from anybody (maintenance mode). So there are these results:
-//   mounted       exactly one partition has the name, and it is mounted, writable;
-//   none          every disk was looked at, and none of them has such a partition, nor was this
-//                 system started from one that has to have it;
-//   waiting       it is empty, or encrypted by other keys than the machine's own, so that it needs
-//                 the config, which has to come from elsewhere then; an encrypted one has an owner
-//                 all the same (lockedProblem());
-//   an exception  everything else, and the boot fails with its text: two of them, one that cannot
-//                 be mounted, one that is read-only, a disk that does not answer or whose partition
-//                 table is damaged, so that the answer is unknown.
+// A machine with a STATE was configured, and must not be taken for a new machine, which would
+// accept a config from anyone (maintenance mode). The results are:
+//   mounted       exactly one partition has the name; it is mounted, writable;
+//   none          every disk was looked at, none has such a partition, and this system was not
+//                 started from a disk that must have one;
+//   waiting       it is empty, or encrypted with other keys than the machine's own, so that it
+//                 needs the config, which must come from elsewhere; an encrypted one has an owner
+//                 nevertheless (lockedProblem());
+//   an exception  everything else; the boot fails with its text: two partitions of the name, a file
+//                 system that cannot be mounted or is read-only, or a disk that does not answer or
+//                 whose partition table is damaged, so that the answer is unknown.
 //
-// In a container the launcher has mounted a folder there, or nothing: no disk is looked at, for
-// they are the host's, and the launcher unmounts what it mounted.
+// In a container the launcher has mounted a folder at this path, or nothing. No disk is looked at,
+// because the disks belong to the host; the launcher unmounts the folder.
 //
-// A partition that is all zeros, as a reset leaves it, gets the encryption that the config asks
-// for, and a file system (system-partitions.h). Otherwise nothing here writes to a disk: a volume
-// that cannot be mounted is left alone. A restarted brain finds the mount of its predecessor and
-// keeps it; the mount is attached in one step, so there is never half of one.
+// A partition that is all zeros, as a reset leaves it, gets the encryption that the config
+// requests, and a file system (system-partitions.h). Otherwise this code does not write to disks: a
+// volume that cannot be mounted is left alone. A restarted brain finds and keeps the mount of its
+// predecessor; the mount is attached in one step, so it never exists in part.
 #pragma once
 
 #include "machined/disk/volumes/system-partitions.h"
@@ -29,15 +30,15 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kStatePath = "/system/state"_kj;
 
-// The one with this name, on this disk if one is given; none when certainly none is. Throws
-// FailedPrecondition naming the devices and what is wrong with them (findNamed()).
+// Returns the volume with this name, on this disk if given; nullptr if certainly no disk has it.
+// Throws FailedPrecondition naming the devices and their problems (findNamed()).
 kj::Maybe<const Volume&> findState(kj::ArrayPtr<const Volume> volumes,
                                    kj::StringPtr name = kStateName,
                                    kj::Maybe<kj::StringPtr> disk = nullptr);
 
 enum class StateOn {
-  kDisk,     // on one of the machine's, if any has it
-  kOwnDisk,  // on the one that the boot loader took this system from
+  kDisk,     // on any of the machine's disks that has it
+  kOwnDisk,  // on the disk that the boot loader took this system from
   kLauncher
 };
 
@@ -54,24 +55,25 @@ class StateVolume {
         say(kj::mv(say)),
         path(kj::str(path)) {}
 
-  // Before there is a config. Throws as said above.
+  // Mounts it before a config exists. Throws as described above.
   kj::Promise<void> mount();
-  // The rest, when there is one, which says how it is encrypted. `name`: of one that is not STATE
-  // yet, while it is being installed on `disk`: another one may have an attempt, too. Its keys are
-  // left: the config that is stored on it counts, and may be another one.
+  // Mounts it with a config, which says how it is encrypted, if mount() could not. `name`: another
+  // name while STATE is being installed on `disk`; another disk may have an unfinished
+  // installation, too. Its keys are left unchanged: the config that is stored on it counts, and may
+  // be another one.
   kj::Promise<void> mountWith(Encryption how, kj::StringPtr name = kStateName,
                               kj::Maybe<kj::StringPtr> disk = nullptr);
-  // With the config that counts, while it is mounted: SystemPartitions::putRight().
+  // Called with the config that counts, while it is mounted: SystemPartitions::putRight().
   kj::Promise<void> putKeysRight(Encryption how);
   bool isMounted();
-  // That it is encrypted and waits; none otherwise.
+  // Returns a message if it is encrypted and waits for keys; otherwise nullptr.
   kj::Maybe<kj::String> lockedProblem();
 
-  // Its source; none when nothing is mounted, or a launcher has done it.
+  // Returns the source of the mount; nullptr if nothing is mounted, or a launcher has mounted it.
   kj::Maybe<kj::String> mounted();
 
-  // With what a predecessor has opened and not mounted.
-  kj::Promise<void> unmount();  // says what is wrong; tries for 5 s, process 1 does what is left
+  // Unmounts it, also a volume that a predecessor has opened and not mounted.
+  kj::Promise<void> unmount();  // reports failures; tries for 5 s, process 1 does the rest
 
  private:
   UvLoop& uv;

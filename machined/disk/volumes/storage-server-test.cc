@@ -1,4 +1,4 @@
-// The choice among block devices, and the reading of foreign volumes.
+// The choice among block devices, and reading from foreign volumes.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(BlockDevices, AsTheKernelListsThem) {
   EXPECT_EQ(0u, readBlockDevices("/nowhere").size());
 }
 
-// Catches: a disk that is taken for the one that had its name before, and its partitions for those.
+// Catches: a disk that is taken for the previous disk of its name, also for its partitions.
 TEST(BlockDevices, AnotherDiskHasAnotherNumber) {
   Sysfs sys;
   sys.disk("vda", "4096\n");
@@ -60,7 +60,7 @@ TEST(BlockDevices, AnotherDiskHasAnotherNumber) {
   EXPECT_EQ(0u, found[2].sequence);
 }
 
-// Catches: a mapping that is not seen, a disk that is taken for one.
+// Catches: a missing mapping; a disk that is taken for a mapping.
 TEST(BlockDevices, Mappings) {
   Sysfs sys;
   EXPECT_EQ(0u, readMappings(sys.root).size());
@@ -72,8 +72,8 @@ TEST(BlockDevices, Mappings) {
   EXPECT_EQ("vda5-encrypted", found[0]);
 }
 
-// Catches: an encrypted volume that is open and not seen, or not as what it is opened from; another
-// mapping taken for one.
+// Catches: an open encrypted volume that is not found, or without its partition; another mapping
+// that is taken for one.
 TEST(BlockDevices, OpenVolumes) {
   Sysfs sys;
   EXPECT_EQ(0u, readOpenVolumes(sys.root).size());
@@ -107,8 +107,8 @@ TEST(BlockDevices, Order) {
   }
 }
 
-// Catches: a disk without its place on the bus, attributes of another device's place, a CD-ROM
-// drive or a partition among the disks, an empty card reader; a serial number with its padding.
+// Catches: a disk without its place on the bus, attributes of another device, a CD-ROM drive or a
+// partition among the disks, an empty card reader; a serial number with its padding.
 TEST(Disks, Facts) {
   Sysfs sys;
   sys.disk("sda", "2000\n");
@@ -134,7 +134,7 @@ TEST(Disks, Facts) {
   sys.file2("devices/p/nvme/nvme1/nvme1n1", "size", "8\n");
   sys.file2("devices/p/nvme/nvme1/nvme1n1", "uevent", "DEVNAME=nvme1n1\nDEVTYPE=disk\n");
   sys.link("class/block/nvme1n1", "../../devices/p/nvme/nvme1/nvme1n1");
-  // One with two paths.
+  // A disk with two paths.
   sys.file2("devices/virtual/nvme-subsystem/s/nvme3n1", "size", "8\n");
   sys.file2("devices/virtual/nvme-subsystem/s/nvme3n1", "uevent", "DEVNAME=nvme3n1\n");
   for (auto controller : {"nvme10", "nvme9"}) {
@@ -165,7 +165,7 @@ TEST(Disks, Facts) {
   EXPECT_EQ("", disks[0].ownName);
 }
 
-// Catches: a read behind the page's end; the page's head taken for the number.
+// Catches: a read beyond the page's end; the page's head taken for the number.
 TEST(Disks, SerialNumberPage) {
   auto page = [](std::initializer_list<int> head, kj::StringPtr text) {
     kj::Vector<char> bytes;
@@ -197,8 +197,8 @@ std::string chosen(kj::Maybe<const Volume&> volume) {
   return "none";
 }
 
-// Catches: a FAT label that is missed for its capitals; a second volume that is not reported, and
-// the partition of a hybrid disc that is reported as one.
+// Catches: a FAT label that is missed because of its capitals; a second volume that is not
+// reported; the partition of a hybrid disc that is reported as a second volume.
 TEST(ChooseVolume, ByLabel) {
   Volume all[] = {
       volume("sda", FileSystem::kIso9660, "cidata"), volume("sda1", FileSystem::kIso9660, "cidata"),
@@ -210,8 +210,8 @@ TEST(ChooseVolume, ByLabel) {
   EXPECT_EQ("none", chosen(chooseVolume(all, "", others)));
 }
 
-// Catches: a file of a disk that is no disc; a disc without the file, or one that is damaged, that
-// ends the search; the damage forgotten, as if no disc could have it.
+// Catches: a file of a disk that is not a disc; a disc without the file, or a damaged disc, that
+// ends the search; a damage that is forgotten, as if no disc could have the file.
 TEST(FirstDisc, ByFile) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -237,7 +237,7 @@ TEST(FirstDisc, ByFile) {
   EXPECT_TRUE(found == nullptr && unreadable == nullptr);
 }
 
-// Catches: waking for every event of the network, and not for a disc.
+// Catches: a wake-up for each event of the network, and none for a disc.
 TEST(DeviceEvents, OnlyDisksConcernUs) {
   auto event = [](kj::StringPtr subsystem) {
     const char zero = 0;
@@ -251,8 +251,8 @@ TEST(DeviceEvents, OnlyDisksConcernUs) {
   EXPECT_FALSE(concernsDisks(nullptr));
 }
 
-// Catches: a disk behind a controller that looks for it late, for which nobody loads a driver; a
-// module for a device that goes; a text that was cut off.
+// Catches: a disk on a controller that finds it late, and whose driver is not loaded; a module for
+// a device that is removed; a truncated text.
 TEST(HotplugDrivers, TheModaliasOfNewDevices) {
   const char zero = 0;
   auto of = [&](kj::StringPtr action, kj::StringPtr field, kj::StringPtr end = "SEQNUM=1") {
@@ -272,7 +272,7 @@ TEST(HotplugDrivers, TheModaliasOfNewDevices) {
   EXPECT_TRUE(modaliasOfNewDevice(nullptr) == nullptr);
 }
 
-// Catches: a mount at another place whose name begins the same, which would leave STATE unmounted.
+// Catches: another mount point whose name begins the same, which would leave STATE unmounted.
 TEST(MountPoint, Exactly) {
   auto table = "22 1 0:21 / / rw - squashfs a b\n31 22 0:5 / /system/state2 rw - xfs a b\n"_kj;
   EXPECT_FALSE(isMountPoint("/system/state", table));
@@ -285,13 +285,13 @@ TEST(MountPoint, Exactly) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/var", stacked)), "/dev/mapper/vda6-encrypted");
   EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/system/state2", stacked)), "a");
   EXPECT_TRUE(mountSource("/system/state", stacked) == nullptr);
-  // As the kernel writes a blank.
+  // A blank is escaped as the kernel writes it.
   auto blank = "50 22 8:2 / /var/a\\040b rw - xfs /dev/disk\\0401 rw\n"_kj;
   EXPECT_EQ(KJ_ASSERT_NONNULL(mountSource("/var/a b", blank)), "/dev/disk 1");
 }
 
-// Catches: a link on a foreign volume that leads to the node's own files, a FIFO that blocks for
-// ever, a file that fills the memory.
+// Catches: a link on a foreign volume that leads to the node's own files; a FIFO that blocks for
+// ever; a file that fills the memory.
 TEST(ReadFileAt, OnlyRegularFiles) {
   TestTree tree;
   tree.file("config.yaml", "machine: {}");
@@ -318,8 +318,8 @@ TEST(OpenFileSystem, SaysWhy) {
   }
 }
 
-// Catches: readers who take the threads of the boot away, by a disk that does not answer; one who
-// takes them all from the others.
+// Catches: readers that occupy the boot's threads with a disk that does not answer; a reader that
+// takes all threads from the others.
 TEST(StorageServer, ADiskThatHangsStopsNeitherTheBootNorOthers) {
   Sysfs sys;
   sys.disk("vda", "4096\n");

@@ -1,5 +1,5 @@
-// The keys of STATE and EPHEMERAL while they are mounted: made those of the config, changed with
-// it, reported.
+// The keys of STATE and EPHEMERAL while they are mounted: set to the config's keys, changed with
+// the config, and reported.
 #include <kj/debug.h>
 
 #include "common/base/error.h"
@@ -8,7 +8,7 @@
 namespace talos::machined {
 namespace {
 
-// Without STATE there is no config that could be staged.
+// Without STATE there is no place to stage a config.
 kj::String howToFormat(kj::StringPtr label) {
   if (label == kStateName) return kj::str("reset STATE, then apply the config in maintenance mode");
   return kj::str("stage the config, then reset ", label);
@@ -16,7 +16,7 @@ kj::String howToFormat(kj::StringPtr label) {
 
 }  // namespace
 
-// Known without deriving a key, which takes a second at each boot.
+// Determined without deriving a key, which takes a second at each boot.
 bool SystemPartitions::isRight(const Luks::Found& found, const VolumeSettings& settings) const {
   auto& keys = settings.keys;
   auto& by = KJ_ASSERT_NONNULL(openedBy);
@@ -127,7 +127,7 @@ class SystemPartitions::Turn {
     auto& last = label == kStateName ? all.lastOfState : all.lastOfOther;
     auto paf = kj::newPromiseAndFulfiller<void>();
     before = last.addBranch();
-    // One that is dropped before its turn does not end that of its predecessor.
+    // A change that is dropped before its turn does not end its predecessor's turn.
     last = kj::joinPromises(kj::arr(last.addBranch(), kj::mv(paf.promise))).fork();
     done = kj::mv(paf.fulfiller);
   }
@@ -154,7 +154,7 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
     co_await persist();
     co_return;
   }
-  // At once: what is waited for may replace the config.
+  // Read before the first wait, during which the config may be replaced.
   auto id = deps.uuid();
   auto old = settingsBefore(KJ_ASSERT_NONNULL(before), label, id);
   auto next = settingsOf(KJ_ASSERT_NONNULL(after), label, id);
@@ -167,8 +167,8 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
         [&](kj::Exception&& e) { deps.say(kj::str("warning: ", label, ": ", messageOf(e))); });
   }
   auto device = kj::str("/dev/", KJ_ASSERT_NONNULL(partition));
-  // A list that is stored is in force. If it did not count as applied, the config of before could
-  // be applied once more, and nothing would see that its keys are gone.
+  // A list that is stored is in force. If it did not count as applied, the previous config could be
+  // applied again, without a check that its keys are gone.
   bool persisted = false;
   kj::Maybe<kj::Exception> failure;
   HeaderGuard luks(deps.luks, kj::str(device), backupOf(label));
@@ -182,7 +182,7 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
     if (failure == nullptr) failure = kj::mv(e);
   };
   co_await changeKeys(luks, kj::str(device), old, next, extent, mark, kj::mv(step)).catch_(failed);
-  // There is a backup of what it left, however it ended.
+  // The header has a backup, however the change ended.
   co_await luks.finish().catch_(failed);
   co_await inspectAndReportKeys(label, kj::str(device), next);
   KJ_IF_MAYBE (e, failure) {
@@ -198,7 +198,7 @@ kj::Promise<void> SystemPartitions::change(kj::String node, kj::StringPtr label,
               whole ? "its keys were changed" : "the next boot can open it with the new keys"));
 }
 
-// Without its caller, too: what is cut off leaves a slot without its key.
+// Runs even if the caller goes away: an interrupted call would leave a slot without its key.
 kj::Promise<kj::String> SystemPartitions::newRecoveryKey(kj::String node, kj::StringPtr label,
                                                          Encryption how, unsigned slot) {
   auto made = kj::newPromiseAndFulfiller<kj::String>();

@@ -55,7 +55,7 @@ struct SystemPartitionsTest : testing::Test, IgnoredReports {
     luks.content = Luks::Content::kLuks;
     luks.slots = {{0, "a"}};
   }
-  // "" when it went through.
+  // Returns "" on success.
   std::string change(kj::StringPtr node, Encryption before, Encryption after,
                      KeyChangeExtent extent = KeyChangeExtent::kWhole) {
     persisted = 0;
@@ -89,7 +89,7 @@ struct SystemPartitionsTest : testing::Test, IgnoredReports {
   }
 };
 
-// Catches: a partition that cannot be used, of which the API shows nothing at all.
+// Catches: an unusable partition about which the API shows nothing.
 TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
   kj::Vector<Volume> all;
   EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") == nullptr);
@@ -104,7 +104,7 @@ TEST_F(SystemPartitionsTest, WhatIsRefusedIsReported) {
   EXPECT_TRUE(partitions.find(all, "EPHEMERAL", "EPHEMERAL") != nullptr);
 }
 
-// Catches: a boot, a change of keys or a recovery key that is lost because the table of keys cannot
+// Catches: a boot, a change of keys or a recovery key that fails because the table of keys cannot
 // be made.
 TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   EncryptionRequest a({{0, "a"}}), b({{0, "b"}}), recoverable({{0, "a"}, {4, "*"}});
@@ -136,7 +136,7 @@ TEST_F(SystemPartitionsTest, NothingDependsOnTheTable) {
   EXPECT_THAT(said, Not(HasSubstr("not all in place")));
 }
 
-// Catches: a default that is written out and counts as a change, for which a volume is to be reset.
+// Catches: an explicit default that counts as a change, for which a volume must be reset.
 TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
   EncryptionRequest plain({{0, "a"}}), written({{0, "a"}}), other({{0, "a"}});
   written.root.setKeySize(512);
@@ -148,8 +148,8 @@ TEST_F(SystemPartitionsTest, ADefaultIsNoChange) {
               HasSubstr("keySize and blockSize take"));
 }
 
-// Catches: a config that is stored and whose keys are not in the header, or the other way round;
-// one that encrypts a mounted partition, or makes it plain, and takes effect in name only.
+// Catches: a stored config whose keys are not in the header, or the reverse; a config that encrypts
+// a mounted partition, or makes it plain, without an effect.
 TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EncryptionRequest a({{0, "a"}}), b({{0, "b"}, {3, ""}});
   EXPECT_EQ(change(kEphemeralMapping, a.get(), b.get()), "");
@@ -181,7 +181,7 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
     EXPECT_EQ(change(row.node, row.before, row.after, KeyChangeExtent::kUntilPersisted), "");
     EXPECT_EQ(persisted, 1u);
   }
-  // It waits for its partition to be emptied; other changes are none of its business.
+  // It waits for its partition to be emptied; other changes do not concern it.
   EXPECT_EQ(change("/dev/vda6", a.get(), b.get()), "");
   EXPECT_EQ(persisted, 1u);
   EXPECT_EQ(change("/dev/vda6", nullptr, nullptr), "");
@@ -189,8 +189,8 @@ TEST_F(SystemPartitionsTest, KeysChangeWithTheConfig) {
   EXPECT_EQ(luks.slots, (Keys{{0, "?"}}));
 }
 
-// Catches: a change that fails after its config was stored and counts as not applied: the config of
-// before, applied once more, would have no key that opens the volume.
+// Catches: a change that fails after its config was stored and counts as not applied: the previous
+// config, applied again, would have no key that opens the volume.
 TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
   EncryptionRequest a({{0, "a"}}), b({{0, "b"}});
   unsigned stored = 0;
@@ -215,8 +215,8 @@ TEST_F(SystemPartitionsTest, WhatIsStoredIsInForce) {
   luks.failAt = 0;
 }
 
-// Catches: keys of a volume that was opened without its config and that stay as they were; a boot
-// that fails because of them; a mismatch that is not reported.
+// Catches: a volume that was opened without its config and keeps its keys; a boot that fails
+// because of them; a mismatch that is not reported.
 TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   EncryptionRequest wanted({{0, "b"}, {4, ""}}), wrong({{0, "x"}});
   luks.slots = {{0, kEphemeralKey}, {9, "old"}};
@@ -234,8 +234,8 @@ TEST_F(SystemPartitionsTest, WhatWasOpenedEarlyGetsItsKeys) {
   EXPECT_EQ(luks.calls, 0u);
 }
 
-// Catches: a config that has only opened the volume and whose keys replace those of the config that
-// is stored on it; the key without which the next boot could not open it, removed.
+// Catches: a config that has only opened the volume and whose keys replace those of the stored
+// config; removal of the key without which the next boot could not open it.
 TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   EncryptionRequest source({{0, "a"}}), stored({{3, "b"}}), both({{0, "a"}, {3, "b"}});
   luks.slots = {{0, "a"}, {3, "b"}, {9, "old"}};
@@ -255,9 +255,9 @@ TEST_F(SystemPartitionsTest, WhatAnotherConfigHasOpenedKeepsItsKeys) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}, {3, "b"}}));
 }
 
-// Catches: a machine with another UUID, as after a new mainboard, that is opened by its recovery
-// key and needs the source for ever; a cut in between after which neither the machine nor the
-// source opens it; a recovery key that is lost by being used.
+// Catches: a machine with another UUID, for example after a new mainboard, that is opened by its
+// recovery key and needs the source for ever; a cut in between after which neither the machine nor
+// the source opens it; a recovery key that is lost by its use.
 TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   EncryptionRequest stored({{0, "b"}, {1, ""}, {7, "*"}});
   EncryptionRequest recovering({{7, "recovery"}}), sameSlot({{0, "a"}}), common({{5, "b"}});
@@ -290,7 +290,7 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
       if (at == 0) EXPECT_EQ(said, "");
     }
   }
-  // A key that cannot be handed over is reported by the slots that the disk has.
+  // A failed hand-over is reported with the slots on the disk.
   luks.slots = {{7, "recovery"}};
   luks.failAt = luks.calls = 0;
   luks.backedUp = luks.marked = false;
@@ -299,21 +299,21 @@ TEST_F(SystemPartitionsTest, WhatARecoveryKeyHasOpenedIsTheMachinesAgain) {
   EXPECT_THAT(putRight(kEphemeralMapping, stored.get()), HasSubstr("(tried: static of slot 7)"));
 }
 
-// Catches: a boot that derives a key once more, which takes a second, to learn nothing new.
+// Catches: a boot that derives a key again, which takes a second, without a need.
 TEST_F(SystemPartitionsTest, NothingIsTriedTwice) {
   luks.slots = {{2, kEphemeralKey}};
   auto early = partitions.prepareEarly(encrypted(), "EPHEMERAL").wait(scope);
   EXPECT_EQ(KJ_ASSERT_NONNULL(early.open).node, kEphemeralMapping);
   EncryptionRequest same({{2, ""}});
   EXPECT_EQ(putRight(kEphemeralMapping, same.get()), "");
-  EXPECT_EQ(luks.calls, 1u);  // what the header says
+  EXPECT_EQ(luks.calls, 1u);  // reading the header
   luks.slots[7] = "old";
   EXPECT_EQ(putRight(kEphemeralMapping, same.get()), "");
   EXPECT_EQ(luks.slots, (Keys{{2, kEphemeralKey}}));
 }
 
-// Catches: a recovery key for a volume that is not encrypted; one that is not what opens it; a
-// table of keys that does not know it.
+// Catches: a recovery key for a volume that is not encrypted, or that does not open the volume; a
+// table of keys without it.
 TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
   EncryptionRequest how({{0, "a"}, {4, "*"}});
   auto made =
@@ -328,8 +328,8 @@ TEST_F(SystemPartitionsTest, RecoveryKeysAreMadeForWhatIsEncrypted) {
               HasSubstr("EPHEMERAL is not encrypted"));
 }
 
-// Catches: a recovery key that is made by a config which is replaced meanwhile, and freed: at the
-// slot of another key then, or after reading what is gone.
+// Catches: a recovery key made from a config that is replaced and freed meanwhile: at the slot of
+// another key, or after a read of freed memory.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto stored = kj::newPromiseAndFulfiller<void>();
   EncryptionRequest before({{0, "a"}}), after({{0, "b"}});
@@ -346,7 +346,7 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   auto second = partitions.change(kj::str(kEphemeralMapping), "EPHEMERAL", after.get(),
                                   before.get(), KeyChangeExtent::kWhole,
                                   []() -> kj::Promise<void> { return kj::READY_NOW; });
-  before.root.initKeys(1)[0].initStatic().setPassphrase("another");  // as when one is published
+  before.root.initKeys(1)[0].initStatic().setPassphrase("another");  // as publishing a new one does
   stored.fulfiller->fulfill();
   changing.wait(scope);
   EXPECT_EQ(luks.slots, (Keys{{0, "b"}}));
@@ -354,8 +354,8 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsRefusedWhileKeysChange) {
   EXPECT_EQ(luks.slots, (Keys{{0, "a"}}));
 }
 
-// Catches: a key that is half made because its caller has gone away: the one of before is gone, and
-// the header counts as one that is being changed.
+// Catches: a half-made recovery key because its caller has gone away: the previous key is removed,
+// and the header counts as being changed.
 TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
   EncryptionRequest how({{0, "a"}, {4, "*"}});
   luks.slots[4] = "of before";
@@ -369,8 +369,8 @@ TEST_F(SystemPartitionsTest, ARecoveryKeyIsMadeWithoutItsCaller) {
   EXPECT_THAT(said, HasSubstr("a recovery key was made at slot 4"));
 }
 
-// Catches: a machine with another UUID than the one that its keys were made of, and that takes no
-// config any more.
+// Catches: a machine that accepts no config because its UUID differs from the UUID that its keys
+// were made from.
 TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
   IgnoredReports ignored;
   SystemPartitions weak({.luks = luks,
@@ -397,8 +397,8 @@ TEST_F(SystemPartitionsTest, KeysOfAnotherMachineAreLeftBehind) {
   EXPECT_EQ(luks.slots, (Keys{{1, "a"}, {2, "b"}}));
 }
 
-// Catches: a config that is taken and whose keys the machine cannot make, as the next boot would
-// find.
+// Catches: an accepted config whose keys the machine cannot make, which only the next boot would
+// report.
 TEST_F(SystemPartitionsTest, AWeakUuidIsReportedAtOnce) {
   IgnoredReports ignored;
   SystemPartitions weak({.luks = luks,
@@ -419,8 +419,8 @@ TEST_F(SystemPartitionsTest, AWeakUuidIsReportedAtOnce) {
   partitions.check("STATE", own.get());
 }
 
-// Catches: a header that was replaced without a report; keys that were removed, or a volume that is
-// gone, and whose backup is still there.
+// Catches: a replaced header without a report; a backup that outlives removed keys, or a removed
+// volume.
 TEST_F(SystemPartitionsTest, TheHeaderHasABackup) {
   Volume volume;
   volume.device.name = kj::str("vda6");

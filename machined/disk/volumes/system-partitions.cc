@@ -15,10 +15,10 @@ constexpr kj::StringPtr kMappings = "/dev/mapper/"_kj;
   fail(ErrorKind::kFailedPrecondition, problem);
 }
 
-// Why it cannot be used; none when it can.
+// Returns why it cannot be used; nullptr if it can.
 kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   if (volume.problem.size() > 0) return volume.problem.asPtr();
-  bool empty = volume.content == nullptr;  // or so it seems
+  bool empty = volume.content == nullptr;  // or it seems to be
   if (!empty && !volume.holds(FileSystem::kXfs) && !volume.holds(FileSystem::kExt4) &&
       !volume.holds(FileSystem::kLuks)) {
     return "has no file owners and modes; use XFS or ext4"_kj;
@@ -27,7 +27,7 @@ kj::Maybe<kj::StringPtr> unfit(const Volume& volume) {
   return nullptr;
 }
 
-// Of one that is neither empty nor a good volume.
+// Refuses a volume that is neither empty nor good.
 [[noreturn]] void refuseContent(kj::StringPtr node, const Luks::Found& found) {
   bool luks = found.content == Luks::Content::kLuks;
   if (found.problem.size() > 0) refusePartition(kj::str(node, luks ? ": " : " ", found.problem));
@@ -129,7 +129,7 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openEarly(
   co_return nullptr;
 }
 
-// None when there is none, or none that can be used: then it is as if there were none.
+// Returns nullptr if META has no list, or an unusable one, which counts as missing.
 kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
   kj::Maybe<VolumeSettings> list;
   auto read = [&]() -> kj::Promise<void> {
@@ -144,7 +144,7 @@ kj::Promise<kj::Maybe<VolumeSettings>> SystemPartitions::listInMeta() {
   co_return kj::mv(list);
 }
 
-// None when no key fits that a boot has without a config.
+// Resolves with nullptr if no key fits that a boot has without a config.
 kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openWithoutConfig(
     const Volume& volume, kj::StringPtr label, VolumeReport& report) {
   KJ_IF_MAYBE (list, co_await listInMeta()) {
@@ -156,7 +156,7 @@ kj::Promise<kj::Maybe<SystemPartitions::Mountable>> SystemPartitions::openWithou
   co_return co_await openEarly(volume, label, settingsOfMachine(label, id), report);
 }
 
-// Where the machine's own key opens STATE too, it does without META.
+// If the machine's own key opens STATE, too, a failure to store the list is only a warning.
 kj::Promise<void> SystemPartitions::storeStateKeys(kj::StringPtr label,
                                                    config::Encryption::Reader how) {
   if (label != kStateName) co_return;
@@ -304,8 +304,7 @@ kj::Promise<SystemPartitions::Mountable> SystemPartitions::prepareEncrypted(
   co_return kj::mv(mountable);
 }
 
-// The remains of mkfs may look like anything; a LUKS header it cannot have left, nor another file
-// system.
+// The remains of mkfs may look like anything except a LUKS header or another file system.
 kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::StringPtr label) {
   bool installing = volume.device.partitionName != label;
   bool possible = volume.content == nullptr || volume.holds(FileSystem::kXfs);
@@ -313,13 +312,13 @@ kj::Promise<bool> SystemPartitions::isUnfinished(const Volume& volume, kj::Strin
   return deps.marks.has(label, volume.device.begin);
 }
 
-// The mark goes last.
+// The mark is removed last.
 kj::Promise<void> SystemPartitions::clearUnfinished(const Volume& volume, kj::StringPtr label) {
   co_await deps.installer.clear(volume.device.node(), emptyHeadOf(volume.device.bytes));
   co_await deps.marks.clear(label);
 }
 
-// With a mark, the next boot would not ask what is on it.
+// Called before the mark is set: with a mark, the next boot would not check the content.
 kj::Promise<void> SystemPartitions::requireEmpty(const Volume& volume) {
   auto node = volume.device.node();
   auto found = co_await deps.luks.inspect(node);
@@ -339,8 +338,8 @@ kj::Promise<void> SystemPartitions::formatPlain(const Volume& volume, kj::String
   if (marked) co_await deps.marks.clear(label);
 }
 
-// The volume is plain: with its old header and the keys, what is left of one that was not could be
-// read.
+// Called when the volume is plain: with its old header and keys, the remains of an earlier
+// encrypted volume could be read.
 kj::Promise<void> SystemPartitions::forgetKeys(kj::StringPtr label) {
   co_await removeStateKeys(label);
   co_await forgetHeader(label);

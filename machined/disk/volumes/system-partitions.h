@@ -1,30 +1,32 @@
-// STATE and EPHEMERAL between partition and mount: finds or makes the device that is mounted of
-// such a partition, with a file system on it in any case. A plain one is mounted itself; of an
-// encrypted one, its mapping is.
+// STATE and EPHEMERAL between partition and mount: finds or makes the device to mount for such a
+// partition, in any case with a file system on it. A plain partition is mounted itself; for an
+// encrypted partition, its mapping is mounted.
 //
-// An empty partition gets what the config asks for: encryption, then a file system. One that is not
-// as the config wants it is refused, and nothing is written, to it or about it; so is one that no
-// key opens (machined/disk/encryption/open-encrypted-volume.h). A cut at any line is finished by
-// doing it again: a plain file system has a mark while it is made (format-marks.h), set only when
-// the partition was seen to be empty; an encrypted volume says itself how far it is. While a system
-// is being installed there is no mark, for the next installation empties the partition itself.
+// An empty partition gets what the config requests: encryption, then a file system. A partition
+// that differs from the config is refused, and nothing is written to it or about it; so is a
+// partition that no key opens (machined/disk/encryption/open-encrypted-volume.h). After a cut at
+// any line, repeating the work completes it: a plain file system has a mark while it is made
+// (format-marks.h), set only when the partition was seen to be empty; an encrypted volume records
+// its own progress. During an installation no mark is set, because the next installation empties
+// the partition itself.
 //
 // Nothing that matters is remembered: a volume is open when its mapping is mounted, and the
-// mapping's name says which partition it is. So a restarted brain knows as much as its predecessor.
-// Keys are made anew each time, of the config and of the machine's UUID, and are zeroed afterwards.
+// mapping's name says which partition it belongs to. So a restarted brain knows as much as its
+// predecessor. Keys are derived each time from the config and the machine's UUID, and are zeroed
+// afterwards.
 //
-// STATE has to be opened before there is a config: with the list in META
+// STATE must be opened before a config exists: with the list in META
 // (machined/disk/encryption/state-keys-in-meta.h), or with the machine's own key, which is tried
-// whatever META says. META gets a new list when its keys are in the header, and before those of the
-// old one are removed; the first one before the volume is formatted. So at each moment the list in
-// META opens STATE. A plain STATE has none.
+// whatever META says. META gets a new list when its keys are in the header, before the keys of the
+// old list are removed; it gets the first list before the volume is formatted. So the list in META
+// opens STATE at each moment. A plain STATE has no list.
 //
 // The header of EPHEMERAL has a backup on STATE, with which it is compared before it is opened
-// (machined/disk/encryption/luks-header-guard.h); that of STATE has none: what it could be compared
-// with would be readable, and could be changed, by whoever changes the header. Nor has EPHEMERAL
-// while STATE is plain: the backup has its keys of before, which are not to be found on a disk.
+// (machined/disk/encryption/luks-header-guard.h). The header of STATE has no backup: anyone who can
+// change the header could read and change the backup, too. EPHEMERAL has no backup while STATE is
+// plain, because the backup contains its earlier keys, which must not be readable on a disk.
 //
-// The outcome of each goes to `reports`.
+// Each outcome goes to `reports`.
 #pragma once
 
 #include "machined/disk/encryption/luks-header-guard.h"
@@ -40,17 +42,17 @@ kj::StringPtr nameOf(VolumePhase phase);
 
 struct VolumeReport {
   VolumePhase phase = VolumePhase::kWaiting;
-  kj::String location, mountLocation;  // the partition's node, and what is mounted
+  kj::String location, mountLocation;  // the partition's node, and the mounted device
   kj::String fileSystem;
   bool encrypted = false;
-  kj::Maybe<unsigned> slot;  // whose key opened it
-  kj::String error;          // or, of one that is ready, what was put right
+  kj::Maybe<unsigned> slot;  // slot of the key that opened it
+  kj::String error;          // or, in phase kReady, the repairs
 };
 
-// The keys that its header has now.
+// The keys that are in its header now.
 struct KeysReport {
   kj::Vector<unsigned> slots;
-  kj::String keys;  // of the slots in use, as keysText() says it
+  kj::String keys;  // of the slots in use, by keysText()
 };
 
 // Gets the state of STATE and EPHEMERAL, for the resource VolumeStatuses.
@@ -59,21 +61,21 @@ class VolumeReports {
   virtual ~VolumeReports() noexcept(false) = default;
 
   virtual void report(kj::StringPtr label, const VolumeReport& report) = 0;
-  // Of a volume that was reported.
+  // Reports the keys of a volume that report() was called for.
   virtual void reportKeys(kj::StringPtr label, const KeysReport& report) = 0;
-  // The same: why it cannot be used, although it is as it should be.
+  // Reports for such a volume that it cannot be used, although it is in order.
   virtual void reportFailure(kj::StringPtr label, kj::StringPtr problem) = 0;
 };
 
-// Of the config; none: it is not to be encrypted.
+// The encryption in the config; nullptr: not to be encrypted.
 using Encryption = kj::Maybe<config::Encryption::Reader>;
 
 Encryption encryptionOfState(config::Machine::Reader machine);
 Encryption encryptionOfEphemeral(config::Machine::Reader machine);
 
-// The partition `label` by the name that it has in the GPT, on this disk ("vda") if one is given;
-// none when there is no such name. Throws FailedPrecondition, beginning with the label, when there
-// are several, and when it cannot be used. XFS and ext4 only: what is kept there needs owners and
+// Returns the partition `label` by its name in the GPT, on this disk ("vda") if given; nullptr if
+// no partition has the name. Throws FailedPrecondition, beginning with the label, if several have
+// it, and if it cannot be used. Only XFS and ext4 are accepted, because its files need owners and
 // modes.
 kj::Maybe<const Volume&> findNamed(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                    kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
@@ -85,11 +87,11 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     StateKeys& stateKeys;
     Installer& installer;
     FormatMarks& marks;
-    kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all that are open
-    kj::ConstFunction<kj::String()> uuid;  // its text, empty when the machine has none
+    kj::ConstFunction<kj::Vector<kj::String>()> mappings;  // names of all open mappings
+    kj::ConstFunction<kj::String()> uuid;                  // as text; empty if the machine lacks it
     SayLine say;
     VolumeReports& reports;
-    // The folder of the backups of headers; none: nowhere now.
+    // Returns the folder of header backups; nullptr while no such folder exists.
     kj::Function<kj::Maybe<kj::String>()> backups;
   };
   explicit SystemPartitions(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
@@ -98,79 +100,80 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
     kj::String node;
     FileSystem type;
   };
-  // Throws naming the device. With kLeave its keys wait for putRight().
+  // Throws naming the device. With kLeave, the keys are changed by putRight() only.
   kj::Promise<Mountable> prepare(const Volume& volume, kj::StringPtr label, Encryption how,
                                  KeyCare care = KeyCare::kPutRight);
 
-  // The mounting of what is ready. One that fails is reported: its disk may have stopped working.
+  // Waits for the mounting of a ready volume. Reports a failure: its disk may have stopped working.
   kj::Promise<void> mounting(kj::StringPtr label, kj::Promise<void> work);
 
-  // The volume that findNamed() finds. A refusal is reported, for then nothing else is looked at.
+  // Returns the volume that findNamed() finds. Reports a refusal, because then nothing else is
+  // looked at.
   kj::Maybe<const Volume&> find(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                 kj::StringPtr name, kj::Maybe<kj::StringPtr> disk = nullptr);
 
-  // A file system was being made on it when that was cut off: whatever it holds, it counts as
-  // empty. Rejects when that cannot be known.
+  // Resolves with true if the making of its file system was cut off: whatever it holds, it counts
+  // as empty. Rejects if that cannot be determined.
   kj::Promise<bool> isUnfinished(const Volume& volume, kj::StringPtr label);
 
-  // Of STATE when it has no plain file system, or an unfinished one, while there is no config.
-  // FailedPrecondition when it is neither encrypted nor empty.
+  // Prepares STATE while no config exists, if it has no plain file system, or an unfinished one.
+  // FailedPrecondition if it is neither encrypted nor empty.
   struct Early {
     kj::Maybe<Mountable> open;
-    bool locked = false;  // encrypted, and no key is known that opens it
+    bool locked = false;  // encrypted, and no known key opens it
   };
   kj::Promise<Early> prepareEarly(const Volume& volume, kj::StringPtr label);
 
-  // Of the volume that is mounted as `node`, and was opened early or with kLeave: its keys become
-  // those of the config that counts. Not when that has other keys than the config that opened it,
-  // and none of the machine, so that the next boot could not open it; nor when it was a predecessor
-  // who opened it: the next boot does it. Does not reject: what is not as it should be is said.
+  // Changes the keys of the volume mounted as `node`, which was opened early or with kLeave, to
+  // those of the config that counts. Leaves them if that config has other keys than the config that
+  // opened the volume, and no key of the machine, so that the next boot could not open it; and if a
+  // predecessor opened it: then the next boot changes them. Does not reject: failures are reported.
   kj::Promise<void> putRight(kj::String node, kj::StringPtr label, Encryption how);
 
-  // `node` was unmounted; a mapping is closed. Does not reject: what cannot be closed is said.
+  // `node` was unmounted; closes its mapping. Does not reject: a failure is reported.
   kj::Promise<void> release(kj::String node, kj::StringPtr label);
 
-  // The volume is about to be erased: the backup of its header, with its keys, is removed first.
-  // Does not reject: what is left is said.
+  // Prepares the volume's erasure: removes the backup of its header, with its keys. Does not
+  // reject: what is left is reported.
   kj::Promise<void> forgetHeader(kj::StringPtr label);
 
-  // Mappings of ours that nothing uses are closed: a brain that died between opening one and
-  // mounting it has left it, and its disk is in use as long as it is there. Does not reject: what
-  // cannot be closed is said.
+  // Closes our unused mappings. A brain that died between opening and mounting a volume has left
+  // its mapping, and the disk is in use while the mapping exists. Does not reject: failures are
+  // reported.
   kj::Promise<void> closeUnused();
 
-  // Throws FailedPrecondition when this machine cannot have these keys.
+  // Throws FailedPrecondition if this machine cannot have these keys.
   void check(kj::StringPtr label, Encryption how);
 
-  // FailedPrecondition when this would encrypt the volume that is mounted as `node`, make it plain,
-  // or format it otherwise.
+  // FailedPrecondition if the change would encrypt the volume mounted as `node`, make it plain, or
+  // format it differently.
   void checkChange(kj::StringPtr node, kj::StringPtr label, Encryption before, Encryption after);
 
-  // Of the volume that is mounted as `node`, and goes on being used: its keys become those of
-  // `after`, and `persist` is called when a boot can begin to rely on them. With kWhole,
-  // checkChange() comes first. `step` is called with each step before it is done.
+  // Changes the keys of the volume mounted as `node`, which stays in use, to those of `after`.
+  // Calls `persist` when boots can begin to rely on them, and `step` with each step before it is
+  // done. With kWhole, checkChange() comes first.
   kj::Promise<void> change(
       kj::String node, kj::StringPtr label, Encryption before, Encryption after,
       KeyChangeExtent extent, kj::Function<kj::Promise<void>()> persist,
       SayLine step = [](kj::StringPtr) {});
 
-  // A passphrase that opens it as well, and that nothing here keeps; putRecoveryKey() says the
-  // rest. Conflict while its keys are being changed, since the config with the slot is another one
-  // afterwards.
+  // Adds a recovery key, and returns its passphrase, which no part of the system keeps; see
+  // putRecoveryKey(). Conflict while the volume's keys are being changed, because the config with
+  // the slot is another one afterwards.
   kj::Promise<kj::String> newRecoveryKey(kj::String node, kj::StringPtr label, Encryption how,
                                          unsigned slot);
 
  private:
-  // One change of a volume's keys at a time.
+  // Serializes the changes of a volume's keys.
   class Turn;
   Dependencies deps;
   unsigned turnsOfState = 0, turnsOfOther = 0;
   kj::ForkedPromise<void> lastOfState = kj::Promise<void>(kj::READY_NOW).fork(),
                           lastOfOther = kj::Promise<void>(kj::READY_NOW).fork();
-  // The partition whose keys putRight() changes.
+  // The key that opened the partition whose keys putRight() changes.
   struct OpenedBy {
-    unsigned slot;                       // kKeySlots: unknown from the settings alone
-    kj::Maybe<VolumeSettings> settings;  // none: the machine's own key, at whatever slot, or META's
+    unsigned slot;                       // kKeySlots: not known from the settings alone
+    kj::Maybe<VolumeSettings> settings;  // nullptr: the machine's own key, at any slot, or META's
   };
   kj::Maybe<OpenedBy> openedBy;
   kj::TaskSet tasks;
@@ -180,7 +183,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& e) override;
   bool isRight(const Luks::Found& found, const VolumeSettings& settings) const;
   void reportKeys(kj::StringPtr label, Luks::Found found, const VolumeSettings& settings);
-  // Reports the keys that its header has now. Does not reject: nothing depends on the report.
+  // Reports the keys that are in its header now. Does not reject: nothing depends on the report.
   kj::Promise<void> inspectAndReportKeys(kj::StringPtr label, kj::String device,
                                          const VolumeSettings& settings);
   kj::Maybe<kj::String> backupOf(kj::StringPtr label);
@@ -196,7 +199,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   kj::Promise<Mountable> prepareEncrypted(const Volume& volume, kj::StringPtr label,
                                           config::Encryption::Reader how, KeyCare care,
                                           VolumeReport& report);
-  // True if anything was changed.
+  // Resolves with true if anything was changed.
   kj::Promise<bool> putRightIfOpened(kj::String device, const Luks::Found& found,
                                      const VolumeSettings& settings, PersistKeys persist);
   kj::Promise<void> clearUnfinished(const Volume& volume, kj::StringPtr label);
@@ -206,7 +209,7 @@ class SystemPartitions : private kj::TaskSet::ErrorHandler {
   kj::Promise<void> forgetKeys(kj::StringPtr label);
 };
 
-// "vda5" of /dev/mapper/vda5-encrypted.
+// Returns "vda5" for /dev/mapper/vda5-encrypted.
 kj::Maybe<kj::String> partitionOfMapping(kj::StringPtr node);
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// For tests: reports of volumes that nobody reads. A fixture overrides those that it looks at.
+// For tests: discards reports of volumes. A fixture overrides the methods that it checks.
 #pragma once
 
 #include "machined/disk/volumes/system-partitions.h"

@@ -1,4 +1,4 @@
-// For tests: volumes that are not on any disk.
+// For tests: volumes that are not on a disk.
 #pragma once
 
 #include <kj/map.h>
@@ -10,7 +10,7 @@
 
 namespace talos::machined {
 
-// The files of volumes, by their labels; records the labels that are looked for.
+// The files of volumes, by their labels; records the labels of the searches.
 class TestVolumes final : public Volumes {
  public:
   kj::HashMap<kj::String, kj::HashMap<kj::String, kj::String>> volumes;

@@ -14,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-// 0, or the number of the step that failed.
+// Returns 0, or the number of the failed step.
 int unmountsBesideAHeldPool() {
   char folder[] = "/tmp/unmount-test-XXXXXX";
   if (mkdtemp(folder) == nullptr || unshare(CLONE_NEWNS) != 0 ||
@@ -33,7 +33,7 @@ int unmountsBesideAHeldPool() {
   return result;
 }
 
-// Catches: a healthy disk that is not written before a reboot, because disks that hang have all
+// Catches: a healthy disk that is not written before a reboot, because hanging disks occupy all
 // threads of the pool.
 TEST(UnmountWithin, NeedsNoThreadOfThePool) {
   pid_t child = fork();

@@ -20,7 +20,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kTimeout = 5 * kj::SECONDS;
-constexpr auto kFindUsersTimeout = 1 * kj::SECONDS;  // to find who keeps it busy
+constexpr auto kFindUsersTimeout = 1 * kj::SECONDS;  // to find the processes that use it
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
 constexpr unsigned kRefusals = 20;
 constexpr auto kRefuseAgain = 200 * kj::MILLISECONDS;
@@ -35,7 +35,7 @@ struct Open {
   kj::String process, file;
 };
 
-// The target of a link in /proc, if that is on the device.
+// Returns the target of a link in /proc, if it is on the device.
 kj::Maybe<kj::String> leadsTo(kj::StringPtr link, dev_t device) {
   struct stat info;
   if (stat(link.cStr(), &info) != 0 || info.st_dev != device) return nullptr;
@@ -67,8 +67,8 @@ kj::Maybe<kj::String> openIn(kj::StringPtr process, dev_t device) {
   return nullptr;
 }
 
-// The result of the function, in a thread of its own, which is left behind when it is not there in
-// time.
+// Resolves with the result of the function, which runs in a separate thread; nullptr if it does not
+// end in time: the thread is abandoned then.
 template <typename F>
 kj::Promise<kj::Maybe<int>> apart(kj::Timer& timer, kj::Duration limit, F&& f) {
   auto paf = kj::newPromiseAndCrossThreadFulfiller<kj::Maybe<int>>();
@@ -87,13 +87,13 @@ int writtenTo(kj::StringPtr target) {
   return error;
 }
 
-// 0, or an errno.
+// Returns 0, or an errno.
 int detach(kj::StringPtr target) {
   return umount2(target.cStr(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
 }
 
-// Processes that wait for the server get an error instead, over and over because each of their
-// calls makes the next one, and so they end and let go of what else they have open.
+// Makes calls that wait for the server fail, repeatedly because processes make further calls; so
+// these processes end and release their other open files.
 int abandon(kj::StringPtr target) {
   for (unsigned i = 0; i < kRefusals; ++i) {
     if (umount2(target.cStr(), MNT_FORCE | UMOUNT_NOFOLLOW) == 0 || errno != EBUSY) break;
@@ -112,7 +112,7 @@ kj::Promise<kj::Maybe<kj::String>> leaveServer(kj::Timer& timer, kj::String targ
     if (*error == 0 || *error == EINVAL || *error == ENOENT) co_return nullptr;  // gone already
   }
   auto left = co_await apart(timer, kTimeout, [path = kj::str(target)] { return abandon(path); });
-  (void)left;  // it is out of the tree
+  (void)left;  // it is detached in any case
   co_return kj::str("the server of ", target, " did not ",
                     written == nullptr ? kj::str("answer within ", kTimeout / kj::SECONDS, " s")
                                        : kj::str("take what was to be written: ",
@@ -120,8 +120,8 @@ kj::Promise<kj::Maybe<kj::String>> leaveServer(kj::Timer& timer, kj::String targ
                     "; what was not written there is lost");
 }
 
-// 0, or the number of the last error. Namespaces that a stuck process keeps may show the file
-// system, too, so that it goes on after this: its content is written first.
+// Returns 0, or the last errno. Namespaces that a stuck process holds may also show the file
+// system, which then stays in use: its content is written first.
 int unmountOnce(kj::StringPtr target) {
   writtenTo(target);
   return umount2(target.cStr(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
@@ -197,7 +197,7 @@ kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, k
     auto rest = kj::max(deadline - timer.now(), 0 * kj::SECONDS);
     auto done = co_await apart(timer, rest, [path = kj::str(target)] { return unmountOnce(path); });
     int error = done.orDefault(ETIMEDOUT);
-    if (error == 0) continue;  // there may be another one below
+    if (error == 0) continue;  // another mount may be below it
     if (error == EINVAL) break;
     if ((error != EBUSY && error != ENOENT) || timer.now() >= deadline) {
       kj::Maybe<kj::String> user;

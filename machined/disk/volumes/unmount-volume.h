@@ -1,8 +1,9 @@
 // Unmounts a volume after the mounts on top of it, and finds the processes that keep it busy.
 //
-// Data that is not on the disk yet is written by it, so it can take long and is done in the thread
-// pool. A mount that cannot be unmounted is reported, with the processes that use it, and left to
-// process 1, which ends all processes and tries again: nothing keeps a machine from shutting down.
+// Unmounting first writes data that is not on the disk yet, so it can take long and runs in the
+// thread pool. A mount that cannot be unmounted is reported, with the processes that use it, and
+// left to process 1, which ends all processes and tries again: nothing keeps a machine from
+// shutting down.
 #pragma once
 
 #include <kj/string.h>
@@ -13,28 +14,29 @@
 
 namespace talos::machined {
 
-// The mounts that have to go before `path` can: mount points, in the order in which they can be
+// Returns the mount points that must be unmounted before `path`, in the order in which they can be
 // unmounted. `mountinfo` is the text of /proc/self/mountinfo.
 enum class MountsOn {
   kBelow,       // anything mounted somewhere below it
-  kServers,     // the same, but only what is on a server (common/kernel/network-file-systems.h)
+  kServers,     // the same, but only mounts of a server (common/kernel/network-file-systems.h)
   kOverlays,    // elsewhere, with an upper layer in it
   kOtherPlaces  // its own files and folders, shown elsewhere
 };
 kj::Vector<kj::String> mountsOn(kj::StringPtr mountinfo, kj::StringPtr path, MountsOn which);
 
-// A process that has something open in the file system that `path` is in: "containerd (PID 12) has
-// /var/lib/x open". None when nobody is found. Blocking.
+// Returns a process that has a file open in the file system of `path`: "containerd (PID 12) has
+// /var/lib/x open"; nullptr if none is found. Blocking.
 kj::Maybe<kj::String> userOf(kj::StringPtr path, kj::StringPtr proc = "/proc");
 
-// Takes mounts of servers out of the tree, all side by side. Each gets 5 s to write what is in
-// memory. If its server does not answer, it has a message in the result, and another 5 s in which
-// calls that wait for the server fail, so that stuck processes end. Threads of their own wait for
-// servers, none of the pool. What is below the mounts can be unmounted in any case.
+// Detaches mounts of servers from the tree, all in parallel. Each gets 5 s to write the data in
+// memory. If its server does not answer, the result has a message, and calls that wait for the
+// server fail during another 5 s, so that stuck processes end. Separate threads wait for servers,
+// not those of the pool. The file systems below the mounts can be unmounted in any case.
 kj::Promise<kj::Vector<kj::String>> detachServers(kj::Timer& timer, kj::Vector<kj::String> targets);
 
-// None when nothing is mounted there any more; otherwise why it still is. Tries for 5 s. As there,
-// a disk that hangs keeps a thread of its own, and no other disk from being written.
+// Resolves with nullptr when nothing is mounted at `target` any more; otherwise with the reason.
+// Tries for 5 s. Like a server, a disk that hangs blocks a separate thread, and does not keep other
+// disks from being written.
 kj::Promise<kj::Maybe<kj::String>> unmountWithin(UvLoop& uv, kj::Timer& timer, kj::String target);
 
 }  // namespace talos::machined

@@ -41,7 +41,7 @@ kj::String found(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_
   return text;
 }
 
-// Writes down which disks it is to divide.
+// Records the disks that it has to divide.
 struct DividingInstaller final : Installer {
   std::vector<std::string> divided;
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
@@ -65,7 +65,8 @@ struct UserDisksTest : testing::Test {
   std::vector<std::string> said;
   unsigned looks = 0;
 
-  // Mounts a disk whose node appears before this look, 0 for never. The error: there is no volume.
+  // Mounts a disk whose node appears before this look, or never if 0. The expected error: no volume
+  // exists.
   std::string mount(unsigned appears) {
     tree.file("mountinfo", "");
     auto device = tree.at("sdb");
@@ -92,8 +93,8 @@ struct UserDisksTest : testing::Test {
   auto passed() const { return (timer.now() - kj::origin<kj::TimePoint>()) / kj::MILLISECONDS; }
 };
 
-// Catches: a disk on USB that ends the boot because it comes after the others; a line on the
-// console for one that is there.
+// Catches: a disk on USB that ends the boot because it appears late; a line on the console for a
+// disk that is present.
 TEST_F(UserDisksTest, OneThatComesLateIsUsed) {
   EXPECT_EQ(mount(1), "machine.disks: /dev/sdb has no partition 1");
   EXPECT_EQ(passed(), 0);
@@ -113,8 +114,8 @@ TEST_F(UserDisksTest, OneThatDoesNotComeEndsTheBoot) {
   EXPECT_TRUE(installer.divided.empty());
 }
 
-// Catches: a mount point of the config that the table of mounts has without its / at the end, so
-// that its disk is not seen as mounted, is mounted once more by the next brain and never watched.
+// Catches: a mount point that the config writes with a final / and the table of mounts without, so
+// that its disk is not recognized as mounted, is mounted again by the next brain and never watched.
 TEST(UserDisksOf, AMountPointIsAsTheTableOfMountsHasIt) {
   capnp::MallocMessageBuilder message;
   auto disk = message.initRoot<config::Machine>().initDisks(1)[0];
@@ -133,8 +134,8 @@ TEST(UserDisksOf, AMountPointIsAsTheTableOfMountsHasIt) {
   EXPECT_EQ(disks[0].partitions[1].mountpoint, "/var/mnt/b");
 }
 
-// Catches: a partition of another disk, one that holds something else, or nothing, and is mounted
-// all the same.
+// Catches: a partition of another disk, or one with other or no content, that is mounted
+// nevertheless.
 TEST(UserPartition, IsTheOneThatIsNamedOrNone) {
   auto volumes = machineVolumes();
   EXPECT_EQ(found(volumes, "/dev/vdb", 0), "/dev/vdb1");

@@ -63,7 +63,7 @@ kj::Promise<void> UserDisks::awaitDevice(kj::StringPtr device) {
                      kDiskWait / kj::SECONDS, " s"));
 }
 
-// Partitions on an empty disk.
+// Makes partitions on an empty disk.
 kj::Promise<void> UserDisks::prepare(const UserDisk& disk) {
   co_await installer.run([&disk](rpc::InstallRequest::Builder request) {
     auto divide = request.initDivide();
@@ -89,7 +89,7 @@ kj::Promise<void> UserDisks::mount(kj::Vector<UserDisk> disks) {
     size_t mounted = 0;
     for (auto& p : disk.partitions) mounted += isMounted(p.mountpoint);
     if (disk.partitions.empty() || mounted == disk.partitions.size()) continue;
-    if (mounted == 0) {  // it cannot be locked while a part of it is in use
+    if (mounted == 0) {  // a disk with mounted partitions cannot be locked
       co_await awaitDevice(disk.device);
       co_await prepare(disk);
     }

@@ -1,11 +1,11 @@
-// The disks of machine.disks: partitioned if they are empty, an XFS on each partition, and mounted
+// The disks of machine.disks: partitioned if empty, with an XFS on each partition, and mounted
 // where the config says, in its order; the i-th entry is the i-th partition.
 //
-// Data on a disk is never lost: one that holds something else, another number of partitions, or one
-// without a file system ends the boot with what was found, and nothing was written. The installer
-// makes partitions and file systems together; after a power cut at any write the next boot goes on
-// (machined/disk/installer/user-disk-formatter.h). A restarted brain finds what its predecessor has
-// mounted. A disk that comes late is waited for.
+// Data on a disk is never lost: a disk with other content, another number of partitions, or a
+// partition without a file system ends the boot with a message about it, and nothing is written.
+// The installer makes partitions and file systems together; after a power cut at any write the next
+// boot continues (machined/disk/installer/user-disk-formatter.h). A restarted brain finds the
+// mounts of its predecessor. Disks that appear late are waited for.
 #pragma once
 
 #include "machined/disk/volumes/installer-client.h"
@@ -17,8 +17,8 @@ namespace talos::machined {
 
 struct UserDisk {
   struct Partition {
-    uint64_t bytes;         // 0, of the last one: the rest
-    kj::String mountpoint;  // as the table of mounts has it, without a / at its end
+    uint64_t bytes;         // for the last one, 0: the remaining space
+    kj::String mountpoint;  // as in the table of mounts, without a final /
   };
   kj::String device;  // /dev/vdb
   kj::Vector<Partition> partitions;
@@ -38,9 +38,9 @@ class UserDisks {
         say(kj::mv(say)),
         mountinfo(kj::str(mountinfo)) {}
 
-  // Throws FailedPrecondition as said above.
+  // Throws FailedPrecondition as described above.
   kj::Promise<void> mount(kj::Vector<UserDisk> disks);
-  // The last one first; says what is wrong, and leaves it to process 1.
+  // Unmounts them in reverse order; reports failures, and leaves the rest to process 1.
   kj::Promise<void> unmount(kj::Vector<UserDisk> disks);
 
  private:
@@ -57,8 +57,8 @@ class UserDisks {
   kj::Promise<void> mountOne(const Volume& volume, kj::StringPtr mountpoint);
 };
 
-// The i-th partition of a disk, from 0, as the kernel shows it. Throws FailedPrecondition when it
-// is not there, or with what is on it when that is neither nothing nor an XFS. Pure.
+// Returns the i-th partition of a disk, from 0, as the kernel shows it. Throws FailedPrecondition
+// if it does not exist, or, naming its content, if it is neither empty nor an XFS. Pure.
 const Volume& userPartition(kj::ArrayPtr<const Volume> volumes, kj::StringPtr device, size_t index);
 
 }  // namespace talos::machined

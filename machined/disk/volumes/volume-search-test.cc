@@ -1,4 +1,4 @@
-// Looks at the devices of a machine, of which some do not answer.
+// Looks at the devices of a machine, some of which do not answer.
 #include "machined/disk/volumes/volume-search.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ struct RealVolumesTest : testing::Test {
     }
     return all;
   }
-  // Of a look in which one device is waited for until its time is over.
+  // Returns the problems of a look that waits for one device until its timeout.
   std::string problemsLate() {
     auto before = foreign.waiting;
     auto looking = volumes.look();
@@ -77,7 +77,7 @@ struct RealVolumesTest : testing::Test {
 
 }  // namespace
 
-// Catches: a device without a node, or one that cannot be read, that is missing in the list.
+// Catches: a device without a node, or an unreadable one, that is missing in the list.
 TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
   disk("absent");
   disk("shm");  // a folder, which can be opened and not read
@@ -87,8 +87,8 @@ TEST_F(RealVolumesTest, WhatCannotBeLookedAtSaysSo) {
       problems(volumes.look()));
 }
 
-// Catches: a device slower than the deadline that is missing in the list, at the second look too,
-// or is looked at again and keeps another thread.
+// Catches: a device slower than the deadline that is missing in the list, also at the second look,
+// or that is looked at again and occupies another thread.
 TEST_F(RealVolumesTest, ASlowOneSaysSo) {
   disk("null");
   EXPECT_EQ("null \n", problems(volumes.look()));
@@ -98,8 +98,8 @@ TEST_F(RealVolumesTest, ASlowOneSaysSo) {
   EXPECT_EQ(1u, foreign.waiting);
 }
 
-// Catches: disks that hang, or a mount of the API's, that make a healthy disk one that does not
-// respond, because they have all threads of the brain.
+// Catches: disks that hang, or a mount of the API, that occupy all threads of the brain and make a
+// healthy disk seem unresponsive.
 TEST_F(RealVolumesTest, ABusyBrainHasNoSlowDisks) {
   disk("null");
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
@@ -107,7 +107,7 @@ TEST_F(RealVolumesTest, ABusyBrainHasNoSlowDisks) {
   EXPECT_EQ("null \n", problems(volumes.look()));
 }
 
-// Catches: a disk that is taken for one that does not respond, because another one had its name.
+// Catches: a disk that is taken for an unresponsive one because that had its name before.
 TEST_F(RealVolumesTest, ANewDiskIsLookedAtAnew) {
   disk("null");
   foreign.silent = {"/dev/null"};
@@ -125,8 +125,8 @@ TEST_F(RealVolumesTest, ANewDiskIsLookedAtAnew) {
   EXPECT_EQ("null \n", problems(volumes.look()));
 }
 
-// Catches: a disc that hangs taken for one without the file, so that its machine has no config; one
-// that is gone that stands for it.
+// Catches: a hanging disc taken for a disc without the file, so that the machine has no config; a
+// removed disc that counts as hanging.
 TEST_F(RealVolumesTest, ADiscThatMayHaveTheFileIsNoAbsentOne) {
   disk("null");
   auto reading = [this] { return volumes.readDisc(kj::str("x"), 1, 0 * kj::SECONDS); };

@@ -17,8 +17,8 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kDeviceTimeout = 10 * kj::SECONDS;
-constexpr auto kReadTimeout = 60 * kj::SECONDS;  // a disc is slow, and it is mounted first
-// Drives do not report a disc by themselves.
+constexpr auto kReadTimeout = 60 * kj::SECONDS;  // a disc is slow, and is mounted first
+// Drives do not report inserted discs.
 constexpr auto kLookAgain = 2 * kj::SECONDS;
 
 // State that jobs of the pool share, one after the other.
@@ -27,7 +27,7 @@ struct OpenDevice : public kj::AtomicRefcounted {
   kj::String problem = kj::String();
 };
 
-// Fewer bytes at the end of the device, none where it cannot be read. Blocking.
+// Returns fewer bytes at the end of the device, none where it cannot be read. Blocking.
 kj::Array<const kj::byte> readDevice(OpenDevice& device, uint64_t offset, size_t size) {
   auto bytes = kj::heapArray<kj::byte>(size);
   size_t filled = 0;
@@ -59,7 +59,7 @@ kj::Promise<Probed> probeDevice(ReadPool& pool, ForeignBytes& foreign, kj::Strin
     if (device->fd.get() < 0) device->problem = kj::str("cannot be opened: ", strerror(errno));
   };
   co_await pool.run(doing, kj::mv(opening)).catch_([&opened](kj::Exception&& e) {
-    opened.problem = kj::str("cannot be opened: ", messageOf(e));  // there was no thread for it
+    opened.problem = kj::str("cannot be opened: ", messageOf(e));  // no thread was free for it
   });
   Probed result;
   if (opened.fd.get() >= 0) {
@@ -236,7 +236,7 @@ kj::Promise<kj::Vector<Volume>> RealVolumes::probeAll(kj::Vector<BlockDevice> de
   co_return kj::mv(volumes);
 }
 
-// A drive that comes later has nobody else to load its driver.
+// Drives that appear later need this: no other code loads their drivers.
 kj::Promise<void> RealVolumes::loadDrivers() {
   auto problems = co_await pool.run("loading the drivers of disks", [this]() {
     kj::Vector<kj::String> problems;

@@ -1,12 +1,12 @@
-// Volumes: disks and partitions with the file systems on them, found by their labels, or by a file.
+// Finds volumes: disks and partitions with file systems on them, by their labels or by a file.
 //
 // Between two searches nothing is remembered except the devices that do not respond, and nothing
-// stays mounted (mount-volume.h). All work on devices is in a thread pool of its own, so that those
-// that hang take no thread from the rest of the brain, nor from each other; what they say is read
-// by a confined process (machined/confined/parser-client/foreign-bytes.h). A device that does not
-// respond within 10 s, or does not give its files within 60 s, is reported and not tried again from
-// then on, since each attempt would keep a thread: it has a problem at each later look, too, until
-// it is gone, or another disk has its name.
+// stays mounted (mount-volume.h). All work on devices runs in a separate thread pool, so that
+// hanging devices take no thread from the rest of the brain, nor from each other; a confined
+// process parses their bytes (machined/confined/parser-client/foreign-bytes.h). A device that does
+// not respond within 10 s, or does not deliver its files within 60 s, is reported and not tried
+// again, because each attempt would occupy a thread: each later look reports its problem, too,
+// until the device is gone, or another disk has its name.
 #pragma once
 
 #include <kj/map.h>
@@ -21,28 +21,29 @@ namespace talos::machined {
 
 struct Volume {
   BlockDevice device;
-  kj::Maybe<Superblock> content;  // none: nothing that we know
-  // Why what is on it is not known, to follow its name: "did not respond within 10 s". Empty when
-  // it was looked at.
+  kj::Maybe<Superblock> content;  // nullptr: nothing known
+  // Text after the volume's name that says why its content is unknown: "did not respond within 10
+  // s". Empty if the content was read.
   kj::String problem = kj::String();
 
   kj::StringPtr label() const;  // "" without one
   bool holds(FileSystem type) const;
 };
 
-// The one to read: with this label (capitals do not count: FAT has nothing else) and a file system
-// that can be mounted. Of several the first; `others` gets what had to be passed over, without what
-// is on the same disk (a disc image made for sticks shows twice).
+// Returns the volume to read: with this label (ignoring case, because FAT has only capitals) and a
+// mountable file system. Returns the first of several; `others` gets the skipped ones, except those
+// on the same disk (a disc image made for sticks shows twice).
 kj::Maybe<const Volume&> chooseVolume(kj::ArrayPtr<const Volume> volumes, kj::StringPtr label,
                                       kj::Vector<kj::String>& others);
 
 struct VolumeFiles {
   kj::String device;                            // "/dev/sr0"
-  kj::Array<kj::Maybe<kj::Array<char>>> files;  // as they were asked for; none: not there
+  kj::Array<kj::Maybe<kj::Array<char>>> files;  // as requested; nullptr: missing
 };
 
-// The files that `read` gives of the first volume with UDF or ISO 9660 that has the first of them.
-// `unreadable`: an error of those that were tried. All have to outlive the promise.
+// Resolves with the files that `read` returns for the first volume with UDF or ISO 9660 that has
+// the first of them. `unreadable`: an error of the tried volumes. All parameters must outlive the
+// promise.
 using ReadVolume = kj::Function<kj::Promise<VolumeFiles>(const Volume& volume)>;
 kj::Promise<kj::Maybe<VolumeFiles>> firstDisc(kj::ArrayPtr<const Volume> volumes, ReadVolume& read,
                                               kj::Maybe<kj::Exception>& unreadable);
@@ -50,23 +51,24 @@ kj::Promise<kj::Maybe<VolumeFiles>> firstDisc(kj::ArrayPtr<const Volume> volumes
 class Volumes {
  public:
   virtual ~Volumes() noexcept(false) = default;
-  // Everything that is there now, also what could not be looked at.
+  // Returns all present volumes, including those that could not be looked at.
   virtual kj::Promise<kj::Vector<Volume>> look() = 0;
-  // The encrypted volumes that are open now, and what is in them.
+  // Returns the encrypted volumes that are open now, with their content.
   virtual kj::Promise<kj::Vector<Volume>> lookIntoOpen() = 0;
-  // Files of the volume with this label, by their paths from its top folder, each of at most
-  // `limit` bytes; waits for it to appear for at most `timeout` (drives and discs come late), then
-  // for it to be read. None: no such volume. Throws naming the device and the cause when it is
-  // there and cannot be read.
+  // Returns files of the volume with this label, by their paths from its top folder, each of at
+  // most `limit` bytes. Waits at most `timeout` for the volume to appear (drives and discs come
+  // late), then for it to be read. Resolves with nullptr if no such volume exists. Throws naming
+  // the device and the cause if the volume exists and cannot be read.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> read(kj::StringPtr label, kj::Array<kj::String> names,
                                                    size_t limit, kj::Duration timeout) = 0;
-  // The same of the first disc (UDF or ISO 9660, whatever its label and device) with this file.
-  // None: no disc has it. Throws when none has it and one cannot be read: it may be there.
+  // The same for the first disc (UDF or ISO 9660, whatever its label and device) with this file.
+  // Resolves with nullptr if no disc has it. Throws if none has it and a disc cannot be read: the
+  // file may be on that disc.
   virtual kj::Promise<kj::Maybe<VolumeFiles>> readDisc(kj::String name, size_t limit,
                                                        kj::Duration timeout) = 0;
 };
 
-// Those of this machine.
+// The volumes of this machine.
 class RealVolumes final : public Volumes {
  public:
   RealVolumes(kj::UnixEventPort& port, kj::Timer& timer, ForeignBytes& foreign,
@@ -87,8 +89,8 @@ class RealVolumes final : public Volumes {
                                                kj::Duration timeout) override;
 
  private:
-  // More threads than a machine has devices that hang: a look begins with all at once, and each has
-  // its time from then on. A thread is made when there is none for a device.
+  // More threads than a machine has hanging devices: a look starts with all devices at once, and
+  // each has its time from then on. The pool makes a thread only when a device needs one.
   static constexpr unsigned kThreads = 128;
 
   kj::UnixEventPort& port;
@@ -98,20 +100,20 @@ class RealVolumes final : public Volumes {
   OpenModules modules;
   kj::String sys;                            // where sysfs is
   kj::TreeMap<kj::String, uint64_t> silent;  // devices that did not answer, with their sequence
-  kj::TreeSet<kj::String> reported;          // said once
+  kj::TreeSet<kj::String> reported;          // already reported
   ReadPool pool{port, timer, {.threads = kThreads, .mostThreads = kThreads}, [](kj::StringPtr) {}};
 
-  // None when it takes too long.
+  // Resolves with nullptr after `timeout`.
   template <typename T>
   kj::Promise<kj::Maybe<T>> answered(const BlockDevice& device, kj::Duration timeout,
                                      kj::Promise<T> job);
   bool isSilent(const BlockDevice& device) const;
-  // Of those of a kind, disks or mapped devices, these are there.
+  // Forgets the silent devices of a kind, disks or mapped devices, that are not in `devices`.
   void forgetOthers(kj::ArrayPtr<const BlockDevice> devices, bool disks);
   kj::Promise<Volume> probe(BlockDevice device, bool divided);  // into partitions
   kj::Promise<kj::Vector<Volume>> probeAll(kj::Vector<BlockDevice> devices);
   kj::Promise<void> loadDrivers();
-  // Looks until `attempt` gives files, or `timeout` is over: then none.
+  // Looks until `attempt` returns files; resolves with nullptr after `timeout`.
   using Attempt =
       kj::Function<kj::Promise<kj::Maybe<VolumeFiles>>(kj::ArrayPtr<const Volume> volumes)>;
   kj::Promise<kj::Maybe<VolumeFiles>> search(kj::Duration timeout, Attempt attempt);
@@ -120,8 +122,8 @@ class RealVolumes final : public Volumes {
   void sayOnce(kj::String line);
 };
 
-// Finds out what is on a disk, which may be anything. Rejects with an error that names the disk.
-// The references outlive the promise.
+// Finds out the content of a disk, which may be anything. Rejects with an error that names the
+// disk. The references must outlive the promise.
 kj::Promise<FoundOnDisk> lookAtDisk(ReadPool& pool, ForeignBytes& foreign, kj::String disk);
 
 }  // namespace talos::machined

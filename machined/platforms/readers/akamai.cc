@@ -15,7 +15,7 @@ void readAkamai(const Answers& answers, PlatformFacts& facts) {
   Document network("network", answers.bytes("network"));
   auto four = network.root()["ipv4"], six = network.root()["ipv6"];
   auto& link = facts.interfaceOf("", "eth0");
-  // Its lease has the default route.
+  // The default route comes from the lease.
   link.dhcp4 = true;
   auto add = [&](Value entry, bool isPublic) {
     KJ_IF_MAYBE (prefix, facts.addAddress(link, entry.textOrShape())) {
@@ -24,7 +24,8 @@ void readAkamai(const Answers& answers, PlatformFacts& facts) {
   };
   for (auto entry : four["public"].items()) add(entry, true);
   for (auto entry : four["private"].items()) add(entry, false);
-  // Routers give the machine's address; ranges are routed to it, and no address of it.
+  // Routers give the machine this address; ranges are routed to the machine, and are not addresses
+  // of it.
   auto slaac = six["slaac"].textOrShape();
   KJ_IF_MAYBE (prefix, prefixOf(slaac)) {
     facts.external(prefix->address.toString());

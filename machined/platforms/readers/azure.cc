@@ -11,7 +11,8 @@ namespace {
 
 constexpr unsigned kRouterMetric = 4096;
 
-// "azure://" and the resource, whose group alone is in lower case; empty: it is none.
+// Returns "azure://" and the resource, whose group alone is in lower case; empty if it is not a
+// resource.
 kj::String providerIdOf(kj::StringPtr resource) {
   constexpr kj::StringPtr kGroups = "/resourceGroups/"_kj;
   for (size_t at = 0; at + kGroups.size() < resource.size(); ++at) {
@@ -57,7 +58,7 @@ void readInterfaces(Value list, PlatformFacts& facts) {
   }
 }
 
-// "[2001:db8::1]" or an address of IPv4.
+// Returns "[2001:db8::1]" without its brackets, and an IPv4 address unchanged.
 kj::String withoutBrackets(kj::StringPtr text) {
   bool bracketed = text.startsWith("[") && text.endsWith("]");
   return bracketed ? kj::heapString(text.slice(1, text.size() - 1)) : kj::str(text);

@@ -3,7 +3,7 @@
 namespace talos::platforms {
 namespace {
 
-// The first of the keys that is there.
+// Returns the value of the first existing key.
 Value firstOf(Value mapping, kj::ArrayPtr<const kj::StringPtr> keys) {
   for (auto key : keys) {
     if (mapping[key].exists()) return mapping[key];
@@ -24,7 +24,7 @@ void readRouteV1(Value entry, Interface& link, PlatformFacts& facts) {
 }
 
 void readSubnetV1(Value subnet, Interface& link, PlatformFacts& facts) {
-  // The broadcast address follows from the address.
+  // The broadcast address is derived from the address.
   checkKeys(link.name, subnet,
             {"type", "control", "address", "netmask", "broadcast", "gateway", "dns_nameservers",
              "routes"},
@@ -53,7 +53,7 @@ void readSubnets(Value entry, Interface& link, PlatformFacts& facts) {
   for (auto subnet : entry["subnets"].items()) readSubnetV1(subnet, link, facts);
 }
 
-// The hardware address that another entry of the list has by this name, or the name itself.
+// Returns the hardware address that another entry of the list has by this name, or the name itself.
 kj::String memberV1(Value config, kj::StringPtr name) {
   for (auto entry : config.items()) {
     if (entry["name"].text() != name) continue;

@@ -3,7 +3,7 @@
 namespace talos::platforms {
 namespace {
 
-// Those of links of all kinds. That a link is optional, and who renders it, makes no difference.
+// The keys of links of all kinds. Whether a link is optional, and its renderer, make no difference.
 constexpr kj::StringPtr kLinkKeys[] = {
     "mtu"_kj,      "dhcp4"_kj,   "dhcp6"_kj,       "dhcp4-overrides"_kj, "dhcp6-overrides"_kj,
     "gateway4"_kj, "routes"_kj,  "nameservers"_kj, "addresses"_kj,       "gateway6"_kj,
@@ -57,7 +57,7 @@ void readLinkV2(Value entry, Interface& link, PlatformFacts& facts) {
   for (auto server : servers["addresses"].items()) facts.resolver(server.textOrShape());
 }
 
-// Of an id of ethernets: the hardware address that it matches, or its name.
+// The hardware address that an id of ethernets matches, or its name.
 struct Match {
   kj::StringPtr mac, name;
 };
@@ -69,8 +69,8 @@ bool isPattern(kj::StringPtr name) {
   return false;
 }
 
-// A link is chosen by its hardware address or its whole name. None, with a problem: the entry
-// chooses it by something else, and a link that has the id as its name is another one.
+// Finds a link by its hardware address or its whole name. If the entry selects the link by anything
+// else, adds a problem and returns nullptr: a link with the id as its name is another link.
 kj::Maybe<Match> matchOf(Value network, kj::StringPtr id, PlatformFacts& facts) {
   auto entry = network["ethernets"][id];
   auto match = entry["match"];
@@ -93,7 +93,7 @@ kj::Maybe<Match> matchOf(Value network, kj::StringPtr id, PlatformFacts& facts) 
   return Match{"", renamed.size() > 0 ? renamed : id};
 }
 
-// None, with a problem: it is an id of ethernets that matches no link by itself.
+// If an id of ethernets matches no link by itself, adds a problem and returns nullptr.
 kj::Maybe<kj::String> memberV2(Value network, Value id, PlatformFacts& facts) {
   auto match = KJ_UNWRAP_OR_RETURN(matchOf(network, id.text(), facts), nullptr);
   return macOf(match.mac).orDefault(kj::str(match.name));

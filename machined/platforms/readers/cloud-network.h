@@ -1,6 +1,6 @@
-// The network configuration of cloud-init ("Networking config Version 1" and "Version 2" of its
-// documentation), as far as a node applies it. Every key that it does not apply, and every value
-// that is not valid, is a problem that names the link.
+// Reads the network configuration of cloud-init ("Networking config Version 1" and "Version 2" of
+// its documentation), as far as a node applies it. Each key that a node does not apply, and each
+// value that is not valid, is a problem that names the link.
 #pragma once
 
 #include "machined/platforms/readers/document.h"
@@ -8,22 +8,22 @@
 
 namespace talos::platforms {
 
-// `root`: with or without the key "network" around it. InvalidArgument for a version that is
-// neither 1 nor 2.
+// `root`: with or without the key "network" around it. InvalidArgument for a version other than 1
+// and 2.
 void readCloudNetwork(Value root, PlatformFacts& facts);
 
-// The parts of it.
+// Read one version each.
 void readVersion1(Value network, PlatformFacts& facts);
 void readVersion2(Value network, PlatformFacts& facts);
 
-// Of both versions; `where` is the link, and the key around the mapping.
+// Helpers for both versions; `where` is the link, and the key around the mapping.
 constexpr kj::StringPtr kNetworkConfig = "network-config"_kj;
 void checkKeys(kj::StringPtr where, Value mapping, kj::ArrayPtr<const kj::StringPtr> known,
                PlatformFacts& facts);
 unsigned numberOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
 bool flagOf(kj::StringPtr where, Value mapping, kj::StringPtr key, PlatformFacts& facts);
-// The names that a version has for the parameters of a bond; one that is absent leaves the value as
-// it is.
+// The names of a version for the parameters of a bond; a missing parameter leaves the value
+// unchanged.
 struct BondKeys {
   kj::StringPtr mode, lacpRate, hashPolicy, miimon, upDelay, downDelay;
 };

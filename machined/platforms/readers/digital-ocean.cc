@@ -6,7 +6,7 @@ namespace {
 
 constexpr unsigned kDigitalOceanServerMetric = 512;
 
-// The address that was added; none: there is none.
+// Returns the address that was added; nullptr if there was no address.
 kj::Maybe<Prefix> readDropletAddress(Value entry, kj::StringPtr maskKey, Interface& link,
                                      PlatformFacts& facts) {
   auto text = entry["ip_address"].textOrShape();
@@ -20,7 +20,7 @@ void readPublic(Value entry, Interface& link, PlatformFacts& facts) {
     facts.external(prefix->address.toString());
     KJ_IF_MAYBE (gateway, facts.gatewayOf(link.name, four["gateway"].textOrShape())) {
       facts.addDefaultRoute(link, *gateway, kRouteMetric);
-      // The service, whatever other default route there may be.
+      // Routes to the service, regardless of other default routes.
       facts.addRoute(link, Route{Prefix::host(Ip::require("169.254.169.254")), *gateway,
                                  kDigitalOceanServerMetric});
     }

@@ -30,7 +30,7 @@ TEST(DigitalOcean, Facts) {
       R"("externalAddresses":["198.51.100.9","2001:db8::9"]})");
 }
 
-// Catches: an address of IPv6 that is given by routers put on a link, the MTU of private networks.
+// Catches: an address of IPv6 from routers that is put on a link, the MTU of private networks.
 TEST(Vultr, Facts) {
   EXPECT_EQ(
       factsOf(
@@ -51,7 +51,8 @@ TEST(Vultr, Facts) {
       R"("externalAddresses":["203.0.113.20","2001:db8::2"]})");
 }
 
-// Catches: a machine without any address when there is neither one nor DHCP, old names of zones.
+// Catches: a machine without any address if it has neither a static one nor DHCP; old names of
+// zones.
 TEST(Scaleway, Facts) {
   EXPECT_EQ(
       factsOf(kScaleway, {{"metadata",
@@ -94,7 +95,7 @@ TEST(Oracle, Facts) {
                 R"("timeServers":["169.254.169.254"]})");
 }
 
-// Catches: members by names that the kernel does not give, the default route of private addresses.
+// Catches: members by names that the kernel does not use, the default route of private addresses.
 TEST(EquinixMetal, Facts) {
   EXPECT_EQ(
       factsOf(kEquinixMetal,
@@ -135,7 +136,7 @@ TEST(Upcloud, Facts) {
       R"("nameservers":["10.2.0.53"]},"externalAddresses":["203.0.113.6"]})");
 }
 
-// Catches: the default route lost, which only the lease has; a range taken for an address.
+// Catches: a lost default route, which only the lease has; a range taken for an address.
 TEST(Akamai, Facts) {
   EXPECT_EQ(
       factsOf(kAkamai,
@@ -149,7 +150,8 @@ TEST(Akamai, Facts) {
       R"("dhcpOptions":{"routeMetric":1024}}]},"externalAddresses":["203.0.113.5","2001:db8::5"]})");
 }
 
-// Catches: values of a wrong shape that end in anything but a problem, a document that is none.
+// Catches: values of a wrong shape that end in anything but a problem, a text that is not a
+// document.
 TEST(Documents, WrongOnes) {
   EXPECT_NE(factsOf(kVultr, {{"metadata", R"({"interfaces":[{"ipv4":{"address":"1.2.3"}}]})"}})
                 .find(R"("problems":["eth0: \"1.2.3\" is not a valid address; ignored"])"),
@@ -163,7 +165,7 @@ TEST(Documents, WrongOnes) {
   }
 }
 
-// Catches: addresses, gateways and other values that are passed over without a word.
+// Catches: addresses, gateways and other values that are ignored without a message.
 TEST(Documents, ValuesThatAreNotValid) {
   struct Row {
     const Platform& platform;

@@ -1,7 +1,7 @@
-// A document of a platform: JSON or YAML, read by common/yaml within its bounds.
+// A document of a platform: JSON or YAML, parsed by common/yaml within its bounds.
 //
-// Asking never throws: what is absent, null, or of another shape than asked for is empty. A text
-// stays as long as its document.
+// Accessors never throw: a value that is missing, null or of another shape is empty. Texts are
+// valid as long as their document.
 #pragma once
 
 #include <kj/memory.h>
@@ -12,8 +12,8 @@
 
 namespace talos::platforms {
 
-// A machine has fewer of anything. One more than the bounds of facts, so that a list that is too
-// long meets them.
+// More items than a machine has of any kind. Larger by one than the bounds of facts, so that a list
+// that is too long exceeds them.
 constexpr size_t kMostItems = 257;
 
 class Value {
@@ -25,12 +25,13 @@ class Value {
   bool isMapping() const;
   Value operator[](kj::StringPtr key) const;
   kj::StringPtr text() const;
-  // The same; "[...]" or "{...}" for a list or a mapping, which is no valid value of any kind.
+  // Like text(), but "[...]" or "{...}" for a list or a mapping, which is not a valid value of any
+  // kind.
   kj::StringPtr textOrShape() const;
-  // A number, or a text that is one; 0 beyond 2^31-1.
+  // Returns a number, also from a text that is a number; 0 beyond 2^31-1.
   unsigned number() const;
   bool flag() const;
-  // Of a list, at most kMostItems; a single scalar is a list of it.
+  // Returns at most kMostItems items of a list; a single scalar counts as a list with one item.
   kj::Vector<Value> items() const;
   struct Entry;
   kj::Vector<Entry> entries() const;  // of a mapping, at most kMostItems, sorted by key
@@ -45,7 +46,7 @@ struct Value::Entry {
 
 class Document {
  public:
-  // `what` is for the message: "metadata". InvalidArgument when it is not one document.
+  // `what` is for the message: "metadata". InvalidArgument if it is not exactly one document.
   Document(kj::StringPtr what, kj::ArrayPtr<const char> text);
   Value root() const { return top; }
 

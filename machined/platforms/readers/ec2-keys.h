@@ -1,4 +1,4 @@
-// Metadata as CloudStack's virtual routers give it, one key a file, which Exoscale has kept.
+// Metadata in the form of CloudStack's virtual routers, one key a file, which Exoscale has kept.
 #pragma once
 
 #include "common/text/ascii.h"

@@ -16,7 +16,7 @@ Bond& bondOf(Interface& link, unsigned mode) {
   return bond;
 }
 
-// The name of the first bond.
+// Returns the name of the first bond.
 kj::String readBonds(Value network, PlatformFacts& facts) {
   auto text = network["bonding"]["mode"].textOrShape();
   kj::String first;
@@ -62,7 +62,7 @@ void readBondAddress(Value entry, Value root, Interface& link, PlatformFacts& fa
   }
 }
 
-// Routes to those whom the machine tells its own with BGP.
+// Adds routes to the neighbours to which the machine announces its own routes with BGP.
 void readNeighbours(Value root, Interface& link, PlatformFacts& facts) {
   for (auto neighbour : root["bgp_neighbors"].items()) {
     if (neighbour["address_family"].number() != 4) continue;

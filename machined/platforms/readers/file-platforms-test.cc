@@ -48,7 +48,7 @@ std::string orError(Read read) {
   return result;
 }
 
-// Catches: prefixes of real files, an element of another name or within the one that is asked for.
+// Catches: prefixes of real files, an element of another name or within the requested one.
 TEST(Azure, CustomData) {
   auto customData = [](kj::StringPtr document) {
     return orError([&] { return azureCustomData(document.asArray()); });
@@ -65,8 +65,8 @@ TEST(Azure, CustomData) {
   EXPECT_EQ(customData("<Environment><CustomData/></Environment>"), "");
 }
 
-// Catches: half a document or none taken for one without the element; entities, which can make a
-// small document large or name another file; a document of one element many times over.
+// Catches: an incomplete or empty document taken for one without the element; entities, which can
+// make a small document large or name another file; a document of one repeated element.
 TEST(Xml, Refusals) {
   auto text = [](std::string document) {
     return orError(
@@ -84,7 +84,7 @@ TEST(Xml, Refusals) {
   EXPECT_EQ(text(many + "<a/></b>"), "x:1:4008: has too many elements of one name");
 }
 
-// Catches: an identifier that brings elements of its own into the report; one that is missing.
+// Catches: an identifier that adds elements to the report; a missing identifier.
 TEST(Azure, ReadyReport) {
   auto report = [](kj::StringPtr instance) {
     return orError([&] {
@@ -109,7 +109,7 @@ TEST(Azure, ReadyReport) {
   }
 }
 
-// Catches: the network of the metadata passed over, a link chosen by the name that it is to get.
+// Catches: the network of the metadata ignored; a link selected by the name that it is to get.
 TEST(Vmware, Metadata) {
   EXPECT_EQ(factsOf(kVmware, {}), R"({"metadata":{},"network":{}})");
   EXPECT_EQ(
@@ -150,8 +150,8 @@ TEST(Opennebula, Context) {
             R"("nameservers":["192.0.2.53","192.0.2.54"]}})");
 }
 
-// Catches: addresses of IPv6 and static routes that are passed over; a value with line breaks whose
-// lines are taken for variables; values that are not valid or not applied without a word.
+// Catches: addresses of IPv6 and static routes that are ignored; a value with line breaks whose
+// lines are taken for variables; values that are not valid or not applied, without a message.
 TEST(Opennebula, Network) {
   auto card = [](kj::StringPtr more) {
     auto context = kj::str("START_SCRIPT='#!/bin/sh\nETH0_MTU=9000\n'\nNETWORK='YES'\n",

@@ -5,7 +5,7 @@
 namespace talos::platforms {
 namespace {
 
-// "projects/1/zones/eu-t1-a": the last part.
+// Returns the last part of a path: "projects/1/zones/eu-t1-a".
 kj::String lastPart(kj::StringPtr path) {
   KJ_IF_MAYBE (slash, path.findLast('/')) return kj::str(path.slice(*slash + 1));
   return kj::str(path);

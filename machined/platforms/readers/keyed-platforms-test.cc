@@ -6,8 +6,8 @@
 namespace talos::platforms {
 namespace {
 
-// Catches: a provider id that the cloud's controller does not know, DNS names exchanged, an address
-// outside that is put on a link.
+// Catches: a provider id that the cloud's controller does not know, DNS names exchanged, an
+// external address that is put on a link.
 TEST(Aws, Facts) {
   EXPECT_EQ(
       factsOf(kAws, {{"hostname", "ip-10-0-0-5.eu-test-1.compute.internal\n"},
@@ -29,7 +29,7 @@ TEST(Aws, Facts) {
       R"("timeServers":["169.254.169.123"],"externalAddresses":["203.0.113.7","2001:db8::7"]})");
 }
 
-// Catches: keys that are not there (404) taken for values.
+// Catches: missing keys (404) taken for values.
 TEST(Aws, AbsentKeysAreEmpty) {
   EXPECT_EQ(
       factsOf(kAws, {{"instance-id", "i-1"}, {"zone", "z"}}),
@@ -62,8 +62,8 @@ TEST(Gcp, Facts) {
       R"("timeServers":["metadata.google.internal"],"externalAddresses":["203.0.113.7"]})");
 }
 
-// Catches: both families of DHCP where one is wanted, the metric of IPv6, static addresses that are
-// not outside.
+// Catches: both families of DHCP if one is requested, the metric of IPv6, static addresses that are
+// not listed as external.
 TEST(Hetzner, Facts) {
   EXPECT_EQ(
       factsOf(
@@ -99,7 +99,7 @@ TEST(Keys, ExoscaleAndCloudstack) {
             std::string::npos);
 }
 
-// Catches: addresses, gateways and an MTU that are passed over without a word.
+// Catches: addresses, gateways and an MTU that are ignored without a message.
 TEST(Gcp, ValuesThatAreNotValid) {
   auto facts = factsOf(
       kGcp, {{"interfaces",

@@ -24,8 +24,8 @@ TEST(Nocloud, Names) {
             R"({"metadata":{},"network":{}})");
 }
 
-// Catches: an address with a mask beside it, the family taken from the type's name, members of a
-// bond by names that the kernel does not give.
+// Catches: an address with a separate mask, the family taken from the type's name, members of a
+// bond by names that the kernel does not use.
 TEST(Nocloud, NetworkVersion1) {
   EXPECT_EQ(
       cloudNetworkOf(
@@ -78,7 +78,7 @@ TEST(Nocloud, NetworkVersion2) {
       R"("nameservers":["192.0.2.53"]}})");
 }
 
-// Catches: routes of a subnet passed over, their masks; delays of a bond by the names of version 2.
+// Catches: routes of a subnet, or their masks, ignored; delays of a bond by the names of version 2.
 TEST(Nocloud, RoutesOfVersion1) {
   EXPECT_EQ(
       cloudNetworkOf(
@@ -100,7 +100,7 @@ TEST(Nocloud, RoutesOfVersion1) {
       R"("miimon":100,"updelay":200,"downdelay":300}}]}})");
 }
 
-// The problems of a network configuration, or all facts when there is none.
+// Returns the problems of a network configuration, or all facts if it has no problems.
 std::string problemsOf(kj::StringPtr config) {
   constexpr std::string_view kBefore = R"("problems":[)", kBehind = "]}";
   auto facts = cloudNetworkOf(config);
@@ -110,7 +110,7 @@ std::string problemsOf(kj::StringPtr config) {
   return problems.substr(0, problems.size() - kBehind.size());
 }
 
-// Catches: keys that a node does not apply, and values that are not valid, without a word.
+// Catches: keys that a node does not apply, and values that are not valid, without a message.
 TEST(Nocloud, ProblemsOfVersion1) {
   auto entry = [](kj::StringPtr rest) {
     return problemsOf(kj::str("version: 1\nconfig: [{name: p1, ", rest, "}]\n"));
@@ -161,7 +161,7 @@ TEST(Nocloud, ProblemsOfVersion1) {
             R"("network-config: ethernets is not supported; ignored")");
 }
 
-// Catches: keys that a node does not apply, and values that are not valid, without a word.
+// Catches: keys that a node does not apply, and values that are not valid, without a message.
 TEST(Nocloud, ProblemsOfVersion2) {
   auto link = [](kj::StringPtr rest) {
     return problemsOf(kj::str("version: 2\nethernets: {e: {", rest, "}}\n"));
@@ -202,7 +202,8 @@ TEST(Nocloud, ProblemsOfVersion2) {
   }
 }
 
-// Catches: a link called by the id of an entry that means others, in that entry, a bond or a VLAN.
+// Catches: a link named by the id of an entry that selects other links: in this entry, a bond or a
+// VLAN.
 TEST(Nocloud, MatchesOfVersion2) {
   auto facts = [](kj::StringPtr match) {
     return cloudNetworkOf(kj::str("version: 2\nethernets: {id0: {match: {", match,
@@ -227,12 +228,12 @@ TEST(Nocloud, MatchesOfVersion2) {
             R"({"metadata":{},"network":{"interfaces":[{"interface":"ens3","mtu":0,"dhcp":true,)"
             R"("vlans":[{"vlanId":5,"cidr":"","dhcp":false}],"dhcpOptions":{"routeMetric":1024}},)"
             R"({"interface":"b","mtu":0,"bond":{"interfaces":["ens3"],"mode":"balance-rr"}}]}})");
-  // With a hardware address nothing else is needed.
+  // With a hardware address no other selector is needed.
   EXPECT_EQ(facts("macaddress: '52:54:00:00:00:02', driver: virtio_net").find("problems"),
             std::string::npos);
 }
 
-// Catches: documents that make facts without bounds, or that are cut without a word.
+// Catches: documents that make unlimited facts, or that are truncated without a message.
 TEST(Nocloud, MostAddressesAndRoutes) {
   auto listOf = [](unsigned count, auto item) {
     kj::Vector<kj::String> items;
@@ -254,7 +255,7 @@ TEST(Nocloud, MostAddressesAndRoutes) {
   }
 }
 
-// Catches: parts that are passed over without a word.
+// Catches: parts that are ignored without a message.
 TEST(Nocloud, WhatIsLeftOut) {
   EXPECT_EQ(
       cloudNetworkOf("version: 2\n"

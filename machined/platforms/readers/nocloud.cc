@@ -18,7 +18,7 @@ void readNocloud(const Answers& answers, PlatformFacts& facts) {
     facts.internalDns = kj::str(local);
     facts.externalDns = kj::str(root["public-hostname"].text());
   }
-  // Proxmox VE has the host name there alone.
+  // Proxmox VE gives the host name only there.
   if (facts.hostname.size() == 0 && isCloudConfig(answers.bytes("user-data"))) {
     Document document("user-data", answers.bytes("user-data"));
     facts.hostname = kj::str(document.root()["hostname"].text());

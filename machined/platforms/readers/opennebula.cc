@@ -7,7 +7,7 @@
 namespace talos::platforms {
 namespace {
 
-// Of addresses without MASK and IP6_PREFIX_LENGTH: those of the platform's own packages.
+// Defaults without MASK and IP6_PREFIX_LENGTH, as in the platform's own packages.
 constexpr auto kFourMask = "255.255.255.0"_kj, kSixLength = "64"_kj;
 
 // The values of one card: ETH0_….
@@ -63,7 +63,7 @@ class ContextCard {
     facts.addDefaultRoute(link, of("GATEWAY"));
   }
 
-  // "auto" is how routers give an address anyway.
+  // "auto" needs no action: routers give an address anyway.
   void readSix(Interface& link) {
     auto method = of("IP6_METHOD");
     if (method.size() == 0 && of("METHOD") == "skip") return;
@@ -101,8 +101,8 @@ bool isEscaped(char c) {
   return c == '"' || c == '\\' || c == '$' || c == '`';
 }
 
-// The value in front, as a shell reads it: quoted parts may have line breaks. Moves `text` to the
-// line break behind it. Without the second quote it ends with its line.
+// Returns the value at the start of `text`, parsed like a shell: quoted parts may have line breaks.
+// Moves `text` to the next line break. A value without its second quote ends with its line.
 kj::String takeValue(kj::ArrayPtr<const char>& text) {
   kj::Vector<char> value;
   char quote = 0;

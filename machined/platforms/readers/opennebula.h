@@ -1,4 +1,4 @@
-// The particulars of OpenNebula.
+// Details of OpenNebula.
 #pragma once
 
 #include <kj/array.h>
@@ -13,7 +13,7 @@ class Context {
  public:
   static constexpr size_t kMostEntries = 1000;
   explicit Context(kj::ArrayPtr<const char> text);
-  kj::StringPtr value(kj::StringPtr key) const;  // empty: there is none
+  kj::StringPtr value(kj::StringPtr key) const;  // empty if missing
 
  private:
   struct Entry {

@@ -34,7 +34,7 @@ TEST(Openstack, Facts) {
       R"("externalAddresses":["203.0.113.4"]})");
 }
 
-// Catches: a bond of the first link alone, miimon as text, delays that are no multiple of it.
+// Catches: a bond of only the first link, miimon as text, delays that are not a multiple of it.
 TEST(Openstack, BondWithVlan) {
   EXPECT_EQ(
       networkOf(
@@ -54,7 +54,7 @@ TEST(Openstack, BondWithVlan) {
       R"("dhcpOptions":{"routeMetric":1024}}]}})");
 }
 
-// Catches: a chain of VLANs that ends in itself, a network that silently vanishes.
+// Catches: a chain of VLANs that ends in itself, a network that vanishes without a message.
 TEST(Openstack, LinksThatAreNone) {
   EXPECT_EQ(networkOf(R"({"links":[{"id":"a","type":"vlan","vlan_id":7,"vlan_link":"a"},
                              {"id":"b","type":"hyperv"}],
@@ -67,7 +67,7 @@ TEST(Openstack, LinksThatAreNone) {
             R"("network n2: there is no link \"x\" that a node can use; ignored"]})");
 }
 
-// Catches: an id beyond 16 bits that becomes another VLAN, one that is missing and becomes VLAN 0.
+// Catches: an id beyond 16 bits that becomes another VLAN; a missing id that becomes VLAN 0.
 TEST(Openstack, VlanIds) {
   auto idsOf = [](kj::StringPtr id) {
     return networkOf(
@@ -91,7 +91,7 @@ TEST(Openstack, VlanIds) {
   }
 }
 
-// Catches: values of a network that are passed over without a word.
+// Catches: values of a network that are ignored without a message.
 TEST(Openstack, ValuesThatAreNotValid) {
   EXPECT_EQ(
       networkOf(

@@ -35,7 +35,7 @@ class Network {
   Value root;
   PlatformFacts& facts;
 
-  // Of a link: its number among all; none: there is none of this id.
+  // Returns the number of a link among all links; nullptr if no link has this id.
   kj::Maybe<unsigned> indexOf(kj::StringPtr id) {
     unsigned index = 0;
     for (auto link : root["links"].items()) {
@@ -80,7 +80,7 @@ class Network {
 
   static kj::String nameOf(Value network) { return kj::str("network ", network["id"].text()); }
 
-  // The link of a network. None: there is none that a node can use.
+  // Returns the link of a network; nullptr if a node cannot use its link.
   kj::Maybe<Interface&> linkOf(kj::StringPtr id) {
     auto index = KJ_UNWRAP_OR_RETURN(indexOf(id), nullptr);
     auto links = root["links"].items();
@@ -157,7 +157,8 @@ class Network {
     }
   }
 
-  // Without a destination, or with all of them: the default route, once.
+  // A route without a destination, or to all destinations, is the default route, which is added
+  // once.
   void addRoute(Interface& link, kj::Maybe<Prefix> destination, const Ip& gateway) {
     auto all = Prefix::all(gateway.family());
     auto to = destination.orDefault(all).masked();

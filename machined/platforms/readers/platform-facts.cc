@@ -9,7 +9,7 @@
 namespace talos::platforms {
 namespace {
 
-// 255.255.255.0, or 24.
+// Parses 255.255.255.0, or 24.
 kj::Maybe<unsigned> lengthOf(kj::StringPtr mask, const Ip& address) {
   KJ_IF_MAYBE (number, mask.tryParseAs<unsigned>()) {
     if (*number <= address.bits()) return *number;
@@ -36,7 +36,7 @@ void fillRoutes(capnp::List<config::Route>::Builder out, kj::ArrayPtr<const Rout
   }
 }
 
-// Of an interface or a VLAN.
+// Fills an interface or a VLAN.
 template <typename Builder>
 void fillAddressing(Builder out, const Interface& link) {
   out.setMtu(link.mtu);

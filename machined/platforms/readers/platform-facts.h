@@ -1,8 +1,8 @@
-// The facts that a platform states about a machine: its names, its network, its addresses outside.
+// The facts that a platform states about a machine: its names, its network, its external addresses.
 //
 // The network has the shape of machine.network, with links selected by hardware address or name, so
-// that one planner applies both. Values; filled by the readers of this room from foreign documents,
-// which keep what is a value of its kind and note everything else in `problems`.
+// that one planner applies both. Values; filled by the readers of this folder from foreign
+// documents: the readers keep valid values and note everything else in `problems`.
 #pragma once
 
 #include <kj/string.h>
@@ -16,7 +16,7 @@
 namespace talos::platforms {
 
 constexpr unsigned kRouteMetric = 1024, kRouteMetric6 = 2048;
-// Of each kind; a machine has fewer.
+// Limits for each kind; a machine has fewer.
 constexpr unsigned kMostInterfaces = 64, kMostAddresses = 256, kMostRoutes = 256,
                    kMostProblems = 32;
 constexpr unsigned kLargestVlan = 4094;
@@ -25,13 +25,13 @@ constexpr unsigned kMostNumber = 0x7fffffff;  // of any other kind
 
 struct Route {
   Prefix destination;
-  kj::Maybe<Ip> gateway;  // none: the destination is on the link itself
+  kj::Maybe<Ip> gateway;  // nullptr: the destination is on the link itself
   unsigned metric;
   bool onlink = false;
 };
 
 struct Bond {
-  // Each a hardware address as macOf() makes them, or the name of a link.
+  // Each is a hardware address as macOf() returns it, or the name of a link.
   kj::Vector<kj::String> members;
   config::BondMode mode = config::BondMode::BALANCE_RR;
   config::BondXmitHashPolicy hashPolicy = config::BondXmitHashPolicy::LAYER2;
@@ -40,9 +40,9 @@ struct Bond {
 };
 
 struct Interface {
-  // The hardware address in lower case, with colons; empty: the link has this name.
+  // Hardware address in lower case, with colons; if empty, `name` selects the link.
   kj::String mac, name;
-  unsigned mtu = 0;  // 0: as it is
+  unsigned mtu = 0;  // 0: unchanged
   bool dhcp4 = false, dhcp6 = false;
   unsigned dhcpMetric = kRouteMetric;
   kj::Maybe<Bond> bond;
@@ -60,7 +60,7 @@ struct Interface {
 };
 struct Interface::Vlan {
   uint16_t id;
-  Interface link;  // its mac is not used, its name in problems only
+  Interface link;  // its mac is not used, its name only in problems
 
   Vlan(uint16_t id, kj::StringPtr name) : id(id) { link.name = kj::str(name); }
 };
@@ -74,38 +74,38 @@ struct PlatformFacts {
   kj::Vector<Ip> externalAddresses;
   kj::Vector<kj::String> problems;
 
-  // The interface of that hardware address, or of that name if `mac` is empty or not valid; made
-  // when it is new.
+  // Returns the interface with this hardware address, or with this name if `mac` is empty or not
+  // valid; adds a new one if missing.
   Interface& interfaceOf(kj::StringPtr mac, kj::StringPtr name);
   Interface& interfaceOf(kj::StringPtr macOrName);
-  // Repetitions and empty texts are passed over.
+  // Repetitions and empty texts are ignored.
   void external(kj::StringPtr address);
   void resolver(kj::StringPtr address);
 
-  // Of a link; one beyond the bounds is a problem.
+  // For a link; an entry beyond the limits is a problem.
   void addAddress(Interface& link, const Prefix& prefix);
   void addRoute(Interface& link, Route route);
   void addDefaultRoute(Interface& link, const Ip& gateway, unsigned metric);
 
-  // The rest reads texts of a document, for the link of that name. A text that is not valid is a
-  // problem that names the link; an empty one too where the value has to be there.
+  // The functions below read texts of a document, for the link of that name. A text that is not
+  // valid is a problem that names the link; so is an empty text where a value is required.
   //
-  // The address that was added, by prefixOf(); it has to be there.
+  // Returns the address that was added, by prefixOf(); required.
   kj::Maybe<Prefix> addAddress(Interface& link, kj::StringPtr text, kj::StringPtr mask = "");
-  // The address of a gateway; none: there is none.
+  // Returns the address of a gateway; nullptr if missing.
   kj::Maybe<Ip> gatewayOf(kj::StringPtr link, kj::StringPtr text);
-  // With the metric of its family.
+  // Uses the metric of its family.
   void addDefaultRoute(Interface& link, kj::StringPtr gateway);
-  // 0 leaves it as it is.
+  // 0 leaves the MTU unchanged.
   void setMtu(Interface& link, kj::StringPtr text);
-  // 0 to kLargestVlan; it has to be there.
+  // Returns 0 to kLargestVlan; required.
   kj::Maybe<uint16_t> vlanIdOf(kj::StringPtr link, kj::StringPtr text);
 
   // "eth0: "1.2.3" is not a valid address; ignored". `where`: a link or a document.
   void invalid(kj::StringPtr where, kj::StringPtr text, kj::StringPtr noun);
   // "eth0: accept-ra is not supported; ignored"
   void unsupported(kj::StringPtr where, kj::StringPtr subject);
-  // Each once.
+  // Adds each problem once.
   template <typename... Parts>
   void problem(Parts&&... parts) {
     if (problems.size() < kMostProblems) addOnce(problems, kj::str(kj::fwd<Parts>(parts)...));
@@ -114,23 +114,23 @@ struct PlatformFacts {
   void fill(rpc::PlatformFacts::Builder out) const;
 
  private:
-  // False, with a problem, when a list has all that it may have.
+  // Returns false, and adds a problem, if a list is full.
   bool hasRoom(size_t size, size_t most, kj::StringPtr where, kj::StringPtr noun);
 };
 
-// "10.0.0.5/24", "10.0.0.5/255.255.255.0", or an address with `mask`: a mask or a length; without
-// any, the address alone. None: it is none of them.
+// Parses "10.0.0.5/24", "10.0.0.5/255.255.255.0", or an address with `mask` (a mask or a length);
+// without any of these, the address alone. Returns nullptr for anything else.
 kj::Maybe<Prefix> prefixOf(kj::StringPtr address, kj::StringPtr mask = "");
 unsigned metricOf(const Ip& gateway);
-// None: it is not a number, or not one in these bounds.
+// Returns nullptr if the text is not a number within these bounds.
 kj::Maybe<unsigned> numberIn(kj::StringPtr text, unsigned least, unsigned most);
-// Into `value`, by the name that the machine config or the kernel has. False: it has another; an
-// empty text is left as it is.
+// Sets `value` by the name that the machine config or the kernel uses. Returns false for an unknown
+// name; an empty text leaves the value unchanged.
 bool setEnum(kj::StringPtr text, config::BondMode& value);
 bool setEnum(kj::StringPtr text, config::BondXmitHashPolicy& value);
 bool setEnum(kj::StringPtr text, config::BondLacpRate& value);
-// Lower case, with colons: of "52-54-00-AA-BB-CC", "525400AABBCC", "52:54:00:aa:bb:cc". None: it is
-// no unicast address of six octets.
+// Returns lower case with colons: for "52-54-00-AA-BB-CC", "525400AABBCC", "52:54:00:aa:bb:cc".
+// Returns nullptr if it is not a unicast address of six octets.
 kj::Maybe<kj::String> macOf(kj::StringPtr text);
 
 }  // namespace talos::platforms

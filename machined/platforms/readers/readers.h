@@ -1,8 +1,8 @@
-// The readers of what platforms answer, one for each platform, in a file of its own. Pure; they run
-// in a confined process.
+// Readers of the platforms' answers, one for each platform, in its own file. Pure; they run in a
+// confined process.
 //
-// A value that is not valid is ignored and named in the problems of the facts, and so is one that a
-// node does not apply; a document that cannot be read at all is InvalidArgument.
+// A value that is not valid, or that a node does not apply, is ignored and named in the problems of
+// the facts; an unreadable document is InvalidArgument.
 #pragma once
 
 #include "machined/platforms/platform.h"
@@ -10,13 +10,13 @@
 
 namespace talos::platforms {
 
-// The answers of the platform, by the names of the requests.
+// The answers of the platform, by the names of their requests.
 class Answers {
  public:
   void add(kj::StringPtr name, kj::Array<char> body);
   bool has(kj::StringPtr name) const;
   kj::ArrayPtr<const char> bytes(kj::StringPtr name) const;
-  // Its first line, without blanks around it; empty: none.
+  // Returns the first line of an answer, without surrounding blanks; empty if missing.
   kj::String line(kj::StringPtr name) const;
 
  private:

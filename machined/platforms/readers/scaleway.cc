@@ -6,7 +6,7 @@ namespace {
 
 constexpr unsigned kScalewayServerMetric = 4096;
 
-// Zones of before there were regions.
+// Names of zones from before there were regions.
 struct OldZone {
   kj::StringPtr old, zone;
 };
@@ -53,7 +53,7 @@ void readScaleway(const Answers& answers, PlatformFacts& facts) {
   } else if (sixes.size() > 0) {
     addIpv6(sixes[0], link, facts);
   }
-  // Only then may DHCP be left out.
+  // DHCP may be left out only if the link has addresses.
   if (link.addresses().size() == 0) link.dhcp4 = true;
 }
 

@@ -1,4 +1,5 @@
-// The facts that a platform's reader makes of answers, as one line of JSON without empty values.
+// Returns the facts that a platform's reader extracts from answers, as one line of JSON without
+// empty values.
 #pragma once
 
 #include <capnp/message.h>

@@ -1,5 +1,5 @@
-// The particulars of VMware: everything is in variables of the virtual machine (guestinfo) or in
-// its OVF environment, in base64, and nothing needs the network.
+// Details of VMware: everything is in variables of the virtual machine (guestinfo) or in its OVF
+// environment, in base64, and nothing needs the network.
 #pragma once
 
 #include <kj/array.h>
@@ -7,18 +7,18 @@
 
 namespace talos::platforms {
 
-// Of an OVF environment: in the order in which they are looked for.
+// Properties of an OVF environment, in the order of the search.
 constexpr kj::StringPtr kConfigProperties[] = {"talos.config"_kj, "userdata"_kj};
 constexpr kj::StringPtr kMetadataProperties[] = {"metadata"_kj};
 
-// The value of a property of an OVF environment ("OVF Environment" of DMTF's DSP0243); empty: it
-// has none. `what` is for the message: "guestinfo.ovfenv". The caller's to zeroize().
+// Returns the value of a property of an OVF environment ("OVF Environment" of DMTF's DSP0243);
+// empty if missing. `what` is for the message: "guestinfo.ovfenv". The caller must zeroize() it.
 // InvalidArgument.
 kj::Array<char> ovfProperty(kj::StringPtr key, kj::StringPtr what,
                             kj::ArrayPtr<const char> environment);
 
-// An OVF environment with all properties but these, and nothing else. Nullptr if none of these has
-// a value. InvalidArgument.
+// Returns an OVF environment with all properties but these, and nothing else. Returns nullptr if
+// none of these has a value. InvalidArgument.
 kj::Maybe<kj::String> ovfWithout(kj::ArrayPtr<const kj::StringPtr> keys, kj::StringPtr what,
                                  kj::ArrayPtr<const char> environment);
 
