@@ -34,7 +34,7 @@ TEST(AuditLine, HasCallerCallAndOutcome) {
             std::string::npos);
 }
 
-// Catches: a record that makes two lines, or one that the log cuts.
+// Catches: a record that makes two lines, or a line that the log cuts.
 TEST(AuditLine, IsOneShortLine) {
   capnp::MallocMessageBuilder message;
   auto record = message.initRoot<rpc::AuditRecord>();
@@ -52,7 +52,7 @@ TEST(AuditLine, IsOneShortLine) {
   EXPECT_LT(line.size(), kLongestLine);
 }
 
-// Catches: another daemon of the machine that writes what nobody did.
+// Catches: another daemon of the machine that records calls which were never made.
 TEST(AuditLine, OnlyApidWritesIt) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

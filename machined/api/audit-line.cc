@@ -10,7 +10,7 @@ namespace {
 // A line of a log has at most 8 KiB, and an escaped character takes four bytes: 4 * 2000 together.
 constexpr size_t kMostShownRoles = 4, kLongestRole = 32;
 constexpr size_t kLongestClient = 128, kLongestAddress = 64;
-constexpr size_t kLongestCall = 1027, kLongestOutcome = 515;  // as long as apid makes them
+constexpr size_t kLongestCall = 1027, kLongestOutcome = 515;  // apid's limits
 
 kj::String cut(kj::StringPtr text, size_t most) {
   if (text.size() <= most) return kj::str(text);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kUncounted = rpc::Cgroup::UNCOUNTED;
 
-// Catches: a group before its parent, values of another file, "no limit" as a number, a file that
-// is not there as 0.
+// Catches: a group before its parent, values of another file, "no limit" as a number, a missing
+// file as 0.
 TEST(CgroupFacts, ATreeOfVersion2) {
   TestTree tree;
   tree.file("cgroup.controllers", "cpu memory pids io\n");
@@ -82,7 +82,7 @@ TEST(CgroupFacts, ATreeOfVersion2) {
   EXPECT_EQ(b.getPressure()[0].getFullTotalUs(), 5);
 }
 
-// Catches: a host with version 1 beside it that shows no memory, or its "unlimited" as a limit.
+// Catches: a host that also has version 1 and that shows no memory, or its "unlimited" as a limit.
 TEST(CgroupFacts, BesideVersion1) {
   TestTree tree;
   tree.directory("unified/system");

@@ -18,7 +18,7 @@ constexpr size_t kMostOfFile = 1u << 20;
 constexpr unsigned kMostDepth = 64;
 constexpr kj::StringPtr kResources[] = {"cpu"_kj, "memory"_kj, "io"_kj};
 
-// One group: its files of version 2, and those of version 1 where that counts its memory, or
+// One group: its files of version 2, and those of version 1 if version 1 counts its memory or
 // confines it to processors.
 struct CgroupFolders {
   kj::String unified, memory, cpuset;
@@ -51,7 +51,7 @@ int64_t keyIn(kj::StringPtr text, kj::StringPtr key) {
   return kUncounted;
 }
 
-// "rbytes=12" with the key "rbytes="; none when it has another one.
+// Returns the value of "rbytes=12" with the key "rbytes="; nullptr if the field has another key.
 kj::Maybe<kj::ArrayPtr<const char>> valueOf(kj::ArrayPtr<const char> field, kj::StringPtr key) {
   if (field.size() < key.size() || field.slice(0, key.size()) != key.asArray()) return nullptr;
   return field.slice(key.size(), field.size());
@@ -62,7 +62,7 @@ double decimal(kj::ArrayPtr<const char> text) {
   return kj::heapString(text).tryParseAs<double>().orDefault(0);
 }
 
-// The kernel says 2^63 in pages, rounded down, where version 1 has no limit.
+// Without a limit, version 1 reports 2^63 in pages, rounded down.
 int64_t limitOfVersion1(int64_t limit) {
   return limit > int64_t{1} << 60 ? -1 : limit;
 }
@@ -158,7 +158,7 @@ void fillGroup(const CgroupFolders& folders, kj::StringPtr path, rpc::Cgroup::Bu
   }
 }
 
-// Each group before those below it, siblings by name.
+// Collects each group before its children, siblings by name.
 void collectGroups(kj::StringPtr tree, kj::StringPtr path, unsigned depth, size_t most,
                    kj::Vector<kj::String>& groups, uint64_t& leftOut) {
   if (groups.size() < most) {
@@ -168,7 +168,7 @@ void collectGroups(kj::StringPtr tree, kj::StringPtr path, unsigned depth, size_
   }
   if (depth == kMostDepth) return;
   DIR* directory = opendir(kj::str(tree, '/', path).cStr());
-  if (directory == nullptr) return;  // it has gone
+  if (directory == nullptr) return;  // it has vanished
   kj::Vector<kj::String> names;
   while (auto* entry = readdir(directory)) {
     if (entry->d_type == DT_DIR && entry->d_name[0] != '.') names.add(kj::str(entry->d_name));

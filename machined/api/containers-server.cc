@@ -88,7 +88,8 @@ class ContainersServer final : public rpc::Containers::Server {
   ContainersParts parts;
   kj::Own<ClientCalls> calls;
 
-  // False: no service has this id. What is a container of the node elsewhere may be a service here.
+  // Returns false if no service has this ID. A program that is a container on other nodes may be a
+  // service on this one.
   kj::Promise<bool> endedService(kj::StringPtr id) {
     return parts.endService(id).then([]() { return true; },
                                      [](kj::Exception&& e) {

@@ -1,5 +1,5 @@
-// The Containers capability: what runs in containers, their logs and their images, for one client.
-// Answers come from containerd each time; nothing is kept.
+// Serves the Containers capability: containers, their logs and their images, for one client.
+// containerd answers each call; no state is kept.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -15,7 +15,7 @@ struct ContainersParts {
   ReadPool& pool;
   kj::UnixEventPort& port;
   kj::Timer& timer;
-  // Ends the process of a service of the node, which starts again; NotFound for another id.
+  // Ends the process of a service of the node, which starts again; throws NotFound for another ID.
   kj::Function<kj::Promise<void>(kj::StringPtr id)> endService;
 };
 rpc::Containers::Client serveContainers(Containerd& containerd, ContainersParts parts,

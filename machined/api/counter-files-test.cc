@@ -8,7 +8,7 @@
 namespace talos::machined {
 namespace {
 
-// "path=text" of each.
+// Returns "path=text" of each.
 std::string read(const TestTree& tree, rpc::Counter which) {
   std::string all;
   auto e = kj::runCatchingExceptions([&] {
@@ -33,8 +33,8 @@ void processor(TestTree& tree, unsigned number, bool whole = true) {
   put("cpuinfo_max_freq", "10\n");
 }
 
-// Catches: a counter that is read from another one's file; a file that is not in the list, which a
-// reader could have by it.
+// Catches: a counter that is read from another counter's file; a file outside the list that a
+// reader could get.
 TEST(CounterFiles, EachIsItsOwnFileAndNoOther) {
   TestTree tree;
   for (auto folder : {"net", "pressure", "sys/fs"}) tree.directory(folder);
@@ -62,8 +62,8 @@ TEST(CounterFiles, WhatIsNotThereIsSaid) {
             read(tree, rpc::Counter::SYSTEM));
 }
 
-// Catches: processors in the order of their names, half of one, folders that are none, an error
-// where nothing is governed.
+// Catches: processors in the order of their names, a processor with missing values, folders of
+// other things, an error on a machine without frequency control.
 TEST(CounterFiles, FrequenciesAreThoseOfGovernedProcessors) {
   TestTree tree;
   EXPECT_EQ("", read(tree, rpc::Counter::FREQUENCIES));

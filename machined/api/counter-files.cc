@@ -11,13 +11,13 @@ namespace {
 
 // /proc/cpuinfo of a thousand processors is 1.5 MB; an answer is one message of at most 8 MiB.
 constexpr size_t kMostBytes = 4u << 20;
-// Of a file of one value.
+// Limit of a file with one value.
 constexpr size_t kMostValue = 4096;
 
 constexpr kj::StringPtr kFrequencyFiles[] = {"scaling_cur_freq"_kj, "scaling_min_freq"_kj,
                                              "scaling_max_freq"_kj, "scaling_governor"_kj};
 
-// Of Counter::kernel, below /proc.
+// Files of Counter::kernel, below /proc.
 constexpr kj::StringPtr kKernelFiles[] = {"/pressure/cpu"_kj,
                                           "/pressure/memory"_kj,
                                           "/pressure/io"_kj,
@@ -35,14 +35,14 @@ kj::Vector<uint32_t> processorsIn(kj::StringPtr folder) {
   constexpr kj::StringPtr kPrefix = "cpu"_kj;
   kj::Vector<uint32_t> numbers;
   for (auto& name : namesIn(folder)) {
-    if (!name.startsWith(kPrefix)) continue;  // "cpufreq", "cpuidle" are none either
+    if (!name.startsWith(kPrefix)) continue;  // "cpufreq" and "cpuidle" have no number
     KJ_IF_MAYBE (n, name.slice(kPrefix.size()).tryParseAs<uint32_t>()) numbers.add(*n);
   }
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
 
-// Whatever the reason: the file may go while it is being read.
+// Returns nullptr for any error: the file may vanish while it is being read.
 kj::Maybe<kj::String> valueAt(kj::StringPtr path, size_t most = kMostValue) {
   kj::Maybe<kj::String> value;
   auto problem = kj::runCatchingExceptions([&] { value = tryReadFile(path, most); });

@@ -1,7 +1,7 @@
-// The files in which the kernel counts, as rpc/machine.capnp lists them: a fixed list, so that who
-// may read them may read no other file by it.
+// The files with the kernel's counters, as rpc/machine.capnp lists them: a fixed list, so that a
+// client with the right to read counters cannot read other files.
 //
-// These functions block and are for the thread pool. Nothing is kept.
+// These functions block and are for the thread pool. They keep no state.
 #pragma once
 
 #include <kj/string.h>
@@ -12,14 +12,15 @@
 namespace talos::machined {
 
 struct CounterText {
-  kj::String path;  // as the kernel's own /proc and /sys have it
+  kj::String path;  // path in the kernel's /proc and /sys
   kj::String text;
 };
 
-// `proc` and `sys`: where those are. InvalidArgument for one that is not in the list. A file of the
-// list that is not there or that the kernel does not read fails the whole, but of a processor's
-// frequency: a processor whose four files cannot all be read is left out, because it may go at any
-// time, and a virtual machine mostly governs none; and of `kernel` those that this kernel lacks.
+// Reads the files of a counter below `proc` and `sys`. Throws InvalidArgument for a counter that is
+// not in the list. A file of the list that is missing or that the kernel does not read fails the
+// whole call, with two exceptions: a processor whose four frequency files cannot all be read is
+// left out, because it may vanish at any time, and most virtual machines have no such files; and
+// files of `kernel` that this kernel lacks are left out.
 kj::Vector<CounterText> readCounters(kj::StringPtr proc, kj::StringPtr sys, rpc::Counter which);
 
 }  // namespace talos::machined

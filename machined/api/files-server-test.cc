@@ -16,7 +16,7 @@ struct Got {
   unsigned calls = 0;
   size_t largest = 0;
   bool stuck = false;         // the sink never answers
-  uint32_t uid = 0, gid = 0;  // of the last file
+  uint32_t uid = 0, gid = 0;  // values of the last file
   kj::Promise<void> answer() { return stuck ? kj::Promise<void>(kj::NEVER_DONE) : kj::READY_NOW; }
 };
 
@@ -131,14 +131,14 @@ TEST_F(Files, ListOfNothingAndOfNowhere) {
   EXPECT_EQ(kindOfFailure(list(tree.at("nowhere"), false)), ErrorKind::kNotFound);
 }
 
-// Catches: a server that goes on walking (and keeping) for a reader that takes nothing; one that
-// crashes when the reader hangs up in the middle.
+// Catches: a server that continues walking (and keeping entries) for a reader that takes nothing; a
+// server that crashes when the reader disconnects in the middle.
 TEST_F(Files, SlowReaderStopsTheWalk) {
   for (int i = 0; i < 1000; ++i) tree.file(kj::str("f", i), "");
   got.stuck = true;
   auto call = list(tree.root, false);
   while (got.calls == 0) pool.run("reading", [] {}).wait(io.waitScope);
-  // Whatever was begun on the pool before it ends with this.
+  // Waits until all earlier work on the pool has ended.
   for (int i = 0; i < 8; ++i) pool.run("reading", [] {}).wait(io.waitScope);
   EXPECT_FALSE(call.poll(io.waitScope));
   EXPECT_EQ(got.calls, 1u);
@@ -151,7 +151,8 @@ TEST_F(Files, SlowReaderStopsTheWalk) {
   EXPECT_EQ(got.items.size(), 1001u);
 }
 
-// Catches: files whose size is 0 until they are read, taken for empty; files larger than a message.
+// Catches: files whose size is 0 until they are read and that count as empty; files larger than a
+// message.
 TEST_F(Files, ReadGivesTheWholeFile) {
   read("/proc/self/status").wait(io.waitScope);
   EXPECT_TRUE(kj::heapString(got.bytes.asPtr().asChars()).startsWith("Name:"));
@@ -172,8 +173,8 @@ TEST_F(Files, ReadRefusesWhatIsNoFile) {
   EXPECT_EQ(kindOfFailure(read(tree.at("nowhere"))), ErrorKind::kNotFound);
 }
 
-// Catches: only the first of several paths done; a missing one that ends the rest, or whose error
-// has its name a second time.
+// Catches: only the first of several paths processed; a missing path that ends the others, or whose
+// error has its name twice.
 TEST_F(Files, UsageDoesEveryPath) {
   tree.directory("a");
   tree.directory("b");
@@ -188,7 +189,8 @@ TEST_F(Files, UsageDoesEveryPath) {
                                                   "! No such file or directory ", tree.at("b")));
 }
 
-// Catches: half a million paths in one call, and a client that takes the pool with a hundred walks.
+// Catches: half a million paths in one call, and a client that occupies the pool with a hundred
+// walks.
 TEST_F(Files, WhatAClientMayAskForIsBounded) {
   auto usage = [&](unsigned count) {
     auto request = client.diskUsageRequest();
@@ -212,7 +214,7 @@ TEST_F(Files, WhatAClientMayAskForIsBounded) {
   list(tree.root, false).wait(io.waitScope);
 }
 
-// Catches: an archive that is cut, and what could not be read left unsaid.
+// Catches: an archive that is cut, and unreadable files that are not named.
 TEST_F(Files, CopySendsAnArchiveAndNamesWhatIsMissing) {
   tree.directory("t");
   tree.file("t/f", "content");

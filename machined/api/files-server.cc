@@ -16,9 +16,9 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kItemsPerPiece = 256;
-constexpr size_t kStepsPerPiece = 4096;  // of a walk that finds little to report
+constexpr size_t kStepsPerPiece = 4096;  // steps of a walk that finds little to report
 constexpr size_t kBytesPerPiece = 64u << 10;
-// Longer than a thread may take before it counts as one that hangs (read-pool.h).
+// Longer than a thread may take before it counts as hanging (read-pool.h).
 constexpr auto kPieceDeadline = 60 * kj::SECONDS;
 
 struct ListOptions {
@@ -118,7 +118,7 @@ class UsageJob : public kj::Refcounted {
   size_t at = 0;
   kj::Maybe<kj::Own<UsageWalk>> walk;
 
-  // The next path; a missing one is an item, and the others are done all the same.
+  // Opens the next path; a missing path is an item, and the others are still processed.
   bool begin(Piece<UsageItem>& piece) {
     if (at == paths.size()) return false;
     auto& path = paths[at++];
@@ -137,7 +137,7 @@ class ReadJob : public kj::Refcounted {
  public:
   explicit ReadJob(kj::String path) : path(kj::mv(path)) {}
 
-  // Empty at the end.
+  // Returns empty at the end.
   kj::Array<kj::byte> next() {
     if (file == nullptr) open();
     auto chunk = kj::heapArray<kj::byte>(kBytesPerPiece);
@@ -147,7 +147,7 @@ class ReadJob : public kj::Refcounted {
       ssize_t n = ::read(KJ_ASSERT_NONNULL(file), chunk.begin() + filled, chunk.size() - filled);
       if (n == 0) break;
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) break;  // a file that gives news: this is all there is now
+      if (n < 0 && errno == EAGAIN) break;  // a file that waits for new data: this is all for now
       if (n < 0) fail(ErrorKind::kUnavailable, kj::str(path, ": ", strerror(errno)));
       filled += n;
     }
@@ -191,8 +191,8 @@ class CopyJob : public kj::Refcounted {
   kj::Maybe<kj::Own<Archive>> archive;
 };
 
-// One next() of a job, on the pool. The job lives as long as the work, also when nobody waits any
-// more.
+// One next() of a job, on the pool. The job lives as long as the work, even if its caller no longer
+// waits.
 struct Work {
   ReadPool& pool;
   kj::Timer& timer;
@@ -307,7 +307,7 @@ kj::Promise<void> FilesServer::copy(CopyContext context) {
   for (;;) {
     auto bytes = co_await piece(work, *job);
     KJ_IF_MAYBE (b, bytes) {
-      // A piece may be a little larger than what one message may hold.
+      // A piece may be a little larger than one message may be.
       for (kj::ArrayPtr<const kj::byte> rest = *b; rest.size() > 0;) {
         auto part = rest.slice(0, kj::min(rest.size(), kBytesPerPiece));
         rest = rest.slice(part.size(), rest.size());

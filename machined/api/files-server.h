@@ -1,11 +1,11 @@
-// The Files capability: what is in the node's file tree, read-only.
+// Serves the Files capability: the node's file tree, read-only.
 //
 // Every method is a loop of two steps: the pool for reads prepares a bounded piece (some names, 64
-// KiB), the sink takes it. So the loop is never held up by a disk, a slow reader makes the walk
-// slow, and memory is one piece and what the sink's flow-control window lets out. A dropped call
-// ends after its current piece. A piece that a dead mount keeps ends the call (DeadlineExceeded).
-// How many calls a client may have is bounded (client-call-limits.h), and so are the lists that it
-// gives.
+// KiB), and the sink takes the piece. So the loop never waits for a disk, a slow reader slows the
+// walk down, and memory is one piece plus the contents of the sink's flow-control window. A dropped
+// call ends after its current piece. A piece that a dead mount blocks ends the call
+// (DeadlineExceeded). The number of calls that a client may have is bounded (client-call-limits.h),
+// and so are the lists in its requests.
 #pragma once
 
 #include <kj/timer.h>
@@ -16,7 +16,7 @@
 
 namespace talos::machined {
 
-constexpr unsigned kMostUsagePaths = 256;  // of one call; a shell's pattern rarely gives more
+constexpr unsigned kMostUsagePaths = 256;  // paths of one call; a shell's pattern rarely gives more
 
 class FilesServer final : public rpc::Files::Server {
  public:

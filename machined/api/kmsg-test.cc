@@ -51,7 +51,7 @@ TEST(Kmsg, RecordsAsLines) {
   for (auto& row : rows) EXPECT_EQ(lineOf(row.record), row.line);
 }
 
-// Catches: bytes that are no record taken for one.
+// Catches: invalid bytes that are treated as a record.
 TEST(Kmsg, WhatIsNoRecord) {
   for (auto record : {""_kj, ";"_kj, "6,339,514"_kj, "6,339;text"_kj, "x,1,2,-;t"_kj, "6,,2,-;t"_kj,
                       "6,-1,2,-;t"_kj, "99999999999999999999,1,2,-;t"_kj, ",,,;t"_kj}) {
@@ -64,7 +64,7 @@ TEST(Kmsg, AbsurdTimesStayTimes) {
   EXPECT_TRUE(lineOf("6,1,18446744073709551615,-;x").startsWith("kern:    info: [21"));
 }
 
-// The kernel's ring as a model: `capacity` newest records, and a reader that may fall behind.
+// A model of the kernel's ring: the `capacity` newest records, and a reader that may be too slow.
 struct Model {
   std::deque<std::pair<uint64_t, kj::String>> ring;
   size_t capacity = 1000;
@@ -122,7 +122,7 @@ struct Received {
   kj::Vector<kj::String> parts;
   uint64_t next = 0;
   unsigned calls = 0;
-  kj::Maybe<kj::ForkedPromise<void>> gate;  // the sink takes nothing before it opens
+  kj::Maybe<kj::ForkedPromise<void>> gate;  // the sink takes nothing until this opens
 
   kj::String text() const { return kj::strArray(parts, " "); }
 };
@@ -185,8 +185,8 @@ TEST_F(KernelLog, WithoutFollowItEnds) {
   EXPECT_EQ(model.waits, 0u);
 }
 
-// Catches: new records that wait for the next one to be shown, a loop that spins when there is
-// none.
+// Catches: new records that are shown only with the next one, a loop that spins without a new
+// record.
 TEST_F(KernelLog, FollowShowsWhatComes) {
   log(1);
   auto reading = read({.follow = true});
@@ -199,7 +199,7 @@ TEST_F(KernelLog, FollowShowsWhatComes) {
   EXPECT_EQ(model.waits, 2u);
 }
 
-// Catches: onlyNew that repeats the past, or names as missed what it was asked to leave out.
+// Catches: onlyNew that repeats the past, or reports the excluded records as missed.
 TEST_F(KernelLog, OnlyNewBeginsAtTheEnd) {
   log(5);
   auto reading = read({.follow = true, .onlyNew = true});
@@ -210,7 +210,7 @@ TEST_F(KernelLog, OnlyNewBeginsAtTheEnd) {
   EXPECT_EQ(received.text(), "r5");
 }
 
-// Catches: records that are left out and then counted as lost, one that is older, a text that is
+// Catches: records that are left out and then counted as lost, an older record, a text that is
 // searched in the record instead of the line.
 TEST_F(KernelLog, OnlyRecordsOfATimeAndWithAText) {
   log(12);
@@ -247,7 +247,7 @@ TEST_F(KernelLog, ResumesAfterAGapAndSaysSo) {
   EXPECT_EQ(received.text(), "[missed 5] r8 r9");
 }
 
-// Catches: the oldest record's number taken for a loss on a first read.
+// Catches: the oldest record's number that counts as a loss on a first read.
 TEST_F(KernelLog, FirstReadMissesNothing) {
   model.capacity = 2;
   log(10);
@@ -255,16 +255,16 @@ TEST_F(KernelLog, FirstReadMissesNothing) {
   EXPECT_EQ(received.text(), "r8 r9");
 }
 
-// Catches: a reader with the numbers of an earlier boot that waits in silence for them to come
-// again.
+// Catches: a reader with the numbers of an earlier boot that waits in silence until these numbers
+// come again.
 TEST_F(KernelLog, NumbersOfAnEarlierBootMeanAll) {
   log(3);
   read({.from = 5000}).wait(scope);
   EXPECT_EQ(received.text(), "r0 r1 r2");
 }
 
-// Catches: records that are overwritten while a slow reader is busy ending its stream (EPIPE) or
-// lost in silence; memory that grows with what it has not taken.
+// Catches: records that are overwritten while a slow reader is busy and that end its stream (EPIPE)
+// or are lost in silence; memory that grows with the unread records.
 TEST_F(KernelLog, SlowReaderLearnsWhatItMissed) {
   model.capacity = 4;
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -272,7 +272,7 @@ TEST_F(KernelLog, SlowReaderLearnsWhatItMissed) {
   log(2);
   auto reading = read({.follow = true});
   EXPECT_FALSE(reading.poll(scope));
-  EXPECT_EQ(received.text(), "r0 r1");  // taken, but not yet acknowledged
+  EXPECT_EQ(received.text(), "r0 r1");  // received, but not yet acknowledged
   log(10);
   EXPECT_FALSE(reading.poll(scope));
   EXPECT_EQ(received.calls, 1u);
@@ -281,7 +281,8 @@ TEST_F(KernelLog, SlowReaderLearnsWhatItMissed) {
   EXPECT_EQ(received.text(), "r0 r1 [missed 6] r8 r9 r10 r11");
 }
 
-// Catches: one message for each record (a boot's worth of round trips), or one that is too large.
+// Catches: one message for each record (a boot's worth of round trips), or a message that is too
+// large.
 TEST_F(KernelLog, LinesTravelInBatches) {
   log(1000);
   read({}).wait(scope);
@@ -290,7 +291,7 @@ TEST_F(KernelLog, LinesTravelInBatches) {
   EXPECT_GE(received.calls, 2u);
 }
 
-// Catches: a device that behaves otherwise than the model: one record a read, poll that wakes.
+// Catches: a device that behaves differently from the model: one record a read, poll that wakes.
 TEST(KmsgDevice, ReadsTheKernelsLog) {
   auto io = kj::setupAsyncIo();
   Received received;

@@ -26,10 +26,10 @@ constexpr kj::StringPtr kFacilities[] = {
 constexpr kj::StringPtr kLevels[] = {"emerg"_kj,   "alert"_kj,  "crit"_kj, "err"_kj,
                                      "warning"_kj, "notice"_kj, "info"_kj, "debug"_kj};
 
-constexpr size_t kRecordLimit = 16u << 10;  // the kernel's own is 8 KiB
+constexpr size_t kRecordLimit = 16u << 10;  // the kernel's limit is 8 KiB
 constexpr size_t kBatch = 32u << 10;
 
-// A decimal number up to `end`; nothing when it is none or does not fit.
+// Returns a decimal number up to `end`; nullptr if the text is not a number or does not fit.
 kj::Maybe<uint64_t> number(kj::ArrayPtr<const char> text) {
   if (text.size() == 0) return nullptr;
   uint64_t value = 0;
@@ -55,7 +55,7 @@ kj::Maybe<uint64_t> nextNumber(kj::ArrayPtr<const char>& prefix) {
   return value;
 }
 
-// RFC 3339 in UTC with nine digits, so that lines align.
+// Formats RFC 3339 in UTC with nine digits, so that lines align.
 kj::String formatTime(kj::Date date) {
   int64_t nanoseconds = (date - kj::UNIX_EPOCH) / kj::NANOSECONDS;
   int64_t part = nanoseconds % 1'000'000'000;
@@ -69,7 +69,7 @@ kj::String formatTime(kj::Date date) {
   return kj::str(text);
 }
 
-// The kernel's clock starts at 0; a number beyond a century is a broken record, not a time.
+// The kernel's clock starts at 0; a number beyond a century is a damaged record, not a time.
 kj::Date timeOf(const KmsgRecord& record, kj::Date boot) {
   auto since = static_cast<int64_t>(kj::min(record.microseconds, uint64_t{3'200'000'000'000'000}));
   return boot + since * kj::MICROSECONDS;
@@ -96,7 +96,7 @@ class DeviceSource final : public KmsgSource {
   kj::UnixEventPort::FdObserver observer;
 };
 
-// Turns what the source gives into steps; knows which number comes next.
+// Turns the source's results into steps; knows the next sequence number.
 class Reader {
  public:
   Reader(kj::Own<KmsgSource> opened, const KmsgOptions& options)
@@ -112,15 +112,15 @@ class Reader {
 
   struct Step {
     kj::Maybe<kj::String> line = nullptr;
-    uint64_t next = 0;    // sequence number behind the line
-    uint64_t missed = 0;  // records in front of the line
+    uint64_t next = 0;    // sequence number after the line
+    uint64_t missed = 0;  // records before the line
     bool end = false;     // nothing more for now
   };
 
-  // One read.
+  // Makes one read.
   Step step() {
     auto result = source->read(buffer);
-    if (result.error == EPIPE) return {};  // overwritten: the next number shows how many
+    if (result.error == EPIPE) return {};  // overwritten: the next sequence number shows how many
     if (result.error == EAGAIN || (result.error == 0 && result.size == 0)) {
       if (known && behind < expected) {  // `from` is of an earlier boot
         known = false;
@@ -156,9 +156,9 @@ class Reader {
   kj::StringPtr contains;
   uint64_t sinceMicroseconds;
   kj::String (*format)(const KmsgRecord& record, kj::Date boot);
-  uint64_t expected;    // the number that comes next,
+  uint64_t expected;    // the next sequence number,
   bool known;           // if it is known
-  uint64_t behind = 0;  // the newest record that was seen, + 1
+  uint64_t behind = 0;  // number of the newest record read, + 1
   char buffer[kRecordLimit];
 };
 
@@ -223,7 +223,7 @@ kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path) {
 
 kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
                            rpc::LogSink::Client sink) {
-  constexpr unsigned kStepsPerTurn = 256;  // then the loop serves others
+  constexpr unsigned kStepsPerTurn = 256;  // then other work of the loop runs
   auto reader = kj::heap<Reader>(kj::mv(source), options);
   kj::Vector<char> lines;
   uint64_t next = 0;
@@ -233,7 +233,7 @@ kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
     if (lines.size() > 0 && (step.end || step.missed > 0 || lines.size() >= kBatch)) {
       co_await sendLines(sink, lines, next);
       lines.clear();
-      if (step.end) continue;  // something may have come meanwhile
+      if (step.end) continue;  // new records may have arrived meanwhile
     }
     if (step.missed > 0) co_await sendMissed(sink, step.missed);
     KJ_IF_MAYBE (line, step.line) {
@@ -242,7 +242,7 @@ kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
     }
     if (!step.end) continue;
     if (!options.follow) co_return;
-    // In the same turn as the read that found nothing: the observer is edge-triggered.
+    // Runs in the same turn as the read that found nothing: the observer is edge-triggered.
     co_await reader->whenReadable();
   }
 }
@@ -262,7 +262,7 @@ kj::Promise<void> serveKernelLog(kj::UnixEventPort& port, rpc::Logs::KernelParam
                       .from = params.getFromSequence(),
                       .boot = kernelEpoch(),
                       .contains = contains};
-  // Positions are of a reader that goes on: it had its beginning.
+  // A reader with a position continues: the start time applied to its first call.
   KJ_IF_MAYBE (time, momentOf(params.getSince())) {
     if (options.from == 0) {
       options.sinceMicroseconds =

@@ -1,10 +1,10 @@
-// The kernel's log: records of /dev/kmsg as lines, from any point on, as long as somebody wants
-// them.
+// The kernel's log: records of /dev/kmsg as lines, from any point on, for as long as a client
+// reads.
 //
-// The parser is pure and total: any bytes are a record or none. The reader keeps no copy of the
-// log: the kernel's own ring is the buffer, and the place in it is the record's sequence number. A
-// reader that is slower than the kernel learns how many records were overwritten and goes on with
-// the oldest that is left.
+// The parser is pure and total: any bytes are a record or nullptr. The reader keeps no copy of the
+// log: the kernel's ring is the buffer, and the record's sequence number is the position in it. A
+// reader that is slower than the kernel learns how many records were overwritten and continues with
+// the oldest remaining one.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -16,24 +16,25 @@
 namespace talos::machined {
 
 struct KmsgRecord {
-  unsigned facility = 0;  // syslog(3), already without the level's bits
+  unsigned facility = 0;  // syslog(3), without the level's bits
   unsigned level = 0;     // 0 emerg ... 7 debug
   uint64_t sequence = 0;
   uint64_t microseconds = 0;         // since the boot
-  kj::ArrayPtr<const char> message;  // in the record's bytes
+  kj::ArrayPtr<const char> message;  // part of the record's bytes
 };
 
-// "6,339,5140900,-;NET: Registered ...\n SUBSYSTEM=net\n": prefix, message, and lines that begin
-// with a blank and are not shown. Fields that later kernels add to the prefix are skipped.
+// Parses "6,339,5140900,-;NET: Registered ...\n SUBSYSTEM=net\n": prefix, message, and lines that
+// begin with a blank and are not shown. Fields that later kernels add to the prefix are skipped.
 kj::Maybe<KmsgRecord> parseKmsg(kj::ArrayPtr<const char> record);
 
-// "kern:    info: [2021-03-01T12:00:00.123456000Z]: NET: Registered ...\n". `boot`: when the
-// kernel's clock was 0. Control characters are written as the kernel does, \x0a: a line is a line.
-// The kernel logs its own command line: the secrets of talos.config are left out, whoever asks.
+// Returns "kern:    info: [2021-03-01T12:00:00.123456000Z]: NET: Registered ...\n". `boot` is the
+// time when the kernel's clock was 0. Control characters are written as the kernel does, \x0a, so
+// that a record stays one line. The kernel logs its command line: the secrets of talos.config are
+// left out for every client.
 kj::String formatKmsg(const KmsgRecord& record, kj::Date boot);
 
-// "<facility>,<level>,<sequence>,<microseconds>,<nanoseconds since 1970>;<message>\n": the same for
-// programs (LogFeedSink.lines). The message has no control character, and no secret, either.
+// Returns "<facility>,<level>,<sequence>,<microseconds>,<nanoseconds since 1970>;<message>\n": the
+// same for programs (LogFeedSink.lines). The message has neither control characters nor secrets.
 kj::String feedKmsg(const KmsgRecord& record, kj::Date boot);
 
 // /dev/kmsg, or a test's model of it.
@@ -55,21 +56,21 @@ kj::Own<KmsgSource> openKmsg(kj::UnixEventPort& port, kj::StringPtr path = "/dev
 struct KmsgOptions {
   bool follow = false;
   bool onlyNew = false;
-  uint64_t from = 0;  // first sequence number; one of an earlier boot means all
+  uint64_t from = 0;  // first sequence number; a number of an earlier boot means all records
   kj::Date boot = kj::UNIX_EPOCH;
   kj::StringPtr contains = nullptr;  // only lines with this text; used until the promise resolves
-  uint64_t sinceMicroseconds = 0;    // only records that are not older, since the boot
+  uint64_t sinceMicroseconds = 0;    // only records from this time since the boot on
   kj::String (*format)(const KmsgRecord& record, kj::Date boot) = formatKmsg;
 };
-// Returns at the end of the log, or with `follow` only by being dropped. `missed` of the sink
+// Returns at the end of the log; with `follow` it runs until it is dropped. The sink's `missed`
 // counts records here.
 kj::Promise<void> readKmsg(kj::Own<KmsgSource> source, KmsgOptions options,
                            rpc::LogSink::Client sink);
 
-// When the kernel's clock was 0, by the clocks of this moment.
+// Returns the time when the kernel's clock was 0, by the present clocks.
 kj::Date kernelEpoch();
 
-// Logs.kernel() of the node: `return serveKernelLog(port, context.getParams());`
+// Serves Logs.kernel() of the node: `return serveKernelLog(port, context.getParams());`
 kj::Promise<void> serveKernelLog(kj::UnixEventPort& port, rpc::Logs::KernelParams::Reader params);
 
 }  // namespace talos::machined

@@ -64,7 +64,7 @@ struct LineFileTest : testing::Test {
     io.waitScope.poll();
     return text;
   }
-  // Until the text is that; the test's own deadline is the last one.
+  // Waits until the text is as expected; the test's timeout is the limit.
   void await(kj::Promise<void>& following, const std::string& expected) {
     while (text != expected) {
       ASSERT_FALSE(following.poll(io.waitScope));
@@ -73,8 +73,8 @@ struct LineFileTest : testing::Test {
   }
 };
 
-// Catches: a tail that counts the newline at the end as a line, or reads past the begin; a line
-// without its end that is lost; a position that repeats or skips one.
+// Catches: a tail that counts the newline at the end as a line, or reads before the beginning; an
+// incomplete last line that is lost; a position that repeats or skips a line.
 TEST_F(LineFileTest, AllTheLastOrFromAPlace) {
   add("a\nb\nc");
   EXPECT_EQ("a\nb\nc\n", all());
@@ -99,8 +99,8 @@ TEST_F(LineFileTest, AllTheLastOrFromAPlace) {
   EXPECT_EQ(longLine.size(), std::count(tail.begin(), tail.end(), 'x'));
 }
 
-// Catches: a tail of lines that are then searched; a line of another time, and one without a time
-// after the first of those that are wanted; a time of another zone.
+// Catches: a tail that is taken before the search; a line of another time, and a line without a
+// time after the first matching line; a time in another zone.
 TEST_F(LineFileTest, LinesWithATextOrSinceATime) {
   add("2026-11-20T12:00:00.5Z stdout F one\n2026-11-20T14:00:01+02:00 stdout F two\n"
       "2026-11-20T12:00:02Z stderr F three\nno time, four o\n2026-11-20T12:00:03Z stdout F five");
@@ -110,7 +110,7 @@ TEST_F(LineFileTest, LinesWithATextOrSinceATime) {
       filter.since = KJ_ASSERT_NONNULL(parseDate("2026-11-20T12:00:00Z")) + seconds * kj::SECONDS;
     }
     auto found = all({.tailLines = tail, .filter = kj::mv(filter)});
-    std::string last;  // words
+    std::string last;  // last words
     for (auto line : Lines(kj::StringPtr(found.c_str()))) {
       auto text = kj::heapString(line);
       last += text.slice(text.findLast(' ').orDefault(0)).cStr();
@@ -129,8 +129,8 @@ TEST_F(LineFileTest, LinesWithATextOrSinceATime) {
   EXPECT_EQ(lines("", 4), "");
 }
 
-// Catches: a follower that sees no new lines, half a line as a whole one, or stays with a file that
-// was rotated away.
+// Catches: a follower that misses new lines, sends half a line as a whole one, or stays with a file
+// that was rotated away.
 TEST_F(LineFileTest, FollowsOverARotation) {
   add("a\nb");
   auto following = reading({.follow = true});
@@ -144,8 +144,8 @@ TEST_F(LineFileTest, FollowsOverARotation) {
   await(following, "a\nbb\nc\nd\n");
 }
 
-// Catches: lines that are written to the old file after its end was seen and before it was found to
-// be another one's name.
+// Catches: lines that are written to the old file after its end was reached and before its rotation
+// was noticed.
 TEST_F(LineFileTest, LosesNothingOverManyRotations) {
   constexpr unsigned kRotations = 300, kLines = 20;
   add("begin\n");
@@ -167,7 +167,7 @@ TEST_F(LineFileTest, LosesNothingOverManyRotations) {
         written += line.size();
       }
       rename(path.c_str(), (path + ".1").c_str());
-      add("new\n");  // once this is read, the old file is done with
+      add("new\n");  // once this line is read, the old file is finished
       written += 4;
       for (size_t now = received; now < written; now = received) received.wait(now);
     }
@@ -187,14 +187,15 @@ TEST_F(LineFileTest, LosesNothingOverManyRotations) {
   EXPECT_EQ(expected, text);
 }
 
-// Catches: the beginning of a line that was sent, once more behind a line that is too long.
+// Catches: the beginning of a line that was already sent and is repeated after a line that is too
+// long.
 TEST_F(LineFileTest, ATooLongLineIsTheEnd) {
   add("x\n" + std::string(32768, 'y'));
   auto got = all();
   EXPECT_EQ(32768, std::count(got.begin(), got.end(), 'y'));
 }
 
-// Catches: a link that leads to another file of the node, a pipe that is waited for.
+// Catches: a link that leads to another file of the node, a pipe that blocks the reader.
 TEST_F(LineFileTest, OnlyAFileIsRead) {
   auto refused = [&]() { return kj::runCatchingExceptions([&]() { all(); }); };
   EXPECT_EQ(ErrorKind::kNotFound, kindOf(KJ_ASSERT_NONNULL(refused())));

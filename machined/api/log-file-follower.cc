@@ -16,13 +16,13 @@
 namespace talos::machined {
 namespace {
 
-// More than the longest line of the CRI (16 KiB and its head), and a message of the wire.
+// Larger than the CRI's longest line (16 KiB and its head), and smaller than a message of the wire.
 constexpr size_t kPart = 32768;
 
-// For one piece, its turn in the pool included.
+// Limit for one piece, including its wait in the pool.
 constexpr auto kTimeout = 60 * kj::SECONDS;
 
-// Opened without following a link or waiting for a pipe's writer.
+// Opens the file without following a link or waiting for a pipe's writer.
 kj::AutoCloseFd openLineFile(kj::StringPtr path) {
   int fd = open(path.cStr(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) {
@@ -38,7 +38,7 @@ kj::AutoCloseFd openLineFile(kj::StringPtr path) {
   return owned;
 }
 
-// Up to `size` bytes at a place; fewer only at the end.
+// Reads up to `size` bytes at an offset; fewer only at the end.
 kj::Array<char> partAt(int fd, uint64_t offset, size_t size) {
   auto buffer = kj::heapArray<char>(size);
   size_t done = 0;
@@ -52,7 +52,8 @@ kj::Array<char> partAt(int fd, uint64_t offset, size_t size) {
   return kj::heapArray(buffer.slice(0, done));
 }
 
-// Behind the last whole line, or behind all of a part that has none and is as long as parts are.
+// Returns the offset after the last whole line, or the end of a part of full length without any
+// newline.
 size_t endOfLines(kj::ArrayPtr<const char> part) {
   size_t end = part.size();
   while (end > 0 && part[end - 1] != '\n') --end;
@@ -65,11 +66,11 @@ uint64_t sizeOf(int fd) {
   return status.st_size;
 }
 
-// Where the last `lines` lines begin.
+// Returns the offset at which the last `lines` lines begin.
 uint64_t tailOf(int fd, int lines) {
   uint64_t end = sizeOf(fd);
   if (end == 0 || lines == 0) return end;
-  // The newline that ends the last line is none that begins one.
+  // The newline at the end of the last line does not begin another one.
   uint64_t at = end - 1;
   while (at > 0) {
     uint64_t begin = at > kPart ? at - kPart : 0;
@@ -86,14 +87,14 @@ LineFilter copyOf(const LineFilter& filter) {
   return {.contains = kj::str(filter.contains), .since = filter.since};
 }
 
-// Calls `take(line, where it begins)` with all lines; one that is longer than any should be
-// comes in parts. False from it ends that.
+// Calls `take(line, offset of the line)` with all lines; a line that is too long comes in parts.
+// Ends when `take` returns false.
 template <typename F>
 void eachLine(int fd, F&& take) {
   for (uint64_t at = 0;;) {
     auto part = partAt(fd, at, kPart);
     auto lines = part.slice(0, endOfLines(part));
-    if (lines.size() == 0) {  // the last one, without its end
+    if (lines.size() == 0) {  // the last line, without its newline
       if (part.size() > 0) take(part.asPtr(), at);
       return;
     }
@@ -106,7 +107,8 @@ void eachLine(int fd, F&& take) {
   }
 }
 
-// Where the last `count` lines begin that a filter keeps: it counts them, and passes over the rest.
+// Returns the offset at which the last `count` lines that pass the filter begin: counts them first,
+// then skips the earlier ones.
 uint64_t tailOf(int fd, int count, const LineFilter& filter) {
   if (filter.keepsAll()) return tailOf(fd, count);
   uint64_t end = sizeOf(fd), place = end;
@@ -155,13 +157,13 @@ class LineFileReader {
   kj::String path;
   LineFile what;
   rpc::LogSink::Client sink;
-  // Shared with work of the pool that nobody waits for any more.
+  // Shared with work in the pool whose caller may no longer wait.
   struct Opened : public kj::AtomicRefcounted {
     kj::AutoCloseFd fd;
   };
   kj::Own<Opened> file;
   uint64_t at = 0;
-  kj::Array<char> rest;  // the beginning of a line
+  kj::Array<char> rest;  // the incomplete line at the end
   kj::AutoCloseFd changes;
   kj::Maybe<kj::Own<kj::UnixEventPort::FdObserver>> observer;
 
@@ -192,13 +194,13 @@ class LineFileReader {
     at = begun.at;
   }
 
-  // False when there is nothing more now.
+  // Returns false if there is nothing more at present.
   kj::Promise<bool> sendPart() {
     auto part = co_await inPool(
         [file = kj::atomicAddRef(*file), at = at]() { return partAt(file->fd, at, kPart); });
     if (part.size() == 0) co_return false;
     auto lines = endOfLines(part);
-    if (lines == kPart && part.back() != '\n') {  // longer than any line should be
+    if (lines == kPart && part.back() != '\n') {  // longer than the limit of a line
       co_await send(part, at + part.size() + 1, true);
       at += part.size();
       rest = nullptr;
@@ -236,13 +238,13 @@ class LineFileReader {
     return request.send();
   }
 
-  // Goes on with the new file if there is one.
+  // Continues with the new file if there is one.
   kj::Promise<bool> rotated() {
     bool other = co_await inPool([file = kj::atomicAddRef(*file), path = kj::str(path)]() {
       return !isAt(path, file->fd) && access(path.cStr(), F_OK) == 0;
     });
     if (!other) co_return false;
-    while (co_await sendPart()) {  // written to the old one since its end was seen
+    while (co_await sendPart()) {  // written to the old file after its end was reached
     }
     co_await sendRest();
     rest = nullptr;
@@ -252,14 +254,14 @@ class LineFileReader {
     co_return true;
   }
 
-  // Of the folder: a new file of this name, and every change of the files in it.
+  // Watches the folder: a new file of this name, and every change of the folder's files.
   void watch() {
     int fd;
     KJ_SYSCALL(fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     changes = kj::AutoCloseFd(fd);
     size_t slash = path.findLast('/').orDefault(0);
     auto folder = kj::str(path.slice(0, slash), "/");
-    // Gone, or not there: then opening the file says so.
+    // If the folder is missing, opening the file reports the error.
     inotify_add_watch(fd, folder.cStr(), IN_MODIFY | IN_CREATE | IN_MOVED_TO);
     observer = kj::heap<kj::UnixEventPort::FdObserver>(source.port, fd,
                                                        kj::UnixEventPort::FdObserver::OBSERVE_READ);
@@ -269,7 +271,7 @@ class LineFileReader {
     char events[4096];
     bool any = false;
     while (read(changes, events, sizeof events) > 0) any = true;
-    if (any) co_return;  // between the last read of the file and now
+    if (any) co_return;  // a change between the last read of the file and now
     co_await o.whenBecomesReadable();
     while (read(changes, events, sizeof events) > 0) {
     }

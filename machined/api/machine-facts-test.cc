@@ -13,7 +13,7 @@ constexpr kj::StringPtr kStatTail =
     " S 2 0 0 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 1 4096 2 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n"_kj;
 
 // Catches: kernel threads left out, vanished processes shown empty or failing the call, text order
-// of pids.
+// of PIDs.
 TEST(Facts, ProcessesOfAModelTree) {
   TestTree tree;
   for (kj::StringPtr pid : {"10"_kj, "9"_kj, "33"_kj, "self-link"_kj}) tree.directory(pid);
@@ -33,7 +33,7 @@ TEST(Facts, ProcessesOfAModelTree) {
   EXPECT_EQ(processes[1].args, "/usr/bin/apid -v");
 }
 
-// Catches: a real /proc that is read differently from the model of it.
+// Catches: a real /proc that is read differently from its model.
 TEST(Facts, ProcessesOfThisMachineIncludeThisOne) {
   auto processes = readProcesses("/proc");
   bool found = false;
@@ -49,7 +49,7 @@ TEST(Facts, ProcessesOfThisMachineIncludeThisOne) {
   EXPECT_TRUE(found);
 }
 
-// Catches: mounts on files listed, a vanished mount failing the call, a broken one passed over in
+// Catches: mounts on files listed, a vanished mount failing the call, a broken mount skipped in
 // silence.
 TEST(Facts, MountsAreDirectoriesAndFailuresAreNamed) {
   TestTree tree;
@@ -73,7 +73,7 @@ TEST(Facts, MountsAreDirectoriesAndFailuresAreNamed) {
   EXPECT_NE(strstr(message.cStr(), "/plain/below: Not a directory"), nullptr) << message.cStr();
 }
 
-// Catches: a server that is away and lets no mount of the node be listed.
+// Catches: a server that is away and prevents all mounts of the node from being listed.
 TEST(Facts, MountsOfServersAreNotAsked) {
   TestTree tree;
   tree.directory("local");
@@ -86,7 +86,7 @@ TEST(Facts, MountsOfServersAreNotAsked) {
   EXPECT_GT(mounts[1].size, 0u);
 }
 
-// The service that runs, of several that are asked for.
+// Expects the running service among several requested ones.
 void expectOnlyApid(kj::StringPtr cgroups, kj::ArrayPtr<const kj::StringPtr> ids, uint64_t memory) {
   auto services = KJ_MAP(id, ids) {
     return ServiceCgroup{kj::str(id), kj::str("system/", id)};
@@ -107,12 +107,12 @@ TEST(Facts, StatsComeFromTheServicesCgroups) {
   tree.file("system/apid/memory.current", "5000000\n");
   tree.file("system/apid/memory.stat", "anon 1\ninactive_file 1000000\n");
   tree.file("system/apid/cpu.stat", "usage_usec 250\nuser_usec 100\n");
-  tree.file("system/networkd/memory.current", "7\n");  // between rmdir of files: no cpu.stat
+  tree.file("system/networkd/memory.current", "7\n");  // between two calls of rmdir: no cpu.stat
   kj::StringPtr ids[] = {"apid", "networkd", "trustd"};
   expectOnlyApid(tree.root, ids, 4000000);
 }
 
-// Catches: a node on a host that has version 1 beside it, of whose services nothing is known.
+// Catches: a node without figures for its services on a host that also has version 1.
 TEST(Facts, StatsOnAHybridHost) {
   TestTree tree;
   tree.directory("unified/system/apid");
@@ -124,7 +124,7 @@ TEST(Facts, StatsOnAHybridHost) {
   expectOnlyApid(tree.root, ids, 3000000);
 }
 
-// Catches: another field taken for the start, whose unit is not that of the others.
+// Catches: another field that is read as the start, in another unit.
 TEST(Facts, WhenAProcessStarted) {
   TestTree tree;
   tree.directory("1");

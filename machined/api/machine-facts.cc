@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kArgumentsLimit = 4096;
 constexpr size_t kFileLimit = 64u << 10;
 
-// The file's first `limit` bytes; absent whatever the reason: a process may go at any time.
+// Returns the file's first `limit` bytes; nullptr for any error: a process may exit at any time.
 kj::Maybe<kj::String> peek(kj::StringPtr path, size_t limit = kFileLimit) {
   int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (raw < 0) return nullptr;
@@ -72,7 +72,7 @@ kj::Vector<int> pidsOf(kj::StringPtr proc) {
   return pids;
 }
 
-// Without what the kernel can drop at once.
+// Returns the memory without pages that the kernel can reclaim at once.
 kj::Maybe<uint64_t> memoryOf(kj::StringPtr cgroups, kj::StringPtr cgroup) {
   struct Version {
     kj::StringPtr tree, used, droppable;
@@ -124,7 +124,7 @@ kj::Vector<MountFacts> readMounts(kj::StringPtr proc) {
     struct statvfs space;
     struct stat st;
     if (stat(mount.path.cStr(), &st) < 0 || statvfs(mount.path.cStr(), &space) < 0) {
-      // Unmounted meanwhile, or hidden below a later mount.
+      // The mount was removed meanwhile, or is hidden below a later one.
       if (errno != ENOENT) failures.add(kj::str(mount.path, ": ", strerror(errno)));
       continue;
     }

@@ -1,7 +1,7 @@
-// Facts about the machine, read from /proc and the cgroup tree as they are at this moment.
+// Facts about the machine, read from /proc and the cgroup tree for each call.
 //
 // These functions block (a process table of hundreds of files, a file system whose server is gone):
-// they are for the thread pool. Both roots are passed in, so that tests bring their own.
+// they are for the thread pool. Both roots are parameters, so that tests can use their own.
 #pragma once
 
 #include "machined/api/proc-text.h"
@@ -13,10 +13,11 @@ struct ProcessFacts {
   kj::String executable;  // empty for a kernel thread
   kj::String args;        // at most 4 KiB
 };
-// Sorted by pid. A process that ends while it is being read is left out.
+// Returns the processes sorted by PID. A process that exits while it is being read is left out.
 kj::Vector<ProcessFacts> readProcesses(kj::StringPtr proc);
 
-// When the process started, in milliseconds since the kernel's boot; none when it is gone.
+// Returns the start time of the process, in milliseconds since the kernel's boot; nullptr if it has
+// exited.
 kj::Maybe<uint64_t> processStartMs(kj::StringPtr proc, int pid);
 
 struct MountFacts {
@@ -25,9 +26,10 @@ struct MountFacts {
   uint64_t files = 0, filesFree = 0;           // inodes
   bool readOnly = false;
 };
-// The mounts on directories, in mount order. One that cannot be asked fails the whole, naming all
-// that could not. Those of servers (common/kernel/network-file-systems.h) are not asked and have
-// sizes of 0: with one that is away the rest could not be read, either.
+// Returns the mounts on directories, in mount order. A mount that cannot be examined fails the
+// whole call, and the error names all such mounts. Mounts of network servers
+// (common/kernel/network-file-systems.h) are not examined and have sizes of 0: a server that is
+// away would block the other mounts, too.
 kj::Vector<MountFacts> readMounts(kj::StringPtr proc);
 
 struct ServiceCgroup {
@@ -36,11 +38,11 @@ struct ServiceCgroup {
 };
 struct ServiceStats {
   kj::String id;
-  uint64_t memoryBytes = 0;  // without what the kernel can drop at once (inactive file pages)
+  uint64_t memoryBytes = 0;  // without reclaimable memory (inactive file pages)
   uint64_t cpuNanoseconds = 0;
 };
-// Services whose cgroup is gone are left out. On a host that has version 1 beside it, the
-// processor's time is counted below `unified`, the memory below `memory`.
+// Leaves out services whose cgroup is gone. On a host that also has version 1, the processor time
+// is counted below `unified`, the memory below `memory`.
 kj::Vector<ServiceStats> readStats(kj::StringPtr cgroups,
                                    kj::ArrayPtr<const ServiceCgroup> services);
 

@@ -83,8 +83,8 @@ class Machine : public testing::Test, public MachineOperations {
   }
 };
 
-// Catches: a request that arrives as another one, more labels than there can be, an answer without
-// the boot that a caller waits for.
+// Catches: a request that arrives changed, more labels than can exist, an answer without the boot
+// ID that a caller waits for.
 TEST_F(Machine, AResetIsAskedForAsItWasSaid) {
   auto machine = client();
   auto preview = machine.previewResetRequest();
@@ -132,7 +132,7 @@ TEST_F(Machine, VersionSaysWhichBootOfWhichMachine) {
   EXPECT_GT(version.getUptimeMs(), 0u);
 }
 
-// Catches: an answer without the boot that ends, a refusal that reboots all the same.
+// Catches: an answer without the ID of the ending boot, a refusal that reboots all the same.
 TEST_F(Machine, RebootNamesTheBootThatEnds) {
   auto machine = client();
   auto bootId = kj::str(machine.versionRequest().send().wait(io.waitScope).getBootId());
@@ -195,7 +195,8 @@ TEST_F(Machine, FactsReachTheWire) {
   EXPECT_TRUE(found);
 }
 
-// Catches: mounts that are read from another tree than the rest, or that hold up the loop's answer.
+// Catches: mounts that are read from another tree than the other facts, or that block the loop's
+// answer.
 TEST_F(Machine, MountsAreReadFromTheSameProc) {
   TestTree proc;
   proc.file("mounts", kj::str("tmpfs ", proc.root, " tmpfs rw 0 0\n"));
@@ -205,7 +206,7 @@ TEST_F(Machine, MountsAreReadFromTheSameProc) {
   EXPECT_GT(mounts.getMounts()[0].getSize(), 0u);
 }
 
-// Catches: a field of what was found that the answer leaves out or mixes up with another one.
+// Catches: a field of the facts that the answer leaves out or confuses with another one.
 TEST_F(Machine, SocketsAndGroupsAndControllersAreSentAsTheyAre) {
   TestTree tree;
   tree.directory("net");
@@ -243,7 +244,7 @@ TEST_F(Machine, SocketsAndGroupsAndControllersAreSentAsTheyAre) {
             "vipdtrueaBcD");
 }
 
-// Catches: the counters of this host instead of those of the tree that all the rest is read from.
+// Catches: the counters of this host instead of those of the test's tree.
 TEST_F(Machine, CountersAreSentAsTheKernelWritesThem) {
   TestTree proc, sys;
   proc.file("loadavg", "0.5 0.25 0.125 1/1 1\n");
@@ -257,7 +258,7 @@ TEST_F(Machine, CountersAreSentAsTheKernelWritesThem) {
   EXPECT_EQ(0u, request.send().wait(io.waitScope).getFiles().size());
 }
 
-// Catches: samples without the time that was asked for.
+// Catches: samples without the requested time.
 TEST_F(Machine, SamplesOfTheLastSoManyMilliseconds) {
   auto machine = client();
   auto request = machine.samplesRequest();
@@ -272,8 +273,8 @@ TEST_F(Machine, AKubeconfigIsSentAsItIs) {
   EXPECT_EQ(kj::heapString(answer.getKubeconfig().asChars()), "apiVersion: v1\n"_kj);
 }
 
-// Catches: a certificate of somebody else's authority, one without it, and a machine without the
-// key that does not say where there is one.
+// Catches: a certificate of another CA, a certificate without its CA, and a machine without the key
+// that does not say which machines have it.
 TEST_F(Machine, SignsForClients) {
   auto key = pki::makeKey(pki::KeyType::kEd25519);
   auto asked = pki::makeRequest(key, {.commonName = "someone"});
@@ -294,7 +295,8 @@ TEST_F(Machine, SignsForClients) {
   EXPECT_EQ(pki::inspect(certificate).organizations[0], "os:reader"_kj);
 }
 
-// Catches: a thread of the resolver for each of a thousand questions, and slots that are kept.
+// Catches: a thread of the resolver for each of a thousand queries, and slots that are not
+// released.
 TEST_F(Machine, QuestionsForTheTimeAreBounded) {
   auto machine = client();
   auto ask = [&](kj::StringPtr server) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr kj::Duration kDeadline = 10 * kj::SECONDS;
 constexpr kj::Duration kPreview = 25 * kj::SECONDS;  // etcd has 20 s
-constexpr unsigned kMostRoles = 16;                  // there are three
+constexpr unsigned kMostRoles = 16;                  // three roles exist
 constexpr unsigned kMostLabels = 16;
 // An answer is one message, of 8 MiB at most: some 250 bytes for a socket, 1 KiB for a group.
 constexpr size_t kMostSockets = 16'384;
@@ -34,7 +34,7 @@ uint64_t kernelUptimeMs() {
   return uint64_t(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
 }
 
-// The machine as people write it: uname says x86_64.
+// Returns the architecture's usual name: uname says x86_64.
 kj::StringPtr architecture(const struct utsname& name) {
   kj::StringPtr machine = name.machine;
   if (machine == "x86_64") return "amd64"_kj;
@@ -164,7 +164,7 @@ kj::Promise<void> MachineServer::stats(StatsContext context) {
 }
 
 kj::Promise<void> MachineServer::reboot(RebootContext context) {
-  context.getResults().setBootId(bootId());  // first: afterwards there may be no time
+  context.getResults().setBootId(bootId());  // first, because there may be no time afterwards
   return operations.reboot();
 }
 
@@ -299,8 +299,8 @@ kj::Promise<void> MachineServer::clientCertificate(ClientCertificateContext cont
       "signing a certificate",
       [authority = kj::mv(authority), request = kj::mv(request), roles = kj::mv(roles),
        lifetime = params.getLifetimeS(), now = kj::systemPreciseCalendarClock().now()] {
-        // The library keeps a generator of random numbers for each thread. Nobody frees it of one
-        // that is still there when the process exits.
+        // The library keeps a random number generator for each thread, and does not free it for a
+        // thread that still exists when the process exits.
         KJ_DEFER(OPENSSL_thread_stop());
         return signClientCertificate(authority.certificate, authority.key, request.asArray(), roles,
                                      lifetime, now);

@@ -1,10 +1,10 @@
-// The Machine capability: facts about the machine, and the calls that end its life.
+// Serves the Machine capability: facts about the machine, and the calls that end its life.
 //
-// Facts are read when they are asked for and nothing is kept, so there is nothing to lose in a
-// crash. Reading happens on the pool for reads with a deadline: a mount whose server is gone costs
-// its caller a DeadlineExceeded and the loop nothing. What a client may do at once is bounded
-// (client-call-limits.h). What the machine decides (its stage, how it goes
-// down, which services run) comes from functions that machined's main passes in.
+// Facts are read for each call, so a crash loses no state. Reading happens on the pool for reads
+// with a deadline: a mount whose server is gone costs its caller a DeadlineExceeded and the loop
+// nothing. The number of a client's concurrent calls is bounded (client-call-limits.h). The
+// machine's decisions (its stage, how it shuts down, which services run) come from functions that
+// machined's main passes in.
 #pragma once
 
 #include <kj/function.h>
@@ -30,7 +30,7 @@ struct MachineIdentity {
 
 struct TimeAnswer {
   kj::String server;
-  kj::Date local, remote;  // at the same moment
+  kj::Date local, remote;  // both clocks at the same moment
 };
 
 struct ResetFact {
@@ -40,32 +40,34 @@ struct ResetFact {
 struct ResetFacts {
   kj::String disk;  // empty in a container
   kj::Vector<ResetFact> targets;
-  // Of etcd's cluster that the node is in; none: in none, or not known why.
+  // Outlook of the node's etcd cluster; nullptr if the node is in none, or if the outlook is not
+  // known.
   kj::Maybe<capnp::Response<rpc::EtcdSupervisor::OutlookResults>> etcd = nullptr;
   kj::String etcdProblem = nullptr;
 };
 
-// The decisions of the machine behind the calls. Outlives every MachineServer.
+// The operations of the machine that serve the calls. Must outlive every MachineServer.
 class MachineOperations {
  public:
   virtual ~MachineOperations() noexcept(false) = default;
 
-  // Resolve when the sequence is accepted, before it ends anything; reject when it is not.
+  // Resolve when the sequence is accepted, before it ends anything; reject if it is refused.
   virtual kj::Promise<void> reboot() = 0;
   virtual kj::Promise<void> shutdown() = 0;
   virtual void fillStatus(rpc::Status::Builder out) = 0;
   virtual kj::Vector<ServiceCgroup> runningServices() = 0;
-  // Asks a time server once; "": the one that the clock follows. Ends by itself.
+  // Queries a time server once; "": the server that the clock follows. Has its own timeout.
   virtual kj::Promise<TimeAnswer> askTime(kj::String server) = 0;
-  // machine.ca of the config with its key; none on a machine that has not both.
+  // Returns machine.ca of the config with its key; nullptr on a machine that lacks either.
   virtual kj::Maybe<pki::CertificateAndKey> authority() = 0;
-  // The partitions that a reset with these labels erases; rejects if it cannot be.
+  // Returns the partitions that a reset with these labels erases; rejects if the reset is not
+  // possible.
   virtual kj::Promise<ResetFacts> previewReset(kj::Vector<kj::String> labels, bool graceful) = 0;
-  // Resolves when it is promised, before it ends anything.
+  // Resolves when the reset is recorded, before it ends anything.
   virtual kj::Promise<void> reset(kj::Vector<kj::String> labels, bool graceful, bool reboot) = 0;
-  // A kubeconfig that was made for this call; rejects on a machine that cannot make one.
+  // Returns a kubeconfig that was made for this call; rejects on a machine that cannot make one.
   virtual kj::Promise<pki::Pem> kubeconfig() = 0;
-  // Controllers of this process and daemons, sorted by name.
+  // Returns controllers of this process and daemons, sorted by name.
   virtual kj::Vector<ControllerLinks> dependencies() = 0;
   virtual void fillSamples(uint64_t lastMs, rpc::Machine::SamplesResults::Builder out) = 0;
 };
@@ -110,8 +112,7 @@ class MachineServer final : public rpc::Machine::Server {
   MachinePaths paths;
 
   kj::String bootId() const;
-  uint64_t uptimeMs()
-      const;  // of the kernel; of process 1 in a container, whose kernel is its host's
+  uint64_t uptimeMs() const;  // of the kernel; in a container of process 1
   template <typename F>
   auto onPool(kj::StringPtr doing, F&& work) -> kj::Promise<decltype(work())>;
 };

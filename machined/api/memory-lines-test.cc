@@ -7,14 +7,14 @@
 namespace talos::machined {
 namespace {
 
-// "MemTotal 2097152, …"
+// Returns "MemTotal 2097152, …".
 kj::String read(TestTree& tree) {
   auto lines = readMemory(tree.at("proc"), tree.at("cgroup"), tree.at("limit"));
   return kj::strArray(KJ_MAP(line, lines) { return kj::str(line.name, " ", line.value); }, ", ");
 }
 
-// Catches: a node in a container with 2 GiB that has its host's 24, or its use, or a limit where
-// there is none; memory that the kernel takes back at once, counted as used.
+// Catches: a node in a container with 2 GiB that shows its host's 24, or the host's use, or a limit
+// although none is set; memory that the kernel can reclaim at once, counted as used.
 TEST(MemoryOfTheNode, IsThatOfItsLimit) {
   TestTree tree;
   tree.directory("proc");

@@ -12,12 +12,14 @@ uint64_t valueOf(kj::ArrayPtr<const MemoryLine> lines, kj::StringPtr name) {
   return 0;
 }
 
-// In bytes. `inactive`: of files that nobody has used lately, which the kernel takes first.
+// Bytes. `inactive` is the memory of files that were not used lately, which the kernel reclaims
+// first.
 struct Counted {
   uint64_t used = 0, files = 0, shared = 0, inactive = 0;
 };
 
-// The group at the top of what the node sees: of version 2, or of version 1 beside it.
+// Returns the counts of the topmost group that the node sees: of version 2, or of version 1 beside
+// it.
 Counted countedIn(kj::StringPtr cgroups) {
   Counted counted;
   auto read = [&](kj::StringPtr folder, kj::StringPtr usage, kj::StringPtr prefix) {

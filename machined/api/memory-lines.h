@@ -1,13 +1,13 @@
-// The memory of a node as lines of /proc/meminfo. It blocks for a few files, which the kernel has
-// in memory.
+// The memory of a node as lines of /proc/meminfo. Blocks for a few files, which the kernel has in
+// memory.
 #pragma once
 
 #include "machined/api/proc-text.h"
 
 namespace talos::machined {
 
-// Those of the kernel; of a node in a container with a limit, which the file `limit` names, those
-// that its control groups count: the kernel's are the host's.
+// Returns the kernel's lines; for a node in a container with a limit (in the file `limit`), the
+// counts of its control groups: the kernel's lines are the host's.
 kj::Vector<MemoryLine> readMemory(kj::StringPtr proc, kj::StringPtr cgroups, kj::StringPtr limit);
 
 }  // namespace talos::machined

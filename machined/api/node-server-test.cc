@@ -13,7 +13,7 @@
 namespace talos::machined {
 namespace {
 
-// Keeps the ids of the requests that its Network was asked for.
+// Records the IDs of the requests for its Network.
 class NetworkdWithRequests final : public rpc::Networkd::Server {
  public:
   explicit NetworkdWithRequests(std::vector<std::string>& ids) : ids(ids) {}
@@ -59,9 +59,9 @@ class KubedWithRequests final : public rpc::Kubed::Server {
   std::vector<std::string>& ids;
 };
 
-// Catches: a daemon that does not get the id of the request that it serves, or that of another
-// one; an id that is not valid and is handed on; a request in maintenance mode that has none, or
-// that gets the node of callers with a certificate.
+// Catches: a daemon that does not get the ID of the request that it serves, or gets another one; an
+// invalid ID that is passed on; a request in maintenance mode that has no ID, or that gets the node
+// of callers with a certificate.
 TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -120,7 +120,7 @@ TEST(NodeOfARequest, HandsItsIdToTheDaemons) {
   EXPECT_EQ(made.size(), 2u);
 }
 
-// Its surveys do not end; counts those under way.
+// Its surveys do not end; it counts those under way.
 class SlowKubed final : public rpc::Kubed::Server {
  public:
   explicit SlowKubed(unsigned& open) : open(open) {}
@@ -144,7 +144,7 @@ class SlowKubed final : public rpc::Kubed::Server {
   unsigned& open;
 };
 
-// A client of apid, by a connection of its own.
+// A client of apid, with its own connection.
 struct ConnectedClient {
   ConnectedClient(kj::AsyncIoContext& io, rpc::Kubed::Client daemon, NodeCalls& node)
       : calls(kj::refcounted<ClientCalls>(kj::addRef(node))),
@@ -160,8 +160,8 @@ struct ConnectedClient {
   capnp::TwoPartyClient server, client;
 };
 
-// Catches: a client with 2 000 calls to a daemon that has little memory, and whose other clients go
-// without; a place that is not given back.
+// Catches: a client whose 2 000 calls reach a daemon with little memory and starve its other
+// clients; a slot that is not released.
 TEST(CallsToDaemons, AreBoundedForEachClient) {
   auto io = kj::setupAsyncIo();
   unsigned open = 0;
@@ -204,7 +204,7 @@ class EtcdSupervisorWithTokens final : public rpc::EtcdSupervisor::Server {
   }
 };
 
-// Catches: a service that is in foreign hands and spends join tokens, or reads who they are for.
+// Catches: a compromised service that uses up join tokens, or reads whose they are.
 TEST(JoinTokensOfANode, AreForTrustdAlone) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

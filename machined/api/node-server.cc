@@ -21,7 +21,7 @@ class CountedCalls final : public capnp::MembranePolicy, public kj::Refcounted {
  public:
   explicit CountedCalls(kj::Own<ClientCalls> calls) : calls(kj::mv(calls)) {}
 
-  // Other interfaces lead to these, or belong to one of their calls.
+  // Other interfaces are reached through these, or belong to one of their calls.
   kj::Maybe<capnp::Capability::Client> inboundCall(uint64_t interface, uint16_t,
                                                    capnp::Capability::Client target) override {
     if (interface != capnp::typeId<rpc::Network>() && interface != capnp::typeId<rpc::Etcd>() &&
@@ -31,7 +31,7 @@ class CountedCalls final : public capnp::MembranePolicy, public kj::Refcounted {
     kj::Own<OneCall> call;
     auto refusal = kj::runCatchingExceptions(
         [&] { call = kj::heap<CountedCall>(calls->enter(CallKind::kDaemon)); });
-    // A broken capability rather than a throw: the call fails, not the connection it came by.
+    // Returns a broken capability instead of throwing: the call fails, but its connection does not.
     KJ_IF_MAYBE (e, refusal) return capnp::Capability::Client(kj::mv(*e));
     return forOneCall(kj::mv(target), kj::mv(call));
   }
@@ -74,7 +74,7 @@ class NodeServer final : public rpc::Node::Server {
     context.getResults().setResources(parts.resources);
     return kj::READY_NOW;
   }
-  // Asked anew each time: what came by a connection that is gone is gone with it.
+  // The capability is requested again for each call, because it is lost with its connection.
   kj::Promise<void> network(NetworkContext context) override {
     auto asked = parts.networkd.networkRequest();
     asked.setRequest(request);

@@ -1,4 +1,4 @@
-// The networks of pods, by the node's own servers of files and sockets, with processes for pods.
+// The networks of pods, through the node's servers of files and sockets, with processes as pods.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint16_t kPort = 4711;
 
-// A child in a network namespace of its own, where it listens.
+// A child in a separate network namespace, where it listens.
 class PodProcess {
  public:
   PodProcess() {
@@ -45,7 +45,7 @@ class PodProcess {
   }
   KJ_DISALLOW_COPY_AND_MOVE(PodProcess);
 
-  // Until the destructor it is a zombie.
+  // The child stays a zombie until the destructor.
   void kill() {
     ::kill(pid, SIGKILL);
     siginfo_t info;
@@ -105,9 +105,8 @@ class NodeOfPods final : public rpc::Node::Server {
   int pod;
 };
 
-// Catches: namespaces that cannot be told apart by what the node's files say, a pod on the node's
-// network that is looked into, the sockets of another network, a pod that has just ended and fails
-// the call.
+// Catches: namespaces that the node's files do not distinguish, a pod on the node's network that is
+// examined, the sockets of another network, a pod that has just exited and fails the call.
 TEST(PodNetworksKernel, AreFoundByTheNodesFiles) {
   PodProcess pod;
   auto io = kj::setupAsyncIo();

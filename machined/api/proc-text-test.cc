@@ -6,7 +6,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: lines lost or reordered, and counts without a unit taken for kilobytes.
+// Catches: lines lost or reordered, and counts without a unit that are treated as kilobytes.
 TEST(Proc, MeminfoKeepsEveryLineInOrder) {
   auto lines = parseMeminfo(
       "MemTotal:       16316412 kB\nActive(anon):         12 kB\nHugePages_Total:       3\n"
@@ -52,7 +52,8 @@ TEST(Proc, StatReadsAnyCommand) {
   }
 }
 
-// Catches: a text cut off (the process went while it was being read) taken for a process of zeros.
+// Catches: a truncated text (the process exited while it was being read) that is treated as a
+// process of zeros.
 TEST(Proc, StatThatIsCutOffIsNone) {
   auto whole = kj::str("42 (apid)", kTail);
   for (kj::StringPtr text : {""_kj, "42"_kj, "42 (apid"_kj, "42 (apid)"_kj, "42 (apid) S 1 2 3"_kj,
@@ -62,7 +63,7 @@ TEST(Proc, StatThatIsCutOffIsNone) {
   EXPECT_TRUE(parseStat(whole) != nullptr);
 }
 
-// Catches: arguments run together, or blanks at the end where the last NUL was.
+// Catches: arguments without blanks between them, or blanks at the end because of the last NUL.
 TEST(Proc, ArgumentsAreJoinedByBlanks) {
   EXPECT_EQ(parseArguments(kj::StringPtr("/sbin/init\0--x\0y z\0"_kj)), "/sbin/init --x y z");
   EXPECT_EQ(parseArguments(nullptr), "");

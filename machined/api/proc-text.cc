@@ -13,7 +13,7 @@ bool equal(kj::ArrayPtr<const char> field, kj::StringPtr text) {
   return field == text.asArray();
 }
 
-// "\040" and the like, as /proc/mounts writes blanks.
+// Decodes "\040" and the like, as /proc/mounts writes blanks.
 kj::String unescape(kj::ArrayPtr<const char> field) {
   kj::Vector<char> out(field.size());
   auto octal = [&](size_t i) { return i < field.size() && field[i] >= '0' && field[i] <= '7'; };
@@ -96,7 +96,7 @@ kj::Maybe<ProcessStat> parseStat(kj::StringPtr text) {
   KJ_IF_MAYBE (open, text.findFirst('(')) {
     KJ_IF_MAYBE (close, text.findLast(')')) {
       if (*close < *open) return nullptr;
-      // Fields behind the command, counted from 0: state, ppid, then by their numbers in proc(5)
+      // Fields after the command, counted from 0: state, ppid, then by their numbers in proc(5)
       // less 3.
       kj::ArrayPtr<const char> rest = text.slice(*close + 1);
       auto state = nextField(rest);
@@ -106,7 +106,7 @@ kj::Maybe<ProcessStat> parseStat(kj::StringPtr text) {
         auto field = nextField(rest);
         if (field.size() == 0) return nullptr;
         fields[i] =
-            parseNumber(field).orDefault(0);  // some may be negative: none that is read here
+            parseNumber(field).orDefault(0);  // some may be negative, but not those that are used
       }
       ProcessStat stat;
       KJ_IF_MAYBE (pid, parseNumber(text.slice(0, *open))) {

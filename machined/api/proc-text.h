@@ -1,7 +1,7 @@
 // Values from the text of /proc and cgroup files. Pure: text in, values out.
 //
-// The kernel writes these texts, but any process chooses its own command line and name; a text that
-// is not understood ends in an absent value, never in a wrong one.
+// The kernel writes these texts, but any process chooses its command line and name; a text that is
+// not understood gives an absent value, never a wrong one.
 #pragma once
 
 #include <kj/string.h>
@@ -21,7 +21,7 @@ struct MemoryLine {
 };
 kj::Vector<MemoryLine> parseMeminfo(kj::StringPtr text);
 
-// One line of /proc/mounts, with the octal escapes of blanks and backslashes undone.
+// One line of /proc/mounts, with the octal escapes of blanks and backslashes decoded.
 struct MountPoint {
   kj::String filesystem;
   kj::String path;
@@ -29,8 +29,8 @@ struct MountPoint {
 };
 kj::Vector<MountPoint> parseMounts(kj::StringPtr text);
 
-// /proc/<pid>/stat. The command stands in parentheses and may hold blanks, parentheses and line
-// ends.
+// The fields of /proc/<pid>/stat. The command is in parentheses and may contain blanks, parentheses
+// and line ends.
 struct ProcessStat {
   int pid = 0, ppid = 0;
   char state = '?';
@@ -43,12 +43,12 @@ struct ProcessStat {
 };
 kj::Maybe<ProcessStat> parseStat(kj::StringPtr text);
 
-// /proc/<pid>/cmdline: the arguments, joined by blanks. Empty for a kernel thread.
+// Parses /proc/<pid>/cmdline: the arguments, joined by blanks. Empty for a kernel thread.
 kj::String parseArguments(kj::ArrayPtr<const char> cmdline);
 
-// The value of a line "<key> <number>" of a flat-keyed file (cpu.stat, memory.stat).
+// Returns the value of a line "<key> <number>" of a flat-keyed file (cpu.stat, memory.stat).
 kj::Maybe<uint64_t> flatKey(kj::StringPtr text, kj::StringPtr key);
-// A text that is one number (memory.current).
+// Parses a text that is one number (memory.current).
 kj::Maybe<uint64_t> parseNumber(kj::ArrayPtr<const char> text);
 
 }  // namespace talos::machined

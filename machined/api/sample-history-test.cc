@@ -39,7 +39,7 @@ constexpr kj::StringPtr kLinksAfter =
     "  eth0: 5000 0 0 0 0 0 0 0 2500 0 0 0 0 0 0 0\n"_kj;
 
 // Catches: partitions, loop devices and lo that are counted, bytes that are not per second, steal
-// that is taken for idle.
+// that counts as idle.
 TEST(SampleMaker, RatesBetweenTwoMoments) {
   SampleMaker maker;
   EXPECT_TRUE(maker.next(sources(1000, "cpu 100 0 100 800 0 0 0 0 0 0\n", kDisksBefore,
@@ -63,7 +63,7 @@ TEST(SampleMaker, RatesBetweenTwoMoments) {
   EXPECT_EQ(sample.pressureMemory, 0);
 }
 
-// Catches: a disk that was taken away, or a counter that was reset, as a rate of 2^64.
+// Catches: a disk that was removed, or a counter that was reset, as a rate of 2^64.
 TEST(SampleMaker, CountersThatGoBack) {
   SampleMaker maker;
   maker.next(sources(1000, "cpu 100 0 100 800 50\n", kDisksAfter, kLinksAfter));
@@ -75,8 +75,8 @@ TEST(SampleMaker, CountersThatGoBack) {
   EXPECT_TRUE(maker.next(sources(2000, "", "", "")) == nullptr);
 }
 
-// Catches: an order that begins with the newest, a ring that forgets too early or answers more than
-// it was asked for.
+// Catches: an order that begins with the newest sample, a ring that drops samples too early or
+// returns more than requested.
 TEST(SampleHistory, KeepsFiveMinutes) {
   auto io = kj::setupAsyncIo();
   auto& timer = io.provider->getTimer();
@@ -102,7 +102,7 @@ TEST(SampleHistory, KeepsFiveMinutes) {
   EXPECT_EQ(ask(1'000'000).size(), kSamplesKept);
 }
 
-// Catches: sources that are not where this kernel has them.
+// Catches: sources that this kernel has elsewhere.
 TEST(SampleHistory, ReadsThisKernel) {
   auto sources = readSampleSources(
       {kj::str("/proc"), kj::str("/sys"), kj::str("/sys/fs/cgroup"), kj::str("/nowhere")}, 1000);

@@ -11,7 +11,7 @@
 namespace talos::machined {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // of /proc/diskstats, whatever the disk's own are
+constexpr uint64_t kSectorBytes = 512;  // unit of /proc/diskstats for all disks
 
 uint64_t uptimeNowMs() {
   struct timespec now;
@@ -42,7 +42,7 @@ float decimalField(kj::ArrayPtr<const char> field) {
   return static_cast<float>(kj::heapString(field).tryParseAs<double>().orDefault(0));
 }
 
-// "some avg10=0.31 avg60=…": the first value of the first line.
+// Returns the first value of the first line: "some avg10=0.31 avg60=…".
 float someOf10s(kj::StringPtr pressure) {
   constexpr kj::StringPtr kPrefix = "avg10="_kj;
   kj::ArrayPtr<const char> text = pressure, line;
@@ -81,7 +81,7 @@ SampleSources readSampleSources(const SamplePaths& paths, uint64_t uptimeMs) {
                         .memory = readMemory(paths.proc, paths.cgroups, paths.memory),
                         .realDisks = namesWithDevice(kj::str(paths.sys, "/block")),
                         .realLinks = namesWithDevice(kj::str(paths.sys, "/class/net"))};
-  // The files are there, but cannot be opened, in a kernel that was started with psi=0.
+  // In a kernel that was started with psi=0 the files exist, but cannot be opened.
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                  sources.pressureCpu = optional("/pressure/cpu");
                  sources.pressureMemory = optional("/pressure/memory");
@@ -121,7 +121,7 @@ SampleMaker::Counters SampleMaker::countersOf(const SampleSources& now) {
   }
   text = now.links;
   while (nextLine(text, line)) {
-    // "  eth0: 1234 …", and without the blank where the number is wide.
+    // "  eth0: 1234 …", and without the blank if the number is wide.
     auto colon = kj::heapString(line).findFirst(':');
     if (colon == nullptr) continue;
     auto head = line.slice(0, KJ_ASSERT_NONNULL(colon));
@@ -159,7 +159,7 @@ kj::Maybe<Sample> SampleMaker::next(const SampleSources& now) {
   kj::ArrayPtr<const char> load = now.load;
   sample.load1 = decimalField(nextField(load));
   nextField(load), nextField(load);
-  auto running = kj::heapString(nextField(load));  // "2/345": that run, of all
+  auto running = kj::heapString(nextField(load));  // "2/345": running, all
   KJ_IF_MAYBE (slash, running.findFirst('/')) {
     sample.processes = static_cast<uint32_t>(
         parseNumber(running.asArray().slice(*slash + 1, running.size())).orDefault(0));
@@ -195,7 +195,7 @@ kj::Promise<void> SampleHistory::takeOne() {
 
 kj::Promise<void> SampleHistory::run() {
   for (;;) {
-    // The next one covers the time of one that failed.
+    // The next sample covers the time of a failed one.
     co_await takeOne().catch_([](kj::Exception&&) {});
     co_await timer.afterDelay(kSampleInterval);
   }

@@ -1,10 +1,10 @@
-// Five minutes of what the node did and had, one sample a second (rpc/machine.capnp: Sample), so
-// that who looks after a fault sees what was before it.
+// Five minutes of the node's activity and resources, one sample a second (rpc/machine.capnp:
+// Sample), so that an operator who investigates a fault sees the time before it.
 //
-// The samples are in memory only, 30 KiB of them: a crash of the brain loses them, and the next
-// brain begins anew. Reading costs some ten files of /proc a second, on the pool for reads; a
-// sample that cannot be read is left out, and the next one covers its time too. Follows proc(5),
-// Documentation/accounting/psi.rst and Documentation/admin-guide/iostats.rst.
+// The samples are only in memory, 30 KiB of them: a crash of the brain loses them, and the next
+// brain starts empty. Reading costs some ten files of /proc a second, on the pool for reads; a
+// sample that cannot be read is left out, and the next sample covers its time, too. Follows
+// proc(5), Documentation/accounting/psi.rst and Documentation/admin-guide/iostats.rst.
 #pragma once
 
 #include <kj/array.h>
@@ -35,20 +35,22 @@ struct Sample {
 struct SampleSources {
   uint64_t uptimeMs = 0;
   kj::String stat, load, disks, links;
-  kj::String pressureCpu, pressureMemory, pressureIo;  // empty: the kernel does not count it
+  kj::String pressureCpu, pressureMemory, pressureIo;  // empty if the kernel does not count it
   kj::Vector<MemoryLine> memory;
-  kj::Vector<kj::String> realDisks, realLinks;  // names of those that count
+  kj::Vector<kj::String> realDisks, realLinks;  // names of those that are counted
 };
 struct SamplePaths {
   kj::String proc, sys, cgroups, memory;
 };
-// Blocks. Of links those that are devices; without one, as in a container, those named eth….
+// Reads the sources; blocks. Only links that are devices count; without any, as in a container,
+// links named eth….
 SampleSources readSampleSources(const SamplePaths& paths, uint64_t uptimeMs);
 
-// Makes samples of the sources of two moments. Pure.
+// Makes samples from the sources of two moments. Pure.
 class SampleMaker {
  public:
-  // None for the first one, and when no time has passed. A counter that went back counts as 0.
+  // Returns nullptr for the first sources, and if no time has passed. A counter that decreased
+  // counts as 0.
   kj::Maybe<Sample> next(const SampleSources& now);
 
  private:
@@ -70,7 +72,7 @@ class SampleHistory {
   // Takes a sample each interval until dropped. Does not reject.
   kj::Promise<void> run();
   void add(const Sample& sample);
-  // Those of the last so many milliseconds, 0: all that are kept; oldest first.
+  // Writes the samples of the last `lastMs` milliseconds, 0: all samples; oldest first.
   void fill(uint64_t lastMs, rpc::Machine::SamplesResults::Builder out) const;
 
  private:
@@ -79,7 +81,7 @@ class SampleHistory {
   SamplePaths paths;
   SampleMaker maker;
   kj::Array<Sample> ring = kj::heapArray<Sample>(kSamplesKept);
-  size_t count = 0;  // ever added
+  size_t count = 0;  // number of samples ever added
 
   kj::Promise<void> takeOne();
 };

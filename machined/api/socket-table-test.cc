@@ -45,7 +45,7 @@ TEST(Sockets, LinesOfTheKernel) {
   EXPECT_EQ(six[0].state, "");
 }
 
-// Catches: a line that is read half, and made up.
+// Catches: a line that is read half, and completed by invented values.
 TEST(Sockets, LinesThatAreNotUnderstoodAreLeftOut) {
   for (kj::StringPtr line :
        {"0: 0100007F:0CEA"_kj, "0: 0100007:0CEA 00000000:0000 0A 0:0 0 0 0 0 1"_kj,
@@ -67,9 +67,9 @@ void plant(TestTree& tree) {
   }
 }
 
-// Catches: process 1 or the socket holder, which hold the sockets of all, named in the place of the
-// one that uses it; sockets that the kernel alone still has, given to somebody; a bound that is not
-// kept or not reported.
+// Catches: process 1 or the socket holder, which hold the sockets of all services, named instead of
+// the socket's user; sockets that only the kernel still has and that get an owner; a limit that is
+// ignored or not reported.
 TEST(Sockets, HaveTheirProcess) {
   TestTree tree;
   plant(tree);
@@ -86,7 +86,7 @@ TEST(Sockets, HaveTheirProcess) {
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kNotFound);
 }
 
-// Catches: a real /proc that is read differently from the model of it.
+// Catches: a real /proc that is read differently from its model.
 TEST(Sockets, OneOfThisProcessIsFound) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};

@@ -21,9 +21,9 @@ namespace {
 
 constexpr kj::StringPtr kProtocols[] = {"tcp"_kj,     "tcp6"_kj,     "udp"_kj, "udp6"_kj,
                                         "udplite"_kj, "udplite6"_kj, "raw"_kj, "raw6"_kj};
-constexpr size_t kMostText = 16u << 20;  // of one file: some 100 000 sockets
+constexpr size_t kMostText = 16u << 20;  // limit for one file: some 100 000 sockets
 
-// As include/net/tcp_states.h numbers them, from 1.
+// The states as include/net/tcp_states.h numbers them, from 1.
 constexpr kj::StringPtr kTcpStates[] = {"ESTABLISHED"_kj, "SYN_SENT"_kj,   "SYN_RECV"_kj,
                                         "FIN_WAIT1"_kj,   "FIN_WAIT2"_kj,  "TIME_WAIT"_kj,
                                         "CLOSE"_kj,       "CLOSE_WAIT"_kj, "LAST_ACK"_kj,
@@ -44,7 +44,7 @@ kj::Maybe<uint64_t> hexNumber(kj::ArrayPtr<const char> digits) {
   return value;
 }
 
-// The parts of "a:b".
+// The two parts of "a:b".
 struct Halves {
   kj::ArrayPtr<const char> before, behind;
 };
@@ -59,7 +59,7 @@ struct SocketName {
   kj::String address;
   uint16_t port;
 };
-// "0100007F:1F90": 32-bit words in the byte order of this machine, then the port.
+// Parses "0100007F:1F90": 32-bit words in the byte order of this machine, then the port.
 kj::Maybe<SocketName> socketName(kj::ArrayPtr<const char> field) {
   auto halves = halvesOf(field);
   auto port = KJ_UNWRAP_OR_RETURN(hexNumber(halves.behind), nullptr);
@@ -99,7 +99,7 @@ kj::Maybe<SocketFacts> parseSocket(kj::StringPtr protocol, kj::ArrayPtr<const ch
   return kj::mv(fact);
 }
 
-// None when it is not there.
+// Returns nullptr if the file does not exist.
 kj::Maybe<kj::String> contentOf(kj::StringPtr path) {
   int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
   if (raw < 0) return nullptr;
@@ -120,7 +120,7 @@ struct SocketOwner {
 };
 using SocketOwners = kj::HashMap<uint64_t, SocketOwner>;
 
-// "socket:[4711]"
+// Parses "socket:[4711]".
 kj::Maybe<uint64_t> socketInode(kj::StringPtr link) {
   if (!link.startsWith("socket:[") || !link.endsWith("]")) return nullptr;
   return parseNumber(link.asArray().slice(8, link.size() - 1));
@@ -129,7 +129,7 @@ kj::Maybe<uint64_t> socketInode(kj::StringPtr link) {
 void addOwner(kj::StringPtr proc, int pid, SocketOwners& owners) {
   auto folder = kj::str(proc, '/', pid, "/fd");
   DIR* directory = opendir(folder.cStr());
-  if (directory == nullptr) return;  // it has ended
+  if (directory == nullptr) return;  // it has exited
   KJ_DEFER(closedir(directory));
   kj::String program;
   while (auto* entry = readdir(directory)) {
@@ -147,8 +147,8 @@ void addOwner(kj::StringPtr proc, int pid, SocketOwners& owners) {
   }
 }
 
-// Process 1 and the socket holder have the sockets that their children listen on; so they come
-// last.
+// Process 1 and the socket holder also have the sockets on which their children listen, so they
+// come last.
 SocketOwners ownersOf(kj::StringPtr proc, int socketHolder) {
   DIR* directory = opendir(proc.cStr());
   if (directory == nullptr) KJ_FAIL_SYSCALL("opendir", errno, proc);

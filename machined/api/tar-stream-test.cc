@@ -53,7 +53,7 @@ kj::String noise(size_t size) {
   return text;
 }
 
-// "name type size" of each entry.
+// Returns "name type size" of each entry.
 kj::String contents(kj::ArrayPtr<const kj::byte> tar) {
   kj::Vector<kj::String> entries;
   for (size_t at = 0; at + kTarBlock <= tar.size() && tar[at] != 0;) {
@@ -65,7 +65,7 @@ kj::String contents(kj::ArrayPtr<const kj::byte> tar) {
   return kj::strArray(entries, ", ");
 }
 
-// Catches: the root as an entry of its own, names that are not relative, contents misaligned.
+// Catches: the root as an entry, names that are not relative, contents misaligned.
 TEST(Archive, TreeWithoutItsRoot) {
   TestTree tree;
   tree.directory("t/d");
@@ -88,8 +88,7 @@ TEST(Archive, FileIsAnEntryUnderItsName) {
   EXPECT_EQ(contents(gunzip(drain(archive))), "one 0 1");
 }
 
-// Catches: an archive of our own making that tar does not take, and bits, times or contents it
-// loses.
+// Catches: an archive that tar does not accept, and bits, times or contents that it loses.
 TEST(Archive, TarExtractsIt) {
   TestTree tree;
   tree.directory("from/a/b");
@@ -116,8 +115,8 @@ TEST(Archive, TarExtractsIt) {
   EXPECT_EQ(kj::heapString(target, n > 0 ? n : 0), longName);
 }
 
-// Catches: an archive that stops being one when a file shrinks under it, and a loss that is not
-// reported.
+// Catches: an archive that becomes invalid when a file shrinks while it is read, and a loss that is
+// not reported.
 TEST(Archive, FileThatShrinksIsFilledAndNamed) {
   TestTree tree;
   tree.directory("t");
@@ -145,7 +144,7 @@ TEST(Archive, WhatIsNoFileIsNamed) {
             kj::str(tree.at("t/fifo"), ": is not a file, directory or symbolic link"));
 }
 
-// Catches: a relative path that is taken as of wherever the daemon happens to be.
+// Catches: a relative path that is resolved in the daemon's working directory.
 TEST(Archive, PathMustBeAbsolute) {
   auto failure = kj::runCatchingExceptions([] { Archive("etc"); });
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kInvalidArgument);

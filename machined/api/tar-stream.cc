@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPiece = 64u << 10;
 constexpr size_t kInputPerPiece = 4u
-                                  << 20;  // zeros shrink a thousandfold: give the caller its turn
+                                  << 20;  // zeros shrink a thousandfold: the caller gets its turn
 constexpr size_t kNamed = 1000;
 
 kj::StringPtr requireAbsolute(kj::StringPtr path) {
@@ -89,7 +89,7 @@ void Archive::add(TreeWalk::Visit visit) {
 }
 
 void Archive::addFile(const TreeWalk::Visit& visit, TarHeader entry) {
-  // O_NONBLOCK: some files in /proc and /sys wait for news when they are read.
+  // O_NONBLOCK, because some files in /proc and /sys wait for events when they are read.
   int fd = open(visit.path.cStr(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return skip(visit.path, errorText(errno));
   kj::AutoCloseFd opened(fd);

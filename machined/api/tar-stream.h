@@ -1,9 +1,9 @@
-// A gzip'd tar of a file tree, produced piece by piece: what `cp` sends.
+// A gzip'd tar of a file tree, produced piece by piece: the stream that `cp` sends.
 //
-// Memory is one piece, whatever the tree. Files that grow are cut and files that shrink are filled
-// with zeros to the size that their header promised (and named as damaged), so the archive is
-// always whole. Left out and named: what cannot be read, devices, sockets and FIFOs. Steps block:
-// for the thread pool.
+// Memory is one piece, whatever the tree. A file that grows is cut, and a file that shrinks is
+// filled with zeros, to the size in its header (and named as damaged), so the archive is always
+// whole. Left out and named: unreadable files, devices, sockets and FIFOs. Steps block: for the
+// thread pool.
 #pragma once
 
 #include <kj/io.h>
@@ -19,20 +19,20 @@ class Archive {
   // out, unless it is a file.
   explicit Archive(kj::StringPtr path);
 
-  // Up to about 64 KiB more, possibly none although there is more to come; absent at the end.
+  // Returns up to about 64 KiB more, possibly an empty piece before the end; nullptr at the end.
   kj::Maybe<kj::Array<kj::byte>> next();
 
-  // "<path>: <reason>", the first 1000 of them and a count of the rest.
+  // Returns "<path>: <reason>", the first 1000 of them and a count of the rest.
   kj::Vector<kj::String> takeUnreadable();
 
  private:
   TreeWalk walk;
   Gzip gzip;
   kj::Vector<kj::byte> out;
-  kj::Maybe<kj::AutoCloseFd> file;  // whose content is being sent
+  kj::Maybe<kj::AutoCloseFd> file;  // the file that is being sent
   kj::String filePath;
-  uint64_t left = 0;    // of it
-  uint64_t zeros = 0;   // to send before the next header
+  uint64_t left = 0;    // rest of the file
+  uint64_t zeros = 0;   // bytes of padding before the next header
   bool ending = false;  // the walk has ended
   bool finished = false;
   kj::Vector<kj::String> unreadable;

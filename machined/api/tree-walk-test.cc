@@ -41,8 +41,7 @@ class Walk : public testing::Test {
   }
 };
 
-// Catches: an order that differs from run to run, links followed round in circles, levels
-// miscounted.
+// Catches: an order that differs from run to run, links followed in circles, levels miscounted.
 TEST_F(Walk, OrderAndDepth) {
   TreeWalk all(tree.at("top"), 0);
   EXPECT_EQ(trace(all), ". a b b/deep b/deep/f /b/deep /b c /c loop /.");
@@ -54,7 +53,7 @@ TEST_F(Walk, OrderAndDepth) {
   EXPECT_EQ(trace(file), ".");
 }
 
-// Catches: `ls /link` that shows a link and nothing of what it points to.
+// Catches: `ls /link` that shows a link and nothing of its target.
 TEST_F(Walk, RootThatIsALinkIsResolved) {
   TreeWalk walk(tree.at("alias"), 1);
   EXPECT_EQ(walk.root(), tree.at("top"));
@@ -71,7 +70,7 @@ TEST_F(Walk, MissingRootIsNotFound) {
   }
 }
 
-// Catches: a file that goes away during the walk ending it or showing as an error.
+// Catches: a file that vanishes during the walk and ends it or appears as an error.
 TEST_F(Walk, WhatVanishesIsLeftOut) {
   TreeWalk walk(tree.at("top"), 0);
   ASSERT_TRUE(walk.next() != nullptr);
@@ -80,7 +79,7 @@ TEST_F(Walk, WhatVanishesIsLeftOut) {
   EXPECT_EQ(trace(walk), "c /c loop /.");
 }
 
-// Empty files PREFIX0 to PREFIXn, without the care of TestTree.
+// Makes empty files PREFIX0 to PREFIXn, without the care of TestTree.
 void fill(kj::StringPtr directory, unsigned count, kj::StringPtr prefix) {
   for (unsigned i = 0; i < count; ++i) {
     auto path = kj::str(directory, '/', prefix, i);
@@ -91,9 +90,9 @@ void fill(kj::StringPtr directory, unsigned count, kj::StringPtr prefix) {
 }
 
 struct Walked {
-  std::vector<unsigned> times;  // each file was visited, by its number
+  std::vector<unsigned> times;  // visits of each file, by its number
   size_t steps = 0;
-  size_t mostHeap = 0;  // of the walk
+  size_t mostHeap = 0;  // most heap of the walk
 };
 Walked walkOver(kj::StringPtr root, unsigned files, kj::StringPtr prefix) {
   Walked walked{.times = std::vector<unsigned>(files)};
@@ -112,8 +111,8 @@ Walked walkOver(kj::StringPtr root, unsigned files, kj::StringPtr prefix) {
   }
 }
 
-// Catches: a directory that a pod has filled, read whole into the brain; entries that come twice or
-// not at all where one part ends and the next begins.
+// Catches: a directory that a pod has filled and that is read whole into the brain; entries that
+// come twice or not at all at the border of two parts.
 TEST_F(Walk, ADirectoryWithManyEntriesComesInParts) {
   tree.directory("many");
   constexpr unsigned kFiles = 30'000;
@@ -124,8 +123,8 @@ TEST_F(Walk, ADirectoryWithManyEntriesComesInParts) {
   EXPECT_LT(walked.mostHeap, 2 * kMostNameBytes);
 }
 
-// Catches: memory that is bounded for one directory, and not for those above it, whose names wait
-// while the walk is below.
+// Catches: memory that is bounded for one directory, but not for its parents, whose names wait
+// during the walk below.
 TEST_F(Walk, ADeepTreeOfManyEntriesIsBoundedToo) {
   constexpr unsigned kLevels = 60, kFiles = 500;
   auto prefix = kj::str(kj::repeat('z', 100));
@@ -148,7 +147,7 @@ kj::String usage(kj::StringPtr root, UsageOptions options) {
     if (!walk.step(item)) return kj::strArray(items, " ");
     KJ_IF_MAYBE (i, item) {
       struct stat st;
-      // Directories have sizes of their own, which file systems differ in.
+      // Directories have sizes that differ between file systems.
       uint64_t own = 0;
       if (lstat(i->path.cStr(), &st) == 0 && S_ISDIR(st.st_mode)) own = st.st_size;
       items.add(kj::str(i->relative, '=', i->size - own));
@@ -156,8 +155,8 @@ kj::String usage(kj::StringPtr root, UsageOptions options) {
   }
 }
 
-// Catches: sums without what lies below, directories before their children, files without being
-// asked.
+// Catches: sums without the contents below, directories before their children, files without a
+// request for them.
 TEST(Usage, DirectoriesAreSummedBottomUp) {
   TestTree tree;
   tree.directory("d/e");
@@ -174,7 +173,7 @@ TEST(Usage, DirectoriesAreSummedBottomUp) {
   EXPECT_EQ(usage(tree.at("d/three"), {}), ".=3");
 }
 
-// Catches: thresholds that work the wrong way round or hide what is exactly as large.
+// Catches: thresholds that work the wrong way round or hide an item of exactly this size.
 TEST(Usage, Thresholds) {
   TestTree tree;
   tree.file("five", "12345");
@@ -198,7 +197,7 @@ TEST(Usage, Thresholds) {
   EXPECT_EQ(files(INT64_MIN), "five three");
 }
 
-// Catches: a du of / that says 128 TiB.
+// Catches: a du of / that reports 128 TiB.
 TEST(Usage, KcoreCountsNothing) {
   struct stat st{};
   st.st_size = int64_t{1} << 47;

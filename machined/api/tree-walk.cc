@@ -26,13 +26,13 @@ kj::String resolve(kj::StringPtr root) {
   return kj::str(resolved);
 }
 
-// The memory of a name: a string, and what an allocator adds.
+// Returns the memory of a name: a string and the allocator's overhead.
 size_t costOf(kj::StringPtr name) {
   return sizeof(kj::String) + kj::max(name.size() + 1, size_t{24}) + sizeof(void*);
 }
 
 bool isGone(int number) {
-  return number == ENOENT || number == ESRCH;  // a file; a process's folder
+  return number == ENOENT || number == ESRCH;  // ENOENT for a file, ESRCH for a process's folder
 }
 
 }  // namespace
@@ -50,8 +50,8 @@ TreeWalk::TreeWalk(kj::StringPtr root, unsigned maxDepth)
 
 TreeWalk::~TreeWalk() noexcept(false) {}
 
-// The next names of a directory, as many as there is room for, in descending order: they are taken
-// off the end. 0, or why they could not be read.
+// Reads the next names of a directory, as many as there is room for, in descending order, because
+// they are taken off the end. Returns 0, or the errno.
 int TreeWalk::nextPart(kj::StringPtr directory, Frame& frame) {
   nameBytes -= frame.nameBytes;
   frame.nameBytes = 0;
@@ -88,7 +88,7 @@ TreeWalk::Visit TreeWalk::visitOf(kj::String full, unsigned depth) const {
   return {.path = kj::mv(full), .relative = kj::mv(relative), .depth = depth};
 }
 
-// An entry of the newest frame, or, without one, the root.
+// Visits an entry of the newest frame, or, without a frame, the root.
 kj::Maybe<TreeWalk::Visit> TreeWalk::enter(kj::StringPtr name) {
   auto depth = static_cast<unsigned>(stack.size());
   auto full = depth == 0 ? kj::str(top) : kj::str(path, path.back() == '/' ? "" : "/", name);

@@ -5,7 +5,7 @@
 namespace talos::machined {
 namespace {
 
-// The paths that need a reboot, one a line.
+// Lists the paths that need a reboot, one per line.
 kj::String listed(const kj::Vector<config::Change>& changes) {
   kj::Vector<kj::String> lines;
   for (auto& change : changes) {
@@ -34,7 +34,7 @@ void checkAtOnce(const Decision& decision, const Situation& now) {
                  "\nuse mode reboot or staged, or undo these changes"));
 }
 
-// "machine.sysctls.a, machine.sysctls.b and 3 more"
+// Returns "machine.sysctls.a, machine.sysctls.b and 3 more".
 kj::String summary(const kj::Vector<config::Change>& changes) {
   constexpr size_t kMostNamed = 3;
   kj::Vector<kj::StringPtr> paths;
@@ -59,7 +59,7 @@ void checkDuringTrial(config::Config::Reader running, config::Config::Reader wan
 
 constexpr auto kEncryption = "machine.systemDiskEncryption"_kj;
 
-// The next boot must have the keys of the volumes in its config.
+// Checks that the next boot will find the keys of the volumes in its config.
 void checkKeys(const Decision& decision, config::Config::Reader wanted, const Situation& now) {
   if (wanted.getPersist() && now.notDurable == nullptr) return;
   for (auto& change : decision.changes) {
@@ -69,7 +69,7 @@ void checkKeys(const Decision& decision, config::Config::Reader wanted, const Si
   }
 }
 
-// A trial writes nothing to disk, and keys are on disk.
+// Refuses changes of volume keys: a trial writes nothing to disk, and keys are on disk.
 void checkForTrial(const Decision& decision) {
   for (auto& change : decision.changes) {
     if (!change.path.startsWith(kEncryption)) continue;

@@ -10,18 +10,18 @@
 
 namespace talos::machined {
 
-// A trial that has not ended.
+// A trial that is still running.
 struct RunningTrial {
-  config::Config::Reader before;  // the config that its end brings back
+  config::Config::Reader before;  // the config that is restored when the trial ends
   kj::Duration left;
 };
 
-// The state of the machine when a document arrives.
+// The state of the machine when a config arrives.
 struct Situation {
   bool maintenance = false;  // without a config, waiting for one
   bool failed = false;       // the boot has failed
   kj::Maybe<config::Config::Reader> running;
-  kj::Maybe<kj::String> notDurable;  // why a copy on disk would be gone at the next boot
+  kj::Maybe<kj::String> notDurable;  // why the next boot would not find a copy on disk
   kj::Maybe<RunningTrial> trial;
   NodeIdentity identity;
 };
@@ -30,15 +30,15 @@ struct Decision {
   rpc::ApplyMode mode;                 // never auto; in maintenance always noReboot
   kj::Vector<config::Change> changes;  // from the running config; empty without one
   kj::Vector<kj::String> warnings;
-  bool confirms = false;  // the config is the one on trial, and stays
+  bool confirms = false;  // the config is the one on trial; applying it ends the trial and keeps it
 };
 
-// FailedPrecondition when the requested mode is not possible, with the reason and an alternative.
-// During a trial that is each change but another trial, the config on trial itself, which confirms
-// it, and the one from before, which ends it: a change is made of the running config, so anything
-// else would keep a part of what is on trial for good.
+// Throws FailedPrecondition, with the reason and an alternative, if the requested mode is not
+// possible. During a trial it accepts only another trial, the config on trial (which confirms it)
+// and the config from before the trial (which ends it): a change is based on the running config, so
+// any other change would make a part of the config on trial permanent.
 Decision decide(rpc::ApplyMode asked, config::Config::Reader wanted, const Situation& now);
 
-kj::StringPtr nameOf(rpc::ApplyMode mode);  // as users write it: no-reboot
+kj::StringPtr nameOf(rpc::ApplyMode mode);  // the user's spelling: no-reboot
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// Keys of volumes that change after their caller was answered.
+// Changes of volume keys that continue after their caller was answered.
 #include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
@@ -18,7 +18,7 @@ struct OperationTest : ConfigManagerTest {
     brain().keysGate = paf.promise.fork();
     go = kj::mv(paf.fulfiller);
   }
-  // "number state step error"
+  // Returns "number state step error".
   std::string operation() {
     KJ_IF_MAYBE (o, brain().store.tryGet<rpc::OperationSpec>(kApplyOperation)) {
       return kj::str(o->getNumber(), " ", o->getState(), " ", o->getStep(), " ", o->getError())
@@ -28,9 +28,9 @@ struct OperationTest : ConfigManagerTest {
   }
 };
 
-// Catches: a caller who waits while keys are derived, or is answered that a config is in effect
-// that is not stored yet; an operation without an end, or two with the same number; other changes
-// that become one.
+// Catches: a caller who must wait while keys are derived, or who is told that a config is in effect
+// before it is stored; an operation without an end, or two with the same number; other changes that
+// become operations.
 TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   booted(document("a", kOld));
   holdKeys();
@@ -55,8 +55,8 @@ TEST_F(OperationTest, TheCallerIsAnsweredAndTheRestGoesOn) {
   EXPECT_EQ(operation(), "2 done adding a key ");
 }
 
-// Catches: keys that are changed as if the next boot still had the config that runs, although
-// another one was staged for it, whose keys it then would not have.
+// Catches: a change of keys that starts from the running config although another config is staged
+// for the next boot, which would then lack its keys.
 TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   booted(document("a", kOld));
   apply(document("b", kNew), ApplyMode::STAGED).wait(io.waitScope);
@@ -72,8 +72,8 @@ TEST_F(OperationTest, WhatWasStagedIsWhatIsChangedFrom) {
   EXPECT_EQ(brain().stagedBefore, "");
 }
 
-// Catches: a failure that waiting callers do not see, and a config that is stored or runs all the
-// same.
+// Catches: a failure that waiting callers do not see, and a config that is stored or runs in spite
+// of the failure.
 TEST_F(OperationTest, AFailureIsItsEnd) {
   booted(document("a", kOld));
   brain().keysFail = true;
@@ -84,7 +84,7 @@ TEST_F(OperationTest, AFailureIsItsEnd) {
   EXPECT_TRUE(brain().saidThat("cannot change the machine config: no key opens it"));
 }
 
-// Catches: a caller who waits for ever since machined was restarted; keys that the next brain
+// Catches: a caller who waits for ever after a restart of machined; keys that the next brain
 // forgets.
 TEST_F(OperationTest, TheNextBrainGoesOnWithIt) {
   booted(document("a", kOld));
@@ -96,7 +96,7 @@ TEST_F(OperationTest, TheNextBrainGoesOnWithIt) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: keys that this machine cannot have, and a caller who hears of it only afterwards.
+// Catches: keys that this machine cannot have, and a caller who learns this only after the answer.
 TEST_F(OperationTest, WhatCannotBeIsRefusedBeforeItBegins) {
   booted(document("a", kOld));
   brain().keysWrong = true;

@@ -2,9 +2,9 @@
 // caller was answered, because it changes keys of encrypted volumes. Its state is running, then
 // done or failed.
 //
-// Nothing is kept here: a new brain finds the record of its predecessor in the store, and continues
-// the pending config (pending-config.h) and this record. The record ends before the pending config
-// is dropped, so a caller that waits sees the end in any case.
+// Keeps no state: a new brain finds the record of its predecessor in the store, and continues the
+// pending config (pending-config.h) and this record. The record is finished before the pending
+// config is dropped, so that a waiting caller always sees the end.
 #pragma once
 
 #include "machined/resources/store.h"
@@ -17,8 +17,8 @@ class ApplyOperation {
  public:
   explicit ApplyOperation(Store& store) : store(store) {}
 
-  uint64_t begin(kj::StringPtr what);  // returns its number, never 0
-  // Both do nothing when no operation is running.
+  uint64_t begin(kj::StringPtr what);  // Returns the operation's number, never 0.
+  // Both do nothing if no operation is running.
   void step(kj::StringPtr what);
   void end(const kj::Maybe<kj::Exception>& failure);
 

@@ -16,7 +16,7 @@ kj::String document(kj::StringPtr machine, kj::StringPtr cluster = "") {
       machine, "cluster:\n  controlPlane:\n    endpoint: https://10.0.0.1:6443\n", cluster);
 }
 
-// "path! path" with ! for what needs a reboot.
+// Returns "path! path" with ! for changes that need a reboot.
 std::string between(kj::StringPtr from, kj::StringPtr to) {
   auto a = parse(from.asArray(), "from"), b = parse(to.asArray(), "to");
   EXPECT_TRUE(a.good()) << render(a.problems()).cStr();
@@ -34,7 +34,8 @@ std::string between(kj::StringPtr from, kj::StringPtr to, int) {
   return between(document(from), document(to));
 }
 
-// Catches: a change below a key of any name that is not seen, or that is called otherwise.
+// Catches: a change below a mapping with free keys that is not reported, or is reported under
+// another path.
 TEST(ConfigChange, KeysOfTheKubeletsConfiguration) {
   auto with = [](kj::StringPtr fields) {
     return kj::str("  kubelet: {extraConfig: {", fields, "}}\n");
@@ -44,7 +45,7 @@ TEST(ConfigChange, KeysOfTheKubeletsConfiguration) {
                     with("maxPods: 2, shutdownGracePeriod: 9s, nothing: ~"), 0));
 }
 
-// Catches: a comment, an order or a default taken for a change, which would reboot for nothing.
+// Catches: a comment, an order or a default that counts as a change and causes a needless reboot.
 TEST(ConfigChange, DocumentsThatMeanTheSame) {
   EXPECT_EQ("", between(document(""), kj::str("# a comment\n", document(""))));
   EXPECT_EQ("",
@@ -53,7 +54,7 @@ TEST(ConfigChange, DocumentsThatMeanTheSame) {
   EXPECT_EQ("", between("", "  time: {disabled: false}\n", 0));
 }
 
-// Catches: liveness that does not reach down, or that reaches further than it should.
+// Catches: a live field whose nested fields are not live, or whose neighbours are.
 TEST(ConfigChange, LiveIsWhatIsBelowALiveField) {
   EXPECT_EQ("machine.network.hostname",
             between("  network: {hostname: a}\n", "  network: {hostname: b}\n", 0));
@@ -71,7 +72,7 @@ TEST(ConfigChange, LiveIsWhatIsBelowALiveField) {
       between(document(""), document("", "  etcd: {image: e, advertisedSubnets: [10.0.0.0/8]}\n")));
 }
 
-// Catches: a key that came or went and is not seen, or is judged by its neighbours.
+// Catches: an added or removed key that is not reported, or is judged by its neighbours.
 TEST(ConfigChange, EntriesOfMappings) {
   EXPECT_EQ("machine.sysctls.a.b",
             between("  sysctls: {a.b: '1', c.d: '2'}\n", "  sysctls: {c.d: '2'}\n", 0));
@@ -87,7 +88,8 @@ TEST(ConfigChange, EntriesOfMappings) {
             between("", "  registries: {mirrors: {docker.io: {endpoints: ['http://m']}}}\n", 0));
 }
 
-// Catches: items compared with others' when one is put in front, which would name a dozen keys.
+// Catches: an item inserted at the front, after which each item is compared with its neighbour and
+// a dozen keys are named.
 TEST(ConfigChange, AListOfAnotherLengthIsOneChange) {
   EXPECT_EQ("machine.certSANs", between("  certSANs: [a]\n", "  certSANs: [b, a]\n", 0));
   EXPECT_EQ("machine.certSANs[1]", between("  certSANs: [a, b]\n", "  certSANs: [a, c]\n", 0));
@@ -95,7 +97,8 @@ TEST(ConfigChange, AListOfAnotherLengthIsOneChange) {
             between("", "  files: [{path: /var/a, op: create, content: x}]\n", 0));
 }
 
-// Catches: a key whose presence is all that it says (nodeID: {}) compared by its content.
+// Catches: a key that has a meaning by its presence alone (nodeID: {}) and is compared by its
+// content.
 TEST(ConfigChange, AMappingWithoutKeysSaysSomethingByBeingThere) {
   auto encryption = [](kj::StringPtr key) {
     return kj::str("  systemDiskEncryption: {ephemeral: {keys: [{", key, ", slot: 0}]}}\n");

@@ -23,7 +23,7 @@ class Comparison {
     for (auto field : from.getSchema().getFields()) {
       auto below = kj::str(path, path.size() == 0 ? "" : ".", annotation::nameOf(field));
       bool fieldLive = annotation::isLive(field, live);
-      // A mapping without keys says something by being there.
+      // The presence of a mapping without keys has a meaning.
       if (isMarker(field.getType()) && from.has(field) != to.has(field)) {
         add(kj::mv(below), fieldLive);
       } else if (annotation::has(field, annotation::kMap)) {
@@ -74,7 +74,7 @@ class Comparison {
     }
   }
 
-  // An entry that came or went differs in what it sets.
+  // An entry that was added or removed is a change of every key that it sets.
   void maps(DynamicList::Reader from, DynamicList::Reader to, kj::StringPtr path, bool live) {
     auto schema = from.getSchema().getStructElementType();
     auto valueField = schema.getFieldByName("value");

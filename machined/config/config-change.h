@@ -12,13 +12,14 @@
 namespace talos::config {
 
 struct Change {
-  kj::String path;  // the deepest value that differs: machine.network.interfaces[0].cidr
+  kj::String path;  // path of the deepest value that differs: machine.network.interfaces[0].cidr
   bool live;
 };
 
-// In the schema's order; empty for two documents with the same meaning. Mappings with free keys are
-// compared by key, in any order, and an added or removed entry differs in every key that it sets;
-// lists item by item, and a list of another length is one change.
+// Returns the changes in the schema's order; empty for two documents with the same meaning.
+// Mappings with free keys are compared by key, in any order; an added or removed entry is a change
+// of every key that it sets. Lists are compared item by item; lists of different lengths are one
+// change.
 kj::Vector<Change> changes(Config::Reader from, Config::Reader to);
 
 }  // namespace talos::config

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-// A server in this process; time is the test's: it goes on when nothing else can.
+// A server in this process. The test's time advances when nothing else can happen.
 class FetchTest : public testing::Test {
  protected:
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -60,7 +60,7 @@ class FetchTest : public testing::Test {
     return source(kj::str("http://127.0.0.1:", server.port(), path));
   }
 
-  // The config, or what went wrong.
+  // Returns the config, or the error.
   std::string fetch(HttpSource from) {
     std::string result;
     auto all = fetchConfig(deps, kj::mv(from))
@@ -77,7 +77,7 @@ class FetchTest : public testing::Test {
   }
 };
 
-// Catches: a config that arrives changed, a uuid that is not filled in, a waiting before the first
+// Catches: a config that arrives changed, a UUID that is not filled in, a wait before the first
 // try.
 TEST_F(FetchTest, Fetches) {
   TestServer server(io, ok("config"));
@@ -93,7 +93,7 @@ TEST_F(FetchTest, Fetches) {
   EXPECT_EQ("config", fetch(here(server)));
 }
 
-// Catches: giving up at the first refusal, telling the same error again and again.
+// Catches: a fetch that gives up at the first refusal, or prints the same error again and again.
 TEST_F(FetchTest, RetriesAndTellsOnce) {
   TestServer server(io, ok("config"));
   auto good = server.behaviour;
@@ -109,7 +109,7 @@ TEST_F(FetchTest, RetriesAndTellsOnce) {
   EXPECT_THAT(said[0], Not(HasSubstr("u-1")));
 }
 
-// Catches: retrying for ever, an error that hides the last cause or shows the query.
+// Catches: a fetch that retries for ever; an error that hides the last cause or shows the query.
 TEST_F(FetchTest, EndsAtItsLimit) {
   TestServer server(io, answer("503 Busy", "Content-Length: 0\r\n", ""));
   auto why = fetch(here(server));
@@ -118,7 +118,7 @@ TEST_F(FetchTest, EndsAtItsLimit) {
   EXPECT_LE(now(), 70);
 }
 
-// Catches: a server that comes up after the node being given up.
+// Catches: a fetch that gives up on a server that starts after the node.
 TEST_F(FetchTest, ServerLateBy20Seconds) {
   auto port = TestServer(io, ok("")).port();
   kj::Maybe<TestServer> server;
@@ -133,7 +133,7 @@ TEST_F(FetchTest, ServerLateBy20Seconds) {
   EXPECT_LT(now(), 40);
 }
 
-// Catches: one connection that hangs taking all the time there is.
+// Catches: one hanging connection that uses up the whole time.
 TEST_F(FetchTest, ServerThatDoesNotAnswer) {
   TestServer server(io, ok("config"));
   auto good = server.behaviour;
@@ -148,7 +148,7 @@ TEST_F(FetchTest, ServerThatDoesNotAnswer) {
   EXPECT_LT(now(), 11);
 }
 
-// Catches: a server whose every byte counts as progress.
+// Catches: a server that delays the fetch for ever by sending a byte a second.
 TEST_F(FetchTest, OneByteASecond) {
   TestServer server(io, nullptr);
   server.behaviour = [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
@@ -170,8 +170,8 @@ kj::Promise<void> reset(kj::AsyncIoStream& stream, std::string text) {
   stream.setsockopt(SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 }
 
-// Catches: half a config that is used; an answer that is no config and is used, or ends in a
-// message that names neither the source nor the cause.
+// Catches: half a config that is used; an answer that is not a config and is used, or whose error
+// names neither the source nor the cause.
 TEST_F(FetchTest, WrongAnswers) {
   struct {
     TestServer::Behaviour behaviour;
@@ -217,7 +217,7 @@ TEST_F(FetchTest, WrongAnswers) {
   }
 }
 
-// Catches: a redirect that is not followed, followed with the old server's name, or reported
+// Catches: a redirect that is not followed, is followed with the old server's name, or is reported
 // wrongly.
 TEST_F(FetchTest, FollowsRedirects) {
   TestServer to(io, ok("config"));
@@ -230,10 +230,10 @@ TEST_F(FetchTest, FollowsRedirects) {
               HasSubstr(kj::str(":", to.port(), "/d: the server answered 410 Gone").cStr()));
 }
 
-// Catches: a name whose first address is dead.
+// Catches: a name whose first address does not work.
 TEST_F(FetchTest, TriesEveryAddress) {
   TestServer server(io, ok("config"));
-  addresses.add(kj::str("127.0.0.2"));  // nobody listens there
+  addresses.add(kj::str("127.0.0.2"));  // an address without a listener
   addresses.add(kj::str("127.0.0.1"));
   auto url = kj::str("http://config.example.org:", server.port(), "/");
   EXPECT_EQ("config", fetch(source(url)));
@@ -241,10 +241,10 @@ TEST_F(FetchTest, TriesEveryAddress) {
   EXPECT_TRUE(said.empty());
 }
 
-// Catches: a name whose first address takes no connection and does not refuse it either.
+// Catches: a name whose first address neither accepts nor refuses connections.
 TEST_F(FetchTest, AnAddressThatDoesNotAnswerHasItsTime) {
   TestServer server(io, ok("config"));
-  // Nobody accepts there, and the queue is full: what else comes is not answered.
+  // The listener never accepts, and its queue is full: further connections get no answer.
   int fd;
   KJ_SYSCALL(fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   kj::AutoCloseFd full(fd);
@@ -268,7 +268,7 @@ TEST_F(FetchTest, AnAddressThatDoesNotAnswerHasItsTime) {
   EXPECT_EQ(3, now());
 }
 
-// Catches: one redirect too many, or too few.
+// Catches: a wrong limit of redirects, by one.
 TEST_F(FetchTest, FiveRedirectsAreFollowed) {
   for (unsigned most : {5u, 6u}) {
     TestServer server(io, ok("config"));
@@ -282,7 +282,7 @@ TEST_F(FetchTest, FiveRedirectsAreFollowed) {
   EXPECT_THAT(said, ElementsAre(HasSubstr("redirected more than 5 times")));
 }
 
-// Catches: a name that cannot be looked up and is not named.
+// Catches: an error of a failed lookup that does not have the name.
 TEST_F(FetchTest, UnknownName) {
   deps.resolve = [](kj::StringPtr host) -> kj::Promise<kj::Array<kj::String>> {
     return error(ErrorKind::kUnavailable, kj::str("cannot resolve \"", host, "\""));
@@ -308,7 +308,7 @@ class TlsFetchTest : public FetchTest {
   }
 };
 
-// Catches: a private authority that is not trusted, a redirect to https that is not made.
+// Catches: a private CA that is not trusted, a redirect to https that is not followed.
 TEST_F(TlsFetchTest, PrivateAuthority) {
   auto tls = good();
   TestServer server(io, ok("config"), *tls);
@@ -319,8 +319,8 @@ TEST_F(TlsFetchTest, PrivateAuthority) {
   EXPECT_EQ("config", fetch(here(open)));
 }
 
-// Catches: a config with the cluster's keys taken from, or a request with its token shown to,
-// somebody who cannot prove who he is.
+// Catches: a config with the cluster's keys that is accepted from a server without a verified
+// identity, or a request whose token such a server gets.
 TEST_F(TlsFetchTest, Refusals) {
   auto refusal = [&](kj::Own<kj::TlsContext> tls) {
     TestServer server(io, ok("config"), *tls);
@@ -342,7 +342,8 @@ TEST_F(TlsFetchTest, Refusals) {
   EXPECT_THAT(refusal(kj::mv(tls)), HasSubstr("certificate"));
 }
 
-// Catches: https answered in the open, and the words of a server that speaks something else.
+// Catches: an https request that a server answers without TLS, and an error with text from a server
+// of another protocol.
 TEST_F(TlsFetchTest, APlainServerIsNoSecureOne) {
   TestServer server(io, ok("config"));
   EXPECT_THAT(fetch(there(server)), HasSubstr("TLS handshake with 127.0.0.1: "));

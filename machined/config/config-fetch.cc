@@ -25,7 +25,7 @@ class Fetcher {
  public:
   explicit Fetcher(FetchDependencies& deps) : deps(deps) {}
 
-  // One try, including redirects.
+  // Makes one try, including redirects.
   kj::Promise<kj::Array<char>> once(const HttpSource& source, Try& state) {
     auto* at = &source;
     for (unsigned redirects = 0;; ++redirects) {

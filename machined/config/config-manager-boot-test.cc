@@ -1,13 +1,13 @@
-// The config of a boot, and a machine that finds none.
+// The config of a boot, and a machine that finds no config.
 #include "machined/config/test-config-manager.h"
 
 namespace talos::machined {
 namespace {
 
-// Catches: an order of sources that is another one, and a copy that is used though it should not.
+// Catches: a wrong order of sources, and a copy that is used although it should not be.
 TEST_F(ConfigManagerTest, WhatTheBootTakes) {
   sources.answers.add(kj::str(document("source")));
-  // Its warnings are printed at every boot.
+  // The config's warnings are printed at every boot.
   std::string odd = document("kept").cStr();
   disk.content = kj::str(odd.replace(odd.find("https"), 5, "http").c_str());
   start();
@@ -32,7 +32,7 @@ TEST_F(ConfigManagerTest, WhatTheBootTakes) {
   EXPECT_EQ("source", running());
 }
 
-// Catches: a machine that has no config after an upgrade, because checks have become stricter.
+// Catches: a machine that has no config after an upgrade, because the checks have become stricter.
 TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   auto tunnel =
       "    interfaces:\n      - interface: wg0\n        wireguard:\n          privateKey: x\n"
@@ -48,13 +48,13 @@ TEST_F(ConfigManagerTest, WhatEarlierReleasesTookIsUsed) {
   EXPECT_TRUE(runs());
   for (auto part : {"wireguard.privateKey", "publicKey", "allowedIPs[0]", "another machine config"})
     EXPECT_TRUE(brain().saidThat(part)) << part;
-  start();  // the brain crashed: what runs is read again
+  start();  // the brain crashed: the running config is read again
   EXPECT_TRUE(runs());
   EXPECT_FALSE(brain().saidThat("privateKey"));
 }
 
 // Catches: a configured machine whose copy is damaged or cannot be read, and which takes another
-// config for that: from a source, or in maintenance mode from anybody.
+// config instead: from a source, or in maintenance mode from anybody.
 TEST_F(ConfigManagerTest, ACopyThatCannotBeUsedEndsTheBoot) {
   for (auto& source : {document("source"), kj::str()}) {
     sources.answers.clear();
@@ -78,8 +78,8 @@ TEST_F(ConfigManagerTest, ACopyThatCannotBeUsedEndsTheBoot) {
   EXPECT_EQ(0u, sources.searches);
 }
 
-// Catches: a machine that was configured, of which a config that must not be kept is on disk, and
-// that takes one from anybody because its source is down.
+// Catches: a configured machine with a non-persistent config on its disk that takes a config from
+// anybody because its source is down.
 TEST_F(ConfigManagerTest, ACopyThatIsNotKeptIsNoMaintenance) {
   disk.content = kj::str(document("kept", "", false));
   sources.answers.add(kj::str("!down"));
@@ -91,8 +91,8 @@ TEST_F(ConfigManagerTest, ACopyThatIsNotKeptIsNoMaintenance) {
   EXPECT_FALSE(brain().manager.inMaintenance());
 }
 
-// Catches: a machine whose config is on an encrypted disk that nobody can open yet, and that takes
-// one from anybody because its source is down; or one that does not take the source's, which has
+// Catches: a machine whose config is on a locked encrypted disk and that takes a config from
+// anybody because its source is down; a machine that does not take the source's config, which has
 // the keys.
 TEST_F(ConfigManagerTest, ADiskThatIsLockedIsNoMaintenance) {
   disk.lockedBecause = kj::str("STATE: /dev/vda5 is encrypted");
@@ -112,11 +112,11 @@ TEST_F(ConfigManagerTest, ADiskThatIsLockedIsNoMaintenance) {
   EXPECT_EQ("source", running());
 }
 
-// Catches: the config of a source, which only has the keys, that replaces the one that is stored,
-// for this boot or on the disk; one that cannot be read and is overwritten unread.
+// Catches: a source's config that serves only for its keys and replaces the stored config, for this
+// boot or on the disk; a stored config that cannot be read and is overwritten unread.
 TEST_F(ConfigManagerTest, WhatWasLockedCountsWhenItIsOpen) {
   struct Row {
-    kj::String kept;  // "-": none
+    kj::String kept;  // "-": no config
     const char *running, *onDisk;
   };
   Row rows[] = {
@@ -151,8 +151,8 @@ TEST_F(ConfigManagerTest, WhatWasLockedCountsWhenItIsOpen) {
   }
 }
 
-// Catches: a brain that finds a machine whose boot failed, with the certificate that tells so to
-// anybody, and takes it for one in maintenance.
+// Catches: a brain that finds a machine with a failed boot, and with the certificate for showing
+// its state to anybody, and treats it as a machine in maintenance.
 TEST_F(ConfigManagerTest, AMachineThatFailedIsNotInMaintenance) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -172,7 +172,7 @@ TEST_F(ConfigManagerTest, AMachineThatFailedIsNotInMaintenance) {
   EXPECT_EQ(0u, brain().changes) << "it began, and nobody was let in";
 }
 
-// Catches: a machine with an owner that tells anybody how it fares because it has failed.
+// Catches: a machine with an owner that shows its state to anybody after a failed boot.
 TEST_F(ConfigManagerTest, AFailedMachineWithAConfigTellsNobody) {
   auto& b = booted(document("a"));
   EXPECT_FALSE(b.manager.showsStateToAnybody());
@@ -180,7 +180,7 @@ TEST_F(ConfigManagerTest, AFailedMachineWithAConfigTellsNobody) {
   EXPECT_FALSE(b.manager.showsStateToAnybody());
 }
 
-// Catches: a machine that waits without saying why, and one that nobody can help any more.
+// Catches: a machine that waits without saying why, and a machine that no apply can reach any more.
 TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -190,8 +190,8 @@ TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
             b.manager.maintenanceReasons()[0]);
   EXPECT_EQ(1u, b.changes);
   pass(10 * kj::MINUTES);
-  EXPECT_EQ(1u, sources.searches);            // there is nobody to ask
-  b.runningSequence = kj::str("initialize");  // of which this is a task
+  EXPECT_EQ(1u, sources.searches);            // there is no source to query
+  b.runningSequence = kj::str("initialize");  // the sequence that has the task loadConfig
 
   auto visitor = ConfigManager::Caller::kVisitor;
   auto text = refusal(apply(document("b"), ApplyMode::STAGED, false, visitor));
@@ -211,8 +211,8 @@ TEST_F(ConfigManagerTest, WithoutASourceItWaitsForAnApply) {
   EXPECT_EQ(2u, b.changes);
 }
 
-// Catches: a warning that the config is lost with the next boot, although the node
-// installs itself with it; and one who is not, where it is.
+// Catches: a warning that the config is lost with the next boot, although the node installs itself
+// with it; a missing warning on a node where it is lost.
 TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   disk.volatileBecause = kj::str("it is memory");
   for (auto each : {config::Mode::kMetal, config::Mode::kCloud}) {
@@ -228,8 +228,8 @@ TEST_F(ConfigManagerTest, WhatMetalGetsInMaintenanceIsInstalled) {
   }
 }
 
-// Catches: a mistake in talos.platform= that bricks a machine with a config, or that nobody hears
-// about; a new machine that becomes one without its platform, now or by another brain.
+// Catches: a mistake in talos.platform= that bricks a machine with a config, or is reported
+// nowhere; a new machine that accepts a config without its platform, in this brain or the next.
 TEST_F(ConfigManagerTest, AnUnknownPlatform) {
   constexpr auto kProblem = "talos.platform=hcoud is not a platform; use one of metal, hcloud";
   sources.wrongPlatform = kj::str(kProblem);
@@ -240,7 +240,7 @@ TEST_F(ConfigManagerTest, AnUnknownPlatform) {
   EXPECT_EQ("kept", running());
   EXPECT_TRUE(brain().saidThat(kProblem));
 
-  // Their config is in the source.
+  // These machines' config is in the source.
   for (bool locked : {false, true}) {
     anotherMachine();
     disk.lockedBecause = locked ? kj::Maybe<kj::String>(kj::str("locked")) : nullptr;
@@ -271,14 +271,15 @@ TEST_F(ConfigManagerTest, AnUnknownPlatform) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: a call without a certificate that a machine with a config takes. Tried from every moment
-// on: beside a document that comes from the source, beside another visitor's, and afterwards.
+// Catches: a call without a certificate that a machine with a config accepts. Tried at every
+// moment: while a document arrives from the source, beside another visitor's document, and
+// afterwards.
 TEST_F(ConfigManagerTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   auto visitor = ConfigManager::Caller::kVisitor;
   sources.answers.add(kj::str("!nothing yet"));
   sources.answers.add(kj::str(document("source")));
   auto loading = waitForAConfig();
-  // Its document is so large that it is looked at elsewhere while the other one comes.
+  // The visitor's document is so large that a parser checks it while the other one arrives.
   auto large = kj::str(document("visitor"), "# ", kj::repeat('x', 200'000), "\n");
   kj::Promise<ConfigManager::Outcome> beside = nullptr;
   {
@@ -297,7 +298,8 @@ TEST_F(ConfigManagerTest, AVisitorIsRefusedFromTheMomentOfTheConfig) {
   EXPECT_EQ("source", running());
 }
 
-// Catches: a source that is asked only once, too often, or after somebody else was faster.
+// Catches: a source that is queried only once, too often, or after an operator's config has
+// arrived.
 TEST_F(ConfigManagerTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   sources.answers.add(kj::str("!http://source/: connection refused"));
   sources.answers.add(kj::str("<html>\n"));
@@ -320,7 +322,8 @@ TEST_F(ConfigManagerTest, ASourceThatGivesNothingGoodIsAskedAgain) {
   EXPECT_FALSE(b.manager.inMaintenance());
 }
 
-// Catches: pauses that grow for ever, so that a server which comes back is noticed days later.
+// Catches: pauses that grow without limit, so that a server which is up again is noticed days
+// later.
 TEST_F(ConfigManagerTest, ASourceIsAskedAboutEachMinute) {
   sources.answers.add(kj::str("!down"));
   auto loading = waitForAConfig();
@@ -335,7 +338,7 @@ TEST_F(ConfigManagerTest, ASourceIsAskedAboutEachMinute) {
   EXPECT_EQ(brain().changes, 1u);
 }
 
-// Catches: the document of an operator overwritten by one that was on its way.
+// Catches: an operator's document that a document from the source overwrites.
 TEST_F(ConfigManagerTest, TheFirstGoodDocumentWins) {
   sources.answers.add(kj::str("!not now"));
   sources.answers.add(kj::str(document("source")));
@@ -344,7 +347,7 @@ TEST_F(ConfigManagerTest, TheFirstGoodDocumentWins) {
   disk.gate = kj::mv(paf.promise);
   auto call = apply(document("operator"), ApplyMode::AUTO);
   EXPECT_FALSE(call.poll(io.waitScope));
-  pass(1 * kj::SECONDS);  // the source answers while the operator's is being written
+  pass(1 * kj::SECONDS);  // the source answers while the operator's document is being written
   EXPECT_EQ(2u, sources.searches);
   EXPECT_EQ("-/-*", state());
   paf.fulfiller->fulfill();
@@ -354,8 +357,8 @@ TEST_F(ConfigManagerTest, TheFirstGoodDocumentWins) {
   EXPECT_EQ("operator/operator", state());
 }
 
-// Catches: a new brain that lets the machine out of maintenance for a while, so that the
-// certificate that an operator knows is replaced.
+// Catches: a new brain that leaves maintenance for a moment, so that the certificate that an
+// operator knows is replaced.
 TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -369,7 +372,7 @@ TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   EXPECT_FALSE(loading.poll(io.waitScope));
   EXPECT_EQ("no machine config: http://source/ has no user data",
             second.manager.maintenanceReasons()[0]);
-  // A config that was accepted ends it for every brain.
+  // An accepted config ends maintenance for every brain.
   auto paf = kj::newPromiseAndFulfiller<void>();
   disk.gate = kj::mv(paf.promise);
   auto call = apply(document("b"), ApplyMode::AUTO);
@@ -380,13 +383,14 @@ TEST_F(ConfigManagerTest, MaintenanceGoesOnInANewBrain) {
   ASSERT_FALSE(third.manager.inMaintenance());
   EXPECT_EQ("b/b", state());
   third.manager.load().wait(io.waitScope);
-  // The certificate of before may still be there.
+  // The earlier certificate may still exist.
   EXPECT_FALSE(start().manager.inMaintenance());
 }
 
-// Catches: a node whose only source is cleared before its config is on its disk, or that must not
-// keep it; a config that stays readable after a crash between keeping and clearing it, or because
-// the hypervisor gave it again; a boot that fails because the hypervisor refuses.
+// Catches: a node whose only source is cleared before its config is on its disk, or although the
+// config must not be on disk; a config that stays readable after a crash between writing the copy
+// and clearing the source, or because the hypervisor restored it; a boot that fails because the
+// hypervisor refuses.
 TEST_F(ConfigManagerTest, ClearsASourceThatEveryProcessReads) {
   auto clear = [this]() {
     brain().manager.clearSource().wait(io.waitScope);
@@ -411,7 +415,7 @@ TEST_F(ConfigManagerTest, ClearsASourceThatEveryProcessReads) {
   EXPECT_TRUE(brain().saidThat("because nothing is mounted at /system/state; "));
   disk.volatileBecause = nullptr;
 
-  machine.drop();  // power fails here
+  machine.drop();  // a power cut
   start();
   load();
   EXPECT_EQ(1u, sources.searches);
@@ -425,7 +429,7 @@ TEST_F(ConfigManagerTest, ClearsASourceThatEveryProcessReads) {
   EXPECT_TRUE(
       brain().saidThat("cleared the machine config in guestinfo.userdata, as it is in "
                        "config.yaml"));
-  give();  // by its configuration file, when it was switched off
+  give();  // from the hypervisor's configuration file, while the machine was off
   EXPECT_TRUE(clear());
 
   machine.drop();

@@ -1,4 +1,4 @@
-// ConfigManager's part that looks at the machine, and at what is on disk, before a change.
+// The part of ConfigManager that examines the machine, and the copy on disk, before a change.
 #include "common/base/error.h"
 #include "common/memory/zeroize.h"
 #include "common/text/diff.h"
@@ -36,7 +36,7 @@ void ConfigManager::checkFree(Caller caller, rpc::ApplyMode mode) {
                stageable ? ", or use --on-reboot and reboot the node" : ""));
 }
 
-// The version of the resource counts its changes.
+// Returns the version of the published config: the resource's version counts its changes.
 uint64_t ConfigManager::publishedVersion() {
   KJ_IF_MAYBE (running, deps.store.tryGet<rpc::MachineConfigSpec>(kMachineConfigId)) {
     return running->version();
@@ -53,8 +53,8 @@ void ConfigManager::checkVersion(uint64_t ifVersion) {
                ", but version ", version, " is active; repeat the change on that version"));
 }
 
-// The config of the next boot, if it differs from the running one; a trial ends with this boot
-// anyway.
+// Returns the config of the next boot if it differs from the running one; a trial ends with this
+// boot in any case.
 kj::Maybe<kj::String> ConfigManager::stagedText() {
   auto differs = [&](kj::ArrayPtr<const char> running) -> kj::Maybe<kj::String> {
     kj::Maybe<kj::String> text;
@@ -73,7 +73,7 @@ kj::Maybe<kj::String> ConfigManager::stagedText() {
   return nullptr;
 }
 
-// None also when `next` is on disk already, as after a crash.
+// Returns the config that is staged; nullptr also if `next` is on disk already, as after a crash.
 kj::Promise<kj::Maybe<ConfigManager::Checked>> ConfigManager::stagedBefore(
     const KnownConfig& next) {
   auto staged = stagedText();
@@ -86,9 +86,9 @@ kj::Promise<kj::Maybe<ConfigManager::Checked>> ConfigManager::stagedBefore(
   co_return nullptr;
 }
 
-// Compares with the running config; empty on a machine without one, and for a document of the same
-// meaning. Text is compared with text, so comments count; a document in the other notation, JSON or
-// YAML, is compared by what both say.
+// Compares with the running config; empty on a machine without a config, and for a document of the
+// same meaning. Documents in the same notation are compared as text, so comments count; a document
+// in the other notation, JSON or YAML, is compared by its meaning.
 kj::Promise<kj::String> ConfigManager::difference(const KnownConfig& wanted) {
   KJ_IF_MAYBE (running, deps.reader.document(deps.store)) {
     auto from = running->get(), to = wanted.get();
@@ -99,7 +99,7 @@ kj::Promise<kj::String> ConfigManager::difference(const KnownConfig& wanted) {
   co_return kj::str();
 }
 
-// The config before the trial; none when there is no trial.
+// Returns the config from before the trial; nullptr if there is no trial.
 kj::Promise<kj::Maybe<ConfigManager::Checked>> ConfigManager::beforeTrial() {
   KJ_IF_MAYBE (t, trial) {
     auto before = kj::heapArray(t->before.asPtr());

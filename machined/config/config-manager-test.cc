@@ -1,5 +1,5 @@
-// The running config and the one on disk after every mode, after a crash between any two steps, and
-// after two calls at once.
+// The running config and the copy on disk after every mode, after a crash between any two steps,
+// and after two concurrent calls.
 #include "machined/config/test-config-manager.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ namespace {
 
 // --- modes ---
 
-// Catches: a mode that changes more than it says: the running config before its reboot, or the disk
-// in memory's place.
+// Catches: a mode that changes more than it should: the running config before its reboot, or the
+// disk instead of memory.
 TEST_F(ConfigManagerTest, EachModeChangesWhatItSays) {
   struct {
     ApplyMode mode;
@@ -46,7 +46,7 @@ TEST_F(ConfigManagerTest, EachModeChangesWhatItSays) {
   }
 }
 
-// Catches: a dry run that leaves something behind.
+// Catches: a dry run with an effect.
 TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;
@@ -60,7 +60,7 @@ TEST_F(ConfigManagerTest, ADryRunChangesNothing) {
   EXPECT_EQ(0u, b.reboots);
 }
 
-// Catches: a reboot for keys that nothing acts on, or such a key without a warning.
+// Catches: a reboot for keys without an effect, or such a key without a warning.
 TEST_F(ConfigManagerTest, KeysWithoutEffectNeedNoReboot) {
   booted(document("a"));
   auto more = "  features: {kubePrism: {enabled: true}}\n  baseRuntimeSpecOverrides: {}\n"_kj;
@@ -81,7 +81,8 @@ TEST_F(ConfigManagerTest, KeysWithoutEffectNeedNoReboot) {
   EXPECT_EQ(0u, brain().reboots);
 }
 
-// Catches: half an answer about what needs a reboot, and a refused apply that changed something.
+// Catches: an incomplete list of the changes that need a reboot, and a refused apply that changed
+// something.
 TEST_F(ConfigManagerTest, RefusalsNameTheReasonAndChangeNothing) {
   booted(document("a"));
   auto text = refusal(apply(document("b", "  env: {a: b, c: d}\n"), ApplyMode::NO_REBOOT));
@@ -113,7 +114,7 @@ TEST_F(ConfigManagerTest, RefusalsNameTheReasonAndChangeNothing) {
   EXPECT_EQ(0u, brain().reboots);
 }
 
-// Catches: a staged config that is lost in silence.
+// Catches: a staged config that is replaced without a warning.
 TEST_F(ConfigManagerTest, WarnsThatAStagedConfigIsReplaced) {
   booted(document("a"));
   auto said = [&](kj::StringPtr text, ApplyMode mode, bool dryRun) {
@@ -128,7 +129,7 @@ TEST_F(ConfigManagerTest, WarnsThatAStagedConfigIsReplaced) {
   EXPECT_EQ("c/c", state());
   EXPECT_FALSE(said(document("d"), ApplyMode::NO_REBOOT, false));
 
-  // Also where the running one is not on disk.
+  // Also on a machine whose running config is not on disk.
   disk.content = nullptr;
   machine.drop();
   booted(document("a", "", false));
@@ -137,7 +138,7 @@ TEST_F(ConfigManagerTest, WarnsThatAStagedConfigIsReplaced) {
   EXPECT_TRUE(said(document("c"), ApplyMode::STAGED, true));
 }
 
-// Catches: a staged config that is given back with its secrets when somebody replaces it.
+// Catches: a staged config whose memory is freed with its secrets when another config replaces it.
 TEST_F(ConfigManagerTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
   booted(document("a"));
   apply(document("staged-secret"), ApplyMode::STAGED).wait(io.waitScope);
@@ -146,7 +147,7 @@ TEST_F(ConfigManagerTest, AStagedConfigIsZeroedWhenItWasLookedAt) {
   EXPECT_EQ(freed.count(), 0u);
 }
 
-// Catches: a document that is taken and cannot be published.
+// Catches: a document that is accepted and cannot be published.
 TEST_F(ConfigManagerTest, TheLargestDocument) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -163,7 +164,7 @@ TEST_F(ConfigManagerTest, TheLargestDocument) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: a machine in maintenance that somebody fills with documents.
+// Catches: visitors who fill the memory of a machine in maintenance with documents.
 TEST_F(ConfigManagerTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
   booted(document("a"));
   auto large = kj::str(document("b"), "# ", kj::repeat('x', 200'000), "\n");
@@ -176,16 +177,16 @@ TEST_F(ConfigManagerTest, OnlySoManyDocumentsAreLookedAtAtOnce) {
     }
     auto text = refusal(apply(large, ApplyMode::NO_REBOOT, true));
     EXPECT_TRUE(contains(text, "ResourceExhausted: 4 configs")) << text;
-    calls.removeLast();  // its caller goes away, and its process with him
+    calls.removeLast();  // the caller disconnects, which ends its process
     calls.add(apply(large, ApplyMode::NO_REBOOT, true));
     EXPECT_FALSE(calls.back().poll(io.waitScope));
-    apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);  // a usual one
+    apply(document("b"), ApplyMode::NO_REBOOT, true).wait(io.waitScope);  // an ordinary apply
   }
   for (auto& call : calls) call.wait(io.waitScope);
   EXPECT_EQ("nothing was refused", refusal(apply(large, ApplyMode::NO_REBOOT, true)));
 }
 
-// Catches: visitors who keep a machine from reading the config of its own source.
+// Catches: visitors who prevent a machine from reading the config of its source.
 TEST_F(ConfigManagerTest, VisitorsDoNotTakeAllReaders) {
   sources.answers.add(kj::str());
   auto loading = waitForAConfig();
@@ -211,8 +212,7 @@ kj::Exception killed() {
                "the parser was killed while reading machine config: twice killed by signal 11");
 }
 
-// Catches: a change that is half made, or a work that never ends, when nobody could read a
-// document.
+// Catches: a half-made change, or work that never ends, after all parsers of a document died.
 TEST_F(ConfigManagerTest, ADocumentThatKillsItsReadersIsRefused) {
   booted(document("a"));
   brain().foreign.broken = killed();
@@ -226,7 +226,8 @@ TEST_F(ConfigManagerTest, ADocumentThatKillsItsReadersIsRefused) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: a machine with an owner that takes another config because nobody could read its own.
+// Catches: a machine with an owner that takes another config because all parsers of its config
+// died.
 TEST_F(ConfigManagerTest, AKeptDocumentThatKillsItsReadersEndsTheBoot) {
   disk.content = kj::str(document("kept"));
   sources.answers.add(kj::str(document("source")));
@@ -242,7 +243,7 @@ TEST_F(ConfigManagerTest, AKeptDocumentThatKillsItsReadersEndsTheBoot) {
   EXPECT_EQ(0u, sources.searches);
 }
 
-// Catches: a source that ends the search because its readers died.
+// Catches: a source whose search ends because its parsers died.
 TEST_F(ConfigManagerTest, ASourceThatKillsItsReadersIsAskedAgain) {
   sources.answers.add(kj::str(document("source")));
   auto& b = start();
@@ -257,7 +258,8 @@ TEST_F(ConfigManagerTest, ASourceThatKillsItsReadersIsAskedAgain) {
   EXPECT_EQ("source", running());
 }
 
-// Catches: a brain that takes the machine for one without a config because its predecessor read it.
+// Catches: a brain that sees a machine without a config because only its predecessor has read the
+// config.
 TEST_F(ConfigManagerTest, ANewBrainHasThePublishedDocumentRead) {
   booted(document("a"));
   auto& b = start();
@@ -265,7 +267,8 @@ TEST_F(ConfigManagerTest, ANewBrainHasThePublishedDocumentRead) {
   EXPECT_EQ("a", b.reader.machine(b.store).getNetwork().getHostname());
 }
 
-// Catches: a copy that others can read, one that stays, and a write at each boot for nothing.
+// Catches: a copy that others can read, a copy that is not removed, and a needless write at each
+// boot.
 TEST_F(ConfigManagerTest, TheCopyOnDisk) {
   char name[] = "/tmp/keeper-test-XXXXXX";
   auto folder = kj::str(mkdtemp(name));
@@ -295,7 +298,7 @@ TEST_F(ConfigManagerTest, TheCopyOnDisk) {
   auto missing = kj::str(folder, "/none/config.yaml");
   EXPECT_EQ(kj::str(folder, "/none is missing"), why(StateOn::kDisk, missing).c_str());
   EXPECT_EQ(kj::str(folder, "/none is missing"), why(StateOn::kLauncher, missing).c_str());
-  // A tmpfs wherever there is a kernel. What a launcher mounts it keeps, whatever it is.
+  // /dev is a tmpfs on every kernel. A launcher keeps whatever it mounts.
   EXPECT_EQ("no disk is mounted at /dev, which is memory and lost with a reboot",
             why(StateOn::kDisk, "/dev/config.yaml"));
   EXPECT_EQ("", why(StateOn::kLauncher, "/dev/config.yaml"));
@@ -303,8 +306,8 @@ TEST_F(ConfigManagerTest, TheCopyOnDisk) {
             why(StateOn::kLauncher, path).c_str());
 }
 
-// Catches: a copy that others can read and that no boot looks at, since its text is right. (What is
-// there as it should be, the disk does not write again: TheCopyOnDisk.)
+// Catches: a copy that others can read and that no boot examines because its text is right. (If
+// nothing is wrong, the disk writes nothing: TheCopyOnDisk.)
 TEST_F(ConfigManagerTest, EachBootLooksAtTheCopy) {
   booted(document("a"));
   auto writes = disk.writes;
@@ -312,7 +315,7 @@ TEST_F(ConfigManagerTest, EachBootLooksAtTheCopy) {
   EXPECT_EQ(writes + 1, disk.writes);
 }
 
-// Notes documents that are let go with their text in them.
+// Records documents that are freed with their text in them.
 struct Watcher final : public kj::ArrayDisposer {
   mutable unsigned clean = 0, readable = 0;
   void disposeImpl(void* first, size_t, size_t count, size_t, void (*)(void*)) const override {
@@ -329,8 +332,8 @@ struct Watcher final : public kj::ArrayDisposer {
   }
 };
 
-// Catches: a document, which holds secrets, left in memory by a refusal, by a caller that goes
-// away, or at the end of the work.
+// Catches: a document, which holds secrets, that stays in memory after a refusal, after its caller
+// disconnects, or at the end of the work.
 TEST_F(ConfigManagerTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   Watcher watcher;
   booted(document("a"));
@@ -360,7 +363,7 @@ TEST_F(ConfigManagerTest, DocumentsAreOverwrittenBeforeTheyAreLetGo) {
   EXPECT_EQ(0u, watcher.readable);
 }
 
-// Catches: an old copy that comes back at the next boot.
+// Catches: an old copy that the next boot uses.
 TEST_F(ConfigManagerTest, WithoutPersistNothingStaysOnDisk) {
   booted(document("a"));
   auto outcome = apply(document("b", "", false), ApplyMode::NO_REBOOT).wait(io.waitScope);
@@ -369,8 +372,8 @@ TEST_F(ConfigManagerTest, WithoutPersistNothingStaysOnDisk) {
   EXPECT_TRUE(outcome.warnings.back().startsWith("persist: false"));
 }
 
-// Catches: an answer before the truth, and a full disk that costs the old copy or the running
-// config.
+// Catches: an answer before the write is done, and a full disk that destroys the old copy or the
+// running config.
 TEST_F(ConfigManagerTest, AFailedWriteChangesNothingAndIsOver) {
   booted(document("a"));
   disk.broken = true;
@@ -381,14 +384,14 @@ TEST_F(ConfigManagerTest, AFailedWriteChangesNothingAndIsOver) {
   }
   EXPECT_EQ(0u, brain().reboots + brain().intended);
   disk.broken = false;
-  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);  // nothing is in its way
+  apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);  // the next apply is not blocked
   EXPECT_EQ("c/c", state());
 }
 
-// --- who is in whose way ---
+// --- concurrent calls ---
 
-// Catches: two documents mixed, a second one that is lost in silence, and a config manager that is
-// busy for ever.
+// Catches: two documents that are mixed, a second document that is lost in silence, and a config
+// manager that stays busy for ever.
 TEST_F(ConfigManagerTest, OneAtATime) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -403,12 +406,12 @@ TEST_F(ConfigManagerTest, OneAtATime) {
   apply(document("c"), ApplyMode::NO_REBOOT).wait(io.waitScope);
   EXPECT_EQ("c/c", state());
   apply(document("d"), ApplyMode::REBOOT).wait(io.waitScope);
-  text = refusal(apply(document("e"), ApplyMode::STAGED));  // the machine is about to go down
+  text = refusal(apply(document("e"), ApplyMode::STAGED));  // the machine is about to shut down
   EXPECT_TRUE(contains(text, "Conflict: another config is being applied (mode reboot)")) << text;
   EXPECT_EQ("c/d", state());
 }
 
-// Catches: an apply that gets between the tasks of a boot.
+// Catches: an apply that runs between the tasks of a boot.
 TEST_F(ConfigManagerTest, NotDuringAnotherSequence) {
   booted(document("a"));
   brain().runningSequence = kj::str("boot");
@@ -417,9 +420,9 @@ TEST_F(ConfigManagerTest, NotDuringAnotherSequence) {
   EXPECT_EQ("a/a", state());
 }
 
-// A wrong config may keep a service, and the boot, from coming up. Catches: one that can be
-// replaced only when the boot has ended; a staged config that a new brain, which runs the boot
-// again, replaces by the wrong one.
+// A wrong config may prevent a service, and the boot, from coming up. Catches: a wrong config that
+// can be replaced only after the boot; a staged config that a new brain, which runs the boot again,
+// replaces by the wrong config.
 TEST_F(ConfigManagerTest, StagedDuringABootThatWaitsForServices) {
   booted(document("a"));
   brain().runningSequence = kj::str("boot");
@@ -440,7 +443,7 @@ TEST_F(ConfigManagerTest, StagedDuringABootThatWaitsForServices) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: work that ends with the call that asked for it.
+// Catches: work that ends when its caller disconnects.
 TEST_F(ConfigManagerTest, ACallerThatGoesAwayChangesNothing) {
   booted(document("a"));
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -455,7 +458,7 @@ TEST_F(ConfigManagerTest, ACallerThatGoesAwayChangesNothing) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: a boot that failed and can only be repaired by hand.
+// Catches: a failed boot that can only be repaired by hand.
 TEST_F(ConfigManagerTest, AFailedBootTakesADocumentByRebooting) {
   booted(document("a"));
   brain().failed = true;
@@ -478,7 +481,7 @@ TEST_F(ConfigManagerTest, AContainerReboots) {
 // --- crashes of the brain ---
 
 // Catches, at every step: a document that is half in place after a crash, an intention that is
-// forgotten, or one that is carried out again and again.
+// forgotten, or an intention that is carried out again and again.
 TEST_F(ConfigManagerTest, ACrashAtAnyStep) {
   struct {
     ApplyMode mode;
@@ -488,7 +491,7 @@ TEST_F(ConfigManagerTest, ACrashAtAnyStep) {
                {ApplyMode::REBOOT, "a/b", 1},
                {ApplyMode::STAGED, "a/b", 0}};
   for (auto& row : modes) {
-    // 0: before process 1 has it. 1: it has. 2: written. 3: published.
+    // 0: before process 1 holds the document. 1: process 1 holds it. 2: written. 3: published.
     for (int step = 0; step <= 3; step++) {
       SCOPED_TRACE(testing::Message() << nameOf(row.mode).cStr() << " step " << step);
       anotherMachine();
@@ -508,7 +511,7 @@ TEST_F(ConfigManagerTest, ACrashAtAnyStep) {
       auto& next = start();
       EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
       EXPECT_EQ(step == 0 ? 0u : row.intended, next.intended);
-      EXPECT_EQ(0u, next.reboots);  // that is for whoever goes on with what is intended
+      EXPECT_EQ(0u, next.reboots);  // the code that carries out the intention reboots
       auto& another = start();
       EXPECT_EQ(0u, another.intended);
       EXPECT_EQ(step == 0 ? "a/a" : row.end, state());
@@ -516,7 +519,7 @@ TEST_F(ConfigManagerTest, ACrashAtAnyStep) {
   }
 }
 
-// Catches: a full disk at the worst moment, which would keep every new brain from starting.
+// Catches: a full disk at the worst moment that prevents every new brain from starting.
 TEST_F(ConfigManagerTest, RecoveryThatFailsIsGivenUp) {
   booted(document("a"));
   holdPending(brain().process1,
@@ -528,7 +531,7 @@ TEST_F(ConfigManagerTest, RecoveryThatFailsIsGivenUp) {
   EXPECT_TRUE(brain().saidThat("no space left"));
 }
 
-// Catches: a memory file that somebody else wrote taken for a document.
+// Catches: a memory file that another program wrote and that is treated as a document.
 TEST_F(ConfigManagerTest, NonsenseThatIsHeldIsNotTaken) {
   booted(document("a"));
   int ends[2];
@@ -547,7 +550,7 @@ TEST_F(ConfigManagerTest, NonsenseThatIsHeldIsNotTaken) {
   };
   EXPECT_EQ("b", tryWith(ApplyMode::STAGED, good.asArray()));
   EXPECT_EQ("a", tryWith(static_cast<ApplyMode>(99), good.asArray()));
-  // One that was good to a predecessor with other checks.
+  // A document that was valid for a predecessor with other checks.
   EXPECT_EQ("a", tryWith(ApplyMode::STAGED, good.asArray().slice(0, good.size() / 2)));
   EXPECT_TRUE(brain().saidThat("cannot read the interrupted change"));
   EXPECT_FALSE(machine.holds(kPendingName));

@@ -1,4 +1,4 @@
-// ConfigManager's part for configs on trial.
+// The part of ConfigManager that handles configs on trial.
 #include "common/memory/zeroize.h"
 #include "machined/config/config-manager.h"
 
@@ -19,7 +19,7 @@ kj::Promise<void> ConfigManager::beginTrial(kj::Duration length, KnownConfig con
   }
   Trial next(deps.timer.now() + length, kj::mv(before), kj::mv(document));
   co_await holdTrial(deps.process1, next);
-  zeroize(next.tried);  // process 1 holds it, and the store is about to
+  zeroize(next.tried);  // process 1 holds the text, and the store will, too
   next.tried = nullptr;
   trial = kj::mv(next);
   publish(kj::mv(config));
@@ -51,7 +51,7 @@ void ConfigManager::arm() {
 }
 
 kj::Promise<void> ConfigManager::revert() {
-  // An apply that runs now may end the trial or restart its time.
+  // A running apply may end the trial or restart its time.
   KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
   KJ_IF_MAYBE (t, trial) {
     if (deps.timer.now() < t->deadline) co_return;

@@ -24,13 +24,13 @@ constexpr Backoff::Pace kSearchPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 // Leaves room for the other fields of the resource.
 constexpr size_t kLargestDocument = kLargestResource - 4096;
 
-// Anybody may send documents in maintenance mode, and parsing a large one costs memory. Half of the
+// In maintenance mode anybody may send documents, and parsing a large one costs memory. Half of the
 // parsers that may run are reserved for the machine's own documents.
 constexpr size_t kLarge = 64u << 10;
 constexpr unsigned kMostChecks = 4;
 
-// The pace of retries to read a document that was valid before: about half a minute in all, after
-// which a restart of the brain helps as much.
+// The pace of retries to read a document that was valid before. They take about half a minute in
+// all; after that, restarting the brain helps as much.
 constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
 constexpr unsigned kMostTries = 6;
 
@@ -92,7 +92,7 @@ kj::Promise<ConfigManager::Checked> ConfigManager::check(kj::Array<char> text, k
   co_return kj::mv(result);
 }
 
-// For a document that was valid before: retries while no parser process can be started.
+// Checks a document that was valid before: retries while no parser process can be started.
 kj::Promise<ConfigManager::Checked> ConfigManager::checkAgain(kj::ArrayPtr<const char> text) {
   auto document = kj::heapArray(text);
   KJ_DEFER(zeroize(document));
@@ -175,7 +175,7 @@ kj::Promise<void> ConfigManager::load() {
   if (!again) {
     auto kept = co_await takeKept();
     if (kept == Kept::kTaken) co_return;
-    // A mistake in a kernel parameter does not take a machine from its owner.
+    // A mistake in a kernel parameter does not make an owned machine accept a config from anybody.
     bool owned = kept == Kept::kPassedOver || deps.disk.lockedProblem() != nullptr;
     if (searchable || owned) {
       reasons.clear();
@@ -200,8 +200,8 @@ kj::Promise<void> ConfigManager::load() {
   co_await over;
 }
 
-// A copy that exists and cannot be used means that this machine has an owner: it takes no other
-// config in its place.
+// Publishes the copy on disk. A copy that exists and cannot be used means that this machine has an
+// owner: the machine takes no other config in its place.
 kj::Promise<ConfigManager::Kept> ConfigManager::takeKept() {
   kj::Vector<kj::String> problems;
   kj::Maybe<kj::String> text;
@@ -246,11 +246,10 @@ kj::Promise<void> ConfigManager::preferKept() {
     }
   });
   if (runs && unreadable == nullptr) co_return;
-  co_await takeKept();  // throws when the copy cannot be read
+  co_await takeKept();  // throws if the copy cannot be read
 }
 
-// Returns true when there is any source. Publishes a valid document, or adds the errors to
-// `reasons`.
+// Returns true if any source exists. Publishes a valid document, or adds the errors to `reasons`.
 kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
   kj::Maybe<ConfigSearch> result;
   auto failure = co_await deps.sources.find().then(
@@ -274,7 +273,7 @@ kj::Promise<bool> ConfigManager::search(kj::Vector<kj::String>& reasons) {
     co_await check(kj::mv(f->text), kj::str(from))
         .then([&](Checked&& c) { looked = kj::mv(c); },
               [&](kj::Exception&& e) { reasons.add(messageOf(e)); });
-    // An apply that started meanwhile goes first.
+    // An apply that has started meanwhile takes precedence.
     KJ_IF_MAYBE (w, work) co_await w->done.addBranch();
     if (published(deps.store)) co_return true;
     KJ_IF_MAYBE (checked, looked) {
@@ -326,7 +325,7 @@ void ConfigManager::setReasons(kj::Vector<kj::String> reasons) {
 }
 
 void ConfigManager::publish(KnownConfig config) {
-  // First: from here on callers without a certificate are refused.
+  // This comes first: from now on callers without a certificate are refused.
   auto ended = kj::mv(maintenance);
   maintenance = nullptr;
   auto text = kj::heapString(config.bytes());
@@ -344,7 +343,7 @@ void ConfigManager::publish(KnownConfig config) {
 
 // --- tasks of the boot ---
 
-// publish() gets documents that check() found valid only; checking again would cost every boot a
+// publish() gets only documents that check() found valid; another check would cost every boot a
 // process.
 kj::Promise<void> ConfigManager::validate() {
   if (!published(deps.store)) fail(ErrorKind::kNotFound, "no machine config to validate");
@@ -354,14 +353,14 @@ kj::Promise<void> ConfigManager::validate() {
 }
 
 kj::Promise<void> ConfigManager::save() {
-  if (stagedInBoot) return kj::READY_NOW;  // before a crash of the brain
+  if (stagedInBoot) return kj::READY_NOW;  // staged before a crash of the brain
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) return toDisk(*config);
   fail(ErrorKind::kNotFound, "no machine config to save");
 }
 
 kj::Promise<void> ConfigManager::clearSource() {
   if (!deps.sources.clearable()) co_return;
-  // The reason why the next boot would need the source; empty: the running config is on disk.
+  // The reason why the next boot would need the source; empty if the running config is on disk.
   kj::String why;
   KJ_IF_MAYBE (config, deps.reader.document(deps.store)) {
     KJ_IF_MAYBE (reason, deps.disk.whyNotDurable()) why = kj::str(*reason);
@@ -403,7 +402,7 @@ bool ConfigManager::isKept(const KnownConfig& config) {
   return is;
 }
 
-// With persist: false the next boot must not use an older copy.
+// Writes or removes the copy: with persist: false the next boot must not use an older copy.
 kj::Promise<void> ConfigManager::toDisk(const KnownConfig& config) {
   if (!config.get().getPersist()) return deps.disk.remove();
   return deps.disk.write(kj::heapArray(config.bytes()));
@@ -419,7 +418,8 @@ void ConfigManager::requireMaintenance() const {
                                "status --insecure shows why"_kj);
 }
 
-// Says what becomes of the config that is staged for the next boot, and of a trial that continues.
+// Adds warnings about the config that is staged for the next boot, and about a trial that
+// continues.
 void ConfigManager::warnOfStaged(rpc::ApplyMode mode, kj::Vector<kj::String>& warnings) {
   if (mode != rpc::ApplyMode::TRY) {
     auto staged = stagedText();
@@ -463,7 +463,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
     before = co_await beforeTrial();
     current = version == publishedVersion() && (before != nullptr) == (trial != nullptr);
   }
-  // Nothing suspends from here to begin(): the decision is still valid then.
+  // Nothing suspends between this point and begin(): the decision is still valid then.
   if (!request.dryRun || request.caller == Caller::kVisitor) {
     checkFree(request.caller, request.mode);
   }
@@ -485,7 +485,7 @@ kj::Promise<ConfigManager::Outcome> ConfigManager::apply(Request request) {
   co_return co_await begin(kj::mv(outcome), kj::mv(checked.config), kj::mv(request));
 }
 
-// The work continues when the caller disconnects. After a reboot has been decided no other is
+// The work continues if the caller disconnects. After a reboot has been decided no other apply is
 // accepted.
 kj::Promise<ConfigManager::Outcome> ConfigManager::begin(Outcome outcome, KnownConfig config,
                                                          Request request) {
@@ -535,7 +535,8 @@ kj::Promise<kj::Maybe<kj::Exception>> ConfigManager::ended(kj::Promise<void> wor
       });
 }
 
-// Fulfills `operating` with the number of the operation as soon as it continues without its caller.
+// Fulfills `operating` with the number of the operation as soon as the operation continues without
+// its caller.
 kj::Promise<void> ConfigManager::carryOut(
     Pending pending, KnownConfig config,
     kj::Maybe<kj::Own<kj::PromiseFulfiller<uint64_t>>> operating) {
@@ -553,7 +554,7 @@ kj::Promise<void> ConfigManager::carryOut(
   if (mode == rpc::ApplyMode::REBOOT) deps.host.reboot();
 }
 
-// Steps 3 and 4; repeating them changes nothing.
+// Does steps 3 and 4; repeating them changes nothing.
 kj::Promise<void> ConfigManager::finish(rpc::ApplyMode mode, KnownConfig config) {
   auto before = co_await stagedBefore(config);
   auto staged = before.map([](const Checked& b) { return b.config.get(); });

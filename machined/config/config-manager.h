@@ -1,42 +1,44 @@
-// Manages the machine config: which one runs, which one is on disk, and every change of either.
+// Manages the machine config: the running one, the one on disk, and every change of either.
 //
 // The running config is the resource MachineConfigs/v1alpha1: controllers derive everything from
-// it. It gets there by load() (at boot: the copy on disk, else the sources) or by apply(). A
+// it. It is published by load() (at boot: the copy on disk, else the sources) or by apply(). A
 // machine that finds no config is in maintenance: it waits for an apply, and, if a named source has
-// failed, keeps asking that source; the first valid document ends maintenance. An unknown platform
-// is an alarm at each boot; a machine without a copy on disk then asks no source at all. From then
-// on, and before the document becomes visible, callers without a certificate are refused
-// (inMaintenance()). A copy on disk that is damaged or cannot be read fails the boot, with neither
-// source nor maintenance: whoever can damage it must not be able to replace it. A copy on a locked
-// encrypted disk gives way to a source, which has the keys, until they have opened the disk
-// (preferKept()), but not to maintenance. A machine whose boot has failed is never in maintenance;
-// if it has no config, it shows its state to anybody (showsStateToAnybody()).
+// failed, keeps retrying that source; the first valid document ends maintenance. An unknown
+// platform is an alarm at each boot; a machine without a copy on disk then uses no source at all.
+// From the end of maintenance on, and before the document becomes visible, callers without a
+// certificate are refused (inMaintenance()).
+//
+// A copy on disk that is damaged or cannot be read fails the boot, with neither source nor
+// maintenance: an attacker who can damage the copy must not be able to replace it. A copy on a
+// locked encrypted disk gives way to a source, which has the keys, until the keys have opened the
+// disk (preferKept()), but not to maintenance. A machine whose boot has failed is never in
+// maintenance; if it has no config, it shows its state to any caller (showsStateToAnybody()).
 //
 // apply() is all or nothing, and its caller gets the outcome:
-//   1. the document is checked whole, by a confined process of its own (foreign-bytes.h), and the
-//      mode is decided (apply-decision.h): nothing has changed;
+//   1. a separate confined process checks the whole document (foreign-bytes.h), and the mode is
+//      decided (apply-decision.h): nothing has changed;
 //   2. process 1 holds the document and the mode (pending-config.h);
 //   3. the copy on disk is replaced in one rename, or removed (persist: false); the keys of volumes
-//   are
-//      changed around that;
+//      are changed around that;
 //   4. no-reboot: the document is published; reboot: process 1 holds that the node shuts down;
 //   5. process 1 drops the document.
 // A change of a volume's keys takes as long as deriving keys takes: its caller is answered after 2,
-// and follows the rest as an operation (apply-operation.h), which a new brain continues. A crash of
-// the brain before 2 is done: nothing has happened. After it: the next brain finds the document
-// (recover()) and does 3 to 5, again where they had been done, which changes nothing. A failure at
-// 3 ends it there: the old copy is whole, the old config runs. A crash of the machine leaves the
-// one copy or the other. The caller may disconnect at any time; the work is owned here, and one
-// apply runs at a time.
+// and follows the rest as an operation (apply-operation.h), which a new brain continues. If the
+// brain crashes before 2 is done, nothing has happened. If it crashes later, the next brain finds
+// the document (recover()) and does 3 to 5; repeating a finished step changes nothing. A failure at
+// 3 ends the apply: the old copy is whole, and the old config runs. A crash of the machine leaves
+// either the old or the new copy. The caller may disconnect at any time; the config manager owns
+// the work and runs one apply at a time.
 //
-// Mode try has steps of its own: process 1 holds the document, the previous one and the deadline
+// Mode try has its own steps: process 1 holds the document, the previous one and the deadline
 // (config-trial.h), then the document is published; the disk is never written. At the deadline the
-// previous one is published and process 1 drops the trial; a brain that starts later does that at
-// once, one that starts earlier continues the trial. During a trial only the config on trial and
-// the one from before can be applied (apply-decision.h); with mode no-reboot that ends the trial
-// for good, whichever brain finishes it, and one that fails, is staged or reboots does not.
+// previous document is published and process 1 drops the trial. A brain that starts after the
+// deadline does that at once; a brain that starts earlier continues the trial. During a trial only
+// the config on trial and the previous one can be applied (apply-decision.h). With mode no-reboot
+// this ends the trial for good, whichever brain finishes it; an apply that fails, is staged or
+// reboots does not.
 //
-// Maintenance that has begun (its certificate is in the store) continues at once after a crash of
+// A maintenance that has begun (its certificate is in the store) continues at once after a crash of
 // the brain: the fingerprint that an operator has read stays valid.
 #pragma once
 
@@ -61,17 +63,18 @@ class ConfigHost {
  public:
   virtual ~ConfigHost() noexcept(false) = default;
   virtual void print(kj::StringPtr line, Tone tone) = 0;
-  virtual kj::String sequence() const = 0;  // the running one, or empty
-  // A boot runs that has written its config already: it waits for services, which may take long.
+  virtual kj::String sequence() const = 0;  // the running sequence, or empty
+  // Returns true if a boot is running that has already written its config: it waits for services,
+  // which may take long.
   virtual bool bootHasSaved() const = 0;
-  virtual bool bootFailed() const = 0;  // a new brain knows from the start
+  virtual bool bootFailed() const = 0;  // known to a new brain from the start
   // Resolves when process 1 knows that the machine reboots.
   virtual kj::Promise<void> intendReboot() = 0;
-  // Reboots after a delay, so that the answer to the caller gets out.
+  // Reboots after a delay, so that the answer to the caller is sent first.
   virtual void reboot() = 0;
-  // Maintenance starts or ends, or its reasons change.
+  // Called when maintenance starts or ends, or its reasons change.
   virtual void maintenanceChanged() = 0;
-  // A trial starts, continues or ends; revertsIn() has the time left.
+  // Called when a trial starts, continues or ends; revertsIn() has the time left.
   virtual void trialChanged(kj::StringPtr what) = 0;
 };
 
@@ -83,11 +86,11 @@ class KeyChanges {
   using Step = kj::Function<void(kj::StringPtr step)>;
   virtual ~KeyChanges() noexcept(false) = default;
 
-  // Throws FailedPrecondition when the keys could not be changed; nothing has changed.
+  // Throws FailedPrecondition if the keys could not be changed; nothing has changed.
   virtual void check(config::Config::Reader wanted, rpc::ApplyMode mode) = 0;
-  // Changes keys before and after `persist` writes the copy on disk, with mode no-reboot all of
-  // them. `staged` is the config that the next boot would have without this change, if it is
-  // neither the running config nor this one. `step` is called with the progress.
+  // Changes keys before and after `persist` writes the copy on disk; with mode no-reboot it changes
+  // all of them. `staged` is the config that the next boot would have without this change, if it is
+  // neither the running config nor this one. Calls `step` with the progress.
   virtual kj::Promise<void> persist(config::Config::Reader wanted, rpc::ApplyMode mode,
                                     kj::Maybe<config::Config::Reader> staged, Persist persist,
                                     Step step) = 0;
@@ -111,30 +114,31 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   ~ConfigManager() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ConfigManager);
 
-  // Once, when the store has its journal and before the controllers run: has the published document
-  // read, and finishes an interrupted change of the predecessor. Rejects when no process can be
-  // started for that: better no brain yet than one that believes that the machine has no config.
-  // After an interrupted change that ends in a reboot, intendReboot() has been called.
+  // Reads the published document and finishes an interrupted change of the predecessor. Called
+  // once, when the store has its journal and before the controllers run. Rejects if no process can
+  // be started for reading: no brain is better than a brain that believes that the machine has no
+  // config. After an interrupted change that ends in a reboot, intendReboot() has been called.
   kj::Promise<void> recover();
 
-  // The task loadConfig: resolves when a valid config is published, however long that takes. Throws
-  // FailedPrecondition, naming the copy on disk, when that cannot be used.
+  // Runs the task loadConfig: resolves when a valid config is published, however long that takes.
+  // Throws FailedPrecondition, naming the copy on disk, if the copy cannot be used.
   kj::Promise<void> load();
-  // When the disk was opened with the keys of a source's config: publishes the copy on it instead,
-  // as if it had been readable before; with persist: false the source's config stays. Throws as
-  // load() does: a copy that cannot be used is not overwritten. Does nothing when the copy runs
-  // already.
+  // Called when the disk was opened with the keys of a source's config: publishes the copy on the
+  // disk instead, as if it had been readable before; with persist: false the source's config stays.
+  // Throws as load() does: a copy that cannot be used is not overwritten. Does nothing if the copy
+  // runs already.
   kj::Promise<void> preferKept();
-  // The tasks validateConfig and saveConfig.
+  // Run the tasks validateConfig and saveConfig.
   kj::Promise<void> validate();
   kj::Promise<void> save();
-  // The task clearConfigSource: takes the config out of a source that every process of the machine
-  // can read, once the copy on disk is there, so that the next boot needs the source no more. At
-  // each boot, as a machine may have ended in between, and a hypervisor may give the old value
-  // again. With persist: false the source stays, which is said. Never fails the boot.
+  // Runs the task clearConfigSource: removes the config from a source that every process of the
+  // machine can read, after the copy on disk exists, so that the next boot no longer needs the
+  // source. Runs at each boot, because a machine may have crashed in between, and a hypervisor may
+  // restore the old value. With persist: false the source stays, and a message says so. Never fails
+  // the boot.
   kj::Promise<void> clearSource();
 
-  enum class Caller { kAdmin, kVisitor };  // a visitor showed no certificate
+  enum class Caller { kAdmin, kVisitor };  // a visitor has shown no certificate
   struct Request {
     kj::Array<char> document;
     rpc::ApplyMode mode = rpc::ApplyMode::AUTO;
@@ -148,22 +152,22 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
     kj::Vector<kj::String> warnings;
     kj::Vector<config::Change> changes;
     kj::String diff;
-    kj::Maybe<KnownConfig> wanted = nullptr;  // of a dry run
-    uint64_t operation = 0;                   // not 0: it continues (apply-operation.h)
-    bool confirms = false;                    // the config that was on trial
+    kj::Maybe<KnownConfig> wanted = nullptr;  // the config of a dry run
+    uint64_t operation = 0;                   // not 0: continues as this operation
+    bool confirms = false;                    // the config is the one that was on trial
   };
-  // Rules and errors: rpc/configuration.capnp.
+  // Applies a config; rpc/configuration.capnp has the rules and errors.
   kj::Promise<Outcome> apply(Request request);
 
-  // The time until the previous config is active again; none when no config is on trial.
+  // Returns the time until the previous config is active again; nullptr if no config is on trial.
   kj::Maybe<kj::Duration> revertsIn() const;
 
-  // The machine has no config and waits for one.
+  // Returns true if the machine has no config and waits for one.
   bool inMaintenance() const;
-  // The machine has no config, and shows its state to callers without a certificate: in
-  // maintenance, or after a failed boot. Only in maintenance it accepts a config from them.
+  // Returns true if the machine has no config and shows its state to callers without a certificate:
+  // in maintenance, or after a failed boot. Only in maintenance it accepts a config from them.
   bool showsStateToAnybody() const;
-  // Throws Unauthenticated with the state of the machine.
+  // Throws Unauthenticated with the state of the machine unless it is in maintenance.
   void requireMaintenance() const;
   kj::ArrayPtr<const kj::String> maintenanceReasons() const;
 
@@ -179,23 +183,23 @@ class ConfigManager final : private kj::TaskSet::ErrorHandler {
   };
   struct Checked {
     KnownConfig config;
-    kj::Vector<kj::String> warnings, errors;  // as they are printed
+    kj::Vector<kj::String> warnings, errors;  // lines as they are printed
   };
   Dependencies deps;
   kj::Maybe<Maintenance> maintenance;
   kj::Maybe<Work> work;
-  kj::Vector<kj::String> inheritedErrors;  // of a document that the predecessor published
-  unsigned checking = 0;                   // visitors' and large documents in a parser
+  kj::Vector<kj::String> inheritedErrors;  // errors of a document that the predecessor published
+  unsigned checking = 0;                   // documents in parsers: large ones and visitors'
   kj::Maybe<Trial> trial;
-  kj::Promise<void> alarm = kj::READY_NOW;  // for the end of the trial
-  bool stagedInBoot = false;                // the copy on disk is newer than the boot that runs
+  kj::Promise<void> alarm = kj::READY_NOW;  // fires at the end of the trial
+  bool stagedInBoot = false;                // the copy on disk is newer than this boot
   ApplyOperation operation{deps.store};
   kj::TaskSet tasks;
 
   kj::Promise<Checked> check(kj::Array<char> text, kj::String file);
   kj::Promise<Checked> checkAgain(kj::ArrayPtr<const char> text);
 
-  enum class Kept { kTaken, kAbsent, kPassedOver };  // passed over: persist: false
+  enum class Kept { kTaken, kAbsent, kPassedOver };  // kPassedOver: persist is false
   kj::Promise<Kept> takeKept();
   kj::Promise<void> knowPublished();
   kj::Promise<bool> search(kj::Vector<kj::String>& reasons);

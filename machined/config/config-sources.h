@@ -1,11 +1,11 @@
-// The sources of a machine config when there is none on the node's disk.
+// The sources of the machine config of a node without a copy on its disk.
 //
-// In this order: the kernel parameter talos.config (http, https, file, the volume `metal-iso`, the
-// guest information of VMware), a volume labelled `cidata` (NoCloud), the machine's platform; in
-// container mode the environment variable USERDATA. Only the first one that exists is used; user
-// data that is empty or begins with #cloud-config counts as absent. The result is at most 4 MiB of
-// unchecked foreign text, unpacked if it was gzip. Nothing is kept: after a crash the search starts
-// anew.
+// They are tried in this order: the kernel parameter talos.config (http, https, file, the volume
+// `metal-iso`, the guest information of VMware), a volume labelled `cidata` (NoCloud), the
+// machine's platform; in container mode the environment variable USERDATA. Only the first source
+// that exists is used; user data that is empty or begins with #cloud-config counts as absent. The
+// result is at most 4 MiB of unchecked foreign text, unpacked if it was gzip. Keeps no state: after
+// a crash the search starts again.
 #pragma once
 
 #include <kj/array.h>
@@ -20,11 +20,13 @@ namespace talos::machined {
 
 struct FoundConfig {
   kj::Array<char> text;
-  // For logs and problems: a URL without its query, "volume metal-iso (/dev/sr0): config.yaml".
+  // Name of the source for logs and problems: a URL without its query, "volume metal-iso
+  // (/dev/sr0): config.yaml".
   kj::String from;
 };
 
-// For the console: "http://169.254.169.254 (Amazon EC2) has no user data".
+// A search without a config, for the console: "http://169.254.169.254 (Amazon EC2) has no user
+// data".
 struct NoConfig {
   kj::String where;
 };
@@ -34,18 +36,19 @@ class ConfigSources {
  public:
   virtual ~ConfigSources() noexcept(false) = default;
 
-  // One search of at most `limit`, with retries inside (a volume that is found is read beyond it).
-  // NoConfig: no source is named and none has a config, hence maintenance. Throws InvalidArgument
-  // when a source is named wrongly (saying what would be right), Unavailable with the last cause
-  // when it exists and gives nothing.
+  // Searches once, for at most `limit` with the retries inside (reading a volume that was found may
+  // take longer). Returns NoConfig if no source is named and none has a config, hence maintenance.
+  // Throws InvalidArgument if a source is named wrongly (with what would be right), Unavailable
+  // with the last cause if the source exists and gives nothing.
   virtual kj::Promise<ConfigSearch> find(kj::Duration limit = 70 * kj::SECONDS) = 0;
-  // The error of a talos.platform= that names no platform. A machine that has no config yet takes
-  // none then; one that has goes on as on `metal`.
+  // Returns the error of a talos.platform= that names no platform. A machine without a config then
+  // accepts none; a machine with a config continues as on `metal`.
   virtual kj::Maybe<kj::String> platformProblem() = 0;
-  // True if the config of this machine may be in a source that every process of it can read, and
-  // that it can clear: the guest information of VMware.
+  // Returns true if the config of this machine may be in a source that every process on the machine
+  // can read, and that the machine can clear: the guest information of VMware.
   virtual bool clearable() = 0;
-  // Clears it. The names of what had a config; none: nothing had, or there is no such source.
+  // Clears this source. Returns the names of the variables that had a config; empty if none had, or
+  // if there is no such source.
   virtual kj::Promise<kj::Array<kj::String>> clear() = 0;
 };
 

@@ -1,5 +1,5 @@
-// The running config during a trial and after it: in time, after every crash of the brain, and when
-// another config is applied meanwhile.
+// The running config during a trial and after it: without a crash, after a crash of the brain at
+// any point, and after an apply during the trial.
 #include <string.h>
 
 #include "machined/config/test-config-manager.h"
@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a tried config that touches the disk, ends too early, or never.
+// Catches: a config on trial that touches the disk, ends too early, or never ends.
 TEST_F(ConfigManagerTest, ATriedConfigGivesWayAtItsDeadline) {
   auto& b = booted(document("a"));
   auto writes = disk.writes;
@@ -30,8 +30,8 @@ TEST_F(ConfigManagerTest, ATriedConfigGivesWayAtItsDeadline) {
   EXPECT_EQ("a/a", state());
 }
 
-// Catches: a change during a trial that keeps what is on trial for ever: it was made of the running
-// config, in whichever mode.
+// Catches: a change during a trial that makes a part of the config on trial permanent, because it
+// is based on the running config, in any mode.
 TEST_F(ConfigManagerTest, AChangeDuringATrialIsRefused) {
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::AUTO, ApplyMode::STAGED, ApplyMode::REBOOT}) {
     SCOPED_TRACE(nameOf(mode).cStr());
@@ -55,8 +55,8 @@ TEST_F(ConfigManagerTest, AChangeDuringATrialIsRefused) {
   }
 }
 
-// Catches: a trial that cannot be confirmed by a document with other comments, or given up before
-// its end.
+// Catches: a trial that cannot be confirmed by a document with other comments, or ended before its
+// deadline.
 TEST_F(ConfigManagerTest, ATrialIsConfirmedOrGivenUp) {
   booted(document("a"));
   tryOut(document("b")).wait(io.waitScope);
@@ -69,13 +69,13 @@ TEST_F(ConfigManagerTest, ATrialIsConfirmedOrGivenUp) {
   EXPECT_EQ("b/b", state());
 }
 
-// Catches: what applying the tried config, or another trial, means for a trial.
+// Catches: a wrong effect of applying the config on trial, or another trial, during a trial.
 TEST_F(ConfigManagerTest, WhatALaterApplyMakesOfATrial) {
   struct {
     ApplyMode mode;
     const char* name;
-    const char* before;  // the deadline of the first
-    const char* after;   // all deadlines
+    const char* before;  // the state before the first trial's deadline
+    const char* after;   // the state after all deadlines
   } rows[] = {
       {ApplyMode::NO_REBOOT, "b", "b/b", "b/b"}, {ApplyMode::AUTO, "b", "b/b", "b/b"},
       {ApplyMode::TRY, "c", "c/a?", "a/a"},      {ApplyMode::STAGED, "b", "b/b?", "a/b"},
@@ -94,7 +94,7 @@ TEST_F(ConfigManagerTest, WhatALaterApplyMakesOfATrial) {
       EXPECT_FALSE(contains(w.cStr(), "this config replaces")) << w.cStr();
     pass(29 * kj::SECONDS);
     EXPECT_EQ(row.before, state());
-    if (row.mode == ApplyMode::TRY) {  // its time is its own
+    if (row.mode == ApplyMode::TRY) {  // the second trial has its own deadline
       pass(2 * kj::SECONDS);
       EXPECT_EQ(row.before, state());
     }
@@ -103,7 +103,7 @@ TEST_F(ConfigManagerTest, WhatALaterApplyMakesOfATrial) {
   }
 }
 
-// Catches: the config of before a series of trials that is one of them.
+// Catches: a series of trials that ends with one of its configs instead of the config from before.
 TEST_F(ConfigManagerTest, ASeriesOfTrialsEndsWhereItBegan) {
   booted(document("a"));
   for (auto name : {"b", "c", "d"}) {
@@ -115,13 +115,13 @@ TEST_F(ConfigManagerTest, ASeriesOfTrialsEndsWhereItBegan) {
   EXPECT_EQ("a/a", state());
 }
 
-// Catches: a trial that is lost, or becomes the config, by a crash at any line; a deadline that a
-// new brain forgets or begins anew.
+// Catches: a trial that is lost, or becomes permanent, by a crash at any line; a deadline that a
+// new brain forgets or restarts.
 TEST_F(ConfigManagerTest, ATrialOverCrashesOfTheBrain) {
-  // 0: before process 1 has it. 1: it has, nothing is published. 2: published. 3: reverted, process
-  // 1 has not heard it.
+  // 0: before process 1 holds the trial. 1: it holds the trial, nothing is published. 2: published.
+  // 3: reverted, process 1 does not know it yet.
   for (int step = 0; step <= 3; step++) {
-    for (bool late : {false, true}) {  // the next brain comes after the deadline
+    for (bool late : {false, true}) {  // the next brain starts after the deadline
       SCOPED_TRACE(testing::Message() << "step " << step << (late ? ", late" : ""));
       anotherMachine();
       booted(document("a"));
@@ -149,7 +149,7 @@ TEST_F(ConfigManagerTest, ATrialOverCrashesOfTheBrain) {
       bool on = !late && (step == 1 || step == 2);
       EXPECT_EQ(on ? "b/a?" : "a/a", state());
       EXPECT_EQ(on, next.manager.revertsIn() != nullptr);
-      start();  // and once more
+      start();  // and another start
       EXPECT_EQ(on ? "b/a?" : "a/a", state());
       if (on) pass(deadline - timer.now());
       EXPECT_EQ("a/a", state());
@@ -157,10 +157,10 @@ TEST_F(ConfigManagerTest, ATrialOverCrashesOfTheBrain) {
   }
 }
 
-// Catches: a config that was made to stay and is taken back all the same, by this brain or the
+// Catches: a config that was applied for good and is reverted all the same, by this brain or the
 // next.
 TEST_F(ConfigManagerTest, WhatWasMadeToStayStaysOverACrash) {
-  // 0: process 1 has the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
+  // 0: process 1 holds the document, 1: it is on disk, 2: it is published, 3: the trial is dropped.
   for (int step = 0; step <= 3; step++) {
     SCOPED_TRACE(testing::Message() << "step " << step);
     anotherMachine();
@@ -181,8 +181,8 @@ TEST_F(ConfigManagerTest, WhatWasMadeToStayStaysOverACrash) {
   }
 }
 
-// Catches: a deadline in the middle of the apply that ends the trial, and one that a failed apply
-// forgets.
+// Catches: a deadline that interrupts the apply which ends the trial, and a deadline that a failed
+// apply drops.
 TEST_F(ConfigManagerTest, ADeadlineWhileAnotherIsAppliedWaits) {
   for (bool good : {true, false}) {
     anotherMachine();
@@ -205,7 +205,7 @@ TEST_F(ConfigManagerTest, ADeadlineWhileAnotherIsAppliedWaits) {
   }
 }
 
-// Catches: a deadline that ends the trial which has just taken the place of its own.
+// Catches: a deadline that ends the next trial instead of the replaced one.
 TEST_F(ConfigManagerTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
   booted(document("a"));
   tryOut(document("b")).wait(io.waitScope);
@@ -226,7 +226,7 @@ TEST_F(ConfigManagerTest, ADeadlineWhileAnotherTrialBeginsIsNotThatOnes) {
   EXPECT_EQ("a/a", state());
 }
 
-// Catches: a trial of the largest documents that a new brain does not know again.
+// Catches: a trial of the largest documents that a new brain cannot continue.
 TEST_F(ConfigManagerTest, TheLargestTrialIsTakenUp) {
   booted(document("a"));
   auto large = [] {
@@ -241,7 +241,7 @@ TEST_F(ConfigManagerTest, TheLargestTrialIsTakenUp) {
   EXPECT_EQ(kMostConfigBytes, KJ_ASSERT_NONNULL(found).before.size());
 }
 
-// Catches: a trial that nothing could come back from, and one that needs a reboot.
+// Catches: a trial on a machine without a config to revert to, and a trial that needs a reboot.
 TEST_F(ConfigManagerTest, WhereThereIsNoTrial) {
   booted(document("a"));
   auto text = refusal(tryOut(document("b", kEnv)));
@@ -269,8 +269,8 @@ TEST_F(ConfigManagerTest, WhereThereIsNoTrial) {
   EXPECT_TRUE(contains(text, "FailedPrecondition: a node in maintenance mode")) << text;
 }
 
-// Catches: keys of a volume that are tried, or changed to those of a config that the next boot does
-// not have: it could not open the volume.
+// Catches: a trial of volume keys, or keys that are changed to those of a config that the next boot
+// does not have, so that it cannot open the volume.
 TEST_F(ConfigManagerTest, KeysAreNotTried) {
   constexpr kj::StringPtr kOld =
       "  systemDiskEncryption: {ephemeral: {keys: [{static: {passphrase: old}}]}}\n"_kj;
@@ -309,7 +309,7 @@ TEST_F(ConfigManagerTest, KeysThatCannotBeChangedEndTheApply) {
   }
 }
 
-// Catches: a trial that needs what only a copy on disk needs.
+// Catches: a trial that fails for a reason that concerns only the copy on disk.
 TEST_F(ConfigManagerTest, ATrialNeedsNoDisk) {
   mode = config::Mode::kContainer;
   booted(document("a"));
@@ -322,7 +322,8 @@ TEST_F(ConfigManagerTest, ATrialNeedsNoDisk) {
   EXPECT_EQ("a/a", state());
 }
 
-// Catches: a staged config that a trial forgets, and a warning about one that is not there.
+// Catches: a staged config that a trial forgets, and a warning about a staged config that does not
+// exist.
 TEST_F(ConfigManagerTest, AStagedConfigStaysBesideATrial) {
   booted(document("a"));
   apply(document("b"), ApplyMode::STAGED).wait(io.waitScope);
@@ -337,7 +338,7 @@ TEST_F(ConfigManagerTest, AStagedConfigStaysBesideATrial) {
   EXPECT_EQ("a/b", state());
 }
 
-// Catches: a trial that stays for ever because at its end nobody could read what was before.
+// Catches: a trial that stays for ever because no parser could read the previous config at its end.
 TEST_F(ConfigManagerTest, ARevertWaitsForAReader) {
   booted(document("a"));
   tryOut(document("b")).wait(io.waitScope);
@@ -360,7 +361,7 @@ TEST_F(ConfigManagerTest, NonsenseUnderTheNameOfATrial) {
   EXPECT_TRUE(brain().manager.revertsIn() == nullptr);
 }
 
-// Catches: a change that somebody else made and that is overwritten in silence.
+// Catches: a change of another operator that is overwritten in silence.
 TEST_F(ConfigManagerTest, ADocumentOfAnotherVersionIsRefused) {
   booted(document("a"));
   auto version = [&]() {
@@ -385,7 +386,7 @@ TEST_F(ConfigManagerTest, ADocumentOfAnotherVersionIsRefused) {
   send("c", version(), false).wait(io.waitScope);
   send("d", 0, false).wait(io.waitScope);
   EXPECT_EQ("d/d", state());
-  // A trial is a change too, and so is its end.
+  // A trial is a change, too, and so is its end.
   from = version();
   tryOut(document("e")).wait(io.waitScope);
   EXPECT_TRUE(contains(refusal(send("f", from, false)), "Conflict"));

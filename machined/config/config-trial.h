@@ -1,10 +1,11 @@
 // A config on trial (mode try), as process 1 holds it ("config/trial",
 // machined/process1/value-in-memory-file.h): the document, the previous one, and the deadline.
 //
-// It is held before the document is published, and dropped after the previous one is published
-// again or another one was applied for good. So a brain that finds one knows what to run: before
-// the deadline the document on trial, after it the previous one; to do either twice changes
-// nothing. The trial ends with the boot, as the document does: the disk is never written.
+// Process 1 holds the trial before the document is published, and drops it after the previous
+// document is published again or another one was applied for good. So a brain that finds a trial
+// knows what to run: the document on trial before the deadline, the previous one after it;
+// repeating either changes nothing. The trial ends with the boot, as the document does: the disk is
+// never written.
 #pragma once
 
 #include <kj/array.h>
@@ -18,7 +19,7 @@ constexpr kj::StringPtr kTrialName = "config/trial"_kj;
 constexpr auto kShortestTrial = 1 * kj::SECONDS, kLongestTrial = 24 * kj::HOURS;
 
 struct Trial {
-  // By CLOCK_MONOTONIC, which is never stepped and which all brains of a boot share.
+  // Deadline by CLOCK_MONOTONIC, which is never stepped and which all brains of a boot share.
   kj::TimePoint deadline;
   kj::Array<char> before, tried;
 
@@ -29,9 +30,10 @@ struct Trial {
   ~Trial() noexcept(false);  // overwrites the documents: they hold secrets
 };
 
-// Returns the predecessor's trial. None also when it cannot be read: no brain has held it then.
+// Returns the predecessor's trial. Also nullptr if the trial cannot be read: then no brain has held
+// it.
 kj::Maybe<Trial> takeTrial(Process1& process1);
-// Resolves when process 1 holds it, replacing an earlier one.
+// Resolves when process 1 holds the trial; it replaces an earlier one.
 kj::Promise<void> holdTrial(Process1& process1, const Trial& trial);
 kj::Promise<void> dropTrial(Process1& process1);
 

@@ -9,15 +9,15 @@
 namespace talos::machined {
 namespace {
 
-// Concurrent ones: making an RSA key keeps a CPU busy for seconds, and in maintenance mode anybody
-// may ask for it.
+// Limits keys that are generated at the same time: an RSA key keeps a CPU busy for seconds, and in
+// maintenance mode anybody may request one.
 constexpr unsigned kMostGenerated = 2;
 
 void fillTexts(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> texts) {
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
-// A value out of range stays out of range.
+// Converts without overflow: a value out of range stays out of range.
 kj::Duration trialLength(uint64_t milliseconds) {
   constexpr uint64_t kMost = 2 * (kLongestTrial / kj::MILLISECONDS);
   return static_cast<int64_t>(kj::min(milliseconds, kMost)) * kj::MILLISECONDS;
@@ -40,8 +40,8 @@ ConfigurationServer::ConfigurationServer(ConfigManager& manager, MachineConfigRe
       effects(kj::mv(effects)),
       manifests(kj::mv(manifests)) {}
 
-// Of the changes that an administrator has just made and that no boot task applies: what the kernel
-// may refuse.
+// Returns the settings that the kernel refused, after an administrator's change that no boot task
+// applies.
 kj::Promise<kj::Array<kj::String>> ConfigurationServer::notInEffect(
     const ConfigManager::Outcome& outcome) {
   bool atOnce = outcome.mode == rpc::ApplyMode::NO_REBOOT || outcome.mode == rpc::ApplyMode::TRY;

@@ -1,6 +1,6 @@
 // Serves the Configuration capability (rpc/configuration.capnp) with the config manager. One
-// instance is for callers with a certificate, one for those without, who are served only while the
-// machine has no config.
+// instance serves callers with a certificate, the other callers without, but only while the machine
+// has no config.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -15,14 +15,15 @@ class ConfigurationServer final : public rpc::Configuration::Server {
     kj::Vector<kj::String> steps, problems;
   };
   using PreviewNetwork = kj::Function<kj::Promise<NetworkPreview>(const KnownConfig&)>;
-  // Resolves with parts of the running config that the node could not do. Rejects when unknown.
+  // Resolves with the parts of the running config that the node could not apply. Rejects if these
+  // are unknown.
   using AwaitEffects = kj::Function<kj::Promise<kj::Array<kj::String>>()>;
   struct Manifest {
     kj::String id, objects;
   };
-  // The manifests of a config; pure.
+  // Renders the manifests of a config; pure.
   using RenderManifests = kj::Function<kj::Vector<Manifest>(const KnownConfig&)>;
-  // `bootId`: of this boot. `preview` rejects when the changes are unknown.
+  // `bootId` is the ID of this boot. `preview` rejects if the changes are unknown.
   ConfigurationServer(ConfigManager& manager, MachineConfigReader& reader, Store& store,
                       ForeignBytes& foreign, ConfigManager::Caller caller, kj::String bootId,
                       PreviewNetwork preview, AwaitEffects effects, RenderManifests manifests);

@@ -11,15 +11,15 @@ namespace {
 
 struct DebugConsoleTest : ConfigManagerTest {
   ~DebugConsoleTest() noexcept override { unlink(path); }
-  char path[32] = "/tmp/kmsg-XXXXXX";  // stands for the kernel log
+  char path[32] = "/tmp/kmsg-XXXXXX";  // path of a file that replaces the kernel log
   kj::AutoCloseFd file{mkstemp(path)};
 
   static kj::String with(bool debug) { return kj::str("debug: ", debug, "\n", document("a")); }
   bool shown(const char* text) { return contains(readFile(path).cStr(), text); }
 };
 
-// Catches: services that are silent although the config asks for all, or loud although it does not,
-// and lines of machined twice.
+// Catches: services that are silent although the config has debug, or print although it has not;
+// lines of machined that appear twice.
 TEST_F(DebugConsoleTest, FollowsTheConfig) {
   booted(with(false));
   auto& b = brain();
@@ -46,7 +46,7 @@ TEST_F(DebugConsoleTest, FollowsTheConfig) {
   EXPECT_FALSE(shown("again"));
 }
 
-// Catches: a machine that waits for its config and floods its console.
+// Catches: a machine that floods its console while it waits for its config.
 TEST_F(DebugConsoleTest, IsSilentWithoutAConfig) {
   FakeProcess1 process1(machine);
   Logs logs(process1, io.unixEventPort);

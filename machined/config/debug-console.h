@@ -12,7 +12,7 @@ class DebugConsole {
       : store(store), reader(reader), logs(logs), console(console) {}
   KJ_DISALLOW_COPY_AND_MOVE(DebugConsole);
 
-  // Once, for the lifetime of the logs. Lines of `self` are on the console anyway.
+  // Called once, for the lifetime of the logs. Lines of `self` are on the console in any case.
   void follow(kj::StringPtr self);
 
  private:

@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: lines that cannot be pasted, and a machine without an address that proposes them.
+// Catches: lines that cannot be pasted; a command without an address on a machine without one.
 TEST(MaintenanceNoticeText, SaysWhereWhoAndWhat) {
   auto addresses = kj::arr(kj::str("10.5.0.2"), kj::str("fd00::2"));
   EXPECT_EQ(
@@ -57,8 +57,8 @@ struct MaintenanceNoticeTest : public StoreTest {
   }
 };
 
-// Catches: a notice before it is true, one that is repeated for nothing, and one that is missing
-// when the address is another one.
+// Catches: a notice before its facts are known, a needless repetition, and a missing notice after
+// the address has changed.
 TEST_F(MaintenanceNoticeTest, IsSaidWhenItIsTrueAndWhenItChanges) {
   certificate(true);
   EXPECT_EQ(0u, said.size());  // networkd has published nothing
@@ -77,7 +77,7 @@ TEST_F(MaintenanceNoticeTest, IsSaidWhenItIsTrueAndWhenItChanges) {
   EXPECT_EQ(2u, said.size());
 }
 
-// Catches: a machine whose boot failed that asks for a config it does not accept.
+// Catches: a machine with a failed boot that prompts for a config which it does not accept.
 TEST_F(MaintenanceNoticeTest, IsNotSaidWhenNobodyWaits) {
   waiting = false;
   certificate(true);

@@ -7,14 +7,14 @@
 
 namespace talos::machined {
 
-// The machine's addresses without prefix lengths, and without those that only itself or its link
-// can reach.
+// Returns the machine's addresses without prefix lengths, and without those that only the machine
+// itself or its link can reach.
 kj::Vector<kj::String> reachableAddresses(rpc::NodeAddressSpec::Reader spec);
 
-// The command that gives a node without a config one.
+// Returns the command that gives a config to a node without one.
 kj::String applyCommand(kj::StringPtr address, kj::StringPtr fingerprint);
 
-// Returns lines, each with its newline. `addresses`: those that other machines can reach; may be
+// Returns lines, each with its newline. `addresses` are those that other machines can reach; may be
 // empty.
 kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::StringPtr fingerprint);
 
@@ -22,7 +22,7 @@ kj::String maintenanceNotice(kj::ArrayPtr<const kj::String> addresses, kj::Strin
 // either changes.
 class MaintenanceNotice {
  public:
-  // `waiting`: true while the machine accepts a config from anybody.
+  // `waiting` returns true while the machine accepts a config from anybody.
   MaintenanceNotice(Store& store, kj::Function<bool()> waiting,
                     kj::Function<void(kj::StringPtr)> say);
   KJ_DISALLOW_COPY_AND_MOVE(MaintenanceNotice);

@@ -9,7 +9,7 @@
 
 namespace talos::machined {
 
-// Unavailable when networkd does not answer within 5 s.
+// Throws Unavailable if networkd does not answer within 5 s.
 kj::Promise<ConfigurationServer::NetworkPreview> previewNetwork(NetworkSpecs specs,
                                                                 rpc::Networkd::Client networkd,
                                                                 kj::Timer& timer);

@@ -8,7 +8,8 @@
 namespace talos::machined {
 namespace {
 
-// A node a at 10.5.0.2 of a cluster with b at 10.5.0.3, and what is left of it under the name old.
+// A node a at 10.5.0.2 of a cluster with b at 10.5.0.3, and the remains of node a under its earlier
+// name old.
 struct NodeIdentityTest : public ConfigManagerTest {
   ~NodeIdentityTest() noexcept override {}
   void join() {
@@ -29,7 +30,8 @@ struct NodeIdentityTest : public ConfigManagerTest {
   }
 };
 
-// Catches: the config of another node, which is taken; a node that may not be renamed, or not back.
+// Catches: the config of another node that is accepted; a node that may not be renamed, or not
+// renamed back.
 TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
   join();
   for (auto mode : {ApplyMode::NO_REBOOT, ApplyMode::REBOOT, ApplyMode::TRY}) {
@@ -47,7 +49,7 @@ TEST_F(NodeIdentityTest, TheConfigOfAnotherNodeIsRefused) {
     apply(document(name), ApplyMode::NO_REBOOT, true).wait(io.waitScope);
 }
 
-// Catches: a worker that keeps a name from others, as it reports the name as its host name.
+// Catches: a worker that blocks a name for other nodes by reporting it as its host name.
 TEST_F(NodeIdentityTest, AHostNameThatAnotherNodeReportsIsNotItsName) {
   join();
   putRecord<rpc::MemberSpec>(brain().store, "w", [](auto spec) {
@@ -59,7 +61,8 @@ TEST_F(NodeIdentityTest, AHostNameThatAnotherNodeReportsIsNotItsName) {
 }
 
 // Catches: host names with a domain, which is no part of the name in Kubernetes unless the kubelet
-// registers with it: the config of another node that is taken, a warning of a name that stays.
+// registers with it: the config of another node that is accepted, a warning about a name that
+// stays.
 TEST_F(NodeIdentityTest, TheDomainIsPartOfANameOnlyIfTheKubeletSaysSo) {
   join();
   auto warnings = [&](kj::StringPtr hostname, kj::StringPtr more) {
@@ -76,8 +79,8 @@ TEST_F(NodeIdentityTest, TheDomainIsPartOfANameOnlyIfTheKubeletSaysSo) {
                        "renames the node from a to a.example.org:"));
 }
 
-// Catches: a second Node object of one machine without a warning; a warning where the name stays,
-// or where Kubernetes does not know the node yet.
+// Catches: a second Node object of one machine without a warning; a warning if the name stays, or
+// if Kubernetes does not know the node yet.
 TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {
   booted(document("a"));
   EXPECT_EQ(0u,
@@ -93,7 +96,8 @@ TEST_F(NodeIdentityTest, ARenamedNodeIsANewOneForKubernetes) {
   EXPECT_EQ(0u, outcome.warnings.size());
 }
 
-// Catches: a document that says the same in another notation, shown as a change of every line.
+// Catches: a document of the same meaning in another notation that is shown as a change of every
+// line.
 TEST_F(NodeIdentityTest, ADocumentOfTheSameMeaningIsNoChange) {
   booted(document("a"));
   auto json = [](kj::StringPtr hostname) {

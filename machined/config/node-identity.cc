@@ -17,7 +17,8 @@ bool has(const kj::Vector<kj::String>& list, kj::StringPtr text) {
   return false;
 }
 
-// Without its length, in canonical form; what is no address stays as it is.
+// Returns the address without its length, in canonical form; text that is not an address stays
+// unchanged.
 kj::String addressOf(kj::StringPtr cidr) {
   auto slash = cidr.findFirst('/').orDefault(cidr.size());
   auto text = kj::heapString(cidr.begin(), slash);
@@ -25,7 +26,7 @@ kj::String addressOf(kj::StringPtr cidr) {
   return text;
 }
 
-// The static ones; shared ones are every control-plane node's.
+// Returns the static addresses; shared addresses belong to every control-plane node.
 kj::Vector<kj::String> staticAddresses(config::Config::Reader config) {
   kj::Vector<kj::String> result;
   auto addAll = [&](auto link) {
@@ -50,7 +51,8 @@ kj::Vector<kj::String> staticAddresses(config::Config::Reader config) {
               other.name, ")"));
 }
 
-// The name with which the kubelet of such a node registers; empty: the config leaves it open.
+// Returns the name with which the kubelet of a node with this config registers; empty if the config
+// does not fix it.
 kj::String registeredName(config::Config::Reader config) {
   auto name = canonicalName(config.getMachine().getNetwork().getHostname());
   if (config.getMachine().getKubelet().getRegisterWithFQDN()) return name;
@@ -65,7 +67,8 @@ void checkHostname(kj::StringPtr registered, kj::StringPtr hostname, const NodeI
   }
 }
 
-// Both are checked already: what does not parse has been reported.
+// Returns true if `accepted` has this certificate. Both texts are checked already: an error has
+// been reported.
 bool accepts(kj::StringPtr accepted, kj::StringPtr one) {
   for (auto& other : pki::certificatesIn(accepted)) {
     if (pki::sameCertificate(other, one)) return true;

@@ -1,4 +1,4 @@
-// Compares the identity that a config gives to the node with the one that the node has. Pure.
+// Compares the node's identity in a config with the node's present identity. Pure.
 #pragma once
 
 #include <kj/string.h>
@@ -11,20 +11,21 @@ namespace talos::machined {
 
 struct NodeIdentity {
   struct Other {
-    kj::String name;  // in Kubernetes
+    kj::String name;  // name in Kubernetes
     kj::Vector<kj::String> addresses;
   };
-  kj::String nodename;       // in Kubernetes; empty: it has none yet
-  kj::Vector<Other> others;  // the other nodes of the cluster, as far as this one knows them
+  kj::String nodename;       // name in Kubernetes; empty before it has a name
+  kj::Vector<Other> others;  // the other nodes of the cluster that this node knows
 };
 
-// From Nodenames, Members and NodeAddresses. A member with an address of this node is no other one:
-// it is what is left of this node under an earlier name.
+// Reads Nodenames, Members and NodeAddresses. A member with an address of this node is not another
+// node: it is a remainder of this node under an earlier name.
 NodeIdentity identityOf(Store& store);
 
-// The warnings of a change of the identity: another host name makes another Node object in
-// Kubernetes, another CA shuts out the clients of this cluster. FailedPrecondition for a host name,
-// or an address, that is new to this node and another node's: the config is that node's.
+// Returns the warnings of a change of the identity: another host name creates another Node object
+// in Kubernetes, another CA shuts out the clients of this cluster. Throws FailedPrecondition for a
+// host name, or an address, that is new to this node and belongs to another node: then the config
+// is that node's.
 kj::Vector<kj::String> checkIdentity(config::Config::Reader running, config::Config::Reader wanted,
                                      const NodeIdentity& node);
 

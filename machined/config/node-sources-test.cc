@@ -70,14 +70,14 @@ class SourcesTest : public testing::Test {
         .foreign = foreign,
         .bundle = bundle});
   }
-  // Returns the names that it clears, or "cannot".
+  // Returns the names that were cleared, or "cannot".
   std::string cleared(kj::StringPtr platform) {
     KernelArguments arguments(""_kj.asArray());
     auto sources = open(arguments, platform);
     if (!sources.clearable()) return "cannot";
     return kj::strArray(sources.clear().wait(io.waitScope), " ").cStr();
   }
-  // "from: text", "none: where", or "InvalidArgument: why"
+  // Returns "from: text", "none: where", or "InvalidArgument: why".
   std::string find(kj::StringPtr commandLine, kj::StringPtr platform = "metal",
                    kj::Duration limit = 9 * kj::SECONDS) {
     KernelArguments arguments(commandLine.asArray());
@@ -93,8 +93,8 @@ class SourcesTest : public testing::Test {
   }
 };
 
-// Catches: a volume that is read although the command line names a source, and one that is not read
-// although nothing else is named; `none` taken for a source.
+// Catches: a volume that is read although the command line names a source, and a volume that is not
+// read although the command line names none; `none` taken for a source.
 TEST_F(SourcesTest, Precedence) {
   volumes.file("metal-iso", "config.yaml", "machine: {}");
   volumes.file("cidata", "user-data", "#cloud-config\nmachine:\n");
@@ -107,8 +107,8 @@ TEST_F(SourcesTest, Precedence) {
   EXPECT_EQ(cidata, find("", "aws"));
 }
 
-// Catches: a machine without any source that waits for one, or does not wait for the one it was
-// promised.
+// Catches: a machine without any source that waits for a source, or a machine that does not wait
+// for its named source.
 TEST_F(SourcesTest, NoSource) {
   EXPECT_EQ(kNowhere, find(""));
   EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s"));
@@ -119,7 +119,7 @@ TEST_F(SourcesTest, NoSource) {
               HasSubstr("Unavailable: volume metal-iso: no such volume found within 9 s"));
 }
 
-// Catches: a platform that is not asked, and nobody says so; a name that is none.
+// Catches: a platform that is not queried, without a message; a platform name that is not valid.
 TEST_F(SourcesTest, Platforms) {
   EXPECT_EQ(find("", "azure"), "none: no disc has ovf-env.xml (Microsoft Azure)");
   EXPECT_THAT(volumes.looked, ElementsAre("cidata 1 s", "disc with ovf-env.xml 9 s"));
@@ -128,8 +128,8 @@ TEST_F(SourcesTest, Platforms) {
                                             "platform; use one of metal, akamai, aws,"));
 }
 
-// Catches: a volume, or nothing, where the guest information of VMware is named; the same on
-// another platform, which has none, without a word.
+// Catches: a volume, or nothing, although the guest information of VMware is named; a missing error
+// for the same name on another platform, which has no guest information.
 TEST_F(SourcesTest, GuestInformation) {
   parse::TestHypervisor hypervisor;
   foreign.port = hypervisor.port();
@@ -154,8 +154,8 @@ TEST_F(SourcesTest, GuestInformation) {
   }
 }
 
-// Catches: a config that stays in the guest information, where every process of the machine reads
-// it; an error on a hypervisor that has none.
+// Catches: a config that stays in the guest information, where every process of the machine can
+// read it; an error on a hypervisor without guest information.
 TEST_F(SourcesTest, ClearsTheGuestInformation) {
   parse::TestHypervisor hypervisor;
   foreign.port = hypervisor.port();
@@ -171,7 +171,7 @@ TEST_F(SourcesTest, ClearsTheGuestInformation) {
   EXPECT_EQ(cleared("vmware"), "");
 }
 
-// Catches: a volume with something else on it that ends in a message without its name, or in none.
+// Catches: a volume with other content whose message lacks its name, or is missing.
 TEST_F(SourcesTest, VolumesWithSomethingElse) {
   volumes.file("metal-iso", "readme", "x");
   volumes.file("cidata", "user-data", "users: []\n# machine: no\n");
@@ -181,7 +181,7 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
       "Unavailable: volume cidata (/dev/sr0): user-data is not a machine config: it has no key "
       "\"machine\"",
       find(""));
-  // A byte order mark and quotes are as good.
+  // A byte order mark and quotes are accepted.
   for (auto text : {"\xef\xbb\xbfmachine: {}\n", "# x\n\"machine\": {}\n", "'machine' : {}\n"}) {
     volumes.volumes.clear();
     volumes.file("cidata", "user-data", text);
@@ -204,8 +204,9 @@ TEST_F(SourcesTest, VolumesWithSomethingElse) {
             find("talos.config=metal-iso"));
 }
 
-// Catches: a node that waits for ever, or blames the volume, because Proxmox VE has put user data
-// for cloud-init there; a volume that is read twice; one that hides the platform, or goes unnamed.
+// Catches: a node that waits for ever, or blames the volume, because Proxmox VE has written user
+// data for cloud-init to it; a volume that is read twice; a volume that hides the platform, or is
+// not named.
 TEST_F(SourcesTest, UserDataForCloudInit) {
   volumes.file("cidata", "user-data", "#cloud-config\nhostname: n1\n");
   constexpr auto kCloudInit =
@@ -239,7 +240,7 @@ TEST_F(SourcesTest, UserDataForCloudInit) {
             find("", "nocloud"));
 }
 
-// Catches: a server in the serial number that is passed over because it is not one of the web.
+// Catches: a server in the serial number that is ignored because it is not a web server.
 TEST_F(SourcesTest, ServerOfTheSerialNumber) {
   serial = "ds=nocloud;s=ftp://x/";
   EXPECT_EQ(
@@ -247,7 +248,7 @@ TEST_F(SourcesTest, ServerOfTheSerialNumber) {
       "InvalidArgument: serial number: \"ftp://x/\" is not a server; use http:// or https://");
 }
 
-// Catches: a server that is asked for the config of no machine, or not asked any more, because the
+// Catches: a request for a config without the machine's name, or no further request, because the
 // host name came after the first attempt.
 TEST_F(SourcesTest, AVariableThatIsNotKnownYet) {
   constexpr kj::StringPtr kUrl = "talos.config=http://127.0.0.1:1/c?h=${hostname}"_kj;
@@ -264,7 +265,7 @@ TEST_F(SourcesTest, AVariableThatIsNotKnownYet) {
   EXPECT_EQ(find("talos.config=http://127.0.0.1/c?h=${host}").find("InvalidArgument: "), 0u);
 }
 
-// Catches: a file that is read through a folder's name, one that is absent and not named.
+// Catches: a file that is read through a folder's name, a missing file that is not named.
 TEST_F(SourcesTest, Files) {
   tree.file("config.yaml", "machine: {}");
   auto url = kj::str("file://", tree.root, "/config.yaml");
@@ -294,8 +295,8 @@ TEST_F(SourcesTest, Container) {
               HasSubstr("InvalidArgument: environment variable USERDATA is not base64"));
 }
 
-// Catches: public authorities trusted beside the one that was named; a bundle that is read although
-// nobody needs it, or absent and not named.
+// Catches: public CAs that are trusted beside the named CA; a bundle that is read although it is
+// not needed; a missing bundle that is not named.
 TEST_F(SourcesTest, WhomToTrust) {
   auto authority = pki::makeAuthority({.organization = "private"});
   auto pair = pki::issue(authority.certificate, authority.key,
@@ -310,7 +311,7 @@ TEST_F(SourcesTest, WhomToTrust) {
   TestServer server(io, ok("machine: {}"), tls);
   auto url = kj::str("https://127.0.0.1:", server.port(), "/c");
   auto parameter = kj::str("talos.config=", url);
-  // Over before the first pause: nobody waits for a clock here.
+  // The search ends before its first pause: this test has no clock to advance.
   auto find = [this](kj::StringPtr line) {
     return SourcesTest::find(line, "metal", 900 * kj::MILLISECONDS);
   };
@@ -335,8 +336,8 @@ TEST_F(SourcesTest, WhomToTrust) {
       HasSubstr("InvalidArgument: kernel parameter talos.config.ca, number 1: not valid base64"));
 }
 
-// Catches: a machine of a cloud that is taken for one without a platform, without a word; a cloud
-// that is guessed.
+// Catches: a machine of a cloud that is treated as one without a platform, without a message; a
+// cloud that is guessed.
 TEST_F(SourcesTest, FirmwareOfAPlatform) {
   EXPECT_EQ(kNowhere, find(""));
   EXPECT_THAT(said, IsEmpty());

@@ -19,7 +19,7 @@ namespace {
 
 constexpr kj::StringPtr kGzipStart = "\x1f\x8b"_kj;
 constexpr kj::StringPtr kCidata = "cidata"_kj;
-// For a volume that no parameter names: the drivers of disks have been loaded already.
+// The timeout for a volume that no parameter names: the drivers of disks have been loaded already.
 constexpr auto kUnnamedTimeout = 1 * kj::SECONDS;
 
 [[noreturn]] void unavailable(kj::StringPtr error) {
@@ -30,7 +30,7 @@ bool startsWith(kj::ArrayPtr<const char> text, kj::StringPtr start) {
   return text.size() >= start.size() && memcmp(text.begin(), start.begin(), start.size()) == 0;
 }
 
-// True when the document has the top-level key `machine`, as every machine config has.
+// Returns true if the document has the top-level key `machine`, as every machine config has.
 bool hasMachineKey(kj::ArrayPtr<const char> text) {
   constexpr kj::StringPtr kMark = "\xef\xbb\xbf"_kj;
   if (startsWith(text, kMark)) text = text.slice(kMark.size(), text.size());
@@ -124,7 +124,7 @@ kj::Promise<kj::String> NodeConfigSources::authorities() {
 
 kj::Promise<FoundConfig> NodeConfigSources::fromServer(HttpSource source, kj::Duration limit) {
   auto shown = kj::str(source.shown);
-  // An error here would repeat at every try.
+  // A cached error would repeat at every try.
   trusted = nullptr;
   if (source.secure) co_await authorities();
   FoundConfig found;
@@ -180,7 +180,7 @@ kj::Promise<ConfigSearch> NodeConfigSources::fromCidata(bool expected, kj::Durat
   co_return NoConfig{};
 }
 
-// Of a volume, which may have user data for another system.
+// Reads a volume's files, which may be user data for another system.
 kj::Promise<ConfigSearch> NodeConfigSources::fromUserData(kj::Array<char> content,
                                                           kj::String name) {
   if (trimmed(content).size() == 0) co_return NoConfig{kj::str(name, " is empty")};
@@ -210,7 +210,7 @@ kj::Promise<ConfigSearch> NodeConfigSources::fromEnvironment() {
   if (startsWith(document, kGzipStart)) {
     co_return co_await checked(kj::mv(document), kj::str(kFrom));
   }
-  // Unchecked: the checks of a web server's answer are for pages that are not configs.
+  // Not checked: the checks of a web server's answer detect pages that are not configs.
   FoundConfig found;
   found.text = kj::mv(document);
   found.from = kj::str(kFrom);
@@ -225,7 +225,7 @@ void NodeConfigSources::announce(kj::String line) {
 
 kj::Promise<kj::Maybe<Source>> NodeConfigSources::parameter(kj::Duration limit) {
   kj::Maybe<Source> source;
-  kj::Maybe<kj::Exception> wrong;  // for ever
+  kj::Maybe<kj::Exception> wrong;  // waits for ever
   auto once = [&](kj::Duration) -> kj::Promise<void> {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions(
                         [&] { source = configSource(deps.arguments, deps.variables()); })) {
@@ -291,7 +291,7 @@ kj::Promise<kj::Array<kj::String>> NodeConfigSources::clear() {
       [&](kj::Array<kj::String> names) { cleared = kj::mv(names); },
       [&](kj::Exception&& e) { failure = kj::mv(e); });
   KJ_IF_MAYBE (e, failure) {
-    // On another hypervisor, whose disc is no process's to read.
+    // On another hypervisor no process can read the disc.
     if (kindOf(*e) != ErrorKind::kFailedPrecondition) kj::throwFatalException(kj::mv(*e));
   }
   co_return kj::mv(cleared);

@@ -21,7 +21,8 @@ class NodeConfigSources final : public ConfigSources {
   struct Dependencies {
     const KernelArguments& arguments;
     kj::StringPtr platform;
-    // The environment's USERDATA; empty or none: there is none. Zeroed after it was read.
+    // Returns the environment's USERDATA; empty or nullptr without it. The array is zeroed after it
+    // was read.
     kj::Function<kj::Maybe<kj::Array<char>>()> userData;
     kj::Function<UrlVariables()> variables;
     kj::Function<platforms::Firmware()> firmware;
@@ -43,23 +44,25 @@ class NodeConfigSources final : public ConfigSources {
   kj::Maybe<kj::String> platformProblem() override;
   bool clearable() override;
   kj::Promise<kj::Array<kj::String>> clear() override;
-  // One attempt to get what the platform states. None: it states nothing that this system can get.
+  // Makes one attempt to get the platform's facts. nullptr if the platform states none that this
+  // system can get.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts();
-  // The addresses of the metadata service, which pods are not to reach.
+  // Returns the addresses of the metadata service, which pods must not reach.
   kj::Array<kj::String> metadataAddresses() const;
-  // One attempt to report to the platform that this machine is ready. None: it expects no report.
+  // Makes one attempt to report to the platform that this machine is ready. nullptr if it expects
+  // no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport();
 
  private:
   Dependencies deps;
   FetchDependencies fetch;
   kj::Maybe<PlatformClient> client;
-  kj::Maybe<kj::String> trusted;  // of this search
+  kj::Maybe<kj::String> trusted;  // CAs of this search
   kj::String announced;           // each source is announced once
 
   void announce(kj::String line);
   void announceFirmware();
-  // The one that a parameter names, when the variables in it are known.
+  // Returns the source that a parameter names, when the variables in it are known.
   kj::Promise<kj::Maybe<Source>> parameter(kj::Duration limit);
   kj::Promise<ConfigSearch> named(Source source, kj::Duration limit);
   kj::Promise<FoundConfig> fromServer(HttpSource source, kj::Duration limit);

@@ -1,10 +1,11 @@
 // A change of the config that has been accepted and is being carried out, as process 1 holds it
-// ("config/pending", machined/process1/value-in-memory-file.h): what to do and the whole document.
+// ("config/pending", machined/process1/value-in-memory-file.h): the mode and the whole document.
 //
-// It is held before the first lasting change and dropped after the last. So a brain that finds one
-// knows that its predecessor died in between and does all steps again; to do a step twice changes
-// nothing. A change that is not held has not begun. Mode reboot leaves another intention behind
-// (machined/boot/boot-progress.h, going down), which is held before this one is dropped.
+// Process 1 holds the change before the first lasting step and drops it after the last. So a brain
+// that finds a change knows that its predecessor crashed in between and repeats all steps; to
+// repeat a step changes nothing. A change that is not held has not begun. Mode reboot leaves
+// another intention (machined/boot/boot-progress.h, going down), which is held before this change
+// is dropped.
 //
 // A config that is staged while the boot runs leaves a mark ("config/staged") for the rest of the
 // boot: a new brain runs that boot again from its start, and must not write the running config over
@@ -30,13 +31,14 @@ struct Pending {
   ~Pending() noexcept(false);  // overwrites the text: it holds secrets
 };
 
-// Returns the predecessor's change. None also when it cannot be read: nothing had begun then.
+// Returns the predecessor's change. Also nullptr if the change cannot be read: then nothing had
+// begun.
 kj::Maybe<Pending> takePending(Process1& process1);
-// Resolves when process 1 holds it.
+// Resolves when process 1 holds the change.
 kj::Promise<void> holdPending(Process1& process1, const Pending& pending);
 kj::Promise<void> dropPending(Process1& process1);
 
-// True if a predecessor held the mark.
+// Returns true if a predecessor held the mark.
 bool takeStagedInBoot(Process1& process1);
 kj::Promise<void> holdStagedInBoot(Process1& process1);
 

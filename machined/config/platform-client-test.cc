@@ -1,5 +1,5 @@
-// Against a model of a metadata service: a web server in this process, by the paths of the real
-// ones.
+// Tests with a model of a metadata service: a web server in this process, with the paths of the
+// real services.
 #include "machined/config/platform-client.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ class PlatformClientTest : public testing::Test {
                           .authorities = []() -> kj::Promise<kj::String> { return kj::str(); },
                           .foreign = foreign,
                           .sockets = *io.lowLevelProvider};
-  // By method and path; what is not there is not found.
+  // Answers by method and path; other paths are not found.
   std::map<std::string, TestServer::Behaviour> service;
   TestServer server{io, [this](kj::AsyncIoStream& stream) -> kj::Promise<void> {
                       auto line = server.asked.back();
@@ -67,7 +67,8 @@ class PlatformClientTest : public testing::Test {
     }
     return promise.wait(io.waitScope);
   }
-  // The config, "none", or the error; where there is none, in `where`.
+  // The result of the search: the config, "none", or the error. If there is no config, `where` has
+  // the place.
   std::string where;
   std::string config(const Platform& platform, kj::Duration limit = 20 * kj::SECONDS) {
     PlatformClient client(platform, "", fetch, volumes);
@@ -82,7 +83,7 @@ class PlatformClientTest : public testing::Test {
       return kj::str(nameOf(kindOf(e)), ": ", messageOf(e)).cStr();
     }
   }
-  // Region, zone and identifier, or the error.
+  // Returns region, zone and identifier, or the error.
   std::string facts(const Platform& platform) {
     PlatformClient client(platform, "", fetch, volumes);
     try {
@@ -103,8 +104,8 @@ class PlatformClientTest : public testing::Test {
   }
 };
 
-// Catches: a request without the token, one for each, its lifetime left out; a key that is not
-// there taken for an error.
+// Catches: a request without the token, a new token for each request, a missing token lifetime; a
+// missing key that is treated as an error.
 TEST_F(PlatformClientTest, TokenFirst) {
   amazon();
   EXPECT_EQ(facts(at(platforms::kAws)), "eu-1 eu-1a aws:///eu-1a/i-1");
@@ -118,7 +119,7 @@ TEST_F(PlatformClientTest, TokenFirst) {
   EXPECT_TRUE(said.empty());
 }
 
-// Catches: an older service taken for one that is down; a token that has run out, for ever.
+// Catches: an older service that is treated as down; an expired token that is used for ever.
 TEST_F(PlatformClientTest, NoTokenAndAnOldOne) {
   amazon();
   service["PUT /latest/api/token"] = answer("403 Forbidden", "Content-Length: 0\r\n", "");
@@ -138,7 +139,7 @@ TEST_F(PlatformClientTest, NoTokenAndAnOldOne) {
   EXPECT_EQ(tokens, 2u);
 }
 
-// Catches: maintenance because the service was down; a wait for ever because there is nothing.
+// Catches: maintenance because the service was down; an endless wait because there is no config.
 TEST_F(PlatformClientTest, NothingIsNotAnError) {
   auto vultr = at(platforms::kVultr);
   EXPECT_EQ(config(vultr), "none");
@@ -168,8 +169,8 @@ TEST_F(PlatformClientTest, NothingIsNotAnError) {
   EXPECT_EQ(config(vultr), "machine: {}\n");
 }
 
-// Catches: a service that sends the node, and its token, somewhere else; one that never answers; a
-// document that is none; a fact that is not there yet.
+// Catches: a service that redirects the node, and its token, to another server; a service that
+// never answers; an invalid document; a fact that is not available yet.
 TEST_F(PlatformClientTest, HostileServices) {
   auto vultr = at(platforms::kVultr);
   service["GET /v1.json"] =
@@ -190,7 +191,7 @@ TEST_F(PlatformClientTest, HostileServices) {
   EXPECT_EQ(facts(vultr), "r  vultr://");
 }
 
-// Catches: base64 that is optional, or needed, treated as the other.
+// Catches: optional base64 that is treated as required, and the reverse.
 TEST_F(PlatformClientTest, Encodings) {
   service["GET /hetzner/v1/userdata"] = ok("bWFjaGluZToge30K");
   EXPECT_EQ(config(at(platforms::kHetzner)), "machine: {}\n");
@@ -205,7 +206,7 @@ TEST_F(PlatformClientTest, Encodings) {
   EXPECT_THAT(server.heads.back(), HasSubstr("Metadata-Token: t-1\r\n"));
 }
 
-// Catches: the version of the first request for all, although the service does not know it.
+// Catches: the version of the first request in all requests, although the service does not know it.
 TEST_F(PlatformClientTest, AnOlderVersion) {
   auto old = [&](std::string path, std::string body) {
     service["GET " + path + "?api-version=2021-12-13&format=json"] =
@@ -219,8 +220,8 @@ TEST_F(PlatformClientTest, AnOlderVersion) {
   EXPECT_THAT(server.heads.back(), HasSubstr("Metadata: true\r\n"));
 }
 
-// Catches: user data of Scaleway asked for from any port, one that others get a low port for, one
-// that is in use and not passed over.
+// Catches: a request for Scaleway's user data from a port of 1024 or more, a low port for other
+// requests, a port in use that is not skipped.
 TEST_F(PlatformClientTest, PortsBelow1024) {
   auto isLow = [&]() { return server.ports.back() < 1024; };
   service["GET /user_data/cloud-init"] = [&](kj::AsyncIoStream& stream) {
@@ -243,8 +244,8 @@ TEST_F(PlatformClientTest, PortsBelow1024) {
   EXPECT_FALSE(isLow());
 }
 
-// Catches: a config that is looked for by a label, or asked of the service, which has none; a disc
-// without one that is waited for for ever; line breaks in base64, gzip below it.
+// Catches: a config that is searched by a label, or requested from the service, which never has it;
+// an endless wait for a disc without a config; line breaks in base64, gzip inside it.
 TEST_F(PlatformClientTest, DiscOfAzure) {
   auto azure = at(platforms::kAzure);
   auto put = [&](std::string data) {
@@ -278,8 +279,8 @@ TEST_F(PlatformClientTest, DiscOfAzure) {
   EXPECT_TRUE(server.asked.empty());
 }
 
-// Catches: a machine that never counts as provisioned, because nobody reports it, or the report is
-// about another goal state; a refusal taken for success; headers without which the server refuses.
+// Catches: a machine that never counts as provisioned, because its report is missing or has another
+// goal state; a refusal that counts as success; missing headers without which the server refuses.
 TEST_F(PlatformClientTest, ReadyReport) {
   auto azure = at(platforms::kAzure);
   auto rules = *azure.report;
@@ -321,8 +322,8 @@ TEST_F(PlatformClientTest, ReadyReport) {
   EXPECT_THAT(report(), HasSubstr("/machine/: goal state: Incarnation is not a text of 1 to 128"));
 }
 
-// Catches: pods that reach the server that the serial number names; a name, or no server, taken for
-// an address.
+// Catches: pods that reach the server in the serial number; a name, or no server, that is treated
+// as an address.
 TEST_F(PlatformClientTest, MetadataAddresses) {
   auto addresses = [&](const Platform& platform, kj::StringPtr serial = "") -> std::string {
     PlatformClient client(platform, serial, fetch, volumes);
@@ -338,7 +339,7 @@ TEST_F(PlatformClientTest, MetadataAddresses) {
   EXPECT_EQ(addresses(platforms::kNocloud, "ds=nocloud;s=ftp://10.0.0.1/"), "");
 }
 
-// Catches: a machine on VMware that waits for a network, or looks for a disc although it has
+// Catches: a machine on VMware that waits for a network, or searches a disc although it has
 // variables; facts without metadata.
 TEST_F(PlatformClientTest, GuestInformation) {
   parse::TestHypervisor hypervisor;
@@ -367,9 +368,9 @@ TEST_F(PlatformClientTest, GuestInformation) {
   EXPECT_TRUE(volumes.looked.empty() && server.asked.empty());
 }
 
-// Catches: a disc that is not looked for where the hypervisor gives no variables, or none to this
-// machine, or does not answer; one that is read although variables are there, or hides what is
-// wrong with them; facts from elsewhere than the config; a search without an end.
+// Catches: a disc that is not searched if the hypervisor gives no variables, gives none to this
+// machine, or does not answer; a disc that is read although variables exist, or that hides an error
+// in them; facts from another place than the config; a search without an end.
 TEST_F(PlatformClientTest, DiscOfVmware) {
   auto& vmware = platforms::kVmware;
   auto put = [&](std::string properties) {
@@ -438,14 +439,14 @@ TEST_F(PlatformClientTest, DiscOfVmware) {
   EXPECT_THAT(volumes.looked, testing::IsEmpty());
 }
 
-// Catches: a platform without its facts, or asked for them although it has none.
+// Catches: a platform without its facts, or a query for facts on a platform without any.
 TEST_F(PlatformClientTest, WhoHasFacts) {
   for (auto* platform : platforms::all()) {
     EXPECT_TRUE(PlatformClient(*platform, "", fetch, volumes).hasFacts()) << platform->name.cStr();
   }
 }
 
-// Catches: a volume that is passed over for a server, which may not be there; half of each.
+// Catches: a volume that is ignored in favour of a server, which may not exist; a mixture of both.
 TEST_F(PlatformClientTest, VolumesFirst) {
   volumes.file("config-2", "openstack/latest/meta_data.json",
                R"({"uuid":"u-1","availability_zone":"nova"})");
@@ -477,8 +478,8 @@ TEST_F(PlatformClientTest, VolumesFirst) {
   EXPECT_EQ(facts(platforms::kNocloud), "dc1 pve1 p");
 }
 
-// Catches: an encoding that is stated and not honoured; text of several lines cut, or its lines
-// taken for variables; a quote within it.
+// Catches: a stated encoding that is ignored; text of several lines that is cut, or whose lines are
+// treated as variables; a quote within it.
 TEST_F(PlatformClientTest, UserDataOfOpennebula) {
   struct Row {
     kj::StringPtr context;
@@ -504,7 +505,8 @@ TEST_F(PlatformClientTest, UserDataOfOpennebula) {
   }
 }
 
-// Catches: facts of NoCloud asked of what is not a server, for ever and without a reason.
+// Catches: NoCloud's facts that are requested for ever, and without an error, from a name that is
+// no server.
 TEST_F(PlatformClientTest, ServerOfTheSerialNumber) {
   PlatformClient client(platforms::kNocloud, "ds=nocloud;s=ftp://x/", fetch, volumes);
   KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] { wait(client.facts()); })) {

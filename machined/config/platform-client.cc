@@ -11,17 +11,17 @@
 namespace talos::machined {
 namespace {
 
-// For a volume that may be there: the drivers of disks have been loaded already.
+// The timeout for a volume that may exist: the drivers of disks have been loaded already.
 constexpr auto kVolumeAlone = 1 * kj::SECONDS;
-// For one that is all there can be; drives come late.
+// The timeout for a volume that is the only possible source; drives appear late.
 constexpr auto kLateVolume = 20 * kj::SECONDS;
-// For a disc that may be there: its drive takes longer than a disk.
+// The timeout for a disc that may exist: its drive takes longer than a disk.
 constexpr auto kDiscAlone = 5 * kj::SECONDS;
 
 using platforms::Place, platforms::Platform;
 using platforms::Request;
 
-// The text of a token: a line, or what is in the JSON list ["…"].
+// Returns the text of a token: a line, or the content of the JSON list ["…"].
 kj::String tokenOf(kj::ArrayPtr<const char> answer, bool list) {
   kj::Vector<char> token;
   for (char c : answer) {
@@ -36,14 +36,14 @@ kj::String tokenOf(kj::ArrayPtr<const char> answer, bool list) {
   return kj::heapString(token.begin(), token.size());
 }
 
-// Metadata of VMware: it states at least one of these.
+// Returns true if VMware's metadata states at least one of these facts.
 bool stateAnything(const KnownFacts& facts) {
   auto metadata = facts.get().getMetadata();
   return metadata.getInstanceId().size() > 0 || metadata.getHostname().size() > 0 ||
          facts.get().getNetwork().getInterfaces().size() > 0;
 }
 
-// Paths of files are those of the service without the slash in front.
+// Returns a file's path: the service's path without its leading slash.
 kj::String fileOf(const Request& request) {
   auto path = request.target;
   return kj::str(path.startsWith("/") ? path.slice(1) : path);
@@ -101,7 +101,7 @@ HttpSource PlatformClient::place(kj::StringPtr target) const {
   return placeOf(server, target, platform.headers);
 }
 
-// The error names the request.
+// Names the request in the error.
 kj::Promise<kj::Array<char>> PlatformClient::answerOf(const HttpSource& source) {
   co_return co_await fetchOnce(fetch, source, kOneFetch)
       .catch_([&source](kj::Exception&& e) -> kj::Array<char> {
@@ -154,7 +154,7 @@ kj::Promise<PlatformClient::Body> PlatformClient::once(kj::StringPtr target) {
   co_return kj::mv(body);
 }
 
-// Once more with a new token when the server refuses the one that it gave.
+// Requests a new token and retries once if the server refuses its earlier token.
 kj::Promise<PlatformClient::Body> PlatformClient::askAt(kj::StringPtr target) {
   bool old = token.size() > 0;
   kj::Maybe<kj::Exception> failure;
@@ -200,7 +200,7 @@ kj::Promise<ConfigSearch> PlatformClient::decoded(kj::Array<char> content, kj::S
                              ") has no machine config; it is empty, or for another system")};
 }
 
-// NoConfig: there is no volume, or it has none, and a service may have it.
+// Returns NoConfig if there is no volume, or if it has no config, and a service may have it.
 kj::Promise<ConfigSearch> PlatformClient::configOfVolume(kj::Duration limit) {
   auto timeout = hasServer() ? kj::min(limit, kVolumeAlone) : limit;
   auto name = fileOf(platform.config);
@@ -221,7 +221,7 @@ kj::Promise<ConfigSearch> PlatformClient::configOfVolume(kj::Duration limit) {
   co_return NoConfig{kj::str("there is no volume ", platform.volume)};
 }
 
-// The file with the config. None: no disc has it.
+// Reads the file with the config. Returns nullptr if no disc has the file.
 kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::readDisc(kj::Duration timeout) {
   auto name = fileOf(platform.config);
   auto read = volumes.readDisc(kj::str(name), kMostConfigBytes, timeout);
@@ -230,7 +230,7 @@ kj::Promise<kj::Maybe<VolumeFiles>> PlatformClient::readDisc(kj::Duration timeou
   });
 }
 
-// NoConfig: no disc has the file, or it has no config.
+// Returns NoConfig if no disc has the file, or if the file has no config.
 kj::Promise<ConfigSearch> PlatformClient::configOfDisc(kj::Duration timeout) {
   auto disc = co_await readDisc(timeout);
   KJ_IF_MAYBE (files, disc) {
@@ -242,8 +242,8 @@ kj::Promise<ConfigSearch> PlatformClient::configOfDisc(kj::Duration timeout) {
   co_return NoConfig{kj::str("no disc has ", fileOf(platform.config), " (", platform.title, ")")};
 }
 
-// A hypervisor that gives no variables, or not to this machine, may give a disc. Variables that
-// make no sense are an error, whatever else there is.
+// Reads the variables; if the hypervisor gives none, or none to this machine, reads a disc.
+// Variables that make no sense are an error, even if a disc exists.
 kj::Promise<ConfigSearch> PlatformClient::configOfHypervisor(kj::Duration limit) {
   kj::Maybe<kj::Exception> failure;
   kj::Maybe<kj::Array<char>> text;
@@ -295,7 +295,7 @@ kj::Promise<ConfigSearch> PlatformClient::configOfServer(kj::Duration limit) {
   co_return NoConfig{kj::str(shown(), " has no user data")};
 }
 
-// None: there is no volume with facts.
+// Returns nullptr if there is no volume with facts.
 kj::Promise<kj::Maybe<KnownFacts>> PlatformClient::factsOfVolume() {
   if (platform.volume.size() == 0) co_return nullptr;
   auto names = kj::heapArrayBuilder<kj::String>(platform.facts.size() + 1);
@@ -314,7 +314,7 @@ kj::Promise<kj::Maybe<KnownFacts>> PlatformClient::factsOfVolume() {
   co_return nullptr;
 }
 
-// From the same places in the same order as the machine config.
+// Reads the same places in the same order as for the machine config.
 kj::Promise<KnownFacts> PlatformClient::factsOfHypervisor() {
   kj::Maybe<kj::Exception> failure;
   KnownFacts known;

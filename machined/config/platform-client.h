@@ -1,11 +1,12 @@
 // Gets the machine config and the facts of this machine from its platform
 // (machined/platforms/platform.h): from a volume, from the hypervisor, or from the metadata
-// service, by one request after the other, each over a connection of its own whose answer a
-// confined process reads. Reports that the machine is ready, where the platform expects that.
+// service. Requests to the service are sent one after the other, each over a new connection, and a
+// confined process reads each answer. Reports that the machine is ready, if the platform expects
+// this.
 //
-// 404, an empty answer and a file that is not there are "there is none"; every other failure is
-// tried again. Tokens are never logged, and no redirect is followed. Nothing is kept: after a crash
-// the search starts anew.
+// 404, an empty answer and a missing file mean that there is no config; every other failure is
+// retried. Tokens are never logged, and no redirect is followed. Keeps no state: after a crash the
+// search starts again.
 #pragma once
 
 #include "machined/config/config-fetch.h"
@@ -16,42 +17,44 @@ namespace talos::machined {
 
 class PlatformClient {
  public:
-  // All references have to outlive it. `serial`: of the machine, by its firmware.
+  // All references must outlive the client. `serial` is the machine's, from its firmware.
   PlatformClient(const platforms::Platform& platform, kj::StringPtr serial,
                  FetchDependencies& fetch, Volumes& volumes);
 
   bool hasFacts() const { return platform.facts.size() > 0 || onHypervisor(); }
   bool expectsReport() const { return platform.report != nullptr; }
-  // True if the machine config is in the guest information of VMware, or on a disc that its
+  // Returns true if the machine config is in the guest information of VMware, or on a disc that its
   // hypervisor gives instead.
   bool onHypervisor() const { return platform.place == platforms::Place::kGuestInfo; }
-  // True if it has a metadata service, or a serial number that names one, if wrongly.
+  // Returns true if the platform has a metadata service, or if a serial number names one, even
+  // wrongly.
   bool hasServer() const { return server.size() > 0; }
   // Returns the addresses of the services that pods must not reach (Platform::metadata), and that
-  // of a server which the serial number names by its address.
+  // of a server which the serial number names by address.
   kj::Array<kj::String> metadataAddresses() const;
-  // For logs: "http://169.254.169.254 (Amazon EC2)", "the volume context (OpenNebula)".
+  // Returns the name for logs: "http://169.254.169.254 (Amazon EC2)", "the volume context
+  // (OpenNebula)".
   kj::String shown() const;
 
-  // With retries for at most `limit`, then Unavailable with the last cause. NoConfig: there is
-  // none, or it is for another system. On NoCloud only the server is asked: the volume cidata is
-  // looked for on every platform, before it (node-sources.h).
+  // Retries for at most `limit`, then throws Unavailable with the last cause. Returns NoConfig if
+  // no config exists, or if it is for another system. On NoCloud only the server is queried: the
+  // volume cidata is searched on every platform, before this (node-sources.h).
   kj::Promise<ConfigSearch> config(kj::Duration limit);
-  // One attempt at all of them. None exist: they would be on a volume that is not there.
-  // Unavailable that names the request; InvalidArgument when a document is none.
+  // Makes one attempt to get all facts. Returns no facts if they would be on a volume that does not
+  // exist. Throws Unavailable with the request's name; InvalidArgument if a document is not valid.
   kj::Promise<KnownFacts> facts();
-  // One attempt to report that this machine is ready. Unavailable that names the request;
-  // InvalidArgument when the goal state makes no sense.
+  // Makes one attempt to report that this machine is ready. Throws Unavailable with the request's
+  // name; InvalidArgument if the goal state makes no sense.
   kj::Promise<void> report();
 
  private:
-  using Body = kj::Maybe<kj::Array<char>>;  // none: 404, or empty
+  using Body = kj::Maybe<kj::Array<char>>;  // nullptr: 404, or empty
   const platforms::Platform& platform;
   FetchDependencies& fetch;
   Volumes& volumes;
   kj::String server;
   kj::Maybe<kj::String> serverProblem;
-  kj::String token;  // empty: none yet, or none is needed
+  kj::String token;  // empty before the first request, or if no token is needed
   bool tokenless = false;
 
   HttpSource place(kj::StringPtr target) const;

@@ -16,7 +16,8 @@
 namespace talos::machined {
 namespace {
 
-// Each boot saves the config that it has just read: then no write is needed.
+// Returns true if the copy exists with mode 0600 and this text. Each boot saves the config that it
+// has just read, and then no write is needed.
 bool isThere(kj::StringPtr path, kj::ArrayPtr<const char> text) {
   struct stat info;
   if (lstat(path.cStr(), &info) != 0 || info.st_mode != (S_IFREG | 0600)) return false;

@@ -1,8 +1,8 @@
 // The copy of the machine config on the node's disk: /system/state/config.yaml, mode 0600.
 //
-// Written as temp + fsync + rename + fsync of the directory, so it is whole or missing. It is in
-// the file system that is mounted at /system/state; without one that is memory, and a copy there is
-// lost with the boot.
+// Written as temp + fsync + rename + fsync of the directory, so it is whole or missing. The copy is
+// in the file system that is mounted at /system/state; without a mount it is in memory, and is lost
+// with the boot.
 #pragma once
 
 #include <kj/async.h>
@@ -20,16 +20,16 @@ constexpr kj::StringPtr kStateConfig = "/system/state/config.yaml"_kj;
 class ConfigDisk {
  public:
   virtual ~ConfigDisk() noexcept(false) = default;
-  virtual kj::StringPtr name() const = 0;  // for messages
+  virtual kj::StringPtr name() const = 0;  // name for messages
   virtual kj::Maybe<kj::String> read() = 0;
-  // Writes nothing when the copy is the same already, as at most boots, so that a disk that has
+  // Writes nothing if the copy is the same already, as at most boots, so that a disk that has
   // become read-only does not fail the boot.
   virtual kj::Promise<void> write(kj::Array<char> text) = 0;
-  virtual kj::Promise<void> remove() = 0;  // absent is fine
-  // The reason why a copy would be lost at the next boot; none: it stays.
+  virtual kj::Promise<void> remove() = 0;  // a missing copy is no error
+  // Returns the reason why the next boot would not find the copy; nullptr if it would.
   virtual kj::Maybe<kj::String> whyNotDurable() = 0;
-  // The reason why the copy cannot be read yet, as its disk is locked: then the machine has an
-  // owner. None: read() works.
+  // Returns the reason why the copy cannot be read yet, because its disk is locked: then the
+  // machine has an owner. nullptr if read() works.
   virtual kj::Maybe<kj::String> lockedProblem() { return nullptr; }
 };
 

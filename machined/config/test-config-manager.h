@@ -1,4 +1,4 @@
-// For tests: the config manager on a model of process 1, of the disk and of the sources.
+// For tests: the config manager with models of process 1, the disk and the sources.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace talos::machined {
 
 using rpc::ApplyMode;
 
-// A worker's config for mode cloud, identified by its host name.
+// Returns a worker's config for mode cloud, identified by its host name.
 inline kj::String document(kj::StringPtr hostname, kj::StringPtr more = "", bool persist = true) {
   static const auto authority = pki::makeAuthority({.organization = "x"});
   static const auto crt = kj::encodeBase64(authority.certificate.asBytes());
@@ -41,7 +41,7 @@ struct ModelConfigDisk final : public ConfigDisk {
   bool broken = false, unreadable = false;
   kj::Maybe<kj::String> volatileBecause, lockedBecause;
   unsigned writes = 0, removals = 0;
-  kj::Maybe<kj::Promise<void>> gate;  // the next write is done when this resolves
+  kj::Maybe<kj::Promise<void>> gate;  // the next write waits for this promise
 
   kj::StringPtr name() const override { return "config.yaml"; }
   kj::Maybe<kj::String> lockedProblem() override {
@@ -74,7 +74,7 @@ struct ModelConfigDisk final : public ConfigDisk {
 };
 
 struct ModelSources final : public ConfigSources {
-  // The results of the next searches, in turn; the last one stays. "": none; "!…": an error.
+  // The results of the next searches, in turn; the last one stays. "": no config; "!…": an error.
   kj::Vector<kj::String> answers;
   unsigned searches = 0;
   kj::Maybe<kj::Promise<void>> gate;
@@ -83,9 +83,9 @@ struct ModelSources final : public ConfigSources {
   kj::Maybe<kj::String> platformProblem() override {
     return wrongPlatform.map([](kj::String& problem) { return kj::str(problem); });
   }
-  // The names that clear() returns; nullptr: no source can be cleared.
+  // The names that clear() returns; nullptr if no source can be cleared.
   kj::Maybe<kj::Vector<kj::String>> readable;
-  kj::Maybe<kj::String> refusal;  // of clear()
+  kj::Maybe<kj::String> refusal;  // the error of clear()
   bool clearable() override { return readable != nullptr; }
   kj::Promise<kj::Array<kj::String>> clear() override {
     KJ_IF_MAYBE (why, refusal) return error(ErrorKind::kUnavailable, *why);
@@ -118,11 +118,11 @@ struct ModelBrain final : private ConfigHost, private KeyChanges {
   DirectForeign foreign;
   bool failed;
   kj::String runningSequence = kj::str();
-  bool saved = false;  // the boot that runs is past its task saveConfig
+  bool saved = false;  // the running boot has finished its task saveConfig
   unsigned intended = 0, reboots = 0, changes = 0;
   kj::Vector<kj::String> said, trials;
-  std::string persisted;     // the mode
-  std::string stagedBefore;  // the config that the next boot would have had when keys were changed
+  std::string persisted;     // the mode of the last persist()
+  std::string stagedBefore;  // the config of the next boot when keys were changed
   bool keysFail = false, keysWrong = false;
   kj::Maybe<kj::ForkedPromise<void>> keysGate;  // blocks deriving a key
   ConfigManager manager;
@@ -227,7 +227,7 @@ struct ConfigManagerTest : public testing::Test {
   kj::Maybe<kj::Own<ModelBrain>> current;
   bool startsFailed = false;  // the next brain starts with a failed boot
 
-  // Replaces the machine by one that has never run, with an empty disk.
+  // Replaces the machine by a new one that has never run, with an empty disk.
   void anotherMachine() {
     machine.drop();
     disk.content = nullptr;
@@ -239,7 +239,7 @@ struct ConfigManagerTest : public testing::Test {
     return *current.emplace(kj::mv(made));
   }
   ModelBrain& brain() { return *KJ_ASSERT_NONNULL(current); }
-  // One whose boot is over, with this config running and on disk.
+  // Starts a machine whose boot has ended, with this config running and on disk.
   ModelBrain& booted(kj::StringPtr text) {
     sources.answers.clear();
     sources.answers.add(kj::str(text));
@@ -255,7 +255,7 @@ struct ConfigManagerTest : public testing::Test {
     KJ_FAIL_REQUIRE("no config was taken", brain().said);
   }
 
-  // A brain that gets no config at first: what it waits with in maintenance mode.
+  // Starts a brain that gets no config at first; it waits in maintenance mode with this promise.
   kj::Promise<void> waitForAConfig() {
     auto loading = start().manager.load();
     KJ_REQUIRE(!loading.poll(io.waitScope) && brain().manager.inMaintenance(), brain().said);
@@ -287,7 +287,7 @@ struct ConfigManagerTest : public testing::Test {
     return text;
   }
 
-  // The host name of a document, or "-".
+  // Returns the host name of a document, or "-".
   static std::string named(kj::StringPtr text) {
     auto parsed = config::parse(text.asArray(), "f");
     if (!parsed.good() || parsed.empty()) return "broken";
@@ -303,12 +303,12 @@ struct ConfigManagerTest : public testing::Test {
     KJ_IF_MAYBE (text, disk.content) return named(*text);
     return "-";
   }
-  // "running/disk", "*" when something is pending, "?" when something is on trial.
+  // Returns "running/disk", "*" if a change is pending, "?" if a trial is running.
   std::string state() {
     return running() + "/" + onDisk() + (machine.holds(kPendingName) ? "*" : "") +
            (machine.holds(kTrialName) ? "?" : "");
   }
-  // All that can be done without time passing.
+  // Does all that can be done without time passing.
   void settle() {
     for (int i = 0; i < 20; i++) io.waitScope.poll();
   }

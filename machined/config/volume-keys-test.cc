@@ -16,8 +16,8 @@ namespace talos::machined {
 namespace {
 
 // Catches: a change of keys that hides where the volume is, or by which slot it was opened; keys of
-// a volume that nobody has looked at yet; a failure that goes on showing keys; one that cannot be
-// mounted and is said to be ready.
+// a volume that has not been examined yet; a failure that still shows keys; a volume that cannot be
+// mounted and is reported as ready.
 TEST(VolumeStatus, KeysAreAddedToWhatIsKnown) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -117,8 +117,8 @@ struct NoInstaller final : Installer {
   kj::Promise<void> slots(Fill, Hear, int) override { KJ_UNIMPLEMENTED("not in this test"); }
 };
 
-// Of a worker; "": not encrypted. STATE has the machine's own key besides, without which no config
-// is valid.
+// Returns a worker's config; "": not encrypted. STATE also has the machine's own key, without which
+// the config is not valid.
 kj::String configWith(kj::StringPtr state, kj::StringPtr ephemeral) {
   auto part = [](kj::StringPtr name, kj::StringPtr passphrase, kj::StringPtr more) {
     if (passphrase.size() == 0) return kj::String();
@@ -161,7 +161,7 @@ struct VolumeKeysTest : testing::Test {
                                .backups = []() -> kj::Maybe<kj::String> { return nullptr; }}};
   bool mapped = true, container = false, varIsMounted = true;
   std::string steps;
-  std::string atPersist;  // what both had then
+  std::string atPersist;  // the keys of both at that moment
   kj::Maybe<KnownConfig> staged;
 
   VolumeKeysTest() {
@@ -219,8 +219,8 @@ struct VolumeKeysTest : testing::Test {
   }
 };
 
-// Catches: one of the volumes forgotten; a config that is stored before both can be opened with it,
-// or when one cannot any more by the config of before; old keys that stay with no-reboot, or go
+// Catches: a volume that is forgotten; a config that is stored before it opens both volumes, or
+// after the previous config no longer opens one; old keys that stay with no-reboot, or are removed
 // with a stage.
 TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
   EXPECT_EQ(apply("S", "E"), "");
@@ -249,8 +249,8 @@ TEST_F(VolumeKeysTest, BothFollowTheConfigAroundTheMomentItIsStored) {
 }
 
 // Catches: an EPHEMERAL that is lost because its keys were changed while it was not mounted, after
-// a boot that failed; a config with the key that opens it, which is refused; a config that is
-// stored twice, or though the disk has failed.
+// a failed boot; a config with the key that opens it, which is refused; a config that is stored
+// twice, or although the disk has failed.
 TEST_F(VolumeKeysTest, AnEphemeralThatIsNotMountedGetsItsKeysToo) {
   varIsMounted = false;
   EXPECT_EQ(apply("s", "E", rpc::ApplyMode::REBOOT), "");
@@ -269,8 +269,8 @@ TEST_F(VolumeKeysTest, AnEphemeralThatIsNotMountedGetsItsKeysToo) {
   EXPECT_THAT(steps, testing::HasSubstr("no key of the config opens /dev/vda6"));
 }
 
-// Catches: a config that is taken although the next boot could not open a volume with it, or that
-// changes nothing but what is written.
+// Catches: a config that is accepted although the next boot could not open a volume with it, or
+// that changes nothing but its text.
 TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   auto own = kj::mv(uuid);
   uuid = kj::str("00000000-0000-0000-0000-000000000000");
@@ -278,7 +278,7 @@ TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
     EXPECT_THAT(apply("S", "e", mode), testing::HasSubstr("no key can be made of nodeID"));
     EXPECT_THAT(apply("", "uuid", mode), testing::HasSubstr("no key can be made of nodeID"));
   }
-  mapped = false;  // a plain STATE, which is to be encrypted when it was reset
+  mapped = false;  // a plain STATE, to be encrypted after a reset
   EXPECT_THAT(apply("S", "e", rpc::ApplyMode::STAGED),
               testing::HasSubstr("no key can be made of nodeID"));
   mapped = true;
@@ -290,8 +290,8 @@ TEST_F(VolumeKeysTest, WhatCannotBeIsRefusedBeforeAnythingChanges) {
   EXPECT_EQ(luks.ephemeral.slots[0], "e");
 }
 
-// Catches: a slot of a config that was staged, which the next boot would have, that another change
-// takes before that one is stored.
+// Catches: a slot that a staged config has, and the next boot would have, and that another change
+// takes before the staged config is stored.
 TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
   EXPECT_EQ(apply("s", "E", rpc::ApplyMode::STAGED), "");
   for (unsigned slot = 0; slot < kKeySlots; ++slot) luks.ephemeral.slots.emplace(slot, "?");
@@ -308,8 +308,8 @@ TEST_F(VolumeKeysTest, WhatWasStagedIsWhatTheNextBootHas) {
   EXPECT_EQ(luks.ephemeral.slots[0], "F");
 }
 
-// Catches: keys that are stored and that no header has, since a config that was staged has none for
-// the volume: it goes on with those of the config that runs.
+// Catches: stored keys that no header has, because a staged config does not encrypt the volume: the
+// volume keeps the keys of the running config until then.
 TEST_F(VolumeKeysTest, AStagedPlainVolumeHasItsKeysUntilThen) {
   for (auto mode : {rpc::ApplyMode::NO_REBOOT, rpc::ApplyMode::REBOOT}) {
     runs("s", "e");
@@ -321,7 +321,7 @@ TEST_F(VolumeKeysTest, AStagedPlainVolumeHasItsKeysUntilThen) {
   }
 }
 
-// Catches: a recovery key of the other volume.
+// Catches: a recovery key for the wrong volume.
 TEST_F(VolumeKeysTest, ARecoveryKeyIsOfItsVolume) {
   auto made = keys().newRecoveryKey(kj::str("EPHEMERAL"), 7).wait(scope);
   EXPECT_EQ(luks.ephemeral.slots[7], made.cStr());

@@ -21,8 +21,9 @@ VolumeEncryption running(MachineConfigReader& reader, Store& store) {
   return {};
 }
 
-// The lists that boots rely on until the new ones are stored. A staged config that has none for a
-// volume waits for it to be emptied: until then its header has the keys of the one that runs.
+// Returns the key lists that boots rely on until the new lists are stored. If a staged config has
+// no list for a volume, the volume waits to be wiped: until then its header has the keys of the
+// running config.
 VolumeEncryption storedNow(VolumeEncryption running, kj::Maybe<config::Config::Reader> staged) {
   KJ_IF_MAYBE (stored, staged) {
     auto next = encryptionOf(stored->getMachine());
@@ -33,7 +34,7 @@ VolumeEncryption storedNow(VolumeEncryption running, kj::Maybe<config::Config::R
   return running;
 }
 
-// A volume that is no mounted partition has no keys: only the config changes.
+// A volume that is not a mounted partition has no keys: only the config changes.
 kj::Promise<void> changeKeys(SystemPartitions& partitions, kj::Maybe<kj::String> node,
                              kj::StringPtr label, Encryption before, Encryption after,
                              KeyChangeExtent extent, KeyChanges::Persist persist, SayLine step) {
@@ -90,7 +91,7 @@ kj::Promise<void> VolumeKeys::changeEphemeral(Encryption before, Encryption afte
                     kj::mv(persist), kj::mv(step));
 }
 
-// The config is stored in any case: it may be the one with the key that opens the volume.
+// The config is stored in any case: it may have the key that opens the volume.
 kj::Promise<void> VolumeKeys::changeUnmounted(Encryption before, Encryption after, Persist persist,
                                               Step step) {
   bool stored = false;
@@ -143,7 +144,7 @@ kj::Promise<kj::Maybe<kj::Array<kj::byte>>> StateKeysInMeta::read() {
           },
           [](kj::Exception&& e) -> kj::Maybe<kj::Array<kj::byte>> {
             auto kind = kindOf(e);
-            // No such value, or no META; mounting reports several METAs.
+            // The value or META does not exist; mounting reports several METAs.
             if (kind == ErrorKind::kNotFound || kind == ErrorKind::kFailedPrecondition) {
               return nullptr;
             }

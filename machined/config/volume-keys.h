@@ -3,10 +3,11 @@
 // A config is checked before anything changes: this machine can have these keys, and no volume
 // would have to become encrypted or plain while it is mounted. Then the keys of both volumes change
 // around the moment at which the config is stored: new keys are added before it, old keys are
-// removed after it, so that the stored config opens both at each moment, also after a power cut. A
-// staged config is the stored one. An EPHEMERAL that is not mounted, because the boot has failed or
-// has not reached it, gets the new keys too, and the next boot removes the old ones. One that no
-// key of both configs opens gets none, and the config is stored all the same.
+// removed after it, so that the stored config opens both volumes at each moment, also after a power
+// cut. A staged config is the stored one. An EPHEMERAL that is not mounted, because the boot has
+// failed or has not mounted it yet, gets the new keys too, and the next boot removes the old ones.
+// If no key of either config opens the volume, it gets no new keys, and the config is stored all
+// the same.
 #pragma once
 
 #include "machined/config/config-manager.h"
@@ -23,9 +24,10 @@ class VolumeKeys final : public KeyChanges {
     Store& store;
     MachineConfigReader& reader;
     SystemPartitions& partitions;
-    // The device that the volume with this label is mounted from; none: not mounted.
+    // Returns the device that the volume with this label is mounted from; nullptr if not mounted.
     kj::Function<kj::Maybe<kj::String>(kj::StringPtr label)> mounted;
-    // The name of the partition EPHEMERAL, "vda6"; none: there is none, or more than one.
+    // Returns the name of the partition EPHEMERAL, "vda6"; nullptr if it does not exist, or if
+    // several exist.
     kj::Function<kj::Promise<kj::Maybe<kj::String>>()> ephemeralPartition;
     bool container;  // its folders are the host's
   };
@@ -36,7 +38,7 @@ class VolumeKeys final : public KeyChanges {
                             kj::Maybe<config::Config::Reader> staged, Persist persist,
                             Step step) override;
 
-  // InvalidArgument for another volume than these two.
+  // Throws InvalidArgument for another volume than these two.
   kj::Promise<kj::String> newRecoveryKey(kj::String volume, unsigned slot);
 
  private:
@@ -67,7 +69,7 @@ class StoredVolumeReports final : public VolumeReports {
   explicit StoredVolumeReports(Store& store) : store(store) {}
 
   void report(kj::StringPtr label, const VolumeReport& report) override;
-  // Both change an existing record.
+  // Both methods change an existing record.
   void reportKeys(kj::StringPtr label, const KeysReport& report) override;
   void reportFailure(kj::StringPtr label, kj::StringPtr problem) override;
 

@@ -63,8 +63,8 @@ struct ConsoleLogTest : public testing::Test {
   }
 };
 
-// Catches: a node in a container that has nothing to show, one that shows a line twice after a lost
-// connection, and a reader of new lines who gets old ones.
+// Catches: a node in a container that shows no lines, a line that is repeated after a lost
+// connection, and a reader of new lines that gets old ones.
 TEST_F(ConsoleLogTest, IsReadAsAKernelLogIs) {
   say("one");
   Reader::Received all;

@@ -20,8 +20,8 @@ bool hasTime(kj::ArrayPtr<const char> line) {
   return true;
 }
 
-// Passes on what the ring sends, as records. Each call is answered when the reader has processed
-// it: then the end of the log is the end of the call.
+// Passes the ring's lines on as records. Each call is answered when the reader has processed it, so
+// that the end of the log is the end of the call.
 class RecordSink final : public rpc::LogSink::Server {
  public:
   RecordSink(rpc::LogSink::Client reader, kj::String contains)

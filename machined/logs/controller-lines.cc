@@ -22,7 +22,7 @@ constexpr struct {
 kj::String lineAt(kj::StringPtr stamp, kj::StringPtr controller, kj::StringPtr message) {
   auto line = kj::str(stamp, "  ", controller, ": ", message);
   for (char& c : line) {
-    if (c == '\n' || c == '\r') c = ' ';  // a line is a line
+    if (c == '\n' || c == '\r') c = ' ';  // keeps it one line
   }
   return line;
 }

@@ -25,8 +25,8 @@ struct Entry {
 
 }  // namespace
 
-// Counted, because each follower keeps it alive: a follower that outlives Events fails, it does not
-// crash.
+// Counted, because each follower keeps it alive: a follower that outlives Events fails, but does
+// not crash.
 struct Events::Impl : public kj::Refcounted {
   Impl(const kj::Clock& clock, Process1& process1) : clock(clock) {
     ring.resize(kEventRing);
@@ -53,7 +53,7 @@ struct Events::Impl : public kj::Refcounted {
   Signal published;
   kj::Vector<kj::Own<kj::Function<void(rpc::Event::Reader)>>> listeners;
 
-  // Events that the predecessor published.
+  // Restores the events that the predecessor published.
   void restoreEvents() {
     auto from = lines->tail(kEventRing), until = lines->newest();
     auto text = kj::heapArray<char>(until - from);
@@ -84,7 +84,7 @@ struct Events::Impl : public kj::Refcounted {
   uint64_t oldest() const { return next > kEventRing ? next - kEventRing : 0; }
   Entry& at(uint64_t number) { return *ring[number % kEventRing]; }
 
-  // The first event that a follower gets, and how many it has missed already.
+  // The first event that a follower gets, and the number of events that it has missed already.
   struct Start {
     uint64_t cursor, missed = 0;
   };
@@ -117,8 +117,8 @@ struct Events::Impl : public kj::Refcounted {
       auto n = oldest();
       while (n < next && !(*id < at(n).id)) ++n;
       if (n > oldest() || n == 0) return {n};
-      // Everything in the ring is newer. Ids of this process carry their number; an older id is the
-      // predecessor's, whose follower missed all that fell out of this ring.
+      // Everything in the ring is newer. IDs of this process carry their number; an older ID is the
+      // predecessor's, and its follower missed all events that have left this ring.
       EventId first = at(n).id;
       uint32_t gap = first.serial - id->serial - 1;
       bool own = !(*id < EventId{firstSeconds, firstNanoseconds, 0});
@@ -155,8 +155,8 @@ struct Events::Impl : public kj::Refcounted {
           for (auto i : kj::zeroTo(count)) list.setWithCaveats(i, at(cursor + i).event());
         };
         if (once && cursor + count >= now) {
-          // The end of the call is the end of the events: this one is answered when it was
-          // processed, and all before it. That of a streaming method returns earlier.
+          // The end of the call must be the end of the events: this call is answered when it and
+          // all calls before it were processed. A call of a streaming method returns earlier.
           constexpr uint16_t kEvents = 0;  // EventSink.events @0
           auto request =
               sink.typelessRequest(capnp::typeId<rpc::EventSink>(), kEvents, nullptr, {});
@@ -189,7 +189,7 @@ void Events::publish(kj::Function<void(rpc::Event::Builder)> fill) {
   impl->lines->append(encodeEvent(event.asReader()), [](auto) {});
   auto number = impl->add(kj::mv(entry));
   impl->published.raise();
-  // By index: a listener may publish, or add a listener.
+  // By index, because a listener may publish, or add a listener.
   for (size_t i = 0; i < impl->listeners.size(); ++i) {
     if (number < impl->oldest()) break;
     (*impl->listeners[i])(impl->at(number).event());

@@ -29,7 +29,7 @@ struct TelemetryServerTest : testing::Test {
   Events events{kj::systemPreciseCalendarClock(), process1};
   Logs logs{process1, port};
   kj::Own<NodeCalls> node = kj::refcounted<NodeCalls>();
-  unsigned descriptors = 0;  // of the kernel's log
+  unsigned descriptors = 0;  // open descriptors of the kernel's log
 
   kj::Own<ClientCalls> client() { return kj::refcounted<ClientCalls>(kj::addRef(*node)); }
   rpc::Logs::Client logsOf(kj::Own<ClientCalls> calls) {
@@ -42,7 +42,7 @@ struct TelemetryServerTest : testing::Test {
         [](rpc::Logs::PreviousParams::Reader) -> kj::Promise<void> { return kj::READY_NOW; },
         kj::mv(calls));
   }
-  // Opens as many as it is allowed.
+  // Opens as many streams as are allowed.
   template <typename F>
   unsigned openAll(kj::Vector<kj::Promise<void>>& open, F&& begin) {
     for (unsigned count = 0;; ++count) {
@@ -58,7 +58,7 @@ struct TelemetryServerTest : testing::Test {
   }
 };
 
-// Catches: descriptors and buffers for as many readers as somebody likes to open.
+// Catches: descriptors and buffers for an unlimited number of readers.
 TEST_F(TelemetryServerTest, StreamsAreBoundedForAClient) {
   logs.append("a", "line\n"_kj.asArray());
   auto calls = client();

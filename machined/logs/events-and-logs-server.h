@@ -1,5 +1,5 @@
-// Events and Logs as capabilities of the node, for one client: how many streams it may have open at
-// once is bounded (client-call-limits.h).
+// Events and Logs as capabilities of the node, for one client: the number of streams that it may
+// have open at once is bounded (client-call-limits.h).
 #pragma once
 
 #include "machined/logs/event-ring.h"
@@ -8,7 +8,7 @@
 
 namespace talos::machined {
 
-// `previous` answers Events.previous(), and that of Logs: earlier boots are not in the rings.
+// `previous` answers Events.previous(), and the same of Logs: earlier boots are not in the rings.
 using PreviousEvents = kj::Function<kj::Promise<void>(rpc::Events::PreviousParams::Reader)>;
 rpc::Events::Client serveEvents(Events& events, PreviousEvents previous,
                                 kj::Own<ClientCalls> calls);

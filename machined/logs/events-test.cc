@@ -17,7 +17,7 @@ class TestClock final : public kj::Clock {
   kj::Date now() const override { return time; }
 };
 
-// Counts what it gets; a stopped one never finishes its first call.
+// Counts the events that it gets; a stopped sink never finishes its first call.
 class Sink final : public rpc::EventSink::Server {
  public:
   struct Received {
@@ -75,7 +75,7 @@ struct EventsTest : public testing::Test {
   }
 };
 
-// An id that is not ordered as its event breaks "after this id" for good.
+// An ID that is not ordered as its event breaks "after this id" for good.
 TEST(EventIdTest, OrderAsTextIsOrderOfEventsAlsoWhenTheClockGoesBack) {
   EventIdMaker maker;
   auto time = kj::UNIX_EPOCH + 1'600'000'000 * kj::SECONDS;
@@ -101,7 +101,7 @@ TEST(EventIdTest, RefusesWhatIsNoId) {
   }
 }
 
-// Catches: a reader of the past that waits for the future.
+// Catches: a reader of past events that waits for new ones.
 TEST_F(EventsTest, OnceEndsWithTheEventsOfNow) {
   tasks(0, 100);
   capnp::MallocMessageBuilder message;
@@ -148,7 +148,7 @@ TEST_F(EventsTest, AnIdThatIsNoneIsRefusedByName) {
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(e)), ErrorKind::kInvalidArgument);
 }
 
-// A client that comes back with its last id must not take a gap for nothing missed.
+// A client that reconnects with its last ID must be told of a gap.
 TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingReportsHowManyAreGone) {
   tasks(0, 10);
   Sink::Received first, later;
@@ -161,7 +161,7 @@ TEST_F(EventsTest, AfterAnIdThatFellOutOfTheRingReportsHowManyAreGone) {
   EXPECT_EQ(later.names[0], "t1000");
 }
 
-// The figure of the design: memory depends neither on how many follow nor on how slow they are.
+// The figure of the design: memory depends neither on the number of followers nor on their speed.
 TEST_F(EventsTest, HundredFollowersOneStoppedMemoryBounded) {
   constexpr int kFollowers = 100, kEvents = 100'000, kBurst = 500;
   kj::Vector<kj::Own<Sink::Received>> received;
@@ -185,7 +185,7 @@ TEST_F(EventsTest, HundredFollowersOneStoppedMemoryBounded) {
     EXPECT_TRUE(received[i]->ordered);
     EXPECT_EQ(received[i]->missed, 0u);
   }
-  // The stopped one goes on: what it got and what it missed is everything.
+  // The stopped follower continues: its received and its missed events together are all events.
   received[0]->stopped = false;
   received[0]->go->fulfill();
   scope.poll();
@@ -212,8 +212,8 @@ TEST_F(EventsTest, AListenerHearsThePastAndMayPublishItself) {
   EXPECT_EQ(names[3], "phase");
 }
 
-// Catches: events that a crash of the brain loses, and ids that begin anew: a follower would miss
-// events or see them twice.
+// Catches: events that are lost with the brain, and IDs that start again: a follower would miss
+// events or get them twice.
 TEST_F(EventsTest, ANewBrainHasThoseOfItsPredecessor) {
   tasks(0, 1200);
   scope.poll();
@@ -242,7 +242,7 @@ TEST_F(EventsTest, ANewBrainHasThoseOfItsPredecessor) {
   EXPECT_EQ(0u, received.missed);
 }
 
-// Catches: a line of a foreign disk that is taken for an event, or ends the brain.
+// Catches: a line of a foreign disk that is read as an event, or ends the brain.
 TEST(EventLine, AnyBytes) {
   for (auto line :
        {""_kj, "AAAA"_kj, "!!!!"_kj, "AAAAAAAAAAA="_kj, "//////////////////////8="_kj}) {
@@ -257,8 +257,8 @@ TEST(EventLine, AnyBytes) {
   EXPECT_EQ(1u, found);
 }
 
-// Catches: a watcher that a connection still holds while the brain goes down and that touches freed
-// memory.
+// Catches: a watcher that a connection still holds while the brain shuts down and that touches
+// freed memory.
 TEST(EventsLifeTest, FollowerOutlivesTheRing) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

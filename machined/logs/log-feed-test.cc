@@ -19,7 +19,7 @@ class FeedCollector final : public rpc::LogFeedSink::Server {
   struct Got {
     std::string boot, all;
     std::map<std::string, uint64_t> next, missed;
-    kj::Maybe<kj::ForkedPromise<void>> wait;  // before a call returns
+    kj::Maybe<kj::ForkedPromise<void>> wait;  // awaited before a call returns
     uint64_t bytes = 0;
   };
   explicit FeedCollector(Got& got) : got(got) {}
@@ -95,8 +95,8 @@ struct LogFeedTest : public testing::Test {
   void say(kj::StringPtr id, kj::StringPtr text) { logs->append(id, text.asArray()); }
 };
 
-// Catches: a stream that gets another's lines; a new log that nobody follows; lines that come again
-// or are lost when the follower, or the brain, is another one.
+// Catches: a stream with the lines of another; a new log that is not followed; lines that are
+// repeated or lost after the follower, or the brain, was replaced.
 TEST_F(LogFeedTest, FollowsEachLogFromItsPosition) {
   say("apid", "1");
   say("audit", "secretive");
@@ -119,7 +119,7 @@ TEST_F(LogFeedTest, FollowsEachLogFromItsPosition) {
   auto again = follow(services);
   EXPECT_EQ("apid:3\n;", got.all);
   EXPECT_EQ(77u, kernelFrom);
-  // Positions of another boot say nothing.
+  // Positions of another boot have no meaning.
   got.all = "";
   auto other = follow(services, "boot-1");
   EXPECT_EQ("apid:1\n2\n3\n;trustd:new\n;", got.all);
@@ -141,7 +141,7 @@ TEST_F(LogFeedTest, HasEachStream) {
   EXPECT_EQ("event;", got.all);
 }
 
-// Catches: memory that grows with a follower that does not read; what it missed not counted.
+// Catches: memory that grows with a follower that does not read; missed lines that are not counted.
 TEST_F(LogFeedTest, ASlowFollowerLearnsWhatItMissed) {
   LogStream services[] = {LogStream::SERVICES};
   say("apid", "first");

@@ -27,7 +27,7 @@ class KernelFeedSink final : public rpc::LogSink::Server {
     size_t half = bytes.size() / 2;
     while (half > 0 && bytes[half - 1] != '\n') --half;
     if (bytes.size() > kFeedChunk && half > 0) {
-      // Without a position of its own: after a crash between the two the first part comes again.
+      // Without a position: after a crash between the two parts the first part is sent again.
       co_await send(bytes.slice(0, half), 0);
       co_await send(bytes.slice(half, bytes.size()), params.getNext());
     } else {
@@ -62,7 +62,7 @@ class LogFollower {
   LogFollower(Logs& logs, Events& events, rpc::LogFeed::FollowParams::Reader params, bool sameBoot)
       : logs(logs), events(events), sink(params.getSink()) {
     for (auto stream : params.getStreams()) streams.insert(stream);
-    // Nobody misses lines that were overwritten before the first follower.
+    // Lines that were overwritten before the first follower do not count as missed.
     for (auto& id : logs.ids()) {
       KJ_IF_MAYBE (ring, logs.ring(id)) next[{streamOf(id), id.cStr()}] = ring->oldest();
     }
@@ -76,7 +76,7 @@ class LogFollower {
   bool wants(LogStream stream) const { return streams.count(stream) > 0; }
   uint64_t positionOf(LogStream stream, kj::StringPtr id) { return next[{stream, id.cStr()}]; }
 
-  // Logs take turns: one that writes much does not keep back the others.
+  // Logs take turns: a log with many lines does not delay the others.
   kj::Promise<void> followRings() {
     for (;;) {
       auto changed = logs.changed().exclusiveJoin(events.changed());
@@ -101,11 +101,11 @@ class LogFollower {
   std::set<LogStream> streams;
   std::map<std::pair<LogStream, std::string>, uint64_t> next;
 
-  // True if there may be more. Rings live as long as the store of logs.
+  // Returns true if there may be more. Rings live as long as the store of logs.
   kj::Promise<bool> sendSome(LogStream stream, kj::StringPtr id, const LogRing& ring) {
     auto& cursor = next[{stream, id.cStr()}];
     auto newest = ring.newest();
-    if (cursor > newest) cursor = 0;  // the ring was damaged, and is another one
+    if (cursor > newest) cursor = 0;  // the ring was damaged, and was replaced
     if (cursor == newest) co_return false;
     auto oldest = ring.oldest();
     if (cursor < oldest) {

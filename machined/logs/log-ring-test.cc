@@ -41,7 +41,7 @@ kj::Own<LogRing> crash(LogRing& ring) {
   return kj::mv(KJ_ASSERT_NONNULL(successor));
 }
 
-// A line shown in halves is what a reader of a log cannot repair.
+// A reader of a log cannot repair a line that is shown in halves.
 TEST(LogRingTest, PartsOfALineAreKeptBackUntilItIsWhole) {
   LogRing ring;
   Pipes pipe;
@@ -57,7 +57,7 @@ TEST(LogRingTest, PartsOfALineAreKeptBackUntilItIsWhole) {
   EXPECT_EQ(shown[1], "two\n");
   EXPECT_TRUE(ring.readFrom(pipe.out, 65536, show) == nullptr);  // nothing now
   pipe.in = nullptr;
-  EXPECT_EQ(KJ_ASSERT_NONNULL(ring.readFrom(pipe.out, 65536, show)), 0u);  // its end
+  EXPECT_EQ(KJ_ASSERT_NONNULL(ring.readFrom(pipe.out, 65536, show)), 0u);  // end of the pipe
 }
 
 TEST(LogRingTest, ALineWithoutEndIsCutAtItsLength) {
@@ -117,7 +117,7 @@ TEST(LogRingTest, ACrashKeepsLinesPositionsAndTheBegunLine) {
   EXPECT_EQ(all(*successor), "first\nsecond\n");
 }
 
-// A crash in the middle of a write has spoilt the oldest bytes: they must not be shown as lines.
+// A crash during a write has damaged the oldest bytes: they must not be shown as lines.
 TEST(LogRingTest, WhatAWriteMayHaveSpoiltIsNotReadable) {
   LogRing ring;
   for (int i = 0; i < 200'000; ++i) ring.append(kj::str("line ", i).asArray(), ignore);
@@ -157,7 +157,7 @@ TEST(LogRingTest, PagesAreTouchedOnlyAsTheLogGrows) {
 }
 
 // Catches: a log of many short lines whose times are overwritten with those of others, and is read
-// from a wrong place; a line that is left out because its time is not known.
+// from a wrong position; a line that is left out because its time is not known.
 TEST(LogRingTest, OldTimesAreForgottenBeforeLines) {
   kj::TimerImpl time(kj::origin<kj::TimePoint>());
   LogRing ring(time);
@@ -179,7 +179,7 @@ TEST(LogRingTest, OldTimesAreForgottenBeforeLines) {
   EXPECT_EQ(ring.since(kj::origin<kj::TimePoint>() + kLines * kj::SECONDS), ring.newest());
 }
 
-// Catches: lines of which some are left out because they came soon after another one.
+// Catches: lines that are left out because they came soon after another one.
 TEST(LogRingTest, LinesOfATenthOfASecondHaveOneTime) {
   kj::TimerImpl time(kj::origin<kj::TimePoint>());
   LogRing ring(time);

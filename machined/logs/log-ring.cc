@@ -20,7 +20,7 @@ struct LogRing::Header {
   std::atomic<uint64_t> lines, end, intent, marks;
 };
 
-// The lines from `position` on came `nanoseconds` after the clock's origin, or later.
+// The lines from `position` on arrived `nanoseconds` after the clock's origin, or later.
 struct LogRing::Mark {
   uint64_t position, nanoseconds;
 };
@@ -94,14 +94,14 @@ uint64_t LogRing::oldest() const {
   if (intent <= kLogCapacity) return 0;
   auto floor = intent - kLogCapacity;
   if (floor >= newest) return newest;
-  // The line that `floor` is in has lost its beginning; even if it has not, that cannot be seen.
+  // The line that contains `floor` may have lost its beginning, which cannot be detected.
   KJ_IF_MAYBE (newline, findNewline(floor, newest)) {
     return *newline + 1;
   }
   return newest;
 }
 
-// Everything below works on pieces that do not wrap.
+// The functions below work on pieces that do not wrap.
 kj::Maybe<uint64_t> LogRing::findNewline(uint64_t from, uint64_t until) const {
   while (from < until) {
     auto piece = kj::min(until - from, kLogCapacity - from % kLogCapacity);
@@ -132,7 +132,7 @@ uint64_t LogRing::tail(unsigned count) const {
 uint64_t LogRing::since(kj::TimePoint time) const {
   auto wanted = nanosecondsOf(time);
   uint64_t count = header().marks;
-  // The slot of the oldest one may be being overwritten.
+  // The slot of the oldest mark may be being overwritten.
   uint64_t first = count < kLogMarks ? 0 : count - kLogMarks + 1, last = count;
   auto oldestMark = first;
   while (first < last) {  // the first mark that is later
@@ -192,7 +192,7 @@ void LogRing::put(kj::ArrayPtr<const char> bytes) {
   h.end.store(end + bytes.size(), std::memory_order_release);
 }
 
-// The lines from `position` on come now.
+// Records that the lines from `position` on arrive now.
 void LogRing::markTime(uint64_t position) {
   auto& h = header();
   uint64_t count = h.marks, now = nanosecondsOf(clock.now());
@@ -219,7 +219,7 @@ void LogRing::publish(uint64_t until, Lines& lines) {
   }
 }
 
-// Makes readable what became whole lines; bytes before `scanFrom` are known to have no newline.
+// Makes new whole lines readable; bytes before `scanFrom` are known to have no newline.
 void LogRing::commit(uint64_t scanFrom, Lines& lines) {
   auto& h = header();
   uint64_t end = h.end, whole = h.lines;
@@ -253,7 +253,7 @@ void LogRing::append(kj::ArrayPtr<const char> bytes, Lines lines) {
 }
 
 kj::Maybe<size_t> LogRing::readFrom(int source, size_t limit, Lines lines) {
-  // Never more than one longest line at a time: so a line that has no end is cut at its length.
+  // Never more than one longest line at a time, so that a line without an end is cut at its limit.
   limit = kj::min(limit, kLongestLine - (newest() == header().end ? 0 : header().end - newest()));
   auto& h = header();
   uint64_t end = h.end, before = h.intent;

@@ -15,7 +15,7 @@ struct LogSinceTest : testing::Test {
   capnp::MallocMessageBuilder message;
   rpc::LogSince::Builder since = message.initRoot<rpc::LogSince>();
 
-  // Seconds of both clocks; -1: all.
+  // Returns the seconds of both clocks; -1: all.
   std::pair<int64_t, int64_t> seconds() {
     auto origin = kj::origin<kj::TimePoint>();
     auto now = kj::UNIX_EPOCH + kWall;
@@ -27,7 +27,7 @@ struct LogSinceTest : testing::Test {
   using Both = std::pair<int64_t, int64_t>;
 };
 
-// Catches: an age by the wrong clock, a time from before the boot that is taken for the future.
+// Catches: an age by the wrong clock, a time from before the boot that counts as the future.
 TEST_F(LogSinceTest, AgesAndTimesByBothClocks) {
   EXPECT_EQ(seconds(), Both(-1, -1));
   since.setAge(60'000);
@@ -42,7 +42,7 @@ TEST_F(LogSinceTest, AgesAndTimesByBothClocks) {
   EXPECT_EQ(seconds(), Both(2000, 6000));
 }
 
-// Catches: a number of a client that overflows into another time.
+// Catches: a client's number that overflows into another time.
 TEST_F(LogSinceTest, AnyNumberIsATimeOrAll) {
   since.setAge(UINT64_MAX);
   EXPECT_EQ(seconds(), Both(-1, -1));

@@ -5,7 +5,7 @@
 namespace talos::machined {
 namespace {
 
-// How long ago; negative: in the future. None: all, or longer than anything lasts.
+// Returns the age; negative: in the future. nullptr: all lines, or an age beyond any log.
 kj::Maybe<int64_t> nanosecondsAgo(rpc::LogSince::Reader since, kj::Date wall) {
   int64_t ago;
   switch (since.which()) {
@@ -21,7 +21,7 @@ kj::Maybe<int64_t> nanosecondsAgo(rpc::LogSince::Reader since, kj::Date wall) {
       }
       return ago;
   }
-  return nullptr;  // of a newer client
+  return nullptr;  // a field of a newer client
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The beginning of what somebody wants to read of a log (LogSince), as the time that logs have.
-// Pure.
+// The beginning of the lines that a client wants (LogSince), as the time that logs have. Pure.
 #pragma once
 
 #include <kj/time.h>
@@ -8,13 +7,13 @@
 
 namespace talos::machined {
 
-// By the clock that nobody sets (LogRing::since()): `now` of it is the time of day `wall`. A time
-// from before its origin is the origin. None: all.
+// Returns the time by the clock that is never set (LogRing::since()), on which `now` is the time of
+// day `wall`. A time from before the clock's origin is the origin. nullptr: all lines.
 kj::Maybe<kj::TimePoint> momentOf(rpc::LogSince::Reader since, kj::TimePoint now, kj::Date wall);
-// By the clocks of this moment.
+// The same by the present clocks.
 kj::Maybe<kj::TimePoint> momentOf(rpc::LogSince::Reader since);
 
-// As a time of day.
+// Returns the same as a time of day.
 kj::Maybe<kj::Date> dateOf(rpc::LogSince::Reader since, kj::Date wall);
 
 }  // namespace talos::machined

@@ -86,8 +86,8 @@ TEST_F(LogsTest, ReadsAllATailOrFromAPosition) {
   EXPECT_EQ(read("machined", -1, 999), "one\ntwo\nthree\n") << "a position of an earlier boot";
 }
 
-// Catches: a line of a controller that an operator does not find where all others are; a daemon
-// that writes lines for a controller of machined, or for another daemon's; a line that comes twice.
+// Catches: a controller's line that is missing in the log of all controllers; a daemon that writes
+// lines for a controller of machined, or of another daemon; a line that appears twice.
 TEST_F(LogsTest, TheLogOfControllersHasThoseOfDaemonsToo) {
   constexpr auto kTime = "time=2021-03-09T13:57:11.042Z level=info ";
   auto line = [&](kj::StringPtr message, kj::StringPtr controller) {
@@ -114,7 +114,7 @@ TEST_F(LogsTest, TheLogOfControllersHasThoseOfDaemonsToo) {
 }
 
 // Catches: lines that are too old, a tail of all lines instead of those of the time, a brain that
-// has forgotten when lines came, a follower that waits for old ones.
+// has lost the times of lines, a follower that waits for old lines.
 TEST_F(LogsTest, ReadsLinesSinceATime) {
   kj::TimerImpl time(kj::origin<kj::TimePoint>() + 100 * kj::SECONDS);
   auto restart = [&]() {
@@ -163,8 +163,8 @@ TEST_F(LogsTest, ReadsLinesSinceATime) {
   EXPECT_EQ(received.text, "at 130 a\n");
 }
 
-// Catches: a tail of lines that are then searched, instead of one of the lines that match; a search
-// of a whole log in one turn of the loop.
+// Catches: a tail that is taken before the search, instead of a tail of the matching lines; a
+// search of a whole log in one turn of the loop.
 TEST_F(LogsTest, ReadsLinesWithAText) {
   say("machined", "one a\ntwo b\nthree a\nfour b\na");
   EXPECT_EQ(read("machined", -1, 0, "a"), "one a\nthree a\na\n");
@@ -189,7 +189,7 @@ TEST_F(LogsTest, ReadsLinesWithAText) {
   EXPECT_EQ(received.text, "line 19987 of many\nline 19997 of many\n");
 }
 
-// Catches: a follower that is sent lines without the text, or the wrong position.
+// Catches: a follower that gets lines without the text, or the wrong position.
 TEST_F(LogsTest, FollowsLinesWithAText) {
   StoreSink::Received received;
   say("apid", "a\nb");
@@ -214,7 +214,7 @@ TEST_F(LogsTest, AnUnknownIdIsNotFoundInTheWordsThatScriptsMatch) {
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(e)), "log \"nope\" was not registered");
 }
 
-// The follower of a flooded log: it learns what it missed, and never makes memory grow.
+// The follower of a flooded log learns how much it missed, and never makes memory grow.
 TEST_F(LogsTest, ASlowFollowerLearnsHowMuchItMissed) {
   StoreSink::Received received;
   received.stopped = true;
@@ -257,7 +257,7 @@ TEST_F(LogsTest, ACrashOfTheBrainLosesNoLineAndNoPosition) {
   EXPECT_EQ(received.missed, 0u);
 }
 
-// A service that ends and starts again writes to the same log, and its end is not the log's end.
+// A service that exits and starts again writes to the same log, and its exit is not the log's end.
 TEST_F(LogsTest, APipeOutlivesItsWriters) {
   StoreSink::Received received;
   {
@@ -277,7 +277,7 @@ TEST_F(LogsTest, APipeOutlivesItsWriters) {
   EXPECT_EQ(received.text, "again\n");
 }
 
-// With a loop that reads one pipe until it is empty this never ends.
+// With a loop that reads one pipe until it is empty this test never ends.
 TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   auto flood = logs->writer("flood").wait(scope);
   auto quiet = logs->writer("quiet").wait(scope);
@@ -310,7 +310,7 @@ TEST_F(LogsTest, AFloodingServiceDoesNotStarveTheOthers) {
   floodReceived.arrived = kj::mv(floodPaf.fulfiller);
   auto floodFollow = logs->read("flood", {.follow = true}, kj::heap<StoreSink>(floodReceived))
                          .eagerlyEvaluate(nullptr);
-  floodPaf.promise.wait(scope);  // the flood is on
+  floodPaf.promise.wait(scope);  // the flood is running
   floodFollow = nullptr;
   put(quiet, "still here\n");
   paf.promise.wait(scope);
@@ -327,8 +327,8 @@ TEST_F(LogsTest, EveryLineIsCopiedToTheTee) {
   EXPECT_EQ(copied[0], "apid|a\nb\n");
 }
 
-// Process 1 must hold both before a child may write: else a crash in between is an EPIPE or a lost
-// log.
+// Process 1 must hold both before a child may write: otherwise a crash in between causes an EPIPE
+// or a lost log.
 TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   machine.holdGate = kj::mv(paf.promise);
@@ -340,7 +340,8 @@ TEST_F(LogsTest, AWriterIsGivenOnlyWhenProcess1HoldsRingAndPipe) {
   EXPECT_TRUE(machine.holds("pipe/apid"));
 }
 
-// Catches: a brain that dies of what it finds instead of a log or a pipe, as the next one will.
+// Catches: a brain that crashes on invalid logs or pipes that it finds, as the next brain will,
+// too.
 TEST_F(LogsTest, WhatCannotBeTakenUpBeginsAnew) {
   for (kj::StringPtr name : {"log/a"_kj, "pipe/a"_kj}) {
     for (auto& bad : garbage("alosolg1")) {

@@ -31,7 +31,7 @@ struct Log : public kj::Refcounted {
   kj::String id;
   kj::Own<LogRing> ring;
   Signal written;
-  kj::Maybe<kj::ForkedPromise<void>> held;  // process 1 holds the ring and the pipe
+  kj::Maybe<kj::ForkedPromise<void>> held;  // resolves when process 1 holds the ring and the pipe
   kj::Maybe<kj::Own<Pipe>> pipe;
 
   Log(kj::String id, kj::Own<LogRing> ring) : id(kj::mv(id)), ring(kj::mv(ring)) {}
@@ -46,8 +46,8 @@ kj::Own<Pipe> newPipe() {
   return pipe;
 }
 
-// A pipe of which only the reading end is at hand. Holding a writing end as well keeps it from
-// ending whenever its service does.
+// Returns a pipe from its read end. It also opens a write end, so that the pipe does not end
+// whenever its service does.
 kj::Own<Pipe> reopenPipe(kj::AutoCloseFd reading) {
   struct stat status;
   KJ_SYSCALL(fstat(reading, &status));
@@ -70,8 +70,8 @@ void setNonBlocking(int fd) {
   KJ_SYSCALL(fcntl(fd, F_SETFL, flags | O_NONBLOCK));
 }
 
-// A write that is answered only when the sink has processed it and all before it: the ordinary call
-// of a streaming method returns as soon as the window allows the next one.
+// Makes a write that is answered when the sink has processed it and all writes before it: the
+// ordinary call of a streaming method returns as soon as the window allows the next one.
 kj::Promise<void> writeAndWait(rpc::LogSink::Client& sink, kj::ArrayPtr<const char> lines,
                                uint64_t next) {
   constexpr uint16_t kWrite = 0;  // LogSink.write @0
@@ -88,13 +88,14 @@ kj::Array<char> linesBetween(const LogRing& ring, uint64_t from, uint64_t next) 
   return lines;
 }
 
-// A timer, not a later turn: the loop looks at descriptors and timers only when its queue is empty.
+// Uses a timer, not a later turn: the loop checks descriptors and timers only when its queue is
+// empty.
 kj::Promise<void> othersTurn(kj::Timer& timer) {
   return timer.afterDelay(0 * kj::NANOSECONDS);
 }
 
-// The position behind all but the last `count` lines with the text; a turn of the loop for each
-// chunk. A log that is overwritten meanwhile has fewer.
+// Returns the position after all but the last `count` lines with the text; takes a turn of the loop
+// for each chunk. A log that is overwritten meanwhile has fewer.
 kj::Promise<uint64_t> tailContaining(kj::Timer& timer, const LogRing& ring, uint64_t from,
                                      unsigned count, kj::StringPtr contains) {
   const auto stopAt = ring.newest();
@@ -207,7 +208,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     for (auto& name : process1.heldNames()) {
       if (!name.startsWith(kPipePrefix)) continue;
       KJ_IF_MAYBE (fd, process1.takeHeld(name)) {
-        // Its writers, if there are any, write to nobody; the next start has a new one.
+        // If it still has writers, their output is lost; the next start has a new pipe.
         KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                        auto pipe = reopenPipe(kj::mv(*fd));
                        startPump(of(name.slice(kPipePrefix.size())), kj::mv(pipe));
@@ -261,7 +262,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     return *log.pipe.emplace(kj::mv(pipe));
   }
 
-  // True: nothing is left in the pipe now.
+  // Returns true if the pipe is empty now.
   bool readTurn(Log& log, Pipe& pipe) {
     for (size_t got = 0; got < kTurn;) {
       KJ_IF_MAYBE (n, log.ring->readFrom(pipe.reading, kTurn,
@@ -275,7 +276,7 @@ struct Logs::Impl final : private kj::TaskSet::ErrorHandler {
     return false;
   }
 
-  // Owned by the pipe, which the log owns: both outlive it.
+  // The pipe owns it, and the log owns the pipe: both outlive it.
   kj::Promise<void> pump(Log& log, Pipe& pipe) {
     kj::UnixEventPort::FdObserver observer(port, pipe.reading,
                                            kj::UnixEventPort::FdObserver::OBSERVE_READ);

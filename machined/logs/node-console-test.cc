@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a record that the kernel cuts or splits, escape sequences on somebody's terminal.
+// Catches: a record that the kernel cuts or splits, escape sequences on a user's terminal.
 TEST(KernelLogRecord, IsOneShortLine) {
   EXPECT_EQ("<6>[talos] hello\n", kernelLogRecord("hello"));
   EXPECT_EQ("<3>[talos] no\n", kernelLogRecord("no", Tone::kAlarm));
@@ -17,8 +17,8 @@ TEST(KernelLogRecord, IsOneShortLine) {
   EXPECT_TRUE(record.endsWith("x...\n"));
 }
 
-// Catches: a level that only a kernel understands on the console of a container, a line without its
-// time, and one that draws on a terminal.
+// Catches: a kernel's level on the console of a container, a line without its time, and a line that
+// draws on a terminal.
 TEST(ConsoleLine, HasItsTime) {
   auto at = kj::UNIX_EPOCH + 1'000'000'000 * kj::SECONDS;
   EXPECT_EQ("[talos] 2001/09/09 01:46:40 hello\n", consoleLine("hello", at));

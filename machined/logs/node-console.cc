@@ -63,7 +63,7 @@ void Console::use(int fd) {
 
 void Console::say(kj::StringPtr text, Tone tone) {
   for (auto written : Lines(text)) {
-    auto line = withoutUrlPasswords(written);  // readers of logs, and whoever sees the screen
+    auto line = withoutUrlPasswords(written);  // not for readers of logs or the screen
     auto stamped = kj::str(timeOf(clock.now()), " ", line, "\n");
     logs.append("machined", stamped.asArray());
     put(line, tone);

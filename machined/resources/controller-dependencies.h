@@ -1,5 +1,5 @@
 // The resources that controllers and daemons read and write, as `talosctl inspect dependencies`
-// draws them. Values only; nothing is kept.
+// draws them. Values only, without state.
 #pragma once
 
 #include <kj/string.h>
@@ -12,7 +12,7 @@ struct ControllerLinks {
     kj::String ns, type, id;  // an empty id: all of the type
   };
   kj::String name;
-  bool daemon = false;  // a process of its own, known by its uid
+  bool daemon = false;  // a separate process, known by its uid
   kj::Vector<Input> reads;
   kj::Vector<kj::String> writes;  // full names of types
 };

@@ -1,5 +1,5 @@
 // The outputs of a controller of this process: the whole set of its resources of a kind, computed
-// anew each time, of which only the differences reach the store.
+// from scratch each time; only the differences are written to the store.
 #pragma once
 
 #include <capnp/message.h>
@@ -19,12 +19,14 @@ class OutputSet {
     for (auto& entry : wanted) see(entry.value->getRoot<rpc::Resource>().asReader());
   }
 
-  // The version of the resource if it is made: kept ones go on where they were.
+  // Sets the version with which the resource is created, so that a restored resource continues its
+  // versions.
   void beginAt(kj::StringPtr id, uint64_t version);
 
-  // Makes the stored set that belongs to the owner what was added: creates, changes what differs,
-  // tears down and destroys the rest. One that others still need (finalizers) stays, torn down,
-  // until a later call finds it free; one that is wanted again meanwhile is made anew after that.
+  // Makes the owner's stored set equal to the added specs: creates missing resources, changes
+  // different ones, tears down and destroys the rest. A resource that others still need
+  // (finalizers) stays, torn down, until a later call finds it free; if it is wanted again
+  // meanwhile, it is created again after that.
   void apply(Store& store);
 
  protected:
@@ -36,7 +38,7 @@ class OutputSet {
   kj::StringPtr type;
   kj::String owner;
   kj::TreeMap<kj::String, kj::Own<capnp::MallocMessageBuilder>> wanted;
-  kj::TreeMap<kj::String, uint64_t> firstVersions;  // where it is not 1
+  kj::TreeMap<kj::String, uint64_t> firstVersions;  // first versions other than 1
 };
 
 template <typename Spec>
@@ -44,7 +46,8 @@ class Outputs final : public OutputSet {
  public:
   explicit Outputs(kj::StringPtr owner) : OutputSet(typeName<Spec>(), owner) {}
 
-  // The spec of a resource that shall be there. Asked again with the same id: the same builder.
+  // Returns the spec of a resource that must exist; the same builder for a second call with the
+  // same ID.
   typename Spec::Builder add(kj::StringPtr id) {
     return resource(id).getSpec().template initAs<Spec>();
   }

@@ -6,7 +6,7 @@
 namespace talos::machined {
 namespace {
 
-// Runs what the test gives it and counts.
+// Runs the test's function and counts the runs.
 class Scripted final : public Controller {
  public:
   struct Script {
@@ -67,7 +67,7 @@ TEST_F(ControllerTest, RunsOnceAtTheStartAndOncePerBurst) {
   EXPECT_EQ(kindOfFailure([&] { runtime.poke("test.Nobody"); }), "NotFound");
 }
 
-// A change that comes while it runs must lead to another run: it may have been read before.
+// A change during a run must lead to another run, because the run may have read the earlier value.
 TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   Scripted::Script script;
   script.inputs.add(Controller::input<rpc::HostnameSpecSpec>());
@@ -91,7 +91,7 @@ TEST_F(ControllerTest, AChangeDuringARunIsNotLostAndRunsDoNotOverlap) {
   EXPECT_TRUE(runtime.idle());
 }
 
-// The quirk of the original: a controller that failed often early stays slow for ever.
+// The quirk of the original: a controller with many early failures stays slow for ever.
 TEST_F(ControllerTest, FailuresBackOffAndASuccessResetsIt) {
   Scripted::Script script;
   bool fails = true;
@@ -180,7 +180,8 @@ TEST_F(ControllerTest, AnOutputHasOneWriter) {
   EXPECT_EQ(two.runs, 0u);
 }
 
-// Outputs: only differences are written, what is not wanted any more goes, when nobody needs it.
+// Only differences are written; an output that is no longer wanted is removed when its last
+// finalizer is gone.
 TEST_F(ControllerTest, OutputsBecomeExactlyWhatIsWanted) {
   put("foreign", "x", 0, "somebody");
   auto want = [&](std::initializer_list<kj::StringPtr> ids) {
@@ -203,7 +204,7 @@ TEST_F(ControllerTest, OutputsBecomeExactlyWhatIsWanted) {
   EXPECT_EQ(shown(), "foreign=x@1");
 }
 
-// Nothing else reports to a controller that the last finalizer of its output is gone.
+// The runtime alone can tell a controller that the last finalizer of its output is gone.
 TEST_F(ControllerTest, IsWokenWhenATornDownOutputBecomesFree) {
   Scripted::Script script;
   script.outputs.add(kHostnames);

@@ -21,7 +21,7 @@ struct ControllerRuntime::Impl final {
   const kj::Clock& clock;
   kj::Function<double()> random;
 
-  // One controller and what drives it.
+  // A controller and the state of its runs.
   struct Driver {
     Impl& runtime;
     kj::Own<Controller> controller;
@@ -69,7 +69,7 @@ struct ControllerRuntime::Impl final {
       }
     }
 
-    // An output that was torn down and that nobody needs any more: it can be destroyed now.
+    // Returns true if the output was torn down and has no finalizers: it can be destroyed now.
     bool hasFree(kj::StringPtr output) {
       for (auto resource : runtime.store.list("", output)) {
         auto metadata = resource.getMetadata();
@@ -81,7 +81,7 @@ struct ControllerRuntime::Impl final {
       return false;
     }
 
-    // None when the run succeeded.
+    // Returns the error of the run; nullptr if it succeeded.
     kj::Promise<kj::Maybe<kj::String>> attempt() {
       auto run = kj::evalNow([&] { return controller->reconcile(*view); });
       return runtime.timer.timeoutAfter(kReconcileDeadline, kj::mv(run))
@@ -99,7 +99,7 @@ struct ControllerRuntime::Impl final {
     kj::Promise<void> drive() {
       for (;;) {
         if (!wanted) co_await signal.next();
-        // Changes that this turn of the loop still brings belong to this run.
+        // Changes that still arrive in this turn of the loop belong to this run.
         co_await kj::evalLast([] {});
         wanted = false;
         if (first) say("controller starting");
@@ -125,7 +125,7 @@ struct ControllerRuntime::Impl final {
   };
 
   kj::Vector<kj::Own<Driver>> drivers;
-  Signal ended;  // a run
+  Signal ended;  // a run has ended
 
   kj::Maybe<Driver&> find(kj::StringPtr name) {
     for (auto& driver : drivers) {

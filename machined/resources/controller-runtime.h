@@ -1,11 +1,10 @@
 // The controller runtime: watches inputs, runs reconcile once per coalesced batch, backs off on
 // failure. As Talos' runtime (COSI), but a success resets the back-off.
 //
-// A controller sees the store through a view that allows what it declared and nothing else. It is
-// run once when it is added, after each change of an input (a burst is one run), when it is poked,
-// and when an output of its own that was being torn down has become free. Runs of one controller
-// never overlap. After a crash of the brain every controller runs once on the recovered store and
-// converges.
+// A controller sees the store through a view that allows only what it declared. It runs once when
+// it is added, after each change of an input (a burst is one run), when it is poked, and when one
+// of its outputs that was being torn down has become free. Runs of one controller never overlap.
+// After a crash of the brain every controller runs once on the recovered store and converges.
 #pragma once
 
 #include <kj/async.h>
@@ -20,11 +19,11 @@ namespace talos::machined {
 class Controller {
  public:
   virtual ~Controller() noexcept(false) = default;
-  // Of the type's own namespace; an empty id: the whole kind.
+  // An input in the type's default namespace; an empty ID: the whole kind.
   struct Input {
     kj::StringPtr type;
     kj::StringPtr id = "";
-    bool holds = false;  // it adds and removes finalizers
+    bool holds = false;  // the controller adds and removes finalizers
   };
   template <typename Spec>
   static Input input(kj::StringPtr id = "") {
@@ -36,13 +35,14 @@ class Controller {
   }
   virtual kj::StringPtr name() const = 0;  // "config.MachineTypeController"
   virtual kj::Array<Input> inputs() const = 0;
-  // Full names of the types that it alone writes (typeNames<Spec...>()); may be empty.
+  // Returns the full names of the types that only this controller writes (typeNames<Spec...>());
+  // may be empty.
   virtual kj::Array<kj::StringPtr> outputs() const = 0;
-  // Reads inputs, makes the outputs so. Idempotent. Owner of what it writes is name(). A run that
-  // has not ended after kReconcileDeadline is dropped and counts as failed.
+  // Reads the inputs and writes the outputs. Idempotent. name() owns the outputs. A run that has
+  // not ended after kReconcileDeadline is dropped and counts as failed.
   virtual kj::Promise<void> reconcile(Store& store) = 0;
-  // For one that depends on something outside the store too: `wake` asks for a run, any number of
-  // times. Called once, before the first run; `wake` is valid as long as the controller.
+  // For a controller that also depends on something outside the store: `wake` requests a run, any
+  // number of times. Called once, before the first run; `wake` is valid as long as the controller.
   virtual void wakeBy(kj::Function<void()> wake) {}
 };
 
@@ -51,7 +51,7 @@ constexpr auto kReconcileDeadline = 2 * kj::MINUTES;
 class ControllerRuntime {
  public:
   // `random` in [0,1) jitters the back-off; `log` gets lines with a newline in the form of Talos'
-  // own: the ring kControllerLog.
+  // log: the ring kControllerLog.
   ControllerRuntime(Store& store, kj::Function<void(kj::StringPtr)> log, kj::Timer& timer,
                     const kj::Clock& clock, kj::Function<double()> random);
   ControllerRuntime(Store& store, Logs& logs, kj::Timer& timer, const kj::Clock& clock,
@@ -59,16 +59,17 @@ class ControllerRuntime {
   ~ControllerRuntime() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ControllerRuntime);
 
-  // Conflict when another controller writes one of its outputs; NotFound for a type that does not
-  // exist.
+  // Throws Conflict if another controller writes one of the outputs; NotFound for a type that does
+  // not exist.
   void add(kj::Own<Controller> controller);
-  // Wakes a controller that depends on something outside the store. NotFound when there is none of
-  // this name; before the first one is added nothing happens, since each looks when it begins.
+  // Wakes a controller that depends on something outside the store. Throws NotFound if no
+  // controller has this name; does nothing before the first controller is added, because each
+  // controller runs when it starts.
   void poke(kj::StringPtr controllerName);
-  // The declarations of all controllers, in the order in which they were added.
+  // Returns the declarations of all controllers, in the order in which they were added.
   kj::Vector<ControllerLinks> links() const;
-  // No controller runs or is about to. One that failed and waits for its next attempt counts as
-  // idle.
+  // Returns true if no controller runs or is about to run. A failed controller that waits for its
+  // next attempt counts as idle.
   bool idle() const;
   // Resolves when idle() is true, with all writes to the store until now handled.
   kj::Promise<void> whenIdle();

@@ -36,7 +36,7 @@ const Daemon kDaemons[] = {
        may.allowRead<rpc::NodeAddressSpec, rpc::HostnameSpecSpec>();
        may.allowWrite<rpc::IssuedCertificateSpec>();
      }},
-    // etcd itself runs under the same uid; its filter has no sockets of Unix
+    // etcd itself runs under the same uid; its filter permits no Unix sockets
     // (machined/confined/sandbox).
     {kEtcdUid, "etcd-supervisor"_kj,
      [](Access& may) {
@@ -72,7 +72,8 @@ const Daemon kDaemons[] = {
     {kManifestdUid, "manifestd"_kj,
      [](Access& may) {
        may.allowRead("", typeName<rpc::ControlPlaneConfigSpec>(), "extra-manifests");
-       // Those of the config alone: what machined renders and what kubed reports are not its own.
+       // Only the config's manifests: it must not write those that machined renders or kubed
+       // reports.
        may.allowWrite(typeName<rpc::ManifestSpec>(), "extras");
        may.allowWrite(typeName<rpc::ManifestStatusSpec>(), "extras");
      }},

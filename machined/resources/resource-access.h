@@ -1,9 +1,9 @@
-// Access rules for resources: a list of rules, made once for a caller and asked on each call.
+// Access rules for resources: a list of rules, made once for a caller and checked on each call.
 //
 // A daemon is known by its uid (SO_PEERCRED), a controller by its declared inputs and outputs, a
 // remote user by the capability that was handed out. A call that no rule allows is refused. A
-// daemon may keep only so much of each type that it writes: machined holds it, twice, and one that
-// was taken over must not be able to end machined by its memory.
+// daemon may keep only a limited amount of each type that it writes: machined holds the records
+// twice, and a compromised daemon must not be able to crash machined by exhausting its memory.
 #pragma once
 
 #include <kj/string.h>
@@ -17,24 +17,24 @@ namespace talos::machined {
 
 // The limit for one type, in all namespaces.
 struct Quota {
-  size_t records = 16'384;  // networkd writes 10 000 routes and more
-  size_t bytes = 7u << 20;  // a list of them is one message, which may have 8 MiB
+  size_t records = 16'384;  // networkd may write more than 10 000 routes
+  size_t bytes = 7u << 20;  // their list is one message, which may have 8 MiB
 };
 
 class Access {
  public:
-  // Everything but writing definitions: for the brain's own code.
+  // Allows everything except writing definitions: for the brain's code.
   static Access all(kj::StringPtr who);
-  // Reads all types (with or without the sensitive ones) and writes none: what users see.
+  // Reads all types (with or without the sensitive ones) and writes none: the access of users.
   static Access user(bool sensitive);
-  // The table of daemons. A uid that is not in it may do nothing; 0 may do everything.
+  // Looks up the table of daemons. A uid that is not in it may do nothing; 0 may do everything.
   static Access ofUid(unsigned uid);
-  // The table's rules, for display.
+  // Returns the table's rules, for display.
   static kj::Vector<ControllerLinks> linksOfDaemons(const Registry& registry);
-  // Nothing yet; rules are added.
+  // Allows nothing; rules are added.
   static Access none(kj::StringPtr who);
 
-  // An empty ns or id: any. Writing includes reading.
+  // An empty ns or ID matches any. Writing includes reading.
   void allowRead(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
   void allowWrite(kj::StringPtr type, kj::StringPtr ns = "");
   void allowFinalizers(kj::StringPtr ns, kj::StringPtr type, kj::StringPtr id = "");
@@ -47,12 +47,13 @@ class Access {
     (allowWrite(typeName<Specs>()), ...);
   }
 
-  // Throw PermissionDenied, saying who may not do what. An empty id asks for the whole kind.
+  // Throw PermissionDenied, with the caller and the refused access. An empty ID means the whole
+  // kind.
   void requireRead(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
   void requireWrite(const ResourceType& type, kj::StringPtr ns) const;
   void requireFinalizers(const ResourceType& type, kj::StringPtr ns, kj::StringPtr id) const;
 
-  // None: it may keep any number.
+  // Returns nullptr if the caller may keep any number.
   kj::Maybe<const Quota&> limit() const { return quota; }
   kj::StringPtr name() const { return who; }
   Access clone() const;

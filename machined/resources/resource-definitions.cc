@@ -9,7 +9,7 @@
 namespace talos::machined {
 namespace {
 
-// Where a column's text is found in what `get -o json` prints.
+// Returns the path of a column's text in the output of `get -o json`.
 kj::String pathOf(const ResourceType& type, const ResourceType::Column& column) {
   if (annotation::has(type.schema, annotation::kInline)) return kj::str("{@}");
   return kj::str("{.", annotation::nameOf(column.field), "}");

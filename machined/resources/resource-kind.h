@@ -1,7 +1,8 @@
-// The records of one kind (namespace, type) and the changes that readers have yet to see. No I/O.
+// The records of one kind (namespace, type) and the changes that readers have not read yet. No I/O.
 //
-// A reader has a cursor into the numbered changes. Those that every reader has passed are let go,
-// and no more than a ring is kept for the slowest: it will find that its number is gone.
+// A reader has a cursor into the numbered changes. Changes that every reader has passed are
+// dropped, and at most one ring is kept for the slowest reader, which may find that the change at
+// its number is gone.
 #pragma once
 
 #include <capnp/message.h>
@@ -18,7 +19,7 @@
 
 namespace talos::machined {
 
-// An immutable value of a resource. Secret ones are overwritten before their memory is given back.
+// An immutable value of a resource. Secret values are overwritten before their memory is freed.
 class Stored final : public kj::Refcounted {
  public:
   Stored(rpc::Resource::Reader resource, bool secret);
@@ -42,7 +43,7 @@ class Kind {
   const ResourceType& type;
   const kj::String ns;
   kj::TreeMap<kj::String, kj::Own<Stored>> records;  // by id
-  size_t bytes = 0;                                  // of them
+  size_t bytes = 0;                                  // size of the records
   Signal changed;
 
   struct Changed {
@@ -50,23 +51,23 @@ class Kind {
     kj::Own<Stored> resource;
   };
 
-  // A reader's place. Registered while it lives.
+  // A reader's position. Registered while it exists.
   class Cursor {
    public:
     explicit Cursor(Kind& kind);
     ~Cursor() noexcept(false);
     KJ_DISALLOW_COPY_AND_MOVE(Cursor);
 
-    // How many changes were let go before they were read; reading goes on with the oldest that is
-    // left.
+    // Returns how many changes were dropped before they were read; reading continues with the
+    // oldest remaining one.
     uint64_t lag() const { return kind.first > at ? kind.first - at : 0; }
-    // The change at the cursor, if it is there; next() passes it.
+    // Returns the change at the cursor, if it exists; next() passes it.
     kj::Maybe<Changed&> peek() const;
     void next();
-    // The next changes that concern `id`, or all if it is empty: as many as one message may have.
-    // None when there are none.
+    // Returns the next changes that concern `id`, or all if it is empty: as many as one message may
+    // have. Empty if there are no changes.
     kj::Vector<Changed> nextBatch(kj::StringPtr id);
-    // To the present: a snapshot has been taken.
+    // Moves to the present: a snapshot has been taken.
     void skip();
 
    private:
@@ -76,7 +77,7 @@ class Kind {
     friend class Kind;
   };
 
-  // Appends to the changes, if anybody reads them.
+  // Appends to the changes, if there is a reader.
   void record(rpc::Change::Event event, kj::Own<Stored> resource);
   size_t kept() const { return ring.size(); }
 
@@ -91,7 +92,7 @@ class Kind {
  private:
   std::list<Cursor*> cursors;
   std::deque<Changed> ring;
-  uint64_t first = 0, end = 0;  // numbers of ring.front() and behind ring.back()
+  uint64_t first = 0, end = 0;  // numbers of ring.front(), and after ring.back()
   size_t ringBytes = 0;
 
   void trim();

@@ -62,7 +62,7 @@ kj::Array<capnp::word> JournalFile::readWhole(int fd) {
     fail(ErrorKind::kInternal, kj::str("it has ", stats.st_size, " bytes; ", kLargestJournal,
                                        " is the most that machined writes"));
   }
-  // Records are multiples of 8 bytes: the beginning of one is of no use.
+  // Records are multiples of 8 bytes: a partial word at the end is useless.
   auto words = kj::heapArray<capnp::word>(stats.st_size / sizeof(capnp::word));
   auto bytes = words.asBytes();
   for (size_t done = 0; done < bytes.size();) {
@@ -80,7 +80,7 @@ void JournalFile::resume(size_t valid) {
 
 void JournalFile::append(kj::ArrayPtr<const kj::byte> record) {
   auto before = current.size;
-  bool begun = current.fd.get() >= 0;  // until the first file is held there is only `next`
+  bool begun = current.fd.get() >= 0;  // until the first file is held, only `next` exists
   KJ_REQUIRE(begun || next != nullptr, "process 1 refused the journal of resources");
   if (begun) current.append(record);
   KJ_IF_MAYBE (n, next) {

@@ -1,12 +1,12 @@
 // The journal's memory file, which process 1 holds too (name "store").
 //
-// A file that cannot be the journal of a predecessor does not end the brain: read() says what is
-// wrong with it and a new one replaces it. No journal gets larger than one that a successor would
-// read.
+// A damaged journal does not stop the brain: read() reports the damage, and a new journal replaces
+// the file. append() refuses to grow a journal beyond the size that a successor reads.
 //
-// append() is whole or did not happen. Replacing the file by a compacted one takes a round trip to
-// process 1, and a crash may come before, during or after it; so until process 1 has answered every
-// record goes to both files, and whichever of them the successor finds has everything.
+// append() takes place as a whole or not at all. Replacing the file by a compacted one takes a
+// round trip to process 1, and a crash may come before, during or after it. So every record is
+// written to both files until process 1 has answered, and the successor finds all records in either
+// file.
 #pragma once
 
 #include <capnp/common.h>
@@ -18,7 +18,7 @@
 namespace talos::machined {
 
 // Compaction keeps a journal below four times the live records (kMostLiveBytes, store.h); the rest
-// is for what is written while process 1 takes the compacted one.
+// is for records that are written until process 1 holds the compacted journal.
 constexpr size_t kLargestJournal = 160u << 20;  // bytes
 
 class JournalFile {
@@ -26,17 +26,17 @@ class JournalFile {
   explicit JournalFile(Process1& process1);
 
   struct Found {
-    kj::Array<capnp::word> words;  // whole ones
-    kj::Maybe<kj::String> damage;  // why it cannot be read
+    kj::Array<capnp::word> words;  // whole words
+    kj::Maybe<kj::String> damage;  // the reason why it cannot be read
   };
-  // The predecessor's journal, if it left one. Never throws.
+  // Returns the predecessor's journal, if there is one. Never throws.
   kj::Maybe<Found> read();
-  // Goes on behind so many bytes of the predecessor's file.
+  // Continues the predecessor's file after its first `valid` bytes.
   void resume(size_t valid);
-  // Appends to the file, and to the one that is about to replace it. Throws ResourceExhausted, also
-  // when it would become larger than kLargestJournal, and then no file has changed.
+  // Appends to the file, and to the file that is about to replace it. Throws ResourceExhausted,
+  // also if the file would exceed kLargestJournal; then no file has changed.
   void append(kj::ArrayPtr<const kj::byte> record);
-  // Makes `content` the journal. Resolves when process 1 holds it. One at a time.
+  // Makes `content` the journal. Resolves when process 1 holds it. Only one call may run at a time.
   kj::Promise<void> replace(kj::ArrayPtr<const kj::byte> content);
   bool replacing() const { return next != nullptr; }
   size_t size() const { return current.size; }

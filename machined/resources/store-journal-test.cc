@@ -57,7 +57,7 @@ TEST(JournalTest, WhatWasEncodedComesBackInOrder) {
   EXPECT_EQ(kj::strArray(recovered.ids, ","), "a,bb,a-longer-id-than-the-others,d");
 }
 
-// Power and crashes cut where they like: the result must be a whole prefix, never half a record.
+// A crash or power cut may cut anywhere: the result must be a whole prefix, never half a record.
 TEST(JournalTest, CutAtEveryByteIsSomeWholePrefix) {
   Journal journal;
   for (size_t cut = 0; cut <= journal.bytes.size(); ++cut) {

@@ -28,8 +28,8 @@ uint32_t get32(const kj::byte* from) {
   return from[0] | from[1] << 8 | from[2] << 16 | static_cast<uint32_t>(from[3]) << 24;
 }
 
-// The message is checked by the checksum, but what is checked may still be wrong (another version's
-// bug): such a record ends the journal like a torn one.
+// Applies one record. A record with a valid checksum may still be wrong (another version's bug):
+// such a record ends the journal like a torn one.
 bool applyOne(kj::ArrayPtr<const capnp::word> words,
               kj::FunctionParam<void(rpc::Change::Reader)>& apply) {
   auto e = kj::runCatchingExceptions([&] {

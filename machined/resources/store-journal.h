@@ -22,17 +22,17 @@ namespace talos::machined::journal {
 kj::ArrayPtr<const kj::byte> heading();
 
 kj::Array<kj::byte> encode(rpc::Change::Reader change);
-// A flat message with length and checksum in front.
+// Returns a flat message after its length and checksum.
 kj::Array<kj::byte> frame(kj::ArrayPtr<const kj::byte> message);
 
 // Calls `apply` for every record of the longest valid prefix, in order, and returns the length of
-// that prefix in bytes; 0 when there is not even a heading.
+// that prefix in bytes; 0 if even the heading is missing.
 size_t recover(kj::ArrayPtr<const capnp::word> bytes,
                kj::FunctionParam<void(rpc::Change::Reader)> apply);
 
-// Of what lies behind the valid prefix: it is what a crash in the middle of an append leaves, the
-// beginning of one record (or nothing), so nothing was lost that anybody saw. Otherwise the journal
-// is damaged.
+// Returns true if the bytes after the valid prefix are what a crash during an append leaves: the
+// beginning of one record (or nothing). Then no record was lost that any reader saw. Otherwise the
+// journal is damaged.
 bool tornBehind(kj::ArrayPtr<const capnp::word> bytes, size_t valid);
 
 }  // namespace talos::machined::journal

@@ -1,4 +1,4 @@
-// Writing resources that the brain itself owns; and, in tests, those of others.
+// Writes resources of the brain itself; in tests, also those of other owners.
 #pragma once
 
 #include <capnp/message.h>
@@ -10,10 +10,10 @@ namespace talos::machined {
 
 constexpr kj::StringPtr kBrainOwner = "machined"_kj;
 
-// Creates or replaces; an equal spec changes nothing. `set` gets the place of the spec.
+// Creates or replaces a resource; an equal spec changes nothing. `set` fills the spec.
 template <typename Spec, typename F>
 void putSpec(Store& store, kj::StringPtr id, kj::StringPtr owner, F&& set) {
-  SecretMessage scratch;  // of whatever type
+  SecretMessage scratch;  // of any type
   auto resource = scratch.initRoot<rpc::Resource>();
   auto metadata = resource.initMetadata();
   metadata.setType(typeName<Spec>());
@@ -31,14 +31,14 @@ void putRecord(Store& store, kj::StringPtr id, kj::FunctionParam<void(typename S
                 [&](capnp::AnyPointer::Builder place) { fill(place.initAs<Spec>()); });
 }
 
-// The same with a spec that there is.
+// Writes an existing spec in the same way.
 template <typename Spec>
 void copyRecord(Store& store, kj::StringPtr id, typename Spec::Reader spec) {
   putSpec<Spec>(store, id, kBrainOwner,
                 [&](capnp::AnyPointer::Builder place) { place.setAs<Spec>(spec); });
 }
 
-// Of the brain's; when there is one.
+// Removes a resource of the brain, if it exists.
 template <typename Spec>
 void dropRecord(Store& store, kj::StringPtr id) {
   if (store.tryGet<Spec>(id) != nullptr) store.destroy("", typeName<Spec>(), id, kBrainOwner);

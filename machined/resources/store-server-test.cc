@@ -69,7 +69,8 @@ TEST_F(StoreTest, ARefusalNamesTheRole) {
             "reading ApiCertificates.secrets.talos.dev needs the role os:admin");
 }
 
-// The table of resource-access.cc, from the outside: what a broken daemon must not be able to do.
+// The table of resource-access.cc, from the outside: the actions that a compromised daemon must not
+// be able to do.
 TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
   struct Row {
     unsigned uid;
@@ -92,7 +93,7 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
       {51, kHostnames, true, false},
       {51, "NodeAddresses.net.talos.dev"_kj, true, false},
       {51, "IssuedCertificates.runtime.talos.dev"_kj, true, true},
-      {51, kRoots, false, false},  // but the one of the machine's authority, see below
+      {51, kRoots, false, false},  // except the machine's CA, see below
       {51, kCertificates, false, false},
       {51, "MachineConfigs.config.talos.dev"_kj, false, false},
       {50, kRoots, false, false},
@@ -110,8 +111,8 @@ TEST_F(StoreTest, DaemonsReachOnlyTheirOwnKinds) {
   }
 }
 
-// Catches: a key of the control plane in the hands of a daemon that has no use for it. The
-// machine's authority is trustd's, the others' are nobody's outside machined.
+// Catches: a key of the control plane that a daemon without need for it can read. Only trustd may
+// read the machine's CA; no program outside machined may read the other CAs.
 TEST_F(StoreTest, OnlyTrustdReadsTheAuthoritysKeyAndOnlyThat) {
   for (auto id : {"os"_kj, "k8s"_kj, "etcd"_kj})
     write(serveStore(store, 0), kRoots, id).wait(scope);
@@ -180,7 +181,7 @@ TEST_F(StoreTest, WatchesOfAClientAreBounded) {
   EXPECT_FALSE(watch().poll(scope));
 }
 
-// A watch that goes on after its caller went away would keep changes for nobody.
+// A watch that continues after its caller disconnected would keep changes without a reader.
 TEST(StoreServerTest, ADroppedCallEndsItsWatch) {
   auto io = kj::setupAsyncIo();
   Registry registry;
@@ -191,7 +192,8 @@ TEST(StoreServerTest, ADroppedCallEndsItsWatch) {
   capnp::TwoPartyClient server(*pipe.ends[1], serveResources(store, false, ClientCalls::alone()),
                                capnp::rpc::twoparty::Side::SERVER);
   auto resources = client.bootstrap().castAs<rpc::Resources>();
-  // Messages are processed in order, so an answer shows that all before it have been processed.
+  // Messages are processed in order, so an answer shows that all earlier messages have been
+  // processed.
   auto roundTrip = [&] { list(resources, kHostnames).wait(io.waitScope); };
   RecordingSink::Received received;
   {
@@ -254,8 +256,8 @@ kj::Promise<void> putLink(rpc::Store::Client client, unsigned i) {
   return request.send().ignoreResult();
 }
 
-// Catches: a daemon in foreign hands that fills the brain's memory, and a quota that a large
-// machine does not fit into, or whose records do not fit into one message.
+// Catches: a compromised daemon that fills the brain's memory; a quota that is too small for a
+// large machine, or whose records exceed one message.
 TEST_F(StoreTest, ADaemonHasAQuotaOfRecordsAndBytes) {
   auto networkd = serveStore(store, kNetworkdUid);
   for (unsigned i = 0; i < 10'000; ++i) putRoute(networkd, i).wait(scope);
@@ -277,8 +279,8 @@ TEST_F(StoreTest, ADaemonHasAQuotaOfRecordsAndBytes) {
   EXPECT_LT(i, 20'000u);
   auto type = typeName<rpc::RouteStatusSpec>();
   EXPECT_LT(list(networkd, type).wait(scope).totalSize().wordCount, ServerLimits().messageWords);
-  // A resource that exists can be written anew and removed, another type has a quota of its own,
-  // and the brain itself has none.
+  // An existing resource can be rewritten and removed, another type has a separate quota, and the
+  // brain itself has no quota.
   auto destroy = networkd.destroyRequest();
   set(destroy.initKind(), type);
   destroy.setId("eth0/inet4/10.0.0.0/24/1024");
@@ -290,7 +292,7 @@ TEST_F(StoreTest, ADaemonHasAQuotaOfRecordsAndBytes) {
   EXPECT_EQ(kindOfFailure([&] { putRoute(serveStore(store, 0), 80'000).wait(scope); }), "ok");
 }
 
-// Catches: few records that are large, also those that were small when they were made, and those of
+// Catches: few but large records, also those that were small when they were created, and those of
 // another namespace.
 TEST_F(StoreTest, AQuotaIsOfBytesToo) {
   auto networkd = serveStore(store, kNetworkdUid);

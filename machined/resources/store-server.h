@@ -9,12 +9,12 @@
 
 namespace talos::machined {
 
-// Reading. With `sensitive` the types that are marked so as well; without, they are refused with
-// PermissionDenied naming os:admin.
-// How many watches the client may have open at once is bounded (client-call-limits.h).
+// Serves reads. With `sensitive`, sensitive types can be read, too; without, they are refused with
+// PermissionDenied naming os:admin. The number of watches that the client may have open at once is
+// bounded (client-call-limits.h).
 rpc::Resources::Client serveResources(Store& store, bool sensitive, kj::Own<ClientCalls> calls);
 
-// Reading and writing, as much as the uid's row in resource-access.cc allows.
+// Serves reads and writes, as far as the uid's row in resource-access.cc allows.
 rpc::Store::Client serveStore(Store& store, unsigned uid);
 
 }  // namespace talos::machined

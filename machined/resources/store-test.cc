@@ -26,7 +26,7 @@ TEST_F(StoreTest, VersionsCountStoredChangesOnly) {
   EXPECT_EQ(shown(), "a=y@4");
 }
 
-// Each line is a write that somebody gets wrong; the store must neither lose nor mix anything.
+// Each row is an invalid write; the store must neither lose nor mix anything.
 TEST_F(StoreTest, ConflictingWritesAreRefusedAndChangeNothing) {
   put("a", "x");
   put("a", "y", 1);
@@ -127,7 +127,7 @@ TEST_F(StoreTest, AWatcherGetsASnapshotAndThenEveryChange) {
   EXPECT_EQ(kj::strArray(absent.lines, "; "), "snapshot; created c@1");
 }
 
-// The stopped reader must neither keep memory nor believe that it has seen everything.
+// The stopped reader must neither occupy memory nor miss changes unnoticed.
 TEST_F(StoreTest, AStoppedWatcherLearnsThatItLaggedAndStartsOver) {
   put("a", "0");
   RecordingSink::Received stopped, awake;
@@ -195,7 +195,7 @@ TEST_F(StoreTest, ListenersHearABurstOnceAndNothingAfterTheyAreDropped) {
   EXPECT_EQ(others, 0);
 }
 
-// A reader that a caller got just before its own write must still be the old value, not freed
+// A reader obtained just before a write by the same caller must still have the old value, not freed
 // memory.
 TEST_F(StoreTest, AReaderOutlivesAWriteOfTheSameTurn) {
   put("a", "old");
@@ -247,7 +247,7 @@ TEST_F(StoreTest, ASuccessorHasEveryRecordAndVersion) {
   EXPECT_EQ(shown(third), "a=after@3 b=z@3-!");
 }
 
-// Records from before the journal is attached are in it too.
+// Records from before the journal is attached are in the journal, too.
 TEST_F(StoreTest, AttachingWritesWhatIsThere) {
   put("early", "x");
   store.attachJournal(process1).wait(scope);
@@ -291,7 +291,7 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
     ASSERT_LT(found, states.size()) << "cut at " << cut << ": " << state.cStr();
     ASSERT_LE(found - newest, 1u) << "cut at " << cut << " lost or skipped a change";
     newest = found;
-    // And it goes on from there.
+    // The successor can write to it.
     put(successor, "z", "new");
     Successor second(*this, crashed);
     ASSERT_EQ(shown(second.store), shown(successor)) << "cut at " << cut;
@@ -299,7 +299,8 @@ TEST_F(StoreTest, AJournalCutAtAnyByteIsTheStoreAfterSomeWholeChange) {
   EXPECT_EQ(newest, states.size() - 1);
 }
 
-// A store on this journal, and the next brain's: both know nothing of it, report that, and work.
+// Checks a store on this journal, and the next brain's: both have no records of it, report that,
+// and work.
 void expectReplaced(StoreTest& test, FakeMachine& machine, kj::StringPtr what) {
   FakeProcess1 process1(machine);
   Store store(test.registry, test.clock);
@@ -315,7 +316,7 @@ void expectReplaced(StoreTest& test, FakeMachine& machine, kj::StringPtr what) {
   EXPECT_EQ(StoreTest::shown(next.store), "a=x@1") << what.cStr();
 }
 
-// Catches: a brain that dies of the journal that it finds, as the next one will.
+// Catches: a brain that crashes on the journal that it finds, as the next brain will, too.
 TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
   for (auto& bad : garbage("talosjn1")) {
     FakeMachine crashed;
@@ -331,7 +332,7 @@ TEST_F(StoreTest, ADamagedJournalIsReplacedAndSaid) {
   }
 }
 
-// The journal that the machine holds, with each record changed.
+// Returns the machine's journal with each record changed.
 kj::AutoCloseFd journalWith(FakeMachine& machine,
                             kj::FunctionParam<void(rpc::Resource::Builder)> change) {
   auto bytes = heldBytes(machine);
@@ -348,7 +349,8 @@ kj::AutoCloseFd journalWith(FakeMachine& machine,
   return memoryFile(result);
 }
 
-// Catches: the same of a journal with every checksum right, of records that this version refuses.
+// Catches: the same crash on a journal whose checksums are all right, but whose records this
+// version refuses.
 TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
   store.attachJournal(process1).wait(scope);
   FakeMachine crashed;
@@ -359,7 +361,8 @@ TEST_F(StoreTest, AJournalOfForeignRecordsIsReplacedAndSaid) {
   expectReplaced(*this, crashed, "foreign");
 }
 
-// Catches: records that were given up with a journal and count against the quota of who wrote them.
+// Catches: records that were dropped with a journal and still count against the quota of their
+// owner.
 TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
   auto write = [](Store& store, kj::StringPtr id) {
     capnp::MallocMessageBuilder message;
@@ -387,8 +390,8 @@ TEST_F(StoreTest, WhatWasGivenUpCountsForNobody) {
   write(next, "d");
 }
 
-// Catches: records that are lost without a report, and a crash in an append that is reported as a
-// loss.
+// Catches: records that are lost without a report, and a crash during an append that is reported as
+// a loss.
 TEST_F(StoreTest, LossesOfAJournalAreReported) {
   store.attachJournal(process1).wait(scope);
   put("a", "x");
@@ -408,7 +411,7 @@ TEST_F(StoreTest, LossesOfAJournalAreReported) {
   }
 }
 
-// Catches: a store that grows until the node has no memory, and one that is full for good.
+// Catches: a store that grows until the node has no memory, and a store that stays full for ever.
 TEST_F(StoreTest, RecordsAreBounded) {
   store.attachJournal(process1).wait(scope);
   auto large = kj::heapString(kLargestResource - 4096);
@@ -428,8 +431,8 @@ TEST_F(StoreTest, RecordsAreBounded) {
   EXPECT_EQ(kindOfFailure([&] { put("1", large); }), "ok");
 }
 
-// Catches: a journal that grows for as long as process 1 does not take the compacted one, and a
-// write that is half done then.
+// Catches: a journal that grows until process 1 holds the compacted one, and a write that is then
+// half done.
 TEST_F(StoreTest, TheJournalIsBounded) {
   store.attachJournal(process1).wait(scope);
   auto never = kj::newPromiseAndFulfiller<void>();
@@ -466,14 +469,14 @@ TEST_F(StoreTest, TheJournalIsCompactedAndStaysSmall) {
   EXPECT_EQ(shown(successor), "a=value 60000@60000");
 }
 
-// Process 1 is slow to take the compacted journal: a crash before it has, and one after, lose
+// Process 1 is slow to hold the compacted journal: a crash before that, and a crash after it, lose
 // nothing.
 TEST_F(StoreTest, ACrashDuringCompactionFindsEverythingInWhicheverJournalIsHeld) {
   store.attachJournal(process1).wait(scope);
   auto gate = kj::newPromiseAndFulfiller<void>();
   machine.holdGate = kj::mv(gate.promise);
   unsigned i = 0;
-  while (machine.holdGate != nullptr) {  // until it is asked
+  while (machine.holdGate != nullptr) {  // until the request arrives
     ++i;
     put("a", kj::str("value ", i), i - 1);
   }

@@ -46,8 +46,8 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
   std::map<std::pair<const ResourceType*, kj::String>, kj::Own<Kind>> kinds;
   kj::Maybe<kj::Own<JournalFile>> journal;
   size_t liveBytes = 0;
-  kj::Vector<kj::Own<Stored>> retired;  // readers of this turn may still point into them
-  kj::TaskSet tasks;                    // last: its tasks use the rest
+  kj::Vector<kj::Own<Stored>> retired;  // readers of this turn may still point to them
+  kj::TaskSet tasks;                    // last, because its tasks use the other members
 
   void taskFailed(kj::Exception&& e) override {
     log::error("error in the resource store", {{"error", messageOf(e)}});
@@ -106,7 +106,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     return journal::encode(change.asReader());
   }
 
-  // First the journal, then memory, then the world.
+  // Writes to the journal first, then to memory, and then informs the readers.
   void commit(Kind& kind, rpc::Change::Event event, kj::Own<Stored> stored) {
     if (event != rpc::Change::Event::DESTROYED) checkRoom(kind, *stored);
     KJ_IF_MAYBE (j, journal) {
@@ -229,8 +229,8 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     return create(kind, resource, first);
   }
 
-  // Whoever has more than its quota, as it may be since an older version, can replace what it has
-  // by what is not larger.
+  // A caller that exceeds its quota, possibly since an older version, can still replace its records
+  // by records that are not larger.
   void requireRoom(const Kind& kind, rpc::Resource::Reader resource, kj::StringPtr who,
                    const Quota& quota) const {
     size_t records = 0, bytes = 0, old = 0;
@@ -285,7 +285,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
 
   // --- journal -----------------------------------------------------------------------------------
   kj::Array<kj::byte> snapshot() {
-    kj::Vector<kj::byte> bytes(3 * liveBytes + 4096);  // more than enough: it must not move
+    kj::Vector<kj::byte> bytes(3 * liveBytes + 4096);  // ample, because it must not be moved
     bytes.addAll(journal::heading());
     for (auto& [key, kind] : kinds) {
       for (auto& entry : kind->records) {
@@ -327,7 +327,8 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
     liveBytes = 0;
   }
 
-  // The content of the predecessor's journal; none: it is of no use, and the store is empty.
+  // Returns the valid length of the predecessor's journal; nullptr if the journal cannot be used,
+  // and the store is empty.
   kj::Maybe<size_t> restoreJournal(JournalFile& file, kj::Maybe<kj::String>& lost) {
     KJ_IF_MAYBE (found, file.read()) {
       KJ_DEFER(zeroize(found->words.asBytes()));
@@ -361,7 +362,7 @@ struct Store::Impl final : public kj::Refcounted, private kj::TaskSet::ErrorHand
       valid = restoreJournal(*file, lost);
       KJ_IF_MAYBE (v, valid) file->resume(*v);
     });
-    KJ_IF_MAYBE (e, failure) {  // every record was read, but they are not the records of a store
+    KJ_IF_MAYBE (e, failure) {  // every record was read, but the records are not those of a store
       lost = kj::str("all records: ", messageOf(*e));
       valid = nullptr;
     }
@@ -481,7 +482,7 @@ kj::Vector<rpc::Resource::Reader> Store::list(kj::StringPtr ns, kj::StringPtr ty
 }
 
 namespace {
-// Definitions follow from the program alone.
+// Definitions depend only on the program.
 void requireWritable(const Kind& kind) {
   if (kind.ns == "meta") {
     fail(ErrorKind::kPermissionDenied, kj::str(kind.type.name, " is read-only"));

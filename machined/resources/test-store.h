@@ -1,4 +1,4 @@
-// Fixtures of the tests of this folder: a store on a clock of their own, and resources in one line.
+// Fixtures of the tests of this folder: a store with its own clock, and resources in one line.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct StoreTest : public testing::Test {
   Registry registry;
   TestClock clock;
   FakeMachine machine;
-  FakeProcess1 process1{machine};  // the first brain's
+  FakeProcess1 process1{machine};  // of the first brain
   Store store{registry, clock};
 
   static uint64_t put(Store& store, kj::StringPtr id, kj::StringPtr hostname, uint64_t version = 0,
@@ -48,7 +48,7 @@ struct StoreTest : public testing::Test {
     return put(store, id, hostname, version, owner);
   }
 
-  // "a=x@1 b=y@3-" : id, hostname, version, '-' when torn down.
+  // Returns "a=x@1 b=y@3-": ID, hostname, version, '-' if torn down.
   static kj::String shown(const Store& store) {
     kj::Vector<kj::String> parts;
     for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
@@ -61,7 +61,7 @@ struct StoreTest : public testing::Test {
   }
   kj::String shown() const { return shown(store); }
 
-  // The kind of the error that this ends with.
+  // Returns the kind of the error with which the function ends.
   template <typename F>
   static kj::StringPtr kindOfFailure(F&& f) {
     auto e = kj::runCatchingExceptions([&] { f(); });
@@ -72,7 +72,7 @@ struct StoreTest : public testing::Test {
   }
 };
 
-// Writes down what it gets: "snapshot a@1 b@1", "created a@1", "lagged 12".
+// Records what it gets: "snapshot a@1 b@1", "created a@1", "lagged 12".
 class RecordingSink final : public rpc::ResourceSink::Server {
  public:
   struct Received {

@@ -57,7 +57,7 @@ struct HostWindowTest : public testing::Test {
     memcpy(header.digest, digest.finish().begin(), sizeof header.digest);
     return header;
   }
-  // The program that a start of the service would run.
+  // Returns the program that a start of the service would run.
   std::string follow(const char* id) {
     auto folder = (root / "replaced").string();
     KJ_ASSERT_NONNULL(HostWindow::find((root / "pci").c_str())).follow(id, folder.c_str());
@@ -70,7 +70,7 @@ struct HostWindowTest : public testing::Test {
   }
 };
 
-// Catches: a program that is taken from a device that no local cluster gives.
+// Catches: a program that is taken from a device of anything but a local cluster.
 TEST_F(HostWindowTest, IsThatOfOneDeviceOnly) {
   EXPECT_FALSE(found()) << "no PCI";
   addDevice("1", "0x1af4", "0x1000", program_window::kBytes);
@@ -81,12 +81,12 @@ TEST_F(HostWindowTest, IsThatOfOneDeviceOnly) {
   EXPECT_TRUE(found());
 }
 
-// Catches: a service that runs another one's program; one that keeps it when it should not, or
-// loses it at a start without an order.
+// Catches: a service that runs another service's program; a program that stays when it should be
+// removed, or is lost at a start without an order.
 TEST_F(HostWindowTest, FollowsTheOrdersOfItsService) {
   addDevice("0", "0x1af4", "0x1110", program_window::kBytes);
   EXPECT_EQ("its own", follow("networkd"));
-  std::string program(3 << 20, 'x');  // of several pieces
+  std::string program(3 << 20, 'x');  // several pieces long
   program += "end";
   write(order(Order::kReplace, "networkd", program), program);
   EXPECT_EQ("its own", follow("apid"));
@@ -99,7 +99,7 @@ TEST_F(HostWindowTest, FollowsTheOrdersOfItsService) {
   EXPECT_EQ("its own", follow("networkd"));
 }
 
-// Catches: half a program that runs with a daemon's rights; reading behind the window.
+// Catches: half a program that runs with a daemon's rights; a read past the end of the window.
 TEST_F(HostWindowTest, ATornOrderIsNone) {
   addDevice("0", "0x1af4", "0x1110", program_window::kBytes);
   auto whole = order(Order::kReplace, "networkd", "program");

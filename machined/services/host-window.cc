@@ -38,7 +38,7 @@ struct Mapped {
   KJ_DISALLOW_COPY_AND_MOVE(Mapped);
 };
 
-// None when the order is none, or another service's.
+// Returns nullptr if the order is not valid, or is for another service.
 kj::Maybe<Header> orderFor(kj::StringPtr id, const Mapped& window) {
   Header header;
   memcpy(&header, window.begin, sizeof header);
@@ -49,7 +49,7 @@ kj::Maybe<Header> orderFor(kj::StringPtr id, const Mapped& window) {
   return header;
 }
 
-// A start meanwhile finds the one before or this one, as a whole.
+// A concurrent start finds the previous program or this one, always whole.
 void put(const Mapped& window, const Header& header, kj::StringPtr path) {
   auto temporary = kj::str(path, ".new");
   unlink(temporary.cStr());
@@ -63,7 +63,7 @@ void put(const Mapped& window, const Header& header, kj::StringPtr path) {
   auto piece = kj::heapArray<kj::byte>(1 << 20);
   for (size_t at = 0; at < header.bytes;) {
     auto size = kj::min(piece.size(), size_t(header.bytes - at));
-    // Copied once, so that these are the bytes of which the digest is.
+    // Copied once, so that the digest is computed from the bytes that are written.
     memcpy(piece.begin(), window.begin + program_window::kProgramAt + at, size);
     auto part = piece.slice(0, size);
     digest.add(part);
@@ -93,7 +93,7 @@ kj::Maybe<HostWindow> HostWindow::find(kj::StringPtr devices) {
     if (raw < 0) continue;
     kj::AutoCloseFd memory(raw);
     struct stat info;
-    // Somebody else's is smaller or larger.
+    // The memory of any other device is smaller or larger.
     if (fstat(memory, &info) < 0 || info.st_size != off_t(program_window::kBytes)) continue;
     return HostWindow(kj::mv(memory));
   }

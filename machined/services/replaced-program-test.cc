@@ -27,7 +27,7 @@ struct ReplacedProgram : public testing::Test {
   bool there() { return debugOrder("networkd", folder.c_str()).program != nullptr; }
 };
 
-// Catches: a program of somebody else that gets a daemon's rights.
+// Catches: a program of another user than root that gets a daemon's rights.
 TEST_F(ReplacedProgram, IsRootsAlone) {
   EXPECT_FALSE(there());
   put(0755);
@@ -36,14 +36,14 @@ TEST_F(ReplacedProgram, IsRootsAlone) {
   EXPECT_FALSE(there());
   put(0757);
   EXPECT_FALSE(there());
-  put(0700);  // the daemon is another user
+  put(0700);  // the daemon runs as another user
   EXPECT_FALSE(there());
   put(0755);
   chmod(folder.c_str(), 0777);
   EXPECT_FALSE(there());
 }
 
-// Catches: a service of which somebody else can stop the start.
+// Catches: a service whose start another user than root can stop.
 TEST_F(ReplacedProgram, StopsFirstWhenRootSaysSo) {
   auto stops = [&] { return debugOrder("networkd", folder.c_str()).stop; };
   EXPECT_FALSE(stops());
@@ -73,7 +73,8 @@ TEST_F(ReplacedProgram, IsThisUsers) {
   EXPECT_FALSE(there());
 }
 
-// Catches: a rule set that still names the image's program, so that the other one cannot be read.
+// Catches: a rule set that still names the image's program, so that the other program cannot be
+// read.
 TEST(WithProgram, StandsWhereverTheOwnOneIsNamed) {
   auto argv = kj::arr(kj::str("/usr/libexec/talos/confine"), kj::str("--uid=52"),
                       kj::str("--landlock-read=/usr/bin/networkd"),

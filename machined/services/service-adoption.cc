@@ -1,4 +1,4 @@
-// A service restores the state of its predecessor, in the brain before this one (service.h).
+// Restores the state of a service from its predecessor, in the previous brain (service.h).
 #include <ctype.h>
 #include <kj/debug.h>
 #include <unistd.h>
@@ -40,8 +40,7 @@ rpc::ServiceState Service::restore() {
 
 void Service::recover(kj::ArrayPtr<const Process1::Survivor> survivors) {
   restoreRecord(survivors);
-  if (due.restart || due.signals != 0)
-    actOnDue();  // who asked for it was answered by another brain
+  if (due.restart || due.signals != 0) actOnDue();  // another brain has answered the request
 }
 
 void Service::restoreRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
@@ -55,9 +54,9 @@ void Service::restoreRecord(kj::ArrayPtr<const Process1::Survivor> survivors) {
   restoreEnded(before);
 }
 
-// Nothing of it runs.
+// No process of the service runs.
 void Service::restoreEnded(rpc::ServiceState before) {
-  record.forgetHealth();  // of what is gone
+  record.forgetHealth();  // health of an exited process
   using St = rpc::ServiceState;
   if (is.part != nullptr && before == St::RUNNING) before = St::WAITING;
   auto crash = crashText();
@@ -65,7 +64,7 @@ void Service::restoreEnded(rpc::ServiceState before) {
   if (again && before != St::RUNNING) before = St::WAITING;
   switch (before) {
     case St::RUNNING:
-      // Its exit may still be on its way; the pause lets that be acknowledged first.
+      // Its exit may still be on its way; the pause lets the exit be acknowledged first.
       phase = ServicePhase::kPausing;
       again = false;
       ended();
@@ -100,7 +99,7 @@ void Service::adopt(int survivor, rpc::ServiceState before) {
   stopAsBefore(before);
 }
 
-// Only containerd, which may have been killed as well, knows if it still runs.
+// Only containerd, which may have been killed as well, knows if the container still runs.
 void Service::adoptContainer(rpc::ServiceState before) {
   using St = rpc::ServiceState;
   if (before != St::RUNNING && before != St::STOPPING) return restoreEnded(before);
@@ -115,7 +114,7 @@ void Service::adoptContainer(rpc::ServiceState before) {
   stopAsBefore(before);
 }
 
-// Until it is known: then it has a process, or there is nothing left of it.
+// Ends when this is known: then the service has a process, or nothing is left of it.
 kj::Promise<void> Service::seek() {
   kj::Maybe<kj::Exception> broken;
   auto found = co_await body->find().catch_([&](kj::Exception&& e) -> kj::Maybe<int> {
@@ -146,7 +145,7 @@ void Service::markAsSelf() {
   pid = getpid();
   restore();
   again = false;
-  due = {};  // it has been started again, as whatever was due would have done
+  due = {};  // it was started again, which is what a due request would have done
   addEvent(kj::str("Started ", is.id, " (PID ", pid, ")"));
 }
 

@@ -46,8 +46,8 @@ class ContainerBodyTest : public testing::Test {
   }
 };
 
-// Catches: a container that runs and is taken for one that has ended, and killed, because its shim
-// was slow to answer.
+// Catches: a running container that counts as ended, and is killed, because its shim was slow to
+// answer.
 TEST_F(ContainerBodyTest, AnUnknownStateOfContainerdIsAskedForAgain) {
   setStatus(types::UNKNOWN);
   auto finding = body.find();
@@ -58,7 +58,7 @@ TEST_F(ContainerBodyTest, AnUnknownStateOfContainerdIsAskedForAgain) {
   EXPECT_EQ(7, KJ_ASSERT_NONNULL(finding.wait(scope)));
 }
 
-// Catches: a service that nobody watches any more, because containerd failed when it was asked.
+// Catches: a service that is no longer watched after a failed call to containerd.
 TEST_F(ContainerBodyTest, AnEndIsAwaitedWhateverContainerdSays) {
   refuse("/containerd.services.tasks.v1.Tasks/Wait", 13, "database not open");
   refuse(kGet, 13, "database not open");
@@ -70,7 +70,8 @@ TEST_F(ContainerBodyTest, AnEndIsAwaitedWhateverContainerdSays) {
   EXPECT_TRUE(ending.wait(scope) == nullptr);
 }
 
-// Catches: a signal that is given up while containerd is away, and one that reaches the next life.
+// Catches: a signal that is given up while containerd is away, and a signal that reaches the next
+// instance.
 TEST_F(ContainerBodyTest, ASignalComesWhenContainerdIsBackAndToTheSameLife) {
   constexpr const char* kKill = "/containerd.services.tasks.v1.Tasks/Kill";
   refuse(kKill, 14, "shutting down");

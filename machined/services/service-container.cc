@@ -9,7 +9,7 @@ constexpr auto kAgain = 250 * kj::MILLISECONDS;
 constexpr auto kImageTimeout = 20 * kj::SECONDS, kStartTimeout = 60 * kj::SECONDS,
                kRemoveTimeout = 10 * kj::SECONDS;
 
-// containerd is away or hangs; whatever it is, the supervisor is at it.
+// Returns true if containerd is away or hangs; the supervisor restarts it in either case.
 bool passes(const kj::Exception& e) {
   return kindOf(e) == ErrorKind::kUnavailable || kindOf(e) == ErrorKind::kDeadlineExceeded;
 }
@@ -58,7 +58,7 @@ kj::Promise<void> ContainerBody::prepare(kj::Function<void(kj::StringPtr)> note)
   auto image = kj::str(spec().image);
   auto attempt = [&]() { return hasImage(containerd, image); };
   bool there = co_await retryWithin<bool>(containerd.timer, kImageTimeout, kj::mv(attempt))
-                   // reported with the pull
+                   // the pull reports the error
                    .catch_([](kj::Exception&&) { return false; });
   if (there) co_return;
   co_await needImage(containerd, kj::mv(image), kj::mv(note));
@@ -73,7 +73,7 @@ kj::Promise<ServiceBody::Started> ContainerBody::start(Environment environment, 
     ++tries;
     return runContainer(containerd, wanted, output);
   });
-  // A task that an earlier try of this very call has started is not a predecessor's.
+  // If an earlier try of this call has started the task, the task is not a predecessor's.
   co_return Started{running.pid, running.adopted && tries == 1};
 }
 
@@ -93,11 +93,11 @@ kj::Promise<kj::Maybe<int>> ContainerBody::ended() {
     kj::Maybe<unsigned> status;
     co_await containerEnded(containerd, kj::str(id))
         .then([&](unsigned s) { status = s; },
-              [&](kj::Exception&&) {});  // whether it is gone is asked for
+              [&](kj::Exception&&) {});  // find() tells if it is gone
     KJ_IF_MAYBE (s, status) co_return waitStatus(*s);
     bool gone = false;
     co_await find().then([&](kj::Maybe<int> pid) { gone = pid == nullptr; },
-                         [](kj::Exception&&) {});  // asked again
+                         [](kj::Exception&&) {});  // the loop retries
     if (gone) co_return nullptr;
     co_await containerd.timer.afterDelay(kAgain);
   }
@@ -110,7 +110,7 @@ kj::Promise<void> ContainerBody::signal(int number) {
     if (meant != life) co_return Done();
     co_await signalContainer(containerd, kj::str(id), number).catch_([](kj::Exception&& e) {
       if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
-    });  // otherwise its end is on its way
+    });  // NotFound: its exit is on its way
     co_return Done();
   };
   return retryWithin<Done>(containerd.timer, nullptr, kj::mv(attempt)).ignoreResult();

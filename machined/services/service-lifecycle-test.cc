@@ -31,7 +31,7 @@ bool spawnPending(P p) {
   return p == P::kStarting || p == P::kRestarting || p == P::kDooming || p == P::kSeeking;
 }
 
-// Catches: a second child in a slot whose first one still lives or is just being started.
+// Catches: a second child in a slot whose first child still lives or is just being started.
 TEST(Lifecycle, SpawnsOnlyWhenThereIsNoProcessAndNoneComing) {
   forEach([](P from, I, ServiceStep s) {
     if (s.action != A::kSpawn) return;
@@ -41,7 +41,7 @@ TEST(Lifecycle, SpawnsOnlyWhenThereIsNoProcessAndNoneComing) {
   });
 }
 
-// Catches: a child that nobody supervises any more (Finished shown while it runs).
+// Catches: a child that is not supervised any more (Finished shown while it runs).
 TEST(Lifecycle, AProcessIsLeftOnlyByItsExit) {
   forEach([](P from, I input, ServiceStep s) {
     if (hasProcess(from) && !hasProcess(s.next)) EXPECT_EQ(I::kExited, input);
@@ -65,7 +65,7 @@ TEST(Lifecycle, StopLeadsDownFromEverywhere) {
   }
 }
 
-// Catches: a stopped service that comes back without a start.
+// Catches: a stopped service that runs again without a start.
 TEST(Lifecycle, OnlyAStartLeavesADownPhase) {
   forEach([](P from, I input, ServiceStep s) {
     if (!isDown(from)) return;
@@ -79,15 +79,15 @@ TEST(Lifecycle, OnlyAStartLeavesADownPhase) {
   });
 }
 
-// Catches: an exit in Running that ends the service instead of restarting it, and the other way
-// round.
+// Catches: an exit in Running that ends the service instead of restarting it, and the reverse.
 TEST(Lifecycle, ExitsRestartUnlessStopped) {
   EXPECT_EQ(P::kPausing, step(P::kRunning, I::kExited).next);
   EXPECT_EQ(P::kFinished, step(P::kStopping, I::kExited).next);
   EXPECT_EQ(P::kFinished, step(P::kKilling, I::kExited).next);
 }
 
-// Catches: retrying what can never start, or giving up what ran before.
+// Catches: retries of a program that can never start, and a service that is given up although it
+// ran before.
 TEST(Lifecycle, AFirstStartThatBreaksFailsALaterOnePauses) {
   EXPECT_EQ(P::kFailed, step(P::kPreparing, I::kBroken).next);
   EXPECT_EQ(P::kFailed, step(P::kStarting, I::kBroken).next);
@@ -95,7 +95,7 @@ TEST(Lifecycle, AFirstStartThatBreaksFailsALaterOnePauses) {
   EXPECT_EQ(P::kPausing, step(P::kStarting, I::kNotYet).next);
 }
 
-// Catches: a step whose action does not fit the phase that it leads to.
+// Catches: a step whose action does not fit its next phase.
 TEST(Lifecycle, EveryActionFitsItsPhase) {
   forEach([](P from, I, ServiceStep s) {
     switch (s.action) {
@@ -133,8 +133,8 @@ TEST(Lifecycle, EveryActionFitsItsPhase) {
   });
 }
 
-// Catches: a service whose container is sought for and that is started beside it, or comes up
-// without it; one that is stopped meanwhile and runs on.
+// Catches: a service that is started while the search for its container runs, or comes up without
+// it; a service that is stopped meanwhile and continues to run.
 TEST(Lifecycle, WhatIsSoughtIsFoundOrStartedAgain) {
   EXPECT_EQ(P::kRunning, step(P::kSeeking, I::kStarted).next);
   EXPECT_EQ(P::kPausing, step(P::kSeeking, I::kExited).next);
@@ -145,9 +145,9 @@ TEST(Lifecycle, WhatIsSoughtIsFoundOrStartedAgain) {
   EXPECT_EQ(rpc::ServiceState::RUNNING, shown(P::kSeeking));
 }
 
-// Catches: a phase that no start can reach (a row that was forgotten).
+// Catches: a phase that no start can reach (a forgotten row).
 TEST(Lifecycle, EveryPhaseIsReachable) {
-  std::set<P> reached{P::kIdle, P::kSeeking};  // the two beginnings
+  std::set<P> reached{P::kIdle, P::kSeeking};  // the two initial phases
   for (size_t round = 0; round < kServicePhases; round++) {
     forEach([&](P from, I, ServiceStep s) {
       if (reached.count(from)) reached.insert(s.next);
@@ -156,7 +156,7 @@ TEST(Lifecycle, EveryPhaseIsReachable) {
   EXPECT_EQ(kServicePhases, reached.size());
 }
 
-// Catches: a name that slipped against the wire's enum.
+// Catches: a name that is shifted against the wire's enum.
 TEST(Lifecycle, StatesAreShownByTheirNames) {
   EXPECT_STREQ("Initialized", nameOf(shown(P::kIdle)).cStr());
   EXPECT_STREQ("Waiting", nameOf(shown(P::kPausing)).cStr());
@@ -185,7 +185,7 @@ TEST(RestartPolicy, ChanceTakesOffUpToHalf) {
   EXPECT_EQ(2500 * kj::MILLISECONDS, policy.next(0 * kj::SECONDS, 1.0));
 }
 
-// Catches: a back-off that is never forgotten, so that one crash a day ends at 5 s.
+// Catches: a back-off that is never reset, so that one crash a day leads to pauses of 5 s.
 TEST(RestartPolicy, TenSecondsOfRunningForgetThePast) {
   RestartPolicy policy;
   for (int i = 0; i < 10; i++) policy.next(0 * kj::SECONDS, 0);

@@ -9,7 +9,7 @@ using P = ServicePhase;
 using A = ServiceAction;
 using I = ServiceInput;
 
-// Every transition there is; any other pair leaves the phase as it is.
+// All transitions; any other pair leaves the phase unchanged.
 // clang-format off
 constexpr struct { P phase; I input; P next; A action; } kTransitions[] = {
     {P::kIdle,       I::kStart,    P::kWaiting,    A::kAwait},

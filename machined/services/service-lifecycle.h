@@ -2,9 +2,9 @@
 // process.
 //
 // A phase is finer than the state that users see (shown()): "Waiting" is waiting for conditions and
-// also the pause before a restart; "Stopping" also covers a child whose start was under way when
-// the stop came. An input that means nothing in a phase leaves it as it is, so a late or doubled
-// one does no harm.
+// also the pause before a restart; "Stopping" also covers a child that was being started when the
+// stop came. An input without a meaning in a phase leaves the phase unchanged, so a late or
+// repeated input does no harm.
 #pragma once
 
 #include <kj/time.h>
@@ -16,29 +16,29 @@ namespace talos::machined {
 
 enum class ServicePhase {
   kIdle,       // loaded, never started
-  kWaiting,    // for its conditions
-  kPreparing,  // its pre work runs
-  kStarting,   // the first start was asked for
+  kWaiting,    // waits for its conditions
+  kPreparing,  // the work before its start runs
+  kStarting,   // the first start was requested
   kRunning,
-  kPausing,     // it ended by itself; the next start is due later
-  kRestarting,  // that start was asked for
-  kDooming,     // stopped while a start was under way: ends as soon as there is a process to end
+  kPausing,     // it ended by itself; the next start follows after a pause
+  kRestarting,  // the next start was requested
+  kDooming,     // stopped during a start: ended as soon as there is a process
   kStopping,    // SIGTERM was sent
   kKilling,     // SIGKILL was sent
   kFinished,    // stopped on request
   kFailed,      // could not be started at all
-  kSeeking,     // a predecessor had it running: whether it still runs is asked for
+  kSeeking,     // a predecessor ran it: the brain finds out if it still runs
 };
 constexpr size_t kServicePhases = 13;
 
 enum class ServiceInput {
   kStart,
   kReady,     // all conditions are met
-  kPrepared,  // the pre work is done
-  kBroken,    // pre work or start failed
+  kPrepared,  // the work before the start is done
+  kBroken,    // this work or the start failed
   kNotYet,    // the start failed for a reason that may pass
   kStarted,   // there is a process
-  kExited,    // it ended, or what was sought is not there
+  kExited,    // it ended, or the search found nothing
   kDue,       // the end of the pause or of the grace time
   kStop,
 };
@@ -47,11 +47,11 @@ constexpr size_t kServiceInputs = 9;
 enum class ServiceAction {
   kNone,
   kAwait,      // watch the conditions
-  kPrepare,    // run the pre work
-  kSpawn,      // ask process 1 for a child
-  kAttend,     // begin the health checks
+  kPrepare,    // run the work before the start
+  kSpawn,      // request a child from process 1
+  kAttend,     // start the health checks
   kPause,      // wait as RestartPolicy says
-  kTerminate,  // SIGTERM, and begin the grace time
+  kTerminate,  // SIGTERM, and start the grace time
   kKill,       // SIGKILL
   kConclude,   // report that it has ended
   kGiveUp,     // report why it cannot run
@@ -65,18 +65,17 @@ struct ServiceStep {
 ServiceStep step(ServicePhase phase, ServiceInput input);
 
 rpc::ServiceState shown(ServicePhase phase);
-// "Running" and so on, as users see it.
+// Returns the state's name for users: "Running" and so on.
 kj::StringPtr nameOf(rpc::ServiceState state);
-// No process is there and none will come by itself.
+// Returns true if there is no process and none will be started without a request.
 bool isDown(ServicePhase phase);
 
-// How long to wait before a service that ended by itself is started again: not at all the first
-// time, then twice as long each time (100 ms to 5 s, less up to half of it by chance, so that
-// services which died together do not return together), and from the start again once it ran for 10
-// s.
+// Computes the pause before a service that ended by itself is started again: no pause the first
+// time, then a doubling one (100 ms to 5 s, less up to half of it by chance, so that services which
+// died together do not restart together). After a run of 10 s the sequence begins again.
 class RestartPolicy {
  public:
-  // `random` in [0, 1).
+  // `random` is in [0, 1).
   kj::Duration next(kj::Duration ranFor, double random);
 
  private:

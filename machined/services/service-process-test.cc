@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a service that ran out of memory on a host with version 1, and nobody says so.
+// Catches: a service that ran out of memory on a host with version 1, without a message.
 TEST(ServiceChild, FindsMemoryKillsOfEitherVersion) {
   TestTree tree;
   EXPECT_EQ(0u, memoryKillsIn(tree.root, "system/a"));
@@ -19,7 +19,7 @@ TEST(ServiceChild, FindsMemoryKillsOfEitherVersion) {
   EXPECT_EQ(3u, memoryKillsIn(tree.root, "system/a"));
 }
 
-// Catches: a number of another line.
+// Catches: a number from another line.
 TEST(ServiceChild, CountsMemoryKills) {
   EXPECT_EQ(3u, memoryKillsOf("low 0\nhigh 0\nmax 77\noom 4\noom_kill 3\noom_group_kill 0\n"));
   EXPECT_EQ(0u, memoryKillsOf(""));

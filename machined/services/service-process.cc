@@ -14,7 +14,7 @@
 namespace talos::machined {
 
 kj::String ChildBody::startedMessage(int pid) const {
-  bool own = program == definition.command;  // and not the one of a developer
+  bool own = program == definition.command;  // not a developer's program
   if (own && definition.task.size() > 0) {
     return kj::str("Started task ", definition.task, " (PID ", pid, ")");
   }
@@ -78,7 +78,7 @@ kj::Promise<kj::Maybe<int>> ChildBody::ended() {
 
 kj::Promise<void> ChildBody::signal(int number) {
   process1.signal(definition.id, number);
-  return kj::READY_NOW;  // process 1 does what it is asked for in order
+  return kj::READY_NOW;  // process 1 carries out requests in order
 }
 
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer) {

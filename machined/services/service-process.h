@@ -9,15 +9,15 @@ namespace talos::machined {
 
 class ChildBody final : public ServiceBody {
  public:
-  // `definition` outlives it.
+  // `definition` must outlive the body.
   ChildBody(Process1& process1, const ServiceDefinition& definition)
       : process1(process1), definition(definition) {}
   KJ_DISALLOW_COPY_AND_MOVE(ChildBody);
 
-  // Process 1 still has it, as it said at the start of this brain.
+  // Adopts a child that process 1 still has, as it reported at the start of this brain.
   void adopt(int survivor) { pid = survivor; }
-  // Process 1 reports an exit. It may be that of a predecessor's child, and it may come before the
-  // answer to its spawn.
+  // Called when process 1 reports an exit. The exit may be that of a predecessor's child, and it
+  // may come before the answer to a spawn.
   void exited(Process1::Exit exit);
 
   kj::StringPtr noun() const override { return "process"; }
@@ -34,22 +34,24 @@ class ChildBody final : public ServiceBody {
   Process1& process1;
   const ServiceDefinition& definition;
   int pid = 0;
-  kj::String program;              // that was started; one that was adopted has none
-  kj::Maybe<Process1::Exit> last;  // that nobody has asked for yet
+  kj::String program;              // the started program; empty if adopted
+  kj::Maybe<Process1::Exit> last;  // an exit that ended() has not returned yet
   kj::Maybe<kj::Own<kj::PromiseFulfiller<Status>>> waiting;
 };
 
-// Asks once, with the check's own timeout. None: it is well; otherwise what is wrong. Never
-// rejects.
+// Runs the check once, with the check's timeout. Returns nullptr if the service is healthy;
+// otherwise the problem. Never rejects.
 kj::Promise<kj::Maybe<kj::String>> checkOnce(HealthCheck& health, kj::Timer& timer);
 
-// Of a status of waitpid(2): "exited with status 1", "killed by signal 9 (Killed)". `outOfMemory`:
-// the kernel has killed it for memory; the limit that it had, 0 for none: "killed: out of memory".
+// Describes a status of waitpid(2): "exited with status 1", "killed by signal 9 (Killed)".
+// `outOfMemory` is set if the kernel has killed the process for memory ("killed: out of memory");
+// it is the memory limit, 0 for none.
 kj::String describeExit(int status, kj::Maybe<uint64_t> outOfMemory = nullptr);
 
-// The count of oom_kill in a cgroup's memory.events; 0 without it.
+// Returns the count of oom_kill in a cgroup's memory.events; 0 without it.
 uint64_t memoryKillsOf(kj::StringPtr events);
-// That of a cgroup below /sys/fs/cgroup, of either version; 0 when there is nobody to count.
+// Returns the same count of a cgroup below /sys/fs/cgroup, of either version; 0 if there is no
+// count.
 uint64_t memoryKillsIn(kj::StringPtr cgroups, kj::StringPtr cgroup);
 
 }  // namespace talos::machined

@@ -1,9 +1,9 @@
 // The public record of one service: its state, its 64 newest events and its health.
 //
-// Kept twice: here, and as an rpc::Service that process 1 holds ("service/<id>",
-// machined/process1/value-in-memory-file.h), so the history survives a crash of the brain. It is
-// replaced as a whole for each event. One that cannot be read counts as missing: the process itself
-// is still there.
+// It is kept twice: in this class, and as an rpc::Service that process 1 holds ("service/<id>",
+// machined/process1/value-in-memory-file.h), so the history survives a crash of the brain. The held
+// record is replaced as a whole for each event. A record that cannot be read counts as missing: the
+// process itself still runs.
 #pragma once
 
 #include <kj/string.h>
@@ -16,17 +16,17 @@
 
 namespace talos::machined {
 
-// As Service.uptime. KJ's monotonic clock is the kernel's, so it goes on over a restart of the
-// brain.
+// Converts to Service.uptime. KJ's monotonic clock is the kernel's, so it continues over a restart
+// of the brain.
 uint64_t nanosecondsOf(kj::TimePoint uptime);
 
 class ServiceRecord {
  public:
   static constexpr size_t kKept = 64;
 
-  // `uptime`: by the clock that is never set, for how long ago it is.
+  // `uptime` is by the clock that is never set, for the age of the event.
   void add(rpc::ServiceState state, kj::StringPtr message, kj::Date now, kj::TimePoint uptime);
-  // True when this is a change (which gets an event).
+  // Returns true if this is a change (which gets an event).
   bool setHealth(bool healthy, kj::StringPtr message, kj::Date now);
   void forgetHealth();
 
@@ -38,7 +38,7 @@ class ServiceRecord {
 
   void fill(rpc::Service::Builder out) const;
   void fillHealth(rpc::Health::Builder out) const;
-  // For the same id; the newest 64 events of it.
+  // Restores the newest 64 events of the same ID.
   void restore(rpc::Service::Reader in);
 
  private:
@@ -46,7 +46,7 @@ class ServiceRecord {
     kj::String message;
     rpc::ServiceState state;
     uint64_t time;    // ns since 1970
-    uint64_t uptime;  // ns since the start of the node; 0: not known
+    uint64_t uptime;  // ns since the start of the node; 0 if not known
   };
   std::deque<Event> events;  // oldest first
   rpc::ServiceState newest = rpc::ServiceState::INITIALIZED;

@@ -17,7 +17,7 @@ constexpr auto kGrace = 10 * kj::SECONDS;
 constexpr auto kRecheck = 1 * kj::SECONDS;
 constexpr auto kAnswerFirst = 100 * kj::MILLISECONDS;
 
-// A time that begins when it is first asked for.
+// A period that starts with the first call.
 class Allowance {
  public:
   explicit Allowance(kj::Duration length) : length(length) {}
@@ -89,14 +89,14 @@ void Service::addEvent(rpc::ServiceState state, kj::StringPtr message) {
   all.changed();
 }
 
-// A start was asked for, and there is no process yet that a successor could find.
+// Returns true if a start was requested, and there is no process yet that a successor could find.
 bool Service::toBeStarted() const {
   return again || phase == ServicePhase::kWaiting || phase == ServicePhase::kPreparing ||
          phase == ServicePhase::kStarting;
 }
 
 kj::Promise<void> Service::kept() {
-  if (unloaded) return kj::READY_NOW;  // nothing is left of it on purpose
+  if (unloaded) return kj::READY_NOW;  // no state is left of it on purpose
   return held().hold([this](rpc::HeldService::Builder out) {
     fill(out.initShown());
     out.setStart(toBeStarted());
@@ -107,10 +107,10 @@ kj::Promise<void> Service::kept() {
   });
 }
 
-// --- the table, and the doing ---
+// --- the table, and its actions ---
 
-// A promise must not be destroyed by what runs inside it, so the old work is let go one turn later;
-// its inputs no longer count, because their turn has ended. Its origin goes after it.
+// A promise must not be destroyed by code that runs inside it, so the old work is dropped one turn
+// later; its inputs no longer count, because their turn has ended. Its origin is dropped after it.
 void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   struct Old {
     kj::Own<Service> service;
@@ -120,7 +120,7 @@ void Service::replace(kj::Promise<void>& slot, kj::Promise<void> next) {
   slot = kj::mv(next);
 }
 
-// Begins one turn later, so that it finds itself in its slot when it takes the next step.
+// Starts one turn later, so that the work is in its slot when it takes the next step.
 void Service::busy(kj::Promise<void>& slot, kj::Function<kj::Promise<void>()> begin) {
   replace(slot, kj::evalLater(kj::mv(begin)).eagerlyEvaluate([this](kj::Exception&& e) {
     all.failed(kj::mv(e));
@@ -151,8 +151,8 @@ void Service::act(ServiceAction action) {
   auto& deps = all.deps();
   switch (action) {
     case ServiceAction::kNone:
-      // The only such step: a start or a search overtaken by a stop. It goes on, to have a process
-      // to end.
+      // The only such step: a stop during a start or a search. The start or search continues, so
+      // that there is a process to end.
       return addEvent(
           kj::str("Stopping as soon as ", is.command, sought ? " is found" : " has started"));
     case ServiceAction::kAwait:
@@ -223,22 +223,23 @@ void Service::ended() {
   idle(end);
 }
 
-// --- what is asked of it ---
+// --- requests ---
 
 void Service::start() {
   again = shown(phase) == rpc::ServiceState::STOPPING;
   feed(ServiceInput::kStart);
 }
 
-// The caller may depend on this very service: the answer has to get out before.
+// Delays the request: the caller may depend on this very service, and the answer must be sent
+// first.
 kj::Promise<void> Service::whenAnswered() {
   auto later = all.deps().timer.afterDelay(kAnswerFirst);
   all.tasks().add(later.then([service = kj::addRef(*this)]() mutable { service->actOnDue(); }));
   return kept();
 }
 
-// A signal goes first: process 1 gets it in this order, so a crash between the two sends it again
-// and never loses it.
+// A signal is sent before it is dropped from the held state: process 1 gets both in this order, so
+// a crash in between sends the signal again and never loses it.
 void Service::actOnDue() {
   if (unloaded) return;
   auto now = due;
@@ -297,7 +298,7 @@ void Service::unload(kj::StringPtr problem) {
   ended();
   idle(work);
   addEvent(kj::str("Service unloaded: ", problem));
-  // A successor that loads it begins it: nobody has stopped it.
+  // A successor that loads the part starts it, because the part was not stopped.
   all.tasks().add(held().drop());
 }
 
@@ -404,7 +405,7 @@ kj::Promise<void> Service::prepare(uint64_t since) {
   }
 }
 
-// Events of the step that is under way, as long as it is.
+// Adds events of the current step, for as long as the step lasts.
 kj::Function<void(kj::StringPtr)> Service::noteFor(uint64_t since) {
   return [this, since](kj::StringPtr text) {
     if (turn == since) addEvent(text);
@@ -420,7 +421,8 @@ kj::Promise<void> Service::prepareBody() {
   KJ_IF_MAYBE (last, is.prepareLast) co_await (*last)(noteFor(since));
 }
 
-// A condition that held at the first start may hold no more. False: it was stopped meanwhile.
+// Prepares a restart, as a condition that held at the first start may no longer hold. Returns false
+// if the service was stopped meanwhile.
 kj::Promise<bool> Service::prepareAgain() {
   auto stopped = [this]() -> kj::Promise<void> {
     while (phase == ServicePhase::kRestarting) co_await all.change();
@@ -443,8 +445,7 @@ kj::Promise<ServiceBody::Started> Service::startBody() {
   co_return co_await body->start(kj::mv(environment), output.get());
 }
 
-// Whatever was decided meanwhile, a process that came to be has to be taken notice of: no turn
-// here.
+// Has no turn: a new process must be recorded, whatever was decided meanwhile.
 kj::Promise<void> Service::spawn() {
   kj::Maybe<kj::Exception> broken;
   auto make = [this]() -> kj::Promise<kj::Maybe<ServiceBody::Started>> {
@@ -462,9 +463,9 @@ kj::Promise<void> Service::spawn() {
   KJ_IF_MAYBE (e, broken) {
     reason = kj::str("Cannot start ", is.command, ": ", messageOf(*e));
   }
-  // The runtime may have begun more of it than it could say.
+  // The runtime may have started the container although it reported a failure.
   if (child == nullptr && phase == ServicePhase::kDooming) co_return co_await seek();
-  startedAt = all.deps().timer.now();  // and ran for no time at all
+  startedAt = all.deps().timer.now();  // it did not run at all
   feed(child == nullptr ? ServiceInput::kNotYet : ServiceInput::kBroken);
 }
 
@@ -484,7 +485,7 @@ void Service::pauseFor(kj::Duration delay) {
   busy(work, [this, since = turn, delay]() { return pause(since, delay); });
 }
 
-// The time for going by itself begins when the signal has come: containerd may be away.
+// The grace time starts when the signal was delivered, because containerd may be away.
 kj::Promise<void> Service::terminate(uint64_t since) {
   co_await signalNow(SIGTERM).catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
   co_await all.deps().timer.afterDelay(kGrace);
@@ -552,7 +553,7 @@ kj::String Service::describeEnd(kj::Maybe<int> status) {
   return kj::str(noun, " (PID ", pid, ") is gone");
 }
 
-// Empty: it left no report.
+// Returns empty if the crash left no report.
 kj::String Service::crashText() {
   KJ_IF_MAYBE (keep, all.deps().crashReport) {
     KJ_IF_MAYBE (id, (*keep)(is.id)) return kj::str(messages::kCrashReport, *id);
@@ -565,7 +566,7 @@ kj::Promise<void> Service::watchEnd() {
   auto crash = crashText();
   reason = kj::str(describeEnd(status), crash);
   co_await body->remove().catch_([this](kj::Exception&& e) { all.failed(kj::mv(e)); });
-  memoryKills = countMemoryKills();  // a container's cgroup goes with it
+  memoryKills = countMemoryKills();  // a container's cgroup is removed with it
   feed(ServiceInput::kExited);
 }
 

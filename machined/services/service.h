@@ -1,8 +1,9 @@
-// One service: its place in the table of service-lifecycle.h, and the doing of what the table says.
-// Part of supervisor.h, which promises what there is to promise; only that uses it.
+// One service: its place in the table of service-lifecycle.h, and the actions of the table. Part of
+// supervisor.h, which has the promises to users and is the only user of this class.
 //
-// Its promises lie in slots of its own and in the task set of all services, which has to go before
-// the services do. Whoever waits for one holds a reference: it may be unloaded meanwhile.
+// The promises of a service are in its own slots and in the task set of all services, which must be
+// destroyed before the services. A waiting task holds a reference to its service, because the
+// service may be unloaded meanwhile.
 #pragma once
 
 #include <kj/refcount.h>
@@ -15,16 +16,16 @@
 
 namespace talos::machined {
 
-// All services, as one of them sees them.
+// All services, as a single service sees them.
 class ServiceSet {
  public:
   virtual Supervisor::Dependencies& deps() = 0;
   virtual kj::TaskSet& tasks() = 0;
-  virtual void failed(kj::Exception&& e) = 0;  // of what was done aside
-  virtual bool closed() const = 0;             // nothing is started any more
+  virtual void failed(kj::Exception&& e) = 0;  // reports a failure of background work
+  virtual bool closed() const = 0;             // true if nothing may be started any more
   virtual bool isUp(kj::StringPtr id) const = 0;
   virtual bool isOnItsWay(kj::StringPtr id) const = 0;  // not up, but started
-  virtual kj::Promise<void> change() = 0;               // resolves when one of them has changed
+  virtual kj::Promise<void> change() = 0;               // resolves when a service has changed
   virtual void changed() = 0;
 
  protected:
@@ -36,20 +37,21 @@ class Service : public kj::Refcounted {
   Service(ServiceSet& all, ServiceDefinition definition);
   KJ_DISALLOW_COPY_AND_MOVE(Service);
 
-  // Once, at first: what the predecessor left, and with it the process that it left, if any.
+  // Restores the state that the predecessor left, and adopts its process, if any. Called once, at
+  // first.
   void recover(kj::ArrayPtr<const Process1::Survivor> survivors);
-  // Instead: the service is this program.
+  // Called instead of recover() if the service is this program.
   void markAsSelf();
 
   void start();
-  // These three resolve when process 1 knows.
+  // The methods with a promise resolve when process 1 knows of the request.
   kj::Promise<void> restart();
   kj::Promise<void> stop();
   void unload(kj::StringPtr problem);
   kj::Promise<void> signal(int number);
   int runningPid() const { return pid; }
   kj::Promise<void> kept();
-  void exited(Process1::Exit exit);  // of a child in its slot
+  void exited(Process1::Exit exit);  // exit of a child in its slot
 
   void note(kj::StringPtr message) { addEvent(message); }
 
@@ -58,7 +60,7 @@ class Service : public kj::Refcounted {
   bool isSelf() const { return self; }
   bool isUp() const;
   bool isDown() const { return machined::isDown(phase); }
-  // Its environment is made, and its process may not be there yet.
+  // Returns true if the environment is made, and the process may not exist yet.
   bool isBeingStarted() const {
     return phase == ServicePhase::kStarting || (phase == ServicePhase::kRestarting && !preparing);
   }
@@ -69,7 +71,7 @@ class Service : public kj::Refcounted {
  private:
   ServiceSet& all;
   ServiceDefinition is;
-  kj::Own<ServiceBody> body;  // of a part and of this program itself: unused
+  kj::Own<ServiceBody> body;  // unused for a part and for this program itself
   kj::Maybe<ChildBody&> child;
   bool self = false;
   bool again = false;  // start once it is down
@@ -78,27 +80,27 @@ class Service : public kj::Refcounted {
   ServiceRecord record;
   RestartPolicy policy;
   int pid = 0;             // 0: no process
-  bool adopted = false;    // it ran before this brain did
-  bool preparing = false;  // its pre work runs
-  bool sought = false;     // whether it runs is being found out
-  bool hasRun = false;     // since it was loaded
+  bool adopted = false;    // it ran before this brain started
+  bool preparing = false;  // the work before its start runs
+  bool sought = false;     // the brain is finding out if it runs
+  bool hasRun = false;     // true if it has run since it was loaded
   kj::TimePoint startedAt = kj::origin<kj::TimePoint>();
-  kj::String reason;  // why the last thing ended or failed
-  // The work of the phase; replaced at every step. An input that it gives belongs to `turn`.
+  kj::String reason;  // why the last run or start ended
+  // The work of the phase; replaced at every step. Its inputs belong to `turn`.
   kj::Promise<void> work = nullptr;
   kj::Promise<void> health = nullptr;
   kj::Promise<void> part = nullptr;
-  kj::Promise<void> end = nullptr;  // of the process: awaited as long as there is one
+  kj::Promise<void> end = nullptr;  // waits for the exit, as long as there is a process
   uint64_t turn = 0;
   // Requests that were answered and are carried out kAnswerFirst later, by this brain or the next.
-  // A signal that is due twice comes once, as the kernel has it too.
+  // A signal that is due twice is sent once, as the kernel does with pending signals.
   struct Due {
     bool restart = false;
     uint64_t signals = 0;  // bit n-1: signal n
-    int to = 0;            // the process that they are for
+    int to = 0;            // PID of the process that they are for
   };
   Due due;
-  uint64_t memoryKills = 0;  // of its cgroup, that were reported
+  uint64_t memoryKills = 0;  // number of its cgroup's kills that were reported
 
   void addEvent(kj::StringPtr message) {
     bool again = preparing && phase == ServicePhase::kRestarting;
@@ -143,7 +145,7 @@ class Service : public kj::Refcounted {
   kj::Promise<void> watchEnd();
   kj::String describeEnd(kj::Maybe<int> status);
 
-  Held<rpc::HeldService> held() const;  // what a successor is left
+  Held<rpc::HeldService> held() const;  // the state for a successor
   void restoreRecord(kj::ArrayPtr<const Process1::Survivor> survivors);
   rpc::ServiceState restore();
   void adopt(int pid, rpc::ServiceState before);

@@ -62,7 +62,7 @@ class ServicesServerTest : public testing::Test, public kj::Clock {
   }
 };
 
-// Catches: services out of order, a pid that is not shown.
+// Catches: services out of order, a PID that is not shown.
 TEST_F(ServicesServerTest, ListIsSortedAndComplete) {
   load("b", true);
   load("a", true);
@@ -81,8 +81,8 @@ TEST_F(ServicesServerTest, ListIsSortedAndComplete) {
   EXPECT_EQ(getpid(), list[2].getPid());
 }
 
-// Catches: an unknown service, a forbidden action or a bad signal that gets the same error as
-// another mistake.
+// Catches: an unknown service, a forbidden action or a bad signal whose error is that of another
+// mistake.
 TEST_F(ServicesServerTest, AnswersAndRefusals) {
   load("apid", false);
   load("other", true);
@@ -104,7 +104,7 @@ TEST_F(ServicesServerTest, AnswersAndRefusals) {
   }
 }
 
-// Catches: a service that is suspended for ever, and looks well.
+// Catches: a service that is suspended for ever, and looks healthy.
 TEST_F(ServicesServerTest, NothingIsSuspended) {
   load("a", true);
   start("a");

@@ -102,7 +102,7 @@ class ServicesServer final : public rpc::Services::Server {
     fail(ErrorKind::kNotFound, kj::str("there is no crash report \"", report, "\""));
   }
 
-  // Nobody could send the SIGCONT that a stopped machined or apid waits for.
+  // A stopped machined or apid could never get the SIGCONT that it needs to continue.
   static void refuseToStop(int number) {
     for (auto& stops : {std::pair(SIGSTOP, "SIGSTOP"_kj), std::pair(SIGTSTP, "SIGTSTP"_kj),
                         std::pair(SIGTTIN, "SIGTTIN"_kj), std::pair(SIGTTOU, "SIGTTOU"_kj)}) {

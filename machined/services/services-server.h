@@ -1,4 +1,4 @@
-// The Services capability: what the API may see and do with services.
+// Serves the Services capability: the API's view of services, and its requests to them.
 #pragma once
 
 #include "machined/services/supervisor.h"
@@ -6,11 +6,11 @@
 
 namespace talos::machined {
 
-// The crash reports that are kept. Both reject with NotFound, and with Unavailable while they
-// cannot be reached.
+// The stored crash reports. Both methods reject with NotFound, and with Unavailable while the
+// reports cannot be reached.
 class CrashArchive {
  public:
-  // The core of this report, compressed with zstd.
+  // Returns the core of this report, compressed with zstd.
   virtual kj::Promise<kj::Array<kj::byte>> core(kj::StringPtr report) = 0;
   virtual kj::Promise<void> remove(kj::StringPtr report) = 0;
 
@@ -18,8 +18,8 @@ class CrashArchive {
   ~CrashArchive() = default;
 };
 
-// Both have to outlive all clients; without `crashes` there are none. An answer to start and
-// restart is given before the service is up: its events show the rest.
+// Both must outlive all clients; without `crashes` there are no crash reports. A start or restart
+// is answered before the service is up: its events show the rest.
 rpc::Services::Client serveServices(Supervisor& supervisor,
                                     kj::Maybe<CrashArchive&> crashes = nullptr);
 

@@ -1,5 +1,5 @@
-// A service whose start has failed though that may pass, because its image could not be had, say:
-// it is started again after longer and longer pauses. Who looks after it asks at each look.
+// Starts a service again after a failed start that may succeed later (for example because its image
+// could not be pulled), with growing pauses. The caller polls again().
 #pragma once
 
 #include <kj/timer.h>
@@ -14,8 +14,8 @@ class FailedStart {
   FailedStart(Supervisor& supervisor, kj::Timer& timer, kj::StringPtr id)
       : supervisor(supervisor), timer(timer), id(id) {}
 
-  // Called while the service is FAILED: starts it at the end of its pause. Returns when to look
-  // again.
+  // Called while the service is FAILED: starts it at the end of its pause. Returns the time until
+  // the next call.
   kj::Duration again() {
     auto now = timer.now();
     KJ_IF_MAYBE (at, retry) {

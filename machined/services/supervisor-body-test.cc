@@ -1,5 +1,5 @@
-// Services whose body is no child of process 1 but somebody else's, who may be away: a container.
-// With a model of one; the real ones are in tests/containerd.
+// Services whose body is not a child of process 1 but belongs to a runtime that may be away: a
+// container. The tests use a model of the runtime; the real ones are in tests/containerd.
 #include "common/base/signal.h"
 #include "machined/services/service-container.h"
 #include "machined/services/test-supervisor.h"
@@ -10,17 +10,17 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// The runtime: it goes on when a brain dies.
+// The runtime: it continues when a brain dies.
 struct ModelRuntime {
   bool answers = true, cannotStart = false;
   kj::Own<Signal> awake = kj::heap<Signal>();
-  int running = 0, lastPid = 0;  // pid; 0: none
+  int running = 0, lastPid = 0;  // PID; 0: none
   unsigned starts = 0, removals = 0, prepared = 0;
   std::vector<int> signals;
-  kj::Maybe<int> status;  // of what has ended and was not removed
+  kj::Maybe<int> status;  // status of an ended instance that was not removed
   kj::Maybe<kj::String> cannotPrepare;
-  kj::Maybe<kj::Promise<void>> gate;  // of the next prepare()
-  kj::Maybe<kj::String> loses;        // what the next start() says after it has started
+  kj::Maybe<kj::Promise<void>> gate;  // blocks the next prepare()
+  kj::Maybe<kj::String> loses;        // error of the next start(), after it has started
   kj::Vector<kj::String> environment;
 
   void exit(int how) {
@@ -117,7 +117,7 @@ class SupervisorBodyTest : public SupervisorTest {
     supervisor->start("c");
     run();
   }
-  // The brain dies; the next one loads the same.
+  // Ends the brain; the next one loads the same services.
   void nextBrain() {
     crashBrain();
     load();
@@ -125,7 +125,7 @@ class SupervisorBodyTest : public SupervisorTest {
   }
 };
 
-// Catches: events that are not those of the documentation, a container beside a process.
+// Catches: events that differ from the documentation, a process beside the container.
 TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {
   startIt();
   EXPECT_THAT(events, ElementsAre("c Initialized Service loaded", "c Preparing Running pre state",
@@ -147,8 +147,8 @@ TEST_F(SupervisorBodyTest, StartsEndsAndIsStartedAgain) {
             events.back());
 }
 
-// Catches: a pull that fails and is not reported, or is tried for ever by the supervisor; a pull
-// that keeps a service from being stopped.
+// Catches: a failed pull that is not reported, or that the supervisor retries for ever; a pull that
+// prevents a stop.
 TEST_F(SupervisorBodyTest, PreparingIsAnEventAndCanBeStopped) {
   runtime.cannotPrepare = kj::str("the registry has no such image");
   startIt();
@@ -165,8 +165,8 @@ TEST_F(SupervisorBodyTest, PreparingIsAnEventAndCanBeStopped) {
   EXPECT_EQ(0u, runtime.starts);
 }
 
-// Catches: a restart that goes on without what it needs, and one that cannot be stopped for as long
-// as a pull takes.
+// Catches: a restart that continues without its dependencies, and a restart that cannot be stopped
+// during a pull.
 TEST_F(SupervisorBodyTest, ARestartPreparesOnceMore) {
   startIt();
   runtime.gate = kj::Promise<void>(kj::NEVER_DONE);
@@ -180,8 +180,8 @@ TEST_F(SupervisorBodyTest, ARestartPreparesOnceMore) {
   EXPECT_EQ(1u, runtime.starts);
 }
 
-// Catches: a container that stays away because its first start failed, and one that is tried as
-// fast as this machine can, also when it ran for long before.
+// Catches: a container that is not retried after its first start failed, and a container that is
+// retried without pauses, even after a long run.
 TEST_F(SupervisorBodyTest, AStartThatFailsIsTriedAgainMoreAndMoreSlowly) {
   for (bool ranBefore : {false, true}) {
     runtime.cannotStart = !ranBefore;
@@ -204,7 +204,7 @@ TEST_F(SupervisorBodyTest, AStartThatFailsIsTriedAgainMoreAndMoreSlowly) {
   }
 }
 
-// Catches: a container that is started twice, or thought of as ended, when its runtime was killed
+// Catches: a container that is started twice, or counts as ended, after its runtime was killed
 // together with the brain.
 TEST_F(SupervisorBodyTest, ANewBrainAdoptsItAsSoonAsTheRuntimeAnswers) {
   startIt();
@@ -225,10 +225,10 @@ TEST_F(SupervisorBodyTest, ANewBrainAdoptsItAsSoonAsTheRuntimeAnswers) {
   EXPECT_EQ(2u, runtime.starts);
 }
 
-// Catches: one that ended together with the brain and stays away.
+// Catches: a container that ended together with the brain and is not started again.
 TEST_F(SupervisorBodyTest, ANewBrainStartsWhatEndedMeanwhile) {
   startIt();
-  supervisor = nullptr;  // nobody has seen it
+  supervisor = nullptr;  // no brain has seen the end
   process1 = nullptr;
   runtime.exit(0);
   events.clear();
@@ -240,7 +240,7 @@ TEST_F(SupervisorBodyTest, ANewBrainStartsWhatEndedMeanwhile) {
               testing::Contains("c Waiting Container c ended while machined was away; restarting"));
 }
 
-// Catches: a stop that a crash of the brain makes forgotten, or that starts what it is to stop.
+// Catches: a stop that is forgotten after a crash of the brain, or a start instead of the stop.
 TEST_F(SupervisorBodyTest, ANewBrainFinishesAStop) {
   startIt();
   runtime.answer(false);
@@ -259,8 +259,8 @@ TEST_F(SupervisorBodyTest, ANewBrainFinishesAStop) {
   EXPECT_EQ(1u, runtime.starts);
 }
 
-// Catches: a shim, a layer and a record that stay when a container ends while its stop is between
-// two brains.
+// Catches: a shim, a layer and a record that stay if a container ends during its stop, between two
+// brains.
 TEST_F(SupervisorBodyTest, NothingIsLeftOfWhatEndedDuringAStopWithoutABrain) {
   startIt();
   runtime.answer(false);
@@ -278,8 +278,8 @@ TEST_F(SupervisorBodyTest, NothingIsLeftOfWhatEndedDuringAStopWithoutABrain) {
   EXPECT_EQ(1u, runtime.removals);
 }
 
-// Catches: a signal that is given up because the runtime is away, so that the service stops for
-// ever; a SIGKILL at the heels of a SIGTERM that came late.
+// Catches: a signal that is given up because the runtime is away, so that the stop never ends; a
+// SIGKILL immediately after a late SIGTERM.
 TEST_F(SupervisorBodyTest, AStopIsOverWhenTheRuntimeIsBack) {
   startIt();
   runtime.answer(false);
@@ -293,8 +293,8 @@ TEST_F(SupervisorBodyTest, AStopIsOverWhenTheRuntimeIsBack) {
   EXPECT_EQ(rpc::ServiceState::FINISHED, state("c"));
 }
 
-// Catches: a container that runs on with nobody to watch it, because it was stopped while the
-// runtime had started it and could not say so; a text that blames a signal that was not sent.
+// Catches: a container that runs without supervision, because it was stopped when the runtime had
+// started it but could not report the start; a message that blames a signal that was not sent.
 TEST_F(SupervisorBodyTest, WhatWasStartedUnheardIsStopped) {
   runtime.answer(false);
   startIt();
@@ -314,7 +314,8 @@ TEST_F(SupervisorBodyTest, WhatWasStartedUnheardIsStopped) {
   EXPECT_EQ(1u, runtime.removals);
 }
 
-// Catches: a stop during the search for it that ends before it was found, so that it runs on.
+// Catches: a stop that ends before the search for the container has found it, so that it continues
+// to run.
 TEST_F(SupervisorBodyTest, AStopWaitsForTheSearch) {
   startIt();
   runtime.answer(false);
@@ -327,13 +328,13 @@ TEST_F(SupervisorBodyTest, AStopWaitsForTheSearch) {
   EXPECT_THAT(runtime.signals, ElementsAre(SIGTERM));
 }
 
-// Catches: a start that the predecessor had begun and that becomes a second one.
+// Catches: a start that the predecessor had begun and that is done twice.
 TEST_F(SupervisorBodyTest, ANewBrainAdoptsWhatItsPredecessorWasStarting) {
   runtime.answer(false);
   startIt();
   EXPECT_EQ(rpc::ServiceState::PREPARING, state("c"));
   crashBrain();
-  runtime.running = runtime.lastPid = 9;  // the call got through
+  runtime.running = runtime.lastPid = 9;  // the call arrived
   runtime.answer(true);
   load();
   run();
@@ -341,7 +342,7 @@ TEST_F(SupervisorBodyTest, ANewBrainAdoptsWhatItsPredecessorWasStarting) {
   EXPECT_EQ("c Running Adopted running task c (PID 9) after a restart of machined", events.back());
 }
 
-// Catches: the runtime gone before the containers that need it to be stopped.
+// Catches: a runtime that is stopped before the containers that it must stop.
 TEST_F(SupervisorBodyTest, TheRuntimeIsStoppedAfterItsContainers) {
   supervisor->load(define("cri"));
   load({"cri"});
@@ -357,7 +358,7 @@ TEST_F(SupervisorBodyTest, TheRuntimeIsStoppedAfterItsContainers) {
   EXPECT_FALSE(machine.runs("cri"));
 }
 
-// Catches: an exit that is reported as another one.
+// Catches: an exit status that is reported as another one.
 TEST(WaitStatus, IsThatOfWait) {
   EXPECT_EQ(7 << 8, waitStatus(7));
   EXPECT_EQ(SIGKILL, waitStatus(128 + SIGKILL));

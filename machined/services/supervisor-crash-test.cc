@@ -1,4 +1,4 @@
-// A brain that was started again adopts the services of its predecessor.
+// A restarted brain adopts the services of its predecessor.
 #include "machined/process1/test-damaged-descriptors.h"
 #include "machined/process1/value-in-memory-file.h"
 #include "machined/services/test-supervisor.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Catches: a brain that starts its children a second time, or forgets what they did.
+// Catches: a brain that starts its children a second time, or forgets their history.
 TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -32,12 +32,12 @@ TEST_F(SupervisorTest, ANewBrainAdoptsWhatRuns) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: a service that died together with the brain and stays away.
+// Catches: a service that died together with the brain and is not started again.
 TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   supervisor->load(define("a"));
   supervisor->start("a");
   run();
-  machine.exit("a", SIGKILL);  // nobody has seen it
+  machine.exit("a", SIGKILL);  // no brain has seen the exit
   supervisor = nullptr;
   process1 = nullptr;
   startBrain();
@@ -47,8 +47,8 @@ TEST_F(SupervisorTest, ANewBrainRestartsWhatDiedMeanwhile) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: an exit that is acknowledged before process 1 holds what became of it, so that a crash
-// in between makes it forgotten.
+// Catches: an exit that is acknowledged before process 1 holds its result, so that a crash in
+// between loses it.
 TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -63,7 +63,7 @@ TEST_F(SupervisorTest, AnExitIsAcknowledgedWhenItWasDealtWith) {
 }
 
 // Catches: a service that is shown as running for ever, because its process ended after the new
-// brain had learnt of it and before it was loaded.
+// brain had learnt of it and before the service was loaded.
 TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -78,8 +78,8 @@ TEST_F(SupervisorTest, WhatEndsBeforeItIsLoadedIsNotAdopted) {
   EXPECT_EQ(2u, machine.spawns);
 }
 
-// Catches: the end of the last brain's child taken for that of the one that is being started, or
-// has just been.
+// Catches: the exit of the previous brain's child that counts as the exit of a child that is being
+// started, or was just started.
 class LastChild : public SupervisorTest, public testing::WithParamInterface<bool> {
  public:
   ~LastChild() noexcept override {}
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, LastChild, testing::Bool());
 
 TEST_P(LastChild, IsNotTheNextOne) {
   bool duringTheStart = GetParam();
-  // Ends come one by one: those of so many others are in front of it.
+  // Exits arrive one by one: the exits of many others come first.
   kj::Vector<kj::String> others;
   for (int i = 0; i < 40; ++i) others.add(kj::str("x", i));
   for (auto& id : others) {
@@ -116,7 +116,7 @@ TEST_P(LastChild, IsNotTheNextOne) {
   EXPECT_EQ(rpc::ServiceState::RUNNING, state("a"));
 }
 
-// Catches: a service that the user had stopped coming back with the brain.
+// Catches: a service that the user had stopped and that a new brain starts again.
 TEST_F(SupervisorTest, ANewBrainLeavesTheStoppedStopped) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -129,7 +129,7 @@ TEST_F(SupervisorTest, ANewBrainLeavesTheStoppedStopped) {
   EXPECT_EQ(rpc::ServiceState::FINISHED, state("a"));
 }
 
-// Catches: a stop that is forgotten when the brain dies in the middle of it.
+// Catches: a stop that is forgotten when the brain dies during it.
 TEST_F(SupervisorTest, ANewBrainFinishesAStop) {
   machine.diesOf = [](auto&, int signal) { return signal == SIGKILL; };
   supervisor->load(define("a"));
@@ -160,14 +160,14 @@ TEST_F(SupervisorTest, ANewBrainGoesOnWaiting) {
   EXPECT_TRUE(machine.runs("b"));
 }
 
-// The promise is done, whatever a test waits for otherwise: it was answered.
+// Checks that the promise is done whatever else a test waits for: the request was answered.
 void answered(kj::WaitScope& scope, kj::Promise<void> promise) {
   scope.poll();
   ASSERT_TRUE(promise.poll(scope)) << "not answered";
   promise.wait(scope);
 }
 
-// Catches: a signal that was answered and that ends with the brain.
+// Catches: a signal that was answered and is lost with the brain.
 TEST_F(SupervisorTest, WhatWasAnsweredIsSentWhateverTheBrainDoes) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));
@@ -181,7 +181,7 @@ TEST_F(SupervisorTest, WhatWasAnsweredIsSentWhateverTheBrainDoes) {
   EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
 }
 
-// Catches: the same for a service that its callers hang on, and a signal that comes twice.
+// Catches: the same for a service that its callers depend on, and a signal that is sent twice.
 TEST_F(SupervisorTest, ASuccessorSendsWhatIsDue) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(carrier("a"));
@@ -199,7 +199,7 @@ TEST_F(SupervisorTest, ASuccessorSendsWhatIsDue) {
   }
 }
 
-// Catches: a signal that reaches the successor of the process that was meant.
+// Catches: a signal that reaches the next process instead of the intended one.
 TEST_F(SupervisorTest, ASuccessorSendsNothingToAnotherProcess) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(carrier("a"));
@@ -214,8 +214,8 @@ TEST_F(SupervisorTest, ASuccessorSendsNothingToAnotherProcess) {
   EXPECT_EQ(0u, machine.child("a").signals.size());
 }
 
-// Catches: a restart that was answered and of which a crash of the brain, wherever it comes, makes
-// nothing, or a stop.
+// Catches: a restart that was answered and that a crash of the brain, at any point, turns into
+// nothing, or into a stop.
 class RestartAcross : public SupervisorTest,
                       public testing::WithParamInterface<std::tuple<bool, int>> {
  public:
@@ -236,7 +236,7 @@ TEST_P(RestartAcross, IsARestart) {
   auto end = [&]() { machine.exit("a", 0); };
   if (when >= 2) end();
   if (when == 3) run();
-  supervisor = nullptr;  // when 2: nobody has seen the end
+  supervisor = nullptr;  // when 2: no brain has seen the exit
   process1 = nullptr;
   startBrain();
   supervisor->load(definition());
@@ -264,7 +264,7 @@ TEST_F(SupervisorTest, AStartThatWasAnsweredComes) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: a brain that dies of a history that it finds, as the next one will.
+// Catches: a brain that crashes on a damaged history, as the next brain will, too.
 TEST_F(SupervisorTest, AHistoryThatCannotBeReadIsNone) {
   for (auto& bad : garbage("held")) {
     supervisor = nullptr;
@@ -277,7 +277,7 @@ TEST_F(SupervisorTest, AHistoryThatCannotBeReadIsNone) {
   }
 }
 
-// Catches: one that dies of a good record of nonsense.
+// Catches: a brain that crashes on a well-formed record of nonsense.
 TEST_F(SupervisorTest, NonsenseInAHistoryIsSurvived) {
   Held<rpc::HeldService>(*process1, "service/a")
       .hold([](rpc::HeldService::Builder out) {

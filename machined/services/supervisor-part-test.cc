@@ -7,7 +7,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Catches: a process asked for, a part that goes on after its stop or runs twice, a stop between
+// Catches: a spawn for a part, a part that continues after its stop or runs twice, a stop between
 // two steps that is lost.
 TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   int running = 0, begun = 0;
@@ -28,7 +28,7 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   EXPECT_EQ(running, 1);
   EXPECT_EQ(machine.spawns, 0);
   EXPECT_TRUE(supervisor->isUp("p"));
-  EXPECT_ANY_THROW(supervisor->signal("p", SIGKILL));  // it would be machined's
+  EXPECT_ANY_THROW(supervisor->signal("p", SIGKILL));  // it would be machined's process
   auto stopped = supervisor->stop("p");
   EXPECT_TRUE(done(stopped));
   EXPECT_EQ(running, 0);
@@ -48,7 +48,7 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
                           "p Running Started the part", "p Stopping Stopping the part",
                           "p Finished Service stopped", "p Preparing Running pre state",
                           "p Preparing Creating service runner", "p Running Started the part"));
-  // At every moment of a start.
+  // The stop comes at every moment of a start.
   for (int turns = 0; turns < 12; ++turns) {
     auto stop = supervisor->stop("p");
     ASSERT_TRUE(done(stop));
@@ -71,7 +71,7 @@ TEST_F(SupervisorTest, APartRunsUntilItIsDropped) {
   EXPECT_EQ(running, 0);
 }
 
-// Catches: a part whose failure ends machined, is not reported, or is not tried again.
+// Catches: a part whose failure ends machined, is not reported, or is not retried.
 TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   int begun = 0;
   auto d = define("p");
@@ -90,7 +90,7 @@ TEST_F(SupervisorTest, APartThatFailsIsBegunAgain) {
   EXPECT_TRUE(supervisor->isUp("p"));
 }
 
-// Catches: somebody who waits for ever for what is no service any more.
+// Catches: a dependant that waits for ever for a service that was unloaded.
 TEST_F(SupervisorTest, DependantsOfAPartLearnOfItsUnloading) {
   auto d = define("p", {"absent"});
   d.part = kj::Function<kj::Promise<void>()>([&]() { return kj::Promise<void>(kj::NEVER_DONE); });
@@ -117,8 +117,8 @@ TEST_F(SupervisorTest, APartThatEndsWhileItIsStopped) {
   EXPECT_EQ(events.back(), "p Finished Service stopped");
 }
 
-// Catches: a service that is listed though the machine has it no more, a restart that was under way
-// and brings it back, one that cannot come back.
+// Catches: a service that is listed although it was unloaded, a restart under way that loads it
+// again, a service that cannot be loaded again.
 TEST_F(SupervisorTest, APartCanBeUnloaded) {
   int running = 0;
   auto part = [&]() {
@@ -155,7 +155,7 @@ TEST_F(SupervisorTest, APartCanBeUnloaded) {
   EXPECT_EQ(state("p"), rpc::ServiceState::INITIALIZED) << "a new brain knows nothing of it";
 }
 
-// Catches: a part that a new brain has not begun yet and that is as well as the last one was.
+// Catches: a part that a new brain has not started yet and that has the health of its predecessor.
 TEST_F(SupervisorTest, ANewBrainKnowsNothingOfTheHealthOfAPart) {
   Flag flag;
   auto part = [&]() {
@@ -181,8 +181,8 @@ TEST_F(SupervisorTest, ANewBrainKnowsNothingOfTheHealthOfAPart) {
   EXPECT_TRUE(s.getHealth().getUnknown());
 }
 
-// Catches: a supervisor that grows with each config that has timed or has it not, and a part that
-// is let go before the promise that it made.
+// Catches: a supervisor that grows with each config that adds or removes timed, and a part that is
+// destroyed before the promise that it made.
 TEST_F(SupervisorTest, APartThatWasUnloadedIsForgotten) {
   struct Counted {
     int& there;

@@ -31,8 +31,8 @@ struct PrepareTest : public SupervisorTest {
   }
 };
 
-// Catches: a process that is there before what it needs is; one that is started with the arguments
-// of an earlier start; one that ends by itself and comes back unprepared.
+// Catches: a process that starts before its dependencies exist; a process with the arguments of an
+// earlier start; a process that ends by itself and is restarted without preparation.
 TEST_F(PrepareTest, BeforeEachStart) {
   load();
   supervisor->start("p");
@@ -52,7 +52,7 @@ TEST_F(PrepareTest, BeforeEachStart) {
   EXPECT_EQ(2, prepared);
   EXPECT_FALSE(machine.runs("p"));
   EXPECT_EQ(rpc::ServiceState::PREPARING, state("p"));
-  // Nothing of it is made that others could wait for.
+  // No environment is made yet that others could wait for.
   auto waiting = supervisor->whenStarted("p");
   EXPECT_TRUE(done(waiting));
   ready->fulfill();
@@ -61,7 +61,7 @@ TEST_F(PrepareTest, BeforeEachStart) {
   EXPECT_EQ("--second", lastArgument());
 }
 
-// Catches: a wait that cannot be ended.
+// Catches: a preparation that cannot be ended.
 TEST_F(PrepareTest, AStopEndsIt) {
   load();
   for (bool again : {false, true}) {
@@ -81,7 +81,7 @@ TEST_F(PrepareTest, AStopEndsIt) {
   }
 }
 
-// Catches: a brain that waits for what another one was waiting for, and never asks.
+// Catches: a brain that waits for its predecessor's preparation, and never runs its own.
 TEST_F(PrepareTest, ASuccessorPreparesItAgain) {
   load();
   supervisor->start("p");
@@ -99,8 +99,8 @@ TEST_F(PrepareTest, ASuccessorPreparesItAgain) {
   EXPECT_EQ(2, prepared) << "it runs";
 }
 
-// Catches: a program that starts as its own although a developer has put another there; a debugger
-// that comes too late; orders that stay after they were taken back.
+// Catches: a start of the image's program although a developer has replaced it; a debugger that is
+// attached too late; orders that stay after they were withdrawn.
 TEST_F(PrepareTest, ADevelopersOrdersAreForTheNextStart) {
   DebugOrder order;
   auto d = define("d");

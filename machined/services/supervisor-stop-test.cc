@@ -1,4 +1,4 @@
-// How services are stopped: one, all in order, and in the middle of something else.
+// How services are stopped: a single one, all in order, and during another action.
 #include "machined/services/test-supervisor.h"
 
 namespace talos::machined {
@@ -7,7 +7,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Catches: a service that comes back while the machine goes down.
+// Catches: a service that is restarted while the machine shuts down.
 TEST_F(SupervisorTest, ARestartThatIsDueAfterTheEndIsNone) {
   supervisor->load(carrier("a"));
   supervisor->start("a");
@@ -38,7 +38,7 @@ TEST_F(SupervisorTest, StopIsTermThenKill) {
   EXPECT_FALSE(machine.runs("a"));  // and it is not restarted
 }
 
-// Catches: a machine without problems whose kubelet somebody has stopped.
+// Catches: a machine that reports no problem although its kubelet was stopped.
 TEST_F(SupervisorTest, AStoppedServiceIsAProblem) {
   supervisor->load(define("a"));
   EXPECT_THAT(supervisor->problems(), testing::IsEmpty()) << "nobody has started it";
@@ -54,7 +54,7 @@ TEST_F(SupervisorTest, AStoppedServiceIsAProblem) {
   EXPECT_THAT(supervisor->problems(), testing::IsEmpty());
 }
 
-// Catches: a stop of a process that not even SIGKILL ends, waiting for ever.
+// Catches: a stop that waits for ever for a process that even SIGKILL does not end.
 TEST_F(SupervisorTest, StopOfTheUnkillableSaysSo) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));
@@ -121,7 +121,8 @@ TEST_F(SupervisorTest, StopAllGoesFromDependantsDown) {
   EXPECT_EQ(3u, machine.spawns);
 }
 
-// Catches: a service that comes back while the machine goes down, as its restart was under way.
+// Catches: a service that is restarted while the machine shuts down, because its restart was under
+// way.
 TEST_F(SupervisorTest, StopAllEndsARestartThatIsUnderWay) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));
@@ -140,7 +141,7 @@ TEST_F(SupervisorTest, StopAllEndsARestartThatIsUnderWay) {
   EXPECT_EQ(2u, machine.spawns);
 }
 
-// Catches: machined that ends itself before everything else has ended.
+// Catches: machined that ends itself before the other services have ended.
 TEST_F(SupervisorTest, StopAllLeavesThisProgram) {
   supervisor->loadSelf("machined");
   auto stopped = supervisor->stopAll();
@@ -148,7 +149,7 @@ TEST_F(SupervisorTest, StopAllLeavesThisProgram) {
   EXPECT_EQ(rpc::ServiceState::RUNNING, state("machined"));
 }
 
-// Catches: one dependant that does not end and keeps the machine from going down.
+// Catches: one dependant that does not end and prevents the machine from shutting down.
 TEST_F(SupervisorTest, StopAllWaitsThirtySecondsForDependants) {
   machine.diesOf = [](auto& child, int signal) { return child.slot == "a" && signal == SIGTERM; };
   supervisor->load(define("a"));
@@ -163,8 +164,8 @@ TEST_F(SupervisorTest, StopAllWaitsThirtySecondsForDependants) {
   EXPECT_FALSE(machine.runs("a"));
 }
 
-// Catches: a start that is lost because the service was still stopping; a stop that does not undo
-// it.
+// Catches: a start that is lost because the service was still stopping; a stop that does not cancel
+// the start.
 TEST_F(SupervisorTest, StartWhileStopping) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));

@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Catches: events that are missing, doubled, or in another order than documented.
+// Catches: events that are missing, repeated, or in another order than documented.
 TEST_F(SupervisorTest, StartsThroughItsStates) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -20,7 +20,7 @@ TEST_F(SupervisorTest, StartsThroughItsStates) {
   EXPECT_TRUE(supervisor->isUp("a"));
 }
 
-// Catches: an environment of the time at which the service was loaded.
+// Catches: an environment from the time at which the service was loaded.
 TEST_F(SupervisorTest, TheEnvironmentIsThatOfTheStart) {
   auto d = define("a");
   d.environment = kj::arr(kj::str("OWN=1"));
@@ -38,7 +38,7 @@ TEST_F(SupervisorTest, TheEnvironmentIsThatOfTheStart) {
   }
 }
 
-// Catches: a start of what runs already that makes a second process.
+// Catches: a start of a running service that makes a second process.
 TEST_F(SupervisorTest, StartTwiceIsOnce) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -48,8 +48,8 @@ TEST_F(SupervisorTest, StartTwiceIsOnce) {
   EXPECT_EQ(1u, machine.spawns);
 }
 
-// Catches: a waiting line each second, items that do not vanish, a condition noticed only by its
-// poll.
+// Catches: a waiting line each second, items that do not vanish, a condition that only its poll
+// notices.
 TEST_F(SupervisorTest, WaitingIsAnEventWhenItsTextChanges) {
   Flag flag;
   auto c = define("c", {"a", "b"});
@@ -72,13 +72,13 @@ TEST_F(SupervisorTest, WaitingIsAnEventWhenItsTextChanges) {
   EXPECT_EQ("c Waiting Waiting for flag to be set", events.back());
   flag.value = true;
   run();
-  EXPECT_FALSE(machine.runs("c"));  // nothing reports a new file: the poll has to find it
+  EXPECT_FALSE(machine.runs("c"));  // there is no notification of a new file: the poll must find it
   advance(1 * kj::SECONDS);
   EXPECT_TRUE(machine.runs("c"));
 }
 
-// Catches: a service whose environment is looked at before it is there, and one that is waited for
-// although nobody starts it.
+// Catches: a service whose environment is read before it exists, and a wait for a service that is
+// not being started.
 TEST_F(SupervisorTest, AStartThatIsUnderWayIsAwaited) {
   supervisor->load(define("a"));
   supervisor->load(define("b", {"a"}));
@@ -97,8 +97,9 @@ TEST_F(SupervisorTest, AStartThatIsUnderWayIsAwaited) {
   EXPECT_TRUE(done(started));
 }
 
-// Catches: a service that starts beside one that should have the processors, one that never starts
-// because that one never gets up, and one that waits for what nobody started.
+// Catches: a service that starts together with a service that should have the processors, a service
+// that never starts because the other never comes up, and a wait for a service that was not
+// started.
 TEST_F(SupervisorTest, GivesWayForAWhile) {
   auto unhealthy = define("first");
   unhealthy.health = HealthCheck{[] { return kj::Promise<void>(KJ_EXCEPTION(FAILED, "no")); }};
@@ -113,7 +114,7 @@ TEST_F(SupervisorTest, GivesWayForAWhile) {
   supervisor->load(kj::mv(second));
   supervisor->start("first");
   supervisor->start("second");
-  advance(10 * kj::SECONDS);  // the time begins when nothing else keeps it
+  advance(10 * kj::SECONDS);  // the time starts when all other conditions are met
   events.clear();
   supervisor->start("base");
   run();
@@ -125,8 +126,8 @@ TEST_F(SupervisorTest, GivesWayForAWhile) {
   EXPECT_TRUE(machine.runs("second"));
 }
 
-// Catches: a service that starts with a wrong clock although the time comes soon; one that never
-// starts where no time server answers; another text than that of the original.
+// Catches: a service that starts with a wrong clock although the time is available soon; a service
+// that never starts if no time server answers; a text that differs from the original's.
 TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
   bool good = false;
   auto timed = [&](kj::StringPtr id) {
@@ -156,7 +157,7 @@ TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
   run();
   EXPECT_THAT(events, testing::Contains("soon Waiting Waiting for service \"base\" to be \"up\", "
                                         "service \"timed\" to be \"up\""));
-  advance(40 * kj::SECONDS);  // the time begins when all else is met
+  advance(40 * kj::SECONDS);  // the time starts when all other conditions are met
   supervisor->start("base");
   supervisor->start("idle");
   run();
@@ -186,7 +187,7 @@ TEST_F(SupervisorTest, WaitsForWhatItCanDoWithout) {
   EXPECT_TRUE(machine.runs("never"));
 }
 
-// Catches: a pause where there is nobody to give way to any more.
+// Catches: a pause although no service with precedence is starting any more.
 TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
   bool good = false;
   auto first = define("first");
@@ -208,8 +209,8 @@ TEST_F(SupervisorTest, GivesWayUntilTheOtherIsUp) {
   EXPECT_TRUE(machine.runs("second"));
 }
 
-// Catches: an exit that is reported before the start is, and forgotten: a service that is taken to
-// run for ever.
+// Catches: an exit that is reported before the start is, and forgotten: a service that counts as
+// running for ever.
 TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsReported) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   machine.spawnGate = kj::mv(paf.promise);
@@ -228,8 +229,8 @@ TEST_F(SupervisorTest, AChildThatIsGoneBeforeItsStartIsReported) {
                                   "a Running Started /usr/bin/a (PID 101)"));
 }
 
-// Catches: a killed service that waits before its first restart, and one that is restarted in a
-// busy loop.
+// Catches: a killed service that waits before its first restart, and a service that is restarted in
+// a busy loop.
 TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -253,7 +254,7 @@ TEST_F(SupervisorTest, RestartsAtOnceThenLaterAndLater) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: an exec that fails being tried for ever, or failing without its reason.
+// Catches: a failed exec that is retried for ever, or that fails without its reason.
 TEST_F(SupervisorTest, AFirstStartThatFailsIsFinal) {
   supervisor->load(define("a"));
   machine.failNextSpawn = kj::str("exec /usr/bin/a: No such file or directory");
@@ -318,8 +319,9 @@ TEST_F(SupervisorTest, OnlyTransitionsOfHealthAreEvents) {
                                   "a Running Health check failed: status 500"));
 }
 
-// Catches: a service that is up within a second and counts as unhealthy for five, one that never
-// comes up and is asked ten times a second for ever, a lapse taken for a start.
+// Catches: a service that is up within a second and counts as unhealthy for five, a service that
+// never comes up and is checked ten times a second for ever, a later failure that counts as a
+// start.
 TEST_F(SupervisorTest, AServiceThatStartsIsAskedSooner) {
   bool good = false;
   unsigned checks = 0;
@@ -369,7 +371,7 @@ TEST_F(SupervisorTest, AHealthCheckThatHangsIsBad) {
   EXPECT_EQ("a Running Health check failed: no answer within 500 ms", events.back());
 }
 
-// Catches: health of a service that has just been stopped.
+// Catches: a health result of a service that has just been stopped.
 TEST_F(SupervisorTest, ACheckThatEndsWithTheStopReportsNothing) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   auto d = define("a");
@@ -383,7 +385,7 @@ TEST_F(SupervisorTest, ACheckThatEndsWithTheStopReportsNothing) {
   EXPECT_THAT(events, testing::Not(testing::Contains(HasSubstr("Health check"))));
 }
 
-// Catches: health of the dead predecessor shown for the new process.
+// Catches: health of the dead process that is shown for the new one.
 TEST_F(SupervisorTest, ARestartForgetsHealth) {
   auto d = define("a");
   d.health = HealthCheck{[]() -> kj::Promise<void> { return kj::READY_NOW; }};
@@ -398,7 +400,7 @@ TEST_F(SupervisorTest, ARestartForgetsHealth) {
   EXPECT_TRUE(supervisor->isUp("a"));
 }
 
-// Catches: an unknown id that crashes or is made up.
+// Catches: an unknown ID that causes a crash or an invented answer.
 TEST_F(SupervisorTest, UnknownIds) {
   try {
     supervisor->start("nope");
@@ -409,7 +411,7 @@ TEST_F(SupervisorTest, UnknownIds) {
   }
 }
 
-// Catches: a history that grows without limit or drops the newest.
+// Catches: a history that grows without limit or drops the newest event.
 TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -426,7 +428,7 @@ TEST_F(SupervisorTest, HistoryKeepsTheNewest64) {
   EXPECT_LE(s.getEvents()[0].getTime(), s.getEvents()[63].getTime());
 }
 
-// Catches: an event whose age is lost with the brain, or is by a clock that may be set.
+// Catches: an event whose age is lost with the brain, or is measured by a clock that can be set.
 TEST_F(SupervisorTest, EventsHaveTheirAge) {
   advance(7 * kj::SECONDS);
   supervisor->load(define("a"));
@@ -446,8 +448,8 @@ TEST_F(SupervisorTest, EventsHaveTheirAge) {
   EXPECT_EQ(last.getUptime(), restored.getEvents()[s.getEvents().size() - 1].getUptime());
 }
 
-// Catches: starts that are counted for each message of a running service, or forgotten by a
-// successor of the brain.
+// Catches: starts that are counted for each message of a running service, or forgotten by a new
+// brain.
 TEST(ServiceRecordTest, CountsStarts) {
   ServiceRecord record;
   auto add = [](ServiceRecord& to, rpc::ServiceState state) {
@@ -474,8 +476,8 @@ TEST(ServiceRecordTest, CountsStarts) {
   EXPECT_EQ(2u, starts(successor));
 }
 
-// Catches: a restart that ends with its caller (who hangs on this service), or starts before the
-// end.
+// Catches: a restart that ends with its caller (who depends on this service), or starts before the
+// exit.
 TEST_F(SupervisorTest, RestartGoesOnByItself) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(carrier("a"));
@@ -498,7 +500,8 @@ TEST_F(SupervisorTest, RestartGoesOnByItself) {
   EXPECT_EQ(3u, machine.spawns);
 }
 
-// Catches: a signal to nobody that looks like success, one that is answered before it is sent.
+// Catches: a signal without a process that looks like success, a signal that is answered before it
+// is sent.
 TEST_F(SupervisorTest, SignalsGoToTheProcess) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(define("a"));
@@ -510,7 +513,7 @@ TEST_F(SupervisorTest, SignalsGoToTheProcess) {
   EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
 }
 
-// Catches: an answer that ends with the service that it goes through.
+// Catches: an answer that is lost with the service that carries it.
 TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
   machine.diesOf = [](auto&, int) { return false; };
   supervisor->load(carrier("a"));
@@ -523,7 +526,7 @@ TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
   EXPECT_EQ(SIGHUP, machine.child("a").signals[0]);
   advance(1 * kj::SECONDS);
   EXPECT_EQ(1u, machine.child("a").signals.size());
-  // Never to the successor of the process that was meant.
+  // A signal never reaches the next process instead of the intended one.
   supervisor->signal("a", SIGTERM).wait(scope);
   machine.exit("a", 0);
   advance(1 * kj::SECONDS);
@@ -531,8 +534,8 @@ TEST_F(SupervisorTest, WhoCarriesTheAnswerGetsItsSignalLater) {
   EXPECT_EQ(0u, machine.child("a").signals.size());
 }
 
-// Catches: a crash whose report nobody is led to; one that is taken when its brain is gone, and one
-// that another end is said to have.
+// Catches: a crash whose report no event names; a report that is taken although its brain is gone,
+// and a report that is named for another exit.
 TEST_F(SupervisorTest, NamesTheReportOfACrash) {
   supervisor->load(define("a"));
   supervisor->start("a");
@@ -560,7 +563,8 @@ TEST_F(SupervisorTest, NamesTheReportOfACrash) {
   EXPECT_TRUE(machine.runs("a"));
 }
 
-// Catches: a level that nobody sees, that is set without a trace, or of a service that has none.
+// Catches: a level that is not shown, that is set without an event, or of a service without a
+// level.
 TEST_F(SupervisorTest, SetsAndShowsTheLevelOfALog) {
   supervisor->load(define("a"));
   supervisor->load(define("b"));
@@ -585,7 +589,7 @@ TEST_F(SupervisorTest, SetsAndShowsTheLevelOfALog) {
   EXPECT_EQ(ErrorKind::kInvalidArgument, kindOfRefusal("a", 9));
 }
 
-// Catches: a switch that nobody sees, or that is set without a trace.
+// Catches: a switch that is not shown, or that is set without an event.
 TEST_F(SupervisorTest, SetsAndShowsWhetherCoresAreKept) {
   supervisor->load(define("a"));
   supervisor->load(define("b"));
@@ -608,8 +612,8 @@ TEST_F(SupervisorTest, SetsAndShowsWhetherCoresAreKept) {
   EXPECT_EQ(ErrorKind::kNotFound, kindOf(KJ_ASSERT_NONNULL(failure)));
 }
 
-// Catches: a service that the kernel killed for memory and that looks as if somebody had killed it;
-// one kill that is reported twice, or once more after a restart of machined.
+// Catches: a service that the kernel killed for memory and that looks as if an operator had killed
+// it; a kill that is reported twice, or again after a restart of machined.
 TEST_F(SupervisorTest, SaysThatMemoryRanOut) {
   auto limited = [&]() {
     auto d = define("a");

@@ -35,7 +35,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     aside.add(reap());
   }
 
-  // --- what a service sees ---
+  // --- for a service ---
 
   Dependencies& deps() override { return dependencies; }
   kj::TaskSet& tasks() override { return aside; }
@@ -56,7 +56,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     log::error("error in the service supervisor", {{"error", messageOf(e)}});
   }
 
-  // --- all of them ---
+  // --- all services ---
 
   void requireOpen(kj::StringPtr id) const {
     if (stopping) {
@@ -86,8 +86,8 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     services.erase(service.id());
   }
 
-  // An exit is acknowledged by asking for the next one, so only after it has been dealt with: when
-  // nothing is left to be done now.
+  // The request for the next exit acknowledges the previous one, so it is sent only after that exit
+  // has been handled: when no work is left in this turn.
   kj::Promise<void> reap() {
     for (;;) {
       auto exit = co_await dependencies.process1.nextExit();
@@ -100,7 +100,7 @@ struct Supervisor::Impl final : public ServiceSet, private kj::TaskSet::ErrorHan
     }
   }
 
-  // It ended before its service was loaded, which is not to adopt it.
+  // The child ended before its service was loaded; the service must not adopt it.
   void forgetSurvivor(const Process1::Exit& exit) {
     kj::Vector<Process1::Survivor> left;
     for (auto& s : survivors) {

@@ -59,9 +59,9 @@ class SupervisorTest : public testing::Test, public kj::Clock {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   FakeMachine machine;
   std::vector<std::string> events;  // "id State message"
-  kj::StringPtr configured = "";    // a variable of every service
-  uint64_t memoryKills = 0;         // of every cgroup
-  kj::Maybe<kj::String> crash;      // id of the report that the next end leaves
+  kj::StringPtr configured = "";    // value of a variable of every service
+  uint64_t memoryKills = 0;         // count for every cgroup
+  kj::Maybe<kj::String> crash;      // ID of the report that the next exit leaves
   TestSwitches switches;
   kj::Own<FakeProcess1> process1;
   kj::Own<Supervisor> supervisor;
@@ -121,7 +121,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
     for (auto on : dependsOn) d.dependsOn.add(kj::str(on));
     return d;
   }
-  // One that its callers hang on.
+  // Returns a service that its callers depend on.
   ServiceDefinition carrier(kj::StringPtr id) {
     auto d = define(id);
     d.carriesApi = true;
@@ -133,7 +133,7 @@ class SupervisorTest : public testing::Test, public kj::Clock {
     supervisor->fill(id, s);
     return s.getState();
   }
-  // True once the promise is done; a rejection is a test failure.
+  // Returns true if the promise is done; a rejection is a test failure.
   bool done(kj::Promise<void>& p) {
     run();
     if (!p.poll(scope)) return false;

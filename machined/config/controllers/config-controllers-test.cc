@@ -1,4 +1,4 @@
-// Reading the machine config, and the controllers that need nothing else.
+// Reading the machine config, and the controllers whose only input is the config.
 #include <kj/encoding.h>
 
 #include "machined/config/controllers/test-machine-config.h"
@@ -70,7 +70,7 @@ TEST_F(ConfigTest, TheMachineTypeFollowsTheConfig) {
   EXPECT_EQ(shown(), rpc::MachineType::UNKNOWN);
 }
 
-// Catches: a name, an endpoint or a lifetime of the config that its certificates do not have.
+// Catches: a name, an endpoint or a lifetime of the config that is missing in its certificates.
 TEST_F(ConfigTest, NamesEndpointsAndLifetimesOfTheConfig) {
   EXPECT_TRUE(config.tryConfig(store) == nullptr);
   publish(wholeDocument(authority, "controlplane"));
@@ -83,7 +83,7 @@ TEST_F(ConfigTest, NamesEndpointsAndLifetimesOfTheConfig) {
   EXPECT_EQ(kindOfFailure([] { knownConfig("machine: [not, a, config]"); }), "InvalidArgument");
 }
 
-// Catches: a key of a link that is lost, or read into another one, on the way to the plan.
+// Catches: a key of a link that is lost, or read into another key, on the way to the plan.
 TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
   publish(
       "machine:\n"
@@ -159,8 +159,8 @@ TEST_F(ConfigTest, EachKeyOfALinkReachesThePlan) {
   EXPECT_EQ(joined(plan.timeServers), "ntp.example.org 10.5.0.123");
 }
 
-// Catches: the config of another document than the published one: of the previous one, of the next
-// one, of one that has not been read.
+// Catches: a config that is not the published one: the previous one, the next one, or one that has
+// not been read.
 TEST_F(ConfigTest, ReadsThePublishedDocument) {
   MachineConfigReader reader;
   auto put = [&](kj::StringPtr text) {

@@ -1,6 +1,6 @@
-// Makes the controllers that need only dependencies which every brain has: each has a line in the
-// table controllers.inc and defines its maker, by that name, in its file. A new one is a file of
-// this folder and a line there, and nothing else.
+// Makes the controllers that need only dependencies of every brain: each controller has a line in
+// the table controllers.inc, and its file defines its maker, by the name in the table. A new
+// controller needs a file in this folder, a line in the table, and nothing else.
 #pragma once
 
 #include "common/kernel/kernel-arguments.h"
@@ -15,7 +15,7 @@ namespace talos::machined {
 
 class PlatformFactsFile;
 
-// The dependencies of these controllers, which they do not outlive.
+// The dependencies of these controllers, which outlive the controllers.
 struct ControllerDependencies {
   const KernelArguments& arguments;
   kj::StringPtr platform;  // metal, container …
@@ -26,19 +26,20 @@ struct ControllerDependencies {
   MachineConfigReader& config;
   KernelSettings& kernel;
   Watchdog& watchdog;
-  kj::Function<void(kj::StringPtr)> warn;    // the operator, on the console
-  kj::Function<bool()> showsStateToAnybody;  // a change of it must poke secrets.ApiController
-  // Keeps a line of the log `audit`: what the node has done for a program of its own.
+  kj::Function<void(kj::StringPtr)> warn;    // prints for the operator, on the console
+  kj::Function<bool()> showsStateToAnybody;  // changes must poke secrets.ApiController
+  // Writes a line of the log `audit`: what the node has done for one of its programs.
   kj::Function<void(kj::StringPtr program, kj::StringPtr call)> audit = [](auto, auto) {};
   kj::Function<bool()> isStateMounted = []() { return false; };
   kj::Function<bool()> isStateToCome = []() { return false; };  // the node is to be installed first
   kj::Function<double()> random = []() { return 0.5; };         // [0, 1)
-  // One attempt to get what the platform states; none: it states nothing.
+  // Makes one attempt to get the platform's facts; nullptr if the platform states none.
   kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> platformFacts = nullptr;
   kj::Maybe<PlatformFactsFile&> platformFactsFile = nullptr;
-  // One attempt to report to it that this machine is ready; none: it expects no report.
+  // Makes one attempt to report to the platform that this machine is ready; nullptr if it expects
+  // no report.
   kj::Maybe<kj::Function<kj::Promise<void>()>> platformReport = nullptr;
-  kj::Array<kj::String> metadataAddresses = nullptr;  // which pods are not to reach
+  kj::Array<kj::String> metadataAddresses = nullptr;  // addresses that pods must not reach
 };
 
 #define CONTROLLER(maker) kj::Own<Controller> maker(ControllerDependencies& deps);

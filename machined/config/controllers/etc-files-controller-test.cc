@@ -15,7 +15,7 @@ struct EtcFilesTest : public ConfigTest {
   TestTree tree;
   kj::String folder = tree.at("etc"), linked = tree.at("run");
 
-  // Names of the files that have a record.
+  // Returns the names of the files that have a record.
   kj::String shown() {
     kj::Vector<kj::String> names;
     for (auto file : store.list<rpc::EtcFileStatusSpec>()) names.add(kj::str(file.id()));
@@ -27,7 +27,7 @@ struct EtcFilesTest : public ConfigTest {
     }
     return kj::str("none");
   }
-  // Runs the loop until it is so.
+  // Runs the loop until isSo() returns true.
   void until(kj::FunctionParam<bool()> isSo) {
     for (unsigned i = 0; i < 1000 && !isSo(); ++i) {
       io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
@@ -36,9 +36,8 @@ struct EtcFilesTest : public ConfigTest {
   }
 };
 
-// Catches: a file without a record, one that is gone and still has it, a new text under the old
-// version, a link into another folder whose changes nobody sees, and a folder that the boot makes
-// later.
+// Catches: a file without a record, a deleted file with a record, a new text under the old version,
+// a link into another folder whose changes are missed, and a folder that the boot makes later.
 TEST_F(EtcFilesTest, EachFileHasARecordThatChangesWithIt) {
   runtime.add(kj::heap<EtcFilesController>(io.unixEventPort, folder, linked));
   poll();
@@ -64,8 +63,8 @@ TEST_F(EtcFilesTest, EachFileHasARecordThatChangesWithIt) {
   until([&]() { return shown() == "resolv.conf"; });
 }
 
-// Catches: a new file that has the record of the one before it, as both were written within a tick
-// of the kernel's clock; no records on a node whose name was known before the boot made the
+// Catches: a new file that has the record of the previous one, because both were written within a
+// tick of the kernel's clock; no records on a node whose name was known before the boot made the
 // folders.
 TEST_F(EtcFilesTest, FilesOfOneMomentAndFoldersOfALaterOneHaveRecords) {
   put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("a"); });

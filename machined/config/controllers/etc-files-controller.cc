@@ -20,7 +20,7 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostFiles = 256;
-constexpr const char* kUnfinished = ".unfinished-";  // writeFileAtomically()
+constexpr const char* kUnfinished = ".unfinished-";  // prefix of writeFileAtomically()
 constexpr uint32_t kChanges = IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR;
 
 kj::AutoCloseFd newInotify() {
@@ -29,8 +29,8 @@ kj::AutoCloseFd newInotify() {
   return kj::AutoCloseFd(fd);
 }
 
-// None for what is no file, or a link to none. Files of one tick of the clock differ in their
-// inode.
+// Returns nullptr if the path is no file, or a link to none. Files of the same clock tick differ in
+// their inode.
 kj::Maybe<kj::String> versionOf(kj::StringPtr path) {
   struct stat found;
   if (stat(path.cStr(), &found) != 0 || !S_ISREG(found.st_mode)) return nullptr;
@@ -57,7 +57,7 @@ kj::Array<kj::StringPtr> EtcFilesController::outputs() const {
 void EtcFilesController::watchFolders() {
   for (auto& path : {folder.asPtr(), linked.asPtr()}) {
     KJ_SYSCALL_HANDLE_ERRORS(
-        inotify_add_watch(changes, path.cStr(), kChanges)) {  // may be the same
+        inotify_add_watch(changes, path.cStr(), kChanges)) {  // may be the same folder
       case ENOENT:
         break;
       default:
@@ -85,7 +85,7 @@ kj::Promise<void> EtcFilesController::watch(kj::Function<void()> wake) {
 }
 
 kj::Promise<void> EtcFilesController::reconcile(Store& store) {
-  watchFolders();  // before the files are looked at, so that no change falls between
+  watchFolders();  // before the files are read, so that no change is missed
   Outputs<rpc::EtcFileStatusSpec> outputs(name());
   for (auto& file : namesIn(folder, kMostFiles)) {
     if (strstr(file.cStr(), kUnfinished) != nullptr) continue;

@@ -1,7 +1,7 @@
-// files.EtcFilesController: a record for each file of /etc that this machine has written, with a
-// version that changes with the file. It looks whenever one of the folders with these files
-// changes, and whenever the host name or the config does: the boot makes the folders before it has
-// a config.
+// files.EtcFilesController: publishes a record for each file of /etc that this machine has written,
+// with a version that changes with the file. It runs whenever a folder with these files changes,
+// and whenever the host name or the config does, because the boot makes the folders before it has a
+// config.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -28,7 +28,7 @@ class EtcFilesController final : public Controller {
   kj::Promise<void> watching = nullptr;
 
   kj::Promise<void> watch(kj::Function<void()> wake);
-  // Of folders that are not there yet the next run watches the changes.
+  // Watches the folders; a folder that does not exist yet is watched from the next run on.
   void watchFolders();
 };
 

@@ -1,6 +1,6 @@
-// config.FeaturesController: what clients of the original ask about the features of a node, and the
-// policy by which pods get access to the API. Features that this system does not have are off,
-// whatever the config says: nothing is discovered, no image cache is kept, and nothing answers DNS
+// config.FeaturesController: publishes the features of a node, which clients of the original
+// request, and the policy by which pods get access to the API. Features that this system does not
+// have are off, whatever the config says: there is no discovery, no image cache, and no DNS server
 // for pods.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"

@@ -14,7 +14,8 @@ kj::Vector<kj::String> addresses(Store& store, kj::StringPtr id) {
   return result;
 }
 
-// The one that the machine is known by, as long as it has it; "" when it has none.
+// Returns the address by which the machine is known, as long as the machine has it; "" if it has
+// none.
 kj::String ownAddress(Store& store) {
   auto current = addresses(store, "current");
   for (auto& chosen : addresses(store, "default")) {
@@ -45,7 +46,8 @@ kj::Array<Controller::Input> HostsController::inputs() const {
 kj::Promise<void> HostsController::reconcile(Store& store) {
   auto entries = readEntries(store);
   auto address = ownAddress(store);
-  // One, or none before anybody named the machine: then the file stays as the boot made it.
+  // There is one spec, or none before the machine has a name: then the file stays as the boot made
+  // it.
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     auto content = hostsFile(spec.getHostname(), spec.getDomainname(), address, entries);
     if (content == written) continue;

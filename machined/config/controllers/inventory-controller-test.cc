@@ -1,5 +1,5 @@
 // Resources of the machine, of its features and of its member of etcd, and the parsers of the
-// kernel's files behind them.
+// kernel's files for them.
 #include "machined/config/controllers/inventory-controller.h"
 
 #include "common/testing/test-tree.h"
@@ -16,7 +16,7 @@ struct InventoryTest : public ConfigTest {
   TestTree tree;
   kj::String sys = tree.at("sys"), proc = tree.at("proc");
 
-  // A machine with firmware, two packages and a network card, that was booted securely.
+  // A machine with firmware, two packages and a network card, with secure boot.
   InventoryTest() {
     tree.directory("proc");
     tree.directory("sys/class/dmi/id");
@@ -54,7 +54,8 @@ struct InventoryTest : public ConfigTest {
   }
 };
 
-// Catches: hardware that is not shown, in another form than the original's, or of another package.
+// Catches: hardware that is missing, is in another form than the original's, or belongs to another
+// package.
 TEST_F(InventoryTest, AMachineShowsItsHardware) {
   run("metal");
   auto system = KJ_ASSERT_NONNULL(store.tryGet<rpc::SystemInformationSpec>("systeminformation"));
@@ -80,8 +81,8 @@ TEST_F(InventoryTest, AMachineShowsItsHardware) {
       KJ_ASSERT_NONNULL(store.tryGet<rpc::SecurityStateSpec>("securitystate")).getSecureBoot());
 }
 
-// Catches: a kernel that does not keep services from files, of which nothing is said; one that
-// does, and is said not to.
+// Catches: a missing warning on a kernel that does not restrict services' access to files; a
+// warning on a kernel that does.
 TEST_F(InventoryTest, SaysWhatServicesAreNotKeptFrom) {
   EXPECT_EQ(0u, confine::Landlock::notRestricted(6).size());
   EXPECT_EQ(5u, confine::Landlock::notRestricted(0).size());
@@ -102,7 +103,7 @@ TEST_F(InventoryTest, Firmware) {
   EXPECT_EQ(readFirmware(proc).vendor, "");
 }
 
-// Catches: a machine whose firmware checks nothing, which says that it does.
+// Catches: a machine whose firmware checks no signatures and that reports secure boot.
 TEST_F(InventoryTest, SecureBootThatIsOffOrNotKnown) {
   for (char value : {0, 1, 2}) {
     setSecureBoot(value);
@@ -113,7 +114,8 @@ TEST_F(InventoryTest, SecureBootThatIsOffOrNotKnown) {
   EXPECT_FALSE(bootedSecurely("/nowhere"));
 }
 
-// Catches: a container that shows the host's hardware as its own, or lacks what every node has.
+// Catches: a container that shows the host's hardware as its own, or lacks a resource of every
+// node.
 TEST_F(InventoryTest, AContainerHasNoHardware) {
   run("container");
   EXPECT_EQ(0u, count<rpc::SystemInformationSpec>());
@@ -127,7 +129,7 @@ TEST_F(InventoryTest, AContainerHasNoHardware) {
   EXPECT_TRUE(KJ_ASSERT_NONNULL(store.tryGet<rpc::DevicesStatusSpec>("devices")).getReady());
 }
 
-// Catches: text of the kernel that the parser does not expect.
+// Catches: a kernel text that the parser does not expect.
 TEST(Inventory, ProcessorsOfAnyText) {
   EXPECT_EQ(0u, processorPackages(""_kj.asArray()).size());
   EXPECT_EQ(0u, processorPackages("no colon\n: \nmodel name : x"_kj.asArray()).size());
@@ -138,8 +140,8 @@ TEST(Inventory, ProcessorsOfAnyText) {
   EXPECT_TRUE(readSystemInformation("/nowhere") == nullptr);
 }
 
-// Catches: a feature that is said to be on, one that has no answer, and the name of another
-// cluster.
+// Catches: a missing feature that is reported as on, a feature without a record, and the name of
+// another cluster.
 TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
   runtime.add(featuresController(deps));
   poll();
@@ -165,7 +167,7 @@ TEST_F(ConfigTest, FeaturesThatTheSystemDoesNotHaveAreOff) {
   EXPECT_TRUE(store.tryGet<rpc::KubernetesAccessConfigSpec>("config") == nullptr) << "a worker";
 }
 
-// Catches: a member that is shown although its etcd is down, or whose id has another form.
+// Catches: a member that is published although its etcd is down, or whose ID has another form.
 TEST_F(ConfigTest, TheLocalMemberOfEtcdIsThereWhileItIsHealthy) {
   auto shown = [&]() -> kj::String {
     poll();

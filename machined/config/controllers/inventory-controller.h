@@ -1,6 +1,6 @@
-// runtime.InventoryController: the machine's hardware and platform as resources. Hardware is found
-// before this system runs and is read once; a node in a container has that of the host, which is
-// not its own, and shows none.
+// runtime.InventoryController: publishes the machine's hardware and platform as resources. Hardware
+// is found before this system runs and is read once. A node in a container sees the host's
+// hardware, which is not the node's, and publishes none.
 #pragma once
 
 #include "machined/confined/sandbox/landlock.h"
@@ -15,7 +15,7 @@ struct InventoryPaths {
 
 class InventoryController final : public Controller {
  public:
-  // `landlock`: the version that the kernel has.
+  // `landlock` is the kernel's version of Landlock.
   InventoryController(UvLoop& uv, kj::StringPtr platform, InventoryPaths paths = {},
                       int landlock = confine::Landlock::version())
       : uv(uv), platform(platform), paths(paths), landlock(landlock) {}

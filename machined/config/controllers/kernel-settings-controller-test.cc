@@ -10,8 +10,8 @@ struct KernelSettingsControllerTest : public ConfigTest {
   ~KernelSettingsControllerTest() noexcept override {}
 };
 
-// Catches: a caller who is answered before the kernel was asked; a refusal that only the console
-// shows, or that it does not show any more; "in effect" before the boot sets anything.
+// Catches: a caller who is answered before the kernel has; a refusal that only the console shows,
+// or that later answers omit; "in effect" before the boot sets anything.
 TEST_F(KernelSettingsControllerTest, SaysWhatAConfigAsksForInVain) {
   TestTree tree;
   tree.directory("sys/net");

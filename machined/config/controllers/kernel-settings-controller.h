@@ -1,5 +1,5 @@
 // runtime.KernelSettingsController: applies changes of machine.kernel, sysfs and sysctls at once,
-// after the boot's tasks have set them first. What the kernel refused for now is retried, since a
+// after the boot's tasks have set them first. A setting that the kernel refused is retried, since a
 // module or a device may bring the file.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace talos::machined {
 
 class KernelSettingsController final : public Controller {
  public:
-  using Read = kj::Function<kj::Maybe<WantedKernel>(Store&)>;  // none: no config
+  using Read = kj::Function<kj::Maybe<WantedKernel>(Store&)>;  // nullptr: no config
   using Warn = kj::Function<void(kj::StringPtr)>;
   KernelSettingsController(UvLoop& uv, KernelSettings& settings, Read read, Warn warn)
       : uv(uv), settings(settings), read(kj::mv(read)), warn(kj::mv(warn)) {}
@@ -31,9 +31,9 @@ class KernelSettingsController final : public Controller {
   kj::Promise<void> follow(WantedKernel wanted);
 };
 
-// Sets what the published config asks of the kernel, its watchdog included, without waiting for the
-// controllers' next attempts.
-// Resolves with what is not as it was asked for; Unavailable when the boot has not begun with it.
+// Applies the published config's kernel settings, its watchdog included, without waiting for the
+// controllers' next attempts. Resolves with the settings that the kernel does not have as
+// configured; Unavailable if the boot has not begun to apply them.
 kj::Promise<kj::Array<kj::String>> applyKernelSettings(ControllerDependencies& deps, Store& store);
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
-// etcd.LocalMemberController: this node's member of etcd, as long as its etcd is healthy, for
-// clients that ask for EtcdMembers/local.
+// etcd.LocalMemberController: publishes this node's member of etcd, as long as its etcd is healthy,
+// for clients that read EtcdMembers/local.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/etcd-resources.capnp.h"

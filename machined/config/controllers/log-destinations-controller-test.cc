@@ -20,9 +20,9 @@ struct LogDestinationsControllerTest : public ConfigTest {
   kj::Own<Controller> controller = logDestinationsController(deps);
 };
 
-// Catches: defaults that are left to each reader; a destination that stays when its key is removed.
-// The keys: machine.logging.destinations with endpoint, format, extraTags, streams, ca, bufferSize,
-// headers, compression.
+// Catches: defaults that each reader must add itself; a destination that stays when its key is
+// removed. The keys: machine.logging.destinations with endpoint, format, extraTags, streams, ca,
+// bufferSize, headers, compression.
 TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   configureLogging(
       ", logging: {destinations: [{endpoint: 'tcp://10.0.0.9:514'}, {endpoint: "
@@ -46,7 +46,7 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   EXPECT_EQ("r17", full.getTags()[0].getValue());
   EXPECT_EQ("abc", full.getAuthorities());
   EXPECT_EQ(2u << 20, full.getBufferBytes());
-  // For clients of the original.
+  // The records for clients of the original.
   auto kernel = KJ_ASSERT_NONNULL(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log"));
   ASSERT_EQ(1u, kernel.getDestinations().size());
   EXPECT_EQ("tls://logs.example.org:6514", kernel.getDestinations()[0]);
@@ -68,7 +68,8 @@ TEST_F(LogDestinationsControllerTest, WritesEachDestinationWithItsDefaults) {
   EXPECT_TRUE(store.tryGet<rpc::KmsgLogConfigSpec>("kmsg-log") == nullptr);
 }
 
-// Catches: a token in a record that every reader may see; one that stays when its key is removed.
+// Catches: a token in a record that every reader may see; a token that stays when its key is
+// removed.
 TEST_F(LogDestinationsControllerTest, KeepsHeadersFromReaders) {
   constexpr auto kEndpoint = "https://otel.example.org:4318"_kj;
   configureLogging(

@@ -1,7 +1,7 @@
 // runtime.LogDestinationsController: writes the receivers of machine.logging as LogDestinations,
 // and the headers of their requests as LogDestinationCredentials, which only an administrator and
-// logd read. logd follows both. And, for clients of the original, KmsgLogConfigs and
-// EventSinkConfigs with those of them that get the kernel's log or events.
+// logd read. logd follows both. For clients of the original it also writes KmsgLogConfigs and
+// EventSinkConfigs, with the receivers that get the kernel's log or events.
 #include "common/config/config.h"
 #include "common/net/text-values.h"
 #include "machined/config/controllers/controller-dependencies.h"
@@ -55,7 +55,7 @@ class LogDestinationsController final : public Controller {
         }
         for (auto stream : destination.getStreams()) {
           if (stream == config::LogStream::KERNEL) ofKernel.add(endpoint);
-          // The record of the original has one; several need several.
+          // The original's record has one endpoint; several endpoints need several records.
           if (stream == config::LogStream::EVENTS) eventSinks.add(endpoint).setEndpoint(endpoint);
         }
       }

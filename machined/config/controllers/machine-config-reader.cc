@@ -50,15 +50,15 @@ kj::StringPtr roleName(config::ApiRole role) {
     case config::ApiRole::ETCD_BACKUP:
       return kRoleEtcdBackup;
   }
-  return ""_kj;  // of a later release
+  return ""_kj;  // a role of a later release
 }
 
 kj::Vector<kj::String> apiCertSans(config::Config::Reader config) {
   kj::Vector<kj::String> result;
   for (auto san : config.getMachine().getCertSANs()) result.add(kj::str(san));
   for (auto& address : sharedAddresses(config)) result.add(kj::mv(address));
-  // Clients reach any control-plane node by the name of the endpoint. An address is that of one of
-  // them, or of a load balancer, which machine.certSANs names.
+  // Clients reach any control-plane node by the endpoint's name. An address belongs to a single
+  // node, or to a load balancer, which machine.certSANs names.
   auto endpoint = config::parseEndpoint(config.getCluster().getControlPlane().getEndpoint());
   bool named = endpoint.problem.size() == 0 && Ip::parse(endpoint.value.host) == nullptr;
   if (named && config::isControlPlane(config.getMachine().getType())) {

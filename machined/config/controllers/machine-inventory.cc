@@ -12,11 +12,12 @@ namespace {
 
 constexpr size_t kMostText = 4096, kMostDevices = 4096;
 
-// struct boot_params of the kernel for x86: secure_boot, and its value "enabled".
+// struct boot_params of the x86 kernel: secure_boot, and its value "enabled".
 constexpr size_t kSecureBootAt = 0x1ec;
 constexpr char kSecureBootEnabled = 3;
 
-// The first line; empty for a file that cannot be read, as attributes of the firmware may be.
+// Returns the first line; empty if the file cannot be read, as can be the case with firmware
+// attributes.
 kj::String attribute(kj::StringPtr folder, kj::StringPtr name) {
   kj::String value = kj::str();
   kj::runCatchingExceptions([&]() {

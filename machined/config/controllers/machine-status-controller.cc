@@ -6,7 +6,7 @@
 
 namespace talos::machined {
 namespace {
-// Less than that is a matter of when each is read.
+// A smaller difference comes from reading the two clocks at different moments.
 constexpr auto kClocksDiffer = 2 * kj::SECONDS;
 }  // namespace
 

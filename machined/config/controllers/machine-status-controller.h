@@ -17,7 +17,7 @@ class MachineStatusController final : public Controller {
   struct State {
     kj::String stage;  // as Machine.status() names it: booting, running, failed …
     kj::Vector<kj::String> problems;
-    kj::Maybe<kj::Date> revertsAt = nullptr;  // of a config on trial
+    kj::Maybe<kj::Date> revertsAt = nullptr;  // end of a config's trial
   };
   // A change of `state` must poke this controller.
   MachineStatusController(kj::Function<State()> state,
@@ -32,7 +32,7 @@ class MachineStatusController final : public Controller {
  private:
   kj::Function<State()> state;
   kj::Function<bool(kj::StringPtr service)> isStopping;
-  kj::Maybe<kj::Date> shown;  // revertsAt, which is computed anew from two clocks each time
+  kj::Maybe<kj::Date> shown;  // revertsAt, which is computed from two clocks each time
 };
 
 }  // namespace talos::machined

@@ -1,5 +1,5 @@
-// config.MachineTypeController: config/MachineTypes[machine-type], `unknown` before there is a
-// config.
+// config.MachineTypeController: publishes config/MachineTypes[machine-type], `unknown` before there
+// is a config.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 

@@ -13,7 +13,7 @@ struct MetadataBlockControllerTest : public ConfigTest {
 
   kj::Own<Controller> controller = metadataBlockController(deps);
 
-  // The addresses, after a config with these features.
+  // Returns the addresses after a config with these features.
   std::string follow(kj::StringPtr features) {
     publish(kj::str("machine: {type: worker", features,
                     "}\ncluster: {controlPlane: {endpoint: 'https://10.0.0.1:6443'}}\n"));
@@ -28,8 +28,8 @@ struct MetadataBlockControllerTest : public ConfigTest {
   }
 };
 
-// Catches: a pod that reaches the metadata service unless somebody forbids it; a key without an
-// effect; rules that a restarted brain removes before it knows its config. The key:
+// Catches: a pod that reaches the metadata service by default; a key without an effect; rules that
+// a restarted brain removes before it knows its config. The key:
 // machine.features.podMetadataAccess.
 TEST_F(MetadataBlockControllerTest, TheServiceOfThePlatformUnlessTheConfigPermitsIt) {
   deps.platform = "aws";

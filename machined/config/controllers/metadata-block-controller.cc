@@ -1,6 +1,7 @@
-// config.MetadataBlockController: MetadataBlockSpecs/<platform>, the addresses that networkd keeps
-// pods from, unless machine.features.podMetadataAccess permits them. Before there is a config there
-// are no pods; while a restarted brain does not know it, what it wrote before stays.
+// config.MetadataBlockController: publishes MetadataBlockSpecs/<platform>, the addresses that
+// networkd blocks for pods, unless machine.features.podMetadataAccess permits them. Before there is
+// a config there are no pods; while a restarted brain does not know the config, its predecessor's
+// spec stays.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/network-resources.capnp.h"

@@ -1,5 +1,6 @@
-// runtime.MetricsController: machine.metrics, for apid, as the resource MetricsEndpoints/metrics.
-// While the config is not known, and without the key, there is none and apid serves no metrics.
+// runtime.MetricsController: publishes machine.metrics, for apid, as the resource
+// MetricsEndpoints/metrics. While the config is not known, and without the key, the resource does
+// not exist and apid serves no metrics.
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/resources/controller-outputs.h"
 #include "rpc/metrics-resources.capnp.h"

@@ -22,11 +22,11 @@ struct PlatformControllerTest : testing::Test {
   Registry registry;
   Store store{registry, clock};
   unsigned attempts = 0;
-  unsigned failures = 0;  // of the first attempts
+  unsigned failures = 0;  // number of first attempts that fail
   kj::Maybe<kj::Own<PlatformController>> controller;
   unsigned woken = 0;
 
-  unsigned reports = 0, refusals = 0;  // of the first reports
+  unsigned reports = 0, refusals = 0;  // number of reports, and of the first ones that are refused
 
   void start(bool asks, bool reporting = false) {
     kj::Maybe<kj::Function<kj::Promise<void>()>> report;
@@ -72,15 +72,16 @@ struct PlatformControllerTest : testing::Test {
   }
 };
 
-// Catches: a service that is asked where there is none, a name that is not there before the answer.
+// Catches: a query on a platform without a service, a platform name that is missing before the
+// answer.
 TEST_F(PlatformControllerTest, WithoutAService) {
   start(false);
   EXPECT_EQ(reconciled(), "aws ");
   EXPECT_EQ(woken, 0u);
 }
 
-// Catches: facts that only the next change of something else brings out; a service that is given up
-// after an error, or asked again after its answer.
+// Catches: facts that are published only with the next change of another input; a service that is
+// given up after an error, or queried again after its answer.
 TEST_F(PlatformControllerTest, UntilItAnswers) {
   failures = 2;
   start(true);
@@ -97,8 +98,8 @@ TEST_F(PlatformControllerTest, UntilItAnswers) {
   EXPECT_EQ(attempts, 3u);
 }
 
-// Catches: a network that is taken away when the brain has restarted, and with it maybe the way to
-// the service that would give it back.
+// Catches: a network that is removed after a restart of the brain, and with it possibly the route
+// to the service that would restore it.
 TEST_F(PlatformControllerTest, AfterACrashTheRecordsStayUntilItAnswers) {
   start(true);
   scope.poll();
@@ -109,8 +110,8 @@ TEST_F(PlatformControllerTest, AfterACrashTheRecordsStayUntilItAnswers) {
   EXPECT_EQ(reconciled(), "aws eu-1 n1 203.0.113.7");
 }
 
-// Catches: a report that is given up after a refusal, that waits for the facts, or that is sent
-// again for as long as the machine runs.
+// Catches: a report that is given up after a refusal, that waits for the facts, or that is repeated
+// for as long as the machine runs.
 TEST_F(PlatformControllerTest, ReportsUntilItIsTaken) {
   failures = 100;
   refusals = 3;

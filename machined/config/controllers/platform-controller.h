@@ -1,14 +1,14 @@
-// runtime.PlatformController: the machine as its platform describes it, as PlatformMetadatas, and
-// the network that the platform states, as PlatformConfigs.
+// runtime.PlatformController: publishes the machine as its platform describes it, as
+// PlatformMetadatas, and the network that the platform states, as PlatformConfigs.
 //
-// The platform's service is asked in the background, again and again until it has answered once;
-// each new error is logged. Until then there is what it said at an earlier boot
-// (platform-facts-file.h); without that the platform's name, and no PlatformConfig. What a platform
-// states does not change while the machine runs. In the same way the machine reports that it is
-// ready, where the platform expects that.
+// The controller queries the platform's service in the background and retries until it has answered
+// once; each new error is logged. Until then it publishes the facts of an earlier boot
+// (platform-facts-file.h), or without those the platform's name and no PlatformConfig. A platform's
+// facts do not change while the machine runs. In the same way the controller reports that the
+// machine is ready, if the platform expects this.
 //
-// After a crash both are done again; a platform takes a second report as it took the first. The
-// records of before stay until there are facts again: the way to the service may lead through the
+// After a crash both are done again; a second report has the same effect as the first. The earlier
+// records stay until there are facts again, because the route to the service may lead through the
 // network in them.
 #pragma once
 
@@ -30,10 +30,11 @@ class PlatformController final : public Controller {
     kj::StringPtr platform;  // metal, aws …
     kj::Timer& timer;
     kj::Function<double()> random;  // [0, 1)
-    // One attempt to get them; none: this platform has none.
+    // Makes one attempt to get the facts; nullptr on a platform without facts.
     kj::Maybe<kj::Function<kj::Promise<KnownFacts>()>> facts;
     kj::Maybe<PlatformFactsFile&> file = nullptr;
-    // One attempt to report that this machine is ready; none: nobody expects it.
+    // Makes one attempt to report that this machine is ready; nullptr if the platform expects no
+    // report.
     kj::Maybe<kj::Function<kj::Promise<void>()>> report = nullptr;
   };
   explicit PlatformController(Dependencies deps) : deps(kj::mv(deps)) {}
@@ -47,14 +48,14 @@ class PlatformController final : public Controller {
  private:
   Dependencies deps;
   KnownFacts known;
-  bool answered = false;  // in this boot; maybe that there is nothing
+  bool answered = false;  // the platform has answered in this boot, possibly without facts
   kj::Function<void()> wake = []() {};
   kj::Promise<void> asking = nullptr, recalling = nullptr, reporting = nullptr;
 
   kj::Promise<void> recall(PlatformFactsFile& file);
   kj::Promise<void> ask(kj::Function<kj::Promise<KnownFacts>()>& facts);
   kj::Promise<void> report(kj::Function<kj::Promise<void>()>& once);
-  // Until it has succeeded; each new error is logged with this message.
+  // Repeats `once` until it succeeds; logs each new error with this message.
   kj::Promise<void> repeat(kj::StringPtr message, kj::Function<kj::Promise<void>()> once);
 };
 

@@ -55,7 +55,8 @@ TEST_F(PlatformFactsFileTest, TheNextBootHasThem) {
   EXPECT_EQ(hostname(*open()), "n1");
 }
 
-// Catches: facts that came before STATE was mounted, and are lost; a file in what STATE covers.
+// Catches: facts that came before STATE was mounted, and are lost; a file in the folder below the
+// mount of STATE.
 TEST_F(PlatformFactsFileTest, TheyWaitForState) {
   mounted = false;
   auto file = open();
@@ -68,7 +69,7 @@ TEST_F(PlatformFactsFileTest, TheyWaitForState) {
   EXPECT_EQ(hostname(*open()), "early");
 }
 
-// Catches: a boot that fails because of a damaged file, a network of another provider that is
+// Catches: a boot that fails because of a damaged file, a network of another platform that is
 // applied after the disk was moved.
 TEST_F(PlatformFactsFileTest, DamagedOnesAndAnotherPlatformsDoNotCount) {
   EXPECT_EQ(hostname(*open()), "none");
@@ -81,8 +82,8 @@ TEST_F(PlatformFactsFileTest, DamagedOnesAndAnotherPlatformsDoNotCount) {
   }
 }
 
-// Catches: a machine without its addresses while the service is down that it needs them for; facts
-// of an earlier boot that replace those of this one.
+// Catches: a machine without its addresses while the service that they lead to is down; facts of an
+// earlier boot that replace those of this boot.
 TEST_F(PlatformFactsFileTest, TheControllerUsesThemUntilTheServiceAnswers) {
   open()->keep(factsWith("earlier")).wait(io.waitScope);
   auto file = open();

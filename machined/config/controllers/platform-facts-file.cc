@@ -11,7 +11,7 @@
 namespace talos::machined {
 namespace {
 
-// The message and its table of segments.
+// The size of the message and its segment table.
 constexpr size_t kMostFile = kMostFactsBytes + 4096;
 
 KnownFacts factsIn(kj::ArrayPtr<const char> content) {
@@ -21,7 +21,7 @@ KnownFacts factsIn(kj::ArrayPtr<const char> content) {
   return checkedFacts(message.getRoot<rpc::PlatformFacts>());
 }
 
-// None exist: there is no file, or none that counts. Blocking.
+// Returns no facts if there is no file, or no valid one. Blocking.
 KnownFacts readFile(kj::StringPtr path, kj::StringPtr platform) {
   KnownFacts facts;
   auto failure = kj::runCatchingExceptions([&] {

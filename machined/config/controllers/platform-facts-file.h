@@ -1,10 +1,10 @@
-// The facts of the platform on STATE: those that its service gave last, as a Cap'n Proto message of
-// rpc::PlatformFacts, mode 0600. The next boot uses them until the service answers, which may be
-// down, or only be reached through the network that is stated in them.
+// The file on STATE with the facts that the platform's service gave last, as a Cap'n Proto message
+// of rpc::PlatformFacts, mode 0600. The next boot uses these facts until the service answers: it
+// may be down, or reachable only through the network that the facts state.
 //
-// The file is whole or missing, and is written only when it changes. One that is damaged counts as
-// missing, and so does another platform's; both are logged. STATE is mounted late in a boot, maybe
-// only with a config: a boot task says when.
+// The file is whole or missing, and is written only when it changes. A file that is damaged, or of
+// another platform, counts as missing and is logged. STATE is mounted late in a boot, sometimes
+// only after a config was applied: a boot task calls stateMayBeMounted().
 #pragma once
 
 #include <kj/async.h>
@@ -19,16 +19,17 @@ constexpr kj::StringPtr kPlatformFactsFile = "/system/state/platform-facts"_kj;
 
 class PlatformFactsFile {
  public:
-  // `mounted`: STATE is.
+  // `mounted` returns true if STATE is mounted.
   PlatformFactsFile(UvLoop& uv, kj::StringPtr platform, kj::Function<bool()> mounted,
                     kj::StringPtr path = kPlatformFactsFile);
   KJ_DISALLOW_COPY_AND_MOVE(PlatformFactsFile);
 
-  // STATE may have been mounted now. Again, it changes nothing.
+  // Called when STATE may have been mounted. A second call changes nothing.
   kj::Promise<void> stateMayBeMounted();
-  // Those of an earlier boot, when STATE is mounted; there may be none. To be called once.
+  // Returns the facts of an earlier boot, when STATE is mounted; may be empty. Must be called only
+  // once.
   kj::Promise<KnownFacts> earlier() { return kj::mv(coming); }
-  // Writes them, now or when STATE is mounted. Does not reject: an error is logged.
+  // Writes the facts, now or when STATE is mounted. Does not reject: an error is logged.
   kj::Promise<void> keep(KnownFacts facts);
 
  private:

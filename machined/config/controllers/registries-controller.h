@@ -1,4 +1,4 @@
-// cri.RegistriesController: machine.registries, made into the files that containerd reads
+// cri.RegistriesController: makes machine.registries into the files that containerd reads
 // (machined/system/containerd-registries.h), at boot and whenever the config changes.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace talos::machined {
 
 class RegistriesController final : public Controller {
  public:
-  using Render = kj::Function<kj::Maybe<kj::Vector<RegistryFile>>(Store&)>;  // none: no config
+  using Render = kj::Function<kj::Maybe<kj::Vector<RegistryFile>>(Store&)>;  // nullptr: no config
   RegistriesController(UvLoop& uv, Render render, kj::StringPtr folder = kCriFolder)
       : uv(uv), render(kj::mv(render)), folder(kj::str(folder)) {}
 

@@ -7,7 +7,8 @@
 #include "rpc/machine-resources.capnp.h"
 
 namespace talos::machined {
-// Shared with the listener, which the ring of events keeps longer than the controller lives.
+// The states, shared with the listener, which the ring of events keeps longer than the controller
+// lives.
 struct ServiceController::Heard : public kj::Refcounted {
   kj::TreeMap<kj::String, rpc::ServiceState> states;  // by service id
   kj::Maybe<kj::Function<void()>> wake;

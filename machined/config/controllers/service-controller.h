@@ -1,9 +1,9 @@
-// v1alpha1.ServiceController: runtime/Services from the events of the services.
+// v1alpha1.ServiceController: publishes runtime/Services from the events of the services.
 //
-// A running service has a resource, any other has none. One that is being stopped counts as running
-// until it has exited, also when it was still starting: cleanup waits for that. `healthy` is the
-// supervisor's "up": the last check was good, or there is no check; Talos 0.9 shows a service
-// without a check as unhealthy for ever, and its dependents wait for ever.
+// Each running service has a resource, and no other service. A service that is being stopped counts
+// as running until it has exited, even if it was still starting: cleanup waits for its exit.
+// `healthy` is the supervisor's "up": the last check was good, or there is no check. Talos 0.9
+// shows a service without a check as unhealthy for ever, and its dependents wait for ever.
 #pragma once
 
 #include "machined/logs/event-ring.h"
@@ -13,14 +13,14 @@ namespace talos::machined {
 
 class ServiceController final : public Controller {
  public:
-  // `isUp` is the supervisor's answer for a service id. Reads the events of the ring too, so it may
-  // be made after the services.
+  // `isUp` returns the supervisor's answer for a service ID. The controller may be made after the
+  // services, because it also reads the earlier events in the ring.
   ServiceController(Events& events, kj::Function<bool(kj::StringPtr)> isUp);
   ~ServiceController() noexcept(false);
 
-  // A service that is being stopped is no problem. Not a field of the spec, whose fields are a
-  // contract with scripts: only one reader in this process needs it, and each change of the spec
-  // wakes that.
+  // Returns true if the service is being stopped, which is no problem. This is not a field of the
+  // spec, because the spec's fields are a contract with scripts, only one reader in this process
+  // needs it, and each change of the spec wakes that reader.
   bool isStopping(kj::StringPtr id) const;
 
   kj::StringPtr name() const override { return "v1alpha1.ServiceController"; }

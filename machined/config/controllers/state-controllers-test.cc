@@ -1,4 +1,4 @@
-// The controllers whose inputs are the brain's own: services and the machine's state.
+// The controllers whose inputs come from the brain itself: services and the machine's state.
 #include "machined/config/controllers/machine-status-controller.h"
 #include "machined/config/controllers/service-controller.h"
 #include "machined/resources/test-store.h"
@@ -25,7 +25,7 @@ struct StateTest : public StoreTest {
       service.setState(state);
     });
   }
-  // "apid+ networkd-" : healthy or not
+  // Returns "apid+ networkd-" with + for healthy.
   kj::String services() {
     kj::Vector<kj::String> parts;
     for (auto spec : store.list<rpc::ServiceSpec>()) {
@@ -56,7 +56,7 @@ TEST_F(StateTest, ServicesThatRunAreShownAndOthersAreNot) {
   event("networkd", rpc::ServiceState::RUNNING);  // its health changed
   scope.poll();
   EXPECT_EQ(services(), "apid+ networkd+");
-  // Catches: data that is removed under a service which is still about to end.
+  // Catches: data that is removed while its service is still exiting.
   sick = "apid";
   event("apid", rpc::ServiceState::STOPPING);
   scope.poll();
@@ -67,7 +67,7 @@ TEST_F(StateTest, ServicesThatRunAreShownAndOthersAreNot) {
   EXPECT_TRUE(kj::StringPtr(log).endsWith("controller starting\n")) << log.cStr();
 }
 
-// Events outlive the runtime when the brain goes down.
+// Events outlive the runtime when the brain shuts down.
 TEST_F(StateTest, EventsAfterTheControllerIsGoneAreHarmless) {
   {
     ControllerRuntime shortLived(store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; });
@@ -107,7 +107,7 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   sick = "";
   event("apid", rpc::ServiceState::RUNNING);
   EXPECT_EQ(shown(), "running ready []");
-  // Catches: a machine that is not well whenever somebody restarts a service.
+  // Catches: a machine that counts as not ready whenever an operator restarts a service.
   sick = "apid";
   event("apid", rpc::ServiceState::STOPPING);
   EXPECT_EQ(shown(), "running ready []");
@@ -121,8 +121,8 @@ TEST_F(StateTest, TheMachineIsReadyWhenItRunsWithoutProblems) {
   state.problems.add(kj::str("no machine config"));
   runtime.poke("runtime.MachineStatusController");
   EXPECT_EQ(shown(), "running [no machine config]");
-  // Computed from two clocks, it moves a little each time; the resource does not, unless one of
-  // them was stepped.
+  // The time is computed from two clocks and varies a little; the resource does not change unless a
+  // clock was stepped.
   auto turn = [&](int seconds) {
     revertsAt = kj::UNIX_EPOCH + 1'800'000'000 * kj::SECONDS + seconds * kj::SECONDS;
     runtime.poke("runtime.MachineStatusController");

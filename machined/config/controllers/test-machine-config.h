@@ -31,7 +31,7 @@ void destroyRecord(Store& store, kj::StringPtr id) {
   store.destroy("", typeName<Spec>(), id, kBrainOwner);
 }
 
-// InvalidArgument with its problems for an invalid document.
+// Throws InvalidArgument with the problems of an invalid document.
 inline KnownConfig knownConfig(kj::StringPtr document) {
   auto parsed = config::parse(document.asArray());
   if (!parsed.good()) fail(ErrorKind::kInvalidArgument, render(parsed.problems()));
@@ -61,13 +61,13 @@ struct ConfigTest : public testing::Test {
   config::MachineType type = config::MachineType::CONTROLPLANE;
   kj::Duration lifetime = kDefaultLifetime;
   kj::StringPtr token = "abcdef.0123456789abcdef";
-  kj::Vector<kj::String> accepted;  // beside the authority, PEM
+  kj::Vector<kj::String> accepted;  // additional accepted CAs, PEM
   kj::Array<kj::String> hosts = texts({"vip.example.org", "10.5.0.9"});
   kj::Function<void(config::Network::Builder)> network = [](config::Network::Builder) {};
   ControllerRuntime runtime{store, [this](kj::StringPtr line) { log = kj::str(log, line); }, timer,
                             clock, [] { return 0.5; }};
 
-  // For controllers that read the published config.
+  // The dependencies of controllers that read the published config.
   KernelArguments arguments{""_kj.asArray()};
   KernelSettings kernel{{"/nowhere", "/nowhere"}, {"/nowhere"}, {"/nowhere", "/nowhere"}};
   FakeMachine machine;
@@ -129,14 +129,15 @@ struct ConfigTest : public testing::Test {
   static kj::StringPtr kindOfFailure(F&& f) {
     return StoreTest::kindOfFailure(kj::fwd<F>(f));
   }
-  // A status as networkd writes it.
+  // Writes a status as networkd does.
   template <typename Spec, typename Fill>
   void put(kj::StringPtr id, Fill&& fill) {
     putRecord<Spec>(store, id, kj::fwd<Fill>(fill), "networkd");
   }
 };
 
-// A worker's config with these items of machine.network.interfaces, as lines indented by six.
+// Returns a worker's config with these items of machine.network.interfaces, as lines indented by
+// six.
 inline kj::String configWithInterfaces(kj::StringPtr interfaces) {
   return kj::str(
       "version: v1alpha1\n"

@@ -12,7 +12,7 @@ struct TimeStatusTest : public StoreTest {
   kj::String log = kj::str("");
   bool present = false, disabled = false, beforeConfig = false;
   kj::Vector<kj::String> servers;
-  std::string requested;  // to the service
+  std::string requested;  // the last request to the service
   uint64_t steps = 0;
   kj::StringPtr problem = "";
   kj::Own<ControllerRuntime> runtime;
@@ -56,7 +56,7 @@ struct TimeStatusTest : public StoreTest {
     });
     scope.poll();
   }
-  // "synced epoch 1 s +1us: problem"
+  // Returns "synced epoch 1 s +1us: problem".
   std::string status() {
     auto s = KJ_ASSERT_NONNULL(store.tryGet<rpc::TimeStatusSpec>("node"));
     return kj::str(s.getSynced() ? "synced" : "not", s.getSyncDisabled() ? " disabled" : "",
@@ -66,7 +66,7 @@ struct TimeStatusTest : public StoreTest {
   }
 };
 
-// Catches: a status that does not follow the service, the default server in front of the user's.
+// Catches: a status that does not follow the service, the default server before the user's server.
 TEST_F(TimeStatusTest, FollowsConfigAndService) {
   start();
   EXPECT_EQ(status(), "not epoch 0 s +1us: no machine config yet");
@@ -86,8 +86,8 @@ TEST_F(TimeStatusTest, FollowsConfigAndService) {
   EXPECT_EQ(status(), "not epoch 0 s +1us: ");
 }
 
-// Catches: a config whose server cannot be believed because the clock is wrong, and a machine that
-// goes on asking strangers when its config is there.
+// Catches: a wrong clock with which the config server's certificate is not valid; a machine that
+// keeps using the default servers after it has a config.
 TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
   beforeConfig = true;
   start();
@@ -97,7 +97,7 @@ TEST_F(TimeStatusTest, BeforeAConfigByHttps) {
   EXPECT_EQ(requested, "leave: machine.time.disabled");
 }
 
-// Catches: everything that waits for the time, on a machine that will never ask for it.
+// Catches: services that wait for the time, on a machine that never synchronises its clock.
 TEST_F(TimeStatusTest, DisabledCountsAsSynchronised) {
   present = disabled = true;
   start();
@@ -116,7 +116,7 @@ TEST_F(TimeStatusTest, AContainerLeavesTheClockToItsHost) {
   EXPECT_EQ(status(), "synced disabled epoch 0  : ");
 }
 
-// Catches: an epoch that goes back, so that whoever compares epochs misses a step.
+// Catches: an epoch that decreases, so that a client which compares epochs misses a step.
 TEST_F(TimeStatusTest, TheEpochOutlivesTheBrain) {
   present = true;
   steps = 2;

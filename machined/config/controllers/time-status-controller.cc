@@ -11,7 +11,7 @@ constexpr kj::StringPtr kTimeServersId = "timeservers"_kj;
 constexpr kj::StringPtr kId = "node"_kj;
 constexpr kj::StringPtr kDefaultServer = "pool.ntp.org"_kj;
 
-// The time servers of DHCP, or the default, from the specs.
+// Returns the time servers of DHCP, or the default, from the specs.
 kj::Array<kj::String> defaultServers(Store& store) {
   KJ_IF_MAYBE (there, store.tryGet<rpc::TimeServerSpecSpec>(kTimeServersId)) {
     kj::Vector<kj::String> names;

@@ -1,9 +1,9 @@
 // v1alpha1.TimeStatusController: writes runtime/TimeStatuses[node], and passes machine.time of the
 // config to the service timed.
 //
-// A node is synchronised when its service timed is healthy, and when it leaves its clock to others
-// (machine.time.disabled, or a container): nobody has to wait there. Before there is a config, a
-// node that fetches it by https asks the default servers.
+// A node is synchronised if its service timed is healthy, or if it leaves its clock to others
+// (machine.time.disabled, or a container): then no service has to wait. Before there is a config, a
+// node that fetches it by https uses the default servers.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -13,14 +13,14 @@ namespace talos::machined {
 
 class TimeStatusController final : public Controller {
  public:
-  // The state of the service. A change of it must poke this controller.
+  // The state of the service. A change must poke this controller.
   struct Seen {
-    uint64_t steps = 0;  // of this brain
+    uint64_t steps = 0;  // number of steps in this brain
     kj::String server, offset, problem;
   };
   struct Dependencies {
     bool container = false;  // the clock is the host's
-    // The config is fetched by https: with a wrong clock its server's certificate would not be
+    // The config is fetched by https: with a wrong clock the server's certificate would not be
     // valid.
     bool beforeConfig = false;
     ReadConfig readConfig;
@@ -37,7 +37,7 @@ class TimeStatusController final : public Controller {
 
  private:
   Dependencies deps;
-  kj::Maybe<uint64_t> stepsBefore;  // of earlier brains: the epoch goes on
+  kj::Maybe<uint64_t> stepsBefore;  // steps of earlier brains: the epoch continues
 };
 
 }  // namespace talos::machined

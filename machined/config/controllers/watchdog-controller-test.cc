@@ -33,11 +33,11 @@ struct WatchdogControllerTest : public ConfigTest {
   }
 };
 
-// Catches: a status that is the config and not the device; a device that is stopped because a
+// Catches: a status that shows the config and not the device; a device that is stopped because a
 // restarted brain does not know its config yet.
 TEST_F(WatchdogControllerTest, WritesTheConfigAndTheDevice) {
   watchdogs.devices["/dev/watchdog0"].most = 5400;
-  // Of the predecessor.
+  // The predecessor's device.
   watchdog.apply(WantedWatchdog{kj::str("/dev/watchdog0"), 60}).wait(io.waitScope);
   auto controller = watchdogTimerController(deps);
   EXPECT_TRUE(follow(*controller));

@@ -10,7 +10,7 @@ namespace {
 constexpr auto kTimerId = "timer"_kj;
 constexpr auto kFeedInterval = "1s"_kj;  // a tick of process 1
 
-// As durations are in resources of the original: "1m0s".
+// Formats a duration as in resources of the original: "1m0s".
 kj::String durationOf(unsigned seconds) {
   if (seconds < 60) return kj::str(seconds, "s");
   auto below = kj::str(seconds / 60 % 60, "m", seconds % 60, "s");
@@ -27,7 +27,7 @@ kj::Array<kj::StringPtr> WatchdogTimerController::outputs() const {
 }
 
 kj::Promise<void> WatchdogTimerController::reconcile(Store& store) {
-  // Before the config is known, a device of the predecessor goes on as it is.
+  // Before the config is known, a device of the predecessor continues as it is.
   auto config = read(store);
   if (config == nullptr) co_return;
   auto& wanted = KJ_ASSERT_NONNULL(config);

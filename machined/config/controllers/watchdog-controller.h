@@ -1,6 +1,6 @@
 // runtime.WatchdogTimerController: has process 1 feed the watchdog of machine.watchdog, and writes
-// the resources WatchdogTimerConfigs and WatchdogTimerStatuses, both with the id timer. The status
-// is that of the device that is fed; there is none while none is.
+// the resources WatchdogTimerConfigs and WatchdogTimerStatuses, both with the ID timer. The status
+// describes the device that is fed; it does not exist while no device is fed.
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
@@ -11,7 +11,7 @@ namespace talos::machined {
 
 class WatchdogTimerController final : public Controller {
  public:
-  using Read = kj::Function<kj::Maybe<kj::Maybe<WantedWatchdog>>(Store&)>;  // none: no config
+  using Read = kj::Function<kj::Maybe<kj::Maybe<WantedWatchdog>>(Store&)>;  // nullptr: no config
   using Warn = kj::Function<void(kj::StringPtr)>;
   WatchdogTimerController(Watchdog& watchdog, Read read, Warn warn)
       : watchdog(watchdog), read(kj::mv(read)), warn(kj::mv(warn)) {}

@@ -11,7 +11,7 @@ struct HostnameTest : public StoreTest {
   ControllerRuntime runtime{store, [](kj::StringPtr) {}, timer, clock, [] { return 0.5; }};
 };
 
-// Catches: a name that is not set, or set again for every other change.
+// Catches: a name that is not set, or is set again after every other change.
 TEST_F(HostnameTest, AppliesWhatIsNew) {
   kj::Vector<kj::String> applied;
   bool refuse = false;
@@ -27,7 +27,7 @@ TEST_F(HostnameTest, AppliesWhatIsNew) {
   scope.poll();
   ASSERT_EQ(applied.size(), 1u);
   EXPECT_EQ(applied[0], "m1|");
-  // A refusal is tried again.
+  // A refused name is retried.
   refuse = true;
   put("hostname", "m2", 1);
   scope.poll();

@@ -7,7 +7,8 @@ kj::Array<Controller::Input> HostnameController::inputs() const {
   return kj::arr(input<rpc::HostnameSpecSpec>());
 }
 
-// There is one spec, or none before anybody named the machine: then it keeps the name that it has.
+// There is one spec, or none before the machine has a name: then the machine keeps its present
+// name.
 kj::Promise<void> HostnameController::reconcile(Store& store) {
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
     if (spec.getHostname() == hostname && spec.getDomainname() == domainname) continue;

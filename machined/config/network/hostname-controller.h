@@ -1,5 +1,6 @@
 // network.HostnameController: sets the kernel's host name from the store and writes /etc/hostname
-// (a link to /system/etc). networkd does not do it: the capability would allow it far more.
+// (a link to /system/etc). networkd does not set it, because the capability for this would allow
+// networkd far more.
 #pragma once
 
 #include "machined/resources/controller-runtime.h"
@@ -8,7 +9,7 @@ namespace talos::machined {
 
 class HostnameController final : public Controller {
  public:
-  // Does it: sethostname(2), setdomainname(2) and the files.
+  // Applies the names: sethostname(2), setdomainname(2) and the files.
   using Apply = kj::Function<void(kj::StringPtr hostname, kj::StringPtr domainname)>;
   explicit HostnameController(Apply apply) : apply(kj::mv(apply)) {}
 
@@ -19,7 +20,7 @@ class HostnameController final : public Controller {
 
  private:
   Apply apply;
-  kj::String hostname, domainname;  // as last applied
+  kj::String hostname, domainname;  // names as last applied
 };
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// Bonds and VLANs of the kernel's command line, and how they go with the config.
+// Bonds and VLANs of the kernel's command line, alone and together with the config.
 #include "machined/config/network/network-cmdline.h"
 
 #include <capnp/message.h>
@@ -12,7 +12,7 @@
 namespace talos::machined {
 namespace {
 
-// "bond0 mtu 9000 {...}; problem": of one parameter.
+// Returns "bond0 mtu 9000 {...}; problem" for one parameter.
 std::string bondOf(kj::StringPtr text) {
   kj::Vector<kj::String> problems;
   kj::String shown = kj::str("none");
@@ -26,8 +26,8 @@ std::string bondOf(kj::StringPtr text) {
   return shown.cStr();
 }
 
-// Catches: options that are read as others, numbers of the driver that are not known, a bond that
-// is lost for one wrong option.
+// Catches: options that are read as others, unknown numbers of the driver, a bond that is lost
+// because of one wrong option.
 TEST(Cmdline, BondsAsDracutHasThem) {
   struct {
     const char *text, *shown;
@@ -116,7 +116,7 @@ TEST(Cmdline, VlansAsDracutHasThem) {
   }
 }
 
-// Links with what they are and who said so, addresses and operators.
+// Returns links with their kind and layer, addresses and operators.
 std::string planned(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine = nullptr) {
   kj::Vector<KnownLink> known;
   unsigned index = 0;
@@ -138,8 +138,8 @@ std::string planned(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine
   return kj::strArray(parts, "; ").cStr();
 }
 
-// Catches: a bond whose links are asked by themselves, an address on the wrong link, a machine
-// whose only links are in a bond and that asks for nothing.
+// Catches: DHCP on the links of a bond, an address on the wrong link, a machine without DHCP
+// because all its links are in a bond.
 TEST(Cmdline, WhatStandsOnABond) {
   EXPECT_EQ(
       "bond0:bond cmdline; eth0>bond0 cmdline; eth1>bond0 cmdline; eth2 default; "
@@ -161,7 +161,7 @@ TEST(Cmdline, WhatStandsOnABond) {
       planned("bond=bond0:eth0,eth9 talos.network.interface.ignore=eth9"));
 }
 
-// Catches: a command line that goes before the config.
+// Catches: a command line that takes precedence over the config.
 TEST(Cmdline, TheConfigGoesBefore) {
   auto with = [](kj::StringPtr bond0) {
     return MachineText(kj::str("interfaces: [{interface: bond0, cidr: 10.0.0.9/24", bond0,

@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kSmallestMtu = 68, kLargestMtu = 65536, kLargestVlan = 4094;
 constexpr size_t kVlanDigits = 4;
 
-// The driver's names are the config's with another spelling, but for these.
+// The driver's options that differ from the config's names in more than the spelling rules.
 struct Spelling {
   kj::StringPtr driver, config;
 };
@@ -45,7 +45,7 @@ bool isNumber(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// True for the characters of names, addresses and options.
+// Returns true for the characters of names, addresses and options.
 bool isPlain(kj::StringPtr text) {
   for (char c : text) {
     if (isalnum(c) == 0 && kj::StringPtr(".+-_:").findFirst(c) == nullptr) return false;
@@ -53,7 +53,7 @@ bool isPlain(kj::StringPtr text) {
   return text.size() > 0;
 }
 
-// A word of the config, or the driver's number of it.
+// Sets a field from the config's word, or from the driver's number for this word.
 kj::Maybe<kj::String> setWord(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
                               kj::StringPtr value) {
   auto type = field.getType().asEnum();
@@ -89,8 +89,8 @@ kj::Maybe<kj::String> setNumber(capnp::DynamicStruct::Builder bond,
   return nullptr;
 }
 
-// The error in the value; none: it is set. Does not use the YAML reader, which must not be in the
-// brain.
+// Returns the error in the value; nullptr if it was set. Does not use the YAML reader, which must
+// not be in the brain.
 kj::Maybe<kj::String> setValue(capnp::DynamicStruct::Builder bond, capnp::StructSchema::Field field,
                                kj::StringPtr value) {
   auto type = field.getType();
@@ -107,7 +107,7 @@ kj::Maybe<kj::String> setValue(capnp::DynamicStruct::Builder bond, capnp::Struct
   return nullptr;
 }
 
-// The error in the option; none: it is set in `bond`.
+// Returns the error in the option; nullptr if it was set in `bond`.
 kj::Maybe<kj::String> setOption(config::Bond::Builder bond, kj::StringPtr option) {
   KJ_IF_MAYBE (equals, option.findFirst('=')) {
     auto key = configName(kj::str(option.slice(0, *equals)));

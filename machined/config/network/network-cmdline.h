@@ -1,6 +1,6 @@
-// The kernel's parameters about the network, each by itself: `ip=` as in the kernel's nfsroot
-// document, `bond=` and `vlan=` as dracut has them. Pure. What cannot be understood is named in
-// `problems`, beginning with the parameter, and as little as possible is left out for it.
+// The kernel's network parameters, each parsed by itself: `ip=` as in the kernel's nfsroot
+// document, `bond=` and `vlan=` as in dracut. Pure. Text that cannot be understood is named in
+// `problems`, beginning with the parameter, and as little as possible is dropped because of it.
 #pragma once
 
 #include <kj/string.h>
@@ -21,13 +21,13 @@ struct IpParameter {
   kj::String hostname, device;  // may be empty
   kj::Vector<Ip> resolvers;
 };
-// None when it has fewer than four fields (as in ip=dhcp), which asks for ordinary discovery; also
-// none, with a problem, when it has them and they make no sense.
+// Returns nullptr if the parameter has fewer than four fields (as in ip=dhcp), which means ordinary
+// discovery; also nullptr, with a problem, if the fields make no sense.
 kj::Maybe<IpParameter> parseIpParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
 
-// `bond=name[:links[:options[:mtu]]]`: links and options with commas between, options as the
-// driver's module has them (mode=802.3ad or mode=4), several values of one with semicolons. Without
-// links eth0 and eth1; `bond` alone is bond0.
+// `bond=name[:links[:options[:mtu]]]`: links and options are separated by commas; options are those
+// of the driver's module (mode=802.3ad or mode=4), several values of one option are separated by
+// semicolons. Without links eth0 and eth1; `bond` alone is bond0.
 struct BondParameter {
   kj::String name;
   std::shared_ptr<const BondConfig> bond;
@@ -35,14 +35,14 @@ struct BondParameter {
 };
 kj::Maybe<BondParameter> parseBondParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
 
-// `vlan=name:link`, where the name is one of link.5, link.0005, vlan5 and vlan0005.
+// `vlan=name:link`, where the name is link.5, link.0005, vlan5 or vlan0005.
 struct VlanParameter {
   kj::String name, parent;
   uint16_t id = 0;
 };
 kj::Maybe<VlanParameter> parseVlanParameter(kj::StringPtr text, kj::Vector<kj::String>& problems);
 
-// `net.ifnames=1`; of several the last.
+// Returns true for `net.ifnames=1`; the last one counts.
 bool predictableNames(const KernelArguments& arguments);
 
 kj::Vector<kj::String> splitFields(kj::StringPtr text, char by);

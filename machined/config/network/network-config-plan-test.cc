@@ -8,7 +8,7 @@
 namespace talos::machined {
 namespace {
 
-// "eth0 mtu 1400 (configuration); eth0 10.0.0.2/24 (cmdline); ..."
+// Returns "eth0 mtu 1400 (configuration); eth0 10.0.0.2/24 (cmdline); ...".
 kj::String shown(const NetworkPlan& plan) {
   kj::Vector<kj::String> parts;
   for (auto& l : plan.links) {
@@ -56,7 +56,7 @@ TEST(IpParameterTest, AllFieldsOfTheSpecsExample) {
 TEST(IpParameterTest, WhatItIsOrWhyItIsNot) {
   struct Row {
     kj::StringPtr text;
-    kj::StringPtr address;  // "" : none
+    kj::StringPtr address;  // "": no address
     size_t problems;
   } rows[] = {
       {"dhcp", "", 0},
@@ -84,7 +84,8 @@ TEST(IpParameterTest, WhatItIsOrWhyItIsNot) {
   }
 }
 
-// An address on the wrong link cuts a machine off: first known, first non-loopback, never a guess.
+// An address on the wrong link makes a machine unreachable: the first known link that is not
+// loopback is taken, never a guess.
 TEST(IpParameterTest, ItsDeviceIsTheNamedOneOrTheFirst) {
   auto links = threeLinks();
   auto linkOf = [&](kj::StringPtr cmdline, kj::ArrayPtr<const KnownLink> known) {
@@ -115,8 +116,8 @@ TEST(NetworkPlanTest, TheConfigWinsOverTheCommandLineOnItsLinkOnly) {
       "eth1 10.0.0.2/24 (cmdline); eth0 to 0.0.0.0/0 via 192.168.1.1 metric 10 (configuration)");
 }
 
-// A device that the config only gives an MTU keeps the address of the command line, or the node is
-// gone.
+// A device for which the config has only an MTU keeps the address of the command line; otherwise
+// the node becomes unreachable.
 TEST(NetworkPlanTest, AnEntryWithoutAddressAddsToTheCommandLine) {
   MachineText config("interfaces: [{interface: eth0, mtu: 9000}]");
   EXPECT_EQ(shown(plan("ip=10.0.0.2::10.0.0.1:255.255.255.0::eth0", config)),
@@ -148,8 +149,8 @@ TEST(NetworkPlanTest, AMistakeCostsOnlyItself) {
   EXPECT_EQ(kj::strArray(p.resolvers, " "), "9.9.9.9");
 }
 
-// Catches: a VLAN without an address that nobody asks routers for, and one that has an address and
-// is asked all the same.
+// Catches: a VLAN without an address that gets no router advertisements, and a VLAN with an address
+// that gets them.
 TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
   MachineText config(
       "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, vlans: [{vlanId: 5},"
@@ -161,7 +162,7 @@ TEST(NetworkPlanTest, AVlanIsAskedForAsALinkIs) {
   EXPECT_EQ(std::string(kj::strArray(asked, " ").cStr()), "ra/eth0.5 dhcp4/eth0.7 ra/eth0.7");
 }
 
-// Catches: an address that is shared by two links of one node.
+// Catches: a shared address that is on two links of one node.
 TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
   MachineText config(
       "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, vip: {ip: 10.0.0.9, leaseTTL: 5s},"
@@ -180,7 +181,7 @@ TEST(NetworkPlanTest, ASharedAddressIsOnOneLink) {
   EXPECT_EQ(0u, p.links.size());
 }
 
-// Catches: a route that is dropped in silence because another one has its place.
+// Catches: a route that is dropped in silence because another route has its destination and metric.
 TEST(NetworkPlanTest, TwoRoutesOfOnePlaceAreAProblem) {
   auto with = [](kj::StringPtr routes) {
     return MachineText(
@@ -223,8 +224,8 @@ TEST(NetworkPlanTest, TheHostNameComesFromTheFirstThatHasAGoodOne) {
   EXPECT_EQ(plan("").hostname, "") << "no name before there is a config or an address";
 }
 
-// Catches: nodes with IPv6 alone that all have the same name, one that ends with a hyphen, an
-// address that every link has.
+// Catches: IPv6-only nodes that all have the same name, a name that ends with a hyphen, a name from
+// an address that every link has.
 TEST(NetworkPlanTest, TheHostNameIsThatOfAnIpv6AddressWhereThereIsNoOther) {
   struct Row {
     kj::StringPtr cidr, hostname;
@@ -266,7 +267,7 @@ kj::Vector<KnownLink> cards() {
   for (auto name : {"eth0"_kj, "eth1"_kj, "enp3s0"_kj, "wlan0"_kj}) {
     links.add(KnownLink{2, kj::str(name), false, true});
   }
-  links.add(KnownLink{9, kj::str("eni5a"), false, false});  // a container's
+  links.add(KnownLink{9, kj::str("eni5a"), false, false});  // a container's link
   return links;
 }
 kj::String operators(const NetworkPlan& plan) {
@@ -276,8 +277,8 @@ kj::String operators(const NetworkPlan& plan) {
   return kj::strArray(shown, "; ");
 }
 
-// Catches: DHCP on a link that somebody has configured, or on the end of a container's cable; none
-// where a machine has no config yet.
+// Catches: DHCP on a link that another layer configures, or on a container's end of a veth pair; no
+// DHCP on a machine without a config.
 TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
   auto links = cards();
   EXPECT_EQ(operators(plan("", nullptr, links)),
@@ -287,7 +288,7 @@ TEST(NetworkPlanTest, CardsThatNobodyConfiguresAskByDhcp) {
   EXPECT_EQ(operators(plan("ip=10.0.0.2:::255.255.255.0::eth0 talos.network.interface.ignore=eth1",
                            nullptr, links)),
             "dhcp4/enp3s0 1024 (default); ra/enp3s0 1024 (default)");
-  // enp3s0 has an MTU, say: addresses are left to router advertisements.
+  // enp3s0 has only an MTU, for example: its addresses come from router advertisements.
   MachineText config(
       "interfaces: [{interface: eth0, cidr: 10.0.0.2/24}, {interface: eth1, ignore: true},"
       " {interface: enp3s0}]");
@@ -321,8 +322,8 @@ NetworkPlan leased(kj::StringPtr cmdline, kj::Maybe<const MachineText&> machine,
                      machine.map([](auto& text) { return text.get(); }), links, leases);
 }
 
-// Catches: two default routes of one metric, of which the kernel takes one; a lease that stays when
-// its operator is gone; an MTU of a server over that of the config.
+// Catches: two default routes with the same metric, of which the kernel takes only one; a lease
+// that stays when its operator is removed; a server's MTU that overrides the config's.
 TEST(NetworkPlanTest, LeasesAreTheLayerBelowTheConfig) {
   MachineText config(
       "interfaces: [{interface: eth1, dhcp: true, mtu: 1400},"
@@ -365,7 +366,7 @@ TEST(NetworkPlanTest, NamesOfLeases) {
   }
 }
 
-// Catches: an order that depends on who was faster.
+// Catches: an order that depends on which lease came first.
 TEST(NetworkPlanTest, ResolversAndTimeServersOfLeasesInTheOrderOfLinks) {
   auto make = [](kj::StringPtr cmdline, kj::Maybe<const MachineText&> config) {
     kj::Vector<Lease> leases;
@@ -417,8 +418,8 @@ struct Stated {
   }
 };
 
-// Catches: a platform whose network is left out, or that overrules the config; a machine that loses
-// DHCP, and with it the platform, since only an MTU is stated of its link.
+// Catches: a platform whose network is left out, or overrides the config; a machine that loses
+// DHCP, and with it the platform, because the platform states only an MTU for its link.
 TEST(NetworkPlatform, BetweenCommandLineAndConfig) {
   Stated platform(
       "interfaces: [{interface: eth0, addresses: [198.51.100.9/24], routes: [{network: 0.0.0.0/0, "
@@ -440,8 +441,8 @@ TEST(NetworkPlatform, BetweenCommandLineAndConfig) {
             "eth1 mtu 1450 (platform)");
 }
 
-// Catches: a platform's addresses on no link, because it calls the only card eth0; an entry for a
-// card that there is, on another one.
+// Catches: a platform's addresses on no link, because the platform calls the only card eth0; an
+// entry for an existing card that is applied to another one.
 TEST(NetworkPlatform, NumbersOfCardsWithPredictableNames) {
   Stated platform(
       "interfaces: [{interface: eth0, addresses: [198.51.100.9/24]}, {interface: eth1, addresses: "
@@ -469,7 +470,7 @@ TEST(NetworkPlatform, NumbersOfCardsWithPredictableNames) {
             "eth0 198.51.100.9/24, enp0s2 198.51.100.10/24, eth7 198.51.100.11/24");
 }
 
-// Catches: members of a bond with DHCP of their own, or with a complaint about it.
+// Catches: members of a bond that have DHCP, or a problem about it.
 TEST(NetworkPlatform, MembersOfItsBond) {
   Stated platform(
       "interfaces: [{interface: eth0, mtu: 9000}, {interface: bond0, addresses: [10.0.0.2/24], "
@@ -482,7 +483,7 @@ TEST(NetworkPlatform, MembersOfItsBond) {
             "(platform)");
 }
 
-// Catches: the wrong one of two names or servers, each of which is good.
+// Catches: a wrong choice between two names or servers that are both valid.
 TEST(NetworkPlatform, Names) {
   Stated platform("hostname: n1.cloud, nameservers: [192.0.2.53]", "time.cloud");
   auto names = [](const NetworkPlan& p) {

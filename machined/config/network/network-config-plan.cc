@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// An address without a length stands for itself alone.
+// Parses an address; without a length it gets the full length.
 kj::Maybe<Prefix> prefixOf(kj::StringPtr text) {
   KJ_IF_MAYBE (prefix, Prefix::parse(text)) return *prefix;
   KJ_IF_MAYBE (ip, Ip::parse(text)) return Prefix::host(*ip);
@@ -50,10 +50,10 @@ class Planner {
   kj::Maybe<config::Machine::Reader> machine;
   kj::ArrayPtr<const KnownLink> known;
   kj::Maybe<const PlatformNetwork&> platform;
-  kj::StringPtr layer = kLayerConfiguration;  // of the entries that are being read
-  kj::Vector<const Lease*> leases;            // in the order of links, those that count
+  kj::StringPtr layer = kLayerConfiguration;  // layer of the entries that are being read
+  kj::Vector<const Lease*> leases;            // leases that count, in the order of links
   kj::Maybe<IpParameter> ip;
-  kj::Vector<kj::String> named;  // links that entries of the config are for
+  kj::Vector<kj::String> named;  // links that have entries in the config
   NetworkPlan plan;
 
   template <typename... Parts>
@@ -95,7 +95,7 @@ class Planner {
     return plan.links.add(NetworkPlan::Link{kj::str(name), mtu, layer});
   }
 
-  // False, with a problem, when an entry before said that the link is something else.
+  // Returns false, with a problem, if an earlier entry gave the link another kind.
   bool makes(NetworkPlan::Link& link, kj::StringPtr kind) {
     if (link.making.kind.size() > 0 && link.making.kind != kind) {
       problem(link.name, ": it is a ", link.making.kind, " already and cannot also be a ", kind);
@@ -113,7 +113,7 @@ class Planner {
     for (auto selector : bond.getDeviceSelectors()) addMembers(name, selector);
   }
 
-  // All links that the selector matches; while there is none it is unresolved.
+  // Adds all links that the selector matches; while no link matches, the selector is unresolved.
   void addMembers(kj::StringPtr master, config::DeviceSelector::Reader selector) {
     bool some = known.size() == 0;
     for (auto& link : known) {
@@ -162,8 +162,8 @@ class Planner {
     }
   }
 
-  // Addresses, routes, operators and the shared address of a link or VLAN. `addressed`: it needs no
-  // router advertisements, even without an address.
+  // Adds addresses, routes, operators and the shared address of a link or VLAN. `addressed`: the
+  // link needs no router advertisements, even without an address.
   template <typename Reader>
   void addAddressing(kj::StringPtr link, Reader entry, bool dhcp, bool addressed) {
     bool cidr = entry.getCidr().size() > 0;
@@ -188,7 +188,7 @@ class Planner {
     plan.addresses.add(NetworkPlan::Address{kj::str(link), prefix, layer, order});
   }
 
-  // The operators of a link in the config.
+  // Adds the operators of a link in the config.
   void addOperators(kj::StringPtr link, bool dhcp4, bool dhcp6, bool addressed, unsigned metric) {
     if (dhcp4) addOperator(kDhcp4, link, metric, layer);
     if (dhcp6) addOperator(kDhcp6, link, metric, layer);
@@ -220,7 +220,7 @@ class Planner {
     }
   }
 
-  // The bond or bridge that the link belongs to; empty: none.
+  // Returns the bond or bridge of the link; empty without one.
   kj::StringPtr masterOf(kj::StringPtr name) const {
     for (auto& link : plan.links) {
       if (link.name == name) return link.making.master;
@@ -228,7 +228,7 @@ class Planner {
     return "";
   }
 
-  // The bond or bridge has the addresses.
+  // Drops the addresses of members: the bond or bridge has the addresses.
   void dropAddressesOfMembers() {
     kj::Vector<NetworkPlan::Address> addresses;
     for (auto& address : plan.addresses) {
@@ -264,7 +264,7 @@ class Planner {
     plan.vips = kj::mv(vips);
   }
 
-  // The planned route with the same link, destination and metric.
+  // Returns the planned route with the same link, destination and metric.
   kj::Maybe<const NetworkPlan::Route&> inPlaceOf(const NetworkPlan::Route& route) const {
     for (auto& other : plan.routes) {
       if (other.link == route.link && other.destination == route.destination &&
@@ -279,7 +279,8 @@ class Planner {
     if (inPlaceOf(route) == nullptr) plan.routes.add(kj::mv(route));
   }
 
-  // The link of the entry; none: it has none, or the links are not known yet.
+  // Returns the link of the entry; nullptr if the entry has no link, or if the links are not known
+  // yet.
   kj::Maybe<kj::String> nameOf(config::Interface::Reader entry) {
     if (entry.hasDeviceSelector()) {
       auto selector = entry.getDeviceSelector();
@@ -304,7 +305,7 @@ class Planner {
     plan.unresolved.add(NetworkPlan::Unresolved{kj::mv(selector), kj::mv(error)});
   }
 
-  // All links that the selector matches are left alone.
+  // Ignores all links that the selector matches.
   void ignore(config::DeviceSelector::Reader selector) {
     for (auto& link : known) {
       if (matches(selector, link)) named.add(kj::str(link.name));
@@ -317,7 +318,7 @@ class Planner {
       named.add(kj::str(*name));
       if (ignored(*name)) return;
       if (!entry.getIgnore()) return addInterface(entry, *name);
-      // Another program configures the link; the shared address is the node's all the same.
+      // Another program configures the link; the shared address belongs to the node all the same.
       addVip(*name, entry.getVip());
     }
   }
@@ -334,8 +335,8 @@ class Planner {
     for (auto vlan : entry.getVlans()) addVlan(name, vlan);
   }
 
-  // A platform that states no hardware address numbers its cards as the kernel does: eth0 is the
-  // first. With predictable names there is no eth0.
+  // Returns the card's name on this machine. A platform that states no hardware address numbers its
+  // cards as the kernel does: eth0 is the first. With predictable names no eth0 exists.
   kj::String renamedCard(kj::String name) const {
     constexpr kj::StringPtr kUsual = "eth"_kj;
     if (!predictableNames(arguments) || !name.startsWith(kUsual)) return name;
@@ -351,7 +352,7 @@ class Planner {
     return name;
   }
 
-  // A link that the config names is as the config says, whatever the platform states of it.
+  // For a link in the config, the platform's statements do not count.
   void addPlatform(config::Network::Reader network) {
     layer = kLayerPlatform;
     auto ofConfig = KJ_MAP(name, named) {
@@ -360,7 +361,7 @@ class Planner {
     auto isConfigs = [&](kj::StringPtr name) {
       return std::find(ofConfig.begin(), ofConfig.end(), name) != ofConfig.end();
     };
-    kj::Vector<kj::String> silent;  // links of which it states neither addresses nor DHCP
+    kj::Vector<kj::String> silent;  // links without addresses and DHCP in the platform's statement
     for (auto entry : network.getInterfaces()) {
       KJ_IF_MAYBE (name, nameOf(entry)) {
         *name = renamedCard(kj::mv(*name));
@@ -371,7 +372,7 @@ class Planner {
         if (!addressed) silent.add(kj::mv(*name));
       }
     }
-    // The platform would not be reached any more.
+    // Without DHCP the platform could no longer be reached.
     for (auto& name : silent) {
       if (masterOf(name).size() == 0) addOperator(kDhcp4, name, 0, layer);
     }
@@ -468,7 +469,7 @@ class Planner {
     }
   }
 
-  // True when the config or the command line wants the link to be left alone.
+  // Returns true if the config or the command line says that the link must not be touched.
   bool left(kj::StringPtr link) const { return ignored(link) || (isNamed(link) && !planned(link)); }
   bool isNamed(kj::StringPtr link) const {
     return std::find(named.begin(), named.end(), link) != named.end();
@@ -480,7 +481,7 @@ class Planner {
     return false;
   }
 
-  // The link that `ip=` is for; none while the links are not known.
+  // Returns the link that `ip=` is for; nullptr while the links are not known.
   kj::Maybe<kj::String> linkOfParameter(kj::StringPtr device) const {
     const KnownLink* first = nullptr;
     if (planned(device)) return kj::str(device);
@@ -509,10 +510,10 @@ class Planner {
     }
   }
 
-  // An entry that says only "ignore" configures as well: it wants the link to be left alone.
+  // An entry that says only "ignore" configures the link, too: the link must not be touched.
   bool configured(kj::StringPtr link) const { return isNamed(link) || planned(link); }
 
-  // A bond or VLAN that only the command line has, without another link on it.
+  // Returns true for a bond or VLAN that only the command line has, without another link on top.
   bool asksByItself(const NetworkPlan::Link& link) const {
     if (link.layer != kLayerCmdline || link.making.kind.size() == 0) return false;
     for (auto& other : plan.links) {
@@ -560,7 +561,7 @@ class Planner {
     }
     auto metric = KJ_ASSERT_NONNULL(operatorOf(lease.link, lease.kind)).metric;
     for (auto& route : lease.routes) {
-      // Of two links with leases for the same destination the first one is preferred.
+      // If two links have leases for the same destination, the first link is preferred.
       auto own = metric;
       while (taken(route.destination, own, lease.link)) ++own;
       addRoute({kj::str(lease.link), route.destination, route.gateway, own, kLayerOperator});

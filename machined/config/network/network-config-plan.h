@@ -1,6 +1,6 @@
 // Plans the network of this node from the kernel command line, the machine config and DHCP. Pure.
 //
-// Layers, of which the later one wins:
+// A later layer overrides the earlier ones:
 //   default        the built-in settings
 //   cmdline        the kernel command line
 //   platform       the metadata service of the cloud (machined/platforms)
@@ -10,18 +10,17 @@
 // * A link that gets an address or DHCP from the config ignores `ip=` of the command line.
 // * Resolvers and time servers come from the highest layer that names any.
 // * The host name is the first of: config, platform, command line, DHCP (links in the order of
-// their
-//   names), and a name made of the first address.
-// * A link that the config names takes nothing from the platform. One of which the platform states
-//   neither addresses nor DHCP keeps DHCP.
+//   their names), and a name made of the first address.
+// * A link that the config names takes nothing from the platform. A link for which the platform
+//   states neither addresses nor DHCP keeps DHCP.
 // * DHCP runs on each hardware link that no other layer configures, even before there is a config,
-//   and on each bond or VLAN of the command line that has no address. A bond or VLAN that both the
-//   command line and the config name is as the config says.
-// * A deviceSelector is resolved with the links that exist. While none or several match, its entry
-//   is in `unresolved`; one with "ignore" holds for all links that match.
+//   and on each bond or VLAN of the command line that has no address. If both the command line and
+//   the config name a bond or VLAN, the config counts.
+// * A deviceSelector is resolved with the existing links. While it matches no link or several, its
+//   entry is in `unresolved`; a selector with "ignore" applies to all links that match.
 //
-// An invalid value is left out and named in `problems`; the rest still counts, so that a mistake
-// has as little effect as possible.
+// An invalid value is left out and named in `problems`; the other values still count, so that a
+// mistake has as little effect as possible.
 #pragma once
 
 #include <kj/string.h>
@@ -59,7 +58,7 @@ struct Lease {
   kj::String hostname, domain;
 };
 
-// As the platform states it (PlatformConfigs), in the shape of machine.network.
+// The network that the platform states (PlatformConfigs), in the shape of machine.network.
 struct PlatformNetwork {
   config::Network::Reader network;
   kj::Vector<kj::String> timeServers;
@@ -76,7 +75,7 @@ struct NetworkPlan {
     kj::String link;
     Prefix prefix;
     kj::StringPtr layer;
-    unsigned order;  // among those of its link
+    unsigned order;  // position among the leases of its link
   };
   struct Route {
     kj::String link;  // empty for blackhole, unreachable and prohibit
@@ -100,7 +99,7 @@ struct NetworkPlan {
     unsigned metric;
     kj::StringPtr layer;
   };
-  // An address that the control-plane nodes share, on the link of this one.
+  // An address that the control-plane nodes share, on the link of this node.
   struct Vip {
     kj::String link;
     Ip address;
@@ -112,17 +111,17 @@ struct NetworkPlan {
   kj::Vector<Operator> operators;
   kj::Vector<Address> addresses;
   kj::Vector<Route> routes;
-  kj::String hostname, domain;  // empty: not known yet
+  kj::String hostname, domain;  // empty while not known
   kj::StringPtr hostnameLayer;
   kj::Vector<Ip> resolvers;
   kj::StringPtr resolversLayer;
-  kj::Vector<kj::String> search;  // domains
+  kj::Vector<kj::String> search;  // search domains
   kj::Vector<kj::String> timeServers;
   kj::StringPtr timeServersLayer;
   kj::Vector<kj::String> problems;
 };
 
-// `machine` is none before there is a machine config. `known` is empty before networkd has
+// `machine` is nullptr before there is a machine config. `known` is empty before networkd has
 // published the links. Leases of operators that are not wanted (any more) do not count.
 NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::Maybe<config::Machine::Reader> machine,
@@ -130,13 +129,13 @@ NetworkPlan planNetwork(const KernelArguments& arguments,
                         kj::ArrayPtr<const Lease> leases = nullptr,
                         kj::Maybe<const PlatformNetwork&> platform = nullptr);
 
-// Host name, resolvers, search domains and time servers of `plan`; for planNetwork(). `leases`:
-// those that count, in the order of their links.
+// Chooses host name, resolvers, search domains and time servers of `plan`; for planNetwork().
+// `leases` are those that count, in the order of their links.
 void chooseNames(const KernelArguments& arguments, kj::Maybe<config::Machine::Reader> machine,
                  kj::Maybe<const PlatformNetwork&> platform, const kj::Maybe<IpParameter>& ip,
                  kj::ArrayPtr<const Lease* const> leases, NetworkPlan& plan);
 
-// The error in a host name; none: it is valid.
+// Returns the error in a host name; nullptr if it is valid.
 kj::Maybe<kj::String> hostnameProblem(kj::StringPtr name);
 
 }  // namespace talos::machined

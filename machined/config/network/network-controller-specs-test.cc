@@ -1,4 +1,4 @@
-// Specs for networkd made of command line, config and links.
+// The specs for networkd from command line, config and links.
 #include "machined/config/controllers/test-machine-config.h"
 #include "machined/config/network/network-controller.h"
 #include "machined/config/network/test-network-config.h"
@@ -10,7 +10,7 @@ namespace {
 struct NetworkSpecsTest : public ConfigTest {
   ~NetworkSpecsTest() noexcept override {}
 
-  // Calls `each` with type, id and content of each spec of this config.
+  // Calls `each` with type, ID and content of each spec of this config.
   template <typename F>
   void eachSpec(const MachineText& machine, F&& each, kj::StringPtr commandLine = "") {
     KernelArguments arguments(commandLine.asArray());
@@ -24,7 +24,7 @@ struct NetworkSpecsTest : public ConfigTest {
   }
 };
 
-// Catches: ids, which users see, that depend on the order of changes.
+// Catches: IDs, which users see, that depend on the order of changes.
 TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   auto ids = [&] {
     poll();
@@ -78,8 +78,7 @@ TEST_F(NetworkSpecsTest, TheNetworksSpecsFollowCommandLineConfigAndLinks) {
   EXPECT_EQ(address.getLinkName(), "eth0");
 }
 
-// Catches: specs for a look ahead that are others than those that would be stored, or that are
-// stored.
+// Catches: specs of a preview that differ from those that would be stored, or that are stored.
 TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   put<rpc::LinkStatusSpec>("eth0", [](auto spec) {
     spec.setIndex(2);
@@ -102,7 +101,7 @@ TEST_F(NetworkSpecsTest, TheSpecsOfAnotherConfigAreThoseThatItWouldGive) {
   EXPECT_EQ(store.list<rpc::LinkSpecSpec>().size(), 0u);
 }
 
-// Catches: an option of a route or a VLAN that ends somewhere between the config and the spec.
+// Catches: an option of a route or a VLAN that is lost between the config and the spec.
 TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
   MachineText config(
       "interfaces: [{interface: eth0, cidr: 10.0.0.2/24, routes: [{network: 10.9.0.0/16,"
@@ -123,8 +122,8 @@ TEST_F(NetworkSpecsTest, OptionsOfRoutesAndVlansAreInTheirSpecs) {
             "prohibit/inet4//10.8.0.0/16/10:   0 false prohibit");
 }
 
-// Catches: a selector that sees in a bond what the bond has given its members, a link that networkd
-// made, or one that is no hardware.
+// Catches: a selector that uses the values which a bond has given its members, or matches a link
+// that networkd made or that is not hardware.
 TEST_F(NetworkSpecsTest, SelectorsSeeWhatALinkIsByItself) {
   struct Row {
     kj::StringPtr name, address, permanent, memberKind, kind;

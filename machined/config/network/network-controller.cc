@@ -25,7 +25,7 @@ kj::StringPtr scopeOf(const Ip& address) {
 kj::Vector<KnownLink> knownLinks(Store& store) {
   kj::Vector<KnownLink> links;
   for (auto spec : store.list<rpc::LinkStatusSpec>()) {
-    // A bond gives its members its own address.
+    // A bond gives its members the bond's address.
     bool own = spec.getMemberKind() != "bond" || spec.getPermanentAddress().size() == 0;
     links.add(KnownLink{
         .index = spec.getIndex(),
@@ -43,8 +43,8 @@ kj::Vector<KnownLink> knownLinks(Store& store) {
   return links;
 }
 
-// networkd has checked its values when it read them from the network; values that do not parse here
-// are left out all the same.
+// Returns the leases. networkd has checked these values when it read them from the network; values
+// that do not parse are left out all the same.
 kj::Vector<Lease> knownLeases(Store& store) {
   kj::Vector<Lease> leases;
   for (auto spec : store.list<rpc::OperatorStatusSpec>()) {
@@ -72,7 +72,7 @@ kj::Vector<Lease> knownLeases(Store& store) {
   return leases;
 }
 
-// The platform's statement, which is not there before its service has answered.
+// The platform's statement, which does not exist before the platform's service has answered.
 struct KnownPlatform {
   explicit KnownPlatform(Store& store) {
     KJ_IF_MAYBE (spec, store.tryGet<rpc::PlatformConfigSpec>(kPlatformConfigId)) {
@@ -173,7 +173,7 @@ void addResolvers(Outputs<rpc::ResolverSpecSpec>& outputs, const NetworkPlan& pl
 }
 
 void addOperators(Outputs<rpc::OperatorSpecSpec>& outputs, const NetworkPlan& plan) {
-  // A name that was made up, or that DHCP gave, is not the machine's to tell.
+  // The machine does not announce a default name, or a name from DHCP.
   bool named = plan.hostnameLayer != kLayerDefault && plan.hostnameLayer != kLayerOperator;
   for (auto& o : plan.operators) {
     auto spec = outputs.add(kj::str(o.kind, "/", o.link));
@@ -204,7 +204,7 @@ void addTimeServers(Outputs<rpc::TimeServerSpecSpec>& outputs, const NetworkPlan
 struct Kind {
   kj::StringPtr (*type)();
   kj::Own<OutputSet> (*make)(const NetworkPlan& plan, kj::StringPtr owner);
-  bool changesKernel;  // a plan of what would be done looks at these
+  bool changesKernel;  // a preview uses these kinds
 };
 template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
 kj::Own<OutputSet> make(const NetworkPlan& plan, kj::StringPtr owner) {
@@ -216,8 +216,8 @@ template <typename Spec, void (*add)(Outputs<Spec>&, const NetworkPlan&)>
 constexpr Kind kind(bool changesKernel) {
   return {typeName<Spec>, make<Spec, add>, changesKernel};
 }
-// A shared address goes before its link does. The operators first: a lease is given back while its
-// link is still there. The keys before the links that want them.
+// A shared address is removed before its link is. The operators come first: a lease is released
+// while its link still exists. The keys come before the links that need them.
 constexpr Kind kKinds[] = {kind<rpc::VipSpecSpec, addVips>(false),
                            kind<rpc::OperatorSpecSpec, addOperators>(false),
                            kind<rpc::WireguardKeySpec, addKeys>(true),

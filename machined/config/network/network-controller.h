@@ -1,7 +1,7 @@
 // network.ConfigController: publishes the wanted network as LinkSpecs, AddressSpecs, RouteSpecs,
 // OperatorSpecs, VipSpecs, HostnameSpecs, ResolverSpecs, TimeServerSpecs and the secret
 // WireguardKeys, from the kernel's command line, the machine config and the leases of operators
-// (network-config-plan.h). networkd applies it; machined's log has each problem once.
+// (network-config-plan.h). networkd applies them. The controller logs each problem once.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -11,8 +11,8 @@
 
 namespace talos::machined {
 
-// The specs of links, their keys, addresses and routes of another config, for a preview by
-// networkd. The messages hold secrets; they are overwritten at the end.
+// The specs of another config's links, keys, addresses and routes, for a preview by networkd. The
+// messages hold secrets; the destructor overwrites them.
 class NetworkSpecs {
  public:
   NetworkSpecs(const KernelArguments& arguments, config::Machine::Reader machine, Store& store);

@@ -13,10 +13,10 @@ struct NetworkEventsTest : public StoreTest {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
   kj::Vector<kj::String> reported;
   uint64_t kept = 0;
-  bool broken = false;  // process 1 does not take the number
+  bool broken = false;  // process 1 rejects the number
   kj::Maybe<kj::Own<ControllerRuntime>> runtime;
 
-  // Starts a brain; the held number and the reported events stay from the previous one.
+  // Starts a brain; the held number and the reported events of the previous brain stay.
   void start() {
     runtime = nullptr;
     auto made =
@@ -54,7 +54,7 @@ struct NetworkEventsTest : public StoreTest {
   }
 };
 
-// Catches: an event for each look at the status, and none for the second repair.
+// Catches: an event for each read of the status, and no event for the second repair.
 TEST_F(NetworkEventsTest, ReportsEachRepairOnce) {
   start();
   repaired(1, 1);
@@ -66,7 +66,7 @@ TEST_F(NetworkEventsTest, ReportsEachRepairOnce) {
   EXPECT_EQ(news(), "");
 }
 
-// Catches: the same events again after every crash of the brain.
+// Catches: events that are repeated after every crash of the brain.
 TEST_F(NetworkEventsTest, ANewBrainTellsWhatIsNew) {
   repaired(1, 2);
   start();
@@ -77,7 +77,7 @@ TEST_F(NetworkEventsTest, ANewBrainTellsWhatIsNew) {
   EXPECT_EQ(news(), "eth0: repair 3");
 }
 
-// Catches: an event that is reported before its number is held, and one that is lost.
+// Catches: an event that is reported before its number is held, and an event that is lost.
 TEST_F(NetworkEventsTest, HoldsTheNumberBeforeItReports) {
   broken = true;
   start();

@@ -1,9 +1,9 @@
 // network.EventController: publishes the repairs of networkd (NetworkStatuses, `repaired`) as
 // events, each once.
 //
-// networkd numbers its repairs from boot on. The number of the newest published one is given to
-// `keep` before it is published, and is restored as `lastReported` after a crash of the brain: no
-// event is published twice. An event can be lost if the crash came in between, or if there were
+// networkd numbers its repairs from boot on. `keep` gets the number of the newest repair before its
+// event is published; after a crash of the brain this number is restored as `lastReported`, so no
+// event is published twice. An event can be lost if the brain crashes in between, or if there are
 // more repairs at once than the resource holds; the resource still counts them.
 #pragma once
 

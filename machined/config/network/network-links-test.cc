@@ -43,8 +43,8 @@ kj::String links(const NetworkPlan& plan) {
       " ");
 }
 
-// Catches: options lost on the way, members that nobody ties to their bond, defaults that are
-// written.
+// Catches: options that are lost on the way, members that are not added to their bond, defaults
+// that are written.
 TEST(NetworkLinksTest, TheDocumentsBond) {
   auto plan = planOf(
       "      - interface: bond0\n"
@@ -67,7 +67,7 @@ TEST(NetworkLinksTest, TheDocumentsBond) {
   }
 }
 
-// Catches: a bond that is not made because its links come later, or not at all.
+// Catches: a bond that is not made because its links appear later, or never.
 TEST(NetworkLinksTest, ABondWithoutLinks) {
   auto plan = planOf("      - interface: bond0\n        bond: {mode: active-backup}\n");
   EXPECT_EQ(links(plan), "bond0:bond");
@@ -96,7 +96,7 @@ TEST(NetworkLinksTest, TheDocumentsVlan) {
       << spec(plan, "eth0.100").cStr();
 }
 
-// Catches: a private key in what everybody may read.
+// Catches: a private key in a record that everybody may read.
 TEST(NetworkLinksTest, ATunnelsSpecHasItsPublicKeyOnly) {
   auto plan =
       planOf(kj::str("      - interface: wg0\n"
@@ -124,7 +124,7 @@ TEST(NetworkLinksTest, ATunnelsSpecHasItsPublicKeyOnly) {
   EXPECT_EQ(plan.problems.size(), 0u);
 }
 
-// Catches: one mistake that costs the machine its other links.
+// Catches: one mistake that affects the machine's other links.
 TEST(NetworkLinksTest, WhatCannotBeIsSaidAndTheRestCounts) {
   auto plan = planOf(
       "      - interface: bond0\n"

@@ -1,4 +1,4 @@
-// Links that the machine config makes: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
+// Links that the machine config creates: bonds, bridges, VLANs, dummies and WireGuard tunnels, as
 // values between the config and the LinkSpecs. Part of network-config-plan.h.
 //
 // Private keys are in the values and are published only as WireguardKeys resources, which are
@@ -18,7 +18,7 @@
 
 namespace talos::machined {
 
-// The options of a bond, copied out of the config. Its members: `interfaces`.
+// The options of a bond, copied from the config. `interfaces` are its members.
 class BondConfig {
  public:
   explicit BondConfig(config::Bond::Reader bond) { message.setRoot(bond); }
@@ -40,18 +40,18 @@ struct WireguardConfig {
     uint32_t keepalive = 0;          // s
     kj::Vector<kj::String> allowed;  // CIDR
   };
-  kj::Maybe<netlink::WireguardSecret> privateKey;  // none: it cannot be read
+  kj::Maybe<netlink::WireguardSecret> privateKey;  // nullptr: it cannot be read
   uint16_t listenPort = 0;
   uint32_t firewallMark = 0;
   kj::Vector<Peer> peers;
 };
 WireguardConfig wireguardConfig(config::Wireguard::Reader wireguard);
 
-// The kind of a link with its options: one of these, or none for hardware.
+// The kind of a link with its options: one of these; no options for hardware.
 struct LinkMaking {
   kj::String kind;    // "bond", "bridge", "vlan", "dummy", "wireguard"; empty: hardware
-  kj::String parent;  // of a VLAN
-  kj::String master;  // the bond or bridge that it belongs to
+  kj::String parent;  // parent of a VLAN
+  kj::String master;  // the link's bond or bridge
   uint16_t vlanId = 0;
   std::shared_ptr<const BondConfig> bond;
   std::shared_ptr<const BridgeConfig> bridge;
@@ -60,7 +60,7 @@ struct LinkMaking {
   void fill(rpc::LinkSpecSpec::Builder spec) const;
 };
 
-// "eth0.100"; none when it has more than the 15 characters of a link's name.
+// Returns "eth0.100"; nullptr if the name has more than the 15 characters of a link's name.
 kj::Maybe<kj::String> vlanName(kj::StringPtr parent, uint16_t id);
 
 }  // namespace talos::machined

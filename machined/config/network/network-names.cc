@@ -1,5 +1,5 @@
-// The names of network-config-plan.h: host name, resolvers, search domains and time servers, each
-// from the highest layer that has them.
+// Chooses the names of network-config-plan.h: host name, resolvers, search domains and time
+// servers, each from the highest layer that has them.
 #include <algorithm>
 
 #include "machined/config/network/network-config-plan.h"
@@ -8,17 +8,17 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostResolvers = 3;      // resolv.conf(5)
-constexpr size_t kMostSearchDomains = 6;  // read by every C library
+constexpr size_t kMostSearchDomains = 6;  // limit that every C library reads
 constexpr kj::StringPtr kDefaultTimeServer = "pool.ntp.org"_kj;
 constexpr kj::StringPtr kDefaultResolvers[] = {"1.1.1.1"_kj, "8.8.8.8"_kj};
 
-// talos-10-0-0-2, talos-fd00--2
+// Returns talos-10-0-0-2, talos-fd00--2.
 kj::String nameOf(const Ip& address) {
   auto name = kj::str("talos-", address);
   for (char& c : name.asArray()) {
     if (c == '.' || c == ':') c = '-';
   }
-  // Of an address that ends with zeros, like fd00::.
+  // An address like fd00:: would leave hyphens at the end.
   size_t length = name.size();
   while (name[length - 1] == '-') --length;
   return kj::heapString(name.begin(), length);
@@ -103,7 +103,7 @@ class Chooser {
         return;
       }
     }
-    // Before there is a config such a name would change again soon.
+    // Before there is a config this name would soon change again.
     if (machine != nullptr) takeHostname("talos-127-0-1-1", "", kLayerDefault);
   }
 
@@ -141,7 +141,7 @@ class Chooser {
     for (auto text : kDefaultResolvers) take(KJ_ASSERT_NONNULL(Ip::parse(text)), kLayerDefault);
   }
 
-  // The machine's own domain first.
+  // The machine's domain comes first.
   void chooseSearch() {
     auto take = [&](kj::StringPtr domain) {
       bool there = std::find(plan.search.begin(), plan.search.end(), domain) != plan.search.end();

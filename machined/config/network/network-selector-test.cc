@@ -1,4 +1,4 @@
-// Links that are chosen by what they are.
+// Links that are chosen by their properties.
 #include "machined/config/network/network-selector.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ kj::Vector<KnownLink> machine() {
   return links;
 }
 
-// Catches: selectors that choose a link of another kind, none where there is one, or one of many.
+// Catches: selectors that choose a link of another kind, no link where one matches, or one of many.
 TEST(DeviceSelector, OneLinkOrAReason) {
   struct Row {
     const char *bus, *mac, *permanent, *pci, *driver;
@@ -85,7 +85,7 @@ TEST(DeviceSelector, OneLinkOrAReason) {
   }
 }
 
-// A selector of a driver, in as many entries.
+// Returns a config with a driver's selector, in as many entries.
 MachineText selected(kj::StringPtr driver, kj::StringPtr more = "", unsigned entries = 1) {
   kj::Vector<kj::String> texts;
   while (texts.size() < entries) {
@@ -108,8 +108,8 @@ std::string planned(const MachineText& config, kj::ArrayPtr<const KnownLink> kno
   return kj::strArray(parts, "; ").cStr();
 }
 
-// Catches: a complaint before the links are known, a VLAN with the name of nothing, a choice that
-// changes when what it made is there, a link that is left without DHCP because of a wrong choice.
+// Catches: a problem before the links are known, a VLAN with an empty parent name, a choice that
+// changes when the link that it made exists, a link that has no DHCP because of a wrong choice.
 TEST(DeviceSelector, InAPlan) {
   EXPECT_EQ("", planned(selected("ixgbe"), nullptr));
   auto links = machine();
@@ -126,8 +126,7 @@ TEST(DeviceSelector, InAPlan) {
             planned(selected("ixgbe", ", ignore: true"), links));
 }
 
-// Catches: links that are to be left alone and are asked for by DHCP, because there are two of
-// them.
+// Catches: links that must be ignored and get DHCP, because two links match.
 TEST(DeviceSelector, IgnoresWhateverItMayMean) {
   auto links = machine();
   EXPECT_EQ("eth2; dhcp4/eth2; ra/eth2", planned(selected("virtio_net", ", ignore: true"), links));
@@ -135,8 +134,8 @@ TEST(DeviceSelector, IgnoresWhateverItMayMean) {
             planned(selected("e1000", ", ignore: true"), links));
 }
 
-// Catches: the bond itself as its member, since it has the address of one; a complaint before the
-// links are known; members with DHCP of their own; silence when nothing matches.
+// Catches: a bond that becomes its own member, because it has the address of one; a problem before
+// the links are known; members with DHCP; no problem when nothing matches.
 TEST(DeviceSelector, MembersOfABond) {
   auto bonded = [](kj::StringPtr driver) {
     return MachineText(

@@ -7,7 +7,8 @@ namespace talos::machined {
 
 namespace {
 
-// `*` for any characters, also none. Linear but for the last star: it goes back to that only.
+// Matches `*` with any characters, also none. Linear but for the last star, the only one that it
+// goes back to.
 bool matchesPattern(kj::StringPtr text, kj::StringPtr pattern) {
   size_t t = 0, p = 0, star = SIZE_MAX, from = 0;
   auto same = [](char a, char b) { return tolower(a) == tolower(b); };

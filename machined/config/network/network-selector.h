@@ -1,8 +1,9 @@
 // Selects existing links by machine.network.interfaces[].deviceSelector. Pure.
 //
 // Only hardware links can be selected, and never loopback: a VLAN or a bond has the hardware
-// address of the link below it, and what a config creates must not change what it selects. A member
-// of a bond is known by its own hardware address, not by the one that the bond gave it.
+// address of the link below, and a link that a config creates must not change what the config
+// selects. A member of a bond is selected by the member's permanent hardware address, not by the
+// address that the bond gave it.
 #pragma once
 
 #include <kj/string.h>
@@ -11,23 +12,24 @@
 
 namespace talos::machined {
 
-// A link as the kernel has it.
+// A link as the kernel describes it.
 struct KnownLink {
   unsigned index = 0;
   kj::String name;
   bool loopback = false;
-  bool hardware = false;  // an Ethernet card, or what passes for one; no virtual link
-  bool made = false;      // by networkd
+  bool hardware = false;  // an Ethernet card, or a device that looks like one; no virtual link
+  bool made = false;      // created by networkd
   kj::String hardwareAddress = nullptr, permanentAddress = nullptr;
   kj::String driver = nullptr, busPath = nullptr, pciId = nullptr;
 };
 
-// In texts `*` stands for any characters; empty: does not matter. Addresses and ids are compared
-// without case.
+// Returns true if all fields of the selector match. In texts `*` stands for any characters; an
+// empty field matches everything. Addresses and IDs are compared without case.
 bool matches(config::DeviceSelector::Reader selector, const KnownLink& link);
-kj::String describe(config::DeviceSelector::Reader selector);  // "driver=virtio_net,physical"
+kj::String describe(config::DeviceSelector::Reader selector);  // returns
+                                                               // "driver=virtio_net,physical"
 
-// The name of the one link that it selects; else none, with `problem`.
+// Returns the name of the only link that the selector matches; else nullptr, with `problem`.
 kj::Maybe<kj::StringPtr> choose(config::DeviceSelector::Reader selector,
                                 kj::ArrayPtr<const KnownLink> links, kj::String& problem);
 

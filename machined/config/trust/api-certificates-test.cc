@@ -1,4 +1,4 @@
-// The certificates of the API, and what trustd signs with.
+// The certificates of the API, and the secrets with which trustd signs.
 #include "machined/config/trust/api-certificates.h"
 
 #include "common/tls/public-key.h"
@@ -14,7 +14,7 @@ namespace {
 struct CertificatesTest : public ConfigTest {
   ~CertificatesTest() noexcept override {}
 
-  // Until the API certificates have this version.
+  // Waits until the API certificates have this version.
   void awaitCertificates(uint64_t version) {
     for (;;) {
       KJ_IF_MAYBE (stored, store.tryGet<rpc::ApiCertificateSpec>("api")) {
@@ -56,8 +56,8 @@ TEST_F(CertificatesTest, ApiCertificatesHaveTheNodesNamesAndRoles) {
                  kj::str(spec.getClient().getKey().asChars()));
 }
 
-// Catches: a machine in a cloud whose certificate does not have the address that clients use, or
-// has it only after something else has changed.
+// Catches: a machine in a cloud whose certificate lacks the address that clients use, or gets it
+// only after another change.
 TEST_F(CertificatesTest, AnAddressOutsideIsInTheCertificate) {
   putAddress("10.5.0.2");
   addApi();
@@ -69,7 +69,8 @@ TEST_F(CertificatesTest, AnAddressOutsideIsInTheCertificate) {
             "10.5.0.2 127.0.0.1 203.0.113.7 ::1");
 }
 
-// The quirk of the original: new certificates on every wake-up restart whatever uses them.
+// Catches the quirk of the original: new certificates at every wake-up, which restart all their
+// users.
 TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHalfTheirLifeIsOver) {
   putAddress("10.5.0.2");
   addApi();
@@ -87,7 +88,7 @@ TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHa
             "10.5.0.3 127.0.0.1 ::1");
 
   clock.time += 12 * kj::HOURS;
-  timer.advanceTo(timer.now() + 2 * kj::HOURS);  // it looks at the clock by itself
+  timer.advanceTo(timer.now() + 2 * kj::HOURS);  // the controller checks the clock by itself
   awaitCertificates(3);
   EXPECT_GT(inspect(certificates().getServer().getCrt()).notAfter, clock.time + 23 * kj::HOURS);
 
@@ -103,8 +104,8 @@ TEST_F(CertificatesTest, ApiCertificatesAreMadeAnewOnlyWhenTheirInputsChangeOrHa
   EXPECT_EQ(version(), 5u);
 }
 
-// Catches: CAs of the config that take effect with the next boot or not at all; clients of the
-// other CA that cannot verify the node; a certificate that stays when what goes with it changes.
+// Catches: CAs of the config that take effect only with the next boot or never; clients of the
+// other CA that cannot verify the node; a certificate that stays when its chain changes.
 TEST_F(CertificatesTest, CasBesideTheOwnOneAreAcceptedAndLeadToIt) {
   addApi();
   awaitCertificates(1);
@@ -141,7 +142,7 @@ TEST_F(CertificatesTest, CasBesideTheOwnOneAreAcceptedAndLeadToIt) {
   EXPECT_EQ(kj::str(certificates().getCa().asChars()), authority.certificate);
 }
 
-// Catches: a lifetime of seconds that is renewed for ever, or never.
+// Catches: a lifetime of seconds that causes endless renewals, or none.
 TEST_F(CertificatesTest, ApiCertificatesHaveTheLifetimeOfTheConfig) {
   addApi();
   awaitCertificates(1);
@@ -162,8 +163,9 @@ TEST_F(CertificatesTest, ApiCertificatesHaveTheLifetimeOfTheConfig) {
   awaitCertificates(3);
 }
 
-// Catches: a worker, or a machine without the key, with secrets that it must not have; names of the
-// control plane that others could have a certificate for; changes that restart nothing but noise.
+// Catches: a worker, or a machine without the key, that gets secrets which it must not have; names
+// of the control plane for which other nodes can get a certificate; changes without an effect that
+// cause restarts.
 TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   auto version = [&]() -> uint64_t {
     poll();
@@ -187,7 +189,7 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(os.getCertLifetimeS(), 24u * 3600);
   EXPECT_FALSE(os.getControlPlaneKnown());
 
-  // A config names no other control-plane node.
+  // The config does not name other control-plane nodes.
   put<rpc::MemberSpec>("cp2", [](auto spec) {
     spec.setHostname("cp2.example.org");
     spec.setMachineType("controlplane");
@@ -226,7 +228,8 @@ TEST_F(CertificatesTest, WhatTrustdSignsWithIsThereOnControlPlanesOnly) {
   EXPECT_EQ(version(), 0u);
 }
 
-// Catches: a controller that takes away what apid got from trustd, or leaves its own in the way.
+// Catches: a controller that removes the certificate that apid got from trustd, or keeps its own in
+// this place.
 TEST_F(CertificatesTest, WithoutTheAuthoritysKeyTheCertificatesAreApids) {
   addApi();
   awaitCertificates(1);
@@ -241,8 +244,8 @@ TEST_F(CertificatesTest, WithoutTheAuthoritysKeyTheCertificatesAreApids) {
   EXPECT_TRUE(strstr(log.cStr(), "failed") == nullptr) << log.cStr();
 }
 
-// Catches: a fingerprint that changes under an operator's eyes, a throw-away certificate that stays
-// in use or lends its key to the real one.
+// Catches: a fingerprint that changes while an operator compares it; a temporary certificate that
+// stays in use or shares its key with the real one.
 TEST_F(CertificatesTest, InMaintenanceTheCertificateIsThrowAwayAndItsKeyStays) {
   present = false;
   bool maintenance = true;

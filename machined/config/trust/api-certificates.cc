@@ -54,7 +54,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   }
   auto config = KJ_ASSERT_NONNULL(found);
   if (asksTrustd(config)) {
-    outputs.apply(store);  // from now on apid writes it
+    outputs.apply(store);  // apid writes it from now on
     return kj::READY_NOW;
   }
   auto names = storedNames(store, apiCertSans(config));
@@ -68,7 +68,7 @@ kj::Promise<void> ApiController::reconcile(Store& store) {
   return renew(store, config, kj::mv(names));
 }
 
-// One key operation, which does not need the thread pool.
+// Makes one key operation, which does not need the thread pool.
 kj::Promise<void> ApiController::maintain(Store& store) {
   auto names = storedNames(store, nullptr);
   pki::Pem key;
@@ -104,7 +104,7 @@ kj::Promise<void> ApiController::renew(Store& store, config::Config::Reader conf
                             lifetime = apiCertLifetime(config), now = clock.now()] {
         return issueBoth(authority, key, names, lifetime, now);
       });
-  // Clients that trust only a CA beside this one verify the server through it.
+  // Clients that trust only an additional CA verify the server through it.
   issued.server.certificate = pki::chainOf(issued.server.certificate, authorities.behind);
   Outputs<rpc::ApiCertificateSpec> outputs(name());
   auto spec = outputs.add("api");

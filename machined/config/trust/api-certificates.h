@@ -1,13 +1,13 @@
 // secrets.ApiController: writes secrets/ApiCertificates[api], the certificates of apid as a server
 // and as a client.
 //
-// Issued here on a node whose config has the key of machine.ca. They are renewed only when their
-// inputs (CA, names, addresses) changed or half of their lifetime is over, and survive restarts of
-// the brain. Without a config (in maintenance mode, or when the boot has failed) there is one
-// self-signed certificate, which any client may meet; its key stays the same until the node has a
-// config, over restarts of the brain too, because an operator compares its fingerprint. Key
+// A node whose config has the key of machine.ca issues them itself. They are renewed only when
+// their inputs (CA, names, addresses) changed or half of their lifetime has passed, and survive
+// restarts of the brain. Without a config (in maintenance mode, or when the boot has failed) there
+// is one self-signed certificate, which any client may meet; its key stays the same until the node
+// has a config, over restarts of the brain too, because an operator compares its fingerprint. Key
 // operations run in the thread pool. A node without the key gets its certificate from trustd: apid
-// requests it and writes it here (join-controller.h), and this controller writes nothing.
+// requests and writes it (join-controller.h), and this controller writes nothing.
 #pragma once
 
 #include <kj/timer.h>
@@ -37,7 +37,7 @@ class ApiController final : public Controller {
   UvLoop& uv;
   const kj::Clock& clock;
   ReadConfig readConfig;
-  kj::Function<bool()> showsStateToAnybody;  // a change of it must poke this controller
+  kj::Function<bool()> showsStateToAnybody;  // changes must poke this controller
   RenewalTimer renewal;
 
   kj::Promise<void> maintain(Store& store);

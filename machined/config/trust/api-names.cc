@@ -52,7 +52,7 @@ bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeName
   bool good = false;
   auto damaged = kj::runCatchingExceptions([&] {
     auto info = inspectPair(stored.getServer());
-    // The certificate has one even when the machine has none.
+    // The certificate has a common name even if the machine has no name.
     info.commonName = kj::str(names.commonName);
     good = renewalCause(info, names, kDefaultLifetime, now) == nullptr;
   });

@@ -6,15 +6,15 @@
 
 namespace talos::machined {
 
-// The reason to renew the stored certificates; none: they stay.
+// Returns the reason to renew the stored certificates; nullptr if they stay.
 kj::Maybe<kj::StringPtr> whyIssue(rpc::ApiCertificateSpec::Reader stored,
                                   const pki::Authorities& authorities, const NodeNames& names,
                                   kj::Duration lifetime, kj::Date now);
 
-// When half of the lifetime of these certificates has passed.
+// Returns the time when half of the lifetime of these certificates has passed.
 kj::Date halfLife(rpc::ApiCertificateSpec::Reader stored);
 
-// The same for the temporary certificate of maintenance mode.
+// Returns true if the temporary certificate of maintenance mode need not be renewed.
 bool isGoodForMaintenance(rpc::ApiCertificateSpec::Reader stored, const NodeNames& names,
                           kj::Date now);
 kj::Date maintenanceHalfLife(rpc::ApiCertificateSpec::Reader stored);

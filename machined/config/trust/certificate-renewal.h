@@ -1,5 +1,5 @@
-// The parts that controllers of certificates share: the timer of the next renewal, options of
-// client certificates, and filling in a key pair.
+// Shared parts of certificate controllers: the timer of the next renewal, options of client
+// certificates, and filling in a key pair.
 #pragma once
 
 #include <kj/function.h>
@@ -11,10 +11,11 @@
 namespace talos::machined {
 
 // Wakes its controller when certificates are due. Checks the wall clock at least once an hour,
-// because it may be set meanwhile. Keeps nothing: the controller schedules again after a restart.
+// because the clock may be set meanwhile. Keeps no state: the controller schedules again after a
+// restart.
 class RenewalTimer {
  public:
-  // Both outlive it.
+  // Both must outlive the timer.
   RenewalTimer(kj::Timer& timer, const kj::Clock& clock) : timer(timer), clock(clock) {}
   KJ_DISALLOW_COPY_AND_MOVE(RenewalTimer);
 

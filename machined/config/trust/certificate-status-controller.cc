@@ -1,6 +1,6 @@
-// runtime.CertificateStatusController: the subject and the validity of each certificate that the
-// store has for this node, its CAs among them, as CertificateStatuses. Certificates that are only
-// in files of others are not there: the kubelet rotates its own.
+// runtime.CertificateStatusController: publishes the subject and the validity of each certificate
+// that the store has for this node, its CAs among them, as CertificateStatuses. Certificates that
+// are only in files of other programs are left out: the kubelet rotates its own.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/tls/pki.h"
@@ -26,7 +26,7 @@ class CertificateStatusController final : public Controller {
   kj::Promise<void> reconcile(Store& store) override {
     Outputs<rpc::CertificateStatusSpec> outputs(name());
     for (auto spec : store.list<rpc::ApiCertificateSpec>()) {
-      if (spec.getMaintenance()) continue;  // it is thrown away
+      if (spec.getMaintenance()) continue;  // a temporary certificate
       add(outputs, "api-ca", spec.getCa());
       add(outputs, "api-server", spec.getServer().getCrt());
       add(outputs, "api-client", spec.getClient().getCrt());

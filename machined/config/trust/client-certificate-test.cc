@@ -54,7 +54,7 @@ TEST_F(ClientCertificate, EndsWithItsAuthority) {
   EXPECT_LE(info.notAfter - now, 1 * kj::HOURS + 2 * kj::SECONDS);
 }
 
-// Catches: what should not be signed and is, without saying why.
+// Catches: a request that is signed although it must not be, and a refusal without a reason.
 TEST_F(ClientCertificate, RefusesTheRest) {
   pki::Pem key;
   auto good = request(key);

@@ -1,4 +1,4 @@
-// The list of control-plane nodes over boots.
+// The list of control-plane nodes across boots.
 #include "machined/config/trust/control-plane-nodes.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ struct ControlPlaneNodesTest : ::testing::Test {
     store = kj::heap<Store>(registry, clock);
     nodes = fresh();
   }
-  // "-" while they are not known.
+  // Returns "-" while the nodes are not known.
   std::string get() {
     auto known = timer.timeoutAfter(20 * kj::SECONDS, nodes->get(*store)).wait(io.waitScope);
     KJ_IF_MAYBE (hosts, known) return kj::strArray(*hosts, " ").cStr();
@@ -61,7 +61,7 @@ struct ControlPlaneNodesTest : ::testing::Test {
 };
 
 // Catches: a boot after which the control-plane nodes are not known, so that a worker gets the name
-// of one, or no name until Kubernetes runs; a worker whose names are reserved.
+// of such a node, or no name until Kubernetes runs; a worker whose names are reserved.
 TEST_F(ControlPlaneNodesTest, AreKnownAfterABoot) {
   EXPECT_EQ(get(), "-");
   EXPECT_NE(access(file.cStr(), F_OK), 0) << "an empty list would look like one";
@@ -76,8 +76,8 @@ TEST_F(ControlPlaneNodesTest, AreKnownAfterABoot) {
 }
 
 // Catches: a cluster without Kubernetes whose workers get no names, or the names of its members; an
-// etcd that is up first and takes the place of what is kept; nodes that have left and keep their
-// names for ever.
+// etcd that starts first and replaces the stored list; nodes that have left and whose names stay
+// reserved for ever.
 TEST_F(ControlPlaneNodesTest, EtcdAddsAndKubernetesReplaces) {
   putEtcdMember("f00", "cp1", "https://10.5.0.2:2380");
   putEtcdMember("f01", "", "https://[fd00::3]:2380");
@@ -94,7 +94,7 @@ TEST_F(ControlPlaneNodesTest, EtcdAddsAndKubernetesReplaces) {
   EXPECT_EQ(get(), "10.5.0.3 10.5.0.5 cp2 cp2.example.org cp3");
 }
 
-// Catches: a damaged list that counts as a whole one; one that is not replaced.
+// Catches: a damaged list that counts as valid, or that is not replaced.
 TEST_F(ControlPlaneNodesTest, AFileThatIsNoListCountsAsMissing) {
   for (auto content : {""_kj, "\n"_kj, "cp1\nnot a name\n"_kj, "cp1\n\n10.5.0.2\n"_kj}) {
     reboot();
@@ -110,8 +110,8 @@ TEST_F(ControlPlaneNodesTest, AFileThatIsNoListCountsAsMissing) {
   EXPECT_EQ(get(), "10.5.0.3 cp2 cp2.example.org");
 }
 
-// Catches: a list that waits for a STATE that never comes; what is found before it is mounted, and
-// takes the place of what it has; a full disk that ends trustd's work.
+// Catches: a list that waits for a STATE that is never mounted; nodes found before the mount that
+// replace the list on STATE; a full disk that ends trustd's work.
 TEST_F(ControlPlaneNodesTest, WaitForNoStateAndAddToIt) {
   writeFileAtomically(file, "cp1\n"_kj, 0600);
   mounted = false;

@@ -18,12 +18,12 @@ namespace {
 
 constexpr size_t kMostFile = 256u << 10;
 
-// A record of another program may have anything.
+// Another program's record may contain anything.
 void addHost(kj::Vector<kj::String>& hosts, kj::StringPtr text) {
   if (config::isHost(text)) addOnce(hosts, kj::str(text));
 }
 
-// True if Kubernetes has listed its nodes.
+// Returns true if Kubernetes has listed its nodes.
 bool addNodes(kj::Vector<kj::String>& hosts, Store& store) {
   bool listed = false;
   for (auto member : store.list<rpc::MemberSpec>()) {
@@ -48,7 +48,7 @@ void addMembersOfEtcd(kj::Vector<kj::String>& hosts, Store& store) {
   }
 }
 
-// InvalidArgument for a file that is not such a list.
+// Throws InvalidArgument if the file is not such a list.
 kj::Vector<kj::String> readHosts(kj::StringPtr file) {
   kj::Vector<kj::String> hosts;
   KJ_IF_MAYBE (text, tryReadFile(file, kMostFile)) {
@@ -109,7 +109,7 @@ kj::Promise<void> ControlPlaneNodes::keep() {
         writeFileAtomically(file, text, 0600);
       })
       .catch_([&](kj::Exception&& e) { error = messageOf(e); });
-  stored = true;  // or it is written with the next change
+  stored = true;  // a failed write is repeated with the next change
   KJ_IF_MAYBE (e, error) {
     log::warn("cannot write the list of control-plane nodes; trying again when it changes",
               {{"file", deps.file}, {"error", *e}});

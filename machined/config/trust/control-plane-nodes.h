@@ -1,13 +1,13 @@
-// The names and addresses of the control-plane nodes of the cluster, for none of which another
-// machine gets a certificate (root-secrets-controller.h).
+// The names and addresses of the cluster's control-plane nodes; no other machine gets a certificate
+// for any of them (root-secrets-controller.h).
 //
-// They are the members of etcd and the control-plane nodes that Kubernetes has, and those that were
-// known before: kept on STATE, since after a boot trustd is asked long before either of the two
-// answers. As soon as Kubernetes has listed its nodes, others than those and etcd's members are
+// They are the members of etcd, the control-plane nodes in Kubernetes, and those that were known
+// before. The latter are kept on STATE, since after a boot trustd gets requests long before etcd or
+// Kubernetes answers. When Kubernetes has listed its nodes, all but these and etcd's members are
 // forgotten. The file (mode 0600) is written atomically when the list has changed, so a crash or a
-// power cut leaves the list of before or the new one. A file that cannot be read, or that is not
+// power cut leaves the previous list or the new one. A file that cannot be read, or that is not
 // such a list, is logged and counts as missing: then the nodes are not known until etcd or
-// Kubernetes answers. On a node without a STATE the list is in memory alone.
+// Kubernetes answers. On a node without a STATE the list is only in memory.
 #pragma once
 
 #include <kj/function.h>
@@ -30,14 +30,15 @@ class ControlPlaneNodes {
   explicit ControlPlaneNodes(Dependencies d) : deps(kj::mv(d)) {}
   KJ_DISALLOW_COPY_AND_MOVE(ControlPlaneNodes);
 
-  // Sorted, each once; none while they are not known. The result is valid until the next call. A
-  // controller that calls this has Members, EtcdMembers and MountStatuses as inputs.
+  // Returns the hosts sorted, each once; nullptr while they are not known. The result is valid
+  // until the next call. A controller that calls this has Members, EtcdMembers and MountStatuses as
+  // inputs.
   kj::Promise<kj::Maybe<kj::ArrayPtr<const kj::String>>> get(Store& store);
 
  private:
   Dependencies deps;
   kj::Vector<kj::String> known;
-  bool loaded = false, stored = true;  // the file has been read, and has what is known
+  bool loaded = false, stored = true;  // the file has been read; the file has what is known
 
   kj::Promise<void> load();
   kj::Promise<void> keep();

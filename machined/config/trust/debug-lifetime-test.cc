@@ -7,8 +7,8 @@ namespace {
 
 constexpr auto kYear = 365 * kj::DAYS;
 
-// Catches: certificates of a machine that a boot argument makes short-lived; a value with a mistake
-// that is taken for none, or for one that expires at once.
+// Catches: a boot argument that shortens the certificates of a machine; an invalid value that
+// counts as no argument, or that makes certificates expire at once.
 TEST(DebugLifetime, IsForContainersAlone) {
   std::string said;
   auto lifetime = [&](const char* arguments, kj::StringPtr platform = "container") {

@@ -1,5 +1,5 @@
 // The lifetime of etcd's and Kubernetes' certificates on a node in a container where a developer
-// watches how they are renewed: the argument talos.debug.certificates=10m. A machine knows no such
+// observes their renewal: the argument talos.debug.certificates=10m. A machine ignores this
 // argument. Pure.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace talos::machined {
 
-// `usual` without the argument, or when it is not a duration from a minute to the usual one, which
-// is said to `warn`.
+// Returns `usual` without the argument, or if it is not a duration from a minute to the usual one;
+// reports such a value to `warn`.
 kj::Duration certificateLifetime(const KernelArguments& arguments, kj::StringPtr platform,
                                  kj::Duration usual, kj::FunctionParam<void(kj::StringPtr)> warn);
 

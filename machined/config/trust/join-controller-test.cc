@@ -68,7 +68,7 @@ struct JoinTest : testing::Test {
   }
 };
 
-// Catches: names that trustd signs for nobody, which would make it refuse the whole request.
+// Catches: names that trustd never signs, which would make it refuse the whole request.
 TEST_F(JoinTest, ASpecOfConfigAndNames) {
   start();
   auto spec = KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId));
@@ -82,7 +82,7 @@ TEST_F(JoinTest, ASpecOfConfigAndNames) {
   EXPECT_EQ(joined(spec.getAddresses()), "10.9.9.9");
 }
 
-// Catches: a worker whose config names one control-plane node, and that is lost with it.
+// Catches: a worker whose config names one control-plane node, and that is lost with that node.
 TEST_F(JoinTest, AsksTheNodesThatKubernetesHas) {
   auto endpoints = [this] {
     io.waitScope.poll();
@@ -105,7 +105,8 @@ TEST_F(JoinTest, AsksTheNodesThatKubernetesHas) {
   EXPECT_EQ(endpoints(), "api.example.org 10.5.0.2 10.5.0.3 10.5.0.4");
 }
 
-// Catches: a control-plane machine that asks another one, and a spec that outlives its reason.
+// Catches: a control-plane machine that sends requests to another one, and a spec that is not
+// removed when it is no longer needed.
 TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
   withKey = true;
   start();
@@ -118,8 +119,8 @@ TEST_F(JoinTest, NoneWithTheKeyOrWithoutAConfig) {
   EXPECT_TRUE(store.tryGet<rpc::JoinSpec>(kJoinId) == nullptr);
 }
 
-// Catches: a join token without the key that it is spent for, or with another one after each
-// change; a key where none is needed.
+// Catches: a join token without its key, or with another key after each change; a key for a node
+// without a token.
 TEST_F(JoinTest, AJoinTokenHasOneKey) {
   token = "join-abcdef.0123456789abcdef";
   start();
@@ -137,7 +138,7 @@ TEST_F(JoinTest, AJoinTokenHasOneKey) {
   EXPECT_EQ(key(), "");
 }
 
-// Catches: a request of a node that is being installed, for which the token is spent.
+// Catches: a request by a node during its installation that uses up the token.
 TEST_F(JoinTest, HasNoKeyBeforeItsStateIsThere) {
   token = "join-abcdef.0123456789abcdef";
   toCome = true;
@@ -145,14 +146,14 @@ TEST_F(JoinTest, HasNoKeyBeforeItsStateIsThere) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(store.tryGet<rpc::JoinSpec>(kJoinId)).getKey().size(), 0u);
 }
 
-// Catches: a boot that removes the key because it has not read its config yet, so that the token is
-// spent for a key that nobody has; a key that stays when the config has another token.
+// Catches: a boot that removes the key because it has not read its config yet, so that the token
+// was used for a lost key; a key that stays when the config has another token.
 TEST_F(JoinTest, TheKeyOutlivesABootThatHasNoConfigYet) {
   mounted = true;
   present = false;
   writeFileAtomically(file, "a key"_kj, 0600);
   auto settled = [this] {
-    // Behind what the controller has asked of the thread pool.
+    // Waits until the thread pool has finished the controller's work.
     for (unsigned i = 0; i < 8; ++i) uv.blocking([] { return 0; }).wait(io.waitScope);
     return access(file.cStr(), F_OK) == 0;
   };
@@ -163,7 +164,7 @@ TEST_F(JoinTest, TheKeyOutlivesABootThatHasNoConfigYet) {
   EXPECT_FALSE(settled()) << "its token is no join token";
 }
 
-// Catches: a service apid that does not say why it is not ready.
+// Catches: a service apid that does not report why it is not ready.
 TEST_F(JoinTest, WhyNotJoined) {
   EXPECT_TRUE(whyNotJoined(store) == nullptr) << "it asks nobody";
   start();

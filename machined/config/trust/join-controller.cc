@@ -13,7 +13,7 @@
 namespace talos::machined {
 namespace {
 
-// trustd refuses to sign names that reach a machine only from itself.
+// Returns true for names that reach a machine only from itself: trustd refuses to sign them.
 bool isLocal(kj::StringPtr name) {
   return name == "localhost" || name == "127.0.0.1" || name == "::1";
 }
@@ -45,7 +45,7 @@ void fill(rpc::JoinSpec::Builder out, config::Config::Reader config,
   setList(out.initAddresses(addresses.size()), addresses);
 }
 
-// Those of the config first: the others are of a cluster that was reached before.
+// Returns the config's hosts first: the others are from a cluster that was reached before.
 kj::Vector<kj::String> trustdHosts(Store& store, config::Config::Reader config) {
   auto hosts = trustdEndpoints(config);
   for (auto endpoints : store.list<rpc::ApiEndpointsSpec>()) {
@@ -72,7 +72,7 @@ kj::Array<kj::StringPtr> JoinController::outputs() const {
   return typeNames<rpc::JoinSpec>();
 }
 
-// Empty without a join token, and while STATE is to come.
+// Returns empty without a join token, and while STATE is not mounted yet.
 kj::Promise<pki::Pem> JoinController::keyFor(Store& store, kj::StringPtr token) {
   KJ_IF_MAYBE (k, key) {
     if (isJoinTokenLike(token)) {
@@ -89,7 +89,7 @@ kj::Promise<pki::Pem> JoinController::keyFor(Store& store, kj::StringPtr token) 
 
 kj::Promise<void> JoinController::reconcile(Store& store) {
   pki::Pem requestKey;
-  // A boot that has not read its config yet knows of no token, and must not forget the key.
+  // A boot that has not read its config yet knows no token, and must not forget the key.
   KJ_IF_MAYBE (c, readConfig(store)) {
     pki::Pem token;
     if (asksTrustd(*c)) token = pki::Pem(kj::str(c->getMachine().getToken()));

@@ -1,11 +1,11 @@
-// secrets.JoinController: secrets/JoinSpecs[api], the request with which apid asks trustd for a
-// certificate.
+// secrets.JoinController: writes secrets/JoinSpecs[api], the request with which apid gets a
+// certificate from trustd.
 //
 // It names the host of the Kubernetes API, cluster.trustd.endpoints, the API servers that
-// Kubernetes has (Endpoints) and the control-plane nodes among its members. Only on a machine whose
-// config has no key of machine.ca: there ApiCertificates is apid's to write. With a join token it
-// has the key of the request, too (join-key.h). Holds nothing else; recomputed from its inputs
-// after any crash.
+// Kubernetes has (Endpoints) and the control-plane nodes among its members. It exists only on a
+// machine whose config has no key of machine.ca: there apid writes ApiCertificates. With a join
+// token it has the key of the request, too (join-key.h). Keeps no other state; the request is
+// computed again from its inputs after any crash.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -32,10 +32,11 @@ class JoinController final : public Controller {
   kj::Promise<pki::Pem> keyFor(Store& store, kj::StringPtr token);
 };
 
-// True when the config has no key of machine.ca.
+// Returns true if the config has no key of machine.ca.
 bool asksTrustd(config::Config::Reader config);
 
-// The message of JoinStatuses while a machine that asks trustd has no valid certificate; else none.
+// Returns the message of JoinStatuses while a machine that depends on trustd has no valid
+// certificate; else nullptr.
 kj::Maybe<kj::String> whyNotJoined(Store& store);
 
 }  // namespace talos::machined

@@ -1,4 +1,4 @@
-// The key of a join over crashes and reboots.
+// The key of a join across crashes and reboots.
 #include "machined/config/trust/join-key.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ struct JoinKeyTest : ::testing::Test {
   bool isKept() { return access(file.cStr(), F_OK) == 0; }
 };
 
-// Catches: a key that is not on the disk when trustd is asked with it, so that a power cut costs
-// the token; one that others may read; another key after each boot.
+// Catches: a key that is not on the disk before the first request to trustd, so that a power cut
+// costs the token; a key that others may read; another key after each boot.
 TEST_F(JoinKeyTest, IsOnStateBeforeItIsUsed) {
   auto first = boot();
   auto key = get(*first);
@@ -48,8 +48,8 @@ TEST_F(JoinKeyTest, IsOnStateBeforeItIsUsed) {
   EXPECT_EQ(get(*boot()), key);
 }
 
-// Catches: a key of memory that takes the place of the one that the token is spent for; a node
-// without a STATE that cannot join, or has another key when only machined began anew.
+// Catches: a key in memory that replaces the key for which the token was used; a node without a
+// STATE that cannot join, or that has another key after a restart of machined.
 TEST_F(JoinKeyTest, WaitsForNoStateAndGivesWayToIt) {
   auto stored = get(*boot());
   mounted = false;
@@ -59,14 +59,14 @@ TEST_F(JoinKeyTest, WaitsForNoStateAndGivesWayToIt) {
   EXPECT_EQ(get(*boot(), memory), memory);
   mounted = true;
   EXPECT_EQ(get(*next), stored);
-  // Without a file the one that is in use is stored.
+  // Without a file the key in use is stored.
   ASSERT_EQ(unlink(file.cStr()), 0);
   EXPECT_EQ(get(*boot(), memory), memory);
   EXPECT_EQ(get(*boot()), memory);
 }
 
-// Catches: a token that is spent, while the node is installed, for a key which is lost with the
-// reboot; a node that has its key and loses it, because STATE is unmounted on its way down.
+// Catches: a token that is used, while the node is installed, for a key which is lost with the
+// reboot; a node that loses its key because STATE is unmounted during its shutdown.
 TEST_F(JoinKeyTest, WaitsForTheStateOfAnInstallation) {
   mounted = false;
   toCome = true;
@@ -84,7 +84,7 @@ TEST_F(JoinKeyTest, WaitsForTheStateOfAnInstallation) {
   EXPECT_EQ(get(*boot(), key), key) << "a new brain, which has it from the store";
 }
 
-// Catches: a damaged file, or a disk that takes nothing, that keeps a node from joining.
+// Catches: a damaged file, or a disk that cannot be written, that prevents a node from joining.
 TEST_F(JoinKeyTest, ADamagedFileIsReplacedAndAFullDiskSurvived) {
   auto whole = kj::str(readFile((get(*boot()), file)));
   for (auto& content : {kj::str(whole.slice(0, whole.size() / 2)), kj::str(), kj::str("x"),

@@ -18,7 +18,7 @@ kj::Own<SecretMessage> recordOf(kj::StringPtr key) {
   return message;
 }
 
-// The file's key, or this one, which is in the file then.
+// Returns the key in the file, or writes `fresh` there and returns it.
 pki::Pem readOrWrite(kj::StringPtr file, SecretMessage& fresh) {
   kj::Maybe<pki::Pem> stored;
   auto failure = kj::runCatchingExceptions([&] {
@@ -26,7 +26,7 @@ pki::Pem readOrWrite(kj::StringPtr file, SecretMessage& fresh) {
     KJ_IF_MAYBE (message, found) {
       pki::Pem key(
           kj::heapString((*message)->getRoot<rpc::KeyPair>().getKey().asReader().asChars()));
-      pki::makeRequest(key, {});  // throws when it is no key
+      pki::makeRequest(key, {});  // throws if it is not a key
       stored = kj::mv(key);
     }
   });

@@ -1,4 +1,4 @@
-// The API certificate of a worker over a reboot.
+// The API certificate of a worker across a reboot.
 #include "machined/config/trust/kept-identity.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ struct KeptIdentityTest : ::testing::Test {
     if (!hasKey) root.getMachine().getCa().setKey(nullptr);
     return root.asReader();
   }
-  // A boot of a node that asks trustd, with this CA, or the hash of one.
+  // Starts a boot of a node that depends on trustd, with this CA, or its hash.
   Store& start(const pki::CertificateAndKey& ca, bool byHash = false) {
     boot = nullptr;
     auto& now = *boot.emplace(
@@ -107,9 +107,9 @@ struct KeptIdentityTest : ::testing::Test {
   }
 };
 
-// Catches: a worker that has no certificate after a reboot while no trustd answers, or when the
-// control plane has another token by then; one that takes up its last but one; a key that others
-// may read; a record that apid may not replace.
+// Catches: a worker that has no certificate after a reboot while no trustd answers, or after the
+// token of the control plane has changed; a worker that restores the last certificate but one; a
+// key that others may read; a record that apid may not replace.
 TEST_F(KeptIdentityTest, IsTakenUpAfterAReboot) {
   auto first = pki::issue(authority.certificate, authority.key, {});
   auto second = pki::issue(authority.certificate, authority.key, {});
@@ -133,8 +133,8 @@ TEST_F(KeptIdentityTest, IsTakenUpAfterAReboot) {
   }
 }
 
-// Catches: a newer certificate in the store, of an apid that was faster or from before machined
-// began anew, that gives way to the file's.
+// Catches: a newer certificate in the store, from an apid that was faster or from before a restart
+// of machined, that the file's certificate replaces.
 TEST_F(KeptIdentityTest, ANewerOneInTheStoreStays) {
   auto old = pki::issue(authority.certificate, authority.key, {});
   auto newer = pki::issue(authority.certificate, authority.key, {});
@@ -152,7 +152,7 @@ TEST_F(KeptIdentityTest, ANewerOneInTheStoreStays) {
 }
 
 // Catches: a node that has moved to another cluster and still trusts the clients of the old one; a
-// damaged file that keeps it from joining.
+// damaged file that prevents it from joining.
 TEST_F(KeptIdentityTest, IsNotTakenUpForAnotherCaOrWhenItIsDamaged) {
   auto pair = pki::issue(authority.certificate, authority.key, {});
   auto fresh = pki::issue(other.certificate, other.key, {});
@@ -174,8 +174,8 @@ TEST_F(KeptIdentityTest, IsNotTakenUpForAnotherCaOrWhenItIsDamaged) {
   for (auto& row : rows) {
     writeFileAtomically(file, row.content, 0600);
     auto& store = start(row.ca, row.byHash);
-    // Whoever has asked trustd has not waited for the file: what it holds has been decided when
-    // the next one is kept. Each change of the store is seen on the way.
+    // A join does not wait for the file: the controller has decided about the file's certificate by
+    // the time it keeps the next one. The test observes each change of the store until then.
     bool taken = false;
     auto watched = store.onChange<rpc::ApiCertificateSpec>(
         [&] { taken = taken || isIn(store, pair.certificate); });
@@ -187,8 +187,8 @@ TEST_F(KeptIdentityTest, IsNotTakenUpForAnotherCaOrWhenItIsDamaged) {
   }
 }
 
-// Catches: a key that stays on the disk of a node that has become a control plane; a file in memory
-// that counts as kept.
+// Catches: a key that stays on the disk of a node that has become a control-plane node; a file in
+// memory that counts as kept.
 TEST_F(KeptIdentityTest, IsKeptOnStateAloneAndRemovedWithTheCasKey) {
   auto pair = pki::issue(authority.certificate, authority.key, {});
   mounted = false;

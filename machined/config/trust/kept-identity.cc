@@ -33,8 +33,8 @@ kj::Maybe<kj::Own<SecretMessage>> readIdentity(kj::StringPtr file) {
   return found;
 }
 
-// Whom apid trusts with this certificate by the config; none: it is of another cluster, or the
-// config does not say whose it has to be.
+// Returns the CAs that apid trusts with this certificate by the config; nullptr if it is of another
+// cluster, or if the config does not say which CA must have issued it.
 kj::Maybe<kj::String> trustedFor(rpc::JoinSpec::Reader join, Spec::Reader kept) {
   auto certificate = pem(kept.getServer().getCrt()), accepted = pem(join.getAcceptedCAs());
   auto ca = pem(join.getCa());

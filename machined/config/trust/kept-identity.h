@@ -1,12 +1,13 @@
-// runtime.KeptIdentityController: the API certificate of a node that gets it from trustd, kept on
-// STATE with its key: after a reboot the node serves it at once and renews it, also while no trustd
-// answers, and when machine.token is another by now.
+// runtime.KeptIdentityController: keeps the API certificate of a node that gets it from trustd,
+// with its key, on STATE: after a reboot the node serves this certificate at once and renews it,
+// even while no trustd answers or after machine.token has changed.
 //
-// It is put into the store, as apid would, when apid has none yet, and only when it is of a CA that
-// the config names; whom apid trusts is what the config says now. Each later one is written to the
-// file when it is in the store. A power cut between the two leaves the one before. The file is mode
-// 0600, whole or missing; one that cannot be read is logged and counts as missing, and the node
-// joins with its token. It is removed when the config has the CA's key.
+// The controller writes the certificate to the store, as apid would, if apid has not written one
+// yet, and only if a CA that the config names has issued it; the config decides whom apid trusts.
+// Each later certificate is written to the file when it is in the store. A power cut between the
+// two leaves the previous one. The file is mode 0600, whole or missing; a file that cannot be read
+// is logged and counts as missing, and the node joins with its token. The file is removed when the
+// config has the CA's key.
 #pragma once
 
 #include <kj/function.h>
@@ -24,7 +25,7 @@ class KeptIdentityController final : public Controller {
  public:
   struct Dependencies {
     UvLoop& uv;
-    Store& store;  // the whole one: the record is apid's, and no output of a controller
+    Store& store;  // the whole store: the record is apid's, and not an output of a controller
     ReadConfig readConfig;
     kj::Function<bool()> isMounted;  // STATE
     kj::StringPtr file = kKeptIdentityFile;
@@ -39,7 +40,7 @@ class KeptIdentityController final : public Controller {
  private:
   Dependencies deps;
   bool loaded = false;
-  kj::String written;  // the certificate that is in the file
+  kj::String written;  // the certificate in the file
 
   kj::Promise<void> load(Store& store);
   kj::Promise<void> keep(Store& store);

@@ -1,4 +1,4 @@
-// The controllers by which metrics know the config and the certificates of the node.
+// The controllers that give metrics the config and the certificates of the node.
 #include "common/base/date.h"
 #include "machined/config/controllers/controller-dependencies.h"
 #include "machined/config/controllers/test-machine-config.h"
@@ -31,7 +31,7 @@ struct MetricsControllersTest : public ConfigTest {
   }
 };
 
-// Catches: metrics without the key, or with it and nothing below; an endpoint that stays.
+// Catches: metrics without the key; no metrics with an empty key; an endpoint that stays.
 TEST_F(MetricsControllersTest, TheKeyIsTheEndpoint) {
   auto controller = metricsController(deps);
   auto follow = [&] { controller->reconcile(store).wait(io.waitScope); };
@@ -54,8 +54,8 @@ TEST_F(MetricsControllersTest, TheKeyIsTheEndpoint) {
   EXPECT_EQ("none", endpoint());
 }
 
-// Catches: the end of another certificate; one that is replaced and keeps its end; a certificate
-// that nobody can read and that takes the others with it.
+// Catches: the expiry of another certificate; a replaced certificate that keeps its expiry; an
+// unreadable certificate that hides the others.
 TEST_F(MetricsControllersTest, CertificatesHaveTheirEnds) {
   auto controller = certificateStatusController(deps);
   auto put = [&](kj::Duration lifetime, kj::StringPtr client) {

@@ -22,7 +22,7 @@ struct PodCertificates : public ConfigTest {
     };
     runtime.add(podCertificateController(deps));
   }
-  // A control-plane node's config with these lines of the feature, indented by six.
+  // Publishes a control-plane node's config with these lines of the feature, indented by six.
   void configure(kj::StringPtr lines) {
     auto pem = [](kj::StringPtr text) { return kj::encodeBase64(text.asBytes()); };
     publish(kj::str("version: v1alpha1\nmachine:\n  type: controlplane\n  token: ", token,
@@ -47,7 +47,7 @@ struct PodCertificates : public ConfigTest {
         },
         "kubed");
   }
-  // "NUMBER ERROR", or "NUMBER ROLES"; "" while there is no answer.
+  // Returns "NUMBER ERROR", or "NUMBER ROLES"; "" while there is no answer.
   std::string answer(uint64_t number) {
     auto deadline = io.provider->getTimer().now() + 20 * kj::SECONDS;
     while (io.provider->getTimer().now() < deadline) {
@@ -74,8 +74,8 @@ constexpr kj::StringPtr kReaders =
     "      enabled: true\n      allowedRoles: [os:reader, os:etcd:backup]\n"
     "      allowedKubernetesNamespaces: [apps]\n"_kj;
 
-// Catches: a role or a namespace of pods that the config does not allow, however kubed asks; a
-// request that is not answered, or an answer that outlives it.
+// Catches: a role or a namespace of pods that the config does not allow, whatever kubed requests; a
+// request without an answer, or an answer that outlives its request.
 TEST_F(PodCertificates, AreSignedAsTheConfigAllows) {
   configure(kReaders);
   startUp();
@@ -99,8 +99,8 @@ TEST_F(PodCertificates, AreSignedAsTheConfigAllows) {
   EXPECT_TRUE(store.tryGet<rpc::PodCertificateSpec>("account") == nullptr);
 }
 
-// Catches: an account with the name of an administrator, which the audit log would show as one; an
-// account that is named as one of another namespace, by a kubed in foreign hands.
+// Catches: an account with the name of an administrator, which the audit log would show as one; a
+// compromised kubed that names an account as one of another namespace.
 TEST_F(PodCertificates, NameTheAccountAndItsNamespace) {
   configure(kReaders);
   startUp();
@@ -120,8 +120,8 @@ TEST_F(PodCertificates, NameTheAccountAndItsNamespace) {
   EXPECT_NE(answer(number++), first);
 }
 
-// Catches: a certificate of the machine API that the audit log does not have; one that it has, and
-// that was not issued.
+// Catches: a certificate of the machine API that is missing in the audit log; an entry for a
+// certificate that was not issued.
 TEST_F(PodCertificates, AreAudited) {
   configure(kReaders);
   startUp();
@@ -143,7 +143,7 @@ TEST_F(PodCertificates, AreNotSignedWithoutTheFeature) {
 }
 
 // Catches: a policy that kubed does not see; a server certificate that pods refuse, or one with
-// these names where no pod has access.
+// these names on a node where no pod has access.
 TEST_F(PodCertificates, ThePolicyAndTheNamesOfTheServiceFollowTheConfig) {
   runtime.add(featuresController(deps));
   auto sans = [&] {
@@ -163,7 +163,8 @@ TEST_F(PodCertificates, ThePolicyAndTheNamesOfTheServiceFollowTheConfig) {
   EXPECT_EQ(sans(), "");
 }
 
-// Catches: a role of the config that no client can have, or one that is missing there.
+// Catches: a role of the config that no client can have, or a client's role that is missing in the
+// config.
 TEST(ApiRoles, AreThoseOfClients) {
   kj::Vector<kj::String> names;
   for (auto one : capnp::Schema::from<config::ApiRole>().getEnumerants()) {

@@ -1,11 +1,11 @@
 // secrets.PodCertificateController: signs certificates of the machine API for pods. kubed, which
-// speaks to Kubernetes, has no key of the CA: it asks by a PodCertificateRequest, and the answer is
-// the PodCertificate of the same id, as long as the request exists.
+// speaks to Kubernetes, has no key of the CA: it writes a PodCertificateRequest, and the answer is
+// the PodCertificate of the same ID, as long as the request exists.
 //
-// The policy is the config's (machine.features.kubernetesTalosAPIAccess), whatever kubed has
-// checked: a kubed in foreign hands gets no other roles than those that pods may have, and no other
-// names (common/wire/pod-client-name.h). Each certificate is a line of the log `audit`. An answer
-// is made once for each request, and survives restarts of the brain.
+// The policy is in the config (machine.features.kubernetesTalosAPIAccess) and is applied whatever
+// kubed has checked: a compromised kubed gets only roles that pods may have, and only names of pods
+// (common/wire/pod-client-name.h). Each certificate is a line of the log `audit`. A request is
+// answered once, and the answer survives restarts of the brain.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/wire/audit.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kPodCertificateS = 6 * 3600;
 
-// Why the config does not allow the request; none: it does.
+// Returns the reason why the config does not allow the request; nullptr if it does.
 kj::Maybe<kj::String> policyError(config::PodApiAccess::Reader policy,
                                   rpc::PodCertificateRequestSpec::Reader request) {
   if (!policy.getEnabled()) return kj::str("the access of pods to the machine API is not enabled");
@@ -39,7 +39,7 @@ kj::Maybe<kj::String> policyError(config::PodApiAccess::Reader policy,
   return nullptr;
 }
 
-// "apps/sa", without the namespace; none: the account is not one of that namespace.
+// Returns "apps/sa" without the namespace; nullptr if the account is in another namespace.
 kj::Maybe<kj::String> nameIn(kj::StringPtr nameSpace, kj::StringPtr account) {
   auto prefix = kj::str(nameSpace, "/");
   if (!account.startsWith(prefix) || account.size() == prefix.size()) return nullptr;
@@ -49,11 +49,11 @@ kj::Maybe<kj::String> nameIn(kj::StringPtr nameSpace, kj::StringPtr account) {
 struct Job {
   Job(kj::StringPtr id, uint64_t number) : id(kj::str(id)), number(number) {}
   kj::String id;
-  uint64_t number;  // of the request
+  uint64_t number;  // number of the request
   kj::String authority, trusted, request, account, client;
   pki::Pem key;
   kj::Vector<kj::String> roles;
-  kj::String error;  // empty: it is to be signed
+  kj::String error;  // empty if it is to be signed
   kj::String certificate;
 };
 

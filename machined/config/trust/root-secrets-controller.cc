@@ -20,7 +20,8 @@ void fill(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::String> 
   for (auto i : kj::indices(texts)) out.set(i, texts[i]);
 }
 
-// Sorted, each once, so that the resource does not depend on the order of the inputs.
+// Returns the texts sorted, each once, so that the resource does not depend on the order of the
+// inputs.
 kj::Vector<kj::String> tidy(kj::Vector<kj::String> texts) {
   std::sort(texts.begin(), texts.end());
   kj::Vector<kj::String> result;
@@ -34,7 +35,7 @@ void addAll(kj::Vector<kj::String>& to, kj::ArrayPtr<const kj::String> texts) {
   for (auto& text : texts) to.add(kj::str(text));
 }
 
-// The names and addresses of the control plane in the config.
+// Returns the names and addresses of the control plane in the config.
 kj::Vector<kj::String> controlPlaneHosts(config::Config::Reader config) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> hosts;
@@ -47,7 +48,8 @@ kj::Vector<kj::String> controlPlaneHosts(config::Config::Reader config) {
 
 using Hosts = kj::Maybe<kj::ArrayPtr<const kj::String>>;
 
-// The names and addresses known to this node for which no other machine may get a certificate.
+// Returns the names and addresses known to this node for which no other machine may get a
+// certificate.
 kj::Vector<kj::String> reserved(Store& store, config::Config::Reader config, const Hosts& nodes) {
   kj::Vector<kj::String> hosts;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) {
@@ -73,7 +75,7 @@ void copyPair(rpc::KeyPair::Builder to, config::CertificateAndKey::Reader from) 
   to.setKey(from.getKey());
 }
 
-// The names of the API server on any node.
+// Returns the names of the API server on any node.
 kj::Vector<kj::String> apiServerNames(config::Config::Reader config) {
   auto cluster = config.getCluster();
   kj::Vector<kj::String> sans;

@@ -1,16 +1,14 @@
 // secrets.RootController: secrets/RootSecrets.
 //
-//   - os: the key and rules with which trustd signs, when the config has the key of machine.ca and
-//   a
+//   - os: the key and rules with which trustd signs, if the config has the key of machine.ca and a
 //     token
-//   - k8s: the inputs of the certificates and files of the Kubernetes control plane, when the
-//   config
+//   - k8s: the inputs of the certificates and files of the Kubernetes control plane, if the config
 //     has the key of cluster.ca
 //
-// On machines of type init and controlplane; elsewhere none. Each changes only when its inputs
+// They exist only on machines of type init and controlplane. Each changes only when its inputs
 // change: the config, and for os the host name, the addresses and the other control-plane nodes
 // (control-plane-nodes.h). While these are not known, os says so, and trustd signs no names. After
-// a crash of the brain it is made again from the recovered store, with the same content.
+// a crash of the brain they are made again from the recovered store, with the same content.
 #pragma once
 
 #include "machined/config/controllers/machine-config-reader.h"
@@ -34,7 +32,7 @@ class RootController final : public Controller {
   ControlPlaneNodes nodes;
 };
 
-// True when trustd of this machine signs certificates of other machines.
+// Returns true if this machine's trustd signs certificates of other machines.
 bool signsForOthers(config::Config::Reader config);
 
 }  // namespace talos::machined

@@ -12,7 +12,7 @@ kj::Vector<kj::String> storedAddresses(Store& store) {
       result.add(kj::heapString(text.begin(), slash));
     }
   }
-  // Of a gateway of the platform, which sends on to this node what comes there.
+  // An address of the platform's gateway, which forwards to this node.
   for (auto config : store.list<rpc::PlatformConfigSpec>()) {
     for (auto address : config.getExternalIPs()) result.add(kj::str(address));
   }

@@ -7,12 +7,12 @@
 
 namespace talos::machined {
 
-// All addresses that the node has had since its boot, without prefix lengths, so that an address
-// that comes and goes needs no new certificate; and those by which it is reached from outside. A
-// controller that calls this has NodeAddresses and PlatformConfigs as inputs.
+// Returns all addresses that the node has had since its boot, without prefix lengths, so that an
+// address that comes and goes needs no new certificate, and the external addresses that lead to the
+// node. A controller that calls this has NodeAddresses and PlatformConfigs as inputs.
 kj::Vector<kj::String> storedAddresses(Store& store);
 
-// The names for a certificate of this machine.
+// Returns the names for a certificate of this machine.
 NodeNames storedNames(Store& store, kj::ArrayPtr<const kj::String> certSans);
 
 bool isControlPlaneMember(rpc::MemberSpec::Reader member);

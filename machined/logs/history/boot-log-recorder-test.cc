@@ -51,7 +51,7 @@ struct BootRecorderTest : testing::Test {
   kj::String folder = tree.at("boots"), pstore = tree.at("pstore"), issued = tree.at("issued");
   kj::Vector<kj::String> said;
 
-  // A brain, as far as records go; destroy it, and that is its crash.
+  // The recording part of a brain; its destruction simulates a crash.
   struct Brain {
     FakeProcess1 process1;
     Logs logs;
@@ -86,7 +86,7 @@ struct BootRecorderTest : testing::Test {
     machine.drop();
     return start(boot);
   }
-  // Until what is in the rings is on disk.
+  // Waits until the contents of the rings are on disk.
   void untilRecorded(kj::StringPtr boot, kj::StringPtr source, const char* part) {
     auto& real = io.provider->getTimer();
     auto deadline = real.now() + 10 * kj::SECONDS;
@@ -120,8 +120,8 @@ struct BootRecorderTest : testing::Test {
   }
 };
 
-// Catches: logs, the audit log or events that a power cut takes with it, and lines that a crash of
-// the brain loses or doubles.
+// Catches: logs, the audit log or events that a power cut loses, and lines that a crash of the
+// brain loses or doubles.
 TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   auto brain = start("b1");
   brain->logs.append("apid", "one\n"_kj);
@@ -150,8 +150,8 @@ TEST_F(BootRecorderTest, ABootIsReadAfterThePowerWasCut) {
   EXPECT_EQ("", reasonOf(*brain, "b2"));
 }
 
-// Catches: a reason that is lost with the machine, the last lines of a shutdown, and files that
-// keep STATE from being unmounted.
+// Catches: a reason that is lost in the shutdown, missing last lines of a shutdown, and files that
+// prevent STATE from being unmounted.
 TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   auto brain = start("b1");
   brain->recorder.reason(kj::str("reboot, asked for by admin")).wait(io.waitScope);
@@ -165,7 +165,7 @@ TEST_F(BootRecorderTest, TheReasonAndTheEndAreKept) {
   EXPECT_EQ("the last line\n", previous(*brain, "machined"));
 }
 
-// Catches: a crash log that stays in the firmware until it is full, or that show the token of the
+// Catches: a crash log that stays in the firmware until it is full, or that shows the token of the
 // command line.
 TEST_F(BootRecorderTest, TheKernelsLastWordsGoToTheBootThatSaidThem) {
   start("b1");
@@ -178,7 +178,7 @@ TEST_F(BootRecorderTest, TheKernelsLastWordsGoToTheBootThatSaidThem) {
   EXPECT_NE(0, access(tree.at("pstore/dmesg-efi-2").cStr(), F_OK));
 }
 
-// Catches: a machine without STATE that writes into memory, or does not say so.
+// Catches: a machine without STATE that writes to memory, or does not report it.
 TEST_F(BootRecorderTest, WithoutAStateNothingIsKept) {
   auto brain = start("b1", false);
   brain->recorder.begin(false).wait(io.waitScope);
@@ -190,7 +190,7 @@ TEST_F(BootRecorderTest, WithoutAStateNothingIsKept) {
   EXPECT_THAT(previous(*brain, "apid"), HasSubstr("FailedPrecondition: there is no STATE"));
 }
 
-// Catches: an answer that does not say what there is.
+// Catches: an error that does not list the existing boots or logs.
 TEST_F(BootRecorderTest, WhatIsUnknownIsSaid) {
   auto brain = start("b1");
   EXPECT_EQ("NotFound: no earlier boot is recorded", previous(*brain, "apid"));
@@ -202,8 +202,8 @@ TEST_F(BootRecorderTest, WhatIsUnknownIsSaid) {
   EXPECT_THAT(previous(*brain, "boot"), HasSubstr("NotFound"));
 }
 
-// Catches: a disk that fails, for which the boot ends, which is reported every two seconds, or
-// after which nothing is kept although it was mended.
+// Catches: a failing disk that ends the boot, that is reported every two seconds, or after whose
+// repair nothing is kept.
 TEST_F(BootRecorderTest, ADiskThatFailsIsReportedOnce) {
   tree.file("boots", "not a folder");
   auto brain = start("b1");
@@ -219,7 +219,7 @@ TEST_F(BootRecorderTest, ADiskThatFailsIsReportedOnce) {
   untilRecorded("b1", "apid", "one\n");
 }
 
-// Catches: lines that are written again because others behind them could not be.
+// Catches: lines that are written again because later lines could not be written.
 TEST_F(BootRecorderTest, AFullDiskDoublesNothing) {
   auto brain = start("b1");
   brain->logs.append("a", "one\n"_kj);
@@ -239,8 +239,8 @@ TEST_F(BootRecorderTest, AFullDiskDoublesNothing) {
   EXPECT_EQ("one\n", previous(*brain, "a"));
 }
 
-// Catches: a disk that does not answer, and keeps the machine from coming up, a new brain from
-// serving, and the machine from going down.
+// Catches: a hanging disk that prevents the machine from booting, a new brain from serving, or the
+// machine from shutting down.
 TEST_F(BootRecorderTest, ADiskThatHangsKeepsNobody) {
   auto brain = kj::heap<Brain>(*this, "b1");
   HeldPool hanging(uv);
@@ -259,7 +259,7 @@ TEST_F(BootRecorderTest, ADiskThatHangsKeepsNobody) {
   EXPECT_EQ(2u, said.size());
 }
 
-// Catches: a damaged folder of the boot before for which this one is not recorded.
+// Catches: a damaged folder of the previous boot that prevents this boot from being recorded.
 TEST_F(BootRecorderTest, LastWordsThatCannotBeKeptAreReported) {
   start("b1");
   tree.directory("pstore");

@@ -16,14 +16,15 @@ namespace {
 // The bytes read from the rings for one job.
 constexpr size_t kMostAtOnce = 1u << 20;
 constexpr size_t kEventsAtOnce = 64;
-// A disk that takes longer does not answer: the boot, the end of the machine and a new brain go on.
+// A disk that takes longer counts as hanging: the boot, the shutdown and a new brain continue
+// without it.
 constexpr auto kDiskTimeout = 10 * kj::SECONDS;
-constexpr auto kReadTimeout = 60 * kj::SECONDS;  // of a client, as for files
+constexpr auto kReadTimeout = 60 * kj::SECONDS;  // for a client, as for files
 constexpr kj::StringPtr kClosed = "the node is shutting down, and its STATE is closed"_kj;
 constexpr kj::StringPtr kCutOff = "the machine was reset or lost its power"_kj;
 constexpr kj::StringPtr kPanic = "kernel panic"_kj;
 
-// The beginning of the line that is `count` lines before the end.
+// Returns the beginning of the line that is `count` lines before the end.
 size_t tailOf(kj::StringPtr text, int count) {
   if (count < 0) return 0;
   size_t at = text.size();
@@ -34,8 +35,9 @@ size_t tailOf(kj::StringPtr text, int count) {
   return at;
 }
 
-// Before this boot counts as begun, so a brain that dies in between leaves it to the next one.
-// Words of a boot that is not recorded are this one's, so that the next one does not find them.
+// Called before this boot counts as begun, so a brain that crashes meanwhile leaves the work to the
+// next one. A crash log of a boot without a record goes to this boot's record, so that the next
+// boot does not find it.
 void recordPreviousBoot(BootStore& store, kj::Maybe<const BootSummary&> before, kj::StringPtr own,
                         kj::StringPtr pstore) {
   auto crash = readKernelCrashLog(pstore);
@@ -44,7 +46,7 @@ void recordPreviousBoot(BootStore& store, kj::Maybe<const BootSummary&> before, 
     id = b->id;
     if (b->reason.size() == 0) store.noteOf(id, "reason", crash.panic ? kPanic : kCutOff);
   }
-  // They may be there from a brain that died before it could forget them.
+  // A brain that crashed before forget() may have stored the crash log already.
   if (crash.text.size() > 0 && store.read(id, kKernelCrashSource) == nullptr) {
     store.appendTo(id, kKernelCrashSource, crash.text);
   }
@@ -56,7 +58,7 @@ void recordPreviousBoot(BootStore& store, kj::Maybe<const BootSummary&> before, 
 struct BootRecorder::Shared {
   Shared(kj::StringPtr folder) : store(kj::heap<BootStore>(folder)) {}
   std::mutex mutex;
-  kj::Maybe<kj::Own<BootStore>> store;  // none: the files are closed
+  kj::Maybe<kj::Own<BootStore>> store;  // nullptr: the files are closed
 
   BootStore& get() {
     KJ_IF_MAYBE (s, store) return **s;
@@ -82,7 +84,7 @@ BootRecorder::BootRecorder(Dependencies d)
 }
 BootRecorder::~BootRecorder() noexcept(false) {}
 
-// Once for each cause: it is tried again every two seconds.
+// Reports each cause once, because writing is retried every two seconds.
 void BootRecorder::complain(kj::Exception&& e) {
   auto line = kj::str("warning: cannot keep the record of this boot: ", messageOf(e), "; retrying");
   if (line == lastReported) return;
@@ -118,7 +120,7 @@ kj::Promise<void> BootRecorder::begin(bool kept) {
 kj::Promise<void> BootRecorder::first() {
   struct Found {
     kj::Vector<BootSummary> boots;
-    kj::Maybe<kj::String> problem;  // with the boot before
+    kj::Maybe<kj::String> problem;  // a problem with the previous boot
   };
   auto found = co_await job([bootId = kj::str(deps.bootId), version = kj::str(deps.version),
                              now = dateText(deps.clock.now()),
@@ -180,7 +182,7 @@ kj::Promise<void> BootRecorder::recordOn(kj::Own<kj::PromiseFulfiller<void>> ope
       failure = kj::getCaughtExceptionAsKj();
     }
     KJ_IF_MAYBE (e, failure) {
-      cursors.clear();  // some of it may be on the disk, whose positions count
+      cursors.clear();  // some of it may be on the disk, so the positions there count
       complain(kj::mv(*e));
     }
     if (more) continue;
@@ -200,7 +202,7 @@ kj::Maybe<const LogRing&> BootRecorder::ringOf(kj::StringPtr source) const {
   return deps.logs.ring(source);
 }
 
-// Where the files of sources end that were not asked yet.
+// Gets the end positions of the files of sources that have no cursor yet.
 kj::Promise<void> BootRecorder::findCursors() {
   kj::Vector<kj::String> unknown;
   for (auto& source : sources()) {
@@ -226,7 +228,7 @@ kj::Vector<BootRecorder::Piece> BootRecorder::collect() {
   for (auto& entry : cursors) {
     KJ_IF_MAYBE (ring, ringOf(entry.key)) {
       auto newest = ring->newest();
-      auto at = entry.value > newest ? 0 : entry.value;  // the ring was damaged, and is another one
+      auto at = entry.value > newest ? 0 : entry.value;  // the ring was damaged, and was replaced
       // Lines that the files would drop again need not be written.
       if (newest > kMostOfLargeSource) at = kj::max(at, newest - kMostOfLargeSource);
       at = kj::max(at, ring->oldest());
@@ -244,7 +246,7 @@ kj::Vector<BootRecorder::Piece> BootRecorder::collect() {
   return pieces;
 }
 
-// True if there is more, as after a long time without a disk.
+// Returns true if there is more, as after a long time without a disk.
 kj::Promise<bool> BootRecorder::flush() {
   co_await findCursors();
   auto pieces = collect();
@@ -310,8 +312,8 @@ kj::Promise<kj::String> BootRecorder::textOf(ReadPool::Client pool, kj::String b
     fail(ErrorKind::kFailedPrecondition, "there is no STATE, so no earlier boot is recorded");
   }
   constexpr kj::StringPtr kDoing = "reading the records of earlier boots"_kj;
-  // Not in turn with what is written: it does not change, and a disk that hangs below a writer is
-  // not to hang each reader with it.
+  // Not in the queue of the writing jobs: the files do not change, and a disk that blocks a writer
+  // must not block each reader as well.
   auto reading = pool.run(kDoing, [folder = kj::str(deps.folder), boot = kj::mv(boot),
                                    source = kj::mv(source), own = kj::str(deps.bootId)]() {
     BootStore store(folder);

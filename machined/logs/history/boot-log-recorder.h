@@ -1,16 +1,18 @@
 // Keeps the logs of this boot on STATE (boot-log-store.h), so that they can be read after the next
-// one: the lines of all logs, the audit log among them, the events, and why the machine went down.
+// boot: the lines of all logs, the audit log among them, the events, and the reason why the machine
+// shut down.
 //
-// The rings that process 1 holds are the buffer: every two seconds, and when the machine goes down,
-// what is new in them is written and synced, from the position that the files end with. So a crash
-// of the brain loses and doubles nothing; a power cut loses two seconds. The reason of a reboot is
-// on the disk before the services are stopped. A boot that ended without one was cut off: the
-// kernel's crash log says why if the machine keeps it (pstore); it is moved into its record.
+// The rings that process 1 holds are the buffer: every two seconds, and when the machine shuts
+// down, new lines are written and synced, from the position at which the files end. So a crash of
+// the brain neither loses nor doubles a line; a power cut loses two seconds. The reason of a reboot
+// is on the disk before the services are stopped. A boot that ended without a reason was cut off:
+// if the machine keeps the kernel's crash log (pstore), the log shows the cause and is moved into
+// the boot's record.
 //
-// Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and that is
-// said once. A disk that fails is reported, and tried again; one that does not answer within 10 s
+// Each boot is the resource BootRecords/<boot id>. Without a STATE nothing is kept, and one log
+// line says so. A disk that fails is reported and retried; a disk that does not answer within 10 s
 // is reported, and nothing waits for it any longer: neither the boot, nor a new brain, nor the
-// machine's end.
+// machine's shutdown.
 #pragma once
 
 #include <kj/timer.h>
@@ -42,39 +44,39 @@ class BootRecorder final {
     kj::String bootId, version;
     kj::Function<void(kj::StringPtr line)> say;
     kj::StringPtr folder = kBootsFolder;
-    // "": none. In a container what the firmware keeps is the host's, and to be read and removed by
-    // the host.
+    // "": no folder. In a container the firmware's records are the host's, and the host reads and
+    // removes them.
     kj::StringPtr pstore = kPstoreFolder;
     kj::StringPtr issuedFile = kIssuedFile;
-    // Others whose records are on STATE: called when it is known to be there. Does not reject.
+    // Opens other records on STATE: called when STATE is known to be mounted. Does not reject.
     kj::Function<kj::Promise<void>()> opened = []() { return kj::READY_NOW; };
   };
   explicit BootRecorder(Dependencies deps);
   ~BootRecorder() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(BootRecorder);
 
-  // When it is known whether there is a STATE. Does not throw; a second call does nothing.
+  // Called when it is known if there is a STATE. Does not throw; a second call does nothing.
   kj::Promise<void> begin(bool kept);
-  // Why the machine goes down; on disk when it resolves.
+  // Writes the reason why the machine shuts down; it is on disk when this resolves.
   kj::Promise<void> reason(kj::String problem);
-  // The end of this boot's logs is written and the files closed. Does not throw.
+  // Writes the end of this boot's logs and closes the files. Does not throw.
   kj::Promise<void> end();
 
-  // Of an earlier boot, "" the one before this. NotFound when there is no such boot or log. Clients
-  // ask for it, so it is read on their pool.
-  // `contains`: only lines with this text, and `tailLines` of them.
+  // Reads a log of an earlier boot; "" is the previous one. Throws NotFound if there is no such
+  // boot or log. It is read on the clients' pool, because the call is a client's. `contains`: only
+  // lines with this text, and `tailLines` of them.
   kj::Promise<void> readLog(ReadPool::Client pool, kj::String id, kj::String boot, int tailLines,
                             rpc::LogSink::Client sink, kj::String contains = nullptr);
   kj::Promise<void> readEvents(ReadPool::Client pool, kj::String boot, rpc::EventSink::Client sink);
 
  private:
-  struct Shared;  // with the jobs in the thread pool
+  struct Shared;  // shared with the jobs in the thread pool
   struct Piece;
   Dependencies deps;
   std::shared_ptr<Shared> shared;
   bool decided = false, recording = false, ending = false;
-  bool begun = false;    // the folder is there
-  IssuedRecords issued;  // the other thing that outlives the boot
+  bool begun = false;    // the folder exists
+  IssuedRecords issued;  // the other records that outlive the boot
   kj::TreeMap<kj::String, uint64_t> cursors;
   kj::String lastReported;
   kj::Own<kj::PromiseFulfiller<void>> stop;

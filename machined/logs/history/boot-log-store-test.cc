@@ -36,7 +36,7 @@ struct BootStoreTest : testing::Test {
   }
 };
 
-// Catches: lines that are lost or doubled when the brain starts again, and a boot that begins
+// Catches: lines that are lost or doubled when the brain restarts, and a boot that is started
 // twice.
 TEST_F(BootStoreTest, AnotherBrainGoesOn) {
   {
@@ -59,8 +59,8 @@ TEST_F(BootStoreTest, AnotherBrainGoesOn) {
   EXPECT_EQ("apid", kj::strArray(store.sources("b1"), " "));
 }
 
-// Catches: half a frame of a power cut that hides what is written after it, and bytes that are
-// taken for a line although they are damaged.
+// Catches: half a frame from a power cut that hides later frames, and damaged bytes that are read
+// as a line.
 TEST_F(BootStoreTest, WhatIsTornIsCutOff) {
   opened("b1").append("apid", 4, "one\n"_kj);
   auto path = kj::str(root, "/b1/apid.00000001");
@@ -76,7 +76,7 @@ TEST_F(BootStoreTest, WhatIsTornIsCutOff) {
   EXPECT_EQ("", textOf(store, "b1", "apid"));
 }
 
-// Catches: half a frame of a disk that was full for a moment, which hides what is written after it.
+// Catches: half a frame from a disk that was full for a moment, which hides later frames.
 TEST_F(BootStoreTest, ADiskThatWasFullHidesNothing) {
   auto store = opened("b1");
   store.append("apid", 4, "one\n"_kj);
@@ -89,8 +89,8 @@ TEST_F(BootStoreTest, ADiskThatWasFullHidesNothing) {
   EXPECT_EQ("one\ntwo\n", textOf(store, "b1", "apid"));
 }
 
-// Catches: a boot that counts as the oldest of all, because machined was killed when it had made no
-// more than its folder.
+// Catches: a boot that counts as the oldest of all, because machined was killed when it had made
+// only its folder.
 TEST_F(BootStoreTest, AFolderAloneIsNoBootYet) {
   opened("b1");
   makeDirectories(kj::str(root, "/b2"), 0700);
@@ -99,7 +99,7 @@ TEST_F(BootStoreTest, AFolderAloneIsNoBootYet) {
   EXPECT_EQ(2u, BootStore(root).list()[1].number);
 }
 
-// Catches: a source that grows without end, or that loses its newest lines.
+// Catches: a source that grows without limit, or that loses its newest lines.
 TEST_F(BootStoreTest, ASourceHasItsBound) {
   auto store = opened("b1");
   auto piece = kj::str(kj::repeat('x', 1023), "\n");
@@ -119,13 +119,14 @@ TEST_F(BootStoreTest, ASourceHasItsBound) {
   EXPECT_EQ(kMostSources - 1, store.sources("b1").size());  // and `boot`
 }
 
-// Catches: boots that fill the disk, the wrong one that is removed, also when the clock goes back.
+// Catches: boots that fill the disk, a wrong boot that is removed, also after the clock was set
+// back.
 TEST_F(BootStoreTest, TheOldestBootGoesFirst) {
   for (char c = 'z'; c > 'z' - 10; --c) opened(kj::str(c)).append("apid", 1, "x"_kj);
   EXPECT_EQ("x w v u t s r q ", ids());
 }
 
-// Catches: a disk that is full of large boots although there are few.
+// Catches: a disk that a few large boots fill.
 TEST_F(BootStoreTest, AllOfThemHaveABound) {
   for (auto boot : {"a", "b", "c"}) {
     opened(boot);
@@ -137,7 +138,7 @@ TEST_F(BootStoreTest, AllOfThemHaveABound) {
   EXPECT_EQ("b c d ", ids()) << "16 MiB are left";
 }
 
-// Catches: records that others may read, and names that leave the folder.
+// Catches: records that others may read, and names that lead out of the folder.
 TEST_F(BootStoreTest, NobodyElseReadsThem) {
   auto store = opened("b1");
   mode_t old = umask(0);
@@ -154,7 +155,7 @@ TEST_F(BootStoreTest, NobodyElseReadsThem) {
   EXPECT_EQ("none", textOf(store, "b2", "apid"));
 }
 
-// Catches: a crash log that ends up in the boot that reads it.
+// Catches: a crash log that is stored with the boot that reads it.
 TEST_F(BootStoreTest, ABootThatIsOverGetsItsLastWords) {
   opened("b1").append("apid", 1, "x"_kj);
   auto store = opened("b2");

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMostName = 64;
 constexpr size_t kMostValue = 1024;
 constexpr unsigned kDigits = 8;
-// Of the folder of a boot, whatever somebody put there.
+// Limit for a boot's folder, whatever files it contains.
 constexpr size_t kMostEntries = 256;
 constexpr size_t kLargestFile = kMostOfLargeSource;
 constexpr kj::StringPtr kNumber = "number"_kj, kBegan = "began"_kj, kVersion = "version"_kj,
@@ -40,7 +40,7 @@ kj::Vector<kj::String> entriesOf(kj::StringPtr folder) {
   return namesIn(folder, kMostEntries);
 }
 
-// "source.00000001"
+// Returns "source.00000001".
 kj::String fileName(kj::StringPtr source, unsigned number) {
   char digits[16];
   snprintf(digits, sizeof digits, "%08u", number);
@@ -83,7 +83,7 @@ kj::Vector<unsigned> BootStore::numbers(kj::StringPtr bootId, kj::StringPtr sour
     }
     if (digits) found.add(number);
   }
-  return found;  // in the order of their names
+  return found;  // sorted by name
 }
 
 // --- writing ---
@@ -99,7 +99,7 @@ void BootStore::startFile(Writing& writing, kj::StringPtr bootId, kj::StringPtr 
   auto bytes = readWhole(path);
   writing.size =
       readFrames(bytes.asBytes(), [&](Piece piece) { writing.position = piece.position; });
-  // Bytes that a power cut left behind the last whole frame would hide the next one.
+  // Bytes that a power cut left after the last whole frame would hide the next frame.
   if (writing.size < bytes.size()) {
     KJ_SYSCALL(ftruncate(fd, static_cast<off_t>(writing.size)), path);
   }
@@ -110,7 +110,7 @@ BootStore::Writing BootStore::openNewest(kj::StringPtr bootId, kj::StringPtr sou
   auto there = numbers(bootId, source);
   startFile(writing, bootId, source, there.empty() ? 1 : there.back());
   if (writing.size == 0 && there.size() > 1) {
-    // It was begun and not written to: the position is in the one before.
+    // The file was started and not written to: the position is in the previous file.
     auto before =
         readWhole(kj::str(folder(bootId), "/", fileName(source, there[there.size() - 2])));
     readFrames(before.asBytes(), [&](Piece piece) { writing.position = piece.position; });
@@ -138,7 +138,7 @@ void BootStore::appendTo(Writing& writing, kj::StringPtr bootId, kj::StringPtr s
     }
     syncFolder(folder(bootId));
   }
-  // All or nothing: half a frame would hide those that follow.
+  // All or nothing: half a frame would hide the following frames.
   KJ_ON_SCOPE_FAILURE((void)!ftruncate(writing.file, static_cast<off_t>(writing.size)));
   for (auto rest = frame.asPtr(); rest.size() > 0;) {
     ssize_t n;
@@ -154,7 +154,7 @@ void BootStore::begin(kj::StringPtr bootId) {
   KJ_REQUIRE(isName(bootId), bootId);
   makeDirectories(root, 0700);
   uint64_t number = 1;
-  bool counted = false;  // not if only its folder was made
+  bool counted = false;  // false if only its folder was made
   for (auto& boot : list()) {
     if (boot.id == bootId) {
       counted = boot.number > 0;
@@ -180,8 +180,8 @@ uint64_t BootStore::position(kj::StringPtr source) {
 
 void BootStore::append(kj::StringPtr source, uint64_t position, kj::ArrayPtr<const char> piece) {
   KJ_IF_MAYBE (w, writing(source)) {
-    // Half a frame would hide those that follow: opened anew, the file ends with its last whole
-    // one.
+    // Half a frame would hide the following frames: when the file is opened again, it ends with its
+    // last whole frame.
     KJ_ON_SCOPE_FAILURE(files.erase(source));
     appendTo(*w, current, source, position, piece);
   }
@@ -193,7 +193,7 @@ void BootStore::note(kj::StringPtr key, kj::StringPtr value) {
 }
 
 void BootStore::sync() {
-  KJ_ON_SCOPE_FAILURE(files.clear());  // nobody knows what became of them
+  KJ_ON_SCOPE_FAILURE(files.clear());  // the state of these files is not known
   for (auto& entry : files) {
     if (!entry.value.dirty) continue;
     KJ_SYSCALL(fdatasync(entry.value.file), entry.key);
@@ -231,7 +231,7 @@ void BootStore::removeBeyondBounds() {
     sizes.add(size);
     all += size;
   }
-  // Bytes that this one may still write count as written.
+  // Bytes that this boot may still write count as written.
   constexpr uint64_t kMostOfBoot = kMostOfAll / kMostBoots;
   size_t left = boots.size();
   for (size_t i = 0; i < boots.size(); ++i) {

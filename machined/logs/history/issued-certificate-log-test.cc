@@ -50,8 +50,8 @@ struct IssuedRecordsTest : testing::Test {
   kj::Own<Boot> boot() { return kj::heap<Boot>(*this); }
 };
 
-// Catches: a file that could not be read once, and certificates that are kept no more although it
-// was said that it is tried again.
+// Catches: a file that could not be read once, after which certificates are no longer kept although
+// the message announced a retry.
 TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -70,8 +70,8 @@ TEST_F(IssuedRecordsTest, AFileThatCannotBeReadIsTriedAgain) {
   EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", b->shown());
 }
 
-// Catches: records that a reboot takes with it, one that comes back although it was removed, and
-// one that trustd cannot remove because it is somebody else's.
+// Catches: records that a reboot loses, a removed record that is restored, and a record that trustd
+// cannot remove because another owner has it.
 TEST_F(IssuedRecordsTest, TheyOutliveTheBoot) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -89,7 +89,7 @@ TEST_F(IssuedRecordsTest, TheyOutliveTheBoot) {
   EXPECT_EQ(0600u, info.st_mode & 0777);
 }
 
-// Catches: a record that is on disk only when the machine goes down in order.
+// Catches: a record that is on disk only after an orderly shutdown.
 TEST_F(IssuedRecordsTest, TheyAreOnDiskAtOnce) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -99,11 +99,11 @@ TEST_F(IssuedRecordsTest, TheyAreOnDiskAtOnce) {
     ASSERT_LT(timer.now(), deadline);
     timer.afterDelay(10 * kj::MILLISECONDS).wait(io.waitScope);
   }
-  b = nullptr;  // the power is cut
+  b = nullptr;  // a power cut
   EXPECT_EQ("0a=10.0.0.2 ", boot()->shown());
 }
 
-// Catches: a torn or damaged file that ends the boot, or hides what comes later.
+// Catches: a torn or damaged file that ends the boot, or hides later records.
 TEST_F(IssuedRecordsTest, WhatIsNoRecordIsPassedOver) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -119,8 +119,8 @@ TEST_F(IssuedRecordsTest, WhatIsNoRecordIsPassedOver) {
   EXPECT_EQ("0a=10.0.0.2 0b=10.0.0.3 ", boot()->shown());
 }
 
-// Catches: records of a later release, after a fall-back to this one, that hide those behind them,
-// and a kind of entry that is taken for a certificate.
+// Catches: records of a later release, after a downgrade to this one, that hide the following ones,
+// and a kind of entry that is read as a certificate.
 TEST_F(IssuedRecordsTest, ThoseOfALaterReleaseAreRead) {
   auto b = boot();
   b->issue("0a", "10.0.0.2");
@@ -129,7 +129,7 @@ TEST_F(IssuedRecordsTest, ThoseOfALaterReleaseAreRead) {
   b->issue("0b", "10.0.0.3");
   b->records.end().wait(io.waitScope);
   kj::Vector<kj::byte> all;
-  uint64_t position = 7;  // of the first: an entry of another kind
+  uint64_t position = 7;  // the first one: an entry of another kind
   readFrames(readFile(file).asBytes(), [&](Piece piece) {
     auto words = kj::heapArray<capnp::word>(piece.bytes.size() / sizeof(capnp::word));
     memcpy(words.begin(), piece.bytes.begin(), words.asBytes().size());
@@ -145,7 +145,7 @@ TEST_F(IssuedRecordsTest, ThoseOfALaterReleaseAreRead) {
   EXPECT_EQ("0b=10.0.0.3 ", boot()->shown());
 }
 
-// Catches: a file that grows with every certificate for ever.
+// Catches: a file that grows with every certificate without limit.
 TEST_F(IssuedRecordsTest, TheFileIsBounded) {
   for (int round = 0; round < 40; ++round) {
     auto b = boot();
@@ -183,7 +183,7 @@ TEST_F(IssuedRecordsTest, ADiskThatFailsIsTriedAgain) {
   EXPECT_EQ("0a=10.0.0.2 ", boot()->shown());
 }
 
-// Catches: one record that is too large for the file, after which no other one is kept.
+// Catches: a record that is too large for the file, after which no other record is kept.
 TEST_F(IssuedRecordsTest, WhatIsTooLargeIsPassedOver) {
   auto b = boot();
   b->issue("0a", kj::str(kj::repeat('x', 40'000)));

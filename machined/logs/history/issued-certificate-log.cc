@@ -19,13 +19,13 @@ namespace {
 
 using Spec = rpc::IssuedCertificateSpec;
 
-constexpr auto kGather = 100 * kj::MILLISECONDS;  // many workers join at once
+constexpr auto kGather = 100 * kj::MILLISECONDS;  // because many workers join at once
 constexpr auto kAgain = 5 * kj::SECONDS;
 constexpr size_t kNotWorthIt = 64u << 10;
 // The meaning of a frame's position.
 constexpr uint64_t kGone = 0, kCame = 1;
 
-// None: it is larger than any that trustd makes.
+// Returns nullptr if the record is larger than any that trustd makes.
 kj::Maybe<kj::Array<kj::byte>> frameOfRecord(rpc::Resource::Reader record) {
   capnp::MallocMessageBuilder message(record.totalSize().wordCount + 8);
   message.setRoot(record);
@@ -34,7 +34,7 @@ kj::Maybe<kj::Array<kj::byte>> frameOfRecord(rpc::Resource::Reader record) {
   return frameOf(kCame, words.asPtr().asBytes().asChars());
 }
 
-// Calls `use` with what is a record of an issued certificate.
+// Calls `use` if the bytes are a record of an issued certificate.
 void readRecord(kj::ArrayPtr<const char> bytes,
                 kj::FunctionParam<void(rpc::Resource::Reader record)> use) {
   auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
@@ -60,13 +60,13 @@ Kept readKept(kj::StringPtr file) {
         kept.records.erase(kj::heapString(piece.bytes));
         return;
       }
-      if (piece.position != kCame) return;  // of a later release
+      if (piece.position != kCame) return;  // a frame of a later release
       readRecord(piece.bytes, [&](rpc::Resource::Reader record) {
         kept.records.upsert(kj::str(record.getMetadata().getId()), kj::heapArray(piece.bytes),
                             [](auto& old, auto&& now) { old = kj::mv(now); });
       });
     });
-    // A power cut's half frame would hide the next one.
+    // Half a frame from a power cut would hide the next frame.
     if (kept.bytes < content->size()) {
       KJ_SYSCALL(truncate(file.cStr(), static_cast<off_t>(kept.bytes)), file);
     }
@@ -81,7 +81,7 @@ void appendTo(kj::StringPtr file, kj::ArrayPtr<const kj::byte> frames) {
   kj::AutoCloseFd owned(fd);
   struct stat before;
   KJ_SYSCALL(fstat(fd, &before), file);
-  // All or nothing: half a frame would hide those that follow.
+  // All or nothing: half a frame would hide the following frames.
   KJ_ON_SCOPE_FAILURE((void)!ftruncate(fd, before.st_size));
   kj::FdOutputStream(fd).write(frames.begin(), frames.size());
   KJ_SYSCALL(fsync(fd), file);
@@ -105,7 +105,7 @@ kj::Promise<void> IssuedRecords::begin() {
 kj::Promise<void> IssuedRecords::load() {
   auto found = co_await uv.blocking([file = kj::str(file)]() { return readKept(file); });
   fileBytes = found.bytes;
-  kept.clear();  // of an attempt that failed half-way
+  kept.clear();  // entries of an attempt that failed half-way
   for (auto& entry : found.records) {
     kept.insert(kj::str(entry.key));
     if (store.tryGet<Spec>(entry.key) != nullptr) continue;  // a new brain

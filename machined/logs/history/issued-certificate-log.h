@@ -1,11 +1,12 @@
 // The records of issued certificates (IssuedCertificates, written by trustd), kept on STATE: after
 // a reboot they are in the store again before trustd starts, so `get issuedcertificates` shows them
-// and trustd's name book is recalled from them.
+// and trustd restores its name book from them.
 //
-// Append-only: a frame (append-only-frames.h) for each record that came or went. When the file is
-// larger than twice what is alive, and than 64 KiB, a new one takes its place in one rename. A
-// record is on disk a moment after it is in the store; a power cut in between loses it. Without a
-// STATE it does nothing. The file is read defensively; what is no record in it is passed over.
+// Append-only: a frame (append-only-frames.h) for each record that was added or removed. When the
+// file is larger than twice the live records, and than 64 KiB, a new file replaces it in one
+// rename. A record is on disk a moment after it is in the store; a power cut in between loses it.
+// Without a STATE this does nothing. The file is read defensively; invalid records in it are
+// skipped.
 #pragma once
 
 #include <kj/map.h>
@@ -18,8 +19,8 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kIssuedFile = "/system/state/issued-certificates"_kj;
-// The store takes 7 MiB of them (resource-access.h); the file has at most twice that, and what was
-// added before it was rewritten.
+// The store accepts 7 MiB of them (resource-access.h); the file has at most twice that, plus the
+// records that were added before it was rewritten.
 constexpr size_t kMostIssuedBytes = 28u << 20;
 
 class IssuedRecords {
@@ -28,10 +29,11 @@ class IssuedRecords {
                 kj::Function<void(kj::StringPtr line)> say, kj::StringPtr file = kIssuedFile);
   KJ_DISALLOW_COPY_AND_MOVE(IssuedRecords);
 
-  // Puts what was kept into the store, and keeps what comes from here on. Once; does not reject: a
-  // disk that fails is reported, and tried again.
+  // Puts the stored records into the store, and keeps new ones from now on. Called once; does not
+  // reject: a disk that fails is reported and retried.
   kj::Promise<void> begin();
-  // After begin(): what is in the store is on disk when it resolves, unless the disk fails.
+  // Called after begin(): when this resolves, the store's records are on disk, unless the disk
+  // fails.
   kj::Promise<void> end();
 
  private:

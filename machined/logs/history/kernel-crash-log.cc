@@ -14,7 +14,7 @@
 namespace talos::machined {
 namespace {
 
-// A panic is a few parts of at most 64 KiB; more would push out of the record what is newest.
+// A panic is a few parts of at most 64 KiB; more would displace the newest part of the record.
 constexpr size_t kMostFiles = 16;
 constexpr size_t kMostOfFile = 64u << 10;
 
@@ -23,7 +23,7 @@ constexpr size_t kMostOfFile = 64u << 10;
 KernelCrashLog readKernelCrashLog(kj::StringPtr folder) {
   KernelCrashLog crash;
   if (folder == kPstoreFolder) {
-    // Mounted already, or the kernel has none: both are seen below.
+    // It may be mounted already, or the kernel may lack pstore: the code below handles both.
     mount("pstore", folder.cStr(), "pstore", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr);
   }
   auto* directory = opendir(folder.cStr());

@@ -11,12 +11,12 @@ constexpr kj::StringPtr kPstoreFolder = "/sys/fs/pstore"_kj;
 
 struct KernelCrashLog {
   kj::String text;               // without the secrets of the command line
-  bool panic = false;            // not only a warning that was kept
+  bool panic = false;            // true for a panic, false for a warning
   kj::Vector<kj::String> files;  // for forget()
 };
-// Mounts the machine's own if the kernel has it. Empty text: there are none.
+// Mounts the machine's pstore if the kernel has it. Empty text if there are no messages.
 KernelCrashLog readKernelCrashLog(kj::StringPtr folder);
-// When they are safe: the firmware has room for a few.
+// Called when the messages are safe: the firmware has room for a few.
 void forget(const KernelCrashLog& crash);
 
 }  // namespace talos::machined

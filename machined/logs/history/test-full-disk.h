@@ -1,4 +1,4 @@
-// For tests: a disk that is full, as far as this process goes.
+// For tests: a disk that is full for this process.
 #pragma once
 
 #include <kj/debug.h>
@@ -7,7 +7,7 @@
 
 namespace talos::machined {
 
-// No file can be written to beyond so many bytes; what fits is written.
+// Limits the size to which this process can write a file; the bytes that fit are written.
 class FileLimit {
  public:
   explicit FileLimit(rlim_t bytes) : handler(signal(SIGXFSZ, SIG_IGN)) {

@@ -35,13 +35,13 @@ constexpr kj::StringPtr kList = "/containerd.services.images.v1.Images/List"_kj,
 
 constexpr const char *kUnpacker = "overlayfs", *kRootLabel = "containerd.io/gc.root";
 
-// containerd notes at the config of an image what it was unpacked to.
+// Label in which containerd records, at an image's config, the snapshot of the unpacked image.
 constexpr const char* kUnpackedLabel = "containerd.io/gc.ref.snapshot.overlayfs";
 
-// An etcd image is some 60 MB: 50 KB/s are enough. containerd itself gives up when nothing has come
-// for 5 minutes.
+// An etcd image has some 60 MB: 50 KB/s are enough. containerd itself gives up if no data has
+// arrived for 5 minutes.
 constexpr auto kPullDeadline = 20 * kj::MINUTES, kForgetDeadline = 2 * kj::MINUTES;
-// Its CRI begins a moment after containerd listens: 0.3 s on a fast machine, seconds under load.
+// The CRI starts a moment after containerd listens: 0.3 s on a fast machine, seconds under load.
 constexpr auto kCriStart = 30 * kj::SECONDS, kCriAgain = 250 * kj::MILLISECONDS;
 constexpr auto kFirstPause = 5 * kj::SECONDS, kLongestPause = 80 * kj::SECONDS;
 
@@ -65,7 +65,7 @@ kj::String pinnedNameOf(const cri::Image& image, kj::StringPtr reference) {
   return kj::str(pinnedName(names, reference));
 }
 
-// None: containerd has its content at most.
+// Returns nullptr if containerd has at most the image's content.
 kj::Promise<kj::Maybe<UnpackedImage>> unpacked(Containerd& containerd, std::string key,
                                                kj::String pinned) {
   content::InfoRequest request;
@@ -80,7 +80,7 @@ bool has(kj::StringPtr text, kj::StringPtr part) {
   return strstr(text.cStr(), part.cStr()) != nullptr;
 }
 
-// Without what names the image once more: failed to X "reference": …
+// Returns the text without its prefix that repeats the image's name: failed to X "reference": …
 kj::StringPtr cause(kj::StringPtr text) {
   for (auto begin : {"failed to pull and unpack image \""_kj, "failed to resolve reference \""_kj,
                      "failed to resolve image \""_kj}) {
@@ -91,7 +91,7 @@ kj::StringPtr cause(kj::StringPtr text) {
   return text;
 }
 
-// "registry.example/a" of "registry.example/a:v1" and of "registry.example/a@sha256:…".
+// Returns "registry.example/a" of "registry.example/a:v1" and of "registry.example/a@sha256:…".
 std::string repositoryOf(const std::string& name) {
   auto at = name.find('@');
   if (at != std::string::npos) return name.substr(0, at);
@@ -143,7 +143,7 @@ kj::Promise<kj::Maybe<UnpackedImage>> unpackedImage(Containerd& containerd, kj::
   kj::Maybe<UnpackedImage> result;
   co_await unpacked(containerd, answer.image().id(), pinnedNameOf(answer.image(), reference))
       .then([&](kj::Maybe<UnpackedImage> image) { result = kj::mv(image); },
-            [](kj::Exception&& e) {  // half of it is not enough
+            [](kj::Exception&& e) {  // an incomplete image is not enough
               if (kindOf(e) != ErrorKind::kNotFound) kj::throwFatalException(kj::mv(e));
             });
   co_return kj::mv(result);
@@ -176,8 +176,8 @@ kj::Promise<kj::String> pullContent(Containerd& containerd, kj::String reference
 kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String reference) {
   auto key = co_await pullContent(containerd, kj::str(reference));
   auto status = co_await statusOf(containerd, reference);
-  // An image that somebody else pulls by this name meanwhile has another digest: a caller that
-  // verifies that one, and uses this one, has verified nothing.
+  // If another client pulls an image by this name meanwhile, it has another digest: a caller that
+  // verifies that digest, and uses this image, has verified nothing.
   if (status.image().id() != key.cStr()) {
     fail(ErrorKind::kConflict,
          kj::str(messages::kCannotPull, reference,
@@ -185,7 +185,7 @@ kj::Promise<UnpackedImage> pullImage(Containerd& containerd, kj::String referenc
   }
   auto image = co_await unpacked(containerd, key.cStr(), pinnedNameOf(status.image(), reference));
   KJ_IF_MAYBE (i, image) co_return kj::mv(*i);
-  // Somebody else's pull of the content alone came in between.
+  // Another client has pulled only the content in between.
   fail(ErrorKind::kUnavailable,
        kj::str(messages::kCannotPull, reference, "\": it was not unpacked; retry"));
 }
@@ -244,8 +244,8 @@ kj::Promise<void> dropView(Containerd& containerd, kj::String name) {
       });
 }
 
-// The CRI has several names for one, and writes what was asked for in its own way: with the
-// registry and the tag that go without saying, without a tag beside a digest.
+// The CRI has several names for one image, and normalizes the requested name: it adds the default
+// registry and tag, and drops a tag beside a digest.
 kj::Promise<void> forgetImage(Containerd& containerd, kj::String reference) {
   auto known = co_await statusOf(containerd, reference);
   auto listed = co_await containerd.call<named::ListImagesResponse>(kList, kPodNamespace,
@@ -315,7 +315,7 @@ kj::Exception pullProblem(kj::StringPtr reference, ErrorKind kind, kj::StringPtr
   if (kind == ErrorKind::kNotFound) {
     return say(kind, "the registry has no such image", "check the name and the tag");
   }
-  // containerd has no code for most of what a registry or a network does.
+  // containerd has no error code for most failures of a registry or a network.
   return say(kind == ErrorKind::kInternal ? ErrorKind::kUnavailable : kind, problem, "");
 }
 

@@ -32,7 +32,7 @@ constexpr kj::StringPtr kListTasks = "/containerd.services.tasks.v1.Tasks/List"_
                         kStopMember = "/runtime.v1.RuntimeService/StopContainer"_kj,
                         kMemberStats = "/runtime.v1.RuntimeService/ListContainerStats"_kj;
 
-// With the grace that the call itself gives, and the time to take networks and mounts down.
+// Deadlines: the grace of the call, and the time to remove networks and mounts.
 constexpr int64_t kRestartGrace = 10, kDownGrace = 30;  // s
 constexpr auto kStopDeadline = 60 * kj::SECONDS;
 
@@ -96,7 +96,7 @@ kj::Promise<cri::ListContainersResponse> members(Containerd& containerd) {
                                                       cri::ListContainersRequest());
 }
 
-// Images by their ids, which is how the kubelet asks for those of its containers.
+// Returns the names of images by ID, because the kubelet requests its containers' images by ID.
 kj::Promise<std::map<std::string, std::string>> namesOfImages(Containerd& containerd) {
   auto listed = co_await containerd.call<cri::ListImagesResponse>(kListImages, kPodNamespace,
                                                                   cri::ListImagesRequest());
@@ -111,7 +111,7 @@ kj::Promise<std::map<std::string, std::string>> namesOfImages(Containerd& contai
   co_return names;
 }
 
-// The images of containers; the CRI does not report them for pods.
+// Returns the images of containers; the CRI does not report them for pods.
 kj::Promise<std::map<std::string, std::string>> imagesOfStored(Containerd& containerd) {
   auto stored = co_await containerd.call<store::ListContainersResponse>(
       kListStored, kPodNamespace, store::ListContainersRequest());
@@ -125,8 +125,8 @@ kj::String nameOfImage(const std::map<std::string, std::string>& names, const st
   return text(found == names.end() ? image : found->second);
 }
 
-// By text alone the pod "web-db" would come between "web" and its containers. Of those with one id
-// the newest comes first.
+// By text alone the pod "web-db" would come between "web" and its containers. Containers with the
+// same ID are sorted newest first.
 void sortByPod(kj::Vector<ContainerFact>& facts) {
   auto place = [](const ContainerFact& f) {
     return std::make_tuple(f.pod.asPtr(), !f.isPod, f.id.asPtr(), ~f.attempt);
@@ -137,7 +137,7 @@ void sortByPod(kj::Vector<ContainerFact>& facts) {
 
 kj::Promise<ContainerFact> findPod(Containerd& containerd, kj::String id) {
   auto facts = co_await podContainers(containerd);
-  // Of one that was restarted there are several: the one that runs is meant, or the newest.
+  // A restarted container has several entries: the running one is taken, or else the newest.
   ContainerFact* found = nullptr;
   for (auto& fact : facts) {
     if (fact.id == id && (found == nullptr || fact.pid != 0)) found = &fact;
@@ -236,7 +236,7 @@ kj::Promise<kj::Vector<ContainerUse>> podUse(Containerd& containerd) {
   std::map<std::string, const cri::ContainerStats*> byKey;
   for (auto& one : stats.stats()) byKey[one.attributes().id()] = &one;
   kj::Vector<ContainerUse> result;
-  size_t pod = 0;  // its row; those of its containers are behind it
+  size_t pod = 0;  // index of its row; the rows of its containers follow
   for (auto& fact : facts) {
     ContainerUse use;
     use.nameSpace = kj::mv(fact.nameSpace);
@@ -311,7 +311,7 @@ kj::Promise<void> stopWhole(Containerd& containerd, std::string pod, kj::String 
   co_await stopPod(containerd, pod).catch_(reportFailure);
 }
 
-// True if the pod has a network of its own; when that is unknown, the node's network is assumed.
+// Returns true if the pod has its own network; if that is unknown, the node's network is assumed.
 kj::Promise<bool> hasNetwork(Containerd& containerd, std::string pod) {
   cri::PodSandboxStatusRequest request;
   request.set_pod_sandbox_id(pod);
@@ -332,7 +332,7 @@ kj::Promise<void> stopPods(Containerd& containerd, kj::Function<void(kj::StringP
       .then([&](cri::ListPodSandboxResponse answer) { listed = kj::mv(answer); },
             [&](kj::Exception&& e) { wrong = kj::mv(e); });
   KJ_IF_MAYBE (e, wrong) {
-    // Without containerd nothing can be asked; process 1 ends what runs.
+    // Without containerd no call can succeed; process 1 ends the remaining processes.
     if (kindOf(*e) == ErrorKind::kUnavailable) co_return;
     kj::throwFatalException(kj::mv(*e));
   }

@@ -38,13 +38,13 @@ constexpr const char *kSnapshotter = "overlayfs", *kRuntime = "io.containerd.run
 
 // runc starts a container in 0.1 s on a fast machine, in 2 s on an emulated one under load.
 constexpr auto kTaskDeadline = 60 * kj::SECONDS;
-constexpr auto kAskAgain = 250 * kj::MILLISECONDS;  // until a containerd that was restarted answers
+constexpr auto kAskAgain = 250 * kj::MILLISECONDS;  // until a restarted containerd answers
 
 std::string layerOf(kj::StringPtr id) {
   return std::string("system-") + id.cStr();
 }
 
-// Of a call whose object may be gone already.
+// Ignores NotFound, for a call whose object may be gone already.
 template <typename T>
 kj::Promise<void> orGone(kj::Promise<T> promise) {
   return promise.ignoreResult().catch_([](kj::Exception&& e) {
@@ -100,7 +100,7 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
       co_await containerd.call<layers::PrepareSnapshotResponse>(kPrepare, kPodNamespace, prepare);
   auto create = of<run::CreateTaskRequest>(spec.id);
   for (auto& mount : prepared.mounts()) *create.add_rootfs() = mount;
-  // The shim opens it by its name and keeps it open, for writing and for reading.
+  // The shim opens the pipe by this path and keeps it open, for writing and for reading.
   auto path = kj::str("/proc/", getpid(), "/fd/", output);
   create.set_stdout(path.cStr());
   create.set_stderr(path.cStr());
@@ -108,7 +108,7 @@ kj::Promise<int> begin(Containerd& containerd, const ContainerSpec& spec, std::s
       .call<run::CreateTaskResponse>(kCreateTask, kSystemNamespace, create, kTaskDeadline)
       .ignoreResult()
       .catch_([&spec](kj::Exception&& e) {
-        // The next try finds it gone.
+        // The next try does not find the folder any more.
         KJ_IF_MAYBE (folder, folderInTheWay(messageOf(e), spec.id)) removeLeftBundle(*folder);
         kj::throwFatalException(kj::mv(e));
       });
@@ -176,7 +176,7 @@ kj::Promise<void> endTask(Containerd& containerd, kj::StringPtr id, RunStatus st
   kill.set_signal(SIGKILL);
   kill.set_all(true);
   co_await orGone(containerd.call<Empty>(kKillTask, kSystemNamespace, kill));
-  // One that was created and never started has no exit to wait for.
+  // A task that was created and never started has no exit to wait for.
   if (status == RunStatus::CREATED) co_return;
   co_await orGone(containerd.call<run::WaitResponse>(kWaitTask, kSystemNamespace,
                                                      of<run::WaitRequest>(id), kTaskDeadline));
@@ -188,8 +188,8 @@ kj::Promise<void> removeContainer(Containerd& containerd, kj::String id) {
   KJ_IF_MAYBE (there, co_await findTask(containerd, id)) {
     if (there->status != RunStatus::STOPPED) co_await endTask(containerd, id, there->status);
   }
-  // Also when there is none: of a start that was interrupted a shim is left that has no task, and
-  // that the next one would stumble over.
+  // Also called without a task: an interrupted start leaves a shim without a task, which would make
+  // the next start fail.
   co_await orGone(containerd.call<run::DeleteResponse>(
       kDeleteTask, kSystemNamespace, of<run::DeleteTaskRequest>(id), kTaskDeadline));
   records::DeleteContainerRequest record;

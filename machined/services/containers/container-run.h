@@ -1,13 +1,14 @@
-// A container of the node itself: made of an image, started, watched, ended.
+// A container of the node itself: created from an image, started, watched and removed.
 //
-// It is containerd's and outlives this program and containerd: its id is the service's, so it is
-// there at most once, and whoever asks for it gets the one that runs. A crash at any line leaves
-// one of these for the next run(): a container without a task, a task that was not started and one
-// that has ended are removed and made again; one that runs is adopted. Its output goes to a pipe
-// that process 1 holds, so no line is lost either.
+// containerd owns the container, which outlives this program and containerd: its ID is the
+// service's, so it exists at most once, and each caller gets the running container. A crash at any
+// line leaves one of these states for the next run(): a container without a task, a task that was
+// not started or a task that has ended is removed and made again; a running one is adopted. Its
+// output goes to a pipe that process 1 holds, so no line is lost either.
 //
 // Its layers are in the namespace of the pods, where the CRI unpacks images; it has its own
-// writable one, which is new at each start. What it keeps is in the folders that it is given.
+// writable layer, which is new at each start. Lasting data is in the folders that the container
+// gets.
 #pragma once
 
 #include "machined/services/containers/container-images.h"
@@ -17,57 +18,56 @@ namespace talos::machined {
 struct ContainerMount {
   kj::String source, destination;
   bool writable = false;
-  // As the runtime takes them, instead of a bind of what is there and of what is mounted below it.
+  // Type and source as the runtime takes them, in place of a recursive bind mount.
   kj::String type = nullptr;
   kj::Array<kj::String> options = nullptr;
 };
 
-// The container that a service asks for. The network, the names and the users are the node's;
-// processes, mounts and IPC are its own. Root has the usual capabilities of a container. It is a
-// server of IP: its system call filter leaves it threads, and neither processes nor sockets of Unix
+// The container of a service. It shares the node's network, host names and users; it has its own
+// processes, mounts and IPC. Root has the usual capabilities of a container. The container is an IP
+// server: its system call filter permits threads, but neither processes nor Unix sockets
 // (common/kernel/refused-calls.h).
 //
-// A privileged one is a part of the node in the form of an image: it has the node's processes and
-// devices, every capability that is known and no filter, and sees no file system of the kernel but
-// those that it is given. What it mounts in a place that it shares (rshared) is mounted in the
-// node.
+// A privileged container is a part of the node in the form of an image: it has the node's processes
+// and devices, every known capability and no filter, and of the kernel's file systems only those
+// that it is given. A mount that it makes in a shared place (rshared) also appears in the node.
 struct ContainerSpec {
   kj::String id, image;
   kj::Array<kj::String> arguments, environment;
   kj::Array<ContainerMount> mounts;  // besides /etc/hosts and /etc/resolv.conf
-  kj::String cgroup;                 // below the root of the node's
+  kj::String cgroup;                 // below the root of the node's cgroup
   int oomScore = 0;
-  unsigned uid = 0;  // and its group; another one than root has no capabilities
+  unsigned uid = 0;  // and its group; a user other than root has no capabilities
   bool privileged = false;
-  kj::Array<kj::StringPtr> capabilities = nullptr;  // of a privileged one
+  kj::Array<kj::StringPtr> capabilities = nullptr;  // capabilities of a privileged container
 };
 
-// Those that a process of this node can have, as the runtime names them.
+// Returns the capabilities that a process of this node can have, with the runtime's names.
 kj::Array<kj::StringPtr> grantableCapabilities();
 
-// As the runtime takes it (OCI runtime specification 1.0). Pure.
+// Returns the spec in the runtime's format (OCI runtime specification 1.0). Pure.
 kj::String runtimeSpec(const ContainerSpec& spec);
 
 struct RunningContainer {
   int pid;
   bool adopted;  // it ran already
 };
-// Its image is there (needImage()); otherwise FailedPrecondition. `output`: the writing end of a
-// pipe, for stdout and stderr, which has to stay open until this resolves.
+// Throws FailedPrecondition unless the node has the image (needImage()). `output` is the write end
+// of a pipe, for stdout and stderr, which must stay open until this resolves.
 kj::Promise<RunningContainer> runContainer(Containerd& containerd, const ContainerSpec& spec,
                                            int output);
 
-// The pid of the one that runs.
+// Returns the PID of the running container; nullptr if it does not run.
 kj::Promise<kj::Maybe<int>> findContainer(Containerd& containerd, kj::String id);
 
-// Resolves with the exit status when it has ended, however often containerd is restarted meanwhile;
-// of one that is gone, NotFound.
+// Resolves with the exit status when the container has ended, however often containerd is restarted
+// meanwhile; rejects with NotFound if the container is gone.
 kj::Promise<unsigned> containerEnded(Containerd& containerd, kj::String id);
 
-// NotFound when it does not run.
+// Throws NotFound if the container does not run.
 kj::Promise<void> signalContainer(Containerd& containerd, kj::String id, int number);
 
-// Nothing is left of it. One that still runs is killed.
+// Removes everything of the container, and kills it if it still runs.
 kj::Promise<void> removeContainer(Containerd& containerd, kj::String id);
 
 }  // namespace talos::machined

@@ -22,8 +22,8 @@ struct UseOfAGroup : public testing::Test {
   }
 };
 
-// Catches: the group of another hierarchy, memory that the kernel takes back at once, a group that
-// has gone and fails the command.
+// Catches: the group of another hierarchy, memory that the kernel can reclaim at once, a vanished
+// group that fails the command.
 TEST_F(UseOfAGroup, OfVersion1) {
   EXPECT_EQ(read(), "0 0");
   tree.file("proc/7/cgroup", "9:memory:/pods/a\n4:cpu,cpuacct:/pods/a\n3:cpuset:/x\n0::/pods/a\n");

@@ -11,7 +11,7 @@ uint64_t numberIn(kj::StringPtr path) {
   return firstLine(text).tryParseAs<uint64_t>().orDefault(0);
 }
 
-// The value of the line "<key> <number>".
+// Returns the value of the line "<key> <number>".
 uint64_t valueIn(kj::StringPtr path, kj::StringPtr key) {
   auto text = tryReadFile(path).orDefault(nullptr);
   auto begin = kj::str(key, " ");
@@ -36,8 +36,8 @@ uint64_t less(uint64_t bytes, uint64_t inactive) {
   return bytes - kj::min(bytes, inactive);
 }
 
-// "controllers" of version 1, as their folder is named; none of version 2, which is at the top or,
-// beside version 1, in a folder.
+// Counts for "controllers" of version 1, which name their folder; empty for version 2, which is at
+// the top or, beside version 1, in a folder.
 void count(kj::StringPtr controllers, kj::StringPtr path, kj::StringPtr cgroups, GroupUse& use) {
   if (controllers.size() > 0) {
     auto folder = kj::str(cgroups, "/", controllers, path);

@@ -1,5 +1,5 @@
-// The figures that the kernel has for the control groups of a process: for nodes in containers, of
-// whose groups containerd finds none where version 1 is mounted below a folder of its own.
+// The kernel's figures for the control groups of a process: for nodes in containers, where
+// containerd finds no groups if version 1 is mounted below a separate folder.
 #pragma once
 
 #include <kj/string.h>
@@ -7,10 +7,11 @@
 namespace talos::machined {
 
 struct GroupUse {
-  uint64_t memoryBytes = 0;  // without files that nobody has used lately: the working set
+  uint64_t memoryBytes = 0;  // without files that were not used lately: the working set
   uint64_t cpuNanoseconds = 0;
 };
-// 0 for what is not counted, or for a process that has gone. It reads a few files of the kernel.
+// Returns 0 for figures that are not counted, or for a process that has exited. Reads a few files
+// of the kernel.
 GroupUse groupUseOf(uint32_t pid, kj::StringPtr proc = "/proc",
                     kj::StringPtr cgroups = "/sys/fs/cgroup");
 

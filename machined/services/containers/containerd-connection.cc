@@ -13,7 +13,7 @@ namespace {
 
 namespace health = ::grpc::health::v1;
 
-// While it starts: 40 ms on a fast machine, 2 s on an emulated one.
+// Pause between tries while containerd starts: 40 ms on a fast machine, 2 s on an emulated one.
 constexpr auto kAgain = 50 * kj::MILLISECONDS;
 
 kj::Promise<kj::Own<kj::AsyncIoStream>> dialSocket(kj::LowLevelAsyncIoProvider& lowLevel,

@@ -40,7 +40,7 @@ class ContainersModelTest : public testing::Test {
                           if (!runs) return error(ErrorKind::kUnavailable, "does not run");
                           return server.dial();
                         }};
-  std::vector<std::string> asked;  // what was stopped, in order
+  std::vector<std::string> asked;  // the stopped objects, in order
 
   template <typename Request, typename Response>
   void on(std::string path, std::function<Response(const Request&)> answer) {
@@ -68,7 +68,7 @@ class ContainersModelTest : public testing::Test {
     container.mutable_image()->set_image(image.empty() ? "example.com/" + id : image);
     container.set_state(state);
   }
-  // Two pods: "own" with a network of its own, "node" with the node's.
+  // Two pods: "own" with its own network, "node" with the node's.
   void twoPods() {
     on<cri::ListPodSandboxRequest, cri::ListPodSandboxResponse>(
         "/runtime.v1.RuntimeService/ListPodSandbox", [](auto& request) {
@@ -142,7 +142,7 @@ class ContainersModelTest : public testing::Test {
 };
 
 // Catches: containers of pods that are gone or not ready, a container before its pod, a name that
-// is not the one that logs -k takes; an image by an id that nobody knows, though it has a name.
+// logs -k does not accept; an image that is shown by an unknown ID, although it has a name.
 TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
   twoPods();
   auto facts = podContainers(containerd).wait(scope);
@@ -158,7 +158,7 @@ TEST_F(ContainersModelTest, PodsAreShownWithTheirContainers) {
                                 "kube-system/own:main r/old@sha256:4 0 CONTAINER_EXITED"));
 }
 
-// Catches: a pod that uses nothing, or what another one uses.
+// Catches: a pod with no use, or with the use of another one.
 TEST_F(ContainersModelTest, APodUsesWhatItsContainersUse) {
   twoPods();
   on<cri::ListContainerStatsRequest, cri::ListContainerStatsResponse>(
@@ -182,8 +182,8 @@ TEST_F(ContainersModelTest, APodUsesWhatItsContainersUse) {
                                 "kube-system/own:main 1 7"));
 }
 
-// Catches: each image twice, as the CRI keeps it; one that is left out although nothing else names
-// it: its tag is of another image, or another repository's.
+// Catches: each image twice, as the CRI keeps it; an image that is left out although no other name
+// exists: its tag names another image, or is in another repository.
 TEST_F(ContainersModelTest, AnImageIsListedOnce) {
   namespace named = ::containerd::services::images::v1;
   on<named::ListImagesRequest, named::ListImagesResponse>(
@@ -208,8 +208,8 @@ TEST_F(ContainersModelTest, AnImageIsListedOnce) {
                                  "r:5000/j@sha256:1"));
 }
 
-// Catches: an image of which a name is left, so that nothing is pulled anew, or that is there by
-// another name than it was asked for by; another one that goes too.
+// Catches: a name that remains, so that the image is not pulled again, or that differs from the
+// requested spelling; another image that is removed as well.
 TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
   namespace named = ::containerd::services::images::v1;
   on<named::ListImagesRequest, named::ListImagesResponse>(
@@ -225,7 +225,7 @@ TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
         }
         return list;
       });
-  on<named::DeleteImageRequest, named::ListImagesResponse>(  // as empty as Empty is
+  on<named::DeleteImageRequest, named::ListImagesResponse>(  // the response is as empty as Empty
       "/containerd.services.images.v1.Images/Delete", [this](auto& request) {
         EXPECT_TRUE(request.sync());
         asked.push_back(request.name());
@@ -251,8 +251,9 @@ TEST_F(ContainersModelTest, AnImageIsForgottenByAllOfItsNames) {
   EXPECT_THAT(asked, ElementsAre("r/i:v1")) << "one that the CRI does not know";
 }
 
-// Catches: the node's network gone before the plugins of pods have taken theirs down; a container
-// that is killed without its grace; one pod that cannot be stopped keeps the others running.
+// Catches: a node's network that is removed before the pods' plugins have removed theirs; a
+// container that is killed without its grace; one pod that cannot be stopped and keeps the others
+// running.
 TEST_F(ContainersModelTest, PodsWithTheirOwnNetworkAreStoppedFirst) {
   twoPods();
   std::vector<std::string> failures;
@@ -276,7 +277,7 @@ TEST_F(ContainersModelTest, PodsWithTheirOwnNetworkAreStoppedFirst) {
   EXPECT_THAT(failures, SizeIs(4)) << "containers and pods, the second group too";
   runs = false;
   server.drop();
-  stopPods(containerd, fail).wait(scope);  // nothing to ask
+  stopPods(containerd, fail).wait(scope);  // no containerd to call
 }
 
 // Catches: the wrong container of two, or of another pod, that is ended.
@@ -295,8 +296,8 @@ TEST_F(ContainersModelTest, OneIsEndedByItsName) {
   }
 }
 
-// Catches: a service that is well although its containerd says that it is not; a check that gives
-// up before the socket is there.
+// Catches: a service that counts as healthy although its containerd reports otherwise; a check that
+// gives up before the socket exists.
 TEST_F(ContainersModelTest, ServingIsWhatItSays) {
   namespace health = ::grpc::health::v1;
   auto status = health::HealthCheckResponse::NOT_SERVING;
@@ -321,7 +322,8 @@ TEST_F(ContainersModelTest, ServingIsWhatItSays) {
   waiting.wait(scope);
 }
 
-// Catches: a pull that fails because containerd was restarted a moment before; one without an end.
+// Catches: a pull that fails because containerd was restarted a moment before; a pull without an
+// end.
 TEST_F(ContainersModelTest, APullWaitsForACriThatStarts) {
   unsigned pulls = 0, refused = 2;
   server.methods["/runtime.v1.ImageService/PullImage"] = [&](auto& x) {
@@ -347,8 +349,8 @@ TEST_F(ContainersModelTest, APullWaitsForACriThatStarts) {
             messageOf(KJ_ASSERT_NONNULL(failed)));
 }
 
-// Catches: a registry that is asked without a pause, for ever, or once only; "not found" that is
-// asked for again; an image that is there and is pulled all the same.
+// Catches: pulls without a pause, for ever, or only once; a retry after "not found"; a pull of an
+// image that the node has.
 TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
   unsigned pulls = 0;
   int status = 2;
@@ -406,8 +408,8 @@ TEST_F(ContainersModelTest, AServiceTriesToPullForTwentyMinutes) {
   EXPECT_EQ(image.pinned, "x@sha256:3") << "by which it is pulled again";
 }
 
-// Catches: the digest of another image, which somebody has pulled by the same name meanwhile and
-// which is the one that is signed, reported for the image that was pulled here.
+// Catches: the digest of another image, pulled by the same name meanwhile and correctly signed,
+// that is reported for the image that was pulled here.
 TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsReported) {
   on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
                                                     [](auto&) {
@@ -431,8 +433,8 @@ TEST_F(ContainersModelTest, APulledImageIsTheOneThatIsReported) {
   }
 }
 
-// Catches: an image of which containerd has the content alone, because somebody else has pulled
-// that meanwhile, reported as one that nobody can use.
+// Catches: an image that another client's pull has left without its unpacked layers, and that is
+// reported as permanently unusable.
 TEST_F(ContainersModelTest, AnImageThatIsNotUnpackedMayBeSoon) {
   on<cri::PullImageRequest, cri::PullImageResponse>("/runtime.v1.ImageService/PullImage",
                                                     [](auto&) {
@@ -456,7 +458,7 @@ TEST_F(ContainersModelTest, AnImageThatIsNotUnpackedMayBeSoon) {
   EXPECT_TRUE(unpackedImage(containerd, kj::str("r/i:v1")).wait(scope) == nullptr);
 }
 
-// Catches: the digest of a config, which no registry gives an image by; another repository's name.
+// Catches: the digest of a config, by which no registry serves an image; another repository's name.
 TEST(PinnedName, IsOfWhatWasPulled) {
   kj::String names[] = {kj::str("mirror:5000/a/x@sha256:1"), kj::str("ghcr.io/a/x@sha256:2")};
   EXPECT_EQ(pinnedName(names, "ghcr.io/a/x:v1"), "ghcr.io/a/x@sha256:2");
@@ -482,7 +484,7 @@ TEST_F(ContainersModelTest, AnImageThatIsGoneIsNamed) {
 }
 
 // Catches: a text of a config that becomes another part of the runtime's specification; a mount
-// that is writable though nobody asked for that.
+// that is writable without a request.
 TEST(RuntimeSpec, SaysWhatTheServiceWants) {
   ContainerSpec spec;
   spec.arguments = kj::arr(kj::str("/etcd"), kj::str("--name=a\"b\\\n"));
@@ -502,7 +504,7 @@ TEST(RuntimeSpec, SaysWhatTheServiceWants) {
   }
 }
 
-// Catches: a cause that loses what to do about it.
+// Catches: an error without its remedy.
 TEST(PullProblem, SaysWhatToDo) {
   auto say = [](ErrorKind kind, kj::StringPtr text) {
     auto e = pullProblem("x", kind, text);

@@ -6,7 +6,7 @@ namespace talos::machined {
 namespace {
 
 // Catches: a folder of another container, of a pod or of anything else that is removed because an
-// answer has its name in it.
+// answer contains its name.
 TEST(LeftBundle, IsTheFolderOfThisContainerAlone) {
   constexpr kj::StringPtr kOwn = "/run/containerd/io.containerd.runtime.v2.task/system/etcd"_kj;
   auto answer = [](kj::StringPtr folder) {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those of the folder as working directory: shims alone have it.
+// Kills the processes with the folder as working directory: only shims have it.
 void killInside(const fs::path& folder) {
   std::error_code gone;
   for (auto& entry : fs::directory_iterator("/proc", gone)) {

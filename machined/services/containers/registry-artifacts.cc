@@ -15,7 +15,7 @@ namespace named = ::containerd::services::images::v1;
 constexpr kj::StringPtr kInfo = "/containerd.services.content.v1.Content/Info"_kj,
                         kRead = "/containerd.services.content.v1.Content/Read"_kj,
                         kGet = "/containerd.services.images.v1.Images/Get"_kj;
-// A stream of so much is one message.
+// A read of this size is answered by one message.
 constexpr size_t kPiece = 32u << 10;
 
 }  // namespace
@@ -51,8 +51,8 @@ kj::Promise<kj::Array<kj::byte>> pulledContent(Containerd& containerd, kj::Strin
 kj::Promise<kj::Array<kj::byte>> pullManifest(Containerd& containerd, kj::String reference,
                                               size_t most) {
   co_await forgetImage(containerd, kj::str(reference));
-  // The CRI fails when it comes to unpacking what is no image. By then all of it is there, and has
-  // its name.
+  // The CRI fails when it starts to unpack something that is not an image. By then the whole
+  // content is stored under its name.
   kj::Maybe<kj::Exception> wrong;
   co_await pullContent(containerd, kj::str(reference))
       .ignoreResult()

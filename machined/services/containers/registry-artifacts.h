@@ -1,21 +1,21 @@
-// Pulls artifacts of a registry, which are not unpacked, such as the signatures of an image. The
-// CRI pulls it, as it pulls images (container-images.h), and containerd has compared each piece
-// with its digest.
+// Pulls artifacts of a registry, such as the signatures of an image, which are not unpacked. The
+// CRI pulls them, as it pulls images (container-images.h), and containerd compares each piece with
+// its digest.
 //
-// Nothing is kept here. An artifact that a crash leaves behind is replaced by the next pull of its
-// name.
+// Keeps no state. The next pull of the same name replaces an artifact that is left after a crash.
 #pragma once
 
 #include "machined/services/containers/containerd-connection.h"
 
 namespace talos::machined {
 
-// Pulled anew. The errors of pullImage; FailedPrecondition when it is larger than `most`.
+// Pulls the manifest again at each call. Throws the errors of pullImage; FailedPrecondition if the
+// manifest is larger than `most`.
 kj::Promise<kj::Array<kj::byte>> pullManifest(Containerd& containerd, kj::String reference,
                                               size_t most);
 
-// The content that was pulled with this digest. NotFound, and FailedPrecondition when it is larger
-// than `most`.
+// Returns the pulled content with this digest. Throws NotFound, and FailedPrecondition if the
+// content is larger than `most`.
 kj::Promise<kj::Array<kj::byte>> pulledContent(Containerd& containerd, kj::String digest,
                                                size_t most);
 

@@ -81,7 +81,7 @@ kj::String bindOf(const ContainerMount& m) {
                  options);
 }
 
-// By their numbers (capabilities(7)).
+// All capabilities by number (capabilities(7)).
 constexpr kj::StringPtr kAllCapabilities[] = {"CAP_CHOWN"_kj,
                                               "CAP_DAC_OVERRIDE"_kj,
                                               "CAP_DAC_READ_SEARCH"_kj,
@@ -132,7 +132,8 @@ kj::String rightsOf(const ContainerSpec& spec) {
 kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
   kj::Vector<kj::String> mounts;
   if (spec.privileged) {
-    // The node's own, with what hides parts of it: a new one would show all of the kernel's.
+    // The node's /proc, including the mounts that hide parts of it: a new /proc would show
+    // everything of the kernel's.
     mounts.add(bindOf("/proc", "/proc", true));
   } else {
     for (auto& m : kMounts) mounts.add(mountOf(m.destination, m.type, m.type, m.options));
@@ -142,7 +143,7 @@ kj::Vector<kj::String> mountsOf(const ContainerSpec& spec) {
   return mounts;
 }
 
-// A rule of the filter, for these calls, with a condition in JSON or none.
+// Returns a rule of the filter for these calls, with a condition in JSON or without.
 kj::String refusal(kj::StringPtr names, int error, kj::StringPtr condition = nullptr) {
   return kj::str("{\"names\":", names, ",\"action\":\"SCMP_ACT_ERRNO\",\"errnoRet\":", error,
                  condition.size() > 0 ? kj::str(",\"args\":[", condition, "]") : kj::String(), "}");
@@ -152,8 +153,9 @@ kj::String argumentIs(kj::StringPtr comparison, uint64_t value, uint64_t other =
                  comparison, "\"}");
 }
 
-// The profile "foreign" of machined/confined/sandbox, but for execve: the runtime makes that call
-// itself, after it has installed the filter. Architectures that are not named are refused.
+// Returns the profile "foreign" of machined/confined/sandbox, except for execve: the runtime makes
+// that call itself, after it has installed the filter. Architectures that are not named are
+// refused.
 kj::String filterOf() {
   auto refused = KJ_MAP(name, kRefusedCalls)->kj::StringPtr {
     return name;
@@ -161,7 +163,7 @@ kj::String filterOf() {
   kj::Vector<kj::String> rules;
   rules.add(refusal(listOf(refused), EPERM));
   rules.add(refusal("[\"socketpair\"]", EPERM));
-  uint64_t next = 0;  // families in the order of their numbers, with all between two of them
+  uint64_t next = 0;  // families by number, and all numbers between two of them
   for (auto family : kForeignFamilies) {
     for (; next < family; ++next) {
       rules.add(refusal("[\"socket\"]", EPERM, argumentIs("SCMP_CMP_EQ", next)));
@@ -169,14 +171,15 @@ kj::String filterOf() {
     ++next;
   }
   rules.add(refusal("[\"socket\"]", EPERM, argumentIs("SCMP_CMP_GE", next)));
-  // Threads, and no processes; without the newer call the C library takes this one.
+  // Permits threads, but no processes; if the newer call fails, the C library makes this call.
   rules.add(refusal("[\"clone\"]", EPERM, argumentIs("SCMP_CMP_MASKED_EQ", CLONE_THREAD)));
   rules.add(refusal("[\"clone3\"]", ENOSYS));
   return kj::str("\"seccomp\":{\"defaultAction\":\"SCMP_ACT_ALLOW\",", "\"architectures\":[\"",
                  kFilterArchitecture, "\"],\"syscalls\":[", kj::strArray(rules, ","), "]}");
 }
 
-// The namespaces that it shares with the node, and the parts of the kernel that it may reach.
+// Returns the namespaces that the container shares with the node, and the parts of the kernel that
+// it may reach.
 kj::String boundsOf(const ContainerSpec& spec) {
   if (spec.privileged) {
     return kj::str("\"rootfsPropagation\":\"shared\",\"namespaces\":[{\"type\":\"mount\"}],",
