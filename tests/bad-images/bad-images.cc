@@ -32,7 +32,7 @@ const EtcdNode& writer() {
 Result run(std::vector<std::string> arguments, double deadline = 60) {
   return nodes->at(upgraded(), std::move(arguments), deadline);
 }
-// Empty: it does not answer.
+// Returns the running slot; empty if the node does not answer.
 std::string slot() {
   std::smatch match;
   auto line = run({"--timeout", "20s", "read", "/proc/cmdline"}).out;
@@ -41,12 +41,12 @@ std::string slot() {
 std::string status() {
   return run({"--timeout", "20s", "get", "upgradestatus", "-o", "yaml"}).out;
 }
-// The same without what is about the resource itself.
+// Returns the status without the part about the resource itself.
 std::string record() {
   auto text = status();
   return text.substr(std::min(text.size(), text.find("\nspec:")));
 }
-// As the members that do not change see it. A member that joins anew has another id.
+// Returns the members as an unchanged member sees them. A member that joins again has another id.
 std::vector<std::string> members(bool ids) {
   std::vector<std::string> found;
   for (auto& line : harness::lines(nodes->etcdctl(other(), {"member", "list"}).out)) {
@@ -94,7 +94,7 @@ Result upgrade(const Row& row) {
   }
   return run(command, site.isUpgraded);
 }
-// For the rows with a signature.
+// Requires signed images, or not; for the rows with a signature.
 void requireKey(bool required) {
   std::string patch = R"([{"op": "remove", "path": "/machine/install/imageKey"}])";
   if (required) {
@@ -106,7 +106,7 @@ void requireKey(bool required) {
   EXPECT_EQ(0, patched.status) << patched.err;
 }
 
-// Without the progress of what was sent.
+// Returns the text without the lines that contain `part`, such as the progress of a transfer.
 std::string without(const std::string& text, const std::string& part) {
   std::string left;
   for (auto& line : harness::lines(text)) {

@@ -1,7 +1,7 @@
-// A control-plane node that is upgraded to images which are no good, each with a fault of its own,
-// in a cluster of three with etcd and a shared address, without Kubernetes. After each the node is
-// on the system from before by itself and says why, the members of etcd are the same, and a key
-// whose write was answered before is there.
+// A control-plane node that is upgraded to bad images, each with another fault, in a cluster of
+// three with etcd and a shared address, without Kubernetes. After each image the node returns to
+// the previous system by itself and says why, the members of etcd are the same, and a key whose
+// write was answered before exists.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 namespace talos {
 
 enum class Outcome {
-  kConfirmed,   // it is the system of the node now
-  kGivenUp,     // it was tried, and the node has returned to the system from before
+  kConfirmed,   // the node runs it as its system
+  kGivenUp,     // it was tried, and the node has returned to the previous system
   kNotWritten,  // the node found the fault when it wrote it to the other slot
   kRefused,     // before anything was written
 };
@@ -40,18 +40,18 @@ void PrintTo(const Row& row, std::ostream* out);
 const std::string kBrain = "usr/bin/machined", kEtcd = "usr/bin/etcd", kVipd = "usr/bin/vipd",
                   kNetworkd = "usr/bin/networkd", kApid = "usr/bin/apid",
                   kParser = "usr/libexec/talos/parse", kInit = "usr/sbin/init";
-// The header by which members recognise each other has another name.
+// Renames the header by which members recognise each other.
 const std::string kWithoutPeers = "patch X-Etcd-Cluster-ID X-Etcd-Altered-ID";
-// Entries of the log go to a path that no member serves; members still find each other.
+// Sends entries of the log to a path that no member serves; members still find each other.
 const std::string kWithoutLog = "patch /raft /rafz";
 
-// The cluster, and the one of its nodes that is upgraded.
+// The cluster, and the node of it that is upgraded.
 struct Site {
   const char* name;
   std::vector<std::string> flags;
   size_t upgraded;
-  bool machine;                        // that node is a virtual machine
-  unsigned healthTimeout;              // s, for an image that is no good
+  bool machine;                        // true: the node is a virtual machine
+  unsigned healthTimeout;              // s, for a bad image
   double comesUp, isUpgraded, isWell;  // s
 };
 

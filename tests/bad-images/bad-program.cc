@@ -1,11 +1,11 @@
-// A program that a bad image has in the place of another one. Its fault is a text in itself, which
-// the test writes over the one below (system-images.cc):
+// A program that a bad image has in the place of another program. Its fault is a text in itself,
+// which the test writes over the text below (system-images.cc):
 //   exit             it ends at once
 //   hang             it runs and does nothing
 //   crash S PATH     it becomes PATH, and is killed after S seconds
 //
-// Only with calls that the narrowest sandbox allows. The last is for machined: a sandbox lets no
-// program become another one.
+// It makes only calls that the narrowest sandbox allows. The last fault is for machined: a sandbox
+// lets no program become another.
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -122,7 +122,7 @@ std::string SystemImages::make(const std::string& version, const std::vector<Fau
   return pack(version);
 }
 
-// Besides the root image, installer.sh reads what `make image` has left.
+// Packs the image. Besides the root image, installer.sh reads the output of `make image`.
 std::string SystemImages::pack(const std::string& version) {
   auto image = folder + "/image", archive = folder + "/installer.tar";
   fs::remove(archive + ".sig");

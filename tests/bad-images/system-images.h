@@ -1,7 +1,7 @@
 // Installer images for tests, of the system that was built, with faults.
 //
 // A fault is a program of the image that is replaced by bad-program.cc, or by itself with another
-// text in it. The root is packed from the tree of `make image` as it is, without a copy of that.
+// text in it. The root is packed directly from the tree of `make image`, without a copy.
 #pragma once
 
 #include <string>
@@ -18,24 +18,24 @@ class SystemImages {
  public:
   explicit SystemImages(std::string folder) : folder(std::move(folder)) {}
 
-  // The program itself, as an image with this fault has it elsewhere: for a fault that becomes it.
+  // Returns where an image with this fault keeps the original program, for a fault that becomes it.
   static std::string original(const std::string& program);
 
-  // An archive, as `make installer-image` makes it. Throws with the output of what failed. The one
-  // before is removed.
+  // Makes an archive as `make installer-image` does, and removes the previous one. Throws with the
+  // output of the program that failed.
   std::string make(const std::string& version, const std::vector<Fault>& faults);
-  // The root image lacks its end, and all sums are of that.
+  // Makes an archive whose root image lacks its end; all sums fit the short image.
   std::string withoutItsEnd(const std::string& version);
-  // Its system does not know machine.token, by its own list.
+  // Makes an archive whose system does not know machine.token, by its own list.
   std::string withoutAKey(const std::string& version);
-  // A byte in the middle of the archive is another one.
+  // Changes a byte in the middle of the archive.
   std::string damaged(const std::string& version);
-  // The archive lacks its end.
+  // Cuts off the end of the archive.
   std::string cut(const std::string& version);
 
-  // A new key, and its public half as PEM.
+  // Makes a new key, and returns its public half as PEM.
   std::string makeKey(const std::string& name) const;
-  // Beside the archive, by the key of this name.
+  // Writes a signature beside the archive, by the key of this name.
   void sign(const std::string& archive, const std::string& keyName) const;
 
  private:

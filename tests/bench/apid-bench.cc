@@ -44,7 +44,7 @@ uint64_t pssKiB(pid_t pid) {
   return strtoull(line + 5, nullptr, 10);
 }
 
-// Connections from an address of loopback that is chosen, as from so many machines.
+// Connections from a chosen address of loopback, as if from as many machines.
 class FromAddress final : public kj::LowLevelAsyncIoProvider {
  public:
   explicit FromAddress(kj::LowLevelAsyncIoProvider& inner) : inner(inner) {}

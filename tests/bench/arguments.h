@@ -1,4 +1,4 @@
-// For figures: what a program is told on its command line, and how it ends.
+// For figures: arguments and exit of a program.
 #pragma once
 
 #include <kj/string.h>
@@ -8,7 +8,8 @@
 
 namespace talos::bench {
 
-// Places are counted from 1. What is not as `usage` says is InvalidArgument with what is wrong.
+// The arguments of a program, counted from 1. An argument that does not fit `usage` throws
+// InvalidArgument with the mistake.
 class Arguments {
  public:
   Arguments(int argc, char** argv, kj::StringPtr usage) : argc(argc), argv(argv), usage(usage) {}
@@ -16,7 +17,7 @@ class Arguments {
   size_t count() const { return argc > 0 ? argc - 1 : 0; }
   kj::StringPtr text(size_t place) const { return place <= count() ? argv[place] : ""; }
 
-  // There are neither fewer nor more than that.
+  // Throws unless there are `least` to `most` arguments.
   void expect(size_t least, size_t most) const {
     if (count() < least || count() > most) refuse(kj::str(count(), " arguments"));
   }
@@ -40,7 +41,8 @@ class Arguments {
   kj::StringPtr usage;
 };
 
-// All of main(): what fails is said in a line that names the program, and its exit code is 1.
+// Runs all of main(): a failure is printed as a line that names the program, and the exit code is
+// 1.
 template <typename Run>
 int runMain(int argc, char** argv, kj::StringPtr name, kj::StringPtr usage, Run&& run) {
   auto line = kj::str(name, ' ', usage);

@@ -1,13 +1,12 @@
-// Both faces of apid beside each other: calls of our own client's library, and the same by a client
-// in Go by gRPC (tests/clients, TestFigures), in turn with the same apid. machined is a model with
-// a real store, 1000 routes and a log of 100 MB.
+// Both protocols of apid beside each other: calls of our own client's library, and the same by a
+// client in Go by gRPC (tests/clients, TestFigures), in turn with the same apid. machined is a
+// model with a real store, 1000 routes and a log of 100 MB.
 //
-//   clients-bench PROGRAM [CALLS]    PROGRAM is what tests/clients/make.sh has made; prints one
-//   JSON
-//                                    object
+//   clients-bench PROGRAM [CALLS]    prints one JSON object; PROGRAM is made by
+//   tests/clients/make.sh
 //
-// A dashboard is a client by a name of its own with what one of the original's has open: eighteen
-// watches and the kernel's log, and ten short calls.
+// A dashboard is a separately named client with the open calls of the original's dashboard:
+// eighteen watches and the kernel's log, and ten short calls.
 //
 // link: apid-gate apid-grpc machined-resources machined-api
 #include <fcntl.h>
@@ -323,7 +322,7 @@ kj::String oursJson(const Authority& authority, uint16_t port, unsigned calls) {
 
 // --- the client in Go ---
 
-// It prints one line, and goes when nobody reads its input's other end any more.
+// Prints one line, and exits when the other end of its input is closed.
 class GoClient {
  public:
   GoClient(kj::StringPtr program, kj::StringPtr identities, uint16_t port, kj::StringPtr what,

@@ -4,8 +4,8 @@
 //   config-bench [RUNS]   prints {"bytes":N,"ours":{"p50us":…},"yamlCpp":…,"libyaml":…,
 //                         "hostile":[{"name":…,"ms":…,"KiB":…}]}
 //
-// All times are processor time. Each hostile document is read in a process of its own: KiB is what
-// it grew by.
+// All times are processor time. Each hostile document is read in a separate process: KiB is the
+// growth of its memory.
 //
 // link: talosctl-config yaml
 #include <kj/debug.h>
@@ -29,8 +29,8 @@
 namespace talos::config {
 namespace {
 
-// Of the processor: nothing here waits, and what else the machine does is no property of the
-// parser.
+// Returns processor time: this program does not wait, and the load of the machine is no property of
+// the parser.
 uint64_t nanoseconds() {
   timespec now;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -133,7 +133,7 @@ std::vector<Hostile> hostileDocuments() {
       {"1 MiB of a list in brackets", "machine:\n  certSANs: [" + repeated("a,", kMiB) + "]\n"}};
 }
 
-// Of a process that reads the document and nothing else.
+// Measures a process that only reads the document.
 kj::String measure(const Hostile& hostile) {
   int ends[2];
   KJ_SYSCALL(pipe(ends));

@@ -5,8 +5,8 @@
 //
 // BASE-FILE is the image's containerd.toml, SAMPLE the program in the container. Prints
 // {"pull":{"oursMs":…,"ctrMs":…},"start":{"oursMs":…,"ctrMs":…},"imageMiB":…}, medians. Before each
-// pull nothing of the image is there. ctr's own start is in its times: that is what a call of it
-// costs.
+// pull no part of the image exists. The times of ctr include its own start, because each call of
+// ctr costs it.
 //
 // link: machined-services-containers machined-system model-registry harness
 #include <sys/mount.h>
@@ -105,7 +105,7 @@ class Testbed {
     }
     return harness::slurp(folder + "/layer.tar");
   }
-  // As machined does it.
+  // Writes the configuration as machined does.
   void configure(const std::string& baseFile) const {
     auto text = kj::str("machine:\n  registries:\n    mirrors:\n      '*': {endpoints: [\"",
                         registry.url().c_str(), "\"]}\n");
@@ -170,7 +170,7 @@ class Measurement {
   Testbed testbed;
   kj::AsyncIoContext io;
   machined::Containerd containerd;
-  kj::AutoCloseFd reading, writing;  // what the container says; nobody needs it
+  kj::AutoCloseFd reading, writing;  // output of the container, which is not used
 
   template <typename F>
   static uint64_t timed(F&& work) {

@@ -4,7 +4,7 @@
 //
 //   dhcp-bench [RUNS]   prints {"runs":N,"p50ms":…,"p99ms":…,"withoutProbesP50ms":…}
 //
-// Of that time, 300 ms are the wait for somebody who has the address already (RFC 5227).
+// 300 ms of this time are the wait for another host that has the address already (RFC 5227).
 // NETWORKD and CONFINE name the programs. Needs root.
 //
 // link: machined-config-network GTest::gtest

@@ -103,8 +103,8 @@ void measureCtl(RealEtcd& real) {
   print("put by etcdctl", kj::mv(took));
 }
 
-// From nothing to three members that vote: the first one, and two learners that are promoted as
-// soon as etcd lets them be.
+// Measures the growth from nothing to three voting members: the first member, and two learners that
+// are promoted as soon as etcd permits.
 void measureGrowth() {
   auto began = nanoseconds();
   RealEtcd real;

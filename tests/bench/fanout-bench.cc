@@ -1,12 +1,12 @@
 // Event fan-out: 100 watchers over 100 connections, 100 000 events, one watcher stopped in the
-// middle of its first call. Two processes: the one that is measured has the ring and serves, the
-// other one watches.
+// middle of its first call. Two processes: the measured one has the ring and serves, the other one
+// watches.
 //
-// Publishing goes in bursts of half a ring, each after all who are awake have the one before, so
-// nobody but the stopped one misses anything; the figures are deliveries a second and the memory of
-// the serving side before the first event and after the last. At the end the stopped one goes on,
-// and what it got and what it was told that it missed must be everything. Prints one JSON object;
-// fails when a promise is broken.
+// Events are published in bursts of half a ring, each after all running watchers have the burst
+// before, so that only the stopped watcher misses any; the figures are deliveries a second and the
+// memory of the serving side before the first event and after the last. At the end the stopped
+// watcher continues, and the events that it got and those reported to it as missed must be all.
+// Prints one JSON object; fails when a promise is broken.
 //
 // link: machined-logs
 #include <capnp/rpc-twoparty.h>
@@ -34,7 +34,7 @@ struct Outcome {
   uint64_t received, missed, othersMissed;
 };
 
-// State of the watching process: how far the slowest of those awake is.
+// State of the watching process: the position of the slowest running watcher.
 struct Watchers {
   kj::Vector<uint64_t> received;
   uint64_t missedByStopped = 0, missedByOthers = 0, behind = 0;
@@ -80,7 +80,7 @@ class Sink final : public rpc::EventSink::Server {
   unsigned number;
 };
 
-// The watching process: until `resume` says that the last burst is out, one watcher stands still.
+// Runs the watching process: one watcher is stopped until `resume` says that the last burst is out.
 void watch(kj::ArrayPtr<kj::AutoCloseFd> sockets, int progress, int resume, int result) {
   auto io = kj::setupAsyncIo();
   Watchers watchers;

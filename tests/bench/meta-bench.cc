@@ -53,7 +53,7 @@ struct Folder {
     rmdir(path.cStr());
   }
   kj::String file(kj::StringPtr name) const { return kj::str(path, "/", name); }
-  // With all of it on the disk already, as a partition is.
+  // Makes the file with all its bytes on the disk already, as a partition has them.
   kj::AutoCloseFd make(kj::StringPtr name) const {
     int raw;
     KJ_SYSCALL(raw = open(file(name).cStr(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), path);

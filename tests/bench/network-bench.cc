@@ -1,11 +1,9 @@
-// Large networks: networkd's controller beside `ip -batch`, each in a network namespace of its own.
+// Large networks: networkd's controller beside `ip -batch`, each in a separate network namespace.
 //
-//   network-bench [RUNS [KIND [LINKS]]]   prints one line for each kind of network, and one for a
-//   resync:
+//   network-bench [RUNS [KIND [LINKS]]]   prints a line for each kind of network and for a resync:
 //   {"kind":"bridges","count":1000,"oursMs":…,"ipMs":…,"againMs":…,"sentAgain":0}
 //   {"kind":"resync","count":4000,"oursMs":…}
-//   {"kind":"memory","count":1000,"pssKiB":…}      of the program, when NETWORKD and CONFINE name
-//   it
+//   {"kind":"memory","count":1000,"pssKiB":…}      of the program, if NETWORKD and CONFINE name it
 //
 // Processor time, the kernel's included; the medians of the runs, in which they take turns. Bonds
 // and VLANs, which a host may lack, are measured in a guest (tests/kernel/scale-test.cc). Needs
@@ -63,8 +61,8 @@ size_t pssOf(pid_t pid) {
   return strtoul(at + 5, nullptr, 10);
 }
 
-// networkd as a node runs it, at rest with so many links, an address on each. They are bridges that
-// are there already: a host may lack what it always says of new ones.
+// Measures networkd as a node runs it, at rest with `links` links and an address on each. They are
+// existing bridges: a host may lack features that networkd always sets on new ones.
 void memory(unsigned links) {
   size_t result = 0;
   Namespace place;

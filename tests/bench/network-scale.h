@@ -26,7 +26,7 @@ struct Scale {
   std::string name;
   unsigned count;
   std::function<void(Wanted&)> want;
-  std::string before;  // what both begin with
+  std::string before;  // lines that both begin with
   std::string batch;
 };
 
@@ -161,7 +161,7 @@ class ScaleStore final : public NetworkStore {
   const Scale& scale;
 };
 
-// A kernel that counts what it is asked to change.
+// A kernel that counts the requested changes.
 class CountedKernel final : public netlink::Kernel {
  public:
   size_t changes = 0;
@@ -181,8 +181,8 @@ class CountedKernel final : public netlink::Kernel {
   kj::Own<netlink::Kernel> real = netlink::openKernel(60 * kj::SECONDS);
 };
 
-// Processor time of this thread, the kernel's work for it included, in ms: netlink does its work in
-// the call, and what else the machine does is not measured.
+// Returns the processor time of this thread, including the kernel's work for it, in ms: netlink
+// works in the call, and other load of the machine is not measured.
 inline double processorTime() {
   timespec now;
   KJ_SYSCALL(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now));
@@ -195,7 +195,7 @@ struct ScaleTimes {
   std::string problem;
 };
 
-// In the namespace of the calling thread. Its processor time, ms.
+// Runs `ip -batch` in the namespace of the calling thread. Returns its processor time in ms.
 inline double ipBatch(const std::string& lines) {
   if (lines.empty()) return 0;
   char name[] = "/tmp/network-bench-XXXXXX";
@@ -235,7 +235,7 @@ inline void oursInto(const Scale& scale, ScaleTimes& times) {
   timer.timeoutAfter(120 * kj::SECONDS, reconciler.ready()).wait(io.waitScope);
   times.ours = processorTime() - begin;
   times.sent = kernel.changes;
-  // It reads back its own changes; until then it is not at rest.
+  // The reconciler reads back its own changes; until then it is not at rest.
   auto settle = [&] {
     for (;;) {
       auto sent = kernel.changes;
@@ -262,8 +262,8 @@ inline void ipInto(const Scale& scale, ScaleTimes& times) {
   times.ip = ipBatch(scale.batch);
 }
 
-// A namespace that goes with its links takes them away in the background, under the lock that the
-// next measurement needs.
+// Removes the links before their namespace, which would remove them in the background, under the
+// lock that the next measurement needs.
 inline void removeLinks() {
   auto kernel = netlink::openKernel(60 * kj::SECONDS);
   kj::Vector<netlink::Change> changes;
@@ -273,7 +273,7 @@ inline void removeLinks() {
   kernel->apply(changes);
 }
 
-// A bridge that goes waits out two grace periods of the kernel, so a thousand of them take half a
+// Removing a bridge takes two grace periods of the kernel, so removing a thousand takes half a
 // minute: `report` is called before that.
 using ScaleReport = std::function<void(const ScaleTimes&)>;
 inline ScaleTimes measure(
@@ -288,7 +288,7 @@ inline ScaleTimes measure(
   return times;
 }
 
-// The time in which `links` links are read again, as after an overrun, and found to be as wanted.
+// Reports the time in which `links` links are read again, as after an overrun, and found unchanged.
 inline void resync(unsigned links, const std::function<void(double)>& report) {
   Namespace place;
   place.run([&] {

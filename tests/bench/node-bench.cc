@@ -133,15 +133,15 @@ class ApiConnection {
   kj::Maybe<kj::Own<Connection>> connection;
 };
 
-// Dials from the end of its input on: a client that is ready has no part in what is measured.
+// Starts to connect when its input ends, so that the start of the client is not measured.
 void first(kj::AsyncIoContext& io, kj::StringPtr path) {
   ApiConnection connection(io, path);
   for (char ignored[64]; read(STDIN_FILENO, ignored, sizeof ignored) > 0;) continue;
   auto& timer = io.provider->getTimer();
   auto until = timer.now() + kTimeout;
   for (unsigned attempts = 1;; ++attempts) {
-    // One connection at a time: it waits in the node's queue until apid is there, and costs the
-    // node nothing before.
+    // Uses one connection at a time: it waits in the node's queue until apid runs, and until then
+    // costs the node nothing.
     auto failure = kj::runCatchingExceptions([&] {
       auto node = connection.node();
       connection.version(node);

@@ -68,7 +68,7 @@ struct Figure {
   double p50, p99;
 };
 
-// Of times in nanoseconds; in microseconds.
+// Returns the percentiles, in microseconds, of times in nanoseconds.
 inline Figure figureOf(kj::Vector<uint64_t> took) {
   KJ_REQUIRE(!took.empty(), "nothing was done in the time that it was measured for");
   std::sort(took.begin(), took.end());

@@ -1,14 +1,15 @@
 // How long a killed service is away: from kill(2) to the first instruction of the next process's
-// main(), as that process tells it (restart-child.cc).
+// main(), as that process reports it (restart-child.cc).
 //
 //   restart-bench [KILLS]             under our supervision: this program is the brain, with the
 //                                     real Supervisor and the socket to the real process 1
-//   restart-bench watch NAME KILLS PAUSE   under another's, who starts restart-child with
+//   restart-bench watch NAME KILLS PAUSE   under another supervisor, which starts restart-child
+//   with
 //                                     RESTART_BENCH=NAME: only kills and reads the clock
 //
-// Both print {"kills":N,"p50ms":…,"p99ms":…}. Supervisors wait before they start again what died
-// soon after its start; that is not measured: ours is given a clock that runs ahead, another's
-// child is left alone for PAUSE milliseconds first.
+// Both print {"kills":N,"p50ms":…,"p99ms":…}. Supervisors wait before they restart a service that
+// died soon after its start. This wait is not measured: our supervisor gets a clock that runs
+// ahead, and another's child runs for PAUSE milliseconds first.
 //
 // link: machined-services machined-process1 init-harness
 #include <errno.h>

@@ -1,6 +1,6 @@
-// The service of restart-bench: says when it runs, by the clock that all processes share, then
-// waits to be killed. Without any library, so that what is measured is its supervisor.
-// Environment: RESTART_BENCH, the name of an abstract datagram socket.
+// The service of restart-bench: reports when it runs, by the clock that all processes share, then
+// waits to be killed. It uses no library, so that only its supervisor is measured. Environment:
+// RESTART_BENCH, the name of an abstract datagram socket.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

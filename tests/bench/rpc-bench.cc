@@ -4,7 +4,7 @@
 //
 //   rpc-bench [CALLS]     prints {"calls":N,"unix":{"p50us":…,"p99us":…},"tls":…,"apid":…}
 //
-// "tls" is the model itself behind TLS, without apid between: what the door adds is apid minus tls.
+// "tls" is the model itself with TLS, without apid: the cost of apid is "apid" minus "tls".
 //
 // link: apid-gate apid-grpc machined-api machined-resources
 #include "apid/gate/test-apid-node.h"
@@ -19,7 +19,8 @@ using testing::Authority;
 using testing::Model;
 using namespace bench;
 
-// A text both ways, by a method that changes nothing: one that does is recorded besides.
+// An echo of a text, by a method that changes nothing: a call that changes something is also
+// recorded.
 class Echo final : public rpc::Machine::Server {
  protected:
   kj::Promise<void> time(TimeContext context) override {

@@ -1,16 +1,16 @@
-// Certificates per second from trustd, over connections that are kept and over new ones, and a
-// whole rack that joins at once.
+// Certificates per second from trustd, over kept connections and over new ones, and a whole rack
+// that joins at once.
 //
-//   trust-bench SECONDS NODES         ours: the trustd that was built beside this program, in front
-//                                     of machined's store with its journal
+//   trust-bench SECONDS NODES         ours: the trustd that was built beside this program, with
+//                                     machined's store and its journal
 //   trust-bench --authority FOLDER    an ECDSA P-256 authority and a server certificate for the
 //                                     peer
 //   trust-bench --peer PORT SERVER SECONDS FOLDER
 //                                     the same loops against an HTTPS server of CFSSL's interface,
 //                                     which is the process SERVER
 //
-// Prints JSON. A call that fails ends the program, but while nodes join: those dial again, as a
-// machine does, and how often is told.
+// Prints JSON. A failed call ends the program, except while nodes join: they connect again, as a
+// machine does, and the number of retries is printed.
 //
 // link: trustd-lib machined-resources kj-http
 #include <errno.h>

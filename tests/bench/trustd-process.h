@@ -1,5 +1,5 @@
-// For figures and hostile tests: the real trustd, in front of machined's store with its journal,
-// and what the kernel knows of such a process.
+// For figures and hostile tests: the real trustd, with machined's store and its journal, and the
+// kernel's figures of a process.
 #pragma once
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ using bench::child;
 using bench::execDaemon;
 using testing::kToken;
 
-// Of /proc/<pid>/status, in KiB.
+// Returns a field of /proc/<pid>/status, in KiB.
 inline unsigned memoryOf(pid_t pid, kj::StringPtr field) {
   auto status = readFile(kj::str("/proc/", pid, "/status"));
   auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
@@ -72,7 +72,7 @@ inline void serveStoreOf(const pki::CertificateAndKey& authority, int unixSocket
       .wait(io.waitScope);
 }
 
-// trustd with a store of its own, both processes, in a network of their own (own-network.h).
+// trustd with a separate store, both processes, in a separate network (own-network.h).
 class TrustdProcess {
  public:
   explicit TrustdProcess(pki::KeyType type)

@@ -97,7 +97,7 @@ double measure(const HostNetwork& server, const HostNetwork& node, kj::StringPtr
   return result;
 }
 
-// The uplink has a loop and a thread of its own, as it has a process of its own in a cluster.
+// The uplink has its own loop and thread, because in a cluster it has its own process.
 class Testbed {
  public:
   Testbed(unsigned mtu) {

@@ -204,7 +204,7 @@ class Vipd {
     std::regex line("\"" + std::string(name) + "\" : ([0-9]+)");
     return std::regex_search(shown.out, match, line) ? std::stoull(match[1]) : 0;
   }
-  // That the three etcds have got so far, renewals one by one.
+  // Returns the number of requests to the three etcds so far, counting each renewal.
   uint64_t requests() {
     uint64_t sum = 0;
     for (auto& host : hosts.hosts) {

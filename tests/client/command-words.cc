@@ -20,7 +20,7 @@ const std::map<std::string, std::string> kArguments = {{"key", "10"},
                                                        {"endpoint", "10.0.0.2"},
                                                        {"file", "machine.yaml"}};
 
-// Commands that need other flags than those that the table requires to come as far as the node.
+// Commands that need more than the required flags to reach the node.
 const std::map<std::string, Words> kWords = {
     {"patch", {"-p", "[]"}},
     {"machineconfig patch", {"-p", "[]"}},
@@ -38,7 +38,7 @@ const std::map<std::string, Words> kWords = {
     {"events", {"--tail", "1", "--once"}},
     {"health", {"--wait-timeout", "1s"}}};
 
-// Arguments of commands that would do harm with those above.
+// Arguments of commands that would do harm with the arguments above.
 const std::map<std::string, Words> kArgumentsOf = {{"etcd snapshot", {"etcd.snapshot"}}};
 
 // Commands that call no node, by the start of their names.

@@ -52,8 +52,7 @@ TEST_F(EveryCommand, HasHelpThatFitsTheTerminal) {
   }
 }
 
-// Catches: a command that nobody finds in the list, or finds twice; a name in the list that is
-// none.
+// Catches: a command that the list lacks, or has twice; a name in the list without a command.
 TEST_F(EveryCommand, HasAPlaceInTheListOfCommands) {
   std::multiset<std::string> listed;
   for (auto& theme : c.root->themes) {
@@ -101,7 +100,7 @@ TEST_F(EveryCommand, RefusesAnUnknownFlag) {
   }
 }
 
-// Catches: an argument that is swallowed, a missing one that becomes an empty text.
+// Catches: an ignored argument, a missing argument that becomes an empty text.
 TEST_F(EveryCommand, RefusesTooManyAndTooFewArguments) {
   for (auto& leaf : leaves) {
     SCOPED_TRACE(leaf.name);
@@ -152,7 +151,7 @@ TEST_F(EveryCommand, SaysWhatIsMissingWithoutANode) {
   }
 }
 
-// Catches: a command that hangs, goes on, or is silent when nobody answers.
+// Catches: a command that hangs, continues, or is silent when no node answers.
 TEST_F(EveryCommand, SaysThatTheNodeIsDown) {
   for (auto& leaf : leaves) {
     if (!leaf.talksToNodes()) continue;
@@ -167,7 +166,7 @@ TEST_F(EveryCommand, SaysThatTheNodeIsDown) {
 
 // Catches: a wait that --timeout does not end.
 TEST_F(EveryCommand, EndsWithItsTimeoutWhenNobodyAnswers) {
-  auto listener = listenTcp(kSilent, c.port);  // nobody accepts
+  auto listener = listenTcp(kSilent, c.port);  // does not accept
   for (auto& leaf : leaves) {
     if (!leaf.talksToNodes()) continue;
     SCOPED_TRACE(leaf.name);
@@ -196,8 +195,8 @@ TEST_F(EveryCommand, EndsWhenItIsInterrupted) {
   }
 }
 
-// Catches: a command that is silent on a terminal while it waits, and does not say for whom; a line
-// of that on stdout, or after the end.
+// Catches: a command that is silent on a terminal while it waits, or does not name the node; a line
+// about waiting on stdout, or after the end.
 TEST_F(EveryCommand, ShowsOnATerminalThatItWaits) {
   auto listener = listenTcp(kSilent, c.port);
   c.test.console.terminal = true;
@@ -224,7 +223,7 @@ TEST_F(EveryCommand, ShowsOnATerminalThatItWaits) {
   }
 }
 
-// As JSON values, one behind the other.
+// Reads a sequence of JSON values.
 std::vector<kube::Json> valuesOf(const std::string& text) {
   std::vector<kube::Json> values;
   std::istringstream stream(text);
@@ -245,7 +244,8 @@ bool writesJson(const Leaf& leaf) {
   return false;
 }
 
-// Catches: JSON that is none, text between it, and nothing where a program waits for an answer.
+// Catches: invalid JSON, text between JSON values, and no output where a program waits for an
+// answer.
 TEST_F(EveryCommand, WritesJsonThatIsParsed) {
   // The model of a node has all that these ask of one.
   const std::set<std::string> whole = {"cordon",   "drain",           "etcd snapshot", "health",
@@ -271,8 +271,8 @@ TEST_F(EveryCommand, WritesJsonThatIsParsed) {
   }
 }
 
-// Catches: a command without output for programs that the document does not name, and one that it
-// names although it has it.
+// Catches: a command without output for programs that the document does not name, and a named
+// command that has such output.
 TEST_F(EveryCommand, WithoutJsonIsInTheDocument) {
   std::ifstream file(DOCS_FOLDER "/talosctl.md");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -298,7 +298,7 @@ TEST_F(EveryCommand, IsComparedWithTheOriginal) {
     auto names = line.substr(2, line.find(" | ") - 2);
     auto verdict = line.substr(names.size() + 5);
     EXPECT_TRUE(verdicts.contains(verdict.substr(0, verdict.find(" |")))) << line;
-    // The first words of what stands in backquotes.
+    // The first words of the texts in backquotes.
     for (size_t at = 0; (at = names.find('`', at)) != std::string::npos;) {
       auto end = names.find('`', at + 1);
       auto name = names.substr(at + 1, end - at - 1);

@@ -1,6 +1,6 @@
 // Every command and flag of the original's clients is one of ours, or is refused with a reason: a
-// script that was written for them never meets an unknown word. docs/evidence/clients-commands.md
-// is made of the same table; UPDATE_DOCS=1 writes it.
+// script for those clients never meets an unknown word. docs/evidence/clients-commands.md is made
+// from the same table; UPDATE_DOCS=1 writes it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ std::vector<Original> originals() {
   return all;
 }
 
-// Of the command or of a group above it.
+// Returns the flag of the command or of a group above it; nullptr if neither has it.
 const Flag* findFlag(const Command& command, const std::string& name) {
   for (auto* at = &command; at != nullptr; at = at->parent) {
     for (auto& flag : at->flags) {
@@ -74,8 +74,8 @@ struct OriginalCommands : public WholeClient {
   }
 };
 
-// Catches: a command or flag of the original that is an unknown word here, or one that is taken and
-// does nothing although it is refused in the table.
+// Catches: a command or flag of the original that is an unknown word to us, or that is accepted and
+// does nothing although the table refuses it.
 TEST_F(OriginalCommands, AreHereOrRefusedWithAReason) {
   for (auto& original : originals()) {
     SCOPED_TRACE(original.command);
@@ -97,8 +97,8 @@ TEST_F(OriginalCommands, AreHereOrRefusedWithAReason) {
   }
 }
 
-// Catches: a refused flag that is taken, and one that a script passes without asking for anything
-// and that ends it.
+// Catches: a refused flag that is accepted, and a flag that a script passes with its default value
+// and that ends the script.
 TEST_F(OriginalCommands, RefusedFlagsSayWhy) {
   size_t refused = 0;
   for (auto& leaf : leaves) {
@@ -157,7 +157,7 @@ std::string flagsText(const Original& original, const Command& command) {
   return text;
 }
 
-// Catches: a page that says something else than the table and the program.
+// Catches: a page that differs from the table and the program.
 TEST_F(OriginalCommands, AreOnThePage) {
   auto streams = streamsOf(leaves);
   std::ostringstream page;

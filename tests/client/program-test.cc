@@ -57,7 +57,7 @@ struct Program : public ::testing::Test {
     }
     return pid;
   }
-  // Its wait status; -1 after kTimeoutMs, when it is killed.
+  // Returns the program's wait status; -1 after kTimeoutMs, when it is killed.
   static int end(pid_t pid) {
     int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     KJ_ASSERT(pidfd >= 0);
@@ -108,8 +108,7 @@ TEST_F(Program, AFullDiskIsAFailure) {
   }
 }
 
-// Catches: a command that a first Ctrl-C leaves running, or that a script takes for one that
-// failed.
+// Catches: a command that a first Ctrl-C leaves running, or that a script sees as failed.
 TEST_F(Program, CtrlCEndsItWhileItWaits) {
   constexpr auto kAddress = "127.44.0.5";
   constexpr int kInterrupted = 128 + SIGINT;  // as shells have it
@@ -137,7 +136,7 @@ TEST_F(Program, CtrlCEndsItWhileItWaits) {
   int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   KJ_DEFER(close(null));
   for (auto& command : leaves) {
-    // Those that read a file first are in the tests of the table.
+    // Commands that read a file first are in the tests of the table.
     if (!command.talksToNodes() || command.flag("file") != nullptr) continue;
     SCOPED_TRACE(command.name);
     // The command before may have called twice.

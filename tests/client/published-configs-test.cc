@@ -111,8 +111,8 @@ struct PublishedConfigs : public ::testing::Test {
   }
 };
 
-// Catches: a config that works elsewhere and is refused, a key without effect that nobody is told
-// of, and a problem that is not one line.
+// Catches: a config that works with the original and is refused, a key without effect that is not
+// reported, and a problem that is not one line.
 TEST_F(PublishedConfigs, AreValidOrRefusedWithWhatToChange) {
   auto words = placeholders();
   auto all = readAll();

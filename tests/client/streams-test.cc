@@ -1,6 +1,6 @@
-// stdout carries a command's result and nothing else: for every command of the table, what goes to
-// each stream when it succeeds, as streams.txt has it. A notice on stdout ends in the file or pipe
-// of a script; one on stderr that says nothing new hides those that do.
+// stdout carries a command's result and nothing else: for every command of the table, the output on
+// each stream when it succeeds, as in streams.txt. A notice on stdout ends up in the file or pipe
+// of a script; a notice on stderr that says nothing new hides the others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +17,9 @@ namespace {
 
 // A row of the file.
 struct Row {
-  std::string words;     // of the command line, behind "talosctl"
+  std::string words;     // command line, without "talosctl"
   std::string out, err;  // "-": empty; else a regular expression that is found in it
-  int status = 0;        // another one is behind the other columns
+  int status = 0;        // another status follows the other columns
 };
 
 std::vector<Row> rowsOf(const std::string& path) {
@@ -40,7 +40,7 @@ std::vector<Row> rowsOf(const std::string& path) {
 }
 
 struct Streams : public WholeClient {
-  // Makes what a command acts on.
+  // Makes the objects that a command acts on.
   void prepare(const Leaf& leaf) {
     for (auto& entry : c.nodes) {
       entry.value.logLines.add(kj::str("one"));

@@ -37,7 +37,7 @@ class TestKubernetes {
 
   kube::ModelKube::Reply metrics{200, "process_start_time_seconds 1.7e+09\n", ""};
 
-  // That the node hands out.
+  // Returns the kubeconfig that the node gives to clients.
   kj::String kubeconfig() {
     auto leaf = pki::issue(c.authority.certificate, c.authority.key, {.server = false});
     return kj::str(
@@ -99,7 +99,7 @@ class TestKubernetes {
                  {"numberAvailable", 1},
                  {"currentNumberScheduled", 1}}}});
   }
-  // As made from version 1 of its definition.
+  // Adds a pod as made from version 1 of its definition.
   void addPod(kj::StringPtr part) {
     model.put(kj::str("/api/v1/namespaces/kube-system/pods/", part, "-n1"),
               {{"metadata",

@@ -1,4 +1,4 @@
-// upgrade-k8s before the metrics of an API server: as large as those of a large cluster, or none.
+// upgrade-k8s with the metrics of an API server: as large as those of a large cluster, or missing.
 #include <gmock/gmock.h>
 
 #include "tests/client/whole-client.h"
@@ -20,8 +20,8 @@ constexpr const char* kRemoved =
     "apiserver_requested_deprecated_apis{group=\"policy\",removed_release=\"1.34\","
     "resource=\"podsecuritypolicies\",subresource=\"\",version=\"v1beta1\"} 1\n";
 
-// Catches: a large cluster that cannot be upgraded since its metrics are larger than any other
-// answer may be; one whose metric behind them is overlooked.
+// Catches: a large cluster that cannot be upgraded because its metrics are larger than any other
+// answer may be; a metric after this size that is not found.
 TEST_F(UpgradeK8sLooks, MetricsAreLargerThanOtherAnswers) {
   auto& metrics = kubernetes.metrics.body;
   for (size_t i = 0; metrics.size() <= kube::kMostAnswer; ++i) {
@@ -39,7 +39,7 @@ TEST_F(UpgradeK8sLooks, MetricsAreLargerThanOtherAnswers) {
                                    "podsecuritypolicies of policy/v1beta1"));
 }
 
-// Catches: a failure that --force does not pass; one that passes for metrics without requests.
+// Catches: a failure that --force does not pass; a failure that passes as metrics without requests.
 TEST_F(UpgradeK8sLooks, WithoutMetricsOnlyForceGoesOn) {
   kubernetes.metrics = {500, "", ""};
   auto found = upgrade();

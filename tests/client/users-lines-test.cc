@@ -1,5 +1,5 @@
-// Every command line of the users' documents, parsed by the real table: none of them can rot
-// unseen, and none is refused for another reason than the one that is written down.
+// Every command line of the users' documents, parsed by the real table: no line becomes outdated
+// unnoticed, and none is refused for another reason than the recorded one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As a reader of the document types it: placeholders filled in.
+// Returns the words as a reader of the document types them, with placeholders filled in.
 std::vector<std::string> typed(const std::string& text) {
   auto filled = std::regex_replace(text, std::regex(",\\.\\.\\. "), " ");
   filled = std::regex_replace(filled, std::regex("<[^>]*>"), "10.0.0.2");
@@ -71,7 +71,7 @@ TEST_F(UsersLines, AreAccepted) {
   EXPECT_GE(count, 100u);
 }
 
-// Catches: a command that exists and is still listed as missing, and one that is unknown.
+// Catches: an existing command that is still listed as missing, and an unknown command.
 TEST_F(UsersLines, AreRefusedForTheReasonThatIsWritten) {
   unsigned count = 0;
   for (auto& line : readLines()) {

@@ -8,7 +8,7 @@
 namespace talos {
 namespace {
 
-// The word before ": ", and what follows.
+// Returns the word before ": ", and the text after it.
 std::pair<std::string, std::string> parted(const std::string& text) {
   auto colon = text.find(": ");
   if (colon == std::string::npos) return {text, ""};

@@ -1,5 +1,5 @@
-// The command lines of the users' documents, as users-lines.txt has them: each with what becomes of
-// it, and how it is run on a cluster.
+// The command lines of the users' documents, as users-lines.txt has them: each with its outcome,
+// and how it is run on a cluster.
 #pragma once
 
 #include <string>
@@ -12,18 +12,19 @@ struct UsersLine {
   std::string verdict, why;          // "works"; "differs", "refused": why; "named"
   std::string run;                   // "first", "here", "end", "fails", "not", "-"
   std::string reason;                // of "not"
-  std::vector<std::string> printed;  // pieces of what it prints
+  std::vector<std::string> printed;  // pieces of the line's output
   std::string text;
 };
 
-// Throws when a line of the file has not the four columns.
+// Throws if a line of the file does not have four columns.
 std::vector<UsersLine> readUsersLines(const std::string& path);
 
-// As a shell splits it: quotes, no backslashes.
+// Splits a line as a shell does: quotes, no backslashes.
 std::vector<std::string> shellWords(const std::string& line);
 
-// The same without what stands before the client's arguments: sudo, and its name, which the
-// documents misspell at times. Empty when it is no line of the client.
+// Does the same, without the words before the client's arguments: sudo, and the client's name,
+// which the documents misspell at times. Returns an empty list if the line is not one of the
+// client.
 std::vector<std::string> clientWords(const std::string& line);
 
 }  // namespace talos

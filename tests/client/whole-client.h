@@ -1,5 +1,5 @@
-// The client with its whole table of commands, on a model of a cluster that has what they ask of
-// one. Files that commands write are below a folder of the test.
+// The client with its whole table of commands, on a model of a cluster that can answer all of them.
+// Files that commands write are below a folder of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,10 +48,10 @@ struct WholeClient : public ::testing::Test {
   }
   ~WholeClient() noexcept override { KJ_SYSCALL(chdir("/")); }
 
-  // The node that commands are for, and those that its Kubernetes knows.
+  // Resets the node that commands are for, and those that its Kubernetes knows.
   void freshNode() {
     c.nodes.clear();
-    // The endpoint as well: it gives a kubeconfig.
+    // The endpoint is reset as well, because it gives a kubeconfig.
     for (auto address :
          {"127.0.0.1"_kj, "10.0.0.2"_kj, "10.5.0.2"_kj, "10.5.0.3"_kj, "10.5.0.4"_kj}) {
       FakeNode fresh;
@@ -68,7 +68,7 @@ struct WholeClient : public ::testing::Test {
     int status;  // -1: it did not end
     std::string out, err;
   };
-  // Interrupts it when it has not ended after `rounds` of the client's clock.
+  // Runs a command, and interrupts it if it has not ended after `rounds` of the client's clock.
   Outcome run(const Words& words, int rounds = 400) {
     auto pointers = KJ_MAP(word, words) {
       return kj::StringPtr(word.c_str(), word.size());

@@ -1,6 +1,6 @@
 // Programs written in Go, with the transport of the original's clients, on nodes in containers:
-// from machines without a config over a cluster of which one node is down, one has none and one
-// does not answer to three control-plane nodes and two workers.
+// from machines without a config over a cluster with a node that is down, a node without a config
+// and a node that does not answer, to three control-plane nodes and two workers.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ class Clients : public ::testing::Test {
            : node == kWithout ? "clients-worker-1"
                               : "clients-worker-2";
   }
-  // Those of the program's tests that the expression names, against one node.
+  // Runs those of the program's tests that the expression names, against one node.
   static void runTests(const std::string& names, const std::string& node) {
     harness::runForeignClient(*cluster, names, node,
                               {"HOSTNAME_OF_NODE=" + nameOf(node), std::string("OTHER=") + kOther,
@@ -50,7 +50,7 @@ class Clients : public ::testing::Test {
                                    kWithout + " " + kSecond,
                                "CONFIG=" + cluster->stateFolder() + "/" + nameOf(node) + ".yaml"});
   }
-  // By a machine that waits for its config.
+  // Sends the node's config to a machine that waits for it.
   static void giveConfig(const std::string& node) {
     ASSERT_TRUE(eventually(
         [&] {
@@ -126,7 +126,7 @@ TEST_F(Clients, D_SomeNodesFail) {
 TEST_F(Clients, E_ThreeControlPlanesAndTwoWorkers) {
   for (auto node : {kDown, kWithout, kSecond}) {
     ASSERT_TRUE(up(node)) << node << cluster->console(nameOf(node));
-    // Also through the other one, which may still wait for an answer of the time before.
+    // Also through the other node, which may still wait for an earlier answer.
     auto through = cluster->endpoint(kMaster);
     EXPECT_TRUE(eventually(
         [&] { return cluster->talosctl({"-e", through, "-n", node, "version"}, 20).status == 0; },
@@ -137,7 +137,7 @@ TEST_F(Clients, E_ThreeControlPlanesAndTwoWorkers) {
            kMaster);
 }
 
-// Last: what they leave is another boot, or no node.
+// These tests are last: they leave another boot, or no node.
 TEST_F(Clients, F_Reboot) {
   runTests("^TestReboot$", kOther);
   ASSERT_TRUE(up(kOther) && threeVote());
@@ -147,7 +147,7 @@ TEST_F(Clients, F_Reboot) {
 
 TEST_F(Clients, G_ResetAndShutdown) {
   runTests("^TestReset$", kWithout);
-  giveConfig(kWithout);  // it has none again
+  giveConfig(kWithout);  // it has lost its config
   runTests("^TestShutdown$", kOther);
   auto process1 = cluster->process(nameOf(kOther));
   EXPECT_TRUE(eventually([&] { return kill(process1, 0) != 0; }, kBoot, 0.2));
@@ -161,8 +161,7 @@ std::string fingerprintIn(const std::string& table) {
   return table.substr(end + 1 - kLength, kLength);
 }
 
-// The sequences of programs that make clusters, from a machine without a config to one that has
-// none again.
+// The sequences of programs that make clusters, from a machine without a config and back to it.
 TEST(Providers, FromMaintenanceToReset) {
   ASSERT_NE(harness::foreignClient(), "") << "CLIENTS is not set: `make test` compiles them";
   Cluster cluster("providers", {"--provisioner", "container", "--masters", "1", "--workers", "0",

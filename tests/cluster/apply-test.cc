@@ -1,6 +1,6 @@
-// The machine config of running machines: delivered to machines that have none, edited, patched and
-// applied in each mode, and what becomes of it when two do so at once or one goes away half way.
-// The machines are containers: nothing here needs a kernel of its own.
+// The machine config of running machines: delivered to machines that have no config, edited,
+// patched and applied in each mode, and its state when two clients do so at once or one leaves half
+// way. The machines are containers: no test in this file needs its own kernel.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -91,8 +91,8 @@ class Config : public ::testing::Test {
 
   static std::string console(const std::string& node) { return cluster->console(machineOf(node)); }
 
-  // The machine's own config, with what it shall drive: its address too, which is the host's
-  // business in a container unless the config has it.
+  // Returns the file of the machine's own config, with changes for these tests: its address too,
+  // which in a container the host sets unless the config has it.
   static std::string fileFor(const std::string& node) {
     auto text = slurp(cluster->stateFolder() + "/" + machineOf(node) + ".yaml");
     auto at = text.find("\nmachine:\n");
@@ -106,7 +106,7 @@ class Config : public ::testing::Test {
     return path;
   }
 
-  // Its boot has finished as well: a config that comes before is refused.
+  // Waits until the boot has finished as well, because a config is refused before.
   static bool up(const std::string& node, double seconds) {
     return eventually(
         [&] {
@@ -161,7 +161,7 @@ TEST_F(Config, A2_OnlyWhatIsNeededIsServed) {
   auto interfaces = cluster->talosctl({"-n", node, "interfaces", "--insecure"});
   EXPECT_EQ(interfaces.status, 0) << interfaces.err;
   EXPECT_TRUE(contains(interfaces.out, "10.5.0.2/24")) << interfaces.out;
-  // With the certificates of a cluster nobody gets further: the machine is in none.
+  // The certificates of a cluster do not help: the machine is in no cluster.
   for (auto& arguments : std::vector<std::vector<std::string>>{
            {"services"}, {"get", "mc"}, {"read", "/etc/os-release"}, {"reboot", "--wait=false"}}) {
     std::vector<std::string> call = {"-n", kNodes[0], "--timeout", "5s"};
@@ -212,7 +212,7 @@ TEST_F(Config, A5_TheRightFingerprintAndNone) {
   EXPECT_TRUE(contains(second.err, fingerprintIn(console(kNodes[1])))) << second.err;
   for (auto node : kNodes) {
     ASSERT_TRUE(up(node, 240)) << node << tail(console(node));
-    // From now on nobody without a certificate is let in.
+    // From now on a client without a certificate is refused.
     EXPECT_EQ(
         cluster->talosctl({"-n", cluster->endpoint(node), "version", "--insecure"}, 30).status, 1);
   }
@@ -374,7 +374,7 @@ TEST_F(Config, C6_TheDefaultModeRebootsIntoIt) {
 
 // --- trials ------------------------------------------------------------------------------------
 
-// Its answers, to the gateway's address and to the other node's, lead to nobody with it.
+// With this route, answers to the gateway's address and to the other node's reach no machine.
 constexpr const char* kWrongRoute =
     R"([{"op":"add","path":"/machine/network/interfaces/0/routes",
          "value":[{"network":"10.5.0.1/32","gateway":"10.5.0.77"},
@@ -383,7 +383,7 @@ constexpr const char* kWrongRoute =
 // Long enough for all that is looked at meanwhile, also beside other tests.
 constexpr const char* kTrial = "40s";
 
-// Catches: a plan that is not what would be done, or that is done.
+// Catches: a plan that differs from the later change, or that is carried out.
 TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   auto dry = cluster->talosctl(
       {"-n", kNodes[1], "patch", "mc", "--dry-run", "--mode=auto", "-p", kWrongRoute});
@@ -393,7 +393,7 @@ TEST_F(Config, C7_ADryRunShowsWhatWouldBeDoneToTheNetwork) {
   EXPECT_FALSE(contains(cluster->ok({"-n", kNodes[1], "routes"}), "10.5.0.77"));
 }
 
-// Catches: a machine that a wrong route makes unreachable for ever, or until it is rebooted.
+// Catches: a machine that a wrong route makes unreachable forever, or until it is rebooted.
 TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   auto document = [&] {  // its version counts the trial
     auto text = running(kNodes[1]);
@@ -408,7 +408,7 @@ TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   auto reachable = [&] {
     return cluster->talosctl({"-n", kNodes[1], "--timeout", "2s", "version"}, 30).status == 0;
   };
-  // Its answer is lost where it may be.
+  // The answer to this call may get lost.
   harness::Background trying(cluster->command(
       {"-n", kNodes[1], "patch", "mc", "--mode=try", "--timeout", kTrial, "-p", kWrongRoute}));
   bool begun = said("a config is on trial: reverting in", 40);
@@ -425,7 +425,7 @@ TEST_F(Config, C8_ATriedWrongRouteIsRevertedByItself) {
   EXPECT_FALSE(contains(cluster->ok({"-n", kNodes[1], "routes"}), "10.5.0.77"));
 }
 
-// Catches: a trial that nobody can see, that a crash of machined or another change makes permanent,
+// Catches: a trial that is not shown, that a crash of machined or another change makes permanent,
 // or that is reverted after it was confirmed.
 TEST_F(Config, C9_ATrialIsShownSurvivesMachinedAndEndsByAnApply) {
   auto disk = onDisk(kNodes[0]);
@@ -485,8 +485,8 @@ std::string variant(const std::string& base, const std::string& ttl) {
                             "net.ipv4.ip_default_ttl: \"" + ttl + "\"");
 }
 
-// Catches: two applies that mix, one that overtakes the other on disk only, or a caller that
-// gets a false answer.
+// Catches: two applies that mix, whose order differs on disk only, or whose caller gets a false
+// answer.
 TEST_F(Config, D1_TwoAppliesAtOnce) {
   auto base = onDisk(kNodes[0]);
   for (int round = 0; round < 8; ++round) {
@@ -546,7 +546,7 @@ TEST_F(Config, D2_ACallerThatGoesAwayHalfWay) {
   }
 }
 
-// Catches: an apply that is answered with success and lost, because a boot goes on over it.
+// Catches: an apply that is answered with success and lost, because a boot overwrites it.
 TEST_F(Config, D3_AppliesDuringABoot) {
   auto base = onDisk(kNodes[1]);
   auto before = bootId(kNodes[1]);

@@ -1,6 +1,6 @@
 // Several nodes: one call to many, a node that is down, clusters side by side, and what remains of
-// them. The nodes are containers: nothing here needs a kernel of its own. What a killed supervisor
-// leaves is in power-test.cc.
+// them. The nodes are containers: no test in this file needs its own kernel. For the remains of a
+// killed supervisor see power-test.cc.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <unistd.h>

@@ -76,8 +76,8 @@ std::vector<Secret> secretsIn(const std::string& config) {
   return all;
 }
 
-// Catches: a core that nobody wanted, that has a key or a token in it, that a reboot loses,
-// or that stays when it was removed.
+// Catches: a core that was not requested, that has a key or a token in it, that a reboot loses, or
+// that stays after it was removed.
 TEST(Cores, AreKeptWithoutSecrets) {
   Cluster cluster("cores", {"--provisioner=container", "--no-uplink", "--workers", "0"});
   auto ok = [&](std::vector<std::string> arguments) {
@@ -128,7 +128,7 @@ TEST(Cores, AreKeptWithoutSecrets) {
 
   auto trustd = reports("trustd")[0];
 
-  // Without the switch there is none; the switch is back when the node was rebooted.
+  // Without the switch no core is kept; after a reboot the switch is on again.
   ok({"debug", "cores", "apid", "off"});
   ok({"service", "apid", "kill", "--signal", "SIGSEGV"});
   ASSERT_TRUE(eventually([&] { return reports("apid").size() == 2; }, 60, 0.1));

@@ -1,6 +1,6 @@
-// Every program of a running node dies of a fault and says where: the report is there by the time
+// Every program of a running node dies of a fault and says where: the report exists by the time
 // that the service runs again, its stack is read with the names of `make symbols`, and it outlives
-// a reboot. And the level of each one's log is raised and lowered while it runs.
+// a reboot. The log level of each program is raised and lowered while it runs.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -87,8 +87,8 @@ std::string stackOf(const std::string& report) {
 }
 
 // Catches: a program whose confinement, or whose missing line in main(), leaves no report; a stack
-// that begins and ends in the handler; a table of names that is of another build; a report that a
-// reboot loses; one that `diagnose` does not see.
+// that begins and ends in the handler; a table of names from another build; a report that a reboot
+// loses, or that `diagnose` does not see.
 TEST(Crashes, EveryProgramExplainsItsOwn) {
   RunningNode node;
   auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
@@ -113,7 +113,7 @@ TEST(Crashes, EveryProgramExplainsItsOwn) {
   auto diagnosis = node.tried({"diagnose"});
   EXPECT_TRUE(contains(diagnosis, "the program of the service vipd has crashed")) << diagnosis;
 
-  // Only the newest three of a service are kept.
+  // A service keeps only its three newest reports.
   for (int i = 0; i < 4; ++i) {
     auto before = node.reports("trustd");
     node.ok({"service", "trustd", "kill", "--signal", "SIGABRT"});
@@ -162,7 +162,7 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
     node.ok({"debug", "log-level", program.service, "debug"});
     EXPECT_EQ("debug", level(program.service));
     EXPECT_EQ(pid, node.pidOf(program.service));
-    // It says now every step of its start.
+    // The program now logs every step of its start.
     node.ok({"service", program.service, "kill", "--signal", "SIGKILL"});
     ASSERT_TRUE(node.until([&] {
       auto now = node.pidOf(program.service);
@@ -197,8 +197,8 @@ TEST(LogLevels, AreRaisedAndLoweredWhileAServiceRuns) {
   EXPECT_TRUE(contains(refused.err, "not a program of this system")) << refused.err;
 }
 
-// Catches: a look that ends the program or that its confinement forbids; a slow call that nobody
-// sees; a program that is stopped, and a command that waits for it.
+// Catches: a stack dump that ends the program or that its confinement forbids; a slow call that is
+// not shown; a stopped program, and a command that waits for it.
 TEST(Stacks, SayWhatAProgramIsAbout) {
   RunningNode node;
   auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
@@ -209,7 +209,7 @@ TEST(Stacks, SayWhatAProgramIsAbout) {
     SCOPED_TRACE(program.service);
     ASSERT_TRUE(node.until([&] { return node.runs(program.service); })) << node.tried({"services"});
     auto pid = node.pidOf(program.service);
-    std::string stack;  // one that has just started has none yet
+    std::string stack;  // a program that has just started has no stack yet
     EXPECT_TRUE(node.until([&] {
       stack = look(program.service);
       return contains(stack, "_start+0x");
@@ -241,7 +241,7 @@ TEST(Stacks, SayWhatAProgramIsAbout) {
 }
 
 #ifdef __x86_64__
-// Makes a program run for ever where it is now: the next instruction jumps to itself.
+// Makes a program loop forever at its present place: the next instruction jumps to itself.
 void makeItHang(int pid) {
   auto check = [](long result, const char* what) {
     if (result == -1 && errno != 0) throw std::system_error(errno, std::generic_category(), what);
@@ -259,8 +259,8 @@ void makeItHang(int pid) {
   check(ptrace(PTRACE_DETACH, pid, nullptr, nullptr), "detach");
 }
 
-// Catches: a machined that hangs, is restarted, and leaves nothing that says where it was, or for
-// whom it worked.
+// Catches: a machined that hangs, is restarted, and leaves no record of where it was, or for which
+// client it worked.
 TEST(Hangs, MachinedExplainsItsOwn) {
   RunningNode node;
   auto folder = harness::madeSymbols(TALOS_SOURCE_DIR);
@@ -292,8 +292,8 @@ std::string requestIn(const std::string& log, const std::string& about) {
   return "";
 }
 
-// Catches: a program that serves a part of a request and does not name it, or names another one; an
-// id that is lost between two nodes; a failure whose user is not led to the log.
+// Catches: a program that serves a part of a request and does not log its id, or logs another id;
+// an id that is lost between two nodes; a failure that does not point its user to the log.
 TEST(Requests, HaveOneIdInAllPrograms) {
   Cluster cluster("requests", {"--provisioner=container", "--no-uplink", "--masters", "2",
                                "--workers", "0", "--bootstrap"});
@@ -311,13 +311,13 @@ TEST(Requests, HaveOneIdInAllPrograms) {
         found, "message=\"call began\" method=Etcd.forfeitLeadership request=" + id + "\n"))
         << service << found;
   }
-  // Not the same for the next command.
+  // The next command has another id.
   cluster.talosctl({"-n", "10.5.0.3", "service", "trustd", "restart"});
   auto other = requestIn(log("10.5.0.3", "audit"), "Services.restart");
   EXPECT_NE("", other);
   EXPECT_NE(id, other);
 
-  // networkd does not answer: the command says where to look, and there it is.
+  // networkd does not answer: the command says where to look, and the log has the request.
   auto networkd = cluster.program("requests-master-2", "networkd");
   ASSERT_NE(0, networkd);
   kill(networkd, SIGSTOP);

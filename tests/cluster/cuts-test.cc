@@ -1,10 +1,10 @@
-// Power cuts while a node writes its config, or META: afterwards it boots with the old one or with
-// the new one, and with the new one if it had said that it has it. A few of them a machine suffers
-// and boots from; of many more the disks are made of a recording, and looked at with the code that
-// the boot has for them.
+// Power cuts while a node writes its config, or META: afterwards it boots with the old or with the
+// new one, and with the new one if it had acknowledged it. A machine suffers a few of the cuts and
+// boots after each; for many more, the disks are made from a recording, and read by the code that a
+// boot uses.
 //
-// The configs differ in something that the one that they can fetch again does not have: a node that
-// has lost its config and has that one instead has neither.
+// The configs differ from the config that a node can fetch again: a node that has lost its config
+// and fetched this one has neither the old nor the new one.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ class Victim {
         address("10.5.0." + std::to_string(number + 1)),
         name("cuts-master-" + std::to_string(number)) {}
 
-  // It applies a config, and its power is cut at this write; 0: when it says that it has it.
+  // Applies a config and cuts the node's power at this write; 0: when the node has acknowledged it.
   void cutAt(unsigned write, uint64_t seed, Outcomes& outcomes) {
     auto before = value, after = value + 1;
     auto what = name + " at write " + std::to_string(write) + ", seed " + std::to_string(seed);
@@ -88,7 +88,7 @@ class Victim {
   std::string address, name;
   unsigned value = 0;  // in the config that it has
 
-  // By no other node, whose power may be cut meanwhile.
+  // Calls the node directly, because another node's power may be cut meanwhile.
   std::vector<std::string> own(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"-e", cluster.endpoint(address), "-n", address});
     return arguments;
@@ -111,8 +111,8 @@ class Victim {
   }
 };
 
-// Catches: a config that is written in place, one that is renamed before it is on the disk, an
-// answer before it is; a disk that loses what was flushed, or nothing.
+// Catches: a config that is written in place, or renamed before it is on the disk, an answer before
+// then; a disk that loses flushed writes, or no writes.
 TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
   VolatileCluster cluster("cuts",
                           {"--masters", "2", "--workers", "0", "--memory", "512", "--no-uplink"});
@@ -135,8 +135,8 @@ TEST(PowerCuts, ANodeHasTheOldConfigOrTheNewOne) {
   EXPECT_GT(outcomes.fresh, 0);
 }
 
-// Catches: a copy of META that is written while the other one is not whole, an answer before a
-// value is on the disk; a change that costs the other values.
+// Catches: a copy of META that is written while the other is not whole, an answer before a value is
+// on the disk; a change that loses the other values.
 TEST(PowerCuts, AValueOfMetaIsTheOldOneOrTheNewOne) {
   VolatileCluster cluster("metacuts",
                           {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
@@ -233,7 +233,7 @@ std::vector<cuts::Sample> cutMeta(kj::WaitScope& scope, const std::string& log, 
       },
       cuts::samplesToBoot(), kept);
   EXPECT_GT(outcomes.of("old"), 0u);
-  // In the middle of a write that has an effect already: of a few cuts none may be there.
+  // Cuts in the middle of a write that already has an effect; a few cuts may include none.
   if (outcomes.all() >= cuts::kMany) EXPECT_GT(outcomes.of("new"), 0u);
   return samples;
 }
@@ -259,10 +259,10 @@ std::vector<cuts::Sample> cutConfig(kj::WaitScope& scope, const std::string& log
   return samples;
 }
 
-// Catches, at any write, whatever of the unflushed arrives: a table that is not whole; a copy of
-// META that is written while the other one is not whole; a config that is written in place, or
-// renamed before it is on the disk; an answer before they are; a file system that a boot cannot
-// mount.
+// Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
+// table that is not whole; a copy of META that is written while the other is not whole; a config
+// that is written in place, or renamed before it is on the disk; an answer before then; a file
+// system that a boot cannot mount.
 TEST(PowerCuts, OfARecording) {
   VolatileCluster cluster("cutslog",
                           {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});

@@ -1,6 +1,6 @@
-// The dashboard over a cluster of five nodes with a shared address while the cluster has its
-// troubles, once at its side and once at the end of a line on which an answer takes 300 ms: what
-// happens is seen, in bounded time, and keys are answered all the while.
+// The dashboard over a cluster of five nodes with a shared address during faults of the cluster,
+// once beside it and once at the end of a line on which an answer takes 300 ms: faults are shown
+// within a bounded time, and keys are answered all the while.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/mount.h>
@@ -41,7 +41,7 @@ std::string resultOf(const std::vector<std::string>& words) {
   return result.out;
 }
 
-// In the mount namespace of this process, by a child, which stays in it.
+// Runs `work` in a child that joins the mount namespace of process `pid` for good.
 void inMountsOf(pid_t pid, const std::function<int()>& work) {
   pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -84,7 +84,7 @@ class FullDisk {
   pid_t node;
 };
 
-// Of a node, by its own line.
+// Returns a pattern of a stage in the node's line.
 std::string stageOf(const std::string& node, const std::string& stage) {
   return node + " [^\n]*" + stage;
 }
@@ -118,7 +118,7 @@ struct DashboardSoak : testing::Test {
     if (!std::regex_search(status, match, std::regex("VmRSS:\\s+(\\d+) kB"))) return 0;
     return std::stoul(match[1]);
   }
-  // The dashboard of a terminal, by an argument that no other one has.
+  // Returns the pid of a terminal's dashboard, which is the only one with this argument.
   pid_t dashboard(const std::string& interval) const {
     for (auto pid : harness::processesWith(interval)) {
       if (harness::contains(slurp("/proc/" + std::to_string(pid) + "/comm"), "talosctl"))

@@ -74,8 +74,8 @@ TEST_F(DashboardTest, SurvivesNodesThatGo) {
   terminal.shows("dash-master-1 [^\n]*running");
   cluster.ok({"cluster", "node", "start", "dash-worker-1"});
   terminal.shows("dash-worker-1 [^\n]*running");
-  // One that is paused leaves its connections as they are, and one of the two is the endpoint: for
-  // longer than it takes to notice that, the other one is there.
+  // A paused node keeps its connections open, and one of the two nodes is the endpoint: the other
+  // node stays shown as running for longer than the dashboard takes to notice the pause.
   const std::tuple<const char*, const char*, const char*> ways[] = {
       {"kill", "start", "\\d+s"}, {"pause", "resume", "(2\\d|[3-9]\\d)s"}};
   for (auto& [away, back, silence] : ways) {
@@ -96,7 +96,7 @@ TEST_F(DashboardTest, SurvivesNodesThatGo) {
 TEST_F(DashboardTest, TheOpenedNodeStaysWhenTheirOrderChanges) {
   cluster.ok({"cluster", "node", "kill", "dash-master-1"});
   Terminal terminal(cluster, "order", "160", "40", {"dashboard", "-d", "1s"});
-  // Of the other one nothing is known yet, not even that it is of the control plane.
+  // No fact about the other node is known yet, not even that it belongs to the control plane.
   terminal.shows("\n *dash-master-2 [^\n]*running[^]*\n *10\\.5\\.0\\.2 ");
   terminal.press("Enter");
   terminal.shows("dash-master-2 [^\n]* 1 of \\d ");

@@ -1,4 +1,5 @@
-// A daemon of a living node is replaced by the one of the build folder: nothing else is restarted.
+// A daemon of a running node is replaced by that of the build folder, and no other program
+// restarts.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -44,7 +45,7 @@ struct SwapCluster {
         kUp))
         << cluster.ok({"-n", node, "services"});
   }
-  // Nobody has to receive its lines for logd to run.
+  // Makes logd run by a log destination; no program has to receive the lines.
   void sendLogs() const {
     // A worker whose certificate is not signed yet is sent no config.
     EXPECT_TRUE(eventually(
@@ -64,8 +65,9 @@ void expectOnly(const std::string& service, const std::map<std::string, int>& be
   }
 }
 
-// Catches: a daemon that keeps its rules about files and cannot run as another program; one that
-// takes others with it, or those of another node; a program that stays after a reboot.
+// Catches: a daemon that keeps its rules about files and cannot run as another program; a
+// replacement that stops other daemons, or those of another node; a program that stays after a
+// reboot.
 TEST(DebugReplace, OneServiceAtATime) {
   SwapCluster swap("1");
   auto& cluster = swap.cluster;
@@ -99,13 +101,13 @@ TEST(DebugReplace, OneServiceAtATime) {
       contains(cluster.ok({"-n", Cluster::kFirst, "service", "apid"}), "Started /usr/bin/apid"));
 }
 
-// Catches: a program that dies a moment after its start and is said to run; one whose user does
-// not hear of --undo.
+// Catches: a program that dies a moment after its start and is reported as running; a user who is
+// not told of --undo.
 TEST(DebugReplace, AProgramThatDiesIsNotUp) {
   SwapCluster swap("0");
   auto& cluster = swap.cluster;
   swap.waitFor({"kubed", "networkd"}, Cluster::kFirst);
-  for (std::string service : {"kubed", "networkd"}) {  // of kubed nobody checks the health
+  for (std::string service : {"kubed", "networkd"}) {  // kubed has no health check
     auto program = getenv("SHORT_LIVED") + service;
     auto before = cluster.pidsOfServices(Cluster::kFirst);
     auto dead = swap.replace({service, program});

@@ -80,7 +80,7 @@ class Line final : private kj::TaskSet::ErrorHandler {
     auto io = kj::setupAsyncIo();
     Line line(io, to, delay);
     line.accept(io.lowLevelProvider->wrapListenSocketFd(listening)).wait(io.waitScope);
-  } catch (...) {  // the test sees that nobody listens
+  } catch (...) {  // the test sees that no program listens
   }
   _exit(1);
 }

@@ -1,6 +1,6 @@
-// A line to a node on which everything takes its time, as to the other side of the world: a process
-// that forwards TCP connections, and every byte of both directions later. It loses nothing and has
-// any bandwidth.
+// A slow line to a node, as to the other side of the world: a process that forwards TCP
+// connections, and delays every byte of both directions. It loses nothing and does not limit the
+// bandwidth.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@ namespace talos {
 
 class DelayedLine {
  public:
-  // From port 50000 of one address of this host to that of another one.
+  // Forwards from port 50000 of one address of this host to port 50000 of another.
   DelayedLine(const std::string& from, const std::string& to, unsigned milliseconds);
   ~DelayedLine();
   DelayedLine(const DelayedLine&) = delete;

@@ -1,5 +1,5 @@
-// cluster.etcd.backup on three control-plane nodes in containers, with a store of the API of S3 in
-// their network: whoever leads uploads, and a real etcd serves the data of what was uploaded.
+// cluster.etcd.backup on three control-plane nodes in containers, with a store of the S3 API in
+// their network: etcd's leader uploads, and a real etcd serves the uploaded data.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ constexpr auto kTimeout = EtcdNodes::kTimeout;
 using Objects = std::map<std::string, std::string>;
 
 Objects objectsOf(backupd::S3Server& server) {
-  server.objects.emplace("other/notes.txt", "x");  // somebody else's
+  server.objects.emplace("other/notes.txt", "x");  // a foreign object
   return server.objects;
 }
 
@@ -28,7 +28,9 @@ Objects objectsOf(backupd::S3Server& server) {
 class Backups {
  public:
   explicit Backups(const EtcdNodes& nodes)
-      : nodes(nodes), folder(nodes.cluster().folder()), store(nodes.cluster(), {.port = 9000}, objectsOf) {
+      : nodes(nodes),
+        folder(nodes.cluster().folder()),
+        store(nodes.cluster(), {.port = 9000}, objectsOf) {
     auto made = harness::run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                               "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
                               "-out", folder + "/certificate.pem", "-subj", "/CN=backup"});
@@ -50,8 +52,8 @@ class Backups {
   bool isAt(const EtcdNode& node, const std::string& text) const {
     return eventually([&] { return contains(stateAt(node), text); }, kTimeout, 0.3);
   }
-  // Of the snapshots of the cluster, sorted; one that was put there by another hand has no
-  // signature.
+  // Returns the names of the cluster's snapshots, sorted. A foreign file has no signature and does
+  // not count.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     auto all = store.seen();
@@ -79,7 +81,7 @@ class Backups {
   bool hasNewer(const std::string& name) const {
     return eventually([&] { return !names().empty() && names().back() > name; }, kTimeout, 0.2);
   }
-  // The newest one in plain, with the key of its owner.
+  // Returns the newest snapshot, decrypted with the key of its owner.
   std::string decryptNewest() const {
     auto name = names().back();
     std::ofstream(folder + "/etcd.cms", std::ios::binary) << store.seen()[name];
@@ -151,7 +153,7 @@ TEST(EtcdBackup, GoesOnWithWhoeverLeads) {
   auto table = nodes.at(leader, {"get", "etcdbackupstatus"});
   EXPECT_TRUE(contains(table.out, "etcd-20")) << table.out;
 
-  // The program dies; the next one goes on with the series.
+  // The program dies; its successor continues the series.
   auto before = backups.names().back();
   ::kill(nodes.cluster().program(leader.name, "etcd-supervisor"), SIGKILL);
   EXPECT_TRUE(backups.hasNewer(before)) << backups.stateAt(leader);

@@ -1,5 +1,5 @@
-// Control-plane nodes that are reset, in containers: what becomes of etcd and of the shared address
-// that the node has, and what is refused.
+// Control-plane nodes that are reset, in containers: the effect on etcd and on the shared address
+// that the node has, and the resets that are refused.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -29,7 +29,7 @@ struct EtcdLeave : public testing::Test {
     auto shown = at(node, {"--timeout", "20s", "get", "vipstatus"});
     return shown.out + shown.err;
   }
-  // The only one of these that has the shared address.
+  // Returns the only node of these that has the shared address; otherwise nullptr.
   const EtcdNode* holder(const std::vector<EtcdNode>& nodes) {
     const EtcdNode* found = nullptr;
     for (auto& node : nodes) {
@@ -43,9 +43,9 @@ struct EtcdLeave : public testing::Test {
 
 }  // namespace
 
-// Catches: a reset that leaves a voter behind which does not answer, one that takes the shared
-// address along, one that is carried out though the others would have no quorum, or that has begun
-// to when it is refused.
+// Catches: a reset that leaves an unreachable voter in etcd, a reset that keeps the shared address,
+// a reset that is carried out although the others would have no quorum, or a refused reset that has
+// already begun.
 TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   for (auto& node : nodes.all()) {
     ASSERT_TRUE(eventually([&] { return voters(node) == 3; }, kTimeout)) << members(node);
@@ -81,7 +81,7 @@ TEST_F(EtcdLeave, AResetLeavesFirstOrIsRefused) {
   EXPECT_FALSE(contains(members(others[0]), first->name));
   EXPECT_TRUE(eventually([&] { return holder(others) != nullptr; }, kTimeout));
 
-  // With one of the two that are left down, the other one may not go.
+  // With one of the two remaining nodes down, the other must not leave.
   nodes.kill(others[1]);
   auto same = nodes.bootId(others[0]);
   auto refused = at(others[0], {"reset"});

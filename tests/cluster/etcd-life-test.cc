@@ -30,7 +30,7 @@ struct EtcdLife : public testing::Test {
     }
   }
 
-  // All earlier writes are there, and another one succeeds.
+  // Checks that all earlier writes exist and another write succeeds.
   void useIt(const EtcdNode& node) {
     for (unsigned i = 0; i < written; ++i) {
       EXPECT_EQ(std::to_string(i) + "\n", nodes.get(node, "/life/" + std::to_string(i)));
@@ -54,9 +54,9 @@ struct EtcdLife : public testing::Test {
 
 }  // namespace
 
-// Catches: data that a change of members costs; a tolerance that is not reported; a node that comes
-// back empty and is not taken in, or is counted twice. With a load: a write that was answered and
-// is lost, and one that no member takes at its second try.
+// Catches: data that a change of members loses; a fault tolerance that is not reported; an empty
+// node that comes back and is refused, or counted twice. Under load: an answered write that is
+// lost, and a write that no member accepts at its second try.
 TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   auto& first = nodes[0];
   std::vector<std::string> arguments = {"bootstrap"};
@@ -126,8 +126,8 @@ TEST_F(EtcdLife, GrowsIsReinstalledAndShrinks) {
   EXPECT_EQ(figures.lost, 0u);
 }
 
-// Catches: members that restart together when the config of all of them changes, and one that does
-// though the others need it.
+// Catches: members that restart together when the config of all of them changes, and a member that
+// restarts although the others need it.
 TEST(EtcdChange, RestartsOneMemberAfterAnother) {
   EtcdNodes nodes("change", 3, {"--bootstrap=true"});
   ASSERT_TRUE(nodes.haveVoters(nodes[0], 3)) << nodes.members(nodes[0]);
@@ -161,7 +161,7 @@ TEST(EtcdChange, RestartsOneMemberAfterAnother) {
   EXPECT_FALSE(contains(nodes.at(nodes[0], {"logs", "etcd-supervisor"}).out,
                         "waiting until change-master-1 has restarted"));
 
-  // Somebody writes all the time.
+  // A client writes all the time.
   for (auto& node : nodes.all()) change(node, "8888");
   unsigned writes = 0;
   EXPECT_TRUE(eventually(
@@ -195,8 +195,8 @@ TEST(EtcdReplacement, AFailedNodeIsRemovedFirst) {
   EXPECT_TRUE(contains(removed.err, "without replace-master-1 it has 2 voters")) << removed.err;
   nodes.erase(failed);
   nodes.start(failed);
-  // Its config names no other node, as the endpoint of the cluster is its own address: the
-  // talosconfig does.
+  // The node's config names no other node, because the cluster's endpoint is its own address; the
+  // talosconfig names the others.
   ASSERT_TRUE(eventually([&] { return nodes.says(failed, "phase: waiting"); }, EtcdNodes::kTimeout))
       << nodes.statusOf(failed);
   auto joined = nodes.at(failed, {"bootstrap"});

@@ -1,6 +1,6 @@
-// A client of etcd that writes all the time while its members come and go: which writes were
-// answered, and for how long none was. Every write has a key of its own and a value of 16 KiB; one
-// that fails is repeated once, at the other members.
+// A client of etcd that writes all the time while members come and go. It reports how many writes
+// were answered, and the longest time without an answer. Every write has its own key and a value of
+// 16 KiB; a failed write is repeated once, at the other members.
 #pragma once
 
 #include <chrono>
@@ -16,12 +16,12 @@ class EtcdLoad {
  public:
   static constexpr size_t kValue = 16384;  // bytes
 
-  // To members, which change() replaces.
+  // Writes to `members`, until change() replaces them.
   EtcdLoad(const EtcdNodes& nodes, std::vector<EtcdNode> members);
   ~EtcdLoad() noexcept;
   EtcdLoad(const EtcdLoad&) = delete;
 
-  // Before the first of `members` that is missing leaves.
+  // Sets the members to write to; called before a member that is missing in `members` leaves.
   void change(std::vector<EtcdNode> members);
 
   struct Figures {
@@ -29,7 +29,7 @@ class EtcdLoad {
     unsigned repeated = 0, lost = 0;
     double longest = 0;  // seconds between two answers
   };
-  // Ends it. Fails the test when a write that was answered is not there, as `node` has it.
+  // Ends the load. Fails the test if an answered write is missing at `node`.
   Figures finish(const EtcdNode& node);
 
  private:

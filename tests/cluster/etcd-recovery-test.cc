@@ -1,5 +1,5 @@
-// Two of three control-plane nodes are lost for good, in containers: what is left, and what a
-// snapshot brings back.
+// Two of three control-plane nodes are lost for good, in containers: the remaining node, and the
+// data that a snapshot brings back.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -89,8 +89,8 @@ harness::Result recover(const EtcdNodes& nodes, const std::vector<const EtcdNode
 }  // namespace
 
 // Catches: data that a recovery loses; a cluster without a quorum that is erased by its operator's
-// commands, or hangs them; a bad snapshot that a node keeps trying, or that leaves something behind
-// over which no other one can be tried.
+// commands, or hangs them; a bad snapshot that a node keeps trying, or whose remains prevent the
+// try of another snapshot.
 TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
   EtcdNodes nodes("recovery", 3, {"--bootstrap=true"});
   auto &first = nodes[0], &second = nodes[1], &third = nodes[2];
@@ -155,14 +155,14 @@ TEST(EtcdRecovery, TwoOfThreeAreLostAndASnapshotBringsTheDataBack) {
           "nothing was changed, and another one can be tried");
   EXPECT_TRUE(nodes.says(second, "phase: waiting")) << nodes.statusOf(second);
 
-  // One of them is not named: it might have the other half of the quorum.
+  // One node is not named: it might have the other half of the quorum.
   auto forgotten = recover(nodes, {&first, &second}, snapshot, {"--yes"});
   EXPECT_EQ(1, forgotten.status);
   EXPECT_TRUE(contains(forgotten.err, third.name + " (" + third.address +
                                           ") is a member of the "
                                           "cluster and not among the nodes"))
       << forgotten.err;
-  // Another snapshot, whole: nothing shows who made it, and the signature at hand is not its own.
+  // A whole snapshot of unknown origin, with another snapshot's signature.
   auto forged = nodes.cluster().folder() + "/bad.db";
   auto refusedForged = [&](std::vector<std::string> flags, const std::string& error) {
     auto result = recover(nodes, {&first, &second, &third}, forged, flags);

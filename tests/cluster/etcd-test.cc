@@ -1,5 +1,5 @@
-// etcd of three control-plane nodes, in containers: one cluster, whoever asks for it; members that
-// leave and come back; a snapshot.
+// etcd of three control-plane nodes, in containers: one cluster, whichever node bootstraps it;
+// members that leave and come back; a snapshot.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ void areWaiting(const EtcdNodes& nodes) {
   }
 }
 
-// On all of them at the same time.
+// Bootstraps all nodes at the same time.
 void bootstrapAll(const EtcdNodes& nodes) {
   std::vector<Result> results(nodes.all().size());
   {
@@ -44,9 +44,9 @@ void bootstrapAll(const EtcdNodes& nodes) {
   for (auto& node : nodes.all()) EXPECT_EQ(id, nodes.clusterId(node)) << errors;
 }
 
-// Catches: a cluster create that returns before there is a cluster; members that do not see each
+// Catches: a cluster create that returns before etcd has a cluster; members that do not see each
 // other; a second bootstrap that does anything; data that a leaving or removed member takes along;
-// a snapshot that is none.
+// an invalid snapshot.
 TEST(Etcd, ThreeNodesAreOneCluster) {
   EtcdNodes nodes("etcd", 3, {"--bootstrap=true"});
   auto& third = nodes[2];
@@ -86,7 +86,8 @@ TEST(Etcd, ThreeNodesAreOneCluster) {
   EXPECT_EQ(id, nodes.clusterId(third));
 }
 
-// Catches: two clusters made at once; a node that goes on waiting when another has made it.
+// Catches: two clusters made at once; a node that keeps waiting after another node has made the
+// cluster.
 TEST(Etcd, BootstrapOnAllAtOnceMakesOneCluster) {
   EtcdNodes nodes("etcd", 3, {"--bootstrap=false"});
   areWaiting(nodes);
@@ -94,8 +95,8 @@ TEST(Etcd, BootstrapOnAllAtOnceMakesOneCluster) {
 }
 
 // A node of type `init` bootstraps its cluster without `talosctl bootstrap`. Catches: a node that
-// waits for that; one that makes a second cluster when it is installed again; a type that is not
-// the config's.
+// waits for the command; a node that makes a second cluster when it is installed again; a type that
+// differs from the config's.
 TEST(Etcd, AnInitNodeMakesTheClusterByItself) {
   // The config names the shared address alone, where the others answer when it is reinstalled.
   EtcdNodes nodes("init", 3, {"--with-init-node", "--bootstrap=false", "--use-vip"});
@@ -123,7 +124,8 @@ TEST(Etcd, AnInitNodeMakesTheClusterByItself) {
   EXPECT_EQ("yes\n", nodes.get(nodes[0], "/init/kept"));
 }
 
-// Configs that do not name the other nodes, as those of `talosctl gen config`; $BOOTSTRAPS times.
+// Uses configs that do not name the other nodes, like those of `talosctl gen config`; $BOOTSTRAPS
+// times.
 TEST(EtcdStrangers, BootstrapOnAllAtOnceMakesOneClusterEachTime) {
   auto asked = getenv("BOOTSTRAPS");
   // The worker is not waited for: it gets its certificate at the shared address.
@@ -142,7 +144,8 @@ TEST(EtcdStrangers, BootstrapOnAllAtOnceMakesOneClusterEachTime) {
     SCOPED_TRACE(round);
     bootstrapAll(nodes);
     if (round == 1) break;
-    // Together: one after another they would join again what is left.
+    // Kill the nodes together: killed one after another, they would join the remaining cluster
+    // again.
     for (auto& node : nodes.all()) nodes.kill(node);
     for (auto& node : nodes.all()) nodes.erase(node);
     for (auto& node : nodes.all()) nodes.start(node);

@@ -21,7 +21,7 @@ using harness::contains;
 using harness::eventually;
 using harness::slurp;
 
-// In the mount namespace of this process, by a child, which stays in it.
+// Runs `work` in a child that joins the mount namespace of process `pid` for good.
 void inMountsOf(pid_t pid, const std::function<int()>& work) {
   pid_t child = fork();
   KJ_REQUIRE(child >= 0);
@@ -73,7 +73,7 @@ struct EtcdTroubles : public testing::Test {
         << refused.err;
     rename(third, "troubles-master-3");
   }
-  // The name leads where nobody is.
+  // The name resolves to an address without a node.
   void dnsThatLies() {
     patch(first,
           "machine: {network: {extraHostEntries: [{ip: 10.5.0.99, aliases: [cp.example.org]}]}}\n"
@@ -146,7 +146,7 @@ struct EtcdTroubles : public testing::Test {
   }
   void expiredCertificates() {
     expire(third);
-    nodes.kill(second);  // who comes back connects anew
+    nodes.kill(second);  // a restarted node opens new connections
     nodes.start(second);
     EXPECT_TRUE(
         eventually([&] { return contains(nodes.members(second), "certificate has expired"); },

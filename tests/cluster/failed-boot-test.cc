@@ -55,7 +55,7 @@ struct FailedBoot : public ::testing::Test {
 };
 
 // Catches: a boot that waits for a service and locks the config meanwhile; a reboot that waits for
-// the end of that boot; a staged config that is lost when the boot runs again from its start.
+// the end of this boot; a staged config that is lost when the boot is retried from its start.
 TEST_F(FailedBoot, IsRepairedByAConfigForTheNextBoot) {
   ASSERT_TRUE(eventually([&] { return cluster.booted(); }, kBoot));
   auto staged = patch("--on-reboot", kWrong);

@@ -1,6 +1,6 @@
 // Join tokens in a cluster: one control-plane node in a container with its etcd and two workers,
-// each of which joins anew, without a STATE, with the token that its config has then; or one, a
-// virtual machine, which installs itself.
+// each of which joins again, without a STATE, with the token that its config has then; or one
+// worker, a virtual machine, which installs itself.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <string.h>
@@ -90,7 +90,7 @@ struct TokenCluster : ::testing::Test {
                                    "--timeout", "20s", "service", "apid"});
     return shown.out + shown.err;
   }
-  // Its certificate verifies.
+  // Expects that the worker's certificate verifies.
   void expectJoined(const Worker& worker) const {
     harness::Result shown;
     EXPECT_TRUE(eventually(
@@ -125,7 +125,7 @@ TEST_F(TokenCluster, OneWorkerJoinsOnceAndComesBack) {
   expectRefused(kSecond, "the join token " + idOf(token) + " was used by another node");
   cluster.ok({"-e", cluster.endpoint(kMaster), "-n", kFirst.address, "reboot"}, 300);
   expectJoined(kFirst);
-  // As if the power had been cut before its certificate was on the disk.
+  // Stands for a power cut before the node's certificate was on the disk.
   stop(kFirst);
   ASSERT_TRUE(std::filesystem::remove(state(kFirst) / "api-certificate"));
   ASSERT_TRUE(std::filesystem::exists(state(kFirst) / "join-key"));
@@ -162,7 +162,7 @@ TEST_F(TokenOfAMachine, IsSpentForTheInstalledSystem) {
 }
 
 // Catches: a token that is good when it must not be, or whose refusal the worker does not explain;
-// an etcd that is away and looks like a wrong token, or after which nobody asks again.
+// an unavailable etcd that looks like a wrong token, or after which nodes do not retry.
 TEST_F(TokenCluster, TheRefusedSayWhyAndAnEtcdThatIsBackLetsThemIn) {
   auto revoked = create(), ended = create({"--ttl", "1m"}),
        bound = create({"--hostname", kFirst.name});

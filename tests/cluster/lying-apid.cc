@@ -67,7 +67,7 @@ class LyingResources final : public rpc::Resources::Server {
  private:
   rpc::Resources::Client inner;
 
-  // A worker has no list of its own. Each line: "NAME ADDRESS TYPE".
+  // Fills in a list of members, because a worker has no list. Each line: "NAME ADDRESS TYPE".
   static void inventMembers(kj::StringPtr text, rpc::Resources::ListResults::Builder results) {
     std::istringstream lines(text.cStr());
     kj::Vector<kj::String> fields;

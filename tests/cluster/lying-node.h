@@ -1,5 +1,6 @@
-// A worker in foreign hands, for tests of rotations: its apid is lying-apid.cc, which shows another
-// config, list of members or file than the node has, and logs the configs that it is sent.
+// A worker controlled by an attacker, for tests of rotations: its apid is lying-apid.cc, which
+// shows a config, list of members or file that the node does not have, and logs the configs that it
+// receives.
 #pragma once
 
 #include <functional>
@@ -17,17 +18,18 @@ class Lies {
  public:
   explicit Lies(const std::string& part) : part(part) {}
 
-  // With all keys of a control-plane node, none of which belongs.
+  // Returns a patch with all keys of a control-plane node, none of which belongs to the cluster.
   std::string controlPlane(const std::string& type = "controlplane") const;
   std::string otherCa() const;
   std::string otherHash() const;  // machine.caHash in place of machine.ca
-  // A certificate of another name and key; `own`: the CA of the cluster, in base64, whose key it
-  // has.
+  // Returns a patch with a certificate of the key of `own`, the cluster's CA in base64, signed by
+  // another CA.
   std::string sameKey(const std::string& own) const;
   std::string noCa() const;
   std::string noCertificate() const;
   std::string noPersistence() const;
-  // The accepted CAs of a rotation from a foreign CA to `own` that has issued.
+  // Returns a patch with the accepted CAs of a rotation from a foreign CA to `own`, after its phase
+  // "issue".
   std::string acceptedCas(const std::string& own) const;
 
  private:
@@ -37,32 +39,33 @@ class Lies {
   std::string pair() const;
 };
 
-// The private keys and keys of Secrets in a config.
+// Returns the private keys and the keys of Secrets in a config.
 std::set<std::string> keysIn(const std::string& config);
 
 class LyingNode {
  public:
   static constexpr double kRunTimeout = 400;  // s; beside other tests
 
-  // $LYING_APID takes the place of the node's apid. `talosconfig`: a client configuration that is
-  // served now.
+  // Replaces the node's apid by $LYING_APID. `talosconfig`: a client configuration that the cluster
+  // accepts now.
   LyingNode(const harness::Cluster& cluster, const std::string& name, const std::string& address,
             std::function<std::string()> talosconfig);
 
-  // From now on; empty: the truth.
+  // Sets the lie from now on; empty: the truth.
   void tell(const std::string& patch) const { lie("config", patch); }
-  // The members of the cluster that it lists, "NAME ADDRESS TYPE" each.
+  // Sets the members that the node lists, "NAME ADDRESS TYPE" each.
   void tellMembers(const std::string& lines) const { lie("members", lines); }
-  // The content of each file that is read.
+  // Sets the content of each file that is read.
   void tellFiles(const std::string& content) const { lie("files", content); }
 
-  // The configs that were sent to the node until now, and the calls for Kubernetes.
+  // Returns the configs that the node has received until now, and the calls for Kubernetes.
   std::string received() const;
-  // A run that reads a lie in its first look ends with this error and sends nothing to the node.
+  // Expects that a run that reads a lie in its first look ends with this error and sends nothing to
+  // the node.
   void expectRefused(const std::vector<std::string>& command, const std::string& error) const;
-  // The node lies from this line of the run on, which ends with its name and the reason. The run
-  // stands still while it begins to lie, and `meanwhile` is done. Returns a time shortly before the
-  // line.
+  // Lets the node lie from this line of the run on, and expects that the run ends with the node's
+  // name and the reason. The run is stopped while the lie is set, and `meanwhile` runs then.
+  // Returns a time shortly before the line.
   double expectStopped(
       const std::vector<std::string>& command, const std::string& line, const std::string& patch,
       const std::string& reason, const std::function<void()>& meanwhile = [] {}) const;

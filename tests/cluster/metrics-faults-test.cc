@@ -1,6 +1,6 @@
-// Ten minutes of faults in a cluster of five nodes, seen by Prometheus: the alerts of the documents
-// that should fire do, on the nodes that they are about, and no others. Times in the alerts are a
-// tenth of those in the documents.
+// Ten minutes of faults in a cluster of five nodes, watched by Prometheus: the expected alerts of
+// the documents fire, for the affected nodes, and no others. Times in the alerts are a tenth of
+// those in the documents.
 #include <signal.h>
 
 #include <chrono>
@@ -85,14 +85,14 @@ struct MetricsFaults : testing::Test, ScrapedCluster {
 
 }  // namespace
 
-// Catches: an alert that is silent when its fault is there, that names another node, or that stays
-// when the fault is gone.
+// Catches: an alert that does not fire with its fault, that names another node, or that stays after
+// the fault.
 TEST_F(MetricsFaults, FireTheirAlertsAndNoOthers) {
   auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(eventually([&] { return holds("sum(up) == 5"); }, kFires, 1)) << query("up");
   ASSERT_TRUE(eventually([&] { return holds("sum(talos_etcd_up) == 3"); }, kFires, 1));
-  // No Kubernetes runs here, and alerts about it may say so: those that still fire after a while
-  // are the state at rest.
+  // No Kubernetes runs in this test, and alerts about it may fire: alerts that still fire after a
+  // while are the state at rest.
   eventually([&] { return false; }, kQuiet, 5);
   atRest = firing();
   printf("at rest: %s\n", text(atRest).c_str());

@@ -46,8 +46,8 @@ struct Metrics : testing::Test, ScrapedCluster {
   }
 };
 
-// Catches a name of a document that no node has. Containers have no sensors and disks of their own,
-// these nodes share no address, run no Kubernetes, have kept no boot and send their logs nowhere.
+// Catches: a documented name that no node has. Containers have no own sensors and disks, these
+// nodes share no address, run no Kubernetes, have kept no boot and send their logs nowhere.
 void expectNamesOfDocuments(const std::string& text) {
   const std::regex absent(
       "talos_(sensor|disk|memory_errors|vip|kube|kubernetes|boot|log_destination)_.*|node_(disk|nf_"
@@ -78,8 +78,8 @@ void expectWellFormed(const std::string& text, const std::string& folder) {
 
 }  // namespace
 
-// Catches: metrics that Prometheus does not take, of which a node has none, or that anybody gets;
-// an alert that does not fire, or fires for all.
+// Catches: metrics that Prometheus does not accept, that a node does not have, or that every client
+// gets; an alert that does not fire, or fires for all nodes.
 TEST_F(Metrics, OfARealCluster) {
   EXPECT_TRUE(contains(cluster.ok({"-n", kWorker, "get", "metricsendpointstatuses"}),
                        "https://:50002/metrics"));
@@ -163,7 +163,7 @@ TEST_F(Metrics, OfARealCluster) {
       << query("ALERTS");
 }
 
-// Catches: a rule that Prometheus does not take, and one that fires when it should not.
+// Catches: a rule that Prometheus does not accept, and a rule that fires when it should not.
 TEST(Alerts, AreValidAndDoWhatTheyShould) {
   std::string folder = TALOS_SOURCE_DIR "/docs/dashboards/";
   auto check = run({"promtool", "check", "rules", folder + "alerts.yaml"}, 30);

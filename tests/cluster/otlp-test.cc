@@ -38,7 +38,8 @@ std::vector<std::string> auditOf(const Cluster& cluster) {
   return all;
 }
 
-// Neither do those have it who may read, nor what is made to be sent to somebody.
+// Expects the token neither in what a reader may read nor in text that is made to be sent to
+// others.
 void expectNoToken(const Cluster& cluster) {
   constexpr auto kToken = "a-token-of-the-test";
   for (auto& command : {std::vector<std::string>{"get", "logdestinations", "-o", "yaml"},
@@ -63,7 +64,8 @@ void expectNoToken(const Cluster& cluster) {
 // logd or of machined loses or doubles; a request that the schema does not know.
 TEST(Otlp, EveryLineReachesTheReceiverOnce) {
   Cluster cluster("otlp", {"--provisioner=container", "--no-uplink", "--workers", "0"});
-  harness::NetworkServer<logd::OtlpCollector, Received> collector(cluster, {.port = 4318}, receivedBy);
+  harness::NetworkServer<logd::OtlpCollector, Received> collector(cluster, {.port = 4318},
+                                                                  receivedBy);
   cluster.ok(
       {"-n", Cluster::kFirst, "patch", "mc", "--immediate", "-p",
        R"([{"op": "add", "path": "/machine/logging", "value": {"destinations": [)"

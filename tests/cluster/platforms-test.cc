@@ -55,7 +55,7 @@ class Platform {
 
 }  // namespace
 
-// Catches: a config that is asked for without the token, or given up while the service is down;
+// Catches: a config that is requested without the token, or given up while the service is down;
 // facts that do not reach the resources; a certificate without the address that clients use.
 TEST(Platforms, Amazon) {
   Platform node("amazon", "talos.platform=aws");
@@ -85,8 +85,8 @@ TEST(Platforms, Amazon) {
   EXPECT_TRUE(contains(certificate.out, "203.0.113.7")) << certificate.out << certificate.err;
 }
 
-// Catches: a network that only the lease or the command line may state; a name that DHCP or nobody
-// gives; maintenance because the user data is in base64.
+// Catches: a network that only the lease or the command line may state; a name from DHCP, or no
+// name; maintenance because the user data is in base64.
 TEST(Platforms, HetznerWithAStaticNetwork) {
   Platform node("hetzner", "talos.platform=hcloud");
   auto& web = *node.web;

@@ -49,7 +49,7 @@ std::map<std::string, std::string> states(const Cluster& cluster) {
 std::vector<fs::path> cgroupsOf(const std::string& name) {
   std::vector<fs::path> found;
   std::error_code ignored;
-  // Of v2 alone; beside v1, each hierarchy has a folder.
+  // With cgroup v2 alone the root is the only hierarchy; beside v1, each hierarchy has a folder.
   std::vector<fs::path> roots = {"/sys/fs/cgroup"};
   for (auto& root : fs::directory_iterator(roots[0], ignored)) roots.push_back(root.path());
   for (auto& root : roots) {
@@ -71,8 +71,8 @@ std::string truth(const Cluster& cluster, const std::string& node) {
   return "running";
 }
 
-// Catches: an action that is answered before it has happened, a state that lags behind or that is
-// what was asked for instead of what is, a node that is lost after many.
+// Catches: an action that is answered before it has happened, a state that is late or that is the
+// requested state instead of the actual one, a node that is lost after many actions.
 TEST(Power, AHundredActionsAreShownAsTheyAre) {
   Cluster cluster("power", kMixed);
   std::vector<std::string> nodes = {"power-master-1", "power-master-2", "power-worker-1"};
@@ -114,8 +114,8 @@ std::vector<std::string> endsOf(const Cluster& cluster, const std::string& node)
   return all;
 }
 
-// The nodes boot here. Catches: a stop that a node does not hear, one that is a power cut in truth,
-// a node that does not come back from it.
+// The nodes boot in this test. Catches: a stop that does not reach a node, a stop that is in truth
+// a power cut, a node that does not come back from it.
 TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
   Cluster cluster("power", {"--provisioner", "container", "--masters", "1", "--workers", "2",
                             "--virtual-machines", "1", "--memory", "512"});
@@ -150,8 +150,8 @@ TEST(Power, AnOrderlyStopIsOneAndTheNodesComeBack) {
   }
 }
 
-// Catches: a start that does not wait for nodes which got their configs after the first boot, and
-// one that waits for nodes which may never get any.
+// Catches: a start that does not wait for nodes which got their configs after the first boot, or
+// that waits for nodes which may never get a config.
 TEST(Power, AStartWaitsForNodesThatHaveTheirConfigs) {
   auto start = [](const char* flag) {
     Cluster cluster("power",
@@ -165,7 +165,7 @@ TEST(Power, AStartWaitsForNodesThatHaveTheirConfigs) {
   EXPECT_TRUE(contains(start("--skip-injecting-config"), "created without a config"));
 }
 
-// Catches: a crash that nobody sees, one that takes the others along.
+// Catches: a crash that is not shown, a crash that ends other nodes.
 TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   Cluster cluster("power", kMixed);
   for (std::string node : {"power-master-1", "power-worker-1"}) {
@@ -178,8 +178,8 @@ TEST(Power, ACrashIsShownAtOnceWithItsReason) {
   EXPECT_EQ(states(cluster)["power-master-2"], "running");
 }
 
-// The loop devices that a cluster has mounted, each with a number that it gets anew when another
-// file is put behind it: clusters of other tests come and go meanwhile.
+// The loop devices that a cluster has mounted, each with its sequence number, which changes when
+// the device gets another file: clusters of other tests come and go meanwhile.
 using LoopDevices = std::set<std::pair<std::string, std::string>>;
 std::string numberOf(const std::string& device) {
   return slurp("/sys/block/" + device + "/diskseq");

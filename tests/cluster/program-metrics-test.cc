@@ -1,6 +1,6 @@
-// The metrics of containerd and etcd as the documents say, scraped by Debian's Prometheus: that of
+// The metrics of containerd and etcd as the documents say, scraped by Debian's Prometheus: those of
 // containerd by the users' guide "Configuring Containerd", those of etcd with a client certificate
-// and, as its argument says, by everybody.
+// and, with the argument for it, by every client.
 #include "common/tls/pki.h"
 #include "tests/cluster/scraped-cluster.h"
 

@@ -3,8 +3,8 @@
 // printed, and containerd of a node, which pulls images by their upstream names and knows the
 // mirrors from its config.
 //
-// The host is a network namespace of this process: its registries, on the ports of the chapters,
-// meet nobody else's.
+// The host is a network namespace of this process: its registries, on the ports of the chapters, do
+// not meet those of other tests.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ class Chapters : public harness::RegistryHost {
         "docker://" + name});
   }
 
-  // By the containerd of the node, which asks the mirrors that its config has for the registry.
+  // Pulls an image by the node's containerd, which tries the mirrors of the registry in its config.
   static harness::Result pull(const Cluster& cluster, const std::string& node,
                               const std::string& name) {
     return cluster.talosctl({"-n", node, "image", "pull", name, "--timeout", "100s"}, 120);
@@ -65,7 +65,8 @@ class Chapters : public harness::RegistryHost {
     EXPECT_TRUE(contains(cluster.ok({"-n", node, "image", "list"}), " " + name + " ")) << node;
   }
 
-  // The repositories of a registry: a link to a blob is written when all of the blob is there.
+  // Returns the repositories of a registry, which writes a link to a blob when the blob is
+  // complete.
   static std::set<std::string> linksBelow(const std::string& storage) {
     std::set<std::string> all;
     auto root = fs::path(storage) / "data";
@@ -131,7 +132,7 @@ TEST_F(Chapters, AirGapped) {
   EXPECT_NE(pull(alone, "10.5.0.2", image).status, 0) << "--no-uplink shuts nobody in";
 }
 
-// Catches: one mirror that takes the requests of another, and a cache that is none.
+// Catches: a mirror that takes the requests of another, and a cache that does not cache.
 TEST_F(Chapters, PullThroughCache) {
   Registry upstream(folder, "127.0.0.1:5100");
   push("127.0.0.1:5100/library/busybox:1.36");
@@ -187,9 +188,9 @@ TEST_F(Chapters, TheAddressOfTheDockerBridge) {
   }
 }
 
-// Catches: a process in the host's network that a killed supervisor leaves behind.
+// Catches: a process in the host's network that outlives a killed supervisor.
 TEST_F(Chapters, TheWayOutEndsWithItsSupervisor) {
-  // Of the network that is this test's host.
+  // Counts the processes in the network namespace that is this test's host.
   auto own = fs::read_symlink("/proc/self/ns/net");
   auto slirps = [&] {
     size_t count = 0;

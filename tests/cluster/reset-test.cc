@@ -1,5 +1,5 @@
-// Resets of nodes: what they erase is gone, what they do not is there, and whatever the power does
-// they are finished. (That of a whole disk: vm-install-test.cc.)
+// Resets of nodes: erased data is gone, other data stays, and a reset is finished after any power
+// cut. (For a whole disk see vm-install-test.cc.)
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 
@@ -20,8 +20,8 @@ using harness::eventually;
 
 constexpr double kSlow = harness::kBoots;
 
-// "not begun": all is as it was; "marked": a boot finishes it; "done": nothing is left. Throws for
-// anything else.
+// Returns "not begun" if nothing has changed, "marked" if a boot finishes the reset, "done" if all
+// is erased. Throws for anything else.
 std::string stateOfReset(const std::string& image, const std::string& config,
                          const std::string& folder) {
   KJ_REQUIRE(cuts::metaValue(image, 40) == "stays", "a value of META is lost");
@@ -39,8 +39,8 @@ std::string stateOfReset(const std::string& image, const std::string& config,
   return "not begun";
 }
 
-// The event from which on it is done for good: the machine boots in the same run, and makes STATE
-// anew.
+// Returns the event after which the reset is complete: the machine boots in the same run and
+// creates STATE again.
 size_t endOfReset(kj::WaitScope& scope, const std::string& log, size_t answered,
                   const std::string& config) {
   cuts::Scratch folder;
@@ -63,7 +63,7 @@ class Node {
   std::string bootId() {
     return cluster.talosctl({"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20).out;
   }
-  // In this boot.
+  // Returns true if this boot has made STATE.
   bool madeState() {
     return contains(cluster.talosctl({"--timeout", "5s", "logs", "machined"}, 20).out,
                     "STATE: /dev/vdb1 was empty; made an");
@@ -93,9 +93,9 @@ class Node {
 
 }  // namespace
 
-// Catches, at any write, whatever of the unflushed arrives: a reset that a cut leaves half done, or
-// undone although it was answered; one that is done again and again; a value of META that goes with
-// STATE.
+// Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
+// reset that is left half done, or undone although it was answered; a reset that is repeated at
+// each boot; a value of META that is erased with STATE.
 TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   cuts::VolatileCluster cluster(
       "reset", {"--masters", "1", "--workers", "0", "--memory", "512", "--no-uplink"});
@@ -161,8 +161,8 @@ TEST(Reset, IsFinishedWhereverThePowerIsCut) {
   }
 }
 
-// Catches: folders that are not emptied, others that are, a node that does not end as it was asked
-// to, a label that a container does not have and takes.
+// Catches: folders that are not emptied, other folders that are, a node that does not end in the
+// requested way, a label that a container does not have and accepts.
 TEST(Reset, AContainerEmptiesItsFolders) {
   Cluster cluster("resetbox", {"--provisioner", "container", "--masters", "1", "--workers", "0"});
   Node node(cluster, "resetbox-master-1");

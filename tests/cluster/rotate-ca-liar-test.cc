@@ -42,8 +42,9 @@ class LyingCluster : public RotatedCluster {
 
 }  // namespace
 
-// Catches: a key that a worker gets because of what it says, in any phase; a run that goes on with
-// it, or ends without its name, or cannot be continued; a call of another client that fails by it.
+// Catches: a key that a worker gets because of its claims, in any phase; a run that continues with
+// the worker, ends without its name, or cannot be continued; a call of another client that fails
+// because of the worker.
 TEST(RotateCaLiar, EachLieStopsTheRunAndNoKeyLeaves) {
   LyingCluster lying;
   auto& cluster = lying.cluster;

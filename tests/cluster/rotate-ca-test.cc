@@ -86,7 +86,7 @@ TEST(RotateCa, IsFinishedWhateverHappensAndNoCallFails) {
   EXPECT_GT(oldClient.calls(), 10u);
   EXPECT_GT(newClient.calls(), 3u);
 
-  // The nodes are not what the old CA's clients trust, and do not accept their certificates.
+  // The old CA's clients do not trust the nodes, and the nodes do not accept their certificates.
   auto mixed = cluster.folder() + "/mixed-talosconfig";
   writeMixed(mixed, output, cluster.talosconfig());
   for (auto node : {"10.5.0.2", "10.5.0.3", "10.5.0.4", "10.5.0.5", "10.5.0.6"}) {

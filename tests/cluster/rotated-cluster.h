@@ -26,7 +26,7 @@ inline double nowS() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Calls all the time with one client configuration, over a new connection each time.
+// A client that calls all the time with one configuration, over a new connection each time.
 class Caller {
  public:
   explicit Caller(std::vector<std::string> command)
@@ -39,7 +39,7 @@ class Caller {
     if (thread.joinable()) thread.join();
   }
   unsigned calls() const { return count; }
-  // Of calls that had ended by then.
+  // Returns the failures of calls that ended before `until`.
   std::string failures(double until = 1e300) {
     std::lock_guard lock(mutex);
     std::string all;
@@ -68,7 +68,7 @@ class Caller {
   }
 };
 
-// The line of a client configuration with this key.
+// Returns the line of a client configuration with this key.
 inline std::string lineOf(const std::string& config, const std::string& key) {
   std::smatch match;
   std::regex line("\n *" + key + ": [^\n]*");
@@ -94,8 +94,8 @@ class RotatedCluster {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return cluster.command(arguments);
   }
-  // Until the line is on stderr, and then SIGKILL. A node is restarted behind the line `first`: a
-  // run begins with all nodes up.
+  // Runs a rotation until the line is on stderr, and then kills it by SIGKILL. Restarts a node
+  // after the line `first`: a run begins with all nodes up.
   void rotateUntil(const std::string& line, const std::string& first = "",
                    const std::string& restarted = "") const {
     Background run(rotate({"--dry-run=false"}));
@@ -115,12 +115,12 @@ class RotatedCluster {
     return command;
   }
   std::vector<std::string> version(const std::string& talosconfig) const {
-    // Two endpoints, neither of which is restarted.
+    // The two endpoints that are not restarted.
     return with(talosconfig,
                 {"-e", cluster.endpoint("10.5.0.2") + "," + cluster.endpoint("10.5.0.3"), "-n",
                  kAllNodes, "--timeout", "30s", "version"});
   }
-  // A node itself, called from the network of the nodes: workers' certificates are for that.
+  // Calls a node directly, from the network of the nodes, because workers' certificates require it.
   Result onSegment(const std::string& talosconfig, const std::string& node) const {
     std::vector<std::string> command = {"nsenter", "-t", std::to_string(cluster.supervisor()),
                                         "-n"};

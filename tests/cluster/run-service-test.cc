@@ -54,7 +54,7 @@ struct Row {
   const char* answer;
 };
 
-// Catches: a daemon that cannot start without one that is not there; one that runs beside it and
+// Catches: a daemon that cannot start without another daemon; a daemon that runs beside it and
 // hides its mistakes; a node that stays when the developer has gone.
 TEST(RunService, EachAlone) {
   const std::vector<std::string> version = {"node", "machine", "version"};
@@ -112,7 +112,7 @@ TEST(RunService, EachAlone) {
   }
 }
 
-// Catches: a mistake that is noticed when half of it is there.
+// Catches: a mistake that is noticed after half of the node was made.
 TEST(RunService, SaysWhatIsWrong) {
   Home home;
   auto refused = [&](const char* service, const char* variable, const std::string& why) {
@@ -128,7 +128,7 @@ TEST(RunService, SaysWhatIsWrong) {
   refused("networkd", "CONFIG=/nowhere.yaml", "CONFIG=/nowhere.yaml cannot be read");
 }
 
-// Catches: a connection to another program's socket; a call of which nobody knows what it means.
+// Catches: a connection to another program's socket; a call whose meaning is unknown.
 TEST(DebugCall, SaysWhatIsWrong) {
   auto refused = [&](std::vector<std::string> words, const std::string& why) {
     words.insert(words.begin(), {getenv("TALOSCTL"), "debug", "call"});

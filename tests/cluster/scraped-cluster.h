@@ -28,7 +28,7 @@ inline std::string documentOf(const std::string& name) {
   return harness::slurp(TALOS_SOURCE_DIR "/docs/" + name);
 }
 
-// The first block of YAML.
+// Returns the first block of YAML.
 inline std::string scrapeConfig() {
   auto text = documentOf("metrics.md");
   auto begin = text.find("```yaml\n") + 8;
@@ -63,14 +63,15 @@ struct ScrapedCluster {
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder + "/" + name) << text;
   }
-  // In the network of the nodes.
+  // Runs the command in the network of the nodes.
   std::vector<std::string> inside(std::vector<std::string> command) const {
     std::vector<std::string> all = {
         "nsenter", "--net=/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"};
     all.insert(all.end(), command.begin(), command.end());
     return all;
   }
-  // Of these nodes, each second; `alerts`: the rules, and `more` jobs.
+  // Starts Prometheus, which scrapes these nodes each second; `alerts` has the rules, `more`
+  // further jobs.
   void startPrometheus(const std::vector<std::string>& nodes, const std::string& alerts,
                        const std::string& more = "") {
     auto config = scrapeConfig();
@@ -93,7 +94,7 @@ struct ScrapedCluster {
         inside({"promtool", "query", "instant", "http://127.0.0.1:9090", expression}), 30);
     return result.out + result.err;
   }
-  // One or more series.
+  // Returns true if the expression gives one or more series.
   bool holds(const std::string& expression) const {
     return harness::contains(query(expression), " => ");
   }

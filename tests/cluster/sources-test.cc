@@ -67,16 +67,16 @@ std::string tail(const std::string& text) {
   return text.size() < 4000 ? text : text.substr(text.size() - 4000);
 }
 
-// Catches: a fetch that gives up, that takes half a document for a whole one, or that hangs on
-// a server which trickles; a machine that takes a stranger's page for a config, dies of it, or
-// waits without a message, or that shows nobody its state while it waits.
+// Catches: a fetch that gives up, that accepts half a document as a whole one, or that hangs on a
+// server which trickles; a machine that accepts a foreign page as a config, dies of it, waits
+// without a message, or does not show its state while it waits.
 TEST(Sources, AServerThatIsLateSlowGoneHalfWayOrSendsSomethingElse) {
   Cluster cluster("late", machines("3", {"--wait=false", "--extra-boot-kernel-args",
                                          "talos.config=http://10.5.0.1:9000/config.yaml"}));
   auto good = [&](const char* machine) {
     return slurp(cluster.stateFolder() + "/" + machine + ".yaml");
   };
-  // All three find nobody at first.
+  // All three find no server at first.
   for (auto machine : {"late-master-1", "late-master-2", "late-master-3"}) {
     ASSERT_TRUE(
         consoleSays(cluster, machine, "retrying error: http://10.5.0.1:9000/config.yaml", 180))
@@ -223,7 +223,7 @@ TEST(Sources, AVolumeNamedMetalIso) {
                   });
 }
 
-// An image with a file more: what is appended to the squashfs, and behind the initramfs, wins. The
+// An image with one more file: the file appended to the squashfs, after the initramfs, wins. The
 // kernel unpacks both images into half of the memory.
 TEST(Sources, AFileOfTheImage) {
   Scratch scratch;
@@ -258,8 +258,8 @@ TEST(Sources, ANoCloudVolume) {
   });
 }
 
-// Catches: a configured machine that a bad sector turns into one without a config, which takes one
-// from anybody who can reach it.
+// Catches: a configured machine that a bad sector turns into one without a config, which accepts a
+// config from every client that can reach it.
 TEST(Sources, AStateThatIsLostIsNoInvitation) {
   Cluster cluster("lost", machines("1", {}));
   auto disk = cluster.stateFolder() + "/lost-master-1.state";

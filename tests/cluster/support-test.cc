@@ -42,8 +42,8 @@ std::set<std::string> secretsOf(const std::string& config) {
   return found;
 }
 
-// Catches: a secret in any file of an archive that is made to be sent around, and a node that is
-// down and therefore missing, which is the one that matters.
+// Catches: a secret in any file of an archive that is made to be sent to others, and a node that is
+// missing because it is down, although it matters most.
 TEST(Support, AnArchiveOfAClusterWithANodeThatIsDown) {
   Cluster cluster("support", {"--provisioner", "container"});
   cluster.ok({"cluster", "node", "kill", "support-worker-1"});
@@ -92,13 +92,13 @@ std::vector<std::string> packetsOf(const std::string& file) {
   return lines;
 }
 
-// Catches: a capture that does not pass the gate of the API, a file that others cannot read, a
-// count of other packets than are in it, a filter that arrives as another one.
+// Catches: a capture that does not pass the gate of the API, a file that other programs cannot
+// read, a wrong count of packets, a filter that arrives changed.
 TEST(Support, ACaptureIsReadByTcpdump) {
   Cluster cluster("capture", {"--provisioner", "container", "--workers", "0"});
   Scratch scratch;
   auto capture = [&](const std::string& name, const std::vector<std::string>& more) {
-    // A short part of each packet: one that captures itself makes packets of its packets.
+    // A short part of each packet: a capture of itself makes packets of its packets.
     std::vector<std::string> arguments = {"pcap", "--duration",       "2s", "--snaplen", "96",
                                           "-o",   scratch.path + name};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// A program of a cluster's user in a terminal, as a person has it: a tmux server of its own.
+// A program of a cluster's user in a terminal, as a person has it: a separate tmux server.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ constexpr double kShows = 180;  // s, beside other tests
 
 class Terminal {
  public:
-  // talosctl with these arguments. `name`: of this terminal among those of the cluster's test.
+  // Runs talosctl with these arguments. `name` tells this terminal from others of the test's
+  // cluster.
   Terminal(const harness::Cluster& cluster, const std::string& name, const std::string& columns,
            const std::string& rows, std::vector<std::string> arguments);
   ~Terminal();
@@ -20,8 +21,8 @@ class Terminal {
 
   std::string screen() const { return tmux({"capture-pane", "-p", "-t", "it"}).out; }
   void press(const std::string& key) const { tmux({"send-keys", "-t", "it", key}); }
-  // Ends the test with the screen when it does not come in so many seconds. Returns how many it
-  // took, and the first group of the pattern.
+  // Waits until the screen matches, or fails the test with the screen after `deadline` seconds.
+  // Returns the seconds that it took, and the first group of the pattern.
   struct Shown {
     double seconds;
     std::string group;

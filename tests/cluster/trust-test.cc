@@ -1,6 +1,6 @@
 // Workers and their certificates: three control-plane machines and two workers without any
-// Kubernetes, and what becomes of them when trustd goes, clocks are wrong and tokens are.
-// Containers, but where the clock has to be the machine's own.
+// Kubernetes, when trustd is away, or clocks or tokens are wrong. Machines are containers, except
+// where the test needs a clock for each.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
 #include <kj/encoding.h>
@@ -106,8 +106,8 @@ void expectNoSecretInAnyLog(const Cluster& cluster, const std::vector<std::strin
 
 }  // namespace
 
-// Catches: a worker that can be called at one of its addresses only; a certificate with addresses
-// that nobody has proved; an error that does not say how to call it.
+// Catches: a worker that can be called at only one of its addresses; a certificate with addresses
+// that were not proved; an error that does not say how to call the worker.
 TEST(Trust, AWorkerIsCalledAtEachOfItsAddresses) {
   Cluster cluster("twice",
                   {"--provisioner", "container", "--masters", "1", "--workers", "1", "--ipv6"});
@@ -129,7 +129,7 @@ TEST(Trust, AWorkerIsCalledAtEachOfItsAddresses) {
   EXPECT_TRUE(status.ready) << status.message;
   EXPECT_TRUE(contains(status.message, "certificate will be renewed at")) << status.message;
 
-  // An address of the node from which no trustd can be reached: nobody can prove it.
+  // An address of the node from which no trustd can be reached, so that it cannot be proved.
   auto patch = R"([{"op": "replace", "path": "/machine/network/interfaces/0", "value":
                     {"interface": "eth0", "addresses": ["192.0.2.9/32"]}}])";
   auto patched =
@@ -138,7 +138,7 @@ TEST(Trust, AWorkerIsCalledAtEachOfItsAddresses) {
   EXPECT_TRUE(eventually(
       [&] { return contains(cluster.ok({"-n", four, "get", "addresses"}), "eth0/192.0.2.9"); },
       kTimeout, 1));
-  // It is asked for after half a minute, and left out.
+  // The node requests the address after half a minute, and trustd leaves it out.
   auto newest = [&] {
     auto records = cluster.ok({"-n", master, "get", "issuedcertificates", "-o", "yaml"});
     return std::pair(timesIn(records, "fingerprint:"), records);
@@ -151,7 +151,7 @@ TEST(Trust, AWorkerIsCalledAtEachOfItsAddresses) {
   }
 }
 
-// One cluster, one story: each part needs what the part before left.
+// One cluster for the whole test: each part continues with the state of the part before.
 TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
   Cluster cluster(
       "trust", {"--provisioner", "container", "--masters", "3", "--workers", "2", "--config-patch",
@@ -160,7 +160,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
                                  "endpoints": ["10.5.0.2", "second.test", "10.5.0.4"]}},
                                {"op": "add", "path": "/machine/network/extraHostEntries", "value":
                                 [{"ip": "10.5.0.3", "aliases": ["second.test"]}]}])"});
-  // Through any control-plane machine, and nothing of Kubernetes runs.
+  // Through any control-plane machine, without Kubernetes.
   for (auto& through : kControlPlane) {
     auto version =
         cluster.talosctl({"-e", cluster.endpoint(through), "-n", joined(kWorkers), "version"}, 120);
@@ -232,7 +232,7 @@ TEST(Trust, WorkersGetKeepAndLoseTheirCertificates) {
       },
       kTimeout))
       << serviceApid(cluster, kWorkers[0], other);
-  // The certificate expires, and the worker keeps running: it is asked over an earlier connection.
+  // The certificate expires, and the worker keeps running: the call uses an earlier connection.
   std::string ended;
   EXPECT_TRUE(eventually(
       [&] {
@@ -316,7 +316,7 @@ TEST(Trust, ANewTokenCutsOffNoWorker) {
   EXPECT_TRUE(contains(log, "certificate renewed, for who had it")) << log;
   EXPECT_EQ(timesIn(log, "refused"), early) << log;
   EXPECT_FALSE(contains(log, old));
-  // After a reboot too: the only token that it has is no longer the control plane's.
+  // After a reboot as well: the node's only token is no longer the control plane's.
   cluster.ok({"-e", cluster.endpoint(master), "-n", worker, "reboot"}, 300);
   Status after;
   EXPECT_TRUE(eventually(
@@ -328,7 +328,7 @@ TEST(Trust, ANewTokenCutsOffNoWorker) {
       << after.message;
 }
 
-// Catches: a machine that needs the right time to get what it needs to be reached.
+// Catches: a machine that needs the right time to get the certificate with which it can be reached.
 TEST(Trust, AMachineTenYearsOffJoins) {
   Cluster cluster("clock",
                   {"--masters", "1", "--workers", "1", "--memory", "384", "--wait-timeout", "8m",

@@ -1,6 +1,6 @@
-// The shared address of three control-plane nodes in containers, while all kinds of things happen
-// to them (vip-faults.h): at no instant two of them have it, nobody announces it who has not got
-// it, and it is back as long as etcd has a quorum.
+// The shared address of three control-plane nodes in containers, under all kinds of faults
+// (vip-faults.h): at no instant do two of them have it, no node announces the address without
+// having it, and it is back as long as etcd has a quorum.
 #include <gtest/gtest.h>
 
 #include "tests/cluster/vip-faults.h"
@@ -10,7 +10,8 @@ namespace talos {
 namespace {
 
 constexpr double kTimeout = 120;                  // s, until all three are as before
-constexpr auto kAround = 100 * kj::MILLISECONDS;  // of an announcement: it is heard a little later
+constexpr auto kAround = 100 * kj::MILLISECONDS;  // around an announcement: it arrives a little
+                                                  // later
 
 // Additional faults, which only containers allow.
 std::vector<VipFault> faultsOf(VipNodes& nodes) {

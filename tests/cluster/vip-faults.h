@@ -1,5 +1,5 @@
 // Faults of three nodes that share an address, and a run of them: in random order at random
-// victims, with the time that nobody answered after each. For tests.
+// victims, with the time without an answer after each. For tests.
 //
 //   VIP_FAULTS   how many; each kind comes first once (default: each kind once)
 //   VIP_SEED     seed of their order, victims and times
@@ -21,11 +21,12 @@ struct VipFault {
   const char* name;
   std::function<Heal(VipSegment&, unsigned victim)> strike;
   enum class Whom { kAny, kEtcdLeader } whom = Whom::kAny;
-  bool quorum = true;   // etcd has one all the time
-  bool frozen = false;  // the victim with all its processes; its clocks too, in a virtual machine
+  bool quorum = true;   // etcd keeps its quorum
+  bool frozen = false;  // the victim stops with all its processes, in a virtual machine also with
+                        // its clocks
 };
 
-// Those of any nodes.
+// Returns the faults that all kinds of nodes allow.
 std::vector<VipFault> vipFaults();
 
 class VipFaultRun {
@@ -33,20 +34,20 @@ class VipFaultRun {
   VipFaultRun(VipSegment& nodes, std::vector<VipFault> faults);
   virtual ~VipFaultRun() {}
 
-  // Runs as the variables say; ends with the first fault that fails the test, and prints the
-  // observations.
+  // Runs the faults as the environment variables say; ends with the first fault that fails the
+  // test, and prints the observations.
   void run();
 
  protected:
   VipSegment& nodes;
 
-  // Waits until one node has the address and the others may take it: which one; -1: it does not
-  // become so.
+  // Waits until one node has the address and the others may take it. Returns this node's index; -1
+  // if it takes too long.
   virtual int settled() = 0;
   virtual void before() {}
-  // After a fault, when all is as before: fails the test when two had the address.
+  // Is called when all is as before the fault; fails the test when two nodes had the address.
   virtual void check(const VipFault& fault) = 0;
-  // Of the whole run, in a line or two.
+  // Summarizes the whole run, in a line or two.
   virtual std::string verdict() const = 0;
 
  private:

@@ -1,12 +1,11 @@
-// Three control-plane nodes in virtual machines with a shared address: a fourth host reaches the
-// API by it, etcd has three voters, and whatever happens to the nodes (vip-faults.h), and to the
-// clock of one, never do two of them answer a client's question for it. What the kernels of the
-// machines have cannot be looked at from here: a client that asks a hundred times a second is the
-// witness.
+// Three control-plane nodes in virtual machines with a shared address. A fourth host reaches the
+// API by it, etcd has three voters, and under all faults of the nodes (vip-faults.h), and of the
+// clock of one node, two nodes never answer a client's question for the address. This host cannot
+// read the kernels of the machines: a client that asks a hundred times a second is the witness.
 //
-// A machine that is paused is the exception: it continues where it was, so it may answer for what
-// was left of the address' lifetime (docs/vip.md). The time is printed, and may not be longer than
-// that.
+// A paused machine is the exception: it continues where it was, so it may answer for the rest of
+// the address' lifetime (docs/vip.md). The time is printed, and must not be longer than this
+// lifetime.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -40,12 +39,12 @@ class Machines : public VipSegment {
         deadlineSeconds);
     return holder;
   }
-  // By its API: nothing else leads into a machine. `service`: "vipd" or "etcd"
+  // Kills a service by the node's API, the only access to a machine. `service`: "vipd" or "etcd"
   void kill(unsigned node, const std::string& service) override {
     auto sent = at(node, {"service", service, "kill", "--signal", "SIGKILL"}, 60);
     EXPECT_EQ(0, sent.status) << sent.err;
   }
-  // In order; a service that is suspended nobody could let go on.
+  // Stops the service in an orderly way, because a suspended service could not be resumed.
   Heal stop(unsigned node, const std::string& service) override {
     act(node, service, "stop");
     return [=, this] { act(node, service, "start"); };
@@ -89,7 +88,8 @@ class MachineFaults : public VipFaultRun {
 struct Scenario {
   Machines nodes;
 
-  // From a host of the segment that is no node: by the shared address, its certificate checked.
+  // Calls a node from a host of the segment that is no node: by the shared address, its certificate
+  // checked.
   harness::Result fromAFourthHost(const std::string& node, std::vector<std::string> arguments) {
     std::vector<std::string> all = {harness::talosctlPath(),
                                     "--talosconfig",
@@ -111,8 +111,8 @@ struct Scenario {
     }
     EXPECT_FALSE(std::regex_search(members.out, std::regex(":2379 +true"))) << members.out;
   }
-  // Of the holder, a year ahead and then back: what the calendar says is not what a lease goes by.
-  // The others keep running, and what the node says names its clock.
+  // Sets the holder's clock a year ahead and then back: a lease does not depend on the calendar.
+  // The others keep running, and the node's error names its clock.
   void aClockThatIsAYearOff() {
     int holder = nodes.settled(kTimeout);
     ASSERT_GE(holder, 0) << nodes.said();
@@ -139,7 +139,7 @@ struct Scenario {
     };
     EXPECT_TRUE(eventually(asked, kTimeout)) << said.out << said.err;
     allAreMembers((wrong + 1) % Machines::kCount);
-    // It may keep the address, and who comes by that reads the same.
+    // The node may keep the address; a client that calls it by the address gets the same error.
     said = fromAFourthHost(Machines::kVip, {"version"});
     EXPECT_TRUE(said.status == 0 || namesIt()) << said.err;
 
@@ -162,8 +162,9 @@ struct Scenario {
   }
 };
 
-// Catches: two machines that answer for the address, one that keeps it without etcd, an address
-// that does not come back, certificates without it, and a lease that goes by the calendar.
+// Catches: two machines that answer for the address, a machine that keeps it without etcd, an
+// address that does not come back, certificates without it, and a lease that depends on the
+// calendar.
 TEST(VipMachines, OneAnswersWhateverHappens) {
   Scenario scenario;
   auto& nodes = scenario.nodes;

@@ -23,7 +23,7 @@ VipNodes::~VipNodes() {
   watch.end();
 }
 
-// At a node that has just been started: its namespace is a new one.
+// Looks at a node that has just been started, and has a new namespace.
 void VipNodes::look(unsigned number) {
   auto& node = places[number];
   auto pid = cluster.process(nodeName(number));
@@ -60,7 +60,7 @@ pid_t VipNodes::pidOf(unsigned number, const std::string& program) const {
   return cluster.program(nodeName(number), program);
 }
 
-// Not to a later process that has got its number.
+// Does not signal a later process with the same number.
 void VipNodes::send(unsigned number, const std::string& program, pid_t pid, int signal) const {
   if (pid > 0 && pidOf(number, program) == pid) ::kill(pid, signal);
 }

@@ -1,9 +1,9 @@
-// Three control-plane nodes in containers that share an address, and what can happen to them. For
-// tests; needs root.
+// Three control-plane nodes in containers that share an address, and their faults. For tests; needs
+// root.
 //
 // The owner of the address is read from the kernels of the nodes (tests/vip/holder-watch.h) and
-// from who answers the client; the nodes' own statuses only decide when to continue. A container
-// has the clock of its host: no fault here steps it.
+// from the answers to the client; the nodes' own statuses only decide when to continue. A container
+// has the clock of its host, so no fault of a container steps it.
 #pragma once
 
 #include <signal.h>
@@ -24,14 +24,14 @@ class VipNodes : public VipSegment {
 
   HolderWatch watch;
 
-  // One has the address and answers, and the two others are ready to take it.
+  // Waits until one node has the address and answers, and the two others are ready to take it.
   bool settled(double deadlineSeconds);
-  // The node whose link has this hardware address; -1: none of them.
+  // Returns the node whose link has this hardware address; -1 if it is none of them.
   int ownerOf(const std::string& mac) const;
 
   void kill(unsigned node, const std::string& program) override;
   Heal stop(unsigned node, const std::string& program) override;
-  // Runs for a tenth of the time only, in pieces: as with a disk that is slow to flush.
+  // Lets a program run only a tenth of the time, in pieces: as with a disk that is slow to flush.
   Heal slow(unsigned node, const std::string& program);
   Heal lose(unsigned node) override;
 

@@ -130,7 +130,7 @@ void VipSegment::setPort(unsigned node, bool up) {
   netlink::setUp(*kernel, netlink::indexOf(*kernel, nodes[node].port.c_str()), up);
 }
 
-// In the segment's namespace.
+// Sets a filter in the segment's namespace.
 void VipSegment::filter(const std::string& commands) const {
   auto result = inside(segment, [&] { return harness::run({"nft", commands}); });
   EXPECT_EQ(0, result.status) << commands << "\n" << result.err;

@@ -1,9 +1,9 @@
-// Three control-plane nodes that share 10.5.0.50, and a client at their segment with an address of
-// its own. For tests; needs root.
+// Three control-plane nodes that share 10.5.0.50, and a client on their segment with its own
+// address. For tests; needs root.
 //
 // Common to nodes in containers (vip-nodes.h) and in virtual machines (vip-machines-test.cc): the
-// ports of the segment's bridge, what the nodes say by their API, and
-// who answers the client (tests/vip/arp-prober.h).
+// ports of the segment's bridge, the nodes' statuses by their API, and the hosts that answer the
+// client (tests/vip/arp-prober.h).
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace talos {
 
-// Undoes what was done.
+// Undoes a fault.
 using Heal = std::function<void()>;
 
 Heal both(Heal a, Heal b);
@@ -29,7 +29,7 @@ class VipSegment {
   static constexpr const char* kVip = "10.5.0.50";
   static constexpr const char* kClient = "10.5.0.60";
 
-  // `port`: what the ports of the bridge are called, before their number.
+  // `port`: name of the bridge's ports, without their number.
   VipSegment(const std::string& name, const std::string& port, std::vector<std::string> flags);
   virtual ~VipSegment();
   KJ_DISALLOW_COPY_AND_MOVE(VipSegment);
@@ -42,27 +42,27 @@ class VipSegment {
   const std::string& nodeName(unsigned node) const { return nodes[node].name; }
   const std::string& address(unsigned node) const { return nodes[node].address; }
 
-  // A node's own endpoint and no other.
+  // Runs talosctl through the node's own endpoint only.
   harness::Result at(unsigned node, std::vector<std::string> arguments,
                      unsigned timeoutSeconds = 5) const;
-  // The node that has the address while the two others are ready to take it and the client is
-  // answered, by the status of the nodes requested through `node`; -1: it is not so.
+  // Returns the node that has the address while the two others are ready to take it and the client
+  // is answered, by the status of the nodes requested through `node`; otherwise -1.
   int settledBy(unsigned node) const;
-  // The node whose etcd leads; -1: none is known.
+  // Returns the node whose etcd leads; -1 if none is known.
   int leader() const;
-  // The status of the address on the nodes, and their logs.
+  // Returns the status of the address on the nodes, and their logs.
   std::string said() const;
 
   // --- faults. `program`: "vipd" or "etcd"
   virtual void kill(unsigned node, const std::string& program) = 0;
   virtual Heal stop(unsigned node, const std::string& program) = 0;
-  // "kill", "start", "pause", "resume" (talosctl cluster node)
+  // Calls talosctl cluster node with "kill", "start", "pause" or "resume".
   void power(const char* action, unsigned node) const;
   virtual Heal lose(unsigned node);
   Heal freeze(unsigned node) const;
-  // The cable; the link of a node in a container has no carrier then.
+  // Unplugs the node's cable; the link of a node in a container has no carrier then.
   Heal unplug(unsigned node);
-  // Frames are dropped in this direction while the link stays up.
+  // Direction in which frames are dropped while the link stays up.
   enum class Way { kBoth, kFromNode, kToNode };
   Heal cutOff(unsigned node, Way way);
 

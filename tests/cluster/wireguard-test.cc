@@ -34,8 +34,8 @@ void checkTunnels(const Cluster& cluster) {
 // Catches: keys that do not belong together, and peers that do not find each other: a tunnel whose
 // kernels agree on no session, at another port, or without keepalives. apid of the control-plane
 // node calls the worker's by its address in the tunnel. A worker's certificate gets an address half
-// a minute after it has come (apid/join/joiner.h); until then the one that answers is refused for
-// its certificate, which only the worker could have shown.
+// a minute after the worker got the address (apid/join/joiner.h); until then the answering node is
+// refused for its certificate, which only the worker could have shown.
 TEST(Wireguard, NodesReachEachOtherInTheTunnel) {
   // The kernel's module then logs its handshakes.
   Cluster cluster("wireguard",

@@ -1,5 +1,4 @@
-// A whole node in a container, from its first boot to its end, and what its host has of it:
-// nothing.
+// A whole node in a container, from its first boot to its end, and its effect on the host: none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +25,7 @@ using testing::Not;
 constexpr double kTimeout = 60;
 constexpr size_t kFewestParameters = 300;  // any kernel has more: the walk has not ended early
 
-// Of this machine's processes, those in a container included; 0 when there is none.
+// Looks among this machine's processes, including those in a container; returns 0 if there is none.
 int childNamed(int parent, const std::string& name) {
   for (auto& thread :
        std::filesystem::directory_iterator("/proc/" + std::to_string(parent) + "/task")) {
@@ -86,7 +85,8 @@ class ContainerTest : public testing::Test {
 HostState* ContainerTest::before;
 Cluster* ContainerTest::cluster;
 
-// Catches: a node that does not know when its lines came, or that sends what was not asked for.
+// Catches: a node that does not know the times of its lines, or that sends lines outside of the
+// request.
 TEST_F(ContainerTest, LogsSinceATimeAndWithAText) {
   const std::string line = "sequence boot: done";
   for (std::vector<std::string> command :
@@ -106,7 +106,7 @@ TEST_F(ContainerTest, LogsSinceATimeAndWithAText) {
   EXPECT_THAT(mistaken.err, HasSubstr("--since \"5 minutes\" is not a time; use how long ago"));
 }
 
-// Catches: a node that shows what is its host's as its own, or shows nothing at all.
+// Catches: a node that shows the host's state as its own, or shows nothing at all.
 TEST_F(ContainerTest, TellsTheTruth) {
   auto version = ok({"get", "hostname"});
   EXPECT_THAT(version, HasSubstr("container-master-1"));
@@ -134,7 +134,7 @@ TEST_F(ContainerTest, TellsTheTruth) {
   EXPECT_THAT(console(), HasSubstr("[talos] 20")) << "lines with their time";
 }
 
-// Catches: secrets in the environment of process 1 or of what it starts.
+// Catches: secrets in the environment of process 1 or of the programs that it starts.
 TEST_F(ContainerTest, ItsEnvironmentHoldsNoConfig) {
   for (auto pid : cluster->servicePids()) {
     auto environment = ok({"read", "/proc/" + std::to_string(pid.second) + "/environ"});
@@ -160,7 +160,8 @@ TEST_F(ContainerTest, ItsBrainHasFewerRights) {
   for (auto name : {"CapEff", "CapPrm", "CapBnd"}) EXPECT_EQ(expected, setOf(brain, name)) << name;
 }
 
-// Catches: a parameter of the host's that a config sets, and one of the node's own that it cannot.
+// Catches: a parameter of the host that a config sets, and a parameter of the node that it cannot
+// set.
 TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
   ok({"patch", "machineconfig", "--mode=no-reboot", "-p",
       R"([{"op": "add", "path": "/machine/sysctls",
@@ -182,8 +183,8 @@ TEST_F(ContainerTest, SetsItsOwnParametersOnly) {
   EXPECT_NE("2\n", harness::slurp("/sys/kernel/mm/ksm/run"));
 }
 
-// Catches: a config that is lost with a reboot, a reboot that is none, records of boots that are
-// mixed up, and an end without its reason.
+// Catches: a config that is lost with a reboot, a reboot without an effect, records of boots that
+// are mixed up, and an end without its reason.
 TEST_F(ContainerTest, Reboots) {
   auto first = bootId();
   ok({"patch", "machineconfig", "--mode=auto", "-p",

@@ -57,7 +57,7 @@ void must(bool ok, const char* what) {
   loop->run();
 }
 
-// With those in it, of each hierarchy: nobody is in them any more.
+// Removes the cgroup and those in it, of each hierarchy: no process is in them any more.
 void removeCgroup(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (auto& entry : std::filesystem::directory_iterator(folder, ignored)) {

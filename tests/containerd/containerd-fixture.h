@@ -1,5 +1,5 @@
-// For tests: Debian's containerd with the image's base file and what machined writes for
-// machine.registries, in a folder that goes with the test.
+// For tests: Debian's containerd with the image's base file and machined's files for
+// machine.registries, in a folder that is removed after the test.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ class ContainerdTest : public testing::Test {
     writeFileAtomically(path(name).c_str(), content.asArray(), 0600);
   }
 
-  // As machined does it; `yaml` is what stands below machine.registries.
+  // Writes the configuration as machined does; `yaml` is the text below machine.registries.
   void configure(const std::string& yaml, machined::OomScores scores = machined::OomScores::kAny) {
     auto text = kj::str("machine:\n  registries:\n", yaml, "\n");
     auto config = config::parse(text.asArray(), "test");
@@ -61,7 +61,7 @@ class ContainerdTest : public testing::Test {
     machined::writeRegistryFiles(cri, files);
   }
 
-  // The image's base file, with the folders of this test.
+  // Returns the image's base file, with the folders of this test.
   std::string base() {
     auto text = harness::slurp(getenv("BASE_FILE"));
     auto replace = [&](const std::string& from, const std::string& to) {
@@ -80,7 +80,7 @@ class ContainerdTest : public testing::Test {
     return result.out;
   }
 
-  // An image with the sample program.
+  // Returns the layer of an image with the sample program.
   std::string layer() {
     auto tree = path("tree");
     makeDirectories(kj::str(tree.c_str(), "/etc"));
@@ -102,7 +102,7 @@ class ContainerdTest : public testing::Test {
     ASSERT_TRUE(harness::eventually([&]() { return run(ctr({"version"})).status == 0; }, 60))
         << daemon->err();
   }
-  // Empty when it was fetched; otherwise why it was not.
+  // Fetches an image; returns why this failed, or an empty text.
   std::string fetch(const std::string& image) {
     auto result = run(ctr({"content", "fetch", "--hosts-dir", path("cri/certs.d"), image}));
     return result.status == 0 ? "" : result.err + result.out;

@@ -29,7 +29,7 @@ TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   EXPECT_THAT(dump, HasSubstr("identitytoken = \"t\""));
   EXPECT_THAT(dump, HasSubstr("registry.configs.\"[fd00::1]:5000\".auth]"));
   EXPECT_THAT(dump, HasSubstr("address = \"0.0.0.0:11234\""));
-  // As documented for a user's file with the plugin's section.
+  // A user's file with the plugin's section replaces ours, as documented.
   put("user/own.toml",
       "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"x\"\n");
   dump = merged();
@@ -37,7 +37,7 @@ TEST_F(ContainerdTest, TheMergedConfigurationHasAllOfIt) {
   EXPECT_THAT(dump, Not(HasSubstr(path("cri/certs.d"))));
 }
 
-// Catches: a setting that containerd does not take, one that hides the registries.
+// Catches: a setting that containerd does not accept, or that hides the registries.
 TEST_F(ContainerdTest, OomScoresAreRestrictedWhereTheyHaveToBe) {
   configure("    config:\n      a.example: {auth: {auth: dTpw}}", machined::OomScores::kNotLower);
   EXPECT_THAT(merged(), AllOf(HasSubstr("restrict_oom_score_adj = true"),
@@ -46,8 +46,8 @@ TEST_F(ContainerdTest, OomScoresAreRestrictedWhereTheyHaveToBe) {
   EXPECT_THAT(merged(), HasSubstr("restrict_oom_score_adj = false"));
 }
 
-// Catches: a plugin that does not start with what we write (mirrors and config_path exclude each
-// other), without any registries as well.
+// Catches: a plugin that does not start with our files (mirrors and config_path exclude each
+// other), even without any registries.
 TEST_F(ContainerdTest, ThePluginStarts) {
   for (auto yaml : {"    mirrors: {}",
                     "    mirrors: {'*': {endpoints: [\"http://m\"]}}\n"
@@ -67,8 +67,8 @@ TEST_F(ContainerdTest, ThePluginStarts) {
   }
 }
 
-// Catches: an endpoint that is asked at another path or in another order, the mirror of all others
-// asked although there is one of this name, a slash at the end that breaks the path.
+// Catches: an endpoint that is called with another path or in another order, the mirror of all
+// others used although there is one of this name, a slash at the end that breaks the path.
 TEST_F(ContainerdTest, MirrorsAreAskedAsTheConfigSays) {
   ModelRegistry exact{{}}, others{{}}, deep{{.root = "/a/b/"}}, empty{{.root = "/nothing"}};
   configure("    mirrors:\n      docker.io: {endpoints: [\"" + exact.url() + "/\"]}\n" +
@@ -105,7 +105,7 @@ TEST_F(ContainerdTest, AMirrorHasAnIpv6Address) {
 }
 
 // Catches: an authority or a client's certificate that is not used, for a mirror and for a registry
-// itself; TLS that is not checked when nobody asked for that.
+// itself; TLS that is not checked although the config does not say so.
 TEST_F(ContainerdTest, TlsIsThatOfTheHost) {
   ModelRegistry tls{{.kind = ModelRegistry::Kind::kTls, .authority = authority}};
   ModelRegistry mutual{{.kind = ModelRegistry::Kind::kMutualTls, .authority = authority}};

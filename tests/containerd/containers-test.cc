@@ -64,7 +64,7 @@ class ContainersTest : public ContainerdTest {
   ~ContainersTest() noexcept override {}
 
  protected:
-  // Made when all registries are there: they are forks of this process, with loops of their own.
+  // Created after all registries: they are forks of this process, with their own loops.
   std::optional<kj::AsyncIoContext> loop;
   std::optional<Containerd> containerd;
   std::vector<std::string> notes;
@@ -129,8 +129,8 @@ class ContainersTest : public ContainerdTest {
   }
 };
 
-// Catches: an image that is pulled past the mirrors, one that is pulled although it is there, names
-// and digests that are not shown as they are.
+// Catches: an image that is pulled past the mirrors, an existing image that is pulled again, wrong
+// names and digests.
 TEST_F(ContainersTest, AnImageIsPulledOnceAndListed) {
   ModelRegistry registry{{.layer = layer()}};
   mirrorOf(registry);
@@ -156,9 +156,9 @@ TEST_F(ContainersTest, AnImageIsPulledOnceAndListed) {
   }
 }
 
-// Catches: a failure that does not say what to do, "not found" that is tried again for 20 minutes,
-// content that is not what its digest says, "not found" of a mirror
-// taken for that of the registry, which is away and may have it.
+// Catches: a failure that does not say what to do, a "not found" that is retried for 20 minutes,
+// content that differs from its digest, a "not found" of a mirror that is reported as the
+// registry's, which is unavailable and may have the image.
 TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   auto content = layer();
   ModelRegistry good{{.layer = content}}, lying{{.layer = content, .lies = true}},
@@ -175,7 +175,7 @@ TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   EXPECT_EQ("NotFound: cannot pull \"" + absent +
                 "\": the registry has no such image; check the name and the tag",
             pull(absent.c_str()));
-  // A mirror that has no such image is passed over in silence: of what comes after it is told.
+  // A mirror without this image is skipped silently; the error is of the next server.
   EXPECT_THAT(pull("good.example/absent/x:1"),
               testing::AllOf(HasSubstr("Unavailable: "), HasSubstr("https://good.example/v2/")));
   EXPECT_THAT(
@@ -204,8 +204,8 @@ TEST_F(ContainersTest, WhatARegistryDoesWrongIsSaidClearly) {
   EXPECT_EQ("", pull("closed.example/x:1"));
 }
 
-// Catches: signatures that lie where cosign puts them, signed as openssl signs, and are not found,
-// or not believed; one that is believed though the image is another one; what stays of them.
+// Catches: signatures stored as cosign stores them, signed as openssl signs, that are not found or
+// not accepted; a signature of another image that is accepted; remains of signatures.
 TEST_F(ContainersTest, ImagesAreSigned) {
   auto content = layer();
   auto digest = ModelRegistry::digestOf({.layer = content});
@@ -276,7 +276,7 @@ TEST_F(ContainersTest, AContainerHasASystemCallFilter) {
   remove("filtered");
 }
 
-// Catches: a second container beside the one that runs, an exit status that is lost, layers and
+// Catches: a second container beside the running one, an exit status that is lost, layers and
 // records that pile up with each start.
 TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {
   ModelRegistry registry{{.layer = layer()}};
@@ -299,11 +299,11 @@ TEST_F(ContainersTest, AContainerRunsIsAdoptedEndsAndLeavesNothing) {
   EXPECT_FALSE(ended.poll(loop->waitScope));
   endSystemContainer(*containerd, kj::str("sample")).wait(loop->waitScope);
   EXPECT_EQ(7u, ended.wait(loop->waitScope));
-  // Its last output comes through a process of containerd's.
+  // The container's last output comes through a process of containerd's.
   EXPECT_TRUE(harness::eventually([&]() { return output.drain().ends_with("ended\n"); }, 20))
       << output.text;
   EXPECT_TRUE(output.whole());
-  // A stopped one is made again, with a layer of its own that is new.
+  // A stopped container is created again, with a new writable layer.
   OutputPipe second;
   auto next = begin(spec, second);
   EXPECT_FALSE(next.adopted);
@@ -344,8 +344,8 @@ TEST_F(ContainersTest, AFolderThatContainerdLeftBehindIsRemoved) {
   remove("left");
 }
 
-// Catches: containers that end with containerd, that are started once more beside those that go on,
-// lines that are lost while nobody watches.
+// Catches: containers that end with containerd, containers that are started again beside running
+// ones, lines that are lost while no client watches.
 TEST_F(ContainersTest, TenContainersOutliveKilledContainerds) {
   ModelRegistry registry{{.layer = layer()}};
   mirrorOf(registry);

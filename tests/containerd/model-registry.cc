@@ -65,7 +65,7 @@ struct Content {
                 R"(,"annotations":{"dev.cosignproject.cosign/signature":")",
                 options.signature.c_str(), R"("}}]})");
   }
-  // Empty: there is none.
+  // Returns the blob or manifest that the URL names.
   kj::StringPtr at(kj::StringPtr url) const {
     auto asks = [&](kj::StringPtr part) { return harness::contains(url.cStr(), part.cStr()); };
     auto asksFor = [&](kj::StringPtr what) {
@@ -131,7 +131,7 @@ class Service final : public kj::HttpService {
   kj::AutoCloseFd notes;
 };
 
-// Of connections: one that fails is the client's affair.
+// Ignores failed connections, which are the clients' affair.
 struct Ignore final : public kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&&) override {}
 };

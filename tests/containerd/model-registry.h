@@ -1,5 +1,5 @@
-// A registry of container images that has one image under every name but "absent". It is a process
-// of its own, ends with its object, and notes what it was asked.
+// A registry of container images that has one image under every name but "absent". It is a separate
+// process, ends with its object, and records its requests.
 #pragma once
 
 #include <kj/common.h>
@@ -19,25 +19,26 @@ class ModelRegistry {
     Kind kind = Kind::kPlain;
     std::string root = "/v2";  // where its interface begins
     std::string address = "127.0.0.1";
-    // Of TLS: signs the server's certificate, and the clients' that are accepted.
+    // For TLS: the CA that signs the server's certificate, and those of accepted clients.
     kj::Maybe<const pki::CertificateAndKey&> authority = nullptr;
-    std::string layer = {};        // of the image: a tar; empty: it has none
-    std::string entrypoint = {};   // of the image; empty: it has none
-    std::string credentials = {};  // user:password that it wants; empty: none
-    bool lies = false;             // what it sends for a digest is something else
+    std::string layer = {};        // of the image: a tar; empty: no layer
+    std::string entrypoint = {};   // of the image; empty: no entrypoint
+    std::string credentials = {};  // user:password that it requires; empty: no credentials
+    bool lies = false;             // true: it sends wrong content for a digest
     unsigned slowMs = 0;           // before each answer
-    // Of the image, as cosign puts it there: what is signed, and its signature in base64.
+    // For the image, as cosign stores them in the registry: the signed text, and its signature in
+    // base64.
     std::string signedPayload = {}, signature = {};
   };
   explicit ModelRegistry(Options options);
   ~ModelRegistry() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ModelRegistry);
 
-  // Of the image that one with these options has: sha256:….
+  // Returns the digest of the image that a registry with these options has: sha256:….
   static std::string digestOf(const Options& options);
   std::string host() const;  // 127.0.0.1:port, [::1]:port
   std::string url() const;
-  // Targets of the requests so far, those that failed included.
+  // Returns the targets of the requests so far, including failed ones.
   std::vector<std::string> asked() const;
 
  private:

@@ -1,5 +1,5 @@
 // The program in the containers of the tests: writes numbered lines until SIGTERM. With the
-// argument "calls" it first writes what it is allowed to do.
+// argument "calls" it first writes which actions it may take.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

@@ -52,7 +52,7 @@ class Text final : public rpc::LogSink::Server {
 struct Lines {
   int count = 0;      // up to the newest
   int gaps = 0;       // places where some are missing
-  std::string wrong;  // the first that is there twice, or is no such line
+  std::string wrong;  // first line that is a duplicate or has another form
   int wrongs = 0;
   bool ended = false;
 };
@@ -81,7 +81,7 @@ class ServicesTest : public ContainerdTest {
  protected:
   std::optional<ModelRegistry> registry;
   std::optional<ContainerTestbed> testbed;
-  // Made when all is there that is a fork of this process.
+  // Created after all forks of this process.
   std::optional<kj::AsyncIoContext> io;
   kj::Maybe<rpc::Node::Client> client;
   std::optional<machined::Containerd> containerd;
@@ -172,7 +172,7 @@ class ServicesTest : public ContainerdTest {
         << result.size();
     return result;
   }
-  // A brain that hangs must not make the test wait for ever.
+  // A brain that hangs must not make the test wait forever.
   template <typename T>
   T soon(kj::Promise<T> promise) {
     return timer()
@@ -192,7 +192,7 @@ class ServicesTest : public ContainerdTest {
     request.setId(service.c_str());
     return textOf(kj::mv(request));
   }
-  // Without what the CRI puts before each line.
+  // Returns the log without the prefix that the CRI puts before each line.
   std::string podLog(const std::string& name) {
     auto request = node().containersRequest().send().getContainers().logsRequest();
     request.setId(name.c_str());
@@ -211,7 +211,8 @@ class ServicesTest : public ContainerdTest {
              timer().timeoutAfter(10 * kj::SECONDS, request.send()).wait(io->waitScope);
            }) == nullptr;
   }
-  // By their cgroup, on this machine: the container's, and a runc that is about to become one.
+  // Returns the processes in the service's cgroup, on this machine: the container's, and a runc
+  // that is about to become one of them.
   std::set<int> processesOf(const std::string& service) {
     std::set<int> result;
     for (int pid : harness::processesWith("sample")) {
@@ -279,8 +280,8 @@ class ServicesTest : public ContainerdTest {
   }
 };
 
-// Catches: events with other words than those of the documentation, output that goes nowhere, a
-// container that is not started again or not ended, a runtime that is stopped before what needs it.
+// Catches: events with other words than in the documents, output that is lost, a container that is
+// not restarted or not ended, a runtime that is stopped before the services that need it.
 TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   begin(2);
   await(id(0), "Started task");
@@ -319,8 +320,8 @@ TEST_F(ServicesTest, AContainerIsAServiceLikeAnyOther) {
   EXPECT_THAT(events(id(0)).back(), StartsWith("Finished"));
 }
 
-// Catches: a pull whose failures nobody sees, that is given up although it may work later, or that
-// is tried again although it cannot; mirrors that count only after a restart.
+// Catches: a pull whose failures are not shown, that is given up although it may work later, or
+// that is retried although it cannot work; mirrors that count only after a restart.
 TEST_F(ServicesTest, FailedPullsAreShownAndTriedAgain) {
   openRegistry();
   mirror("http://127.0.0.1:1", "example.com");
@@ -338,8 +339,8 @@ TEST_F(ServicesTest, FailedPullsAreShownAndTriedAgain) {
   await(id(0), "Started task");
 }
 
-// Catches: a real pod that is not shown, has no figures or no log, or whose container is not the
-// one that is restarted.
+// Catches: a real pod that is not shown, has no figures or no log, or whose restart restarts
+// another container.
 TEST_F(ServicesTest, PodsAreSeenAndEnded) {
   begin(1);
   await(id(0), "Started task");
@@ -374,8 +375,8 @@ TEST_F(ServicesTest, PodsAreSeenAndEnded) {
       << "it had its SIGTERM";
 }
 
-// Catches: containers that end with what is killed, or are started beside those that go on; a line
-// of a service that is lost while nobody listens, one of a pod that comes twice.
+// Catches: containers that end with the killed program, or are started beside running ones; a line
+// of a service that is lost while no client listens, a line of a pod that comes twice.
 TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
   begin(5);
   std::vector<std::string> services, members;
@@ -426,8 +427,8 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
     EXPECT_EQ("", lines.wrong) << service;
     EXPECT_EQ(0, lines.gaps) << service;
   }
-  // It is containerd itself that writes the logs of pods: a line that it had in its hand is gone,
-  // or is there in part.
+  // containerd itself writes the logs of pods: the line that it was writing when it was killed is
+  // missing or incomplete.
   for (auto& member : members) {
     Lines lines;
     EXPECT_TRUE(harness::eventually([&]() { return (lines = linesOf(podLog(member))).count > 0; },
@@ -438,8 +439,8 @@ TEST_F(ServicesTest, TenContainersOutliveContainerdTheBrainAndBoth) {
   }
 }
 
-// Catches: a start that was interrupted and is a second one, or none any more, whoever is killed at
-// whatever moment of it.
+// Catches: an interrupted start that becomes a second container, or none, when containerd, the
+// brain or both are killed at any moment of the start.
 TEST_F(ServicesTest, AStartThatIsInterruptedIsOneStart) {
   begin(3);
   for (int i = 0; i < 3; ++i) await(id(i), "Started task");
@@ -449,7 +450,7 @@ TEST_F(ServicesTest, AStartThatIsInterruptedIsOneStart) {
   auto upTo = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 3; ++i) {
-      // A runtime or a brain that was just killed is asked again.
+      // A containerd or a brain that was just killed gets the request again.
       ASSERT_TRUE(harness::eventually([&]() { return restarts(id(i)); }, kTimeout));
     }
     timer().afterDelay(upTo(400) * kj::MILLISECONDS).wait(io->waitScope);

@@ -1,7 +1,7 @@
 // The brain of a container-testbed: the real supervisor, log store and loader of services, and a
-// table of its own: containerd as `cri`, and containers with the ids SERVICE0 and so on, of IMAGE0.
-// It serves a Node with services, logs and containers at FOLDER/node, writes each event of a
-// service into FOLDER/events, and takes everything down when process 1 is to power off.
+// separate table of services: containerd as `cri`, and containers with the ids SERVICE0 and so on,
+// of IMAGE0. It serves a Node with services, logs and containers at FOLDER/node, writes each event
+// of a service into FOLDER/events, and stops all services when process 1 is to power off.
 #include <fcntl.h>
 #include <kj/async-io.h>
 #include <kj/debug.h>
@@ -43,7 +43,7 @@ constexpr ContainerSpec (*kContainers[])(DaemonDependencies&) = {
     sampleContainer<0>, sampleContainer<1>, sampleContainer<2>, sampleContainer<3>,
     sampleContainer<4>};
 
-// The rows; what they refer to is this object's.
+// The rows of the table, and the owner of the objects to which they refer.
 class Table {
  public:
   Table() {

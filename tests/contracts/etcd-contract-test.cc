@@ -81,7 +81,7 @@ void askAll(Asked& asked) {
   asked.withdraw(true);
 }
 
-// The real one, in a cluster of so many nodes; 0: it is in none.
+// Returns the calls of the real etcd-supervisor, in a cluster of `members` nodes; 0: in no cluster.
 Calls ofEtcdSupervisor(unsigned members) {
   supervisor::Quiet quiet;
   supervisor::Testbed bed(1, kj::max(members, 1u));
@@ -146,9 +146,8 @@ Calls ofModels(unsigned members, const char* objection) {
   return kj::mv(departure.calls);
 }
 
-// Catches: a model that lets a node go that etcd-supervisor holds, or the other way round; a
-// second restart of etcd beside one that has not ended; an error that machined never meets in a
-// test.
+// Catches: a model that lets a node go that etcd-supervisor holds, or the reverse; a second restart
+// of etcd beside one that has not ended; an error that machined never meets in a test.
 TEST(EtcdContract, TheModelsOfMachinedAnswerAsEtcdSupervisorDoes) {
   EXPECT_EQ(ofEtcdSupervisor(0), ofModels(0, ""));
   EXPECT_EQ(ofEtcdSupervisor(1), ofModels(1, "it is the only member"));

@@ -1,5 +1,5 @@
 // A worker's join with a join token, from apid's call to a model of etcd: the real trustd on its
-// port, machined's socket, and etcd-supervisor's book behind it, in one process.
+// port, machined's socket, and etcd-supervisor's token book, which it reaches, in one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,8 +52,8 @@ struct JoinTokenContract : ::testing::Test {
   supervisor::JoinTokenBook::Made create(kj::StringPtr host = "", uint64_t ttl = 3600) {
     return wait(book.create(host, ttl, "admin"));
   }
-  // A call of the worker with this key and host name. Loopback is an address of no worker: with
-  // `anyAddress` of the config it asks for another one.
+  // Makes a call of the worker with this key and host name. Loopback is no worker's address: with
+  // `anyAddress` of the config the worker requests another one.
   std::string join(kj::StringPtr token, kj::StringPtr key, kj::StringPtr name,
                    kj::Maybe<apid::Identity> held = nullptr) {
     apid::TrustdRequest request{
@@ -75,7 +75,7 @@ struct JoinTokenContract : ::testing::Test {
     KJ_IF_MAYBE (e, failure) return kj::str(nameOf(kindOf(*e)), ": ", messageOf(*e)).cStr();
     return "";
   }
-  // Somebody at another address.
+  // Makes a call from another address.
   std::string guess(kj::StringPtr from, kj::StringPtr token) {
     auto caller = wait(node.call(from));
     auto asked = trustd::testing::ask({from});
@@ -88,7 +88,7 @@ struct JoinTokenContract : ::testing::Test {
 };
 
 // Catches: a token with which a second node joins; a node that lost an answer and cannot ask again;
-// a joined one that is cut off when its token is revoked.
+// a joined node that is cut off when its token is revoked.
 TEST_F(JoinTokenContract, OneWorkerJoinsOnce) {
   auto made = create();
   EXPECT_EQ(join(made.token, first, "w1"), "");
@@ -118,7 +118,7 @@ TEST_F(JoinTokenContract, ARefusedRequestDoesNotSpendIt) {
 }
 
 // Catches: an etcd that does not answer and looks like a wrong token, so that an operator makes
-// another one; a node that is not let in when it is back.
+// another token; a node that is refused when etcd is back.
 TEST_F(JoinTokenContract, WithoutAnEtcdItIsAskedAgain) {
   auto made = create();
   etcd.faults.unreachable = true;
@@ -129,8 +129,7 @@ TEST_F(JoinTokenContract, WithoutAnEtcdItIsAskedAgain) {
   node.machined.have(KJ_EXCEPTION(DISCONNECTED, "etcd-supervisor has exited"));
 }
 
-// Catches: a wrong secret of a token that there is, and one that there is not, with answers that
-// differ.
+// Catches: different answers to a wrong secret of an existing token, and to an unknown token.
 TEST_F(JoinTokenContract, GuessesGetOneAnswer) {
   auto made = create();
   auto wrong =

@@ -1,5 +1,5 @@
 // Models of a node beside machined's own servers: they refuse the same calls with the same kind of
-// error. What one does not have at all, it says so (Unimplemented).
+// error. A model answers Unimplemented to calls that it lacks.
 #include <gtest/gtest.h>
 
 #include "apid/grpc/test-machine-model.h"
@@ -23,7 +23,8 @@ std::vector<Outcome> refusalsOfMachined() {
   return NodeRefusals(io, machined.nodeRequest().send().getNode(), "probe").all();
 }
 
-// At least so many of the calls have to be the model's own: one that lacks all of them agrees.
+// At least `least` of the calls must be the model's own: a model that lacks all of them would
+// agree.
 void expectSame(const std::vector<Outcome>& real, const std::vector<Outcome>& model, size_t least) {
   ASSERT_EQ(real.size(), model.size());
   size_t own = 0;
@@ -35,8 +36,8 @@ void expectSame(const std::vector<Outcome>& real, const std::vector<Outcome>& mo
   EXPECT_LE(least, own);
 }
 
-// Catches: a model of a node that does what a node refuses, or refuses it with another error, so
-// that a command is never tried with the error that its user will see.
+// Catches: a model that does what a node refuses, or refuses it with another error, so that a
+// command is never tested with the error that its user will get.
 TEST(NodeContract, TheModelOfTheCommandsRefusesWhatANodeRefuses) {
   auto real = refusalsOfMachined();
   auto io = kj::setupAsyncIo();
@@ -45,8 +46,8 @@ TEST(NodeContract, TheModelOfTheCommandsRefusesWhatANodeRefuses) {
   expectSame(real, NodeRefusals(io, kj::heap<talosctl::FakeNodeServer>(fake), "apid").all(), 14);
 }
 
-// Catches: the same of the models behind which apid's gRPC API is tested, whose status codes are
-// made of these kinds.
+// Catches: differences between a node's refusals and those of the models that test apid's gRPC API,
+// whose status codes depend on the kinds of these refusals.
 TEST(NodeContract, TheModelsOfTheGrpcApiRefuseWhatANodeRefuses) {
   auto real = refusalsOfMachined();
   auto io = kj::setupAsyncIo();

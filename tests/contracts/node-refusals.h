@@ -1,4 +1,4 @@
-// Calls that a node refuses, with the kind of the error that each gets: made to machined's own
+// Calls that a node refuses, with the kind of error of each. They are made to machined's own
 // servers, and to the models of a node that tests use.
 #pragma once
 
@@ -24,7 +24,7 @@ class DiscardingResourceSink final : public rpc::ResourceSink::Server {
   kj::Promise<void> snapshot(SnapshotContext) override { return kj::READY_NOW; }
 };
 
-// A model says so itself, and no test can have relied on it.
+// Kind of a call that a model lacks; the model says so itself, and no test can have relied on it.
 constexpr const char* kLacks = "lacks it";
 
 struct Outcome {
@@ -34,7 +34,7 @@ struct Outcome {
 
 class NodeRefusals {
  public:
-  // `service`: one that the node has.
+  // `service`: a service of the node.
   NodeRefusals(kj::AsyncIoContext& io, rpc::Node::Client node, kj::StringPtr service)
       : io(io), node(kj::mv(node)), service(service) {}
 

@@ -61,7 +61,7 @@ std::set<ErrorKind> errorsNamedIn(kj::StringPtr comment) {
     auto name = nameOf(kind);
     for (size_t at = 0; (at = text.find(name.cStr(), at)) != std::string::npos; ++at) {
       bool begins = at == 0 || isalpha(text[at - 1]) == 0;
-      bool ends = isalpha(text[at + name.size()]) == 0;  // the byte behind the text is '\0'
+      bool ends = isalpha(text[at + name.size()]) == 0;  // the byte after the text is '\0'
       if (begins && ends) found.insert(kind);
     }
   }

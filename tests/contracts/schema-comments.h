@@ -19,7 +19,7 @@ class SchemaComments {
   // Reads the schemas of this checkout.
   explicit SchemaComments(kj::StringPtr checkout);
 
-  // One line each; empty where there is none.
+  // Each returns a comment as one line; empty if there is none.
   kj::StringPtr of(capnp::InterfaceSchema schema) const;
   kj::StringPtr of(capnp::InterfaceSchema::Method method) const;
 
@@ -35,7 +35,7 @@ class SchemaComments {
   void add(capnp::ParsedSchema schema);
 };
 
-// The kinds that a comment names, in the order of ErrorKind.
+// Returns the kinds that a comment names, in the order of ErrorKind.
 std::set<ErrorKind> errorsNamedIn(kj::StringPtr comment);
 
 }  // namespace talos

@@ -58,7 +58,7 @@ class SecretSearch {
   }
 };
 
-// Node.machine and the like give capabilities, whose methods are rows of their own.
+// Node.machine and the like return capabilities, whose methods have their own rows.
 bool isOfService(capnp::InterfaceSchema::Method method) {
   for (auto field : method.getResultType().getFields()) {
     if (field.getType().isInterface()) return false;
@@ -99,8 +99,8 @@ std::set<std::string> rowsOf(const std::string& page) {
 
 }  // namespace
 
-// Catches: a new method or resource with a secret of which the page does not say who gets it, and
-// why that one may; a row of a method that is gone.
+// Catches: a new method or resource with a secret whose receiver, and the reason why it may have
+// the secret, are not on the page; a row of a removed method.
 TEST(SentSecrets, EachHasARowThatSaysWhoGetsItAndWhy) {
   std::ifstream file(TALOS_SOURCE_DIR "/docs/sent-secrets.md");
   std::string page((std::istreambuf_iterator<char>(file)), {});

@@ -7,7 +7,7 @@
 
 namespace talos::contracts {
 
-// In Markdown. Throws when the example does not fit the schema.
+// Returns the example in Markdown. Throws if it does not fit the schema.
 kj::String exampleOf(capnp::InterfaceSchema bootstrap);
 
 }  // namespace talos::contracts

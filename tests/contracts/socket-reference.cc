@@ -429,7 +429,8 @@ class Pages {
         schema == capnp::Schema::from<rpc::Store>() ? storeRules() : kj::String());
   }
 
-  // Of what callers get; of what they pass in there is none.
+  // Returns the role that a method needs, if callers get its interface; empty for interfaces that
+  // callers pass in.
   kj::String roleOf(capnp::InterfaceSchema schema, capnp::InterfaceSchema::Method method) const {
     if (!annotation::has(method, annotation::kAllow) && !isGiven(schema)) return kj::String();
     auto rule =

@@ -1,13 +1,14 @@
 // The pages docs/sockets/*.md in Markdown: one for each socket on which a program of a node talks
-// Cap'n Proto, and an overview. From the service table, the schemas and their comments; who may
-// call is asked of the servers themselves, and of the rules that they enforce.
+// Cap'n Proto, and an overview. They are made from the service table, the schemas and their
+// comments; the permitted callers come from the servers themselves, and from the rules that they
+// enforce.
 #pragma once
 
 #include "tests/contracts/schema-comments.h"
 
 namespace talos::contracts {
 
-// File name and contents.
+// A file's name and contents.
 struct Page {
   kj::String name, text;
 };

@@ -11,8 +11,8 @@
 namespace talos::contracts {
 namespace {
 
-// Catches: documents of the sockets that are not those of the schemas, of the service table, or of
-// what a server lets a caller do. UPDATE_DOCS=1 writes them anew.
+// Catches: documents of the sockets that differ from the schemas, from the service table, or from a
+// server's permissions. UPDATE_DOCS=1 writes them again.
 TEST(SocketsReference, IsInTheDocuments) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

@@ -38,7 +38,7 @@ struct Client : testing::Test {
     }
     wait(client.replaceAll<rpc::HostnameSpecSpec>(kj::mv(wanted), nameSpace));
   }
-  // "id=hostname@version ..." of what the store holds.
+  // Returns the stored resources as "id=hostname@version ...".
   kj::String stored() {
     kj::Vector<kj::String> parts;
     for (auto resource : state.all()) parts.add(show(ResourceOf<rpc::HostnameSpecSpec>(resource)));
@@ -97,7 +97,7 @@ TEST_F(Client, WatchFollowsSnapshotAndChanges) {
   EXPECT_EQ(w.batches, 2u);
 }
 
-// Catches: a lagging watcher that keeps what is gone.
+// Catches: a lagging watcher that keeps deleted resources.
 TEST_F(Client, SnapshotAfterLagReplacesEverything) {
   set("a", "one", "");
   start();
@@ -115,7 +115,7 @@ TEST_F(Client, SnapshotAfterLagReplacesEverything) {
 // Catches: a daemon that has to be restarted after machined was, or that forgets all in between.
 TEST_F(Client, WatchStartsOverAfterARestart) {
   set("a", "one", "");
-  Watching w(*this);  // before machined is there
+  Watching w(*this);  // before machined runs
   start();
   w.waitForBatch(1);
   stop();
@@ -127,7 +127,7 @@ TEST_F(Client, WatchStartsOverAfterARestart) {
   EXPECT_EQ(state.watches, 2u);
 }
 
-// Catches: a watch that machined goes on with after its Watched was dropped.
+// Catches: a watch that machined continues after its Watched was dropped.
 TEST_F(Client, DroppedWatchEnds) {
   start();
   {
@@ -135,11 +135,11 @@ TEST_F(Client, DroppedWatchEnds) {
     w.waitForBatch(1);
   }
   set("a", "one", "");  // into the void
-  replace({});          // a round trip behind the drop
+  replace({});          // a round trip after the drop
   EXPECT_EQ(state.watching, 0u);
 }
 
-// Catches: writes that change nothing, others' records destroyed, records left behind.
+// Catches: writes that change nothing, others' records destroyed, obsolete records that stay.
 TEST_F(Client, ReplaceAllWritesOnlyTheDifference) {
   set("other", "x", "another.Controller", 3);
   set("gone", "x", "test.Controller", 3);
@@ -174,7 +174,7 @@ TEST_F(Client, NamespacesAreApart) {
   EXPECT_EQ(show(KJ_ASSERT_NONNULL(watched.find("b"))), "b=z@2"_kj);
 }
 
-// Catches: one record for which there is no room that keeps all behind it out, and the old ones in.
+// Catches: one record too large for the store that keeps all later ones out, and the old ones in.
 TEST_F(Client, OnlyTooLargeResourcesAreLeftOut) {
   set("old", "x", "test.Controller");
   state.tooLarge = {"b"};
@@ -202,7 +202,7 @@ TEST_F(Client, LastingConflictIsReported) {
   EXPECT_EQ(kindOf(KJ_ASSERT_NONNULL(failure)), ErrorKind::kConflict);
 }
 
-// Catches: a record with finalizers destroyed under those who hold it, or never marked.
+// Catches: a record with finalizers that is destroyed while they hold it, or never marked.
 TEST_F(Client, FinalizersAreRespected) {
   set("held", "x", "test.Controller");
   state.store.addFinalizer("", state.type, "held", "reader");

@@ -21,7 +21,7 @@ struct RealStore {
   machined::Store store{registry, kj::nullClock()};
 };
 
-// machined's own store and server behind a socket, for callers of one uid.
+// machined's real store and server, reached through a socket, for callers of one uid.
 class RealMachined : private RealStore, public MachinedSocket {
  public:
   RealMachined(kj::AsyncIoContext& io, unsigned uid)
@@ -29,7 +29,7 @@ class RealMachined : private RealStore, public MachinedSocket {
                        [this](unsigned caller) { return machined::serveStore(store, caller); }) {}
 };
 
-// Writes down what a watch sees, without times.
+// Records the changes that a watch reports, without times.
 struct Seen {
   std::string text;
   bool end = false;
@@ -71,7 +71,7 @@ class SeeingSink final : public rpc::ResourceSink::Server {
 
 using Observed = std::map<std::string, std::set<ErrorKind>>;  // the kinds of each method's errors
 
-// One caller, and what it was answered.
+// One caller, and the answers that it got.
 template <typename Machined>
 struct Conversation {
   kj::AsyncIoContext& io;
@@ -181,7 +181,7 @@ struct Conversation {
     return kj::str(copy->template getRoot<rpc::Metadata>().asReader(), " ",
                    resource.getSpec().getAs<rpc::HostnameSpecSpec>().getHostname());
   }
-  // Rejects, or goes on until it is dropped.
+  // Rejects, or continues until it is dropped.
   kj::Promise<void> watch(const Named& named, Seen& seen) {
     auto request = store().watchRequest();
     name(request, named);
@@ -296,7 +296,7 @@ std::string everything(unsigned seed, Observed& observed) {
   watches.add(watcher.watch({"", kTypes[0], ""}, seen[0]));
   watches.add(watcher.watch({"", kTypes[2], ""}, seen[1]));
   watches.add(watcher.watch({"", kTypes[0], "a"}, seen[2]));
-  watcher.list({"", kTypes[0], ""});  // a round trip behind them
+  watcher.list({"", kTypes[0], ""});  // a round trip after the watches
   std::mt19937 random(seed);
   if (seed == 0) {
     chosenCalls(c);
@@ -341,7 +341,7 @@ std::string everything(unsigned seed, Observed& observed) {
 }
 
 // Catches: a model that lets a caller do what machined refuses, or refuses it with another error;
-// that numbers versions, orders a watch, or ends with its connections as machined does not.
+// or whose versions, order of a watch, or ends with connections differ from machined's.
 TEST(StoreContract, TheModelAnswersAsMachinedDoes) {
   for (unsigned seed = 0; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);

@@ -1,4 +1,4 @@
-// The errors of trustd on its socket, beside those that the schema names.
+// The errors of trustd on its socket, compared with those that the schema names.
 #include "rpc/trust.capnp.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct TrustContract : testing::Test {
     auto failure = kj::runCatchingExceptions([&] { wait(kj::mv(call)); });
     KJ_IF_MAYBE (e, failure) kinds.insert(kindOf(*e));
   }
-  // On a connection of its own.
+  // Requests a certificate over a new connection.
   void certificate(kj::StringPtr from, kj::StringPtr request,
                    kj::StringPtr token = trustd::testing::kToken) {
     auto caller = wait(node.call(from));
@@ -39,8 +39,8 @@ struct TrustContract : testing::Test {
   }
 };
 
-// Catches: an error of trustd that its callers do not know of, as one made a worker wait for ever;
-// one that the documents name and that does not happen.
+// Catches: an error of trustd that its callers do not know, like one that made a worker wait
+// forever; a documented error that does not happen.
 TEST_F(TrustContract, TheErrorsAreThoseOfTheDocuments) {
   node.keeps = {.bytes = 64u << 10, .perHolder = 8u << 10, .fair = 2u << 10};
   wait(node.start());

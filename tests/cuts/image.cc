@@ -117,7 +117,7 @@ LoopDevice::LoopDevice(const std::string& image, uint64_t offset, uint64_t size)
     int number;
     KJ_SYSCALL(number = ioctl(control, LOOP_CTL_GET_FREE));
     path = "/dev/loop" + std::to_string(number);
-    // Gone again when somebody has removed it meanwhile.
+    // The open fails if another process has removed the device meanwhile.
     int raw = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (raw < 0 && (errno == ENXIO || errno == ENOENT)) continue;
     KJ_SYSCALL(raw, path.c_str());

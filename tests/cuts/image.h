@@ -1,5 +1,5 @@
 // Reads the image of a disk with the code that a boot uses. Every function throws when the image is
-// not as that code needs it.
+// not valid for this code.
 #pragma once
 
 #include <kj/io.h>
@@ -20,20 +20,20 @@ struct Part {
 
 std::string bytesOf(const std::string& image, uint64_t offset, size_t size);
 
-// None: there is no valid table, or no such name in it.
+// Return nullptr if there is no valid table, or no such name in it; part() throws.
 kj::Maybe<gpt::Table> tableOf(const std::string& image);
 kj::Maybe<Part> findPart(const std::string& image, const std::string& name);
 Part part(const std::string& image, const std::string& name);
 
-// "" when there is none.
+// Returns the value of a tag in META; empty if there is none.
 std::string metaValue(const std::string& image, uint32_t tag);
 
 bool isAllZeros(const std::string& image, const Part& part);
 
-// The same when the part holds the same; for whether to look again.
+// Returns a key of the part's content: equal keys mean that the part need not be checked again.
 size_t contentKey(const std::string& image, const Part& part);
 
-// A part of an image as a block device of this host, gone with the object.
+// A part of an image as a block device of this host, removed with the object.
 class LoopDevice {
  public:
   explicit LoopDevice(const std::string& image, uint64_t offset = 0, uint64_t size = 0);
@@ -56,12 +56,13 @@ class PartCopy {
   std::string file;
 };
 
-// Mounts a copy of the part, as a boot does: the journal is replayed. The content of the file in
-// its top folder; none when it is not there.
+// Mounts a copy of the part, as a boot does, so that the journal is replayed. Returns the content
+// of the file in its top folder; nullptr if there is no such file.
 kj::Maybe<std::string> fileOfXfs(const std::string& image, const Part& part,
                                  const std::string& folder, const char* name);
 
-// A file as the boot loader sees it, which knows no journal; none when it does not find it.
+// Returns a file as the boot loader sees it, which knows no journal; nullptr if it does not find
+// it.
 kj::Maybe<std::string> bootLoaderFile(const std::string& image, unsigned partition,
                                       const std::string& path, const std::string& folder);
 

@@ -29,8 +29,8 @@ System systemIn(const std::string& image, const std::string& slot, const std::st
   return {file("vmlinuz"), file("initramfs"), file("boot.cfg")};
 }
 
-// Without what a table may change: behind the code are the disk's identity and the protective
-// partition.
+// Leaves out the bytes that a table may change: after the code come the disk's identity and the
+// protective partition.
 std::string bootCodeOf(const std::string& image) {
   constexpr size_t kCodeEnd = 440;
   auto bios = part(image, "BIOS");

@@ -8,22 +8,22 @@
 
 namespace talos::cuts {
 
-// Digests of what a slot is started from.
+// Digests of the files from which a slot is started.
 struct System {
   std::string kernel, initramfs, entry;
   bool operator==(const System&) const = default;
 };
 
-// As the boot loader sees it, by the slots' names; throws when it finds a file that it needs not,
-// or grubenv is none. `slots` has those that may be started: the confirmed one, and one that is to
-// be tried.
+// The systems as the boot loader sees them, by the slots' names. `slots` has those that may be
+// started: the confirmed one, and one that is to be tried. bootView() throws when it does not find
+// a file that a slot needs, or grubenv is invalid.
 struct BootView {
   install::SlotState state;
   std::map<std::string, System> slots;
 };
 BootView bootView(const std::string& image, const std::string& folder);
 
-// All that a whole installation has put on the disk.
+// The files and boot code that a whole installation has put on the disk.
 struct Installation {
   std::string config;
   System system;
@@ -32,8 +32,8 @@ struct Installation {
 };
 Installation readInstallation(const std::string& image, const std::string& folder);
 
-// "untouched" or "unfinished": the installer would begin again; "installed": all of it is there.
-// Throws for anything else.
+// Returns "untouched" or "unfinished" if the installer would begin again, "installed" if the
+// installation is complete. Throws for anything else.
 std::string stateOfInstallation(const std::string& image, const Installation& whole,
                                 const std::string& folder);
 

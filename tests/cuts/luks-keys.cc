@@ -10,7 +10,7 @@ namespace talos::cuts {
 namespace {
 
 constexpr double kTimeout = 600;  // of one derivation, beside emulated machines
-// The header, and what cryptsetup wants behind it.
+// Size of the header, and of the data after it that cryptsetup requires.
 constexpr uint64_t kTried = kEmptyHead + (1u << 20);
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace talos::cuts {
 
 class LuksKeys {
  public:
-  // Of the partition of this name, as it is on the image at each call. Copies are made in `folder`.
+  // Reads the partition of this name, as it is on the image at each call. Copies are made in
+  // `folder`.
   LuksKeys(std::string image, std::string label, std::string folder)
       : image(std::move(image)), label(std::move(label)), folder(std::move(folder)) {}
 

@@ -77,8 +77,8 @@ std::vector<size_t> record(kj::WaitScope& scope, const Scratch& scratch, Flushes
   return ends;
 }
 
-// How many of the cuts leave META as it must not be: at each write with three seeds, and behind
-// each change.
+// Returns the number of cuts that leave META in a state that is not allowed: at each write with
+// three seeds, and after each change.
 unsigned badCuts(Flushes flushes, unsigned& all) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

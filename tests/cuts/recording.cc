@@ -160,7 +160,7 @@ void startWith(const VolatileCluster& cluster, const std::string& node, const Sa
   cluster.talosctl({"cluster", "node", "kill", node}, 60);  // or it is off
   cluster.disks().waitUntilOff(node);
   for (size_t i = 0; i < sample.images.size(); ++i) {
-    // As talosctl/cluster/disks/node-disks.h calls them.
+    // The names of talosctl/cluster/disks/node-disks.h.
     copySparse(sample.images[i],
                cluster.stateFolder() + "/" + node + (i == 0 ? ".disk" : ".state"));
   }

@@ -1,4 +1,4 @@
-// A recording of a node of a local cluster, and the power cuts that are made of it.
+// A recording of a node of a local cluster, and power cuts at its events.
 #pragma once
 
 #include <functional>
@@ -12,23 +12,23 @@
 
 namespace talos::cuts {
 
-// Starts it; stops it with the object. Throws when that is refused. When the test has failed, the
-// log is kept beside the test program and its path printed: the failures name the events and the
-// seeds.
+// A recording that starts and stops with the object. Throws if the disk server refuses it. When the
+// test has failed, the log is kept beside the test program and its path printed: the failures name
+// the events and the seeds.
 class Recording {
  public:
   Recording(const VolatileCluster& cluster, const std::string& node);
   ~Recording();
   Recording(const Recording&) = delete;
 
-  // The number of events so far.
+  // Returns the number of events so far.
   size_t position();
-  // Throws when it had ended before, at its limit or because there was no more room: it is not
-  // whole then.
+  // Throws if the recording had ended before, at its limit or because the disk was full: then it is
+  // incomplete.
   void stop();
-  // Why it is not whole; empty when it is.
+  // Returns why the recording is incomplete; empty if it is complete.
   std::string problem();
-  // Until it is stopped, or the run of the node ends.
+  // Returns true until the recording is stopped, or the run of the node ends.
   bool goesOn();
   const std::string& log() const { return file; }
 
@@ -38,8 +38,7 @@ class Recording {
   std::string file;
 };
 
-// While an operation was carried out: its events, and whether it had been answered as done at the
-// end.
+// The events during an operation, and whether the operation had been answered as done at the end.
 struct Window {
   size_t begin, end;
   bool answered;
@@ -51,15 +50,15 @@ struct CutAt {
   uint64_t seed;
 };
 
-// So many cuts find what only a few of the writes decide; fewer may miss it.
+// Number of cuts that finds mistakes at only a few of the writes; fewer cuts may miss them.
 constexpr unsigned kMany = 100;
 
-// How many cuts to make: $POWER_CUTS, else `few`.
+// Returns the number of cuts to make: $POWER_CUTS, or `few` if it is not set.
 unsigned cutsToMake(unsigned few);
 
-// So many, in the order of the events: half of them at the first and last writes of the windows,
-// the others at any of their writes; half of them lose all that was not flushed. And one behind
-// each window that was answered, where what was answered must last.
+// Chooses `count` cuts, in the order of the events: half of them at the first and last writes of
+// the windows, the others at any of their writes; half of them lose all unflushed writes. Adds one
+// cut after each answered window, where the answered change must last.
 std::vector<CutAt> chooseCuts(const Replay& replay, const std::vector<Window>& windows,
                               unsigned count);
 
@@ -78,15 +77,15 @@ class Outcomes {
   unsigned torn = 0, partly = 0;
 };
 
-// The images of one of them, for a machine to be booted with.
+// The images after one of the cuts, to boot a machine with.
 struct Sample {
   CutAt at;
   std::string kind;
   std::vector<std::string> images;
 };
 
-// Each cut: `look` says of which kind the images are, or throws. A throw fails the test, with the
-// cut that it was, and the next one is made. Returns so many samples, in `folder`.
+// Makes each cut: `look` returns the kind of the images, or throws. A throw fails the test, with
+// the cut named, and the next cut is made. Returns `samples` samples, in `folder`.
 std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, Outcomes& outcomes,
                                const std::function<std::string(const CutAt& cut)>& look,
                                size_t samples = 0, const std::string& folder = "");
@@ -94,7 +93,7 @@ std::vector<Sample> replayCuts(Replay& replay, const std::vector<CutAt>& cuts, O
 // Cuts the node's power, gives it these disks and starts it.
 void startWith(const VolatileCluster& cluster, const std::string& node, const Sample& sample);
 
-// Some machines boot from them where $POWER_CUTS asks for many.
+// Returns the number of samples to boot machines with: a few if $POWER_CUTS is set, otherwise 0.
 size_t samplesToBoot();
 
 }  // namespace talos::cuts

@@ -15,7 +15,7 @@ namespace {
 using disk::kSector;
 using harness::slurp;
 
-// Two disks, and what a machine does to them: the same for the same number.
+// Two disks, and the operations of a machine on them: the same for the same number.
 struct Machine {
   static constexpr unsigned kSectors = 64, kEvents = 40;
   Scratch scratch;
@@ -68,9 +68,8 @@ std::string recordOf(kj::WaitScope& scope, unsigned number, const Scratch& scrat
   return path;
 }
 
-// Catches: a replay that is not what the power cut of the machine itself would have left: writes
-// that are missing in the log, out of their order, without their flags or flushes; a cut that is
-// not undone.
+// Catches: a replay that differs from the power cut of the machine itself: writes that are missing
+// in the log, out of their order, without their flags or flushes; a cut that is not undone.
 TEST(Replay, IsWhatTheMachinesOwnCutLeaves) {
   Loop it;
   for (unsigned number = 1; number <= 20; ++number) {
@@ -102,7 +101,7 @@ TEST(Replay, IsWhatTheMachinesOwnCutLeaves) {
   }
 }
 
-// Catches: one at once that loses what was flushed, or takes the next write for done.
+// Catches: a cut at once that loses flushed writes, or counts the next write as done.
 TEST(Replay, ACutAtOnceHasWhatWasFlushed) {
   Scratch scratch;
   Loop it;
@@ -119,8 +118,8 @@ TEST(Replay, ACutAtOnceHasWhatWasFlushed) {
   }
 }
 
-// Catches: a recording that takes the machine down with it, is said to be whole when it is not,
-// overwrites a file, or goes on when it was stopped.
+// Catches: a recording that stops the machine, is reported as complete when it is not, overwrites a
+// file, or continues after it was stopped.
 TEST(Recording, EndsWhenItIsFullOrStopped) {
   Scratch scratch;
   Loop it;

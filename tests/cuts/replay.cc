@@ -16,7 +16,7 @@ namespace {
 
 using disk::LogKind;
 
-// Remembers what it overwrites.
+// A medium that remembers the bytes that it overwrites.
 class UndoMedium final : public disk::Medium {
  public:
   explicit UndoMedium(disk::Medium& below) : below(below) {}
@@ -70,7 +70,7 @@ class UndoMedium final : public disk::Medium {
   }
 };
 
-// One that somebody else owns.
+// A medium that another object owns.
 class BorrowedMedium final : public disk::Medium {
  public:
   explicit BorrowedMedium(disk::Medium& of) : of(of) {}

@@ -1,10 +1,10 @@
-// The disks of a recording (tests/disks/disk-log.h) as a power cut at any of its events
-// leaves them.
+// The disks of a recording (tests/disks/disk-log.h) as a power cut at any of its events leaves
+// them.
 //
-// All that was flushed before is there; of the rest a part that the seed chooses, by the code that
-// cuts the power of virtual machines (tests/disks/machine-disks.h). The images are sparse files
-// that are kept rolled forward to the last flush of each disk; what a cut does to them is undone
-// when it has been looked at.
+// All flushed writes are on the images, and of the others a part that the seed chooses, by the code
+// that cuts the power of virtual machines (tests/disks/machine-disks.h). The images are sparse
+// files that are kept rolled forward to the last flush of each disk; the effect of a cut is undone
+// after `look`.
 #pragma once
 
 #include <kj/async.h>
@@ -21,7 +21,7 @@ namespace talos::cuts {
 
 class Replay {
  public:
-  // Makes the images in `folder`. Throws when the log is not good.
+  // Makes the images in `folder`. Throws if the log is invalid.
   Replay(kj::WaitScope& scope, const std::string& log, const std::string& folder);
   ~Replay() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(Replay);
@@ -30,10 +30,10 @@ class Replay {
   bool changes(size_t event) const { return all[event].record.kind != disk::LogKind::kFlush; }
   size_t writes() const;
   const disk::LogRecord& record(size_t event) const { return all[event].record; }
-  // Paths of the images, in the order of the machine's disks.
+  // Returns the paths of the images, in the order of the machine's disks.
   const std::vector<std::string>& images() const { return paths; }
 
-  // A cut at this event, which has arrived and is not answered; or before it, at once. Events must
+  // Cuts at this event, which has arrived and is not answered; or before it, at once. Events must
   // not go backwards. `look` sees the images, and must not change them. The seed is that of
   // MachineDisks::cut.
   enum class When { kAt, kBefore };
@@ -60,7 +60,7 @@ class Replay {
   void perform(disk::Medium& medium, const Event& event);
 };
 
-// A folder in memory that is gone with the object.
+// A folder in memory that is removed with the object.
 class Scratch {
  public:
   Scratch();

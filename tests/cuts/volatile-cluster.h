@@ -1,5 +1,5 @@
 // A local cluster whose virtual machines have the disks of tests/disks: at a power cut they lose
-// what the machine has not flushed, and `talosctl cluster node kill` is one.
+// their unflushed writes, and `talosctl cluster node kill` is a power cut.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace talos::cuts {
 
-// The server of a cluster's disks, in a folder of its own. It outlives the cluster.
+// The server of a cluster's disks, in a separate folder. It outlives the cluster.
 class ServedDisks {
  protected:
   ServedDisks();
@@ -30,15 +30,16 @@ class VolatileCluster : private ServedDisks, public harness::Cluster {
 
   disk::DiskServer& disks() const { return *servedBy; }
 
-  // `talosctl cluster node kill`. Fails the test when the node is off.
+  // Calls `talosctl cluster node kill`. Fails the test if the node is off.
   void kill(const std::string& node) const;
 
-  // Cuts the power of a virtual machine at this write from now on; none when it did not come in
-  // time, and the machine goes on. A seed of 0 loses all that is not flushed (MachineDisks::cut).
+  // Cuts the power of a virtual machine at this write from now on; returns nullopt if the write did
+  // not come in time, and the machine continues. A seed of 0 loses all unflushed writes
+  // (MachineDisks::cut).
   std::optional<disk::Cut> killAtWrite(const std::string& node, uint64_t write, uint64_t seed,
                                        double withinSeconds) const;
 
-  // At once.
+  // Cuts the power at once.
   disk::Cut killNow(const std::string& node, uint64_t seed) const;
 
  private:

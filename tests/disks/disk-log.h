@@ -1,11 +1,12 @@
 // Writes a recording of a machine's disks: their content at its start, and every write and flush
-// since, in their order. From it the disks can be made as a power cut at any of the writes leaves
-// them (tests/cuts), as often as wanted, without the machine.
+// since, in their order. From it tests make the disks as a power cut at any of the writes leaves
+// them (tests/cuts), any number of times, without the machine.
 //
-// The file is a LogHead, then records, each a LogRecord and, of kContent and kWrite, `length`
-// bytes; numbers are those of the host's processor. First comes a kDisk for each disk, then a
-// kContent for each piece that is not zero; then the operations. An operation is recorded after it
-// was done and before it is answered. A truncated file is valid up to its last whole record.
+// The file is a LogHead, then records: each a LogRecord, followed for kContent and kWrite by
+// `length` bytes; numbers are those of the host's processor. First comes a kDisk for each disk,
+// then a kContent for each piece that is not zero; then the operations. An operation is recorded
+// after it was done and before it is answered. A truncated file is valid up to its last whole
+// record.
 //
 // It contains the content of the disks, with secrets: its mode is 0600.
 #pragma once
@@ -33,7 +34,7 @@ struct LogRecord {
 
 class DiskLog {
  public:
-  // Creates the file. FailedPrecondition when it exists.
+  // Creates the file. Throws FailedPrecondition if it exists.
   DiskLog(kj::StringPtr path, uint64_t limit);
   KJ_DISALLOW_COPY_AND_MOVE(DiskLog);
 
@@ -45,7 +46,7 @@ class DiskLog {
     return {.path = path, .problem = problem, .events = events, .writes = writes, .bytes = bytes};
   }
 
-  // Called first; ResourceExhausted when the content is larger than the limit.
+  // Must be called first. Throws ResourceExhausted if the content is larger than the limit.
   void addDisks(kj::ArrayPtr<Medium*> media);
   // Never throws: an operation that cannot be recorded ends the recording, with a problem; the disk
   // continues.

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr double kSoon = 30;
 
-// A client of one disk, which is in nobody's event loop.
+// A client of one disk, outside of any event loop.
 class Client {
  public:
   Client(const std::string& socket, const std::string& file)
@@ -44,7 +44,7 @@ class Client {
     put(number(0x25609513, 4) + number(0, 2) + number(command, 2) + number(7, 8) +
         number(offset, 8) + number(length, 4) + payload);
   }
-  // Its error.
+  // Writes a sector and returns the error.
   uint32_t write(uint64_t offset, char letter) {
     request(1, offset, kSector, std::string(kSector, letter));
     return answer();
@@ -108,8 +108,8 @@ class DiskServers : public ::testing::Test {
   }
 };
 
-// Catches: a killed machine that has lost nothing, or what it had flushed, or whose other disk is
-// as it was; what it loses lost later than it is said.
+// Catches: a killed machine that has lost nothing, or flushed writes, or only the writes of one
+// disk; writes that are lost later than reported.
 TEST_F(DiskServers, AKilledMachineLosesTheUnflushedOfAllItsDisks) {
   auto disk = client("a-1.disk"), state = client("a-1.state");
   EXPECT_EQ(disk.write(0, 'x'), 0u);
@@ -125,8 +125,8 @@ TEST_F(DiskServers, AKilledMachineLosesTheUnflushedOfAllItsDisks) {
   server.waitUntilOff("a-1");  // returns at once
 }
 
-// Catches: a machine that is started right after its end, and is taken for the one before: its
-// writes are undone with those.
+// Catches: a machine that is started right after its end and counts as the previous run: its writes
+// are undone with those of that run.
 TEST_F(DiskServers, AMachineThatComesBackAtOnceHasItsOwnRun) {
   auto before = client("a-1.disk");
   EXPECT_EQ(before.write(0, 'x'), 0u);
@@ -139,7 +139,7 @@ TEST_F(DiskServers, AMachineThatComesBackAtOnceHasItsOwnRun) {
   EXPECT_EQ(sectors("a-1.disk", 1), "y");
 }
 
-// Catches: a cut that another machine suffers, one that does not wait for its write, or waits on.
+// Catches: a cut of another machine, a cut that does not wait for its write, or waits longer.
 TEST_F(DiskServers, AMachineIsCutAtItsWrite) {
   auto disk = client("a-1.disk"), other = client("b-1.disk");
   std::thread writing([&] {
@@ -162,7 +162,7 @@ TEST_F(DiskServers, AMachineIsCutAtItsWrite) {
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failure)), "none is off");
 }
 
-// Catches: a recording of which nobody can tell how far it is, or how far it was at its end.
+// Catches: a recording whose progress, or whose progress at its end, cannot be read.
 TEST_F(DiskServers, ARecordingEndsWithTheRun) {
   auto disk = client("a-1.disk");
   auto log = file("log");

@@ -32,8 +32,8 @@ std::string machineOf(kj::StringPtr file) {
   return name.substr(0, name.find('.'));
 }
 
-// One run of a machine. Its sessions share it; one that is left over from a run that has ended gets
-// no answer any more.
+// One run of a machine, shared by its sessions. A session that remains from an ended run gets no
+// answer any more.
 class Run final : public kj::Refcounted {
  public:
   Run() : Run(kj::newPromiseAndFulfiller<void>()) {}
@@ -156,7 +156,7 @@ class DiskServer::Service final : private kj::TaskSet::ErrorHandler {
 
   Run& join(const std::string& machine, kj::StringPtr file) {
     auto found = runs.find(machine);
-    // One that was killed just now, whose end is still to be seen in its sockets.
+    // A run whose machine was just killed, and whose sockets do not show the end yet.
     if (found != runs.end() && found->second->serves(file)) end(machine, *found->second);
     auto& run = runs[machine];
     if (run.get() == nullptr) run = kj::refcounted<Run>();

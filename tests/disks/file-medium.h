@@ -1,5 +1,5 @@
 // A medium that is a sparse file of this host. It is as durable as the host's page cache: it
-// survives whatever happens to the machine, and not what happens to the host.
+// survives every fault of the machine, and not a crash of the host.
 #pragma once
 
 #include <kj/io.h>
@@ -12,8 +12,8 @@ class FileMedium final : public Medium {
  public:
   explicit FileMedium(kj::AutoCloseFd file);  // open for reading and writing
 
-  // Every write that reaches beyond this place fails from now on, as when a disk has used up its
-  // spare sectors; UINT64_MAX: none does.
+  // Makes every write that reaches beyond this place fail from now on, as when a disk has used up
+  // its spare sectors; with UINT64_MAX no write fails.
   void failWritesFrom(uint64_t place) { writable = place; }
 
   uint64_t size() const override { return bytes; }

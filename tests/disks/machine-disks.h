@@ -1,10 +1,10 @@
 // All disks of one machine, and the switch that cuts their power.
 //
-// Everything that changes a disk is counted: writes, trims, zeroes. At a cut every disk loses what
-// the machine had not flushed (volatile-disk.h). Afterwards no request is answered, so the machine
-// can be killed later: nothing that it does after the cut reaches its disks. The write at which it
-// is cut has arrived but is not answered: it is lost, whatever its flags, or reaches the medium as
-// drawn by the seed; except one that is larger than what a disk remembers, which is not lost.
+// Every change of a disk is counted: writes, trims, zeroes. At a cut every disk loses its unflushed
+// writes (volatile-disk.h). Afterwards no request is answered, so the machine can be killed later:
+// no action of it after the cut reaches its disks. The write at which the power is cut has arrived
+// but is not answered: it is lost, whatever its flags, or reaches the medium as drawn by the seed;
+// except a write that is larger than the memory of a disk, which is not lost.
 #pragma once
 
 #include <kj/async.h>
@@ -30,18 +30,18 @@ class MachineDisks {
   ~MachineDisks() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(MachineDisks);
 
-  // The export of this disk, valid for as long as this object lives.
+  // Adds a disk; the export is valid for as long as this object lives.
   Export& add(kj::Own<Medium> medium);
 
   // Cuts at the `atWrite`th write from now; 0 is at once. If the promise is dropped before, nothing
-  // happens. A seed of 0 loses all that is not flushed, any other draws what reaches the medium.
-  // kFailedPrecondition when another cut is awaited, has happened, or comes first.
+  // happens. A seed of 0 loses all unflushed writes; any other seed draws those that reach the
+  // medium. Throws kFailedPrecondition if another cut is awaited, has happened, or comes first.
   kj::Promise<Cut> cut(uint64_t atWrite, uint64_t seed);
   bool isOff() const { return off; }  // since a cut
 
-  // Records everything from now on; what is not flushed yet counts as flushed in the recording.
-  // Blocks for as long as it takes to copy the disks. FailedPrecondition while another
-  // recording runs, and as DiskLog; then no file is left of it.
+  // Records everything from now on; unflushed writes of before count as flushed in the recording.
+  // Blocks for as long as it takes to copy the disks. Throws FailedPrecondition while another
+  // recording runs, and the errors of DiskLog; then no file of it remains.
   void record(kj::StringPtr path, uint64_t limit);
   struct Recording {
     kj::String path, problem;
@@ -64,7 +64,7 @@ class MachineDisks {
   bool recordingNow = false;
   bool off = false;
 
-  // Counts a write; true if the machine is cut at it.
+  // Counts a write; returns true if the power is cut at it.
   bool countsDown();
   Cut cutNow(uint64_t atWrite, uint64_t seed);
   void note(const LogRecord& record, kj::ArrayPtr<const kj::byte> bytes = nullptr);

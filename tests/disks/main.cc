@@ -1,5 +1,5 @@
 // disk-server SOCKET: the server of disks for scripts. It says "ready", then answers each line of
-// its input with "ok" or "error: <what>", and goes on until the input ends:
+// its input with "ok" or "error: <what>", until the input ends:
 //
 //   record MACHINE FILE    record what this machine does to its disks
 #include <iostream>

@@ -129,8 +129,8 @@ TEST(Nbd, Negotiation) {
             "00000000");
 }
 
-// Catches: a request that reaches beyond the disk or is done in part, a payload that is taken for
-// the next request, a flag that nobody knows accepted.
+// Catches: a request that reaches beyond the disk or is done in part, a payload that is read as the
+// next request, an unknown flag that is accepted.
 TEST(Nbd, RequestsAndRefusals) {
   Testbed bed;
   auto& it = bed.client();
@@ -156,7 +156,7 @@ TEST(Nbd, RequestsAndRefusals) {
   EXPECT_TRUE(it.ended());
 }
 
-// Catches: what breaks the protocol and is answered all the same, or kept until memory is full.
+// Catches: a violation of the protocol that is answered all the same, or kept until memory is full.
 TEST(Nbd, AClientThatBreaksTheProtocolIsLeft) {
   for (auto bytes : {"00000007", "00000002"}) {
     Testbed bed;
@@ -214,8 +214,8 @@ TEST(MachineDisks, AreCutAtTheWrite) {
   EXPECT_EQ(bed.cut(0), "its power was already cut");
 }
 
-// Catches: a cut of somebody who has gone, two that wait for each other's writes, one that waits
-// for ever.
+// Catches: a cut whose caller has gone, two cuts that wait for each other's writes, a cut that
+// waits forever.
 TEST(MachineDisks, OneCutIsWaitedForAtATime) {
   Testbed bed;
   auto& it = bed.client();
@@ -233,7 +233,8 @@ TEST(MachineDisks, OneCutIsWaitedForAtATime) {
   EXPECT_TRUE(bed.disks.isOff());
 }
 
-// Catches: a cut that cannot be repeated, disks that fail alike, a count that is not what was left.
+// Catches: a cut that cannot be repeated, disks that fail alike, a count that differs from the
+// disk.
 TEST(MachineDisks, ASeedRepeatsACut) {
   auto after = [](uint64_t seed) {
     Testbed bed(2);

@@ -104,8 +104,8 @@ Failure check(const Request& request, uint64_t size) {
   return Failure::kNone;
 }
 
-// The name in an option that selects an export; none when the option is not well formed. The
-// information that the client requests behind the name is sent in any case.
+// Returns the name in an option that selects an export; nullptr if the option is malformed. The
+// information that the client requests after the name is sent in any case.
 kj::Maybe<kj::String> exportName(Bytes data) {
   if (data.size() < 6) return nullptr;
   auto length = number<uint32_t>(data, 0);

@@ -28,8 +28,8 @@ class Export {
   virtual kj::Promise<void> flush() = 0;
 };
 
-// Finds an export by its name. Called once for each name that the client asks for, until there is
-// one.
+// Finds an export by its name. Called once for each name that the client requests, until one
+// exists.
 using FindExport = kj::Function<kj::Maybe<Export&>(kj::StringPtr name)>;
 
 // Resolves when the client disconnects. Rejects when it violates the protocol.

@@ -34,7 +34,7 @@ class NbdClient {
     writing.poll(scope);
     scope.poll();
   }
-  // So many of the bytes that have come, in hexadecimal.
+  // Takes the next `count` received bytes, in hexadecimal.
   std::string take(size_t count) {
     scope.poll();
     count = std::min(count, heard.size());
@@ -60,7 +60,7 @@ class NbdClient {
     bytes += payload;
     write(kj::StringPtr(bytes.data(), bytes.size()).asBytes());
   }
-  // Its error.
+  // Sends a request and returns the error of its answer.
   uint32_t ask(uint16_t command, uint64_t offset, uint32_t length, const std::string& payload = "",
                uint16_t flags = 0) {
     request(command, offset, length, payload, flags);

@@ -46,7 +46,7 @@ struct Small {
   }
 };
 
-// Catches: a write that lasts without a flush, one that is lost in spite of it.
+// Catches: a write that lasts without a flush, a flushed write that is lost.
 TEST(VolatileDisk, WhatIsFlushedLastsAndTheRestIsLost) {
   Small it;
   it.write(0, "ab");
@@ -57,8 +57,8 @@ TEST(VolatileDisk, WhatIsFlushedLastsAndTheRestIsLost) {
   EXPECT_EQ(it.cut({}), "ab......") << "what is left is durable";
 }
 
-// Catches: FUA that makes everything durable or itself not; what it has overwritten put back over
-// it.
+// Catches: an FUA write that makes all others durable, or is not durable; the previous content
+// written over it.
 TEST(VolatileDisk, AForcedWriteLastsAlone) {
   Small it;
   it.write(0, "abc");
@@ -70,7 +70,7 @@ TEST(VolatileDisk, AForcedWriteLastsAlone) {
   EXPECT_EQ(it.cut({0, 0}), ".X......");
 }
 
-// Catches: writes that are done again out of their order, an older one that wins.
+// Catches: writes that are repeated out of their order, an older write that wins.
 TEST(VolatileDisk, AnyOfTheUnflushedWritesMayHaveReachedIt) {
   auto after = [](std::vector<uint64_t> fates) {
     Small it;
@@ -89,7 +89,7 @@ TEST(VolatileDisk, AnyOfTheUnflushedWritesMayHaveReachedIt) {
   EXPECT_EQ(after({3, 1, 0}), "aabooooo") << "torn";
 }
 
-// Catches: memory that grows with what is not flushed; the newest given up instead of the oldest.
+// Catches: memory that grows with the unflushed writes; the newest given up instead of the oldest.
 TEST(VolatileDisk, WhatIsTooMuchToRememberIsWrittenBack) {
   MemoryMedium medium(64 * kSector);
   VolatileDisk disk(medium, 3 * (kSector + 128));
@@ -138,7 +138,7 @@ TEST(VolatileDisk, FatesAreDrawnFromTheSeed) {
   EXPECT_GT(torn, 150);
 }
 
-// The same said in another way: the whole disk as it was at the last flush, and what came since.
+// A simple model of the same: the whole disk at the last flush, and the writes since.
 struct Reference {
   struct Write {
     uint64_t offset;
@@ -226,7 +226,7 @@ TEST(VolatileDisk, IsAsTheReferenceIs) {
   }
 }
 
-// Catches: a bound that loses what it gives up, or that keeps what came before it.
+// Catches: a bound that loses the writes that it no longer remembers, or that keeps earlier ones.
 TEST(VolatileDisk, IsAsTheReferenceIsWhenItCannotRememberAll) {
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     MemoryMedium medium(24 * kSector);

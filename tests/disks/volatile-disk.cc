@@ -21,7 +21,8 @@ bool isZero(kj::ArrayPtr<const kj::byte> bytes) {
 kj::Array<uint64_t> drawFates(kj::ArrayPtr<const uint64_t> lengths, uint64_t seed) {
   std::mt19937_64 chance(seed);  // its numbers are part of the C++ standard
   auto fates = kj::heapArray<uint64_t>(lengths.size());
-  // Of eight, so many reach the medium: nearly all, nearly none, and everything between.
+  // The number of eight writes that reach the medium on average: nearly all, nearly none, or
+  // between.
   auto odds = 1 + chance() % 7;
   kj::Vector<size_t> kept;
   for (auto i : kj::indices(lengths)) {
@@ -70,7 +71,7 @@ void VolatileDisk::cut(Fates fates) {
   auto after = kj::heapArray<Content>(done.size());
   for (auto i = done.size(); i-- > 0;) {
     auto& it = done[i];
-    // Nothing newer is left here, so it is what this one wrote.
+    // No newer write remains on this range, so its content is that of this write.
     after[i] = KJ_ASSERT_NONNULL(contentOf(it.offset, reach[i], SIZE_MAX));
     restore(it.offset, it.length, it.before);
   }
@@ -104,7 +105,7 @@ void VolatileDisk::restore(uint64_t offset, uint64_t length, const Content& cont
   for (auto& piece : content) medium.write(piece.offset, piece.bytes);
 }
 
-// Before it is done, with as many new bytes.
+// Must be called before the write, with the number of its new bytes.
 void VolatileDisk::remember(uint64_t offset, uint64_t length, size_t news, bool durable) {
   KJ_REQUIRE(offset <= medium.size() && length <= medium.size() - offset);
   if (durable && done.empty()) return;

@@ -2,18 +2,18 @@
 // is cut.
 //
 // A write goes to the medium at once, and the previous content is remembered until the next flush.
-// So reading and flushing cost nothing, and however this process exits, nothing is lost: only cut()
-// undoes writes. It undoes the unflushed ones, the newest first, and then repeats, in their order,
-// those that had reached the medium. An older write never overwrites a newer one on the same
-// sectors: a disk may drop and reorder writes in its cache, but it has only the newest of each
-// sector.
+// So reading and flushing cost nothing, and no write is lost when this process exits in any way:
+// only cut() undoes writes. It undoes the unflushed ones, the newest first, and then repeats, in
+// their order, those that had reached the medium. An older write never overwrites a newer one on
+// the same sectors: a disk may drop and reorder writes in its cache, but the cache has only the
+// newest of each sector.
 //
-// The memory of writes is bounded: beyond that the oldest writes count as flushed, as a disk writes
-// back when its cache is full. An operation that is larger than that by itself counts as flushed.
+// The memory of writes is bounded: beyond the bound the oldest writes count as flushed, as a disk
+// writes back when its cache is full. An operation larger than the bound counts as flushed.
 //
 // After a crash in the middle of cut() the medium is as if some of the unflushed writes had been
-// lost and one of them torn, which is what a power cut is; but among the lost ones may be those
-// with FUA, which no disk loses.
+// lost and one of them torn, as at a power cut; but the lost writes may include FUA writes, which
+// no disk loses.
 #pragma once
 
 #include <kj/common.h>
@@ -29,7 +29,7 @@ struct Range {
   uint64_t begin, end;
 };
 
-// The storage below. Its operations throw, with kResourceExhausted when it is full.
+// The storage of a disk. Its operations throw, with kResourceExhausted when it is full.
 class Medium {
  public:
   virtual ~Medium() noexcept(false) = default;
@@ -37,15 +37,15 @@ class Medium {
   virtual void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) = 0;
   virtual void write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes) = 0;
   virtual void zero(uint64_t offset, uint64_t length) = 0;
-  // The first part of the range that may hold anything but zeros.
+  // Returns the first part of the range that may hold anything but zeros.
   virtual kj::Maybe<Range> content(Range range) = 0;
 };
 
-// Of an unflushed write: how many of its first bytes reach the medium.
+// For each unflushed write, how many of its first bytes reach the medium.
 using Fates = kj::ArrayPtr<const uint64_t>;
 
 // Draws the fates of writes of these lengths: some reach the medium, some do not, and perhaps one
-// of them only up to a sector. The same for the same seed and lengths, on every host.
+// of them only up to a sector. The result is the same for the same seed and lengths, on every host.
 kj::Array<uint64_t> drawFates(kj::ArrayPtr<const uint64_t> lengths, uint64_t seed);
 
 class VolatileDisk {
@@ -56,16 +56,17 @@ class VolatileDisk {
       : medium(medium), mostRemembered(mostRemembered) {}
   KJ_DISALLOW_COPY_AND_MOVE(VolatileDisk);
 
-  // Ranges are within the medium. `durable`: it survives a cut (FUA), what was written before need
+  // Ranges are within the medium. `durable`: the write survives a cut (FUA), earlier writes need
   // not.
   void read(uint64_t offset, kj::ArrayPtr<kj::byte> into) { medium.read(offset, into); }
   void write(uint64_t offset, kj::ArrayPtr<const kj::byte> bytes, bool durable);
   void zero(uint64_t offset, uint64_t length, bool durable);
   void flush();
 
-  // The lengths of the writes that a cut may lose, oldest first.
+  // Returns the lengths of the writes that a cut may lose, oldest first.
   kj::Array<uint64_t> unflushed() const;
-  // Loses them except for the parts that `fates` lets reach the medium; those are durable then.
+  // Loses the unflushed writes except for the parts that `fates` lets reach the medium, which are
+  // then durable.
   void cut(Fates fates);
 
  private:
@@ -73,7 +74,7 @@ class VolatileDisk {
     uint64_t offset;
     kj::Array<kj::byte> bytes;
   };
-  // The content of a range: zeros except for these pieces.
+  // Content of a range: zeros except for these pieces.
   using Content = kj::Vector<Piece>;
   struct Done {
     uint64_t offset, length;
@@ -87,7 +88,7 @@ class VolatileDisk {
   size_t remembered = 0;  // sum of the costs
   std::deque<Done> done;  // oldest first
 
-  // None: it is more than `most` bytes.
+  // Returns nullptr if the content is more than `most` bytes.
   kj::Maybe<Content> contentOf(uint64_t offset, uint64_t length, size_t most);
   void restore(uint64_t offset, uint64_t length, const Content& content);
   void remember(uint64_t offset, uint64_t length, size_t news, bool durable);

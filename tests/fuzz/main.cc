@@ -48,8 +48,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 
 namespace {
 
-// Nobody reads the stack traces of exceptions that a target catches, and walking the stack for them
-// is a good part of a run.
+// The stack traces of exceptions that a target catches are not read, and walking the stack for them
+// takes a good part of a run.
 class WithoutTraces final : public kj::ExceptionCallback {
  public:
   StackTraceMode stackTraceMode() override { return StackTraceMode::NONE; }

@@ -1,8 +1,7 @@
-// `fuzz NAME` where there is no libFuzzer gives the target every file of the corpus
-// folders, and as many changed ones as -runs=N says. The changes are drawn from a fixed seed, so a
-// run that fails fails again. It knows nothing of what the code covers: a net for what an edit
-// breaks, with the flags that everything else is compiled with. `make soak` searches, with coverage
-// and sanitizers.
+// Without libFuzzer, `fuzz NAME` gives the target every file of the corpus folders, and as many
+// changed ones as -runs=N says. The changes are drawn from a fixed seed, so a failing run fails
+// again. It does not measure the coverage of the code: it only catches breakage by an edit, with
+// the flags of all other code. `make soak` searches, with coverage and sanitizers.
 //
 //   fuzz NAME [-runs=N] FOLDER...
 #include <fcntl.h>
@@ -108,7 +107,8 @@ void keepInput(int number) {
   raise(number);
 }
 
-// A copy of just its size: what is read behind the end is another block of the heap.
+// Passes a copy of exactly the input's size: a read beyond its end touches another block of the
+// heap.
 void give(const Input& input) {
   auto exact = std::make_unique<uint8_t[]>(input.size());
   std::ranges::copy(input, exact.get());

@@ -14,7 +14,7 @@
 namespace talos::harness {
 namespace {
 
-// 0: it has none, or is gone.
+// Returns 0 if the process has no parent, or has ended.
 pid_t parentOf(pid_t pid) {
   auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
   auto nameEnds = stat.rfind(") ");
@@ -137,7 +137,7 @@ pid_t Cluster::supervisor() const {
   KJ_FAIL_REQUIRE("the cluster has no supervisor", name.c_str());
 }
 
-// From the last line in the supervisor's log.
+// Reads the pid from the last line in the supervisor's log.
 pid_t Cluster::process(const std::string& nodeName) const {
   auto log = slurp(stateFolder() + "/supervisor.log");
   std::regex line("message=\"node started\" node=" + nodeName + " pid=([0-9]+)");

@@ -1,5 +1,5 @@
-// The program of tests/clients, which speaks to a node as the original's clients do: in Go, with
-// their transport. Its tests are run by name.
+// The program of tests/clients, which calls a node as the original's clients do: in Go, with their
+// transport. Its tests are run by name.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace talos::harness {
 
-// $CLIENTS, which `make test` compiles; empty: it was not.
+// Returns $CLIENTS, which `make test` compiles; empty if it was not compiled.
 std::string foreignClient();
 
-// The tests that the expression names, against one node; one that fails, or none that runs, fails
-// the test. `environment`: more than where the node is and who asks.
+// Runs the tests that the expression names, against one node. The test fails if one of them fails,
+// or if none runs. `environment`: variables besides the node's address and the client's identity.
 void runForeignClient(const Cluster& cluster, const std::string& names, const std::string& node,
                       std::vector<std::string> environment, double seconds = 240);
 

@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The clock is slewed by whoever keeps it; a node that set it would do so by more.
+// A time service of the host slews the clock by less; a node that set the clock would move it by
+// more.
 constexpr double kJump = 0.5;
 
 // Counters, and files that act when they are read.
@@ -31,7 +32,7 @@ constexpr const char* kVolatile[] = {
     "kernel/random/uuid", "kernel/tainted",
     "vm/stat_refresh",    "net/netfilter/nf_conntrack_count",
 };
-// Of a network interface; those of others come and go.
+// Parts of the paths of a network interface's parameters; other tests' interfaces come and go.
 constexpr const char* kByInterface[] = {"/conf/", "/neigh/"};
 
 constexpr const char* kLimits[] = {
@@ -39,7 +40,8 @@ constexpr const char* kLimits[] = {
     "cpu.weight", "cpu.shares",   "cpu.cfs_quota_us",      "cpuset.cpus",       "cpuset.mems",
     "pids.max",   "devices.list", "release_agent"};
 
-// As it can be read now; many parameters can only be written, or belong to something that goes.
+// Returns the present content; many parameters can only be written, or belong to an object that has
+// gone.
 std::string contentOf(const fs::path& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return "";
@@ -82,7 +84,7 @@ void compare(const char* what, const std::map<std::string, std::string>& before,
   }
 }
 
-// Those of the first list that are not in the second.
+// Reports the lines of the first list that are missing in the second.
 void missing(const char* what, const std::vector<std::string>& from,
              const std::vector<std::string>& in, std::vector<std::string>& found) {
   for (auto& each : from) {
@@ -90,7 +92,7 @@ void missing(const char* what, const std::vector<std::string>& from,
   }
 }
 
-// Without the counters that the kernel prints beside them.
+// Returns them without the counters that the kernel prints beside them.
 std::vector<std::string> addressesAndRoutes() {
   std::vector<std::string> found;
   // IPv4: addresses and routes, the local ones too.
@@ -118,7 +120,8 @@ std::vector<std::string> addressesAndRoutes() {
         link;
     found.push_back("route " + to + "/" + length + " by " + gateway + " " + link);
   }
-  // Those of links, which come and go with them, are not the host's own.
+  // Link-local and multicast addresses and routes come and go with links, and are not the host's
+  // own.
   std::erase_if(found, [](auto& line) {
     return line.find(" fe80") != std::string::npos || line.find(" ff0") != std::string::npos;
   });

@@ -19,19 +19,18 @@ struct HostState {
   std::vector<std::string> network;               // addresses and routes, of all tables
   std::vector<std::string> mounts;                // of this mount namespace, with their options
   std::vector<std::string> modules;
-  double clockMinusUptime = 0;  // seconds: jumps when somebody sets the clock
+  double clockMinusUptime = 0;  // seconds: jumps when a program sets the clock
   long tick = 0;                // of the clock, as adjtimex(2) has it
 
   static HostState now();
 };
 
-// One line for each thing that is not as it was; empty when nothing changed.
+// Returns a line for each difference; empty if nothing changed.
 std::vector<std::string> differences(const HostState& before, const HostState& after);
 
-// Fails the test at its end when the host is not as it was at its beginning. Modules are left out:
-// what the host's kernel loads for any cluster is no node's doing
-// (talosctl/cluster/containers/host-check.h). Limits of cgroups, too: clusters of other tests set
-// theirs.
+// Fails the test at its end if the host has changed since its beginning. Modules are left out,
+// because the host's kernel loads them for any cluster (talosctl/cluster/containers/host-check.h);
+// limits of cgroups, too, because clusters of other tests set theirs.
 class HostUnchanged {
  public:
   HostUnchanged() : before(HostState::now()) {}

@@ -1,5 +1,5 @@
-// A server of tests that the nodes of a cluster reach: in a thread of its own in their network, at
-// 10.5.0.1. It can go away and come back.
+// A server of tests that the nodes of a cluster reach: in a separate thread in their network, at
+// 10.5.0.1. It can become unavailable and come back.
 #pragma once
 
 #include <fcntl.h>
@@ -19,12 +19,13 @@
 
 namespace talos::harness {
 
-// `Server` is made of an AsyncIoContext and the options of its member `server`, a TestHttpServer.
-// `Seen` is a copy of what it has got so far, which `look` makes in the thread every 20 ms.
+// `Server` is constructed from an AsyncIoContext and the options of its member `server`, a
+// TestHttpServer. `Seen` is a copy of the requests so far, which `look` makes in the thread every
+// 20 ms.
 template <typename Server, typename Seen>
 class NetworkServer {
  public:
-  // The options' texts outlive it.
+  // The options' texts must outlive this object.
   NetworkServer(const Cluster& cluster, TestHttpServer::Options options,
                 std::function<Seen(Server&)> look)
       : network("/proc/" + std::to_string(cluster.supervisor()) + "/ns/net"),

@@ -61,7 +61,7 @@ Child start(const std::vector<std::string>& argv, const std::vector<std::string>
 
 enum class Streams { kRead, kSilent, kEnded };
 
-// Reads what is there within `seconds`; closes a stream at its end (fd = -1).
+// Reads the output that arrives within `seconds`; closes a stream at its end (fd = -1).
 Streams readSome(int& out, std::string& outText, int& err, std::string& errText, double seconds) {
   struct pollfd fds[2] = {{out, POLLIN, 0}, {err, POLLIN, 0}};
   if (out < 0 && err < 0) return Streams::kEnded;
@@ -82,7 +82,7 @@ Streams readSome(int& out, std::string& outText, int& err, std::string& errText,
 }
 
 // Reads the last output of a program that has exited. It is in the pipes, so the time limits matter
-// only when they are empty, or a grandchild keeps them open and goes on writing.
+// only when they are empty, or a grandchild keeps them open and continues to write.
 void readTheRest(int& out, std::string& outText, int& err, std::string& errText) {
   constexpr double kGrandchild = 0.2, kAtMost = 10;
   auto begin = now();
@@ -120,7 +120,7 @@ Result run(const std::vector<std::string>& argv, double deadlineSeconds,
       return result;
     }
   }
-  // It has closed both, and may go on.
+  // The program has closed both streams, and may still run.
   int raw = 0;
   if (!late && !eventually([&] { return waitpid(child.pid, &raw, WNOHANG) == child.pid; },
                            began + deadlineSeconds - now(), 0.01)) {
@@ -238,7 +238,7 @@ std::set<Inhabitant> inhabitantsOf(const std::set<std::string>& namespaces) {
     for (auto& each : namespacesOf({pid})) {
       if (!namespaces.contains(each)) continue;
       auto stat = slurp("/proc/" + std::to_string(pid) + "/stat");
-      // proc_pid_stat(5): the 20th field behind the command's parenthesis.
+      // proc_pid_stat(5): the 20th field after the command's parenthesis.
       std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 2, stat.size())));
       std::string began;
       for (int i = 0; i < 20; ++i) fields >> began;

@@ -1,4 +1,4 @@
-// A time server (SNTP, RFC 4330) for machines under test, with a clock of its own choice.
+// A time server (SNTP, RFC 4330) for machines under test, with a clock that the test sets.
 #pragma once
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@ namespace talos::harness {
 
 class TimeServer {
  public:
-  // At this address of the calling thread's network, until the end.
+  // Answers at this address of the calling thread's network, until the object is destroyed.
   explicit TimeServer(int64_t aheadSeconds, in_addr_t address = INADDR_ANY) : ahead(aheadSeconds) {
     int raw;
     KJ_SYSCALL(raw = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -35,13 +35,13 @@ class Web {
 
   // Sets the answer to a client (an address; "" means all others) for any path from now on.
   void answer(const std::string& client, Manner manner, const std::string& body = "");
-  // The same for requests that begin like this, "GET /latest/user-data ", whoever asks.
+  // Does the same for requests that begin like this, "GET /latest/user-data ", of any client.
   void answerTo(const std::string& request, Manner manner, const std::string& body = "");
-  // Requests of this client so far.
+  // Returns the number of this client's requests so far.
   int asked(const std::string& client) const;
-  // Requests so far to which answerTo() set this answer.
+  // Returns the number of requests so far to which answerTo() set this answer.
   int askedFor(const std::string& request) const;
-  // The latest one's line and headers; empty when there was none.
+  // Returns the line and headers of the client's latest request; empty if there was none.
   std::string heard(const std::string& client) const;
 
  private:

@@ -1,5 +1,5 @@
-// For the hostile pack and figures: the real apid as a program of its own, with a model of machined
-// behind it.
+// For the hostile pack and figures: runs the real apid as a separate program, with a model of
+// machined.
 #pragma once
 
 #include "apid/gate/test-apid-node.h"
@@ -7,7 +7,7 @@
 
 namespace talos::hostile {
 
-// The real apid of a node at this address, and what stands in for its machined.
+// The real apid of a node at this address, and a model of its machined.
 class ApidProcess {
  public:
   ApidProcess(const apid::testing::Authority& authority, kj::StringPtr address)

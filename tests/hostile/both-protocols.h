@@ -1,5 +1,5 @@
-// For the hostile pack: honest callers of apid, over Cap'n Proto and over gRPC, of the node itself
-// and, if the scenario has another node, of that one through it.
+// For the hostile pack: honest callers of apid, over Cap'n Proto and over gRPC. They call the node
+// itself and, if the scenario has another node, this node through it.
 #pragma once
 
 #include "common/grpc/grpc-client.h"
@@ -19,7 +19,7 @@ class BothProtocols {
   }
   KJ_DISALLOW_COPY_AND_MOVE(BothProtocols);
 
-  // Calls to the node with this address; now and then over new connections.
+  // Adds calls to the node with this address, now and then over new connections.
   void add(kj::StringPtr node) {
     honest.wait(callFirst(node, false));
     honest.wait(callSecond(node, false));

@@ -10,7 +10,7 @@
 
 namespace talos::hostile {
 
-// TLS to a node, without anything that would read from it.
+// Connects to a node by TLS, without anything that would read from the connection.
 inline kj::Promise<kj::Own<kj::AsyncIoStream>> rawStream(kj::AsyncIoContext& io, TlsEndpoint& tls,
                                                          kj::StringPtr address,
                                                          kj::StringPtr expectedName) {
@@ -22,8 +22,8 @@ inline kj::Promise<kj::Own<kj::AsyncIoStream>> rawStream(kj::AsyncIoContext& io,
   co_return co_await tls.connect(kj::mv(stream), expectedName);
 }
 
-// Calls on what earlier ones give, without waiting for them. The bootstrap is question 0, the
-// others are numbered as they come.
+// Calls on the results of earlier calls, made without waiting for them. The bootstrap is question
+// 0, the others are numbered in their order.
 class ByHand {
  public:
   ByHand() {
@@ -32,7 +32,7 @@ class ByHand {
     add(message);
   }
 
-  // Of a method, by its ordinal, on the only capability that this question gives.
+  // Calls a method, by its ordinal, on the only capability that question `on` returns.
   template <typename Params, typename Fill>
   uint32_t call(uint32_t on, uint64_t interface, uint16_t method, Fill&& fill) {
     capnp::MallocMessageBuilder message;

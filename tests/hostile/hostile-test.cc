@@ -1,7 +1,7 @@
 // Ten thousand hostile sessions at each socket of a node: random bytes, random messages, right
-// conversations cut and with bits flipped, and towards apid also what comes before its handshake.
-// After each the honest client is answered; in the end nothing has grown. Pseudo-random with fixed
-// seeds, so a failure comes again.
+// conversations cut and with bits flipped, and towards apid also bytes before its handshake. After
+// each the honest client is answered; in the end nothing has grown. Pseudo-random with fixed seeds,
+// so a failure comes again.
 #include "tests/hostile/hostile.h"
 #include "apid/gate/test-apid-node.h"
 #include "common/wire/test-connect.h"

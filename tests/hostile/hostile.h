@@ -1,5 +1,5 @@
-// Shared by the hostile tests: bytes as an attacker has them, ten thousand sessions of them, and
-// the honest client that has to be answered after each.
+// Shared by the hostile tests: bytes of an attacker, ten thousand hostile sessions, and the honest
+// client that must be answered after each.
 #pragma once
 
 #include <dirent.h>
@@ -14,9 +14,9 @@
 namespace talos {
 
 constexpr unsigned kSessions = 10'000;
-constexpr unsigned kWarmUp = 1'000;        // until caches and tables have their size
+constexpr unsigned kWarmUp = 1'000;        // until caches and tables have reached their size
 constexpr size_t kNoise = 128u << 10;      // bytes; 9000 sessions that leave 16 bytes each are more
-constexpr unsigned kFreshConnection = 16;  // every so many sessions an honest client dials anew
+constexpr unsigned kFreshConnection = 16;  // sessions between new connections of the honest client
 
 inline size_t openDescriptors() {
   auto* directory = opendir("/proc/self/fd");
@@ -27,7 +27,8 @@ inline size_t openDescriptors() {
   return count;
 }
 
-// Stands for a fuzzer that feeds hostileBytes(): mostly little damage, for much is refused early.
+// Stands for a fuzzer that feeds hostileBytes(): mostly little damage, because great damage is
+// refused early.
 class Generator {
  public:
   explicit Generator(unsigned seed) : random(seed) {}
@@ -66,7 +67,8 @@ struct Hostile : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   kj::Timer& timer = io.provider->getTimer();
 
-  // A promise that never comes fails the test by its deadline instead of hanging it.
+  // Waits for a promise; one that never resolves fails the test at its deadline instead of hanging
+  // it.
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(20 * kj::SECONDS, kj::mv(promise)).wait(io.waitScope);
@@ -75,7 +77,7 @@ struct Hostile : testing::Test {
     return wait(wait(io.provider->getNetwork().parseAddress(address))->connect());
   }
 
-  // Says this, listens until the server ends it, and goes. What it heard.
+  // Sends `bytes`, reads until the server ends the connection, and returns the bytes received.
   static kj::Promise<kj::Vector<kj::byte>> converse(kj::AsyncIoStream& stream,
                                                     kj::ArrayPtr<const kj::byte> bytes) {
     auto writing = stream.write(bytes.begin(), bytes.size())
@@ -96,8 +98,8 @@ struct Hostile : testing::Test {
   struct Sizes {
     size_t heap = heapInUse(), descriptors = openDescriptors();
   };
-  // `session` is one hostile session and returns how many of its calls had results, `honest` one
-  // honest call, over a new connection if asked.
+  // `session` is one hostile session and returns how many of its calls had results; `honest` is one
+  // honest call, over a new connection if its argument is true.
   void attack(kj::FunctionParam<unsigned(unsigned)> session, kj::FunctionParam<void(bool)> honest) {
     Sizes before;
     unsigned answered = 0;
@@ -113,13 +115,13 @@ struct Hostile : testing::Test {
     Sizes after;
     EXPECT_LT(after.heap, before.heap + kNoise);
     EXPECT_LE(after.descriptors, before.descriptors);
-    // Damage that is always found at the first byte tries little.
+    // Damage that is always found at the first byte tests little.
     EXPECT_GT(answered, kSessions / 10);
     printf("heap %zu, then %zu bytes; %u of %u sessions had results\n", before.heap, after.heap,
            answered, kSessions);
   }
 
-  // A Unix socket's server under attack.
+  // Attacks a Unix socket's server.
   void attackUnix(kj::StringPtr path, kj::ArrayPtr<const kj::byte> right, unsigned seed,
                   kj::FunctionParam<void()> afterwards,
                   kj::Promise<void> (*use)(capnp::Capability::Client)) {

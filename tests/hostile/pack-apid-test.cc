@@ -12,7 +12,7 @@ namespace {
 using apid::testing::Authority;
 
 constexpr unsigned kKinds = 8, kServers = 4 * kKinds;  // of each kind two workers and two strangers
-// Readers that have an understanding with those servers.
+// Number of readers that cooperate with these servers.
 constexpr unsigned kAccomplices = 4;
 constexpr unsigned kReadsNothing = 3, kTalksMuch = 7;  // kinds of servers
 constexpr size_t kLong = 6u << 20;                     // what is just allowed in one message
@@ -45,7 +45,7 @@ kj::Promise<void> sayAll(kj::AsyncIoStream& stream, kj::Array<kj::byte> bytes) {
 kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
   for (unsigned i = 0;; i += 1000) {
     switch (kind) {
-      case 0:  // asks for a bootstrap without end
+      case 0:  // requests the bootstrap capability without end
         co_await sayAll(stream, messages(i, 1000, [](auto message, unsigned id) {
                           message.initBootstrap().setQuestionId(id);
                         }));
@@ -68,7 +68,7 @@ kj::Promise<void> misbehave(kj::AsyncIoStream& stream, unsigned kind) {
       case kReadsNothing:  // reads nothing and says nothing
         co_await kj::Promise<void>(kj::NEVER_DONE);
         break;
-      case 4: {  // answers what was asked with as much as it likes, and what was not
+      case 4: {  // answers calls with as much as it likes, and answers calls that were not made
         co_await sayAll(stream, messages(i, 16, [](auto message, unsigned id) {
                           auto answer = message.initReturn();
                           answer.setAnswerId(id % 16);
@@ -185,8 +185,8 @@ kj::Promise<void> makeItDial(kj::AsyncIoContext& io, TlsEndpoint& tls) {
   }
 }
 
-// Sends a server that reads nothing calls as long as they may be, or has another one's long answers
-// pile up unread; again and again.
+// Repeatedly sends calls of the largest permitted size to a server that reads nothing, or leaves
+// another server's long answers unread.
 kj::Promise<void> collude(kj::AsyncIoContext& io, TlsEndpoint& tls, unsigned number, Tally& tally) {
   auto& timer = io.provider->getTimer();
   bool sends = number % 2 == 0;

@@ -1,5 +1,5 @@
 // apid under attack by one reader with as many connections as an address may have: small messages,
-// by both protocols, and messages that start no call. Each connection stays within what one may do.
+// by both protocols, and messages that start no call. Each connection keeps its own limits.
 #include "common/grpc/test-h2.h"
 #include "common/testing/own-network.h"
 #include "tests/hostile/both-protocols.h"
@@ -11,7 +11,7 @@ namespace {
 using apid::testing::Authority;
 using namespace grpc::testing;
 
-// Of an address (apid/main.cc).
+// Limit of connections of an address (apid/main.cc).
 constexpr unsigned kConnections = 320;
 // The attacker has one account of 32 MiB; a connection costs some 100 KiB.
 constexpr size_t kMostGrowthKiB = 128u << 10;
@@ -22,7 +22,7 @@ kj::Promise<void> listen(kj::AsyncIoStream& stream) {
   }
 }
 
-// From an address of its own: honest callers have another one.
+// Connects from an address that only the attacker uses: honest callers have another address.
 kj::Promise<kj::Own<kj::AsyncIoStream>> dial(kj::AsyncIoContext& io) {
   auto from = Endpoint{Ip::require("10.66.0.1"), 0}.socketName();
   auto to = Endpoint{Ip::require("10.0.0.1"), kApidPort}.socketName();
@@ -66,7 +66,7 @@ kj::Promise<void> callBriefly(kj::AsyncIoStream& stream) {
   }
 }
 
-// Messages that start no call, until they are too many; then anew.
+// Sends messages that start no call, until the server refuses their number; then starts again.
 kj::Promise<void> callNothing(kj::AsyncIoStream& stream) {
   for (uint32_t id = 0;;) {
     kj::Vector<kj::byte> bytes;
@@ -121,8 +121,8 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, Tal
   co_await kj::joinPromises(all.releaseAsArray());
 }
 
-// Catches: a client that has a turn for each of its connections, so that others have one of three
-// hundred; messages that are limited by their bytes alone.
+// Catches: a client that gets a turn for each of its connections, so that others get only one of
+// three hundred; messages that are limited only by their bytes.
 TEST_F(Pack, ManyConnections) {
   OwnNetwork network;
   Authority authority;

@@ -1,5 +1,5 @@
-// A node with what a pod can put on it, or with daemons that have little memory, and a reader who
-// calls what costs most of that, at once and without end.
+// A node with files that a pod can put on it, or with daemons that have little memory, and a reader
+// who makes the calls that use the most of this, at once and without end.
 #include "tests/hostile/running-node.h"
 
 namespace talos::hostile {
@@ -11,7 +11,7 @@ constexpr unsigned kEntries = 300'000, kConnections = 2;
 // The names of the whole directory are 20 MiB.
 constexpr size_t kMostBrainGrowthKiB = 48u << 10;
 constexpr unsigned kCallsAtOnce = 2000;
-// Of networkd, which has 128 MiB.
+// Most growth of networkd, whose limit is 128 MiB.
 constexpr size_t kMostDaemonGrowthKiB = 32u << 10;
 constexpr size_t kMostApidGrowthKiB = 224u << 10;
 
@@ -60,7 +60,7 @@ void askTheDaemons(rpc::Node::Client& node, Calls& calls) {
   }
 }
 
-// The honest calls of a scenario, and what becomes of the programs beside them.
+// The honest calls of a scenario, and the state of the programs beside them.
 struct Scenario {
   RunningNode& node;
   Tally& tally;

@@ -1,10 +1,10 @@
-// apid's second face under attack by readers who know HTTP/2 well: floods of frames that cost them
-// nothing, headers that are larger than they look, requests that are begun and not finished, and
-// answers that are asked for and not read.
+// apid's HTTP/2 protocol under attack by readers who know HTTP/2 well: floods of frames that cost
+// the readers nothing, headers that are larger than they look, requests that are begun and not
+// finished, and answers that are requested and not read.
 //
-// All attacks at once; with HOSTILE_ATTACK=each one after the other, from several connections, each
-// against an apid of its own and for HOSTILE_SECONDS, with a table in the end; with the name of one
-// (kKinds) that one alone:
+// All attacks run at once. With HOSTILE_ATTACK=each they run one after the other, from several
+// connections, each against a new apid and for HOSTILE_SECONDS, and a table is printed in the end;
+// with the name of an attack (kKinds) only this attack runs:
 //   HOSTILE_ATTACK=each HOSTILE_SECONDS=60 /build/out/hostile-pack --gtest_filter=Pack.SecondFace
 #include "common/grpc/test-h2.h"
 #include "common/testing/own-network.h"
@@ -32,14 +32,14 @@ std::string begun(int32_t stream, uint32_t announced) {
          dataFrame(stream, '\0' + bigEndian(announced, 4) + "x", 0);
 }
 
-// One connection: how it begins, and what is said again and again until the server ends it.
+// One connection: its first bytes, and the part that is repeated until the server ends it.
 struct Kind {
   const char* name;
   std::string first;
   std::string (*part)(int);
   bool reads = true;
-  // The server ends the connection, also when it is one of several: then less waits on each than
-  // what one is ended for.
+  // True if the server ends the connection even when it is one of several, on each of which less
+  // waits than the amount for which a single connection is ended.
   bool ended = true;
 };
 const Kind kKinds[] = {
@@ -128,7 +128,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, TlsEndpoint& tls, const Kind& k
       ++tally.attacks;
       auto talking = talk(*stream, kind);
       if (kind.reads) talking = talking.exclusiveJoin(listen(*stream));
-      // Those of whom the server waits for a sign have one for so long.
+      // A connection that the server does not end lasts `timeout`, and does not count as refused.
       co_await talking.exclusiveJoin(timer.afterDelay(timeout).then([&]() { --tally.refused; }));
       ++tally.refused;
     }).catch_([&](kj::Exception&&) { ++tally.refused; });
@@ -147,7 +147,7 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Authority& authority, con
   co_await kj::joinPromises(all.releaseAsArray());
 }
 
-// An apid of its own under attack, and honest callers of both faces beside.
+// Runs an attack against a new apid while honest callers use both of its protocols.
 Honest::Fared bear(const Attack& what) {
   SharedTally tally;
   Authority authority;
@@ -181,7 +181,7 @@ TEST_F(Pack, SecondFace) {
   std::string table;
   for (auto& kind : kKinds) {
     if (kj::StringPtr(chosen) != "each" && kj::StringPtr(chosen) != kind.name) continue;
-    // More connections than the one, and longer than who does not read is borne.
+    // More connections than the one, and longer than the timeout of a client that does not read.
     auto fared = bear({kind.name, kj::arrayPtr(&kind, 1), 8, 30 * kj::SECONDS});
     char row[160];
     snprintf(row, sizeof row, "%-40s %8zu %8u %11.1f %10.1f\n", kind.name, fared.calls,

@@ -78,7 +78,7 @@ class ItsContainers final : public rpc::Containers::Server {
 };
 
 class ItsNode final : public rpc::Node::Server {
-  // More than the capability that was asked for: unknown fields of an answer are passed on.
+  // Returns more than the requested capability, because apid passes on unknown fields of an answer.
   DispatchCallResult dispatchCall(
       uint64_t interface, uint16_t method,
       capnp::CallContext<capnp::AnyPointer, capnp::AnyPointer> context) override {
@@ -165,7 +165,7 @@ const Question kLongLists[] = {
     {"/cosi.resource.State/List", kKind},
     {"/resource.ResourceService/List", kKind},
     {"/machine.MachineService/ImageList", ""},
-    {"/cosi.resource.State/Watch", kKind + "\x22\x02\x08\x01"},  // with what is there
+    {"/cosi.resource.State/Watch", kKind + "\x22\x02\x08\x01"},  // with the existing resources
     {"/resource.ResourceService/Watch", kKind},
 };
 
@@ -199,7 +199,7 @@ struct Evil {
     auto address = co_await io.provider->getNetwork().parseAddress("10.0.0.1", kApidPort);
     co_return co_await tls.connectWithAlpn("h2", co_await address->connect(), "10.0.0.1");
   }
-  // Until the server ends it, or for a while.
+  // Holds the connection until the server ends it, or for `time`.
   kj::Promise<void> hold(kj::AsyncIoStream& stream, std::string bytes, kj::Duration time) {
     auto writing = stream.write(bytes.data(), bytes.size()).then([]() -> kj::Promise<size_t> {
       return kj::NEVER_DONE;

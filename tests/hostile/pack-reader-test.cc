@@ -1,16 +1,16 @@
-// A node under attack by somebody with the role os:reader: real process 1, brain and apid, and
-// everything that a reader may call, at once and without end.
+// A node under attack by a client with the role os:reader: real process 1, brain and apid, and
+// every call that a reader may make, at once and without end.
 #include "tests/hostile/by-hand.h"
 #include "tests/hostile/running-node.h"
 
 namespace talos::hostile {
 namespace {
 
-// Two connections of each kind of call, and many of those that are about memory.
+// Two connections for each kind of call, and many for the kinds that use memory.
 constexpr unsigned kKinds = 7, kCallers = 2 * kKinds, kHoarders = 48;
 // The sum of apid's own limits, below its limit of memory (apid/gate/gate.h).
 constexpr size_t kMostGrowthKiB = 224u << 10;
-// The brain: the same again, and what an allocator keeps of it.
+// Likewise for the brain: the sum of its limits, and memory that an allocator keeps.
 constexpr size_t kMostBrainGrowthKiB = 160u << 10;
 
 void askTheTime(rpc::Node::Client& node, Calls& calls) {
@@ -134,7 +134,7 @@ kj::Promise<void> hoardBytes(Evil evil) {
       .exclusiveJoin(evil.timer.afterDelay(5 * kj::SECONDS).then([]() -> size_t { return 0; }));
 }
 
-// Asks for what has long answers, and reads none of them.
+// Makes calls with long answers, and reads none of the answers.
 kj::Promise<void> hoardAnswers(Evil evil) {
   auto stream = co_await raw(evil);
   ByHand calls;
@@ -162,7 +162,7 @@ kj::Promise<void> hoard(Evil evil, unsigned number) {
   }
 }
 
-// Calls that a reader may not make; one that is answered ends this scenario.
+// Makes calls that a reader may not make; an answer ends this scenario.
 kj::Promise<void> askForMore(Evil evil) {
   for (;;) {
     co_await kj::evalNow([&]() -> kj::Promise<void> {
@@ -185,8 +185,8 @@ kj::Promise<void> attack(kj::AsyncIoContext& io, const Credentials& credentials,
   co_await kj::joinPromises(all.releaseAsArray());
 }
 
-// Catches: a reader who takes what other clients need, a place, a thread or a slot, or who makes
-// apid or the brain grow; one who ends either of them.
+// Catches: a reader who takes a place, a thread or a slot that other clients need, or who makes
+// apid or the brain grow; a reader who ends either of them.
 TEST_F(Pack, Reader) {
   RunningNode node;
   Attacker attacker(*tally, [&](kj::AsyncIoContext& io) { return attack(io, node.evil, *tally); });

@@ -1,4 +1,4 @@
-// trustd under attack by whoever has the token, and by whoever has nothing but addresses.
+// trustd under attack by a machine that has the token, and by a machine that has only addresses.
 #include "tests/bench/trustd-process.h"
 #include "tests/hostile/pack.h"
 
@@ -10,7 +10,7 @@ using trustd::testing::ask;
 using trustd::testing::Caller;
 using trustd::testing::kToken;
 
-// Records and names have quotas of 6 and some 5 MiB; the rest is what an allocator keeps.
+// Records and names have quotas of 6 and some 5 MiB; the allocator keeps the rest.
 constexpr size_t kMostGrowthKiB = 48u << 10;
 constexpr unsigned kSilent = 200;  // connections that are tried at once, four times the places
 
@@ -19,7 +19,7 @@ struct Joining {
   TrustdProcess& node;
   TlsVerifier verifier{node.authority.certificate};
 
-  // As a node does, it tries again when its connection is closed before it is one.
+  // Retries, as a node does, when the connection is closed before it is established.
   kj::Promise<Caller> connect(kj::StringPtr address) {
     constexpr unsigned kTries = 3;
     for (unsigned tries = 1;; ++tries) {
@@ -39,7 +39,7 @@ struct Joining {
   }
 };
 
-// Asks for what it may have, and for what it may not, as fast as it is answered.
+// Makes permitted and forbidden requests as fast as they are answered.
 kj::Promise<void> floodFrom(kj::AsyncIoContext& io, TrustdProcess& node, TlsVerifier& verifier,
                             Tally& tally, unsigned number) {
   // Some are in one subnet.
@@ -51,7 +51,7 @@ kj::Promise<void> floodFrom(kj::AsyncIoContext& io, TrustdProcess& node, TlsVeri
       for (unsigned asked = 0; asked < 100; ++asked, ++i) {
         ++tally.attacks;
         auto first = kj::str("flood-", number, "-", i), second = kj::str(first, "-b");
-        // Now and then what it may not have.
+        // Now and then, requests a forbidden address.
         auto mine = i % 16 == 3 ? "127.0.0.1"_kj : kj::StringPtr(address);
         auto request = ask({mine}, {first, second});
         bool lost = false;
@@ -73,8 +73,8 @@ kj::Promise<void> floodFrom(kj::AsyncIoContext& io, TrustdProcess& node, TlsVeri
   }
 }
 
-// Catches: whoever has the token and keeps others from joining or renewing, makes trustd or
-// machined's store grow, or locks out its neighbours.
+// Catches: a machine with the token that keeps other machines from joining or renewing, makes
+// trustd or machined's store grow, or locks out its neighbours.
 TEST_F(Pack, TokenHolder) {
   TrustdProcess node(pki::KeyType::kEd25519);
   Attacker attacker(*tally, [&](kj::AsyncIoContext& io) -> kj::Promise<void> {
@@ -110,7 +110,7 @@ kj::Promise<void> silent(kj::AsyncIoContext& io, TrustdProcess& node, TlsVerifie
   co_await stream->tryRead(&nothing, 1, 1);
 }
 
-// Finishes the handshake, says nothing, and comes again when it is closed.
+// Finishes the handshake, stays silent, and connects again when the connection is closed.
 kj::Promise<void> silentFrom(kj::AsyncIoContext& io, TrustdProcess& node, TlsVerifier& verifier,
                              Tally& tally, unsigned number) {
   for (unsigned i = number;; i += kSilent) {
@@ -125,7 +125,8 @@ kj::Promise<void> silentFrom(kj::AsyncIoContext& io, TrustdProcess& node, TlsVer
   }
 }
 
-// Catches: whoever has no token, but as many addresses as it likes, and holds every place.
+// Catches: a machine without a token, but with as many addresses as it likes, that holds every
+// place.
 TEST_F(Pack, SilentHandshakes) {
   TrustdProcess node(pki::KeyType::kEd25519);
   Attacker attacker(*tally, [&](kj::AsyncIoContext& io) -> kj::Promise<void> {

@@ -1,10 +1,10 @@
-// The hostile pack: real programs (apid, trustd) under attack for HOSTILE_SECONDS (10 if it is not
-// set; `make soak` takes 60), with honest traffic beside. No honest call fails, the program's
+// The hostile pack: real programs (apid, trustd) under attack for HOSTILE_SECONDS (default 10;
+// `make soak` takes 60), while honest clients make calls. No honest call fails, the program's
 // memory stays within a bound, and figures are printed.
 //
 // A scenario is a test of the suite Pack in a file pack-*-test.cc and a name in CMakeLists.txt:
-// each is a program run of its own, so ctest runs them side by side. Attackers are processes of
-// their own (bench::child), in the test's own network (common/testing/own-network.h).
+// each runs as a separate program, so ctest runs scenarios side by side. Attackers are separate
+// processes (bench::child), in the test's own network (common/testing/own-network.h).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline kj::Duration attackTime() {
   return kj::StringPtr(text == nullptr ? "10" : text).parseAs<unsigned>() * kj::SECONDS;
 }
 
-// The attackers' counts, from their processes to the test.
+// Counts of the attackers, from their processes to the test.
 struct Tally {
   std::atomic<uint64_t> attacks = 0, refused = 0;
   std::atomic<bool> go = false;
@@ -51,8 +51,8 @@ class SharedTally {
   Tally* tally;
 };
 
-// A process that attacks once the test says go, and ends with the test whatever becomes of it. Made
-// before the test has a loop of its own.
+// A process that attacks once the test sets Tally::go, and ends with the test even if the test
+// fails. The test creates it before its own event loop.
 class Attacker {
  public:
   template <typename F>
@@ -82,7 +82,7 @@ class Attacker {
   bool ended = false;
 };
 
-// Its memory now, or, with VmHWM, the most that it ever had.
+// Returns the process's memory now, or, with VmHWM, its peak.
 inline size_t residentKiB(pid_t pid, kj::StringPtr field = "VmRSS") {
   auto status = readFile(kj::str("/proc/", pid, "/status"));
   auto* line = strstr(status.cStr(), kj::str("\n", field, ":").cStr());
@@ -106,12 +106,13 @@ struct Pack : testing::Test {
   void SetUp() override { manyDescriptors(); }
 };
 
-// The honest callers of a scenario, and the judge of how they fared. Made when all processes are
-// started.
+// The honest callers of a scenario, and the judge of their results. Created after all processes
+// have started.
 class Honest {
  public:
-  // Of a call: four times what a node that joins has for connecting (apid/join/trustd-client.cc),
-  // because other tests compute beside this one. The figures say how long the calls took.
+  // Timeout of a call: four times what a joining node has for connecting
+  // (apid/join/trustd-client.cc), because other tests compute beside this one. The figures say how
+  // long the calls took.
   static constexpr auto kTimeout = 20 * kj::SECONDS;
 
   Honest(Tally& tally) : tally(tally) {}
@@ -123,7 +124,7 @@ class Honest {
   T wait(kj::Promise<T> promise) {
     return timer.timeoutAfter(2 * kTimeout, kj::mv(promise)).wait(io.waitScope);
   }
-  // One caller: call after call with a pause between, for the time of the attack.
+  // One caller: makes call after call with a pause between, for the time of the attack.
   using Call = kj::Function<kj::Promise<void>(unsigned)>;
   void add(kj::StringPtr what, kj::Duration pause, Call call) {
     callers.add(calling(kj::str(what), pause, kj::mv(call)));
@@ -134,8 +135,8 @@ class Honest {
     double slowestMs;
     size_t beforeKiB, mostKiB;  // of the server's memory
   };
-  // Attacks begin, all callers call to the end. `refuses`: whether the server has to end what
-  // attacks it, and not only to bear it.
+  // Starts the attacks, and makes the honest calls until the end. `refuses`: the server must end
+  // the attackers' connections, and not only withstand them.
   Fared run(kj::StringPtr name, pid_t server, size_t mostGrowthKiB, bool refuses = true) {
     auto before = residentKiB(server);
     tally.go = true;

@@ -1,5 +1,5 @@
-// For the hostile pack: a node that runs, real process 1, brain, networkd and apid, with a reader
-// who attacks it, and one who looks after it.
+// For the hostile pack: a node that runs (real process 1, brain, networkd and apid), with a reader
+// who attacks it, and another who looks after it.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ inline kj::AutoCloseFd opened(kj::StringPtr path, int flags) {
   return kj::AutoCloseFd(fd);
 }
 
-// A whole node that runs, and two readers' certificates of it. Afterwards this thread is in the
+// A whole running node, and the certificates of two readers. Afterwards this thread is in the
 // node's network, where every address of 10.0.0.0/8 is the node's.
 class RunningNode {
  public:
@@ -74,7 +74,7 @@ class RunningNode {
   pid_t brain() { return testbed.brain(); }
   pid_t process(const char* name) { return testbed.process(name); }
 
-  // Makes a directory with so many entries, as a pod can, on a file system of its own.
+  // Makes a directory with `entries` entries, as a pod can, on a separate file system.
   void crowd(kj::StringPtr path, unsigned entries) {
     inside("make a directory with many entries", [&] {
       if (mkdir(path.cStr(), 0755) != 0 || mount("crowded", path.cStr(), "tmpfs", 0, "") != 0) {
@@ -95,7 +95,7 @@ class RunningNode {
 
  private:
   kill::NodeTestbed testbed{getenv("PROGRAMS")};
-  kj::AutoCloseFd fuse;  // whoever asks for something of that mount waits for an answer from here
+  kj::AutoCloseFd fuse;  // programs that use the mount wait for an answer from this descriptor
 
   template <typename F>
   void until(kj::AsyncIoContext& io, kj::StringPtr what, F&& reached) {
@@ -127,7 +127,7 @@ class RunningNode {
                kj::heapString(answer.getCertificate().asChars()), kj::mv(key)};
   }
 
-  // A file system whose server, this program, says nothing, as a network mount does that is gone.
+  // Mounts a file system whose server, this program, does not answer, as a lost network mount.
   void mountWhatHangs() {
     fuse = opened("/dev/fuse", O_RDWR);
     auto options = kj::str("fd=", fuse.get(), ",rootmode=40000,user_id=0,group_id=0,allow_other");
@@ -137,7 +137,8 @@ class RunningNode {
     });
   }
 
-  // Runs in a process that sees the files of the node; false: errno says why.
+  // Runs the function in a process that sees the files of the node; if it returns false, errno has
+  // the cause.
   void inside(kj::StringPtr what, kj::FunctionParam<bool()> run) {
     auto process = kj::str("/proc/", testbed.firstProcess());
     auto there = opened(kj::str(process, "/ns/mnt"), O_RDONLY);
@@ -154,7 +155,7 @@ class RunningNode {
   }
 };
 
-// Sinks that take nothing.
+// A sink that accepts nothing.
 template <typename Interface>
 class Stuck;
 #define STUCK(Interface, method, Context)                             \
@@ -211,7 +212,7 @@ inline void list(rpc::Node::Client& node, Calls& calls, kj::StringPtr root) {
   calls.add(request);
 }
 
-// The calls of somebody who looks after the node.
+// The calls of an administrator who looks after the node.
 struct Looking {
   kj::Own<Connection> connection;
 

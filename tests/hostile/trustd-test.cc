@@ -30,7 +30,7 @@ struct HostileTrustd : Hostile {
 
   void SetUp() override { wait(node.start()); }
 
-  // A machine at an address that nobody has used before.
+  // Requests a certificate for a machine at an address that was not used before.
   void honest() {
     auto number = ++honestOnes;
     auto address = kj::str("10.77.", number / 200, ".", 1 + number % 200);
@@ -90,8 +90,9 @@ kj::String authorityRequest() {
   return pki::writeRequest(request.get());
 }
 
-// Catches: a certificate that its caller has not shown to be its own, a refusal that nobody can
-// trace, a secret in the log, and an attack after which nobody else is served.
+// Catches: a certificate for a name or address that its caller has not shown to be its own, a
+// refusal that cannot be traced, a secret in the log, and an attack after which other callers are
+// not served.
 TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
   {
     auto victim = wait(node.call("10.1.0.200"));
@@ -129,7 +130,7 @@ TEST_F(HostileTrustd, WhatIsNotTheCallersOwnIsRefusedAndLogged) {
       {"a certificate in the place of a request", kj::str(node.model.authority.certificate), kToken,
        "InvalidArgument"_kj, "CERTIFICATE"_kj},
   };
-  // Of the key, what is in the middle of its only line.
+  // Text from the middle of the key's only line.
   kj::StringPtr key = node.model.authority.key;
   auto secret = kj::heapString(key.slice(KJ_ASSERT_NONNULL(key.findFirst('\n')) + 20).slice(0, 20));
   unsigned number = 0;
@@ -230,11 +231,11 @@ TEST_F(HostileTrustd, SlowHandshakesMakeRoom) {
   for (unsigned i = 0; i < 3; ++i) honest();
 }
 
-// Catches: whoever finishes the handshake, asks nothing and has the place for seconds: each of the
-// attacker's connections is made anew as soon as it is closed.
+// Catches: clients that finish the handshake, request nothing and keep their places for seconds:
+// each of the attacker's connections is opened again as soon as it is closed.
 TEST_F(HostileTrustd, SilentConnectionsMakeRoom) {
   constexpr unsigned kSilent = 100;
-  node.idle = 10 * kj::MINUTES;  // nobody gets a place because of that
+  node.idle = 10 * kj::MINUTES;  // so long that it frees no place
   TlsVerifier verifier(node.model.authority.certificate);
   unsigned held = 0;
   auto silent = [&](kj::String from) -> kj::Promise<void> {
@@ -277,8 +278,8 @@ TEST_F(HostileTrustd, ASubnetOfIpv6IsOneCaller) {
   };
   while (callers.size() < kLimits.connectionsPerPeer) add();
   EXPECT_EQ(ended, 0u) << "a subnet has the places of one caller";
-  // Each takes a place of its own subnet's, of one or more that have been idle for 0.1 s: how many
-  // is a matter of how long a handshake takes.
+  // Each new connection takes the place of one or more connections of its own subnet that have been
+  // idle for 0.1 s; their number depends on how long a handshake takes.
   for (unsigned i = 0; i < kMore; ++i) {
     add();
     EXPECT_LE(callers.size() - ended, kLimits.connectionsPerPeer);
@@ -303,7 +304,7 @@ TEST_F(HostileTrustd, ARackInOneSubnetJoins) {
   wait(kj::joinPromises(all.releaseAsArray()));
 }
 
-// Catches: a queue of connections that say nothing and that nobody gets past, or that cost memory.
+// Catches: a queue of silent connections that holds up all later ones, or that costs memory.
 TEST_F(HostileTrustd, TenThousandHalfOpenConnections) {
   constexpr unsigned kHalfOpen = 10'000;
   struct rlimit files;

@@ -1,6 +1,6 @@
-// A container of the launcher's own making whose process 1 is this program: it tries to see and to
-// change the host, and says what happened. What is possible is what
-// docs/evidence/container-isolation.md says is weaker than in a virtual machine.
+// A container made as the launcher makes it, whose process 1 is this program: it tries to see and
+// to change the host, and reports the outcomes. The possible tries are those that
+// docs/evidence/container-isolation.md names as weaker than in a virtual machine.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ struct Isolation : public ::testing::Test {
   void SetUp() override {
     char path[] = "/tmp/isolation-XXXXXX";
     folder = mkdtemp(path);
-    // As the supervisor does: mounts are this process's own.
+    // Like in the supervisor, mounts are private to this process.
     KJ_SYSCALL(unshare(CLONE_NEWNS));
     KJ_SYSCALL(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr));
     for (auto name :
@@ -130,7 +130,7 @@ struct Isolation : public ::testing::Test {
     fs::remove_all(folder);
   }
 
-  // Runs the tries; what its process 1 ended with.
+  // Runs the tries; returns the exit status of their process 1.
   int runContainer(const HostFacts& facts) {
     auto& made = KJ_ASSERT_NONNULL(cgroups);
     made.create();
@@ -174,7 +174,7 @@ std::string limitOf(const std::string& cluster) {
 }
 
 // Catches: a way to the host that the launcher leaves open, or closes without the documents saying
-// so; a table in the documents that is not what happens.
+// so; a table in the documents that differs from the outcomes.
 TEST_F(Isolation, WhatAContainerCanDoToItsHost) {
   HostSide host(folder);
   char before[256] = {}, after[256] = {};
@@ -203,13 +203,13 @@ TEST_F(Isolation, WhatAContainerCanDoToItsHost) {
   EXPECT_TRUE(limit.empty() || limit == std::to_string(kMemoryLimit) + "\n") << limit;
 }
 
-// In the container.
+// Runs the tries inside of the container.
 [[noreturn]] void runTries() {
   auto host = HostFacts::fromEnvironment();
   host.bootId += "\n";
   for (auto& each : tries())
     std::cout << each.what << "\t" << nameOf(each.attempt(host)) << std::endl;
-  // Its own limit, lifted: that above it stays.
+  // Lifts the container's own limit: the limit above it stays.
   for (auto path : {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"}) {
     std::ofstream(path) << (contains(path, "max") ? "max" : "-1") << std::flush;
   }

@@ -49,7 +49,7 @@ Outcome failure() {
       return kNotThere;
   }
 }
-// It worked on what is the host's, or failed.
+// Returns kPossible for an action that worked on an object of the host, otherwise its failure.
 Outcome onHost(long result) {
   return result < 0 ? failure() : kPossible;
 }
@@ -94,14 +94,14 @@ Outcome disk(Host host, bool mounted) {
   const char* path = "/dev/try";
   mknod(path, S_IFBLK | 0600, makedev(major, minor));
   mkdir("/run/try", 0700);
-  // As the host has it: the kernel takes the mounted file system and asks no device filter.
+  // On the host: the kernel finds the mounted file system and does not check a device filter.
   auto outcome = onHost(mount(path, "/run/try", "ext4", 0, nullptr));
   if (outcome == kPossible) umount("/run/try");
   unlink(path);
   return outcome;
 }
 
-// Mounts a file system of the kernel anew and opens a file of it; takes it away again.
+// Mounts a file system of the kernel again and opens a file of it; then unmounts it.
 Outcome mountAndOpen(const char* type, const char* file, int flags) {
   mkdir("/run/try", 0700);
   if (mount(type, "/run/try", type, 0, nullptr) < 0) return failure();
@@ -134,7 +134,7 @@ Outcome connectToSocket(Host host) {
   return connectTo(AF_UNIX, &address, offsetof(sockaddr_un, sun_path) + 1 + host.socket.size());
 }
 
-// The root of the mount namespace again: what is around the image would be seen.
+// Mounts the root of the mount namespace again, which would show the files around the image.
 Outcome leaveRoot(Host host) {
   int self = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
   if (self < 0 || setns(self, CLONE_NEWNS) < 0) return failure();
@@ -292,7 +292,8 @@ bool noExt4() {
   return statfs("/", &root) < 0 || root.f_type != EXT4_SUPER_MAGIC ||
          (root.f_flags & ST_RDONLY) != 0;
 }
-// They open the device, which the filter refuses, before they look for what is mounted of it.
+// Returns true for kernels that open the device, which the filter refuses, before they look for a
+// mount of it.
 bool beforeLateOpen() {
   utsname kernel{};
   int major = 0, minor = 0;

@@ -1,5 +1,6 @@
 // Attempts of a process in a node's container to see or to change its host, with their outcomes.
-// The tries run as process 1 of a container; their targets come from outside, by environment.
+// The tries run as process 1 of a container; their targets come from outside, as environment
+// variables.
 #pragma once
 
 #include <string>
@@ -7,14 +8,14 @@
 
 namespace talos::isolation {
 
-// Those of the container, as its launcher passes them.
+// Kernel arguments of the container, as its launcher passes them.
 inline const std::string kArguments = "talos.slot=A";
 
-// How a try ends.
+// The outcome of a try.
 enum class Outcome {
-  kRefused,   // the kernel says no
-  kNotThere,  // what it looks for is not in the container
-  kOwn,       // it works, on something that is the container's own
+  kRefused,   // the kernel refuses it
+  kNotThere,  // its target is not in the container
+  kOwn,       // it works, on an object of the container itself
   kPossible,  // it works on the host: weaker than in a virtual machine
 };
 std::string nameOf(Outcome outcome);
@@ -34,7 +35,7 @@ struct HostFacts {
   static HostFacts fromEnvironment();
 };
 
-// Other outcomes on hosts that are known by something else than the try.
+// Other outcomes, on hosts that are recognised by another fact than the try.
 struct Otherwise {
   Outcome outcome;
   const char* where;  // "where the kernel loads no modules"
@@ -47,9 +48,10 @@ struct Try {
   Outcome (*attempt)(const HostFacts& host);
   std::vector<Otherwise> otherwise = {};
 
-  // On this host; called outside of the container.
+  // Returns the outcome on this host; called outside of the container.
   Outcome here() const;
-  // As the documents have it: "refused; not there where the kernel loads no modules".
+  // Returns the outcome as the documents print it: "refused; not there where the kernel loads no
+  // modules".
   std::string documented() const;
 };
 const std::vector<Try>& tries();

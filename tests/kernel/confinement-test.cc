@@ -1,6 +1,6 @@
-// The confinement of every daemon and of the parser on the kernel of the image: a program behind
-// the same arguments of the exec wrapper tries what it must not be able to do. A host may lack
-// Landlock; a node must not.
+// The confinement of every daemon and of the parser on the kernel of the image: a program started
+// by the exec wrapper with the same arguments tries forbidden actions. A host may lack Landlock; a
+// node must not.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -128,8 +128,8 @@ int tryEverything() {
   return static_cast<int>(read(kProbeFd, &end, 1));
 }
 
-// This very program, started by the exec wrapper under another name: before main() and before what
-// gtest does to begin, which a parser may not.
+// Turns this program into the probe if the exec wrapper has started it under another name: before
+// main() and before gtest's first actions, which a parser may not take.
 __attribute__((constructor(101))) void becomeProbe(int, char** argv, char**) {
   if (strcmp(argv[0], "/probe") == 0) _exit(tryEverything());
 }
@@ -154,7 +154,7 @@ class Sibling {
   explicit Sibling(unsigned uid) {
     KJ_SYSCALL(pid = fork());
     if (pid != 0) return;
-    // A process that changed its user cannot be traced by that user, unless it says so.
+    // A process that changed its user cannot be traced by this user, unless it is dumpable.
     if (setgid(uid) == 0 && setuid(uid) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0) {
       for (;;) pause();
     }
@@ -168,7 +168,7 @@ class Sibling {
   pid_t pid;
 };
 
-// Runs the probe behind the wrapper.
+// Runs the probe through the wrapper.
 Outcome runProbe(kj::ArrayPtr<const kj::String> command, unsigned uid) {
   Sibling sibling(uid);
   setenv(kSibling, kj::str(sibling.pid).cStr(), 1);
@@ -210,7 +210,7 @@ Outcome runProbe(kj::ArrayPtr<const kj::String> command, unsigned uid) {
   return outcome;
 }
 
-// The same without the filter of system calls: what is refused then, Landlock and the uid refuse.
+// Returns the command without the filter of system calls: then Landlock and the uid alone refuse.
 kj::Vector<kj::String> withoutFilter(kj::ArrayPtr<const kj::String> command) {
   kj::Vector<kj::String> rest;
   for (auto& word : command) {
@@ -252,7 +252,8 @@ void expectConfined(const Outcome& outcome, unsigned uid, std::initializer_list<
   }
 }
 
-// Of a program that is not ours: most is allowed, but none of what attacks the node or its kernel.
+// Checks a program that is not ours: it may do most, but no action that attacks the node or its
+// kernel.
 void expectForeign(const Outcome& outcome, unsigned uid) {
   auto id = std::to_string(uid);
   EXPECT_TRUE(outcome.has("Uid:\t" + id + "\t" + id + "\t" + id + "\t" + id)) << outcome.status;
@@ -271,7 +272,7 @@ void expectForeign(const Outcome& outcome, unsigned uid) {
   for (auto family : {"inet", "inet6", "netlink"}) EXPECT_EQ(outcome.of(family), 0) << family;
 }
 
-// Without the filter, so nothing but Landlock stands between it and what modes and its user allow.
+// Checks a probe without the filter, so that Landlock, file modes and its user alone limit it.
 void expectLandlock(const Outcome& outcome) {
   EXPECT_TRUE(outcome.has("Seccomp:\t0")) << outcome.status;
   for (auto denied : {"read", "write", "create", "mem", "environ", "maps", "exec"}) {
@@ -289,7 +290,7 @@ TEST(Confinement, TheKernelHasLandlock) {
   EXPECT_GE(version, 6) << "signals are restricted from version 6 on";
 }
 
-// Catches: a daemon whose row lets it do what its neighbours' secrets depend on.
+// Catches: a daemon whose row permits an action that endangers its neighbours' secrets.
 TEST(Confinement, OfEveryDaemon) {
   prepare();
   for (auto& daemon : machined::daemons()) {
@@ -326,7 +327,7 @@ TEST(Confinement, OfEveryDaemon) {
     // trustd has the CA's key, and connects nowhere. The others find no server, or no network.
     EXPECT_EQ(outcome.of("connect") == EACCES, daemon.filter == "listener")
         << outcome.of("connect");
-    // For a report of its crash; nothing else of its own.
+    // Our programs read their own maps for a crash report, and no other file of their process.
     EXPECT_EQ(outcome.of("own-maps"), machined::isOurs(daemon) ? 0 : EACCES);
     EXPECT_EQ(outcome.of("own-mem"), EACCES);
   }
@@ -340,7 +341,7 @@ TEST(Confinement, OfTheParser) {
   expectLandlock(runProbe(withoutFilter(command), kParserUid));
 }
 
-// Catches: one that reads a disk and can do more than look up which disk it is.
+// Catches: a process that reads a disk and can do more than identify it.
 TEST(Confinement, OfTheProber) {
   prepare();
   auto command =
@@ -349,7 +350,7 @@ TEST(Confinement, OfTheProber) {
   expectLandlock(runProbe(withoutFilter(command), kParserUid));
 }
 
-// Catches: one that asks for names and can do more than that.
+// Catches: a resolver process that can do more than resolve names.
 TEST(Confinement, OfTheResolver) {
   prepare();
   auto command = machined::parserCommand({.parse = "/probe"}, 10 * kj::SECONDS,

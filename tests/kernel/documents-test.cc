@@ -78,7 +78,7 @@ class Documents : public testing::Test {
 
  protected:
   Namespace ns;
-  // With the cards eth0 and eth1.
+  // Runs the body in a namespace with the cards eth0 and eth1.
   void inside(kj::Function<void()> body) {
     ns.run([&] {
       auto kernel = netlink::openKernel();
@@ -279,9 +279,9 @@ TEST_F(Documents, Routes) {
   });
 }
 
-// Catches: a legal option of a bond that the kernel refuses, or takes as another value, anywhere
-// between the document and what other programs read. Which are legal:
-// common/config/config-bond-test.cc.
+// Catches: a legal option of a bond that the kernel refuses, or that gets another value, anywhere
+// between the document and the output of other programs. common/config/config-bond-test.cc has the
+// legal options.
 TEST_F(Documents, EveryLegalOptionOfEveryBondingMode) {
   struct Row {
     const char *option, *value, *json;

@@ -25,7 +25,7 @@ class Flow {
     unsigned lost() const { return sent - answered; }
   };
 
-  // `to` has `address`.
+  // `to` must have `address`.
   Flow(Namespace& from, Namespace& to, kj::StringPtr address) : from(from), to(to) {
     destination.sin_family = AF_INET;
     destination.sin_port = htons(port);
@@ -40,7 +40,7 @@ class Flow {
   }
   KJ_DISALLOW_COPY(Flow);
 
-  // True when a packet came back within the time.
+  // Returns true if a packet came back within the time.
   bool works(unsigned milliseconds) {
     unsigned before = answered;
     for (unsigned waited = 0; waited < milliseconds; waited += 10) {
@@ -50,7 +50,7 @@ class Flow {
     return false;
   }
 
-  // Counts the packets sent while the body runs, and 100 ms more, and those that came back within
+  // Counts the packets sent while the body runs, and 100 ms longer, and those that came back within
   // `milliseconds`.
   template <typename F>
   Count during(F&& body, unsigned milliseconds = 3000) {

@@ -12,7 +12,7 @@ namespace {
 using O = BondOption;
 
 // Catches: an image without a driver, a kernel that cannot load it, drivers that make links by
-// themselves (bond0, dummy0). Must be the first: afterwards the drivers are there.
+// themselves (bond0, dummy0). Must be the first test: afterwards the drivers are loaded.
 TEST(AFirst, TheKernelLoadsTheDriverOfEveryKind) {
   Namespace ns;
   ns.run([] {
@@ -113,8 +113,8 @@ struct Bonded {
   }
 };
 
-// Catches: conditions (down, empty, mode) and errors of the table and of the model that are not
-// those of Linux: every option in every mode on a bond in every state.
+// Catches: conditions (down, empty, mode) and errors of the table and of the model that differ from
+// Linux: every option in every mode on a bond in every state.
 TEST(KernelLinks, TheModelRefusesWhatLinuxRefuses) {
   unsigned compared = 0, refused = 0;
   Namespace ns;
@@ -157,7 +157,8 @@ TEST(KernelLinks, TheModelRefusesWhatLinuxRefuses) {
          refused);
 }
 
-// Catches: everything else that the planner relies on: what goes up, down and away with what.
+// Catches: a difference from the planner's other assumptions: which links go up, down and away
+// together.
 TEST(KernelLinks, TheModelMovesLinksAsLinuxDoes) {
   struct Step {
     kj::StringPtr what;
@@ -297,7 +298,7 @@ TEST(KernelLinks, TheModelGivesABridgeTheAddressThatLinuxDoes) {
   });
 }
 
-// Catches: a VLAN of another protocol, and what the kernel says of it being misread.
+// Catches: a VLAN of another protocol, and an attribute of the kernel that is misread.
 TEST(KernelLinks, VlansBridgesAndGroupsAreReadAsTheyWereMade) {
   Namespace ns;
   ns.run([] {

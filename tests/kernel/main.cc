@@ -20,7 +20,7 @@ void prepare() {
   mount("sys", "/sys", "sysfs", 0, nullptr);
   mount("dev", "/dev", "devtmpfs", 0, nullptr);
   mount("tmp", "/tmp", "tmpfs", 0, nullptr);
-  // As on a node: what the kernel starts when it wants a driver.
+  // The program that the kernel starts to load a driver, as on a node.
   write("/proc/sys/kernel/modprobe", "/sbin/modprobe");
 }
 

@@ -1,4 +1,5 @@
-// Network namespaces of the tests: made by a thread that lives for one test, kept by a descriptor.
+// Network namespaces of the tests: each made by a thread that lives for one test, and kept by a
+// descriptor.
 #pragma once
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ class Namespace {
   }
   KJ_DISALLOW_COPY(Namespace);
 
-  // Runs it on a thread that is inside; an exception fails the test.
+  // Runs the function on a thread inside of the namespace; an exception fails the test.
   template <typename F>
   void run(F&& body) {
     onThread([&] {
@@ -38,7 +39,7 @@ class Namespace {
   kj::AutoCloseFd fd;
 };
 
-// The error of a change; 0: none.
+// Returns the error of a change; 0 if there was no error.
 inline int codeOf(netlink::Kernel& kernel, netlink::Change change, kj::String* words = nullptr) {
   auto failures = kernel.apply(kj::arrayPtr(&change, 1));
   KJ_IF_MAYBE (failure, failures[0]) {

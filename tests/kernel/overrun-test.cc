@@ -47,8 +47,7 @@ size_t missed(const Observed& observed, Report& report) {
   return result;
 }
 
-// Catches: a state that is missed because the news of it was lost, and an overrun that nobody
-// counts.
+// Catches: a state that is missed because its notice was lost, and an overrun that is not counted.
 TEST(KernelOverrun, AfterAStormEverythingIsKnown) {
   Namespace ns;
   ns.run([&] {

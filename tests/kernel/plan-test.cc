@@ -33,7 +33,7 @@ unsigned settle(const Wanted& wanted, netlink::Kernel& kernel) {
   return steps;
 }
 
-// Veths stand for hardware, of which a guest has none that can be made.
+// Veths stand for hardware links, which cannot be made in a guest.
 class AsHardware final : public netlink::Kernel {
  public:
   kj::Vector<netlink::Link> links() override {

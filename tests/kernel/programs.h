@@ -1,5 +1,4 @@
-// The network as programs that are not ours report it: `ip` and `wg` are in the guest beside the
-// tests.
+// The network as foreign programs report it: `ip` and `wg` are in the guest beside the tests.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +15,7 @@
 
 namespace talos {
 
-// All that it writes; it is looked for in PATH, and has to succeed.
+// Returns the whole output of a program from PATH, which has to succeed.
 inline kj::String output(const char* program, std::initializer_list<const char*> words) {
   kj::Vector<char*> arguments;
   arguments.add(const_cast<char*>(program));

@@ -82,8 +82,8 @@ Wanted farEnd(BondMode mode) {
   return wanted;
 }
 
-// Catches: an option that cannot be changed on a bond that is in use, or takes it away for good;
-// and shows what each change costs.
+// Catches: an option that cannot be changed on a bond in use, or breaks the bond for good; and
+// shows the cost of each change.
 TEST(KernelTraffic, EveryOptionOfEveryModeWhileTrafficFlows) {
   constexpr unsigned kSoon = 60;  // ms; some are lost, which is shown and not judged
   printf("  lost packets of those sent while one option changed and changed back\n");
@@ -144,7 +144,7 @@ TEST(KernelTraffic, OneOfTwoCablesIsEnough) {
   BondOptions options;
   options[O::kMode] = uint32_t(BondMode::kActiveBackup);
   options[O::kMiimon] = 20;
-  // Not a bridge, which would get another hardware address when it loses a port.
+  // No bridge, because it would get another hardware address when it loses a port.
   far.run([&] { settle(bonded(options, "10.1.0.2/24")); });
   near.run([&] { settle(bonded(options, "10.1.0.1/24")); });
   Flow flow(near, far, "10.1.0.2");
@@ -291,7 +291,7 @@ TEST(KernelTraffic, AThousandPeersAreReadAsTheyWereSet) {
   });
 }
 
-// Catches: a dump of something else being taken for a device.
+// Catches: a dump of another object that is read as a device.
 TEST(KernelTraffic, WhatIsNoTunnelIsSaidToBeNone) {
   Namespace ns;
   ns.run([] {

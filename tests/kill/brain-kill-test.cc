@@ -1,8 +1,9 @@
 // kill -9 of machined at random moments, while configs are applied, services are killed through the
-// API and a log is followed: nothing that was answered is lost.
+// API and a log is followed: no answered change is lost.
 //
-// KILLS says how often (1000 times take little more than a minute). Each promise is checked where
-// it is made: what a client was answered is there when it asks again, whichever brain answers.
+// KILLS sets the number of kills (1000 take little more than a minute). Each promise is checked
+// where it is made: data that a client got in an answer exists when it asks again, whichever brain
+// answers.
 #include <capnp/rpc-twoparty.h>
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
@@ -88,7 +89,8 @@ struct BrainKillTest : testing::Test, kj::TaskSet::ErrorHandler {
   rpc::Node::Client node() { return machined.nodeRequest().send().getNode(); }
   kj::Promise<void> pause(kj::Duration d) { return timer.afterDelay(d); }
 
-  // None: it failed, as a call that a kill interrupts does. Only such failures are fine.
+  // Returns nullptr if the call failed. Failures other than those of a call that a kill interrupts
+  // are recorded as wrong.
   template <typename T>
   kj::Promise<kj::Maybe<T>> attempt(kj::Promise<T> call) {
     return timer.timeoutAfter(kAnswer, kj::mv(call))

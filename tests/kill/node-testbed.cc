@@ -73,8 +73,8 @@ std::string readSmall(const std::string& path) {
   return std::string(text, n < 0 ? 0 : static_cast<size_t>(n));
 }
 
-// Some settings of a container's kernel are its host's. Of those the ones that are read and those
-// of this namespaces' own are there; the others are absent, as on a kernel without them.
+// Hides settings of a container's kernel that are its host's. Those that the programs read and
+// those of this namespace exist; the others are absent, as on a kernel without them.
 void hideSettings() {
   const std::string all = "/mnt/root/proc/sys", kept = "/mnt/kept";
   mkdir(kept.c_str(), 0755);
@@ -87,7 +87,7 @@ void hideSettings() {
   }
 }
 
-// A layer of memory over the root that this program has, and in it what a node has.
+// Enters a root that is this program's, with a layer of memory and a node's files over it.
 void enterRoot(const std::string& programs) {
   must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
   mountAt("tmpfs", "/mnt", "tmpfs");
@@ -95,7 +95,7 @@ void enterRoot(const std::string& programs) {
   must(mount(programs.c_str(), "/mnt/programs", nullptr, MS_BIND, nullptr) == 0, "bind programs");
   mountAt("overlay", "/mnt/root", "overlay", 0, "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work");
   mountAt("proc", "/mnt/root/proc", "proc");
-  // Its own kernel's log is a file: what it says is not the host's.
+  // The node's kernel log is a file: messages to it do not reach the host's.
   mountAt("tmpfs", "/mnt/root/dev", "tmpfs", 0, "mode=0755");
   for (auto* device : {"null", "zero", "random", "urandom", "kmsg"}) {
     auto path = std::string("/mnt/root/dev/") + device;
@@ -115,7 +115,7 @@ void enterRoot(const std::string& programs) {
   mkdir("/mnt/root/etc/cri", 0755);
   writeFile("/mnt/root/etc/cri/containerd.toml",
             "version = 2\nimports = [\"/system/etc/cri/conf.d/*.toml\"]\n");
-  // Whoever runs the tests may not be allowed to lower an OOM score.
+  // The user who runs the tests may not be allowed to lower an OOM score.
   writeFile("/mnt/root/usr/libexec/talos/confine", kConfine, 0755);
   hideSettings();
   // The folders of a node that are writable by means of /var.

@@ -1,7 +1,7 @@
 // A whole node beside this program: the real process 1 (its loop) as the first process of a pid
-// namespace, the real machined as its brain, and the real daemons, on a root that is this one with
-// a layer of memory on top; network and host name are its own. Mode container, so nothing is
-// mounted and no kernel is touched. Needs root. Nothing outlives the object.
+// namespace, the real machined as its brain, and the real daemons. Its root is this host's with a
+// layer of memory on top; it has its own network and host name. The mode is container, so nothing
+// is mounted and no kernel is touched. Needs root. All of it ends with the object.
 #pragma once
 
 #include <string>
@@ -10,19 +10,19 @@ namespace talos::kill {
 
 class NodeTestbed {
  public:
-  // `programs`: the folder with machined, networkd and so on.
+  // `programs`: the folder with machined, networkd and the other daemons.
   explicit NodeTestbed(const std::string& programs);
   ~NodeTestbed();
   NodeTestbed(const NodeTestbed&) = delete;
 
-  // Its first process, and with it its namespaces in /proc, as seen from here.
+  // Returns the node's first process, whose /proc entry has its namespaces, as this host sees it.
   int firstProcess() const { return init; }
-  // The pid of the program of this name that process 1 runs now; 0 while there is none.
+  // Returns the pid of the program of this name that process 1 runs now; 0 if there is none.
   int process(const std::string& name) const;
   int brain() const { return process("machined"); }
-  // machined's socket, as seen from here.
+  // Returns the path of machined's socket, as this host sees it.
   std::string socket() const;
-  // Output of process 1 and the brains; bounded, the newest.
+  // Returns the newest output of process 1 and the brains, bounded.
   std::string console();
 
  private:

@@ -1,9 +1,9 @@
-// A client that writes to Kubernetes' API twice a second, as a user's program does, and what it
-// finds: how many calls failed, for how long none succeeded, and whether a write that was answered
-// is there.
+// A client that writes to Kubernetes' API twice a second, as a user's program does. It reports how
+// many calls failed, the longest time in which none succeeded, and whether each acknowledged write
+// exists.
 //
-// Each call is a new connection from the namespace that it is given, and has two seconds; the next
-// one does not wait for it. One that fails is repeated once, half a second later. Numbers go in
+// Each call uses a new connection from the network namespace `place`, and has two seconds; the next
+// call does not wait for it. A failed call is repeated once, half a second later. Numbers go in
 // turn to the keys of one ConfigMap, so that writes to one key are so far apart that they cannot
 // overtake each other.
 #pragma once
@@ -23,7 +23,8 @@ namespace talos {
 
 class ApiWriter {
  public:
-  // Its object, in namespace default, which has to be there; writers side by side have one each.
+  // Its ConfigMap, in namespace default, which must exist; writers that run side by side have one
+  // each.
   static constexpr const char* kObject = "written";
   static constexpr size_t kKeys = 16;
 
@@ -33,18 +34,18 @@ class ApiWriter {
 
   struct Figures {
     unsigned calls = 0, failed = 0;
-    unsigned lost = 0;     // of those that failed: the second try has failed as well
-    unsigned refused = 0;  // tries that failed because of a certificate or a token
+    unsigned lost = 0;     // failed calls whose second try failed as well
+    unsigned refused = 0;  // failed because of a certificate or a token
     double longest = 0;    // seconds between two answers to calls that succeeded
     std::string error;     // of the last call that failed
-    // Each try that failed: "08:01:14.25 second try: why".
+    // Each failed try: "08:01:14.25 second try: why".
     std::vector<std::string> failures;
   };
-  // Since it was asked last.
+  // Returns the figures since the previous call of take().
   Figures take();
   std::atomic<unsigned> succeeded{0};
 
-  // Fails the test when a write that was answered is not there.
+  // Fails the test when an acknowledged write is missing.
   void checkWritten(const KubeCluster& cluster);
 
  private:

@@ -1,5 +1,5 @@
 // A worker that is upgraded to images whose kubelet does not start, or starts and is not Ready: the
-// node is on the system from before by itself, says why, and is Ready again with its pods.
+// node returns to the previous system by itself, says why, and is Ready again with its pods.
 #include <gmock/gmock.h>
 
 #include <regex>
@@ -27,7 +27,7 @@ const BadKubelet kBadKubelets[] = {
     // An option that no kubelet knows.
     {"does not start", "patch hostname-override hostname-overrule",
      "was given up: it was not healthy within 60 s: .*(service kubelet|kubelet)"},
-    // containerd looks for the network of pods in a folder where nobody describes it.
+    // containerd looks for the network of pods in a folder that is empty.
     {"is not Ready", "patch /etc/cni/net.d /etc/cni/net.x",
      "was given up: it was not healthy within 60 s: .*Ready"},
 };

@@ -1,5 +1,5 @@
-// Control-plane nodes behind a load balancer that leads to the API servers and nowhere else, with
-// configs that name no other node: the second one finds the cluster by what Kubernetes tells it.
+// Control-plane nodes reached through a load balancer, which forwards only to the API servers, with
+// configs that name no other node: the second node finds the cluster by data from Kubernetes.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"
@@ -15,7 +15,7 @@ constexpr double kJoined = 420;
 constexpr const char* kBalanced =
     R"([{"op": "replace", "path": "/cluster/controlPlane/endpoint", "value": "https://10.5.0.1:7443"}])";
 
-// On the segment's host, for whoever is on it, and for kubectl there.
+// Rules for the segment's host, for programs on the segment, and for kubectl there.
 constexpr const char* kBalancer =
     "add table ip balancer; "
     "add chain ip balancer in { type nat hook prerouting priority dstnat; }; "
@@ -25,8 +25,8 @@ constexpr const char* kBalancer =
     "add chain ip balancer out { type nat hook postrouting priority srcnat; }; "
     "add rule ip balancer out ip daddr 10.5.0.2 tcp dport 6443 masquerade";
 
-// A bridge gives no packet back to the port that it came from, so the node behind the balancer has
-// a way of its own.
+// A bridge gives no packet back to the port that it came from, so the node that the balancer
+// forwards to has its own rules.
 constexpr const char* kToItself =
     "add table ip balancer; "
     "add chain ip balancer here { type nat hook output priority -100; }; "
@@ -36,8 +36,8 @@ struct Balancer : public KubeHost {
   ~Balancer() noexcept override {}
 };
 
-// Catches: a node that asks only whom its config names for etcd's members, and so never joins; a
-// table of the cluster's nodes that is empty, or lacks one.
+// Catches: a node that looks for etcd's members only at the nodes of its config, and so never
+// joins; a table of the cluster's nodes that is empty, or lacks a node.
 TEST_F(Balancer, OfTheApiServersIsEnoughToFindTheOthers) {
   KubeCluster cluster(
       "balanced", 2, 0,
@@ -46,9 +46,9 @@ TEST_F(Balancer, OfTheApiServersIsEnoughToFindTheOthers) {
   ASSERT_EQ(0, rules.status) << rules.err;
   rules = cluster.in(cluster.talos.process(cluster.nodes[0].name), {"nft", kToItself}, 10);
   ASSERT_EQ(0, rules.status) << rules.err;
-  // Or the first one would ask the second, which would know of it by that.
+  // Otherwise the first node would ask the second, which would learn of the first by the question.
   cluster.talos.ok({"config", "node", cluster.nodes[0].address});
-  // A balancer that does not lead to port 50000 cannot say whether there is a cluster behind it.
+  // A balancer that does not forward port 50000 cannot say whether it leads to a cluster.
   auto first =
       cluster.at(cluster.nodes[0], {"--timeout", "5m", "bootstrap", "--without", "10.5.0.1"});
   cluster.talos.ok(first, 320);

@@ -1,8 +1,9 @@
-// `talosctl upgrade-k8s` on three control planes with a shared address and two workers, from one
-// release to the next, while a client writes twice a second through that address: undisturbed, and
-// cut off at five points, with a reboot and a power cut. $KUBERNETES_IMAGES has to have both.
+// `talosctl upgrade-k8s` on three control-plane nodes with a shared address and two workers, from
+// one release to the next, while a client writes twice a second through this address: undisturbed,
+// and interrupted at five points, with a reboot and a power cut. $KUBERNETES_IMAGES must have both
+// releases.
 //
-// The figures are printed; the only one that fails the test is a write that failed twice.
+// The figures are printed; only a write that failed twice fails the test.
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -45,9 +46,9 @@ class ClusterUpgrade : public KubeHost {
                    std::string(ApiWriter::kObject) + "}\n");
     cluster->awaitPods("default", "app=web", cluster->nodes.size(), kPodsUp);
     if (HasFailure()) return;
-    // As an administrator who wants three of them.
+    // Scales as an administrator who wants three pods of CoreDNS.
     cluster->ok({"scale", "-n", "kube-system", "deployment", "coredns", "--replicas=3"});
-    // As a release with another add-on: an object that is not what the manifests want.
+    // Stands for a release with another add-on: an object that differs from the manifests.
     cluster->ok({"patch", "-n", "kube-system", "deployment", "coredns", "--field-manager=talos",
                  "--type=strategic", "-p",
                  "{\"spec\":{\"template\":{\"spec\":{\"containers\":[{\"name\":\"coredns\","
@@ -81,7 +82,7 @@ class ClusterUpgrade : public KubeHost {
     fflush(stdout);
     EXPECT_EQ(figures.lost, 0u) << figures.error;
   }
-  // Of coredns: replicas, and the limit of its memory.
+  // Returns CoreDNS's replicas, and the limit of its memory.
   std::string dns() const {
     return cluster->ok({"get", "-n", "kube-system", "deployment", "coredns", "-o",
                         "jsonpath={.spec.replicas} "
@@ -199,7 +200,7 @@ TEST_F(ClusterUpgrade, ContinuesAfterWhateverCutsItOff) {
   EXPECT_THAT(refused.err, HasSubstr(nodes[4].address));
   EXPECT_THAT(refused.out, testing::Not(HasSubstr("updating")));
   talos.ok({"cluster", "node", "start", nodes[4].name}, 120);
-  // Its Node object is Ready for a while whether it is there or not.
+  // The Node object stays Ready for a while after the node's end, so wait for the boot ID first.
   EXPECT_TRUE(eventually([&] { return cluster->bootId(nodes[4]) != ""; }, kBack, 0.5));
   cluster->awaitReady(nodes.size(), kBack);
   {

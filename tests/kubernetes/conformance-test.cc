@@ -46,7 +46,8 @@ struct Outcome {
   double seconds = 0;
 };
 
-// Of each test in a JUnit report that was run. There the labels stand behind the name once more.
+// Reads the outcome of each test that was run from a JUnit report, which repeats the labels after
+// the test's name.
 void readReport(const std::string& path, std::map<std::string, Outcome>& outcomes) {
   std::ifstream file(path);
   static const std::regex testcase(

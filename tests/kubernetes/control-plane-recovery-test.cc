@@ -1,5 +1,5 @@
-// Two of three control planes are lost with their disks, and new machines take their place: what a
-// snapshot brings back with one command, and what becomes of the pods.
+// Two of three control-plane nodes are lost with their disks, and new machines take their place:
+// the data that a snapshot brings back with one command, and the state of the pods.
 #include <gmock/gmock.h>
 
 #include <chrono>

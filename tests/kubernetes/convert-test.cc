@@ -150,7 +150,7 @@ once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the e
       EXPECT_EQ(hosted->selfHosted(node), "true");
       EXPECT_THAT(hosted->ownStaticPods(node), IsEmpty());
     }
-    // One that has lost its lease on a busy host starts again.
+    // A pod that has lost its lease on a busy host starts again.
     auto all = std::to_string(hosted->masters().size());
     for (auto& part : kParts) {
       std::string ready;
@@ -164,7 +164,7 @@ once pod-checkpointer is disabled, the cluster shouldn't be rebooted until the e
           << part << ": " << ready << " of " << all << " ready";
     }
   }
-  // The three commands of the document that show what was generated.
+  // Runs the three commands of the document that show the generated objects.
   void verifyGenerated() {
     for (auto& node : hosted->masters()) {
       auto pods = cluster().talos.ok(cluster().at(node, {"get", "staticpods", "-o", "yaml"}));

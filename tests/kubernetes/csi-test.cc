@@ -17,8 +17,9 @@ using testing::Not;
 constexpr double kMounted = 120, kUnmounted = 60, kNodeIsBack = 180;  // seconds
 constexpr const char* kSize = "16777216";                             // of the inline volume
 
-// As vendors' drivers: their own socket, the kubelet's folder of registrations, and the two folders
-// in which the kubelet wants mounts, which have to be the node's.
+// A driver with the mounts of vendors' drivers: its own socket, the kubelet's folder of
+// registrations, and the two folders in which the kubelet wants mounts, which have to be the
+// node's.
 constexpr const char* kDriver = R"(apiVersion: storage.k8s.io/v1
 kind: CSIDriver
 metadata: {name: folders.csi.test}
@@ -137,7 +138,7 @@ class Csi : public Storage {
   void remove(const std::string& name) {
     cluster->ok({"delete", "pod", name, "--timeout=120s"}, 150);
   }
-  // Until the kubelet has registered the new pod's.
+  // Restarts the driver and waits until the kubelet has registered the new pod's socket.
   void restartDriver() {
     auto before = driverPod();
     cluster->ok({"delete", "pod", "-n", "kube-system", before, "--timeout=60s"}, 90);
@@ -154,9 +155,9 @@ class Csi : public Storage {
 }  // namespace
 
 // Catches: a kubelet that does not see the socket of a driver in its folder, or whose folders are
-// not the node's; mounts of the driver's pod that neither the kubelet nor other pods see; ones that
-// end with the driver's pod, or that the next one cannot unmount; a volume that a reboot loses, or
-// that is not mounted after it; mounts or folders that stay after a pod.
+// not the node's; mounts of the driver's pod that neither the kubelet nor other pods see, that end
+// with the driver's pod, or that the next pod cannot unmount; a volume that a reboot loses, or that
+// is not mounted after it; mounts or folders that stay after a pod.
 TEST_F(Csi, VolumesOfADriverInAPod) {
   createContainers(1);
   if (HasFailure()) return;
@@ -178,7 +179,7 @@ TEST_F(Csi, VolumesOfADriverInAPod) {
                 .talosctl(cluster->at(node(), {"read", "/var/lib/csi-volumes/first-folder/file"}))
                 .out,
             "written\n");
-  // The driver is asked how full its volumes are: no folder of the node has so few bytes.
+  // The kubelet gets the volumes' sizes from the driver: no folder of the node has so few bytes.
   auto figures = [&] {
     return contains(
         cluster->kubectl({"get", "--raw", "/api/v1/nodes/" + node().name + "/proxy/stats/summary"})
@@ -197,7 +198,7 @@ TEST_F(Csi, VolumesOfADriverInAPod) {
       << mounts(node()) << driverLog();
   EXPECT_TRUE(driverLogged("NodeUnpublishVolume: ok", kUnmounted)) << driverLog();
 
-  // The kubelet ends the pod on the node's way down, for good; another one has its volume.
+  // The kubelet ends the pod for good while the node shuts down; another pod gets its volume.
   auto before = cluster->bootId(node());
   auto reboot = cluster->talos.talosctl(cluster->at(node(), {"reboot"}), kNodeIsBack);
   EXPECT_EQ(reboot.status, 0) << reboot.err;
@@ -209,7 +210,7 @@ TEST_F(Csi, VolumesOfADriverInAPod) {
   EXPECT_THAT(csiMounts(), testing::SizeIs(2)) << mounts(node());
   EXPECT_TRUE(driverLogged("NodePublishVolume: ok", kUnmounted)) << driverLog();
 
-  // Nothing of it is left but what was to be kept.
+  // Only the data to be kept remains.
   remove("later");
   EXPECT_TRUE(eventually([&] { return csiMounts().empty(); }, kUnmounted, 1))
       << mounts(node()) << driverLog();

@@ -1,5 +1,5 @@
-// Manifests of the machine config: a network of one's own (cluster.network.cni.name "custom"), and
-// what else the cluster is to begin with (cluster.extraManifests).
+// Manifests of the machine config: a custom network (cluster.network.cni.name "custom"), and
+// further objects that the cluster begins with (cluster.extraManifests).
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ using testing::Not;
 constexpr const char *kGateway = "10.5.0.1", *kNetwork = "http://10.5.0.1:8098/network.yaml",
                      *kExtra = "http://10.5.0.1:8099/extra.yaml";
 
-// Flannel as somebody else would install it: in a namespace of its own, and with routes by way of
-// the nodes' addresses, where the built-in one has VXLAN.
+// Flannel as an administrator would install it: in a separate namespace, and with routes by way of
+// the nodes' addresses, where the built-in flannel has VXLAN.
 constexpr const char* kHostRoutes = R"(
 apiVersion: apps/v1
 kind: DaemonSet
@@ -94,7 +94,7 @@ metadata:
   labels: {pod-security.kubernetes.io/enforce: privileged}
 )";
 
-// Each object needs the one behind it.
+// The Lamp needs both later objects, its definition and its namespace.
 constexpr const char* kLamps = R"(
 apiVersion: example.com/v1
 kind: Lamp
@@ -132,14 +132,15 @@ std::string squeezed(const std::string& text) {
   return std::regex_replace(text, std::regex(" +"), " ");
 }
 
-// Catches: a built-in network beside one's own, so that two of them give out addresses; an extra
-// manifest whose server is not there yet, which holds up the network or is never asked for again; a
-// secret header for the one that goes to the other; objects created in the order of the file, so
-// that a custom resource comes before its definition and is lost.
+// Catches: a built-in network beside a custom one, so that both assign addresses; an extra manifest
+// whose server is not up yet, and which holds up the network or is never requested again; a secret
+// header of the extra manifest that is sent to the network's server; objects created in the order
+// of the file, so that a custom resource comes before its definition and is lost.
 TEST_F(KubeHost, NetworkAndExtraManifestByUrl) {
   KubeCluster cluster("byurl", 1, 1, {"--bootstrap=false", "--config-patch", configPatch()});
   harness::Web network(cluster.segment(), kGateway, 8098), extra(cluster.segment(), kGateway, 8099);
-  network.answer("", harness::Manner::kGood, kHostRoutes);  // the extra one is not there: 404
+  network.answer("", harness::Manner::kGood, kHostRoutes);  // the extra server does not answer yet:
+                                                            // 404
   auto& master = cluster.nodes[0];
   cluster.talos.ok(cluster.at(master, {"bootstrap"}), 120);
   cluster.awaitSystem("host-routes", "k8s-app=host-routes");

@@ -1,5 +1,5 @@
-// A developer at the daemons of a living cluster: each is called, says more, dies of a fault and
-// explains that, leaves a core, and is replaced, while pods of the cluster call a Service.
+// A developer debugs the daemons of a running cluster: each is called, logs more, dies of a fault
+// and explains it, leaves a core, and is replaced, while pods of the cluster call a Service.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -68,7 +68,7 @@ class DebuggedNode {
         },
         kComesBack, 0.1);
   }
-  // The first report of a service; empty: there is none yet.
+  // Returns the first report of a service; empty if there is no report yet.
   std::string report(const std::string& service) const {
     std::smatch match;
     auto listed = tried({"crashes"}).out;
@@ -123,8 +123,8 @@ struct DebuggedDaemons : public KubeHost {
   }
 };
 
-// Catches: a daemon whose crash, or whose replacement by another program, disturbs another one, a
-// pod, or the network between pods.
+// Catches: a daemon whose crash, or whose replacement by another program, disturbs another daemon,
+// a pod, or the network between pods.
 TEST_F(DebuggedDaemons, LeaveAllElseAsItIs) {
   KubeCluster cluster("debugged", 1, 1, {"--use-vip"});
   cluster.awaitReady(2, kNodeUp);

@@ -104,7 +104,7 @@ void Diagnose::one(Patient& patient, const Illness& illness) {
   EXPECT_TRUE(words.empty() || eventually(shows, kNamed, 1)) << illness.shown << "\n"
                                                              << shown.out << shown.err;
   double seen = seconds();
-  // The consequences are there by now, and do not hide the cause.
+  // The consequences exist by now, and do not hide the cause.
   EXPECT_TRUE(look()) << last.out << last.err;
   auto confidence = first.confidence;
   if (illness.undo != nullptr) illness.undo(patient);
@@ -118,8 +118,8 @@ void Diagnose::one(Patient& patient, const Illness& illness) {
   fprintf(stderr, "%s", row);
 }
 
-// Catches: a cause that is not named on a real cluster, or not first; one that is named with
-// certainty while something else is wrong, or nothing is; one that stays when it is mended.
+// Catches: a cause that is not named on a real cluster, or not first; a cause that is named with
+// certainty while another is true, or none; a cause that is still named after it was mended.
 TEST_F(Diagnose, NamesWhatIsBroken) {
   KubeCluster cluster("sick", 1, 1);
   cluster.awaitSystem();

@@ -31,7 +31,7 @@ cluster:
   externalCloudProvider: {enabled: true, manifests: ['http://10.5.0.1:8098/cloud.yaml']}
 )";
 
-// Each component reads a file of its volume: the API server learns what it warns of, the scheduler
+// Each component reads a file of its volume: the API server the text of its warnings, the scheduler
 // the name of another profile.
 constexpr const char* kOfControlPlane = R"(
 machine:
@@ -89,8 +89,8 @@ constexpr const char* kAddressesOfWorker = R"([
 constexpr const char* kOfCloud =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: cloud, namespace: kube-system}\n";
 
-// A pod of the control plane by a name of the scheduler's file, and one of the worker with a folder
-// that the kubelet looks for before it starts the pod.
+// Returns a pod of the control plane with a name from the scheduler's file, and a pod of the worker
+// with a folder that the kubelet requires before it starts the pod.
 std::string pods(const std::string& master) {
   return R"(apiVersion: v1
 kind: Pod
@@ -146,7 +146,7 @@ struct DocumentedSettings : public KubeHost {
         "--pid-file", "--bind-interfaces", "--listen-address=" + std::string(kNameServer),
         "--log-facility=/dev/null"});
   }
-  // As the node's own process sees it.
+  // Reads a file as the node's own process sees it.
   std::string fileOf(const KubeNode& node, const char* program, const std::string& path) const {
     return harness::slurp("/proc/" + std::to_string(cluster->talos.program(node.name, program)) +
                           path);
@@ -209,7 +209,7 @@ void DocumentedSettings::checkNodes() const {
   EXPECT_THAT(
       ofNodes("{.status.addresses[?(@.type==\"InternalIP\")].address}"),
       UnorderedElementsAre(master().name + " 10.5.0.2", std::string(kWorkerName) + " 10.5.0.203"));
-  // There is no other taint: a control plane that takes workloads has none of its own.
+  // No node has another taint: a control plane that takes workloads does not taint itself.
   std::vector<std::string> taints;
   EXPECT_TRUE(eventually(
       [&] {
@@ -231,7 +231,7 @@ void DocumentedSettings::checkNodes() const {
   cluster->ok({"-n", "kube-system", "get", "configmap", "cloud"});
 }
 
-// Does what the provider's controller does.
+// Stands for the provider's controller.
 void DocumentedSettings::initialize() const {
   auto message = [&] {
     return cluster->ok({"get", "pod", "placed", "-o",
@@ -251,7 +251,7 @@ void DocumentedSettings::initialize() const {
 void DocumentedSettings::checkMounts() const {
   cluster->awaitPods("default", "app=mounted", 1, kPodsUp);
   EXPECT_EQ(fileOf(worker(), "kubelet", "/root/var/mnt/documents/word"), "mounted");
-  // The API server asks the kubelet at the address of that subnet.
+  // The API server calls the kubelet at the address of this subnet.
   EXPECT_EQ(cluster->ok({"logs", "mounted"}), "mounted\n");
   for (auto program : {"kube-apiserver", "kube-scheduler"}) {
     EXPECT_THAT(fileOf(master(), program, "/root/etc/documents/scheduler.yaml"),
@@ -344,7 +344,7 @@ void DocumentedSettings::checkFailedNode() {
   endpoint("https://api.documents.example:6443");
   reboot();
   cluster->awaitReady(2, kClusterUp);
-  // It keeps what the provider has written, and is not tainted again.
+  // The node keeps the provider's fields, and is not tainted again.
   EXPECT_EQ(cluster->ok({"get", "node", kWorkerName, "-o", "jsonpath={.spec.providerID}"}),
             std::string("example://") + kWorkerName);
   EXPECT_THAT(cluster->ok({"get", "node", kWorkerName, "-o", "jsonpath={.spec.taints}"}),

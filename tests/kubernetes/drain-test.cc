@@ -1,5 +1,5 @@
 // Nodes out of service and back, as a user does it: drained by talosctl, with settings that come
-// and go with their config, and erased and joined anew under their name.
+// and go with their config, and erased and joined again under their name.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"
@@ -15,7 +15,7 @@ constexpr double kNodeUp = 420, kPodsUp = 240, kGone = 120;
 constexpr const char *kMasterName = "out-master-1", *kWorkerName = "out-worker-1",
                      *kWorkerAddress = "10.5.0.3";
 
-// Nobody makes it anew.
+// A pod without a controller that would create it again.
 constexpr const char* kBare = R"(apiVersion: v1
 kind: Pod
 metadata: {name: bare}
@@ -35,8 +35,8 @@ struct NodesOutOfService : public KubeHost {
   ~NodesOutOfService() noexcept override {}
 };
 
-// Catches: a drain that ends pods although it is refused; a budget that is not kept, or not named;
-// a drain that does not go on when the budget lets go; a node that is not back.
+// Catches: a refused drain that ends pods all the same; a PodDisruptionBudget that is violated, or
+// not named; a drain that does not continue when the budget allows it; a node that is not back.
 void isDrained(const KubeCluster& cluster) {
   cluster.apply(guardedByABudget("kept", kWorkerName) + "---\n" + kBare);
   cluster.awaitPods("default", "app=kept", 1, kPodsUp);
@@ -73,7 +73,8 @@ void isDrained(const KubeCluster& cluster) {
   EXPECT_EQ(workerObject(cluster, "{.spec.unschedulable}"), "");
 }
 
-// Catches: a setting that stays when the config has it no more; one of somebody else that goes.
+// Catches: a setting that stays after it was removed from the config; a user's setting that is
+// removed.
 void followsItsConfig(const KubeCluster& cluster) {
   auto& worker = cluster.nodes.back();
   auto patch = [&](const std::string& operations) {
@@ -98,9 +99,9 @@ void followsItsConfig(const KubeCluster& cluster) {
       eventually([&] { return workerObject(cluster, settings) == "fast,,r17,somebody"; }, 60));
 }
 
-// Catches: a machine without data that does not get its name back; a node that keeps what only its
-// last config had, or that takes pods although a user has cordoned it; a kubelet whose certificates
-// nobody accepts; pods that do not come back.
+// Catches: a machine without data that does not get its name back; a node that keeps settings of
+// its previous config, or that takes pods although a user has cordoned it; a kubelet whose
+// certificates are not accepted; pods that do not come back.
 void joinsAnew(const KubeCluster& cluster) {
   EXPECT_EQ(cluster.talos.ok({"cordon", kWorkerName}),
             std::string("node/") + kWorkerName + " cordoned\n");
@@ -120,7 +121,7 @@ void joinsAnew(const KubeCluster& cluster) {
   cluster.awaitReady(2, kNodeUp);
   cluster.awaitPods("kube-system", "k8s-app=flannel", 2, kPodsUp);
   EXPECT_EQ(workerObject(cluster, "{.metadata.uid}"), uid) << "the same object";
-  // Its config is that of its creation again.
+  // The node has its first config again.
   EXPECT_TRUE(eventually(
       [&] {
         return workerObject(cluster, "{.metadata.labels.disk},{.metadata.labels.rack}") == ",r17";
@@ -133,12 +134,12 @@ void joinsAnew(const KubeCluster& cluster) {
   EXPECT_TRUE(eventually(
       [&] { return cluster.placesOf("app=kept") == std::string(kWorkerName) + " "; }, kGone, 0.5));
   cluster.awaitPods("default", "app=kept", 1, kPodsUp);
-  // Through the kubelet's serving certificate.
+  // This call needs the kubelet's serving certificate.
   EXPECT_EQ(cluster.ok({"logs", "-l", "app=kept"}), "up\n");
 }
 
-// Catches: a node that is gone for good and stays in Kubernetes; one that is removed and not reset;
-// a kubelet that makes its object anew.
+// Catches: a node that has left for good and stays in Kubernetes; a node that is removed and not
+// reset; a kubelet that creates its object again.
 void goesForGood(const KubeCluster& cluster) {
   auto keeps = cluster.talos.talosctl({"-n", kWorkerAddress, "reset", "--yes", "--reboot",
                                        "--system-labels-to-wipe", "EPHEMERAL", "--remove-node"});

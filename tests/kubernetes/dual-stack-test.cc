@@ -17,7 +17,7 @@ using harness::eventually;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-// Of each node its name, and what that path of its object has.
+// Returns each node's name and the value at `path` of its object.
 std::vector<std::string> ofNodes(const KubeCluster& cluster, const std::string& path) {
   return cluster.each("nodes", "{.metadata.name} " + path);
 }
@@ -77,7 +77,7 @@ TEST_F(KubeHost, BothFamilies) {
   EXPECT_THAT(cluster.each("services", "{.metadata.name} {.spec.clusterIPs[*]}"),
               UnorderedElementsAre("kubernetes 10.96.0.1", "kube-dns 10.96.0.10",
                                    "kube-dnsv6 fc00:db8:20::a"));
-  // With the certificate's authority.
+  // The calls verify the certificate by its authority.
   for (auto address : {"10.5.0.2", "[fd74:616c:a05::2]"}) {
     EXPECT_EQ(cluster.ok({"--server", std::string("https://") + address + ":6443", "get", "--raw",
                           "/readyz"}),
@@ -91,7 +91,7 @@ TEST_F(KubeHost, BothFamilies) {
   checkFromNodes(cluster);
 }
 
-// The name of the node that has the shared address; empty: none says so.
+// Returns the name of the node that has the shared address; empty if none reports it.
 std::string holderOf(const KubeCluster& cluster) {
   for (auto& node : cluster.nodes) {
     if (!node.controlPlane) continue;
@@ -102,7 +102,7 @@ std::string holderOf(const KubeCluster& cluster) {
   return "";
 }
 
-// Catches: an address of IPv4 that somebody needs or invents: etcd and its members, the kubelet's
+// Catches: an IPv4 address that a program needs or invents: etcd and its members, the kubelet's
 // node, the API's endpoints, flannel, registries; a shared address that stays with a node that has
 // lost its power, because its neighbours are not informed.
 TEST_F(KubeHost, Ipv6AloneWithASharedAddress) {

@@ -2,8 +2,8 @@
 // name each.
 //
 // Each illness is a single cause: it is made, `talosctl diagnose` names it first, another command
-// shows it, and it is undone; then the cluster is well again. A Patient restores what it was asked
-// to change; an illness has an `undo` of its own only for changes made past it.
+// shows it, and it is undone; then the cluster is well again. A Patient restores its own changes;
+// an illness has an `undo` only for changes that it makes without the Patient.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,7 @@ class Patient {
   void apply(const std::string& objects);
   void keep(const std::string& kind, const std::string& name);  // of kube-system, as it is now
   void service(const KubeNode& node, const std::string& id, bool runs);
-  // A server at the gateway that answers so for every path.
+  // Starts a server at the gateway that answers every path in this manner.
   void serve(harness::Manner manner, const std::string& body);
   void power(const KubeNode& node, bool on);
   void kube(std::vector<std::string> arguments) const;
@@ -57,7 +57,7 @@ struct Illness {
   std::function<void(Patient&)> make;
   const char* check;  // of the first cause
   const char* words;  // in it
-  // talosctl, or kubectl if that is the first word, and what it says.
+  // A talosctl command, or kubectl if this is the first word; `shown` is a part of its output.
   std::vector<std::string> shownBy;
   const char* shown;
   std::function<void(Patient&)> undo = nullptr;
@@ -65,7 +65,7 @@ struct Illness {
   std::vector<std::string> flags = {};  // of diagnose
 };
 
-// Of a control plane and a worker.
+// Returns the illnesses of a cluster with one control plane and one worker.
 std::vector<Illness> illnessesOfTwo();
 
 }  // namespace talos

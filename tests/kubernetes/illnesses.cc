@@ -36,7 +36,7 @@ void deleteDns(Patient& patient) {
   patient.kube({"-n", "kube-system", "delete", "pod", "-l", "k8s-app=kube-dns", "--wait=false"});
 }
 
-// The argument that nobody knows, of a part of Kubernetes.
+// Sets an unknown argument of a part of Kubernetes.
 void wrongArgument(Patient& patient, const KubeNode& node,
                    std::initializer_list<const char*> part) {
   patient.patch(node, object(part, R"({"extraArgs": {"bogus": "1"}})"));

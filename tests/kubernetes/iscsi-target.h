@@ -17,17 +17,17 @@ class IscsiTarget {
     std::string user, password;
   };
 
-  // Throws with its output when it does not listen within 60 s.
+  // Throws with its output if it does not listen within 60 s.
   explicit IscsiTarget(const KubeCluster& cluster);
   ~IscsiTarget();
   IscsiTarget(const IscsiTarget&) = delete;
 
-  // A new, empty disk of 64 MiB as LUN 1 of the target with this name. Initiators of anywhere log
-  // in; with an account, by CHAP as that one.
+  // Adds a new, empty disk of 64 MiB as LUN 1 of the target with this name. Initiators at any
+  // address may log in; with an account, by CHAP as this account.
   void offer(const std::string& name, const std::optional<Account>& account = {});
-  // The file that is the disk.
+  // Returns the path of the disk's file.
   std::string disk(const std::string& name) const;
-  // Initiators that are logged in, as many lines as there are connections.
+  // Returns the initiators that are logged in, a line for each connection.
   std::string connections(const std::string& name) const;
 
  private:

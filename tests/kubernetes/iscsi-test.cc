@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr double kReboots = 420;  // seconds, emulated, with what the kubelet waits for
-// The image in the document's file, and the one that rootfs/kubernetes/images.sh makes.
+// The image in the document's file, and the image that rootfs/kubernetes/images.sh makes.
 const std::string kDocumentsImage = "registry.example.com/open-iscsi:2.1.11";
 const std::string kImage = "docker.io/library/open-iscsi:2.1.11";
 constexpr const char *kDisk1 = "iqn.2026-01.example:disk1", *kDisk2 = "iqn.2026-01.example:disk2";
@@ -38,7 +38,7 @@ std::vector<std::string> blocksOf(const std::string& heading) {
   return blocks;
 }
 
-// The second step: the document's file, with the name of an image that is there.
+// Returns the document's file (second step of the document) with the name of an existing image.
 std::string initiator() {
   auto text = harness::slurp(std::string(DOCUMENTS) + "/iscsi-initiator.yaml");
   EXPECT_THAT(harness::slurp(std::string(DOCUMENTS) + "/storage.md"),
@@ -50,7 +50,7 @@ std::string initiator() {
   return text;
 }
 
-// A volume of a pod, of the document's one: what is in braces.
+// Returns the part in braces of the document's volume, for a pod, with another disk and `more`.
 std::string volumeOf(const std::string& block, const std::string& name, const std::string& more) {
   auto begin = block.find("iscsi: {"), end = block.find('}', begin);
   if (begin == std::string::npos || end == std::string::npos) return "";
@@ -86,7 +86,8 @@ class Iscsi : public Storage {
     };
     ASSERT_TRUE(eventually(running, kRuns, 1)) << cluster->overview();
   }
-  // But for connections whose node has been rebooted since, of which the target has not heard.
+  // Expects that no node uses the disk; `dead` names connections of a node that has been rebooted
+  // since, which the target still counts.
   void expectUnused(const IscsiTarget& target, const std::string& name,
                     const std::string& dead = "") {
     EXPECT_TRUE(eventually([&] { return !contains(mounts(worker(1)), "iscsi"); }, kGone, 1))
@@ -120,7 +121,8 @@ TEST_F(Iscsi, DiskOfADocumentedInitiator) {
   expectUnused(target, kDisk1);
   EXPECT_THAT(harness::slurp(target.disk(kDisk1)), HasSubstr("from-the-first"));
 
-  // The kubelet ends it on the node's way down, for good; another one has the disk afterwards.
+  // The kubelet ends the pod for good while the node shuts down; another pod gets the disk
+  // afterwards.
   cluster->apply(pod("reader", worker(1), "cat /data/file && sleep 100000", volume));
   ASSERT_TRUE(logHas("reader", "from-the-first")) << cluster->overview() << mountFailures();
   auto before = cluster->bootId(worker(1));
@@ -140,8 +142,8 @@ TEST_F(Iscsi, DiskOfADocumentedInitiator) {
   expectUnused(target, kDisk1, dead);
 }
 
-// Catches: a secret that does not arrive at iscsid; a target that gives its disk to who has none; a
-// refusal whose pod tells nobody the reason.
+// Catches: a secret that does not arrive at iscsid; a target that gives its disk to a node without
+// the secret; a refusal whose reason is not in the pod's events.
 TEST_F(Iscsi, TargetThatAsksWhoItIs) {
   ASSERT_NO_FATAL_FAILURE(createInitiator());
   if (HasFailure()) return;

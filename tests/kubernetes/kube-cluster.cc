@@ -167,7 +167,7 @@ void KubeCluster::awaitPods(const std::string& nameSpace, const std::string& lab
                            "{.status.conditions[?(@.type==\"Ready\")].status}{\"\\n\"}{end}"});
     size_t good = 0, all = 0;
     for (auto& line : harness::lines(result.out)) {
-      // Pods that a node has ended on its way down stay in the list, beside those in their place.
+      // Pods that a node has ended while it shut down stay in the list, beside their replacements.
       all += !line.starts_with("Succeeded") && !line.starts_with("Failed");
       good += line == "RunningTrue";
     }

@@ -1,9 +1,9 @@
 // A cluster on container nodes that runs Kubernetes from images of rootfs/kubernetes, and the
-// untouched kubectl of the same release.
+// unmodified kubectl of the same release.
 //
 // Its host is a network namespace of this process, whose registry has the images under upstream's
-// names; nodes pull through --registry-mirror, as a user's do. $KUBERNETES_IMAGES is the registry's
-// storage, $KUBECTL the client: `make e2e` sets them.
+// names; nodes pull through --registry-mirror, as a user's nodes do. $KUBERNETES_IMAGES is the
+// registry's storage, $KUBECTL the client: `make e2e` sets them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,19 +24,19 @@ class KubeHost : public harness::RegistryHost {
   static constexpr const char* kRegistryAddress = "127.0.0.1:5000";
   ~KubeHost() noexcept override {}
   void SetUp() override;
-  // True when the registry has that release: "1.34.4". A test that is of a release begins with
-  // TALOS_NEEDS_RELEASE.
+  // Returns true if the registry has this release, as "1.34.4". A test of a certain release begins
+  // with TALOS_NEEDS_RELEASE.
   static bool hasRelease(const std::string& release);
   std::unique_ptr<harness::Registry> registry;
 };
 
-// Seconds, from an empty store on a busy machine with two processors.
+// Timeouts in seconds, from an empty store on a busy machine with two processors.
 constexpr double kClusterUp = 420, kPodsUp = 240;
 
-// http://10.5.0.1:5000, http://[fd00::1]:5000
+// Returns a URL: http://10.5.0.1:5000, http://[fd00::1]:5000
 std::string httpUrl(const std::string& address, unsigned port);
 
-// At most eight of them: addresses are counted in decimal digits.
+// A node, one of at most eight: addresses are counted in decimal digits.
 struct KubeNode {
   std::string name, address;
   bool controlPlane;
@@ -51,55 +51,59 @@ struct KubePod {
 
 class KubeCluster {
  public:
-  // `talosctl cluster create` with these many nodes, and the kubeconfig that it gives. All
-  // deadlines are so many times longer: emulated machines are slow.
+  // Runs `talosctl cluster create` with these numbers of nodes and gets the kubeconfig. All
+  // deadlines are multiplied by `slowness`: emulated machines are slow.
   KubeCluster(const std::string& name, unsigned masters, unsigned workers,
               const std::vector<std::string>& more = {}, double slowness = 1);
 
   harness::Cluster talos;
   std::vector<KubeNode> nodes;  // control planes first
 
-  // A program on the first control plane's network, with --kubeconfig as its first argument.
+  // Runs a program on the first control plane's network, with --kubeconfig as its first argument.
   harness::Result onNode(std::vector<std::string> words, double deadlineSeconds) const;
-  // As a client at the nodes' segment.
+  // Runs kubectl as a client at the nodes' segment.
   harness::Result kubectl(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
-  // Its words, for who runs it otherwise: harness::Background, in the namespace of segment().
+  // Returns the words of this command, to run it as harness::Background in the namespace of
+  // segment().
   std::vector<std::string> kubectlCommand(std::vector<std::string> arguments) const;
-  // An HTTP server's answer to a program in that process's namespace; empty: nothing.
+  // Returns an HTTP server's answer to a program in the process's namespace; empty if there is
+  // none.
   std::string fetched(pid_t process, const std::string& address, unsigned port) const;
-  // Fails the test when the exit status is not 0; returns stdout.
+  // Fails the test if the exit status is not 0; returns stdout.
   std::string ok(std::vector<std::string> arguments, double deadlineSeconds = 60) const;
-  // `talosctl health` with these flags in the nodes' network, where the API's endpoint is.
+  // Runs `talosctl health` with these flags in the nodes' network, where the API's endpoint is.
   harness::Result inside(std::vector<std::string> flags) const;
-  // The output of `kubectl get KIND -A -o jsonpath` for each object, a line each.
+  // Returns the output of `kubectl get KIND -A -o jsonpath`, a line for each object.
   std::vector<std::string> each(const std::string& kind, const std::string& path) const;
   void apply(const std::string& yaml) const;
-  // Of all namespaces, by "namespace/name"; empty when the API does not answer.
+  // Returns the pods of all namespaces, by "namespace/name"; empty if the API does not answer.
   std::map<std::string, KubePod> pods() const;
-  // The output of another program in the namespace of that process: of a node, of the segment.
+  // Runs another program in the namespace of a process: of a node, of the segment.
   harness::Result in(pid_t process, std::vector<std::string> words, double deadlineSeconds) const;
   pid_t segment() const { return supervisor; }
   const std::string& kubeconfigPath() const { return kubeconfig; }
 
   unsigned dnsPods = 2;  // that awaitSystem() expects
 
-  // All that a cluster begins with, on each of its nodes, and the pods of its network.
+  // Waits for all programs that a cluster begins with, on each of its nodes, and the pods of its
+  // network.
   void awaitSystem(const std::string& networkNamespace = "kube-system",
                    const std::string& networkLabel = "k8s-app=flannel") const;
-  // talosctl at that node. A control plane is asked itself, so that no other one has to be up; a
-  // worker by way of them.
+  // Returns the arguments of talosctl for this node. A control-plane node is called directly, so
+  // that no other has to be up; a worker is called through the control-plane nodes.
   std::vector<std::string> at(const KubeNode& node, std::vector<std::string> arguments) const;
-  // Of the node's boot; empty when it does not answer.
+  // Returns the ID of the node's boot; empty if the node does not answer.
   std::string bootId(const KubeNode& node) const;
 
-  // Waits until so many nodes say that they are Ready; fails the test with what there is otherwise.
+  // Waits until `nodes` nodes are Ready; otherwise fails the test with an overview of the cluster.
   void awaitReady(size_t nodes, double deadlineSeconds) const;
-  // The same of the pods with this label, but those that have ended: so many, Running and ready.
+  // Waits until `count` pods with this label are Running and ready; pods that have ended do not
+  // count.
   void awaitPods(const std::string& nameSpace, const std::string& label, size_t count,
                  double deadlineSeconds) const;
-  // The nodes that the pods with this label are on, each with a blank behind it.
+  // Returns the nodes of the pods with this label, each followed by a blank.
   std::string placesOf(const std::string& label) const;
-  // For messages: nodes, pods and the latest events.
+  // Describes nodes, pods and the latest events, for messages.
   std::string overview() const;
 
  private:
@@ -108,8 +112,8 @@ class KubeCluster {
   double slowness;
 };
 
-// A Deployment of one pod that ends when it is asked to, on that node as long as it takes pods; and
-// a budget of the same name, which wants the pod to be there.
+// Returns a Deployment of one pod that ends when it is told to, on that node as long as the node
+// takes pods; and a PodDisruptionBudget of the same name, which requires the pod.
 std::string guardedByABudget(const std::string& name, const std::string& node);
 
 }  // namespace talos

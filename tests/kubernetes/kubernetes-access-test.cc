@@ -1,5 +1,5 @@
-// The rights of those whose credentials are on a node or in a pod, on real Kubernetes: the default
-// service account, the bootstrap token, a node, a pod that reads the node's files.
+// The rights of credentials on a node or in a pod, on real Kubernetes: the default service account,
+// the bootstrap token, a node, a pod that reads the node's files.
 #include <gmock/gmock.h>
 #include <kj/encoding.h>
 
@@ -73,7 +73,7 @@ class Access {
   }
 };
 
-// Every account may ask who it is and what it may do.
+// Every account may query its own identity and its own rights.
 const std::set<std::string> kOfEverybody = {
     "selfsubjectreviews.authentication.k8s.io: [create]",
     "selfsubjectaccessreviews.authorization.k8s.io: [create]",
@@ -103,8 +103,8 @@ BootstrapToken bootstrapToken(const KubeCluster& cluster) {
 
 // A certificate request of a kubelet, made as this user.
 struct Request {
-  std::string name, node;        // the name of the object, and of the node that it asks for
-  std::string certificate, key;  // of the API of the machine that shows itself; empty: none does
+  std::string name, node;        // name of the object, and of the node in its request
+  std::string certificate, key;  // of the API of the machine that shows itself; empty: no proof
 };
 Result request(const KubeCluster& cluster, const Access& access, const std::string& user,
                const Request& wanted) {
@@ -176,7 +176,8 @@ void checkRights(const KubeCluster& cluster, Access& access) {
     ADD_FAILURE() << "the token has no end: \"" << token.end << "\"\n" << kubedLog(cluster);
   }
 
-  // The Node authorizer, which knows pods and their Secrets, lists nothing: this is what roles add.
+  // The Node authorizer, which knows pods and their Secrets, lists nothing: these rights come from
+  // roles.
   access.usePair("node", kubeletPair(cluster, cluster.nodes.back()));
   EXPECT_THAT(besides(access.rights("node")),
               UnorderedElementsAre(
@@ -184,8 +185,8 @@ void checkRights(const KubeCluster& cluster, Access& access) {
                   "certificatesigningrequests.certificates.k8s.io/selfnodeclient: [create]"));
 }
 
-// Whoever reads a worker's disk, with the bootstrap token, the kubelet's certificate and the
-// certificate of the machine's API, becomes that worker again, and no other node.
+// A program that reads a worker's disk, with the bootstrap token, the kubelet's certificate and the
+// certificate of the machine's API, can become this worker again, and no other node.
 void checkRequests(const KubeCluster& cluster, const Access& access) {
   auto &worker = cluster.nodes.back(), &master = cluster.nodes.front();
   auto machine = machineOf(cluster, worker);
@@ -206,7 +207,8 @@ void checkRequests(const KubeCluster& cluster, const Access& access) {
   auto refused = request(cluster, access, "node", by("node-master", master.name, true));
   EXPECT_THAT(refused.err,
               testing::HasSubstr("can only create a node CSR with CN=system:node:" + worker.name));
-  // Those behind them, of which kubed approves one and the controller manager the other.
+  // These come after the requests that must stay pending; kubed approves the first and the
+  // controller manager the second.
   make("bootstrap", by("machine-itself", worker.name, true));
   make("node", by("node-itself", worker.name, false));
   for (auto name : {"machine-itself", "node-itself"}) {
@@ -217,7 +219,7 @@ void checkRequests(const KubeCluster& cluster, const Access& access) {
   for (auto name : {"token-master", "token-worker", "machine-master", "machine-other"}) {
     EXPECT_EQ(decisionOn(cluster, name), "") << name;
   }
-  // The one of the network of pods may be behind it.
+  // The address of the network of pods may follow in the message.
   EXPECT_THAT(cluster.ok({"get", "csr", "machine-itself", "-o",
                           "jsonpath={.status.conditions[0].message}"}),
               testing::StartsWith("the node " + worker.name +
@@ -227,8 +229,8 @@ void checkRequests(const KubeCluster& cluster, const Access& access) {
   EXPECT_FALSE(std::filesystem::exists(root + "/etc/kubernetes/bootstrap-kubeconfig"));
 }
 
-// The usual form of node-exporter: the node's network and processes, its root read-only, and the
-// user "nobody".
+// The usual form of node-exporter: the node's network and processes, its root read-only, and user
+// `nobody`.
 void checkExporter(const KubeCluster& cluster) {
   auto secret = bootstrapToken(cluster).secret;
   for (auto& node : cluster.nodes) {
@@ -252,7 +254,7 @@ void checkExporter(const KubeCluster& cluster) {
       return cluster.kubectl(words, 120);
     };
     EXPECT_THAT(inPod({"cat", "/host/root/etc/os-release"}).out, testing::HasSubstr("NAME="));
-    // A key that is there for root.
+    // A key that root can see.
     auto path = node.controlPlane ? "/system/secrets/kubernetes/kube-apiserver/service-account.key"
                                   : "/var/lib/kubelet/pki/kubelet-client-current.pem";
     auto root = "/proc/" + std::to_string(cluster.talos.process(node.name)) + "/root";
@@ -282,8 +284,8 @@ std::string kubeletAnswer(const KubeCluster& cluster, const KubeNode& node, cons
   return answer.out;
 }
 
-// Metrics of Kubernetes' programs, as docs/metrics.md has them: with the token of an account that
-// may read them, and with no other one.
+// Checks the metrics of Kubernetes' programs, as docs/metrics.md has them: with the token of an
+// account that may read them, and with no other token.
 void checkProgramMetrics(const KubeCluster& cluster, Access& access) {
   cluster.apply(
       "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: prometheus, namespace: default}\n"
@@ -320,8 +322,8 @@ void checkProgramMetrics(const KubeCluster& cluster, Access& access) {
   }
 }
 
-// A worker with another name is another node for Kubernetes: it gets the certificate of that one
-// when the old one is not used any more, and then the old Node object goes.
+// A worker with another name is another node for Kubernetes: it gets the certificate of the new
+// name when the old certificate is not used any more, and then the old Node object is removed.
 void checkRename(const KubeCluster& cluster) {
   auto &master = cluster.nodes.front(), &worker = cluster.nodes.back();
   auto patched = cluster.talos.talosctl(
@@ -343,10 +345,10 @@ void checkRename(const KubeCluster& cluster) {
               testing::HasSubstr("removed the Node object of a machine that has another name now"));
 }
 
-// Catches: rights of an account or a token that nobody needs; a token without an end, or one that
-// is also on the worker's disk; a request for another node's name that is approved; a key of the
-// control plane that a pod without rights reads from its node's root; metrics of a kubelet that
-// nobody gets, or everybody; a renamed worker that never joins again, or whose old Node object
+// Catches: unneeded rights of an account or a token; a token without an end, or a token that is
+// also on the worker's disk; a request for another node's name that is approved; a key of the
+// control plane that a pod without rights reads from its node's root; metrics of a kubelet that no
+// client gets, or every client; a renamed worker that never joins again, or whose old Node object
 // stays.
 TEST_F(KubeHost, CredentialsOfAWorkerAndOfPodsAreForThemselves) {
   KubeCluster cluster("access", 1, 1);

@@ -1,11 +1,11 @@
-// Faults of a cluster: the cost to a client that writes to the API through the shared address, and
-// proof that nobody has to help afterwards: three control planes and two workers, one fault after
-// the other.
+// Faults of a cluster: their cost to a client that writes to the API through the shared address,
+// and evidence that the cluster heals without help: three control-plane nodes and two workers, one
+// fault after the other.
 //
-// After each of them all nodes are Ready and heard of since, every pod runs again, the controller
-// manager and the scheduler have leaders that are alive, the killed program runs anew, and no pod
-// has restarted that the fault does not explain. In the end each write that was answered is there.
-// How much each fault cost is printed, and is no condition: it depends on the machine.
+// After each fault all nodes are Ready with a status newer than the fault, every pod runs again,
+// the controller manager and the scheduler have leaders that are alive, the killed program runs
+// again, and no pod has restarted that the fault does not explain. In the end each acknowledged
+// write exists. The cost of each fault is printed, and is no condition: it depends on the machine.
 //
 //   KUBE_FAULTS=all   every fault, and a reboot of every node (default: one of each sort)
 #include <gmock/gmock.h>
@@ -34,8 +34,8 @@ const char* const kVip = "10.5.0.50";
 struct Fault {
   // kFreeze: its program does nothing any more until the address has moved.
   enum class How { kKill, kFreeze, kPowerOff, kReboot };
-  // Of the shared address, of etcd; of a lease of Kubernetes; a control plane that is neither of
-  // the first two, if there is one.
+  // Holder of the shared address; leader of etcd; holder of a lease of Kubernetes; a control-plane
+  // node that is neither of the first two, if there is one.
   enum class Whom { kHolder, kEtcdLeader, kLeaseHolder, kOther, kWorker, kNumber };
 
   const char* name;
@@ -94,7 +94,7 @@ const Fault kFaults[] = {
     {.name = "reboot of a worker", .whom = Whom::kNumber, .how = How::kReboot, .number = 4},
 };
 
-// As Kubernetes writes the times of its leases.
+// Returns the current time in the format of Kubernetes' leases.
 std::string timeNow() {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -220,9 +220,9 @@ void KubernetesFaults::freeze(const Fault& fault, const KubeNode& node) {
   ::kill(pid, SIGCONT);  // unless its kubelet has ended it by now
 }
 
-// A kubelet that is told of a shutdown ends its pods, static ones aside; those of a node whose
-// power was cut go on where they were. Until they have restarted, what the API says of them is from
-// before.
+// A kubelet that is told of a shutdown ends its pods, except static pods; the pods of a node whose
+// power was cut continue where they were. Until they have restarted, the API's record of them is
+// older than the fault.
 Struck KubernetesFaults::struckBy(const Fault& fault, const KubeNode& node) const {
   Struck struck;
   for (auto& [name, pod] : known) {
@@ -245,7 +245,7 @@ Struck KubernetesFaults::struckBy(const Fault& fault, const KubeNode& node) cons
   return struck;
 }
 
-// Returns when what was hit is there again.
+// Makes the fault and returns when the program or the node runs again.
 void KubernetesFaults::strike(const Fault& fault, const KubeNode& node) {
   if (fault.how == How::kFreeze) return freeze(fault, node);
   if (fault.how == How::kKill) {
@@ -287,7 +287,7 @@ const KubeNode& KubernetesFaults::named(const std::string& name) const {
   KJ_FAIL_REQUIRE("there is no such node", name.c_str());
 }
 
-// By the kernels of the nodes.
+// Finds the holder by the kernels of the nodes.
 const KubeNode& KubernetesFaults::holder() const {
   const KubeNode* found = nullptr;
   bool one = eventually(
@@ -344,7 +344,7 @@ const KubeNode& KubernetesFaults::victim(const Fault& fault) const {
   KJ_UNREACHABLE;
 }
 
-// By "namespace/name".
+// Returns the leases by "namespace/name".
 std::map<std::string, std::string> KubernetesFaults::leases(const std::string& path) const {
   std::map<std::string, std::string> all;
   for (auto& line : cluster->each("leases", "{.metadata.namespace}/{.metadata.name} " + path)) {
@@ -356,7 +356,7 @@ std::map<std::string, std::string> KubernetesFaults::leases(const std::string& p
   return all;
 }
 
-// Names what is not yet as it was before; empty: all is.
+// Names the parts that have not recovered yet; empty if all have.
 std::string KubernetesFaults::unwell(const std::string& since, const Struck& struck) const {
   auto renewed = leases("{.spec.renewTime}");
   std::vector<std::string> alive = {"kube-system/kube-controller-manager",
@@ -396,7 +396,8 @@ std::string KubernetesFaults::unwellPods(const Struck& struck) const {
   return "";
 }
 
-// How many pods have restarted; the test fails for one that the fault does not explain.
+// Returns how many pods have restarted; the test fails for a restart that the fault does not
+// explain.
 std::string KubernetesFaults::restarted(const Struck& struck) {
   auto now = cluster->pods();
   size_t count = 0;

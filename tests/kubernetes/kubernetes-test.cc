@@ -91,7 +91,7 @@ void checkHealth(const KubeCluster& cluster) {
   EXPECT_EQ(keys.size(), 2u);
 }
 
-// Three servers that the scheduler places, behind an address and a port of every node.
+// Three servers that the scheduler places, served by one address and by a port of every node.
 constexpr const char* kReplicas = R"(apiVersion: apps/v1
 kind: Deployment
 metadata: {name: three}
@@ -144,7 +144,7 @@ void checkReplicas(const KubeCluster& cluster) {
   }
 }
 
-// To a pod on each node, by way of its kubelet.
+// Forwards a port to a pod on each node, through its kubelet.
 void checkPortForward(const KubeCluster& cluster) {
   for (auto& pod : webPods(cluster)) {
     std::vector<std::string> words = {
@@ -277,11 +277,11 @@ void checkDocumentsLines(const KubeCluster& cluster) {
               HasSubstr("\"machineType\": \"worker\""));
 }
 
-// Catches: a cluster that does not come up from nothing, a control plane that takes workloads, one
-// whose pods cannot reach each other, a name that does not resolve; a Service that is not there for
-// programs of a node; a kubelet whose certificate is good for more than its own node; a kubelet, or
-// what it does, that is not there after its death; settings of a worker that nobody follows; a node
-// that changes its host.
+// Catches: a cluster that does not come up from nothing, a control plane that takes workloads, or
+// whose pods cannot reach each other, a name that does not resolve; a Service that programs of a
+// node cannot reach; a kubelet whose certificate is good for more than its own node; a kubelet, or
+// its effects, missing after its death; settings of a worker that have no effect; a node that
+// changes its host.
 TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   HostUnchanged host;
   KubeCluster cluster("kube", 1, 1, {"--wait-kubernetes"});
@@ -306,7 +306,7 @@ TEST_F(KubeHost, OneControlPlaneAndOneWorker) {
   checkKubeletRights(cluster);
   checkWorkerSettings(cluster);
 
-  // The kubelet's death is nobody else's.
+  // The kubelet's death restarts no pod.
   auto started = restarts(cluster);
   ASSERT_GE(started.size(), 8u) << "pods of the system are missing";
   for (auto node : {"10.5.0.2", "10.5.0.3"}) {

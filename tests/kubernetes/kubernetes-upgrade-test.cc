@@ -1,5 +1,5 @@
-// `talosctl upgrade-k8s` for real: a cluster of one release becomes one of the next, while a client
-// writes to its API. $KUBERNETES_IMAGES has to have both.
+// `talosctl upgrade-k8s` for real: a cluster is upgraded from one release to the next, while a
+// client writes to its API. $KUBERNETES_IMAGES must have both releases.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/api-writer.h"
@@ -63,9 +63,9 @@ class KubernetesUpgrade : public KubeHost {
   }
 };
 
-// Catches: a cluster that is changed by an upgrade that cannot be done; one that is not whole
-// after an upgrade, or stays half done when that was cut off; pods of users that end because of it;
-// a write that was answered and is lost.
+// Catches: a cluster that is changed by an upgrade that cannot be done; a cluster that is not whole
+// after an upgrade, or stays half upgraded after an interruption; pods of users that end because of
+// it; an answered write that is lost.
 TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
   for (auto release : {kFrom, kTo}) {
     TALOS_NEEDS_RELEASE(release);
@@ -144,7 +144,7 @@ TEST_F(KubernetesUpgrade, ToTheNextReleaseWhileAClientWrites) {
 
 constexpr const char* kOldApi =
     "cluster: {apiServer: {extraArgs: {runtime-config: networking.k8s.io/v1beta1=true}}}";
-// Its Service exists, and nobody answers there.
+// A webhook whose Service exists and has no server.
 constexpr const char* kSilent = R"(apiVersion: v1
 kind: Service
 metadata: {name: guard, namespace: default}

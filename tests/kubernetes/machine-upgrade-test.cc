@@ -35,8 +35,7 @@ const Cut kCuts[] = {
     {"trial", "trying slot", "A", "failed"},
 };
 
-// One control plane has nobody to be elected against, and an emulated one renews its lease too
-// late.
+// A single control plane needs no election, and an emulated one renews its lease too late.
 constexpr const char* kAlone =
     R"([{"op": "add", "path": "/cluster/controllerManager/extraArgs", "value": {"leader-elect": "false"}},
         {"op": "add", "path": "/cluster/scheduler/extraArgs", "value": {"leader-elect": "false"}}])";
@@ -54,7 +53,7 @@ class MachineUpgrade : public KubeHost {
   std::vector<std::string> upgrade(const KubeNode& node) const {
     return cluster->at(node, {"upgrade", "--image", archive, "--preserve"});
   }
-  // Empty: it does not answer.
+  // Returns a field of the command's output; empty if the node does not answer.
   std::string field(const KubeNode& node, std::vector<std::string> command,
                     const char* pattern) const {
     auto text = cluster->talos.talosctl(cluster->at(node, std::move(command)), 60).out;
@@ -72,7 +71,7 @@ class MachineUpgrade : public KubeHost {
   void cut(const KubeNode& node, const Cut& cut) const;
 };
 
-// etcd has what was written before, the node is Ready, and pods run again.
+// Expects that etcd has the earlier writes, the node is Ready, and pods run again.
 void MachineUpgrade::expectWell(const KubeNode& node) const {
   cluster->awaitSystem();
   EXPECT_EQ(cluster->ok({"get", "configmap", "kept", "-o", "jsonpath={.data.key}"}, 240), "value");

@@ -11,9 +11,9 @@ namespace {
 using harness::contains;
 using testing::HasSubstr;
 
-// Catches: a kernel of ours that lacks what kubelet, kube-proxy or flannel need, or a module of it
-// that nobody loads, for IPv4 or IPv6, which no container shows; a network of pods that needs one
-// kernel at both ends; a segment that passes on frames of containers alone.
+// Catches: our kernel without a feature that kubelet, kube-proxy or flannel need, or with a module
+// that no program loads, for IPv4 or IPv6, which tests in containers cannot show; a network of pods
+// that needs one kernel at both ends; a segment that passes on only the frames of containers.
 TEST_F(KubeHost, WorkerThatIsAVirtualMachine) {
   KubeCluster cluster("mixed", 1, 1, {"--virtual-machines=1", "--ipv6"});
   ASSERT_TRUE(

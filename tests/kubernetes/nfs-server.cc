@@ -45,7 +45,7 @@ void signalAll(const std::string& settings, int number) {
 }  // namespace
 
 NfsServer::NfsServer(const KubeCluster& cluster) {
-  // Not below /tmp, which is in memory: there the server finds no identity of the file system.
+  // Not below /tmp, which is in memory: the server finds no identity of such a file system.
   auto pattern = fs::current_path().string() + "/nfs-XXXXXX";
   KJ_REQUIRE(mkdtemp(pattern.data()) != nullptr, pattern.c_str());
   home = pattern;

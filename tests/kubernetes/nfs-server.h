@@ -1,6 +1,6 @@
 // An NFS server in user space, Debian's nfs-ganesha, in the network of a local cluster: NFS 4.1 and
 // 4.2 at the gateway's address, as kernels of nodes and of no host mount it. It has one export,
-// /data, with the owners as numbers and root as root, and is gone with the object.
+// /data, with the owners as numbers and root as root, and ends with the object.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace talos {
 
 class NfsServer {
  public:
-  // Throws with its log when it does not listen within 60 s.
+  // Throws with its log if it does not listen within 60 s.
   explicit NfsServer(const KubeCluster& cluster);
   ~NfsServer();
   NfsServer(const NfsServer&) = delete;
 
-  // The content of /data.
+  // Returns the folder of /data.
   const std::string& folder() const { return data; }
-  // It keeps its connections and answers nothing, as one whose disk or network is gone.
+  // Makes the server keep its connections and answer nothing, as one whose disk or network is gone.
   void freeze() const;
   void thaw() const;
 

@@ -1,6 +1,6 @@
-// A node that goes, with real pods on it: before a reboot the kubelet ends them, by the lock that
-// login1 gives it, and in the order of machine.kubelet.extraConfig; those of a Deployment go to
-// another node before it is erased.
+// A node that reboots or is erased, with real pods on it: before a reboot the kubelet ends them, by
+// the lock that login1 gives it, and in the order of machine.kubelet.extraConfig; the pods of a
+// Deployment move to another node before the node is erased.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"
@@ -14,7 +14,7 @@ using harness::eventually;
 constexpr double kNodeUp = 420, kPodsUp = 240, kGone = 120;
 constexpr const char* kWorker = "10.5.0.3";
 
-// One that says how it has ended.
+// A pod whose exit status says how it has ended.
 constexpr const char* kEnds = R"(apiVersion: v1
 kind: Pod
 metadata: {name: ends}
@@ -24,8 +24,8 @@ spec:
   - {name: main, image: "busybox:1.37", command: [sh, -c, "trap 'exit 7' TERM; while :; do sleep 0.1; done"]}
 )";
 
-// One of a low priority that takes longer to end than a node waits without a config, and one of a
-// higher priority that would be first if both were asked at once.
+// A pod of a low priority that takes longer to end than a node waits without a config, and a pod of
+// a higher priority that would end first if both were told to end at once.
 constexpr const char* kRanked = R"(apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
 metadata: {name: high}
@@ -75,8 +75,8 @@ struct NodeThatGoes : public KubeHost {
   ~NodeThatGoes() noexcept override {}
 };
 
-// Catches: a kubelet that gets no lock; a node that goes down without it, so that its pods are
-// started again and nobody is told why they ended.
+// Catches: a kubelet that gets no inhibitor lock; a node that shuts down without the lock, so that
+// its pods are started again and their status does not say why they ended.
 void endsItsPods(const KubeCluster& cluster) {
   auto locks = [&] { return cluster.talos.talosctl({"-n", kWorker, "get", "inhibitors"}).out; };
   EXPECT_TRUE(eventually([&] { return contains(locks(), "kubelet"); }, kGone, 0.5))
@@ -131,7 +131,7 @@ void endsThemByPriority(const KubeCluster& cluster) {
       [&] { return contains(running(), R"({"priority":1000,"shutdownGracePeriodSeconds":20})"); },
       kGone, 0.5))
       << running() << cluster.talos.talosctl({"-n", kWorker, "logs", "kubelet"}).out;
-  // Before it takes pods again.
+  // Wait for the lock before the node takes pods again.
   EXPECT_TRUE(eventually(
       [&] {
         return contains(cluster.talos.talosctl({"-n", kWorker, "get", "inhibitors"}).out,
@@ -157,8 +157,8 @@ void endsThemByPriority(const KubeCluster& cluster) {
   EXPECT_LE(of("low", finished), of("high", finished));
 }
 
-// Catches: a node that is erased under its pods; a budget that is not kept; one that is cordoned
-// for ever.
+// Catches: a node that is erased under its pods; a violated PodDisruptionBudget; a node that stays
+// cordoned forever.
 void isDrainedAndComesBack(const KubeCluster& cluster) {
   cluster.apply(guardedByABudget("guarded", "goes-worker-1"));
   cluster.awaitPods("default", "app=guarded", 1, kPodsUp);

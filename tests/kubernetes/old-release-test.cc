@@ -1,5 +1,5 @@
-// The release of the users' documents, which is years older than what the manifests of today are
-// made for. $KUBERNETES_IMAGES has it when `make e2e` has compiled it.
+// The release of the users' documents, which is years older than the releases for which today's
+// manifests are made. $KUBERNETES_IMAGES has it if `make e2e` has compiled it.
 #include <gmock/gmock.h>
 
 #include "tests/kubernetes/kube-cluster.h"

@@ -9,14 +9,14 @@ namespace {
 using harness::eventually;
 using harness::Result;
 
-constexpr double kHeals = 120;  // seconds, for what a node is asked to do at once
+constexpr double kHeals = 120;  // seconds, for a change that the node makes at once
 constexpr int kServed = 8099;
 
 void writeText(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-// As `kubectl apply` takes it: not bound to the object that it was.
+// Returns the object as `kubectl apply` accepts it: not bound to the object that it was.
 std::string portable(const std::string& object) {
   auto json = kube::readJson(kj::arrayPtr(object.data(), object.size()), "the object");
   for (auto key : {"resourceVersion", "uid", "creationTimestamp", "generation"}) {
@@ -87,7 +87,8 @@ void Patient::kube(std::vector<std::string> arguments) const {
   cluster.ok(std::move(arguments));
 }
 
-// First what keeps the nodes, then what keeps Kubernetes from taking its objects back.
+// Undoes first the changes that impair the nodes, then those that keep Kubernetes from taking its
+// objects back.
 void Patient::restore() {
   webs.clear();
   for (auto node : off) power(*node, true);

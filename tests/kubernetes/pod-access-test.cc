@@ -49,7 +49,7 @@ void applyAccount(const KubeCluster& cluster, const std::string& in, const std::
                 ", namespace: " + in + "}\nspec: {roles: ['" + role + "']}\n");
 }
 
-// Catches: a pod that cannot call the API, or that may do more there than its account says; an
+// Catches: a pod that cannot call the API, or that may do more there than its account permits; an
 // account that is refused without a reason, or given a Secret all the same.
 TEST_F(KubeHost, PodsCallTheMachineApiWithTheRolesOfTheirAccounts) {
   KubeCluster cluster("podapi", 1, 1, {"--config-patch-control-plane", kPatch});

@@ -1,8 +1,8 @@
 // All certificates of a cluster whose nodes are never rebooted, with lifetimes of minutes, watched
-// over several renewals: each port shows a certificate that is valid, nothing is restarted, and no
-// call of a client fails.
+// over several renewals: each port shows a valid certificate, nothing is restarted, and no call of
+// a client fails.
 //
-//   RENEWALS=60   so many minutes (default: 20)
+//   RENEWALS=60   minutes of the test (default: 20)
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -56,11 +56,12 @@ class Renewals : public KubeHost {
     auto shown = cluster->in(cluster->talos.process(node.name), {"sh", "-c", script}, 20);
     note(node.name + " " + port.name, shown);
   }
-  // The kubelet's as a client. The one that it shows is its own, which nobody verifies.
+  // Checks the kubelet's client certificate. Its serving certificate is its own and is not
+  // verified.
   void lookAtKubelet(const KubeNode& node) {
     auto root = "/proc/" + std::to_string(cluster->talos.process(node.name)) + "/root";
     const std::filesystem::path link = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-    // The name of a file beside it, or of one in the node's own tree.
+    // The link names a file beside it, or a path in the node's own tree.
     std::error_code none;
     auto target = std::filesystem::read_symlink(root + link.string(), none);
     auto file = root + (none ? link : link.parent_path() / target).string();
@@ -77,7 +78,7 @@ class Renewals : public KubeHost {
     }
   }
   static constexpr const char* kRead = "openssl x509 -noout -serial -enddate -checkend 0";
-  // Kubeconfigs are read once, so their programs are started anew with another one.
+  // A kubeconfig is read once, so the programs that use one are restarted with each new kubeconfig.
   std::vector<std::string> restarts() const {
     auto all =
         cluster->each("pods", "{.metadata.name} {.status.containerStatuses[*].restartCount}");
@@ -88,8 +89,9 @@ class Renewals : public KubeHost {
   }
 };
 
-// Catches: a certificate that is renewed in a file while its server shows the old one until it
-// ends; one that nobody renews; a program that has to be restarted for it.
+// Catches: a certificate that is renewed in a file while its server shows the old certificate until
+// the certificate expires; a certificate that is not renewed; a program that has to be restarted
+// for a renewal.
 TEST_F(Renewals, NothingEndsOnANodeThatIsNeverRebooted) {
   auto minutes = getenv("RENEWALS") == nullptr ? 20.0 : atof(getenv("RENEWALS"));
   auto lifetime = std::to_string(int(kLifetime)) + "s";

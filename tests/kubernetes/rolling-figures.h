@@ -1,5 +1,5 @@
 // For rolling-upgrade-test.cc: the seconds of each step of a run, by its events as they arrive, and
-// what a run cost, as a row of a table or as a line of JSON.
+// the cost of a run, as a row of a table or as a line of JSON.
 #pragma once
 
 #include <chrono>
@@ -10,17 +10,17 @@
 
 namespace talos {
 
-// Each moment counts for the step of the latest event: workers, too, are upgraded one after the
-// other.
+// A clock that counts each moment for the step of the latest event: workers, too, are upgraded one
+// after the other.
 class StepClock {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // All that the run has printed so far, JSON lines.
+  // Reads the output of the run so far, JSON lines.
   void read(const std::string& out, Clock::time_point now);
-  // "fetch", "plan", "wait", "drain", "write", "away", "trial" to seconds.
+  // Returns the seconds of "fetch", "plan", "wait", "drain", "write", "away", "trial".
   std::map<std::string, double> seconds() const { return spent; }
-  // The step that an event's message belongs to.
+  // Returns the step that an event's message belongs to.
   static std::string stepOf(const std::string& message);
 
  private:

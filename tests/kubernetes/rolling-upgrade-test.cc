@@ -1,13 +1,11 @@
-// `talosctl upgrade-cluster` for real: three control planes and two workers in containers, with
-// Kubernetes, are brought from one system to another and back, while a client writes to the API
-// through the shared address. Each run but the first is interrupted at another step, and started
-// again. What each cost is printed, and is no condition: it depends on the machine.
+// `talosctl upgrade-cluster` for real: three control-plane nodes and two workers in containers,
+// with Kubernetes, are upgraded from one system to another and back, while a client writes to the
+// API through the shared address. Each run but the first is interrupted at another step, and
+// started again. The cost of each run is printed, and is no condition: it depends on the machine.
 //
 //   ROLLING_UPGRADES=all   five times there and back, and every interruption (default: one of each)
 //   ROLLING_UPGRADES=TEXT  the interruptions with this in their names
-//   ROLLING_FIGURES=FILE   the cost of the first run, which nothing interrupts, as a line of JSON;
-//   no
-//                          further run
+//   ROLLING_FIGURES=FILE   write the cost of the first, uninterrupted run as JSON; no further run
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -97,7 +95,7 @@ class RollingUpgrade : public KubeHost {
   const KubeNode& nodeAt(const std::string& address) const;
 };
 
-// Of the image that runs, in another version each.
+// Makes archives of the running image, each with another version.
 void RollingUpgrade::makeArchives() {
   for (auto version : kVersions) {
     auto made = harness::run(
@@ -122,7 +120,7 @@ std::vector<std::string> RollingUpgrade::command(const std::string& version) con
           "json"};
 }
 
-// Grows by one with each election.
+// Returns etcd's term, which grows by one with each election.
 uint64_t RollingUpgrade::etcdTerm() const {
   auto answer =
       cluster->talos.ok({"-n", cluster->nodes[0].address, "etcd", "status", "-o", "json"});
@@ -163,7 +161,8 @@ const KubeNode& RollingUpgrade::nodeAt(const std::string& address) const {
   KJ_FAIL_REQUIRE("there is no such node", address.c_str());
 }
 
-// The node of the last event with this text, and what is done to it or to the client.
+// Interrupts the run after the last event with this text: kills the client, or cuts the power of
+// the event's node or of another one.
 void RollingUpgrade::interrupt(const Interruption& interruption, harness::Background& run) {
   ASSERT_TRUE(
       run.waitFor([&](auto& out, auto&) { return contains(out, interruption.after); }, kUpgrade))
@@ -182,7 +181,7 @@ void RollingUpgrade::interrupt(const Interruption& interruption, harness::Backgr
   fprintf(stderr, "    power cut of %s\n", node->name.c_str());
   cluster->talos.ok({"cluster", "node", "kill", node->name});
   cluster->talos.ok({"cluster", "node", "start", node->name});
-  // It says how it ends; whether it stops there depends on the moment.
+  // The run ends by itself; whether it stops at this step depends on the moment.
   EXPECT_NE(run.finish(kUpgrade), -1) << run.out() << run.err();
 }
 
@@ -225,9 +224,9 @@ void RollingUpgrade::upgrade(const Interruption& interruption) {
   writer->checkWritten(*cluster);
 }
 
-// Catches: a run that stops or breaks the cluster; one that cannot be continued after it was cut
-// off at some step; a node that comes back with its old system, or that is left cordoned; a member
-// that is lost or doubled; a write that was answered and is lost.
+// Catches: a run that stops or breaks the cluster; a run that cannot be continued after an
+// interruption at some step; a node that comes back with its old system, or that is left cordoned;
+// a member that is lost or doubled; an answered write that is lost.
 TEST_F(RollingUpgrade, ThereAndBackWhileAClientWrites) {
   auto given = getenv("ROLLING_UPGRADES");
   std::string which = given == nullptr ? "" : given;
@@ -278,8 +277,8 @@ metadata: {name: held}
 spec: {maxUnavailable: 0, selector: {matchLabels: {app: held}}}
 )";
 
-// Catches: a run that begins although a node is off, or although it would wait for ever for a pod;
-// one that says nothing of it; one that cannot be made to go on.
+// Catches: a run that begins although a node is off, or although it would wait forever for a pod; a
+// run that does not report this; a run that cannot be made to continue.
 TEST_F(RollingUpgrade, WhatIsInTheWayIsSaidBeforeAnythingChanges) {
   ASSERT_NO_FATAL_FAILURE(makeArchives());
   cluster = std::make_unique<KubeCluster>("inway", 1, 2);

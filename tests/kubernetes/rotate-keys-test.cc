@@ -58,7 +58,8 @@ struct RotateKeys : public KubeHost {
   std::vector<std::string> rotate(const std::string& flag) const {
     return cluster->talos.command({"rotate-ca", flag, "--dry-run=false"});
   }
-  // talosctl is killed behind the line `last`; before, a node's power is cut behind `first`.
+  // Kills talosctl after it prints the line `last`; before, cuts the power of the node `cut` after
+  // the line `first`.
   void rotateUntil(const std::string& flag, const std::string& first, const KubeNode* cut,
                    const std::string& last) const {
     Background run(rotate(flag));
@@ -74,7 +75,7 @@ struct RotateKeys : public KubeHost {
     }
     awaitLine(last);
   }
-  // A run begins with all nodes up.
+  // Runs a whole rotation; a run begins only with all nodes up.
   Result rotateWhole(const std::string& flag) const {
     Result last;
     EXPECT_TRUE(eventually(
@@ -108,7 +109,7 @@ struct RotateKeys : public KubeHost {
     words[2] = kubeconfig;
     return cluster->in(cluster->segment(), words, 60);
   }
-  // By the first API server.
+  // Returns the number of keys that the first API server publishes.
   size_t publishedKeys() const {
     return countOf(
         cluster->ok({"--server", "https://10.5.0.2:6443", "get", "--raw", "/openid/v1/jwks"}),
@@ -124,7 +125,7 @@ struct RotateKeys : public KubeHost {
   void rotateEtcdCa();
 };
 
-// As an operator does who does not wait for kubelets.
+// Renews tokens as an operator does who does not wait for kubelets.
 void RotateKeys::renewTokens() const {
   auto before = legacyToken();
   cluster->ok({"patch", "secret", "legacy", "--type=json",
@@ -212,7 +213,7 @@ void RotateKeys::rotateAggregatorCa() {
   RepeatedCalls calls(*cluster, "aggregated API", [&](auto& node) { return api.call(node); });
   rotateUntil(kFlag, "", nullptr, "> accept: 10.5.0.2 accepts");
   {
-    // It reads the CAs once, so another one serves with those that are published by then.
+    // The server reads the CAs once, so it is replaced by one that reads the CAs published by then.
     Background run(rotate(kFlag));
     EXPECT_TRUE(
         run.waitFor([](auto&, auto& err) { return contains(err, "> accept: 10.5.0.4 accepts"); },
@@ -237,7 +238,7 @@ void RotateKeys::rotateAggregatorCa() {
   EXPECT_THAT(published, HasSubstr(next));
   EXPECT_THAT(published, Not(HasSubstr(old)));
   EXPECT_THAT(configs(), Not(HasSubstr("acceptedAggregatorCAs")));
-  // One that trusts what is published now.
+  // The server is replaced by one that trusts the CAs published now.
   api.stop();
   api.expectAvailable(false);
   api.serve();

@@ -1,5 +1,5 @@
-// talosctl rotate-ca for the CA of Kubernetes, on three control planes and a worker: under clients
-// of both CAs and one of a pod, cut off in each phase, with a node that loses its power in each.
+// talosctl rotate-ca for the CA of Kubernetes, on three control-plane nodes and a worker: under
+// clients of both CAs and of a pod, interrupted in each phase, with a power cut of a node in each.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -105,8 +105,8 @@ struct RotateKubernetesCa : public KubeHost {
   std::vector<std::string> rotate() const {
     return cluster->talos.command({"rotate-ca", "--talos=false", "--dry-run=false"});
   }
-  // A node's power is cut behind the line `first`, it is started again, and talosctl killed behind
-  // the line `last`.
+  // Cuts a node's power after the line `first`, starts it again, and kills talosctl after the line
+  // `last`.
   void rotateUntil(const std::string& first, const KubeNode* cut, const std::string& last) const {
     Background run(rotate());
     auto awaitLine = [&](const std::string& text) {
@@ -157,7 +157,7 @@ void RotateKubernetesCa::prepare() {
   newConfig = at("new-kubeconfig");
   podConfig = at("pod-kubeconfig");
   write(oldConfig, slurp(cluster->kubeconfigPath()).c_str());
-  // As a program that has read its CA before: it never reads it again.
+  // Stands for a program that has read its CA before and never reads it again.
   auto token = cluster->ok({"create", "token", "default", "--duration=2h"});
   while (!token.empty() && token.back() == '\n') token.pop_back();
   writeMixed(podConfig, oldConfig, oldConfig, token);
@@ -190,14 +190,14 @@ void RotateKubernetesCa::checkEnd() {
         .out;
   };
   EXPECT_EQ(mapped("default", "kube-root-ca.crt", "ca\\.crt"), newCa);
-  // Beside the new one there may be that of the run that was cut off in the first phase.
+  // Beside the new CA there may be the CA of the run that was interrupted in the first phase.
   auto published = mapped("kube-system", "extension-apiserver-authentication", "client-ca-file");
   EXPECT_THAT(published, HasSubstr(newCa));
   EXPECT_THAT(published, testing::Not(HasSubstr(oldCa)));
   // Scheduler, controller manager, kubelet and the way from an API server to it.
   cluster->apply(kLater);
   cluster->awaitPods("default", "app=later", 1, kPodsUp);
-  // The connections of an API server to kubelets begin anew with its new certificate.
+  // An API server opens new connections to kubelets with its new certificate.
   EXPECT_TRUE(eventually([&] { return as(newConfig, {"logs", "later"}).out == newCa; }, 60));
   EXPECT_EQ(cluster->ok({"exec", "later", "--", "sh", "-c", "echo in"}), "in\n");
   cluster->awaitSystem();
@@ -243,7 +243,7 @@ TEST_F(RotateKubernetesCa, IsFinishedWhateverHappensAndNoCallFails) {
     EXPECT_TRUE(
         run.waitFor([](auto&, auto& err) { return contains(err, "> present CA"); }, kRotation))
         << run.err();
-    // The run cannot end without it, so it is cut off by what follows.
+    // The run cannot end without this node, so the run is killed at its next line.
     talos.ok({"cluster", "node", "kill", nodes[3].name}, 120);
     EXPECT_TRUE(run.waitFor([](auto&, auto& err) { return contains(err, "> drop: 10.5.0.2 acc"); },
                             kRotation))

@@ -1,6 +1,6 @@
 // talosctl rotate-ca for the CAs of Kubernetes, of the aggregation layer and of etcd, on three
-// control planes and two workers, one of which lies about itself in each phase: under clients of
-// the old and the new CA, and the users of what is replaced.
+// control-plane nodes and two workers, one of which lies about itself in each phase: under clients
+// of the old and the new CA, and the users of the replaced secrets.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -127,7 +127,7 @@ void RotateLiar::create() {
   EXPECT_GE(keys.size(), 5u) << "the config of a control-plane node has more";
 }
 
-// In the first look: a worker that claims to be of the control plane, named as such or not.
+// In the first look, a worker claims to belong to the control plane, named as such or not.
 void RotateLiar::expectClaimsRefused(const std::string& flag) {
   Lies lies("/cluster");
   auto listed = std::string(kClaim) + "the members of the cluster list it as worker";
@@ -144,7 +144,7 @@ void RotateLiar::expectClaimsRefused(const std::string& flag) {
   liar->tell("");
 }
 
-// It is asked for the members: one has another type, or is left out.
+// The liar lists the cluster's members: with another type of one member, or without one.
 void RotateLiar::expectMembersRefused(const std::string& flag) {
   auto tellMembers = [&](const std::string& other, const char* type) {
     std::string lines;
@@ -172,8 +172,8 @@ void RotateLiar::expectMembersRefused(const std::string& flag) {
   liar->tellMembers("");
 }
 
-// A rotation that is not for workers: one claims to be of the control plane when it has begun,
-// which a run finds out that continues the one that is killed at this line.
+// In a rotation that is not for workers, a worker claims to belong to the control plane after the
+// start; the run that continues the one killed at this line finds out.
 void RotateLiar::lieUntil(const std::string& flag, const std::string& line,
                           const std::string& pausedAt, const std::function<void()>& meanwhile) {
   SCOPED_TRACE(flag + " " + line);
@@ -257,7 +257,7 @@ void RotateLiar::rotateKubernetesCa() {
   expectStopped("> present CA of", lies.sameKey(own),
                 "its CA was .* another certificate of this key");
   expectStopped("> issue: 10.5.0.5 has", lies.noCa(), "its CA was .*, and is none now");
-  // Its kubelet has a certificate of the new CA, and nothing that the node shows proves it.
+  // The kubelet has a certificate of the new CA, and nothing that the node shows proves it.
   liar->tellFiles("nothing of use\n");
   expectStopped("waiting for 10.5.0.6: the certificate of its kubelet is not of the new CA yet",
                 lies.controlPlane(), kBecomes, [&] { liar->tellFiles(""); });
@@ -283,7 +283,7 @@ void RotateLiar::rotateKubernetesCa() {
     EXPECT_THAT(refused.err, HasSubstr("must be logged in")) << node.name;
     EXPECT_EQ(served.status, 0) << node.name << ": " << served.err;
   }
-  // The search for keys finds what there is.
+  // This shows that the search for keys works.
   EXPECT_THAT(liar->received(), HasSubstr(authority(newConfig)));
 }
 
@@ -344,10 +344,10 @@ void RotateLiar::expectNoKeyLeft() {
 
 }  // namespace
 
-// Catches: a key that a worker gets because of what it says of itself or of the members, in any
-// phase; a run that continues with it, ends without its name, or cannot be continued; a worker that
-// is asked, or sent anything, in a rotation that is not for it; a call of an honest client that
-// fails.
+// Catches: a key that a worker gets because of its claims about itself or about the members, in any
+// phase; a run that continues with this worker, ends without its name, or cannot be continued; a
+// worker that is called, or sent anything, in a rotation that is not for it; a failed call of an
+// honest client.
 TEST_F(RotateLiar, KubernetesCa) {
   create();
   if (!HasFailure()) rotateKubernetesCa();

@@ -46,7 +46,8 @@ struct RotateSecretsKey : public KubeHost {
   std::vector<std::string> rotate() const {
     return cluster->talos.command({"rotate-ca", "--secrets-key", "--dry-run=false"});
   }
-  // talosctl is killed behind the line `last`; before, a node's power is cut behind `first`.
+  // Kills talosctl after it prints the line `last`; before, cuts the power of the node `cut` after
+  // the line `first`.
   void rotateUntil(const std::string& first, const KubeNode* cut, const std::string& last) const {
     Background run(rotate());
     auto awaitLine = [&](const std::string& text) {
@@ -101,9 +102,9 @@ struct RotateSecretsKey : public KubeHost {
 
 }  // namespace
 
-// Catches: an API server that cannot read what another one has written, at any time; a run that
-// does not find where an earlier one was killed; a Secret that stays under the old key; an API
-// server that can read with that still; a call that no API server answers.
+// Catches: an API server that cannot read Secrets that another has written, at any time; a run that
+// does not find where an earlier run was killed; a Secret that stays under the old key; an API
+// server that can still read with the old key; a call that no API server answers.
 TEST_F(RotateSecretsKey, IsFinishedWhateverHappensAndEverySecretIsReadable) {
   cluster = std::make_unique<KubeCluster>("secretskey", 3, 1);
   cluster->awaitSystem();
@@ -111,7 +112,7 @@ TEST_F(RotateSecretsKey, IsFinishedWhateverHappensAndEverySecretIsReadable) {
   auto& talos = cluster->talos;
   auto& nodes = cluster->nodes;
   cluster->ok({"create", "secret", "generic", "ghost", "--from-literal=v=old"});
-  // As etcd has it, under the old key.
+  // Copies the Secret as etcd stores it, under the old key.
   auto stash = etcd(
       "$ETCD get --print-value-only /registry/secrets/default/ghost | head -c -1 | $ETCD put "
       "/stash");
@@ -132,7 +133,7 @@ TEST_F(RotateSecretsKey, IsFinishedWhateverHappensAndEverySecretIsReadable) {
   auto second = firstKey();
   EXPECT_NE(first, second);
   checkOnly(first);
-  // Objects of the old key are for nobody.
+  // Objects under the old key cannot be read.
   auto put = etcd(
       "$ETCD get --print-value-only /stash | head -c -1 | "
       "$ETCD put /registry/secrets/default/returned");
@@ -143,7 +144,7 @@ TEST_F(RotateSecretsKey, IsFinishedWhateverHappensAndEverySecretIsReadable) {
   EXPECT_EQ(etcd("$ETCD del /registry/secrets/default/returned").status, 0);
   EXPECT_EQ(cluster->ok({"get", "secret", "ghost", "-o", "jsonpath={.data.v}"}), "b2xk");
 
-  // From one key of secretbox to another.
+  // Rotates from one key of secretbox to another.
   rotateWhole();
   EXPECT_NE(firstKey(), second);
   checkOnly(second);

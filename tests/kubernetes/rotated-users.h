@@ -1,5 +1,5 @@
-// Users of what rotations replace: an aggregated API, a client of etcd, a client with a token; and
-// calls that are repeated all the time, with what they find.
+// Users of secrets that rotations replace: an aggregated API, a client of etcd, a client with a
+// token; and calls that are repeated all the time, with their results.
 #pragma once
 
 #include <atomic>
@@ -22,15 +22,15 @@ class AggregatedApi {
 
   explicit AggregatedApi(const KubeCluster& cluster);
   ~AggregatedApi();
-  // A new server, which reads the published CAs once, takes the place of the present one, which
-  // serves until then. Returns when every API server reaches the new one.
+  // Replaces the present server by a new one, which reads the published CAs once; the present
+  // server continues until then. Returns when every API server reaches the new server.
   void serve();
   void stop();
-  // By way of an API server.
+  // Calls the aggregated API through an API server.
   harness::Result call(const KubeNode& apiServer) const;
-  // Until Kubernetes reports that it is available, or is not.
+  // Waits until Kubernetes reports that the API is available, or unavailable.
   void expectAvailable(bool available) const;
-  // Of the CAs, as an aggregated API server reads them.
+  // Returns the CAs, as an aggregated API server reads them.
   std::string published() const;
 
  private:
@@ -42,23 +42,24 @@ class AggregatedApi {
   std::unique_ptr<Server> server;
 };
 
-// etcd of a node, as a client with the files of a folder sees it.
+// Checks a node's etcd with the client's files of a folder.
 harness::Result etcdHealth(const KubeCluster& cluster, const KubeNode& node,
                            const std::string& folder);
 
-// A kubeconfig with a token of the service account `default`. It trusts the CA of the cluster's
-// kubeconfig, as a program in a pod does that has read it once.
+// Writes a kubeconfig with a token of the service account `default`. It trusts the CA of the
+// cluster's kubeconfig, like a program in a pod that has read its CA once.
 void writeTokenKubeconfig(const KubeCluster& cluster, const std::string& path);
 
-// Calls the control-plane nodes in turn; a call that one does not answer is made at the next one.
+// Repeated calls to the control-plane nodes in turn; a call that a node does not answer is made at
+// the next node.
 class RepeatedCalls {
  public:
   using Call = std::function<harness::Result(const KubeNode&)>;
   RepeatedCalls(const KubeCluster& cluster, const std::string& name, Call call);
   ~RepeatedCalls();
   void stop();
-  // Prints and checks what it has found: no call that all left unanswered, none that a node refused
-  // because of a certificate, and at least so many.
+  // Prints and checks the results: no call that all nodes left unanswered, no call that a node
+  // refused because of a certificate, and at least `calls` calls.
   void checkStopped(unsigned calls);
 
   std::atomic<unsigned> done{0};

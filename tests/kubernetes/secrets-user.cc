@@ -41,7 +41,8 @@ Result SecretsUser::at(size_t server, std::vector<std::string> arguments) const 
   return cluster.in(cluster.segment(), words, 15);
 }
 
-// Of an API server that answers and refuses the client, cannot decrypt, or has lost a Secret.
+// Sorts a failed call: an API server that answers and refuses the client, cannot decrypt, or has
+// lost a Secret is wrong; other failures are counted.
 void SecretsUser::judge(const Result& result) {
   for (auto part : {"transform", "prefix", "nternal error", "InternalError", "NotFound",
                     "Unauthorized", "must be logged in", "x509"}) {

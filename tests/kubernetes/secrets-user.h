@@ -1,5 +1,5 @@
-// A client that writes and reads Secrets at every API server, and what it finds: a call that an API
-// server does not answer is made at the next one.
+// A client that writes and reads Secrets at every API server and records the results; a call that
+// an API server does not answer is made at the next one.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@ namespace talos {
 
 class SecretsUser {
  public:
-  // It writes a Secret through one API server, and reads it through each, until it is stopped.
-  // Names begin with `prefix`. `kubeconfig`: of the client; empty: that of the cluster.
+  // Writes a Secret through one API server, and reads it through each, until it is stopped. Names
+  // begin with `prefix`. `kubeconfig`: the client's; empty: the cluster's.
   explicit SecretsUser(const KubeCluster& cluster, const std::string& prefix = "probe",
                        const std::string& kubeconfig = "");
   ~SecretsUser();
   void stop();
-  // Prints and checks what it has found: no call that all API servers left unanswered, no answer
-  // that was wrong, and at least so many rounds.
+  // Prints and checks the results: no call that all API servers left unanswered, no wrong answer,
+  // and at least `rounds` rounds.
   void checkStopped(unsigned rounds);
 
   std::atomic<unsigned> done{0};  // rounds

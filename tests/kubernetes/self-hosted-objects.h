@@ -101,8 +101,8 @@ inline const char* const kCheckpointerSpec = R"(
   - {name: kubernetes, hostPath: {path: /etc/kubernetes}}
   - {name: kubelet, hostPath: {path: /var/lib/kubelet}}
 )";
-// The DaemonSet's pods write the copy; the copy removes itself when the API server has said for the
-// grace that its pod is gone. An API server that does not answer says nothing.
+// The DaemonSet's pods write the copy; the copy removes itself when the API server has reported for
+// the grace period that its pod is gone. An API server that does not answer reports nothing.
 inline const char* const kCheckpointerProgram = R"(
 manifest=/etc/kubernetes/manifests
 trap 'exit 0' TERM

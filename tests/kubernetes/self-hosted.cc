@@ -163,7 +163,7 @@ std::string SelfHosted::serviceAccountKey() const {
   return encoded(harness::slurp(folder + "/kube-controller-manager/service-account.key"));
 }
 
-// The files of each part, which are those of its Secret as well.
+// Makes the files of each part, which are also the entries of its Secret.
 void SelfHosted::makeSecrets() {
   auto parsed = config::parse(kj::StringPtr(config.c_str()), "the node's config");
   auto spec = parsed.get().getCluster();
@@ -225,7 +225,8 @@ void SelfHosted::makeSecrets() {
   }
 }
 
-// On the first node alone, whose address is the cluster's endpoint.
+// Starts the temporary control plane on the first node alone, whose address is the cluster's
+// endpoint.
 void SelfHosted::startTemporary() const {
   auto root = rootOf(cluster.nodes[0]);
   for (auto& part : kParts) {
@@ -263,10 +264,11 @@ void SelfHosted::createObjects() const {
       "rbac.authorization.k8s.io}]\nroleRef: {kind: ClusterRole, apiGroup: "
       "rbac.authorization.k8s.io, name: "
       "\"system:certificates.k8s.io:certificatesigningrequests:nodeclient\"}\n");
-  // As the manifests of 0.8 did: kube-controller-manager reads with it who may ask it.
+  // Gives the rights that the manifests of 0.8 gave: with them kube-controller-manager reads which
+  // clients may call it.
   cluster.ok({"create", "clusterrolebinding", "system:default-sa", "--clusterrole=cluster-admin",
               "--serviceaccount=kube-system:default"});
-  // flannel, kube-proxy, CoreDNS and the rights of kubelets are those of the nodes' manifests.
+  // flannel, kube-proxy, CoreDNS and the rights of kubelets come from the nodes' manifests.
   auto path = folder + "/manifests.json";
   auto listed =
       cluster.talos.ok({"-n", cluster.nodes[0].address, "get", "manifests", "-o", "json"});
@@ -305,7 +307,8 @@ void SelfHosted::createObjects() const {
   cluster.apply(objects);
 }
 
-// As soon as the others' are created: what is new on the first node waits for its ports.
+// Removes the temporary pods as soon as those of the DaemonSets exist on the other nodes: the new
+// pods of the first node wait for its ports.
 void SelfHosted::removeTemporary() const {
   auto ready = [&](const std::string& part) {
     return cluster

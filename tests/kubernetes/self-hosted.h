@@ -1,15 +1,14 @@
-// A cluster whose control plane is self-hosted, as Talos 0.8 made it with bootkube: made in the way
-// in which that did it.
+// A self-hosted control plane, as bootkube made it for Talos 0.8, and made in the same way.
 //
-// Configs have neither an aggregator CA nor a key of service accounts, as those of v0.8; their CAs
-// are ECDSA, not RSA, whose keys take minutes on a busy machine. A temporary control plane of
+// Like those of v0.8, configs have neither an aggregator CA nor a key of service accounts; their
+// CAs are ECDSA, not RSA, whose keys take minutes on a busy machine. A temporary control plane of
 // static pods on the first node lets DaemonSets of kube-apiserver, kube-controller-manager and
 // kube-scheduler be created, beside flannel, kube-proxy, CoreDNS and pod-checkpointer; then it is
 // removed, and the DaemonSets take over. The key `initialized` of etcd says so.
 //
-// pod-checkpointer is a program of this test's own, in a shell: what a conversion sees of it is
-// that each of its pods keeps a copy of itself as a static pod with the annotation checkpoint-of,
-// which goes some time after its pod. It does not revive other pods after a reboot.
+// pod-checkpointer is this test's own program, in a shell. For a conversion it is enough that each
+// of its pods keeps a copy of itself as a static pod with the annotation checkpoint-of, which goes
+// some time after its pod. It does not revive other pods after a reboot.
 #pragma once
 
 #include <string>
@@ -20,7 +19,7 @@
 namespace talos {
 
 constexpr const char* kSelfHostedRelease = "1.20.6";
-// After which a copy whose pod is gone is removed; 5 minutes in the original.
+// Seconds after which a copy whose pod is gone is removed; 5 minutes in the original.
 constexpr unsigned kCheckpointGrace = 30;
 
 class SelfHosted {
@@ -28,12 +27,12 @@ class SelfHosted {
   SelfHosted(const std::string& name, unsigned masters, unsigned workers);
 
   KubeCluster cluster;
-  // Base64 of the PEM, as the Secret has it.
+  // Returns the key as base64 of the PEM, as the Secret has it.
   std::string serviceAccountKey() const;
-  // "true", "false", or empty: the node does not say.
+  // Returns "true" or "false", or an empty text if the node does not answer.
   std::string selfHosted(const KubeNode& node) const;
   std::vector<KubeNode> masters() const;
-  // Names of files in the folder of static pods that the node itself has written.
+  // Returns the names of files in the folder of static pods that the node itself has written.
   std::vector<std::string> ownStaticPods(const KubeNode& node) const;
 
  private:

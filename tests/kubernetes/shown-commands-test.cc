@@ -1,6 +1,6 @@
-// Commands that newer clients of the original have, typed on three control planes and two workers
+// Commands of newer clients of the original, typed on three control-plane nodes and two workers
 // with Kubernetes, after the sequence by which a provider makes such a cluster from machines
-// without a config. $SHOWN_COMMANDS names a file for what they print
+// without a config. $SHOWN_COMMANDS names a file for their output
 // (docs/evidence/shown-commands.md).
 #include <gmock/gmock.h>
 #include <stdlib.h>
@@ -30,14 +30,14 @@ const std::pair<const char*, const char*> kNodes[] = {{"shown-master-1", kMaster
                                                       {"shown-worker-1", "10.5.0.5"},
                                                       {"shown-worker-2", kWorker}};
 
-// So many lines of an answer are as the expression says, from their beginnings to their ends.
+// A number of lines of an answer, each matched as a whole by the expression.
 struct Rows {
   const char* expression;
   long count;
 };
 
-// A command line, and what it prints: on stdout, or on stderr when it fails. Without rows there is
-// nothing on stdout.
+// A command line, and its output: on stdout, or on stderr when it fails. Without rows stdout is
+// empty.
 struct Shown {
   const char* line;
   std::vector<Rows> rows;
@@ -186,7 +186,8 @@ class ShownCommands : public KubeHost {
     if (result.status != 0) page << "exit status " << result.status << "\n";
     page << "```\n" << std::flush;
   }
-  // By the fingerprint on its console, and not to another machine.
+  // Sends the config to the machine with the fingerprint on its console, and not to another
+  // machine.
   void giveConfig(const std::string& name, const std::string& address) {
     std::smatch fingerprint;
     std::string console;
@@ -224,9 +225,9 @@ class ShownCommands : public KubeHost {
   }
 };
 
-// Catches: a config that goes to whoever has the address of a machine; a provider's sequence that
-// does not make a cluster; a command that works on a model and not there, with a header and no
-// rows, a control plane among the workers, a count or a size that is missing; a notice on stdout,
+// Catches: a config that goes to every caller with the address of a machine; a provider's sequence
+// that does not make a cluster; a command that works on a model and not on a cluster, with a header
+// and no rows, a control-plane node among the workers, a missing count or size; a notice on stdout,
 // or a result on stderr.
 TEST_F(ShownCommands, PrintWhatTheirClientsExpect) {
   for (auto& [name, address] : kNodes) giveConfig(name, address);

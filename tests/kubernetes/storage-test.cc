@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr double kAnswers = 30;  // seconds, emulated on a busy machine
-// 30 s of the kubelet, 90 s for its pods, and what process 1 waits for; then a boot.
+// 30 s for the kubelet, 90 s for its pods, and the timeout of process 1; then a boot.
 constexpr double kRebootsInSpite = 420;
 
 constexpr const char* kClaim = R"(apiVersion: v1
@@ -42,12 +42,12 @@ spec:
 
 constexpr const char* kInline = "nfs: {server: 10.5.0.1, path: /data}";
 
-// Of all that is waited for, when the control plane is emulated as well.
+// Factor of all timeouts when the control plane is emulated as well.
 constexpr double kEmulated = 4;
 
 class SharedVolume : public Storage {
  protected:
-  // By two pods, on these nodes or on the same one.
+  // Shares a volume between two pods, on these nodes or on the same one.
   void share(const KubeNode& first, const KubeNode& second);
 };
 
@@ -86,16 +86,16 @@ void SharedVolume::share(const KubeNode& first, const KubeNode& second) {
 }
 
 // Catches: a kernel or a kubelet's image that lacks the client; a mount in the kubelet's container
-// that neither containerd nor pods see; owners that arrive as nobody; a volume that stays mounted
+// that neither containerd nor pods see; owners that arrive as `nobody`; a volume that stays mounted
 // after its pod; a server that refuses, and no event says so.
 TEST_F(SharedVolume, OnVirtualMachines) {
   create(2);
   if (!HasFailure()) share(worker(1), worker(2));
 }
 
-// One node, because guest.sh emulates all of it on a kernel that has the client.
-// Catches: a mount that needs a right or a device which a node in a container has not; one in the
-// network of the host, where no server is.
+// Catches: a mount that needs a right or a device which a node in a container lacks; a mount in the
+// network of the host, where no server is. Uses one node, because guest.sh emulates all of it on a
+// kernel that has the client.
 TEST_F(SharedVolume, OnContainers) {
   harness::run({"modprobe", "nfsv4"});
   TALOS_NEEDS(contains(harness::slurp("/proc/filesystems"), "\tnfs4\n"), "nfs4",
@@ -118,7 +118,7 @@ TEST_F(Storage, ServerThatIsAwayDoesNotKeepTheNode) {
   ASSERT_TRUE(logHas("stuck", "open")) << cluster->overview();
   server.freeze();
   cluster->ok({"exec", "stuck", "--", "sh", "-c", "echo >/tmp/go"});
-  // It waits for the server, with what it has written in memory, and no signal ends it.
+  // The program waits for the server, with its writes in memory, and no signal ends it.
   auto waits = [&] {
     auto processes = cluster->talos.talosctl(cluster->at(worker(1), {"processes"})).out;
     return std::regex_search(processes, std::regex(" D +[0-9].*dd if=/dev/zero"));

@@ -1,7 +1,7 @@
-// Volumes of pods on servers of the network: workers that are virtual machines, because the client
-// is the node's kernel, and the kubelet's image, which mounts them. Those of a CSI driver need
-// nothing of the kernel: nodes in containers. Pods are on the node's network, and no network of
-// pods is there to be waited for.
+// Volumes of pods on network servers. Workers are virtual machines, because the client is the
+// node's kernel, and the kubelet's image, which mounts them. Volumes of a CSI driver need nothing
+// of the kernel: their nodes are containers. Pods are on the node's network, so there is no network
+// of pods to wait for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,18 +16,18 @@ namespace talos {
 
 class Storage : public KubeHost {
  protected:
-  // Seconds, emulated on a busy machine.
+  // Timeouts in seconds, emulated on a busy machine.
   static constexpr double kRuns = 600, kGone = 120;
 
   std::unique_ptr<KubeCluster> cluster;
-  double slowness = 1;  // of everything: a control plane that is emulated as well takes longer
+  double slowness = 1;  // factor of all timeouts: an emulated control plane takes longer
 
   void TearDown() override {
     cluster = nullptr;
     KubeHost::TearDown();
   }
-  // A control plane and these workers. With --with-bootloader they have /var on their disk, as an
-  // installed node has it, and in memory without.
+  // Creates a control plane and these workers. With --with-bootloader they have /var on their disk,
+  // as an installed node has it, and in memory without.
   void create(unsigned workers, std::vector<std::string> flags = {}) {
     flags.push_back("--virtual-machines=" + std::to_string(workers));
     createContainers(workers, std::move(flags));
@@ -51,7 +51,7 @@ class Storage : public KubeHost {
   }
   KubeNode& worker(size_t i) { return cluster->nodes[i]; }  // counted from 1
 
-  // Its one container has the volume at /data and runs the command as user 1000.
+  // Returns a pod whose one container has the volume at /data and runs the command as user 1000.
   static std::string pod(const std::string& name, const KubeNode& node, const std::string& command,
                          const std::string& volume) {
     return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name +
@@ -73,14 +73,14 @@ class Storage : public KubeHost {
     return harness::eventually([&] { return harness::contains(logOf(pod), text); },
                                kRuns * slowness, 1);
   }
-  // All reasons of the kubelet for not mounting volumes, each whole.
+  // Returns all reasons of the kubelet for not mounting volumes, each whole.
   std::string mountFailures() {
     return cluster
         ->kubectl({"get", "events", "--field-selector", "reason=FailedMount", "-o",
                    "jsonpath={range .items[*]}{.involvedObject.name}: {.message}{\"\\n\"}{end}"})
         .out;
   }
-  // A reason of the kubelet for not mounting a volume of this pod, and its text.
+  // Waits until the kubelet gives this text as a reason for not mounting a volume of the pod.
   bool mountFailsWith(const std::string& pod, const std::string& text, std::string& events) {
     auto refused = [&] {
       events = cluster

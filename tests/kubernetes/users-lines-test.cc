@@ -1,6 +1,6 @@
-// The command lines of the users' documents, typed one after another on a fresh cluster: what
-// tests/client/users-lines.txt says of each has to come true. A line is typed as it is printed, but
-// for what kSubstitutions lists.
+// The command lines of the users' documents, typed one after another on a fresh cluster: the
+// outcome of each must be that of tests/client/users-lines.txt. A line is typed as it is printed,
+// except for the substitutions of kSubstitutions.
 #include <gmock/gmock.h>
 #include <kj/encoding.h>
 #include <sys/stat.h>
@@ -25,12 +25,12 @@ using testing::HasSubstr;
 
 constexpr const char* kMaster = "10.5.0.2";
 
-// One control plane and one worker, or as USERS_LINES_ON says ("3+2").
+// One control plane and one worker, or the numbers of USERS_LINES_ON ("3+2").
 struct Size {
   unsigned controlPlanes = 1, workers = 1;
   static std::string address(unsigned index) { return "10.5.0." + std::to_string(2 + index); }
   std::string worker() const { return address(controlPlanes); }
-  // As Go prints a list.
+  // Prints the addresses of the control plane in Go's format of a list.
   std::string masters() const {
     std::string list;
     for (unsigned i = 0; i < controlPlanes; ++i) list += (i > 0 ? " \"" : "\"") + address(i) + "\"";
@@ -46,10 +46,10 @@ const Size kSize = [] {
 }();
 const std::string kWorker = kSize.worker();
 
-// The documents' addresses, placeholders and numbers of releases, and what is typed for them. All
-// else of a line stays as it is printed. The cluster has the images of one release, which its
-// mirror gives out for every registry: where the documents go from one release to another, the
-// images of the first one are named by another registry.
+// The documents' addresses, placeholders and numbers of releases, and the text typed for each. The
+// rest of a line stays as it is printed. The cluster has the images of one release, which its
+// mirror serves for every registry: where the documents upgrade from one release to another, the
+// images of the first release are named by another registry.
 struct Substitution {
   std::string from, to;
 };
@@ -84,7 +84,7 @@ void replaceAll(std::string& text, const std::string& from, const std::string& t
   }
 }
 
-// Tables are printed as wide as what is in them.
+// Removes the padding of tables, whose width depends on their content.
 std::string squeezed(const std::string& text) {
   return std::regex_replace(text, std::regex(" +"), " ");
 }
@@ -96,7 +96,7 @@ bool asks(const std::string& command) {
   return all.contains(command);
 }
 
-// A change of the TTL by a line that sends a config. None: `nodes` is empty.
+// A change of the TTL by a line that sends a config. `nodes` is empty if the line changes none.
 struct TtlChange {
   std::vector<std::string> nodes;
   unsigned ttl = 0;
@@ -127,8 +127,8 @@ class UsersLinesOnCluster : public KubeHost {
     KubeHost::TearDown();
   }
 
-  // Types the line, waits until what it has begun is over, and looks at what it has printed and
-  // done.
+  // Types the line, waits until the action that it has begun is over, and checks its output and its
+  // effect.
   void type(const UsersLine& line) {
     SCOPED_TRACE(line.origin + ": " + line.text);
     auto words = clientWords(filled(line.text));
@@ -166,8 +166,8 @@ class UsersLinesOnCluster : public KubeHost {
     return std::find(words.begin(), words.end(), word) != words.end();
   }
 
-  // A line with a file sends it, and an edit that says when it takes effect, or that is about
-  // several nodes, changes something; any other edit changes nothing.
+  // Returns the change of a line: a line with a file sends it, and an edit that names the time of
+  // its effect, or several nodes, changes the TTL; any other edit changes nothing.
   TtlChange changeOf(const std::vector<std::string>& words) {
     bool several = contains(nodeOf(words), ",");
     bool edits = isAny(words, "edit") &&
@@ -190,7 +190,7 @@ class UsersLinesOnCluster : public KubeHost {
     EXPECT_NE(changed, config);
     return changed;
   }
-  // The config of the node has what a patch with "replace" says.
+  // Checks that the config of the node has the values of a patch with "replace".
   void checkReplaced(const std::vector<std::string>& words) {
     for (auto& word : words) {
       std::smatch match;
@@ -207,7 +207,7 @@ class UsersLinesOnCluster : public KubeHost {
     return cluster->talos.ok({"read", "-n", address, "/system/state/config.yaml"});
   }
 
-  // As the documents tell to take them from a control plane's config.
+  // Writes the secrets as the documents tell to take them from a control plane's config.
   void writeSecrets() {
     auto config = configOf(kMaster);
     auto valueOf = [&](const std::string& key, const std::string& name) {
@@ -229,7 +229,7 @@ class UsersLinesOnCluster : public KubeHost {
     aggregatorKey = valueOf("aggregatorCA", "key");
   }
 
-  // With this cluster in the place of the documents'.
+  // Replaces the documents' cluster by this cluster.
   std::string filled(std::string text) {
     for (auto& [from, to] : kSubstitutions) replaceAll(text, from, to);
     replaceAll(text, "LS0tLS1CRUdJTiBSU0EgUFJJVkFURS...", serviceAccountKey);
@@ -292,8 +292,8 @@ class UsersLinesOnCluster : public KubeHost {
   }
 };
 
-// Catches: a line of the documents that no longer does on a cluster what is written there; a config
-// that a node acknowledges and that has no effect, or one at the wrong time.
+// Catches: a line of the documents that no longer has the documented effect on a cluster; a config
+// that a node acknowledges and that has no effect, or has it at the wrong time.
 TEST_F(UsersLinesOnCluster, DoWhatIsWritten) {
   auto all = readUsersLines(USERS_LINES);
   unsigned typed = 0;

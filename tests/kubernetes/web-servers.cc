@@ -14,7 +14,7 @@ std::string fetched(const KubeCluster& cluster, const WebPod& from, const std::s
   return result.status == 0 ? result.out : "error: " + result.err;
 }
 
-// Until each of them has.
+// Waits until each of the servers has answered.
 void checkAllAnswer(const KubeCluster& cluster, const WebPod& from, const std::string& url,
                     const std::vector<WebPod>& pods) {
   std::set<std::string> answered;

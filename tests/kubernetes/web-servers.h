@@ -5,17 +5,17 @@
 
 namespace talos {
 
-// A DaemonSet and a Service "web" of namespace default, of both families where there are two, for
-// KubeCluster::apply().
+// A DaemonSet and a Service "web" of namespace default, with both address families if the cluster
+// has two, for KubeCluster::apply().
 extern const char* const kWebServers;
 
 struct WebPod {
   std::string name, node;
-  std::vector<std::string> addresses;  // of each family that pods have
+  std::vector<std::string> addresses;  // one for each family of the pods
 };
 std::vector<WebPod> webPods(const KubeCluster& cluster);
 
-// Fails the test when one of them does not get an answer from each other one, by each of its
+// Fails the test if one of the servers does not get an answer from each other, by each of its
 // addresses, by the Service's, and by the Service's name.
 void checkPodNetwork(const KubeCluster& cluster);
 

@@ -1,6 +1,6 @@
-// A destination of logd and Debian's rsyslogd, in a network of this process alone: all lines are
-// there, in their order, although the receiver stands still, ends and begins again, and the network
-// is cut. LINES is their number. What a broken connection doubles is counted and printed.
+// A destination of logd and Debian's rsyslogd, in a network of this process alone: all lines
+// arrive, in their order, although the receiver is stopped, ends and starts again, and the network
+// is cut. LINES is their number. Lines that a broken connection doubles are counted and printed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <kj/async-unix.h>
@@ -201,7 +201,7 @@ struct RsyslogTest : public testing::Test {
       ASSERT_TRUE(waitUntil([this]() { return feed->delivered >= position; }));
     }
   }
-  // Until it has got so many lines of those.
+  // Waits until the receiver has got this number of lines.
   void await(Rsyslogd& receiver, uint64_t number) {
     EXPECT_TRUE(waitUntil([&]() {
       receiver.read();
@@ -251,7 +251,7 @@ struct RsyslogTest : public testing::Test {
     await(receiver, all);
     EXPECT_EQ(all, receiver.next);
     EXPECT_EQ(0u, receiver.gaps);
-    // At most what was on its way when one of the connections broke.
+    // At most the lines in flight when one of the connections broke.
     EXPECT_LT(receiver.doubled, kRounds * kMostInFlight / 60);
     EXPECT_LT(receiver.doubled, all / 4);
     EXPECT_TRUE(waitUntil([&]() { return destination->status().sentLines == all; }))
@@ -277,7 +277,7 @@ TEST_F(RsyslogTest, TlsRfc5424) {
   run("tls", LogFormat::RFC5424);
 }
 
-// Catches: datagrams that are not messages of their own.
+// Catches: datagrams that do not hold one whole message each.
 TEST_F(RsyslogTest, Udp) {
   for (auto format : {LogFormat::RFC5424, LogFormat::JSON_LINES}) {
     machined::TestTree own;

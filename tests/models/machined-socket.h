@@ -1,4 +1,4 @@
-// For tests: machined.sock in a folder of its own, behind which there is a store and nothing else.
+// For tests: machined.sock in a separate folder, with a store and no other part of machined.
 #pragma once
 
 #include <kj/async-io.h>
@@ -12,7 +12,7 @@ namespace talos {
 
 class MachinedSocket {
  public:
-  // `uid`: who every caller is taken for. `storeFor`: what a caller may do with resources.
+  // `uid`: uid as which every caller counts. `storeFor`: the store with a caller's rights.
   MachinedSocket(kj::AsyncIoContext& io, unsigned uid,
                  kj::Function<rpc::Store::Client(unsigned uid)> storeFor)
       : io(io), uid(uid), storeFor(kj::mv(storeFor)) {}
@@ -34,11 +34,11 @@ class MachinedSocket {
                         })
                   .eagerlyEvaluate(nullptr);
   }
-  // Like a crash: connections end, and what was stored is there again at the next start.
+  // Stops like a crash: connections end, and the stored data exists again at the next start.
   void stop() { serving = nullptr; }
-  // For connections from now on.
+  // Sets the callers' uid for connections from now on.
   void change(unsigned newUid) { uid = newUid; }
-  // The node has this one.
+  // Sets the node's etcd-supervisor.
   void have(rpc::EtcdSupervisor::Client its) { supervisor = kj::mv(its); }
 
  private:

@@ -1,7 +1,7 @@
-// For tests: machined as the daemons of a node meet it, behind a Unix socket of its own. The store
-// and its server are machined's: versions, owners, phases, finalizers, the order of a watch and the
-// rights of the caller's uid are those of a node. The rest of machined is not there, and a test may
-// add faults to the calls.
+// For tests: machined as the daemons of a node meet it, reached through a separate Unix socket. The
+// store and its server are machined's: versions, owners, phases, finalizers, the order of a watch
+// and the rights of the caller's uid are those of a node. Other parts of machined are missing, and
+// a test may add faults to the calls.
 #pragma once
 
 #include <capnp/dynamic.h>
@@ -19,8 +19,8 @@
 
 namespace talos {
 
-// The resources of one type in one namespace, and the faults of a daemon's calls for them. What the
-// test itself writes is written as root, and fails as it does on a node.
+// The resources of one type in one namespace, and the faults of a daemon's calls for them. The test
+// itself writes as root, and its writes fail as they do on a node.
 struct ModelKind {
   ModelKind(machined::Store& store, kj::StringPtr ns, kj::StringPtr type)
       : store(store), ns(kj::str(ns)), type(kj::str(type)) {}
@@ -28,17 +28,17 @@ struct ModelKind {
 
   machined::Store& store;
   const kj::String ns, type;
-  unsigned puts = 0;  // that were stored
+  unsigned puts = 0;  // puts that were stored
   unsigned destroys = 0, watches = 0, watching = 0;
 
-  unsigned conflicts = 0;          // so many puts find that another client wrote just before
+  unsigned conflicts = 0;          // number of puts that find that another client wrote just before
   std::set<std::string> tooLarge;  // ids whose puts fail with ResourceExhausted
   using Hook = kj::Function<kj::Promise<void>()>;
-  // A call waits for these; one that rejects fails the call.
+  // A call waits for these hooks; a hook that rejects fails the call.
   kj::Maybe<Hook> beforeWatch, beforePut, afterPut, beforeDestroy;
 
-  // Creates or replaces; an equal spec changes nothing. `fill` gets the spec's builder, `first` is
-  // the version of one that is new.
+  // Creates or replaces a resource; an equal spec changes nothing. `fill` gets the spec's builder,
+  // `first` is the version of a new resource.
   template <typename Spec, typename F>
   void set(kj::StringPtr id, kj::StringPtr owner, F&& fill, uint64_t first = 1) {
     capnp::MallocMessageBuilder message;
@@ -47,7 +47,7 @@ struct ModelKind {
     fill(resource.initSpec().initAs<Spec>());
     store.put(resource.asReader(), first);
   }
-  // The same with a spec that there is.
+  // Does the same with an existing spec.
   template <typename Spec>
   void copy(kj::StringPtr id, kj::StringPtr owner, typename Spec::Reader spec) {
     capnp::MallocMessageBuilder message;
@@ -136,7 +136,7 @@ class ModelStore {
     ModelStore& model;
     capnp::DynamicCapability::Client real;
 
-    // None: there is no such kind, as the server will say.
+    // Returns nullptr if there is no such kind, which the server will report.
     kj::Maybe<ModelKind&> find(kj::StringPtr ns, kj::StringPtr type) {
       kj::Maybe<ModelKind&> found;
       (void)kj::runCatchingExceptions([&] { found = model.kind(ns, type); });
@@ -199,7 +199,7 @@ class ModelStore {
 
 class ModelMachined : public ModelStore, public MachinedSocket {
  public:
-  // `uid`: who every caller is taken for.
+  // `uid`: uid as which every caller counts.
   explicit ModelMachined(kj::AsyncIoContext& io, unsigned uid = 0)
       : MachinedSocket(io, uid, [this](unsigned caller) { return serve(caller); }) {}
 };

@@ -1,5 +1,5 @@
-// A node whose link is to be asked for its settings, and the other end of its cable: a network
-// namespace in which a DHCP server runs, as people run it. For tests and figures; needs root.
+// A node whose link gets its settings by DHCP, and the other end of its cable: a network namespace
+// in which a DHCP server runs, as people run it. For tests and figures; needs root.
 #pragma once
 
 #include <net/if.h>
@@ -22,7 +22,7 @@ kj::AutoCloseFd thisNamespace() {
 // A network namespace, and the kernel and the programs in it.
 class Elsewhere {
  public:
-  // Leaves the calling thread in a new namespace of its own.
+  // Leaves the calling thread in a new namespace.
   Elsewhere() {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     place = thisNamespace();
@@ -32,7 +32,7 @@ class Elsewhere {
   }
   ~Elsewhere() noexcept(false) { end(); }
 
-  // Waits until the program hears what comes for a DHCP server.
+  // Waits until the program listens on the port of a DHCP server.
   void awaitServer(kj::StringPtr port = ":0043 ", kj::StringPtr family = "udp") {
     auto& clock = kj::systemPreciseMonotonicClock();
     auto deadline = clock.now() + kTimeout;
@@ -49,7 +49,7 @@ class Elsewhere {
   int descriptor() const { return place; }
   netlink::Kernel& there() { return *kernel; }
 
-  // Appends its output to the file `log`.
+  // Starts a program that appends its output to the file `log`.
   void run(kj::StringPtr log, std::initializer_list<kj::StringPtr> line) {
     end();
     auto texts = KJ_MAP(text, kj::ArrayPtr<const kj::StringPtr>(line.begin(), line.size())) {
@@ -113,9 +113,10 @@ class Cable {
   }
 
   kj::Maybe<kj::Own<capnp::MallocMessageBuilder>> built;  // the config
-  kj::Maybe<config::MachineConfig> document;              // one from its text, in its place
+  kj::Maybe<config::MachineConfig> document;              // config from its text, instead of
+                                                          // `built`
   bool dhcp = true, dhcp6 = false;
-  kj::StringPtr asked = "eth0";       // the node's link that asks
+  kj::StringPtr asked = "eth0";       // the node's link that sends requests
   kj::StringPtr serverLink = "peer";  // the link that answers
   void configChanged() { runtime.poke("network.ConfigController"); }
 
@@ -131,7 +132,7 @@ class Cable {
          "--domain=example.org", "--dhcp-authoritative", "--log-facility=-", more});
     server.awaitServer();
   }
-  // A router that advertises resolvers and that there is DHCPv6, and its server; for IPv6 only.
+  // Starts a router that advertises resolvers and DHCPv6, and the DHCPv6 server; for IPv6 only.
   void router(kj::StringPtr range) {
     dhcp = false;
     dhcp6 = !range.endsWith("ra-stateless");
@@ -150,7 +151,7 @@ class Cable {
          "--dhcp-option=option6:domain-search,six.example", "--log-facility=-"});
     server.awaitServer(":0223 ", "udp6");
   }
-  // Of these a client renews its lease after a second, and yet has a minute until it ends.
+  // With these options a client renews its lease after a second, although the lease lasts a minute.
   static constexpr unsigned kLong = 60;
   static constexpr auto kRenewOften =
       "option dhcp-renewal-time 1; option dhcp-rebinding-time 50; dhcp-cache-threshold 0;"_kj;
@@ -172,7 +173,7 @@ class Cable {
                 "-lf", node.path("dhcpd.leases"), serverLink});
     server.awaitServer();
   }
-  // True if the server's output has this text.
+  // Returns true if the server's output has this text.
   bool said(kj::StringPtr text) {
     auto log = tryReadFile(node.path("server.log")).orDefault(nullptr);
     return strstr(log.cStr(), text.cStr()) != nullptr;
@@ -191,7 +192,7 @@ class Cable {
     KJ_IF_MAYBE (status, lease()) return kj::str(status->getState());
     return kj::str();
   }
-  // The address that the kernel has is the one that the lease says.
+  // Returns true if the kernel has the lease's address, and it is this one.
   bool has(kj::StringPtr prefix) { return address() == prefix && node.has(prefix); }
   kj::StringPtr file() {
     path = node.path(kj::str("state/dhcp4-", asked));

@@ -22,8 +22,7 @@ kj::String texts(capnp::List<capnp::Text>::Reader list) {
   return kj::strArray(list, " ");
 }
 
-// Catches: an option that is asked for and lost on its way, or rights that the confined process
-// lacks.
+// Catches: a requested option that is lost on its way, or rights that the confined process lacks.
 TEST(Dhcp, EverythingThatDnsmasqGivesReachesTheKernelAndTheStore) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.100,255.255.255.0,2m", "--dhcp-option=26,1400");
@@ -66,7 +65,7 @@ TEST(Dhcp, AKilledNetworkdKeepsTheLease) {
     for (unsigned i = 0; i < 3; ++i) {
       auto before = readFile(cable.file());
       node.kill();
-      if (i == 2) cable.server.end();  // nobody confirms it: it is kept
+      if (i == 2) cable.server.end();  // no server confirms it: it is kept
       node.start();
       node.awaitReady();
       if (i < 2) {
@@ -84,8 +83,8 @@ TEST(Dhcp, AKilledNetworkdKeepsTheLease) {
   });
 }
 
-// Catches: renewals that do not reach the server or are not heard; an address that stays when it is
-// no longer ours.
+// Catches: renewals that do not reach the server or whose answers do not arrive; an address that
+// stays when it is no longer ours.
 TEST(Dhcp, DhcpdRenewsAndComesBack) {
   onCable([](Cable& cable) {
     cable.dhcpd("10.7.0.20 10.7.0.30", Cable::kLong, Cable::kRenewOften);
@@ -218,7 +217,7 @@ constexpr kj::StringPtr kDocumentedBond =
     "cluster:\n"
     "  controlPlane: {endpoint: 'https://10.0.0.1:6443'}\n"_kj;
 
-// Both cables end in a switch, in one aggregate of LACP, which the server hears.
+// Connects both cables to a switch, in one LACP aggregate, where the server listens.
 void aggregate(Cable& cable) {
   auto& there = cable.server.there();
   auto first = netlink::indexOf(there, "peer"), second = netlink::indexOf(there, "peer1");
@@ -288,8 +287,8 @@ TEST(Dhcp, AnAddressInUseIsDeclined) {
   });
 }
 
-// Catches: what DHCP gave and nobody wants any more; a server that is not informed, or cannot find
-// what is given back.
+// Catches: settings from DHCP that stay although the config no longer has DHCP; a server that is
+// not informed, or does not find the released lease.
 TEST(Dhcp, AConfigWithoutItTakesEverythingBack) {
   onCable([](Cable& cable) {
     cable.dnsmasq("10.7.0.100,10.7.0.150,255.255.255.0,2m");
@@ -313,7 +312,7 @@ TEST(Dhcp, AConfigWithoutItTakesEverythingBack) {
   });
 }
 
-// Catches: a lease that a new process does not give back because it never heard who gave it.
+// Catches: a lease that a new process does not release because it has not met the lease's server.
 TEST(Dhcp, ANewProcessGivesBackWhatItFound) {
   onCable([](Cable& cable) {
     cable.dhcpd("10.7.0.20 10.7.0.20", 600);
@@ -321,7 +320,7 @@ TEST(Dhcp, ANewProcessGivesBackWhatItFound) {
     node.start();
     node.until("an address", [&] { return cable.has("10.7.0.20/24"); });
     node.kill();
-    cable.server.end();  // so that nobody confirms it
+    cable.server.end();  // so that no server confirms it
     node.start();
     node.until("the question", [&] { return cable.state() == "confirming"; });
     cable.dhcpd("10.7.0.20 10.7.0.20", 600);
@@ -333,8 +332,8 @@ TEST(Dhcp, ANewProcessGivesBackWhatItFound) {
   });
 }
 
-// Catches: an answer by IPv6 that nobody hears (its sockets and rights are others), resolvers that
-// only routers advertise, and a lease that a killed networkd forgets.
+// Catches: an answer by IPv6 that does not arrive (its sockets and rights are others), resolvers
+// that only routers advertise, and a lease that a killed networkd forgets.
 TEST(Dhcp, AnAddressByDhcpv6AndResolversOfARouter) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");
@@ -398,7 +397,7 @@ TEST(Routers, ANodeThatForwardsGoesOnToTakeTheirRoutes) {
   });
 }
 
-// Catches: an address by DHCPv6 that the server goes on to hold though nobody wants it.
+// Catches: an address by DHCPv6 that the server holds although the node no longer needs it.
 TEST(Dhcp, AnAddressByDhcpv6IsGivenBack) {
   onCable([](Cable& cable) {
     cable.router("fd00:7::100,fd00:7::100,64,2m");

@@ -104,7 +104,7 @@ kj::AutoCloseFd boundSocket(const Ip& ip, uint16_t port, int type) {
   return fd;
 }
 
-// A request over a connection of its own, which goes on whenever it is looked at.
+// A request over a new connection, which makes progress at each call of a method.
 class Request {
  public:
   Request(const Ip& to, uint16_t port, kj::StringPtr text, kj::Maybe<Ip> from = nullptr)

@@ -21,7 +21,8 @@ void onNode(F&& body) {
   });
 }
 
-// Catches: what works as root and not as networkd's uid; reports and API that nobody can read.
+// Catches: actions that work as root and not as networkd's uid; reports and an API that cannot be
+// read.
 TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
   onNode([](Node& node) {
     EXPECT_TRUE(node.has("10.5.0.2/24"));
@@ -47,8 +48,8 @@ TEST(Networkd, ConfiguresAndReportsUnderItsOwnUid) {
   });
 }
 
-// Catches: rules and neighbours that are not reported, or that networkd may not write; ones that
-// stay when they are gone.
+// Catches: rules and neighbours that are not reported, or that networkd may not write; removed
+// rules and neighbours that stay in the store.
 TEST(Networkd, ShowsRulesAndNeighbours) {
   onNode([](Node& node) {
     node.until("the rules that are there", [&] {
@@ -81,8 +82,8 @@ TEST(Networkd, ShowsRulesAndNeighbours) {
   });
 }
 
-// Catches: a restart that takes down what is right, even for a moment, or that writes what is
-// stored already.
+// Catches: a restart that removes right settings, even for a moment, or that writes stored ones
+// again.
 TEST(Networkd, IsKilledAndNobodyNotices) {
   onNode([](Node& node) {
     node.awaitReady();

@@ -1,6 +1,6 @@
-// networkd as the process that a node runs, for tests: its own uid, its capabilities, an inherited
-// socket, a store at the other end of a socket, and the real kernel of a network namespace that
-// belongs to the calling thread. Needs root.
+// networkd as a node runs it, for tests: its own uid, its capabilities, an inherited socket, a
+// store at the other end of a socket, and the real kernel of a network namespace that belongs to
+// the calling thread. Needs root.
 #pragma once
 
 #include <fcntl.h>
@@ -23,8 +23,9 @@
 
 namespace talos {
 
-// How long a test waits for what happens in milliseconds: for a machine that is many times slower,
-// and stops now and then (somebody holds the kernel's lock of all networks).
+// How long a test waits for an event that takes milliseconds: long enough for a machine that is
+// many times slower, and stops now and then (another program holds the kernel's lock of all
+// networks).
 constexpr auto kTimeout = 120 * kj::SECONDS;
 
 class MachinedServer final : public rpc::Machined::Server {
@@ -51,7 +52,8 @@ class Node {
   unsigned eth0;
   kj::String directory;
 
-  // With a link eth0, whose other end, "peer", is in this namespace or in that of the descriptor.
+  // Creates a link eth0, whose other end, "peer", is in this namespace or in that of the
+  // descriptor.
   explicit Node(kj::Maybe<int> peerPlace = nullptr) {
     char made[] = "/tmp/networkd-program-XXXXXX";
     KJ_ASSERT(mkdtemp(made) != nullptr);
@@ -65,8 +67,8 @@ class Node {
                                rpc::NeighbourStatusSpec>()) {
       handles.add(store.onChange("", type, [this] { changed.raise(); }));
     }
-    // The kernel's own work on IPv6 addresses takes a second and would look like somebody's
-    // changes.
+    // The kernel's own work on IPv6 addresses takes a second and would look like changes of another
+    // program.
     kj::AutoCloseFd off(open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC));
     KJ_SYSCALL(write(off, "1", 1), "disable_ipv6");
     eth0 = netlink::addVeth(*kernel, "eth0", "peer");
@@ -93,13 +95,13 @@ class Node {
 
   void start() {
     auto program = required("NETWORKD"), wrapper = required("CONFINE");
-    // As on a node: an own uid, few capabilities, and only the calls and files that it needs.
+    // Like on a node: networkd's uid, few capabilities, and only the calls and files that it needs.
     kj::Vector<kj::String> line;
     line.add(kj::str(wrapper));
     line.add(kj::str("--uid=", kNetworkdUid));
     line.add(kj::str("--capabilities=net_admin,net_raw,net_bind_service"));
     line.add(kj::str("--seccomp=network"));
-    // With sanitizers it is not static, and Landlock's rules would refuse it its loader.
+    // With sanitizers networkd is not static, and Landlock's rules would refuse it its loader.
     if (!kAddressSanitizer) {
       line.add(kj::str("--landlock-read=/proc/sys/kernel/hostname"));
       line.add(kj::str("--landlock-write=", path("state")));
@@ -108,7 +110,7 @@ class Node {
     line.add(kj::str("--"));
     line.add(kj::str(program));
     auto arguments = line.releaseAsArray();
-    // Its leaks cannot be looked for: that takes ptrace.
+    // LeakSanitizer is off, because it needs ptrace.
     auto variables = kj::arr(
         kj::str(kListenUnixVariable, "=9"), kj::str(kStoreVariable, "=", path("machined.sock")),
         kj::str(kStateVariable, "=", path("state")), kj::str("ASAN_OPTIONS=detect_leaks=0"));
@@ -127,7 +129,7 @@ class Node {
     pid = 0;
   }
 
-  // A process that could not start, or exited by itself, is not waited for.
+  // Fails the test at once if the process could not start, or has exited.
   void requireRunning() {
     int status;
     if (pid <= 0 || waitpid(pid, &status, WNOHANG) != pid) return;
@@ -182,8 +184,8 @@ class Node {
     return false;
   }
 
-  // Looks at every change of the store or of the kernel, and now and then for files, which report
-  // nobody; fails after kTimeout.
+  // Waits until the condition holds. Checks it at every change of the store or of the kernel, and
+  // every 20 ms for files, whose changes are not reported; fails after kTimeout.
   template <typename F>
   void until(kj::StringPtr what, F&& condition) {
     auto deadline = timer.now() + kTimeout;

@@ -15,8 +15,8 @@ struct SchemaGrowth {
   unsigned compared = 0;            // structs (also of parameters), groups, enums, interfaces
 };
 
-// Each directory has files *.capnp; `imports` is where "/capnp/c++.capnp" is. Throws when one of
-// them cannot be compiled.
+// Each directory has files *.capnp; `imports` is where "/capnp/c++.capnp" is. Throws if one of them
+// cannot be compiled.
 SchemaGrowth compareSchemas(const kj::ReadableDirectory& released,
                             const kj::ReadableDirectory& current,
                             const kj::ReadableDirectory& imports);

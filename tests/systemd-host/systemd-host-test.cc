@@ -1,5 +1,5 @@
 // Runs in a guest that is such a host (guest.sh): one cluster of two nodes in containers, from its
-// creation to its end, and what its host has of it afterwards: nothing.
+// creation to its end, and its effect on the host afterwards: none.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ constexpr size_t kMemory = 256;  // MiB of a node
 constexpr const char* kRoot = "/sys/fs/cgroup";
 constexpr const char* kNodes[] = {"10.5.0.2", "10.5.0.3"};
 
-// Below the root of the hierarchy, systemd's own but for those that come and go with its units.
+// Returns the cgroups below the root of the hierarchy, without those of systemd that come and go
+// with its units.
 std::vector<std::string> cgroups() {
   std::vector<std::string> found;
   std::error_code gone;
@@ -57,7 +58,7 @@ std::string limitOf(const std::string& node, const char* file) {
   return slurp(clusterCgroup() + "/systemd-" + node + "/" + file);
 }
 
-// Of a child that enters this cgroup and writes to so much memory: how it ended.
+// Returns the wait status of a child that enters this cgroup and writes to `bytes` bytes of memory.
 int useMemory(const std::string& cgroup, size_t bytes) {
   pid_t child = fork();
   if (child == 0) {
@@ -92,7 +93,7 @@ class SystemdHost : public testing::Test {
   static Cluster* cluster;
 
   static void SetUpTestSuite() {
-    // The host's own: the modules that any cluster loads are there before.
+    // Loads the modules that any cluster loads, so that they are part of the host's state before.
     for (auto module : {"veth", "bridge", "loop", "squashfs", "overlay"}) {
       EXPECT_EQ(harness::run({"modprobe", module}).status, 0) << module;
     }
@@ -110,7 +111,7 @@ class SystemdHost : public testing::Test {
   }
 
  protected:
-  // Of the host, but for what the kernel loaded: it stays.
+  // Checks the host's state, except for the modules that the kernel loaded: they stay.
   static void expectUnchanged() {
     auto after = HostState::now();
     after.modules = before->modules;
@@ -135,7 +136,7 @@ HostState* SystemdHost::before;
 std::vector<std::string>* SystemdHost::cgroupsBefore;
 Cluster* SystemdHost::cluster;
 
-// Catches: a test that is in another host than the one that it speaks of.
+// Catches: a test that runs on another kind of host.
 TEST_F(SystemdHost, IsOne) {
   EXPECT_EQ(slurp("/proc/1/comm"), "systemd\n");
   for (auto& line : harness::lines(slurp("/proc/self/mounts"))) {
@@ -151,7 +152,7 @@ TEST_F(SystemdHost, NodesAnswer) {
   expectLimits();
 }
 
-// Catches: services of a node without limits or figures of their own.
+// Catches: services of a node without their own limits or figures.
 TEST_F(SystemdHost, ServicesHaveTheirCgroups) {
   for (auto node : kNodes) {
     auto table = cluster->ok({"-n", node, "cgroups", "--preset", "memory"});
@@ -213,7 +214,7 @@ TEST_F(SystemdHost, InsideAContainer) {
   EXPECT_FALSE(fs::exists(std::string(kRoot) + "/system.slice/tests.service/talos"));
 }
 
-// Catches: limits that are written nowhere, or hold nobody.
+// Catches: limits that are not written, or without effect.
 TEST_F(SystemdHost, LimitsHold) {
   auto node = clusterCgroup() + "/systemd-worker-1";
   auto kills = slurp(node + "/memory.events");
@@ -223,8 +224,8 @@ TEST_F(SystemdHost, LimitsHold) {
   EXPECT_THAT(slurp(node + "/memory.events"), HasSubstr("oom_kill 1\n"));
 }
 
-// The last one, since the cluster ends with it. Catches: what a supervisor that was killed leaves,
-// and nobody removes.
+// Must be the last test, because the cluster ends with it. Catches: remains of a killed supervisor
+// that are not removed.
 TEST_F(SystemdHost, IsLeftAsItWas) {
   auto state = cluster->stateFolder();
   ASSERT_EQ(kill(cluster->supervisor(), SIGKILL), 0);

@@ -7,7 +7,8 @@
 
 namespace talos::testbeds {
 
-// Of another machine, 10.0.0.9, it wants the version; that call fails where there is none.
+// Returns a conversation in which the client requests the version of another machine, 10.0.0.9; the
+// call fails if there is no such machine.
 inline kj::Array<kj::byte> clusterConversation() {
   Conversation c;
   c.call<rpc::Cluster, rpc::Cluster::NodeParams>(1, 0, 0);

@@ -1,10 +1,10 @@
-// Conversations with a Cap'n Proto server as a hostile peer has them: written by hand, message by
-// message, then damaged.
+// Conversations of a hostile peer with a Cap'n Proto server: written by hand, message by message,
+// then damaged.
 //
-// A right conversation does everything that an honest client does, in one go and without reading
-// an answer, for promise pipelining allows that. hostileBytes() makes of it, or of nothing, what a
-// fuzzer's or a generator's bytes say; so the fuzz targets and tests/hostile attack in the same
-// way.
+// A right conversation makes all calls of an honest client, in one go and without reading an
+// answer, because promise pipelining allows this. hostileBytes() changes it, or makes bytes from
+// nothing, as the bytes of a fuzzer or a generator say; so the fuzz targets and tests/hostile
+// attack in the same way.
 #pragma once
 
 #include <capnp/message.h>
@@ -18,12 +18,12 @@ namespace talos::testbeds {
 
 class Conversation {
  public:
-  // Question 0 is the bootstrap; the calls number theirs as they like.
+  // Question 0 is the bootstrap; the calls choose the numbers of their questions.
   Conversation() {
     add([](capnp::rpc::Message::Builder m) { m.initBootstrap().setQuestionId(0); });
   }
 
-  // A message as a whole.
+  // Adds a whole message.
   template <typename Fill>
   void add(Fill&& fill) {
     capnp::MallocMessageBuilder message;
@@ -32,8 +32,9 @@ class Conversation {
     bytes.addAll(words.asBytes());
   }
 
-  // Calls a method of the bootstrap capability (`target` 0) or of the first pointer in what another
-  // question answers. A sink among the parameters is this side's export with the question's number.
+  // Calls a method of the bootstrap capability (`target` 0) or of the first pointer in the answer
+  // to another question. A sink among the parameters is this side's export with the question's
+  // number.
   template <typename Interface, typename Params, typename Fill>
   void call(unsigned question, unsigned target, unsigned method, Fill&& fill) {
     questions.add(question);
@@ -62,7 +63,7 @@ class Conversation {
     return KJ_EXCEPTION(FAILED, "never called");
   }
 
-  // Answers a call of the server's to one of our sinks.
+  // Answers a call that the server makes to one of our sinks.
   void answer(unsigned question) {
     add([&](capnp::rpc::Message::Builder m) {
       auto result = m.initReturn();
@@ -71,7 +72,7 @@ class Conversation {
     });
   }
 
-  // Messages of a level 1 and a three-party client, and then the end of all questions.
+  // Adds messages of a level 1 and a three-party client, and then the end of all questions.
   kj::Array<kj::byte> finish() {
     add([](capnp::rpc::Message::Builder m) {
       auto disembargo = m.initDisembargo();
@@ -124,7 +125,7 @@ inline kj::Array<kj::byte> damaged(kj::ArrayPtr<const kj::byte> right,
   return kj::heapArray(bytes.slice(0, length));
 }
 
-// One well-framed message with this content.
+// Returns one well-framed message with this content.
 inline kj::Array<kj::byte> framed(kj::ArrayPtr<const kj::byte> input) {
   uint32_t words = input.size() / 8;
   auto bytes = kj::heapArray<kj::byte>(8 + words * 8);
@@ -134,8 +135,8 @@ inline kj::Array<kj::byte> framed(kj::ArrayPtr<const kj::byte> input) {
   return bytes;
 }
 
-// The input's first byte says what the rest is: bytes as they are, the content of a message, or
-// damage to the right conversation.
+// Reads the input, whose first byte gives the kind of the rest: plain bytes, the content of a
+// message, or damage to the right conversation.
 inline kj::Array<kj::byte> hostileBytes(kj::ArrayPtr<const kj::byte> right,
                                         kj::ArrayPtr<const kj::byte> input) {
   if (input.size() == 0) return nullptr;
@@ -150,8 +151,8 @@ inline kj::Array<kj::byte> hostileBytes(kj::ArrayPtr<const kj::byte> right,
   }
 }
 
-// How a server answered the calls of a conversation: what it sent, read message by message. A
-// message that is cut at the end does not count.
+// The answers of a server to the calls of a conversation, read message by message. A message that
+// is cut at the end does not count.
 struct Answers {
   unsigned results = 0;
   kj::Vector<kj::String> failures;

@@ -1,5 +1,5 @@
-// The server behind machined.sock, whole: the store, logs, events, services, facts and files of
-// machined around a model of process 1, and its clients' side of a conversation (rpc Machined).
+// The whole server of machined.sock: the store, logs, events, services, facts and files of machined
+// around a model of process 1, and its clients' side of a conversation (rpc Machined).
 #pragma once
 
 #include <stdlib.h>
@@ -62,7 +62,7 @@ class MachinedTestbed final : private kj::Clock {
     probe.argv = kj::arr(kj::str("/probe"));
     supervisor.load(kj::mv(probe));
     logs.append("machined", "a line\n"_kj.asArray());
-    // Rings that are full do not grow any more.
+    // Full rings do not grow any more.
     for (size_t i = 0; i < machined::kEventRing; ++i) events.phase("probe", rpc::Action::START);
     emptyStore();  // each kind exists
     writeFileAtomically(kj::str(directory, "/file"), "content"_kj.asArray(), 0600);
@@ -70,7 +70,7 @@ class MachinedTestbed final : private kj::Clock {
   ~MachinedTestbed() noexcept(false) { removeTree(directory); }
   KJ_DISALLOW_COPY_AND_MOVE(MachinedTestbed);
 
-  // For a client of this uid, which by what it may do is root, or networkd.
+  // Opens a connection of a client with this uid, which has the rights of root, or of networkd.
   capnp::Capability::Client open(unsigned uid = 0) {
     return machined::serveMachined(
         UnixPeer{1, uid, uid}, node, node, machined::serveStore(store, uid),
@@ -85,7 +85,7 @@ class MachinedTestbed final : private kj::Clock {
     }
   }
 
-  // The honest call: through the machine's facts and through the store.
+  // Makes the honest call: through the machine's facts and through the store.
   static kj::Promise<void> use(capnp::Capability::Client bootstrap) {
     auto machined = bootstrap.castAs<rpc::Machined>();
     auto machine = machined.nodeRequest().send().getNode().machineRequest().send().getMachine();
@@ -98,7 +98,7 @@ class MachinedTestbed final : private kj::Clock {
     co_await list.ignoreResult();
   }
 
-  // The calls of networkd, of apid, and of an operator through apid.
+  // Returns the calls of networkd, of apid, and of an operator through apid.
   kj::Array<kj::byte> conversation() const {
     Conversation c;
     c.call<rpc::Machined, rpc::Machined::NodeParams>(1, 0, 0);
@@ -108,9 +108,10 @@ class MachinedTestbed final : private kj::Clock {
     for (unsigned i = 0; i < 8; ++i) c.answer(i);
     return c.finish();
   }
-  // How its calls are answered; the signal is refused, for the service is not up that quickly.
+  // Numbers of answers to its calls; the signal is refused, because the service is not up that
+  // quickly.
   static constexpr unsigned kResults = 24, kFailures = 2;
-  // Those of the reboot and the shutdown that were asked for.
+  // Number of requested reboots and shutdowns.
   unsigned reboots = 0, shutdowns = 0;
 
  private:

@@ -1,5 +1,5 @@
-// The server behind networkd.sock: its reconciler on a model of the kernel, and machined's side of
-// a conversation (rpc Networkd).
+// The server of networkd.sock: its reconciler on a model of the kernel, and machined's side of a
+// conversation (rpc Networkd).
 #pragma once
 
 #include "common/base/error.h"
@@ -10,7 +10,7 @@
 
 namespace talos::testbeds {
 
-// Captured packets of a link are not parsed by it: nothing is captured.
+// A capture of nothing: the testbed does not parse captured packets of a link.
 class NoCaptures final : public networkd::Captures {
  public:
   kj::Promise<Counts> capture(rpc::Network::CaptureParams::Reader) override {

@@ -1,4 +1,4 @@
-// The server behind port 50001: trustd's interface with a CA of its own, and a machine's side of a
+// The server of port 50001: trustd's interface with its own CA, and a machine's side of a
 // conversation (rpc Trust). Records are discarded.
 #pragma once
 
@@ -28,7 +28,7 @@ class TrustTestbed {
   }
   KJ_DISALLOW_COPY_AND_MOVE(TrustTestbed);
 
-  // Whoever failed has been forgotten by the time that somebody calls again.
+  // Moves the clock by an hour, so that trustd has forgotten failed callers before the next call.
   capnp::Capability::Client open() {
     steady.time += 1 * kj::HOURS;
     Peer peer;

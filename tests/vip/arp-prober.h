@@ -1,7 +1,7 @@
-// Asks the segment a hundred times a second who has the address, by ARP, as a client's kernel does,
-// and says whether ever two hosts answered one question, how long nobody did, and who announced
-// that the address is at it. For tests; needs root, and a link with an address of its own on the
-// segment.
+// Asks the segment for the address a hundred times a second, by ARP, as a client's kernel does, and
+// reports whether ever two hosts answered one question, the longest time without an answer, and
+// which hosts announced that they have the address. For tests; needs root, and a link with its own
+// address on the segment.
 #pragma once
 
 #include <kj/debug.h>
@@ -29,7 +29,7 @@ namespace talos {
 
 class ArpProber {
  public:
-  // Of the calling thread's namespace. `own`: that answers come to.
+  // Probes in the calling thread's namespace. `own`: address to which answers come.
   ArpProber(const netlink::Link& from, Ip own, Ip wanted)
       : link(from.index), own(own), wanted(wanted) {
     KJ_REQUIRE(from.hardwareAddress.size() == mac.size(), from.name);
@@ -48,9 +48,9 @@ class ArpProber {
   }
 
   std::atomic<unsigned> asked{0}, answered{0}, twice{0};
-  // The longest time without an answer since it was asked last, in milliseconds.
+  // Returns the longest time without an answer since the previous call, in milliseconds.
   int64_t takeLongest() { return longest.exchange(0); }
-  // An announcement to everybody since the last call.
+  // An announcement to all hosts since the previous call of takeClaims().
   struct Claim {
     kj::TimePoint at;
     std::string mac;  // six bytes

@@ -1,5 +1,5 @@
-// A client that connects to a shared address by TCP a hundred times a second, and what it finds
-// there: which connections failed, and for how long none was made. For figures; needs root.
+// A client that connects to a shared address by TCP a hundred times a second, and records the
+// failed connections, and the longest time without a connection. For figures; needs root.
 #pragma once
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ namespace talos {
 
 constexpr uint16_t kServedPort = 6443;
 
-// Takes connections to any address of a host, and ends them at once.
+// A listener that accepts connections to any address of a host, and ends them at once.
 class Listener {
  public:
   explicit Listener(int place) {
@@ -63,7 +63,7 @@ class Listener {
 
 class ConnectProber {
  public:
-  // Of the calling thread's namespace.
+  // Connects in the calling thread's namespace.
   explicit ConnectProber(Ip address) : place(thisNamespace()) {
     to.sin_family = AF_INET;
     to.sin_port = htons(kServedPort);
@@ -77,22 +77,22 @@ class ConnectProber {
   KJ_DISALLOW_COPY_AND_MOVE(ConnectProber);
 
   std::atomic<unsigned> made{0};
-  // Nothing is open any more of what was begun before.
+  // Returns true if no attempt that began before this time is still open.
   bool decided(kj::TimePoint before) {
     std::lock_guard<std::mutex> lock(mutex);
     return tries.empty() ? last >= before : tries.front().began >= before;
   }
-  // Of the connections that were begun between the two.
+  // Returns the number of failed connections that began between the two times.
   unsigned failed(kj::TimePoint from, kj::TimePoint until) {
     std::lock_guard<std::mutex> lock(mutex);
     return unsigned(std::count_if(failures.begin(), failures.end(),
                                   [&](auto& at) { return at >= from && at < until; }));
   }
-  // The longest time without a connection since it was asked last, in milliseconds.
+  // Returns the longest time without a connection since the previous call, in milliseconds.
   double takeLongest() { return double(longest.exchange(0)) / 1e6; }
 
  private:
-  // The kernel tries again after 1 s, which would be another question.
+  // The timeout is below 1 s, after which the kernel tries again: that would be another question.
   static constexpr auto kBetween = 10 * kj::MILLISECONDS, kTimeout = 200 * kj::MILLISECONDS;
   struct Try {
     kj::AutoCloseFd fd;
@@ -114,8 +114,7 @@ class ConnectProber {
     auto next = clock.now();
     while (!over) {
       begin(next);
-      next =
-          kj::max(next + kBetween, clock.now());  // what a busy machine left out is not made up for
+      next = kj::max(next + kBetween, clock.now());  // pauses of a busy machine are not made up for
       do {
         watch(next - clock.now());
       } while (clock.now() < next);

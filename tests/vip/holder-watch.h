@@ -1,6 +1,6 @@
-// Records which hosts' kernels have a shared address, read a thousand times a second on a thread of
-// its own; whether two ever had it at one instant; and who had it when. Independent of the tested
-// programs. For tests; needs root.
+// Records which hosts' kernels have a shared address, read a thousand times a second on a separate
+// thread; whether two ever had it at one instant; and the holder at each time. Independent of the
+// tested programs. For tests; needs root.
 #pragma once
 
 #include <kj/debug.h>
@@ -23,7 +23,7 @@ namespace talos {
 
 class HolderWatch {
  public:
-  // Hosts are numbered from 0, and have no place in the beginning.
+  // Hosts are numbered from 0, and have no namespace in the beginning.
   HolderWatch(Ip address, unsigned hosts)
       : address(address), kernels(hosts), thread([this] { run(); }) {}
   ~HolderWatch() noexcept { end(); }
@@ -33,34 +33,35 @@ class HolderWatch {
     if (thread.joinable()) thread.join();
   }
 
-  // The network namespace that is this host's from now on.
+  // Sets the network namespace of this host from now on.
   void put(unsigned host, int place) {
     auto kernel = inside(place, [] { return netlink::openKernel(); });
     std::lock_guard<std::mutex> lock(mutex);
     kernels[host] = kj::mv(kernel);
   }
-  // It is no more, and neither is what its kernel has.
+  // Forgets the host's namespace, which no longer exists, with the addresses of its kernel.
   void lose(unsigned host) {
     std::lock_guard<std::mutex> lock(mutex);
     kernels[host] = nullptr;
   }
 
   std::atomic<unsigned> overlaps{0}, looks{0};
-  // Of the hosts, as bits.
+  // Hosts that have the address, as bits.
   std::atomic<unsigned> holders{0};
-  // One that has it now; -1: none.
+  // Returns a host that has it now; -1 if there is none.
   int holder() const {
     unsigned now = holders;
     return now == 0 ? -1 : __builtin_ctz(now);
   }
-  // The same when nobody else has it, from one look: what is asked twice may have changed between.
+  // Returns the only host that has it, by one look, because the state may change between two looks;
+  // -1 if there is none, or more than one.
   int onlyHolder() const {
     unsigned now = holders;
     return now == 0 || (now & (now - 1)) != 0 ? -1 : __builtin_ctz(now);
   }
-  // For how long two had it, in milliseconds, as far as looks can show.
+  // Returns for how long two hosts had it, in milliseconds, as far as looks can show.
   double overlapMs() const { return double(overlapTime.load()) / 1e6; }
-  // True if that host had it at any look between the two.
+  // Returns true if the host had it at any look between the two times.
   bool had(unsigned host, kj::TimePoint from, kj::TimePoint until) {
     std::lock_guard<std::mutex> lock(mutex);
     for (size_t i = 0; i < history.size(); ++i) {
@@ -69,7 +70,7 @@ class HolderWatch {
     }
     return false;
   }
-  // The first overlap, to find its cause.
+  // Describes the first overlap, to find its cause.
   std::string firstOverlap() {
     std::lock_guard<std::mutex> lock(mutex);
     return first;
@@ -97,8 +98,8 @@ class HolderWatch {
     }
     return false;
   }
-  // One look at all is not at one instant: two count when the first one still has it after the
-  // second one was seen to.
+  // Looks at all hosts, which takes more than an instant: two holders count only if the first still
+  // has the address after the second was seen to have it.
   unsigned look() {
     std::lock_guard<std::mutex> lock(mutex);
     unsigned who = 0;

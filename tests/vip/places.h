@@ -1,5 +1,5 @@
-// For tests: network namespaces, in which a thread opens sockets, and from which it comes back; and
-// hosts of a segment, which are such namespaces. Needs root.
+// For tests: network namespaces, in which a thread opens sockets and which it leaves again; and
+// hosts of a segment, each such a namespace. Needs root.
 #pragma once
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ inline kj::AutoCloseFd placeOf(pid_t pid) {
 inline void enter(int place) {
   KJ_SYSCALL(setns(place, CLONE_NEWNET));
 }
-// Sockets and children that the body makes stay in that namespace.
+// Runs the body in a namespace; its sockets and children stay there.
 template <typename F>
 auto inside(int place, F&& body) {
   auto home = thisNamespace();
@@ -42,8 +42,8 @@ inline kj::AutoCloseFd newPlace() {
   return thisNamespace();
 }
 
-// A cable from a new port of the bridge, whose namespace `kernel` and this thread are of, to a new
-// link eth0 in that place.
+// Connects a new port of the bridge, in the namespace of `kernel` and of this thread, by a cable to
+// a new link eth0 in that place.
 inline void plugIn(netlink::Kernel& kernel, unsigned bridge, kj::StringPtr port, int place,
                    kj::Maybe<const Prefix&> address = nullptr) {
   auto far = kj::str(port, "-far");

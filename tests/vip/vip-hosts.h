@@ -108,7 +108,7 @@ class Hosts {
   kj::Timer& timer = io.provider->getTimer();
   kj::Vector<kj::Own<Host>> hosts;
   kj::String directory;
-  unsigned restarts = 0;  // of what has ended by itself
+  unsigned restarts = 0;  // number of restarts after a vipd ended by itself
 
   // Leaves the calling thread in the namespace of the segment.
   Hosts() {
@@ -124,7 +124,8 @@ class Hosts {
     KJ_SYSCALL(unshare(CLONE_NEWNET), "these tests need root");
     kernel = netlink::openKernel();
     bridge = netlink::addLink(*kernel, "br0", netlink::Bridge{});
-    // Without one of its own it takes that of its lowest port, which is gone with a host.
+    // Without a fixed address the bridge has that of its lowest port, which is lost with this
+    // port's host.
     netlink::change(*kernel,
                     netlink::SetLink{.index = bridge, .hardwareAddress = {{2, 0, 10, 77, 0, 254}}});
     netlink::setUp(*kernel, bridge);
@@ -182,7 +183,7 @@ class Hosts {
                              kj::str("ASAN_OPTIONS=detect_leaks=0"));
     host.vipd = spawn(host.place, path(kj::str(host.name(), ".log")), line, variables);
   }
-  // As machined does: what has ended by itself is started again.
+  // Restarts a vipd that has ended by itself, as machined does.
   void supervise(Host& host) {
     int status;
     if (host.vipd <= 0 || waitpid(host.vipd, &status, WNOHANG) != host.vipd) return;
@@ -190,7 +191,7 @@ class Hosts {
     KJ_ASSERT(restarts < 1000, "vipd does not run", said());
     start(host);
   }
-  // How it ended.
+  // Ends the program by the signal and returns its wait status.
   int end(pid_t& program, int signal) {
     auto pid = std::exchange(program, 0);
     if (pid <= 0) return 0;
@@ -204,7 +205,7 @@ class Hosts {
     }
     return status;
   }
-  // A client on the segment.
+  // Returns a new client on the segment.
   kj::Own<ArpProber> probe() {
     auto br0 = KJ_ASSERT_NONNULL(netlink::findLink(*kernel, "br0"));
     return kj::heap<ArpProber>(br0, Ip::require("10.77.0.254"), Ip::require(kVip));
@@ -215,7 +216,7 @@ class Hosts {
     for (auto& host : hosts) result->put(host->number - 1, host->place);
     return result;
   }
-  // One has the address, and the others are ready to take it.
+  // Waits until one host has the address and the others are ready to take it; returns the holder.
   Host& settled() {
     Host* found = nullptr;
     until("one holds the address and the others wait", [&] {
@@ -229,12 +230,12 @@ class Hosts {
     });
     return *found;
   }
-  // The other end of its cable.
+  // Sets the other end of the host's cable up or down.
   void plug(Host& host, bool in) {
     netlink::setUp(*kernel, netlink::indexOf(*kernel, kj::str("h", host.number)), in);
   }
 
-  // Whoever has put it there.
+  // Removes the address from the host, whichever program has added it.
   void takeAway(Host& host) {
     for (auto& each : host.kernel->addresses()) {
       if (each.prefix.address != Ip::require(kVip)) continue;

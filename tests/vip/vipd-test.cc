@@ -3,15 +3,15 @@
 namespace talos {
 namespace {
 
-// How long the faults go on: VIP_ROUNDS sets another number.
+// Returns how many rounds of faults to make: 1, or VIP_ROUNDS.
 unsigned rounds() {
   auto text = getenv("VIP_ROUNDS");
   return text == nullptr ? 1 : unsigned(atoi(text));
 }
 
-// Catches: two hosts with the address at one instant, one that keeps it although its vipd is dead
-// or stopped or cut off, a hand-over that takes a lease's time, and a program that does not run
-// with the rights that it has on a node.
+// Catches: two hosts with the address at one instant, a host that keeps it although its vipd is
+// dead or stopped or cut off, a hand-over that takes a lease's time, and a program that does not
+// run with the rights that it has on a node.
 TEST(VipdProgram, OneOfThreeHostsHasTheAddressWhateverHappens) {
   ASSERT_EQ(access("/usr/bin/etcd", X_OK), 0) << "etcd is not installed";
   Hosts bed;

@@ -1,5 +1,5 @@
-// That those who say "never two" in the other tests (holder-watch.h, arp-prober.h) see two when
-// there are two. Needs root.
+// Checks that the witnesses of "never two" in the other tests (holder-watch.h, arp-prober.h) notice
+// two hosts with the address. Needs root.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -53,8 +53,8 @@ void until(const char* what, const std::function<bool()>& condition) {
   }
 }
 
-// Catches: a witness that is blind to a second host, one that sees two where the address moved, and
-// one that does not notice that there is none.
+// Catches: a witness that does not see a second host, a witness that sees two hosts where the
+// address moved, and a witness that does not notice that no host has it.
 TEST(Witnesses, SeeTwoHostsAndNotOneAfterTheOther) {
   inNamespace([] {
     Segment segment;

@@ -1,5 +1,5 @@
 // The image for arm64 (`make image ARCH=arm64 PLATFORM=metal`) on QEMU's machine "virt", started by
-// UEFI from its disk: maintenance mode, a config, an answer with the keys of that, and off.
+// UEFI from its disk: maintenance mode, a config, an answer with the config's keys, and shutdown.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -56,7 +56,7 @@ TEST(Arm64, StartsFromItsDiskAndIsConfigured) {
                        "dbus-daemon", "login1"}) {
     shows(service, "STATE +Running");
   }
-  machine.at({"bootstrap"});  // it goes on when nobody waits any more
+  machine.at({"bootstrap"});  // it continues after the client has stopped waiting
   shows("etcd", "HEALTH +OK");
   auto services = machine.at({"services"});
   EXPECT_EQ(services.status, 0) << services.err;

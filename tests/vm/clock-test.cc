@@ -26,8 +26,8 @@ std::string today() {
   return text;
 }
 
-// Catches: a clock that is synchronised and that the kernel takes for one which is not, so that the
-// chip goes its own way from the first correction on.
+// Catches: a synchronised clock that the kernel regards as not synchronised, so that the hardware
+// clock drifts from the first correction on.
 TEST(HardwareClock, TheKernelKeepsItRight) {
   harness::TimeServer server(0, INADDR_LOOPBACK);  // which QEMU's network has at 10.0.2.2
   std::string monitor;
@@ -49,7 +49,7 @@ TEST(HardwareClock, TheKernelKeepsItRight) {
   };
   auto before = epoch();
   QemuControl control(monitor);
-  // Those of setting the clock are over when none has come for a minute.
+  // The events of setting the clock are over when none has come for a minute.
   while (control.event("RTC_CHANGE", 60)) continue;
   EXPECT_TRUE(control.event("RTC_CHANGE", kKernelWrites + 60)) << status();
   EXPECT_EQ(epoch(), before) << "the chip was written because the clock was set";

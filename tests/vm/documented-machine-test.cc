@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 constexpr double kUp = 480;  // emulated, beside whatever else runs
 constexpr const char* kUuid = "11111111-1111-1111-1111-111111111111";
 
-// QEMU's user network with the addresses of the chapter, and another one at the second card. The
-// second disk comes first for the BIOS once there is a system on it.
+// Returns QEMU's user network with the addresses of the chapter, and another network at the second
+// card. The second disk comes first for the BIOS once it has a system.
 LoneMachine::Hardware hardware() {
   LoneMachine::Hardware hardware{.cd = LoneMachine::image("talos.iso"),
                                  .network = "net=10.0.0.0/8,host=10.0.0.1,dhcpstart=10.0.0.201"};
@@ -85,10 +85,9 @@ void expectStaticAddressing(const LoneMachine& machine) {
   EXPECT_FALSE(contains(get({"get", "leases"}), "eth1")) << get({"get", "leases"});
 }
 
-// Catches: a disk that is taken because it is named, or because it comes first; a card that is
-// asked for an address although it is to be ignored, an MTU or a route that stays in the config; a
-// key that is made of a UUID that other machines have, or whose refusal comes when the disk is
-// written already.
+// Catches: a disk that is selected by its name, or because it comes first; a card that gets a DHCP
+// request although it is to be ignored, an MTU or a route that stays in the config; a key that is
+// made of a UUID that other machines have, or whose refusal comes after the disk was written.
 TEST(DocumentedMachine, InstallsItselfOnTheSelectedDisk) {
   ASSERT_TRUE(fs::exists(LoneMachine::image("talos.iso"))) << "make iso first";
   LoneMachine machine(hardware());

@@ -1,5 +1,5 @@
-// A virtual machine with encrypted partitions, and what Debian's cryptsetup on this host makes of
-// its disk.
+// A virtual machine with encrypted partitions, and its disk as Debian's cryptsetup on this host
+// reads it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ using harness::slurp;
 
 inline constexpr double kSlow = 600;  // seconds, in emulation beside others
 inline constexpr double kCreated = 1200;
-// A key costs what a quarter of it costs: an emulated processor takes 10 seconds for 128 MiB.
+// Memory of the machine in MiB. Deriving a key takes a quarter of it: an emulated processor takes
+// 10 seconds for 128 MiB.
 inline constexpr const char* kMemory = "384";
 inline constexpr size_t kMiB = 1u << 20, kHeaderBytes = 17 * kMiB;
 
@@ -37,7 +38,7 @@ struct EncryptedNode {
     KJ_REQUIRE(std::regex_search(text, match, std::regex("uuid: \"?([-0-9a-f]{36})")));
     return match[1].str();
   }
-  // The header of a LUKS2 volume with this label, as a file for cryptsetup.
+  // Returns the header of a LUKS2 volume with this label, as a file for cryptsetup.
   std::string header(const std::string& disk, const std::string& label) const {
     std::ifstream in(file(disk), std::ios::binary);
     std::string begin(80, '\0');
@@ -95,7 +96,7 @@ struct EncryptedNode {
     EXPECT_TRUE(contains(shown.out, ("encryptionKeys: " + keys + "\n").c_str()))
         << shown.out << shown.err;
   }
-  // Off, then on with what is written in the cluster's files meanwhile.
+  // Turns the machine off, and on with the changes that `meanwhile` makes to the cluster's files.
   void powerCycle(const std::function<void()>& meanwhile) const {
     auto off = cluster.talosctl({"cluster", "stop"}, kSlow);
     ASSERT_EQ(off.status, 0) << off.out << off.err;

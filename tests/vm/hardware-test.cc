@@ -1,5 +1,5 @@
 // The image for machines (`make iso FLAVOUR=metal`) with each network card and each disk controller
-// that QEMU has, as the only one; and what such a machine can be started from.
+// that QEMU has, as the only one; and the media from which such a machine can be started.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,8 +48,8 @@ Disk scsi(const char* name, const std::string& more = "") {
 }
 // A disk of SAS has such a name; the driver takes a device without one for none.
 constexpr const char* kNameOfSas = ",wwn=0x5000c50015ea71ac";
-// The kernel calls a card of USB usb0, which gets no DHCP by default, if somebody other than its
-// maker has chosen the address, as QEMU's own is.
+// The kernel names a USB card usb0, which gets no DHCP by default, if its address is not its
+// maker's but locally administered, as QEMU's own is.
 constexpr const char* kUsbCard = "usb-net,mac=00:16:3e:00:00:01";
 class Disks : public Hardware, public testing::WithParamInterface<Disk> {};
 
@@ -74,7 +74,7 @@ std::string identifier(std::string name) {
 
 }  // namespace
 
-// Catches: a driver that is not in the image, or needs what is not; one that nobody loads.
+// Catches: a driver that is missing in the image, lacks its dependencies, or is not loaded.
 TEST_P(Cards, AsTheOnlyOne) {
   std::string card = GetParam();
   std::vector<std::string> more;
@@ -134,8 +134,8 @@ TEST_F(Hardware, StartsFromItsNetwork) {
   EXPECT_TRUE(answers(machine)) << machine.console().substr(0, 6000);
 }
 
-// Catches: a disk of an image that UEFI does not start; one that takes itself for not installed,
-// and installs itself over what its owner has put there.
+// Catches: a disk of an image that UEFI does not start, or whose system thinks that it is not
+// installed, and installs itself over the owner's data.
 TEST_F(Hardware, StartsFromADiskThatWasWrittenElsewhere) {
   LoneMachine machine({.uefi = true, .disk = LoneMachine::writtenDisk("../image-metal")});
   machine.configure(machine.generate());
@@ -235,9 +235,9 @@ TEST_F(Hardware, HasWhatRookExpects) {
   EXPECT_FALSE(hasData(raw)) << "the node wrote to a disk that is not its own";
 }
 
-// Catches: a chipset whose watchdog nobody finds, a processor whose errors of memory nobody counts,
-// warnings about parts that this machine does not have, and a disk whose driver does not get what
-// the command line says.
+// Catches: a chipset whose watchdog is not found, a processor whose memory errors are not counted,
+// warnings about parts that this machine does not have, and a disk whose driver does not get the
+// options of the command line.
 TEST_F(Hardware, DriversOfTheChipsetAndTheProcessor) {
   LoneMachine machine({.disk = LoneMachine::writtenDisk("../image-metal"),
                        .controller = {"nvme,serial=talos"},

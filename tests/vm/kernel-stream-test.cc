@@ -1,4 +1,5 @@
-// The streams `kernel` and `audit` of machine.logging, of a machine with a kernel of its own.
+// The streams `kernel` and `audit` of machine.logging, of a virtual machine, which has its own
+// kernel.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -40,8 +41,8 @@ std::vector<KernelRecord> kernelLogOf(const LoneMachine& machine) {
   return all;
 }
 
-// By their number, as a receiver of json_lines got them. Some may come twice, and are the same
-// then.
+// Returns the records by their number, as a receiver of json_lines got them. Some may come twice,
+// and are the same then.
 std::map<uint64_t, KernelRecord> received(const LineReceiver& receiver) {
   constexpr unsigned kMostDoubled = 100;
   std::map<uint64_t, KernelRecord> all;
@@ -93,7 +94,7 @@ std::string destination(const LineReceiver& receiver, const std::string& rest) {
   return "{endpoint: 'tcp://10.0.2.2:" + std::to_string(receiver.port()) + "', " + rest + "}";
 }
 
-// Everything that the node has must be there, in its order; what it wrote meanwhile may follow.
+// Expects all records of the node, in their order; records written meanwhile may follow.
 void expectWholeLog(const LoneMachine& machine, const LineReceiver& receiver, const char* when) {
   auto log = kernelLogOf(machine);
   ASSERT_GT(log.size(), 100u) << when;
@@ -108,7 +109,7 @@ void expectWholeLog(const LoneMachine& machine, const LineReceiver& receiver, co
   }
 }
 
-// The same records by syslog, with the number of facility and severity (RFC 5424, 6.2.1).
+// Expects the same records by syslog, with the number of facility and severity (RFC 5424, 6.2.1).
 void expectSyslog(const std::map<uint64_t, KernelRecord>& records, const LineReceiver& syslog) {
   static const std::regex kMessage(
       "<(\\d+)>1 \\S+ \\S+ kernel - kernel \\[kernel@32473 seq=\"(\\d+)\" clock=\"\\d+\"\\] .*");
@@ -153,8 +154,8 @@ void expectAuditLog(const LoneMachine& machine, const LineReceiver& audit) {
 }  // namespace
 
 // Catches: a kernel log that begins where logd began, or again from its start; a facility or
-// priority that is not the record's; records that are lost or come in another order while the
-// receiver is away or logd and machined are killed; a stream with lines of another one.
+// priority that differs from the record's; records that are lost or come in another order while the
+// receiver is away or logd and machined are killed; a stream with lines of another stream.
 TEST(KernelStream, ReachesAReceiverThatWasAway) {
   LineReceiver json, syslog, audit;
   std::string monitor;
@@ -173,7 +174,7 @@ TEST(KernelStream, ReachesAReceiverThatWasAway) {
   ASSERT_NO_FATAL_FAILURE(expectWholeLog(machine, json, "at first"));
   EXPECT_TRUE(contains(received(json).begin()->second.message, "Linux version "));
 
-  // An interrupt that nobody expects is of the kernel's own highest priority.
+  // The kernel logs an unexpected interrupt with its highest priority.
   QemuControl control(monitor);
   auto interrupts = [&] {
     unsigned count = 0;

@@ -1,6 +1,6 @@
 // A receiver of logs on the host of a virtual machine: TCP, at a port of 127.0.0.1 that it keeps
-// while it is away. It ends a connection as a receiver does that loses nothing: it reads until the
-// sender has ended it, too.
+// while it is stopped. It ends a connection without losing lines: it reads until the sender has
+// ended it, too.
 #pragma once
 
 #include <arpa/inet.h>
@@ -62,7 +62,7 @@ class LineReceiver {
     struct pollfd poller = {fd, POLLIN, 0};
     return poll(&poller, 1, milliseconds) == 1;
   }
-  // False at the end of the connection.
+  // Reads from a connection; returns false at its end.
   bool take(int connection) {
     char buffer[16384];
     auto size = read(connection, buffer, sizeof(buffer));
@@ -71,7 +71,7 @@ class LineReceiver {
     got.append(buffer, static_cast<size_t>(size));
     return true;
   }
-  // One sender after the other.
+  // Serves one sender after the other.
   void serve(const std::stop_token& over) {
     while (!over.stop_requested()) {
       if (!readable(listener, kLook)) continue;

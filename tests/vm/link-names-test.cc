@@ -1,5 +1,5 @@
-// A machine with the kernel argument net.ifnames=1: cards with predictable names, also one that is
-// plugged in while it runs.
+// A machine with the kernel argument net.ifnames=1: cards with predictable names, including a card
+// that is plugged in while the machine runs.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -15,8 +15,8 @@ using harness::eventually;
 
 constexpr double kUp = 480;  // emulated, beside whatever else runs
 
-// One with an index of the firmware, which asks for its address by DHCP before there is a config;
-// one in device 9 of the first bus; a port to which a third can be plugged.
+// A card with an index of the firmware, which requests its address by DHCP before the machine has a
+// config; a card in device 9 of the first bus; a port into which a third card can be plugged.
 LoneMachine::Hardware threeCards() {
   return {.disk = LoneMachine::writtenDisk("../image", {"net.ifnames=1", "biosdevname=1"}),
           .card = "virtio-net-pci,acpi-index=7,mac=52:54:00:00:00:07",
@@ -33,8 +33,8 @@ std::string addressOf(const LoneMachine& machine, const std::string& link) {
 }  // namespace
 
 // Catches: a name that networkd's rights or the image's kernel do not let it find; a link that is
-// configured before it is renamed; one that comes later and keeps the kernel's name; selectors,
-// DHCP or a config that do not find a link by its new name; names that are others after a boot.
+// configured before it is renamed; a later link that keeps the kernel's name; selectors, DHCP or a
+// config that do not find a link by its new name; names that differ after a boot.
 TEST(LinkNames, ArePredictable) {
   std::string monitor;
   auto hardware = threeCards();

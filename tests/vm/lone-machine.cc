@@ -36,7 +36,7 @@ const Emulator& emulatorOf(const LoneMachine::Hardware& hardware) {
 constexpr uintmax_t kNewDisk = 2ull << 30;
 std::atomic<int> machines;
 
-// Of this process and no other one: two tests run side by side.
+// Returns an address that only this process uses: two tests run side by side.
 std::string freeAddress() {
   auto number = (getpid() * 8 + machines++ % 8) % 64000;
   return "127.78." + std::to_string(number / 250) + "." + std::to_string(number % 250 + 2);
@@ -98,7 +98,7 @@ std::vector<std::string> LoneMachine::command() const {
                "-device", card, "-device", "virtio-rng-pci"});
   for (auto& device : hardware.controller) {
     bool last = &device == &hardware.controller.back();
-    // QEMU gives an SD card no place in the order; it comes behind.
+    // QEMU gives an SD card no place in the boot order; the card comes last.
     std::string order = device == "sd-card" ? "" : ",bootindex=1";
     argv.insert(argv.end(), {"-device", device + (last ? ",drive=disk" + order : "")});
   }
@@ -152,7 +152,7 @@ void LoneMachine::configure(const std::string& config, double seconds) const {
   ASSERT_TRUE(harness::eventually(
       [&] { return harness::contains(at({"mounts"}).out, "/system/state"); }, seconds, 1))
       << console();
-  // That is some seconds later, and a machine that is ended before has no config.
+  // The config is saved some seconds later, and a machine that is ended before has no config.
   ASSERT_TRUE(harness::eventually(
       [&] { return harness::contains(console(), "task saveConfig (1/1): done"); }, seconds, 1))
       << console();

@@ -1,8 +1,8 @@
-// The names of a provider's services, in a network of the test alone, for a machine that calls them
-// by name.
+// The names of a provider's services, in a network that only the test uses, for a machine that
+// calls them by name.
 //
-// The host is a network and mount namespace of this process from then on, with nothing but its
-// loopback; a machine of QEMU's user network asks dnsmasq there, which knows these names only.
+// From then on the host is a network and mount namespace of this process, with only its loopback; a
+// machine of QEMU's user network resolves names by a dnsmasq there, which knows only these names.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace talos::vm {
 
 class NamedServices {
  public:
-  // The address is one of the machine's network.
+  // `address` is in the machine's network.
   NamedServices(const std::vector<std::string>& names, const std::string& address) {
     KJ_SYSCALL(unshare(CLONE_NEWNET | CLONE_NEWNS), "needs root");
     auto up = harness::run({"ip", "link", "set", "lo", "up"});

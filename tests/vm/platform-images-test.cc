@@ -1,8 +1,8 @@
-// A machine on each platform, started by its BIOS from the disk that its image has, with the
-// firmware's strings of the provider, and with a model of the metadata service at its address as
-// all that it gets a config from. The disk is as disk-image writes it, and small; the files that
-// `make image` makes of it are read back by tests/platform-formats.sh. Those of the network boot
-// are started as they are.
+// A machine on each platform, started by its BIOS from its image's disk, with the firmware's
+// strings of the provider, and with a model of the metadata service at its address as its only
+// source of a config. The disk is as disk-image writes it, and small; the files that `make image`
+// makes from it are read back by tests/platform-formats.sh. Images of the network boot are started
+// as they are.
 #include <gtest/gtest.h>
 #include <kj/encoding.h>
 #include <unistd.h>
@@ -49,9 +49,9 @@ struct Row {
   std::string metadata, external;  // a line of platformmetadata; an address outside
   std::vector<std::string> controller = {"virtio-blk-pci"};
   std::vector<std::string> services = {"169.254.169.254"};
-  // Of a disc with the config in a file; no name: there is none.
+  // Name and label of a disc with the config in this file; empty if the machine has no disc.
   std::string file = "", label = "";
-  // By which the machine calls its first service; empty: by its address.
+  // Name by which the machine calls its first service; empty if it calls an address.
   std::string serviceName = "";
   std::string card = "virtio-net-pci";
 };
@@ -74,7 +74,7 @@ std::string ovfEnvironment(const std::string& config) {
          "</b:CustomData></b:LinuxProvisioningConfigurationSet></b:ProvisioningSection>"
          "</a:Environment>";
 }
-// Of the transport `iso` of an OVF: what vSphere puts into the drive of the machine.
+// Returns the OVF environment of the transport `iso`, which vSphere puts into the machine's drive.
 std::string ovfProperties(const std::string& config) {
   auto metadata =
       "{instance-id: vm-1, local-hostname: n1, network: {version: 2, ethernets: {first: {match: "
@@ -307,9 +307,9 @@ class PlatformImages : public testing::TestWithParam<Row> {
 
 }  // namespace
 
-// Catches: an image that its firmware does not start, or that is not of this platform; a service
-// that is asked elsewhere or otherwise than the provider's answers; facts that do not arrive; a
-// STATE and an EPHEMERAL that the first boot does not make.
+// Catches: an image that its firmware does not start, or that is not of this platform; a request
+// that does not match the provider's service; facts that do not arrive; a STATE and an EPHEMERAL
+// that the first boot does not make.
 TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
   auto& row = GetParam();
   auto model =
@@ -319,7 +319,7 @@ TEST_P(PlatformImages, BootsConfiguredWithNoOtherHelp) {
     names.emplace(std::vector<std::string>{row.serviceName}, row.services[0]);
   }
   Web web(getpid(), model, 80);
-  // One that asks for names needs a network in which only the test is.
+  // A machine that resolves names needs a network that only the test uses.
   auto network = (names ? "" : "restrict=on,") + kNetwork;
   for (auto& service : row.services) {
     network += ",guestfwd=tcp:" + service + ":80-cmd:/bin/busybox nc " + model + " 80";
@@ -375,7 +375,8 @@ INSTANTIATE_TEST_SUITE_P(Each, PlatformImages, testing::ValuesIn(kRows),
 
 namespace {
 
-// Beside those of `make image`, a folder for a server from which machines of Equinix Metal start.
+// Returns a folder, beside those of `make image`, for a server from which machines of Equinix Metal
+// start.
 std::string pxeFolder(const LoneMachine& machine, const std::string& arguments) {
   auto image = machine.path("image");
   fs::create_directory(image);
@@ -392,7 +393,7 @@ std::string pxeFolder(const LoneMachine& machine, const std::string& arguments) 
 }  // namespace
 
 // Catches: a script of the network boot that iPXE does not read, or without the platform; a service
-// that is asked by http, or before there is a name server; a bond that takes the machine's card
+// that is called over HTTP, or before a name server is known; a bond that takes the machine's card
 // from the network and does not come up.
 TEST(PlatformsOfNetworkBoots, EquinixMetalBootsConfigured) {
   const std::string host = "metadata.platformequinix.com", service = "160.0.0.100";

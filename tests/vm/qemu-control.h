@@ -31,13 +31,13 @@ class QemuControl {
   ~QemuControl() { close(fd); }
   QemuControl(const QemuControl&) = delete;
 
-  // `arguments`: an object of JSON. The answer as it came, perhaps with events.
+  // `arguments`: an object of JSON. Returns the answer as it came, perhaps with events.
   std::string command(const std::string& name, const std::string& arguments = "{}") {
     auto line = "{\"execute\": \"" + name + "\", \"arguments\": " + arguments + "}\n";
     KJ_REQUIRE(write(fd, line.data(), line.size()) == ssize_t(line.size()));
     return waitFor("\"return\"");
   }
-  // The next event with this name; false: none came within `seconds`.
+  // Waits for the next event with this name; returns false if none came within `seconds`.
   bool event(const std::string& name, double seconds) {
     auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
     for (std::string seen; !harness::contains(seen, "\"" + name + "\"");) {

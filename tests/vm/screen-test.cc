@@ -66,9 +66,9 @@ unsigned kernelLinesIn(const std::string& page) {
 
 }  // namespace
 
-// Catches: a screen that stays on the log, is drawn on a page that nobody sees, or is written over
-// by the kernel's messages; one that is gone after a crash of the brain; a log that lacks what came
-// while the page was shown; a kernel that stops, and says so on a terminal that is not shown.
+// Catches: a screen that stays on the log, is drawn on an invisible page, or is written over by the
+// kernel's messages; a screen that is gone after a crash of the brain; a log that lacks the lines
+// written while the page was shown; a kernel that stops, and says so on an invisible terminal.
 TEST(MachineScreen, IsThatOfTheMachine) {
   std::string monitor;
   LoneMachine::Hardware hardware{.disk = LoneMachine::writtenDisk("../image"),
@@ -107,7 +107,7 @@ TEST(MachineScreen, IsThatOfTheMachine) {
   EXPECT_EQ(machine.at({"service", "machined", "kill", "--signal", "SIGKILL"}).status, 0);
   ASSERT_TRUE(eventually(
       [&] { return contains(machine.at({"get", "machinestatus"}).out, "running"); }, kUp, 1));
-  // The page on the card may still be the one of the brain before.
+  // The page on the card may still be that of the previous brain.
   auto renamed = machine.at(
       {"patch", "mc", "--immediate", "-p",
        R"([{"op": "add", "path": "/machine/network/hostname", "value": "after-the-crash"}])"});

@@ -1,4 +1,4 @@
-// The one machine that the checks of this folder share; the last of them shuts it down.
+// The machine that the checks of this folder share; the last of them shuts it down.
 #pragma once
 
 #include "tests/harness/cluster.h"
@@ -7,7 +7,7 @@ namespace talos::vm {
 
 harness::Cluster& machine();
 
-// 10.5.0.2, and the loopback address that leads to it.
+// Return 10.5.0.2, and the loopback address that leads to it.
 std::string node();
 std::string endpoint();
 

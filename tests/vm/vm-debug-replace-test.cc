@@ -1,5 +1,5 @@
-// A daemon of a virtual machine is replaced by the one of the build folder: nothing else is
-// restarted, and a reboot brings the image's own back.
+// A daemon of a virtual machine is replaced by that of the build folder: no other program is
+// restarted, and a reboot restores the image's own program.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ struct SwapMachine {
     }
     return last;
   }
-  // It says nothing to who reads it now.
+  // Returns true if the window is empty for its next reader.
   bool windowIsEmpty() const {
     std::ifstream file(cluster.stateFolder() + "/vmswap-master-1.window", std::ios::binary);
     char header[96] = {1};

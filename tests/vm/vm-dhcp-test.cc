@@ -1,5 +1,5 @@
-// A machine that nobody tells its address: it asks for one before it has a config, fetches the
-// config with it, and keeps it because the config says `dhcp: true`.
+// A machine whose address comes from DHCP: it requests an address before it has a config, fetches
+// the config with it, and keeps it because the config says `dhcp: true`.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -59,11 +59,11 @@ void askByDhcp(const std::string& path) {
   std::ofstream(path) << std::regex_replace(changed, routes, "\n");
 }
 
-// Catches: a discovery that does not happen, or whose address is not there when the config has to
-// be fetched; a node that loses it when its config arrives; a shared address that needs a static
-// one beside it, or takes the lease's place.
+// Catches: a discovery that does not happen, or whose address is missing when the config has to be
+// fetched; a node that loses it when its config arrives; a shared address that needs a static
+// address beside it, or replaces the lease.
 TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
-  // Without a way out the config names no name servers: they are the lease's.
+  // Without an uplink the config names no name servers: they come from the lease.
   harness::Cluster cluster(
       "dhcp", {"--masters", "1", "--workers", "0", "--memory", "512", "--wait=false", "--no-uplink",
                "--extra-boot-kernel-args", "ip=dhcp"});
@@ -94,8 +94,8 @@ TEST(Dhcp, ANodeWithoutAnAddressGetsOneAndItsConfig) {
   auto resolvers = cluster.ok({"get", "resolvers", "-o", "yaml"});
   EXPECT_TRUE(contains(resolvers, "10.5.0.53") && contains(resolvers, "example.org")) << resolvers;
   EXPECT_TRUE(contains(cluster.ok({"read", "/etc/resolv.conf"}), "nameserver 10.5.0.53"));
-  // Of the two servers the first does not answer; the one who asks may open these files and no
-  // others.
+  // The first of the two servers does not answer; the process that resolves names may open only
+  // these files.
   auto time = cluster.talosctl({"time", "--check", "clock.example.org"}, 30);
   EXPECT_TRUE(time.status == 0 && contains(time.out, "10.5.0.1")) << time.out << time.err;
   auto unknown = cluster.talosctl({"time", "--check", "nobody.example.org"}, 30);

@@ -1,6 +1,6 @@
 // The chapters "Disk Encryption" and "Resetting a Machine" of the users' documents, their commands
-// as they are printed; and what few machines ever have: keys of STATE that only META knows, a
-// header that was damaged, a key in each slot.
+// as they are printed; and rare states of machines: keys of STATE that only META knows, a damaged
+// header, a key in each slot.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,7 +52,8 @@ class Installed : public ::testing::Test {
     plain = cluster.ok({"read", "/system/state/config.yaml"});
     ASSERT_TRUE(contains(cluster.ok({"read", "/proc/cmdline"}), "talos.config=none "));
   }
-  // As it is printed, but with more patience than for a processor that is not emulated.
+  // Runs the command as it is printed, but with a longer timeout, because the processor is
+  // emulated.
   harness::Result run(const std::vector<std::string>& words, double within = kSlow) {
     std::vector<std::string> all = {"--timeout", "10m"};
     all.insert(all.end(), words.begin(), words.end());
@@ -74,7 +75,7 @@ class Installed : public ::testing::Test {
     }
     std::ofstream(config, std::ios::binary) << text;
   }
-  // Empty while it does not answer.
+  // Returns the ID of the boot; empty while the node does not answer.
   std::string bootIdNow() {
     return cluster.talosctl({"--timeout", "5s", "read", "/proc/sys/kernel/random/boot_id"}, 20).out;
   }
@@ -134,7 +135,7 @@ struct DiskEncryption : Installed {
 struct EncryptedDisk : Installed {
   EncryptedDisk() : Installed("encrypteddisk", {"--encrypt-state", "--encrypt-ephemeral"}) {}
   ~EncryptedDisk() noexcept override {}
-  // As whatever writes over the beginning of a partition.
+  // Writes over the beginning of a partition.
   void damage(const std::string& label) {
     auto image = node.file("disk");
     auto part = cuts::part(image, label);
@@ -264,9 +265,9 @@ void DiskEncryption::resetMachine() {
   EXPECT_EQ(node.header("disk", "STATE"), "");
 }
 
-// Catches: a command of the chapter that is not known, or does not do what the chapter says; a
-// partition that stays plain, keys that cryptsetup does not find where the config has them, a
-// config that is lost with a partition that has none.
+// Catches: a command of the chapter that is unknown, or does something else than the chapter says;
+// a partition that stays plain, keys that cryptsetup does not find where the config has them, a
+// config that is lost with a partition that does not hold it.
 TEST_F(DiskEncryption, AsTheChapterSays) {
   ASSERT_TRUE(hasRow("volumestatus", R"(EPHEMERAL +\d+ +ready +/dev/vda6 +)"));
   ASSERT_NO_FATAL_FAILURE(encryptEphemeral());

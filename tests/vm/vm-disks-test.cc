@@ -49,9 +49,9 @@ struct Node {
 
 }  // namespace
 
-// Catches: disks that are not mounted, or in another order than the config says; ones that are made
-// anew at a boot, or that a power cut while they are made leaves useless; foreign data that is
-// lost, a node that does not say what is in its way.
+// Catches: disks that are not mounted, or in another order than in the config; disks that are
+// formatted again at a boot, or that a power cut during their formatting leaves useless; foreign
+// data that is lost; a node that does not say what prevents the use of a disk.
 TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   cuts::VolatileCluster cluster(
       "userdisks",
@@ -59,7 +59,7 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
        "--user-disk", "/var/lib/first:300MiB:/var/lib/first/second:310MiB"},
       kUp);
   Node node{cluster};
-  // In the middle of being made, two times.
+  // Cuts the power in the middle of formatting, two times.
   for (unsigned write : {4, 30}) {
     ASSERT_TRUE(cluster.killAtWrite(kName, write, 0, 120)) << "no write " << write;
     node.power("start");
@@ -79,7 +79,7 @@ TEST(UserDisks, AreMadeOnceAndTakenFromNobody) {
   cluster.ok({"shutdown"}, kUp);
   EXPECT_FALSE(contains(cluster.console(kName), "cannot unmount")) << cluster.console(kName);
 
-  // Somebody else's.
+  // A disk with foreign data.
   std::filesystem::resize_file(node.disk(), 0);
   std::filesystem::resize_file(node.disk(), uint64_t{700} << 20);
   auto label = harness::run(

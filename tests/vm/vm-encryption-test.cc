@@ -1,6 +1,5 @@
 // Encrypted partitions: made when they are empty, opened at each boot, given other keys, and read
-// by Debian's cryptsetup on this host; and what becomes of a machine that is not the one whose disk
-// it is.
+// by Debian's cryptsetup on this host; and a machine with the disk of another machine.
 #include "common/config/config.h"
 #include "machined/disk/volumes/system-partitions.h"
 #include "tests/cuts/image.h"
@@ -22,10 +21,10 @@ constexpr const char* kRecoverable =
 }  // namespace
 
 // Catches: a STATE that is not encrypted, or by another key, cipher or derivation than documented;
-// a config that can be read on the disk; one that is formatted again or cannot be opened after a
-// reboot; keys that follow the config only at the next boot, or not at all; a command that ends
-// before they do; a disk of another machine that is opened, formatted, written to, or taken for
-// none, with maintenance mode, in which anybody could give this one a config.
+// a config that can be read on the disk; a STATE that is formatted again or cannot be opened after
+// a reboot; keys that follow the config only at the next boot, or not at all; a command that ends
+// before the keys follow; a disk of another machine that is opened, formatted, written to, or read
+// as empty, with maintenance mode, in which every client could give this machine a config.
 TEST(Encryption, OfState) {
   Cluster cluster("vmluks",
                   {"--masters", "1", "--workers", "0", "--memory", kMemory, "--encrypt-state"},
@@ -120,8 +119,8 @@ TEST(Encryption, OfAnInstalledNode) {
   EXPECT_FALSE(contains(console, "cannot close")) << console;
 }
 
-// Finds the keys that open the header of EPHEMERAL that a cut leaves: at least one of those that
-// the stored config has.
+// A look at the header of EPHEMERAL after a cut: at least one key of the stored config must open
+// it.
 class LockedAfterCut {
  public:
   LockedAfterCut(std::string image, std::string folder, std::string uuid)
@@ -144,9 +143,9 @@ class LockedAfterCut {
   cuts::LuksKeys keys;
 };
 
-// Catches, at any write, whatever of the unflushed arrives: a volume that no key opens which the
-// node has after a boot: keys that are removed before the config that does not need them is stored,
-// or stored before they are there.
+// Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
+// volume that no key of the booted node opens: keys that are removed before the config without them
+// is stored, or a config that is stored before its keys exist.
 TEST(Encryption, PowerCutsOfRotations) {
   cuts::VolatileCluster cluster("vmlukscut",
                                 {"--masters", "1", "--workers", "0", "--memory", "512", "--disk",

@@ -85,8 +85,8 @@ void expectInstalled(Node& node) {
   EXPECT_EQ(node.read("/system/state/config.yaml"), slurp(node.config()));
 }
 
-// At any write of the recorded installation, whatever of the unflushed arrives. Samples of what is
-// left, in `folder`.
+// Cuts the power at any write of the recorded installation, with any part of the unflushed writes
+// on the disk. Returns samples of the disks, in `folder`.
 std::vector<cuts::Sample> cutInstallation(const Node& node, const cuts::Recording& recording,
                                           const std::string& folder) {
   kj::EventLoop loop;
@@ -160,8 +160,8 @@ TEST(Install, ByBiosAndBackAgain) {
       << values;
 }
 
-// Catches: a boot loader that only a BIOS finds; a reset of a whole disk that leaves it one that
-// cannot be installed on again, or with data.
+// Catches: a boot loader that only a BIOS finds; a reset of a whole disk after which it cannot be
+// installed on again, or still has data.
 TEST(Install, ByUefi) {
   VolatileCluster cluster("installuefi", flags({"--with-uefi"}), 300);
   Node node{cluster, "installuefi-master-1"};
@@ -190,8 +190,8 @@ TEST(Install, ByUefi) {
   EXPECT_NE(node.ageOfVar(), age);
 }
 
-// Catches: a disk whose content is lost without leave, one that is refused although it may be
-// wiped; a node that does not say what is wrong with its disk, on its console and to its
+// Catches: a disk whose content is lost without permission, a disk that is refused although it may
+// be wiped; a node that does not report the fault of its disk on its console and to its
 // administrator.
 TEST(Install, ADiskThatCannotBeUsed) {
   VolatileCluster cluster("installnot", flags({"--with-bootloader", "--wait=false"}), 60);
@@ -244,7 +244,7 @@ TEST(Install, PowerCuts) {
   VolatileCluster cluster("installcut", flags({"--with-bootloader", "--wait=false"}), 60);
   Node node{cluster, "installcut-master-1"};
   cuts::Recording recording(cluster, node.name);
-  // To the reboot into what was installed, which is another run.
+  // Records until the reboot into the installed system, which is another run.
   eventually([&] { return !recording.goesOn(); }, kUp, 0.2);
   ASSERT_EQ(recording.problem(), "");
   ASSERT_TRUE(node.waitUp()) << cluster.console(node.name);

@@ -22,7 +22,7 @@ bool waits(const LoneMachine& machine) {
 }
 
 // Catches: a CD that UEFI does not start, or that starts something that does not wait for a config;
-// an entry for the installed system that the firmware does not start, or starts behind others.
+// an entry for the installed system that the firmware does not start, or starts after others.
 TEST(Iso, UefiStartsItAndThenWhatItInstalled) {
   auto iso = LoneMachine::image("talos.iso");
   ASSERT_TRUE(fs::exists(iso)) << "make iso first";
@@ -39,13 +39,13 @@ TEST(Iso, UefiStartsItAndThenWhatItInstalled) {
       << machine.console();
 }
 
-// Catches: a system from a CD that cannot install itself, or that starts from the CD for ever.
+// Catches: a system from a CD that cannot install itself, or that starts from the CD forever.
 TEST(Iso, ABiosStartsItAndItInstallsItself) {
   auto iso = LoneMachine::image("talos.iso");
   ASSERT_TRUE(fs::exists(iso)) << "make iso first";
   LoneMachine machine({.cd = iso});
   ASSERT_TRUE(waits(machine)) << machine.console();
-  // Without the console of a screen: nobody looks at it.
+  // Leaves out the console of a screen, which the test does not read.
   auto text = std::regex_replace(machine.generate(), std::regex("( *)disk: /dev/vda.*\n"),
                                  "$&$1extraKernelArgs: [console=ttyS0]\n");
   ASSERT_TRUE(contains(text, "extraKernelArgs: [console=ttyS0]")) << text;

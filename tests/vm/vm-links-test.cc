@@ -52,8 +52,8 @@ void patch(const std::string& text) {
 
 }  // namespace
 
-// Catches: a driver that the kernel cannot load for networkd, a step that this kernel refuses,
-// a private key in what is shown, and links that stay when the config does not name them any more.
+// Catches: a driver that the kernel cannot load for networkd, a step that this kernel refuses, a
+// private key in the output, and links that stay when the config does not name them any more.
 TEST(Links, TheConfigMakesThemAndTakesThemAway) {
   auto& m = machine();
   patch(patchWithLinks());
@@ -103,7 +103,7 @@ TEST(Links, TheConfigMakesThemAndTakesThemAway) {
   EXPECT_TRUE(contains(m.ok({"get", "linkspecs"}), "NODE"));
 }
 
-// Catches: a sandbox in which networkd cannot see what its hardware is.
+// Catches: a sandbox in which networkd cannot identify its hardware.
 TEST(Links, HardwareSaysWhatItIs) {
   auto link = machine().ok({"get", "link", "eth0", "-o", "yaml"});
   EXPECT_TRUE(contains(link, "driver: virtio_net")) << link;

@@ -28,8 +28,8 @@ bool exited(const Cluster& cluster, const std::string& node) {
 
 }  // namespace
 
-// Catches: a button that does nothing, one that cuts the power instead of stopping the services,
-// one that is lost with the brain.
+// Catches: a button that does nothing, or cuts the power instead of stopping the services, or whose
+// press is lost with the brain.
 TEST(PowerButton, ShutsTheNodeDownInOrder) {
   Cluster cluster("vmpower", {"--masters", "1", "--workers", "1", "--memory", "512"});
   const std::string master = "vmpower-master-1", worker = "vmpower-worker-1";
@@ -55,8 +55,8 @@ TEST(PowerButton, ShutsTheNodeDownInOrder) {
   }
 }
 
-// Catches: a kernel that dies, and nobody can know why; last words that are lost, told twice, or
-// that keep the firmware full.
+// Catches: a kernel that dies without a record of the cause; last words that are lost, reported
+// twice, or that keep the firmware full.
 TEST(LastWords, OfAKernelThatPanicsAreReadInTheNextBoot) {
   Cluster cluster("vmpanic", {"--masters", "1", "--workers", "0", "--memory", "512",
                               "--extra-boot-kernel-args", "unknown_nmi_panic"});

@@ -1,5 +1,5 @@
-// Power cuts while the keys of STATE itself are changed. The config, which has the list of them, is
-// in there; a boot has what META says, and the machine's own key.
+// Power cuts while the keys of STATE itself are changed. STATE contains the config, which has the
+// list of the keys; a boot has the list in META, and the machine's own key.
 #include "machined/disk/devices/meta-values.h"
 #include "machined/disk/encryption/state-keys-in-meta.h"
 #include "tests/cuts/image.h"
@@ -46,9 +46,9 @@ constexpr Change kChanges[] = {
 
 }  // namespace
 
-// Catches, at any write, whatever of the unflushed arrives: a STATE that no key opens which a boot
-// has: a list in META that changes before its keys are there, or after the others are gone; a
-// change that was answered and is lost.
+// Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
+// STATE that no key of a boot opens: a list in META that changes before its keys exist, or after
+// the others are gone; a change that was answered and is lost.
 TEST(StateKeys, PowerCutsOfRotations) {
   cuts::VolatileCluster cluster(
       "statekeys",

@@ -24,7 +24,7 @@ using harness::lines;
 
 std::unique_ptr<harness::Cluster> shared;
 
-// A module with a parameter that sysfs shows, and another one that sysfs takes.
+// A module with a parameter that sysfs shows, and another whose parameter sysfs can set.
 constexpr const char* kKernelSettings = R"([
   {"op": "add", "path": "/machine/kernel",
    "value": {"modules": [{"name": "vxlan", "parameters": ["udp_port=4790"]}]}},
@@ -33,7 +33,7 @@ constexpr const char* kKernelSettings = R"([
 
 class Environment final : public ::testing::Environment {
  public:
-  // Its clock is years behind when it starts, as that of a board without a battery.
+  // The machine's clock is years slow when it starts, as that of a board without a battery.
   void SetUp() override {
     shared = std::make_unique<harness::Cluster>(
         "vmtest",
@@ -118,7 +118,7 @@ TEST(Vm, A4_NoShellNoInterpreterNoPackageManager) {
   }
 }
 
-// Catches: a clock that stays wrong, one that is right until the next start only.
+// Catches: a clock that stays wrong, or is right only until the next start.
 TEST(Vm, A4_TheClockIsSetFromTheConfigsServer) {
   auto& m = machine();
   auto status = m.ok({"get", "timestatus", "node", "-o", "yaml"});
@@ -168,9 +168,9 @@ TEST(Vm, A4_TheServiceTimedFollowsTheConfig) {
   EXPECT_TRUE(allUp(30)) << m.ok({"services"});
 }
 
-// Catches: modules that are not loaded, or without their parameters, or after the files that they
-// bring were to be written; a change that needs a reboot and does not say so, and one that needs
-// none and waits for it.
+// Catches: modules that are not loaded, or without their parameters, or after their files were to
+// be written; a change that needs a reboot and does not say so, and a change that needs none and
+// waits for it.
 TEST(Vm, A4_ModulesAndSysfsFollowTheConfig) {
   auto& m = machine();
   auto parameter = [&](const char* name) {
@@ -272,8 +272,8 @@ TEST(Vm, A7_WrongWordsAreNamed) {
 // --- accidents
 // ----------------------------------------------------------------------------------------
 
-// Another process than the one with this PID. An answer to "restart" comes before the restart, and
-// one that was just started is a copy of process 1 until it has become its program.
+// Waits for another process than the one with this PID. An answer to "restart" comes before the
+// restart, and a process that was just started is a copy of process 1 until it runs its program.
 bool anotherRuns(const std::string& service, int pid) {
   return eventually(
       [&] {
@@ -319,7 +319,7 @@ TEST(Vm, B1_NetworkdComesBackAndNothingElseIsDisturbed) {
 TEST(Vm, B2_ApidComesBackAndNothingElseIsDisturbed) {
   killAndSeeItComeBack("apid");
 }
-// Catches: an apid that cuts off what is under way when it is restarted.
+// Catches: an apid that interrupts running calls when it is restarted.
 TEST(Vm, B2_ApidEndsInGoodOrder) {
   ASSERT_TRUE(allUp(60));
   auto apid = machine().servicePids()["apid"];
@@ -357,7 +357,7 @@ TEST(Vm, B2_WhoHoldsTheKeyHasNoRightsAndLeavesNoCore) {
 }
 
 // Catches: a brain that has a right which the documents do not list, or lacks one that they list
-// (machined/confined/sandbox/brain-rights.h); a process 1 that cannot give others theirs.
+// (machined/confined/sandbox/brain-rights.h); a process 1 that cannot give daemons their rights.
 TEST(Vm, B2_TheBrainHasTheRightsThatAreListed) {
   ASSERT_TRUE(allUp(60));
   auto status = [](int pid) {
@@ -375,8 +375,8 @@ TEST(Vm, B2_TheBrainHasTheRightsThatAreListed) {
   EXPECT_TRUE(std::regex_search(status(1), std::regex(R"(CapBnd:\s0*1ff)"))) << status(1);
 }
 
-// Catches: a daemon that a node starts with fewer walls than its row says; what each wall keeps out
-// is tried on the same kernel (tests/kernel/confinement-test.cc).
+// Catches: a daemon that a node starts with fewer walls than in its row; the effect of each wall is
+// tested on the same kernel (tests/kernel/confinement-test.cc).
 TEST(Vm, B2_EveryDaemonIsConfined) {
   ASSERT_TRUE(allUp(60));
   auto pids = machine().servicePids();
@@ -388,7 +388,7 @@ TEST(Vm, B2_EveryDaemonIsConfined) {
     auto limit =
         machine().ok({"read", std::string("/sys/fs/cgroup/system/") + name + "/memory.max"});
     EXPECT_TRUE(std::regex_match(limit, std::regex("[1-9][0-9]+\n"))) << name << " " << limit;
-    // The wrapper's warning where the kernel has none.
+    // The wrapper warns if the kernel has no Landlock.
     auto log = machine().ok({"logs", name});
     EXPECT_FALSE(contains(log, "without Landlock")) << log;
   }

@@ -1,4 +1,4 @@
-// Authentication at TCP 50000: who is let in, and what every other client gets.
+// Authentication at TCP 50000: accepted clients, and the answers to all others.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -37,7 +37,8 @@ pki::CertificateAndKey client(const pki::CertificateAndKey& authority, const cha
   options.commonName = "tester";
   if (role != nullptr) options.organizations = kj::arr(kj::str(role));
   options.lifetime = lifetime;
-  // Without an age it begins a little in the past, as every certificate of ours: clocks differ.
+  // Without an age the certificate begins a little in the past, as every certificate of ours,
+  // because clocks differ.
   if (age > 0 * kj::SECONDS) options.notBefore = kj::systemPreciseCalendarClock().now() - age;
   return pki::issue(authority.certificate, authority.key, kj::mv(options));
 }
@@ -58,7 +59,7 @@ std::string configWith(const std::string& name, const pki::CertificateAndKey& id
   return path;
 }
 
-// Runs the lines in a folder of their own, with talosctl in the path.
+// Runs the lines in a separate folder, with talosctl in the path.
 harness::Result script(const std::string& folder, const std::string& lines) {
   return harness::run({"sh", "-euc",
                        "cd '" + folder + "' && mkdir -p bin && ln -sf '" + harness::talosctlPath() +
@@ -101,9 +102,9 @@ int dial() {
 
 }  // namespace
 
-// Catches: a listener that asks for a certificate and goes on without one.
+// Catches: a listener that requests a certificate and continues without it.
 TEST(Trust, NoCertificateIsRefusedAndLogged) {
-  // Reads until the node closes: in TLS 1.3 the refusal comes behind the handshake.
+  // Reads until the node closes: in TLS 1.3 the refusal comes after the handshake.
   auto anonymous = harness::run(
       {"openssl", "s_client", "-connect", endpoint() + ":50000", "-tls1_3", "-ign_eof"}, 30);
   EXPECT_NE(anonymous.status, 0);
@@ -160,7 +161,7 @@ TEST(Trust, AReaderReadsAndMayNotReboot) {
   expectUnharmed();
 }
 
-// The user's chapter "Managing PKI", its lines as they stand there.
+// The user's chapter "Managing PKI", its lines as they are printed.
 constexpr const char* kNewPair = R"(talosctl gen key --name admin
 talosctl gen csr --key admin.key --ip 127.0.0.1
 talosctl gen crt --ca ca --csr admin.csr --name admin
@@ -240,7 +241,7 @@ TEST(Trust, ARoleForSomebodyElseAndItsTraces) {
       30));
   ASSERT_TRUE(allUp(60));
   EXPECT_TRUE(contains(machine().talosctl({"logs", "nobody"}).err, "audit"));  // names all
-  // The record of what killed the brain comes when the next one is there.
+  // The record of the call that killed the brain comes when the next brain runs.
   EXPECT_TRUE(harness::eventually(
       [&] { return contains(machine().talosctl({"logs", "audit"}).out, "Services.kill("); }, 30));
   auto log = machine().ok({"logs", "audit"});

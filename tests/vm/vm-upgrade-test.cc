@@ -1,4 +1,4 @@
-// A node that is upgraded, and one whose new system is no good: it is back on the old one by
+// A node that is upgraded, and a node whose new system is bad: it returns to the old system by
 // itself, and says why.
 #include <gtest/gtest.h>
 #include <kj/debug.h>
@@ -33,8 +33,8 @@ Systems systemsAtTheEnd(kj::WaitScope& scope, const cuts::Recording& recording) 
   return systems;
 }
 
-// Tells the system that the boot loader would start from the disk that a cut leaves: of the slots
-// that it names, "old", "to be tried" or "new". Throws when one of them is not whole.
+// The system that the boot loader would start from the disk after a cut: "old", "to be tried" or
+// "new" of the slots that it names. look() throws if one of them is not whole.
 class BootedAfterCut {
  public:
   BootedAfterCut(std::string image, std::string folder, std::string config, Systems whole)
@@ -69,7 +69,7 @@ class BootedAfterCut {
   }
 };
 
-// From its first write to BOOT on.
+// Returns the window from the first write to BOOT on.
 cuts::Window windowOf(const cuts::Replay& replay) {
   auto boot = cuts::part(replay.images()[0], "BOOT");
   size_t begin = 0;
@@ -88,7 +88,7 @@ struct CutUpgrade {
   std::string last;  // at the end it is this
 };
 
-// So many samples, in `kept`.
+// Returns `samples` samples, in `kept`.
 std::vector<cuts::Sample> cutUpgrade(kj::WaitScope& scope, const cuts::Recording& recording,
                                      const CutUpgrade& how, size_t samples = 0,
                                      const std::string& kept = "") {
@@ -138,7 +138,7 @@ struct RecordedUpgrade {
     std::thread following([&] {
       eventually(
           [&] {
-            // Refused as long as the first one goes on.
+            // A second recording is refused until the first has ended.
             KJ_IF_MAYBE (e, kj::runCatchingExceptions([&] {
                            after = std::make_unique<cuts::Recording>(cluster, node.name);
                          })) {
@@ -156,7 +156,8 @@ struct RecordedUpgrade {
   }
 };
 
-// As the original's clients do it: they are answered at once, and watch the node.
+// Upgrades and rolls back as clients of the original do: their calls return at once, and they watch
+// the node.
 void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
   constexpr const char* kNode = "10.5.0.2";
   auto becomes = [&](const char* slot) {
@@ -172,7 +173,7 @@ void byAForeignClient(Cluster& cluster, Machine& node, Images& images) {
   becomes("A");
 }
 
-// From slot A to slot B, by the reboot that comes after it.
+// Upgrades from slot A to slot B, by the reboot after the staging.
 void staged(Cluster& cluster, Machine& node, const std::string& image) {
   constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
   ASSERT_EQ(node.slot(), "A");
@@ -202,10 +203,10 @@ void staged(Cluster& cluster, Machine& node, const std::string& image) {
 
 }  // namespace
 
-// Catches: an image that is started though it is damaged; a system that is no good and stays, or
-// whose end nobody tells; one that is good, built as the users' documents say, and does not stay; a
-// config or data that are lost with it; a rollback that leads nowhere. An archive from a web
-// server, or a file, that does not arrive, or in which the system is not found.
+// Catches: an image that is started although it is damaged; a bad system that stays, or whose end
+// is not reported; a good system, built as the users' documents say, that does not stay; a config
+// or data that are lost with it; a rollback to no system. An archive from a web server, or a file,
+// that does not arrive, or in which the system is not found.
 TEST_F(Upgrade, ToGoodOnesAndBadOnes) {
   Images images(folder);
   images.make("v9.9.1", {});
@@ -267,9 +268,9 @@ TEST_F(Upgrade, StagedForTheNextReboot) {
   staged(cluster, node, images.inRegistry("v9.9.1"));
 }
 
-// Catches, at any write, whatever of the unflushed arrives: a slot that is chosen before it is
-// whole on the disk, as the boot loader reads it; the running system written over; a record of the
-// slots that is none; a config that is lost.
+// Catches, after a power cut at any write, with any part of the unflushed writes on the disk: a
+// slot that is chosen before it is whole on the disk, as the boot loader reads it; the running
+// system written over; an invalid record of the slots; a config that is lost.
 TEST_F(Upgrade, PowerCuts) {
   Images images(folder);
   images.make("v9.9.1", {});

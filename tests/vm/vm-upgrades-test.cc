@@ -40,8 +40,8 @@ class UpgradesTest : public Upgrade {
 
 }  // namespace
 
-// Catches: a slot that is the other one's forever, room on BOOT or /var that is never freed, a view
-// of an image that is left behind.
+// Catches: a slot that stays the same forever, space on BOOT or /var that is never freed, a view of
+// an image that is not removed.
 TEST_F(UpgradesTest, TenInARow) {
   Images images(folder);
   images.make(kGood, {});
@@ -61,7 +61,7 @@ TEST_F(UpgradesTest, TenInARow) {
   EXPECT_EQ(cluster.ok({"read", "/system/state/config.yaml"}), config);
 }
 
-// Catches: a system that cannot reach the network, and stays, or whose end nobody tells.
+// Catches: a system that cannot reach the network and stays, or whose end is not reported.
 TEST_F(UpgradesTest, ToOneWithoutNetwork) {
   Images images(folder);
   images.make("v9.9.2", {"REMOVE=" + listOf("usr/bin/networkd")});
@@ -94,8 +94,8 @@ TEST_F(UpgradesTest, ToOneThatOpensNoDisk) {
   expectOpen(cluster);
 }
 
-// Catches: a survey that says nothing of a disk without room; a node that is changed although it
-// cannot keep the image; an error that does not say how much is missing.
+// Catches: a survey that does not report a disk without room; a node that is changed although it
+// cannot keep the image; an error that does not say how much space is missing.
 TEST_F(UpgradesTest, OfANodeWithoutRoom) {
   Images images(folder);
   images.make(kGood, {});
@@ -119,8 +119,8 @@ TEST_F(UpgradesTest, OfANodeWithoutRoom) {
   EXPECT_EQ(node.slot(), "A");
 }
 
-// Catches: a node that stays on the system which has installed it, though its config names another;
-// data that are lost with that; one that upgrades itself at each boot.
+// Catches: a node that stays on the system which has installed it, although its config names
+// another; data that are lost by the upgrade; a node that upgrades itself at each boot.
 TEST_F(UpgradesTest, AnotherReleaseAtTheInstallation) {
   Images images(folder);
   images.make(kGood, {});
@@ -140,8 +140,8 @@ TEST_F(UpgradesTest, AnotherReleaseAtTheInstallation) {
   auto before = node.record();
   EXPECT_TRUE(contains(before, "began: ")) << before;
 
-  // One that the node begins by itself is told from the moment that the config is known, before
-  // the boot is over, and its record is another one.
+  // An upgrade that the node begins by itself is reported as soon as the config is known, before
+  // the boot is over, and would write another record.
   for (unsigned again = 0; again < 2; ++again) {
     auto boot = cluster.ok({"read", kBootId});
     cluster.ok({"reboot"}, kComesUp);
@@ -152,9 +152,9 @@ TEST_F(UpgradesTest, AnotherReleaseAtTheInstallation) {
   }
 }
 
-// Catches: an image that nobody has signed, or somebody else has, and that is taken; a signature
-// that is not found where cosign puts it, or of which the node, with its own containerd and parser,
-// cannot tell that it fits; a signed image that is older than what the node has run, and is taken.
+// Catches: an image without a signature, or with a foreign one, that is accepted; a signature that
+// is not found where cosign puts it, or that the node, with its own containerd and parser, cannot
+// verify; a signed image older than a system that the node has run, and that is accepted.
 TEST_F(UpgradesTest, ASignedImage) {
   Images images(folder);
   images.make(kGood, {});
@@ -174,7 +174,8 @@ TEST_F(UpgradesTest, ASignedImage) {
 
   auto unsignedOne = node.upgradeTo(good, {"--preserve"});
   EXPECT_NE(unsignedOne.status, 0);
-  // Its mirror has none, and what comes after a mirror is the registry itself, which is not there.
+  // The mirror has no signature, and after the mirror the node tries the registry itself, which
+  // does not exist.
   EXPECT_TRUE(contains(unsignedOne.err, "cannot verify whether ghcr.io/talos/installer@sha256:"))
       << unsignedOne.err;
   images.sign(kGood, folder + "/other");
@@ -189,7 +190,8 @@ TEST_F(UpgradesTest, ASignedImage) {
   EXPECT_EQ(node.slot(), "B");
   EXPECT_TRUE(contains(node.status(), Images::digestOf(kGood))) << node.status();
 
-  // META has what the system has confirmed, and the installer reads the version of an image.
+  // META has the version that the node has confirmed, and the installer reads the version of an
+  // image.
   images.make(kOlder, {});
   auto older = images.inRegistry(kOlder);
   images.sign(kOlder, folder + "/own");
@@ -205,7 +207,7 @@ TEST_F(UpgradesTest, ASignedImage) {
 }
 
 // Catches: an upgrade that UEFI's boot loader does not try or confirm, a new system that cannot
-// open what the old one has encrypted.
+// open the partitions that the old system has encrypted.
 TEST_F(UpgradesTest, OfAnEncryptedNodeByUefi) {
   Images images(folder);
   images.make(kGood, {});

@@ -1,5 +1,5 @@
-// A node whose disk is not as it left it: it says what is wrong on its console, and writes nothing
-// to what it does not understand.
+// A node whose disk is not as the node left it: it reports the fault on its console, and writes
+// nothing to a partition that it does not understand.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ struct Node {
   std::string disk() const { return cluster.stateFolder() + "/" + kName + ".disk"; }
   std::string other() const { return cluster.stateFolder() + "/" + kName + ".user-1"; }
   void power(const char* action) { cluster.ok({"cluster", "node", action, kName}, 120); }
-  // Every write at or behind this place of a disk fails, as when its spare sectors are used up.
+  // Makes every write at or after this place of a disk fail, as when its spare sectors are used up.
   void failWritesFrom(uint64_t place) { cluster.disks().failWritesFrom(kName, place); }
   bool says(const std::vector<std::string>& asked, const std::string& text) {
     auto words = asked;
@@ -96,8 +96,8 @@ class WrongDisks : public ::testing::Test {
     ASSERT_EQ(stopped.status, 0) << stopped.err;
     copy(node.disk(), kept);
   }
-  // Starts with what was done to the disks; the console says so. Without STATE there is nobody whom
-  // the API could tell from others, so it stays closed.
+  // Starts the node with the changed disks and expects the text on the console. Without STATE the
+  // node cannot tell its clients apart, so its API stays closed.
   void expectRefused(const std::string& console, const std::function<void()>& onceStarted = [] {}) {
     auto seen = cluster.console(kName).size();
     node.power("start");
@@ -136,9 +136,9 @@ class WrongDisks : public ::testing::Test {
 
 }  // namespace
 
-// Catches: a STATE that is formatted, or taken for one of a new machine, because it cannot be read;
-// the other machine's config and secrets that are used, or lost, when its disk is put into this
-// one; a node that says nothing, or takes configs from anybody, meanwhile.
+// Catches: a STATE that is formatted, or read as one of a new machine, because it cannot be read;
+// another machine's config and secrets that are used, or lost, when its disk is put into this
+// machine; a node that says nothing, or accepts configs from every client, meanwhile.
 TEST_F(WrongDisks, OfAnInstalledNode) {
   auto state = cuts::part(kept, "STATE");
   {
@@ -200,9 +200,9 @@ TEST_F(WrongDisks, OfAnInstalledNode) {
   EXPECT_TRUE(node.booted()) << cluster.console(kName);
 }
 
-// Catches: a partition that is taken for an empty one, and formatted, because it cannot be read; a
-// read-only disk or a full one on which the node waits without a word, or writes down nothing and
-// says it did; an administrator who cannot see in the API what is wrong.
+// Catches: a partition that is read as empty, and formatted, because it cannot be read; a read-only
+// or full disk on which the node waits without a message, or stores nothing and says it did; an
+// administrator who cannot see the fault in the API.
 TEST_F(WrongDisks, ThatFail) {
   auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
   // The truncated part cannot be read; a write would make the file longer.
@@ -252,7 +252,7 @@ TEST_F(WrongDisks, ThatFail) {
 
 // Catches: a disk that fails writes, at a boot or later, and a node that does not say so on its
 // console and to its administrator, or says that it is ready; a config that is in effect and not
-// stored; something lost of what was there, when the disk works again.
+// stored; existing data that is lost when the disk works again.
 TEST_F(WrongDisks, ThatCannotBeWritten) {
   auto state = cuts::part(kept, "STATE"), ephemeral = cuts::part(kept, "EPHEMERAL");
   auto repairedAndUp = [&] {

@@ -20,7 +20,7 @@ size_t boots(const LoneMachine& machine) {
   for (size_t at = 0; (at = text.find("Linux version", at)) != text.npos; ++at) ++count;
   return count;
 }
-// Of the machine's own clock; 0 while it does not answer.
+// Returns the machine's uptime; 0 while it does not answer.
 double uptime(const LoneMachine& machine) {
   auto answer = machine.at({"read", "/proc/uptime"});
   return answer.status == 0 ? strtod(answer.out.c_str(), nullptr) : 0;
@@ -29,9 +29,9 @@ bool says(const LoneMachine& machine, const std::vector<std::string>& what, cons
   return eventually([&] { return contains(machine.at(what).out, words); }, kUp, 1);
 }
 
-// Catches: a device that is not opened, not fed, or fed by something that outlives the kernel's
-// end; one that resets a machine which merely restarts its brain, or whose config has none any
-// more; a reset that loses the node.
+// Catches: a device that is not opened, not fed, or fed by a program that outlives the kernel's
+// end; a watchdog that resets a machine which merely restarts its brain, or whose config no longer
+// has it; a reset that loses the node.
 TEST(Watchdog, ResetsAMachineWhoseKernelStandsStill) {
   std::string monitor;
   LoneMachine machine({.disk = LoneMachine::writtenDisk("../image"),
@@ -52,7 +52,7 @@ TEST(Watchdog, ResetsAMachineWhoseKernelStandsStill) {
   ASSERT_GT(killed, 0);
   EXPECT_EQ(machine.at({"service", "machined", "kill", "--signal", "SIGKILL"}).status, 0);
   ASSERT_TRUE(says(machine, {"get", "watchdogtimerstatus"}, "/dev/watchdog0   10s"));
-  // Longer than the watchdog waits, also if nobody feeds it since.
+  // Longer than the watchdog's timeout, even if it is not fed since.
   ASSERT_TRUE(eventually([&] { return uptime(machine) > killed + 25; }, kUp, 1));
   ASSERT_EQ(1u, boots(machine)) << machine.console();
 

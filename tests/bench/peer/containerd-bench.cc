@@ -1,7 +1,7 @@
 // gRPC C++ beside our own client: a unary call to containerd over its Unix socket, one after the
 // other.
 //   containerd-bench SOCKET CALLS      prints JSON: {"calls":N,"p50us":…,"p99us":…}
-// Messages are bytes here, as in ours: the request is empty and nobody looks into the answer.
+// Messages are bytes, as in ours: the request is empty and the answer is not decoded.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 

@@ -1,7 +1,7 @@
 // link: talosctl-commands
-// The answers of a node in hostile hands, as talosctl prints them: any message, read as the kind of
-// answer that the first byte says, of resources as the type that the second says. What comes out is
-// text that a terminal shows and does not interpret, of a bounded size.
+// The answers of a hostile node, as talosctl prints them: any message, read as the kind of answer
+// that the first byte says, of resources as the type that the second says. The output is text that
+// a terminal shows and does not interpret, of a bounded size.
 #include <capnp/serialize.h>
 #include <kj/debug.h>
 #include <string.h>
@@ -24,10 +24,10 @@ using namespace talos;
 using namespace talos::talosctl;
 
 constexpr uint64_t kNow = 1'615'000'000'000'000'000;
-// Of what may be printed for a word that was received: a row of a table with its blanks.
+// Limits of the output per word received: a row of a table with its blanks; and per answer.
 constexpr size_t kMostPerWord = 4096, kMostAlways = 4u << 20;
 
-// Not an exception, which would be taken for a refusal.
+// Not an exception, which would count as a refusal.
 void must(bool holds) {
   if (!holds) __builtin_trap();
 }
@@ -40,14 +40,14 @@ class HostileAnswer {
   template <typename Type, typename F>
   void as(F&& print) const {
     (void)kj::runCatchingExceptions([&]() {
-      // Each has a reader of its own: the limit is for one reading.
+      // Each call has a new reader: the traversal limit is for one reading.
       capnp::FlatArrayMessageReader message(words, options());
       auto text = print(message.getRoot<Type>());
       mustBePlain(text);
       mustBePlain(kj::str(dressed(text, {.columns = 80, .color = false}).asPtr()));
     });
   }
-  // As a table of each node's answers, as YAML and as JSON.
+  // Prints the message as a table of two nodes' answers, as YAML and as JSON.
   template <typename Type, typename F>
   void asAnswer(F&& render) const {
     as<Type>([&](auto value) {

@@ -1,6 +1,6 @@
 // link: talosctl-config
-// Patches of anybody for documents of anybody (the two with a zero byte between them): they end in
-// a document that means what the patch says, or in problems.
+// Any patches for any documents (the two with a zero byte between them): they end in a document
+// with the meaning of the patch, or in problems.
 #include "talosctl/config/patch.h"
 
 #include <kj/debug.h>

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (kj::StringPtr secret : {kj::StringPtr(config.get().getMachine().getToken()),
                                kj::StringPtr(config.get().getCluster().getToken())}) {
     std::string_view value(secret.begin(), secret.size());
-    // A text that is there once is the secret itself.
+    // A value that occurs once in the config is the secret itself.
     if (value.size() < 8 || before.find(value) != before.rfind(value)) continue;
     KJ_ASSERT(after.find(value) == after.npos, shown);
   }

@@ -1,5 +1,5 @@
-// YAML of anybody: it ends in a tree or in one problem, and what a tree is written as reads as the
-// same.
+// Any bytes as YAML: they end in a tree or in one problem, and the text of a written tree reads as
+// the same tree.
 #include "common/yaml/yaml.h"
 
 #include <kj/debug.h>

@@ -1,5 +1,5 @@
 // link: machined-system
-// The notes of what was appended to files: from a disk that somebody else may have written.
+// Notes about texts that were appended to files, from a disk that an attacker may have written.
 #include <kj/debug.h>
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 // link: machined-disk-volumes
-// The partition META of a disk that somebody put into the machine: two vectors of values whose
-// checksums are right, for they are made right here, or not. What was read must be what is written.
-// A copy of the large vector is short, because its checksum would take fifty times as long as all
-// else; now and then it is as long as on a disk.
+// The partition META of a foreign disk: two vectors of values, whose checksums this program makes
+// right or leaves wrong. The values that are read must be written in the same way. A copy of the
+// large vector is short, because its checksum would take fifty times as long as all else; now and
+// then it is as long as on a disk.
 #include <kj/debug.h>
 #include <openssl/evp.h>
 #include <string.h>

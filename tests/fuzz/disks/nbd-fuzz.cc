@@ -1,7 +1,7 @@
 // link: tests-disks
-// A QEMU that its guest has taken over: anything that it can say to the server of its disk, raw or
-// after a right handshake. The server must come to rest, and the disk be as it was but for what an
-// honest client could have done too.
+// A QEMU that its guest has taken over: any bytes that it can send to the server of its disk, at
+// once or after a right handshake. The server must come to rest, and the disk must not change
+// except by requests that an honest client could have made.
 #include <kj/debug.h>
 
 #include "common/base/error.h"

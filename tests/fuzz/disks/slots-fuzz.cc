@@ -1,6 +1,6 @@
 // link: machined-disk-installer
-// The boot loader's environment on BOOT, which a power cut, a bad disk or whoever has the disk may
-// have changed: as it is, or with its head and its size put right.
+// The boot loader's environment on BOOT, which a power cut, a bad disk or an attacker with the disk
+// may have changed: unchanged input, or input with its head and its size put right.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>

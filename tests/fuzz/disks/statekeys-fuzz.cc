@@ -1,6 +1,6 @@
 // link: machined-disk-encryption
-// The keys of STATE in META: whatever somebody has written to the disk. What is read is written and
-// read again as the same keys.
+// The keys of STATE in META, from any bytes on the disk. Keys that are read are written and read
+// again as the same keys.
 #include <kj/debug.h>
 
 #include "common/base/error.h"

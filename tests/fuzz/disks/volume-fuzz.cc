@@ -1,7 +1,7 @@
 // link: machined-disk-volumes machined-confined-parser common-disk
-// The first bytes of a disk that somebody put into the machine. Most of such a disk is zeros, so an
-// input has only what is not: how long the disk is, whether the checksums of its partition table
-// are to be right (which nobody finds by chance), and pieces, each with its place and its length.
+// The first bytes of a foreign disk. Most of such a disk is zeros, so an input holds the rest: the
+// length of the disk, whether this program puts the checksums of its partition table right (the
+// fuzzer cannot find them by chance), and pieces, each with its place and its length.
 #include <capnp/message.h>
 #include <kj/debug.h>
 
@@ -93,7 +93,7 @@ void probe(Bytes disk) {
   }
 }
 
-// A table that can be read can be replaced, and is then the one that was written.
+// Checks that a readable table can be replaced, and that the new table is read then.
 void tryTable(Bytes begin, unsigned sectorSize) {
   namespace gpt = talos::gpt;
   auto on = [](Bytes disk) -> gpt::ReadBytes {

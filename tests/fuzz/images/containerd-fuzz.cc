@@ -1,7 +1,7 @@
 // link: machined-services-containers common-grpc nghttp2
 // Answers of containerd and of its CRI: any bytes as the message of each method that the lists of
-// containers, images and pods are made of. A registry, a pod and whoever holds containerd choose
-// them.
+// containers, images and pods are made of. A registry, a pod or an attacker who controls containerd
+// chooses these bytes.
 #include <kj/debug.h>
 
 #include "common/base/error.h"

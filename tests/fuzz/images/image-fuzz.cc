@@ -1,5 +1,5 @@
 // link: machined-confined-parser
-// An archive that somebody says is an installer image: any bytes. What is found lies in it.
+// Any bytes, as the archive of an installer image. Parts that are found lie within the archive.
 #include <kj/debug.h>
 
 #include "machined/confined/parser/image-archive.h"

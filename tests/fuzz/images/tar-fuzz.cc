@@ -7,7 +7,7 @@
 
 namespace {
 
-// Checks what the reader promises its visitor.
+// Checks the promises of the reader to its visitor.
 struct Checker final : public talos::TarVisitor {
   uint64_t left = 0;
   bool open = false;

@@ -6,7 +6,8 @@
 
 namespace talos::fuzz {
 
-// Of every block of 512 bytes; with `onlyHeaders`, of those that say that they are a header.
+// Puts the checksum of every block of 512 bytes right; with `onlyHeaders`, only of blocks with the
+// magic of a header.
 inline void fitChecksums(kj::ArrayPtr<kj::byte> bytes, bool onlyHeaders) {
   for (size_t at = 0; at + 512 <= bytes.size(); at += 512) {
     if (onlyHeaders && memcmp(bytes.begin() + at + 257, "ustar", 5) != 0) continue;

@@ -1,6 +1,5 @@
 // link: machined-upgrade
-// The versions that two images say they have, one of which may be the floor: an order, whatever
-// they are.
+// The versions in two images, one of which may be the floor: they have an order, whatever they are.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   KJ_ASSERT((older == nullptr) == (newer == nullptr));
   KJ_ASSERT(!(older.orDefault(false) && newer.orDefault(false)));
   KJ_ASSERT(!isOlder(left, left).orDefault(false));
-  // Raising never lowers, and what raised it is not below it.
+  // Raising the floor never lowers it, and the version that raised it is not below it.
   auto raised = raisedFloor(left, right);
   KJ_ASSERT(!isOlder(raised, left).orDefault(false));
   KJ_ASSERT(!isOlder(raised, right).orDefault(false));

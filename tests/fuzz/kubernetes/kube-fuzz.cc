@@ -15,7 +15,7 @@
 
 namespace {
 
-// Not an exception, which would be taken for a refusal.
+// Not an exception, which would count as a refusal.
 void must(bool holds) {
   if (!holds) __builtin_trap();
 }

@@ -1,6 +1,6 @@
 // link: common-kube
-// A kubeconfig of a node in hostile hands, and one of a user that it is merged into: what is
-// written has the keys that a node may set, and everything that the user had.
+// A kubeconfig of a hostile node, and a user's kubeconfig that it is merged into: the result has
+// the keys that a node may set, and everything that the user had.
 #include <kj/async.h>
 #include <kj/debug.h>
 
@@ -13,7 +13,7 @@ namespace {
 using namespace talos;
 using namespace talos::kube;
 
-// Not an exception, which would be taken for a refusal.
+// Not an exception, which would count as a refusal.
 void must(bool holds) {
   if (!holds) __builtin_trap();
 }
@@ -55,7 +55,7 @@ ReceivedKubeconfig usual() {
           .key = pki::Pem(kj::str("KEY"))};
 }
 
-// Of every entry that was there, one with the same content is there, in front of the new ones.
+// Checks that all earlier entries still exist, unchanged and before the new ones.
 void mustKeep(const Json& before, const Json& after) {
   for (auto list : {"clusters", "users", "contexts"}) {
     auto had = itemsAt(before, {list}), has = itemsAt(after, {list});

@@ -1,6 +1,6 @@
 // link: manifestd-lib
-// A server of extra manifests: where it redirects to, and what it sends. The first line of the
-// input is the Location, relative to an https and to an http URL; the rest is the answer.
+// A server of extra manifests: its redirects and its answers. The first line of the input is the
+// Location, relative to an https and to an http URL; the rest is the answer.
 #include <kj/debug.h>
 
 #include "common/base/error.h"

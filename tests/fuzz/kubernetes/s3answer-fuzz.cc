@@ -1,5 +1,5 @@
 // link: backupd-lib
-// What a store with the API of S3 answers.
+// Answers of a store with the S3 API.
 #include <kj/debug.h>
 #include <stddef.h>
 #include <stdint.h>

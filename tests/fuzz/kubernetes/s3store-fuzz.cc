@@ -27,7 +27,7 @@ void expectUnavailable(kj::FunctionParam<void()> work) {
   }
 }
 
-// The names in the store, which answers this; none when it fails.
+// Returns the names in the store, which answers with the input; empty if it fails.
 kj::Vector<kj::String> converse(kj::ArrayPtr<const kj::byte> input) {
   kj::UnixEventPort port;
   kj::EventLoop loop(port);

@@ -1,5 +1,5 @@
-// The signature of a snapshot of etcd, which comes with it from a store or from an unknown hand:
-// `talosctl cluster recover` reads it before it knows who made it.
+// The signature of a snapshot of etcd, which comes with the snapshot from a store or an unknown
+// source: `talosctl cluster recover` reads it before it knows its maker.
 //
 // link: common-etcd-data
 #include <stdlib.h>
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     verifySnapshot(kj::arrayPtr(data, size), authority->certificate);
     accepted = true;
   });
-  // Nobody can sign by a CA of this process.
+  // No input can be signed by a CA of this process.
   if (accepted || kindOf(KJ_ASSERT_NONNULL(failure)) != ErrorKind::kInvalidArgument) abort();
   return 0;
 }

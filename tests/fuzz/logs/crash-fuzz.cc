@@ -1,4 +1,4 @@
-// A program's record of its own crash, written in its last moments or under attack.
+// A program's record of its own crash, written in its last moments or by an attacker.
 // link: common-crash
 #include <kj/debug.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos;
   auto heading = machined::journal::heading();
-  // With a right heading, or the fuzzer would have to guess it before it meets a record.
+  // Adds a right heading, because the fuzzer would have to guess it to reach a record.
   auto words = kj::heapArray<capnp::word>((heading.size() + size) / sizeof(capnp::word));
   auto bytes = words.asBytes();
   memcpy(bytes.begin(), heading.begin(), heading.size());
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   KJ_ASSERT(valid >= heading.size() && valid <= bytes.size(), valid);
 
-  // A message behind a checksum that is right is still foreign.
+  // A message with a right checksum is still foreign.
   if (size >= sizeof(capnp::word)) {
     size_t length = size / sizeof(capnp::word) * sizeof(capnp::word);
     auto record = machined::journal::frame(kj::arrayPtr(data, length));

@@ -1,6 +1,6 @@
 // link: networkd-dhcp
-// DHCPv4 as anybody on the network can send it: as a message, as what carries one, and as ARP. The
-// first octet chooses.
+// DHCPv4 as any host on the network can send it: as a message, as a packet with one, and as ARP.
+// The first octet chooses.
 #include <ctype.h>
 #include <kj/debug.h>
 

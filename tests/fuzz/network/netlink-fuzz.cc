@@ -29,8 +29,7 @@ void checkNeighbour(const Neighbour& neighbour) {
   KJ_ASSERT(sent.messages[0].body.get<Neighbour>() == neighbour);
 }
 
-// As generic netlink, every message is taken for one of WireGuard and for the answer of the
-// controller.
+// Reads every message of generic netlink both as one of WireGuard and as the controller's answer.
 void readGeneric(const Decoded& decoded) {
   WireguardDevice device;
   for (auto& message : decoded.messages) {
@@ -59,7 +58,7 @@ void readGeneric(const Decoded& decoded) {
       readWireguard(part.body.get<Generic>(), again);
   }
 }
-// As an answer of sock_diag: what was read names the same connection when it is to be ended.
+// Reads answers of sock_diag: a request to end a connection names the connection that was read.
 void readConnections(const Decoded& decoded) {
   for (auto& message : decoded.messages) {
     KJ_IF_MAYBE (connection, message.body.tryGet<Connection>()) {

@@ -1,5 +1,5 @@
 // link: common-net
-// What a DNS server answers to a lookup of a name: the input is what follows the question of each
+// A DNS server's answers to a lookup of a name: the input is the bytes after the question of each
 // answer, and the two octets of flags before it.
 #include <arpa/inet.h>
 #include <kj/async-unix.h>
@@ -63,7 +63,7 @@ struct Server {
   }
 };
 
-// The addresses that a lookup finds with these answers; none when it fails.
+// Returns the addresses that a lookup finds with these answers; empty if it fails.
 kj::Array<kj::String> lookup(kj::ArrayPtr<const kj::byte> input) {
   using namespace talos;
   Server server;

@@ -1,7 +1,7 @@
 // link: machined-confined-parser-client
 // The answers of a process that parses foreign bytes once a document has taken it over: any
-// message, read as the answer to every kind of request. What comes out keeps what
-// foreign-bytes.h promises.
+// message, read as the answer to every kind of request. The results keep the promises of
+// foreign-bytes.h.
 #include <kj/debug.h>
 #include <string.h>
 

@@ -1,8 +1,7 @@
 // link: machined-confined-parser
-// The hypervisor's side of the port of VMware: a byte that chooses, then either what it answers to
-// each call (a status, then the registers EBX and EDX), or the values of variables with a byte of 1
-// between them, in the order in which they are asked for, from a hypervisor that keeps the
-// protocol.
+// The hypervisor's side of the port of VMware. The first byte chooses: either the answer to each
+// call (a status, then the registers EBX and EDX), or the values of variables, separated by a byte
+// of 1, in the order in which they are requested, from a hypervisor that keeps the protocol.
 #include <kj/debug.h>
 #include <string.h>
 

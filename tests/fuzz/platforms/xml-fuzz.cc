@@ -1,6 +1,6 @@
 // link: machined-confined-parser
-// XML of platforms: ovf-env.xml and the goal state of Azure, the OVF environment of VMware. What is
-// made of them goes on: as a machine config, as a report.
+// XML of platforms: ovf-env.xml and the goal state of Azure, the OVF environment of VMware. The
+// results are read again, as a machine config and as a report.
 #include <kj/debug.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace talos;
 
-// Nothing of the goal state but identifiers is in it.
+// Checks that the report contains only identifiers of the goal state.
 void checkReport(kj::StringPtr report) {
   KJ_ASSERT(report.size() <= machined::kMostReadyReport);
   size_t elements = 0;

@@ -1,5 +1,5 @@
 // A request of a client of the original's API: any bytes, to any method. The node answers nothing,
-// so what is tried is how requests are read.
+// so that only the reading of requests is tested.
 // link: apid-grpc
 #include <kj/debug.h>
 

@@ -26,7 +26,7 @@ kj::Promise<unsigned> readAll(grpc::Call& call) {
   co_return messages;
 }
 
-// How many messages the first call got; none when it failed.
+// Returns the number of messages that the first call got; nullptr if it failed.
 kj::Maybe<unsigned> converse(kj::ArrayPtr<const kj::byte> bytes) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);

@@ -76,7 +76,8 @@ unsigned converse(kj::ArrayPtr<const kj::byte> bytes) {
   auto settle = [&]() {
     do {
       KJ_ASSERT(scope.poll(100'000) < 100'000, "the server does not come to rest");
-      timer.advanceTo(timer.now());  // it goes on after it has given others their turn
+      timer.advanceTo(timer.now());  // the server continues after it has given other tasks their
+                                     // turn
     } while (scope.poll() > 0);
   };
   settle();

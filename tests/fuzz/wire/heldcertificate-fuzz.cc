@@ -1,5 +1,5 @@
-// The certificate and the signature by which a machine without the token wants to renew: trustd
-// parses both before it knows who has sent them.
+// The certificate and the signature by which a machine without the token requests a renewal: trustd
+// parses both before it knows the sender.
 //
 // link: trustd-lib
 #include <stdlib.h>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                          authority->certificate, now);
       renewed = true;
     });
-    // Nobody can make a signature by this process's keys.
+    // No input can hold a signature by this process's keys.
     if (renewed || kindOf(KJ_ASSERT_NONNULL(failure)) == ErrorKind::kInternal) abort();
   };
   check(all.slice(0, split), all.slice(split, size));

@@ -1,5 +1,5 @@
 // A join token as a caller of trustd shows it, and its record as etcd has it: both are read before
-// anything is known of who wrote them.
+// their writers are known.
 //
 // link: etcd-supervisor-tokens
 #include <stdlib.h>
@@ -26,12 +26,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     capnp::MallocMessageBuilder message;
     auto found = message.initRoot<rpc::JoinTokens::Found>();
     supervisor::fillFound(found, parsed, joinTokenDigest("join-abcdef.0123456789abcdef"), now);
-    // Nobody can make a record with this digest by chance: the seeds have another one.
+    // No input has a record with this digest by chance: the seeds have another digest.
     if (found.getState() != rpc::JoinTokens::Found::State::UNKNOWN) abort();
     supervisor::fillToken(message.initRoot<rpc::Etcd::JoinToken>(), "abcdef", parsed.get(), now);
     supervisor::isForgotten(parsed.get(), now);
   }
-  // One that shares its parts is larger when it is written.
+  // A record whose parts are shared is larger when it is written.
   auto bytes = parsed.bytes();
   if (bytes.size() > supervisor::kMostTokenRecord) return 0;
   if (supervisor::TokenRecord::parse(bytes).bytes() != bytes) abort();

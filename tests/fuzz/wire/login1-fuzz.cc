@@ -1,6 +1,6 @@
 // link: machined-confined-login1-locks
 // Locks of login1: the arguments of Inhibit, as any program of the bus sends them, and the message
-// with which one login1 hands its locks to the next. What is given has printable texts of whole
+// with which one login1 passes its locks to the next. A lock has printable texts of whole
 // characters, is bounded, and is the same in the next login1.
 #include <stddef.h>
 #include <stdint.h>

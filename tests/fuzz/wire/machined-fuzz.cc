@@ -1,5 +1,5 @@
-// A daemon of the same machine that sends machined anything: its socket's server with all that is
-// behind it, in one process without a socket.
+// A daemon of the same machine that sends machined any bytes: machined's socket server and the
+// parts that answer its calls, in one process without a socket.
 //
 // link: machined-api machined-resources machined-services machined-logs
 #include "tests/fuzz/wire/pipe-server.h"

@@ -1,6 +1,6 @@
 // Answers of a hostile node to apid, for a client of the original's API: any message as the answer
-// to any method, and as what the node calls on a sink; most are right answers that are damaged.
-// The client gets a protobuf message of bounded size.
+// to any method, and as the node's calls of a sink; most are right answers that are damaged. The
+// client gets a protobuf message of bounded size.
 // link: apid-grpc
 #include <capnp/dynamic.h>
 #include <capnp/serialize.h>
@@ -88,7 +88,7 @@ struct Node {
   unsigned calls = 0;
   kj::Vector<kj::Promise<void>> writes;  // to sinks
 
-  // A reader of its own each time, with the limits of a connection.
+  // Calls `use` with a new reader each time, with the limits of a connection.
   template <typename Use>
   void read(Use&& use) {
     capnp::ReaderOptions options;
@@ -152,7 +152,7 @@ class AnyCall final : public grpc::GrpcCall {
   kj::ArrayPtr<const kj::String> metadata(kj::StringPtr) const override { return nullptr; }
   kj::Promise<void> nearDeadline() override { return kj::NEVER_DONE; }
   kj::Promise<kj::Maybe<kj::Array<kj::byte>>> receive() override {
-    // A type that is there and an id, in the fields of both APIs of resources.
+    // A type that exists and an id, in the fields of both APIs of resources.
     constexpr kj::StringPtr kRequest =
         "\x0a\x04meta\x12\x21ResourceDefinitions.meta.cosi.dev\x1a\x03one"_kj;
     if (received) return kj::Maybe<kj::Array<kj::byte>>(nullptr);

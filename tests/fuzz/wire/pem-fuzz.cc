@@ -1,6 +1,6 @@
-// Keys, certificates and requests as PEM text: from a config, a client, a worker that asks for a
+// Keys, certificates and requests as PEM text: from a config, a client, a worker that requests a
 // signature. Any text must end in a value or in InvalidArgument. An input that is no PEM is also
-// tried as what a block holds: its first byte chooses the label.
+// tried as the content of a block: its first byte chooses the label.
 #include <kj/debug.h>
 #include <kj/encoding.h>
 #include <kj/exception.h>

@@ -1,6 +1,6 @@
-// A server with its limits in this process, behind a pipe instead of a socket: for fuzz targets.
-// Whatever comes, it must end the connection or answer, come to rest, and answer the next honest
-// client.
+// A server with its limits in this process, reached through a pipe instead of a socket: for fuzz
+// targets. For any input, the server must end the connection or answer, come to rest, and answer
+// the next honest client.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -14,16 +14,16 @@ namespace talos::fuzz {
 
 class PipeServer {
  public:
-  // `open` makes the bootstrap capability of a connection.
+  // `open` returns the bootstrap capability of a connection.
   PipeServer(kj::WaitScope& scope, kj::TimerImpl& timer,
              kj::Function<capnp::Capability::Client()> open)
       : scope(scope), timer(timer), open(kj::mv(open)) {}
 
-  // Sends this, reads and drops the answers, and goes.
+  // Sends the bytes, reads and drops the answers, and disconnects.
   void hostile(kj::ArrayPtr<const kj::byte> bytes) { converse(bytes); }
 
-  // The same with the right conversation, for what is to be damaged must be right: so many calls
-  // are answered with results, and these with failures.
+  // Sends the right conversation in the same way and checks the numbers of answers with results and
+  // with failures: a conversation that is to be damaged must be right first.
   void check(kj::ArrayPtr<const kj::byte> right, unsigned results, unsigned failures) {
     auto answers = testbeds::answersIn(converse(right));
     KJ_ASSERT(answers.results == results && answers.failures.size() == failures, answers.results,
@@ -46,7 +46,7 @@ class PipeServer {
   kj::TimerImpl& timer;
   kj::Function<capnp::Capability::Client()> open;
 
-  // Until nothing moves any more, also after others have had their turn.
+  // Runs the loop until nothing is left to do, even after other tasks have had their turn.
   void settle() {
     do {
       KJ_ASSERT(scope.poll(1'000'000) < 1'000'000, "the server does not come to rest");
@@ -89,13 +89,13 @@ class PipeServer {
   }
 };
 
-// A testbed behind such a server, whose right conversation is answered with so many results.
+// A testbed behind a PipeServer, which answers the right conversation with `results` results.
 template <typename Testbed>
 class FuzzedTestbed {
  public:
   explicit FuzzedTestbed(unsigned results) { server.check(right, results, 0); }
 
-  // Hostile bytes as the input says, and then an honest client.
+  // Sends hostile bytes as the input says, and then runs an honest client.
   void run(kj::ArrayPtr<const kj::byte> input) {
     server.hostile(testbeds::hostileBytes(right, input));
     server.honest([this](capnp::Capability::Client bootstrap, kj::WaitScope& waitScope) {

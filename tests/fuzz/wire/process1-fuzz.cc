@@ -13,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace talos::process1;
   if (size < 1) return 0;
   unsigned descriptors = data[0] % 20;
-  // As big as the packet, not a byte more: the sanitizer sees a read beyond it. Aligned as in the
-  // loop.
+  // The buffer has the packet's size and not a byte more, so that the sanitizer sees a read beyond
+  // it; it is aligned as in the loop.
   auto packet = std::make_unique<uint8_t[]>(size - 1);
   memcpy(packet.get(), data + 1, size - 1);
   if (check(packet.get(), size - 1, descriptors) != nullptr) return 0;

@@ -1,4 +1,4 @@
-// A peer of apid that got through the handshake and then sends anything: Cap'n Proto's own
+// A peer of apid that has passed the handshake and then sends any bytes: Cap'n Proto's own
 // decoding, our limits, the Cluster behind the membrane and the calls that it leads to, in one
 // process without a socket.
 //

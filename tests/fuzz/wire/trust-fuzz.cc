@@ -1,5 +1,5 @@
-// A machine that sends trustd anything after its handshake: what port 50001 serves, in one process
-// without a socket.
+// A machine that sends trustd any bytes after its handshake: the server of port 50001, in one
+// process without a socket.
 //
 // link: trustd-lib
 #include "tests/fuzz/wire/pipe-server.h"
