@@ -1,5 +1,4 @@
-// The brain of the machine, started by process 1 with the socket to it as descriptor 3
-// (brain/wiring.h).
+// The brain of the machine, started by process 1 with its socket as descriptor 3 (brain/wiring.h).
 #include <kj/async-io.h>
 #include <kj/debug.h>
 
@@ -13,7 +12,7 @@
 int main(int, char**) {
   using namespace talos;
   auto failure = kj::runCatchingExceptions([]() {
-    refuseCoreDumps();  // it holds the machine config
+    refuseCoreDumps();  // its memory holds the machine config
     confine::keepBrainRights();
     auto io = kj::setupAsyncIo();
     machined::SocketProcess1 toProcess1(io.unixEventPort, kj::AutoCloseFd(process1::kBrainFd));

@@ -81,12 +81,12 @@ struct CrashReportsTest : testing::Test {
     for (auto& name : namesIn(folder)) all.push_back(name.cStr());
     return all;
   }
-  // All that the disk's thread was asked for is done.
+  // Waits until all requested work of the disk's thread is done.
   void settle(Brain& brain) { brain.reports.written().wait(io.waitScope); }
 };
 
 // Catches: a core that is lost with a boot, belongs to another report, is left when its report has
-// gone, or is anybody's to read.
+// gone, or is readable for others.
 TEST_F(CrashReportsTest, ACoreGoesWithItsReport) {
   auto brain = start();
   brain->reports.begin().wait(io.waitScope);
@@ -121,7 +121,7 @@ TEST_F(CrashReportsTest, ACoreGoesWithItsReport) {
     auto failure = kj::runCatchingExceptions([&]() { call(); });
     return kindOf(KJ_ASSERT_NONNULL(failure));
   };
-  // Of a store that has the report already, while STATE is not there yet.
+  // The store has the report already, while STATE is not mounted yet.
   EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get(id); }));
   brain->reports.begin().wait(io.waitScope);
   EXPECT_EQ('a', get(id));
@@ -146,7 +146,7 @@ TEST_F(CrashReportsTest, ACoreGoesWithItsReport) {
   EXPECT_EQ(ErrorKind::kNotFound, kindOfRefusal([&]() { get(id); }));
 }
 
-// Catches: a report that goes with the reboot, or is half of what it was.
+// Catches: a report that is lost with the reboot, or is only half as long.
 TEST_F(CrashReportsTest, OutlivesABoot) {
   auto brain = start();
   brain->reports.begin().wait(io.waitScope);
@@ -176,7 +176,7 @@ TEST_F(CrashReportsTest, OutlivesABoot) {
   EXPECT_THAT(said, IsEmpty());
 }
 
-// Catches: a service in a loop of crashes that fills STATE, or pushes out another's report.
+// Catches: a service in a loop of crashes that fills STATE, or removes another's report.
 TEST_F(CrashReportsTest, KeepsTheNewestOfEachService) {
   auto brain = start();
   brain->reports.begin().wait(io.waitScope);
@@ -192,9 +192,9 @@ TEST_F(CrashReportsTest, KeepsTheNewestOfEachService) {
   EXPECT_THAT(files(), expected);
 }
 
-// Catches: a second crash within a second that replaces the first one.
-// Catches: a crash before the clock is set, by whose time it is older than all others and is the
-// one that is removed, although the service's event names it.
+// Catches: a second crash within a second that replaces the first one. Catches: a crash before the
+// clock is set, whose time is older than all others, and that is removed although the service's
+// event names it.
 TEST_F(CrashReportsTest, ANewCrashIsNewWhateverTheClockSays) {
   {
     auto brain = start();
@@ -225,7 +225,7 @@ TEST_F(CrashReportsTest, TwoInOneSecondAreTwo) {
   EXPECT_THAT(brain->ids(), ElementsAre("apid-20231114T221320Z", "apid-20231114T221320Z-2"));
 }
 
-// Catches: a crash before STATE is mounted that is forgotten, and one that a brain could not write
+// Catches: a crash before STATE is mounted that is forgotten; a crash that a brain could not write
 // before its own end.
 TEST_F(CrashReportsTest, WritesWhatCameBefore) {
   auto brain = start(true);
@@ -285,7 +285,7 @@ TEST_F(CrashReportsTest, TakesTheEndOfALongLog) {
   EXPECT_EQ("line 59"_kj, lines(vipd)[49]);
 }
 
-// Catches: a record that is reported twice, and one that a restart of the brain loses.
+// Catches: a record that is reported twice; a record that a restart of the brain loses.
 TEST_F(CrashReportsTest, APageOutlivesTheBrain) {
   auto brain = start();
   int page = brain->pages.open("apid").wait(io.waitScope);
@@ -333,8 +333,8 @@ TEST_F(CrashReportsTest, ACoreIsTakenWithItsRecord) {
   EXPECT_TRUE(brain->pages.keepsCores("apid"));
 }
 
-// Catches: a page that a program makes larger or smaller than what others have mapped, and a size
-// of its own that reads beyond it.
+// Catches: a page that a program makes larger or smaller than the mappings of others; a size in the
+// page that leads beyond its end.
 TEST_F(CrashReportsTest, NothingInAPageIsTrusted) {
   auto brain = start();
   int page = brain->pages.open("apid").wait(io.waitScope);

@@ -22,7 +22,7 @@ namespace {
 
 using Spec = rpc::CrashReportSpec;
 constexpr size_t kMostReportBytes = 128u << 10;
-constexpr size_t kMostFiles = 256;  // what others put there is not looked at
+constexpr size_t kMostFiles = 256;  // further files are not read
 constexpr size_t kMostCoreFile = 2u << 20;
 constexpr kj::StringPtr kCoreSuffix = ".core.zst"_kj;
 
@@ -37,7 +37,7 @@ kj::Array<kj::byte> compressed(kj::ArrayPtr<const kj::byte> bytes) {
   return kj::heapArray<kj::byte>(out.slice(0, size));
 }
 
-// 20261126T221647Z of 2026-11-26T22:16:47Z: its order as text is the order of time.
+// Returns 20261126T221647Z for 2026-11-26T22:16:47Z: its order as text is the order of time.
 kj::String compact(kj::StringPtr time) {
   kj::Vector<char> out;
   for (char c : time) {
@@ -46,7 +46,7 @@ kj::String compact(kj::StringPtr time) {
   return kj::heapString(out.begin(), out.size());
 }
 
-// A name that a report may have, and no path.
+// Returns true for a name that a report may have, which is not a path.
 bool isId(kj::StringPtr name) {
   constexpr size_t kLongest = 128;
   if (name.size() == 0 || name.size() > kLongest) return false;
@@ -60,7 +60,7 @@ void fillList(capnp::List<capnp::Text>::Builder out, kj::ArrayPtr<const kj::Stri
   for (size_t i = 0; i < values.size(); ++i) out.set(i, values[i]);
 }
 
-// The last lines of a log that has just been written to.
+// Returns the last lines of a log that has just been written to.
 kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
   kj::Vector<kj::String> lines;
   logs.takeIn(service);
@@ -78,10 +78,10 @@ kj::Vector<kj::String> lastLines(Logs& logs, kj::StringPtr service) {
 struct KeptReport {
   kj::String id;
   kj::Array<capnp::word> words;
-  kj::Array<kj::byte> core;  // empty: none, or it is written already
+  kj::Array<kj::byte> core;  // empty: no core, or already written
 };
 
-// That of a report, or of its core; empty for any other.
+// Returns the id of a report or a core by its file name; empty for other files.
 kj::ArrayPtr<const char> idOfFile(kj::StringPtr name) {
   if (name.endsWith(kCoreSuffix)) return name.slice(0, name.size() - kCoreSuffix.size());
   return name;
@@ -95,7 +95,7 @@ kj::Maybe<KeptReport> readReport(kj::StringPtr folder, kj::StringPtr id) {
     memcpy(words.begin(), content.begin(), words.asBytes().size());
     capnp::FlatArrayMessageReader reader(words);
     auto spec = reader.getRoot<Spec>();
-    // All of it can be read, and it is a report of the service whose name it has.
+    // The whole report can be read, and belongs to the service of its name.
     KJ_REQUIRE(spec.totalSize().wordCount < kMostReportBytes / sizeof(capnp::word));
     KJ_REQUIRE(spec.getService().size() > 0 && id.startsWith(kj::str(spec.getService(), "-")));
     report = KeptReport{kj::str(id), kj::mv(words), nullptr};
@@ -113,8 +113,8 @@ kj::Vector<KeptReport> readReports(kj::StringPtr folder) {
   return reports;
 }
 
-// Afterwards these are there, and files with names that no report has. A core comes before its
-// report, which names it.
+// Makes the folder hold these reports; files with names that no report has stay. A core is written
+// before its report, which names it.
 void writeReports(kj::StringPtr folder, kj::ArrayPtr<const KeptReport> reports) {
   makeDirectories(folder, 0700);
   auto isWanted = [&](kj::StringPtr id) {
@@ -182,8 +182,8 @@ kj::String CrashReports::add(kj::StringPtr service, crash::CrashRecord record) {
   return id;
 }
 
-// Reports of earlier boots are as old as their ids say, and all of them are older than those of
-// this one: until the clock is set, it may be behind.
+// Reports of earlier boots are ordered by the times in their ids, and all of them count as older
+// than those of this boot: until the clock is set, it may be slow.
 void CrashReports::removeOldest(kj::StringPtr service) {
   auto isAdded = [&](kj::StringPtr id) {
     return std::find(added.begin(), added.end(), id) != added.end();
@@ -243,7 +243,7 @@ kj::Promise<void> CrashReports::begin() {
     for (auto& report : reports) {
       capnp::FlatArrayMessageReader reader(report.words);
       auto spec = reader.getRoot<Spec>();
-      // The record of the store may be newer; it is the same otherwise.
+      // The record of the store may be newer; otherwise it is the same.
       if (deps.store.tryGet<Spec>(report.id) != nullptr) continue;
       copyRecord<Spec>(deps.store, report.id, spec);
       services.add(kj::str(spec.getService()));

@@ -2,18 +2,18 @@
 // resource CrashReports/<service>-<time>, and the same on STATE, so that it outlives a reboot.
 //
 //   /system/state/crashes/<id>            the spec of the resource, as a Cap'n Proto message
-//   /system/state/crashes/<id>.core.zst   its core, when one was kept: less than 1 MiB, compressed
+//   /system/state/crashes/<id>.core.zst   its core, if one was kept: less than 1 MiB, compressed
 //
 // Both have mode 0600.
 //
-// Of each service the newest kMostReports are kept, each with kMostLogLines lines of its log and at
-// most kMostLogBytes of them: a service that crashes in a loop fills neither the store nor STATE.
-// A report is in the store (which outlives the brain) before the service starts again; it is
-// written as soon as STATE is mounted. A crash of the brain or a power cut in between loses
-// nothing that was written, and a brain writes what its predecessor did not. A disk that fails is
-// reported, and tried again with the next report. A core is in memory until it is written, and goes
-// with its report: a brain that dies before has lost it, and a report without its core says so when
-// it is asked for. Files are read defensively; one that is no report is removed.
+// The newest kMostReports of each service are kept, each with kMostLogLines lines of its log and at
+// most kMostLogBytes of them: a service that crashes in a loop fills neither the store nor STATE. A
+// report is in the store (which outlives the brain) before the service starts again; it is written
+// as soon as STATE is mounted. A crash of the brain or a power cut in between loses no written
+// report, and a brain writes those that its predecessor did not. A disk that fails is reported, and
+// retried with the next report. A core is in memory until it is written, and is removed with its
+// report: a brain that dies before the write loses it, and a request for a missing core is answered
+// with this reason. Files are read defensively; a file that is not a report is removed.
 #pragma once
 
 #include <kj/map.h>
@@ -42,7 +42,7 @@ class CrashReports final : public CrashArchive {
     Store& store;
     kj::String version;
     kj::Function<void(kj::StringPtr line)> say;
-    kj::Function<bool()> mounted;  // STATE is there to be written to
+    kj::Function<bool()> mounted;  // STATE is mounted and can be written
     kj::StringPtr folder = kCrashesFolder;
   };
   explicit CrashReports(Dependencies deps) : deps(kj::mv(deps)) {}
@@ -54,17 +54,17 @@ class CrashReports final : public CrashArchive {
   kj::Promise<kj::Array<kj::byte>> core(kj::StringPtr report) override;
   kj::Promise<void> remove(kj::StringPtr report) override;
 
-  // When STATE is mounted: puts the reports that are on it into the store, and writes the others.
-  // Does not reject.
+  // Runs when STATE is mounted: puts its reports into the store, and writes the others. Does not
+  // reject.
   kj::Promise<void> begin();
 
-  // Resolves when all that can be written now is on the disk, or has failed.
+  // Resolves when everything that can be written now is on the disk, or has failed.
   kj::Promise<void> written() { return writing.addBranch(); }
 
  private:
   Dependencies deps;
   bool begun = false;
-  bool dirty = false;  // something is not on the disk yet
+  bool dirty = false;  // a report is not on the disk yet
   kj::ForkedPromise<void> writing = kj::Promise<void>(kj::READY_NOW).fork();
   bool busy = false;
 

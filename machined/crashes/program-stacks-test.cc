@@ -22,7 +22,7 @@ struct ProgramStacksTest : testing::Test {
   ProgramStacks stacks{pages, process1, timer, "machined"};
   int page = pages.open("apid").wait(scope);
 
-  // As the program does.
+  // Writes a record as the program does.
   void writeRecord(int signal, kj::StringPtr rest) {
     auto text = kj::str("signal ", signal, "\nprogram apid\nframe 0x10\n", rest);
     uint32_t size = text.size();
@@ -45,7 +45,8 @@ struct ProgramStacksTest : testing::Test {
   }
 };
 
-// Catches: a part of a record, one of an earlier look, and a crash that a look takes away.
+// Catches: a part of a record; a record of an earlier request; a crash record that a request takes
+// away.
 TEST_F(ProgramStacksTest, TakesTheWholeRecordOfThisLook) {
   writeRecord(crash::kShowStack, "wait 1 of a look that was given up\nend\n");
   auto look = stacks.of("apid");
@@ -75,7 +76,7 @@ TEST_F(ProgramStacksTest, ACrashMeanwhileStaysForItsReport) {
   EXPECT_EQ(SIGSEGV, KJ_ASSERT_NONNULL(pages.takeRecord("apid")).signal);
 }
 
-// Catches: a look that nobody took, reported as a crash at the end of the program.
+// Catches: a stack record that was not taken and is reported as a crash at the end of the program.
 TEST_F(ProgramStacksTest, ALookIsNoCrash) {
   writeRecord(crash::kShowStack, "end\n");
   EXPECT_TRUE(pages.takeRecord("apid") == nullptr);

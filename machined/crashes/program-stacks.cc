@@ -8,7 +8,7 @@
 namespace talos::machined {
 namespace {
 
-// The program's write announces itself to nobody.
+// The program's write causes no event, so the page is polled.
 constexpr auto kLook = 5 * kj::MILLISECONDS;
 
 }  // namespace
@@ -24,7 +24,7 @@ kj::Promise<crash::CrashRecord> ProgramStacks::of(kj::StringPtr name) {
     fail(ErrorKind::kUnavailable, kj::str("somebody else looks at ", service, "; try again"));
   }
   KJ_DEFER(looking.erase(service.cStr()));
-  (void)pages.takeStack(service);  // of a look that was given up
+  (void)pages.takeStack(service);  // of an abandoned request
   if (service == self) {
     KJ_SYSCALL(raise(crash::kShowStack));
   } else {

@@ -1,5 +1,5 @@
-// Where the program of a service is at this moment: a signal (crash::kShowStack) makes it write
-// that into its page, and it goes on. One look at a time for each service.
+// Reads the present stack of a service's program: on a signal (crash::kShowStack) the program
+// writes its stack into its page, and continues. One request at a time for each service.
 #pragma once
 
 #include <kj/timer.h>
@@ -14,13 +14,14 @@ class ProgramStacks {
  public:
   static constexpr auto kDeadline = 2 * kj::SECONDS;
 
-  // `self`: the service that is this process. All arguments outlive it.
+  // `self`: the service of this process. All arguments outlive it.
   ProgramStacks(ServicePages& pages, Process1& process1, kj::Timer& timer, kj::StringPtr self)
       : pages(pages), process1(process1), timer(timer), self(self) {}
   KJ_DISALLOW_COPY_AND_MOVE(ProgramStacks);
 
-  // The service runs. FailedPrecondition when it is not a program of this system; DeadlineExceeded
-  // when it writes nothing: it is stopped, or in the kernel; Unavailable during another look.
+  // Returns the stack of a running service. FailedPrecondition if it is not a program of this
+  // system; DeadlineExceeded if it writes nothing, because it is stopped, or in the kernel;
+  // Unavailable during another request.
   kj::Promise<crash::CrashRecord> of(kj::StringPtr service);
 
  private:

@@ -75,7 +75,7 @@ void ServicePages::removeRecord(int page) {
   writeField<uint32_t>(page, offsetof(ServicePage, size), 0);
 }
 
-// Its memory is given back.
+// Takes the core, and frees its memory in the page.
 kj::Array<kj::byte> ServicePages::takeCore(int page) {
   size_t size = readField<uint32_t>(page, offsetof(ServicePage, coreSize));
   if (size == 0) return nullptr;

@@ -2,8 +2,8 @@
 //
 // Each is a memory file of a fixed size, sealed, made once in the life of the machine and held by
 // process 1 as "page/<service>": it outlives the program and the brain, so a record that was
-// written while no brain ran is found by the next one, and a level stays until the next boot. The
-// brain reads and writes it like a file, and trusts nothing in it.
+// written while no brain ran is found by the next brain, and a level stays until the next boot. The
+// brain reads and writes it like a file, and trusts no content in it.
 #pragma once
 
 #include <kj/map.h>
@@ -16,19 +16,20 @@ namespace talos::machined {
 
 class ServicePages {
  public:
-  // Takes up those of the predecessor.
+  // Takes over the predecessor's pages.
   explicit ServicePages(Process1& process1);
   KJ_DISALLOW_COPY_AND_MOVE(ServicePages);
 
-  // Its descriptor, which lives as long as this does; made when there is none. Resolves when
-  // process 1 holds it.
+  // Returns the page's descriptor, which lives as long as this object; makes a missing page.
+  // Resolves when process 1 holds it.
   kj::Promise<int> open(kj::StringPtr service);
 
   bool has(kj::StringPtr service) const { return pages.find(service) != nullptr; }
 
-  // The service's record of its crash and its core, once: the page has none afterwards.
+  // Takes the service's crash record and its core: the page has no record afterwards.
   kj::Maybe<crash::CrashRecord> takeRecord(kj::StringPtr service);
-  // The whole record of a program that goes on (crash::kShowStack), once. One of a crash stays.
+  // Takes the complete record of a program that continues (crash::kShowStack). A crash record
+  // stays.
   kj::Maybe<crash::CrashRecord> takeStack(kj::StringPtr service);
 
   bool keepsCores(kj::StringPtr service) const;

@@ -34,7 +34,7 @@ class AdminKubeconfigs : public testing::Test {
   }
 };
 
-// Catches: the node's own pair handed out; one pair for all who ask; an endpoint that is the
+// Catches: the node's own pair handed out; one pair for all callers; an endpoint that is the
 // node's.
 TEST_F(AdminKubeconfigs, EachHasAPairOfItsOwn) {
   auto now = made + 1 * kj::DAYS;
@@ -52,8 +52,8 @@ TEST_F(AdminKubeconfigs, EachHasAPairOfItsOwn) {
   EXPECT_EQ(info.organizations[0], "system:masters"_kj);
 }
 
-// cluster.adminKubeconfig.certLifetime. Catches: a lifetime that nobody reads; one that outlives
-// the CA, which clients then complain of.
+// cluster.adminKubeconfig.certLifetime. Catches: a lifetime that has no effect; a certificate that
+// outlives the CA, of which clients then complain.
 TEST_F(AdminKubeconfigs, ItLivesAsLongAsTheConfigSaysAndTheAuthorityDoes) {
   auto now = made + 1 * kj::DAYS;
   auto life = [&](kj::StringPtr lifetime) {

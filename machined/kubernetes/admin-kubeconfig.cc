@@ -10,7 +10,7 @@ namespace talos::machined {
 namespace {
 
 constexpr auto kAdminLifetime = 8760 * kj::HOURS;
-constexpr auto kShortestAdminLifetime = 1 * kj::HOURS;  // a shorter one is useless
+constexpr auto kShortestAdminLifetime = 1 * kj::HOURS;  // a shorter lifetime is useless
 constexpr kj::StringPtr kAdminName = "admin"_kj, kAdminGroup = "system:masters"_kj;
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_F(ControlPlaneConfigs, SayWhatTheConfigSays) {
       manifests);
 }
 
-// Catches: a port, an image or a policy of the config that is not that of the pods; a port 0.
+// Catches: a port, an image or a policy that differs between the config and the pods; a port 0.
 TEST_F(ControlPlaneConfigs, SayWhatSingleKeysSay) {
   begin();
   publish(
@@ -140,7 +140,7 @@ TEST_F(ControlPlaneConfigs, SayWhatSingleKeysSay) {
   EXPECT_EQ(6443, spec(kApiServerId).getApiServer().getLocalPort());
 }
 
-// Catches: pods that are started anew because the keys of the config changed places.
+// Catches: pods that are restarted because the keys of the config changed places.
 TEST_F(ControlPlaneConfigs, AnOrderOfKeysIsNoChange) {
   begin();
   publishPlain("  scheduler: {extraArgs: {v: 2, a: 1}}\n");
@@ -152,7 +152,7 @@ TEST_F(ControlPlaneConfigs, AnOrderOfKeysIsNoChange) {
   EXPECT_EQ(1u, spec(kApiServerId).version());
 }
 
-// Catches: a pod whose annotation says another number after each reboot.
+// Catches: a pod whose annotation has another number after each reboot.
 TEST_F(ControlPlaneConfigs, TheVersionsGoOnAfterAReboot) {
   auto of = [&](kj::StringPtr name, Outputs<Spec>& outputs) {
     auto words = capnp::canonicalize(KJ_ASSERT_NONNULL(outputs.find(name)));

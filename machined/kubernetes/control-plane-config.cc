@@ -16,8 +16,8 @@ using config::KubernetesPart;
 using Spec = rpc::ControlPlaneConfigSpec;
 using PairList = capnp::List<config::StringPair>::Reader;
 
-constexpr size_t kMostVolumeName = 50;              // of 63: a number may follow
-constexpr kj::StringPtr kExternal = "external"_kj;  // a cloud provider that is a workload
+constexpr size_t kMostVolumeName = 50;              // out of 63: a number may follow
+constexpr kj::StringPtr kExternal = "external"_kj;  // a cloud provider that runs as a workload
 constexpr kj::StringPtr kCniPriority = "05"_kj, kCloudPriority = "30"_kj, kExtraPriority = "99"_kj;
 
 kj::String imageOr(kj::StringPtr image, KubernetesPart part) {
@@ -34,7 +34,7 @@ void copySorted(capnp::List<config::StringPair>::Builder to, PairList from) {
   }
 }
 
-// The name of the volume of a path, a DNS label (RFC 1123): /etc/audit_logs is etc-audit-logs.
+// Returns the volume's name for a path, a DNS label (RFC 1123): /etc/audit_logs is etc-audit-logs.
 kj::String volumeName(kj::StringPtr path) {
   kj::Vector<char> name;
   for (char c : lowerCase(path)) {
@@ -46,7 +46,7 @@ kj::String volumeName(kj::StringPtr path) {
   return name.empty() ? kj::str("root") : kj::heapString(name.asPtr());
 }
 
-// The names are unique, and differ from our own volumes.
+// Names that are unique, and differ from the built-in volumes.
 class VolumeNames {
  public:
   VolumeNames() { taken.add(kj::str("secrets")); }
@@ -127,7 +127,7 @@ kj::StringPtr nameOf(config::ProxyMode mode) {
   return "iptables"_kj;
 }
 
-// One address: of either family. Two: the first of each family.
+// Takes one address of either family, or two: the first of each family.
 void fillDns(Spec::SystemManifests::Builder out, config::Cluster::Reader cluster) {
   auto addresses = config::dnsServiceAddresses(cluster);
   if (addresses.size() == 1) return out.setDnsServiceIP(addresses[0]);
@@ -262,7 +262,7 @@ kj::Promise<void> ControlPlaneConfigController::reconcile(Store& store) {
       counted.add(Counted{kj::str(id), co_await deps.kept.of(id, words.asBytes())});
     }
   }
-  // A record that the store does not have yet continues with the version before the reboot.
+  // A record that is new in the store continues with the version before the reboot.
   for (auto& one : counted) outputs.beginAt(one.id, one.version);
   outputs.apply(store);
 }

@@ -4,9 +4,9 @@
 //   kube-apiserver, kube-controller-manager, kube-scheduler
 //                     the settings of the static pods (static-pods.h)
 //   system-manifests  the inputs of the manifests of the system
-//   extra-manifests   others, by URL or by content
+//   extra-manifests   other manifests, by URL or by content
 //
-// On machines of type init and controlplane; elsewhere none. Equal configs give equal records:
+// They exist on machines of type init and controlplane only. Equal configs give equal records:
 // arguments are sorted. The versions of the first three, with which their pods are annotated,
 // continue after a reboot (kept-versions.h). An image whose release is not certain is logged, once.
 #pragma once
@@ -26,7 +26,7 @@ constexpr kj::StringPtr kSchedulerId = "kube-scheduler"_kj;
 constexpr kj::StringPtr kSystemManifestsId = "system-manifests"_kj;
 constexpr kj::StringPtr kExtraManifestsId = "extra-manifests"_kj;
 
-// True when workloads may run on control-plane nodes.
+// Returns true if workloads may run on control-plane nodes.
 bool takesWorkloads(config::Cluster::Reader cluster);
 
 // Returns the assumptions about images, for the operator.
@@ -38,7 +38,7 @@ class ControlPlaneConfigController final : public Controller {
   struct Dependencies {
     kj::Function<kj::Maybe<config::Config::Reader>(Store&)> readConfig;
     KeptVersions& kept;
-    kj::Function<void(kj::StringPtr)> warn;  // the operator
+    kj::Function<void(kj::StringPtr)> warn;  // warns the operator
   };
   explicit ControlPlaneConfigController(Dependencies deps) : deps(kj::mv(deps)) {}
 

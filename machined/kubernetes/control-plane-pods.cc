@@ -115,7 +115,7 @@ kj::Array<kj::StringPtr> StaticPodController::outputs() const {
 
 kj::Promise<void> StaticPodController::reconcile(Store& store) {
   Outputs<rpc::StaticPodSpec> outputs(name());
-  kj::String said;  // about images without a release
+  kj::String said;  // reported images without a release
   KJ_IF_MAYBE (config, readConfig(store)) {
     said = kj::str(config->getCluster().getKubernetesVersion());
   }

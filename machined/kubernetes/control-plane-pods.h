@@ -2,9 +2,9 @@
 //
 // k8s.RenderSecretsStaticPodController writes the files that the pods read (secret-files.h) and
 // then controlplane/SecretStatuses: one for each component, with the version that its pod is
-// annotated with, and `static-pods`, which says that all are there, with the highest of them. So a
-// component is not restarted for the files of another one. A version rises when a file changed that
-// the component reads at its start only, and continues over reboots (kept-versions.h). It is
+// annotated with, and `static-pods`, which says that all exist, with the highest version. So the
+// files of one component do not restart another. A version rises when a file changed that the
+// component reads at its start only, and continues across reboots (kept-versions.h). It is
 // published after the files are written.
 //
 // k8s.ControlPlaneStaticPodController renders controlplane/StaticPods (static-pods.h), one for each

@@ -8,7 +8,7 @@
 namespace talos::machined {
 namespace {
 
-// etcd of a worker.
+// The etcd interface of a worker.
 class NoEtcd final : public rpc::Etcd::Server {
  public:
   explicit NoEtcd(Store& store) : store(store) {}
@@ -70,7 +70,7 @@ class EtcdSupervisorProxy final : public rpc::EtcdSupervisor::Server {
   Store& store;
 };
 
-// Says for which client.
+// The supervisor's interface for one client, whose name is added to calls.
 class EtcdForClient final : public rpc::EtcdSupervisor::Server {
  public:
   EtcdForClient(rpc::EtcdSupervisor::Client supervisor, kj::Function<kj::String()> client)

@@ -8,8 +8,9 @@
 
 namespace talos::machined {
 
-// `config` and `store` outlive them. On a worker etcd still reports its bootstrap state, which is
-// that it has none: other nodes ask before they make a cluster.
+// Returns the etcd interface of the node. `config` and `store` outlive it. A worker still reports
+// its bootstrap state, which is that it has no etcd: other nodes query it before they make a
+// cluster.
 rpc::EtcdSupervisor::Client etcdOfNode(rpc::EtcdSupervisor::Client supervisor,
                                        MachineConfigReader& config, Store& store);
 // The same, for a client whose name etcd-supervisor gets.

@@ -32,7 +32,7 @@ struct KeptTest : public testing::Test {
   }
 };
 
-// Catches: a pod that is another one after each reboot; a number that is used for two contents.
+// Catches: a pod that differs after each reboot; a number that is used for two contents.
 TEST_F(KeptTest, TheSameContentHasTheSameVersionForEver) {
   auto first = boot();
   EXPECT_EQ(1u, of(*first, "kube-apiserver", "a"));
@@ -42,7 +42,7 @@ TEST_F(KeptTest, TheSameContentHasTheSameVersionForEver) {
   auto second = boot();
   EXPECT_EQ(2u, of(*second, "kube-apiserver", "b"));
   EXPECT_EQ(1u, of(*second, "kube-scheduler", "x"));
-  // Back to what it was is a change as well.
+  // A return to the earlier content is a change as well.
   EXPECT_EQ(3u, of(*second, "kube-apiserver", "a"));
   EXPECT_EQ(3u, of(*boot(), "kube-apiserver", "a"));
 }
@@ -103,8 +103,8 @@ TEST_F(KeptTest, DamageIsFoundAndIsNoReasonToStop) {
   EXPECT_EQ(1u, of(*boot(), "a", "1"));
 }
 
-// Catches: a line or a field of a later release, after a fall-back to this one, with which all
-// numbers are forgotten: the pods of the control plane would be restarted.
+// Catches: a line or a field of a later release, after a fall-back to this one, because of which
+// all numbers are lost: the pods of the control plane would be restarted.
 TEST_F(KeptTest, ALaterReleaseTakesNoNumbersAway) {
   for (int i = 0; i < 3; ++i) of(*boot(), "kube-apiserver", kj::str(i));
   auto own = readFile(file);

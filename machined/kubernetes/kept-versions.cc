@@ -17,7 +17,7 @@ kj::String digestOf(kj::ArrayPtr<const kj::byte> content) {
   return hash.hex();
 }
 
-// A later version may have more fields, behind these.
+// Reads a line; a later release may have more fields after these.
 bool readLine(kj::StringPtr line, KeptVersionMap& into) {
   kj::Vector<kj::String> fields;
   for (size_t begin = 0, i = 0; i <= line.size(); ++i) {
@@ -105,7 +105,7 @@ kj::Promise<void> KeptVersions::count(kj::StringPtr name, kj::String digest) {
   }
 }
 
-// Serialized: each call sees the counts of the previous one.
+// Runs calls in order: each sees the counts of the previous one.
 kj::Promise<uint64_t> KeptVersions::of(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content) {
   auto counted = last.addBranch()
                      .then([this, name = kj::str(name), digest = digestOf(content)]() mutable {

@@ -1,13 +1,13 @@
-// Keeps the version numbers with which the pods of the control plane are annotated over a reboot.
+// Keeps the version numbers with which the pods of the control plane are annotated across a reboot.
 //
-// The store forgets its versions when the machine reboots. A pod whose annotation has another
-// number then is another pod to the kubelet, which would restart it. So the number of each content
-// is stored on STATE, with a hash of the content: the same content keeps its number, another one
+// The store forgets its versions when the machine reboots. A pod whose annotation then has another
+// number is another pod to the kubelet, which would restart it. So the number of each content is
+// stored on STATE, with a hash of the content: the same content keeps its number, other content
 // gets the next.
 //
 // A number is on the disk before it is published, so after a crash at any line it is never lower
-// than one that was published while STATE was mounted. Without STATE the numbers last as long as
-// the brain. A file that cannot be read is logged, and counting restarts.
+// than a number that was published while STATE was mounted. Without STATE the numbers last as long
+// as the brain. A file that cannot be read is logged, and counting restarts.
 #pragma once
 
 #include <kj/async.h>
@@ -25,8 +25,8 @@ struct KeptVersion {
 };
 using KeptVersionMap = kj::TreeMap<kj::String, KeptVersion>;
 
-// One per line: "kube-apiserver 5 <hex>", and maybe what a later release has behind it. `unknown`:
-// the lines that are anything else, which do not take the others with them.
+// Reads a version per line: "kube-apiserver 5 <hex>", perhaps followed by fields of a later
+// release. `unknown`: the other lines, which do not invalidate the rest.
 KeptVersionMap readKeptVersions(kj::StringPtr text, kj::Vector<kj::String>& unknown);
 kj::String writeKeptVersions(const KeptVersionMap& versions);
 
@@ -41,7 +41,7 @@ class KeptVersions {
   explicit KeptVersions(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(KeptVersions);
 
-  // The version of `name` with this content.
+  // Returns the version of `name` with this content.
   kj::Promise<uint64_t> of(kj::StringPtr name, kj::ArrayPtr<const kj::byte> content);
 
  private:

@@ -5,7 +5,8 @@
 namespace talos::machined {
 namespace {
 
-// As release notes have it, for the oldest, the documents', and both ends of what is current.
+// Facts of the release notes, for the oldest release, the documents' release, and both ends of the
+// current range.
 TEST(KubeVersions, EachReleaseHasWhatItHas) {
   struct Row {
     KubeFact fact;
@@ -35,7 +36,7 @@ TEST(KubeVersions, EachReleaseHasWhatItHas) {
     EXPECT_EQ(row.v1_30, has({1, 30, 0}, row.fact)) << number;
     EXPECT_EQ(row.v1_35, has({1, 35, 4}, row.fact)) << number;
   }
-  // Catches: a span that ends one release late, or with its last patch.
+  // Catches: a range that ends one release late, or with its last patch.
   EXPECT_TRUE(has({1, 32, 99}, KubeFact::kApiServerCloudProvider));
   EXPECT_FALSE(has({1, 33, 0}, KubeFact::kApiServerCloudProvider));
 }

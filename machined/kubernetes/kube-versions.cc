@@ -19,7 +19,7 @@ constexpr Span kFacts[] = {
 #undef HAS
 };
 
-// The version itself when it is between supported ones: the table has the range of each fact.
+// Returns the version itself if it is between supported ones: the table has the range of each fact.
 KubernetesVersion nearest(KubernetesVersion version) {
   auto oldest = config::oldestKubernetes(), newest = config::newestKubernetes();
   if (version < oldest) return oldest;

@@ -1,9 +1,9 @@
 // The differences between releases of Kubernetes: one table (kube-versions.inc). Everything else is
-// the same in all; no other code compares version numbers, but for the facts that checks of the
-// config need (common/config/kubernetes-images.h). Pure.
+// the same in all releases. No other code compares version numbers, except for the facts that
+// checks of the config need (common/config/kubernetes-images.h). Pure.
 //
 // common/config/kubernetes-images.h has the supported releases. Any other release runs as the table
-// says of it, or of the nearest supported one, with a warning that names the assumption: a newer
+// says for it, or for the nearest supported one, with a warning that names the assumption: a newer
 // release is no reason to refuse a cluster.
 #pragma once
 
@@ -21,15 +21,16 @@ enum class KubeFact {
 
 bool has(KubernetesVersion version, KubeFact fact);
 
-// The release of an image, and a warning when it is not certain.
+// The release of an image, and a warning if it is not certain.
 struct AssumedVersion {
   KubernetesVersion version;
   kj::Maybe<kj::String> warning;
 };
-// By its tag, or else `said` (cluster.kubernetesVersion), or else the default.
+// Returns the version of the image's tag, or else `said` (cluster.kubernetesVersion), or else the
+// default.
 AssumedVersion versionOf(kj::StringPtr image, kj::StringPtr said);
 
-// The taint of control-plane nodes, which keeps workloads away.
+// Returns the taint of control-plane nodes, which keeps workloads away.
 kj::StringPtr roleTaint(KubernetesVersion version);
 
 }  // namespace talos::machined

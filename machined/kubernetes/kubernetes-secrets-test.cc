@@ -92,7 +92,7 @@ struct KubernetesControllers : public ConfigTest {
     auto& real = io.provider->getTimer();
     real.timeoutAfter(2 * kj::MINUTES, runtime.whenIdle()).wait(io.waitScope);
   }
-  // The document with these lines at the beginning of `cluster`.
+  // Publishes the document with these lines at the beginning of `cluster`.
   void publishWith(std::initializer_list<kj::StringPtr> lines) {
     auto config = document();
     kj::StringPtr mark = "\ncluster:\n"_kj;
@@ -122,7 +122,7 @@ struct KubernetesControllers : public ConfigTest {
   std::string version(kj::StringPtr id) {
     return KJ_ASSERT_NONNULL(store.tryGet<rpc::SecretStatusSpec>(id), log).getVersion().cStr();
   }
-  // Of static-pods, kube-apiserver, kube-controller-manager, kube-scheduler.
+  // Returns the versions of static-pods, kube-apiserver, kube-controller-manager, kube-scheduler.
   std::string versions() {
     std::string text;
     for (auto id :
@@ -133,8 +133,8 @@ struct KubernetesControllers : public ConfigTest {
   }
 };
 
-// Catches: a client that does not trust the API server by the name that it calls it by; a component
-// with more rights than it needs.
+// Catches: a client that does not trust the API server by the name that it uses; a component with
+// more rights than it needs.
 TEST_F(KubernetesControllers, EachCertificateIsOfItsOwn) {
   begin();
   auto api = inspect(stored().getApiServer());
@@ -168,7 +168,7 @@ TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   auto kubelet = crt(stored().getApiServerKubeletClient());
   renew();
   EXPECT_EQ(first, stored().version());
-  // Addresses of pods and of services, and shared ones, are none of the node's.
+  // Addresses of pods and of services, and shared ones, do not belong to the node.
   putAddresses({"10.5.0.2", "10.244.0.1", "10.96.0.1"});
   settle();
   EXPECT_EQ(first, stored().version());
@@ -184,7 +184,7 @@ TEST_F(KubernetesControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   EXPECT_EQ("2 1 2 2 ", versions()) << "kubeconfigs are read once";
 }
 
-// Catches: a lifetime that counts for some of them alone, or for when they are renewed alone.
+// Catches: a lifetime that applies to some of them only, or only to their renewal.
 TEST_F(KubernetesControllers, TheirLifetimeIsTheOneThatWasGiven) {
   lifetime = 10 * kj::MINUTES;
   begin();
@@ -205,7 +205,7 @@ TEST_F(KubernetesControllers, TheirLifetimeIsTheOneThatWasGiven) {
   EXPECT_EQ(first + 1, stored().version());
 }
 
-// Catches: pods that are started anew after each reboot because their kubeconfigs are new.
+// Catches: pods that are restarted after each reboot because their kubeconfigs are new.
 TEST_F(KubernetesControllers, AfterARebootTheyAreAsTheyWere) {
   begin();
   auto api = crt(stored().getApiServer()), kubeconfig = kj::str(stored().getSchedulerKubeconfig());
@@ -296,11 +296,10 @@ TEST_F(KubernetesControllers, AnotherAuthorityIsAcceptedBesideIt) {
   EXPECT_EQ("3 1 3 2 ", versions());
 }
 
-// A machine without a clock of its own begins in 1970. Catches: certificates of 1970, twice at each
-// boot.
+// A machine without a clock chip begins in 1970. Catches: certificates of 1970, twice at each boot.
 TEST_F(KubernetesControllers, AClockThatNobodyHasSetMakesNothing) {
   auto right = clock.time;
-  // The CA is older than what is made of it.
+  // The CA is older than the certificates that it signs.
   right += 300 * kj::DAYS;
   clock.time = kj::UNIX_EPOCH + 1 * kj::DAYS;
   begin();
@@ -318,13 +317,13 @@ TEST_F(KubernetesControllers, AClockThatNobodyHasSetMakesNothing) {
   EXPECT_EQ(first + 1, stored().version()) << "the clock was set back";
 }
 
-// Catches: a reboot with a clock that runs behind, and certificates of long ago because of it.
+// Catches: a reboot with a slow clock, and certificates of long ago because of it.
 TEST_F(KubernetesControllers, AClockThatIsBehindRenewsNothing) {
   begin();
   clock.time += 200 * kj::DAYS;
   renew();
   auto first = stored().version();
-  clock.time -= 100 * kj::DAYS;  // since then nobody has set it
+  clock.time -= 100 * kj::DAYS;  // it was not set since then
   renew();
   EXPECT_EQ(first, stored().version());
   put<rpc::TimeStatusSpec>("node", [](auto spec) { spec.setSynced(true); });
@@ -351,7 +350,7 @@ TEST_F(KubernetesControllers, WhatTheConfigLacksIsSaid) {
   EXPECT_EQ("missing cluster.serviceAccount secret", text());
 }
 
-// Catches: a file that another user can read, a key that a component gets without need, a status
+// Catches: a file that another user can read; a key that a component gets without need; a status
 // before the files.
 TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
   begin();
@@ -389,7 +388,7 @@ TEST_F(KubernetesControllers, FilesAreOfTheirComponentAlone) {
             readFile(path));
   EXPECT_EQ(pki::publicKeyOf(secrets.serviceAccountKey),
             readFile(kj::str(folder, "/kube-apiserver/service-account.pub")));
-  // "nobody" of most images, and what follows it.
+  // The user "nobody" of most images, and the next numbers.
   for (auto component : kComponents)
     EXPECT_GT(uidOf(component), 65536u) << nameOf(component).cStr();
   EXPECT_NE(uidOf(Component::kApiServer), uidOf(Component::kControllerManager));
@@ -411,7 +410,7 @@ TEST(SecretFiles, CloseFoldersThatAreThere) {
   }
 }
 
-// Catches: a key of secretbox that is not used, or that makes what was encrypted before unreadable.
+// Catches: a secretbox key that is not used, or that makes earlier encrypted data unreadable.
 TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
   secrets.secretboxSecret = pki::Pem(kj::str("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="));
   begin();
@@ -429,7 +428,7 @@ TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
                     "\n              secret: ", kj::StringPtr(secrets.secretboxSecret),
                     "\n      - identity: {}\n"),
             providers);
-  // As the machine config names them.
+  // In the terms of the machine config.
   auto config = document();
   for (auto line :
        {"secretboxEncryptionSecret: AAEC", "aescbcEncryptionSecret: ", "clusterName: demo\n"}) {
@@ -439,8 +438,8 @@ TEST_F(KubernetesControllers, SecretboxEncryptsAndTheOtherKeyStillReads) {
   EXPECT_EQ(kj::StringPtr("demo"), root.getK8s().getName());
 }
 
-// Catches: a key that is to be read with and writes, one that writes under the name of the key
-// before, one that is forgotten; a state that does not say which keys the files have.
+// Catches: a key for reading that also writes; a key that writes under the name of the previous
+// key; a forgotten key; a state that does not say which keys the files have.
 TEST_F(KubernetesControllers, KeysOfSecretsThatAreReplaced) {
   constexpr kj::StringPtr kNext = "HB0eHyAhIiMkJSYnKCkqKywtLi8wMTIzNDU2Nzg5Ojs="_kj;
   auto next = config::ownKeyName(kNext);
@@ -471,7 +470,7 @@ TEST_F(KubernetesControllers, KeysOfSecretsThatAreReplaced) {
       kj::str("- name: ", next, "\n              secret: ", kNext)));
 }
 
-// Catches: a token of either key that is refused while one replaces the other, a controller manager
+// Catches: a token of either key that is refused while one replaces the other; a controller manager
 // that gets keys it does not sign with; a state that does not say which keys the files have.
 TEST_F(KubernetesControllers, KeysOfServiceAccountsThatAreReplaced) {
   auto ids = [&](kj::StringPtr component) {
@@ -544,8 +543,8 @@ TEST_F(KubernetesControllers, TheAggregatorsCaThatIsReplaced) {
   EXPECT_EQ("4 4 1 1 ", versions());
 }
 
-// Catches: an API server that goes on with the key of before, and one that is started anew for a
-// certificate of etcd.
+// Catches: an API server that continues with the old key, or that is restarted for a certificate of
+// etcd.
 TEST_F(KubernetesControllers, VersionsRiseWithWhatIsReadOnce) {
   begin();
   EXPECT_EQ("1 1 1 1 ", versions());

@@ -53,7 +53,7 @@ Pair issueClient(const ClusterClient& client, kj::StringPtr authority, kj::Strin
   return pki::issue(authority, key, kj::mv(options));
 }
 
-// True for another subject, too old, or signed by another CA.
+// Returns true for another subject, an old certificate, or another CA.
 bool isStale(kj::StringPtr certificate, const ClusterClient& client, kj::StringPtr authority,
              kj::Duration lifetime, kj::Date now) {
   auto info = pki::inspect(certificate);
@@ -79,7 +79,7 @@ void put(rpc::KeyPair::Builder out, const Pair& pair) {
   out.setKey(pair.key.bytes());
 }
 
-// Ours have each of the two in one line.
+// Kubeconfigs of this node have each of the two in one line.
 kj::Maybe<pki::Pem> dataIn(kj::StringPtr kubeconfig, kj::StringPtr key) {
   for (size_t at = 0; at + key.size() <= kubeconfig.size(); ++at) {
     if (!kubeconfig.slice(at).startsWith(key)) continue;
@@ -174,7 +174,7 @@ class Renewal {
   }
 };
 
-// True for an address of pods or services, or a shared one.
+// Returns true for an address of pods or services, or a shared one.
 bool isForeign(kj::StringPtr address, kj::ArrayPtr<const kj::String> networks) {
   KJ_IF_MAYBE (ip, Ip::parse(address)) {
     if (ip->isLinkLocal()) return true;
@@ -218,7 +218,8 @@ bool isTimeKnown(Store& store) {
   return false;
 }
 
-// A clock that is not set yet may be far in the past; the certificates are not older than that.
+// Returns a time that is not before the certificates', because a clock that is not set yet may be
+// far in the past.
 kj::Date plausible(kj::Date now, bool timeKnown,
                    const kj::Maybe<rpc::KubernetesSecretsSpec::Reader>& stored) {
   if (!timeKnown) {

@@ -1,7 +1,7 @@
 // secrets.KubernetesController: secrets/KubernetesSecrets[k8s-certs], the certificates of this
 // node's Kubernetes control plane.
 //
-//   apiServer                    of port 6443; behind it the CA as those of cluster.acceptedCAs
+//   apiServer                    of port 6443; followed by the CA as those of cluster.acceptedCAs
 //                                signed it, so that clients that trust only those verify it
 //   apiServerKubeletClient       towards kubelets
 //   frontProxy                   towards aggregated APIs, by the aggregator's CA
@@ -9,16 +9,16 @@
 //   controllerManagerKubeconfig  system:kube-controller-manager; RBAC gives its rights
 //   schedulerKubeconfig          system:kube-scheduler
 //
-// Each is renewed only when its own inputs (CA, names, addresses, where the API server is) changed
-// or half of its lifetime has passed. The kubeconfigs use the API server of this node, so the first
-// node needs no endpoint. Addresses of pods and services, and shared ones that this node holds
-// temporarily, are in a certificate only if the config lists them. Key operations run in the thread
-// pool.
+// Each is renewed only when its own inputs (CA, names, addresses, the place of the API server)
+// changed or half of its lifetime has passed. The kubeconfigs use the API server of this node, so
+// the first node needs no endpoint. Addresses of pods and services, and shared ones that this node
+// holds temporarily, are in a certificate only if the config lists them. Key operations run in the
+// thread pool.
 //
-// After a crash of the brain they are as they were; after a reboot too, for they are kept on STATE,
+// A crash of the brain does not change them, nor does a reboot, because they are stored on STATE,
 // beside the keys that sign them. A file that cannot be read is logged, and they are issued again.
-// While the clock is not synchronised (TimeStatuses), none is renewed because it is not yet valid,
-// and none is issued with a date before the CA's.
+// While the clock is not synchronised (TimeStatuses), no certificate is renewed because it is not
+// yet valid, or issued with a date before the CA's.
 #pragma once
 
 #include <kj/timer.h>
@@ -40,7 +40,7 @@ constexpr kj::StringPtr kKeptSecretsFile = "/system/state/kubernetes-secrets"_kj
 struct KubernetesIdentity {
   kj::String cluster, server;
   kj::String authority, aggregator;  // PEM
-  kj::String behind;                 // the CA's key as others signed it, PEM; may be empty
+  kj::String behind;                 // the CA's key as signed by other CAs, PEM; may be empty
   pki::Pem authorityKey, aggregatorKey;
   NodeNames names;  // of the API server
   kj::Duration lifetime = kKubernetesLifetime;
@@ -49,18 +49,18 @@ struct KubernetesIdentity {
 KubernetesIdentity identityOf(rpc::RootSecretSpec::KubernetesRoot::Reader root, uint16_t localPort,
                               NodeNames node, kj::ArrayPtr<const kj::String> otherNetworks);
 
-// Fills in the certificates of `stored` that can stay, and issues the others. Blocking. True: some
-// were issued.
+// Fills in the certificates of `stored` that can stay, and issues the others. Blocking. Returns
+// true if some were issued.
 bool renewKubernetesSecrets(const KubernetesIdentity& identity,
                             kj::Maybe<rpc::KubernetesSecretsSpec::Reader> stored, kj::Date now,
                             rpc::KubernetesSecretsSpec::Builder out);
-// The file on STATE, readable for root alone; none: there is none. Throws for a damaged one.
-// Blocking.
+// Reads the file on STATE, readable for root only; nullptr if it does not exist. Throws for a
+// damaged file. Blocking.
 kj::Maybe<kj::Own<SecretMessage>> readKeptSecrets(kj::StringPtr file);
 
-// When half of the lifetime of the first of them has passed.
+// Returns the time when half of the lifetime of the first of them has passed.
 kj::Date halfLife(rpc::KubernetesSecretsSpec::Reader secrets);
-// The moment from which all of them are valid.
+// Returns the time from which all of them are valid.
 kj::Date notBefore(rpc::KubernetesSecretsSpec::Reader secrets);
 
 class KubernetesController final : public Controller {
@@ -72,7 +72,7 @@ class KubernetesController final : public Controller {
     kj::Function<kj::Maybe<config::Config::Reader>(Store&)> readConfig;
     kj::Function<bool()> isMounted;  // STATE
     kj::StringPtr file = kKeptSecretsFile;
-    kj::Duration lifetime = kKubernetesLifetime;  // of what is issued
+    kj::Duration lifetime = kKubernetesLifetime;  // of issued certificates
   };
   explicit KubernetesController(Dependencies d)
       : deps(kj::mv(d)), renewal(deps.timer, deps.clock) {}

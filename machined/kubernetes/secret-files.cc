@@ -34,11 +34,11 @@ constexpr kj::StringPtr kAuditPolicy =
     "apiVersion: audit.k8s.io/v1\n"
     "kind: Policy\n"
     "rules:\n"
-    "  - level: None\n"  // the node itself asks twice a second
+    "  - level: None\n"  // the node itself requests it twice a second
     "    nonResourceURLs: [/healthz*, /livez*, /readyz*]\n"
     "  - level: Metadata\n"_kj;
 
-// Secrets are written with the first provider, and read with the one that has written them.
+// Secrets are written with the first provider, and read with the provider that wrote them.
 kj::Array<kj::byte> encryptionConfig(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   SecretBuffer text;
   text.add(
@@ -78,21 +78,21 @@ class FileList {
   Component component;
 };
 
-// Of the clients of the API server.
+// Returns the CAs of the API server's clients.
 kj::String clientCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   return pki::authoritiesOf(kj::str(root.getCa().getCrt().asChars()),
                             kj::str(root.getAcceptedCAs().asChars()))
       .trusted;
 }
 
-// Of aggregated API servers' clients.
+// Returns the CAs of clients of aggregated API servers.
 kj::String aggregatorCas(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   return pki::authoritiesOf(kj::str(root.getAggregatorCA().getCrt().asChars()),
                             kj::str(root.getAcceptedAggregatorCAs().asChars()))
       .trusted;
 }
 
-// Public ones, of which the first signs.
+// Returns the public keys, the first of which signs.
 kj::Vector<kj::String> serviceAccountKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root) {
   kj::Vector<kj::String> keys;
   keys.add(pki::publicKeyOf(pki::Pem(kj::str(root.getServiceAccountKey().asChars()))));
@@ -128,7 +128,7 @@ kj::Vector<SecretFile> filesOfApiServer(rpc::RootSecretSpec::KubernetesRoot::Rea
   return kj::mv(list.files);
 }
 
-// Also one that exists with other rights.
+// Makes a private folder, and corrects the rights of an existing one.
 void makePrivateFolder(kj::StringPtr path, unsigned uid) {
   makeDirectories(path, 0700);
   int raw;
@@ -167,7 +167,7 @@ SecretNames secretNames(Component component, rpc::RootSecretSpec::KubernetesRoot
   if (component == Component::kScheduler) return names;
   for (auto& key : serviceAccountKeys(root)) {
     names.serviceAccountKeys.add(pki::tokenKeyId(key));
-    // It only signs.
+    // The controller manager only signs.
     if (component == Component::kControllerManager) return names;
   }
   for (auto& key : secretsKeys(root)) names.encryptionKeys.add(storedPrefix(key));
@@ -197,7 +197,7 @@ kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFi
   SecretBuffer all;
   for (auto& file : files) {
     if (file.component != component || file.isReloaded) continue;
-    // With sizes, so that two lists never have the same content.
+    // Hashed with sizes, so that two lists never have the same content.
     all.add(kj::str(file.name, " ", file.content.size(), "\n"));
     all.add(file.content.asChars());
   }

@@ -1,15 +1,15 @@
 // The files that the pods of the Kubernetes control plane read, below
 // /system/secrets/kubernetes/<component>, and the input of the pods' annotations.
 //
-// Each component runs as a user of its own, and only that user (and root) can read its files: 0400,
-// in a folder that nobody else may enter (0700), below folders that only root may enter: a pod that
-// mounts the node's root reads none of them, whatever its user. A file is replaced whole. They are
-// in memory: a reboot removes them, and they are written again before the kubelet starts.
+// Each component runs as a separate user, and only this user (and root) can read its files: 0400,
+// in a folder that only this user may enter (0700), below folders that only root may enter: a pod
+// that mounts the node's root cannot read them, whatever its user. A file is replaced whole. The
+// files are in memory: a reboot removes them, and they are written again before the kubelet starts.
 //
 // A component is restarted when a file changed that it reads at its start only. It reloads
 // certificates, and the API server the CAs of its clients, when they change (client-go and the API
-// server do so since 1.19), so a renewal restarts nothing; kubeconfigs contain certificates and
-// restart it.
+// server do so since 1.19), so a renewal causes no restart; kubeconfigs contain certificates, and
+// changing them restarts the component.
 #pragma once
 
 #include "common/config/encryption-keys.h"
@@ -25,14 +25,15 @@ enum class Component { kApiServer, kControllerManager, kScheduler };
 constexpr Component kComponents[] = {Component::kApiServer, Component::kControllerManager,
                                      Component::kScheduler};
 kj::StringPtr nameOf(Component component);  // kube-apiserver
-// Its group has the same number. No image has this user, and no pod but those of the control plane
-// runs as it unless it asks for it.
+// Returns the component's user; its group has the same number. No image has this user, and no pod
+// but those of the control plane runs as it unless its spec names it.
 unsigned uidOf(Component component);
 
-// Of the API server (common/config/encryption-keys.h). Its secrets belong to `root`.
+// Returns the encryption keys of the API server (common/config/encryption-keys.h). Their secrets
+// belong to `root`.
 kj::Vector<config::SecretsKey> secretsKeys(rpc::RootSecretSpec::KubernetesRoot::Reader root);
 
-// The keys and CAs of the files, as a component's SecretStatuses names them (rpc/).
+// The keys and CAs of the files, as named by a component's SecretStatuses (rpc/).
 struct SecretNames {
   kj::Vector<kj::String> encryptionKeys, serviceAccountKeys, aggregatorCas, etcdCas;
 };
@@ -43,17 +44,17 @@ struct SecretFile {
   Component component;
   kj::StringPtr name;
   kj::Array<kj::byte> content;
-  bool isReloaded = false;  // by the program, when it changes
+  bool isReloaded = false;  // the program reads it again when it changes
 };
 kj::Vector<SecretFile> secretFiles(rpc::RootSecretSpec::KubernetesRoot::Reader root,
                                    rpc::KubernetesSecretsSpec::Reader secrets,
                                    rpc::EtcdSecretsSpec::Reader etcd);
 
-// The content for which a component is restarted, to be hashed.
+// Returns the content for which a component is restarted, to be hashed.
 kj::Array<kj::byte> restartsFor(Component component, kj::ArrayPtr<const SecretFile> files);
 
-// Writes missing and changed files, and removes all others. Blocking. `folder` and those above it
-// that do not exist are for root alone.
+// Writes missing and changed files, and removes all others. Blocking. New folders, `folder` and
+// those above it, are for root only.
 void writeSecretFiles(kj::StringPtr folder, kj::ArrayPtr<const SecretFile> files,
                       unsigned (*ownerOf)(Component) = uidOf);
 

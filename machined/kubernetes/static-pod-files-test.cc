@@ -17,7 +17,7 @@ kj::Vector<StaticPodFile> files(std::initializer_list<std::pair<kj::StringPtr, k
   return result;
 }
 
-// "-removed +written", and what is skipped.
+// Returns "-removed +written", and the reason if nothing is written.
 std::string planned(StaticPodGates gates, kj::Vector<StaticPodFile> wanted,
                     kj::Vector<StaticPodFile> there) {
   auto plan = planStaticPods(gates, wanted, there);
@@ -33,7 +33,7 @@ TEST(StaticPodPlan, NothingIsWrittenBeforeItCanRun) {
   EXPECT_EQ("+talos-a.yaml ", planned({true, true, false}, wanted(), {}));
   EXPECT_EQ("", planned({true, false, false}, wanted(), {}));
   EXPECT_EQ("", planned({true, true, nullptr}, wanted(), {}));
-  // Catches: pods of before the reboot that crash because their secrets are not there yet.
+  // Catches: pods from before the reboot that crash because their secrets do not exist yet.
   EXPECT_EQ("-talos-a.yaml ",
             planned({false, false, nullptr}, wanted(), files({{"talos-a.yaml", "1"}})));
   EXPECT_EQ("-talos-a.yaml skipped",
@@ -93,7 +93,7 @@ TEST_F(StaticPodFiles, FollowThePods) {
   ASSERT_EQ(1u, reported.size());
   EXPECT_EQ(kj::str("k8s.KubeletStaticPodController: writing static pod \"", path, "\""),
             reported[0]);
-  // Catches: a temporary file that the kubelet takes for a pod, or a user's that is removed.
+  // Catches: a temporary file that the kubelet takes for a pod; a user's file that is removed.
   auto users = kj::str(folder, "/mine.yaml");
   writeFileAtomically(users, "kind: Pod\n"_kj, 0644);
   putPod("kube-apiserver", "kind: Pod # another\n");
@@ -109,8 +109,8 @@ TEST_F(StaticPodFiles, FollowThePods) {
             reported.back());
 }
 
-// Catches: a definition that is gone while its pod still runs; one that waits for ever; a finalizer
-// of a pod that has never run, or runs on a node of another name.
+// Catches: a definition that is gone while its pod still runs; a definition that waits for ever; a
+// finalizer of a pod that has never run, or runs on a node of another name.
 TEST_F(StaticPodFiles, ADefinitionStaysAsLongAsItsPodHasAStatus) {
   constexpr auto kPod = "kube-apiserver"_kj, kOwn = "kube-system/kube-apiserver-m1"_kj;
   auto held = [&]() -> std::string {

@@ -24,7 +24,7 @@ kj::Maybe<const StaticPodFile&> findFile(kj::ArrayPtr<const StaticPodFile> files
   return nullptr;
 }
 
-// Our existing files; one that is too large to be ours counts as changed.
+// Returns the existing files of this controller; a file that is too large counts as changed.
 kj::Vector<StaticPodFile> readPodFiles(kj::StringPtr folder) {
   kj::Vector<StaticPodFile> result;
   for (auto& name : namesIn(folder)) {
@@ -85,7 +85,7 @@ void holdDefinitions(Store& store) {
     kj::String id;
     bool running;
   };
-  // Copies: a change of finalizers moves the resources.
+  // Copies, because a change of finalizers moves the resources.
   auto all = KJ_MAP(pod, store.list<rpc::StaticPodSpec>()) {
     bool running = pod.metadata().getPhase() == rpc::Metadata::Phase::RUNNING;
     return Definition{kj::str(pod.id()), running};

@@ -3,15 +3,15 @@
 //
 // They are written while the service kubelet runs, when the secrets of the pods exist and etcd of
 // this node has been healthy once (BootstrapStatuses), so that the pods find their inputs. Without
-// the secrets, as after a reboot, the old files are removed, and so they are while an older,
-// self-hosted control plane is in charge. A file is written beside the folder and renamed into it,
-// so the kubelet sees a pod whole or not at all, and only when a byte of it differs. Files of other
-// names are never touched.
+// the secrets, as after a reboot, the old files are removed, and also while an older, self-hosted
+// control plane is in charge. A file is written in another folder and renamed into this one, so the
+// kubelet sees a pod whole or not at all, and only if a byte of it differs. Files of other names
+// are never touched.
 //
 // A definition whose pod has a status (StaticPodStatuses, by kubed) is held by a finalizer with the
-// status' name. It is removed when the definition is being torn down and the status is gone, so a
-// definition stays as long as its pod. After a crash at any line the next run reaches the same
-// result.
+// status' name. The finalizer is removed when the definition is being torn down and the status is
+// gone, so a definition stays as long as its pod. After a crash at any line the next run reaches
+// the same result.
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
@@ -28,12 +28,12 @@ struct StaticPodFile {
 struct StaticPodGates {
   bool secretsReady = false;
   bool kubeletRuns = false;
-  kj::Maybe<bool> selfHosted;  // none: not known yet
+  kj::Maybe<bool> selfHosted;  // nullptr: not known yet
 };
 struct StaticPodPlan {
   kj::Vector<kj::String> remove;  // names
   kj::Vector<const StaticPodFile*> write;
-  kj::StringPtr skipped = nullptr;  // the reason to write nothing
+  kj::StringPtr skipped = nullptr;  // the reason for writing nothing
 };
 kj::String staticPodFinalizer(kj::StringPtr definition);
 StaticPodPlan planStaticPods(const StaticPodGates& gates, kj::ArrayPtr<const StaticPodFile> wanted,
@@ -44,7 +44,7 @@ class StaticPodFilesController final : public Controller {
   struct Dependencies {
     // Runs blocking work on the thread pool.
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
-    // A line of the log of controllers.
+    // Writes a line to the log of controllers.
     kj::Function<void(kj::StringPtr controller, kj::StringPtr message)> report;
     kj::StringPtr folder = kManifestsFolder;
   };
@@ -57,7 +57,7 @@ class StaticPodFilesController final : public Controller {
 
  private:
   Dependencies deps;
-  kj::StringPtr skipped = nullptr;  // as it was reported
+  kj::StringPtr skipped = nullptr;  // the last reported reason
 };
 
 }  // namespace talos::machined

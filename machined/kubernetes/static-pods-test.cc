@@ -52,7 +52,7 @@ struct StaticPods : public testing::Test {
   }
 };
 
-// As it is in testdata; UPDATE_GOLDEN=1 writes it anew.
+// Compares with testdata; UPDATE_GOLDEN=1 rewrites it.
 void expectGolden(kj::StringPtr name, kj::StringPtr made) {
   auto path = std::string(TALOS_TESTDATA "/") + name.cStr() + ".yaml";
   if (getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << made.cStr();
@@ -74,7 +74,7 @@ TEST_F(StaticPods, AreTheReleasesOwn) {
   }
 }
 
-// Catches: an argument of ours among those that the documents of 1.20 print, or before them.
+// Catches: a built-in argument among those that the documents of 1.20 print, or before them.
 TEST_F(StaticPods, TheControllerManagersArgumentsBeginAsTheDocumentsPrintThem) {
   context.version = {1, 20, 4};
   std::string text = staticPod(controllerManager().asReader(), context).cStr();
@@ -112,7 +112,7 @@ TEST_F(StaticPods, ArgumentsOfTheConfigTakeThePlaceOfOurs) {
   EXPECT_LT(at("--feature-gates=A=true"), at("- --v=4"));
 }
 
-// Catches: an API server that exits at once, because it gets two authorization settings.
+// Catches: an API server that exits immediately, because it gets two authorization settings.
 TEST_F(StaticPods, AFileOfAuthorizersIsInPlaceOfTheModes) {
   EXPECT_NE(std::string::npos,
             std::string(pod().cStr()).find("- --authorization-mode=Node,RBAC\n"));
@@ -186,7 +186,7 @@ TEST_F(StaticPods, PassesTheCloudProviderToReleasesThatKnowIt) {
   EXPECT_EQ(1u, of({1, 33, 0}));
 }
 
-// Catches: an API server that nobody reaches on a cluster of IPv6.
+// Catches: an API server that cannot be reached on a cluster of IPv6.
 TEST_F(StaticPods, TheApiListensWhereTheClusterIs) {
   auto listensAt = [&](kj::StringPtr services) {
     auto spec = apiServer();
@@ -200,7 +200,7 @@ TEST_F(StaticPods, TheApiListensWhereTheClusterIs) {
   EXPECT_TRUE(listensAt("fd00:1::/112"));
 }
 
-// Catches: a pod that is started anew for nothing, or not for something.
+// Catches: a pod that is restarted without a change, or not restarted after a change.
 TEST_F(StaticPods, EqualInputGivesEqualBytes) {
   auto first = pod();
   EXPECT_EQ(first, pod());

@@ -57,7 +57,7 @@ kj::String joined(kj::ArrayPtr<const kj::StringPtr> list, kj::ArrayPtr<const kj:
 class ArgumentList {
  public:
   void add(kj::StringPtr key, kj::StringPtr value) { list.add(Item{kj::str(key), kj::str(value)}); }
-  // Arguments of the config replace ours of the same name, or follow them.
+  // Merges arguments of the config: they replace built-in ones of the same name, or follow them.
   void merge(Arguments extra) {
     kj::Vector<Item> more;
     for (auto argument : extra) {
@@ -88,7 +88,7 @@ class ArgumentList {
   kj::Vector<Item> list;
 };
 
-// The pod's own fields, beside the common ones.
+// The fields of one pod, beside the common ones.
 struct PodParts {
   Component component;
   kj::StringPtr image;
@@ -97,7 +97,7 @@ struct PodParts {
   ArgumentList arguments;
   Json environment = nullptr;
   Json probe = nullptr;
-  // The program in its image has the capability, and could not be executed without it.
+  // The program's file in its image has the capability, and could not be executed without it.
   bool mayBindLowPorts = false;
 };
 
@@ -145,7 +145,7 @@ Json containerOf(const PodParts& parts) {
   return container;
 }
 
-// Keys in alphabetical order, as Kubernetes' own tools print them.
+// Renders a pod with keys in alphabetical order, as Kubernetes' own tools print them.
 kj::String podOf(const PodParts& parts, const PodContext& context) {
   auto name = std_(nameOf(parts.component));
   Json pod;
@@ -186,11 +186,11 @@ Json probeOf(const Ports& ports, KubernetesVersion version) {
   return probe;
 }
 
-// Health and metrics over TLS, on this node, for clients that the API server authorizes.
+// Adds a TLS port for health and metrics on this node, for clients that the API server authorizes.
 void addSecurePort(ArgumentList& arguments, kj::StringPtr folder, KubernetesVersion version) {
   if (has(version, KubeFact::kPlainHealthPorts)) return;
   arguments.add("authentication-kubeconfig", kj::str(folder, "/kubeconfig"));
-  // It starts beside the API server, and must not exit because that is not up yet.
+  // The component starts beside the API server, and must not exit because the server is not up yet.
   arguments.add("authentication-tolerate-lookup-failure", "true");
   arguments.add("authorization-kubeconfig", kj::str(folder, "/kubeconfig"));
   arguments.add("bind-address", "127.0.0.1");
@@ -201,7 +201,7 @@ void addCloudProvider(ArgumentList& arguments, kj::StringPtr provider, Kubernete
   arguments.add("cloud-provider", provider);
 }
 
-// A file of authorizers contains the modes; the API server refuses both together.
+// Adds the modes. A file of authorizers contains them, and the API server refuses both together.
 void addAuthorization(ArgumentList& arguments, Arguments extraArgs) {
   for (auto argument : extraArgs) {
     if (argument.getKey() == "authorization-config") return;
@@ -218,16 +218,17 @@ void addAudit(ArgumentList& arguments, kj::StringPtr policy) {
 }
 
 void addShutdown(ArgumentList& list, KubernetesVersion version) {
-  // It serves for that long after it has to end, while /readyz says so: clients and the shared
-  // address go to another one meanwhile.
+  // The API server keeps serving for this time after the signal to exit, while /readyz reports it:
+  // clients and the shared address move to another server meanwhile.
   list.add("shutdown-delay-duration", "3s");
-  // Without it a stopping API server waits for its watches until the kubelet kills it, after 30 s.
+  // Without this setting a stopping API server waits for its watches until the kubelet kills it,
+  // after 30 s.
   if (has(version, KubeFact::kApiServerEndsWatches)) {
     list.add("shutdown-watch-termination-grace-period", "5s");
   }
 }
 
-// Argument by argument, in the order of the documents.
+// Returns the arguments one by one, in the order of the documents.
 ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader spec,
                                 const PodContext& context) {
   auto version = context.version;
@@ -244,7 +245,7 @@ ArgumentList apiServerArguments(rpc::ControlPlaneConfigSpec::ApiServer::Reader s
   list.add("allow-privileged", "true");
   list.add("api-audiences", spec.getControlPlaneEndpoint());
   addAuthorization(list, spec.getExtraArgs());
-  // Of both families when the cluster's first one is IPv6.
+  // Listens on both families if the cluster's first one is IPv6.
   auto services = spec.getServiceCIDR();
   auto comma = services.findFirst(',').orDefault(services.size());
   bool v6 = services.findFirst(':').orDefault(services.size()) < comma;
@@ -304,7 +305,8 @@ ArgumentList controllerManagerArguments(rpc::ControlPlaneConfigSpec::ControllerM
   list.add("root-ca-file", file("ca.crt"));
   list.add("service-account-private-key-file", file("service-account.key"));
   list.add("profiling", "false");
-  // Its own identity has few rights; each controller has one with the rights that it needs.
+  // The controller manager's own identity has few rights; each controller has an identity with the
+  // rights that it needs.
   list.add("use-service-account-credentials", "true");
   // Each controller requests its identity when it starts: with the default of 20 requests a second
   // the last one starts 4 s after the first.

@@ -20,7 +20,8 @@ bool refused(ClientCalls& client, CallKind kind, kj::StringPtr message) {
   return false;
 }
 
-// Catches: a client that takes all, one that pays for another, and slots that are never given back.
+// Catches: a client that takes all slots; a client that pays for another; slots that are never
+// given back.
 TEST(ClientCalls, AreBoundedForOneAndForAll) {
   for (size_t i = 0; i < kCallKinds; ++i) {
     auto kind = static_cast<CallKind>(i);

@@ -4,8 +4,8 @@
 
 namespace talos::machined {
 
-// Streams: a thousand clients with four each; one of them may show many logs side by side. Reads:
-// the pool does a few at a time, the others wait their turn, and a turn is a piece of 64 KiB.
+// Streams: a thousand clients with four each; one client may show many logs side by side. Reads:
+// the pool runs a few at a time, the others wait their turn, and a turn is a piece of 64 KiB.
 CallLimit limitOf(CallKind kind) {
   switch (kind) {
     case CallKind::kRead:

@@ -25,7 +25,7 @@ kj::ArrayPtr<const kj::byte> bytesOf(const T& value) {
   return kj::arrayPtr(reinterpret_cast<const kj::byte*>(&value), sizeof(value));
 }
 
-// Copies a string into a field, refusing what would not come out the same.
+// Copies a string into a field; refuses a string that the field would change.
 void copyName(char* field, size_t size, kj::StringPtr text, kj::StringPtr what) {
   if (text.size() >= size || text.findFirst('\0') != nullptr) {
     fail(ErrorKind::kInvalidArgument,
@@ -106,8 +106,8 @@ SocketProcess1::SocketProcess1(kj::UnixEventPort& port, kj::AutoCloseFd socketPa
   beating = beat(port.getTimer()).eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
 }
 
-// From the loop itself: when that hangs, so do the beats. The first one comes when the loop has
-// restored what the predecessor left. A beat that a full socket does not take is dropped.
+// Sends beats from the loop itself: when the loop hangs, so do the beats. The first beat comes when
+// the loop has restored the predecessor's state. A beat is dropped if the socket is full.
 kj::Promise<void> SocketProcess1::beat(kj::Timer& timer) {
   for (;;) {
     co_await timer.afterDelay(process1::kBeatMs * kj::MILLISECONDS);
@@ -115,8 +115,8 @@ kj::Promise<void> SocketProcess1::beat(kj::Timer& timer) {
   }
 }
 
-// --- what the predecessor left
-// -------------------------------------------------------------------------
+// --- the predecessor's state
+// ----------------------------------------------------------------------------
 
 void SocketProcess1::readInventory() {
   for (;;) {
@@ -133,7 +133,7 @@ void SocketProcess1::readInventory() {
   }
 }
 
-// False at its end.
+// Returns false at the end of the inventory.
 bool SocketProcess1::takeInventory(Incoming incoming) {
   auto& report = incoming.report;
   auto name = text(report.name, sizeof(report.name));
@@ -304,7 +304,7 @@ void SocketProcess1::send(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const
   writing = flush().eagerlyEvaluate([this](kj::Exception&& e) { fail(kj::mv(e)); });
 }
 
-// False when the socket is full.
+// Returns false if the socket is full.
 bool SocketProcess1::trySend(kj::ArrayPtr<const kj::byte> bytes, kj::ArrayPtr<const int> fds) {
   struct iovec io = {const_cast<kj::byte*>(bytes.begin()), bytes.size()};
   struct msghdr message = {};

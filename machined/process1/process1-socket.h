@@ -1,13 +1,13 @@
-// The real process 1, behind the socket that the brain finds as descriptor 3.
+// The real process 1, reached through the socket that the brain has as descriptor 3.
 //
-// Owns the socket and whatever of the inventory nobody has taken. After a crash the successor makes
-// a new one and finds everything again: see process1.h. A request that was sent is carried out even
-// if this process ends before the answer; a dropped promise does not take it back.
+// Owns the socket and the parts of the inventory that have not been taken. After a crash the
+// successor makes a new one and finds everything again: see process1.h. A request that was sent is
+// carried out even if this process ends before the answer; a dropped promise does not cancel it.
 //
-// The inventory is read when it is constructed, at once: process 1 sends it unasked and never
-// waits, so this takes well under a millisecond; after 10 s without it the constructor throws.
-// Requests that do not fit into the socket wait here, in order, with duplicates of their
-// descriptors. As long as it lives and the loop turns, process 1 gets a beat each second.
+// The constructor reads the inventory: process 1 sends it without a request and never waits, so
+// this takes well under a millisecond; after 10 s without it the constructor throws. Requests that
+// do not fit into the socket are queued, in order, with duplicates of their descriptors. As long as
+// the object lives and the loop turns, process 1 gets a beat each second.
 #pragma once
 
 #include <kj/async-unix.h>

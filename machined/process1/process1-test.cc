@@ -1,5 +1,5 @@
-// The same checks on the real process 1, in a pid namespace of its own, and on the model that the
-// tests of the brain use: where they differ, the model lies to those tests.
+// The same checks on the real process 1, in a new pid namespace, and on the model that the tests of
+// the brain use: where they differ, the model is wrong.
 #include <gtest/gtest.h>
 #include <kj/async-io.h>
 #include <linux/reboot.h>
@@ -22,9 +22,9 @@ class Machine {
  public:
   virtual ~Machine() noexcept(false) = default;
   virtual kj::Own<Process1> brain() = 0;  // the first, or the next after crash()
-  virtual void crash() = 0;               // the brain's process ends; its object goes afterwards
-  virtual void started() {}               // a child was started
-  virtual void pressReset() = 0;          // ctrl-alt-del
+  virtual void crash() = 0;       // the brain's process ends; its object is destroyed afterwards
+  virtual void started() {}       // a child was started
+  virtual void pressReset() = 0;  // ctrl-alt-del
   virtual Process1::SpawnRequest request(kj::StringPtr slot) = 0;
 };
 
@@ -117,7 +117,7 @@ ino_t inode(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
-// Catches: an exit that is lost, reported twice after it was acknowledged, or reported as
+// Catches: an exit that is lost, reported again after it was acknowledged, or reported as
 // another's.
 TEST_P(Process1Test, ExitIsReportedAgainUntilAcknowledged) {
   EXPECT_EQ(0u, brain->brainRestarts());
@@ -174,7 +174,7 @@ TEST_P(Process1Test, HoldsOutliveTheBrain) {
   EXPECT_TRUE(brain->takeHeld("x") != nullptr);
 }
 
-// Catches: a power action that ends with the brain that it was reported to, and one that comes
+// Catches: a power action that ends with the brain that it was reported to; an action that comes
 // twice.
 TEST_P(Process1Test, APowerActionIsRepeatedUntilItHasBegun) {
   machine->pressReset();
@@ -192,7 +192,7 @@ TEST_P(Process1Test, APowerActionIsRepeatedUntilItHasBegun) {
 INSTANTIATE_TEST_SUITE_P(OnBoth, Process1Test, testing::Bool(),
                          [](auto& info) { return info.param ? "real" : "model"; });
 
-// Catches: a failure that does not say what failed.
+// Catches: a failure without the failed step.
 TEST(SocketProcess1, ExecFailureSaysWhy) {
   auto io = kj::setupAsyncIo();
   Real machine(io);
@@ -209,10 +209,10 @@ TEST(SocketProcess1, ExecFailureSaysWhy) {
   }
 }
 
-// Catches: requests that overtake each other or are lost when the socket is full, and answers
-// that are given to the wrong one.
+// Catches: requests that overtake each other or are lost when the socket is full; answers that are
+// given to the wrong request.
 TEST(SocketProcess1, ThousandsOfRequestsAtOnce) {
-  // Each one that waits has a descriptor of its own; usual limits are 1024.
+  // Each waiting request has its own descriptor; usual limits are 1024.
   rlimit files;
   ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &files));
   auto before = files;

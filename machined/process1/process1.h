@@ -1,11 +1,11 @@
-// The interface of process 1, as the brain sees it.
+// The interface of process 1 for the brain.
 //
-// Process 1 (machined/process1/init) starts children on request, reaps them, holds what must
-// outlive a crash of the brain, and starts the brain again within a millisecond when it dies. The
-// brain is an ordinary child that does all the thinking. At its start it finds here what its
-// predecessor left: the children that run, the exits that nobody has seen, and the held descriptors
-// by name. So a crash of the brain at any line loses no child, no log byte and no record: whatever
-// was handed to process 1 is still there, whatever was not never happened.
+// Process 1 (machined/process1/init) starts children on request, reaps them, holds everything that
+// must outlive a crash of the brain, and restarts the brain within a millisecond when it dies. The
+// brain is an ordinary child that does all the thinking. At its start it finds its predecessor's
+// state through this interface: the running children, the unacknowledged exits, and the held
+// descriptors by name. So a crash of the brain at any line loses no child, no log byte and no
+// record: anything handed to process 1 still exists, anything else never happened.
 //
 // An interface, so that the service supervisor and the sequencer are tested with a model of it.
 #pragma once
@@ -26,7 +26,7 @@ class Process1 {
     kj::Array<kj::String> argv;         // argv[0] is an absolute path
     kj::Array<kj::String> environment;  // K=V
     kj::String cgroup;       // below /sys/fs/cgroup, made if absent; "" = the root's "init"
-    uint64_t memoryMax = 0;  // bytes, of that cgroup, in force before it runs; 0: none
+    uint64_t memoryMax = 0;  // bytes, of this cgroup, in force before the child runs; 0: no limit
     int stdoutFd = -1;       // also stderr; -1: /dev/null. stdin is always /dev/null
     struct Passed {
       int fd;
@@ -38,12 +38,12 @@ class Process1 {
     int pid;
     kj::AutoCloseFd pidfd;
   };
-  // Conflict when the slot is taken. Fails with the errno's message when exec fails (process 1
-  // reports it).
+  // Starts a child. Conflict if the slot is taken. Fails with the errno's message if exec fails
+  // (process 1 reports it).
   virtual kj::Promise<Started> spawn(SpawnRequest request) = 0;
 
-  // Sends a signal to the child that runs in the slot. Never reaches another process; nothing
-  // happens when none runs there any more (its exit is on its way).
+  // Sends a signal to the child that runs in the slot. Never reaches another process; does nothing
+  // if the child has already ended (its exit is on its way).
   virtual void signal(kj::StringPtr slot, int number) = 0;
 
   struct Exit {
@@ -51,16 +51,16 @@ class Process1 {
     int pid;
     int status;
   };  // status as of wait(2)
-  // Every exit of a spawned child exactly once, also over a restart of the brain: process 1 repeats
-  // it until acknowledged, which calling nextExit() again does.
+  // Returns every exit of a spawned child exactly once, also across a restart of the brain: process
+  // 1 repeats it until acknowledged, and the next call of nextExit() acknowledges it.
   virtual kj::Promise<Exit> nextExit() = 0;
 
-  // Hands a descriptor over to process 1 under a name; replaces what had the name, atomically.
-  // drop() closes it there.
+  // Hands a descriptor over to process 1 under a name; atomically replaces an earlier one of this
+  // name. drop() closes it in process 1.
   virtual kj::Promise<void> hold(kj::StringPtr name, int fd) = 0;
   virtual kj::Promise<void> drop(kj::StringPtr name) = 0;
 
-  // The predecessor's children, descriptors and restarts. Taken once.
+  // State of the predecessor: children, descriptors and restarts. Each is returned once.
   struct Survivor {
     kj::String slot;
     int pid;
@@ -73,9 +73,9 @@ class Process1 {
   virtual unsigned brainRestarts() const = 0;  // 0 in the first brain of a boot
 
   // A request from the machine itself: the power button or SIGTERM to process 1 (power off),
-  // ctrl-alt-del (reboot). One at a time; the same one asked for twice before it is taken counts
-  // once. It is repeated to the next brain until it has begun, which calling nextPowerAction()
-  // again says; process 1 carries it out itself when the brain takes too long
+  // ctrl-alt-del (reboot). One at a time; a repeated request counts once until it is taken. It is
+  // repeated to the next brain until it has begun, which the next call of nextPowerAction()
+  // reports; process 1 carries it out itself if the brain takes too long
   // (machined/process1/init/brain-watchdog.cc).
   enum class PowerAction { kPowerOff, kReboot };
   virtual kj::Promise<PowerAction> nextPowerAction() = 0;

@@ -20,7 +20,7 @@
 namespace talos {
 namespace {
 
-// Reads that end when the test lets them, as from a dead mount.
+// Reads that end when the test releases them, as from a dead mount.
 struct ReadPoolTest : testing::Test {
   ~ReadPoolTest() noexcept override {}
   kj::AsyncIoContext io = kj::setupAsyncIo();
@@ -50,7 +50,7 @@ struct ReadPoolTest : testing::Test {
   void release(unsigned count) {
     for (unsigned i = 0; i < count; ++i) KJ_SYSCALL(write(writing, "x", 1));
   }
-  // The threads' part is done; the deadline is the real clock's.
+  // Waits for the threads; the deadline uses the real clock.
   void until(kj::FunctionParam<bool()> reached) {
     auto late = io.provider->getTimer().now() + 20 * kj::SECONDS;
     while (!reached()) {
@@ -69,7 +69,7 @@ struct ReadPoolTest : testing::Test {
   }
 };
 
-// Catches: results or failures that go to another, and a thread that ends with one.
+// Catches: results or failures that go to another caller; a thread that ends with a failure.
 TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
   kj::Vector<kj::Promise<int>> all;
   for (int i = 0; i < 6; ++i) all.add(pool.run("counting", [i]() { return i; }));
@@ -79,9 +79,9 @@ TEST_F(ReadPoolTest, GivesBackWhatTheWorkMadeOrThrew) {
   EXPECT_EQ(42, answer());
 }
 
-// Catches: one client that takes every thread, for a while or for ever, however often it comes; its
-// reads that keep those behind them from their turn; one that can read nothing any more, not even
-// the cause of its first read's hang.
+// Catches: a client that takes every thread, for a while or for ever, however often it comes; its
+// reads that delay those of others; a client that can read nothing any more, not even to find the
+// cause of its first read's hang.
 TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
   auto hanging = [&]() {
     return pool.run(
@@ -98,7 +98,7 @@ TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
   until([&]() { return inside == 1; });
   EXPECT_EQ(42, pool.run("reading", []() { return 42; }, 8).wait(io.waitScope));
   EXPECT_EQ(inside, 1u);
-  pass(31 * kj::SECONDS);  // it hangs now: the next one's turn
+  pass(31 * kj::SECONDS);  // it hangs now: the next read may start
   until([&]() { return inside == 2; });
   EXPECT_EQ(pool.hanging(), 1u);
   pass(31 * kj::SECONDS);
@@ -116,7 +116,7 @@ TEST_F(ReadPoolTest, OneClientLeavesTheOthersTheirThreads) {
   EXPECT_EQ(inside, 0u);
 }
 
-// Catches: reads on a dead mount that stop all others, and of which nobody knows.
+// Catches: reads on a dead mount that stop all others, and are not reported.
 TEST_F(ReadPoolTest, AThreadThatHangsIsReportedAndReplaced) {
   auto first = hang(), second = hang();
   until([&]() { return inside == 2; });
@@ -137,15 +137,15 @@ TEST_F(ReadPoolTest, AThreadThatHangsIsReportedAndReplaced) {
   EXPECT_EQ(42, answer());
 }
 
-// Catches: work that is given up when there is no memory for a thread, and that one begins later
-// all the same.
+// Catches: work that is refused for lack of memory for a thread, and that a thread runs later all
+// the same.
 TEST_F(ReadPoolTest, WithoutAThreadACallFails) {
   if (kAddressSanitizer) GTEST_SKIP() << "it reserves more than any limit";
   struct rlimit before, none;
   KJ_SYSCALL(getrlimit(RLIMIT_AS, &before));
   none = before;
-  none.rlim_cur = 1 << 20;  // less than there is: what is mapped stays
-  // The C library keeps the stacks of threads that have ended, 40 MiB of them: these take those.
+  none.rlim_cur = 1 << 20;  // less than in use: mapped memory stays
+  // The C library keeps the stacks of ended threads, 40 MiB of them: these threads use them.
   std::vector<std::thread> others;
   std::atomic<bool> over = false;
   for (int i = 0; i < 16; ++i) others.emplace_back([&]() { over.wait(false); });
@@ -165,7 +165,7 @@ TEST_F(ReadPoolTest, WithoutAThreadACallFails) {
   EXPECT_FALSE(done);
 }
 
-// Catches: threads without end, and callers that wait for one that never comes.
+// Catches: an unlimited number of threads; callers that wait for a thread that never comes.
 TEST_F(ReadPoolTest, RefusesWhenAllHang) {
   kj::Vector<kj::Promise<void>> hanging;
   for (unsigned i = 0; i < 4; ++i) {
@@ -186,7 +186,7 @@ TEST_F(ReadPoolTest, RefusesWhenAllHang) {
   for (auto& h : hanging) h.wait(io.waitScope);
 }
 
-// Catches: callers that wait for ever in front of threads that all hang.
+// Catches: callers that wait for ever for threads that all hang.
 TEST_F(ReadPoolTest, WaitingReadsFailWhenTheLastThreadHangs) {
   kj::Vector<kj::Promise<void>> hanging;
   for (unsigned i = 0; i < 2; ++i) hanging.add(hang());
@@ -201,7 +201,7 @@ TEST_F(ReadPoolTest, WaitingReadsFailWhenTheLastThreadHangs) {
   for (auto& h : hanging) h.wait(io.waitScope);
 }
 
-// Catches: a queue that grows with what clients ask for, and work that is done for nobody.
+// Catches: a queue that grows without a limit; work that is done although its caller has gone.
 TEST_F(ReadPoolTest, TheQueueIsBounded) {
   auto first = hang(), second = hang();
   until([&]() { return inside == 2; });
@@ -236,7 +236,7 @@ TEST(ReadPoolEnd, LeavesWhatHangs) {
   }
   EXPECT_FALSE(ended);
   KJ_SYSCALL(write(ends[1], "x", 1));
-  while (!ended) usleep(1000);  // and the thread does no harm
+  while (!ended) usleep(1000);  // the thread does no harm
   close(ends[0]);
   close(ends[1]);
 }

@@ -30,8 +30,8 @@ struct Job {
   bool hangs = false;
 };
 
-// State that the loop and the threads share; it lives as long as one of them. A thread uses a job
-// between the two queues, and nobody else does then.
+// State that the loop and the threads share; it lives as long as one of them. Between the two
+// queues only the thread that runs a job uses it.
 struct Shared {
   std::mutex mutex;
   std::condition_variable news;
@@ -39,12 +39,12 @@ struct Shared {
   unsigned idle = 0;
   bool over = false;
   kj::AutoCloseFd bell;
-  std::deque<kj::Own<Job>> left;  // at the end: those that hang
+  std::deque<kj::Own<Job>> left;  // jobs that hang at the end of the pool
 
   void ring() {
     uint64_t one = 1;
     ssize_t n = write(bell, &one, sizeof one);
-    (void)n;  // full: it has been rung
+    (void)n;  // the counter is full, so the loop will wake up
   }
 };
 
@@ -73,7 +73,7 @@ struct ReadPool::Impl {
   kj::Function<void(kj::StringPtr)> report;
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   std::deque<kj::Own<Job>> queue;
-  kj::Vector<kj::Own<Job>> running;  // with those that hang
+  kj::Vector<kj::Own<Job>> running;  // including those that hang
   unsigned threads = 0, hanging = 0;
   kj::Own<kj::UnixEventPort::FdObserver> observer;
   kj::Promise<void> collecting = nullptr;
@@ -99,12 +99,13 @@ struct ReadPool::Impl {
     shared->over = true;
     shared->news.notify_all();
     for (auto& job : running) {
-      job->done = nullptr;  // the loop's
+      job->done = nullptr;  // belongs to the loop
       shared->left.push_back(kj::mv(job));
     }
   }
 
-  // How many may work at once: those that hang take the place of others only beyond the bound.
+  // Returns how many jobs may run at once: hanging threads reduce it only at the limit of all
+  // threads.
   unsigned width() const { return kj::min(options.threads, options.mostThreads - hanging); }
 
   kj::Promise<void> run(kj::StringPtr doing, kj::Function<void()> work, uint64_t client) {
@@ -143,7 +144,7 @@ struct ReadPool::Impl {
     return working >= options.perClient || hangsTooOften(client) != nullptr;
   }
 
-  // One of those that hang, when they are as many as a client may have.
+  // Returns one of the client's hanging jobs if it has as many as it may have.
   kj::Maybe<kj::StringPtr> hangsTooOften(uint64_t client) const {
     if (client == 0) return nullptr;
     unsigned count = 0;
@@ -155,10 +156,10 @@ struct ReadPool::Impl {
     return nullptr;
   }
 
-  // The oldest that may begin.
+  // Returns the oldest job that may begin.
   kj::Maybe<kj::Own<Job>> next() {
     for (auto at = queue.begin(); at != queue.end();) {
-      if (!(*at)->done->isWaiting()) {  // nobody waits any more
+      if (!(*at)->done->isWaiting()) {  // its caller has dropped it
         at = queue.erase(at);
         continue;
       }
@@ -192,7 +193,7 @@ struct ReadPool::Impl {
     }
   }
 
-  // Throws when there is no thread for it and none can be had.
+  // Throws if there is no thread for the job and none can be started.
   void give(Job& job) {
     std::unique_lock lock(shared->mutex);
     if (shared->idle <= shared->todo.size() && threads < options.mostThreads) addThread();
@@ -205,7 +206,7 @@ struct ReadPool::Impl {
       std::thread(runThread, shared).detach();
       ++threads;
     } catch (const std::system_error& e) {
-      if (threads > 0) return;  // one of those comes to it
+      if (threads > 0) return;  // one of the existing threads takes it
       fail(ErrorKind::kUnavailable, kj::str("cannot start a thread for reads: ", e.what()));
     }
     shared->news.notify_one();
@@ -263,7 +264,7 @@ struct ReadPool::Impl {
     looks = false;
   }
 
-  // No thread will come to them.
+  // Refuses queued jobs, because no thread will take them.
   void refuseAll() {
     while (!queue.empty()) {
       queue.front()->done->reject(

@@ -1,16 +1,16 @@
-// A thread pool for reads that clients of the API ask for: files, mounts, /proc.
+// A thread pool for reads that clients of the API request: files, mounts, /proc.
 //
 // The boot and the config use libuv's pool (uv-loop.h), which is one for the process: a client
-// whose read hangs on a dead mount must not take a thread of that one away. Here a thread that
-// hangs is counted, reported, and replaced by another, up to a bound; when it comes back it is one
-// of the pool again. Beyond the bound the pool refuses at once, and everything else of the node
-// goes on. A client has only so many threads, so one whose reads hang or take long leaves the
-// others theirs; beside one that hangs it has another, for it may be the one that looks for the
-// cause.
+// whose read hangs on a dead mount must not take one of its threads. In this pool a hanging thread
+// is counted, reported, and replaced by another, up to a limit; when its read ends it belongs to
+// the pool again. Beyond the limit the pool refuses reads immediately, and the rest of the node
+// continues. Each client may use only a few threads, so a client whose reads hang or are slow
+// leaves threads to others; beside one that hangs it has another, which may be needed to look for
+// the cause.
 //
-// Work owns what it uses. It is made and destroyed on the loop's thread, one call at a time runs on
-// one of the pool's. Dropping the promise abandons the result; work that has begun runs to its end.
-// At the end of the pool work that hangs is left behind with its thread. Not thread-safe.
+// Work owns what it uses. It is made and destroyed on the loop's thread, and runs, one call at a
+// time, on a thread of the pool. Dropping the promise abandons the result; work that has begun runs
+// to its end. At the end of the pool, hanging work is left behind with its thread. Not thread-safe.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -25,25 +25,25 @@ class ReadPool {
  public:
   struct Options {
     unsigned threads = 2;                        // as many as the processors of a small node
-    unsigned mostThreads = 8;                    // with those that hang; each is a stack
+    unsigned mostThreads = 8;                    // including those that hang; each is a stack
     unsigned perClient = 1;                      // threads, without those that hang
-    unsigned hangingPerClient = 2;               // with so many it is refused
+    unsigned hangingPerClient = 2;               // with so many, further reads are refused
     size_t mostQueued = 256;                     // calls of all clients that wait for their turn
     kj::Duration hangsAfter = 30 * kj::SECONDS;  // a disk that retries takes some of them
   };
-  // `report` gets a line when a thread hangs and when it goes on.
+  // `report` gets a line when a read hangs and when it ends.
   ReadPool(kj::UnixEventPort& port, kj::Timer& timer, Options options,
            kj::Function<void(kj::StringPtr)> report);
   ~ReadPool() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(ReadPool);
 
-  // `doing`: for messages ("reading the mounts"). `client`: whose it is (ClientCalls::number); 0:
-  // nobody's. Unavailable when all threads hang or too many of this client, ResourceExhausted when
-  // too many wait.
+  // Runs `work` on a thread. `doing`: for messages ("reading the mounts"). `client`: number of the
+  // client (ClientCalls::number); 0: no client. Unavailable if all threads hang or too many of this
+  // client, ResourceExhausted if too many wait.
   template <typename F>
   auto run(kj::StringPtr doing, F&& work, uint64_t client = 0) -> kj::Promise<decltype(work())>;
 
-  // As one client has it.
+  // The pool for one client.
   struct Client {
     ReadPool& pool;
     uint64_t number;

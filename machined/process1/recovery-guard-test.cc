@@ -16,7 +16,7 @@ struct RecoveryGuardTest : testing::Test {
   kj::WaitScope scope{loop};
   FakeMachine machine;
 
-  // A brain that ends in its recovery, or after it: whether it found the records.
+  // Runs a brain that ends in its recovery, or after it; returns true if it found the records.
   bool brain(bool survives) {
     FakeProcess1 process1(machine);
     RecoveryGuard guard(process1);
@@ -27,8 +27,8 @@ struct RecoveryGuardTest : testing::Test {
   }
 };
 
-// Catches: brains that die of the same record for ever, and records that are given up although
-// somebody can read them.
+// Catches: brains that die of the same record for ever; records that are given up although they can
+// be read.
 TEST_F(RecoveryGuardTest, GivesUpWhatFiveInARowDiedOf) {
   machine.keep("store", noise(8));
   for (int rounds = 0; rounds < 3; ++rounds) {
@@ -39,7 +39,7 @@ TEST_F(RecoveryGuardTest, GivesUpWhatFiveInARowDiedOf) {
   machine.keep("other", noise(8));
   EXPECT_FALSE(brain(false));
   EXPECT_TRUE(machine.holds("other"));
-  machine.keep("store", noise(8));  // its own
+  machine.keep("store", noise(8));  // the brain's own
   EXPECT_TRUE(brain(false));
 }
 

@@ -1,10 +1,10 @@
-// Ends a loop of brains that die of what they find: of a record that no check foresees, as of one
-// that asks for more memory than the machine has.
+// Ends a loop of brains that die of a record: one that no check foresees, for example because it
+// needs more memory than the machine has.
 //
-// A brain that begins to take up what its predecessors left counts itself with process 1 (name
-// "recovering") and takes the count back when it has done it, some milliseconds later. So whoever
-// finds a count of kMostRecoveries knows that so many in a row ended in between, and leaves it.
-// Five: those that are killed from outside, at whatever moment, do not come to that by chance.
+// A brain that begins to restore its predecessors' state increments a count that process 1 holds
+// (name "recovering"), and clears it when it is done, some milliseconds later. So a brain that
+// finds a count of kMostRecoveries knows that so many in a row ended in between, and gives up the
+// records. Five: brains that are killed from outside, at any moment, do not reach this by chance.
 #pragma once
 
 #include "machined/process1/value-in-memory-file.h"
@@ -19,8 +19,8 @@ class RecoveryGuard {
   explicit RecoveryGuard(Process1& process1) : process1(process1), held(process1, "recovering") {}
   KJ_DISALLOW_COPY_AND_MOVE(RecoveryGuard);
 
-  // Resolves when process 1 has the count; false: what is held under `names` was given up and
-  // nobody finds it any more.
+  // Resolves when process 1 has the count; false if the records under `names` were given up and
+  // cannot be found any more.
   kj::Promise<bool> begin(kj::ArrayPtr<const kj::StringPtr> names);
   kj::Promise<void> done() { return held.drop(); }
 

@@ -7,7 +7,7 @@
 
 namespace talos::machined {
 
-// Keeps threads of the pool from doing anything else, until it is let go.
+// Keeps the pool's threads busy until it is released.
 class HeldPool {
  public:
   static constexpr int kThreads = 4;  // of libuv's pool

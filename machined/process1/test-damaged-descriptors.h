@@ -35,7 +35,8 @@ inline kj::AutoCloseFd noise(size_t size, kj::StringPtr beginning = "") {
   return memoryFile(bytes);
 }
 
-// `beginning`: what the reader looks at first, so that noise gets past it.
+// Returns damaged contents. `beginning`: the first bytes that the reader checks, so that noise gets
+// past the check.
 inline kj::Vector<Garbage> garbage(kj::StringPtr beginning) {
   kj::Vector<Garbage> all;
   auto opened = [](const char* path, int flags) {

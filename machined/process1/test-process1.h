@@ -1,9 +1,9 @@
-// A model of process 1 for tests of the brain: no processes, no descriptors but its own.
+// A model of process 1 for tests of the brain: no processes, only its own descriptors.
 //
-// FakeMachine is what outlives a brain: children, unacknowledged exits, held descriptors.
-// FakeProcess1 is one brain's connection to it: destroy it and make another one on the same
-// machine, and that is a crash of the brain. The model keeps the promises of process1.h exactly;
-// process1-test.cc runs the same checks on it and on the real process 1, so that it cannot drift.
+// FakeMachine outlives a brain: children, unacknowledged exits, held descriptors. FakeProcess1 is
+// one brain's connection to it: destroying it and making another one on the same machine is a crash
+// of the brain. The model keeps the promises of process1.h exactly; process1-test.cc runs the same
+// checks on it and on the real process 1, so that they cannot diverge.
 #pragma once
 
 #include <fcntl.h>
@@ -27,31 +27,30 @@ class FakeMachine {
     kj::String cgroup;
     uint64_t memoryMax = 0;
     int pid = 0;
-    kj::Maybe<kj::AutoCloseFd> output;  // a duplicate of stdoutFd: write here as the child would
+    kj::Maybe<kj::AutoCloseFd> output;  // a duplicate of stdoutFd, for the output of the child
     struct Passed {
       kj::AutoCloseFd fd;
       int as;
     };
     kj::Vector<Passed> passed;
-    kj::Vector<int> signals;   // those it was sent and did not die of
+    kj::Vector<int> signals;   // received signals that did not end it
     kj::AutoCloseFd aliveEnd;  // closed by exit(): makes the model pidfds readable
     kj::AutoCloseFd watchEnd;
   };
 
-  // The signals that end a child at once. Default: SIGTERM, SIGKILL; clear or change as the test
-  // needs.
+  // Signals that end a child. Default: SIGTERM, SIGKILL; clear or change as the test needs.
   kj::Function<bool(const Child&, int signal)> diesOf = [](const Child&, int signal) {
     return signal == SIGTERM || signal == SIGKILL;
   };
-  // Set: the next spawn fails with it.
+  // If set, the next spawn fails with it.
   kj::Maybe<kj::String> failNextSpawn;
-  // Set: the next spawn is answered only when this resolves; its child runs before.
+  // If set, the next spawn is answered only when this resolves; its child runs before.
   kj::Maybe<kj::Promise<void>> spawnGate;
-  // Acknowledges the exit: it is not reported to the next brain.
+  // Called when an exit is acknowledged, and so not reported to the next brain.
   kj::Function<void()> onAcknowledged = []() {};
-  // The arguments of reboot().
+  // Command of reboot().
   kj::Maybe<unsigned> rebooted;
-  // Spawns so far, those that failed included.
+  // Number of spawns, including those that failed.
   unsigned spawns = 0;
 
   bool runs(kj::StringPtr slot) const { return find(slot) != nullptr; }
@@ -62,7 +61,7 @@ class FakeMachine {
   }
   size_t childCount() const { return children.size(); }
 
-  // The child ends, with a status as of wait(2): code << 8, or a signal's number.
+  // Ends the child with a status as of wait(2): code << 8, or a signal's number.
   void exit(kj::StringPtr slot, int status) {
     for (auto it = children.begin(); it != children.end(); ++it) {
       if (it->slot == slot) {
@@ -75,7 +74,7 @@ class FakeMachine {
     KJ_FAIL_REQUIRE("no child runs in this slot", slot);
   }
 
-  // Somebody presses the button.
+  // Presses the power button, or requests a reboot.
   void requestPowerAction(Process1::PowerAction what) {
     pendingActions.push_back(what);
     wake();
@@ -87,14 +86,14 @@ class FakeMachine {
     }
     return false;
   }
-  // Holds that came in so far: how often a journal was replaced, for example.
+  // Number of holds: how often a journal was replaced, for example.
   unsigned holdCount = 0;
-  // Set: the next hold() takes effect, and is answered, only when this resolves.
+  // If set, the next hold() takes effect, and is answered, only when this resolves.
   kj::Maybe<kj::Promise<void>> holdGate;
 
-  // Another boot: nothing is held any more.
+  // Drops all held descriptors, as another boot does.
   void drop() { held.clear(); }
-  // The held descriptor; putting one there, as a predecessor did.
+  // Returns or sets a held descriptor, as a predecessor would.
   int heldFd(kj::StringPtr name) const {
     for (auto& h : held) {
       if (h.name == name) return h.fd;

@@ -13,7 +13,8 @@ struct Uv : testing::Test {
   kj::AsyncIoContext io = kj::setupAsyncIo();
   UvLoop uv{io.unixEventPort, io.provider->getTimer()};
 
-  // A promise that never comes fails the test by its deadline instead of hanging it.
+  // Waits with a deadline, so that a promise that never resolves fails the test instead of hanging
+  // it.
   template <typename T>
   T wait(kj::Promise<T> promise) {
     return io.provider->getTimer()
@@ -68,7 +69,7 @@ TEST_F(Uv, ManyAtOnceAllArrive) {
   for (int i = 0; i < 2000; i++) ASSERT_EQ(results[i], i);
 }
 
-// Catches: use after free when the caller has lost interest before the work is done.
+// Catches: use after free when the caller drops the promise before the work is done.
 TEST_F(Uv, DroppedPromiseLetsWorkEnd) {
   std::atomic<int> stage = 0;
   struct Finish {  // fires when the work object is destroyed, on the loop

@@ -80,7 +80,7 @@ struct UvLoop::Impl {
     KJ_ASSERT(uv_loop_close(&loop) == 0, "libuv's loop still had a handle");
   }
 
-  // libuv registers what was started only in its next run.
+  // Makes libuv run again, because it registers new handles only in its next run.
   void kick() { kicked.raise(); }
 
   kj::Promise<void> pump() {
@@ -89,7 +89,7 @@ struct UvLoop::Impl {
       auto kick = kicked.next();
       uv_run(&loop, UV_RUN_NOWAIT);
       ++turns;
-      // A loop with nothing alive says 0 ("run me now"), which would spin.
+      // libuv reports timeout 0 ("run me now") for a loop without active handles, which would spin.
       int timeout = uv_loop_alive(&loop) ? uv_backend_timeout(&loop) : -1;
       auto wake = readable.exclusiveJoin(kj::mv(kick));
       if (timeout == 0) {
@@ -98,7 +98,7 @@ struct UvLoop::Impl {
         wake = wake.exclusiveJoin(timer.afterDelay(timeout * kj::MILLISECONDS));
       }
       co_await wake;
-      co_await kj::evalLast([]() {});  // whoever kicked finishes first
+      co_await kj::evalLast([]() {});  // the caller of kick() finishes first
     }
   }
 };

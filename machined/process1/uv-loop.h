@@ -1,13 +1,13 @@
 // libuv inside the KJ loop: its thread pool behind promises.
 //
-// KJ's loop is the loop: all promises and coroutines run on it. UvLoop watches uv_backend_fd() and
-// a KJ timer of uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides:
-// the promise is armed before uv_run (KJ's observer is edge-triggered); libuv is run again after
-// any handle is started; a loop without active handles reports timeout 0 and must count as none;
-// the observer dies before the loop.
+// All promises and coroutines run on KJ's loop. UvLoop watches uv_backend_fd() and a KJ timer of
+// uv_backend_timeout() and calls uv_run(UV_RUN_NOWAIT). Traps that this file hides: the promise is
+// armed before uv_run (KJ's observer is edge-triggered); libuv is run again after any handle is
+// started; timeout 0 of a loop without active handles must count as no timeout; the observer dies
+// before the loop.
 //
 // Idle cost is zero: no wake-up unless libuv has something to do. One UvLoop per KJ loop; not
-// thread-safe. It starts no children: that is process 1's.
+// thread-safe. It starts no children: process 1 does this.
 #pragma once
 
 #include <kj/async-io.h>
@@ -29,7 +29,7 @@ class UvLoop {
   template <typename F>
   auto blocking(F&& work) -> kj::Promise<decltype(work())>;
 
-  // How often libuv was run: an idle loop does not count on.
+  // Returns how often libuv was run: the count of an idle loop stays the same.
   uint64_t turns() const;
 
  private:

@@ -25,7 +25,7 @@ struct HeldTest : testing::Test {
       out.setTried(document.asBytes());
     });
   }
-  // The value that the next brain finds: "-" for nothing.
+  // Returns the value that the next brain finds; "-" if there is no value.
   kj::String found() {
     FakeProcess1 next(machine);
     return Held<rpc::HeldTrial>(next, kName)
@@ -50,7 +50,7 @@ struct HeldTest : testing::Test {
   }
 };
 
-// Catches: a value that a new brain does not know again, or that it finds twice.
+// Catches: a value that a new brain does not find, or finds twice.
 TEST_F(HeldTest, OutlivesTheBrainUntilItIsReplacedOrDropped) {
   EXPECT_EQ("-", found());
   FakeProcess1 first(machine);
@@ -67,7 +67,7 @@ TEST_F(HeldTest, OutlivesTheBrainUntilItIsReplacedOrDropped) {
   EXPECT_EQ("-", found());
 }
 
-// Catches: a new value that takes the old one's place before process 1 has said so.
+// Catches: a new value that replaces the old one before process 1 has confirmed it.
 TEST_F(HeldTest, ACrashBeforeProcess1HasItLeavesTheOldOne) {
   {
     FakeProcess1 brain(machine);
@@ -79,7 +79,7 @@ TEST_F(HeldTest, ACrashBeforeProcess1HasItLeavesTheOldOne) {
   EXPECT_EQ("one", found());
 }
 
-// Catches: a file that was cut or damaged taken for a value, or that ends every new brain.
+// Catches: a truncated or damaged file that is taken for a value, or ends every new brain.
 TEST_F(HeldTest, TornContentIsNothing) {
   FakeProcess1 brain(machine);
   hold(brain, "document").wait(scope);
@@ -98,8 +98,8 @@ TEST_F(HeldTest, TornContentIsNothing) {
   EXPECT_EQ("document", found());
 }
 
-// Catches: what is held under another name, is of another type, or was written by a version without
-// this encoding, taken for a value.
+// Catches: content of another name or type, or by a version without this encoding, taken for a
+// value.
 TEST_F(HeldTest, ForeignContentIsNothing) {
   FakeProcess1 brain(machine);
   Held<rpc::HeldCount>(brain, kName)
@@ -121,7 +121,7 @@ TEST_F(HeldTest, ForeignContentIsNothing) {
   EXPECT_EQ("-", found());
 }
 
-// Catches: a value that is held and that no successor would read.
+// Catches: a value that is held although no successor would read it.
 TEST_F(HeldTest, ALargerOneIsRefused) {
   FakeProcess1 brain(machine);
   auto most = kj::str(kj::repeat('x', kMostHeldBytes - 128));
@@ -143,7 +143,7 @@ TEST_F(HeldTest, NobodyCanChangeIt) {
   EXPECT_EQ(-1, ftruncate(fd, 0));
 }
 
-// Catches: a brain that dies of whatever is held under a name that it knows.
+// Catches: a brain that dies of unexpected content under a name that it knows.
 TEST_F(HeldTest, NothingElseIsTakenForIt) {
   for (auto& bad : garbage("held")) {
     machine.keep(kName, kj::mv(bad.fd));

@@ -17,12 +17,12 @@ namespace {
 constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 constexpr uint32_t kVersion = 1;
 
-// In the byte order of the machine: nobody else reads it.
+// In the machine's byte order: only this machine reads it.
 struct Header {
   char magic[4];
   uint32_t version;
   uint64_t type, size;  // of the message, in bytes
-  uint32_t checksum;    // counted as 0 in itself
+  uint32_t checksum;    // counted as 0
   uint32_t unused;
 };
 static_assert(sizeof(Header) % sizeof(capnp::word) == 0);

@@ -1,13 +1,12 @@
 // A value that outlives the brain: a Cap'n Proto struct that process 1 holds under a name.
 //
-// It lies in a sealed memory file that begins with this encoding's version, the type, the size, and
-// a checksum over all of it and the name. The file is replaced whole: a brain that crashes before
-// process 1 has the new one leaves the old one, and never a part of either. A successor finds what
-// was held last, or nothing. Whatever is no such file counts as nothing: one that was cut or
-// damaged, one of another type or another name, one of a version that wrote it differently. It goes
-// with the boot.
+// It is a sealed memory file that begins with this encoding's version, the type, the size, and a
+// checksum over all of it and the name. The file is replaced whole: a brain that crashes before
+// process 1 has the new file leaves the old one, and never a part of either. A successor finds the
+// last held value, or nothing. An invalid file counts as nothing: one that is truncated or damaged,
+// of another type or name, or of a version that wrote it differently. The value ends with the boot.
 //
-// Values may hold secrets: the message that is written and the copy that is read are zeroed.
+// Values may hold secrets: the written message and the read copy are zeroed.
 #pragma once
 
 #include <capnp/schema.h>
@@ -37,14 +36,16 @@ class Held {
  public:
   Held(Process1& process1, kj::StringPtr name) : process1(process1), name(kj::str(name)) {}
 
-  // Returns what `read` makes of the predecessor's value: of one brain, the first call finds it.
+  // Returns the result of `read` for the predecessor's value; only the first call of a brain finds
+  // it.
   template <typename F>
   auto take(F&& read) -> kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> {
     kj::Maybe<decltype(read(kj::instance<typename T::Reader>()))> result;
     KJ_IF_MAYBE (found, takeHeldMessage(process1, name, capnp::typeId<T>())) {
       capnp::ReaderOptions options;
-      options.traversalLimitInWords = kj::maxValue;  // nobody else wrote it
-      // A file that cannot be read is of another version: nothing was held.
+      options.traversalLimitInWords =
+          kj::maxValue;  // only a brain of this node can have written it
+      // An unreadable file is of another version: nothing was held.
       (void)kj::runCatchingExceptions([&]() {
         capnp::FlatArrayMessageReader reader(found->words, options);
         result = read(reader.getRoot<T>());
@@ -53,8 +54,8 @@ class Held {
     return result;
   }
 
-  // Resolves when process 1 has it, instead of an earlier one. ResourceExhausted, without having
-  // changed anything, when it is larger than kMostHeldBytes.
+  // Resolves when process 1 has the value, in place of an earlier one. ResourceExhausted, without a
+  // change, if it is larger than kMostHeldBytes.
   kj::Promise<void> hold(kj::FunctionParam<void(typename T::Builder)> fill) {
     SecretMessage message;
     fill(message.initRoot<T>());

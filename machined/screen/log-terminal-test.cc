@@ -62,7 +62,7 @@ struct LogTerminalTest : public testing::Test {
                                 [this]() { return kj::heap<ModelLog>(records); });
     running = log->run().eagerlyEvaluate(nullptr);
   }
-  // Somebody types Alt and a key.
+  // Switches terminals as Alt and a key do.
   std::string go(kj::StringPtr terminal) {
     shown->current = kj::str(terminal);
     shown->changed->fulfill();
@@ -74,8 +74,8 @@ struct LogTerminalTest : public testing::Test {
   }
 };
 
-// Catches: a first terminal that ends where the machine's screen came; one that is cleared while
-// the kernel writes on it.
+// Catches: a first terminal that ends where the machine's screen was shown; a terminal that is
+// cleared while the kernel writes to it.
 TEST_F(LogTerminalTest, HasTheEndOfTheLogWhenItIsShown) {
   records = {"6,1,1000000,-;Linux version 6\n", "7,2,1000001,-;not for consoles\n",
              "4,3,12345678,-;link is down\n SUBSYSTEM=net\n"};
@@ -89,7 +89,7 @@ TEST_F(LogTerminalTest, HasTheEndOfTheLogWhenItIsShown) {
   EXPECT_THAT(go("tty1"), EndsWith("[123456.000001] URL talos.config=http://h/?***\r\n"));
 }
 
-// Catches: a first line that is not seen because a whole ring of them is behind it.
+// Catches: a first line that is not shown because a whole ring of lines follows it.
 TEST_F(LogTerminalTest, HasAsManyLinesAsAreSeen) {
   for (int i = 1; i <= 1000; ++i)
     records.push_back(kj::str("6,", i, ",1,-;line ", i, ".\n").cStr());

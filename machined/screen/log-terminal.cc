@@ -12,7 +12,7 @@ namespace talos::machined {
 namespace {
 
 constexpr kj::StringPtr kFirstTerminal = "tty1"_kj;
-constexpr unsigned kDebugLevel = 7;  // which the kernel does not write on its consoles, either
+constexpr unsigned kDebugLevel = 7;  // the kernel does not write it to consoles, either
 
 class ActiveTerminal final : public ShownTerminal {
  public:
@@ -32,7 +32,7 @@ class ActiveTerminal final : public ShownTerminal {
   kj::UnixEventPort::FdObserver observer;
 };
 
-// As the kernel writes it on a console: "[   12.345678] text".
+// Formats a record as the kernel writes it to a console: "[   12.345678] text".
 kj::String formatForConsole(const KmsgRecord& record, kj::Date) {
   if (record.level >= kDebugLevel) return kj::String();
   constexpr uint64_t kMicroseconds = 1'000'000;
@@ -71,8 +71,7 @@ kj::Maybe<kj::Own<ShownTerminal>> shownTerminal(kj::UnixEventPort& port) {
   return kj::heap<ActiveTerminal>(port, kj::mv(fd));
 }
 
-// A message of the kernel that comes between the reading and the writing is written over: the next
-// look has it.
+// A kernel message between the read and the write is overwritten; the next draw shows it.
 kj::Promise<void> LogTerminal::draw() {
   std::deque<kj::String> lines;
   co_await readKmsg(openLog(), {.format = formatForConsole},

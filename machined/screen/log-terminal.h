@@ -1,10 +1,9 @@
-// The first virtual terminal, which has the log of the machine.
+// The first virtual terminal, which shows the log of the machine.
 //
-// The kernel writes its messages on the terminal that is shown, whichever that is: so the last
-// words of a kernel that stops are seen by who stands before the machine. The first terminal
-// therefore lacks what was written while another one was shown, and gets the end of the kernel's
-// log when somebody comes back to it. Nothing is kept: after a crash of the brain the next one goes
-// on.
+// The kernel writes its messages to the shown terminal, whichever it is, so that a person at the
+// machine sees the last messages of a kernel that stops. The first terminal therefore lacks
+// messages that were written while another one was shown, and gets the end of the kernel's log when
+// it is shown again. Nothing is kept: after a crash of the brain the next brain continues.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -14,7 +13,7 @@
 
 namespace talos::machined {
 
-// The terminal that is shown: "tty2".
+// The shown terminal: "tty2".
 class ShownTerminal {
  public:
   virtual ~ShownTerminal() noexcept(false) = default;
@@ -22,7 +21,7 @@ class ShownTerminal {
   virtual kj::Promise<void> whenChanged() = 0;  // since name() was called
 };
 
-// None where the kernel has no terminals.
+// Returns nullptr if the kernel has no terminals.
 kj::Maybe<kj::Own<ShownTerminal>> shownTerminal(kj::UnixEventPort& port);
 
 class LogTerminal {
@@ -33,7 +32,7 @@ class LogTerminal {
       : terminal(kj::mv(terminal)), shown(kj::mv(shown)), openLog(kj::mv(openLog)) {}
   KJ_DISALLOW_COPY_AND_MOVE(LogTerminal);
 
-  // Until dropped. Rejects when the log cannot be read.
+  // Runs until dropped. Rejects when the log cannot be read.
   kj::Promise<void> run();
 
  private:

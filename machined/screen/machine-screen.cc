@@ -26,7 +26,7 @@ void MachineScreen::open(kj::UnixEventPort& port, bool activate) {
 void MachineScreen::show(ScreenFacts facts) {
   KJ_IF_MAYBE (it, terminal) {
     (*it)->show(drawMachineScreen(facts, (*it)->rows(), (*it)->columns()));
-    // There is something to see now.
+    // The page has content now.
     if (activates) (*it)->activate();
     activates = false;
   }

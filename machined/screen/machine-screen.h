@@ -1,5 +1,5 @@
 // The machine's own screen: its page on a virtual terminal, and for consoles without pages a line
-// when the machine's state has changed.
+// whenever the machine's state has changed.
 #pragma once
 
 #include <kj/function.h>
@@ -14,7 +14,7 @@ class MachineScreen {
   explicit MachineScreen(kj::Function<void(kj::StringPtr)> say) : say(kj::mv(say)) {}
   KJ_DISALLOW_COPY_AND_MOVE(MachineScreen);
 
-  // Draws on a terminal from now on, if the machine has one; `activate`: and shows that. The first
+  // Draws on a terminal from now on, if the machine has one; `activate`: and shows it. The first
   // terminal has the log (log-terminal.h).
   void open(kj::UnixEventPort& port, bool activate);
   void show(ScreenFacts facts);

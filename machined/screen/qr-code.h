@@ -1,6 +1,6 @@
 // A QR code (ISO/IEC 18004, by libqrcodegen) of half blocks: two modules in the height of a cell.
-// Light modules are drawn, dark ones are the background of the screen, and around it is the quiet
-// zone, without which a camera does not find it. Pure.
+// Light modules are drawn, dark ones are the background of the screen. The code is surrounded by
+// the quiet zone, without which a camera does not find it. Pure.
 #pragma once
 
 #include "common/screen/canvas.h"
@@ -13,7 +13,7 @@ struct QrCode {
   size_t rows() const { return (size + 1) / 2; }
 };
 
-// None for a text that is too long for one.
+// Returns nullptr if the text is too long for a code.
 kj::Maybe<QrCode> qrCodeOf(kj::StringPtr text);
 
 void drawQrCode(Canvas& canvas, size_t row, size_t column, const QrCode& code);

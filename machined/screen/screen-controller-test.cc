@@ -99,7 +99,7 @@ TEST_F(ScreenControllerTest, AMemberOfEtcdSaysWhoLeadsAndHowManyMayFail) {
   EXPECT_EQ(facts.shared, "10.5.0.50 is here"_kj);
 }
 
-// A running sequence is more than an upgrade that waits beside it; an ended one is nothing.
+// A running sequence has precedence over a waiting upgrade; an ended one is not shown.
 TEST_F(ScreenControllerTest, ShowsTheProgressOfAnUpgradeWhileItIsUnderWay) {
   sequence = kj::String();
   record<rpc::UpgradeStatusSpec>("node", [](auto spec) {

@@ -61,7 +61,7 @@ void addCluster(Store& store, ScreenFacts& facts) {
       facts.etcd = kj::str("member; the leader is ", spec.getLeader(), "; ", spec.getTolerates(),
                            " of ", spec.getVoters(), " may fail");
     } else if (spec.getMessage().size() > 0) {
-      // "waiting for a cluster" says that it waits.
+      // "waiting for a cluster" already includes the phase.
       bool said = spec.getMessage().startsWith(spec.getPhase());
       facts.etcd =
           said ? kj::str(spec.getMessage()) : kj::str(spec.getPhase(), ": ", spec.getMessage());

@@ -9,15 +9,15 @@ namespace talos::machined {
 struct ScreenFacts {
   kj::String hostname, version;
   kj::String stage;     // running, booting, maintenance …
-  kj::String progress;  // "boot: startServices", of the sequence that runs; of an upgrade
-  kj::Vector<kj::String> addresses;  // that others can reach
+  kj::String progress;  // "boot: startServices", of the running sequence; of an upgrade
+  kj::Vector<kj::String> addresses;  // reachable from outside
   kj::Vector<kj::String> problems;   // the first one is shown with its remedy
   kj::String role;                   // control plane or worker; empty: no config yet
-  kj::String etcd, kubernetes;       // empty: there is none on this node
-  kj::String shared;                 // shared addresses, and where they are
+  kj::String etcd, kubernetes;       // empty: not on this node
+  kj::String shared;                 // shared addresses, and their holders
   unsigned servicesUp = 0, services = 0;
   kj::String revertsAt;    // RFC 3339, of a config on trial
-  kj::String fingerprint;  // of the certificate by which a client knows the node
+  kj::String fingerprint;  // of the certificate by which a client recognises the node
 };
 
 }  // namespace talos::machined

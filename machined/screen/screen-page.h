@@ -10,18 +10,18 @@ namespace talos::machined {
 
 constexpr size_t kLeastScreenRows = 20, kLeastScreenColumns = 60;
 
-// For a screen of so many rows, of which the page takes its upper two thirds, or those that it
-// needs: below it are the kernel's messages (virtual-terminal.h).
+// Draws for a screen of so many rows, of which the page takes its upper two thirds, or as many as
+// it needs: the kernel's messages are below it (virtual-terminal.h).
 Canvas drawMachineScreen(const ScreenFacts& facts, size_t rows, size_t columns);
 
-// "master-1 (10.5.0.2) is running: 9 of 9 services are healthy". Empty while there is nothing that
-// the log does not say already: in a boot, and in maintenance mode.
+// Returns "master-1 (10.5.0.2) is running: 9 of 9 services are healthy". Empty while the log
+// already has everything: in a boot, and in maintenance mode.
 kj::String summaryLine(const ScreenFacts& facts);
-// It is worth another line when this is another text: where the node is, and whether it is well.
-// Problems whose texts count something are not.
+// Returns a text that changes when another line should be printed: with the node's address, and its
+// health. Problems whose texts count something are left out.
 kj::String stateKey(const ScreenFacts& facts);
 
-// The next step about a problem, by its text.
+// Returns the next step for a problem, by its text.
 kj::StringPtr remedyOf(kj::StringPtr problem);
 
 }  // namespace talos::machined

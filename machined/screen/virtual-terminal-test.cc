@@ -59,7 +59,7 @@ TEST_F(VirtualTerminalTest, WritesOnlyTheChanges) {
   EXPECT_EQ(written(), "");
 }
 
-// Catches: a brain that blocks on its screen; one that takes for shown what was not written.
+// Catches: a brain that blocks on its screen; a brain that counts unwritten text as shown.
 TEST_F(VirtualTerminalTest, DrawsAnewWhatATerminalDidNotTake) {
   show("boot 1");
   fill(4096);
@@ -71,8 +71,8 @@ TEST_F(VirtualTerminalTest, DrawsAnewWhatATerminalDidNotTake) {
   EXPECT_THAT(written(), Not(HasSubstr("\x1b[2J")));
 }
 
-// Catches: a page over which the kernel writes; a kernel that stops and whose last words are where
-// nobody looks; a page of another height whose old rows scroll away.
+// Catches: a page that kernel messages overwrite; last messages of a kernel that are not on the
+// shown terminal; a page of another height whose old rows scroll away.
 TEST_F(VirtualTerminalTest, LeavesTheRowsBelowThePageToTheKernel) {
   show("boot 1");
   EXPECT_THAT(written(), EndsWith("\x1b[3;25r\x1b[25;1H"));

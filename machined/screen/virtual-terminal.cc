@@ -10,7 +10,7 @@
 namespace talos::machined {
 namespace {
 
-// Scrolls the rows below the page alone, and goes to the last one.
+// Scrolls only the rows below the page, and goes to the last one.
 kj::String kernelsPart(size_t page, size_t rows) {
   auto region = rows >= page + 2 ? kj::str(page + 1, ';', rows) : kj::String();
   return kj::str("\x1b[", region, "r\x1b[", rows, ";1H");
@@ -21,7 +21,7 @@ kj::String kernelsPart(size_t page, size_t rows) {
 kj::Maybe<kj::Own<VirtualTerminal>> VirtualTerminal::open(kj::StringPtr path) {
   kj::AutoCloseFd fd(::open(path.cStr(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return nullptr;
-  // A key must not echo, and what is typed would be kept for nobody.
+  // Keys must not echo, and input must not be buffered without a reader.
   struct termios settings;
   if (tcgetattr(fd, &settings) == 0) {
     settings.c_lflag &= ~tcflag_t(ECHO | ICANON | ISIG);
@@ -31,7 +31,7 @@ kj::Maybe<kj::Own<VirtualTerminal>> VirtualTerminal::open(kj::StringPtr path) {
 }
 
 void VirtualTerminal::activate(int number) {
-  // Where there is no screen, there is nothing to be done about it.
+  // Without a screen there is nothing to show, so errors are ignored.
   ioctl(fd, VT_ACTIVATE, number);
 }
 
@@ -52,11 +52,11 @@ void VirtualTerminal::show(Canvas canvas) {
   KJ_IF_MAYBE (before, shown) {
     same = before->rows() == canvas.rows() && before->columns() == canvas.columns();
   }
-  // The first time: UTF-8, and no cursor.
+  // The first write sets UTF-8, and hides the cursor.
   auto start = shown == nullptr ? "\x1b%G\x1b[?25l"_kj : ""_kj;
   auto drawn =
       canvas.ansi(shown.map([](Canvas& one) -> const Canvas& { return one; }), Colors::kAnsi);
-  // The cursor is where the kernel writes next, and it comes back there with its colours.
+  // The cursor is at the kernel's next output, and returns there with its colours.
   auto text = !same              ? kj::str(start, drawn, kernelsPart(canvas.rows(), rows()))
               : drawn.size() > 0 ? kj::str(
                                        "\x1b"
@@ -73,7 +73,7 @@ void VirtualTerminal::show(Canvas canvas) {
 }
 
 void VirtualTerminal::show(kj::ArrayPtr<const char> lines) {
-  // Lines that the terminal does not take are there the next time.
+  // Lines that the terminal does not accept now are written the next time.
   write(kj::str("\x1b[0m\x1b[H\x1b[2J", lines));
 }
 

@@ -1,9 +1,9 @@
 // A virtual terminal of the kernel (console_codes(4), ioctl_console(2)) on which the machine's
 // screen is drawn.
 //
-// A machine without them, or whose screen does not take more (Scroll Lock), is as well off as
-// before: nothing here blocks, and what was not written is drawn whole the next time. After a crash
-// of the brain the next one opens it again and draws the whole screen.
+// On a machine without terminals, or with a screen that does not accept output (Scroll Lock), this
+// changes nothing: no call blocks, and unwritten text is drawn completely the next time. After a
+// crash of the brain the next brain opens the terminal again and draws the whole screen.
 #pragma once
 
 #include <kj/io.h>
@@ -14,19 +14,19 @@ namespace talos::machined {
 
 class VirtualTerminal {
  public:
-  // None where the kernel has no such terminal. Its keys are ignored from now on.
+  // Returns nullptr if the kernel has no such terminal. Its keys are ignored from now on.
   static kj::Maybe<kj::Own<VirtualTerminal>> open(kj::StringPtr path = "/dev/tty2");
   explicit VirtualTerminal(kj::AutoCloseFd fd) : fd(kj::mv(fd)) {}
 
-  // Shows it instead of the one that is shown.
+  // Shows this terminal instead of the shown one.
   void activate(int number = 2);
 
-  size_t rows() const;     // 25 when unknown
-  size_t columns() const;  // 80 when unknown
-  // From the top; only what has changed is written. Below it, if two rows are left at least, the
-  // kernel's messages scroll while this terminal is shown.
+  size_t rows() const;     // 25 if unknown
+  size_t columns() const;  // 80 if unknown
+  // Draws from the top; writes only changes. If at least two rows are left below, the kernel's
+  // messages scroll there while this terminal is shown.
   void show(Canvas canvas);
-  // Lines, each ended by "\r\n", in place of what was there.
+  // Writes lines, each ended by "\r\n", in place of the earlier content.
   void show(kj::ArrayPtr<const char> lines);
 
  private:

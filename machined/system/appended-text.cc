@@ -32,7 +32,7 @@ bool isOneOf(kj::ArrayPtr<const Block> blocks, kj::ArrayPtr<const char> block) {
   return false;
 }
 
-// Where the last one begins.
+// Returns the beginning of the last occurrence of `block`.
 kj::Maybe<size_t> lastPlace(kj::ArrayPtr<const char> text, kj::ArrayPtr<const char> block) {
   if (block.size() == 0 || block.size() > text.size()) return nullptr;
   for (size_t at = text.size() - block.size() + 1; at-- > 0;) {

@@ -25,7 +25,7 @@ using testing::StartsWith;
 
 using Files = std::map<std::string, std::string>;
 
-// Of the YAML of machine.registries; `folder` is /f.
+// Renders the YAML of machine.registries; `folder` is /f.
 Files render(kj::StringPtr yaml) {
   auto text = kj::str("machine:\n  registries:\n    mirrors: {}\n    ", yaml, "\n");
   if (yaml.startsWith("mirrors")) text = kj::str("machine:\n  registries:\n    ", yaml, "\n");
@@ -39,7 +39,7 @@ Files render(kj::StringPtr yaml) {
     files[file.path.cStr()] = file.content.cStr();
   return files;
 }
-// Without the line that says where the file comes from.
+// Returns the file without the line about its origin.
 std::string hosts(const Files& files, const std::string& name) {
   auto found = files.find("certs.d/" + name + "/hosts.toml");
   if (found == files.end()) return "(none)";
@@ -51,14 +51,14 @@ std::vector<std::string> names(const Files& files) {
   return result;
 }
 
-// Lines of that host.
+// Returns the lines of this host.
 std::string each(const std::string& url, const std::vector<std::string>& more = {}) {
   std::string text = "\"" + url + "\".capabilities = [\"pull\", \"resolve\"]\n";
   for (auto& line : more) text += "\"" + url + "\"." + line + "\n";
   return text;
 }
 
-// Catches: the air-gapped guide's slash that is taken for a path (a pull would ask //v2), and a
+// Catches: the air-gapped guide's slash that is taken for a path (a pull would request //v2); a
 // name * that containerd does not know.
 TEST(RegistryFiles, AirGapped) {
   auto files = render("mirrors:\n      '*':\n        endpoints: [\"http://10.5.0.1:6000/\"]");
@@ -68,7 +68,7 @@ TEST(RegistryFiles, AirGapped) {
 }
 
 // Catches: the bracket of an IPv6 address in the name of a table, where containerd's reader takes
-// it for the table's end: no mirror is asked, or containerd does not start.
+// it for the table's end: no mirror is used, or containerd does not start.
 TEST(RegistryFiles, AnAddressOfIpv6IsInNoTablesName) {
   auto files = render(
       "mirrors:\n      '*': {endpoints: [\"http://[fd00::1]:5000\"]}\n"
@@ -78,8 +78,8 @@ TEST(RegistryFiles, AnAddressOfIpv6IsInNoTablesName) {
               HasSubstr("configs]\n\"[fd00::1]:5000\".auth.auth = \"dTpw\"\n"));
 }
 
-// Catches: endpoints in another order, one that stands there twice (a table twice is no TOML), a
-// path that gets /v2 behind it, a port in the folder's name as containerd does not look for it.
+// Catches: endpoints in another order; a duplicate endpoint (a duplicate table is not TOML); a path
+// that gets /v2 appended; a port in the folder's name in another form than containerd's.
 TEST(RegistryFiles, EndpointsAreTriedInTheirOrder) {
   auto files = render(
       "mirrors:\n      r.example:5000:\n        endpoints: [\"https://b/\", \"https://a/x/y//\", "
@@ -88,7 +88,7 @@ TEST(RegistryFiles, EndpointsAreTriedInTheirOrder) {
             hosts(files, "r.example_5000_"));
 }
 
-// Catches: /v2 behind a URL that is to be used as it is, or missing behind the registry's own.
+// Catches: /v2 after a URL that is to be used as it is, or missing after the registry's own.
 TEST(RegistryFiles, OverridePathAddsNothing) {
   auto files = render(
       "mirrors:\n      r.example: {endpoints: [\"https://b\", \"https://a/x\"], overridePath: "
@@ -101,9 +101,9 @@ TEST(RegistryFiles, OverridePathAddsNothing) {
             hosts(files, "r.example"));
 }
 
-// Catches: TLS that is given to another host, or to an endpoint that has none; a file without a
-// section for a host, which containerd does not take; a client certificate in a file that others
-// read.
+// Catches: TLS that is given to another host, or to an endpoint without TLS; a file without a
+// section for a host, which containerd does not accept; a client certificate in a file that others
+// can read.
 TEST(RegistryFiles, TlsBelongsToTheHostThatIsAsked) {
   Files files;
   {
@@ -132,8 +132,8 @@ TEST(RegistryFiles, TlsBelongsToTheHostThatIsAsked) {
             hosts(files, "own.example"));
 }
 
-// Catches: a registry with TLS, or with an empty list of mirrors, that is not seen because of the
-// mirror of all others, or that does not have it.
+// Catches: a registry with TLS, or with an empty list of mirrors, that is hidden by the mirror of
+// all others, or that lacks this mirror.
 TEST(RegistryFiles, AFileOfItsOwnHidesTheOneOfAllOthers) {
   auto files = render(
       "mirrors:\n      '*': {endpoints: [\"http://m\"]}\n      direct.example: {endpoints: []}\n"
@@ -145,7 +145,8 @@ TEST(RegistryFiles, AFileOfItsOwnHidesTheOneOfAllOthers) {
             hosts(files, "direct.example"));
 }
 
-// Catches: docker.io, which is asked under another name: TLS and credentials that are never used.
+// Catches: TLS and credentials of docker.io that are never used, because it is reached under
+// another name.
 TEST(RegistryFiles, DockersRegistryHasTwoNames) {
   auto files =
       render("config:\n      docker.io: {tls: {insecureSkipVerify: true}, auth: {auth: \"dTpw\"}}");
@@ -162,7 +163,7 @@ TEST(RegistryFiles, DockersRegistryHasTwoNames) {
   EXPECT_THAT(files["conf.d/10-registries.toml"], Not(HasSubstr("username = \"a\"")));
 }
 
-// Catches: credentials that end a string of TOML, a precedence other than the documented one,
+// Catches: credentials that end a string of TOML; a precedence other than the documented one;
 // secrets that are written although they are never used.
 TEST(RegistryFiles, Credentials) {
   auto files = render(
@@ -182,8 +183,8 @@ TEST(RegistryFiles, Credentials) {
       files["conf.d/10-registries.toml"].substr(files["conf.d/10-registries.toml"].find('\n') + 1));
 }
 
-// Catches: files of an earlier config that stay (a mirror that is gone is asked, a key is left),
-// readable credentials, a folder that others' files are deleted around.
+// Catches: files of an earlier config that stay (a removed mirror is used, a key is left); readable
+// credentials; a folder whose foreign files are deleted.
 TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
   TestSystemTree tree;
   auto folder = tree.path("/system/etc/cri");
@@ -208,7 +209,7 @@ TEST(RegistryFolder, HoldsWhatIsWantedAndNothingElse) {
   EXPECT_EQ(before.st_ino, after.st_ino) << "an equal file was written again";
 }
 
-// Catches: a change of the config that is not in the files, files that are deleted while there is
+// Catches: a change of the config that is not in the files; files that are deleted while there is
 // no config.
 TEST(RegistriesController, FollowsTheConfig) {
   TestSystemTree tree;
@@ -255,8 +256,8 @@ struct HostsTest : public StoreTest {
   }
 };
 
-// Catches: a file that is written before there is a name or again for nothing, an address that the
-// machine does not have any more, an entry of the config that is not there.
+// Catches: a file that is written before there is a name, or again without a change; an address
+// that the machine does not have any more; an entry of the config that is missing.
 TEST_F(HostsTest, FollowNameAddressAndConfig) {
   runtime.add(kj::heap<HostsController>(
       [&](Store&) {

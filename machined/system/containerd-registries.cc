@@ -33,7 +33,7 @@ kj::String quoted(kj::StringPtr text) {
   return kj::String(out.releaseAsArray());
 }
 
-// As containerd names the folder of a host: host:port is host_port_.
+// Returns containerd's name for the folder of a host: host:port is host_port_.
 kj::String folderOf(kj::StringPtr host) {
   KJ_IF_MAYBE (colon, host.findLast(':')) {
     bool inBrackets = host.slice(*colon).findFirst(']') != nullptr;
@@ -42,7 +42,7 @@ kj::String folderOf(kj::StringPtr host) {
   return kj::str(host);
 }
 
-// The host that is asked for images of a registry.
+// Returns the host that serves the images of a registry.
 kj::StringPtr defaultHost(kj::StringPtr registry) {
   return registry == kDocker ? kDockerHost : registry;
 }
@@ -82,7 +82,7 @@ class Renderer {
 
   kj::Vector<RegistryFile> render() {
     for (auto entry : registries.getConfig()) addTls(entry.getKey(), entry.getValue().getTls());
-    std::set<std::string> names;  // sorted: the same config gives the same files
+    std::set<std::string> names;  // sorted: the same config yields the same files
     for (auto mirror : registries.getMirrors()) names.insert(mirror.getKey().cStr());
     for (auto entry : registries.getConfig()) {
       if (entry.getValue().hasTls()) names.insert(registryOf(entry.getKey()).cStr());
@@ -112,13 +112,13 @@ class Renderer {
     }
     return nullptr;
   }
-  // A file of its own hides the one of all others, so it repeats its mirrors.
+  // A registry's file hides the file of all others, so it repeats its mirrors.
   Endpoints endpointsFor(kj::StringPtr name) {
     auto exact = endpointsOf(name);
     return exact == nullptr ? endpointsOf("*") : exact;
   }
 
-  // The config of a host; docker.io stands for the host that really answers.
+  // Returns the config of a host; docker.io stands for the host that really answers.
   kj::Maybe<config::Registries::RegistryEntry::Reader> entryOf(kj::StringPtr host) {
     kj::Maybe<config::Registries::RegistryEntry::Reader> found;
     for (auto entry : registries.getConfig()) {
@@ -128,7 +128,7 @@ class Renderer {
     return found;
   }
 
-  // Certificate and key are one file, so that none of them can be of another time than the other.
+  // Certificate and key are in one file, so that they always belong together.
   void addTls(kj::StringPtr host, config::RegistryTls::Reader tls) {
     if (tls.getCa().size() > 0)
       files.add(tlsPath(host, "ca.pem"), kj::heapString(tls.getCa().asChars()));
@@ -141,7 +141,7 @@ class Renderer {
     return kj::str("tls/", folderOf(host), "/", name);
   }
 
-  // Lines of hosts.toml for one host; `of` comes before their keys.
+  // Returns lines of hosts.toml for one host, with `of` before their keys.
   kj::String tlsLines(kj::StringPtr host, kj::StringPtr of = "") {
     auto lines = kj::str();
     KJ_IF_MAYBE (entry, entryOf(host)) {
@@ -157,9 +157,9 @@ class Renderer {
     return lines;
   }
 
-  // After the endpoints containerd asks the registry itself. A file without any host is one that
-  // it does not take, so the registry has one too. The hosts are dotted keys: containerd's reader
-  // takes the bracket of an IPv6 address for the end of a table's name, in quotes too.
+  // After the endpoints containerd uses the registry itself. It does not accept a file without any
+  // host, so the registry has one too. The hosts are dotted keys: containerd's reader takes the
+  // bracket of an IPv6 address for the end of a table's name, in quotes too.
   void addHosts(kj::StringPtr name, kj::Maybe<kj::StringPtr> registry, Endpoints endpoints) {
     std::set<std::string> added;
     auto hosts = kj::str(), top = kj::str();
@@ -187,7 +187,7 @@ class Renderer {
     files.add(kj::str("certs.d/", name, "/hosts.toml"), kj::str(kNotice, top, "\n[host]\n", hosts));
   }
 
-  // The credentials that containerd prefers; `of` comes before their keys.
+  // Returns the credentials that containerd prefers, with `of` before their keys.
   static kj::String authLines(config::RegistryAuth::Reader auth, kj::StringPtr of) {
     auto line = [&](kj::StringPtr key, kj::StringPtr value) {
       return kj::str(of, key, " = ", quoted(value), "\n");
@@ -213,7 +213,7 @@ class Renderer {
       if (host != entry.getKey() &&
           entryOf(host).map([](auto e) { return kj::str(e.getKey()); }).orDefault(kj::str()) ==
               host)
-        continue;  // said for the host that really answers
+        continue;  // written for the host that really answers
       auto before = kj::mv(text);
       auto table = any ? kj::str() : kj::str("\n[", kPlugin, ".registry.configs]\n");
       text = kj::str(before, table, lines);

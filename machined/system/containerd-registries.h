@@ -1,13 +1,14 @@
-// machine.registries as the files that containerd 1.7 reads (its docs/hosts.md and docs/cri). Pure.
+// Renders machine.registries as the files that containerd 1.7 reads (its docs/hosts.md and
+// docs/cri). Pure.
 //
-// The base file of the image, /etc/cri/containerd.toml, imports what is made here and then the
+// The base file of the image, /etc/cri/containerd.toml, imports the rendered file and then the
 // user's files. An imported file replaces a plugin's section as a whole, it does not merge into it:
-// so the one file here holds all that the section of the CRI plugin has, and a user's file with
-// such a section replaces it.
+// so the one rendered file holds all of the section of the CRI plugin, and a user's file with such
+// a section replaces it.
 //
 // Mirrors and TLS are hosts.toml files, which are read at each pull; credentials are in the
-// plugin's section, which is read when containerd starts. hosts.toml is looked up by the registry
-// in the image's name; credentials and TLS of the config belong to the host that is asked.
+// plugin's section, which is read when containerd starts. hosts.toml is found by the registry in
+// the image's name; credentials and TLS of the config belong to the host that is contacted.
 #pragma once
 
 #include <kj/string.h>
@@ -18,7 +19,7 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kCriFolder = "/system/etc/cri"_kj;
-// Of every pod: what holds its network. Pods of all releases do with it.
+// Image of every pod's network holder. Pods of all releases can use it.
 constexpr kj::StringPtr kPauseImage = "registry.k8s.io/pause:3.10"_kj;
 
 struct RegistryFile {
@@ -31,19 +32,19 @@ struct RegistryFile {
   ~RegistryFile() noexcept(false);
 };
 
-// Decides if processes of containerd may get a lower OOM score than containerd itself has: that
-// needs CAP_SYS_RESOURCE, which a node in a container may be without, and pods would not start.
+// Decides if processes of containerd may get a lower OOM score than containerd itself. This needs
+// CAP_SYS_RESOURCE, which a node in a container may lack, and then pods would not start.
 enum class OomScores { kAny, kNotLower };
 OomScores ownOomScores();
 
-// In the order in which they are to be written: what a file names comes before it. `folder` is
-// where they will be.
+// Returns the files in writing order: a file comes after the files that it names. `folder` is their
+// later place.
 kj::Vector<RegistryFile> registryFiles(config::Registries::Reader registries,
                                        kj::StringPtr folder = kCriFolder,
                                        OomScores scores = OomScores::kAny);
 
-// Makes the folder hold these files and no others. Each is replaced as a whole, 0600; after a crash
-// the next call does the rest. Blocking.
+// Makes the folder hold exactly these files. Each is replaced as a whole, 0600; after a crash the
+// next call does the rest. Blocking.
 void writeRegistryFiles(kj::StringPtr folder, kj::ArrayPtr<const RegistryFile> files);
 
 }  // namespace talos::machined

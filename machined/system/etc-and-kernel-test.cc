@@ -29,7 +29,7 @@ KernelArguments parse(kj::StringPtr text) {
   return KernelArguments(text.asArray());
 }
 
-// Catches: a wrong value that passes as present, a missing one that is not named.
+// Catches: a wrong value that passes as present; a missing one that is not named.
 TEST(Kspp, NamesWhatIsMissingOrWrong) {
   EXPECT_EQ(0u, missingKsppParameters(parse("slab_nomerge pti=on")).size());
   auto missing = missingKsppParameters(parse("pti=off"));
@@ -38,7 +38,7 @@ TEST(Kspp, NamesWhatIsMissingOrWrong) {
   EXPECT_EQ("kernel parameter pti is \"off\", must be pti=on", missing[1]);
 }
 
-// Catches: a key that is written to the wrong place, an absent one that ends the others.
+// Catches: a key that is written to the wrong place; a missing key that ends the others.
 TEST(Sysctls, AreWrittenWhereTheyBelong) {
   Folder folder;
   makeDirectories(kj::str(folder.path, "/net/ipv4"));
@@ -52,8 +52,9 @@ TEST(Sysctls, AreWrittenWhereTheyBelong) {
   EXPECT_EQ("1", readFile(file));
 }
 
-// Catches: a card that loses its addresses and routes because the node forwards; one that listens
-// although somebody has said no; links of pods, which a pod could send routes to.
+// Catches: a network link that loses its addresses and routes because the node forwards; a link
+// that accepts advertisements although they were switched off; links of pods, to which a pod could
+// send routes.
 TEST(Sysctls, LinksThatAreThereGoOnWithRouterAdvertisements) {
   Folder folder;
   auto file = [&](kj::StringPtr link) {
@@ -96,12 +97,11 @@ TEST(Sysctls, ContainersWriteTheirNetworkOnly) {
   EXPECT_EQ(15u, requiredSysctls(false).size());
 }
 
-// Catches: a node whose launcher allows it fewer files than it would like, and which does not
-// start.
+// Catches: a node that does not start because its launcher allows it fewer files than it requests.
 TEST(FileLimit, IsWhatIsAllowed) {
   pid_t pid = fork();
   if (pid == 0) {
-    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);  // may not raise it
+    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);  // must not raise it
     struct rlimit few = {100, 5000}, now = {};
     if (setrlimit(RLIMIT_NOFILE, &few) != 0) _exit(2);
     raiseFileLimit();
@@ -113,7 +113,7 @@ TEST(FileLimit, IsWhatIsAllowed) {
   EXPECT_EQ(0, status);
 }
 
-// Catches: state that others than root may list.
+// Catches: state that users other than root may list.
 TEST(SystemDirectory, Modes) {
   Folder folder;
   setupSystemDirectory(folder.path);
@@ -122,8 +122,8 @@ TEST(SystemDirectory, Modes) {
   EXPECT_EQ(0700u, s.st_mode & 07777);
 }
 
-// Catches: a domain glued to the name, an empty name that becomes an empty alias, an entry that
-// makes a line of its own.
+// Catches: a domain appended to the name without a dot; an empty name that becomes an empty alias;
+// an entry that begins another line.
 TEST(EtcFiles, Contents) {
   EXPECT_THAT(hostsFile("m1", "cluster.local").cStr(),
               HasSubstr("127.0.1.1 m1.cluster.local m1\n"));
@@ -148,7 +148,7 @@ TEST(EtcFiles, AreReadableByAll) {
   writeFirstHostsFile(folder.path, "m1");
   EXPECT_EQ(hostsFile("m1", ""), readFile(kj::str(folder.path, "/system/etc/hosts")));
   writeEtcFile(folder.path, "hosts", "x\n");
-  writeFirstHostsFile(folder.path, "m1");  // by a brain that was started again
+  writeFirstHostsFile(folder.path, "m1");  // by a restarted brain
   auto path = kj::str(folder.path, "/system/etc/hosts");
   EXPECT_EQ("x\n", readFile(path));
   struct stat s;

@@ -10,7 +10,7 @@ namespace talos::machined {
 
 namespace {
 
-// The config's check lets no blank through; a file must not depend on that.
+// The config's check lets no blank through, but this file must not depend on the check.
 bool isOneField(kj::StringPtr text) {
   for (char c : text) {
     if (static_cast<unsigned char>(c) <= ' ' || c == '#') return false;

@@ -1,5 +1,5 @@
 // Files of /etc that belong to this machine and not to the image. The image's root is read-only:
-// there /etc/hosts and the like are links to /system/etc, which is a tmpfs.
+// its /etc/hosts and the like are links to /system/etc, which is a tmpfs.
 #pragma once
 
 #include <kj/string.h>
@@ -7,24 +7,25 @@
 
 namespace talos::machined {
 
-// A line of the hosts file that the machine config asks for.
+// A line of the hosts file from the machine config.
 struct HostLine {
   kj::String address;
   kj::Vector<kj::String> names;
 };
-// `address` is the machine's own; "" while it has none. Nothing in it can begin a line of its own.
+// Returns the hosts file. `address`: the machine's own; "" while it has no address. No argument can
+// begin another line.
 kj::String hostsFile(kj::StringPtr hostname, kj::StringPtr domainname, kj::StringPtr address = "",
                      kj::ArrayPtr<const HostLine> more = nullptr);
 
-// mkdir 0700 of /system/{etc,run,var,state} below `root`; /system/etc is 0755, for every daemon
+// Makes /system/{etc,run,var,state} below `root`, 0700; /system/etc is 0755, because every daemon
 // reads it.
 void setupSystemDirectory(kj::StringPtr root);
 
-// The hosts file until network.HostsController knows more. That one writes only what is news to it,
-// so a file that is there is left alone.
+// Writes the hosts file until network.HostsController has more facts. The controller writes only
+// changes, so an existing file stays as it is.
 void writeFirstHostsFile(kj::StringPtr root, kj::StringPtr hostname);
 
-// The name that the kernel has; empty while it has none.
+// Returns the kernel's host name; empty if it is not set.
 kj::String kernelHostname();
 
 // Writes <root>/system/etc/<name>, 0644.

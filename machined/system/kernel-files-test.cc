@@ -30,7 +30,7 @@ class MountsTest : public testing::Test {
     ASSERT_EQ(0, unshare(CLONE_NEWNS)) << "needs root";
     ASSERT_EQ(0, mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
   }
-  // The image: read-only, and a file system of its own.
+  // Mounts the image: read-only, and a separate file system.
   void SetUp() override {
     ASSERT_EQ(0, mount("tmpfs", tree.root.cStr(), "tmpfs", 0, "mode=0755"));
     for (auto folder : {"/var", "/etc/ssl/certs", "/etc/kubernetes", "/etc/cni", "/opt",
@@ -53,8 +53,8 @@ class MountsTest : public testing::Test {
   }
 };
 
-// Catches: a /var that is mounted a second time over its content when the brain begins again, one
-// without a bound, directories that others may enter.
+// Catches: a /var that a restarted brain mounts a second time over its content; a /var without a
+// size limit; directories that other users may enter.
 TEST_F(MountsTest, VarIsMemoryOnce) {
   auto var = tree.path("/var");
   EXPECT_FALSE(mounts.isMountPoint(var));
@@ -75,7 +75,7 @@ TEST_F(MountsTest, VarIsMemoryOnce) {
   }
 }
 
-// Catches: static pods that cannot be written, a second overlay over the first one.
+// Catches: static pods that cannot be written; a second overlay over the first one.
 TEST_F(MountsTest, OverlaysMakeTheirDirectoriesWritable) {
   mountEphemeral(tree.root, mounts);
   for (int run = 0; run < 2; ++run) mountOverlays(tree.root, mounts);
@@ -90,9 +90,9 @@ TEST_F(MountsTest, OverlaysMakeTheirDirectoriesWritable) {
   EXPECT_EQ(1u, count);
 }
 
-// Catches: a bind mount that can be written to, content that is built upon what the last run
-// mounted, a second name that shows the old content, mounts that pile up, a file that is mounted
-// anew under its readers although it is the same.
+// Catches: a bind mount that can be written to; content that is based on the mount of the last run;
+// a second name that shows the old content; mounts that accumulate; a file that is mounted again
+// under its readers although it is the same.
 TEST_F(MountsTest, FilesOfTheImageAreReplacedReadOnly) {
   mountEphemeral(tree.root, mounts);
   auto file = tree.path("/etc/ssl/certs/ca-certificates.crt");
@@ -115,7 +115,7 @@ TEST_F(MountsTest, FilesOfTheImageAreReplacedReadOnly) {
   EXPECT_EQ("A\n", tree.get("/etc/ssl/certs/ca-certificates.crt"));
 }
 
-// Catches: a refusal without the name of what was refused.
+// Catches: a refusal that does not name its target.
 TEST_F(MountsTest, RefusalsNameTheirTarget) {
   auto failed = kj::runCatchingExceptions([&]() { mounts.tmpfs(tree.path("/absent"), ""); });
   EXPECT_EQ(

@@ -14,7 +14,8 @@
 namespace talos::machined {
 namespace {
 
-// Those between kOfNetwork and kOfBridges are of a network namespace, and so a container's own.
+// The parameters between kOfNetwork and kOfBridges belong to a network namespace, and so to a
+// container.
 const Sysctl kSysctls[] = {
     {"kernel.kptr_restrict", "1"},
     {"kernel.dmesg_restrict", "1"},
@@ -25,13 +26,13 @@ const Sysctl kSysctls[] = {
     {"net.core.bpf_jit_harden", "2"},
     {"kernel.pid_max", "262144"},
     {"net.ipv4.ip_forward", "1"},
-    // "all" is what the kernel asks before it forwards a packet.
+    // The kernel checks "all" before it forwards a packet.
     {"net.ipv6.conf.default.forwarding", "1"},
     {"net.ipv6.conf.all.forwarding", "1"},
-    // An address that goes leaves the others of its subnet in place.
+    // Removing an address keeps the other addresses of its subnet.
     {"net.ipv4.conf.all.promote_secondaries", "1"},
     {"net.ipv4.conf.default.promote_secondaries", "1"},
-    // On by themselves in a network namespace of its own.
+    // A new network namespace has them on by default.
     {"net.bridge.bridge-nf-call-iptables", "1"},
     {"net.bridge.bridge-nf-call-ip6tables", "1"},
 };
@@ -46,7 +47,7 @@ kj::String parameterPath(kj::StringPtr procSys, kj::StringPtr key) {
   return path;
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int writeValue(kj::StringPtr path, kj::StringPtr value) {
   int fd = open(path.cStr(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return errno;
@@ -84,7 +85,7 @@ kj::Vector<kj::String> acceptRouterAdvertisements(kj::StringPtr procSys) {
   for (auto& link : namesIn(folder)) {
     if (link == "all" || link == "default" || link == "lo") continue;
     auto file = kj::str(folder, "/", link, "/accept_ra");
-    // Off is somebody's choice.
+    // 0 was set on purpose.
     auto current = tryReadFile(file, kMostValue).orDefault(kj::str());
     if (!current.startsWith("1")) continue;
     if (writeValue(file, "2") == 0) changed.add(kj::str(link));
@@ -109,7 +110,7 @@ void raiseFileLimit() {
   constexpr rlim_t kFiles = 1048576;
   struct rlimit limit = {kFiles, kFiles};
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  // More than its launcher allows a container: then all that it allows.
+  // The launcher allows the container less, so all that it allows is set.
   KJ_SYSCALL(getrlimit(RLIMIT_NOFILE, &limit));
   limit.rlim_cur = kj::min(limit.rlim_max, kFiles);
   KJ_SYSCALL(setrlimit(RLIMIT_NOFILE, &limit));

@@ -1,5 +1,5 @@
-// Common to machine.kernel.modules, sysfs and sysctls: whose the kernel is, and problems that the
-// operator reads once.
+// Common to machine.kernel.modules, sysfs and sysctls: the owner of the kernel, and problems that
+// are reported once.
 #pragma once
 
 #include <kj/string.h>
@@ -25,8 +25,8 @@ inline kj::Vector<WantedSetting> wantedSettings(capnp::List<config::StringPair>:
 }
 
 struct SettingProblems {
-  kj::Vector<kj::String> list;  // what is not as it was asked for, one line each
-  bool news = false;            // not the same as the last time
+  kj::Vector<kj::String> list;  // settings that were not made as configured, one line each
+  bool news = false;            // differs from the last call
   bool retry = false;           // another attempt may succeed
 };
 

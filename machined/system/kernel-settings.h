@@ -1,5 +1,5 @@
-// The settings of the kernel that a config makes: modules, then sysfs, then sysctls, since a module
-// may bring files of the others. Each part says what it promises.
+// The settings of the kernel from the config: modules, then sysfs, then sysctls, since a module may
+// add files of the others. The header of each part has its promises.
 #pragma once
 
 #include "machined/system/sysctls.h"
@@ -15,8 +15,8 @@ struct WantedKernel {
 WantedKernel wantedKernel(config::Machine::Reader machine);
 
 struct KernelProblems {
-  kj::Vector<kj::String> list;  // what is not as it was asked for, one line each
-  kj::Vector<kj::String> news;  // those of parts that reported others the last time
+  kj::Vector<kj::String> list;  // settings that were not made as configured, one line each
+  kj::Vector<kj::String> news;  // problems of parts whose problems have changed
   bool retry = false;           // another attempt may succeed
 };
 
@@ -25,7 +25,7 @@ struct KernelSettings {
   UserSysfs sysfs;
   UserSysctls sysctls;
 
-  // True once the boot has set all of them.
+  // Returns true once the boot has set all of them.
   bool begun() const { return sysctls.begun(); }
   // Blocking, from any thread.
   KernelProblems apply(const WantedKernel& wanted);

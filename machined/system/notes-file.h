@@ -1,5 +1,5 @@
 // A Cap'n Proto struct in a file that only machined writes (rpc/effects.capnp). The file is
-// replaced as a whole; root alone may read it.
+// replaced as a whole; only root may read it.
 #pragma once
 
 #include <capnp/message.h>
@@ -10,7 +10,7 @@
 
 namespace talos::machined {
 
-// Calls `f` with the struct; not when there is no such file.
+// Calls `f` with the struct; not if the file does not exist.
 template <typename T, typename F>
 void readNotes(kj::StringPtr path, F&& f) {
   KJ_IF_MAYBE (content, tryReadFile(path)) {

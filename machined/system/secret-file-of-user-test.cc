@@ -11,7 +11,7 @@
 namespace talos::machined {
 namespace {
 
-// Catches: a key that others can read, or that is written anew (and read half) for nothing.
+// Catches: a key that others can read, or that is rewritten (and read half) without need.
 TEST(OwnedFile, IsForItsUserAloneAndStaysWhileItIsRight) {
   char folder[] = "/tmp/owned-file-XXXXXX";
   ASSERT_TRUE(mkdtemp(folder) != nullptr);

@@ -6,8 +6,9 @@
 
 namespace talos::machined {
 
-// Readable for this user (and its group's number the same) alone, 0400, and whole at any moment:
-// written beside it and renamed. One that has this content and owner is left. Blocking.
+// Writes a file, 0400, that only this user (and the group of the same number) can read, and that is
+// complete at any moment: written under another name and renamed. A file with this content and
+// owner stays as it is. Blocking.
 void writeOwnedFile(kj::StringPtr path, kj::ArrayPtr<const kj::byte> content, unsigned uid);
 
 }  // namespace talos::machined

@@ -17,8 +17,8 @@ std::vector<std::string> texts(kj::ArrayPtr<const kj::String> list) {
   return result;
 }
 
-// Catches: apid that talks to machines of its cluster through a proxy, in whichever case it is
-// written; other variables that it is not given; other services without a proxy.
+// Catches: apid that connects to machines of its cluster through a proxy, in whichever case it is
+// written; other variables that apid lacks; other services without a proxy.
 TEST(ServiceEnvironment, ApidHasNoProxy) {
   capnp::MallocMessageBuilder message;
   auto env = message.initRoot<config::Machine>().initEnv(5);
@@ -34,14 +34,15 @@ TEST(ServiceEnvironment, ApidHasNoProxy) {
               ElementsAre("http_proxy=v", "HTTPS_PROXY=v", "No_Proxy=v", "GODEBUG=v"));
 }
 
-// Catches: a user who takes a service's socket away.
+// Catches: a user who replaces the variable of a service's socket.
 TEST(ServiceEnvironment, TheSystemsOwnWins) {
   auto own = kj::arr(kj::str("TALOS_STORE=/s"), kj::str("A=1"));
   auto users = kj::arr(kj::str("A=2"), kj::str("AB=3"), kj::str("TALOS_STORE=/x"));
   EXPECT_THAT(texts(joinEnvironment(own, users)), ElementsAre("TALOS_STORE=/s", "A=1", "AB=3"));
 }
 
-// Catches: a service that is started again although it has all, or not although a value differs.
+// Catches: a service that is restarted although it has all variables, or not restarted although a
+// value differs.
 TEST(ServiceEnvironment, IsFoundInAProcess) {
   auto has = [](kj::StringPtr environ, std::initializer_list<kj::StringPtr> wanted) {
     auto list = KJ_MAP(w, wanted) {

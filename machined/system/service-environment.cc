@@ -13,7 +13,7 @@ bool isProxy(kj::StringPtr key) {
   return false;
 }
 
-// With the '='.
+// Returns the key with its '='.
 kj::ArrayPtr<const char> keyOf(kj::ArrayPtr<const char> entry) {
   for (auto i : kj::indices(entry)) {
     if (entry[i] == '=') return entry.slice(0, i + 1);
@@ -28,7 +28,7 @@ kj::Vector<kj::String> serviceEnvironment(kj::StringPtr service, config::Machine
   for (auto variable : machine.getEnv()) {
     kj::StringPtr key = variable.getKey(), value = variable.getValue();
     if (service == "apid" && isProxy(key)) continue;
-    // The configuration's check refuses them; a process would be given something else.
+    // The config's check refuses a NUL; the process would get another value.
     if (strlen(key.cStr()) != key.size() || strlen(value.cStr()) != value.size()) continue;
     result.add(kj::str(key, "=", value));
   }

@@ -27,7 +27,7 @@ void SettingFiles::write(kj::StringPtr path, kj::StringPtr value) const {
 
 kj::Maybe<kj::String> SettingFiles::tryRead(kj::StringPtr path) const {
   kj::Maybe<kj::String> result;
-  // Some can be written only.
+  // Some files can only be written.
   auto ignored = kj::runCatchingExceptions([&]() {
     auto text = readAll(open(path, O_RDONLY), kLargestValue);
     result = kj::heapString(text.begin(), text.size());

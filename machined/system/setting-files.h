@@ -1,7 +1,7 @@
 // Files by which the kernel shows and takes settings: below /proc/sys and /sys.
 //
 // Names are resolved beneath the folder by openat2(2); no link leads out of it. A file is never
-// made. FailedPrecondition has the kernel's cause, NotFound the text that the owner gives.
+// made. FailedPrecondition has the kernel's error, NotFound the text that the owner gives.
 #pragma once
 
 #include <kj/string.h>
@@ -10,8 +10,8 @@
 
 namespace talos::machined {
 
-// Returns the text to write: the value and the end of the line. A write of no bytes would leave the
-// old value in the file.
+// Returns the text to write: the value and a line break. A write of 0 bytes would keep the file's
+// old value.
 kj::String lineOf(kj::StringPtr value);
 
 class SettingFiles {
@@ -21,7 +21,7 @@ class SettingFiles {
       : tree(openTree(folder)), links(links), missing(missing) {}
 
   void write(kj::StringPtr path, kj::StringPtr value) const;
-  // None: it is not there, or can be written only.
+  // Returns nullptr if the file does not exist, or can only be written.
   kj::Maybe<kj::String> tryRead(kj::StringPtr path) const;
   bool has(kj::StringPtr path) const;
 

@@ -33,7 +33,7 @@ class SysctlsTest : public testing::Test {
     tree.put("/proc/net/ipv4/conf/eth0.100/forwarding", "0\n");
     restart();
   }
-  // The lines that the helper was asked to write, and its answer.
+  // Lines that the helper was requested to write, and its answer.
   std::vector<std::string> written;
   int answer = 0;
   kj::Maybe<int> writeByHelper(kj::StringPtr path, kj::StringPtr line) {
@@ -55,7 +55,7 @@ class SysctlsTest : public testing::Test {
     for (auto& p : sysctls->apply(wanted).list) problems.push_back(p.cStr());
     return problems;
   }
-  // As the kernel shows it: what was written is not cut.
+  // Returns the value as the kernel shows it; a write does not truncate the test's file.
   std::string value(kj::StringPtr path) {
     auto text = tree.get(kj::str("/proc/", path));
     return text.substr(0, text.find('\n'));
@@ -88,8 +88,8 @@ TEST_F(SysctlsTest, AContainerSetsItsNetworkOnly) {
   EXPECT_EQ("host", value("kernel/panic"));
 }
 
-// Catches: a value that stays when the config does not name it any more, also after the brain died;
-// the machine's first value forgotten at the second change.
+// Catches: a value that stays after it was removed from the config, also after the brain died; the
+// machine's original value that is lost at the second change.
 TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
   EXPECT_FALSE(sysctls->begun());
   EXPECT_THAT(apply({{"net.ipv4.ip_forward", "0"}}), IsEmpty());
@@ -101,13 +101,13 @@ TEST_F(SysctlsTest, WhatTheKernelHadComesBack) {
   EXPECT_TRUE(sysctls->begun());
   EXPECT_THAT(apply({}), IsEmpty());
   EXPECT_EQ("1", value("net/ipv4/ip_forward"));
-  // Nobody's any more: what somebody else sets stays.
+  // The parameter is not managed any more: a value that another program sets stays.
   tree.put("/proc/net/ipv4/ip_forward", "7\n");
   EXPECT_THAT(apply({}), IsEmpty());
   EXPECT_EQ("7", value("net/ipv4/ip_forward"));
 }
 
-// Catches: a value that is changed before the one that comes back is noted: a crash would lose it.
+// Catches: a value that is changed before the original is noted: a crash would lose it.
 TEST_F(SysctlsTest, TheNotesComeFirst) {
   UserSysctls forgetful(tree.path("/proc"), tree.path("/nowhere/notes"));
   kj::Vector<WantedSetting> wanted;
@@ -116,7 +116,7 @@ TEST_F(SysctlsTest, TheNotesComeFirst) {
   EXPECT_EQ("1", value("net/ipv4/ip_forward"));
 }
 
-// Catches: the first refusal that keeps the others from being done, and one that is not reported.
+// Catches: a first refusal that stops the others; a refusal that is not reported.
 TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsReported) {
   EXPECT_THAT(
       apply({{"kernel.absent", "1"},
@@ -131,8 +131,8 @@ TEST_F(SysctlsTest, AllAreAttemptedAndEachProblemIsReported) {
   EXPECT_EQ("0", value("net/ipv4/ip_forward"));
 }
 
-// Catches: a problem reported for ever because of a parameter that is gone with its module, and a
-// value that nobody has read "set back".
+// Catches: a problem reported for ever because of a parameter that is gone with its module; a value
+// that was never read and is "restored".
 TEST_F(SysctlsTest, WhatIsGoneOrCannotBeReadIsNotSetBack) {
   tree.put("/proc/kernel/module", "1\n");
   tree.put("/proc/kernel/unreadable", std::string(70000, '9').c_str());  // more than is read
@@ -154,8 +154,8 @@ TEST_F(SysctlsTest, NamesAreReadAsSysctlDoes) {
     EXPECT_TRUE(config::sysctlPath(bad) == nullptr) << bad;
 }
 
-// Catches: a parameter that is to be emptied (kernel.modprobe, kernel.core_pattern) and keeps its
-// value: a write of nothing is none.
+// Catches: a parameter that is set to the empty value (kernel.modprobe, kernel.core_pattern) and
+// keeps its old one, because a write of 0 bytes does nothing.
 TEST_F(SysctlsTest, AnEmptyValueIsSet) {
   tree.put("/proc/kernel/modprobe", "/sbin/modprobe\n");
   EXPECT_THAT(apply({{"kernel.modprobe", ""}}), IsEmpty());
@@ -164,8 +164,8 @@ TEST_F(SysctlsTest, AnEmptyValueIsSet) {
   EXPECT_EQ("/sbin/modprobe", value("kernel/modprobe"));
 }
 
-// Catches: a parameter that asks for a right which the brain lacks, and that the brain writes
-// itself, sets and does not restore, or reports as set when the kernel refused it.
+// Catches: a parameter that needs a right which the brain lacks, and that the brain writes itself,
+// sets and does not restore, or reports as set when the kernel refused it.
 TEST_F(SysctlsTest, AnotherProcessWritesWhatAsksForAnotherRight) {
   makeDirectories(tree.path("/proc/vm"));
   tree.put("/proc/vm/mmap_min_addr", "65536\n");
@@ -182,15 +182,16 @@ TEST_F(SysctlsTest, AnotherProcessWritesWhatAsksForAnotherRight) {
   EXPECT_EQ("65536", value("vm/mmap_min_addr"));
 }
 
-// Catches: a value that the kernel shows with tabs written again at each change of the config.
+// Catches: a value that the kernel shows with tabs and that is rewritten at each change of the
+// config.
 TEST_F(SysctlsTest, AnEqualValueIsNotWritten) {
   auto before = tree.get("/proc/net/ipv4/tcp_rmem");
   EXPECT_THAT(apply({{"net.ipv4.tcp_rmem", "4096 131072  6291456"}}), IsEmpty());
   EXPECT_EQ(before, tree.get("/proc/net/ipv4/tcp_rmem"));
 }
 
-// Catches: a controller that works before the boot did, and one that says the same problem at each
-// attempt.
+// Catches: a controller that sets values before the boot did, or that reports the same problem at
+// each attempt.
 TEST_F(SysctlsTest, TheControllerFollowsTheConfigOnceTheBootHasBegunIt) {
   auto io = kj::setupAsyncIo();
   UvLoop uv(io.unixEventPort, io.provider->getTimer());

@@ -41,7 +41,7 @@ void save(kj::StringPtr path, const Originals& originals) {
   });
 }
 
-// The kernel separates with tabs what one writes with blanks.
+// Returns the value with blanks only: the kernel shows tabs where users write blanks.
 kj::String normal(kj::StringPtr value) {
   kj::Vector<char> result;
   for (char c : value) {
@@ -111,16 +111,16 @@ SettingProblems UserSysctls::apply(kj::ArrayPtr<const WantedSetting> wanted) {
       problems.add(kj::str("machine.sysctls.", w.key, ": not a valid name of a kernel parameter"));
     }
   }
-  // Back to what was there before.
+  // Restores the original values of removed parameters.
   kj::Vector<kj::String> restored;
   for (auto& entry : originals) {
     if (values.find(entry.key) != nullptr) continue;
     auto failed = kj::runCatchingExceptions([&]() {
-      if (!entry.value.readable) return;  // nobody knows
+      if (!entry.value.readable) return;  // not known
       writeOne(kernel, byHelper, entry.key, entry.value.value);
     });
     KJ_IF_MAYBE (e, failed) {
-      // One that is gone took its value with it.
+      // A parameter that is gone took its value with it.
       if (kernel.has(entry.key)) {
         problems.add(kj::str("/proc/sys/", entry.key, ": cannot restore \"",
                              normal(entry.value.value), "\": ", messageOf(*e)));

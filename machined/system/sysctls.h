@@ -1,11 +1,10 @@
 // machine.sysctls: kernel parameters, set at boot and whenever the config changes.
 //
 // Before the first change of a parameter, its original value is noted in a file in memory. So a
-// parameter that is removed from the config gets its original value back, even when the brain has
+// parameter that is removed from the config gets its original value back, even if the brain has
 // died since; a reboot clears the notes together with the settings. All parameters are attempted;
-// each failure is reported with the kernel's message. In a container only net.* is
-// set; everything else is a problem. A few ask for a right that the brain lacks: another process
-// writes these.
+// each failure is reported with the kernel's message. In a container only net.* is set; everything
+// else is a problem. A few need a right that the brain lacks: another process writes these.
 #pragma once
 
 #include <kj/function.h>
@@ -16,11 +15,11 @@
 
 namespace talos::machined {
 
-// Writes a line to a parameter by its path: 0 or an errno. None: this process may do so itself
-// (machined/process1/helpers/kernel-helpers.h).
+// Writes a line to a parameter by its path: 0 or an errno; nullptr if this process may write it
+// itself (machined/process1/helpers/kernel-helpers.h).
 using WriteByHelper = kj::ConstFunction<kj::Maybe<int>(kj::StringPtr path, kj::StringPtr line)>;
 
-// Blocking calls, from any thread; one at a time does its work.
+// Blocking calls, from any thread; they do their work one at a time.
 class UserSysctls {
  public:
   // "/proc/sys", "/system/run/sysctls"
@@ -34,7 +33,7 @@ class UserSysctls {
         scope(scope),
         byHelper(kj::mv(byHelper)) {}
 
-  // True if apply() was called since the machine started.
+  // Returns true if apply() was called since the machine started.
   bool begun() const;
   SettingProblems apply(kj::ArrayPtr<const WantedSetting> wanted);
 

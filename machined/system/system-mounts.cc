@@ -41,7 +41,7 @@ void KernelMounts::overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringP
     refused("mount an overlay on", target);
 }
 
-// By the newer calls: the mount has its attributes before anybody can see it.
+// Uses the newer calls, so that the mount has its attributes before it becomes visible.
 void KernelMounts::bindReadOnly(kj::StringPtr source, kj::StringPtr target) {
   int raw = open_tree(AT_FDCWD, source.cStr(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (raw < 0) refused("clone the tree of", source);

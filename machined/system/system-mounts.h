@@ -1,4 +1,4 @@
-// The mounts that the machine config needs: the thin layer to the kernel, so that the decisions can
+// The mounts that the machine config needs: a thin layer over the kernel, so that the decisions can
 // be tested without it. Each mount happens as a whole or not at all.
 #pragma once
 
@@ -11,14 +11,14 @@ class Mounts {
  public:
   virtual ~Mounts() noexcept(false) = default;
 
-  virtual bool isMountPoint(kj::StringPtr path) const = 0;  // false for what is not there
+  virtual bool isMountPoint(kj::StringPtr path) const = 0;  // false if the path does not exist
   virtual void tmpfs(kj::StringPtr target, kj::StringPtr options) = 0;  // nosuid, nodev
   virtual void overlay(kj::StringPtr lower, kj::StringPtr upper, kj::StringPtr work,
                        kj::StringPtr target) = 0;
   // Shows one file in the place of another: read-only, nosuid, nodev.
   virtual void bindReadOnly(kj::StringPtr source, kj::StringPtr target) = 0;
   virtual void unmount(kj::StringPtr target) = 0;
-  // The same directory without what is mounted on things in it.
+  // Returns the same directory without mounts below it.
   virtual kj::AutoCloseFd withoutMounts(int directory) const = 0;
 };
 

@@ -115,7 +115,8 @@ void replaceFile(int directory, kj::StringPtr name, kj::ArrayPtr<const char> con
   bool renamed = false;
   KJ_DEFER(if (!renamed) unlinkat(directory, kTemporary.cStr(), 0));
   kj::FdOutputStream(file.get()).write(content.begin(), content.size());
-  KJ_SYSCALL(fchown(file, attributes.uid, attributes.gid), name);  // before: it clears mode bits
+  KJ_SYSCALL(fchown(file, attributes.uid, attributes.gid),
+             name);  // comes first, because it clears mode bits
   KJ_SYSCALL(fchmod(file, attributes.mode), name);
   KJ_SYSCALL(fsync(file), name);
   if (renameat(directory, kTemporary.cStr(), directory, name.cStr()) != 0)

@@ -1,8 +1,8 @@
-// Files and directories inside of a tree that others may write to as well: no link leads out of it.
+// Files and directories inside of a tree that others may also write to: no link leads out of it.
 //
 // Names are resolved by openat2(2) relative to an open directory. A file is replaced as a whole:
-// temp + fsync + rename + fsync of the directory, so that after a crash at any line the old content
-// or the new one is there; nobody can read the new one before it has its permissions. A temporary
+// temp + fsync + rename + fsync of the directory, so that after a crash at any line it has the old
+// content or the new; the new content cannot be read before it has its permissions. A temporary
 // file that a crash left is overwritten by the next call.
 #pragma once
 
@@ -12,22 +12,23 @@
 
 namespace talos::machined {
 
-// Where links may lead.
+// The places that links may lead to.
 enum class Links {
-  kNone,     // there must be none
-  kBeneath,  // to what is in the tree; an absolute one leads out
-  kInRoot,   // the tree is a root: absolute ones and .. are taken from there
+  kNone,     // links are refused
+  kBeneath,  // inside of the tree; an absolute link leads out
+  kInRoot,   // the tree is a root: absolute links and .. are relative to it
 };
 
 kj::AutoCloseFd openTree(kj::StringPtr path);
-// None: there is no such file. FailedPrecondition when a link leads out.
+// Returns nullptr if the file does not exist. FailedPrecondition when a link leads out.
 kj::Maybe<kj::AutoCloseFd> tryOpen(int tree, kj::StringPtr relative, int flags, Links links);
 kj::Maybe<struct stat> tryStat(int directory, kj::StringPtr name);  // of a link itself
-// mkdir -p inside of the tree; `mode` is exact for those that are made. "" is the tree itself.
+// Makes directories inside of the tree, like mkdir -p; new ones have exactly `mode`. "" is the tree
+// itself.
 kj::AutoCloseFd makeDirectoriesIn(int tree, kj::StringPtr relative, mode_t mode);
-// Absolute, as this process sees it.
+// Returns the absolute path for this process.
 kj::String pathOf(int fd);
-// InvalidArgument when it is larger than `limit`.
+// Reads the whole file. InvalidArgument if it is larger than `limit`.
 kj::Array<char> readAll(int fd, size_t limit);
 
 struct FileAttributes {

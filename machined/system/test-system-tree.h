@@ -1,4 +1,4 @@
-// A directory tree that stands for a machine's root, and mounts that are only noted.
+// A directory tree that stands for a machine's root, and mounts that are only recorded.
 #pragma once
 
 #include <fcntl.h>

@@ -27,7 +27,7 @@ class UserFilesTest : public testing::Test {
 
   std::vector<std::string> warnings;
 
-  // The problems.
+  // Returns the problems.
   std::vector<std::string> write(std::initializer_list<UserFile> entries) {
     auto result = writeUserFiles(tree.root, mounts, kj::arrayPtr(entries.begin(), entries.size()));
     warnings.clear();
@@ -45,7 +45,7 @@ class UserFilesTest : public testing::Test {
   static UserFile overwrite(kj::StringPtr path, kj::StringPtr content, mode_t mode = 0644) {
     return UserFile(FileOp::OVERWRITE, path, content, mode);
   }
-  // The text that is shown under a path of the image.
+  // Returns the text that is shown under a path of the image.
   std::string shown(kj::StringPtr path) {
     auto found = mounts.binds.find(tree.path(path).cStr());
     if (found == mounts.binds.end()) return "(image) " + tree.get(path);
@@ -53,7 +53,7 @@ class UserFilesTest : public testing::Test {
   }
 };
 
-// Catches: parents that only root may enter, the seeds' entry without permissions, an overwritten
+// Catches: parents that only root may enter; the seeds' entry without permissions; an overwritten
 // file that keeps its old, wider permissions.
 TEST_F(UserFilesTest, CreateWritesBelowVar) {
   EXPECT_THAT(write({create("/var/cri/conf.d/metrics.toml", "[metrics]\n"),
@@ -70,8 +70,8 @@ TEST_F(UserFilesTest, CreateWritesBelowVar) {
   EXPECT_EQ(0u, mounts.calls);
 }
 
-// Catches: an overwrite or append that makes the file that it should find, one problem that hides
-// the others or keeps the good entries from being done.
+// Catches: an overwrite or append that makes a missing file; a problem that hides the others or
+// stops the good entries.
 TEST_F(UserFilesTest, ProblemsAreCollectedAndTheRestIsDone) {
   makeDirectories(tree.path("/var/folder"));
   EXPECT_THAT(
@@ -93,8 +93,8 @@ TEST_F(UserFilesTest, ProblemsAreCollectedAndTheRestIsDone) {
   EXPECT_EQ("(none)", tree.get("/var/dir")) << "a refused entry made a directory";
 }
 
-// Catches: an image's file that is written in place, a second append that starts from the first
-// one's result, a mount for each name of one file.
+// Catches: an image's file that is written in place; a second append that starts from the first
+// one's result; a mount for each name of one file.
 TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
   tree.put("/etc/ssl/certs/ca-certificates.crt", "A\nB\n");
   tree.link("ca-certificates.crt", "/etc/ssl/certs/ca-certificates");
@@ -112,8 +112,8 @@ TEST_F(UserFilesTest, FilesOfTheImageAreShownOver) {
   EXPECT_EQ(0600u, tree.mode("/var/etc/ssl/certs/ca-certificates.crt"));
 }
 
-// Catches: a file that has grown since it was made and cannot be made anew, so that no boot ends
-// well any more.
+// Catches: a file that has grown since it was made and cannot be replaced, so that every boot
+// fails.
 TEST_F(UserFilesTest, AFileThatHasGrownIsReplaced) {
   tree.put("/var/log.txt", "old");
   EXPECT_EQ(0, truncate(tree.path("/var/log.txt").cStr(), 65 << 20));
@@ -121,7 +121,7 @@ TEST_F(UserFilesTest, AFileThatHasGrownIsReplaced) {
   EXPECT_EQ("new", tree.get("/var/log.txt"));
 }
 
-// Catches: text of the config's own file that is taken for something appended long ago.
+// Catches: text of the config's own file that is taken for earlier appended text.
 TEST_F(UserFilesTest, WhatACreateReplacesIsForgotten) {
   tree.put("/var/f", "base\n");
   EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
@@ -130,7 +130,8 @@ TEST_F(UserFilesTest, WhatACreateReplacesIsForgotten) {
   EXPECT_EQ("new\n\nA\n", tree.get("/var/f"));
 }
 
-// Catches: directories that only root may enter, since this process was started with another umask.
+// Catches: directories that only root may enter, because this process was started with another
+// umask.
 TEST_F(UserFilesTest, TheUmaskChangesNothing) {
   auto before = umask(0077);
   KJ_DEFER(umask(before));
@@ -163,7 +164,7 @@ TEST(Tree, Links) {
   }
 }
 
-// Catches: a mount that failed and is not tried again, since its file is already as it should be.
+// Catches: a failed mount that is not retried, because its file is already up to date.
 TEST_F(UserFilesTest, ARefusedMountIsAProblemAndMadeInTheNextRun) {
   tree.put("/etc/issue", "A\n");
   mounts.refuse = true;
@@ -173,8 +174,8 @@ TEST_F(UserFilesTest, ARefusedMountIsAProblemAndMadeInTheNextRun) {
   EXPECT_EQ("B\n", shown("/etc/issue"));
 }
 
-// Catches: text that is appended again by every boot; one that stays when the config says
-// something else; one that takes with it what others wrote behind it.
+// Catches: text that is appended again by every boot, or stays when the config says something else;
+// removed text that takes the text of others after it along.
 TEST_F(UserFilesTest, AppendBelowVarIsDoneOnce) {
   tree.put("/var/log.conf", "base\n");
   for (int boot = 0; boot < 3; ++boot) {
@@ -192,9 +193,9 @@ TEST_F(UserFilesTest, AppendBelowVarIsDoneOnce) {
   EXPECT_EQ("base\nothers\n", tree.get("/var/log.conf"));
 }
 
-// Catches: a crash that doubles the text. The states are those at which the power can go: notes
-// written and file not, file written and notes not yet cleaned; each with the same config after it
-// and with another.
+// Catches: a crash that doubles the text. The states are those at which the power can fail: notes
+// written and file not, file written and notes not yet cleaned; each followed by the same config
+// and by another.
 TEST_F(UserFilesTest, AppendAfterACrashAtAnyLine) {
   auto notes = tree.path("/var/system/appended");
   tree.put("/var/f", "base\n");
@@ -219,25 +220,25 @@ TEST_F(UserFilesTest, AppendAfterACrashAtAnyLine) {
     EXPECT_THAT(write({}), IsEmpty());
     EXPECT_EQ("base\n", tree.get("/var/f"));
   }
-  // The very first one: notes, and a file as it always was.
+  // The first crash: notes, and an unchanged file.
   writeFileAtomically(notes, settled, 0600);
   tree.put("/var/f", "base\n");
   EXPECT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
   EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
 }
 
-// Catches: a file that is written before what is written was noted.
+// Catches: a file that is written before its text was noted.
 TEST_F(UserFilesTest, TheNotesComeFirst) {
   tree.put("/var/f", "base\n");
   ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
-  makeDirectories(tree.path("/var/.talos-new"));  // in the way of every write
+  makeDirectories(tree.path("/var/.talos-new"));  // blocks every write
   EXPECT_THAT(write({append("/var/f", "B\n")}), testing::SizeIs(1));
   auto notes = AppendedNotes::load(tree.path("/var/system/appended"));
   EXPECT_EQ(2u, notes.of("/var/f").size());
   EXPECT_EQ("base\n\nA\n", tree.get("/var/f"));
 }
 
-// Catches: lost or broken notes that double the text or stop the boot for ever.
+// Catches: lost or damaged notes that double the text or stop the boot for ever.
 TEST_F(UserFilesTest, AppendWithoutItsNotes) {
   tree.put("/var/f", "base\n");
   ASSERT_THAT(write({append("/var/f", "A\n")}), IsEmpty());
@@ -253,8 +254,8 @@ TEST_F(UserFilesTest, AppendWithoutItsNotes) {
   EXPECT_EQ(0700u, tree.mode("/var/system"));
 }
 
-// Catches: create and append of one file that grow at each boot, or whose notes take something out
-// of the file later.
+// Catches: create and append of one file that grow at each boot, or whose notes later remove a part
+// of the file.
 TEST_F(UserFilesTest, EntriesForOneFileAddUpInTheirOrder) {
   for (int boot = 0; boot < 2; ++boot) {
     EXPECT_THAT(write({append("/var/f", "early"), create("/var/f", "1"), append("/var/f", "2"),
@@ -265,7 +266,7 @@ TEST_F(UserFilesTest, EntriesForOneFileAddUpInTheirOrder) {
   }
 }
 
-// Catches: a container that puts a link where the config writes, and gets a file of the system
+// Catches: a container that makes a link where the config writes, and so has a file of the system
 // overwritten; a link of the image that is replaced instead of followed.
 TEST_F(UserFilesTest, LinksDoNotLeadOut) {
   tree.put("/etc/shadow", "root\n");
@@ -289,7 +290,7 @@ TEST_F(UserFilesTest, LinksDoNotLeadOut) {
           HasSubstr("[5] (/system/etc/hosts): /system/etc/hosts is reserved for the system")));
   EXPECT_EQ("root\n", tree.get("/etc/shadow"));
   EXPECT_EQ("(none)", tree.get("/var/nowhere"));
-  // Inside of /var it is followed, and stays.
+  // A link inside of /var is followed, and stays.
   makeDirectories(tree.path("/var/real"));
   tree.put("/var/real/f", "base");
   tree.link("real", "/var/name");
@@ -297,8 +298,8 @@ TEST_F(UserFilesTest, LinksDoNotLeadOut) {
   EXPECT_EQ("base\n1\n2", tree.get("/var/real/f"));
 }
 
-// Catches: a manifest that the kubelet cannot find, or one in a folder below, where it does not
-// look.
+// Catches: a manifest that the kubelet cannot find, or that is in a subfolder, where the kubelet
+// does not look.
 TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
   EXPECT_THAT(
       write({create("/etc/kubernetes/manifests/pod.yaml", "kind: Pod\n", 0600),
@@ -313,7 +314,7 @@ TEST_F(UserFilesTest, StaticPodsAreWrittenInPlace) {
   EXPECT_EQ("kind: Pod\n\nspec: {}\n", tree.get("/etc/kubernetes/manifests/pod.yaml"));
 }
 
-// Catches: a file that belongs to a daemon taken away from it by an append.
+// Catches: an append that takes a daemon's file away from its owner.
 TEST_F(UserFilesTest, TheOwnerStays) {
   tree.put("/var/f", "base\n");
   ASSERT_EQ(0, chown(tree.path("/var/f").cStr(), 77, 78));
@@ -325,7 +326,7 @@ TEST_F(UserFilesTest, TheOwnerStays) {
   EXPECT_EQ(04755u, found.st_mode & 07777);
 }
 
-// Catches: a block that is found in the middle of a word, the first of two, the shorter of two.
+// Catches: a block that matches in the middle of a word, the first of two, the shorter of two.
 TEST(AppendedBlock, IsTakenOutWhole) {
   auto without = [](kj::StringPtr text, std::initializer_list<kj::StringPtr> list) {
     kj::Vector<Block> blocks;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr kj::StringPtr kVar = "/var/"_kj, kManifests = "/etc/kubernetes/manifests/"_kj,
                         kOwn = "/var/system/"_kj, kNotes = "/var/system/appended"_kj;
-// Of the machine while it runs; nothing there is the image's.
+// Folders of the running machine, which hold nothing of the image.
 constexpr kj::StringPtr kMemory[] = {"/dev/"_kj, "/proc/"_kj,   "/run/"_kj,
                                      "/sys/"_kj, "/system/"_kj, "/tmp/"_kj};
 constexpr size_t kLargest = 64u << 20;
@@ -34,20 +34,20 @@ bool isDirectlyIn(kj::StringPtr path, kj::StringPtr folder) {
   fail(ErrorKind::kFailedPrecondition, problem);
 }
 
-// Where a file is.
+// The place of a file.
 struct Place {
-  kj::String path;         // what the config means, links followed
-  kj::AutoCloseFd folder;  // that holds it; of the image: without what is mounted on it
+  kj::String path;         // target of the config's path, with links followed
+  kj::AutoCloseFd folder;  // the file's folder; for the image: without mounts below it
   kj::String name;
   bool inPlace;
   kj::Maybe<struct stat> there;
 };
 
-// The content, mode and base of one file, made of its entries.
+// The content, mode and base of one file, computed from its entries.
 struct DesiredFile {
-  kj::Maybe<kj::Array<char>> base;  // none: what is in the file
+  kj::Maybe<kj::Array<char>> base;  // nullptr: the file's present content
   kj::Vector<char> appended;
-  kj::Maybe<mode_t> mode;  // none: no entry was good
+  kj::Maybe<mode_t> mode;  // nullptr: no entry was valid
 
   kj::Array<char> over(kj::ArrayPtr<const char> start) const {
     kj::Vector<char> whole;
@@ -97,7 +97,7 @@ class Writer {
   kj::AutoCloseFd rootTree, varTree;
   UserFilesResult result;
   AppendedNotes notes;
-  std::set<std::string> kept;  // files whose notes are still of use
+  std::set<std::string> kept;  // files whose notes are still needed
 
   void attempt(size_t entry, kj::FunctionParam<void()> work) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() { work(); })) {
@@ -106,7 +106,7 @@ class Writer {
     }
   }
 
-  // --- where ---
+  // --- places ---
 
   kj::String relativeTo(int tree, int fd) {
     auto top = pathOf(tree), path = pathOf(fd);
@@ -165,13 +165,13 @@ class Writer {
     return Place{kj::mv(path), kj::mv(pristine), kj::mv(parts.name), false, there};
   }
 
-  // Those from `first` on that mean the same file, whatever they call it.
+  // Returns the entries from `first` on for the same file, under any name.
   kj::Vector<size_t> entriesFor(const Place& place, size_t first) {
     kj::Vector<size_t> group;
     group.add(first);
     for (size_t i = first + 1; i < files.size(); ++i) {
       bool same = files[i].path == files[first].path;
-      // A file that cannot be found is reported in its own turn.
+      // An entry whose file cannot be found is reported in its turn.
       auto ignored = kj::runCatchingExceptions([&]() {
         auto op = config::FileOp::OVERWRITE;  // makes nothing
         if (!same) same = find(UserFile(op, files[i].path, "", 0)).path == place.path;
@@ -181,7 +181,7 @@ class Writer {
     return group;
   }
 
-  // --- what ---
+  // --- content ---
 
   DesiredFile desiredFileOf(const Place& place, kj::ArrayPtr<const size_t> group) {
     DesiredFile desired;
@@ -221,7 +221,7 @@ class Writer {
     return nullptr;
   }
 
-  // --- how ---
+  // --- writing ---
 
   void write(const Place& place, const DesiredFile& desired) {
     KJ_IF_MAYBE (mode, desired.mode) {
@@ -240,13 +240,13 @@ class Writer {
     }
   }
 
-  // Replaces the file unless it is as it should be.
+  // Replaces the file unless it is already up to date.
   static void put(const Place& place, kj::ArrayPtr<const char> want, mode_t mode) {
     FileAttributes attributes{mode, 0, 0};
     KJ_IF_MAYBE (there, place.there) {
       attributes.uid = there->st_uid;
       attributes.gid = there->st_gid;
-      // Only one of the right size is read: it may have grown to anything.
+      // Read only if it has the right size, because it may have grown without limit.
       if ((there->st_mode & 07777) == mode && there->st_size == static_cast<off_t>(want.size())) {
         auto content = contentOf(place);
         KJ_DEFER(zeroize(content));
@@ -263,7 +263,7 @@ class Writer {
     KJ_DEFER(for (auto& b : blocks) zeroize(b));
     for (auto& block : notes.of(place.path)) blocks.add(kj::heapArray(block.asPtr()));
     kj::ArrayPtr<const char> appended = desired.appended.asPtr();
-    // Of a run whose notes were lost.
+    // Text of a run whose notes were lost.
     if (current.size() >= appended.size() &&
         current.slice(current.size() - appended.size(), current.size()) == appended)
       blocks.add(kj::heapArray(appended));
@@ -300,7 +300,7 @@ class Writer {
     show(copy, kj::str(root, place.path));
   }
 
-  // A mount that is there already is left alone: somebody may be reading it.
+  // Keeps an existing mount of the same file, which may have readers.
   void show(const Place& copy, kj::StringPtr target) {
     if (mounts.isMountPoint(target)) {
       auto now = KJ_REQUIRE_NONNULL(tryStat(AT_FDCWD, target));
@@ -330,7 +330,7 @@ class Writer {
     saveNotes();
   }
 
-  // The config does not append to this file any more.
+  // Removes the appended text of a file that the config does not append to any more.
   void takeOut(kj::StringPtr path) {
     KJ_IF_MAYBE (e, kj::runCatchingExceptions([&]() {
                    auto place = find(UserFile(config::FileOp::CREATE, path, "", 0));

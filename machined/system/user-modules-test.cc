@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A kernel that shows what it has loaded in /sys/module, and an image with a handful of modules.
+// A kernel that shows loaded modules in /sys/module, and an image with a handful of modules.
 class UserModulesTest : public testing::Test {
  public:
   ~UserModulesTest() noexcept override {}
@@ -27,7 +27,7 @@ class UserModulesTest : public testing::Test {
   TestSystemTree tree;
   std::vector<std::string> calls;  // "name parameters"
   std::set<std::string> refused;
-  std::map<std::string, int> faster;  // loaded by something else just before the call
+  std::map<std::string, int> faster;  // loaded by another program just before the call
   kj::Own<UserModules> modules;
 
   UserModulesTest() {
@@ -82,8 +82,9 @@ class UserModulesTest : public testing::Test {
   }
 };
 
-// Catches: modules in another order, one without what it needs or with its parameters, defaults
-// that are lost, or that come behind the config's value, which would not count then.
+// Catches: modules in another order; a dependency that is missing, or that gets the module's
+// parameters; defaults that are lost, or that come after the config's value, which then has no
+// effect.
 TEST_F(UserModulesTest, AreLoadedInTheirOrderWithTheirParameters) {
   EXPECT_THAT(
       apply("{name: nvme_tcp, parameters: [a=1, 'b=\"x y\"']}, {name: ifb}, {name: ext4}, "
@@ -93,8 +94,8 @@ TEST_F(UserModulesTest, AreLoadedInTheirOrderWithTheirParameters) {
                                  "dummy numdummies=0 numdummies=2"));
 }
 
-// Catches: a module that is loaded at each change of the config, and a complaint about parameters
-// that a module has had since the brain before this one.
+// Catches: a module that is loaded at each change of the config; a problem reported for parameters
+// that a module has since an earlier brain.
 TEST_F(UserModulesTest, AreLoadedOnce) {
   auto items = "{name: ifb, parameters: [numifbs=3]}"_kj;
   EXPECT_THAT(apply(items), IsEmpty());
@@ -105,7 +106,7 @@ TEST_F(UserModulesTest, AreLoadedOnce) {
   EXPECT_THAT(calls, ElementsAre("dummy numdummies=0"));
 }
 
-// Catches: parameters that are silently not in effect, and a reboot that is asked for in vain.
+// Catches: parameters that have no effect without a report; a reboot that is requested in vain.
 TEST_F(UserModulesTest, ParametersOfALoadedModuleAreAProblem) {
   load("virtio_net");
   auto early = "{name: virtio_net, parameters: [napi_tx=0]}, {name: ifb, parameters: [a=1]}"_kj;
@@ -133,8 +134,8 @@ TEST_F(UserModulesTest, SomethingElseMayBeFaster) {
   EXPECT_THAT(apply("{name: ifb, parameters: [a=1]}"), ElementsAre(HasSubstr("cannot be set")));
 }
 
-// Catches: the first failure that keeps the others from being loaded, one without its cause, one
-// that is said at each attempt, and one that is noted as if the module had its parameters.
+// Catches: a first failure that stops the others; a failure without its cause; a failure that is
+// reported at each attempt; a failed module that is noted as if it had its parameters.
 TEST_F(UserModulesTest, AllAreAttemptedAndEachProblemIsReported) {
   refused = {"ifb"};
   auto items =

@@ -12,7 +12,7 @@ namespace {
 
 struct LoadedModule {
   kj::String parameters;  // of the config
-  bool early = false;     // loaded by something else before the config was applied
+  bool early = false;     // loaded by another program before the config was applied
 };
 using LoadedModules = kj::TreeMap<kj::String, LoadedModule>;
 
@@ -33,7 +33,7 @@ class ModuleLoader {
   }
 
   kj::Vector<kj::String> run() {
-    if (boot) save();  // a later call is none of the boot, though it has nothing to load
+    if (boot) save();  // a later call does not count as the boot's, even if the boot loaded nothing
     for (auto& each : wanted) {
       auto failed = kj::runCatchingExceptions([&]() { load(each); });
       KJ_IF_MAYBE (e, failed) problem("cannot load", each, kj::str(": ", messageOf(*e)));
@@ -106,17 +106,17 @@ class ModuleLoader {
     }
   }
 
-  // False: it was there.
+  // Returns false if the module was already loaded.
   bool insert(kj::StringPtr file, kj::StringPtr name, kj::StringPtr parameters) {
     if (exists(kj::str(sysModule, "/", name))) return false;
     note(name, parameters, false);
     KJ_ON_SCOPE_FAILURE(forget(name));
     if (modules.insert(file, parameters)) return true;
-    forget(name);  // something else was faster
+    forget(name);  // another program was faster
     return false;
   }
 
-  // Reports parameters that a module does not have because it was loaded without them.
+  // Reports parameters that a module lacks because it was loaded without them.
   void compare(kj::StringPtr name, const WantedModule& module) {
     bool early = false, same = module.parameters.size() == 0;
     KJ_IF_MAYBE (noted, loaded.find(name)) {

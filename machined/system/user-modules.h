@@ -1,11 +1,12 @@
-// machine.kernel.modules: modules of the kernel with their parameters, loaded at boot and when the
-// config changes, in their order; what one needs is loaded first, with its own parameters of the
-// config (modprobe(8), finit_module(2)). None is unloaded.
+// machine.kernel.modules: kernel modules with their parameters, loaded at boot and when the config
+// changes, in their order; the dependencies of a module are loaded first, with their own parameters
+// of the config (modprobe(8), finit_module(2)). No module is unloaded.
 //
-// A file in memory notes each module and its parameters before it is loaded. So a brain that comes
-// after a crash neither loads again nor complains about what its predecessor did. The kernel takes
-// parameters when it loads a module and not later: other parameters of a loaded one are a problem,
-// as is a module that is unknown or refused. All are attempted. In a container nothing is loaded.
+// A file in memory notes each module and its parameters before it is loaded. So after a crash the
+// next brain neither loads them again nor reports its predecessor's work as a problem. The kernel
+// accepts parameters only when it loads a module: other parameters of a loaded module are a
+// problem, as is a module that is unknown or refused. All are attempted. In a container nothing is
+// loaded.
 #pragma once
 
 #include <kj/function.h>
@@ -23,7 +24,7 @@ struct WantedModule {
 };
 kj::Vector<WantedModule> wantedModules(config::Machine::Reader machine);
 
-// Blocking calls, from any thread; one at a time does its work.
+// Blocking calls, from any thread; they do their work one at a time.
 class UserModules {
  public:
   // "/sys/module", "/system/run/modules"

@@ -48,15 +48,15 @@ class UserSysfsTest : public testing::Test {
     for (auto& p : report(values).list) problems.push_back(p.cStr());
     return problems;
   }
-  // As the kernel shows it: what was written is not cut.
+  // Returns the value as the kernel shows it; a write does not truncate the test's file.
   std::string value(kj::StringPtr path) {
     auto text = tree.get(path);
     return text.substr(0, text.find('\n'));
   }
 };
 
-// Catches: a path that is read in one of the two notations only, and links inside of sysfs, by
-// which most devices are named, that are refused.
+// Catches: a path that is accepted in one of the two notations only; refused links inside of sysfs,
+// by which most devices are named.
 TEST_F(UserSysfsTest, WritesByBothNotations) {
   EXPECT_THAT(apply("devices.system.cpu.governor: performance, class/net/eth0.100/mtu: 1400"),
               IsEmpty());
@@ -66,7 +66,7 @@ TEST_F(UserSysfsTest, WritesByBothNotations) {
   EXPECT_EQ("1300", value("/sys/devices/x/eth0.100/mtu"));
 }
 
-// Catches: a write that a link leads to another file system, and a file that is made.
+// Catches: a write that a link leads to another file system; a file that is made.
 TEST_F(UserSysfsTest, NeverLeavesSysfs) {
   tree.link("../../var/outside", "/sys/class/up");
   tree.link("../../var", "/sys/class/folder");
@@ -83,7 +83,7 @@ TEST_F(UserSysfsTest, NeverLeavesSysfs) {
   EXPECT_EQ("mine", value("/var/outside"));
 }
 
-// Catches: the first refusal that keeps the others from being written, and one without its cause.
+// Catches: a first refusal that stops the others; a refusal without its cause.
 TEST_F(UserSysfsTest, AllAreAttemptedAndEachProblemIsReported) {
   auto values =
       "devices.system.absent: 1, devices.system.cpu: 1, devices.system.cpu.governor: x"_kj;
@@ -99,7 +99,7 @@ TEST_F(UserSysfsTest, AllAreAttemptedAndEachProblemIsReported) {
   EXPECT_FALSE(report(values).news);
 }
 
-// Catches: a file that acts on each write, as one that scans a bus does, written at each change of
+// Catches: a file that acts on each write, such as a bus scan, and is written at each change of
 // another key; a value that a retry or a new config does not write.
 TEST_F(UserSysfsTest, AValueIsWrittenOnce) {
   auto governor = "/sys/devices/system/cpu/governor"_kj;

@@ -1,11 +1,11 @@
 // machine.sysfs: values of files below /sys (sysfs(5)), written at boot and when the config
 // changes.
 //
-// A path never leads out of /sys: openat2(2) resolves it beneath, with the links that sysfs itself
-// has. A value that was written once is not written again while it stays in the config, so a file
-// that acts on each write does so once; after a crash of the brain it may be twice. One that is
-// removed from the config stays as it is until a reboot. All are attempted; each failure is a
-// problem that names path and cause. In a container nothing is written: it is the host's kernel.
+// A path never leads out of /sys: openat2(2) resolves it beneath, with the links of sysfs itself. A
+// written value is not written again while it stays in the config, so a file that acts on each
+// write does so once; after a crash of the brain perhaps twice. A value that is removed from the
+// config stays until a reboot. All are attempted; each failure is a problem with path and cause. In
+// a container nothing is written, because the kernel is the host's.
 #pragma once
 
 #include <kj/map.h>
@@ -16,7 +16,7 @@
 
 namespace talos::machined {
 
-// Blocking calls, from any thread; one at a time does its work.
+// Blocking calls, from any thread; they do their work one at a time.
 class UserSysfs {
  public:
   UserSysfs(kj::StringPtr sys, KernelScope scope = KernelScope::kAll)  // "/sys"

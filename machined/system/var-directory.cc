@@ -13,7 +13,7 @@
 namespace talos::machined {
 namespace {
 
-// Half of the memory, as the kernel's own bound is, and no more files than that is good for.
+// Half of the memory, which is also the kernel's own limit, and a number of files in proportion.
 constexpr kj::StringPtr kOptions = "mode=0755,size=50%,nr_inodes=262144"_kj;
 constexpr kj::StringPtr kOverlays[] = {"/etc/kubernetes"_kj, "/etc/cni"_kj,
                                        "/usr/libexec/kubernetes"_kj, "/usr/etc/udev"_kj, "/opt"_kj};
@@ -65,7 +65,7 @@ void mountOverlays(kj::StringPtr root, Mounts& mounts) {
     }
     auto upper = kj::str("system/overlays/", name, "-diff");
     auto work = kj::str("system/overlays/", name, "-workdir");
-    // Files written there are shown with the permissions of the upper layer's top.
+    // Files in it have the permissions of the upper layer's top.
     makeDirectoriesIn(var, upper, 0755);
     makeDirectoriesIn(var, work, 0755);
     mounts.overlay(target, kj::str(root, "/var/", upper), kj::str(root, "/var/", work), target);

@@ -1,8 +1,8 @@
 // The watchdog devices of the kernel (Documentation/watchdog/watchdog-api.rst and the class
 // watchdog of sysfs, Documentation/ABI/testing/sysfs-class-watchdog).
 //
-// Opening one starts it; it is stopped by process 1 (machined/process1/init/held-watchdog.h), not
-// here. Blocking, but short: registers of a device. An interface, for a model in tests.
+// Opening a device starts it; process 1 stops it (machined/process1/init/held-watchdog.h).
+// Blocking, but short: registers of a device. An interface, for a model in tests.
 #pragma once
 
 #include <kj/io.h>
@@ -13,13 +13,14 @@ namespace talos::machined {
 class WatchdogDevices {
  public:
   virtual ~WatchdogDevices() noexcept(false) = default;
-  // NotFound, Conflict when another process has it, or the kernel's reason.
+  // Fails with NotFound, Conflict if another process has it open, or the kernel's error.
   virtual kj::AutoCloseFd open(kj::StringPtr device) = 0;
   virtual kj::String deviceOf(int fd) = 0;  // "/dev/watchdog0"
-  // In seconds; fails with the kernel's reason. A device may round: ask for its timeout.
+  // Sets the timeout in seconds; fails with the kernel's error. A device may round it: read it
+  // back.
   virtual void setTimeout(int fd, unsigned seconds) = 0;
   virtual unsigned timeout(int fd) = 0;
-  // Its driver does not let it be stopped.
+  // Returns true if the driver does not allow stopping the device.
   virtual bool endless(kj::StringPtr device) = 0;
 };
 

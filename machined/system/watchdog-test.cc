@@ -27,7 +27,7 @@ class WatchdogTest : public testing::Test {
     devices.devices["/dev/watchdog1"];
     start();
   }
-  void start(KernelScope scope = KernelScope::kAll) {  // a brain, after that before it
+  void start(KernelScope scope = KernelScope::kAll) {  // starts a brain, and ends an earlier one
     watchdog = nullptr;
     process1 = nullptr;
     process1 = kj::heap<FakeProcess1>(machine);
@@ -36,7 +36,7 @@ class WatchdogTest : public testing::Test {
   static kj::Maybe<WantedWatchdog> wants(kj::StringPtr device, unsigned seconds) {
     return WantedWatchdog{kj::str(device), seconds};
   }
-  // The problem, or "".
+  // Returns the problem, or "".
   std::string apply(kj::Maybe<WantedWatchdog> wanted) {
     auto failed =
         kj::runCatchingExceptions([&] { watchdog->apply(kj::mv(wanted)).wait(io.waitScope); });
@@ -50,7 +50,7 @@ class WatchdogTest : public testing::Test {
   bool held() { return machine.holds(process1::kWatchdog); }
 };
 
-// Catches: a device that runs and that nobody feeds, or with its driver's timeout.
+// Catches: a running device that is not fed, or has its driver's timeout.
 TEST_F(WatchdogTest, IsHandedOverAndFollowsTheConfig) {
   EXPECT_EQ("", apply(nullptr));
   EXPECT_FALSE(held());
@@ -67,8 +67,8 @@ TEST_F(WatchdogTest, IsHandedOverAndFollowsTheConfig) {
   EXPECT_FALSE(held());
 }
 
-// Catches: a brain that opens a device, which its predecessor has left to process 1, a second time
-// and is refused; one that stops it because it has no config yet.
+// Catches: a brain that again opens a device which its predecessor has left to process 1, and is
+// refused; a brain that stops the device because it has no config yet.
 TEST_F(WatchdogTest, TheNextBrainGoesOn) {
   apply(wants("/dev/watchdog0", 60));
   start();
@@ -81,7 +81,7 @@ TEST_F(WatchdogTest, TheNextBrainGoesOn) {
   EXPECT_FALSE(held());
 }
 
-// Catches: a refusal that nobody sees; a started device that is closed over it and fires.
+// Catches: a refusal that is not reported; a started device that is closed because of it and fires.
 TEST_F(WatchdogTest, ARefusedTimeoutIsAProblemAndTheDeviceIsFed) {
   EXPECT_EQ("/dev/watchdog0: refused; it has 30s now", apply(wants("/dev/watchdog0", 700)));
   EXPECT_EQ("/dev/watchdog0 30s", running());
@@ -89,7 +89,7 @@ TEST_F(WatchdogTest, ARefusedTimeoutIsAProblemAndTheDeviceIsFed) {
   EXPECT_EQ("", apply(wants("/dev/watchdog0", 90)));
 }
 
-// Catches: a problem that is forgotten; a device that stays away for ever after one.
+// Catches: a problem that is forgotten; a device that is not used any more after a problem.
 TEST_F(WatchdogTest, ADeviceMayComeLater) {
   EXPECT_EQ("there is no /dev/watchdog7", apply(wants("/dev/watchdog7", 60)));
   EXPECT_EQ("none", running());
@@ -98,7 +98,7 @@ TEST_F(WatchdogTest, ADeviceMayComeLater) {
   EXPECT_EQ("/dev/watchdog7 60s", running());
 }
 
-// Catches: one that cannot be stopped is left alone, and resets the machine.
+// Catches: a device that cannot be stopped and is not fed any more, so that it resets the machine.
 TEST_F(WatchdogTest, AnEndlessOneIsFedUntilTheRestart) {
   devices.devices["/dev/watchdog0"].endless = true;
   apply(wants("/dev/watchdog0", 60));
@@ -109,7 +109,7 @@ TEST_F(WatchdogTest, AnEndlessOneIsFedUntilTheRestart) {
   EXPECT_EQ(0u, devices.devices["/dev/watchdog1"].opened);
 }
 
-// Catches: a container that has its host reset.
+// Catches: a container that makes a device reset its host.
 TEST_F(WatchdogTest, AContainerHasNone) {
   start(KernelScope::kNetwork);
   EXPECT_EQ("", apply(nullptr));

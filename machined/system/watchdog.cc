@@ -49,7 +49,7 @@ kj::Promise<void> Watchdog::follow(kj::Maybe<WantedWatchdog> wanted) {
   }
 }
 
-// Of the predecessor.
+// Restores the predecessor's device.
 kj::Promise<void> Watchdog::recover() {
   if (recovered) co_return;
   recovered = true;
@@ -71,7 +71,7 @@ kj::Promise<void> Watchdog::stop() {
            kj::str("the driver of ", h->running.device,
                    " does not let it be stopped (nowayout); it is fed until the machine restarts"));
     }
-    // Process 1 has the last descriptor then, and stops it with that.
+    // Process 1 then has the last descriptor, and stops the device when it closes it.
     held = nullptr;
     co_await process1.drop(process1::kWatchdog);
   }
@@ -80,7 +80,8 @@ kj::Promise<void> Watchdog::stop() {
 kj::Promise<void> Watchdog::start(kj::String device) {
   auto opened = co_await uv.blocking(
       [&devices = devices, device = kj::str(device)] { return devices.open(device); });
-  co_await process1.hold(process1::kWatchdog, opened.get());  // it runs: feed it before all else
+  co_await process1.hold(process1::kWatchdog,
+                         opened.get());  // the device runs: feed it before anything else
   auto seconds =
       co_await uv.blocking([&devices = devices, fd = opened.get()] { return devices.timeout(fd); });
   held = Held{kj::mv(opened), {kj::mv(device), seconds}};

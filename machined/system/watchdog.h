@@ -1,10 +1,10 @@
-// machine.watchdog: has process 1 hold and feed the watchdog device of the config
+// machine.watchdog: makes process 1 hold and feed the watchdog device of the config
 // (machined/process1/init/held-watchdog.h).
 //
-// A crash of the brain at any line: a device that process 1 holds goes on, and the next brain finds
-// it there with its timeout; one that was opened and not handed over runs, and the next brain has
-// its timeout to open it again. A device that refuses the timeout is fed with its own, which
-// running() says.
+// A crash of the brain at any line: a device that process 1 holds continues, and the next brain
+// finds it with its timeout; a device that was opened and not handed over runs, and the next brain
+// has its timeout to open it again. A device that refuses the timeout is fed with its own, which
+// running() reports.
 #pragma once
 
 #include "machined/process1/process1.h"
@@ -18,7 +18,7 @@ struct WantedWatchdog {
   kj::String device;
   unsigned seconds;
 };
-// None: the config has none.
+// Returns nullptr if the config has no watchdog.
 kj::Maybe<WantedWatchdog> wantedWatchdog(config::Machine::Reader machine);
 
 class Watchdog {
@@ -26,15 +26,15 @@ class Watchdog {
   Watchdog(UvLoop& uv, Process1& process1, WatchdogDevices& devices, KernelScope scope)
       : uv(uv), process1(process1), devices(devices), scope(scope) {}
 
-  // Fails with the reason when it is not as it was asked for; Unimplemented in a container. One
-  // call at a time does its work.
+  // Fails with the error if the device is not as configured; Unimplemented in a container. Calls do
+  // their work one at a time.
   kj::Promise<void> apply(kj::Maybe<WantedWatchdog> wanted);
 
   struct Running {
     kj::String device;
     unsigned seconds;
   };
-  kj::Maybe<const Running&> running() const;  // as the newest apply() left it
+  kj::Maybe<const Running&> running() const;  // as the latest apply() left it
 
  private:
   struct Held {

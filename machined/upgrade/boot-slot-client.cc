@@ -15,7 +15,7 @@ Slot slotFrom(kj::StringPtr name) {
   fail(ErrorKind::kInternal, kj::str("the installer names the slot \"", name, "\""));
 }
 
-// `out` is a request, or a part of one, about an image.
+// Fills `out`, a request or a part of one that concerns an image.
 template <typename Request>
 void fillImage(Request out, const ImageView& view) {
   auto image = out.initImage();

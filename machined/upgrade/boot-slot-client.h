@@ -1,11 +1,11 @@
-// The slots of this node, as the program that works on them
-// (machined/disk/installer/boot-slot-writer.h) reads and changes them, and EPHEMERAL, which an
-// upgrade may empty: on a machine they are partitions of its system disk, in a container folders
-// that its launcher has mounted.
+// The boot slots of this node, which a separate program
+// (machined/disk/installer/boot-slot-writer.h) reads and changes, and EPHEMERAL, which an upgrade
+// may empty. On a machine they are partitions of its system disk, in a container folders that its
+// launcher has mounted.
 //
-// Nothing is remembered: they are looked for each time, and the program reads what is on the disk.
-// All of them reject with FailedPrecondition when there is no such disk, or more than one, and as
-// the program does.
+// Nothing is cached: each call looks for the partitions again, and the program reads the disk. All
+// calls reject with FailedPrecondition if there is no such disk, or more than one, and with the
+// program's errors.
 #pragma once
 
 #include "machined/disk/devices/block-devices.h"
@@ -16,20 +16,21 @@
 
 namespace talos::machined {
 
-// The partition of this name on the disk that has STATE and BOOT. Pure.
+// Returns the partition of this name on the disk that has STATE and BOOT. Pure.
 kj::String partitionOfSystem(kj::ArrayPtr<const BlockDevice> devices, kj::StringPtr name);
 
-// The content of a slot: an image that is unpacked, or the places of its files in an archive.
+// The content of a slot: an unpacked image, or the places of its files in an archive.
 using NewSystem = kj::OneOf<ImageView, ImageArchive>;
 
-// Where a node has what an upgrade changes. A node that has none has no slots.
+// The places on a node that an upgrade changes. A node without them has no slots.
 class UpgradeVolumes {
  public:
   virtual ~UpgradeVolumes() noexcept(false) = default;
 
   virtual kj::Promise<kj::String> slots() = 0;  // a place of machined/disk/installer/slot-store.h
   virtual kj::Promise<kj::String> ephemeral() = 0;
-  // Of the name that ephemeral() has given. Cut off, it is repeated from its beginning.
+  // Empties the place that ephemeral() has returned. An interrupted call is repeated from the
+  // beginning.
   virtual kj::Promise<void> empty(kj::String ephemeral) = 0;
 };
 
@@ -47,12 +48,13 @@ class UpgradePartitions final : public UpgradeVolumes {
   Installer& installer;
   Devices devices;
 
-  kj::Promise<kj::String> partition(kj::StringPtr name);  // its device; the name is a constant
+  kj::Promise<kj::String> partition(
+      kj::StringPtr name);  // returns its device; `name` is a constant
 };
 
 class UpgradeFolders final : public UpgradeVolumes {
  public:
-  // `blocking`: on the thread pool.
+  // Runs `work` on the thread pool.
   using Blocking = kj::Function<kj::Promise<void>(kj::Function<void()> work)>;
   UpgradeFolders(kj::StringPtr slots, kj::StringPtr ephemeral, Blocking blocking)
       : slotsFolder(slots), ephemeralFolder(ephemeral), blocking(kj::mv(blocking)) {}
@@ -68,23 +70,23 @@ class UpgradeFolders final : public UpgradeVolumes {
 
 class BootSlots {
  public:
-  // Each call asks for the place.
+  // Returns the place of the slots; called by each operation.
   using Place = kj::Function<kj::Promise<kj::String>()>;
   BootSlots(Installer& installer, Place place) : installer(installer), place(kj::mv(place)) {}
 
-  // The slot that the boot loader will start, and the systems that are whole.
+  // Returns the slot that the boot loader will start, and the systems that are complete.
   kj::Promise<install::SlotsOnDisk> look();
-  // One write: from there on the next start is that.
+  // Chooses the slots with one write; from then on the next start uses them.
   kj::Promise<void> choose(install::Slot confirmed, kj::Maybe<install::Slot> attempt,
                            unsigned healthTimeoutS);
-  // The version of the system that is whole in the slot then. The caller keeps `system`.
+  // Writes a system, and returns the version of the then complete system in the slot. The caller
+  // keeps `system`.
   kj::Promise<kj::String> write(install::Slot slot, const NewSystem& system, kj::String arguments);
   struct Facts {
     kj::String version;
-    kj::String
-        configKeys;  // that it knows: common/config/config-key-list.h; empty: it does not say
+    kj::String configKeys;  // keys it knows: common/config/config-key-list.h; empty: not stated
   };
-  // By its own account; nothing is written. The caller keeps `system`.
+  // Returns the facts that the system itself states; writes nothing. The caller keeps `system`.
   kj::Promise<Facts> factsOf(const NewSystem& system);
 
  private:

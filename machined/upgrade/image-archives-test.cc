@@ -1,4 +1,4 @@
-// Archives from a web server that is as unreliable as they are, and from clients.
+// Archives from clients, and from a web server, both of which may be unreliable.
 #include "machined/upgrade/image-archives.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using testing::Not;
 
 constexpr unsigned kPoolThreads = 4;  // of libuv
 
-// As make installer-image writes it, but smaller.
+// Returns an archive as make installer-image writes it, but smaller.
 kj::Array<kj::byte> installerArchive(size_t large = 300'000) {
   TestTar layer;
   for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
@@ -41,7 +41,7 @@ kj::Array<kj::byte> digestBytes(kj::ArrayPtr<const kj::byte> bytes) {
   return kj::decodeHex(text.slice(strlen("sha256:")).asArray());
 }
 
-// A client with a file, of which only so much can be read.
+// A client with a file; it counts how many reads wait at a time.
 class TestSource final : public rpc::ByteSource::Server {
  public:
   TestSource(kj::ArrayPtr<const kj::byte> bytes, unsigned& atOnce) : bytes(bytes), atOnce(atOnce) {}
@@ -62,7 +62,7 @@ class TestSource final : public rpc::ByteSource::Server {
   unsigned waiting = 0;
 };
 
-// A client who sends whatever was asked for, and only just in time.
+// A client that sends the requested bytes, and only just in time.
 class SlowSource final : public rpc::ByteSource::Server {
  public:
   explicit SlowSource(kj::Timer& timer) : timer(timer) {}
@@ -75,7 +75,7 @@ class SlowSource final : public rpc::ByteSource::Server {
   kj::Timer& timer;
 };
 
-// Says of signatures what no server has said.
+// Reports a start of a signature's body that no server has sent.
 struct LyingForeign final : DirectForeign {
   bool lies = false;
   kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
@@ -109,7 +109,7 @@ class ArchivesTest : public testing::Test {
 
   ~ArchivesTest() noexcept override {}
 
-  // Its time goes on so much in a millisecond.
+  // The time that passes on its clock in each millisecond.
   kj::Duration pace = 50 * kj::MILLISECONDS;
   std::string outcome(kj::Promise<ImageArchive> promise) {
     std::string result;
@@ -161,8 +161,8 @@ std::string urlProblem(kj::StringPtr url) {
 
 }  // namespace
 
-// Catches: a reference that is taken for a URL; http without a digest; a digest that is none, or a
-// secret query that is shown.
+// Catches: a reference that is taken for a URL; http without a digest; an invalid digest that is
+// accepted, or a secret query that is shown.
 TEST(ArchiveUrl, SaysWhatItNeeds) {
   EXPECT_TRUE(archiveUrl("registry.example/i:v1@sha256:12", "") == nullptr);
   std::string hex(64, 'A');
@@ -188,7 +188,7 @@ TEST_F(ArchivesTest, AreFetched) {
 }
 
 // Catches: a download that starts at the beginning after each interruption, and never ends on a bad
-// line; one whose second part is put in the wrong place.
+// line; a second part that is put in the wrong place.
 TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
   TestServer server(io, ok(whole));
   unsigned asked = 0;
@@ -196,7 +196,7 @@ TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
     auto total = std::to_string(whole.size());
     auto head = "HTTP/1.1 200 OK\r\nContent-Length: " + total + "\r\n\r\n";
     if (++asked == 1) return sendAll(stream, head + whole.substr(0, 200'000));
-    auto from = 3 * kMostPieceBytes;  // what has come whole
+    auto from = 3 * kMostPieceBytes;  // the part that was received completely
     auto rest = whole.substr(from);
     return sendAll(stream, "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " +
                                std::to_string(from) + "-" + std::to_string(whole.size() - 1) + "/" +
@@ -213,7 +213,7 @@ TEST_F(ArchivesTest, GoOnAfterAnInterruption) {
   EXPECT_EQ(fetch(at(server)), good()) << "of a server that always sends all of it";
 }
 
-// Catches: a part of a part that counts as the whole, and an image that is damaged for that.
+// Catches: a part of a part that counts as the whole, so that the image is damaged.
 TEST_F(ArchivesTest, GoOnAfterAPartOfThePart) {
   unsigned asked = 0;
   TestServer server(io, [&](kj::AsyncIoStream& stream) -> kj::Promise<void> {
@@ -222,7 +222,7 @@ TEST_F(ArchivesTest, GoOnAfterAPartOfThePart) {
       return sendAll(stream, "HTTP/1.1 200 OK\r\nContent-Length: " + total + "\r\n\r\n" +
                                  whole.substr(0, 200'000));
     }
-    auto from = (asked + 1) * kMostPieceBytes;  // what has come whole
+    auto from = (asked + 1) * kMostPieceBytes;  // the part that was received completely
     auto part = whole.substr(from, kMostPieceBytes);
     return sendAll(stream, "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " +
                                std::to_string(from) + "-" + std::to_string(from + part.size() - 1) +
@@ -233,8 +233,8 @@ TEST_F(ArchivesTest, GoOnAfterAPartOfThePart) {
   EXPECT_GT(asked, 2u);
 }
 
-// Catches: an image that is used though it is not the one that was named; a server that is asked
-// for ever; a page that says "not found", unpacked.
+// Catches: an image that is used although it is not the named one; a server that is requested for
+// ever; a page that says "not found" and is unpacked.
 TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {
   auto other = whole;
   other[1000] ^= 1;
@@ -252,8 +252,8 @@ TEST_F(ArchivesTest, ThatAreNotWhatWasNamed) {
   EXPECT_THAT(fetch(at(server)), HasSubstr("larger than 1024 MiB"));
 }
 
-// Catches: a client's file that is taken in larger parts than the memory is for, or taken though it
-// has changed; one that is shorter than it was said to be.
+// Catches: a client's file that is read in parts too large for the memory, or accepted although it
+// has changed; a file that is shorter than announced.
 TEST_F(ArchivesTest, AreReceived) {
   archive = installerArchive(3'000'000);
   digest = kj::encodeHex(digestBytes(archive)).cStr();
@@ -290,7 +290,7 @@ TEST_F(ArchivesTest, AreFetchedFromWhereTheServerSendsUs) {
               HasSubstr("/i.tar is empty"));
 }
 
-// Catches: a server that is waited for without end, or for longer than is promised.
+// Catches: a server that is awaited without end, or for longer than promised.
 TEST_F(ArchivesTest, AServerThatGoesSilentIsGivenUp) {
   pace = 500 * kj::MILLISECONDS;
   TestServer server(io, [&](kj::AsyncIoStream&) -> kj::Promise<void> { return kj::NEVER_DONE; });
@@ -302,7 +302,7 @@ TEST_F(ArchivesTest, AServerThatGoesSilentIsGivenUp) {
   EXPECT_LT(timer.now() - begun, 5 * 100 * kj::SECONDS + pauses);
 }
 
-// Catches: a server that is blamed for a disk that takes its time.
+// Catches: a server that is blamed for a slow disk.
 TEST_F(ArchivesTest, ASlowDiskIsNotTheServersSilence) {
   pace = 500 * kj::MILLISECONDS;
   std::promise<void> released;
@@ -324,7 +324,7 @@ TEST_F(ArchivesTest, ASlowDiskIsNotTheServersSilence) {
 }
 
 // Catches: an archive and its signature that may each take all of the time; a client that keeps the
-// node busy for days, a little before the end of each minute.
+// node busy for days, by sending just before the end of each minute.
 TEST_F(ArchivesTest, AllOfItIsOverInTime) {
   KeyPair own;
   archive = installerArchive(1'150'000);
@@ -341,7 +341,7 @@ TEST_F(ArchivesTest, AllOfItIsOverInTime) {
     for (size_t at = 0; at < whole.size(); at += kMostPieceBytes) {
       pace = 5 * kj::SECONDS;
       co_await timer.afterDelay(50 * kj::SECONDS);
-      pace = 0 * kj::SECONDS;  // the disk's time is none of this clock
+      pace = 0 * kj::SECONDS;  // the disk's time does not count on this clock
       co_await sendAll(stream, whole.substr(at, kMostPieceBytes));
       while (done < kj::min(whole.size(), at + kMostPieceBytes)) {
         co_await io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS);
@@ -360,8 +360,8 @@ TEST_F(ArchivesTest, AllOfItIsOverInTime) {
   EXPECT_LT(timer.now() - begun, 60 * kj::MINUTES) << "all of it would take 83";
 }
 
-// Catches: a process that says where the server goes on, and the memory that it would take to be
-// there.
+// Catches: a process that names a position for the server to continue from, and the memory needed
+// to get there.
 TEST_F(ArchivesTest, WhereASignatureGoesOnIsNotBelieved) {
   KeyPair own;
   TestServer server(io, ok(whole));
@@ -370,8 +370,8 @@ TEST_F(ArchivesTest, WhereASignatureGoesOnIsNotBelieved) {
   EXPECT_EQ(server.asked.size(), 1u);
 }
 
-// Catches: an image that nobody has signed, or somebody else has, and that is used although the
-// config names a key; a refusal that does not say of which key and which bytes.
+// Catches: an image that is not signed, or signed by another key, and used although the config
+// names a key; a refusal that does not name the key and the bytes.
 TEST_F(ArchivesTest, NeedASignatureWhenThereIsAKey) {
   KeyPair own, other;
   auto key = own.pem();

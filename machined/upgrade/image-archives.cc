@@ -18,7 +18,7 @@ constexpr auto kArchiveLimit = 18 * kj::MINUTES, kSilence = 60 * kj::SECONDS,
                kWatchPace = 1 * kj::SECONDS;
 constexpr Backoff::Pace kAgainPace = {1 * kj::SECONDS, 16 * kj::SECONDS};
 constexpr unsigned kMostIdleTries = 5;
-// Of a client: so many reads at a time.
+// Number of reads from a client at a time.
 constexpr size_t kWindowReads = 16;
 
 [[noreturn]] void wrongUrl(kj::StringPtr problem) {
@@ -78,7 +78,7 @@ kj::Maybe<ArchiveUrl> archiveUrl(kj::StringPtr image, kj::StringPtr query) {
   return kj::mv(url);
 }
 
-// Where a download goes, and how far it is.
+// The target of a download, and its progress.
 class RealImageArchives::Target : public HttpPieces {
  public:
   virtual uint64_t have() const = 0;
@@ -136,7 +136,7 @@ class RealImageArchives::ToMemory final : public Target {
   kj::Vector<kj::byte> bytes;
 };
 
-// When something came last. A disk that takes its time is not the server's silence.
+// Records the time of the last received bytes. A slow disk does not count as silence of the server.
 class RealImageArchives::Watched final : public HttpPieces {
  public:
   Watched(HttpPieces& target, const kj::Timer& timer)
@@ -156,7 +156,7 @@ class RealImageArchives::Watched final : public HttpPieces {
     co_await target.piece(kj::mv(bytes));
   }
   kj::TimePoint lastProgress() const { return taking > 0 ? timer.now() : last; }
-  // A server may send a part of what it was asked for, and that whole.
+  // A server may send only a part of the requested range, and that part completely.
   void requireWhole(uint64_t have) const {
     if (have >= whole) return;
     fail(ErrorKind::kUnavailable, kj::str("the server sent ", have, " of ", whole, " bytes"));
@@ -166,7 +166,7 @@ class RealImageArchives::Watched final : public HttpPieces {
   HttpPieces& target;
   const kj::Timer& timer;
   kj::TimePoint last;
-  uint64_t whole = 0;  // as far as the server says it
+  uint64_t whole = 0;  // 0 if the server does not say
   unsigned taking = 0;
 };
 
@@ -187,7 +187,7 @@ kj::Promise<void> RealImageArchives::attempt(const HttpSource& source, Target& t
   fail(ErrorKind::kUnavailable, kj::str("redirected more than ", kMostRedirects, " times"));
 }
 
-// Resolves never; rejects when nothing has come for a while.
+// Never resolves; rejects when nothing has come for kSilence.
 kj::Promise<void> RealImageArchives::stalled(const Watched& watched, const HttpProgress& state) {
   auto doing = kj::str(state.doing);
   for (auto since = deps.timer.now();;) {

@@ -1,10 +1,10 @@
-// Archives with installer images: fetched from a web server, or sent by the client who asks for the
-// upgrade. What comes lies in a file without a name (image-spool.h), and is looked into only when
-// it has the digest that was named, and the signature if the config names a key.
+// Archives with installer images, fetched from a web server or sent by the client that requests the
+// upgrade. An archive is stored in a file without a name (image-spool.h), and examined only if it
+// has the named digest, and a valid signature if the config names a key.
 //
 // An archive is foreign: a confined process finds the files in it
-// (machined/confined/parser/image-archive.h), the brain only carries bytes. Nothing is kept:
-// whoever drops a promise ends it, and a restarted brain has none.
+// (machined/confined/parser/image-archive.h); the brain only carries bytes. Nothing is kept:
+// dropping a promise ends its work, and a restarted brain has none.
 #pragma once
 
 #include <kj/async-io.h>
@@ -17,10 +17,10 @@ namespace talos::machined {
 
 struct ArchiveUrl {
   HttpSource place;
-  kj::String sha256;  // in hex; empty: whatever the server has, which only https may say
+  kj::String sha256;  // in hex; empty: any content is accepted, which only https allows
 };
-// None: it is not a URL. `query` is what it has behind a question mark, given apart. Pure.
-// InvalidArgument saying what would be right.
+// Returns nullptr if `image` is not a URL. `query`: the URL's part after a question mark, given
+// separately. Pure. InvalidArgument with the valid form.
 kj::Maybe<ArchiveUrl> archiveUrl(kj::StringPtr image, kj::StringPtr query);
 
 struct ClientFile {
@@ -41,9 +41,10 @@ class ImageArchives {
  public:
   virtual ~ImageArchives() noexcept(false) = default;
   using Progress = kj::Function<void(uint64_t done, uint64_t size)>;  // 0: the size is not known
-  // `key` is a public key in PEM, empty if there is none: then a signature must fit, of a URL that
-  // of the URL with .sig behind its path. InvalidArgument when the bytes are not what was named,
-  // PermissionDenied when they are not signed, FailedPrecondition when they are no installer image.
+  // Returns a verified archive. `key`: a public key in PEM, empty if there is no key. With a key
+  // the archive needs a valid signature; for a URL it is at the same URL with .sig after its path.
+  // InvalidArgument if the bytes do not have the digest, PermissionDenied if they are not signed,
+  // FailedPrecondition if they are not an installer image.
   virtual kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) = 0;
   virtual kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
                                             Progress progress) = 0;
@@ -57,18 +58,19 @@ class RealImageArchives final : public ImageArchives {
     const kj::Clock& clock;
     kj::Network& network;
     kj::Function<kj::Promise<kj::Array<kj::String>>(kj::StringPtr host)> resolve;
-    kj::Function<kj::Promise<kj::String>()> authorities;  // who is trusted with https, PEM
+    kj::Function<kj::Promise<kj::String>()> authorities;  // CAs that are trusted with https, PEM
     ForeignBytes& foreign;
     kj::StringPtr folder = "/var";
   };
   explicit RealImageArchives(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(RealImageArchives);
 
-  // A download that is cut off goes on where it was, if the server can do that. A minute in which
-  // the server sends nothing ends a try; five tries in a row that bring nothing, and 18 minutes,
-  // end it all, with the download of the signature.
+  // Continues an interrupted download where it stopped, if the server supports this. An attempt
+  // ends after a minute in which the server sends nothing. The whole download fails after five
+  // attempts in a row without new bytes, and after 18 minutes, including the download of the
+  // signature.
   kj::Promise<ImageArchive> fetch(ArchiveUrl url, kj::String key, Progress progress) override;
-  // At the node's pace: the client is asked for a megabyte at a time, and has a minute for it, and
+  // Reads at the node's pace: requests a megabyte at a time. The client has a minute for each, and
   // 18 minutes for all of it.
   kj::Promise<ImageArchive> receive(kj::String name, ClientFile file, kj::String key,
                                     Progress progress) override;

@@ -1,4 +1,4 @@
-// Images of a registry, and who has signed them.
+// Images of a registry and their signatures.
 #include "machined/upgrade/image-signatures.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class ImageSignaturesTest : public testing::Test {
   void publish(const std::string& layers) {
     pulls.registry[kPlace] = pulls.put(R"({"schemaVersion":2,"layers":[)" + layers + "]}");
   }
-  // Empty when the image is signed.
+  // Returns the error; empty if the image is signed.
   std::string problem() {
     std::string text;
     requireSignature(pulls.containerd, foreign, kj::str(kPinned.c_str()), own.pem())
@@ -50,7 +50,7 @@ class ImageSignaturesTest : public testing::Test {
   }
 };
 
-// Catches: a signature that is refused because others are beside it, or are by other keys.
+// Catches: a signature that is refused because there are others, or others by other keys.
 TEST_F(ImageSignaturesTest, OneThatFitsIsEnough) {
   publish(layer(own, signedPayload(kImage)));
   EXPECT_EQ(problem(), "");
@@ -59,9 +59,9 @@ TEST_F(ImageSignaturesTest, OneThatFitsIsEnough) {
   EXPECT_EQ(problem(), "");
 }
 
-// Catches: an image that nobody has signed, somebody else has, or whose signature is one of another
-// image or of something that is no image; a refusal that does not say which of these, and of what
-// key.
+// Catches: an image that is not signed, is signed by another key, or whose signature is that of
+// another image or of something that is not an image; a refusal that does not say which of these,
+// and by which key.
 TEST_F(ImageSignaturesTest, EverythingElseIsRefused) {
   auto refused = StartsWith("PermissionDenied: " + kPinned +
                             " is not signed by the key of machine.install.imageKey, SHA256:");
@@ -78,15 +78,15 @@ TEST_F(ImageSignaturesTest, EverythingElseIsRefused) {
                                                   " is one of another image, " + kOther)));
   publish(layer(own, signedPayload(kImage, "blob")));
   EXPECT_THAT(problem(), AllOf(refused, HasSubstr("is not one of an image: its type is")));
-  // One that was taken from another payload.
+  // A signature that was taken from another payload.
   auto payload = signedPayload(kImage), less = signedPayload(kOther);
   publish(signatureLayer(pulls.put(payload),
                          own.sign(kj::arrayPtr(less.data(), less.size()).asBytes())));
   EXPECT_THAT(problem(), AllOf(refused, HasSubstr("none of the signatures")));
 }
 
-// Catches: a registry that fills the memory, or whose absence is taken for that of a signature; a
-// layer that cannot be read and takes the signature beside it away.
+// Catches: a registry that fills the memory, or whose absence is taken for a missing signature; an
+// unreadable layer because of which the signature beside it is not found.
 TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
   publish("7");
   pulls.blobs[pulls.registry[kPlace]] = std::string(kMostSignatureManifest + 1, ' ');
@@ -94,7 +94,7 @@ TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
                                HasSubstr("has 524289 bytes, and at most 524288 are read")));
   publish(layer(own, std::string(kMostSignedPayload + 1, ' ')));
   EXPECT_THAT(problem(), HasSubstr("bytes, and at most 16384 are read"));
-  // Beside one that counts.
+  // Beside a valid signature.
   auto gone =
       signatureLayer(kOther, own.sign(kj::arrayPtr(kOther.data(), kOther.size()).asBytes()));
   publish(layer(own, std::string(kMostSignedPayload + 1, ' ')) + "," + gone + "," +
@@ -102,7 +102,7 @@ TEST_F(ImageSignaturesTest, WhatCannotBeRead) {
   EXPECT_EQ(problem(), "");
   pulls.registry[kPlace] = pulls.put("{");
   EXPECT_THAT(problem(), HasSubstr("has no signatures that can be read: not valid JSON"));
-  // More than one piece.
+  // The manifest takes more than one piece.
   publish(layer(own, signedPayload(kImage)) + std::string(100'000, ' '));
   EXPECT_EQ(problem(), "");
   pulls.away = true;

@@ -25,8 +25,8 @@ size_t digestAt(kj::StringPtr pinned) {
 struct Found {
   size_t signatures = 0;
   bool fits = false;
-  kj::String other = {};   // why one of the key does not count
-  kj::String unread = {};  // why one cannot be read
+  kj::String other = {};   // why a signature by the key does not count
+  kj::String unread = {};  // why a signature cannot be read
 };
 
 kj::Promise<Found> look(Containerd& containerd, ForeignBytes& foreign, kj::StringPtr place,
@@ -39,7 +39,7 @@ kj::Promise<Found> look(Containerd& containerd, ForeignBytes& foreign, kj::Strin
     co_await pulledContent(containerd, kj::str(signature.payload), kMostSignedPayload)
         .then([&](kj::Array<kj::byte> bytes) { read = kj::mv(bytes); },
               [&](kj::Exception&& e) {
-                // Whoever may add a signature must not be able to take those of others away.
+                // Adding a signature must not make the signatures of others invalid.
                 auto kind = kindOf(e);
                 if (kind != ErrorKind::kFailedPrecondition && kind != ErrorKind::kNotFound) {
                   kj::throwFatalException(kj::mv(e));
@@ -88,7 +88,7 @@ kj::Promise<void> requireSignature(Containerd& containerd, ForeignBytes& foreign
   kj::Maybe<kj::Exception> wrong;
   co_await look(containerd, foreign, place, digest, key)
       .then([&](Found f) { found = kj::mv(f); }, [&](kj::Exception&& e) { wrong = kj::mv(e); });
-  // The pulled artifact is of no use any more; a later pull replaces one that cannot be removed
+  // The pulled artifact is not needed any more; a later pull replaces it if it cannot be removed
   // now.
   co_await forgetImage(containerd, kj::str(place)).catch_([](kj::Exception&&) {});
   KJ_IF_MAYBE (e, wrong) {

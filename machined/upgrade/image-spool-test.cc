@@ -1,4 +1,4 @@
-// An image on its way, on a disk that can fail.
+// An image in a spool file, on a disk that can fail.
 #include "machined/upgrade/image-spool.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +67,7 @@ struct SpoolTest : testing::Test {
 };
 
 std::string large() {
-  std::string text(3 << 20, '.');  // several reads, and not only whole ones
+  std::string text(3 << 20, '.');  // several reads, the last of which is partial
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i / 4096);
   return text + "the end";
 }
@@ -90,8 +90,8 @@ TEST_F(SpoolTest, SignaturesAreOfAllOfIt) {
   }
 }
 
-// Catches: a disk that does not give back what it took, and ends the brain with a signal; an image
-// that takes all memory.
+// Catches: a disk that does not return the written bytes and so ends the brain by a signal; an
+// image that takes all memory.
 TEST_F(SpoolTest, WhatCannotBeReadIsAnError) {
   auto text = large();
   add(text);
@@ -107,8 +107,7 @@ TEST_F(SpoolTest, WhatCannotBeReadIsAnError) {
   EXPECT_THAT(problem(spool->digest()), HasSubstr("was truncated while being read"));
 }
 
-// Catches: bytes of a try that was given up, which the disk takes when others were verified
-// already.
+// Catches: bytes of an abandoned attempt, which the disk writes when others were already verified.
 TEST_F(SpoolTest, AnotherStartHasAFileOfItsOwn) {
   add("evil and longer");
   int old;

@@ -43,7 +43,7 @@ void openFile(ImageSpool::File& file) {
   file.fd = kj::AutoCloseFd(raw);
 }
 
-// Its first bytes, in pieces.
+// Reads the first `size` bytes of the file, in pieces.
 void readAll(int fd, uint64_t size, kj::ArrayPtr<kj::byte> room,
              kj::FunctionParam<void(kj::ArrayPtr<const kj::byte>)> take) {
   for (uint64_t at = 0; at < size;) {

@@ -27,7 +27,7 @@ struct NodeDutiesTest : StoreTest {
     fill(resource.getSpec().initAs<Spec>());
     store.put(resource.asReader());
   }
-  // "voter of etcd", "!pod a: it is not Ready", "~…" for one that is caused elsewhere.
+  // Prints duties: "voter of etcd", "!pod a: it is not Ready", "~…" if the cause is elsewhere.
   std::vector<std::string> duties(const DutyFacts& facts) {
     std::vector<std::string> result;
     for (auto& duty : dutiesOf(store, facts)) {
@@ -56,8 +56,8 @@ TEST_F(NodeDutiesTest, AServiceThatFailedAMomentAgoFails) {
                                     "service timed", "!service vipd is not up"}));
 }
 
-// Catches: a learner, a member without a leader or one that does not answer that counts as a voter;
-// a loss of the majority that is taken for the node's own fault, or the reverse.
+// Catches: a learner, a member without a leader or a member that does not answer that counts as a
+// voter; a loss of the majority that is taken for the node's own fault, or the reverse.
 TEST_F(NodeDutiesTest, Etcd) {
   struct Row {
     const char* about;
@@ -90,7 +90,7 @@ TEST_F(NodeDutiesTest, Etcd) {
   }
 }
 
-// Catches: members that are counted wrongly, of which a majority depends.
+// Catches: members that are counted wrongly, so that the majority is wrong.
 TEST(NodeDuties, FactsOfEtcd) {
   capnp::MallocMessageBuilder list;
   auto all = list.getRoot<capnp::AnyPointer>().initAs<capnp::List<rpc::Etcd::Member>>(4);
@@ -106,8 +106,8 @@ TEST(NodeDuties, FactsOfEtcd) {
   EXPECT_FALSE(isMajorityLost(facts));
 }
 
-// Catches: duties of Kubernetes, disks and the clock that nobody looks at, and those of Kubernetes
-// that are the node's fault although etcd has no majority.
+// Catches: duties of Kubernetes, disks and the clock that are not checked; failed duties of
+// Kubernetes that count as the node's fault although etcd has no majority.
 TEST_F(NodeDutiesTest, Resources) {
   add<rpc::NodeStatusSpec>("node", [](auto spec) { spec.setMessage("waiting for the kubelet"); });
   add<rpc::LocalApiStatusSpec>("kube-apiserver", [](auto spec) { spec.setReady(true); });
@@ -144,8 +144,8 @@ TEST(NodeDuties, PodReadiness) {
   }
 }
 
-// Catches: what failed before an upgrade that has to be well after it; what was well that need not
-// be; a service of the old version that the new one has no more.
+// Catches: a duty that failed before an upgrade and has to be fulfilled after it; a fulfilled duty
+// that need not be; a service of the old version that the new one lacks.
 TEST(NodeDuties, FailingOf) {
   kj::Vector<Duty> before, now;
   auto add = [](kj::Vector<Duty>& to, kj::StringPtr name, bool fails = false) {
@@ -187,7 +187,7 @@ TEST(NodeDuties, ADutyOfALaterReleaseIsNoneOfThisOne) {
             "shared address 10.5.0.9");
 }
 
-// Catches: a static pod with a long name, because of which all other duties are forgotten.
+// Catches: a static pod with a long name, because of which all other duties are lost.
 TEST(NodeDuties, OneOfALongNameIsRecorded) {
   auto longest = kj::str("pod ", kj::repeat('n', 63), "/", kj::repeat('p', 253));
   auto endless = kj::str("pod ", kj::repeat('x', 2000));
@@ -199,7 +199,7 @@ TEST(NodeDuties, OneOfALongNameIsRecorded) {
   EXPECT_EQ(kj::strArray(record.fulfilled, " "), kj::str("clock ", longest));
 }
 
-// Catches: a file that is no record, or was cut off, that is read beyond its end or stops a boot.
+// Catches: a damaged or truncated record that is read beyond its end, or stops a boot.
 TEST(NodeDuties, DamagedRecords) {
   Duty duty{.name = kj::str("clock")};
   auto bytes = encodeDuties(recordOf(kj::arrayPtr(&duty, 1), kj::UNIX_EPOCH));

@@ -26,7 +26,7 @@ struct Duties {
   bool majorityLost;
   kj::Vector<Duty> list = {};
 
-  // `shared`: it needs etcd or the Kubernetes API of the cluster.
+  // `shared`: the duty needs etcd or the Kubernetes API of the cluster.
   void add(kj::String name, kj::Maybe<kj::String> problem, bool shared) {
     bool elsewhere = shared && majorityLost && problem != nullptr;
     list.add(Duty{kj::mv(name), kj::mv(problem), elsewhere});
@@ -78,7 +78,7 @@ void addKubernetes(Duties& duties, const Store& store) {
   }
 }
 
-// Duties that dutiesOf() would name if the node still had them.
+// Returns true for a duty that dutiesOf() would list if the node still had it.
 bool isKnown(kj::StringPtr name) {
   for (auto kind : {kPod, kVolume, kAddress}) {
     if (name.startsWith(kind)) return true;
@@ -143,7 +143,7 @@ kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts) {
 }
 
 bool isPodReady(kj::ArrayPtr<const char> status) {
-  bool ready = false, isTrue = false;  // of the present item of a list
+  bool ready = false, isTrue = false;  // of the current item of a list
   for (auto line : Lines(status)) {
     size_t begin = 0;
     while (begin < line.size() && line[begin] == ' ') ++begin;
@@ -194,7 +194,7 @@ kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> no
 
 kj::Maybe<DutyRecord> decodeDuties(kj::ArrayPtr<const char> bytes) {
   kj::Maybe<DutyRecord> result;
-  // Of another version, or damaged: nothing is known.
+  // The record is of another version, or damaged: nothing is known.
   (void)kj::runCatchingExceptions([&] {
     auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
     memcpy(words.begin(), bytes.begin(), words.asBytes().size());

@@ -1,11 +1,11 @@
-// The duties of a node: what it does for its cluster and itself, as far as it can be observed. The
-// system on trial has to fulfil each duty that was fulfilled before the upgrade (upgrader.h).
+// The duties of a node: the observable work that it does for its cluster and itself. The system on
+// trial has to fulfil each duty that was fulfilled before the upgrade (upgrader.h).
 //
-// A duty is known by its name, which both systems compute from resources: "service etcd", "voter of
-// etcd", "Kubernetes node", "pod kube-system/kube-apiserver-a", "kube-apiserver", "clock", "volume
-// EPHEMERAL", "shared address 10.5.0.100". One that failed before may fail afterwards. A service
-// that the new system does not have is no duty of it: another version may do its work otherwise,
-// and whatever that work was for is a duty of its own.
+// A duty is identified by its name, which both systems compute from resources: "service etcd",
+// "voter of etcd", "Kubernetes node", "pod kube-system/kube-apiserver-a", "kube-apiserver",
+// "clock", "volume EPHEMERAL", "shared address 10.5.0.100". A duty that failed before may fail
+// afterwards. A service that the new system lacks is not one of its duties: another version may do
+// the work in another way, and the purpose of the work is a separate duty.
 #pragma once
 
 #include <kj/array.h>
@@ -21,14 +21,14 @@ constexpr kj::StringPtr kDutiesFile = "/system/state/upgrade-duties"_kj;
 
 struct Duty {
   kj::String name;
-  kj::Maybe<kj::String> problem = nullptr;  // none: it is fulfilled
-  // The cause is that too few of the other voters of etcd run: no system of this node can help it.
+  kj::Maybe<kj::String> problem = nullptr;  // nullptr: the duty is fulfilled
+  // The cause is that too few of etcd's other voters run: no system of this node can change this.
   bool causedElsewhere = false;
 };
 
 // The duties before the upgrade, by name.
 struct DutyRecord {
-  kj::Date upgrade = kj::UNIX_EPOCH;  // the beginning of the upgrade that it belongs to
+  kj::Date upgrade = kj::UNIX_EPOCH;  // start time of the upgrade that it belongs to
   kj::Vector<kj::String> fulfilled, failing;
 };
 
@@ -36,41 +36,45 @@ struct DutyFacts {
   struct Service {
     kj::String id;
     bool up = false;
-    kj::Maybe<kj::Duration> failedAgo = nullptr;  // the last time that it ended unasked
+    kj::Maybe<kj::Duration> failedAgo = nullptr;  // time since it last exited without a request
   };
   struct Etcd {
-    kj::Vector<kj::String> problems;  // of the local member; empty: it answers as it should
+    kj::Vector<kj::String> problems;  // of the local member; empty: it works
     bool member = false, voter = false, leader = false;
-    unsigned voters = 0, answering = 0;  // of all voters; those that answered, the local one apart
-    // A node of another voter was reached: this node's network is no reason for their silence.
+    unsigned voters = 0,
+             answering = 0;  // all voters; the voters that answered, without the local one
+    // The node of another voter was reached, so this node's network is not the cause of their
+    // silence.
     bool othersReached = false;
   };
   kj::Vector<Service> services;
-  kj::Maybe<Etcd> etcd;  // none: this node runs none
+  kj::Maybe<Etcd> etcd;  // nullptr: this node runs no etcd
 };
 
-// Of the members as etcd-supervisor reports them; without `othersReached`.
+// Extracts facts of the members from etcd-supervisor's report; sets othersReached if another
+// answered.
 DutyFacts::Etcd etcdFactsOf(capnp::List<rpc::Etcd::Member>::Reader members);
-// True: its majority is lost whether or not this member runs.
+// Returns true if etcd's majority is lost whether or not this member runs.
 bool isMajorityLost(const DutyFacts::Etcd& etcd);
 
-// A service that is up again after a failure counts as failing for so long.
+// How long a service that is up again after a failure counts as failing.
 constexpr auto kCrashFreeFor = 30 * kj::SECONDS;
 
-// In order of their names' kinds, as above.
+// Returns the duties in the order of kinds above.
 kj::Vector<Duty> dutiesOf(const Store& store, const DutyFacts& facts);
 
-// A status of a pod in YAML, as kubed writes it: true if its condition Ready is "True".
+// Returns true if the condition Ready in a pod's status, YAML as kubed writes it, is "True".
 bool isPodReady(kj::ArrayPtr<const char> status);
 
-kj::String describe(const Duty& duty);  // of one that fails: name and problem
+kj::String describe(const Duty& duty);  // of a failing duty: name and problem
 DutyRecord recordOf(kj::ArrayPtr<const Duty> duties, kj::Date upgrade);
-// The duties of before that are not fulfilled now. One that does not exist now fails as "missing",
-// but for services and for kinds that only a later release knows: the record was its own when this
-// system is the older one.
+// Returns the earlier duties that are not fulfilled now. A duty that does not exist now fails as
+// "missing", except services and kinds that only a later release knows: if this is the older
+// system, the newer one wrote the record.
 kj::Vector<Duty> failingOf(const DutyRecord& before, kj::ArrayPtr<const Duty> now);
 
-kj::Maybe<DutyRecord> decodeDuties(kj::ArrayPtr<const char> bytes);  // none for what is no record
+kj::Maybe<DutyRecord> decodeDuties(
+    kj::ArrayPtr<const char> bytes);  // nullptr if `bytes` is not a record
 kj::Array<char> encodeDuties(const DutyRecord& record);
 
 }  // namespace talos::machined

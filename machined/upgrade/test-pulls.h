@@ -1,4 +1,4 @@
-// For tests: a containerd that pulls what a registry has, both of them in this process.
+// For tests: a containerd that pulls from a registry, both of them in this process.
 #pragma once
 
 #include <kj/encoding.h>
@@ -136,7 +136,7 @@ class ModelPulls {
   }
   KJ_DISALLOW_COPY_AND_MOVE(ModelPulls);
 
-  // Its digest.
+  // Stores the bytes and returns their digest.
   std::string put(const std::string& bytes) {
     auto digest =
         std::string(pki::sha256Of(kj::arrayPtr(bytes.data(), bytes.size()).asBytes()).cStr());
@@ -172,7 +172,7 @@ class ModelPulls {
   }
 };
 
-// The objects that cosign puts into a registry.
+// Objects as cosign puts them into a registry.
 inline std::string signedPayload(const std::string& digest,
                                  const std::string& type = "cosign container image signature") {
   return R"({"critical":{"identity":{"docker-reference":""},"image":{"docker-manifest-digest":")" +

@@ -20,7 +20,7 @@ namespace talos::machined {
 using install::Slot;
 using install::SlotState;
 
-// BOOT and STATE, and what a start makes of them: it outlives the systems on it.
+// BOOT and STATE, and how a boot loader starts from them; outlives the systems on it.
 struct ModelDisk final : Installer {
   SlotState environment;
   std::string versions[2] = {"v1", "v2"};
@@ -37,9 +37,9 @@ struct ModelDisk final : Installer {
   bool full = false;  // STATE
   bool slow = false;  // STATE: until the test lets it write
   std::vector<kj::Own<kj::PromiseFulfiller<void>>> saves;
-  bool clearFails = false;  // in its middle
+  bool clearFails = false;  // interrupted in its middle
   kj::Promise<void> clears = kj::READY_NOW;
-  unsigned silentChoices = 0;  // that it takes, and says that it has not
+  unsigned silentChoices = 0;  // number of choices that it writes and reports as failed
 
   kj::Promise<bool> run(Fill fill) override {
     capnp::MallocMessageBuilder message;
@@ -99,7 +99,7 @@ struct ModelDisk final : Installer {
     fail(ErrorKind::kFailedPrecondition, "the disk did not answer");
   }
 
-  // A record that it is given is written when its turn comes.
+  // Writes a record when its turn comes.
   kj::Promise<void> save(const UpgradeRecord& given) {
     if (!slow) {
       record = decodeRecord(encodeRecord(given));
@@ -111,7 +111,7 @@ struct ModelDisk final : Installer {
         [this, bytes = encodeRecord(given)]() { record = decodeRecord(bytes); });
   }
 
-  // As the boot loader does.
+  // Chooses a slot as the boot loader does.
   Slot start() {
     KJ_IF_MAYBE (slot, environment.attempt) {
       if (environment.tries > 0) {
@@ -123,7 +123,7 @@ struct ModelDisk final : Installer {
   }
 };
 
-// Has what it is asked for, or says what is wrong.
+// A source of archives: returns the requested one, or fails with `problem`.
 struct ModelArchives final : ImageArchives {
   std::string asked, problem;
   ErrorKind kind = ErrorKind::kInvalidArgument;         // of the problem
@@ -186,7 +186,7 @@ struct FolderVolumes final : UpgradeVolumes {
 
 enum class VolumesAs { kPartitions, kFolders, kNone };
 
-// From one start to the next.
+// A system from one start to the next.
 class System final : public UpgradableNode, public UpgradeRecords, public UpgradeClusters {
  public:
   explicit System(ModelDisk& disk, VolumesAs kind = VolumesAs::kPartitions,
@@ -353,7 +353,7 @@ class System final : public UpgradableNode, public UpgradeRecords, public Upgrad
   std::vector<std::string> configKeys;  // that the config sets
   bool hopeless = false, elsewhere = false;
   std::map<std::string, std::string> doing;  // duties with their problems
-  std::string etcdRefuses;                   // what of etcdAsked
+  std::string etcdRefuses;                   // the item of etcdAsked that is refused
   std::vector<std::string> etcdAsked;
   unsigned reboots = 0;
   std::vector<std::string> said;
@@ -366,7 +366,7 @@ struct UpgraderTest : testing::Test {
   kj::WaitScope scope{loop};
   ModelDisk disk;
 
-  // The old system goes back to the one in slot B, up to its reboot.
+  // Rolls the old system back to the one in slot B, up to its reboot.
   void rollBack(unsigned healthTimeoutS = 60) {
     System old(disk);
     old.boot(scope);

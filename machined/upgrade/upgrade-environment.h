@@ -10,32 +10,32 @@
 namespace talos::machined {
 
 struct Health {
-  kj::Maybe<kj::String> lacks;  // none: it is healthy
-  bool hopeless = false;        // and will not get better
-  // All that it lacks is caused by other nodes (Duty::causedElsewhere).
+  kj::Maybe<kj::String> lacks;  // nullptr: the system is healthy
+  bool hopeless = false;        // it will not become healthy
+  // Everything that it lacks is caused by other nodes (Duty::causedElsewhere).
   bool causedElsewhere = false;
 };
 
-// The record of an upgrade on STATE, and in META the reason why a system on trial gave up and the
-// version floor (version-floor.h).
+// Storage for the record of an upgrade on STATE, and in META for the reason why a system on trial
+// gave up and the version floor (version-floor.h).
 class UpgradeRecords {
  public:
   virtual ~UpgradeRecords() noexcept(false) = default;
 
   virtual kj::Promise<kj::Maybe<UpgradeRecord>> load() = 0;
-  // The record is on the disk when it resolves.
+  // Resolves when the record is on the disk.
   virtual kj::Promise<void> save(const UpgradeRecord& record) = 0;
 
-  // Before the record whose upgrade it belongs to.
+  // Saves duties; called before the record of the same upgrade is saved.
   virtual kj::Promise<void> saveDuties(const DutyRecord& duties) = 0;
   virtual kj::Promise<kj::Maybe<DutyRecord>> loadDuties() = 0;
 
-  // The reason stays until it is cleared.
+  // Writes a reason that stays until it is cleared.
   virtual kj::Promise<void> writeTrialFailure(kj::StringPtr reason) = 0;
   virtual kj::Promise<kj::Maybe<kj::String>> readTrialFailure() = 0;
   virtual kj::Promise<void> clearTrialFailure() = 0;
 
-  // None: META has none yet. Rejects when META is missing or cannot be read.
+  // Returns nullptr if META has no floor yet. Rejects when META is missing or cannot be read.
   virtual kj::Promise<kj::Maybe<kj::String>> readVersionFloor() = 0;
   virtual kj::Promise<void> writeVersionFloor(kj::StringPtr version) = 0;
 };
@@ -47,34 +47,34 @@ class UpgradableNode {
 
   virtual kj::String kernelArguments() = 0;  // for the new entry of the boot loader
   virtual kj::String imageKey() = 0;         // machine.install.imageKey
-  // The keys of the node's config that this list lacks (common/config/config-key-list.h).
+  // Returns the keys of the node's config that this list lacks (common/config/config-key-list.h).
   virtual kj::Vector<kj::String> configKeysNotIn(kj::StringPtr list) = 0;
-  // Of an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
+  // Verifies an image of a registry, name@sha256:…: machined/upgrade/image-signatures.h.
   virtual kj::Promise<void> requireSignature(kj::String pinned, kj::String key) = 0;
 
   virtual bool isBooted() = 0;
-  // Of the system itself; what it does for others is among its duties.
+  // Returns the health of the system itself; its work for others is among its duties.
   virtual kj::Promise<Health> health() = 0;
-  virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // as they are now; within seconds
+  virtual kj::Promise<kj::Vector<Duty>> duties() = 0;  // current; resolves within seconds
   // Runs the sequence "upgrade", which calls Upgrader::write().
   virtual kj::Promise<void> runSequence() = 0;
   virtual kj::Promise<void> reboot(kj::StringPtr reason) = 0;  // the text is a constant
   virtual void announce(kj::StringPtr line) = 0;               // on the console, and in the events
 };
 
-// The clusters of etcd and Kubernetes that the node is a member of.
+// The etcd and Kubernetes clusters that the node is a member of.
 class UpgradeClusters {
  public:
   virtual ~UpgradeClusters() noexcept(false) = default;
 
-  // Rejects when the cluster of etcd cannot do without this node; asked before anything is done.
+  // Rejects when the etcd cluster needs this node; called before anything is done.
   virtual kj::Promise<void> requireSpare(bool preserve) = 0;
-  // With `preserve` the node takes its turn to restart, without it leaves etcd.
+  // Takes the node's turn to restart with `preserve`; without it the node leaves etcd.
   virtual kj::Promise<void> leave(bool preserve, bool force) = 0;
-  // A node that has its turn does not restart after all. Does not reject.
+  // Gives back the turn of a node that does not restart after all. Does not reject.
   virtual kj::Promise<void> stay() = 0;
 
-  // The node's pods move to other nodes, until uncordon(). Does not reject.
+  // Moves the node's pods to other nodes, until uncordon(). Does not reject.
   virtual kj::Promise<void> drain() = 0;
   virtual void uncordon() = 0;
 };

@@ -1,4 +1,4 @@
-// Disks that fail in the middle of an upgrade, and power that does.
+// Disk faults and power cuts in the middle of an upgrade.
 #include <gmock/gmock.h>
 
 #include "common/testing/virtual-time.h"
@@ -14,12 +14,12 @@ using testing::HasSubstr;
 struct UpgradeFaults : UpgraderTest {
   ~UpgradeFaults() noexcept override {}
 
-  // Up to the reboot into slot B, with EPHEMERAL to be emptied.
+  // Upgrades up to the reboot into slot B; EPHEMERAL is to be emptied.
   void chooseOther() {
     rollBack();
     KJ_ASSERT_NONNULL(disk.record).empty = true;
   }
-  // A new disk, as slot B has left it when the power went in the middle of emptying.
+  // Replaces the disk by one that slot B left when the power was cut in the middle of emptying.
   void emptyHalf() {
     disk.environment = {};
     disk.record = nullptr;
@@ -36,8 +36,8 @@ struct UpgradeFaults : UpgraderTest {
 
 }  // namespace
 
-// Catches: an EPHEMERAL of which a part is zeroed, and that no system mounts any more; one that is
-// zeroed before that is recorded, or once more when it has data again.
+// Catches: a partly zeroed EPHEMERAL that no system mounts any more; an EPHEMERAL that is zeroed
+// before this is recorded, or again when it has data again.
 TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
   for (bool again : {false, true}) {
     emptyHalf();
@@ -57,8 +57,8 @@ TEST_F(UpgradeFaults, EmptyingIsEndedByWhicheverSystemIsStarted) {
   }
 }
 
-// Catches: an EPHEMERAL of which a part is zeroed, and that is forgotten with the upgrade that
-// asked for it, when a rollback takes its place: after the emptying has failed again, or during it.
+// Catches: a partly zeroed EPHEMERAL that is forgotten with the upgrade that requested it, when a
+// rollback takes its place: after the emptying has failed again, or during it.
 TEST_F(UpgradeFaults, EmptyingIsNotForgottenByARollback) {
   for (bool during : {false, true}) {
     emptyHalf();
@@ -93,8 +93,8 @@ TEST_F(UpgradeFaults, EmptyingIsNotForgottenByARollback) {
   }
 }
 
-// Catches: an EPHEMERAL of which a part is zeroed, forgotten with an upgrade that the power has cut
-// off and that is tried again as if nothing were known of it.
+// Catches: a partly zeroed EPHEMERAL that is forgotten with an upgrade that a power cut
+// interrupted, and that is retried as if nothing were known of it.
 TEST_F(UpgradeFaults, EmptyingIsNotForgottenWhenAnotherTryBegins) {
   emptyHalf();
   disk.environment = {};
@@ -125,7 +125,7 @@ TEST_F(UpgradeFaults, TheNewestRecordIsTheLastThatIsWritten) {
   auto emptying = old.upgrader.emptyEphemeralIfAsked();
   scope.poll();
   auto rollback = old.upgrader.rollback(60);
-  // The last that is given is the first that is written.
+  // The last record that is given is the first that is written.
   for (unsigned i = 0; i < 10 && scope.poll() + disk.saves.size() > 0; ++i) {
     EXPECT_LE(disk.saves.size(), 1u) << "the second one may be written first";
     if (disk.saves.empty()) continue;
@@ -141,7 +141,7 @@ TEST_F(UpgradeFaults, TheNewestRecordIsTheLastThatIsWritten) {
   EXPECT_FALSE(kept.emptying);
 }
 
-// Catches: data that are emptied before that is recorded.
+// Catches: data that is emptied before this is recorded.
 TEST_F(UpgradeFaults, NothingIsEmptiedWithoutItsRecord) {
   chooseOther();
   System fresh(disk);
@@ -152,8 +152,8 @@ TEST_F(UpgradeFaults, NothingIsEmptiedWithoutItsRecord) {
   EXPECT_THAT(disk.cleared, ElementsAre());
 }
 
-// Catches: a choice of the boot loader's that was reported as failed and starts the other system
-// some day, or that a restart of machined carries out.
+// Catches: a choice for the boot loader that was reported as failed and starts the other system
+// later, or that a restart of machined carries out.
 TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
   disk.silentChoices = 1;
   {
@@ -177,7 +177,7 @@ TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
     EXPECT_EQ(node.reboots, 0u);
     EXPECT_TRUE(disk.environment.attempt == nullptr);
   }
-  // One that could not be revoked then.
+  // A choice that could not be revoked then.
   System next(disk, VolumesAs::kPartitions, 1);
   disk.environment.attempt = Slot::kB;
   disk.environment.tries = 1;
@@ -186,7 +186,7 @@ TEST_F(UpgradeFaults, AChoiceThatFailedIsRevoked) {
   EXPECT_EQ(next.reboots, 0u);
 }
 
-// Catches: data that are emptied by a system which was started though its upgrade had failed.
+// Catches: data that is emptied by a system which was started although its upgrade had failed.
 TEST_F(UpgradeFaults, WhatHasFailedKeepsTheData) {
   chooseOther();
   KJ_ASSERT_NONNULL(disk.record).stage = UpgradeRecord::Stage::FAILED;
@@ -198,7 +198,7 @@ TEST_F(UpgradeFaults, WhatHasFailedKeepsTheData) {
   EXPECT_THAT(disk.cleared, ElementsAre());
 }
 
-// Catches: a failure in META that is gone before the record has it, or because it cannot be
+// Catches: a failure in META that is removed before the record has it, or lost because it cannot be
 // removed.
 TEST_F(UpgradeFaults, TheFailureInMetaIsKeptUntilItIsRecorded) {
   chooseOther();

@@ -25,9 +25,9 @@ constexpr Stage kAll[] = {Stage::WRITING,   Stage::WRITTEN, Stage::STARTED,
 
 }  // namespace
 
-// The boot loader's state counts, whatever the record says: it may be lost, or of another upgrade.
+// The boot loader's state counts, not the record, which may be lost, or belong to another upgrade.
 // Catches: a new system that is taken for the confirmed one, and stays without being healthy; an
-// old one that does not see that it is there again.
+// old system that does not notice that it runs again.
 TEST(UpgradeFinding, TheBootLoaderKnowsWhatIsTried) {
   for (auto stage : kAll) {
     SlotState tried{Slot::kA, Slot::kB, 0}, untried{Slot::kA, Slot::kB, 1};
@@ -39,8 +39,8 @@ TEST(UpgradeFinding, TheBootLoaderKnowsWhatIsTried) {
   EXPECT_EQ(found(Slot::kA, {Slot::kA, Slot::kB, 0}, nullptr), Finding::kFellBack);
 }
 
-// Catches: an upgrade that was cut off and counts as done, or is under way for ever; one that was
-// confirmed a moment before the power went and counts as failed.
+// Catches: an interrupted upgrade that counts as done, or is under way for ever; an upgrade that
+// was confirmed a moment before the power cut and counts as failed.
 TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
   SlotState onA{Slot::kA, nullptr, 0}, onB{Slot::kB, nullptr, 0};
   EXPECT_EQ(found(Slot::kA, onA, fromAToB(Stage::WRITING)), Finding::kCutOff);
@@ -53,11 +53,11 @@ TEST(UpgradeFinding, WithoutATryTheRecordIsOfThePast) {
     EXPECT_EQ(found(Slot::kB, onB, fromAToB(over)), Finding::kNothing);
   }
   EXPECT_EQ(found(Slot::kA, onA, nullptr), Finding::kNothing);
-  // Slot B could not be loaded any more, and the boot loader went on with A by itself.
+  // Slot B could not be loaded any more, and the boot loader continued with A by itself.
   EXPECT_EQ(found(Slot::kA, onB, fromAToB(Stage::DONE)), Finding::kNothing);
 }
 
-// Catches: a node that has fallen back and does not say why, though the new system did.
+// Catches: a node that has fallen back and does not report the reason that the new system gave.
 TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
   UpgradeRecord record{.to = Slot::kB, .toVersion = kj::str("v2"), .stage = Stage::GIVING_UP};
   record.reason = kj::str("no API");
@@ -73,7 +73,8 @@ TEST(UpgradeFinding, TheReasonIsTheNewSystems) {
             "the system in slot B (v2) was given up: its boot failed");
 }
 
-// Catches: a record that another brain reads otherwise; one that is cut or damaged and ends a boot.
+// Catches: a record that another brain reads differently; a truncated or damaged record that ends a
+// boot.
 TEST(UpgradeFinding, TheRecordIsKept) {
   UpgradeRecord record{.image = kj::str("r/i:v2"),
                        .digest = kj::str("sha256:1"),

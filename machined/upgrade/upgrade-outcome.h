@@ -1,5 +1,5 @@
-// The state of an upgrade when a system starts, from the slot that it runs from, the boot loader's
-// environment, and the newest record. Pure.
+// Determines the state of an upgrade when a system starts, from the slot that it runs from, the
+// boot loader's environment, and the newest record. Pure.
 #pragma once
 
 #include "machined/upgrade/upgrade-record.h"
@@ -9,17 +9,17 @@ namespace talos::machined {
 enum class UpgradeFinding {
   kNothing,    // nothing is under way
   kOnTrial,    // this is the new system, and it has not been confirmed
-  kConfirmed,  // it has, and the record does not know yet
-  kStaged,     // the other slot has a system that the next reboot is to try
+  kConfirmed,  // it is confirmed, and the record does not say so yet
+  kStaged,     // the other slot has a system that the next reboot tries
   kWaiting,    // the other slot has a system that the next start tries
-  kFellBack,   // it was tried, and this is the old one again
-  kCutOff,     // it was never ready to be tried
+  kFellBack,   // the other system was tried, and this is the old one again
+  kCutOff,     // the new system was never ready to be tried
 };
 UpgradeFinding findingOf(const kj::Maybe<UpgradeRecord>& record, install::Slot running,
                          const install::SlotState& slots);
 
-// The reason why the old system runs again, as far as known. `trialFailure`: the text that the new
-// one has left in META, because it never had the record.
+// Returns the reason why the old system runs again, as far as known. `trialFailure`: the text that
+// the new system has left in META, because it never had the record.
 kj::String fallbackReason(const UpgradeRecord& record, kj::Maybe<kj::StringPtr> trialFailure);
 
 }  // namespace talos::machined

@@ -19,8 +19,8 @@ UpgradeRecord recordOf(rpc::UpgradeRecord::Reader in) {
   record.emptying = in.getEmptying();
   record.staged = in.getStaged();
   record.forced = in.getForced();
-  // A stage of a later release is one on the way: what else the record says holds, above all that
-  // EPHEMERAL is half-emptied.
+  // A stage of a later release counts as one under way: the rest of the record is valid, above all
+  // that EPHEMERAL is half-emptied.
   bool known = in.getStage() <= UpgradeRecord::Stage::FAILED;
   record.stage = known ? in.getStage() : UpgradeRecord::Stage::STARTED;
   record.reason = kj::str(in.getReason());
@@ -61,7 +61,7 @@ kj::Array<char> encodeRecord(const UpgradeRecord& record) {
   out.setStaged(record.staged);
   out.setForced(record.forced);
   out.setStage(record.stage);
-  // A system's own description may be of any length, a record may not.
+  // A system may describe a problem at any length; the record is limited.
   constexpr size_t kMostReason = 8192;
   bool whole = record.reason.size() <= kMostReason;
   out.setReason(whole ? kj::str(record.reason)

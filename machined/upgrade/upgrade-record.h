@@ -1,6 +1,6 @@
-// The newest upgrade or rollback of this node, as it is kept on STATE. Both systems read and write
-// it: the one that has written the other, and the one that is tried. It is replaced whole, so that
-// after a crash at any line it is the old one or the new one.
+// The newest upgrade or rollback of this node, stored on STATE. Both systems read and write it: the
+// system that has written the other, and the system on trial. The record is replaced whole, so
+// after a crash at any line it is the old or the new one.
 #pragma once
 
 #include <kj/time.h>
@@ -29,7 +29,7 @@ struct UpgradeRecord {
   bool isWithdrawn() const { return staged && stage == Stage::FAILED; }
 };
 
-// None for what is no record.
+// Returns nullptr if `bytes` is not a record.
 kj::Maybe<UpgradeRecord> decodeRecord(kj::ArrayPtr<const char> bytes);
 kj::Array<char> encodeRecord(const UpgradeRecord& record);
 

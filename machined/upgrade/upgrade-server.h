@@ -1,4 +1,4 @@
-// The Upgrades capability (rpc/upgrade.capnp): what it does is the Upgrader's.
+// The Upgrades capability (rpc/upgrade.capnp), which passes calls to the Upgrader.
 #pragma once
 
 #include "machined/upgrade/upgrader.h"

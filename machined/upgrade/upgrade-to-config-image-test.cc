@@ -1,4 +1,4 @@
-// An installed node whose config names another release than was installed.
+// An installed node whose config names another release than the installed one.
 #include "machined/upgrade/upgrade-to-config-image.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ kj::Maybe<PendingImage> copyOf(const kj::Maybe<PendingImage>& pending) {
   return nullptr;
 }
 
-// From one start to the next, on the disk and the STATE of the test.
+// A node from one start to the next, on the disk and the STATE of the test.
 struct Node final : PendingImageNode {
   Node(ModelDisk& disk, kj::Maybe<PendingImage>& kept, std::string configured,
        unsigned earlierBrains = 0)
@@ -54,7 +54,7 @@ struct Node final : PendingImageNode {
     image.changed();
     scope.poll();
   }
-  // As the controller does, of which nothing comes while time stands still.
+  // Calls changed() as the controller does, which does not run while time stands still.
   void pass(kj::WaitScope& scope, kj::Duration time) {
     advance(system.timer, scope, time);
     image.changed();
@@ -75,9 +75,9 @@ struct InstallImageTest : UpgraderTest {
     KJ_IF_MAYBE (w, pending) return encodePendingImage(*w).cStr();
     return "";
   }
-  // Without what it knows of earlier tries.
+  // Returns the pending image without its earlier attempts.
   std::string wanted() { return kept().substr(0, kept().find('\n') + 1); }
-  // The record says what has become of the node's other slot.
+  // Writes a record of a fallback from the other slot.
   void fallBack(const char* image) {
     Node fresh(disk, pending, image);
     fresh.system.lacks = "no network";
@@ -90,7 +90,7 @@ struct InstallImageTest : UpgraderTest {
 
 }  // namespace
 
-// Catches: a pending image that runs already; none for another release; a file that is damaged, and
+// Catches: a pending image that already runs; none for another release; a damaged file that is
 // taken for an image.
 TEST_F(InstallImageTest, AnInstallationLeavesAPendingImage) {
   const auto unpublished = kj::str(kUnpublishedInstaller, ":", buildVersion().tag);
@@ -115,8 +115,8 @@ TEST_F(InstallImageTest, AnInstallationLeavesAPendingImage) {
   }
 }
 
-// Catches: an image that is not upgraded to, or again after it was; one that empties EPHEMERAL; a
-// pending image that outlives its upgrade, and comes back with a later one.
+// Catches: an image that is not upgraded to, or again after it was; an upgrade that empties
+// EPHEMERAL; a pending image that outlives its upgrade, and comes back with a later one.
 TEST_F(InstallImageTest, IsUpgradedToOnce) {
   {
     Node old(disk, pending, "no config");
@@ -141,8 +141,8 @@ TEST_F(InstallImageTest, IsUpgradedToOnce) {
   EXPECT_EQ(fresh.system.status(), "done B v2: ");
 }
 
-// Catches: a network that is down, which ends it, or is asked all the time, or not again after a
-// while; a reason that nobody sees.
+// Catches: a network that is down and ends the upgrade, or is used all the time, or not again after
+// a while; an error that is not reported.
 TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
   Node node(disk, pending, kOtherImage);
   node.system.pulls.away = true;
@@ -157,9 +157,9 @@ TEST_F(InstallImageTest, WhatCanPassIsTriedAgain) {
   EXPECT_EQ(node.system.status(), "rebooting A v1: ");
 }
 
-// Catches: an image that nobody has, or has not signed, or whose system gave up, and that is asked
-// for at each start; a reason that is gone with the start; a config that names another image in
-// vain, or at the next start only.
+// Catches: an image that does not exist, is not signed, or whose system gave up, and that is
+// fetched at each start; an error that is lost with the start; a config that names another image
+// without effect, or with effect only at the next start.
 TEST_F(InstallImageTest, WhatEtcdNeedsIsNoFaultOfTheImage) {
   Node node(disk, pending, kOtherImage);
   node.system.etcdRefuses = "restarts";
@@ -217,7 +217,7 @@ TEST_F(InstallImageTest, NorIsOneThatGaveUp) {
 }
 
 // Catches: a power cut while the slot is written, after which the image is never upgraded to; a
-// machined that ends there each time, and does it for ever.
+// machined that ends there each time, and retries for ever.
 TEST_F(InstallImageTest, APowerCutIsNoFailure) {
   for (unsigned earlierBrains : {0u, 1u}) {
     disk.record = nullptr;
@@ -239,8 +239,8 @@ TEST_F(InstallImageTest, APowerCutIsNoFailure) {
   }
 }
 
-// Catches: a node that upgrades itself though nobody wants that any more: the config names what
-// runs, or an administrator has chosen a system.
+// Catches: a node that upgrades itself although the upgrade is obsolete: the config names the
+// running system, or an administrator has chosen a system.
 TEST_F(InstallImageTest, IsWithdrawn) {
   for (bool byConfig : {true, false}) {
     disk.record = nullptr;
@@ -277,8 +277,8 @@ TEST_F(InstallImageTest, AnotherOneEndsTheFetch) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).image, "r.example/i:v3");
 }
 
-// Catches: a secret of a URL in the record; one whose record is not known again by its name, so
-// that it is fetched at each start.
+// Catches: a secret of a URL in the record; an image whose record is not found by its name, so that
+// it is fetched at each start.
 TEST_F(InstallImageTest, OneFromAWebServer) {
   const auto url = "https://h.example/i.tar?token=secret#sha256=" + std::string(64, 'a');
   pending = PendingImage{kj::str(url.c_str())};
@@ -297,9 +297,9 @@ TEST_F(InstallImageTest, OneFromAWebServer) {
   }
 }
 
-// Catches: a failure of what was named before that is counted against what is named now, because
-// both have the same name without their secrets, or because it is named for the second time; a
-// node that says it tries again, and does not.
+// Catches: a failure of an earlier image that counts against the present one, because both have the
+// same name without their secrets, or because it is named for the second time; a node that says it
+// retries, and does not.
 TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherImage) {
   auto withDigest = [](char digit) {
     return "https://h.example/i.tar#sha256=" + std::string(64, digit);
@@ -332,8 +332,8 @@ TEST_F(InstallImageTest, AnEarlierFailureSaysNothingOfAnotherImage) {
   }
 }
 
-// Catches: a record of a try that failed, which nobody has refused by then (the power was cut), and
-// a node that says for ever that it waits for the image.
+// Catches: a record of a failed attempt that has not been refused (the power was cut), and a node
+// that says for ever that it waits for the image.
 TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
   Node node(disk, pending, kOtherImage);
   node.system.pulls.away = true;
@@ -348,8 +348,7 @@ TEST_F(InstallImageTest, WhatIsRefusedIsNotAwaited) {
   EXPECT_EQ(wanted(), "refused r.example/i:v2\n");
 }
 
-// Catches: an image for which EPHEMERAL has no room at the moment, and that is never asked for
-// again.
+// Catches: an image for which EPHEMERAL has no room at the moment, and that is never fetched again.
 TEST_F(InstallImageTest, RoomMayBeMade) {
   const auto url = "https://h.example/i.tar#sha256=" + std::string(64, 'a');
   pending = PendingImage{kj::str(url.c_str())};
@@ -367,8 +366,8 @@ TEST_F(InstallImageTest, RoomMayBeMade) {
   EXPECT_EQ(node.system.status(), "rebooting A v1: ");
 }
 
-// Catches: a machine that its watchdog resets in each write, and that writes again for ever; one
-// that is restarted for other reasons while the registry is away, and counts each start.
+// Catches: a machine that its watchdog resets in each write, and that writes again for ever; a
+// machine that is restarted for other reasons while the registry is away, and counts each start.
 TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
   disk.hangs = true;
   auto bootAway = [&](bool away) {
@@ -390,8 +389,8 @@ TEST_F(InstallImageTest, WhatCutsTheMachineOffEachTimeIsRefused) {
   }
 }
 
-// Catches: an administrator who has to wait for an upgrade that nobody has asked for; a pending
-// image that his choice does not end, or that an attempt of his ends which came to nothing.
+// Catches: an administrator who has to wait for an upgrade by the config; a pending image that
+// stays after the administrator's choice, or that a failed attempt of the administrator removes.
 TEST_F(InstallImageTest, AnAdministratorComesFirst) {
   disk.versions[1] = "";
   Node node(disk, pending, kOtherImage);
@@ -415,8 +414,8 @@ TEST_F(InstallImageTest, AnAdministratorComesFirst) {
   EXPECT_EQ(kept(), "");
 }
 
-// Catches: a system on trial that could not read its record, and for which what it may not do
-// itself is a refusal of the image.
+// Catches: a system on trial that could not read its record, and takes its own inability to upgrade
+// for a refusal of the image.
 TEST_F(InstallImageTest, ATrialIsNoRefusal) {
   {
     Node node(disk, pending, kOtherImage);

@@ -10,11 +10,12 @@ namespace {
 using Stage = UpgradeRecord::Stage;
 
 constexpr kj::StringPtr kWanted = "wanted "_kj, kRefused = "refused "_kj;
-// A watchdog that resets the machine in each write, and a kernel that panics there, are power cuts
-// to the next system, and would be for ever.
+// A watchdog that resets the machine in each write, and a kernel that panics there, look like power
+// cuts to the next system, and would repeat for ever.
 constexpr unsigned kMostCuts = 5;
 
-// Another try may go better. What is not known to be final is one of these: it costs a download.
+// Returns true if a retry may succeed. An error that is not known to be final may pass: a retry
+// costs a download.
 bool mayPass(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kInvalidArgument:
@@ -28,7 +29,7 @@ bool mayPass(ErrorKind kind) {
   }
 }
 
-// Without them nothing is known of earlier ones.
+// Reads the earlier attempts; without the line none are known.
 void readTries(kj::StringPtr line, PendingImage& pending) {
   KJ_IF_MAYBE (blank, line.findFirst(' ')) {
     auto known = kj::str(line.slice(0, *blank)).tryParseAs<int64_t>();
@@ -64,7 +65,7 @@ kj::String encodePendingImage(const PendingImage& pending) {
 kj::String nameInRecord(kj::StringPtr image) {
   auto parts = splitImageName(image);
   kj::Maybe<ArchiveUrl> url;
-  // One that is not valid is called what it is called in the config.
+  // An invalid URL is called as in the config.
   (void)kj::runCatchingExceptions([&] { url = archiveUrl(parts.name, parts.query); });
   KJ_IF_MAYBE (u, url) return kj::mv(u->place.shown);
   return kj::mv(parts.name);
@@ -102,7 +103,7 @@ void InstallImage::changed() {
   KJ_IF_MAYBE (w, waker) (*w)->fulfill();
 }
 
-// A loop that waits already looks once more.
+// Wakes a loop that already waits, so that it looks again.
 kj::Promise<void> InstallImage::nextChange() {
   changed();
   auto paf = kj::newPromiseAndFulfiller<void>();
@@ -110,7 +111,7 @@ kj::Promise<void> InstallImage::nextChange() {
   return kj::mv(paf.promise);
 }
 
-// A STATE that cannot be written to is no reason to give up what is known.
+// A STATE that cannot be written is only reported; the pending image stays in memory.
 kj::Promise<void> InstallImage::keep() {
   return deps.node.savePendingImage(pending.map([](PendingImage& w) { return w.clone(); }))
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
@@ -122,8 +123,8 @@ kj::Promise<void> InstallImage::drop() {
   return keep();
 }
 
-// A write that the power has cut off, as it seems. A record that was counted is found again when
-// the next try has not come as far as a record of its own.
+// Counts a write that a power cut seems to have interrupted. A counted record is found again if the
+// next attempt ends before it has its own record.
 kj::Promise<bool> InstallImage::beginsAnew(const UpgradeRecord& cut) {
   KJ_IF_MAYBE (w, pending) {
     if (w->refused || cut.image != nameInRecord(w->image)) co_return false;
@@ -139,7 +140,7 @@ kj::Promise<bool> InstallImage::beginsAnew(const UpgradeRecord& cut) {
 
 kj::Promise<void> InstallImage::follow() {
   while (pending != nullptr) {
-    auto change = nextChange();  // from before it looks
+    auto change = nextChange();  // made before it looks
     KJ_IF_MAYBE (pause, co_await look()) {
       change = deps.timer.afterDelay(*pause).exclusiveJoin(kj::mv(change));
     }
@@ -147,7 +148,8 @@ kj::Promise<void> InstallImage::follow() {
   }
 }
 
-// How long to wait for the next try; none: there is nothing to try until something changes.
+// Returns the time until the next attempt; nullptr if there is nothing to try until something
+// changes.
 kj::Promise<kj::Maybe<kj::Duration>> InstallImage::look() {
   if (co_await settled() || deps.upgrader.isUnderWay()) co_return nullptr;
   KJ_IF_MAYBE (configured, deps.node.configuredImage()) {
@@ -162,7 +164,7 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::look() {
   co_return nullptr;
 }
 
-// Another system was confirmed, or somebody else's upgrade is under way.
+// Returns true if another system was confirmed, or another upgrade is under way.
 kj::Promise<bool> InstallImage::settled() {
   KJ_IF_MAYBE (r, deps.upgrader.newest()) {
     auto name = nameInRecord(KJ_ASSERT_NONNULL(pending).image);
@@ -174,7 +176,7 @@ kj::Promise<bool> InstallImage::settled() {
   co_return false;
 }
 
-// True if the image that the config names is to be tried.
+// Returns true if the configured image must be tried.
 kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
   auto& w = KJ_ASSERT_NONNULL(pending);
   if (isOwn(configured)) {
@@ -183,7 +185,7 @@ kj::Promise<bool> InstallImage::compare(kj::StringPtr configured) {
   }
   if (configured != w.image) {
     w = PendingImage{kj::str(configured)};
-    // It says nothing of what is named now, even if it is called the same.
+    // An earlier record does not concern the new image, even if it has the same name.
     KJ_IF_MAYBE (r, deps.upgrader.newest()) w.known = r->began;
     pauses.reset();
     nextTry = deps.timer.now();
@@ -208,7 +210,7 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
       .catch_([&](kj::Exception&& e) { wrong = kj::mv(e); })
       .exclusiveJoin(whenAnotherIsConfigured(kj::str(image)));
   KJ_IF_MAYBE (e, wrong) {
-    // A request of an administrator meanwhile is in its way, and says nothing of the image.
+    // An administrator's request meanwhile stops this one, and says nothing about the image.
     bool others = deps.upgrader.isUnderWay();
     if (!others && !mayPass(kindOf(*e))) {
       KJ_ASSERT_NONNULL(pending).refused = true;
@@ -225,10 +227,10 @@ kj::Promise<kj::Maybe<kj::Duration>> InstallImage::attempt() {
     }
     co_return pause;
   }
-  co_return 0 * kj::SECONDS;  // it is under way, or another one is to be tried
+  co_return 0 * kj::SECONDS;  // under way, or another image is to be tried
 }
 
-// A fetch takes up to 20 minutes.
+// Resolves when the config names another image, because a fetch takes up to 20 minutes.
 kj::Promise<void> InstallImage::whenAnotherIsConfigured(kj::String image) {
   for (;;) {
     auto change = nextChange();

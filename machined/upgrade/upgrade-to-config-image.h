@@ -1,19 +1,18 @@
-// Upgrades a newly installed node to the image that machine.install.image names, when it is another
-// one than the installation has put onto the disk. An installation writes the system that runs,
-// because it runs before there is anything that could fetch an image. So it leaves a file on STATE,
-// the pending image, and the installed node upgrades itself to that image, once, after its first
-// boot: by the Upgrader, with all that it verifies, and back to the old system if the new one is no
-// good. EPHEMERAL is kept.
+// Upgrades a newly installed node to the image that machine.install.image names, if it is not the
+// installed one. An installation writes the running system, because it runs before any program
+// could fetch an image. So it leaves a file on STATE, the pending image, and the installed node
+// upgrades itself to this image, once, after its first boot. The Upgrader does this with all its
+// checks, and returns to the old system if the new one fails. EPHEMERAL is kept.
 //
-// The pending image is there as soon as the node counts as installed (it is written before that),
-// and until one of these, whatever ends a machined or the power in between:
-//   * the node runs another system that was confirmed: this image, or what an administrator chose;
-//   * an administrator has begun an upgrade or a rollback of his own, which a fetch gives way to;
-//   * the config names no other release any more.
-// A failure that can pass (a network that is down, a boot that takes long, a power cut) is tried
-// again, with growing pauses. An image that is refused, whose system gave up, or in whose write the
-// machine was cut off five times, is marked so in the file, and not tried again until the config
-// names another one.
+// The pending image exists as soon as the node counts as installed (it is written before that). It
+// survives every crash of machined and power cut until one of these:
+// * the node runs another system that was confirmed: this image, or an administrator's choice;
+// * an administrator has begun an upgrade or a rollback, which ends a fetch of this one;
+// * the config does not name another release any more.
+//
+// A temporary failure (a network that is down, a slow boot, a power cut) is retried, with growing
+// pauses. If an image is refused, or its system gave up, or the machine was cut off in its write
+// five times, the file says so, and the image is not retried until the config names another one.
 #pragma once
 
 #include "common/base/backoff.h"
@@ -25,19 +24,19 @@ namespace talos::machined {
 constexpr kj::StringPtr kPendingImageFile = "/system/state/install-image"_kj;
 
 struct PendingImage {
-  kj::String image;      // as machine.install.image has it; of a URL also what is secret in it
-  bool refused = false;  // it was tried, and is not to be tried again
-  // Identifies the newest record of an upgrade that says nothing more of this image: it was there
+  kj::String image;      // as in machine.install.image, including the secrets of a URL
+  bool refused = false;  // it was tried, and must not be tried again
+  // Start time of the newest upgrade record that says nothing more about this image: it existed
   // before, or was counted among the cuts. A name is not enough: two URLs may differ in a part that
   // no record shows.
   kj::Date known = kj::UNIX_EPOCH;
-  unsigned cuts = 0;  // how often the power was cut, as it seems, while the slot was written
+  unsigned cuts = 0;  // how often the power seems to have been cut during the write
 
   PendingImage clone() const;
 };
-kj::Maybe<PendingImage> decodePendingImage(kj::StringPtr text);  // none for a damaged file
+kj::Maybe<PendingImage> decodePendingImage(kj::StringPtr text);  // nullptr for a damaged file
 kj::String encodePendingImage(const PendingImage& pending);
-// As the record of its upgrade calls it.
+// Returns the image's name in the record of its upgrade.
 kj::String nameInRecord(kj::StringPtr image);
 
 // The node that has the pending image: its config, its console, and the file on STATE.
@@ -45,10 +44,10 @@ class PendingImageNode {
  public:
   virtual ~PendingImageNode() noexcept(false) = default;
 
-  virtual kj::Maybe<kj::String> configuredImage() = 0;  // none: there is no config yet
+  virtual kj::Maybe<kj::String> configuredImage() = 0;  // nullptr: there is no config yet
   virtual void log(kj::StringPtr line) = 0;             // on the console
   virtual kj::Promise<kj::Maybe<PendingImage>> loadPendingImage() = 0;
-  // On the disk when it resolves; none: removed, if there is one.
+  // Resolves when `pending` is on the disk; nullptr removes the file, if it exists.
   virtual kj::Promise<void> savePendingImage(kj::Maybe<PendingImage> pending) = 0;
 };
 
@@ -64,12 +63,12 @@ class InstallImage final : private kj::TaskSet::ErrorHandler {
   explicit InstallImage(Dependencies deps) : deps(kj::mv(deps)), tasks(*this) {}
   KJ_DISALLOW_COPY_AND_MOVE(InstallImage);
 
-  // During an installation, when the new STATE is mounted.
+  // Runs during an installation, when the new STATE is mounted.
   kj::Promise<void> leave();
-  // When STATE is mounted: restores the pending image, and the state that the Upgrader was in. A
-  // second call does nothing. Does not throw.
+  // Runs when STATE is mounted: restores the pending image, and the state of the Upgrader. A second
+  // call does nothing. Does not throw.
   kj::Promise<void> resume();
-  // The config, or how far an upgrade is, may have changed.
+  // Reports that the config, or the progress of an upgrade, may have changed.
   void changed();
 
  private:

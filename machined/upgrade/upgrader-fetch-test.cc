@@ -1,4 +1,4 @@
-// An image that is fetched before its upgrade.
+// Images that are fetched before their upgrade.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ struct FetchTest : public UpgraderTest {
   ~FetchTest() noexcept override {}
   static constexpr kj::StringPtr kUrl = "https://h.example/i.tar"_kj;
 
-  // "<digest> <version> signed"
+  // Returns "<digest> <version> signed".
   std::string fetch(System& node, UpgradeRequest request, bool keep = true) {
     node.archives.held = nullptr;
     auto asking = node.upgrader.fetch(kj::mv(request), keep);
@@ -39,8 +39,8 @@ struct FetchTest : public UpgraderTest {
   }
 };
 
-// Catches: a fetch that writes, drains, asks etcd or reboots; a state that stays "fetching"; a
-// version or a signature that is not what the image has.
+// Catches: a fetch that writes, drains, queries etcd or reboots; a state that stays "fetching"; a
+// version or a signature that is not the image's.
 TEST_F(FetchTest, ItChangesNothing) {
   System node(disk);
   node.boot(scope);
@@ -60,7 +60,7 @@ TEST_F(FetchTest, ItChangesNothing) {
 }
 
 // Catches: a system that would refuse the config of its node, and that is written, fetched for
-// later, or refused without the key; one that does not say which keys it knows, and is refused.
+// later, or refused without naming the key; a system that does not list its keys, and is refused.
 TEST_F(FetchTest, ASystemKnowsTheKeysOfTheConfig) {
   System node(disk);
   node.boot(scope);
@@ -86,7 +86,7 @@ TEST_F(FetchTest, ASystemKnowsTheKeysOfTheConfig) {
   EXPECT_EQ(fetch(node, kj::mv(forced)), "https://h.example/i.tar#sha256=12 v3");
 }
 
-// Catches: an image that is fetched twice; one that is kept though it is not to be.
+// Catches: an image that is fetched twice; an image that is kept although this was not requested.
 TEST_F(FetchTest, AnUpgradeToItsDigestTakesWhatIsKept) {
   for (bool keep : {true, false}) {
     disk.environment = {};
@@ -124,8 +124,8 @@ TEST_F(FetchTest, ARefusalKeepsIt) {
   EXPECT_EQ(disk.written, "B vmlinuz 512 a=1");
 }
 
-// Catches: an image whose signature was verified with another key; one that stays on the disk for
-// ever; another one that is written because it was kept.
+// Catches: an image whose signature was verified with another key; a kept image that stays on the
+// disk for ever; another image that is written because it was kept.
 TEST_F(FetchTest, WhatIsKeptEnds) {
   System node(disk);
   node.boot(scope);
@@ -135,7 +135,7 @@ TEST_F(FetchTest, WhatIsKeptEnds) {
   fetch(node, sent(0x12));
   node.timer.advanceTo(node.timer.now() + 59 * kj::MINUTES);
   scope.poll();
-  fetch(node, sent(0x12));  // again, for an hour from now
+  fetch(node, sent(0x12));  // again, for another hour
   node.timer.advanceTo(node.timer.now() + 59 * kj::MINUTES);
   scope.poll();
   node.etcdRefuses = "may restart";

@@ -1,4 +1,4 @@
-// Where the Upgrader (upgrader.h) gets an image from, and the one that it keeps for later.
+// Fetches images for the Upgrader (upgrader.h), and keeps one of them for later.
 #include <kj/encoding.h>
 
 #include "common/base/error.h"
@@ -21,7 +21,7 @@ Upgrader::Source Upgrader::sourceOf(UpgradeRequest& request) {
     fail(ErrorKind::kInvalidArgument, "the image is missing; use --image");
   Source source;
   KJ_IF_MAYBE (file, request.file) {
-    request.image = oneLine(request.image, kMostName);  // whatever a client calls it
+    request.image = oneLine(request.image, kMostName);  // the client chose it freely
     source.digest = kj::str(kFileDigest, kj::encodeHex(file->sha256));
     return source;
   }
@@ -84,7 +84,7 @@ kj::Promise<Upgrader::Fetched> Upgrader::verify(UpgradeRequest request, bool kee
 }
 
 kj::Promise<Upgrader::Wanted> Upgrader::pulled(kj::String image, kj::String key) {
-  // A view that a power cut has left would keep what was unpacked then.
+  // A view that a power cut has left would show the content of that time.
   co_await dropView(deps.containerd, kj::str(kViewName));
   co_await forgetImage(deps.containerd, kj::str(image));
   auto unpacked = co_await pullImage(deps.containerd, kj::mv(image));
@@ -116,7 +116,7 @@ kj::Promise<Upgrader::Wanted> Upgrader::archived(UpgradeRequest& request, kj::Ma
   co_return kj::mv(next);
 }
 
-// Watchers get one message for each twentieth.
+// Publishes one message for each twentieth.
 void Upgrader::progressed(uint64_t done, uint64_t size) {
   auto text = size == 0 ? kj::str(done >> 24 << 4, " MiB")
                         : kj::str(done * 20 / size * 5, " % of ", size >> 20, " MiB");
@@ -146,7 +146,7 @@ void Upgrader::keepForLater(Wanted image, kj::String key) {
   }));
 }
 
-// An archive has no name, and goes with its descriptor.
+// An archive has no name, and disappears with its descriptor.
 kj::Promise<void> Upgrader::dropKept() {
   bool viewed = false;
   KJ_IF_MAYBE (k, kept) viewed = k->image.content.is<ImageView>();

@@ -1,4 +1,4 @@
-// The version floor of signed images (version-floor.h), over upgrades, rollbacks, trials and
+// The version floor of signed images (version-floor.h) across upgrades, rollbacks, trials and
 // crashes.
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ struct UpgradeFloor : UpgraderTest {
     KJ_IF_MAYBE (version, disk.floor) return version->cStr();
     return "none";
   }
-  // An archive, or else an image of a registry. Its refusal.
+  // Upgrades to an archive, or else to an image of a registry. Returns the refusal.
   std::string upgrade(System& node, bool archive, bool force = false) {
     node.pulls.registry["r.example/i:t"] = "sha256:7";
     UpgradeRequest request{kj::str(archive ? "https://h.example/i.tar" : "r.example/i:t"), true,
@@ -35,8 +35,8 @@ struct UpgradeFloor : UpgraderTest {
 }  // namespace
 
 // Catches: a signed image of a release with known holes, which a registry or a mirror gives instead
-// of the newest; one that is refused after something was written, or after the node took its turn
-// to restart; --force that is not passed on; a floor without a key, which says nothing.
+// of the newest; a refusal after something was written, or after the node took its turn to restart;
+// --force that is not passed on; a floor without a key, which has no effect.
 TEST_F(UpgradeFloor, ASignedOlderImageNeedsForce) {
   for (bool archive : {false, true}) {
     ModelDisk fresh;
@@ -74,9 +74,9 @@ TEST_F(UpgradeFloor, ASignedOlderImageNeedsForce) {
   EXPECT_EQ(upgrade(keyless, true), "");
 }
 
-// Catches: a floor that an older system lowers, which was started by a rollback or with --force;
-// one that a trial raises which is not confirmed, so that the node cannot be upgraded to what it
-// ran.
+// Catches: a floor that is lowered by an older system, which was started by a rollback or with
+// --force; a floor that an unconfirmed trial raises, so that the node cannot be upgraded to the
+// system that it ran.
 TEST_F(UpgradeFloor, OnlyAConfirmedSystemRaisesItAndNothingLowersIt) {
   disk.versions[0] = "v1.2.0";
   disk.versions[1] = "v1.3.0";
@@ -114,8 +114,8 @@ TEST_F(UpgradeFloor, OnlyAConfirmedSystemRaisesItAndNothingLowersIt) {
   EXPECT_THAT(upgrade(old, true), HasSubstr("v1.2.5 is older than v1.3.0"));
 }
 
-// Catches: a floor that a system raises which runs and was never confirmed, so that the node cannot
-// be upgraded to what it is confirmed to run.
+// Catches: a floor that is raised by a system which runs and was never confirmed, so that the node
+// cannot be upgraded to its confirmed system.
 TEST_F(UpgradeFloor, ARunningSystemThatIsNotConfirmedDoesNotRaiseIt) {
   disk.versions[0] = "v1.2.0";
   disk.versions[1] = "v1.3.0";
@@ -123,7 +123,7 @@ TEST_F(UpgradeFloor, ARunningSystemThatIsNotConfirmedDoesNotRaiseIt) {
   System node(disk);
   node.key = "PEM";
   node.boot(scope);
-  disk.environment.confirmed = Slot::kB;  // by somebody else, or with another boot loader's entry
+  disk.environment.confirmed = Slot::kB;  // by another program, or with another boot loader's entry
   disk.versions[0] = "v1.4.0";
   disk.imageVersion = "v1.1.0";
   EXPECT_THAT(upgrade(node, true), HasSubstr("v1.1.0 is older than v1.2.0"));
@@ -133,8 +133,8 @@ TEST_F(UpgradeFloor, ARunningSystemThatIsNotConfirmedDoesNotRaiseIt) {
   EXPECT_EQ(floor(), "v1.4.0");
 }
 
-// Catches: a floor that a crash between the confirmation and the value has lost, or that a META
-// which cannot be written has lost; a signed image that is taken while nobody knows the floor.
+// Catches: a floor that is lost by a crash between the confirmation and the value, or by a META
+// which cannot be written; a signed image that is accepted while the floor is not known.
 TEST_F(UpgradeFloor, ACrashOrAMetaThatFailsDoesNotLoseIt) {
   disk.versions[0] = "v1.2.0";
   disk.versions[1] = "v1.3.0";
@@ -156,7 +156,7 @@ TEST_F(UpgradeFloor, ACrashOrAMetaThatFailsDoesNotLoseIt) {
   }
   disk.floor = nullptr;
   System again(disk);
-  disk.versions[1] = "v1.3.0+site.2";  // what its builder called it, and not what its programs say
+  disk.versions[1] = "v1.3.0+site.2";  // the version of its builder, not of its programs
   again.boot(scope);
   EXPECT_EQ(floor(), "v1.3.0+site.2");
 }

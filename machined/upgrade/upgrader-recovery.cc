@@ -1,4 +1,4 @@
-// The Upgrader at the start of a system: what it finds, EPHEMERAL that is to be emptied, the trial.
+// The Upgrader at the start of a system: its findings, the emptying of EPHEMERAL, the trial.
 #include <kj/debug.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -18,14 +18,14 @@ using Stage = UpgradeRecord::Stage;
 using install::nameOf;
 using install::Slot;
 
-// A service that comes up and exits at once is not healthy.
+// A service that comes up and exits immediately is not healthy.
 constexpr auto kHealthyFor = 5 * kj::SECONDS;
 constexpr size_t kMostFailureText = 4096;
 constexpr kj::StringPtr kNotHealthy = "the system on trial was not healthy"_kj;
 
 }  // namespace
 
-// Process 1 no longer has to end a trial.
+// Tells process 1 that it no longer has to end a trial.
 kj::Promise<void> Upgrader::settle() {
   int raw;
   KJ_SYSCALL(raw = memfd_create("settled", MFD_CLOEXEC));
@@ -60,7 +60,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
     if (record == nullptr) record = UpgradeRecord{.from = found.confirmed, .to = running};
     auto& r = KJ_ASSERT_NONNULL(record);
     bool first = r.stage != Stage::STARTED;
-    // A choice that was reported as failed has left the boot loader its slot, and keeps the data.
+    // A choice that was reported as failed has reached the boot loader; the data is kept.
     if (first && r.stage != Stage::WRITTEN) r.empty = false;
     r.stage = Stage::STARTED;
     r.staged = false;
@@ -97,7 +97,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
       KJ_IF_MAYBE (r, record) {
         if (r->isOver()) co_return co_await choose(running, nullptr);
       }
-      // A brain that died between the boot loader's choice and the reboot.
+      // The brain died between the boot loader's choice and the reboot.
       if (deps.process1.brainRestarts() > 0) tasks.add(rebootInto());
       break;
     default:
@@ -105,7 +105,7 @@ kj::Promise<void> Upgrader::findOut(kj::Maybe<BeginsAnew>& beginsAnew) {
   }
 }
 
-// A machined that ends in the middle may do so each time; the power does not.
+// A machined that exits during the write may do so each time; a power cut does not recur.
 kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
   KJ_IF_MAYBE (ask, beginsAnew) {
     if (deps.process1.brainRestarts() == 0 && co_await (*ask)(KJ_ASSERT_NONNULL(record))) {
@@ -114,7 +114,7 @@ kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
         record = nullptr;
         co_return publish();
       }
-      // The only one who knows of an EPHEMERAL that is half zeroed.
+      // Only this record says that EPHEMERAL is half zeroed.
       r.stage = Stage::FAILED;
       r.reason = kj::str("it was interrupted; it is tried again");
       publish();
@@ -126,7 +126,7 @@ kj::Promise<void> Upgrader::cutOff(kj::Maybe<BeginsAnew>& beginsAnew) {
       "ready to be tried"));
 }
 
-// As the image of it was called: its builder may have a numbering of their own.
+// Returns the version of the running system's image, whose builder may number differently.
 kj::String Upgrader::runningVersion(const install::SlotsOnDisk& found) const {
   for (auto& system : found.systems) {
     if (system.slot == KJ_ASSERT_NONNULL(deps.running)) return kj::str(system.version);
@@ -134,8 +134,8 @@ kj::String Upgrader::runningVersion(const install::SlotsOnDisk& found) const {
   return kj::str(deps.version);
 }
 
-// A system that runs and is not confirmed leaves the floor as it is. It is on the disk when it
-// resolves.
+// Raises the floor, but not for a running system that is not confirmed. Resolves to the floor when
+// it is on the disk.
 kj::Promise<kj::String> Upgrader::raiseFloor() {
   auto found = co_await slots.look();
   if (found.state.confirmed == KJ_ASSERT_NONNULL(deps.running)) {
@@ -151,12 +151,12 @@ kj::Promise<kj::String> Upgrader::raiseFloorTo(kj::String running) {
   co_return kj::mv(floor);
 }
 
-// A META that fails is no reason to doubt the system; an upgrade needs the floor, and tries again.
+// A failure of META does not end the trial; an upgrade needs the floor, and retries.
 kj::Promise<void> Upgrader::reportFailure(kj::Promise<kj::String> raising) {
   return raising.ignoreResult().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
-// A META that cannot be read has none.
+// Returns nullptr if META cannot be read.
 kj::Promise<kj::Maybe<kj::String>> Upgrader::readTrialFailure() {
   kj::Maybe<kj::String> trialFailure;
   co_await kj::evalNow([&]() { return deps.records.readTrialFailure(); })
@@ -169,14 +169,15 @@ kj::Promise<kj::Maybe<kj::String>> Upgrader::readTrialFailure() {
   co_return nullptr;
 }
 
-// When the record has it. One of an earlier trial goes, too.
+// Runs when the record has the failure. Also clears a failure of an earlier trial.
 kj::Promise<void> Upgrader::clearTrialFailure() {
   if (!failureIsInMeta) return kj::READY_NOW;
   return kj::evalNow([&]() { return deps.records.clearTrialFailure(); })
       .catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
 
-// A disk that has taken the choice and not said so would start the other system at some later boot.
+// If the disk has written the choice and reported a failure, it would start the other system at
+// some later boot.
 kj::Promise<void> Upgrader::revoke() {
   return choose(KJ_ASSERT_NONNULL(deps.running), nullptr).catch_([this](kj::Exception&& e) {
     deps.node.announce(kj::str(
@@ -223,8 +224,8 @@ kj::Promise<void> Upgrader::emptyEphemeralIfAsked() {
       kj::str("EPHEMERAL: ", ephemeral, " was emptied, as the upgrade was without --preserve"));
 }
 
-// In the record that is there now: a rollback, which does not wait for the end of the boot, has put
-// another one in its place (newRecord()).
+// Changes the current record: a rollback, which does not wait for the end of the boot, may have
+// replaced it (newRecord()).
 kj::Promise<void> Upgrader::recordEmptying(bool begins) {
   auto& r = KJ_REQUIRE_NONNULL(record);
   r.emptying = begins;
@@ -234,8 +235,8 @@ kj::Promise<void> Upgrader::recordEmptying(bool begins) {
 
 // --- the trial
 
-// Those of this upgrade. None: the system before has recorded none, or they cannot be read; then
-// the trial is about the system alone.
+// Returns the duties recorded by this upgrade; nullptr if the old system recorded none, or they
+// cannot be read. Then only the system itself is on trial.
 kj::Promise<kj::Maybe<DutyRecord>> Upgrader::dutiesBefore() {
   kj::Maybe<DutyRecord> before;
   co_await kj::evalNow([&]() { return deps.records.loadDuties(); })
@@ -300,7 +301,7 @@ kj::Promise<void> Upgrader::trial() {
       deps.node.announce(kj::str("slot ", r.target(), " stays on trial, as the other slot could ",
                                  "not be healthy either: ", r.reason));
     }
-    // The others are back: this system has its time anew.
+    // The other nodes work again: this system gets its full time again.
     if (waitsForOthers && !health.causedElsewhere && health.lacks != nullptr) {
       waitsForOthers = false;
       begin = now;
@@ -314,7 +315,7 @@ kj::Promise<void> Upgrader::trial() {
   }
 }
 
-// False: the disk does not take it; it may still.
+// Returns false if the disk reports an error; a retry may succeed.
 kj::Promise<bool> Upgrader::confirm(kj::String reason) {
   auto& r = KJ_ASSERT_NONNULL(record);
   bool good = true;
@@ -337,7 +338,7 @@ kj::Promise<bool> Upgrader::confirm(kj::String reason) {
   co_return true;
 }
 
-// By the trial itself, so that it never gives up what is being confirmed.
+// Called by the trial itself, so that it never gives up a system that is being confirmed.
 kj::Promise<bool> Upgrader::confirmAsAsked(const kj::Maybe<kj::String>& lacks) {
   auto callers = kj::mv(confirmers);
   auto lacked = kj::str(lacks.orDefault(kj::String()));

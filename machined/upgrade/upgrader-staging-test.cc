@@ -36,9 +36,9 @@ struct StagedUpgrade : UpgraderTest {
 
 }  // namespace
 
-// Catches: a node that reboots at once, leaves etcd, drains or takes a turn to restart though it
-// does not restart; a boot loader that tries the new system after a power cut; a staging that a
-// crash of machined or a power cut forgets.
+// Catches: a node that reboots immediately, leaves etcd, drains or takes a turn to restart although
+// it does not restart; a boot loader that tries the new system after a power cut; a staging that is
+// lost by a crash of machined or a power cut.
 TEST_F(StagedUpgrade, IsTriedAtTheNextRebootAndNotBefore) {
   {
     System old(disk);
@@ -109,8 +109,9 @@ TEST_F(StagedUpgrade, OneThatFailsItsTrialIsOver) {
 }
 
 // Catches: a node without --preserve that leaves etcd when it is staged, or whose data is emptied
-// by the old system, or that reboots into the new one though etcd did not let it go, or has left
-// and is stuck; a power cut between that and the boot loader's choice that loses the staging.
+// by the old system, or that reboots into the new one although etcd did not release it, or has left
+// and is stuck; a staging that is lost by a power cut between leaving etcd and the boot loader's
+// choice.
 TEST_F(StagedUpgrade, WithoutPreserveItLeavesEtcdAtTheReboot) {
   stage(false);
   {
@@ -129,7 +130,7 @@ TEST_F(StagedUpgrade, WithoutPreserveItLeavesEtcdAtTheReboot) {
     EXPECT_THAT(disk.cleared, IsEmpty());
     EXPECT_EQ(old.status(), kStagedB + std::string("; the last reboot did not try it: etcd has 1 "
                                                    "voter"));
-    disk.refuses = true;  // it has left, and the power is cut
+    disk.refuses = true;  // the node has left etcd, and the power is cut
     old.upgrader.tryStaged().wait(scope);
     disk.refuses = false;
   }
@@ -146,8 +147,8 @@ TEST_F(StagedUpgrade, WithoutPreserveItLeavesEtcdAtTheReboot) {
   EXPECT_EQ(disk.cleared.size(), 1u);
 }
 
-// Catches: a choice that the disk has taken and reported as failed: another reboot, long after it,
-// would try the system without a word.
+// Catches: a choice that the disk has written and reported as failed: a much later reboot would try
+// the system without a message.
 TEST_F(StagedUpgrade, AChoiceThatFailedIsRevokedAtTheReboot) {
   stage();
   System old(disk);
@@ -162,8 +163,7 @@ TEST_F(StagedUpgrade, AChoiceThatFailedIsRevokedAtTheReboot) {
 }
 
 // Catches: a second upgrade that is refused because one is staged, or after which the next reboot
-// tries a slot that is half written; one that fails before it writes and takes the staged one
-// along.
+// tries a half written slot; an upgrade that fails before it writes and ends the staged one.
 TEST_F(StagedUpgrade, AnotherUpgradeReplacesIt) {
   stage();
   System old(disk);
@@ -196,8 +196,9 @@ TEST_F(StagedUpgrade, AnotherUpgradeReplacesIt) {
   EXPECT_EQ(next.reboots, 1u);
 }
 
-// Catches: a rollback that reboots into the system that is staged, which nobody has run, or that
-// leaves it staged; one that a power cut brings back; one that is repeated and tries it after all.
+// Catches: a rollback that reboots into the staged system, which has never run, or that leaves it
+// staged; a withdrawn system that a power cut brings back, or that a repeated rollback tries after
+// all.
 TEST_F(StagedUpgrade, ARollbackWithdrawsIt) {
   stage();
   {
@@ -222,7 +223,8 @@ TEST_F(StagedUpgrade, ARollbackWithdrawsIt) {
   EXPECT_EQ(old.reboots, 1u);
 }
 
-// Catches: a withdrawal that failed and counts until the next start, which finds it staged again.
+// Catches: a withdrawal that failed and has effect until the next start, which finds the system
+// staged.
 TEST_F(StagedUpgrade, AWithdrawalThatStateDoesNotTakeIsNone) {
   stage();
   System old(disk);
@@ -242,8 +244,9 @@ TEST_F(StagedUpgrade, AWithdrawalThatStateDoesNotTakeIsNone) {
   EXPECT_THAT(old.status(), HasSubstr("withdrawn A v1: "));
 }
 
-// Catches: a node that waits for others and that nobody can keep; one that is kept without a word
-// about what it lacked; a confirmation that is answered although the disk did not take it.
+// Catches: a node that waits for other nodes and whose trial cannot be confirmed; a confirmation
+// that does not report what the system lacked; a confirmation that succeeds although the disk did
+// not write it.
 TEST_F(StagedUpgrade, AnOperatorConfirmsATrial) {
   rollBack();
   System fresh(disk);

@@ -11,12 +11,12 @@ namespace {
 using Stage = UpgradeRecord::Stage;
 using install::nameOf;
 
-// A reboot does not wait longer for a cluster of etcd that the node is to leave.
+// Limit of a reboot's wait for an etcd cluster that the node is to leave.
 constexpr auto kStagedTimeout = 2 * kj::MINUTES;
 
 }  // namespace
 
-// The end of writeSlot(): the boot loader does not know of it yet.
+// Ends writeSlot() without a choice for the boot loader.
 kj::Promise<void> Upgrader::stage() {
   auto& r = KJ_ASSERT_NONNULL(record);
   r.stage = Stage::WRITTEN;
@@ -54,7 +54,7 @@ kj::Promise<void> Upgrader::tryStaged() {
   publish();
 }
 
-// The duties of the time when it was staged count if those of now cannot be recorded.
+// The duties recorded when the system was staged count if the current ones cannot be recorded.
 kj::Promise<void> Upgrader::chooseStaged() {
   auto& r = KJ_ASSERT_NONNULL(record);
   co_await recordDuties(r.began).catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
@@ -62,7 +62,7 @@ kj::Promise<void> Upgrader::chooseStaged() {
   co_await choose(r.from, r.to);
 }
 
-// One that STATE does not take is staged as before, so that who repeats it does not hear otherwise.
+// If STATE cannot be written, the system stays staged, so that a repeated call has the same result.
 kj::Promise<kj::Maybe<kj::String>> Upgrader::withdraw() {
   auto& r = KJ_ASSERT_NONNULL(record);
   auto lastReason = kj::mv(r.reason);
@@ -71,7 +71,7 @@ kj::Promise<kj::Maybe<kj::String>> Upgrader::withdraw() {
       kj::str(r.toVersion, " was staged in slot ", nameOf(r.to), ", and withdrawn by a rollback");
   auto target = r.target();
   kj::Maybe<kj::Exception> wrong;
-  rebooting = true;  // no other one begins meanwhile
+  rebooting = true;  // no other upgrade begins meanwhile
   co_await keep().catch_([&](kj::Exception&& e) { wrong = kj::mv(e); });
   rebooting = false;
   KJ_IF_MAYBE (e, wrong) {

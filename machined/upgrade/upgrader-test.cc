@@ -14,8 +14,8 @@ using testing::HasSubstr;
 
 }  // namespace
 
-// Catches: a system that is confirmed at once, before it was healthy for a while, or never; one
-// that process 1 still takes for one on trial.
+// Catches: a system that is confirmed immediately, before it was healthy for a while, or never; a
+// system that process 1 still takes for one on trial.
 TEST_F(UpgraderTest, AHealthySystemIsConfirmed) {
   rollBack();
   System fresh(disk);
@@ -39,8 +39,9 @@ TEST_F(UpgraderTest, AHealthySystemIsConfirmed) {
   EXPECT_EQ(disk.start(), Slot::kB);
 }
 
-// Catches: a system whose etcd does not start and that is kept, as it is healthy otherwise; one
-// that has to do what the node did not do before; duties of an earlier upgrade that count.
+// Catches: a system that is kept although its etcd does not start, because it is healthy otherwise;
+// a system that has to fulfil duties which the node did not fulfil before; duties of an earlier
+// upgrade that count.
 TEST_F(UpgraderTest, ANewSystemFulfilsTheDutiesOfTheOldOne) {
   auto go = [&](bool fulfils) {
     {
@@ -71,7 +72,8 @@ TEST_F(UpgraderTest, ANewSystemFulfilsTheDutiesOfTheOldOne) {
     EXPECT_THAT(old.status(), HasSubstr("voter of etcd: it is a learner"));
   }
   go(true);
-  KJ_ASSERT_NONNULL(disk.record).began += 1 * kj::SECONDS;  // of a system that records none
+  KJ_ASSERT_NONNULL(disk.record).began +=
+      1 * kj::SECONDS;  // of a system that does not record duties
   KJ_ASSERT_NONNULL(disk.record).stage = UpgradeRecord::Stage::WRITTEN;
   KJ_ASSERT_NONNULL(disk.record).from = Slot::kB;
   KJ_ASSERT_NONNULL(disk.record).to = Slot::kA;
@@ -84,8 +86,8 @@ TEST_F(UpgraderTest, ANewSystemFulfilsTheDutiesOfTheOldOne) {
   EXPECT_EQ(other.status(), "done A v1: ");
 }
 
-// Catches: a node that goes back to its old system because other nodes are down, which helps
-// nobody; one that stays on trial for ever when they are back and it is ill itself.
+// Catches: a node that returns to its old system because other nodes are down, although this does
+// not help; a node that stays on trial for ever when they are back and it is unhealthy itself.
 TEST_F(UpgraderTest, ATrialWaitsForOtherNodes) {
   {
     System old(disk);
@@ -111,8 +113,8 @@ TEST_F(UpgraderTest, ATrialWaitsForOtherNodes) {
   EXPECT_EQ(fresh.reboots, 1u);
 }
 
-// Catches: a system that is never healthy and stays; an old one that does not say why it is back,
-// or is thought to be on trial itself.
+// Catches: a system that is never healthy and stays; an old system that does not report why it is
+// back, or is thought to be on trial itself.
 TEST_F(UpgraderTest, ASickSystemMakesWay) {
   for (bool hopeless : {false, true}) {
     rollBack();
@@ -138,7 +140,7 @@ TEST_F(UpgraderTest, ASickSystemMakesWay) {
 }
 
 // Catches: a power cut or a crash during the trial after which the new system is tried again, or
-// nobody knows what has happened.
+// the cause is not known.
 TEST_F(UpgraderTest, ATrialThatEndsWithoutAReason) {
   for (bool started : {false, true}) {
     rollBack();
@@ -156,9 +158,9 @@ TEST_F(UpgraderTest, ATrialThatEndsWithoutAReason) {
   }
 }
 
-// Catches: a system on trial whose boot fails before it has the record, and that nobody ends before
-// process 1 does, or that is gone without a reason; the failure of an earlier trial that is
-// reported for a later one; a boot that fails without a trial, and reboots.
+// Catches: a system on trial whose boot fails before it has the record, and that only process 1
+// ends, or that ends without a reason; the failure of an earlier trial that is reported for a later
+// one; a boot that fails without a trial, and reboots.
 TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesItsReason) {
   for (bool lost : {false, true}) {
     rollBack();
@@ -186,22 +188,22 @@ TEST_F(UpgraderTest, ABootThatFailsBeforeStateLeavesItsReason) {
   EXPECT_TRUE(disk.trialFailure == nullptr);
 }
 
-// Catches: a brain that died in the middle of a trial, and whose successor confirms at once or not
-// at all.
+// Catches: a brain that died in the middle of a trial, and whose successor confirms immediately or
+// never.
 TEST_F(UpgraderTest, AnotherBrainGoesOnWithTheTrial) {
   rollBack();
   System fresh(disk);
   fresh.lacks = "no network";
   fresh.boot(scope);
-  ++disk.environment.tries;  // the next one is of the same start
+  ++disk.environment.tries;  // the next brain is of the same start
   System next(disk);
   next.boot(scope);
   advance(next.timer, scope, 8 * kj::SECONDS);
   EXPECT_EQ(next.status(), "done B v2: ");
 }
 
-// Catches: a disk that does not take the confirmation, and a node that stays on a system which the
-// next start does not start.
+// Catches: a disk that does not write the confirmation, and a node that stays on a system which the
+// next start does not use.
 TEST_F(UpgraderTest, AConfirmationThatCannotBeWritten) {
   rollBack();
   System fresh(disk);
@@ -215,8 +217,8 @@ TEST_F(UpgraderTest, AConfirmationThatCannotBeWritten) {
   EXPECT_EQ(disk.start(), Slot::kA);
 }
 
-// Catches: an upgrade of what cannot be upgraded; two at a time; one that a failed pull leaves
-// under way.
+// Catches: an upgrade of a node that cannot be upgraded; two at a time; an upgrade that stays under
+// way after a failed pull.
 TEST_F(UpgraderTest, WhatIsRefused) {
   System node(disk);
   node.boot(scope);
@@ -250,7 +252,7 @@ TEST_F(UpgraderTest, WhatIsRefused) {
 }
 
 // Catches: an archive that is fetched and not written, or written without its places; a secret of
-// its URL that is shown; progress that nobody sees; a name that breaks the lines of a console.
+// its URL that is shown; progress that is not published; a name that breaks the lines of a console.
 TEST_F(UpgraderTest, AnArchiveIsWritten) {
   for (bool file : {false, true}) {
     disk.environment = {};
@@ -284,12 +286,12 @@ TEST_F(UpgraderTest, AnArchiveIsWritten) {
   }
 }
 
-// Catches: an image that is fetched for a node that etcd cannot do without; a node that is started
-// anew, or emptied, though etcd has come to need it meanwhile; pods that leave a node before its
-// other slot is written, or with etcd, or that stay away from one that does not restart; a member
-// whose data is emptied though it has not left; a flag that is not passed on; a turn to restart
-// that is taken before the image is there, or kept by a node that does not restart; an image that
-// has failed because another node was restarting.
+// Catches: an image that is fetched for a node that etcd needs; a node that is restarted, or
+// emptied, although etcd has come to need it meanwhile; pods that leave a node before its other
+// slot is written, or together with etcd, or that stay away from a node that does not restart; a
+// member whose data is emptied although it has not left; a flag that is not passed on; a turn to
+// restart that is taken before the image has come, or kept by a node that does not restart; an
+// image that has failed because another node was restarting.
 TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   struct Row {
     bool preserve, force;
@@ -340,9 +342,8 @@ TEST_F(UpgraderTest, EtcdIsAskedFirstAndLeftLast) {
   }
 }
 
-// Catches: an image of a registry that is unpacked for the slot though nobody has signed it, or of
-// which another digest is verified than is recorded; one that needs a signature though the config
-// names no key.
+// Catches: an unsigned image of a registry that is unpacked for the slot, or whose verified digest
+// is not the recorded one; an image that needs a signature although the config names no key.
 TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
   System node(disk);
   node.boot(scope);
@@ -361,7 +362,7 @@ TEST_F(UpgraderTest, ImagesOfRegistriesAreVerified) {
   EXPECT_EQ(KJ_ASSERT_NONNULL(disk.record).digest, "r.example/i@sha256:7");
 }
 
-// Catches: a rollback that begins when the slot is written and the node about to reboot into it.
+// Catches: a rollback that begins when the slot is written and the node is about to reboot into it.
 TEST_F(UpgraderTest, NothingBeginsBeforeItsReboot) {
   System node(disk);
   node.boot(scope);
@@ -371,7 +372,7 @@ TEST_F(UpgraderTest, NothingBeginsBeforeItsReboot) {
   std::string refusals;
   kj::Vector<kj::Promise<void>> asked;
   while (node.reboots == 0 && ++turns < 10'000) {
-    // Of an idle node it is the timeout that is refused.
+    // An idle node would refuse the timeout instead.
     asked.add(node.upgrader.rollback(5)
                   .ignoreResult()
                   .catch_([&](kj::Exception&& e) {
@@ -386,8 +387,8 @@ TEST_F(UpgraderTest, NothingBeginsBeforeItsReboot) {
   EXPECT_EQ(refusals, "");
 }
 
-// Catches: an unsigned image, written because the config's key is only looked at for some; an
-// upgrade that is under way for ever after one that was refused.
+// Catches: an unsigned image that is written because the config's key is only checked for some; an
+// upgrade that stays under way for ever after a refusal.
 TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   System node(disk);
   node.boot(scope);
@@ -403,7 +404,7 @@ TEST_F(UpgraderTest, ArchivesThatAreRefused) {
   EXPECT_EQ(disk.written, "");
 }
 
-// Catches: an image that was verified with no key, or with another one than the config names when
+// Catches: an image that was verified with no key, or with another key than the config names when
 // the slot is written: a fetch takes minutes.
 TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
   for (auto first : {"", "PEM"}) {
@@ -422,8 +423,8 @@ TEST_F(UpgraderTest, TheKeyIsStillThatOfTheConfigWhenItIsWritten) {
   }
 }
 
-// Catches: a system that becomes the confirmed one although nobody has seen it healthy, by a
-// rollback from where the boot loader went by itself.
+// Catches: a system that becomes the confirmed one without having been healthy, by a rollback from
+// the slot that the boot loader chose by itself.
 TEST_F(UpgraderTest, OnlyTheConfirmedSystemIsRolledBackFrom) {
   System node(disk);
   node.boot(scope);
@@ -433,8 +434,8 @@ TEST_F(UpgraderTest, OnlyTheConfirmedSystemIsRolledBackFrom) {
   EXPECT_EQ(disk.environment.confirmed, Slot::kB);
 }
 
-// Catches: a rollback that the boot loader knows of and that nobody carries out, because its caller
-// has gone; one that says it is rebooting though it has failed.
+// Catches: a rollback that the boot loader has and that is not carried out, because its caller has
+// gone; a rollback that says it is rebooting although it has failed.
 TEST_F(UpgraderTest, ARollbackGoesOnOrIsOver) {
   System node(disk);
   node.boot(scope);
@@ -453,8 +454,8 @@ TEST_F(UpgraderTest, ARollbackGoesOnOrIsOver) {
   EXPECT_EQ(other.reboots, 0u);
 }
 
-// Catches: a voter that restarts into its other system while the cluster cannot do without it; a
-// flag that is not passed on; a turn that is kept by a node that does not restart.
+// Catches: a voter that restarts into its other system while the cluster needs it; a flag that is
+// not passed on; a turn that is kept by a node that does not restart.
 TEST_F(UpgraderTest, ARollbackAsksEtcdToo) {
   struct Row {
     bool force, disk;
@@ -485,7 +486,7 @@ TEST_F(UpgraderTest, ARollbackAsksEtcdToo) {
   }
 }
 
-// Catches: a good system whose boot fails because of what it knows of an earlier upgrade.
+// Catches: a good system whose boot fails because of its record of an earlier upgrade.
 TEST_F(UpgraderTest, ARecordThatCannotBeReadIsSaid) {
   disk.unreadable = true;
   System node(disk);
@@ -493,7 +494,8 @@ TEST_F(UpgraderTest, ARecordThatCannotBeReadIsSaid) {
   EXPECT_THAT(node.said.back(), HasSubstr("Input/output error"));
 }
 
-// Catches: a node whose slots are no partitions that is refused, or that is looked for on a disk.
+// Catches: a node whose slots are not partitions that is refused, or whose slots are looked for on
+// a disk.
 TEST_F(UpgraderTest, SlotsThatAreFolders) {
   disk.slotsAt = "/slots";
   System old(disk, VolumesAs::kFolders);
@@ -515,7 +517,7 @@ TEST_F(UpgraderTest, SlotsThatAreFolders) {
   EXPECT_THAT(back.status(), testing::StartsWith("failed A v1"));
 }
 
-// Catches: data that are emptied though they were to be kept, emptied twice, or by the old system.
+// Catches: data that is emptied although it was to be kept, emptied twice, or by the old system.
 TEST_F(UpgraderTest, EphemeralIsEmptiedOnce) {
   rollBack();
   KJ_ASSERT_NONNULL(disk.record).empty = true;
@@ -532,7 +534,7 @@ TEST_F(UpgraderTest, EphemeralIsEmptiedOnce) {
   EXPECT_EQ(disk.cleared.size(), 1u);
 }
 
-// Catches: a partition of somebody else's disk.
+// Catches: a partition of another disk.
 TEST(SystemPartitions, AreThoseOfTheDiskWithState) {
   auto devices = systemDisk("vdb");
   devices.add(part("vda", 1, "BOOT"));

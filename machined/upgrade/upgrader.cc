@@ -44,13 +44,13 @@ kj::Promise<void> Upgrader::choose(Slot confirmed, kj::Maybe<Slot> attempt) {
   return slots.choose(confirmed, attempt, timeout);
 }
 
-// --- what is known
+// --- the known state
 
-// One at a time, each with what is so when its turn comes: of two at once the older one may be the
-// last. A disk that does not answer is no reason to wait for ever.
+// Saves one record at a time, and each save writes the state of its turn: of two at once, the older
+// one might be written last. The wait for a disk that does not answer is limited.
 kj::Promise<void> Upgrader::keep() {
   saving = saving.addBranch()
-               .catch_([](kj::Exception&&) {})  // reported to its caller
+               .catch_([](kj::Exception&&) {})  // its caller reports it
                .then([this]() -> kj::Promise<void> {
                  KJ_IF_MAYBE (r, record) return deps.records.save(*r);
                  return kj::READY_NOW;
@@ -61,8 +61,8 @@ kj::Promise<void> Upgrader::keep() {
                         kDiskTimeout / kj::SECONDS, " s"));
 }
 
-// During a trial: a STATE that cannot be written must not keep a bad system alive, nor end a good
-// one.
+// Used during a trial: a STATE that cannot be written must not keep a bad system alive, nor end a
+// good one.
 kj::Promise<void> Upgrader::saveOrReport() {
   return keep().catch_([this](kj::Exception&& e) { taskFailed(kj::mv(e)); });
 }
@@ -130,7 +130,7 @@ kj::Promise<void> Upgrader::failed(kj::String reason) {
   return keep();
 }
 
-// --- what is asked for
+// --- requests
 
 Slot Upgrader::requireIdle() {
   if (deps.volumes == nullptr) {
@@ -155,7 +155,7 @@ Slot Upgrader::requireIdle() {
   return KJ_ASSERT_NONNULL(deps.running);
 }
 
-// A fetch that nobody has asked for gives way to one that somebody asks for.
+// Ends the upgrade by the config in favour of a request of the API.
 void Upgrader::giveWay() {
   unasked.cancel(
       error(ErrorKind::kConflict, "an upgrade or a rollback was asked for through the API"));
@@ -192,7 +192,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   bool takesTurn = request.preserve && !request.stage;
   KJ_DEFER(if (takesTurn && !goesOn) tasks.add(deps.clusters.stay()));
   if (takesTurn) co_await takeRestartTurn(request.force);
-  // The config can change in the minutes that this takes.
+  // The config can change in the minutes that a fetch takes.
   if (deps.node.imageKey() != key) {
     fail(ErrorKind::kConflict,
          "machine.install.imageKey was changed while the image was fetched; nothing was written; "
@@ -209,7 +209,7 @@ kj::Promise<void> Upgrader::get(UpgradeRequest request) {
   tasks.add(carryOut());
 }
 
-// Another control-plane node may be restarting just now.
+// Waits, because another control-plane node may be restarting.
 kj::Promise<void> Upgrader::takeRestartTurn(bool force) {
   fetched = kj::str("waiting until the etcd cluster can spare this node");
   publish();
@@ -245,7 +245,7 @@ kj::Promise<void> Upgrader::requireNotBelowFloor(const Wanted& next, kj::StringP
   }
 }
 
-// One that is given an order while it comes up carries it out when it is up.
+// Waits until a node that is booting, and containerd if needed, can carry out a request.
 kj::Promise<void> Upgrader::ready(bool containerd) {
   while (!deps.node.isBooted()) co_await deps.timer.afterDelay(kLookAgain);
   if (containerd) co_await deps.containerd.serving();
@@ -259,9 +259,9 @@ kj::Promise<void> Upgrader::carryOut() {
   bool viewed = KJ_ASSERT_NONNULL(wanted).content.is<ImageView>();
   bool stages = KJ_ASSERT_NONNULL(wanted).stage;
   bool hasTurn = KJ_ASSERT_NONNULL(wanted).preserve && !stages;
-  rebooting = wrong == nullptr && !stages;  // no other one begins from here to the reboot
+  rebooting = wrong == nullptr && !stages;  // no other upgrade begins from here to the reboot
   wanted = nullptr;
-  // Of no use any more; what cannot be dropped now is replaced by the next one.
+  // The view is not needed any more; the next one replaces it if it cannot be dropped now.
   if (viewed) {
     co_await dropView(deps.containerd, kj::str(kViewName)).catch_([](kj::Exception&&) {});
   }
@@ -285,7 +285,7 @@ void Upgrader::reportDrain(kj::StringPtr line) {
   publish();
 }
 
-// The sequence says in which task it failed; who asked does not need that.
+// Keeps the error without the task's name, which the sequence adds and the caller does not need.
 kj::Promise<void> Upgrader::write() {
   return writeSlot().catch_([this](kj::Exception&& e) {
     problem = messageOf(e);
@@ -315,7 +315,7 @@ kj::Promise<void> Upgrader::writeSlot() {
   co_await choose(r.from, r.to);
 }
 
-// Before anything ends that the node does for its cluster.
+// Runs before the node stops any work for its cluster.
 kj::Promise<void> Upgrader::recordDuties(kj::Date upgrade) {
   auto duties = co_await deps.node.duties();
   auto before = recordOf(duties, upgrade);
@@ -329,7 +329,7 @@ kj::Promise<void> Upgrader::recordDuties(kj::Date upgrade) {
 
 UpgradeRecord Upgrader::newRecord(kj::String image) const {
   auto running = KJ_ASSERT_NONNULL(deps.running);
-  // An EPHEMERAL that is half zeroed stays so, whatever is asked for meanwhile.
+  // A half zeroed EPHEMERAL stays so, whatever is requested meanwhile.
   bool emptying = false;
   KJ_IF_MAYBE (r, record) emptying = r->emptying;
   return UpgradeRecord{.image = kj::mv(image),
@@ -340,7 +340,7 @@ UpgradeRecord Upgrader::newRecord(kj::String image) const {
                        .began = deps.clock.now()};
 }
 
-// Goes on without its caller: the boot loader's choice may be made already.
+// Continues without its caller: the boot loader's choice may already be made.
 kj::Promise<kj::Maybe<kj::String>> Upgrader::rollback(unsigned healthTimeoutS, bool force) {
   giveWay();
   auto paf = kj::newPromiseAndFulfiller<kj::Maybe<kj::String>>();
@@ -361,7 +361,8 @@ kj::Promise<kj::Maybe<kj::String>> Upgrader::rollBack(unsigned healthTimeoutS, b
   auto timeout = healthTimeout(healthTimeoutS);
   KJ_IF_MAYBE (r, record) {
     if (r->isStaged()) co_return co_await withdraw();
-    // A rollback that is repeated after it has withdrawn one must not try what nobody has run.
+    // A repeated rollback, after one that withdrew a system, must not try a system that has never
+    // run.
     if (r->isWithdrawn()) {
       fail(ErrorKind::kFailedPrecondition,
            kj::str("there is no system to roll back to: slot ", r->target(),
@@ -399,7 +400,7 @@ kj::Promise<kj::Maybe<kj::String>> Upgrader::rollBack(unsigned healthTimeoutS, b
   KJ_IF_MAYBE (e, wrong) {
     co_await revoke();
     co_await deps.clusters.stay();
-    co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is reported
+    co_await failed(messageOf(*e)).catch_([](kj::Exception&&) {});  // which is already reported
     kj::throwFatalException(kj::mv(*e));
   }
   accepted = true;
@@ -417,7 +418,7 @@ kj::Promise<void> Upgrader::rebootInto() {
   return deps.node.reboot("reboot into the system of the other slot, asked for through the API");
 }
 
-// --- what an installation has left
+// --- upgrades by the config
 
 kj::Maybe<const UpgradeRecord&> Upgrader::newest() const {
   KJ_IF_MAYBE (r, record) return *r;

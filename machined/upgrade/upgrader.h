@@ -1,52 +1,54 @@
-// Upgrades and rollbacks of an installed node: another system goes into the slot that does not run,
-// is started once, and stays only if it reports itself healthy.
+// Upgrades and rolls back an installed node: another system is written to the slot that does not
+// run, is started once, and stays only if it reports itself healthy.
 //
-// The order, and what a crash or a power cut leaves at any line:
-//   1. The image is pulled, or its archive is fetched or received and compared with its digest, and
-//      its signature is verified if the config names a key: then its version must not be below the
-//      floor, too (version-floor.h). A control-plane node that keeps its EPHEMERAL then waits for
-//      its turn to be away from etcd; it gives that back if it does not reboot after all. Nothing
-//      has changed, and whatever is wrong is no failure of the image. A caller who goes away ends
-//      it.
+// The steps, and the state after a crash or a power cut at any line:
+//   1. The image is pulled, or its archive is fetched or received and compared with its digest. If
+//      the config names a key, its signature is verified, and its version must not be below the
+//      floor (version-floor.h). A control-plane node that keeps its EPHEMERAL then waits for its
+//      turn to be away from etcd, and gives the turn back if it does not reboot after all. Nothing
+//      has changed so far, and an error does not count as a failure of the image. This step ends if
+//      the caller goes away.
 //   2. The record on STATE says "writing"; the other slot is written, and compared with what the
-//      disk gives back (machined/disk/installer/boot-slot-writer.h). Cut off, the node is as it
-//      was, and the next start, or the next brain, says that this one has failed.
-//   3. A node of Kubernetes is cordoned and drained, which no failure ends; if it does not reboot
-//      after all, it is uncordoned. A control-plane node whose EPHEMERAL is to be emptied leaves
-//      etcd. Cut off, or when that fails, the upgrade has failed, and the node joins again at its
-//      next boot. One write makes the boot loader try the other slot once. From there
-//      on the next start is that of the new system, and the node reboots.
-//   4. The new system is on trial: the boot loader has counted its try before it started it, so
-//      every end of it (a crash, a hang that a deadline ends, a power cut, a reboot) starts the old
-//      one again. When it has been healthy for a few seconds, one write confirms it. Healthy
-//      includes each duty that the node fulfilled when step 2 began (node-duties.h); they are on
-//      STATE before the record is.
-//   5. A system that is not healthy in time says why in the record and reboots, unless all that it
-//      lacks is caused by other nodes, as a majority of etcd's voters that is lost: the old system
-//      could not help that either, so the trial goes on until it is healthy, or an operator
-//      reboots the node. So does one whose
-//      boot has failed; if that was before it had STATE, and with it the record, it leaves the
-//      error in META. Process 1 does the same a little later for a brain that does not
-//      (machined/process1/init), and the kernel for process 1.
-//      Emptying EPHEMERAL, if that was asked for, begins after the record says so: a cut in it
-//      leaves something that is neither data nor empty, and whichever system is started then ends
-//      it.
-//      An operator may confirm it before, whatever it lacks: the trial does that as if it were
-//      healthy, and the record keeps what it lacked.
+//      disk returns (machined/disk/installer/boot-slot-writer.h). After an interruption the node is
+//      as before, and the next start, or the next brain, reports that the upgrade has failed.
+//   3. A Kubernetes node is cordoned and drained; failures of this do not end the upgrade. If the
+//      node does not reboot after all, it is uncordoned. A control-plane node whose EPHEMERAL is to
+//      be emptied leaves etcd. After an interruption, or if leaving fails, the upgrade has failed,
+//      and the node joins etcd again at its next boot. One write makes the boot loader try the
+//      other slot once. From then on the next start is that of the new system, and the node
+//      reboots.
+//   4. The new system is on trial: the boot loader has counted its try before it started the
+//      system, so every end of the system (a crash, a hang that a deadline ends, a power cut, a
+//      reboot) starts the old one again. When it has been healthy for a few seconds, one write
+//      confirms it. Healthy includes each duty that the node fulfilled when step 2 began
+//      (node-duties.h); the duties are on STATE before the record is.
+//   5. A system that is not healthy in time writes the reason into the record and reboots. But if
+//      everything that it lacks is caused by other nodes, such as a lost majority of etcd's voters,
+//      the old system would not help: the trial continues until the system is healthy, or an
+//      operator reboots the node. A system whose boot has failed also reboots; if it had no STATE
+//      yet, and so no record, it leaves the error in META. Process 1 reboots a little later if the
+//      brain does not (machined/process1/init), and the kernel if process 1 does not. Emptying
+//      EPHEMERAL, if requested, begins after the record says so: an interruption leaves something
+//      that is neither data nor empty, and the next system that is started, old or new, completes
+//      it. An operator may confirm the system earlier, regardless of what it lacks: the trial then
+//      confirms it as if it were healthy, and the record keeps what it lacked.
 //   6. The old system finds that it runs again, and reports why: in the record, the resource
 //      UpgradeStatuses/node, the event log and on the console.
 //
-// An upgrade that is staged ends after step 2, with a record that says "written, staged" and a boot
-// loader that starts what runs, so a power cut, a crash and a shutdown start the same system again,
-// which finds it staged. Its step 3 is done by the next reboot, before anything is stopped: what
-// the node does is recorded anew, a node whose EPHEMERAL is to be emptied leaves etcd, and the boot
-// loader tries the other slot. The record stays as it is meanwhile:
-//   * cut off before the boot loader's one write, it is still staged, and a node that has left etcd
+// A staged upgrade ends after step 2, with a record that says "written, staged" and a boot loader
+// that starts the running system. So after a power cut, a crash or a shutdown the same system
+// starts again, and finds the other one staged. The next reboot does step 3 before anything is
+// stopped: the node's duties are recorded again, a node whose EPHEMERAL is to be emptied leaves
+// etcd, and the boot loader tries the other slot. The record stays unchanged meanwhile; after an
+// interruption
+//   * before the boot loader's one write, the system is still staged, and a node that has left etcd
 //     joins it again;
-//   * after it, the new system is on trial, as of step 4, which ends the staging in its record.
-// A failure there is in the record: the reboot starts the same system, and the next one tries it.
-// Another upgrade replaces a staged one, from when it writes; a rollback withdraws it, and is then
-// refused until there is a system in the other slot that has run.
+//   * after the write, the new system is on trial, as in step 4, which ends the staging in its
+//     record.
+//
+// A failure is written to the record: the reboot starts the same system, and the next reboot tries
+// the staged one. Another upgrade replaces a staged one as soon as it writes; a rollback withdraws
+// it, and a further rollback is refused until the other slot has a system that has run.
 #pragma once
 
 #include <kj/async.h>
@@ -63,12 +65,12 @@
 namespace talos::machined {
 
 struct UpgradeRequest {
-  kj::String image;  // a reference of a registry, or a URL of an archive; of a file its name
+  kj::String image;  // a reference of a registry, a URL of an archive, or a file's name
   bool preserve = false;
   unsigned healthTimeoutS = 0;  // 0: the default
   kj::String query = nullptr;   // of the URL
   kj::Maybe<ClientFile> file = nullptr;
-  bool force = false;  // whatever that means to etcd, and below the version floor
+  bool force = false;  // regardless of etcd and of the version floor
   bool stage = false;  // it is tried at the next reboot
 };
 
@@ -82,8 +84,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     Containerd& containerd;
     Installer& installer;
     ImageArchives& archives;
-    kj::Maybe<UpgradeVolumes&> volumes;  // none: in a container whose launcher gives it no slots
-    kj::Maybe<install::Slot> running;    // none: from a medium, or the network
+    kj::Maybe<UpgradeVolumes&> volumes;  // nullptr: in a container whose launcher gives it no slots
+    kj::Maybe<install::Slot> running;    // nullptr: started from a medium, or the network
     kj::String version;
     kj::Maybe<kj::Duration> trialLeft;  // of talos.trial=
     UpgradableNode& node;
@@ -93,54 +95,57 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   explicit Upgrader(Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(Upgrader);
 
-  // When STATE is mounted: the state is found out, reported and recorded, a trial goes on. A second
-  // call does nothing. Does not throw. An upgrade that the power has cut off has failed, unless
-  // `beginsAnew` says of its record that it is tried again: then nothing is known of it.
+  // Runs when STATE is mounted: determines, reports and records the state, and continues a trial. A
+  // second call does nothing. Does not throw. An upgrade that a power cut interrupted has failed,
+  // unless `beginsAnew` returns true for its record, so that it is retried; then the record is
+  // dropped.
   using BeginsAnew = kj::Function<kj::Promise<bool>(const UpgradeRecord& cut)>;
   kj::Promise<void> resume(kj::Maybe<BeginsAnew> beginsAnew = nullptr);
-  // The boot has ended with these problems: a trial that has not begun, for want of STATE, ends.
+  // Ends a trial that has not begun, for lack of STATE, because the boot has ended with these
+  // problems.
   kj::Promise<void> bootFailed(kj::String problems);
-  // Before EPHEMERAL is mounted: the upgrade may have been one without --preserve, and emptying it
-  // may have been cut off.
+  // Runs before EPHEMERAL is mounted: the upgrade may have been without --preserve, and emptying
+  // may have been interrupted.
   kj::Promise<void> emptyEphemeralIfAsked();
 
-  // The errors of rpc/upgrade.capnp. Resolve when it goes on by itself.
+  // Upgrades. Has the errors of rpc/upgrade.capnp. Resolves when the rest continues by itself.
   kj::Promise<void> upgrade(UpgradeRequest request);
-  // A rollback keeps EPHEMERAL, and asks etcd as an upgrade that does. One that withdraws a staged
-  // system resolves to its slot and version, and the node does not reboot.
+  // Rolls back, with the same errors. Keeps EPHEMERAL, and queries etcd as an upgrade with
+  // `preserve`. If it withdraws a staged system, resolves to its slot and version, and the node
+  // does not reboot.
   kj::Promise<kj::Maybe<kj::String>> rollback(unsigned healthTimeoutS, bool force = false);
-  // Confirms the system on trial as it is. Resolves to what it lacks, or to nothing.
+  // Confirms the system on trial as it is. Resolves to what it lacks; empty if it is healthy.
   kj::Promise<kj::String> confirmTrial();
 
   // Fetches an image and verifies it, and changes nothing else. `keep`: an upgrade to its digest
-  // does not fetch it again, for an hour, until another one is asked for, or this brain ends.
+  // does not fetch it again, for an hour, until another image is requested, or this brain exits.
   struct Fetched {
     kj::String digest, version;
     bool isSigned;
   };
   kj::Promise<Fetched> fetch(UpgradeRequest request, bool keep);
 
-  // The task of the sequence.
+  // Writes the slot, as the task of the sequence "upgrade".
   kj::Promise<void> write();
-  // That of a reboot: the next start is that of a staged system, if there is one. Does not throw.
+  // Makes the next start that of a staged system, if there is one, as the task of a reboot. Does
+  // not throw.
   kj::Promise<void> tryStaged();
 
-  // For the upgrade that an installation has left to the installed system
-  // (upgrade-to-config-image.h). As upgrade(), until the image is there; a call of upgrade() or
-  // rollback() before that ends it: Conflict.
+  // Upgrades for a newly installed node (upgrade-to-config-image.h). Works like upgrade(), but
+  // until the image is fetched, a call of upgrade() or rollback() ends it: Conflict.
   kj::Promise<void> upgradeByConfig(UpgradeRequest request);
-  // How far the drain is, while it waits for that.
+  // Reports the progress of the drain, while the upgrade waits for it.
   void reportDrain(kj::StringPtr line);
   kj::Maybe<const UpgradeRecord&> newest() const;
   bool isUnderWay() const;  // from the fetch to the end of the trial
   bool hasSlots() const { return deps.volumes != nullptr && deps.running != nullptr; }
-  // An upgrade that waits and the error of its last attempt, as long as nothing newer happens.
-  // None: nothing waits.
+  // An upgrade that waits and the error of its last attempt, shown until something newer happens;
+  // nullptr if no upgrade waits.
   struct Awaited {
     kj::String image, reason;
   };
   void await(kj::Maybe<Awaited> what);
-  // The image is not available: recorded and reported as an upgrade that has failed.
+  // Records and reports an unavailable image as a failed upgrade.
   kj::Promise<void> refuse(kj::String image, kj::String reason);
 
  private:
@@ -150,7 +155,7 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
     bool preserve, force, stage;
     unsigned healthTimeoutS;
   };
-  // An image that was fetched for an upgrade that may come, and the key that its signature fits.
+  // An image that was fetched for a later upgrade, and the key that its signature fits.
   struct Kept {
     Wanted image;
     kj::String key;
@@ -163,29 +168,29 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   bool failureIsInMeta = false;    // in META
   kj::String problem;              // of write()
   kj::Maybe<kj::String> fetching;  // the image
-  kj::String fetched;              // how far it is
-  kj::String drained;              // the same of the drain; empty: it is none of that
+  kj::String fetched;              // its progress
+  kj::String drained;              // progress of the drain; empty: not draining
   kj::Maybe<Wanted> wanted;
   kj::Maybe<Kept> kept;
   uint64_t keptNumber = 0;
   kj::Maybe<UpgradeRecord> record;
   kj::ForkedPromise<void> saving = kj::Promise<void>(kj::READY_NOW).fork();
   kj::Maybe<Awaited> awaited;
-  kj::Vector<kj::Own<kj::PromiseFulfiller<kj::String>>> confirmers;  // confirmTrial(), of the trial
+  kj::Vector<kj::Own<kj::PromiseFulfiller<kj::String>>> confirmers;  // callers of confirmTrial()
   kj::TaskSet tasks;
-  kj::Canceler unasked;  // what it ends may leave a task
+  kj::Canceler unasked;  // upgradeByConfig(); canceling it may add a task
   static constexpr kj::StringPtr kViewName = "machined-upgrade"_kj;  // of an image
   static constexpr auto kLookAgain = 1 * kj::SECONDS, kDiskTimeout = 10 * kj::SECONDS;
 
   install::Slot requireIdle();
-  bool isTried() const;  // the system that runs is on trial, or may be
+  bool isTried() const;  // the running system is on trial, or may be
   void giveWay();
   kj::Promise<void> get(UpgradeRequest request);
   kj::Promise<Fetched> verify(UpgradeRequest request, bool keep);
   struct Source {
     kj::Maybe<ArchiveUrl> url;
     bool registry = false;
-    kj::String digest;  // if the request names it, as Wanted::digest
+    kj::String digest;  // if the request names it; as in Wanted::digest
   };
   Source sourceOf(UpgradeRequest& request);
   kj::Promise<void> requireReady(const Source& source);
@@ -196,7 +201,8 @@ class Upgrader final : private kj::TaskSet::ErrorHandler {
   kj::Promise<Wanted> pulled(kj::String image, kj::String key);
   kj::Promise<Wanted> archived(UpgradeRequest& request, kj::Maybe<ArchiveUrl> url, kj::String key);
   void progressed(uint64_t done, uint64_t size);
-  // It knows the keys of the config, and if it is signed, it is not older than it may be.
+  // Requires that the image knows the keys of the config and, if it is signed, is not below the
+  // floor.
   kj::Promise<void> requireFits(const Wanted& next, bool isSigned);
   kj::Promise<void> requireNotBelowFloor(const Wanted& next, kj::StringPtr version);
   kj::Promise<kj::String> raiseFloor();

@@ -57,7 +57,7 @@ TEST(VersionFloor, WhatIsNoVersion) {
   }
 }
 
-// Catches: a floor that an older system lowers, and one that a damaged value keeps from rising.
+// Catches: a floor that an older system lowers; a floor that a damaged value keeps from rising.
 TEST(VersionFloor, OnlyRises) {
   EXPECT_EQ(raisedFloor("v0.9.1", "v0.9.0"), "v0.9.1");
   EXPECT_EQ(raisedFloor("v0.9.1", "v0.9.2"), "v0.9.2");

@@ -14,7 +14,7 @@ constexpr size_t kNumbers = 3;
 
 struct SystemVersion {
   uint64_t numbers[kNumbers] = {};
-  kj::Vector<kj::String> preRelease;  // its parts between the dots; none: a release
+  kj::Vector<kj::String> preRelease;  // parts between the dots; empty: a release
 };
 
 kj::Vector<kj::String> split(kj::StringPtr text) {
@@ -27,7 +27,7 @@ kj::Vector<kj::String> split(kj::StringPtr text) {
   }
 }
 
-// None for a sign, a blank, and what does not fit into 64 bits.
+// Returns nullptr for a sign, a blank, and a number that does not fit into 64 bits.
 kj::Maybe<uint64_t> number(kj::StringPtr text) {
   if (text.size() == 0) return nullptr;
   for (char c : text) {
@@ -75,7 +75,7 @@ kj::Maybe<SystemVersion> parse(kj::StringPtr text) {
   return kj::mv(version);
 }
 
-// A number is below a text.
+// Compares parts; a number is below a text.
 std::strong_ordering compareParts(kj::StringPtr left, kj::StringPtr right) {
   auto a = number(left), b = number(right);
   if ((a == nullptr) != (b == nullptr)) return (a == nullptr) <=> (b == nullptr);

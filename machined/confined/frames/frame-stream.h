@@ -1,8 +1,8 @@
-// Frames (frame.h) on a socket: the brain's side, which waits for nobody, and the side of its
-// programs, which has nothing else to do and blocks.
+// Sends and receives frames (frame.h) on a socket. The brain's functions are asynchronous; its
+// programs have nothing else to do, so BrainSocket blocks.
 //
-// Messages may hold secrets: memory that is given up here is zeroed, and what is returned is for
-// the caller to zero.
+// Messages may hold secrets: this unit zeroes the memory that it frees, and the caller zeroes what
+// is returned.
 #pragma once
 
 #include <capnp/message.h>
@@ -15,12 +15,12 @@
 namespace talos::machined {
 
 kj::Promise<void> writeFrame(kj::AsyncIoStream& stream, kj::ArrayPtr<const capnp::word> words);
-// Rejects when the sender is gone, and when it announces nothing or more than `most`. Memory only
-// for what comes: a number is quickly said.
+// Rejects when the sender is gone, and when it announces a length of 0 or more than `most`.
+// Allocates memory only for bytes that have come, because a sender can announce any length.
 kj::Promise<kj::Array<capnp::word>> readFrame(kj::AsyncIoStream& stream,
                                               size_t most = kMostFrameWords);
 
-// The descriptor that is the program's way to the brain.
+// A program's end of its socket to the brain.
 class BrainSocket {
  public:
   explicit BrainSocket(int socket, size_t mostWords = kMostFrameWords)

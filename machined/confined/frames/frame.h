@@ -9,7 +9,7 @@ namespace talos::machined {
 
 constexpr size_t kMostFrameWords = 5u << 20;  // 40 MiB: the largest answer, and its pointers
 
-// Zeroed by whoever has it, if it may hold secrets.
+// Returns the frame's words. The caller zeroes them if they may hold secrets.
 inline kj::Array<capnp::word> frameOf(capnp::MessageBuilder& message) {
   auto size = capnp::computeSerializedSizeInWords(message);
   KJ_REQUIRE(size <= kMostFrameWords, "too large for a frame", size);
@@ -17,7 +17,8 @@ inline kj::Array<capnp::word> frameOf(capnp::MessageBuilder& message) {
   return flat;
 }
 
-// Texts and lists in it may be read several times over: the limit is on what it can make us do.
+// Returns limits for a message of `words`: readers may read its texts and lists several times, but
+// the sender cannot cause unlimited work.
 inline capnp::ReaderOptions readerOptions(size_t words) {
   capnp::ReaderOptions options;
   options.traversalLimitInWords = 8 * words + 1024;

@@ -42,7 +42,7 @@ Answer KernelClient::ask(Call call, kj::StringPtr name, kj::StringPtr value, int
     std::lock_guard lock(mutex);
     if (sendPacket(socket, kj::arrayPtr("", 1), handed) != 0) return without(ECONNRESET);
   }
-  handed = nullptr;  // so that the other end closes with the process that has it
+  handed = nullptr;  // so that the other end closes when its process ends
   Answer answer;
   auto received = receivePacket(own, kj::arrayPtr(reinterpret_cast<char*>(&answer), sizeof answer));
   if (received.size != sizeof answer) return without(ECONNRESET);

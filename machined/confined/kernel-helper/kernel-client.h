@@ -1,8 +1,8 @@
-// The brain's side of a kernel helper: calls of the kernel that another process makes.
+// The brain's side of a kernel helper, another process that makes kernel calls for the brain.
 //
-// Calls block as the kernel's own do, from any thread, each on a socket of its own: none waits for
-// another one. A call whose process is gone, or for which there is no helper, fails with
-// ECONNRESET.
+// Calls block as the kernel's do, may be made from any thread, and each has its own socket, so that
+// none waits for another. A call fails with ECONNRESET if its process is gone, or if there is no
+// helper.
 #pragma once
 
 #include <kj/io.h>
@@ -19,10 +19,10 @@ class KernelClient {
   KernelClient() = default;
   KJ_DISALLOW_COPY_AND_MOVE(KernelClient);
 
-  // The next calls go there. The helper may take them later.
+  // Sends the next calls to this socket. The helper may accept them later.
   void connect(kj::AutoCloseFd socket);
 
-  // 0 or an errno. With the priority of the calling thread, if that is a lower one.
+  // Returns 0 or an errno. The call runs with the priority of the calling thread, if that is lower.
   int insertModule(kj::StringPtr file, kj::StringPtr parameters) const;
   int setParameter(kj::StringPtr path, kj::StringPtr value) const;
   Answer ataStatus(int disk) const;

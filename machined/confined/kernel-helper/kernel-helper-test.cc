@@ -60,14 +60,14 @@ kj::Array<char> packetOf(Call call, kj::StringPtr name, kj::StringPtr value) {
   return packet;
 }
 
-// The answers of a kernel to a file that is no module, to a caller without the right, and of a
-// kernel without modules.
+// Returns true for the answers of a kernel to a file that is not a module, to a caller without the
+// right, and of a kernel without modules.
 bool reachedTheKernel(int error) {
   return error == ENOEXEC || error == EPERM || error == ENOSYS;
 }
 
-// Catches: a module from elsewhere than the image's folder, by its name, a link, or something that
-// was mounted there later.
+// Catches: a module from outside the image's folder, by its name, a link, or a file system that was
+// mounted over it later.
 TEST_F(KernelHelperTest, LoadsFilesOfItsFolderOnly) {
   auto insert = [&](const KernelHelper& helper, kj::StringPtr file) {
     return helper.answer(packetOf(Call::kInsertModule, file, ""), -1).error;
@@ -94,8 +94,8 @@ TEST_F(KernelHelperTest, LoadsFilesOfItsFolderOnly) {
   EXPECT_EQ(0, status);
 }
 
-// Catches: a helper that does what the right of the other one is for, or takes a packet for more
-// than it is.
+// Catches: a helper that makes calls for which the other helper has the right, or accepts a
+// truncated packet.
 TEST_F(KernelHelperTest, DoesItsOwnCallsOnly) {
   KernelHelper loads(kModules, modules, procSys), asks(kRawIo, modules, procSys);
   auto set = [](const KernelHelper& helper, kj::StringPtr path) {
@@ -121,7 +121,7 @@ TEST_F(KernelHelperTest, DoesItsOwnCallsOnly) {
   EXPECT_EQ(ENOTBLK, asks.answer(packetOf(Call::kAtaStatus, "", ""), -1).error);
 }
 
-// The process whose parent is `parent`; it comes soon.
+// Waits for a process whose parent is `parent`, and returns its id.
 pid_t childOf(pid_t parent) {
   for (;;) {
     for (auto& entry : namesIn("/proc")) {
@@ -136,8 +136,8 @@ pid_t childOf(pid_t parent) {
   }
 }
 
-// Catches: a driver that hangs and keeps the others from being loaded; one that fails and takes the
-// helper, or the brain's thread, with it; a helper that outlives its brain.
+// Catches: a driver that hangs and blocks the loading of others; a driver that fails and ends the
+// helper, or the brain's thread; a helper that outlives its brain.
 TEST_F(KernelHelperTest, CarriesOutEachCallByItself) {
   int ends[2];
   KJ_SYSCALL(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));

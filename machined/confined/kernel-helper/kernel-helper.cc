@@ -30,7 +30,8 @@ Answer failure(int error) {
   return answer;
 }
 
-// The text of this length at `offset` of the packet; none: it is not terminated there.
+// Returns the text of `size` bytes at `offset` of the packet; nullptr if no zero terminates it
+// there.
 kj::Maybe<kj::StringPtr> textAt(kj::ArrayPtr<const char> packet, size_t offset, size_t size) {
   if (size >= kMostText || offset + size >= packet.size()) return nullptr;
   auto text = packet.slice(offset, offset + size + 1);
@@ -48,7 +49,8 @@ kj::String modulesFolder(kj::StringPtr root) {
 
 KernelHelper::KernelHelper(kj::StringPtr right, kj::StringPtr modules, kj::StringPtr procSys)
     : right(right) {
-  // A kernel with everything built in has no folder, and one without a parameter no file.
+  // A kernel with everything built in has no folder, and a kernel without a parameter lacks its
+  // file.
   if (right == kModules) {
     folder = kj::AutoCloseFd(open(modules.cStr(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
@@ -85,7 +87,7 @@ Answer KernelHelper::answer(kj::ArrayPtr<const char> packet, int disk) const {
   return failure(EOPNOTSUPP);
 }
 
-// A file of the image's own folder: no link, and nothing that was mounted over it, leads elsewhere.
+// Loads a file of the image's own folder only: neither a link nor a later mount leads elsewhere.
 Answer KernelHelper::insertModule(kj::StringPtr name, kj::StringPtr value) const {
   if (folder.get() < 0) return failure(ENOENT);
   open_how how{};
@@ -132,7 +134,7 @@ Answer KernelHelper::ataStatus(int disk) const {
 
 void KernelHelper::carryOut(int conversation) const {
   char packet[sizeof(Request)];
-  // It waits there already.
+  // The request is already in the socket.
   auto request = receivePacket(conversation, kj::arrayPtr(packet, sizeof packet), MSG_DONTWAIT);
   if (request.size < 0) return;
   int disk = -1;
@@ -143,7 +145,7 @@ void KernelHelper::carryOut(int conversation) const {
 
 void KernelHelper::serve(int socket) const {
   signal(SIGCHLD, SIG_IGN);  // the kernel reaps them
-  signal(SIGTERM, SIG_IGN);  // at the end of the machine, it is there for as long as the brain
+  signal(SIGTERM, SIG_IGN);  // the helper lives until the end of the machine, as the brain does
   for (;;) {
     char byte;
     auto packet = receivePacket(socket, kj::arrayPtr(&byte, 1));
@@ -151,7 +153,7 @@ void KernelHelper::serve(int socket) const {
     KJ_IF_MAYBE (conversation, packet.fd) {
       pid_t child = fork();
       if (child == 0) {
-        close(socket);  // it does not keep the helper's end
+        close(socket);  // this process must not hold the helper's end
         carryOut(conversation->get());
         _exit(0);
       }

@@ -1,9 +1,10 @@
 // The protocol between the brain and a kernel helper, which has a right that the brain lacks.
 //
-// The helper has a SOCK_SEQPACKET socket as descriptor 3. Each packet there carries one end of
-// another such pair, in which the request waits: one packet, with the disk's descriptor where it is
-// about a disk. The answer is one packet. An end without an answer: the process that made the call
-// is gone, as after a fault in a driver. Both sides are of one image.
+// The helper has a SOCK_SEQPACKET socket as descriptor 3. Each packet on it carries one end of
+// another such pair, in which the request waits: one packet, with the disk's descriptor if the
+// request concerns a disk. The answer is one packet. If the pair closes without an answer, the
+// process that made the call is gone, as after a fault in a driver. Both sides are from the same
+// image.
 #pragma once
 
 #include <kj/io.h>
@@ -24,7 +25,7 @@ enum class Call : uint32_t {
   kAtaStatus,         // a descriptor of a disk; SMART RETURN STATUS
 };
 
-// Kernel parameters that ask for one of these rights.
+// Kernel parameters that only a process with one of these rights may set.
 struct Parameter {
   kj::StringPtr path;
   kj::StringPtr helper;
@@ -52,16 +53,17 @@ struct Answer {
   unsigned char sense[kMostSense] = {};
 };
 
-// --- packets of such sockets, with a descriptor or without
+// --- packets of such sockets, with or without a descriptor
 
-// 0 or an errno. `fd`: -1 for none.
+// Returns 0 or an errno. `fd`: -1 if the packet has no descriptor.
 int sendPacket(int socket, kj::ArrayPtr<const char> bytes, int fd = -1);
 
 struct Packet {
   ssize_t size = -1;  // 0: the other side is gone; -1: an error, in errno
   kj::Maybe<kj::AutoCloseFd> fd;
 };
-// A packet that is longer than `into`, or has more descriptors, is an error (EMSGSIZE).
+// Receives a packet. A packet longer than `into`, or with several descriptors, is an error
+// (EMSGSIZE).
 Packet receivePacket(int socket, kj::ArrayPtr<char> into, int flags = 0);
 
 }  // namespace talos::helper

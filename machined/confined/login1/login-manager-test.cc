@@ -1,5 +1,5 @@
-// login1 on a real dbus-daemon that runs with the node's own configuration, in a folder of the
-// test: what the kubelet asks for, over a connection of its own.
+// login1 on a real dbus-daemon with the node's own configuration, in a folder of the test. The
+// tests do what the kubelet does, over a separate connection.
 #include "machined/confined/login1/login-manager.h"
 
 #include <fcntl.h>
@@ -34,10 +34,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-// dbus-daemon, until it is dropped.
+// A dbus-daemon that runs until this is dropped.
 class Bus {
  public:
-  // `uid`: whom the configuration takes for login1.
+  // `uid`: the user that the configuration accepts as login1.
   explicit Bus(unsigned uid) {
     auto text = std::string(readFile(kj::str(TALOS_SOURCE_DIR, "/rootfs/dbus.conf")).cStr());
     address = kj::str("unix:path=", tree.at("bus.sock"));
@@ -49,7 +49,7 @@ class Bus {
   ~Bus() { stop(); }
   KJ_DISALLOW_COPY_AND_MOVE(Bus);
 
-  // It has said its address: from then on it listens.
+  // dbus-daemon listens as soon as it has printed its address.
   void start() {
     int ends[2];
     KJ_SYSCALL(pipe2(ends, 0));
@@ -128,10 +128,10 @@ struct LoginManagerTest : public testing::Test {
   }
 };
 
-// The kubelet: a connection with a thread of its own, whose calls return when they are answered.
+// The kubelet: a connection with its own thread, whose calls return when they are answered.
 struct Kubelet {
   kj::MutexGuarded<std::vector<bool>> announced;
-  // The thread of the connection waits for nobody: who ends the proxy waits for it.
+  // The connection's thread does not wait; the thread that destroys the proxy waits for it.
   kj::PromiseCrossThreadFulfillerPair<void> first = kj::newPromiseAndCrossThreadFulfiller<void>();
   std::unique_ptr<sdbus::IConnection> connection;
   std::unique_ptr<sdbus::IProxy> proxy;
@@ -162,7 +162,7 @@ struct Kubelet {
   }
 };
 
-// Runs `work` in a thread, while the loop of the test goes on, and returns its result.
+// Runs `work` in a thread while the test's loop continues, and returns the result.
 template <typename Work>
 auto beside(LoginManagerTest& test, Work&& work) {
   kj::Maybe<decltype(work())> result;
@@ -181,8 +181,9 @@ auto beside(LoginManagerTest& test, Work&& work) {
   return kj::mv(KJ_ASSERT_NONNULL(result));
 }
 
-// Catches: a kubelet that gets no signal, or that is not waited for until it has closed its lock; a
-// delay that it takes for too short; a program of the bus that the node's configuration shuts out.
+// Catches: a kubelet that gets no signal, or whose lock the node does not wait for until it is
+// closed; a delay that the kubelet considers too short; a program of the bus that the node's
+// configuration denies.
 TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
   Kubelet kubelet(*this);
   auto maximum = beside(*this, [&] {
@@ -206,7 +207,7 @@ TEST_F(LoginManagerTest, WhatTheKubeletDoes) {
   EXPECT_TRUE(delay.inhibitors().empty());
 }
 
-// Catches: a node that goes down under a kubelet whose lock was lost with login1, although the
+// Catches: a node that shuts down under a kubelet whose lock was lost with login1, although the
 // kubelet still has its end of the pipe.
 TEST_F(LoginManagerTest, TheNextLogin1HasTheLocks) {
   Kubelet kubelet(*this);
@@ -254,7 +255,7 @@ TEST_F(LoginManagerTest, ALongNameIsCutBetweenCharacters) {
   EXPECT_EQ(listed[0].get<1>(), who);
 }
 
-// Catches: a lock that is given and not kept; a refusal without a message.
+// Catches: a lock that is granted and not kept; a refusal without a message.
 TEST_F(LoginManagerTest, WhatIsNotGivenIsRefused) {
   Kubelet kubelet(*this);
   try {
@@ -273,13 +274,13 @@ TEST_F(LoginManagerTest, WhatIsNotGivenIsRefused) {
   EXPECT_TRUE(delay.inhibitors().empty());
 }
 
-// Catches: a program that lives on without its bus, where nobody finds it.
+// Catches: a program that stays alive without its bus, where no client can reach it.
 TEST_F(LoginManagerTest, WithoutItsBusItEnds) {
   bus.stop();
   await([&] { return ended != nullptr; });
 }
 
-// Catches: a node on which everybody can say that it goes down, or hold it up.
+// Catches: a node on which any program can announce a shutdown, or delay one.
 TEST(LoginBus, OnlyLogin1HasTheName) {
   ASSERT_EQ(getuid(), 0u) << "needs root";
   Bus bus(1);  // the user daemon

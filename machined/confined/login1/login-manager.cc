@@ -27,14 +27,14 @@ std::string textFor(kj::StringPtr text) {
   return {text.begin(), text.size()};
 }
 
-// As ListInhibitors has them: what, who, why, mode, uid, pid.
+// A lock in the order of ListInhibitors: what, who, why, mode, uid, pid.
 using ListedLock =
     sdbus::Struct<std::string, std::string, std::string, std::string, uint32_t, uint32_t>;
 
 constexpr auto kBusAnswers = std::chrono::seconds(2);
 
-// Facts that the bus knows of one of its clients (D-Bus Specification, "Message Bus Messages"). The
-// library's own way to ask looks into /proc besides, which is closed to us.
+// Returns a fact that the bus knows about a client (D-Bus Specification, "Message Bus Messages").
+// The library's own function also reads /proc, which this program cannot access.
 uint32_t askBus(sdbus::IProxy& bus, const char* what, const char* client) {
   uint32_t answer;
   bus.callMethod(what)
@@ -45,7 +45,7 @@ uint32_t askBus(sdbus::IProxy& bus, const char* what, const char* client) {
   return answer;
 }
 
-// 0: one of another PID namespace, which has no number here.
+// Returns 0 for a client of another PID namespace, which has no number in this one.
 uint32_t pidOf(sdbus::IProxy& bus, const char* client) {
   try {
     return askBus(bus, "GetConnectionUnixProcessID", client);
@@ -131,7 +131,7 @@ void LoginManager::prepareForShutdown(bool begins) {
       .withArguments(begins);
 }
 
-// The end of the pipe that the caller gets.
+// Returns the end of the pipe for the caller.
 kj::AutoCloseFd LoginManager::inhibit(Inhibitor lock) {
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC | O_NONBLOCK));
@@ -144,7 +144,7 @@ kj::AutoCloseFd LoginManager::inhibit(Inhibitor lock) {
   return writing;
 }
 
-// Before the name is there, and before a shutdown is requested.
+// Runs before login1 owns its name, and before a shutdown is requested.
 void LoginManager::restoreLocks() {
   for (auto& each : kept.restore()) {
     auto who = kj::str(each.lock.who), pid = kj::str(each.lock.pid);
@@ -190,16 +190,17 @@ kj::Promise<void> LoginManager::awaitEnd(kj::UnixEventPort& port, int pipe) {
     char ignored[64];
     ssize_t size;
     KJ_NONBLOCKING_SYSCALL(size = read(pipe, ignored, sizeof ignored));
-    if (size == 0) co_return;  // nobody has the other end
+    if (size == 0) co_return;  // no process has the other end any more
     if (size < 0) co_await readable;
   }
 }
 
-// The observers are edge-triggered: they wait first, then all that is there is done.
+// The observers are edge-triggered, so they are created first; then all pending work is done.
 kj::Promise<void> LoginManager::run() {
   auto polled = connection->getEventLoopPollData();
   using Observer = kj::UnixEventPort::FdObserver;
-  // The library closes its own when the connection is lost, before the observer is gone.
+  // Duplicates, because the library closes its descriptors when the connection is lost, before the
+  // observers are gone.
   auto busFd = duplicate(polled.fd), wakeFd = duplicate(polled.eventFd);
   Observer bus(port, busFd, Observer::OBSERVE_READ_WRITE);
   Observer wake(port, wakeFd, Observer::OBSERVE_READ);
@@ -210,7 +211,7 @@ kj::Promise<void> LoginManager::run() {
     polled = connection->getEventLoopPollData();
     auto next = readable.exclusiveJoin(kj::mv(woken));
     if (polled.events & POLLOUT) next = next.exclusiveJoin(bus.whenBecomesWritable());
-    auto timeout = polled.getPollTimeout();  // ms; negative: none
+    auto timeout = polled.getPollTimeout();  // ms; negative: no timeout
     if (timeout >= 0) {
       next = next.exclusiveJoin(timer.afterDelay(timeout * kj::MILLISECONDS));
     }

@@ -1,12 +1,12 @@
-// org.freedesktop.login1 on the node's private bus, as far as the kubelet speaks with it
+// org.freedesktop.login1 on the node's private bus, as far as the kubelet uses it
 // (org.freedesktop.login1(5)): Manager.Inhibit, ListInhibitors, the properties InhibitDelayMaxUSec
 // and PreparingForShutdown, and the signal PrepareForShutdown, at /org/freedesktop/login1.
 //
-// Owns the connection, which the loop drives, and the reading end of a pipe for each lock: who
-// holds its writing end holds the lock, and lets go by closing it, or by its death. The bus is
-// asked who that is, twice for at most 2 s, in which nothing else is answered. A connection that is
-// lost rejects run(): the program ends, and its supervisor starts it anew. A lock that was given is
-// kept (kept-locks.h) before its holder gets it, and so the next start has it.
+// Owns the connection, which the loop drives, and the reading end of a pipe for each lock. The
+// process with the writing end holds the lock, and releases it by closing its end or by exiting.
+// The manager queries the bus for the holder's identity, twice for at most 2 s; nothing else is
+// answered meanwhile. A lost connection rejects run(): the program exits, and its supervisor
+// restarts it. A lock is kept (kept-locks.h) before its holder gets it, so the next start has it.
 #pragma once
 
 #include <kj/async-io.h>
@@ -27,8 +27,8 @@ namespace talos::login1 {
 
 class LoginManager {
  public:
-  // Of a bus, "unix:path=…". Asks for the name; throws when the bus is not there or refuses. All
-  // outlive it. `clock`: the time of day.
+  // `bus`: the address, "unix:path=…". Requests the name; throws if the bus is not reachable or
+  // refuses. All arguments outlive the manager. `clock`: the time of day.
   LoginManager(kj::UnixEventPort& port, kj::Timer& timer, const kj::Clock& clock,
                kj::StringPtr address, ShutdownDelay& delay, KeptLocks& kept);
   ~LoginManager() noexcept(false);
@@ -43,10 +43,10 @@ class LoginManager {
   const kj::Clock& clock;
   ShutdownDelay& delay;
   KeptLocks& kept;
-  kj::TreeMap<Inhibitors::Id, kj::AutoCloseFd> pipes;  // of delay's locks
+  kj::TreeMap<Inhibitors::Id, kj::AutoCloseFd> pipes;  // of the locks of `delay`
   std::unique_ptr<sdbus::IConnection> connection;
   std::unique_ptr<sdbus::IObject> object;
-  std::unique_ptr<sdbus::IProxy> bus;  // itself
+  std::unique_ptr<sdbus::IProxy> bus;  // a proxy for the bus itself
   struct Errors final : kj::TaskSet::ErrorHandler {
     void taskFailed(kj::Exception&& e) override;
   };
@@ -59,7 +59,7 @@ class LoginManager {
   void take(Inhibitor lock, kj::AutoCloseFd pipe);
   void keepLocks();
   void release(Inhibitors::Id id);
-  // Resolves when nobody has the writing end any more.
+  // Resolves when no process has the writing end any more.
   static kj::Promise<void> awaitEnd(kj::UnixEventPort& port, int pipe);
 };
 

@@ -1,12 +1,12 @@
 // login1: signals a coming shutdown to programs that hold a lock, and waits for them. Wiring only:
 // inhibitors.h has the rules for locks, shutdown-delay.h the time limit, login-manager.h the D-Bus
-// interface. It is a program of its own, as kubed and parse are: the brain reads no D-Bus, and only
-// this program links the C++ library that does.
+// interface. It is a separate program, as kubed and parse are: the brain reads no D-Bus, and only
+// this program links the C++ library for it.
 //
-// machined announces a shutdown in ShutdownRequests[node]; the holders that are waited for are in
-// ShutdownDelays[node], the locks in Inhibitors. The environment says where machined listens and
-// where the bus is (common/base/node-layout.h), and which two sockets have the locks of the login1
-// before (kept-locks.h). Needs no capability and writes no file.
+// machined announces a shutdown in ShutdownRequests[node]; ShutdownDelays[node] has the holders for
+// which the shutdown waits, Inhibitors the locks. The environment has machined's socket, the
+// address of the bus (common/base/node-layout.h), and the two sockets with the locks of the
+// previous login1 (kept-locks.h). Needs no capability and writes no file.
 #include "common/base/date.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
@@ -92,7 +92,7 @@ void run() {
         }
       },
       kNodeId);
-  changed.raise();  // the store has what an earlier life wrote
+  changed.raise();  // the store still has the state that an earlier process wrote
   releaseStartMemory();
   auto settled = releaseStartMemoryLater(timer).eagerlyEvaluate(nullptr);
   log::info("listening");
@@ -107,5 +107,5 @@ int main(int, char**) {
   KJ_IF_MAYBE (e, failure) {
     talos::log::error("exiting", {{"error", talos::messageOf(*e)}});
   }
-  return 1;  // it ends only by failing; its supervisor starts it again
+  return 1;  // it exits only on a failure; its supervisor restarts it
 }

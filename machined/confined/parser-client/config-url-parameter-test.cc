@@ -70,8 +70,8 @@ TEST(ConfigSource, Parts) {
   EXPECT_TRUE(name.secure);
 }
 
-// Catches: a uuid that was given and is replaced, one without '=' that is not; a path that is not
-// sent as it was written.
+// Catches: a uuid that was given and is replaced; a uuid without '=' that is not replaced; a path
+// that is not sent as it was written.
 TEST(ConfigSource, AsItWasWritten) {
   EXPECT_EQ("/c?uuid=given", http("http://10.5.0.1/c?uuid=given").target);
   EXPECT_EQ("/c?uuid=u-1", http("http://10.5.0.1/c?uuid").target);
@@ -79,8 +79,9 @@ TEST(ConfigSource, AsItWasWritten) {
   EXPECT_EQ("/c", http("http://10.5.0.1/c#there").target);
 }
 
-// Catches: a variable in a path, which is somebody's name for a file; one whose value could end the
-// query or begin another key; one that is sent to the server as it was written, or as nothing.
+// Catches: a variable replaced in a path, where it may be part of a file's name; a value that could
+// end the query or begin another key; a variable that is sent to the server as it was written, or
+// as nothing.
 TEST(ConfigSource, Variables) {
   EXPECT_EQ("/c?h=n1&m=52%3A54%3A00%3Aaa%3Abb%3Acc&s=S%201",
             http("http://10.5.0.1/c?h=${hostname}&m=${MAC}&s=${serial}").target);
@@ -106,8 +107,8 @@ TEST(ConfigSource, FilesAndVolumes) {
   EXPECT_EQ("metal-iso", KJ_ASSERT_NONNULL(iso).get<VolumeSource>().label);
 }
 
-// Catches: a bad parameter that is ignored, or refused without saying what would be right; a token
-// of the query on the console.
+// Catches: a bad parameter that is ignored, or refused without naming the valid values; a token of
+// the query on the console.
 TEST(ConfigSource, Refusals) {
   EXPECT_THAT(refused("ftp://10.5.0.1/c"), HasSubstr("the scheme \"ftp\" is not supported"));
   EXPECT_THAT(refused("tftp://10.5.0.1/c"), HasSubstr("\"tftp\" is not supported"));
@@ -157,7 +158,7 @@ TEST(Redirect, WhereTo) {
   EXPECT_THAT(redirect(from, "http://x:99999/"), HasSubstr("port"));
 }
 
-// Catches: one authority of several lost, a wrong one passed over in silence.
+// Catches: one of several authorities lost; an invalid one skipped without an error.
 TEST(Authorities, OfTheCommandLine) {
   EXPECT_TRUE(configAuthorities(parse("talos.config=x")) == nullptr);
   auto a = pki::makeAuthority({.organization = "a"}).certificate;

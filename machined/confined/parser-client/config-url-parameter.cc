@@ -115,7 +115,7 @@ kj::String valueOf(kj::StringPtr name, const UrlVariables& variables) {
                           "${hostname}"));
 }
 
-// A value of a query, with its variables replaced.
+// Returns a query's value with its variables replaced.
 kj::String filled(kj::StringPtr value, const UrlVariables& variables) {
   kj::Vector<kj::String> parts;
   while (value.size() > 0) {
@@ -153,8 +153,8 @@ Source parse(kj::StringPtr text, const UrlVariables& variables) {
   refuseParameter("not a valid URL");
 }
 
-// The parameter as a message shows it: without the user, the password, query and fragment. It need
-// not be a URL.
+// Returns the parameter for messages: without user, password, query and fragment. It may not be a
+// URL.
 kj::String withoutSecrets(kj::StringPtr given) {
   auto text = given.slice(0, strcspn(given.cStr(), "?#"));
   size_t host = 0;

@@ -1,5 +1,5 @@
-// The kernel parameters with the location of the machine config, talos.config and talos.config.ca,
-// and URLs. Pure.
+// Parses the kernel parameters for the location of the machine config, talos.config and
+// talos.config.ca, and URLs. Pure.
 #pragma once
 
 #include <kj/one-of.h>
@@ -15,7 +15,7 @@ struct HttpSource {
   kj::String host;  // a name or an address, without brackets
   uint16_t port = 80;
   kj::String authority;  // for the Host header
-  kj::String target;     // path and query, as it goes on the wire
+  kj::String target;     // path and query, as they are sent
   kj::String shown;      // for logs: without the query, which may hold secrets
 
   enum class Method { kGet, kPut, kPost };
@@ -25,8 +25,8 @@ struct HttpSource {
   Method method = Method::kGet;
   kj::Vector<Header> headers;
   kj::String body;
-  // The answer of a metadata service: it may be short or empty, it may be binary, and a redirect is
-  // an error, since the headers hold a token.
+  // True for a metadata service: its answer may be short, empty or binary, and a redirect is an
+  // error, since the headers hold a token.
   bool metadata = false;
   bool lowPort = false;  // the server answers only clients whose port is below 1024
 };
@@ -40,25 +40,26 @@ struct VolumeSource {
 struct GuestInfoSource {};  // of VMware
 using Source = kj::OneOf<HttpSource, FileSource, VolumeSource, GuestInfoSource>;
 
-// The values of ${uuid}, ${serial}, ${mac} and ${hostname} in the values of a query. Empty: not
+// Values for ${uuid}, ${serial}, ${mac} and ${hostname} in the values of a query. Empty if not
 // known.
 struct UrlVariables {
   kj::String uuid, serial, mac, hostname;
 };
-// None: the parameter is absent, empty or `none`. Throws InvalidArgument saying what would be
-// right, Unavailable naming a variable in it that is not known. An empty value of the query key
-// `uuid` is ${uuid}. Variables are written in capitals or not; their values are percent-encoded.
+// Returns nullptr if the parameter is absent, empty or `none`. Throws InvalidArgument with the
+// valid values, or Unavailable naming a variable without a known value. An empty value of the query
+// key `uuid` means ${uuid}. Variables may be written in capitals; their values are percent-encoded.
 kj::Maybe<Source> configSource(const KernelArguments& arguments, const UrlVariables& variables);
 
-// The place of an http or https URL, whose fragment is left out. InvalidArgument.
+// Parses an http or https URL, and drops its fragment. Throws InvalidArgument.
 HttpSource httpUrl(kj::StringPtr text);
 
-// Where a server sends us on: `location` as its answer has it, absolute or relative. Throws
-// InvalidArgument when it is no http or https URL, or leads from https to http.
+// Returns the target of a redirect from `from`: `location` is absolute or relative, as in the
+// answer. Throws InvalidArgument if it is not an http or https URL, or leads from https to http.
 HttpSource redirected(const HttpSource& from, kj::StringPtr location);
 
-// The authorities that talos.config.ca gives (it may be repeated; base64 of a certificate in DER,
-// or of PEM text with some), as PEM. None: the parameter is absent. Throws InvalidArgument.
+// Returns the authorities of talos.config.ca as PEM; nullptr if the parameter is absent. It may be
+// repeated; each value is base64 of a certificate in DER, or of PEM text with several. Throws
+// InvalidArgument.
 kj::Maybe<kj::String> configAuthorities(const KernelArguments& arguments);
 
 }  // namespace talos::machined

@@ -20,10 +20,10 @@ namespace {
 constexpr kj::StringPtr kFilesOfNames[] = {"/etc/resolv.conf"_kj, "/etc/hosts"_kj,
                                            "/etc/nsswitch.conf"_kj, "/etc/host.conf"_kj};
 
-// libblkid looks up in it which disk is a whole one: only there it looks for parts of arrays.
+// libblkid looks up here if a disk is a whole disk: only on whole disks it looks for array members.
 constexpr kj::StringPtr kDevices = "/sys/devices"_kj;
 
-// Above all numbers that the child gets, so that none is replaced before it was copied.
+// Moves `fd` above all numbers that the child gets, so that none is replaced before it was copied.
 kj::AutoCloseFd outOfTheWay(int fd) {
   int copy;
   KJ_SYSCALL(copy = fcntl(fd, F_DUPFD_CLOEXEC, 64));
@@ -67,7 +67,7 @@ class SpawnActions {
   posix_spawnattr_t attributes;
 };
 
-// A child that is not reaped keeps its number, so this is the one.
+// An unreaped child keeps its number, so this pidfd is that child's.
 kj::AutoCloseFd pidfdOf(pid_t pid) {
   long fd = syscall(SYS_pidfd_open, pid, 0);
   if (fd < 0) {
@@ -98,9 +98,10 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
   argv.add(kj::str(programs.confine));
   argv.add(kj::str("--uid=", kParserUid));
   argv.add(kj::str("--seccomp=", profile));
-  argv.add(kj::str("--landlock-read=", programs.parse));  // a rule set, and nothing in it
+  argv.add(
+      kj::str("--landlock-read=", programs.parse));  // enters a ruleset that allows nothing else
   if (names) {
-    // The wrapper fails when a file that it is given does not exist.
+    // The wrapper fails when a file of its options does not exist.
     for (auto file : kFilesOfNames) {
       if (access(file.cStr(), F_OK) == 0) argv.add(kj::str("--landlock-read=", file));
     }
@@ -109,7 +110,7 @@ kj::Vector<kj::String> parserCommand(const ParserPrograms& programs, kj::Duratio
   argv.add(kj::str("--rlimit=as=", kParserMemory));
   argv.add(kj::str("--rlimit=cpu=", timeout / kj::SECONDS + 1));
   for (auto none : {"core", "memlock"}) argv.add(kj::str("--rlimit=", none, "=0"));
-  // Its two, and those of KJ's loop; two sockets for each of three DNS servers.
+  // The process's two, those of KJ's loop, and two sockets for each of three DNS servers.
   argv.add(kj::str("--rlimit=nofile=", names ? 32 : 16));
   argv.add(kj::str("--oom-score=1000"));
   argv.add(kj::str("--lifetime=", getpid()));
@@ -145,7 +146,7 @@ ConfinedChild::ConfinedChild(kj::AsyncIoContext& io, kj::ArrayPtr<const kj::Stri
 }
 
 ConfinedChild::~ConfinedChild() noexcept(false) {
-  killProcess(pidfd);  // of one that is reaped, it reaches nobody
+  killProcess(pidfd);  // has no effect on a reaped process
 }
 
 kj::Promise<kj::String> ConfinedChild::end(kj::Own<ConfinedChild> child) {

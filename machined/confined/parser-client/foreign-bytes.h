@@ -1,27 +1,27 @@
 // The interface to the parsing of foreign bytes in processes without rights.
 //
-// The brain is root and holds every secret of the node. Bytes from outside (machine configs,
-// answers of web servers, datagrams on NTP ports, the first bytes of disks) are parsed in a process
-// of its own (machined/confined/parser), which is started for that one piece, gets nothing but it,
-// answers and ends. It has a user of its own, no capability, no file, no way to make a socket, a
+// The brain is root and holds every secret of the node. A separate process
+// (machined/confined/parser) parses bytes from outside: machine configs, answers of web servers,
+// datagrams on NTP ports, the first bytes of disks. It is started for one such piece, gets nothing
+// else, answers and exits. It has its own user, no capability, no file, cannot make a socket, a
 // thread or a process, and cannot send signals
-// (machined/confined/parser-client/confined-process.h). So a document that takes over the process
-// that reads it gains one thing: it can lie about itself. It could have had any content in the
-// first place, for a config is as powerful as its author is trusted, an NTP answer is not
-// authenticated anyway, and a label is only a name. It cannot learn of another document, because no
-// process sees two. The one exception is https: the process checks the server's certificate, and a
-// server that took it over in the handshake could pretend to be another one. And the one that
-// resolves a name has sockets of IP: who took it over can talk to the network as the node, without
-// any of its keys. The one that looks at a disk reads all of it, and sysfs, and has no way to pass
-// that on.
+// (machined/confined/parser-client/confined-process.h). So a document that takes over its process
+// can only lie about itself. It could have had any content in the first place: a config is as
+// powerful as its author is trusted, an NTP answer is not authenticated anyway, and a label is only
+// a name. It cannot learn about another document, because no process gets two. There are three
+// exceptions. With https the process checks the server's certificate, so a server that took it over
+// in the handshake could pretend to be another server. A process that resolves a name has IP
+// sockets, so an attacker in it can use the network as the node, without any of the node's keys. A
+// process that looks at a disk reads all of the disk, and sysfs, and has no way to pass this on.
 //
-// The answers are foreign too. Each is one Cap'n Proto message of bounded size; every number is
-// checked against its range and every text is made one printable line here, before anybody else
-// sees it. Whatever is not as it must be counts as no answer.
+// The answers are foreign too. Each is one Cap'n Proto message of bounded size; this unit checks
+// every number against its range and makes every text one printable line, before other code gets
+// them. A malformed answer counts as no answer.
 //
-// A process that dies, or has not answered in time, is replaced once at once; the piece that does
-// that to two of them is refused with an error that says so. The brain neither crashes nor hangs.
-// Nothing is kept: what is being parsed when the brain dies is lost with it, and so is the process.
+// A process that dies, or does not answer in time, is replaced once, immediately (but not if it had
+// a connection or resolved a name); a piece that fails all its processes is refused with an error
+// that says so. The brain neither crashes nor hangs. Nothing is kept: when the brain dies, the
+// piece being parsed is lost, and so is the process.
 #pragma once
 
 #include <kj/async-io.h>
@@ -39,12 +39,12 @@
 namespace talos::machined {
 
 constexpr size_t kMostConfigBytes = 4u << 20;
-// The view of the largest config: a list of small items takes about eight times its text.
+// Limit for the view of the largest config: a list of small items takes about eight times its text.
 constexpr size_t kMostAnswerBytes = 32u << 20;
 constexpr size_t kMostSuperblockBytes = 64u << 10;
 constexpr unsigned kMostPartitions = 256, kMostVolumes = 64;  // of a disk, that are named
-constexpr unsigned kMostAddresses = 64;                       // of a name: more than anybody tries
-constexpr unsigned kMostSuperblockReads = 16;                 // the partition table's with them
+constexpr unsigned kMostAddresses = 64;                       // of a name: more than callers try
+constexpr unsigned kMostSuperblockReads = 16;  // including those of the partition table
 // Messages that a process may send before its answer: one for each state of a fetch, and one for
 // each thirty-second part by which the body has grown (machined/confined/parser/http-get.cc), some
 // 400 in all.
@@ -63,7 +63,7 @@ struct FoundOnDisk {
     kj::String label;  // may be empty
   };
   kj::Maybe<kj::String> table;        // "gpt", "dos"
-  kj::Vector<kj::String> partitions;  // names; or numbers, where they have none
+  kj::Vector<kj::String> partitions;  // names, or numbers of partitions without a name
   kj::Vector<Volume> volumes;         // on the whole disk
 };
 
@@ -78,26 +78,27 @@ struct NtpReply {
   kj::Duration elapsed;
 };
 
-// Of a new cluster.
+// A file that was generated for a cluster.
 struct GeneratedFile {
   kj::String name, content;
 };
 
-// The answer of a web server: a body that could be a config, or where to go on.
+// The answer of a web server: a body that could be a config, or the target of a redirect.
 using HttpAnswer = kj::OneOf<kj::Array<char>, HttpSource>;
 
-// Of a try while it runs, for the message when its time is up.
+// Progress of an attempt, for the message after a timeout.
 struct HttpProgress {
   kj::String doing;
   uint64_t received = 0;
 };
 
-// A body that is taken as it comes.
+// Receives a body in pieces as they come.
 class HttpPieces {
  public:
   virtual ~HttpPieces() noexcept(false) = default;
-  // The body follows from this byte on: 0 when the server starts at the beginning. `size`: of the
-  // whole; 0 when the server does not say. Throws the error that the fetch fails with.
+  // Announces that the body starts at byte `from`: 0 when the server starts at the beginning.
+  // `size`: of the whole body; 0 when the server does not say. Throws the error that the fetch
+  // fails with.
   virtual void begins(uint64_t from, uint64_t size) = 0;
   virtual kj::Promise<void> piece(kj::Array<kj::byte> bytes) = 0;
 };
@@ -108,18 +109,18 @@ struct ImagePart {
   kj::String name;
   uint64_t offset, size;
 };
-// All that an installer image must have in usr/install.
+// Files that an installer image must have in usr/install.
 constexpr kj::StringPtr kImageFiles[] = {"vmlinuz"_kj, "initramfs"_kj, "rootfs.sqsh"_kj,
                                          "version"_kj, "SHA256SUMS"_kj};
 // Optional: images of earlier releases lack it.
 constexpr kj::StringPtr kConfigKeysFile = "config-keys"_kj;
-// Of kMostSuperblockBytes each: more than an archive of kMostImageBytes has.
+// Limit of reads, each of kMostSuperblockBytes: more than an archive of kMostImageBytes needs.
 constexpr unsigned kMostArchiveReads = 20'000;
 constexpr uint64_t kMostImageBytes = uint64_t{1} << 30;
 
 // One of the signatures of an image in a registry (machined/confined/parser/image-signature.h).
 struct ImageSignature {
-  kj::String payload;  // what it is one of: sha256:<hex>
+  kj::String payload;  // digest of the signed payload: sha256:<hex>
   kj::Array<kj::byte> signature;
 };
 constexpr unsigned kMostImageSignatures = 64;
@@ -138,76 +139,78 @@ class ForeignBytes {
  public:
   virtual ~ForeignBytes() noexcept(false) = default;
 
-  // Every mistake is in the result; rejects only when nobody could read it.
+  // Reads and checks a config. The result holds every mistake; rejects only if no process could
+  // read it.
   virtual kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
                                             config::Mode mode) = 0;
-  // Two versions of a config without their secrets (common/config/config-redact.h).
+  // Removes the secrets from two versions of a config (common/config/config-redact.h).
   virtual kj::Promise<RedactedConfigs> redact(kj::ArrayPtr<const char> from,
                                               kj::ArrayPtr<const char> to) = 0;
-  // New configs and a talosconfig, for the cluster of `own` or for a new one; InvalidArgument for a
-  // request that makes no sense. The writer reads what it has written.
+  // Generates configs and a talosconfig, for the cluster of `own` or for a new one. Throws
+  // InvalidArgument for an invalid request. The generator reads its own output again.
   virtual kj::Promise<kj::Vector<GeneratedFile>> generate(
       rpc::GenerateRequest::Reader request, kj::Maybe<config::Config::Reader> own) = 0;
-  // gzip is unpacked; rejects with what it is instead when it is not text at all.
+  // Unpacks gzip. If the body is not text at all, rejects with the kind of data that it is.
   virtual kj::Promise<kj::Array<char>> text(kj::Array<char> body) = 0;
-  // `read` gives what is on a device: at most kMostSuperblockReads times kMostSuperblockBytes.
+  // Reads from a device: at most kMostSuperblockReads times kMostSuperblockBytes.
   using ReadDevice =
       kj::Function<kj::Promise<kj::Array<const kj::byte>>(uint64_t offset, size_t size)>;
   struct OnDevice {
     kj::Maybe<Superblock> content;
-    bool lostTable = false;  // without content: machined/confined/parser/partition-table.h
+    bool lostTable = false;  // only without content: machined/confined/parser/partition-table.h
   };
   virtual kj::Promise<OnDevice> superblock(kj::StringPtr device, ReadDevice read) = 0;
-  // Finds out what is on the disk behind the descriptor, which must be read-only. Unavailable when
+  // Finds the content of the disk with the descriptor, which must be read-only. Unavailable when
   // the disk cannot be read.
   virtual kj::Promise<FoundOnDisk> disk(kj::StringPtr name, kj::AutoCloseFd fd) = 0;
-  // The addresses of a host name, best first, never empty; an address is its own. Unavailable
-  // naming the host.
+  // Returns the addresses of a host name, best first, never empty; for an address the address
+  // itself. Unavailable naming the host.
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr host) = 0;
   // Never rejects.
   virtual kj::Promise<ntp::Verdict> ntp(NtpReply reply) = 0;
-  // One GET over this connection, which must be a socket. `progress` has to outlive the promise.
+  // Makes one GET over this connection, which must be a socket. `progress` must outlive the
+  // promise.
   virtual kj::Promise<HttpAnswer> http(kj::Own<kj::AsyncIoStream> connection,
                                        const HttpSource& place, kj::StringPtr authorities,
                                        kj::Date now, HttpProgress& progress) = 0;
-  // The same for a body of any size, from byte `from` on if the server can do that. Resolves when
-  // all of it has come, or to where the server sends us. NotFound and PermissionDenied as the
-  // server says; Unavailable for what may pass. Both references have to outlive the promise.
+  // Fetches a body of any size, from byte `from` on if the server supports this. Resolves when all
+  // of it has come, or to the target of a redirect. NotFound and PermissionDenied as the server
+  // says; Unavailable for temporary errors. Both references must outlive the promise.
   virtual kj::Promise<kj::Maybe<HttpSource>> pieces(kj::Own<kj::AsyncIoStream> connection,
                                                     const HttpSource& place,
                                                     kj::StringPtr authorities, kj::Date now,
                                                     uint64_t from, HttpProgress& progress,
                                                     HttpPieces& to) = 0;
-  // The files of an installer image in an archive of `size` bytes: those of kImageFiles, then
-  // kConfigKeysFile if it has that. `read` as above, kMostArchiveReads times. FailedPrecondition
-  // when it is none.
+  // Finds the files of an installer image in an archive of `size` bytes: those of kImageFiles, then
+  // kConfigKeysFile if the image has it. `read` as above, kMostArchiveReads times.
+  // FailedPrecondition if the archive is not an installer image.
   virtual kj::Promise<kj::Vector<ImagePart>> archive(kj::StringPtr name, uint64_t size,
                                                      ReadDevice read) = 0;
-  // Those that the manifest of an image's signatures names: kMostImageSignatures of them, maybe
-  // none. FailedPrecondition when it is no such manifest.
+  // Returns the signatures that the manifest of an image's signatures names: 0 to
+  // kMostImageSignatures. FailedPrecondition if it is not such a manifest.
   virtual kj::Promise<kj::Vector<ImageSignature>> signatures(
       kj::StringPtr name, kj::ArrayPtr<const kj::byte> manifest) = 0;
-  // The facts that the answers of a platform state (machined/platforms). InvalidArgument when one
-  // of its documents is none.
+  // Extracts the facts from the answers of a platform (machined/platforms). InvalidArgument if one
+  // of the documents is invalid.
   virtual kj::Promise<KnownFacts> facts(kj::StringPtr platform,
                                         kj::ArrayPtr<const PlatformAnswer> answers) = 0;
-  // The machine config in a platform's user data. None: it is empty, or for another system
-  // (#cloud-config). InvalidArgument when it is not encoded as it must be, or is not text.
+  // Returns the machine config in a platform's user data; nullptr if the data is empty, or for
+  // another system (#cloud-config). InvalidArgument if its encoding is invalid, or it is not text.
   virtual kj::Promise<kj::Maybe<kj::Array<char>>> userData(platforms::Encoding encoding,
                                                            kj::Array<char> content) = 0;
-  // The body of the report that answers a goal state of Azure (machined/platforms/readers/azure.h).
-  // InvalidArgument.
+  // Returns the body of the report that answers a goal state of Azure
+  // (machined/platforms/readers/azure.h). InvalidArgument.
   virtual kj::Promise<kj::String> readyReport(kj::ArrayPtr<const char> goalState) = 0;
-  // The machine config in the guest information of VMware
-  // (machined/confined/parser/guest-info.h), and the facts that it states. FailedPrecondition when
-  // this machine is not on VMware; Unavailable when its hypervisor does not give them.
+  // Returns the machine config, and guestFacts() the facts, in the guest information of VMware
+  // (machined/confined/parser/guest-info.h). FailedPrecondition when this machine is not on VMware;
+  // Unavailable when its hypervisor does not give them.
   virtual kj::Promise<kj::Maybe<kj::Array<char>>> guestConfig() = 0;
   virtual kj::Promise<KnownFacts> guestFacts() = 0;
-  // Takes the machine config out of it. The names of the variables that had one. The same errors,
-  // also when the hypervisor does not change one.
+  // Removes the machine config from the guest information. Returns the names of the variables that
+  // had one. The same errors, also when the hypervisor does not change a variable.
   virtual kj::Promise<kj::Array<kj::String>> clearGuestConfig() = 0;
-  // The digest, sha256:<hex>, of the image that the payload of a signature is about.
-  // FailedPrecondition when it is not about one.
+  // Returns the digest, sha256:<hex>, of the image that a signature's payload names.
+  // FailedPrecondition if the payload names no image.
   virtual kj::Promise<kj::String> signedImage(kj::StringPtr name,
                                               kj::ArrayPtr<const kj::byte> payload) = 0;
 };

@@ -1,6 +1,5 @@
-// Acts as a process that was taken over by the bytes that it parses, for
-// parser-process-client-test.cc: the program of all tests of this folder, behind the wrapper, under
-// the name of the attack.
+// Acts as a parser that the bytes have taken over, for parser-process-client-test.cc. This is the
+// program of all tests of this folder, run by the wrapper, under the name of the attack.
 #include <arpa/inet.h>
 #include <capnp/serialize.h>
 #include <errno.h>
@@ -49,7 +48,7 @@ void say(const std::string& text) {
   send([&](rpc::ParseAnswer::Builder out) { out.initFailed().setMessage(text.c_str()); });
 }
 
-// NAME=ERRNO of all that must not work.
+// Prints NAME=ERRNO of every call that must not work.
 void probe() {
   std::string result;
   auto print = [&](const char* what, long code) {
@@ -78,10 +77,10 @@ void probe() {
   print("mount", mount("none", "/", "tmpfs", 0, nullptr));
   print("setuid", syscall(SYS_setuid, 0));
   print("orphan", prctl(PR_SET_PDEATHSIG, 0));
-  // Its own, by its number: what holds for that holds for the parsers beside it.
+  // By its own number: the result also holds for the other parsers.
   struct rlimit limit;
   print("limits", prlimit(getpid(), RLIMIT_CPU, nullptr, &limit));
-  // Its own memory would have to be enough.
+  // The process's own memory would have to be enough.
   print("hoard", malloc(kParserMemory) == nullptr ? (errno = EPERM, -1) : 0);
   result += kj::str("uid=", getauxval(AT_UID) == kParserUid ? EPERM : 0).cStr();
   say(result);
@@ -97,7 +96,7 @@ void misbehave(const std::string& how) {
   if (how == "crash") __builtin_memset(reinterpret_cast<void*>(uintptr_t{8}), 0, 8);
   if (how == "exit") return;
   if (how == "hang") {
-    for (;;) receive();  // what never comes
+    for (;;) receive();  // waits for a message that never comes
   }
   if (how == "spin") {
     for (volatile unsigned i = 0;; i = i + 1) {
@@ -135,8 +134,8 @@ void misbehave(const std::string& how) {
   }
 }
 
-// Before main() and before what gtest does to begin: behind the wrapper this program is what its
-// name says.
+// Runs before main() and before gtest starts: if the wrapper started this program, its name selects
+// the attack.
 __attribute__((constructor(101))) void becomeParser(int argc, char** argv, char**) {
   std::string name = argc == 1 ? argv[0] : "";
   auto at = name.rfind("/parse-");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kOneAddress = 3 * kj::SECONDS;
 
-// A socket with one of the low ports that are free.
+// Returns a socket that is bound to a free low port.
 kj::AutoCloseFd lowPortSocket(int family, double chance) {
   int fd;
   KJ_SYSCALL(fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -1,10 +1,9 @@
 // A machine config that a confined process has read: its bytes, and the view that code reads.
 //
-// The bytes are what is stored, compared and shown; the view is what machined/confined/parser made
-// of them. Whoever wrote the document may have taken that process over, so the view may say
-// anything that the schema can: it is a copy in memory of our own, bounded, and what depends on a
-// rule that the schema does not express looks again (as the tasks that write files and settings
-// do).
+// The bytes are stored, compared and shown; machined/confined/parser made the view of them. The
+// author of the document may have taken that process over, so the view may say anything that the
+// schema can. It is a bounded copy in the brain's own memory. Code that depends on a rule that the
+// schema does not express checks it again (as the tasks that write files and settings do).
 #pragma once
 
 #include <kj/memory.h>

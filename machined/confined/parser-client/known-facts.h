@@ -1,5 +1,5 @@
 // The facts that a platform states about this machine, read and checked: every text is one
-// printable line, every address outside is one. Shared and unchangeable; passed by value.
+// printable line, every outside address is valid. Shared and immutable; passed by value.
 #pragma once
 
 #include <capnp/message.h>
@@ -19,7 +19,7 @@ class KnownFacts {
   }
 
   bool exist() const { return message != nullptr; }
-  // Empty ones when there are none.
+  // Returns empty facts if there are no facts.
   rpc::PlatformFacts::Reader get() const {
     if (message == nullptr) return {};
     return message->getRoot<rpc::PlatformFacts>().asReader();

@@ -1,4 +1,4 @@
-// Answers of a process that somebody has taken over: each lie is refused, or harmless.
+// Answers of a process that an attacker has taken over: each lie is refused, or harmless.
 #include "machined/confined/parser-client/parser-messages.h"
 
 #include <capnp/message.h>
@@ -38,7 +38,7 @@ TEST(Lies, TextsAreOnePrintableLine) {
                            .cStr());
 }
 
-// Catches: an answer that is taken for one to another question.
+// Catches: an answer that is accepted for another question.
 TEST(Lies, AnotherQuestion) {
   Answer answer;
   answer.out.initSuperblock();
@@ -55,7 +55,7 @@ TEST(Lies, AnotherQuestion) {
   }
 }
 
-// Catches: a digest that leads to another place, more signatures than anybody verifies.
+// Catches: a digest that leads to another place; more signatures than the brain verifies.
 TEST(Lies, SignaturesAreBounded) {
   auto answerOf = [](unsigned count, kj::StringPtr digest, size_t size) {
     Answer answer;
@@ -80,7 +80,7 @@ TEST(Lies, SignaturesAreBounded) {
   EXPECT_FALSE(isSha256(kj::str(good, "a")));
 }
 
-// Catches: what is no address, and is connected to, or shown, all the same; a list without end.
+// Catches: an invalid address that is connected to, or shown; a list without end.
 TEST(Lies, AddressesAreAddresses) {
   auto answerOf = [](std::initializer_list<kj::StringPtr> texts) {
     Answer answer;
@@ -104,7 +104,8 @@ TEST(Lies, AddressesAreAddresses) {
   }
 }
 
-// Catches: a config with problems without end, or without an error because nobody counted.
+// Catches: a config with an unlimited number of problems, or without an error because they were not
+// counted.
 TEST(Lies, ProblemsAreCounted) {
   Answer answer;
   answer.out.initConfig().initErrors(1000);
@@ -198,7 +199,7 @@ TEST(Lies, PlacesCanBeAskedFor) {
   EXPECT_EQ("https://[fd00::1]:8443/c", source.shown);
 }
 
-// Catches: a file system that mount(2) is asked for by a number that has no name.
+// Catches: a file system for mount(2) whose number has no name.
 TEST(Lies, FileSystemsAreKnown) {
   Answer answer;
   auto superblock = answer.out.initSuperblock();

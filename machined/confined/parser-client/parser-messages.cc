@@ -14,9 +14,9 @@ namespace talos::machined {
 namespace {
 
 constexpr size_t kMostMessage = 4096;  // of a problem or an error: a long path and a long value
-// Errors and as many warnings, and the few that the config's own checks add.
+// Number of errors and warnings, and the few that the config's own checks add.
 constexpr size_t kMostLines = codec::kMaxProblems + 16;
-constexpr size_t kMostPlace = 8192;  // of an URL: what web servers take
+constexpr size_t kMostPlace = 8192;  // of a URL: limit of common web servers
 constexpr size_t kMostLabel = 64;    // of a volume: 32 characters of ISO 9660 in UTF-8
 constexpr size_t kMostName = 253;    // of a host
 
@@ -63,8 +63,7 @@ rpc::HttpMethod methodOf(HttpSource::Method method) {
   KJ_UNREACHABLE;
 }
 
-// Names and addresses alike: what else there is in a host's place comes to nothing when it is
-// looked up.
+// Accepts names and addresses alike: other texts fail when they are looked up.
 bool isHost(kj::StringPtr text) {
   if (text.size() == 0 || text.size() > kMostName) return false;
   for (char c : text) {
@@ -83,7 +82,7 @@ bool isTarget(kj::StringPtr text) {
   return true;
 }
 
-// Makes every text in it one printable line.
+// Makes every text in the struct one printable line.
 void makeLines(capnp::DynamicStruct::Builder out);
 void makeLines(capnp::DynamicValue::Builder value, kj::FunctionParam<void(kj::StringPtr)> set) {
   switch (value.getType()) {
@@ -118,9 +117,9 @@ ntp::Sample sampleOf(rpc::ParseAnswer::Sample::Reader from) {
   sample.stratum = from.getStratum();
   sample.leap = from.getLeap();
   constexpr auto kNone = 0 * kj::NANOSECONDS;
-  // More than the 68 years that an exchange can give, and no date is led out of what it can be.
+  // More than the 68 years that an exchange can give, and no date leaves its range.
   constexpr auto kMostOffset = int64_t{100 * 365} * kj::DAYS;
-  // Each alone first: a sum could come round.
+  // Each is checked alone first, because a sum could overflow.
   bool good = sample.offset >= kNone - kMostOffset && sample.offset <= kMostOffset &&
               sample.delay >= kNone && sample.delay <= 2 * ntp::kMaxError &&
               sample.rootDistance >= kNone && sample.rootDistance <= ntp::kMaxError &&
@@ -209,7 +208,7 @@ void fillGenerate(rpc::ParseRequest::Builder out, rpc::GenerateRequest::Reader r
 CheckedConfig readConfig(rpc::ParseAnswer::Reader answer, kj::ArrayPtr<const char> document) {
   if (!answer.isConfig()) unexpected(answer);
   auto config = answer.getConfig();
-  // A message of that size may say the same thing many times over.
+  // A message of allowed size may repeat the same content many times.
   if (config.getView().totalSize().wordCount * sizeof(capnp::word) > kMostAnswerBytes) {
     damaged("a config that is too large");
   }

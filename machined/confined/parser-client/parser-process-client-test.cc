@@ -1,5 +1,5 @@
-// Foreign bytes through processes, good ones and such as somebody has taken over
-// (hostile-parser-test.cc). As root.
+// Parses foreign bytes in processes: in good ones and in compromised ones (hostile-parser-test.cc).
+// Needs root.
 #include "machined/confined/parser-client/parser-process-client.h"
 
 #include <errno.h>
@@ -68,13 +68,13 @@ class Confined : public testing::Test {
     if (folder.size() > 0) rmdir(folder.cStr());
   }
 
-  // One that does this instead of parsing.
+  // Returns a client whose processes run the attack `how` instead of parsing.
   ConfinedForeign& badly(kj::StringPtr how, kj::Duration timeout = kParserTimeout) {
     links.add(kj::str(folder, "/parse-", how));
     EXPECT_EQ(0, symlink(program.cStr(), links.back().cStr()));
     return bad.emplace(io, ParserPrograms{confine, links.back()}, timeout);
   }
-  // The outcome of a document.
+  // Returns the outcome of parsing a document.
   std::string outcome(ForeignBytes& foreign, kj::StringPtr document = kDocument) {
     return resultOf([&]() -> std::string {
       auto checked = foreign.config(document, "x.yaml", config::Mode::kCloud).wait(io.waitScope);
@@ -82,7 +82,7 @@ class Confined : public testing::Test {
       return kj::strArray(checked.errors, "\n").cStr();
     });
   }
-  // An image of a disk that can only be read.
+  // Returns a read-only image of a disk.
   kj::AutoCloseFd diskWith(std::initializer_list<std::pair<off_t, std::string>> content) {
     auto file = kj::str(folder, "/disk");
     kj::AutoCloseFd out(open(file.cStr(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -93,7 +93,7 @@ class Confined : public testing::Test {
     unlink(file.cStr());
     return kj::AutoCloseFd(raw);
   }
-  // Until the last child is reaped.
+  // Waits until the last child is reaped.
   bool noChildIsLeft() {
     for (int i = 0; i < 10000; ++i) {
       io.provider->getTimer().afterDelay(1 * kj::MILLISECONDS).wait(io.waitScope);
@@ -111,7 +111,7 @@ class Confined : public testing::Test {
 };
 
 // Catches: a filter or a limit that the parsers cannot live with; a document that is read by the
-// process of the one before.
+// process of an earlier document.
 TEST_F(Confined, ReadsConfigs) {
   EXPECT_EQ("aaaaaa.aaaaaaaaaaaaaaaa", outcome(good));
   EXPECT_THAT(outcome(good, "machine:\n  type: masterr\n"),
@@ -120,7 +120,7 @@ TEST_F(Confined, ReadsConfigs) {
   EXPECT_TRUE(noChildIsLeft());
 }
 
-// Catches: secrets in what is shown, a text that is changed on its way.
+// Catches: secrets in the redacted texts; a text that is changed on its way.
 TEST_F(Confined, Redacts) {
   auto shown = good.redact(kDocument, "machine:\n  token: x\n"_kj).wait(io.waitScope);
   EXPECT_THAT(shown.from.cStr(), HasSubstr("\n  token: *** (old)\n  network:"));
@@ -151,7 +151,7 @@ TEST_F(Confined, AsksTheHypervisor) {
   EXPECT_TRUE(noChildIsLeft());
 }
 
-// Catches: a device's bytes that come back as others, an offset that is lost.
+// Catches: bytes of a device that are changed on their way; an offset that is lost.
 TEST_F(Confined, ReadsSuperblocks) {
   unsigned reads = 0;
   auto found = good.superblock("/dev/vda",
@@ -185,7 +185,7 @@ TEST_F(Confined, JudgesTime) {
   EXPECT_EQ(expected.rootDistance, verdict.get<ntp::Sample>().rootDistance);
 }
 
-// Catches: a filter that the making of keys or certificates cannot live with.
+// Catches: a filter under which keys or certificates cannot be made.
 TEST_F(Confined, ResolvesNames) {
   auto ask = [&](kj::StringPtr host) {
     return resultOf([&]() -> std::string {
@@ -200,7 +200,7 @@ TEST_F(Confined, ResolvesNames) {
   EXPECT_THAT(ask("no..name"), HasSubstr("Unavailable: cannot resolve \"no..name\": "));
 }
 
-// Catches: names that take their time, and hold up configs: those have places of their own.
+// Catches: slow lookups that delay configs; lookups have separate places.
 TEST_F(Confined, LookupsDoNotHoldUpOthers) {
   auto& hanging = badly("hang", 1 * kj::HOURS);
   kj::Vector<kj::Promise<void>> lookups;
@@ -225,7 +225,7 @@ TEST_F(Confined, GeneratesConfigs) {
   EXPECT_EQ("controlplane.yaml", files[1].name);
   auto made = good.config(files[1].content, "made", config::Mode::kMetal).wait(io.waitScope);
   ASSERT_TRUE(made.errors.empty()) << made.errors[0].cStr();
-  // Another node of that cluster has its secrets.
+  // Configs for another node of the same cluster have its secrets.
   auto more = good.generate(request, made.config.get()).wait(io.waitScope);
   auto worker = good.config(more[2].content, "more", config::Mode::kMetal).wait(io.waitScope);
   EXPECT_EQ(made.config.get().getMachine().getToken(), worker.config.get().getMachine().getToken());
@@ -244,8 +244,8 @@ HttpSource localPlace(bool secure) {
   return place;
 }
 
-// Catches: a connection that does not get there, a filter that TLS cannot live with, a certificate
-// that is not checked, a place that is lost.
+// Catches: a connection that does not get to the process; a filter that TLS cannot live with; a
+// certificate that is not checked; a place that is lost.
 TEST_F(Confined, FetchesOverHttps) {
   auto authority = pki::makeAuthority({.organization = "private"});
   auto leaf = pki::issue(authority.certificate, authority.key,
@@ -291,8 +291,8 @@ struct Collected final : HttpPieces {
   }
 };
 
-// Catches: a filter that a long body cannot live with, a part of it that is lost or out of its
-// turn; a process that gives more than there is memory for, or that is blamed for a full disk.
+// Catches: a filter that a long body cannot live with; a piece that is lost or out of order; a
+// process that sends more than there is memory for, or that is blamed for a full disk.
 TEST_F(Confined, FetchesInPieces) {
   std::string body;
   for (unsigned i = 0; body.size() < 300'000; ++i) body += std::to_string(i) + " ";
@@ -330,8 +330,8 @@ TEST_F(Confined, FetchesInPieces) {
   EXPECT_EQ(none.body, "");
 }
 
-// Catches: places of files that are not those of the archive; a process that has the brain read
-// more than was promised; an archive that is blamed for its disk.
+// Catches: places of files that are not those of the archive; a process that makes the brain read
+// more than promised; an archive that is blamed for its disk.
 TEST_F(Confined, LooksIntoArchives) {
   TestTar layer, tar;
   for (auto name : kImageFiles) layer.file(kj::str("usr/install/", name), 0644, name);
@@ -365,7 +365,7 @@ TEST_F(Confined, LooksIntoArchives) {
   EXPECT_EQ(reads, 0u);
 }
 
-// By all children that have been reaped.
+// Returns the resources that all reaped children have used.
 struct rusage usedByChildren() {
   struct rusage used;
   KJ_SYSCALL(getrusage(RUSAGE_CHILDREN, &used));
@@ -378,7 +378,7 @@ long secondsOf(const struct rusage& used) {
 // Catches: limits of memory, time or size that a document within the reader's own limits cannot
 // live with.
 TEST_F(Confined, ReadsTheLargestDocuments) {
-  // Of the time, that of a processor counts: a busy machine does not have it at once.
+  // CPU time counts, because a busy machine does not give it immediately.
   ConfinedForeign reader(io, ParserPrograms{confine, parse}, 2 * kj::MINUTES);
   struct {
     const char* before;
@@ -408,7 +408,7 @@ TEST_F(Confined, ReadsTheLargestDocuments) {
   EXPECT_LT(static_cast<uint64_t>(used.ru_maxrss) << 10, kParserMemory * 3 / 4);
 }
 
-// Catches: a right that a document would gain with the process that reads it.
+// Catches: a right that a document gets by taking over the process that reads it.
 TEST_F(Confined, MayDoNothing) {
   auto result = outcome(badly("probe"));
   ASSERT_THAT(result, HasSubstr("open="));
@@ -420,8 +420,8 @@ TEST_F(Confined, MayDoNothing) {
   EXPECT_EQ(26u, count) << result;
 }
 
-// Catches: the same of a disk, which its process gets as a descriptor: it could write to it, or
-// reach other files than those of sysfs.
+// Catches: a right that a disk gets over its process, which has it as a descriptor: to write to the
+// disk, or to reach files other than those of sysfs.
 TEST_F(Confined, MayReadADiskAndDoNothingElse) {
   auto result = resultOf([&]() -> std::string {
     badly("probe").disk("/dev/sdb", diskWith({})).wait(io.waitScope);
@@ -434,8 +434,8 @@ TEST_F(Confined, MayReadADiskAndDoNothingElse) {
   }
 }
 
-// Catches: a filter without a call that libblkid needs; what is on a disk that is lost or twice
-// there.
+// Catches: a filter without a call that libblkid needs; content of a disk that is lost or reported
+// twice.
 TEST_F(Confined, LooksAtDisks) {
   auto look = [&](std::initializer_list<std::pair<off_t, std::string>> content) {
     return resultOf([&]() -> std::string {
@@ -449,7 +449,7 @@ TEST_F(Confined, LooksAtDisks) {
     });
   };
   EXPECT_EQ(look({}), "none  ");
-  // An ext4 with a label that would be more than text to a terminal.
+  // An ext4 whose label contains control sequences of a terminal.
   std::string ext(1024, 0);
   ext[0x38] = '\x53', ext[0x39] = '\xef';
   ext[0x4c] = 1;     // revision
@@ -463,7 +463,8 @@ TEST_F(Confined, LooksAtDisks) {
   EXPECT_EQ(look({{0, mbr}}), "dos 1 ");
 }
 
-// Catches: a brain that crashes, hangs or believes it when a process does anything but answer.
+// Catches: a brain that crashes, hangs or accepts the result when a process does anything but
+// answer.
 TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
   struct {
     const char* how;
@@ -487,7 +488,7 @@ TEST_F(Confined, WhoDiesOfADocumentRefusesIt) {
   }
 }
 
-// Catches: an error for the first death, which may have been somebody else's fault.
+// Catches: an error for the first death, which may have another cause than the document.
 TEST_F(Confined, TheSecondOneMayAnswer) {
   auto& foreign = badly("delicate");
   unsigned reads = 0;
@@ -511,7 +512,7 @@ TEST_F(Confined, AMissingProgramIsNamed) {
   EXPECT_THAT(outcome(half), HasSubstr("exited with status 126"));
 }
 
-// Catches: processes that stay when nobody waits for their answer any more.
+// Catches: processes that stay after their caller has dropped the promise.
 TEST_F(Confined, ADroppedQuestionEndsItsProcess) {
   auto& foreign = badly("hang");
   {

@@ -22,7 +22,7 @@ struct Wiped {
   ~Wiped() noexcept(false) { zeroize(words.asBytes()); }
 };
 
-// Its message, in memory that is zeroed with it.
+// An answer in memory that is zeroed with this object.
 class Answer final : public capnp::MessageReader {
  public:
   explicit Answer(Words words) : Answer(kj::heap<Wiped>(kj::mv(words))) {}
@@ -62,10 +62,10 @@ struct ConfinedForeign::Piece {
   kj::String what;  // "machine config", for messages
   Wiped request;
   kj::Duration timeout;
-  int connection = -1;  // a process that has had it has used it up: no second one
+  int connection = -1;  // one process uses it up, so there is no second try
   ParserRights rights = ParserRights::kNone;
   unsigned mostInterim = kMostInterim;
-  // Returns the reply to a message that is not the answer yet; empty: nothing.
+  // Returns the reply to a message that is not the answer yet; empty if there is no reply.
   kj::Function<kj::Promise<Words>(rpc::ParseAnswer::Reader)> interim =
       [](rpc::ParseAnswer::Reader) -> kj::Promise<Words> { return Words(); };
 };
@@ -101,13 +101,13 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::converse(ConfinedChi
   KJ_FAIL_REQUIRE("no answer among its first messages");
 }
 
-// The answer, or how the process ended.
+// Returns the answer, or how the process ended.
 kj::Promise<kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>> ConfinedForeign::once(
     Piece& piece) {
   using Result = kj::OneOf<kj::Own<capnp::MessageReader>, kj::String>;
   auto child = kj::heap<ConfinedChild>(io, programs, piece.connection, piece.timeout, piece.rights);
   ++starts;
-  // Whoever drops this promise leaves nothing behind.
+  // Dropping this promise ends the process, too.
   kj::Maybe<kj::Own<ConfinedChild>> left;
   auto& running = *child;
   left = kj::mv(child);
@@ -139,7 +139,8 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
   while (places.taken >= places.most) co_await places.freed.next();
   Turn turn(places);
   kj::String ends[2];
-  unsigned tries = piece.connection >= 0 || lookup ? 1 : 2;  // not twice the time, either
+  unsigned tries =
+      piece.connection >= 0 || lookup ? 1 : 2;  // a lookup must not take twice the time
   for (unsigned i = 0; i < tries; ++i) {
     auto result = co_await once(piece);
     KJ_IF_MAYBE (answer, result.tryGet<kj::Own<capnp::MessageReader>>()) co_return kj::mv(*answer);
@@ -154,7 +155,7 @@ kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::ask(Piece piece) {
 
 kj::Promise<CheckedConfig> ConfinedForeign::config(kj::ArrayPtr<const char> document,
                                                    kj::StringPtr file, config::Mode mode) {
-  // Of our own: the caller may go away first.
+  // A copy, because the caller may drop the document first.
   auto copy = kj::heapArray(document);
   KJ_DEFER(zeroize(copy));
   Piece piece{
@@ -204,7 +205,7 @@ kj::Promise<ForeignBytes::OnDevice> ConfinedForeign::superblock(kj::StringPtr de
   unsigned reads = 0;
   piece.interim = [&read, &reads](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes &&
-                   ++reads <= 2 * kMostSuperblockReads,  // of both processes
+                   ++reads <= 2 * kMostSuperblockReads,  // of both tries
                "too many reads for a superblock");
     auto wanted = answer.getWanted();
     return read(wanted.getOffset(), wanted.getSize()).then([](kj::Array<const kj::byte> bytes) {
@@ -265,7 +266,7 @@ kj::Promise<HttpAnswer> ConfinedForeign::http(kj::Own<kj::AsyncIoStream> connect
   co_return readHttp(answer->getRoot<rpc::ParseAnswer>(), from);
 }
 
-// An error of the brain's own ends the process, and is reported instead of that end.
+// An error of the brain itself ends the process, and is reported instead of the process's end.
 kj::Promise<kj::Own<capnp::MessageReader>> ConfinedForeign::askUnless(
     const kj::Maybe<kj::Exception>& refused, Piece piece) {
   return ask(kj::mv(piece))
@@ -289,7 +290,7 @@ kj::Promise<kj::Maybe<HttpSource>> ConfinedForeign::pieces(kj::Own<kj::AsyncIoSt
               kPiecesTimeout};
   piece.connection = KJ_REQUIRE_NONNULL(connection->getFd(), "not a socket");
   piece.mostInterim = kj::maxValue;
-  // Of the one who takes them; not the process is to blame for that.
+  // An error of the receiver of the pieces; the process is not to blame for it.
   kj::Maybe<kj::Exception> refused;
   piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     return kj::evalNow([&]() { return takePiece(answer, progress, to); })
@@ -305,7 +306,7 @@ kj::Promise<kj::Vector<ImagePart>> ConfinedForeign::archive(kj::StringPtr name, 
               Wiped(requestOf([size](rpc::ParseRequest::Builder out) { out.setArchive(size); })),
               kArchiveTimeout};
   piece.mostInterim = kMostArchiveReads + 1;
-  // Of the disk that the archive is on; not the archive is to blame for that.
+  // An error of the disk with the archive; the archive is not to blame for it.
   kj::Maybe<kj::Exception> refused;
   piece.interim = [&](rpc::ParseAnswer::Reader answer) -> kj::Promise<Words> {
     KJ_REQUIRE(answer.isWanted() && answer.getWanted().getSize() <= kMostSuperblockBytes,

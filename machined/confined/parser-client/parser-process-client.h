@@ -1,4 +1,4 @@
-// ForeignBytes by confined processes: one for each piece, replaced once when it dies or is late.
+// ForeignBytes by confined processes: one for each piece, replaced once if it dies or is late.
 #pragma once
 
 #include <kj/one-of.h>
@@ -10,23 +10,24 @@
 
 namespace talos::machined {
 
-// A document that is not read by then is not worth it: the largest that is valid takes a second.
+// The largest valid document takes a second to read.
 constexpr auto kParserTimeout = 10 * kj::SECONDS;
 // An RSA key of 4096 bits takes an emulated CPU up to half a minute.
 constexpr auto kGenerateTimeout = 2 * kj::MINUTES;
-// Four bytes at a call, each of which leaves the virtual machine: two million for the largest
+// Each call transfers four bytes and exits the virtual machine: two million calls for the largest
 // reply.
 constexpr auto kGuestTimeout = 1 * kj::MINUTES;
 constexpr auto kArchiveTimeout = 2 * kj::MINUTES;
-// A disk that spins up, and is read at some hundred places.
+// For a disk that spins up, and is read at some hundred places.
 constexpr auto kDiskTimeout = 2 * kj::MINUTES;
-// For a body in pieces: 1 GiB at 1 MiB/s. Whoever asked for it watches whether it goes on.
+// For a body in pieces: 1 GiB at 1 MiB/s. The caller watches its progress.
 constexpr auto kPiecesTimeout = 18 * kj::MINUTES;
-// At a time; more wait. A visitor in maintenance mode can ask for one with every call.
+// Limit of parsers at a time; further pieces wait. A client in maintenance mode can cause one with
+// every call.
 constexpr unsigned kMostParsers = 8;
-// Of names, beside those: they wait for the network, and nobody may wait for them. Longer than
-// c-ares takes with three servers that do not answer: three tries, each twice as long as the one
-// before.
+// Limit of lookups, counted separately: they wait for the network, and must not delay parsers. The
+// timeout is longer than c-ares takes with three servers that do not answer: three tries, each
+// twice as long as the one before.
 constexpr unsigned kMostLookups = 16;
 constexpr auto kLookupTimeout = 60 * kj::SECONDS;
 
@@ -69,7 +70,7 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   kj::Promise<KnownFacts> guestFacts() override;
   kj::Promise<kj::Array<kj::String>> clearGuestConfig() override;
 
-  unsigned started() const { return starts; }  // processes, so far
+  unsigned started() const { return starts; }  // number of started processes
 
  private:
   struct Piece;
@@ -85,7 +86,8 @@ class ConfinedForeign final : public ForeignBytes, private kj::TaskSet::ErrorHan
   Places parsers{kMostParsers}, lookups{kMostLookups};
   kj::TaskSet reaping;
 
-  // Rejects with InvalidArgument, naming what was read, when two processes died of it.
+  // Rejects with InvalidArgument, naming the piece, if it failed two processes; with Unavailable if
+  // the piece has only one try.
   kj::Promise<kj::Own<capnp::MessageReader>> ask(Piece piece);
   kj::Promise<kj::Own<capnp::MessageReader>> askUnless(const kj::Maybe<kj::Exception>& refused,
                                                        Piece piece);

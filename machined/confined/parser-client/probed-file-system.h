@@ -1,5 +1,5 @@
-// The file system of a block device and its label, as machined/confined/parser finds them in its
-// bytes.
+// The file system of a block device and its label, as machined/confined/parser finds them in the
+// device's bytes.
 #pragma once
 
 #include <kj/string.h>
@@ -12,7 +12,7 @@ kj::StringPtr nameOf(FileSystem type);  // as mount(2) calls it: "iso9660", "vfa
 
 struct Superblock {
   FileSystem type;
-  kj::String label;  // as it stands there, without the padding; UTF-8, one line, may be empty
+  kj::String label;  // as on the device, without the padding; UTF-8, one line, may be empty
 };
 
 }  // namespace talos::machined

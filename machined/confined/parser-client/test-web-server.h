@@ -36,7 +36,7 @@ class TestServer {
 
  private:
   struct Quiet final : kj::TaskSet::ErrorHandler {
-    void taskFailed(kj::Exception&&) override {}  // the client hung up
+    void taskFailed(kj::Exception&&) override {}  // the client closed the connection
   } quiet;
   kj::Maybe<kj::TlsContext&> tls;
   kj::Own<kj::ConnectionReceiver> listener;
@@ -70,7 +70,7 @@ class TestServer {
   kj::Promise<void> serve(kj::Own<kj::AsyncIoStream> stream) {
     KJ_IF_MAYBE (context, tls) stream = co_await context->wrapServer(kj::mv(stream));
     std::string head;
-    // Somebody who speaks TLS is answered as well.
+    // A client that uses TLS is answered as well.
     while (head.find("\r\n\r\n") == std::string::npos && head[0] != 0x16) {
       char c;
       if (co_await stream->tryRead(&c, 1, 1) == 0) co_return;

@@ -16,7 +16,8 @@ kj::Array<char> bytesOf(const std::string& text) {
   return kj::heapArray(text.data(), text.size());
 }
 
-// Catches: a packed config handed to the parser, a cut one that crashes, one that fills the memory.
+// Catches: a packed config that the parser gets; a truncated one that crashes; one that fills the
+// memory.
 TEST(Unpack, Gzip) {
   EXPECT_EQ("machine: {}"_kj, kj::str(unpack(bytesOf(zip("machine: {}")))));
   EXPECT_EQ("plain"_kj, kj::str(unpack(kj::heapArray("plain"_kj.asArray()))));
@@ -27,7 +28,7 @@ TEST(Unpack, Gzip) {
   EXPECT_ANY_THROW(unpack(bytesOf(bomb)));
 }
 
-// Catches: YAML that is taken for something else.
+// Catches: YAML that is taken for another kind of data.
 TEST(RequireText, WhatCouldBeAConfig) {
   for (auto good :
        {"machine: {}"_kj, "\xef\xbb\xbf# c\n---\n"_kj, "\n\n  a: <b>"_kj, "not yaml ["_kj}) {

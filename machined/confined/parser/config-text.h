@@ -5,12 +5,12 @@
 
 namespace talos::parse {
 
-// A gzip stream is unpacked, anything else returned as it is. InvalidArgument when it is broken or
-// becomes larger than kMostConfigBytes.
+// Unpacks a gzip stream; returns other bytes as they are. InvalidArgument if the stream is damaged
+// or becomes larger than kMostConfigBytes.
 kj::Array<char> unpack(kj::Array<char> body);
 
-// Throws InvalidArgument saying what the bytes are instead, when they cannot be a document at all:
-// nothing, a web page, binary data.
+// Throws InvalidArgument if the bytes cannot be a document at all, and says what they are: nothing,
+// a web page, binary data.
 void requireText(kj::ArrayPtr<const char> body);
 
 }  // namespace talos::parse

@@ -1,17 +1,16 @@
-// The content of a whole disk, as libblkid finds it: the partition table, the names of its
-// partitions, file systems and parts of arrays and groups. An installation and machine.disks refuse
-// a disk that holds anything (machined/disk/installer/disk-content.h).
+// Finds the content of a whole disk by libblkid: the partition table, the names of its partitions,
+// file systems and members of arrays and volume groups. An installation and machine.disks refuse a
+// disk that holds any of these (machined/disk/installer/disk-content.h).
 //
-// The disk is foreign; whatever is on it, the answer has plain characters only (plain-text.h), and
-// at most kMostPartitions and kMostVolumes of these
-// (machined/confined/parser-client/foreign-bytes.h).
+// The disk is foreign; for any content, the answer has plain characters only (plain-text.h), and at
+// most kMostPartitions and kMostVolumes of these (machined/confined/parser-client/foreign-bytes.h).
 #pragma once
 
 #include "rpc/parse.capnp.h"
 
 namespace talos::parse {
 
-// `disk`: a descriptor that can be read: of a device, or of a file that is an image of one. Throws
+// Probes `disk`, a readable descriptor of a device, or of a file with an image of a device. Throws
 // Unavailable when libblkid cannot read it.
 void probeDisk(int disk, rpc::FoundOnDisk::Builder out);
 

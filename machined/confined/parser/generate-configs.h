@@ -1,6 +1,6 @@
-// Generates machine configs and a talosconfig, for a new cluster or for that of a config. The
-// request may come from anybody. The result is read again before it is handed out
-// (common/config/config-generate.h): therefore it is generated in this process, where reading costs
+// Generates machine configs and a talosconfig, for a new cluster or for that of a config. Any
+// client may send the request. The result is read again before it is returned
+// (common/config/config-generate.h), so it is generated in this process, where reading costs
 // nothing.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace talos::parse {
 
-// Throws InvalidArgument for a request that makes no sense.
+// Throws InvalidArgument for an invalid request.
 void answerGenerate(rpc::ParseRequest::Generate::Reader request, rpc::ParseAnswer::Builder out);
 
 }  // namespace talos::parse

@@ -29,7 +29,8 @@ kj::Array<char> firstOf(GuestRpc& rpc, kj::ArrayPtr<const kj::StringPtr> keys) {
   return readOvfProperties(keys, "guestinfo.ovfenv", environment);
 }
 
-// False if the value is empty, or for another system. What cannot be decoded may be a config.
+// Returns false if the value is empty, or for another system. A value that cannot be decoded may be
+// a config.
 bool mayBeConfig(kj::ArrayPtr<const char> value) {
   bool is = trimmed(value).size() > 0;
   (void)kj::runCatchingExceptions([&]() {
@@ -61,7 +62,7 @@ kj::Array<char> guestMetadata(GuestRpc& rpc) {
 }
 
 kj::Vector<kj::String> clearGuestConfig(GuestRpc& rpc) {
-  // A variable cannot be removed, nor made empty.
+  // The hypervisor can neither remove a variable nor make it empty.
   constexpr kj::StringPtr kNothing = " "_kj;
   kj::Vector<kj::String> cleared;
   for (auto key : platforms::kConfigProperties) {

@@ -38,7 +38,8 @@ class GuestRpcTest : public testing::Test {
       return "none";
     });
   }
-  // In the hypervisor: the `count`th message of this type, and each after it while `repeated`.
+  // Makes the hypervisor refuse the `count`th message of this type, and each after it while
+  // `repeated`.
   void refuse(uint32_t wanted, unsigned count, uint32_t status, bool repeated = false) {
     hypervisor.fault = [=, left = count](uint32_t type, PortRegisters& r) mutable {
       if (type != wanted || left == 0 || (--left > 0)) return false;
@@ -83,7 +84,7 @@ TEST_F(GuestRpcTest, Variables) {
 // reply joined to its beginning; a hypervisor that interrupts for ever.
 TEST_F(GuestRpcTest, Checkpoints) {
   hypervisor.variables["guestinfo.userdata"] = "0123456789";
-  constexpr uint32_t kStep[] = {2, 4, 5};  // data there, data back, the end
+  constexpr uint32_t kStep[] = {2, 4, 5};  // data sent, data received, the end
   for (auto type : kStep) {
     for (unsigned count : {1u, 2u}) {
       if (type == 5 && count == 2) continue;
@@ -97,7 +98,8 @@ TEST_F(GuestRpcTest, Checkpoints) {
   EXPECT_LT(hypervisor.calls, 500u);
 }
 
-// Catches: a hypervisor whose refusal at any step is taken for a value, or for none.
+// Catches: a refusal of the hypervisor at any step that is taken for a value, or for a missing
+// value.
 TEST_F(GuestRpcTest, Refusals) {
   hypervisor.variables["k"] = "0123456789";
   const std::pair<uint32_t, const char*> kSteps[] = {
@@ -108,7 +110,7 @@ TEST_F(GuestRpcTest, Refusals) {
     refuse(type, 1, 0);
     EXPECT_EQ(variable("k"), std::string("Unavailable: the hypervisor refused ") + step);
   }
-  refuse(6, 1, 1);  // never closed there
+  refuse(6, 1, 1);  // the close is refused
   GuestRpc(hypervisor.port());
   EXPECT_EQ(hypervisor.open, 1u);
 }
@@ -123,8 +125,8 @@ TEST_F(GuestRpcTest, Cookies) {
   EXPECT_EQ(variable("k"), "Unavailable: the hypervisor refused a request");
 }
 
-// Catches: memory for a reply that the hypervisor only announces; a reply that ends early or is not
-// there, of another form, or on a port that does not answer.
+// Catches: memory allocated for a reply that the hypervisor only announces; a reply that ends
+// early, is missing, or has another form; a port that does not answer.
 TEST_F(GuestRpcTest, WrongReplies) {
   hypervisor.variables["k"] = "0123456789";
   auto announce = [&](uint32_t size, uint32_t status, uint32_t kind) {
@@ -163,8 +165,8 @@ TEST_F(GuestRpcTest, WrongReplies) {
   EXPECT_THAT(variable("k"), HasSubstr("Unavailable: the hypervisor does not answer on its port"));
 }
 
-// Catches: the sources in another order; one that is empty, or for another system, that hides the
-// next; a value that is not base64 passed over; a config that is packed.
+// Catches: sources in another order; an empty source, or one for another system, that hides the
+// next; a value that is not base64 and is skipped; a packed config.
 TEST_F(GuestRpcTest, ConfigInOrder) {
   EXPECT_EQ(config(), "");
   hypervisor.variables["guestinfo.ovfenv"] =
@@ -195,7 +197,7 @@ TEST_F(GuestRpcTest, ConfigInOrder) {
   EXPECT_EQ(config(), "InvalidArgument: guestinfo.ovfenv:1:14: is not valid XML: no element found");
 }
 
-// Catches: metadata that is looked for in one of its two places alone.
+// Catches: metadata that is read from only one of its two places.
 TEST_F(GuestRpcTest, Metadata) {
   auto metadata = [this]() {
     return result([](GuestRpc& rpc) -> std::string {
@@ -211,8 +213,8 @@ TEST_F(GuestRpcTest, Metadata) {
 }
 
 // Catches: a config that every process of the machine can read after the node has it; user data of
-// another system, metadata or other properties that are lost with it; a hypervisor that changes
-// nothing and is believed; a second clearing that writes again.
+// another system, metadata or other properties that are lost with it; a hypervisor that does not
+// make a change and is believed; a second clearing that writes again.
 TEST_F(GuestRpcTest, ClearsTheConfig) {
   auto clear = [this]() {
     return result([](GuestRpc& rpc) -> std::string {
@@ -253,8 +255,8 @@ TEST_F(GuestRpcTest, ClearsTheConfig) {
             "another value");
 }
 
-// Catches: the instruction executed where it ends the process; the name of a hypervisor that is
-// none, or in the order of other processors.
+// Catches: the instruction executed where it ends the process; the name of another hypervisor
+// accepted, or one in the byte order of other processors.
 TEST(VmwarePort, OnVmwareAlone) {
   auto name = [](bool guest, kj::StringPtr vendor) {
     return std::string(hypervisorName([&](PortRegisters& r) {

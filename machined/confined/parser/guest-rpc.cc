@@ -9,9 +9,9 @@ namespace talos::parse {
 namespace {
 
 constexpr uint32_t kMagic = 0x564d'5868, kPort = 0x5658;
-// In the lower half of ECX.
+// Commands in the lower half of ECX.
 constexpr uint32_t kGetVersion = 10, kMessage = 0x1e;
-// In its upper half: with a request, and the hypervisor's.
+// Types of messages, in the upper half of ECX with a request and with the hypervisor's answer.
 enum Type : uint32_t {
   kOpen,
   kSendSize,
@@ -42,7 +42,7 @@ bool interrupted(const PortRegisters& r) {
 }  // namespace
 
 GuestRpc::GuestRpc(PortCall p) : port(kj::mv(p)) {
-  // A machine whose configuration switches the port off answers as a port without a device does.
+  // A machine with the port switched off answers as a port without a device does.
   PortRegisters version{.eax = kMagic, .ebx = ~kMagic, .ecx = kGetVersion, .edx = kPort};
   port(version);
   if (version.ebx != kMagic) {
@@ -59,7 +59,7 @@ GuestRpc::GuestRpc(PortCall p) : port(kj::mv(p)) {
 }
 
 GuestRpc::~GuestRpc() noexcept(false) {
-  call(kClose, 0);  // the hypervisor forgets it some time, whatever it answers
+  call(kClose, 0);  // the hypervisor closes the channel itself after some time, whatever it answers
 }
 
 PortRegisters GuestRpc::call(uint32_t type, uint32_t value) {
@@ -138,7 +138,7 @@ kj::Array<char> GuestRpc::ask(kj::ArrayPtr<const char> text) {
   return reply;
 }
 
-// "1 <value>", or "0 <the reason>".
+// The reply is "1 <value>", or "0 <error>".
 GuestRpc::Reply GuestRpc::command(kj::StringPtr text) {
   auto reply = ask(text);
   KJ_DEFER(zeroize(reply));

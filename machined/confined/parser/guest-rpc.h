@@ -1,9 +1,8 @@
-// Requests of a guest to the hypervisor of VMware (RPCI): a text, and its reply, over a channel of
-// the port (vmware-port.h), four bytes at a call. After the protocol of open-vm-tools.
+// Sends requests of a guest to the hypervisor of VMware (RPCI): a text, and its reply, over a
+// channel of the port (vmware-port.h), four bytes at a call. After the protocol of open-vm-tools.
 //
 // The hypervisor is as foreign as any server: a reply has at most kMostReplyBytes, and a request
-// that the hypervisor interrupts for a checkpoint is begun again at most kMostCheckpoints times, so
-// that there is an end.
+// that the hypervisor interrupts for a checkpoint is repeated at most kMostCheckpoints times.
 #pragma once
 
 #include <kj/array.h>
@@ -13,21 +12,22 @@
 
 namespace talos::parse {
 
-// The base64 of a machine config, and around it a document of other properties.
+// Enough for the base64 of a machine config, within a document of other properties.
 constexpr size_t kMostReplyBytes = 2 * machined::kMostConfigBytes;
 constexpr unsigned kMostCheckpoints = 8;
 
 class GuestRpc {
  public:
-  // Opens a channel. Unavailable when the port or the hypervisor does not.
+  // Opens a channel. Unavailable if the port or the hypervisor refuses.
   explicit GuestRpc(PortCall port);
   ~GuestRpc() noexcept(false);  // closes it
   KJ_DISALLOW_COPY_AND_MOVE(GuestRpc);
 
-  // A variable of the virtual machine: "guestinfo.userdata". None: there is no such variable. The
-  // caller's to zeroize(). Unavailable naming the step that the hypervisor refused.
+  // Returns a variable of the virtual machine ("guestinfo.userdata"); nullptr if there is no such
+  // variable. The caller has to zeroize() it. Unavailable naming the step that the hypervisor
+  // refused.
   kj::Maybe<kj::Array<char>> variable(kj::StringPtr name);
-  // Gives it another value. Unavailable with the hypervisor's reason.
+  // Sets a variable. Unavailable with the hypervisor's error.
   void set(kj::StringPtr name, kj::StringPtr value);
 
  private:
@@ -39,7 +39,7 @@ class GuestRpc {
   Done tell(kj::ArrayPtr<const char> text);
   Done hear(kj::Array<char>& reply);
   kj::Array<char> ask(kj::ArrayPtr<const char> text);
-  // The reply without its mark. The caller's to zeroize().
+  // A reply without its first character. The caller has to zeroize() it.
   struct Reply {
     bool good;
     kj::Array<char> text;

@@ -17,12 +17,12 @@ kj::Promise<void> serve(kj::AsyncIoStream& stream, std::string body) {
   co_await stream.tryRead(head, 1, sizeof head);
   auto start = "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n";
   co_await stream.write(start.data(), start.size());
-  // Each is written when the one before was read.
+  // Each byte is written after the one before was read.
   for (char c : body) co_await stream.write(&c, 1);
 }
 
-// Catches: a body in small pieces, as a slow network gives it, each of which is reported, until
-// there are more messages than an honest process may send.
+// Catches: a body in small pieces, as from a slow network, each of which is reported, until there
+// are more messages than an honest process may send.
 TEST(HttpGetTest, ALargeBodyInSmallPieces) {
   kj::EventLoop loop;
   kj::WaitScope scope(loop);
@@ -54,7 +54,7 @@ struct PiecesTest : testing::Test {
   uint64_t begun = 0, announced = 0;
   std::string got, asked;
 
-  // The error, or the outcome, when the server answers like this.
+  // Returns the error, or the outcome, for this answer of the server.
   std::string fetch(std::string answer, uint64_t from) {
     place.host = kj::str("a.example");
     place.authority = kj::str("a.example");
@@ -91,8 +91,8 @@ struct PiecesTest : testing::Test {
   }
 };
 
-// Catches: a large body that is kept in memory or lost in part; a range that is not asked for, or
-// another one that is taken for it, so that the pieces do not fit together.
+// Catches: a large body that is kept in memory or lost in part; a range that is not requested, or
+// another range that is accepted, so that the pieces do not fit together.
 TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   std::string body(200'001, 'b');
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 200001\r\n\r\n" + body, 0), "all");
@@ -118,8 +118,7 @@ TEST_F(PiecesTest, ABodyFromItsBeginAndFromLater) {
   }
 }
 
-// Catches: half a body that counts as a whole one; a page that says why there is none, taken for
-// it.
+// Catches: half a body that counts as a whole one; an error page that is taken for the body.
 TEST_F(PiecesTest, WhatIsNoBody) {
   EXPECT_EQ(fetch("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", 0),
             "Unavailable: the answer was cut off");

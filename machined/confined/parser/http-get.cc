@@ -22,7 +22,7 @@ bool isRedirect(unsigned status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// The range that a server sends: "bytes 5-9/10". None for text of another form.
+// The range that a server sends: "bytes 5-9/10".
 struct HttpRange {
   uint64_t first = 0, size = 0;
 };
@@ -90,7 +90,7 @@ class Getter {
     question.reportProgress("reading the answer", 0);
     auto piece = kj::heapArray<kj::byte>(machined::kMostPieceBytes);
     for (;;) {
-      // As much as there is, up to a whole piece: few messages are better than many.
+      // Reads as much as has come, up to a whole piece, to send few messages.
       auto read = kj::evalNow(
           [&]() { return response.body->tryRead(piece.begin(), piece.size(), piece.size()); });
       auto size = co_await read.catch_(
@@ -106,7 +106,7 @@ class Getter {
   kj::Own<kj::HttpHeaderTable> table;
   kj::HttpHeaderId accept, userAgent, range, contentRange;
 
-  // In the order in which they depend on each other.
+  // The members are in the order in which they depend on each other.
   struct Exchange {
     kj::Own<kj::AsyncIoStream> stream;
     kj::Own<kj::HttpClient> client;
@@ -129,7 +129,7 @@ class Getter {
     co_return Exchange{kj::mv(stream), kj::mv(client), kj::mv(request.body), kj::mv(response)};
   }
 
-  // A service that takes something over may answer that it has created it.
+  // Returns true for a success: a service that accepts something may answer that it has created it.
   bool accepted(unsigned status) const {
     bool posted = place.method == HttpSource::Method::kPost;
     return status == 200 || (posted && (status == 201 || status == 202 || status == 204));
@@ -181,7 +181,7 @@ class Getter {
     question.reportProgress("waiting for the TLS handshake", 0);
     TlsVerifier verifier(question.authorities);
     auto up = verifier.connect(kj::mv(stream), place.host);
-    // The clock of a machine without a config is whatever its battery kept.
+    // The clock of a machine without a config has the time of its battery-backed clock.
     co_return co_await up.catch_([this](kj::Exception&& e) -> kj::Own<kj::AsyncIoStream> {
       auto problem = messageOf(e);
       bool ofTime = strstr(problem.cStr(), "expired") != nullptr ||

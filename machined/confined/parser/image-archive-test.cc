@@ -1,4 +1,4 @@
-// Archives with images, honest and crooked ones, as tools write them.
+// Archives with images, valid and invalid ones, as tools write them.
 #include "machined/confined/parser/image-archive.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ kj::String textOf(TestTar& tar) {
   return kj::heapString(tar.finish().asChars());
 }
 
-// A layout of these layers, each of these files.
+// The content of a layer of the layout.
 struct TestLayer {
   std::vector<std::pair<std::string, std::string>> files;
   std::vector<std::pair<std::string, std::string>> links = {};
@@ -32,7 +32,7 @@ struct TestLayout {
   std::string layerType = "application/vnd.oci.image.layer.v1.tar";
   std::string index = R"({"manifests":[{"digest":"sha256:m"}]})";
   std::map<std::string, std::string> more = {};  // files of the layout
-  bool layersLast = false;                       // behind what names them
+  bool layersLast = false;                       // after the blobs that name them
 
   kj::Array<kj::byte> bytes() const {
     TestTar tar;
@@ -90,7 +90,7 @@ std::string problemOf(kj::ArrayPtr<const kj::byte> archive) {
 
 }  // namespace
 
-// Catches: a file that is taken from beside its place; a large layer of which the end is not found.
+// Catches: a file that is read from a wrong place; a large layer whose end is not found.
 TEST(ImageArchive, TheFilesOfOneLayer) {
   auto files = found(TestLayout{{wholeImage()}}.bytes());
   EXPECT_EQ(files.size(), 5u);
@@ -104,7 +104,7 @@ TEST(ImageArchive, TheFilesOfOneLayer) {
 }
 
 // Catches: an image of an earlier release, which does not list the keys of configs, that is
-// refused; a list that is not found, or found though it was removed.
+// refused; a list that is not found, or found although it was removed.
 TEST(ImageArchive, TheKeysOfConfigsMayBeListed) {
   TestLayer list{{{"usr/install/config-keys", "machine\n"}}},
       remover{{{"usr/install/.wh.config-keys", ""}}};
@@ -114,7 +114,7 @@ TEST(ImageArchive, TheKeysOfConfigsMayBeListed) {
   EXPECT_EQ(found(TestLayout{{wholeImage(), list, remover}}.bytes()).size(), 5u);
 }
 
-// Catches: a file of a lower layer that was replaced or removed, and is installed all the same.
+// Catches: a file of a lower layer that was replaced or removed, and is still installed.
 TEST(ImageArchive, LaterLayersLieAboveEarlierOnes) {
   TestLayer second{{{"usr/install/vmlinuz", "newer"}}};
   EXPECT_EQ(found(TestLayout{{wholeImage(), second}}.bytes())["vmlinuz"], "newer");
@@ -125,7 +125,7 @@ TEST(ImageArchive, LaterLayersLieAboveEarlierOnes) {
     EXPECT_THAT(problemOf(TestLayout{{wholeImage(), remover}}.bytes()),
                 HasSubstr("/usr/install/vmlinuz is missing"))
         << sign;
-    // A sign is about the layers below its own.
+    // A whiteout affects only the layers below its own.
     TestLayer anew = wholeImage();
     anew.files.push_back({sign, ""});
     EXPECT_EQ(found(TestLayout{{wholeImage(), anew}}.bytes())["vmlinuz"], "kernel") << sign;
@@ -159,7 +159,7 @@ TEST(ImageArchive, WhatIsRefused) {
   EXPECT_THAT(problemOf(listless.bytes()), HasSubstr("index.json: manifests must be a list"));
 }
 
-// Catches: an archive that was not copied whole, and whose user is sent to another tool.
+// Catches: an archive that was not copied whole, and whose user is told to use another tool.
 TEST(ImageArchive, OneThatIsCutOffIsSaidToBe) {
   TestLayout layout{{wholeImage()}};
   for (bool last : {false, true}) {
@@ -175,7 +175,7 @@ TEST(ImageArchive, OneThatIsCutOffIsSaidToBe) {
   }
 }
 
-// Catches: the image of another kind of machine, and an attestation, that are taken for ours.
+// Catches: the image of another kind of machine, or an attestation, that is accepted.
 TEST(ImageArchive, TheManifestIsThatOfThisKindOfMachine) {
   std::string own = buildVersion().arch.cStr(), other = own == "amd64" ? "arm64" : "amd64";
   auto manifest = [](const std::string& digest, const std::string& os, const std::string& arch) {

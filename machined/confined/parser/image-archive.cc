@@ -26,13 +26,13 @@ struct Extent {
   uint64_t offset = 0, size = 0;
 };
 
-// The part of the archive that was read last. Layers begin at blocks of the archive, so a block is
+// The most recently read part of the archive. Layers begin at blocks of the archive, so a block is
 // never in two parts.
 class Window {
  public:
   explicit Window(ReadBytes read) : read(kj::mv(read)) {}
 
-  // To the end of the block that this byte is in; fewer bytes at the end of the archive.
+  // Returns the bytes from `offset` to the end of its block; fewer bytes at the end of the archive.
   kj::ArrayPtr<const kj::byte> block(uint64_t offset) {
     auto begin = offset / kWindow * kWindow;
     if (begin != start || bytes.size() == 0) {
@@ -75,8 +75,8 @@ struct LastEntry final : TarVisitor {
   void end() override {}
 };
 
-// Each entry of a tar that lies in the archive, with the place of its data. Whether the tar has the
-// mark that ends one.
+// Calls `see` for each entry of a tar in the archive, with the place of its data. Returns true if
+// the tar has its end mark.
 bool walk(Window& window, Extent tar, kj::StringPtr name,
           kj::FunctionParam<void(const TarEntry&, Extent)> see) {
   TarReader reader;
@@ -105,7 +105,7 @@ kj::Maybe<kj::String> cleanPath(kj::StringPtr path) {
   return nullptr;
 }
 
-// --- what the layout says
+// --- the layout
 
 class Layout {
  public:
@@ -120,7 +120,7 @@ class Layout {
     ended = walk(window, {0, size}, "the archive", see);
   }
 
-  // Of the image for this kind of machine, from the first layer on.
+  // Returns the layers of the image for this kind of machine, from the first layer on.
   kj::Vector<Extent> layers() {
     auto manifest = read("index.json");
     for (unsigned depth = 0; depth < kMostNested; ++depth) {
@@ -164,7 +164,7 @@ class Layout {
     }
     return true;
   }
-  // Its digest. Another name for the same one is no second image.
+  // Returns the image's digest. A second name for the same digest is not a second image.
   static kj::String chosen(Json index) {
     kj::Maybe<kj::String> digest;
     KJ_IF_MAYBE (list, fieldOf(index, "manifests")) {
@@ -201,9 +201,9 @@ class Layout {
 
 class InstallFolder {
  public:
-  // One that lies on those before.
+  // Adds a layer on top of the layers before.
   void add(Window& window, Extent layer, kj::StringPtr name) {
-    kj::TreeMap<kj::String, kj::Maybe<Extent>> above;  // none: not a file
+    kj::TreeMap<kj::String, kj::Maybe<Extent>> above;  // nullptr: not a file
     kj::Vector<kj::String> removed;
     bool opaque = false;
     walk(window, layer, name, [&](const TarEntry& entry, Extent place) {
@@ -259,7 +259,7 @@ class InstallFolder {
     }
     return file == machined::kConfigKeysFile;
   }
-  // The entries of the layers below in the folder.
+  // Returns true if the path hides the folder's entries of all layers below.
   static bool hidesAll(kj::StringPtr path) {
     for (auto sign : {".wh.usr"_kj, "usr/.wh.install"_kj}) {
       if (path == sign) return true;

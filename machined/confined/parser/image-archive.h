@@ -1,13 +1,13 @@
-// Where the files of an installer image lie in an archive with it: a tar that is an OCI layout, as
-// `make installer-image`, `skopeo copy … oci-archive:` and `docker save` (25 or newer) write it.
+// Finds the files of an installer image in an archive: a tar that is an OCI layout, as `make
+// installer-image`, `skopeo copy … oci-archive:` and `docker save` (25 or newer) write it.
 //
-// Its layers are seen as one file system: a later one replaces and removes files of those before.
-// They must not be compressed: whoever installs the files copies them out of the archive as they
-// lie there. Digests of blobs are not compared here: the digest of the whole archive was, and that
-// of each file will be.
+// The layers form one file system: a later layer replaces and removes files of earlier ones. They
+// must not be compressed: the installer copies the files out of the archive as they are. Digests of
+// blobs are not compared: the digest of the whole archive was compared, and the digest of each file
+// will be.
 //
-// Pure: whoever calls it brings the bytes. They are foreign; whatever they are, every part that is
-// returned was named by them, and it ends within kMostArchiveReads reads.
+// Pure: the caller reads the bytes. They are foreign; for any bytes, every returned part was named
+// by them, and the search ends within kMostArchiveReads reads.
 #pragma once
 
 #include <kj/vector.h>
@@ -17,9 +17,9 @@
 
 namespace talos::parse {
 
-// All files that an installer image must have. FailedPrecondition saying what is wrong otherwise.
-// The archive has `size` bytes. `read` gives kMostSuperblockBytes at most at a time, and fewer
-// bytes than asked for at the end.
+// Returns all files that an installer image must have, or throws FailedPrecondition with the
+// problem. The archive has `size` bytes. `read` returns at most kMostSuperblockBytes at a time, and
+// fewer bytes than requested at the end.
 kj::Vector<machined::ImagePart> findImageParts(uint64_t size, ReadBytes read);
 
 }  // namespace talos::parse

@@ -1,4 +1,4 @@
-// Manifests and payloads of signatures, as cosign writes them, and as it does not.
+// Manifests and payloads of signatures: as cosign writes them, and invalid ones.
 #include "machined/confined/parser/image-signature.h"
 
 #include <gmock/gmock.h>
@@ -52,8 +52,8 @@ std::string payload(const std::string& digest, const std::string& type) {
          digest + R"("},"type":")" + type + R"("},"optional":null})";
 }
 
-// Catches: a signature that is not seen beside others, one of something else that is taken for one
-// of an image.
+// Catches: a signature that is missed beside others; a signature of something else that is taken
+// for one of an image.
 TEST(ImageSignature, EachLayerOfTheTypeIsOne) {
   EXPECT_THAT(
       found(manifest(layer("b25l") + "," + layer("dHdv", "sha256:" + std::string(64, 'b')))),
@@ -67,7 +67,7 @@ TEST(ImageSignature, EachLayerOfTheTypeIsOne) {
       ElementsAre("aa two"));
 }
 
-// Catches: one that is too large, or is none, that is taken for one without signatures.
+// Catches: a manifest that is too large, or invalid, and is taken for one without signatures.
 TEST(ImageSignature, WhatIsNoManifestIsRefused) {
   EXPECT_THAT(found("{"), ElementsAre(HasSubstr("not valid JSON")));
   EXPECT_THAT(found("[]"), ElementsAre("it is not a manifest with layers"));
@@ -79,7 +79,7 @@ TEST(ImageSignature, WhatIsNoManifestIsRefused) {
   EXPECT_THAT(found(std::string(100'000, '[')), ElementsAre(HasSubstr("not valid JSON")));
 }
 
-// Catches: a payload about something else than an image, as cosign signs blobs and attestations
+// Catches: an accepted payload that does not name an image; cosign signs blobs and attestations
 // with the same key.
 TEST(ImageSignature, ThePayloadNamesAnImage) {
   EXPECT_EQ(about(payload(kDigest, "cosign container image signature")), kDigest);

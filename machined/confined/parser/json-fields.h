@@ -8,12 +8,12 @@ namespace talos::parse {
 
 using Json = capnp::json::Value::Reader;
 
-// InvalidArgument saying what is wrong with it.
+// Throws InvalidArgument with the problem.
 kj::Own<capnp::MallocMessageBuilder> parseJson(kj::ArrayPtr<const char> text);
 
-// The field of an object; none in anything else.
+// Returns the field of an object; nullptr for any other value.
 kj::Maybe<Json> fieldOf(Json value, kj::StringPtr name);
-// Empty when there is none, or it is no string.
+// Returns the string; empty if the field is missing, or not a string.
 kj::String stringOf(Json value, kj::StringPtr name);
 
 }  // namespace talos::parse

@@ -1,6 +1,6 @@
-// The answer to one request (rpc/parse.capnp), for whoever asks: the whole of what the confined
-// process does, and what tests and fuzz targets do without it. What is wrong with the bytes is an
-// answer too; nothing is thrown for it.
+// Answers one request (rpc/parse.capnp): all of what the confined process does, callable by tests
+// and fuzz targets without a process. An error in the bytes is an answer too; nothing is thrown for
+// it.
 #pragma once
 
 #include <kj/async-io.h>
@@ -11,20 +11,20 @@
 
 namespace talos::parse {
 
-// All but `http`, `disk` and `lookUp`. `read` is called for `superblock` and `archive` only.
-// `port`: to the hypervisor; none: that of this machine.
+// Answers all requests but `http`, `disk` and `lookUp`. Calls `read` for `superblock` and `archive`
+// only. `port`: the port to the hypervisor; nullptr: that of this machine.
 void answer(rpc::ParseRequest::Reader request, rpc::ParseAnswer::Builder out, ReadBytes read,
             kj::Maybe<PortCall> port = nullptr);
 
-// Of `disk`, by its descriptor.
+// Answers `disk` by the disk's descriptor.
 void answerDisk(int disk, rpc::ParseAnswer::Builder out);
 
-// Of `lookUp`: what was found, or why nothing was.
+// Answers `lookUp` with the addresses found, or with the failure.
 void answerLookup(kj::ArrayPtr<const kj::String> found, const kj::Maybe<kj::Exception>& failure,
                   rpc::ParseAnswer::Builder out);
 
-// Of `http`, over the connection to the server. `send` gets messages `doing`, `begins` and `piece`,
-// the answer last.
+// Answers `http` over the connection to the server. `send` gets messages `doing`, `begins` and
+// `piece`, the answer last.
 using SendAnswer = kj::Function<void(kj::FunctionParam<void(rpc::ParseAnswer::Builder)> fill)>;
 kj::Promise<void> answerHttp(rpc::ParseRequest::Http::Reader request,
                              kj::Own<kj::AsyncIoStream> connection, SendAnswer& send);

@@ -22,7 +22,7 @@ class Brain : public machined::BrainSocket {
     fill(message.initRoot<rpc::ParseAnswer>());
     BrainSocket::send(message);
   }
-  // Of the device that a request is about.
+  // Reads from the device of the request.
   kj::Array<const kj::byte> read(uint64_t offset, size_t size) {
     send([&](rpc::ParseAnswer::Builder out) {
       auto wanted = out.initWanted();

@@ -9,8 +9,8 @@
 namespace talos::parse {
 namespace {
 
-// The head of a disk with a table of 128 entries, for sectors of this size, with a partition of
-// this name.
+// Returns the head of a disk with a table of 128 entries, for sectors of this size, and a partition
+// of this name.
 std::string tableOf(size_t sector, const std::string& name = "") {
   std::string disk(size_t{64} << 10, 0);
   auto put = [&](size_t at, uint64_t value, unsigned size) {
@@ -42,7 +42,8 @@ bool lost(const std::string& disk) {
   });
 }
 
-// Catches: an empty disk, or one with an empty table, that keeps a new machine from its config.
+// Catches: an empty disk, or an empty table, because of which a new machine does not get its
+// config.
 TEST(PartitionTable, WhatIsWholeOrWasNeverThere) {
   EXPECT_FALSE(lost(""));
   EXPECT_FALSE(lost(std::string(65536, 0)));
@@ -50,8 +51,8 @@ TEST(PartitionTable, WhatIsWholeOrWasNeverThere) {
   EXPECT_FALSE(lost(tableOf(4096)));
 }
 
-// Catches: a disk that the kernel could not read when it looked for partitions, or that has a table
-// for sectors of another size: a configured machine looks like a new one.
+// Catches: a disk that the kernel could not read when it looked for partitions, or whose table is
+// for sectors of another size, so that a configured machine looks like a new one.
 TEST(PartitionTable, APartitionThatTheKernelDoesNotShowIsSeen) {
   for (size_t sector : {512, 4096}) EXPECT_TRUE(lost(tableOf(sector, "STATE"))) << sector;
 }

@@ -41,7 +41,7 @@ bool hasSignature(Bytes header) {
          memcmp(header.begin(), kSignature.begin(), kSignature.size()) == 0;
 }
 
-// In UTF-16, ended by a zero.
+// Compares the name, which is UTF-16 and ends with a zero.
 bool isState(Bytes entry) {
   constexpr size_t kName = 56;
   constexpr kj::byte kState[] = {'S', 0, 'T', 0, 'A', 0, 'T', 0, 'E', 0, 0, 0};

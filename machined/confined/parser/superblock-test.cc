@@ -38,7 +38,7 @@ Image xfs(const Image& label) {
   return i;
 }
 
-// As it is until mkfs.xfs is done.
+// Returns an image as it is until mkfs.xfs is done.
 Image unfinishedXfs() {
   Image i = xfs("x");
   i[126] = 1;
@@ -104,12 +104,12 @@ TEST(Superblock, Labels) {
   EXPECT_EQ("none", look(""));
   EXPECT_EQ("none", look(Image(65536, 0)));
   EXPECT_EQ("none", look(xfs("STATE").substr(0, 110)));
-  // Catches: a file system that was being made when the power went, and is mounted.
+  // Catches: a file system that was incomplete when the power was cut, and is mounted.
   EXPECT_EQ("none", look(unfinishedXfs()));
 }
 
-// Catches: the capitals of the primary descriptor preferred to the name that somebody gave, and a
-// name that Joliet had to cut preferred to the whole one.
+// Catches: the capitals of the primary descriptor preferred to the name that was given, and a name
+// that Joliet had to cut preferred to the whole one.
 TEST(Superblock, JolietHasTheNameAsGiven) {
   auto joliet = [](const Image& text) {
     return descriptor(2, wide(text + Image(16 - text.size(), ' ')), "%/E");
@@ -131,8 +131,9 @@ Image recognition(std::initializer_list<const char*> names, size_t sector = 2048
   return i + Image(sector, 0);
 }
 
-// Catches: the disc of Azure, which has UDF alone, not seen; one that is both mounted as ISO 9660,
-// whose names are in capitals; a sequence that is not finished, or in another order, taken for one.
+// Catches: a disc of Azure, which has UDF alone, that is not found; a disc with both that is
+// mounted as ISO 9660, whose names are in capitals; a sequence that is not finished, or in another
+// order, accepted.
 TEST(Superblock, Udf) {
   EXPECT_EQ("udf ''", look(recognition({"BEA01", "NSR02", "TEA01"})));
   EXPECT_EQ("udf ''", look(recognition({"BEA01", "NSR03", "TEA01"})));
@@ -149,7 +150,7 @@ TEST(Superblock, Udf) {
   }
 }
 
-// Catches: the label that a stick had when it was formatted, instead of the one that it has now.
+// Catches: the label from the stick's formatting instead of its present label.
 TEST(Superblock, TheRootDirectoryOfFatComesFirst) {
   auto stick = fat("OLD        ");
   put(stick, kFatRoot, rootEntry("LONGNAME   ", 0x0f));
@@ -162,7 +163,7 @@ TEST(Superblock, TheRootDirectoryOfFatComesFirst) {
   EXPECT_EQ("vfat 'CIDATA'", look(stick));
 }
 
-// Catches: a stick of today's size whose label is looked for where the small ones have it.
+// Catches: a large stick whose label is read from the place that only small sticks use.
 TEST(Superblock, Fat32) {
   Image i(16384, 0);
   // Clusters of four sectors, two reserved sectors, two tables of one sector, the root directory in
@@ -209,7 +210,7 @@ TEST(Superblock, LabelsAreOneCleanLine) {
       look(xfs("a\xc3(").replace(109, 2, "\xc3\xff")));
 }
 
-// Made by the tools that people use.
+// Volumes made by the usual tools.
 class RealVolume : public testing::Test {
  protected:
   kj::String folder;
@@ -228,7 +229,7 @@ class RealVolume : public testing::Test {
   }
 };
 
-// Catches: what this file has read from the standards wrongly.
+// Catches: a standard that this file implements wrongly.
 TEST_F(RealVolume, Fat) {
   EXPECT_EQ("vfat 'CIDATA'", make("truncate -s 1M image && mkfs.vfat -n CIDATA image"));
   EXPECT_EQ("vfat ''", make("truncate -s 1M image && mkfs.vfat image"));

@@ -30,7 +30,7 @@ uint32_t little(Bytes bytes, size_t offset, unsigned size) {
   return value;
 }
 
-// Up to the first NUL, without blanks at the end.
+// Returns the label up to the first NUL, without blanks at the end.
 kj::String labelOf(Bytes padded) {
   size_t end = 0;
   while (end < padded.size() && padded[end] != 0) ++end;
@@ -38,7 +38,7 @@ kj::String labelOf(Bytes padded) {
   return fieldText(padded.slice(0, end).asChars());
 }
 
-// Big-endian UTF-16, as Joliet has it.
+// Decodes a label of Joliet, which is big-endian UTF-16.
 kj::String wideLabelOf(Bytes padded) {
   kj::Vector<char16_t> units;
   for (size_t i = 0; i + 1 < padded.size(); i += 2) {
@@ -66,8 +66,8 @@ kj::Maybe<Superblock> readLuks(Bytes head) {
   return Superblock{FileSystem::kLuks, kj::String()};
 }
 
-// The primary descriptor says what it is called; one whose name was cut or changed to fit there has
-// it whole in Joliet's. The name that is not all capitals is the one that somebody gave.
+// The primary descriptor has the disc's name; if the name was cut or changed to fit there, Joliet's
+// descriptor has the whole name. Returns the one that is not all capitals, because it is as given.
 kj::Maybe<Superblock> readIso(ReadBytes& read) {
   kj::Maybe<kj::String> primary;
   for (unsigned i = 0; i < kMostDescriptors; ++i) {
@@ -79,7 +79,7 @@ kj::Maybe<Superblock> readIso(ReadBytes& read) {
                (sector[90] == '@' || sector[90] == 'C' || sector[90] == 'E')) {
       auto wide = wideLabelOf(sector.slice(40, 72));
       KJ_IF_MAYBE (p, primary) {
-        // Sixteen characters are all that Joliet has room for.
+        // Joliet has room for sixteen characters only.
         if (wide.size() > 0 && (p->size() == 0 || p->size() <= 16)) primary = kj::mv(wide);
       }
     }
@@ -88,8 +88,8 @@ kj::Maybe<Superblock> readIso(ReadBytes& read) {
       [](kj::String& label) { return Superblock{FileSystem::kIso9660, kj::mv(label)}; });
 }
 
-// The volume recognition sequence of ECMA-167: descriptors of the size of a sector, of which those
-// of ISO 9660 may be the first. All of it is in the head.
+// Checks the volume recognition sequence of ECMA-167: descriptors of a sector each, the first of
+// which may be those of ISO 9660. All of it is in the head.
 bool isUdf(Bytes head, size_t sector) {
   bool begun = false, named = false;
   for (size_t at = kFirstDescriptor; at + sector <= head.size(); at += sector) {
@@ -105,7 +105,7 @@ bool isUdf(Bytes head, size_t sector) {
   return false;
 }
 
-// A disc that is both has all of its files in UDF, and the name that people know in ISO 9660.
+// A disc with both has all of its files in UDF, and its known name in ISO 9660.
 kj::Maybe<Superblock> readDisc(ReadBytes& read, Bytes head) {
   auto found = readIso(read);
   if (!isUdf(head, kIsoSector) && !isUdf(head, kLargeSector)) return found;
@@ -120,7 +120,7 @@ struct FatShape {
 };
 
 // Checks the form of a boot sector, so that neither a partition table nor a boot loader, which end
-// in the same two bytes, is taken for one.
+// in the same two bytes, is taken for FAT.
 kj::Maybe<FatShape> fatShape(Bytes head) {
   if (head.size() < 512 || head[510] != 0x55 || head[511] != 0xaa) return nullptr;
   if (head[0] != 0xe9 && head[0] != 0xeb) return nullptr;
@@ -149,8 +149,7 @@ kj::Maybe<FatShape> fatShape(Bytes head) {
   return shape;
 }
 
-// The entry of the root directory is what tools change; the boot sector keeps what was there at the
-// beginning.
+// Tools change the label in the root directory; the boot sector keeps the first label.
 kj::Maybe<kj::String> labelInDirectory(Bytes directory) {
   for (size_t at = 0; at + 32 <= directory.size(); at += 32) {
     auto entry = directory.slice(at, at + 32);
@@ -183,7 +182,7 @@ kj::Maybe<Superblock> readSuperblock(ReadBytes read) {
   KJ_IF_MAYBE (found, readLuks(head)) return kj::mv(*found);
   KJ_IF_MAYBE (found, readXfs(head)) return kj::mv(*found);
   KJ_IF_MAYBE (found, readExt(head)) return kj::mv(*found);
-  // Before FAT: a disc that can also be booted from a stick begins with what looks like a disk.
+  // Comes before FAT, because a disc that can also be booted from a stick begins like a disk.
   KJ_IF_MAYBE (found, readDisc(read, head)) return kj::mv(*found);
   return readFat(read, head);
 }

@@ -1,5 +1,5 @@
 // For tests: ForeignBytes without processes. Requests and answers go through the same messages and
-// checks; what a process would do is done here and now.
+// checks; the work of a process is done in this one, immediately.
 #pragma once
 
 #include <capnp/message.h>
@@ -14,13 +14,13 @@ namespace talos::machined {
 
 class DirectForeign : public ForeignBytes {
  public:
-  // Larger configs are read when this resolves.
+  // Delays the reading of larger configs until this resolves.
   kj::Maybe<kj::ForkedPromise<void>> held;
   size_t heldFrom = 64u << 10;
   // Replaces the result of every config.
   kj::Maybe<kj::Exception> broken;
   unsigned configs = 0;
-  // To a model of a hypervisor; without one every call is refused.
+  // A model of a hypervisor; the default refuses every call.
   parse::PortCall port = [](parse::PortRegisters&) {};
 
   kj::Promise<CheckedConfig> config(kj::ArrayPtr<const char> document, kj::StringPtr file,
@@ -51,7 +51,7 @@ class DirectForeign : public ForeignBytes {
     co_return readGenerated(exchange.answer());
   }
   kj::Promise<kj::Array<char>> text(kj::Array<char> body) override { co_return readBody(body); }
-  // The pure reader begins again with each piece that it turns out to need.
+  // The pure reader starts again after each piece that it turns out to need.
   kj::Promise<OnDevice> superblock(kj::StringPtr, ReadDevice read) override {
     std::map<std::pair<uint64_t, size_t>, kj::Array<const kj::byte>> known;
     for (;;) {
@@ -112,7 +112,7 @@ class DirectForeign : public ForeignBytes {
       auto answer = last.initRoot<rpc::ParseAnswer>();
       fill(answer);
       if (!answer.isProgress() && !answer.isBodyStart() && !answer.isPiece()) return;
-      // One after the other, as a process that waits for its reader.
+      // Answers in sequence, as a process that waits for its reader.
       auto copy = kj::heap<capnp::MallocMessageBuilder>();
       copy->setRoot(answer.asReader());
       taken = taken.then([copy = kj::mv(copy), &progress, &to]() mutable {

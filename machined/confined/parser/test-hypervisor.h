@@ -15,11 +15,11 @@ namespace talos::parse {
 class TestHypervisor {
  public:
   std::map<std::string, std::string> variables;
-  // Called before each message of this type; true: the registers are its answer.
+  // Called before each message of this type; returns true if `registers` are its answer.
   std::function<bool(uint32_t type, PortRegisters& registers)> fault =
       [](uint32_t, PortRegisters&) { return false; };
   bool restricted = false;
-  bool readOnly = false, forgetful = false;    // refuses a change; does not make it
+  bool readOnly = false, forgetful = false;    // refuses a change; ignores a change
   unsigned open = 0, calls = 0, requests = 0;  // channels; calls of the port; whole requests
 
   PortCall port() {

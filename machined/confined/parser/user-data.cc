@@ -16,7 +16,7 @@ namespace {
 
 using platforms::Encoding;
 
-// None: it is not base64.
+// Returns nullptr if the content is not base64.
 kj::Maybe<kj::Array<char>> decoded(kj::ArrayPtr<const char> content) {
   auto bytes = kj::decodeBase64(content);
   KJ_DEFER(zeroize(bytes.asChars()));
@@ -24,7 +24,8 @@ kj::Maybe<kj::Array<char>> decoded(kj::ArrayPtr<const char> content) {
   return kj::heapArray(bytes.asChars());
 }
 
-// Of OpenNebula. Without an encoding user data that is base64 as a whole is taken as such.
+// Reads the user data of OpenNebula. Without an encoding, user data that is base64 as a whole is
+// decoded.
 kj::Array<char> readContextData(kj::ArrayPtr<const char> content) {
   platforms::Context context(content);
   auto valueOf = [&](kj::StringPtr key, kj::StringPtr other) {
@@ -54,7 +55,7 @@ kj::Array<char> readUserData(Encoding encoding, kj::Array<char> content) {
   if (encoding == Encoding::kOvfProperties) {
     return readOvfProperties(platforms::kConfigProperties, platforms::kOvfFile, content);
   }
-  // cloud-init takes plain text where a machine config is base64.
+  // cloud-init accepts plain text where a machine config is base64.
   if (trimmed(content).size() == 0 || platforms::isCloudConfig(content)) return nullptr;
   auto text = kj::heapArray(content.asPtr());
   if (encoding != Encoding::kPlain) {

@@ -1,8 +1,8 @@
 // The port on which the hypervisor of VMware answers its guests ("backdoor"), as open-vm-tools uses
 // it: an `in` instruction whose registers the hypervisor reads and replaces.
 //
-// VMware lets any process do that; elsewhere the instruction ends the process with SIGSEGV. So it
-// is executed in the confined process alone, after the processor has said whose guest this is.
+// VMware allows it to any process; elsewhere the instruction ends the process with SIGSEGV. So only
+// the confined process executes it, after the processor has named its hypervisor.
 //
 // Only x86 has such ports.
 #pragma once
@@ -18,11 +18,11 @@ struct PortRegisters {
 };
 using PortCall = kj::Function<void(PortRegisters& registers)>;
 
-// FailedPrecondition when this machine is not on VMware, or its processors are not x86.
+// Throws FailedPrecondition when this machine is not on VMware, or its processors are not x86.
 PortCall vmwarePort();
 
-// The name in leaf 0x40000000 of CPUID, "VMwareVMware"; empty: no hypervisor says that it is there.
-// `cpuid` executes the instruction for the leaf in EAX.
+// Returns the name in leaf 0x40000000 of CPUID, "VMwareVMware"; empty if no hypervisor announces
+// itself. `cpuid` executes the instruction for the leaf in EAX.
 using Cpuid = kj::Function<void(PortRegisters& registers)>;
 kj::String hypervisorName(Cpuid cpuid);
 

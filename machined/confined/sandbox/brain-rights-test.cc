@@ -35,7 +35,7 @@ bool refused(long result) {
   return result == -1 && errno == EPERM;
 }
 
-// Runs a program as the brain does. 0 when it ended well.
+// Runs a program as the brain does. Returns 0 if it exited successfully.
 int runs(const char* program, const char* argument) {
   const char* argv[] = {program, argument, nullptr};
   pid_t child;
@@ -45,7 +45,8 @@ int runs(const char* program, const char* argument) {
   return status;
 }
 
-// Asks a platform from a port below 1024 (machined/confined/parser-client/http-connect.h).
+// Binds a port below 1024, as requests to a platform do
+// (machined/confined/parser-client/http-connect.h).
 bool hasLowPort() {
   struct sockaddr_in name = {};
   name.sin_family = AF_INET;
@@ -58,14 +59,14 @@ bool hasLowPort() {
   return false;
 }
 
-// Writes a kernel parameter's own value: 0, or -1 with the kernel's error.
+// Writes a kernel parameter's own value. Returns 0, or -1 with the kernel's error.
 int writesItself(kj::StringPtr path) {
   auto value = readFile(path);
   kj::AutoCloseFd file(open(path.cStr(), O_WRONLY | O_CLOEXEC));
   return write(file, value.begin(), value.size()) < 0 ? -1 : 0;
 }
 
-// The first thing that is not as it should be; it is the exit status of a process.
+// Returns the number of the first failed check, which is the exit status of a process.
 int firstWrong(uint64_t before) {
   auto status = readFile("/proc/self/status");
   auto has = [&](kj::String line) {
@@ -94,15 +95,15 @@ int firstWrong(uint64_t before) {
   if (!refused(syscall(SYS_finit_module, -1, "", 0))) return 13;
   if (!refused(syscall(SYS_init_module, nullptr, 0, ""))) return 14;
   if (!refused(writesItself("/proc/sys/vm/mmap_min_addr"))) return 15;
-  // It does its work: mounts, and starts programs, which have no more rights than itself.
+  // The brain does its work: it mounts, and starts programs, which have no more rights than itself.
   if (mount("none", "/nowhere", "tmpfs", 0, nullptr) != -1 || errno != ENOENT) return 9;
   if (runs("/bin/true", nullptr) != 0) return 10;
   if (!hasLowPort()) return 11;
   return 0;
 }
 
-// Catches: a brain that keeps what it does not need, also through a program that it starts; one
-// that cannot do its work.
+// Catches: a brain that keeps rights it does not need, also through a program that it starts; a
+// brain that cannot do its work.
 TEST(BrainRights, AreKeptAndNoOthers) {
   ASSERT_EQ(getuid(), 0u) << "needs root";
   auto before = ownBoundingSet();
@@ -122,7 +123,8 @@ TEST(BrainRights, AreKeptAndNoOthers) {
   EXPECT_EQ(WEXITSTATUS(status), 0) << "the line of firstWrong() that returns this";
 }
 
-// Catches: a right without a reason; a reason for a right that is not there.
+// Catches: a right without a reason in the documents; a reason for a right that the brain does not
+// have.
 TEST(BrainRights, TheDocumentsListThem) {
   auto text = readFile(kj::str(TALOS_SOURCE_DIR, "/docs/machined.md"));
   std::set<std::string> listed, kept;

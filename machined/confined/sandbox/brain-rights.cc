@@ -13,7 +13,7 @@ void keepBrainRights() {
   constexpr uint64_t kept = brainCapabilities();
   for (unsigned c = 0;; ++c) {
     int has = prctl(PR_CAPBSET_READ, c, 0, 0, 0);
-    if (has < 0) break;  // the kernel has no more of them
+    if (has < 0) break;  // the kernel has no further capabilities
     if (has == 0 || (kept >> c & 1) != 0) continue;
     KJ_SYSCALL(prctl(PR_CAPBSET_DROP, c, 0, 0, 0), c);
   }
@@ -21,7 +21,7 @@ void keepBrainRights() {
   struct __user_cap_data_struct data[2] = {};
   KJ_SYSCALL(syscall(SYS_capget, &header, data));
   for (unsigned i = 0; i < 2; ++i) {
-    // Those that it has not, as in a container, stay away.
+    // Rights that the process lacks, as in a container, stay away.
     data[i].permitted &= static_cast<uint32_t>(kept >> (32 * i));
     data[i].effective = data[i].permitted;
     data[i].inheritable = 0;

@@ -1,7 +1,8 @@
-// The rights of the brain. It is root and does the work that needs it; what it never does is taken
-// from it, and from all programs that it starts itself, before it reads its first byte. Process 1
-// keeps all rights, and starts the services. It also starts the two processes that load modules and
-// ask disks by raw commands for the brain (machined/process1/helpers/kernel-helpers.h).
+// The rights of the brain. It is root and does the work that needs root. The rights that it never
+// uses are taken from it, and from all programs that it starts itself, before it reads its first
+// byte. Process 1 keeps all rights, and starts the services. For the brain, it also starts the two
+// processes that load modules and send raw commands to disks
+// (machined/process1/helpers/kernel-helpers.h).
 //
 // docs/machined.md lists the capabilities with their reasons.
 #pragma once
@@ -13,7 +14,7 @@
 namespace talos::confine {
 
 struct BrainCapability {
-  kj::StringPtr name;  // as the documents have it
+  kj::StringPtr name;  // as in the documents
   unsigned number;
 };
 constexpr BrainCapability kBrainCapabilities[] = {
@@ -39,15 +40,15 @@ constexpr BrainCapability kBrainCapabilities[] = {
     {"SYS_TTY_CONFIG"_kj, CAP_SYS_TTY_CONFIG},
 };
 
-// As a mask of /proc/<pid>/status.
+// Returns the mask, as in /proc/<pid>/status.
 constexpr uint64_t brainCapabilities() {
   uint64_t mask = 0;
   for (auto& each : kBrainCapabilities) mask |= uint64_t{1} << each.number;
   return mask;
 }
 
-// Keeps of the rights that it has those of the brain, sets no-new-privileges and a filter that
-// refuses the other calls. For good; before there are threads.
+// Keeps only the brain's rights, as far as the process has them, sets no-new-privileges and a
+// filter that refuses the other calls. For good; call it before there are threads.
 void keepBrainRights();
 
 }  // namespace talos::confine

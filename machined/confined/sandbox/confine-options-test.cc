@@ -34,8 +34,8 @@ TEST(ConfineOptions, All) {
   EXPECT_EQ("--uid=0"_kj, o.command[1]) << "what follows -- belongs to the program";
 }
 
-// Catches: a parser that writes into its brain's log, or one that lives longer, since the wrapper
-// took the option for another.
+// Catches: a parser that writes into its brain's log, or that outlives it, because the wrapper took
+// one option for another.
 TEST(ConfineOptions, OfAParser) {
   auto o = read({"--uid=53", "--rlimit=cpu=11", "--lifetime=77", "--output=none", "--", "/x"});
   EXPECT_EQ(RLIMIT_CPU, o.limits[0].resource);

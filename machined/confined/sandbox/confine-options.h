@@ -6,12 +6,12 @@
 //           [--oom-score=N] [--lifetime=PID] [--output=none|socket] [--stop=first]
 //           -- PROGRAM ARGUMENTS…
 //
-// landlock.h says what each --landlock- option allows; --landlock-tcp=none: no TCP is bound or
-// connected. It needs one of the others.
+// landlock.h says what each --landlock- option allows. --landlock-tcp=none: no TCP is bound or
+// connected; it needs one of the other --landlock- options.
 //
 // --lifetime: the program is killed when its parent dies, which is the process with this number; it
-// is not started when that is gone already. --output=none: it has no standard input, output and
-// error, so that it can write nothing into the log of whoever starts it; =socket: output and error
+// is not started if the parent is already gone. --output=none: the program has no standard input,
+// output and error, so it can write nothing into the log of its starter; =socket: output and error
 // are descriptor 3.
 //
 // --stop=first: stops by SIGSTOP before anything else, so that a debugger can be attached.
@@ -39,19 +39,19 @@ struct Options {
   uid_t uid = 0;
   gid_t gid = 0;                      // the uid's number, unless given
   kj::Vector<unsigned> capabilities;  // numbers of linux/capability.h
-  kj::Maybe<kj::String> seccomp;      // name of a profile; none: no filter
+  kj::Maybe<kj::String> seccomp;      // name of a profile; nullptr: no filter
   LandlockPaths files;                // all empty: no Landlock
   bool withoutTcp = false;            // by Landlock
   kj::Vector<Limit> limits;
   kj::Maybe<int> oomScore;
-  kj::Maybe<pid_t> parent;  // that it does not outlive
+  kj::Maybe<pid_t> parent;  // the process that it must not outlive
   enum class Output { kInherited, kNone, kSocket };
   Output output = Output::kInherited;
   bool stopFirst = false;
   kj::Vector<kj::String> command;  // the program is an absolute path
 };
 
-// Throws InvalidArgument with what is wrong and what would be right.
+// Throws InvalidArgument with the mistake and the valid values.
 Options parse(kj::ArrayPtr<const kj::StringPtr> arguments);
 
 }  // namespace talos::confine

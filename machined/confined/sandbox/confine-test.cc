@@ -1,5 +1,4 @@
-// Runs this very program behind the wrapper and lets it try what it must not be able to do. As
-// root.
+// Runs this very program by the wrapper and lets it try the calls that must fail. Needs root.
 #include "machined/confined/sandbox/confine.h"
 
 #include <errno.h>
@@ -77,7 +76,7 @@ long cloneAndEnd(unsigned long flags) {
   return pid;
 }
 
-// The sockets of vipd, and what it must not do with the one for packets.
+// Probes the sockets of vipd, and the calls that must fail on its packet socket.
 void probeOfVip() {
   int packet = socket(AF_PACKET, SOCK_DGRAM, 0);
   print("announce", packet);
@@ -99,11 +98,11 @@ void probeOfVip() {
   print("listen", listen(socket(AF_INET, SOCK_STREAM, 0), 1));
 }
 
-// Descriptors that a server is started with, if any: a listening socket for which a client waits,
-// and one that listens elsewhere.
+// Descriptors that a server is started with, if any: a listening socket with a waiting client, and
+// another one that listens elsewhere.
 constexpr int kGiven = 40, kElsewhere = 41;
 
-// A server that serves, and then turns its socket around.
+// Probes a server that serves, and then tries to connect out with its socket.
 void probeGiven() {
   int client = accept4(kGiven, nullptr, nullptr, SOCK_CLOEXEC);
   print("accept", client);
@@ -128,8 +127,8 @@ void probeGiven() {
   print("given-listen", listen(kGiven, 1));
 }
 
-// The confined side: tries everything and prints NAME=ERRNO. `directory` has read/, write/ and
-// other.
+// Runs in the confined process: tries everything and prints NAME=ERRNO. `directory` has read/,
+// write/ and other.
 void probe(const std::string& directory) {
   probeGiven();
   print("unix", socket(AF_UNIX, SOCK_STREAM, 0));
@@ -140,7 +139,7 @@ void probe(const std::string& directory) {
   print("vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
   print("thread", runThread());
   print("fork", forkAndEnd());
-  char* argv[] = {const_cast<char*>("/no/such/program"), nullptr};  // ENOENT if it got that far
+  char* argv[] = {const_cast<char*>("/no/such/program"), nullptr};  // ENOENT if execve was allowed
   print("exec", execve(argv[0], argv, argv + 1));
   print("mount", mount("none", "/", "tmpfs", 0, nullptr));
   print("unshare", unshare(CLONE_NEWNS));
@@ -152,7 +151,7 @@ void probe(const std::string& directory) {
   print("io_uring", syscall(SYS_io_uring_setup, 1, nullptr));
   print("syslog", syscall(SYS_syslog, 10, nullptr, 0));
   print("quota", syscall(SYS_quotactl_fd, -1, 0, 0, nullptr));
-  print("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // what nobody needs a capability for
+  print("fanotify", syscall(SYS_fanotify_init, 0x200, 0));  // needs no capability
   print("handle", syscall(SYS_name_to_handle_at, -1, "", nullptr, nullptr, 0));
 #ifdef SYS_modify_ldt
   print("ldt", syscall(SYS_modify_ldt, 0, nullptr, 0));
@@ -162,7 +161,7 @@ void probe(const std::string& directory) {
   print("setuid", syscall(SYS_setuid, 0));
   struct rlimit limit;
   print("limits", prlimit(0, RLIMIT_NOFILE, nullptr, &limit));
-  // By its number: what holds for that holds for every other process of its user.
+  // By its own number: the result also holds for every other process of its user.
   print("limits-of-other", prlimit(getpid(), RLIMIT_NOFILE, nullptr, &limit));
   print("tiocsti", ioctl(0, TIOCSTI, "x"));
   printOpen("read-read", directory + "/read/file", O_RDONLY);
@@ -194,8 +193,8 @@ void probe(const std::string& directory) {
   fflush(stdout);
 }
 
-// Before main(), and before GoogleTest's own constructors, which make calls that a profile refuses:
-// behind the wrapper this program is the probe.
+// Runs before main(), and before GoogleTest's own constructors, which make calls that a profile
+// refuses: if the wrapper started this program, it is the probe.
 __attribute__((constructor(101))) void becomeProbe(int argc, char** argv, char**) {
   if (argc == 3 && strcmp(argv[1], "--probe") == 0) {
     probe(argv[2]);
@@ -299,8 +298,8 @@ TEST_F(Confined, IdentityAndCapabilities) {
   EXPECT_EQ(EPERM, result("setuid"));
 }
 
-// Catches: a container in which no service starts, since it may have neither that score nor so many
-// files.
+// Catches: a container in which no service starts, since it may have neither such a score nor so
+// many files.
 TEST_F(Confined, ScoresAndLimitsAreBestEffort) {
   run({"--uid=50", "--oom-score=-998", "--rlimit=nofile=4294967295"});
   EXPECT_EQ("50\t50\t50\t50", status["Uid"]);
@@ -314,8 +313,8 @@ TEST_F(Confined, NoCapabilities) {
   EXPECT_EQ(EPERM, result("packet"));
 }
 
-// Catches: a list that lets through what a server never needs, or lacks what it does need: threads,
-// for one that waits for the disk.
+// Catches: a profile that allows calls that a server never needs, or lacks some that it needs:
+// threads, for a server that waits for the disk.
 TEST_F(Confined, ServerProfiles) {
   for (auto* profile : {"server", "storage"}) {
     SCOPED_TRACE(profile);
@@ -333,7 +332,7 @@ TEST_F(Confined, ServerProfiles) {
   }
 }
 
-// A socket that listens on loopback.
+// Returns a socket that listens on loopback.
 kj::AutoCloseFd listening(struct sockaddr_in& at) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   kj::AutoCloseFd owned(fd);
@@ -348,9 +347,9 @@ kj::AutoCloseFd listening(struct sockaddr_in& at) {
   return owned;
 }
 
-// Catches: a server which holds the keys of the cluster and can carry them out of the node: by a
-// socket of its own, or by the one that it was given, shut down and connected again; one that can
-// neither serve with it nor reach machined.
+// Catches: a server with the keys of the cluster that can carry them out of the node, by a new
+// socket, or by the given one, shut down and connected again; a server that can neither serve with
+// the given socket nor reach machined.
 TEST_F(Confined, ListenerProfile) {
   struct sockaddr_in at, elsewhere;
   auto server = listening(at), other = listening(elsewhere);
@@ -386,8 +385,8 @@ TEST_F(Confined, ListenerProfile) {
   EXPECT_EQ(EACCES, result("given-connect"));
 }
 
-// Catches: a resolver that can talk to the daemons of the node, or that is more than a parser
-// otherwise.
+// Catches: a resolver that can reach the daemons of the node, or has other rights that a parser
+// lacks.
 TEST_F(Confined, ResolverProfile) {
   if (kSanitized) GTEST_SKIP() << "it may not map the libraries that this program has then";
   run({"--uid=53", "--seccomp=resolver"});
@@ -411,8 +410,8 @@ TEST_F(Confined, NetworkProfile) {
   }
 }
 
-// Catches: a program that moves addresses and can hear what others send, change the firewall or
-// files, or be connected to; one that lacks the timer that ends it.
+// Catches: a program that moves addresses and can also receive others' packets, change the firewall
+// or files, or accept connections; a program without the timer that ends it.
 TEST_F(Confined, VipProfile) {
   run({"--uid=54", "--capabilities=net_admin,net_raw", "--seccomp=vip"});
   EXPECT_EQ("2", status["Seccomp"]);
@@ -429,7 +428,7 @@ TEST_F(Confined, VipProfile) {
   }
 }
 
-// Catches: a prober that reaches for more than the disk that it was given.
+// Catches: a prober that can access more than its own disk.
 TEST_F(Confined, ProberProfile) {
   if (kSanitized) GTEST_SKIP() << "it may not map the libraries that this program has then";
   run({"--uid=53", "--seccomp=prober"});
@@ -444,8 +443,8 @@ TEST_F(Confined, ProberProfile) {
   }
 }
 
-// Catches: an installer that has a network, reaches for the kernel or for other processes; one that
-// cannot start what makes a file system.
+// Catches: an installer that can use a network, or access the kernel or other processes; an
+// installer that cannot start the programs that make file systems.
 TEST_F(Confined, InstallerProfile) {
   run({"--uid=0", "--capabilities=sys_admin", "--seccomp=installer"});
   EXPECT_EQ("2", status["Seccomp"]);
@@ -463,7 +462,7 @@ TEST_F(Confined, InstallerProfile) {
   }
 }
 
-// Catches: a program for volumes that can start others, reach a network, or mount what it has
+// Catches: a program for volumes that can start programs, use a network, or mount what it has
 // opened; one that has no threads to derive keys with.
 TEST_F(Confined, VolumesProfile) {
   run({"--uid=0", "--capabilities=sys_admin,ipc_lock", "--seccomp=volumes"});
@@ -477,8 +476,8 @@ TEST_F(Confined, VolumesProfile) {
   }
 }
 
-// Catches: a program that is not ours, which can talk to the node's own sockets, start others, or
-// reach for the kernel; and one that lacks its threads.
+// Catches: a foreign program that can reach the node's own sockets, start programs, or access the
+// kernel; one that lacks its threads.
 TEST_F(Confined, ForeignProfile) {
   run({"--uid=60", "--seccomp=foreign"});
   EXPECT_EQ("2", status["Seccomp"]);
@@ -496,8 +495,8 @@ TEST_F(Confined, ForeignProfile) {
 #endif
 }
 
-// Catches: a path rule that opens more than it names. On a kernel without Landlock the wrapper
-// must go on, and that is what is tested there.
+// Catches: a path rule that allows more than it names. On a kernel without Landlock the wrapper
+// must continue, and the test checks this.
 TEST_F(Confined, Landlock) {
   if (kAddressSanitizer) {
     GTEST_SKIP()
@@ -515,8 +514,8 @@ TEST_F(Confined, Landlock) {
   TALOS_NEEDS(has, "landlock-6", "a kernel without Landlock: only that it is optional was tested");
 }
 
-// Catches: a right that opens more than it is for: files in a folder that is only listed, files
-// made among devices, devices made where only files are; a device that cannot be asked, or whose
+// Catches: a right that allows more than its purpose: files in a folder that may only be listed,
+// files made among devices, devices made where only files are; a device without ioctl(), or whose
 // node cannot be made.
 TEST_F(Confined, LandlockOfDevices) {
   if (kAddressSanitizer) GTEST_SKIP() << "as above";
@@ -562,7 +561,7 @@ TEST_F(Confined, UnknownProfileStartsNothing) {
       testing::ExitedWithCode(126), "use one of server, listener, storage");
 }
 
-// Catches: a debugger that finds the program at work already.
+// Catches: a debugger that finds the program already running.
 TEST_F(Confined, StopsFirstForADebugger) {
   auto child = fork();
   if (child == 0) {

@@ -19,8 +19,8 @@
 namespace talos::confine {
 namespace {
 
-// Best effort, like the limits: a container may not be allowed to go below what it was given, and
-// that is no reason to start nothing.
+// Best effort, like the limits: a container may not be allowed to go below its given score, and the
+// program is started anyway.
 void setOomScore(int score, kj::StringPtr program) {
   int fd;
   KJ_SYSCALL(fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
@@ -35,7 +35,7 @@ void setLimit(const Limit& l) {
   auto resource = static_cast<__rlimit_resource>(l.resource);
   struct rlimit both = {l.value, l.value};
   if (setrlimit(resource, &both) == 0) return;
-  // Above what is allowed: then all that is.
+  // The limit is above the allowed one, so all of the allowed one is set.
   KJ_SYSCALL(getrlimit(resource, &both), l.resource);
   both.rlim_cur = both.rlim_max = kj::min(both.rlim_max, l.value);
   KJ_SYSCALL(setrlimit(resource, &both), l.resource, l.value);
@@ -56,7 +56,7 @@ void dropBoundingSet(kj::ArrayPtr<const unsigned> kept) {
 }
 
 void becomeUser(uid_t uid, gid_t gid) {
-  // Raw system calls: the C library's wrappers would pass the change on to threads, and there are
+  // Raw system calls: the C library's wrappers would repeat the change in threads, and there are
   // none.
   KJ_SYSCALL(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
   KJ_SYSCALL(syscall(SYS_setgroups, 0, nullptr));
@@ -64,7 +64,7 @@ void becomeUser(uid_t uid, gid_t gid) {
   KJ_SYSCALL(syscall(SYS_setresuid, uid, uid, uid), uid);
 }
 
-// Permitted, effective and inheritable, and ambient so that they pass through exec.
+// Sets permitted, effective and inheritable, and ambient so that they pass through exec.
 void setCapabilities(kj::ArrayPtr<const unsigned> kept) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2] = {};
@@ -78,8 +78,8 @@ void setCapabilities(kj::ArrayPtr<const unsigned> kept) {
   for (auto c : kept) KJ_SYSCALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, c, 0, 0), c);
 }
 
-// The kernel forgets it when the identity changes, and keeps it over execve. The filter of a
-// program that has it does not let it be changed.
+// The kernel resets this signal when the identity changes, and keeps it over execve. The filter of
+// a program with this signal does not allow the program to change it.
 void dieWith(pid_t parent) {
   KJ_SYSCALL(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0));
   if (getppid() != parent) {
@@ -87,8 +87,8 @@ void dieWith(pid_t parent) {
   }
 }
 
-// Before the filter, which may not know the call: a later failure is reported by the exit status
-// only.
+// Runs before the filter, which may not allow the call: a later failure is reported by the exit
+// status only.
 constexpr int kSocketFd = 3;
 
 void redirect(int nothing, Options::Output output) {

@@ -5,9 +5,9 @@
 
 namespace talos::confine {
 
-// Does all that `options` say and becomes the program. Throws when any of it fails: a program is
-// never started with more than it was meant to have. The only thing that may be missing is
-// Landlock, on a kernel without it, which is said on standard error.
+// Applies all `options` and becomes the program. Throws if any of them fails: a program is never
+// started with more rights than intended. Only Landlock may be missing, on a kernel without it,
+// which is reported on standard error.
 [[noreturn]] void run(const Options& options);
 
 }  // namespace talos::confine

@@ -27,10 +27,10 @@ constexpr uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_RE
                               LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |
                               LANDLOCK_ACCESS_FS_IOCTL_DEV;
 
-constexpr int kTcp = 4;  // the version from which on ports are restricted
+constexpr int kTcp = 4;  // the first version that restricts ports
 
-// The rights that the kernel's version can handle: with a right that it does not know it refuses
-// the ruleset.
+// Returns the rights that the kernel's version knows: the kernel refuses a ruleset with an unknown
+// right.
 uint64_t known(int version) {
   uint64_t all = LANDLOCK_ACCESS_FS_EXECUTE | kRead | kWrite | kNever;
   if (version < 2) all &= ~uint64_t{LANDLOCK_ACCESS_FS_REFER};
@@ -66,7 +66,7 @@ Landlock::Landlock(kj::StringPtr program, const LandlockPaths& paths, bool witho
     : handled(known(version())) {
   struct landlock_ruleset_attr attributes = {};
   attributes.handled_access_fs = handled;
-  // There is no rule that allows a port.
+  // No rule allows a port.
   if (withoutTcp && version() >= kTcp) {
     attributes.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
   }

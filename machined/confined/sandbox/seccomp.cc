@@ -26,11 +26,11 @@
 namespace talos::confine {
 namespace {
 
-// An architecture has some of these calls only under their newer names (arm64: openat for open,
-// ppoll for poll), so both are listed; libseccomp leaves out those that it has not.
+// An architecture may have some of these calls only under their newer names (arm64: openat for
+// open, ppoll for poll), so both are listed; libseccomp leaves out calls that the architecture
+// lacks.
 
-// Calls that every program may make, and the parser no others: memory, the clock, descriptors that
-// are open already.
+// Calls that every program may make, and the parser no others: memory, the clock, open descriptors.
 constexpr const char* kAlways[] = {
     "brk",
     "mmap",
@@ -144,7 +144,7 @@ constexpr const char* kClient[] = {
     "pselect6",
     "epoll_create",
     "timerfd_gettime",
-    // files; which ones is Landlock's part
+    // files; Landlock decides which
     "open",
     "openat",
     "stat",
@@ -161,7 +161,7 @@ constexpr const char* kClient[] = {
     "getdents64",
     "getcwd",
     "fadvise64",
-    // sockets; which families is below
+    // sockets; their families are limited below
     "socketpair",
     "connect",
     "setsockopt",
@@ -218,16 +218,15 @@ constexpr const char* kProber[] = {
     "readlink", "readlinkat", "lseek", "pread64", "fadvise64",  "getdents64", "uname",
 };
 
-// Beyond the server's: nodes of mappings, the kernel's keyring, how
-// urgent it is.
+// Calls beyond the server's: nodes of mappings, the kernel's keyring, priorities.
 constexpr const char* kVolumes[] = {
     "mknod",      "mknodat",     "chown",       "lchown",      "fchown",
     "fchownat",   "add_key",     "keyctl",      "request_key", "mlockall",
     "munlockall", "getpriority", "setpriority", "sync",        "syncfs",
 };
 
-// Beyond the server's: programs that make file systems, file systems that are mounted nowhere, and
-// less rights for each step (machined/disk/installer/confinement.h).
+// Calls beyond the server's: programs that make file systems, file systems that are mounted
+// nowhere, and fewer rights for each step (machined/disk/installer/confinement.h).
 constexpr const char* kInstaller[] = {
     "fork",
     "vfork",
@@ -253,12 +252,12 @@ constexpr const char* kModuleCalls[] = {"open",       "openat",       "openat2",
 constexpr const char* kRawIoCalls[] = {"open",  "openat",      "newfstatat",
                                        "uname", "setpriority", "pwrite64"};
 
-// vipd must not do late what it has decided: a timer ends it first (vipd/guarded-section.h).
+// vipd must not act late on a decision: a timer ends it first (vipd/guarded-section.h).
 constexpr const char* kVip[] = {"timer_create", "timer_settime", "timer_delete"};
 
 constexpr const char* kListener[] = {"accept", "accept4"};
-// The argument with the flags, by which a listener must not make a connection with its first data
-// (MSG_FASTOPEN): Landlock does not see that.
+// The index of the flags argument: a listener must not make a connection with its first data
+// (MSG_FASTOPEN), which Landlock does not see.
 struct Sending {
   kj::StringPtr name;
   unsigned flags;
@@ -267,8 +266,9 @@ constexpr Sending kSending[] = {{"sendto"_kj, 3}, {"sendmsg"_kj, 2}, {"sendmmsg"
 
 constexpr kj::StringPtr kForeign = "foreign"_kj, kBus = "bus"_kj;
 
-// The brain does these, which a foreign program may not: it starts programs, mounts, opens
-// encrypted volumes (in the kernel's keyring), sets the clock and the host name, and makes devices.
+// Calls that the brain makes and a foreign program may not: the brain starts programs, mounts,
+// opens encrypted volumes (in the kernel's keyring), sets the clock and the host name, and makes
+// devices.
 constexpr kj::StringPtr kOfTheBrain[] = {
     "fork"_kj,          "vfork"_kj,       "mount"_kj,         "umount2"_kj,     "move_mount"_kj,
     "open_tree"_kj,     "fsopen"_kj,      "fsconfig"_kj,      "fsmount"_kj,     "fspick"_kj,
@@ -290,7 +290,7 @@ struct Profile {
   Sockets sockets;
   Ioctls ioctls = Ioctls::kOfFiles;
   Children children = Children::kNone;
-  // Besides what everybody may.
+  // Calls besides those of every program.
   std::array<kj::ArrayPtr<const char* const>, 3> calls = {};
 };
 constexpr Profile kProfiles[] = {
@@ -371,14 +371,14 @@ scmp_arg_cmp is(unsigned argument, uint64_t value) {
   return {argument, SCMP_CMP_EQ, value, 0};
 }
 
-// Without the flags that socket() takes with the type.
+// Compares the type without the flags that socket() takes with it.
 scmp_arg_cmp isType(uint64_t type) {
   return {1, SCMP_CMP_MASKED_EQ, 0xf, type};
 }
 
-// Connections to machined and etcd; addresses, routes and the sockets that use them; announcements.
-// A packet socket of protocol 0 receives nothing, and stays so without a bind(): its address is
-// longer than that of a netlink socket, the only one that is bound.
+// Allows connections to machined and etcd; addresses, routes and the sockets for them;
+// announcements. A packet socket of protocol 0 receives nothing, unless it is bound: its address is
+// longer than that of a netlink socket, and only those may be bound.
 void allowSocketsOfVip(Filter& filter) {
   filter.allowIf("socket", {is(0, AF_UNIX), isType(SOCK_STREAM)});
   for (uint64_t family : {AF_INET, AF_INET6}) {
@@ -414,7 +414,7 @@ void allowIoctls(Filter& filter, Ioctls which) {
         0x541Bul /* FIONREAD */, 0x5411ul /* TIOCOUTQ */, 0x5401ul /* TCGETS */}) {
     filter.allowIf("ioctl", {is(1, request)});
   }
-  // All of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
+  // Allows all of 0x89xx: interfaces, addresses, bonds, bridges, ethtool.
   if (which == Ioctls::kNetwork)
     filter.allowIf("ioctl", {SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffff00u, 0x8900u)});
   if (which == Ioctls::kRawIo) filter.allowIf("ioctl", {is(1, SG_IO)});
@@ -454,7 +454,7 @@ void loadForeign(const char* program, bool bus) {
   // Threads, and no processes, as below.
   filter.refuseIf("clone", {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0});
   filter.refuse("clone3", ENOSYS);
-  // Input of a terminal, typed by a program.
+  // A program must not type input into a terminal.
   for (uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuseIf("ioctl", is(1, request));
   filter.refuseIf("prlimit64", {0, SCMP_CMP_NE, 0, 0});  // the limits of others
   filter.load();
@@ -468,13 +468,13 @@ void allowChildren(Filter& filter, Children which) {
     constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     filter.allowIf("clone", {SCMP_A0(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
-    // Programs end with it.
+    // Started programs set this to be killed together with the process that started them.
     if (which == Children::kPrograms) {
       filter.allowIf("prctl", {is(0, PR_SET_PDEATHSIG), is(1, SIGKILL)});
     }
   }
-  // The newer call is asked for what is in memory, where no filter looks; without that call the C
-  // library takes the other one.
+  // The arguments of clone3 are in memory, where no filter looks; without clone3 the C library uses
+  // clone.
   filter.refuse("clone3", ENOSYS);
 }
 

@@ -1,50 +1,50 @@
 // System call filters, by name of the profile: allow-lists, except for programs that are not ours.
 // A call that is not allowed fails with EPERM, so a library that tries something new falls back or
-// reports it; a foreign architecture kills.
+// reports it; a call of a foreign architecture kills the process.
 //
-//   server    a KJ program with files and sockets of Unix and IP: apid
-//   listener  a server that was started with its socket of IP, and makes none but those of Unix: it
-//             neither binds nor listens, sends no data with a connect, and changes no files. Where
-//             connect() goes is in memory, where no filter looks: with a socket that it has, which
-//             it shuts down first, it could connect out. Landlock closes that
-//             (--landlock-tcp=none): trustd
-//   storage   the same with threads, for a disk that takes its time: etcd-supervisor
+//   server    a KJ program with files and with Unix and IP sockets: apid
+//   listener  a server that is started with its IP socket, and makes Unix sockets only: it neither
+//             binds nor listens, sends no data with a connect, and changes no files. The address
+//             for connect() is in memory, where no filter looks: the server could shut down its
+//             socket and connect out with it. Landlock prevents this (--landlock-tcp=none): trustd
+//   storage   the same with threads, for a slow disk: etcd-supervisor
 //   network   a server with netlink and packet sockets and interface ioctls: networkd
-//   vip       a client of Unix and TCP that moves addresses: netlink of routes and of sockets,
-//   packets
-//             and ICMPv6 that it sends; it receives no packets, listens nowhere, changes no files:
-//             vipd
+//   vip       a client of Unix and TCP that moves addresses: netlink of routes and of sockets, and
+//             packets and ICMPv6 that it sends; it receives no packets, listens nowhere, changes no
+//             files: vipd
 //   parser    reads and writes the descriptors that it was started with, and nothing else: it can
 //             neither make nor connect sockets, open files, nor send signals
 //             (machined/confined/parser)
-//   resolver  a parser that asks DNS servers: with sockets of IP, and files that Landlock names
-//   prober    a parser that reads a disk by a descriptor, and asks it for its size; Landlock leaves
-//   it
-//             sysfs (machined/confined/parser/disk-probe.h)
+//   resolver  a parser that queries DNS servers: with IP sockets, and the files that Landlock names
+//   prober    a parser that reads a disk by a descriptor, and gets the disk's size; Landlock leaves
+//             it sysfs (machined/confined/parser/disk-probe.h)
 //   volumes   files, block devices and the device mapper, with threads and without sockets:
 //             machined/disk/luks
 //   installer volumes with processes and detached mounts: machined/disk/installer, which enters a
 //             ruleset of Landlock with each step
-//   foreign   all that a server of IP may need, whoever wrote it: etcd. It has no sockets of Unix,
-//             so none of the node's own ones, and of the rest only netlink besides IP
-//   bus       the same, but with sockets of Unix and no others: dbus-daemon
+//   foreign   all that a foreign IP server may need: etcd. It has no Unix sockets, so it cannot
+//             reach the node's own, and besides IP only netlink
+//   bus       the same, but with Unix sockets only: dbus-daemon
+//   modules   a kernel helper (machined/confined/kernel-helper), which forks for each request
+//   raw-io    the other kernel helper, for raw commands to disks
 //
-// None may trace, change its identity, or the limits of another process; but for the installer none
-// may start processes, mount or load modules, and execve is possible only with the very pointer
-// that this wrapper passes, and once it is gone nothing lies there; Landlock closes the rest. New
-// threads are possible for storage, volumes, foreign and bus: all other programs of ours have one.
+// No profile allows tracing, a change of identity, or changing the limits of another process. Only
+// the installer may start programs and mount, and only modules may load modules. But for the
+// installer, execve is possible only with the very pointer that this wrapper passes, and after
+// execve nothing lies there; Landlock closes the rest. New threads are possible for storage,
+// volumes, foreign and bus: all other programs of ours have one thread.
 #pragma once
 
 #include <kj/string.h>
 
 namespace talos::confine {
 
-// Installs it on this thread, for good. `program` is the pointer that execve will be called with.
-// InvalidArgument for an unknown profile, naming the known ones.
+// Installs the filter on this thread, for good. `program`: the pointer that execve will be called
+// with. InvalidArgument for an unknown profile, naming the known ones.
 void installFilter(kj::StringPtr profile, const char* program);
 
-// The filter of the brain and of all programs that it starts: it refuses what neither of them does,
-// a part of what a foreign program is refused.
+// Installs the filter of the brain and of all programs that it starts: it refuses calls that
+// neither makes, a part of those that a foreign program is refused.
 void installBrainFilter();
 
 }  // namespace talos::confine

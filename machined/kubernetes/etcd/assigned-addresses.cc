@@ -5,8 +5,8 @@
 namespace talos::machined {
 namespace {
 
-// Links of pods: of the usual network plugins, of kube-proxy, and what the node itself has for
-// them.
+// Links of pods: those of the usual network plugins, of kube-proxy, and of the node itself for
+// pods.
 constexpr kj::StringPtr kPodLinks[] = {"cni"_kj,    "flannel"_kj,     "veth"_kj,   "kube-"_kj,
                                        "cali"_kj,   "tunl"_kj,        "cilium"_kj, "lxc"_kj,
                                        "docker"_kj, "vxlan.calico"_kj};

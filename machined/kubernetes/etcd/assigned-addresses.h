@@ -1,6 +1,6 @@
 // The addresses of the node's links as networkd reports them (AddressStatuses), with or without a
-// carrier: what etcd and the kubelet keep while a cable is out, and what is not the node's own
-// because it belongs to its pods or to a tunnel.
+// carrier. etcd and the kubelet keep these addresses while a cable is unplugged. Also the addresses
+// that are not the node's own, because they belong to its pods or to a tunnel.
 #pragma once
 
 #include <kj/string.h>
@@ -12,13 +12,13 @@ namespace talos::machined {
 
 struct AssignedAddresses {
   kj::Vector<kj::String> all;      // without shared addresses
-  kj::Vector<kj::String> pods;     // of their links
+  kj::Vector<kj::String> pods;     // of links of pods
   kj::Vector<kj::String> tunnels;  // of WireGuard
 };
 // Reads AddressStatuses, LinkStatuses and VipSpecs.
 AssignedAddresses assignedAddresses(Store& store);
 
-// "10.5.0.2/24" -> "10.5.0.2".
+// Returns "10.5.0.2" for "10.5.0.2/24".
 kj::String withoutLength(kj::StringPtr address);
 
 }  // namespace talos::machined

@@ -20,7 +20,7 @@ struct EtcdBackupTest : public ConfigTest {
   kj::Own<Controller> controller = etcdBackupController(deps);
 };
 
-// Catches: defaults that are left to the reader; a worker that uploads; a record that stays.
+// Catches: defaults that the reader would have to add; a worker that uploads; a record that stays.
 // The keys: cluster.etcd.backup with endpoint, bucket, prefix, region, accessKey, secretKey, ca,
 // every, keep, encryptTo.
 TEST_F(EtcdBackupTest, WritesTheBackupOfAControlPlaneNode) {

@@ -90,7 +90,7 @@ TEST_F(EtcdPlan, NeverTakesASharedAddressForItsOwn) {
   EXPECT_EQ("10.5.0.9 fd00::9", joinedTexts(planned.getShared()));
 }
 
-// Catches: etcd that the other members are to reach through the network of its own pods.
+// Catches: etcd that the other members can only reach through the network of its own pods.
 TEST_F(EtcdPlan, TakesNoAddressOfPodsForItsOwn) {
   setTexts(root.getCluster().getNetwork().initPodSubnets(1), texts({"10.244.0.0/16"}));
   node.addresses = list({"10.244.0.1", "10.5.0.2", "10.9.0.1"});
@@ -103,7 +103,7 @@ TEST_F(EtcdPlan, TakesNoAddressOfPodsForItsOwn) {
   EXPECT_EQ("10.9.0.1", joinedTexts(plan().getAddresses()));
 }
 
-// Catches: a node that asks itself and so never makes a cluster.
+// Catches: a node that queries itself and so never makes a cluster.
 TEST_F(EtcdPlan, IsNotAmongItsOwnPeers) {
   setTrustdEndpoints({"master-1", "MASTER-1.", "192.168.7.1", "master-2"});
   EXPECT_EQ("master-2", joinedTexts(plan().getPeers()));
@@ -115,8 +115,7 @@ TEST_F(EtcdPlan, KeepsToTheSubnetsOfTheConfig) {
   auto planned = plan();
   EXPECT_EQ("192.168.7.1", joinedTexts(planned.getAddresses()));
   EXPECT_EQ("10.5.0.2", joinedTexts(planned.getListenAddresses()));
-  // Catches as well: etcd that listens everywhere because the network it is to keep to is not
-  // there.
+  // Catches as well: etcd that listens everywhere because its configured network does not exist.
   setListen({"172.16.0.0/12", "fd00::/8"});
   EXPECT_EQ("an address in 172.16.0.0/12 or fd00::/8 (cluster.etcd.listenSubnets)", waits());
   setListen({});
@@ -188,7 +187,7 @@ struct EtcdControllers : public ConfigTest {
   }
 };
 
-// Catches: a link that is down for a moment and takes the node's etcd down with it.
+// Catches: a link that is down for a moment and stops the node's etcd.
 TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   runtime.add(kj::heap<EtcdConfigController>(etcdReader()));
   putNode();
@@ -206,8 +205,8 @@ TEST_F(EtcdControllers, TheConfigStaysWhileTheAddressesAreAway) {
   EXPECT_TRUE(store.tryGet<rpc::EtcdConfigSpec>(kEtcdId) == nullptr);
 }
 
-// Catches: a cable that is pulled out and restarts etcd with an address of the pods' network, which
-// the node keeps.
+// Catches: an unplugged cable that restarts etcd with an address of the pods' network, which the
+// node keeps.
 TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
   runtime.add(kj::heap<EtcdConfigController>(etcdReader()));
   auto assign = [&](kj::StringPtr id, kj::StringPtr address, kj::StringPtr link) {
@@ -235,7 +234,7 @@ TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
   auto assigned = assignedAddresses(store);
   EXPECT_EQ("10.99.0.1", kj::strArray(assigned.pods, " "));
   EXPECT_EQ("10.88.0.1", kj::strArray(assigned.tunnels, " "));
-  // A cluster may be one over tunnels.
+  // A cluster may use tunnels.
   reach({"10.5.0.2", "10.6.0.2", "10.88.0.1", "10.99.0.1"});
   EXPECT_EQ("10.5.0.2 10.6.0.2 10.88.0.1", addresses());
   reach({"10.6.0.2", "10.88.0.1", "10.99.0.1"});
@@ -250,7 +249,7 @@ TEST_F(EtcdControllers, TheAddressStaysWhileItsLinkHasNoCarrier) {
 }
 
 // Catches: a member whose certificate is refused by the others, or by its own clients on loopback;
-// a key that more programs get than need it.
+// a key that programs get without need.
 TEST_F(EtcdControllers, SecretsAreOfTheMemberAndOfClients) {
   runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
   putNode();
@@ -289,7 +288,7 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   runtime.poke("secrets.EtcdController");
   settle();
   EXPECT_EQ(first, version());
-  // A shared address that this node holds for a while is no reason, nor is a name that is away.
+  // A temporarily held shared address does not cause a renewal, nor does a missing name.
   putRecord<rpc::VipSpecSpec>(store, "10.5.0.9", [](auto spec) { spec.setLinkName("eth0"); });
   put<rpc::NodeAddressSpec>("accumulative", [](auto spec) {
     auto addresses = spec.initAddresses(2);
@@ -303,7 +302,7 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
   put<rpc::HostnameSpecSpec>("hostname", [](auto spec) { spec.setHostname("master-1"); });
   settle();
   EXPECT_EQ(first, version());
-  clock.time += 13 * kj::HOURS;  // half of what the config gives those of the API
+  clock.time += 13 * kj::HOURS;  // half of the API certificates' lifetime in the config
   runtime.poke("secrets.EtcdController");
   settle();
   EXPECT_EQ(first + 1, version());
@@ -320,8 +319,8 @@ TEST_F(EtcdControllers, EachIsMadeAnewForAReasonOfItsOwn) {
 }
 
 // Catches: members or clients that refuse each other while one CA replaces the other; a restart for
-// certificates that are read at each handshake; certificates of the CA before; a client that knows
-// only one of the two, and is refused.
+// certificates that are read at each handshake; certificates of the previous CA; a client that
+// knows only one of the two, and is refused.
 TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   runtime.add(kj::heap<EtcdSecretsController>(uv, timer, clock, etcdReader()));
   auto settle = [&]() {
@@ -340,7 +339,7 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
     }
     return count;
   };
-  // For a client of port 2379 and a member that know only this CA.
+  // Chains for a client of port 2379 and a member that know only this CA.
   auto chains = [&](kj::StringPtr authority) {
     auto etcd = KJ_ASSERT_NONNULL(secrets());
     unsigned count = 0;
@@ -379,7 +378,7 @@ TEST_F(EtcdControllers, OneAuthorityReplacesAnother) {
   EXPECT_EQ(trusted(kEtcdClientId), next.certificate);
   EXPECT_EQ(signedBy(next.certificate), 3u);
   EXPECT_EQ(chains(next.certificate), 2u);
-  // Another one has signed it, and is not accepted.
+  // A signature by a CA that is not accepted.
   acceptedAuthorities.add(pki::crossSign(old.certificate, old.key, next.certificate));
   settle();
   EXPECT_EQ(trusted(kEtcdId), next.certificate);

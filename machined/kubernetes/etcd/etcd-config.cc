@@ -36,7 +36,7 @@ bool inSubnets(kj::StringPtr address, const Subnets& subnets) {
   return false;
 }
 
-// Those in the subnets; without subnets all that are not of pods.
+// Returns the addresses in the subnets; without subnets all that do not belong to pods.
 kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts subnets,
                                 const kj::Vector<kj::String>& ofPods) {
   kj::Vector<kj::String> result;
@@ -47,7 +47,7 @@ kj::Vector<kj::String> wantedOf(const kj::Vector<kj::String>& addresses, Texts s
   return result;
 }
 
-// The canonical form of a name or an address.
+// Returns the canonical form of a name or an address.
 kj::String canonical(kj::StringPtr host) {
   KJ_IF_MAYBE (ip, Ip::parse(host)) return ip->toString();
   return canonicalName(host);
@@ -69,7 +69,7 @@ EtcdNodeContext nodeContext(Store& store) {
   EtcdNodeContext node;
   for (auto spec : store.list<rpc::HostnameSpecSpec>()) node.hostname = kj::str(spec.getHostname());
   for (auto vip : store.list<rpc::VipSpecSpec>()) node.shared.add(kj::str(vip.id()));
-  // The default stays when the node has lost it.
+  // The default address stays in the record after the node has lost it.
   auto current = addressesOf(store, "current");
   for (auto& address : addressesOf(store, "default")) {
     if (has(current, address)) node.addresses.add(kj::mv(address));
@@ -124,7 +124,7 @@ kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Conf
   if (advertised.empty()) {
     return lacks("cluster.etcd.advertisedSubnets", etcd.getAdvertisedSubnets());
   }
-  // An empty list would mean every address.
+  // For etcd an empty list would mean every address.
   auto listen = wantedOf(own, etcd.getListenSubnets(), ofPods);
   if (listen.empty()) return lacks("cluster.etcd.listenSubnets", etcd.getListenSubnets());
 

@@ -1,12 +1,12 @@
 // etcd.ConfigController: publishes etcd/EtcdConfigs[etcd], the settings of etcd on a control-plane
 // node: the member's name, its addresses for other members, and the other control-plane nodes.
 //
-// It exists on machines of type init and controlplane that have a name and the addresses that the
-// config wants; until then the log says what it waits for. A shared address does not count as the
-// node's own: it moves. Those of pods count only if advertisedSubnets or listenSubnets asks for
-// them. The present ones stay as long as the links have them, with or without a carrier: another
-// one would restart etcd. After a crash of the brain it is made anew from the recovered store, with
-// the same content.
+// The record exists on machines of type init and controlplane that have a name and the configured
+// addresses; until then the log says which input is missing. A shared address does not count as the
+// node's own, because it moves. Addresses of pods count only if advertisedSubnets or listenSubnets
+// includes them. The present addresses stay as long as the links have them, with or without a
+// carrier, because another address would restart etcd. After a crash of the brain the record is
+// computed again from the recovered store, with the same content.
 #pragma once
 
 #include <kj/one-of.h>
@@ -23,7 +23,7 @@ struct EtcdNodeContext {
   kj::String hostname;
   kj::Vector<kj::String> addresses;  // of the node, the default one first
   kj::Vector<kj::String> shared;     // VIPs
-  kj::Vector<kj::String> pods;       // of their links
+  kj::Vector<kj::String> pods;       // of links of pods
 };
 
 bool runsEtcd(config::Config::Reader config);
@@ -32,7 +32,7 @@ struct EtcdWaits {
   kj::String what;
 };
 
-// The checks of the config have refused subnets that do not parse.
+// Plans the record. The checks of the config have refused invalid subnets.
 kj::OneOf<kj::Own<capnp::MallocMessageBuilder>, EtcdWaits> planEtcd(config::Config::Reader config,
                                                                     const EtcdNodeContext& node);
 
@@ -50,9 +50,9 @@ class EtcdConfigController final : public Controller {
   kj::String lastLogged;
 };
 
-// Not in the table of machined/config/controllers, which is below.
+// Not in the table of machined/config/controllers, which is a lower layer.
 kj::Own<Controller> etcdConfigController(ControllerDependencies& deps);
-// cluster.etcd.backup, for etcd-supervisor (etcd-backup.cc).
+// Publishes cluster.etcd.backup for etcd-supervisor (etcd-backup.cc).
 kj::Own<Controller> etcdBackupController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

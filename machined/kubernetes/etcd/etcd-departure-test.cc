@@ -26,7 +26,7 @@ struct EtcdDepartureTest : testing::Test {
   EtcdDeparture departure{{timer, [this]() { return runs; }, kj::heap<ModelSupervisor>(said),
                            [this](kj::StringPtr line) { printed.push_back(line.cStr()); }}};
 
-  // "done", or kind and message; after this time at the latest.
+  // Returns "done", or kind and message, at the latest after `timeout`.
   std::string outcome(kj::Promise<void> promise, kj::Duration timeout = 0 * kj::SECONDS) {
     std::string result = "still waiting";
     auto waiting = promise
@@ -53,8 +53,8 @@ struct EtcdDepartureTest : testing::Test {
   }
 };
 
-// Catches: an objection or a failed query that is taken for consent; an error that does not name
-// the way out; a query without a timeout.
+// Catches: an objection or a failed query that is taken for consent; an error without the
+// alternative; a query without a timeout.
 TEST_F(EtcdDepartureTest, DoesNotLeaveWithoutKnowingTheConsequences) {
   EXPECT_EQ(require(), "done");
   said.objection = "etcd has 1 voter";
@@ -76,8 +76,8 @@ TEST_F(EtcdDepartureTest, DoesNotLeaveWithoutKnowingTheConsequences) {
   EXPECT_EQ(said.asked.size(), 0u);
 }
 
-// Catches: a node that is erased before it has left; one that leaves despite an objection; leaving
-// without a timeout.
+// Catches: a node that is erased before it has left; a node that leaves despite an objection;
+// leaving without a timeout.
 TEST_F(EtcdDepartureTest, LeavesOrReportsWhyNot) {
   EXPECT_EQ(leave(), "done");
   EXPECT_EQ(said.asked, (std::vector<std::string>{"outlook", "rejoins"}));
@@ -95,8 +95,8 @@ TEST_F(EtcdDepartureTest, LeavesOrReportsWhyNot) {
   EXPECT_EQ(said.asked, std::vector<std::string>{"outlook"});
 }
 
-// Catches: an objection of etcd-supervisor with an error kind of its own, which the caller takes
-// for a permanent one.
+// Catches: an objection of etcd-supervisor with another error kind, which the caller takes for a
+// permanent error.
 TEST_F(EtcdDepartureTest, AnObjectionHasTheErrorKindOfTheCaller) {
   said.leaves = "etcd has 1 voter";
   said.kind = ErrorKind::kFailedPrecondition;
@@ -106,7 +106,8 @@ TEST_F(EtcdDepartureTest, AnObjectionHasTheErrorKindOfTheCaller) {
       "--anyway");
 }
 
-// Catches: a turn that is never released; a node without etcd, or one whose etcd hangs, that waits.
+// Catches: a turn that is never released; a node without etcd, or with an etcd that hangs, that
+// waits.
 TEST_F(EtcdDepartureTest, StayingReleasesTheTurn) {
   EXPECT_EQ(outcome(departure.stay()), "done");
   EXPECT_EQ(said.asked, std::vector<std::string>{"stays"});
@@ -117,8 +118,7 @@ TEST_F(EtcdDepartureTest, StayingReleasesTheTurn) {
   EXPECT_EQ(said.asked.size(), 2u);
 }
 
-// Catches: a flag that does not help when etcd is ill, or that leaves silently undone what it was
-// for.
+// Catches: a flag that has no effect when etcd does not work, or that fails without a message.
 TEST_F(EtcdDepartureTest, ForcedItTriesAndGoesOn) {
   said.silent = true;
   said.leaves = "no member answers";

@@ -6,10 +6,10 @@ namespace talos::machined {
 namespace {
 
 // etcd-supervisor waits 7 s for members that do not answer, and before that for nodes that might
-// know some.
+// know members.
 constexpr auto kAnswer = 30 * kj::SECONDS;
 constexpr auto kStaying = 5 * kj::SECONDS;
-// Another change of members may be first, and etcd refuses changes for some seconds after one.
+// Another change of members may come first, and etcd refuses changes for some seconds after one.
 constexpr auto kLeaving = 100 * kj::SECONDS;
 
 }  // namespace
@@ -54,7 +54,7 @@ kj::Promise<void> EtcdDeparture::leave(rpc::DepartureKind going, bool force, Err
                                        kj::StringPtr otherwise) {
   if (!deps.runsEtcd()) co_return;
   kj::Maybe<kj::Exception> wrong;
-  // With `force` it is not waited for either.
+  // `force` also skips the wait for this check.
   auto checked =
       force ? kj::Promise<void>(kj::READY_NOW) : require(going, kind, otherwise).ignoreResult();
   co_await checked;

@@ -1,10 +1,11 @@
-// Asks etcd before this machine is erased or restarted: whether its cluster can do without this
-// node; and makes the node leave the cluster.
+// Checks with etcd, before this machine is erased or restarted, if its cluster can do without this
+// node, and makes the node leave the cluster.
 //
-// Every question has a deadline: an etcd that does not answer keeps nobody waiting for ever, and
-// who does not know may not go on as if all were well. Nothing is kept here. Leaving is
-// etcd-supervisor's work, which has it on disk (etcd-supervisor/membership/cluster-leave.h): cut
-// off at any line, the node is a member or has left, and asking again goes on from there.
+// Every query has a deadline: an etcd that does not answer delays no caller for ever, and without
+// an answer the caller must not continue as if all were well. No state is kept here.
+// etcd-supervisor carries out the departure and has its state on disk
+// (etcd-supervisor/membership/cluster-leave.h): after an interruption at any line, the node is a
+// member or has left, and a repeated call continues from there.
 #pragma once
 
 #include <kj/function.h>
@@ -19,31 +20,33 @@ class EtcdDeparture {
  public:
   struct Dependencies {
     kj::Timer& timer;
-    kj::Function<bool()> runsEtcd;  // by its config
+    kj::Function<bool()> runsEtcd;  // as the config says
     rpc::EtcdSupervisor::Client supervisor;
-    kj::Function<void(kj::StringPtr)> print;  // the console
+    kj::Function<void(kj::StringPtr)> print;  // prints to the console
   };
   explicit EtcdDeparture(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(EtcdDeparture);
 
   using Outlook = capnp::Response<rpc::EtcdSupervisor::OutlookResults>;
 
-  // None: this machine has no etcd. Rejects when etcd-supervisor does not answer within 30 s.
+  // Resolves to nullptr if this machine has no etcd. Rejects when etcd-supervisor does not answer
+  // within 30 s.
   kj::Promise<kj::Maybe<Outlook>> outlook(rpc::DepartureKind going);
 
-  // The same, rejecting with `kind` when there is an objection, or nobody knows. `otherwise`: "or
-  // use --force", which does it all the same.
+  // The same, but rejects with `kind` if there is an objection, or no answer. `otherwise`: the
+  // alternative for the message, "or use --force".
   kj::Promise<kj::Maybe<Outlook>> require(rpc::DepartureKind going, ErrorKind kind,
                                           kj::StringPtr otherwise);
 
-  // Resolves when this node is in no cluster, or, if it restarts, has its turn; with `force`
-  // whatever the outcome: then it is printed, as no other part would. Rejects as require() does,
-  // also with what was found only now, and when it has not left within 100 s; repeat it.
+  // Resolves when this node is in no cluster, or, if it restarts, has its turn. With `force` it
+  // resolves in any case, and prints the outcome, as no other part would. Rejects as require()
+  // does, also for an objection that is found only now, and when the node has not left within 100
+  // s; the caller may repeat it.
   kj::Promise<void> leave(rpc::DepartureKind going, bool force, ErrorKind kind,
                           kj::StringPtr otherwise);
 
-  // One that has its turn does not restart after all: it is given back. Does not reject: the turn
-  // ends by itself.
+  // Gives back the turn of a node that does not restart after all. Does not reject: the turn ends
+  // by itself.
   kj::Promise<void> stay();
 
  private:

@@ -42,7 +42,7 @@ kj::String commandLine(std::initializer_list<kj::StringPtr> words) {
   return kj::String(text.releaseAsArray());
 }
 
-// Catches: etcd that is restarted for nothing, or runs on with arguments of yesterday.
+// Catches: etcd that is restarted without a change, or continues to run with old arguments.
 TEST(EtcdRun, KnowsWhatRunsByItsCommandLine) {
   Spec spec({{"data-dir", "/var/lib/etcd"}, {"name", "master-1"}});
   struct Row {
@@ -93,7 +93,7 @@ TEST(EtcdRun, FilesBelongToEtcdAlone) {
   EXPECT_EQ(0755u, info.st_mode & 07777) << "etcd could not get there";
 }
 
-// Catches: files that are written for nothing, a CA that changes unseen.
+// Catches: files that are written without a change; a changed CA that is not noticed.
 TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
   TestTree tree;
   auto folder = tree.at("pki/etcd");
@@ -120,8 +120,8 @@ TEST(EtcdRun, OnlyWhatDiffersIsWritten) {
   EXPECT_EQ(change(), AuthorityChange::kOther);
 }
 
-// Catches: members that restart at once though they need each other, or that wait for a turn which
-// nobody can give because they refuse each other.
+// Catches: members that restart immediately although they need each other, or that wait for a turn
+// which they cannot get because they refuse each other.
 TEST(EtcdRun, AuthoritiesThatOverlap) {
   auto old = pki::makeAuthority({.organization = "etcd"}),
        next = pki::makeAuthority({.organization = "etcd"});
@@ -225,7 +225,7 @@ struct EtcdService : public SupervisorTest {
     });
     advance(1 * kj::SECONDS);
   }
-  // The process is etcd by now, and no longer what confines it.
+  // Makes the process etcd instead of its exec wrapper.
   void isEtcd(kj::StringPtr argument) {
     auto folder = kj::str(processes, "/", machine.child("etcd").pid);
     makeDirectories(folder, 0755);
@@ -238,8 +238,8 @@ struct EtcdService : public SupervisorTest {
              image = tree.at("image"), processes = tree.at("proc");
 };
 
-// Catches: etcd that runs before it is to, with other words than the spec's, or on when it is not
-// to any more.
+// Catches: etcd that runs before the spec wants it, with other arguments than the spec's, or longer
+// than the spec wants.
 TEST_F(EtcdService, RunsAsTheSpecWants) {
   supervisor->start("etcd");
   wants("a cluster");
@@ -260,8 +260,8 @@ TEST_F(EtcdService, RunsAsTheSpecWants) {
   EXPECT_FALSE(machine.runs("etcd"));
 }
 
-// Catches: etcd that runs on with a CA of yesterday because the brain died between writing the new
-// one and asking for the restart.
+// Catches: etcd that runs with an old CA because the brain died after writing the new one and
+// before requesting the restart.
 TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
   supervisor->start("etcd");
   wants("");
@@ -279,8 +279,8 @@ TEST_F(EtcdService, ANewAuthorityIsWrittenForAStartOnly) {
   EXPECT_EQ("another", authority());
 }
 
-// Catches: a member that restarts for CAs beside its own while the others need it, or whose files
-// have them while its process has not.
+// Catches: a member that restarts for additional CAs while the others need it; additional CAs that
+// are in its files although its process does not have them.
 TEST_F(EtcdService, AuthoritiesBesideItsOwnWaitForItsTurn) {
   auto old = pki::makeAuthority({.organization = "etcd"}),
        next = pki::makeAuthority({.organization = "etcd"});
@@ -313,8 +313,8 @@ TEST_F(EtcdService, AuthoritiesBesideItsOwnWaitForItsTurn) {
   EXPECT_EQ(pid, machine.child("etcd").pid) << "it is restarted once";
 }
 
-// Catches: an etcd that is stopped though the others need it, or never restarted; a turn that is
-// given back while it is on its way.
+// Catches: an etcd that is stopped although the others need it, or is never restarted; a turn that
+// is given back before the restart has ended.
 TEST_F(EtcdService, RestartsWhenItIsItsTurn) {
   supervisor->start("etcd");
   wants("");
@@ -337,8 +337,8 @@ TEST_F(EtcdService, RestartsWhenItIsItsTurn) {
   EXPECT_FALSE(machine.runs("etcd"));
 }
 
-// Catches: a snapshot that is unpacked for ever, a start without it, leftovers that no bootstrap
-// would begin over.
+// Catches: a snapshot that is unpacked for ever; a start without it; leftovers after which no
+// bootstrap would begin again.
 TEST_F(EtcdService, ASnapshotThatCannotBeUnpackedIsGivenUp) {
   unpackFails = kj::str("etcdutl exited with status 2: failed to open database");
   tree.file("snapshot", "x");
@@ -372,7 +372,7 @@ TEST_F(EtcdService, ASnapshotThatCannotBeUnpackedIsGivenUp) {
   EXPECT_NE(0, access(snapshot.cStr(), F_OK)) << "it is not needed any more";
 }
 
-// As etcdutl 3.5.16 wrote it.
+// Output of etcdutl 3.5.16.
 TEST(EtcdRun, WordsOfTheTool) {
   struct Row {
     kj::StringPtr output, words;
@@ -389,7 +389,7 @@ TEST(EtcdRun, WordsOfTheTool) {
   for (auto& row : rows) EXPECT_EQ(errorOfTool(row.output), row.words);
 }
 
-// Catches: a start that failed and is never tried again, or every second for ever.
+// Catches: a failed start that is never retried, or every second for ever.
 TEST_F(EtcdService, AFailedStartIsTriedAgainAtALowerAndLowerPace) {
   fails = true;
   supervisor->start("etcd");

@@ -22,7 +22,8 @@ constexpr auto kAgain = 5 * kj::SECONDS, kLookAgain = 1 * kj::SECONDS;
 constexpr auto kFiles = 1 * kj::MINUTES, kAnswers = 20 * kj::SECONDS;
 // Two minutes for two locks, and some time for answers.
 constexpr auto kTurn = 3 * kj::MINUTES, kStarts = 1 * kj::MINUTES;
-constexpr kj::StringPtr kUnpacked = "recovered"_kj;  // beside `member`, until it is whole
+constexpr kj::StringPtr kUnpacked =
+    "recovered"_kj;  // in the folder of `member`, until it is complete
 
 kj::Maybe<ResourceOf<rpc::EtcdSpecSpec>> specOf(Store& store) {
   return store.tryGet<rpc::EtcdSpecSpec>(kEtcdId);
@@ -83,18 +84,18 @@ AuthorityChange authorityChange(kj::StringPtr folder, rpc::EtcdSecretsSpec::Read
 }
 
 void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid) {
-  // etcd is not root: it must be able to enter.
+  // etcd is not root and must be able to enter the folder.
   makeDirectories(kj::heapString(folder.slice(0, KJ_ASSERT_NONNULL(folder.findLast('/')))), 0755);
   makeEtcdData(folder, uid);
   auto write = [&](kj::StringPtr name, capnp::Data::Reader content) {
     writeOwnedFile(kj::str(folder, "/", name), content, uid);
   };
-  // The key first: between the two renames the pair does not match, and etcd retries.
+  // The key comes first: between the two renames the pair does not match, and etcd retries.
   write("peer.key", secrets.getEtcdPeer().getKey());
   write("peer.crt", secrets.getEtcdPeer().getCrt());
   write("server.key", secrets.getServer().getKey());
   write("server.crt", secrets.getServer().getCrt());
-  write("ca.crt", secrets.getCa());  // last: it marks the others as written
+  write("ca.crt", secrets.getCa());  // last, because it marks the others as written
 }
 
 void makeEtcdData(kj::StringPtr folder, unsigned uid) {
@@ -137,7 +138,7 @@ unsigned EtcdRun::pid() {
   return service.getPid();
 }
 
-// None: not etcd yet, or not any more.
+// Returns nullptr if the process is not etcd yet, or not any more.
 kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     KJ_IF_MAYBE (cmdline, tryReadFile(kj::str(deps.processes, "/", pid, "/cmdline"))) {
@@ -147,7 +148,7 @@ kj::Maybe<bool> EtcdRun::asWanted(unsigned pid) {
   return nullptr;
 }
 
-// Without a spec etcd-supervisor has not decided yet.
+// Without a spec there is nothing to compare: etcd-supervisor has not decided yet.
 kj::Maybe<kj::Duration> EtcdRun::compare() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     bool loaded = false;
@@ -158,7 +159,7 @@ kj::Maybe<kj::Duration> EtcdRun::compare() {
     deps.supervisor.fill(kEtcdService, service);
     if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
     if (service.getPid() == 0) {
-      // There is no event of a failed start.
+      // A failed start causes no event.
       if (spec->getWaitsFor().size() == 0) return kLookAgain;
       return nullptr;
     }
@@ -229,7 +230,7 @@ kj::Promise<void> EtcdRun::rerun(kj::String reason) {
   log::warn("etcd does not run 1 min after its restart");
 }
 
-// Serialized; each piece of work runs to its end.
+// Runs work in order; each piece runs to its end.
 kj::Promise<void> EtcdRun::inOrder(kj::Function<void()> work) {
   auto next =
       files.addBranch()
@@ -251,7 +252,7 @@ kj::Promise<void> EtcdRun::writeFiles() {
 
 kj::Promise<void> EtcdRun::refreshFiles() {
   KJ_IF_MAYBE (secrets, deps.store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
-    // Before its first start the folder may be missing.
+    // Before etcd's first start the folder may be missing.
     if (pid() == 0) co_return;
     auto copy = kj::heap<SecretMessage>();
     copy->setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*secrets));
@@ -309,7 +310,7 @@ kj::Promise<void> EtcdRun::makeReady() {
 }
 
 kj::Promise<void> EtcdRun::recover() {
-  // A copy: the store may have another one after the first wait.
+  // A copy, because the store's record may change after the first wait.
   capnp::MallocMessageBuilder copy;
   KJ_IF_MAYBE (found, specOf(deps.store)) {
     copy.setRoot(static_cast<const rpc::EtcdSpecSpec::Reader&>(*found));
@@ -355,7 +356,7 @@ kj::Array<kj::String> EtcdRun::arguments() {
   KJ_IF_MAYBE (spec, specOf(deps.store)) {
     if (spec->getWaitsFor().size() == 0) return etcdArguments(*spec).releaseAsArray();
   }
-  // The spec has changed since. Without arguments etcd would make a cluster of its own.
+  // The spec has changed meanwhile. Without arguments etcd would make a new cluster.
   fail(ErrorKind::kUnavailable, "etcd must not run any more");
 }
 

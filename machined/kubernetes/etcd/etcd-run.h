@@ -4,21 +4,21 @@
 //
 // A start needs a spec that wants etcd to run; /var/lib/etcd, for etcd's uid only; the certificates
 // in /etc/kubernetes/pki/etcd; and the recovery from a snapshot, if the spec has one. A snapshot is
-// unpacked beside the data and becomes the data by one rename, so after a crash at any line there
-// is nothing, and it is unpacked again, or all of it. etcd-supervisor gives up a snapshot that
-// cannot be unpacked: the failure is reported when nothing of it is left, and after the answer the
-// spec has it no more.
+// unpacked in a separate folder and becomes the data by one rename, so after a crash at any line
+// the data is either complete, or missing and unpacked again. etcd-supervisor gives up a snapshot
+// that cannot be unpacked: the failure is reported when no part of it is left, and after the answer
+// the spec does not have it any more.
 //
-// The running process itself is compared with the spec (/proc/<pid>/cmdline), so also a restarted
-// brain knows whether it matches: if not, it is stopped, and started when the spec wants it.
-// Renewed certificates are written at once; etcd reads them at its next handshake. Those beside
-// other CAs are written only before a start, for which etcd is stopped: while the file has the old
-// CAs, the running process has them too, after any crash. With CAs that have one in common with
-// those before (cluster.etcd.acceptedCAs) it waits for its turn; with others it is stopped at once.
-// A failed start is retried after 1 s and then after up to a minute. A running etcd is restarted
-// when etcd-supervisor gives it its turn, which is kept until it runs as wanted; one that must not
-// run any more is stopped at once. The choice between system and image is made once per boot and
-// kept in /run.
+// The running process itself is compared with the spec (/proc/<pid>/cmdline), so that a restarted
+// brain also knows if it matches: if not, it is stopped, and started when the spec wants it.
+// Renewed certificates are written immediately; etcd reads them at its next handshake. Certificates
+// with other CAs are written only before a start, for which etcd is stopped: after any crash, while
+// the file has the old CAs, the running process has them too. If the new CAs overlap with the old
+// ones (cluster.etcd.acceptedCAs), etcd waits for its turn; otherwise it is stopped immediately. A
+// failed start is retried after 1 s and then after up to a minute. A running etcd is restarted when
+// etcd-supervisor gives it its turn, which is kept until it runs as wanted; an etcd that must not
+// run any more is stopped immediately. The choice between system and image is made once per boot
+// and kept in /run.
 #pragma once
 
 #include <kj/async-io.h>
@@ -37,18 +37,19 @@ constexpr kj::StringPtr kEtcdService = "etcd"_kj;
 constexpr kj::StringPtr kEtcdData = "/var/lib/etcd"_kj;
 constexpr kj::StringPtr kEtcdPki = "/etc/kubernetes/pki/etcd"_kj;
 
-// --name=master-1 …, in the order of the spec.
+// Returns --name=master-1 …, in the order of the spec.
 kj::Vector<kj::String> etcdArguments(rpc::EtcdSpecSpec::Reader spec);
 
-// True when a process with this command line (words ended by zeros) runs as the spec wants;
-// none while it is not etcd yet but what confines it.
+// Returns true if a process with this command line (words ended by zeros) runs as the spec wants;
+// nullptr while it is still the exec wrapper and not etcd.
 kj::Maybe<bool> runsAsWanted(kj::StringPtr cmdline, rpc::EtcdSpecSpec::Reader spec);
 
-// ca.crt, peer.crt, peer.key, server.crt and server.key in a folder that belongs to `uid`, each
-// whole and readable for it alone. What is there already is left. Blocking.
+// Writes ca.crt, peer.crt, peer.key, server.crt and server.key to a folder that belongs to `uid`;
+// each file is complete at any moment and readable for this user only. Unchanged files are not
+// written. Blocking.
 void writeEtcdFiles(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets, unsigned uid);
-// How the CAs differ from those of the files, which a running etcd has. None where there are no
-// files. Blocking.
+// The difference between new CAs and those of the files, which a running etcd has. kNone if there
+// are no files. Blocking.
 enum class AuthorityChange {
   kNone,
   kOverlapping,  // members with either verify each other
@@ -56,7 +57,7 @@ enum class AuthorityChange {
 };
 AuthorityChange authorityChange(kj::StringPtr folder, rpc::EtcdSecretsSpec::Reader secrets);
 
-// A folder for this uid alone. Blocking.
+// Makes a folder for this uid only. Blocking.
 void makeEtcdData(kj::StringPtr folder, unsigned uid);
 
 class EtcdRun {
@@ -82,8 +83,8 @@ class EtcdRun {
   // Resolves when etcd may be started; failures are noted and retried.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
   kj::Array<kj::String> arguments();
-  // Empty: etcd of the system. Chosen once per boot: a change of the config counts from the next
-  // one on.
+  // Returns the image; empty for the system's etcd. Chosen once per boot: a change of the config
+  // has effect from the next boot on.
   kj::StringPtr image();
   // Checks the store now and at each change.
   void follow();
@@ -99,24 +100,24 @@ class EtcdRun {
   struct Found;
   kj::Promise<void> watching = nullptr, rerunning = nullptr;
   bool reruns = false;
-  kj::String refusal;  // of its turn, that was logged
+  kj::String refusal;  // logged refusal of its turn
 
   kj::Promise<void> wanted(kj::Function<void(kj::StringPtr)>& note);
   kj::Promise<void> makeReady();
   kj::Promise<void> recover();
   kj::Promise<void> watch();
   kj::Promise<void> writeFiles();     // before a start
-  kj::Promise<void> refreshFiles();   // of what may run
-  kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
+  kj::Promise<void> refreshFiles();   // of a running etcd
+  kj::Maybe<kj::Duration> compare();  // returns when to look again if nothing changes before
   kj::Maybe<bool> asWanted(unsigned pid);
   unsigned pid();
-  void restart(kj::StringPtr reason);  // at once
+  void restart(kj::StringPtr reason);  // immediately
   void askToRestart(kj::StringPtr reason);
   kj::Promise<void> rerun(kj::String reason);
   kj::Promise<void> inOrder(kj::Function<void()> work);
 };
 
-// The error, ": …", in the output of a failed etcdutl.
+// Returns the error, ": …", in the output of a failed etcdutl.
 kj::String errorOfTool(kj::ArrayPtr<const char> output);
 
 // Unpacks a snapshot by etcdutl, as etcd's uid, confined to the two folders. Rejects with its

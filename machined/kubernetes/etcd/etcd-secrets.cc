@@ -18,14 +18,14 @@ namespace {
 // The certificates that must be issued.
 struct Needed {
   bool peer = true, server = true, client = true, api = true;
-  bool authorities = true;  // others are accepted, or have signed this one, than before
+  bool authorities = true;  // the accepted CAs, or those that have signed this one, have changed
   bool any() const { return peer || server || client || api || authorities; }
 };
 struct Issued {
   kj::Maybe<pki::CertificateAndKey> peer, server, client, api;
 };
 
-// Of the config, copied for the thread pool.
+// Issuing CAs of the config, copied for the thread pool.
 struct Issuers {
   pki::CertificateAndKey etcd, api;
   kj::Duration lifetime, apiLifetime;
@@ -40,7 +40,7 @@ Issued issueNeeded(const Issuers& issuers, const NodeNames& names, const Needed&
   auto issue = [&](pki::LeafOptions options) {
     return pki::issue(issuers.etcd.certificate, issuers.etcd.key, kj::mv(options));
   };
-  // A member is a client of the others, and its gateway one of itself.
+  // A member is a client of the others, and its gateway is a client of the member itself.
   auto both = [&]() {
     auto options = serverOptions(names, issuers.lifetime, now);
     options.client = true;
@@ -76,7 +76,7 @@ pki::Authorities authoritiesOf(config::Etcd::Reader etcd) {
                             acceptedCas(etcd.getAcceptedCAs()));
 }
 
-// Clients that know only a CA beside this one verify a member through it.
+// Returns the chain to send: through `behind`, clients that know only another CA verify the member.
 kj::String sentBy(rpc::KeyPair::Reader pair, kj::StringPtr behind) {
   return pki::chainOf(kj::str(pair.getCrt().asChars()), behind);
 }
@@ -113,7 +113,7 @@ kj::Date due(rpc::EtcdSecretsSpec::Reader stored) {
                  halfLife(inspectPair(stored.getApi())));
 }
 
-// Without shared addresses, which move between nodes.
+// Returns the names without shared addresses, which move between nodes.
 NodeNames ownNames(Store& store) {
   auto names = storedNames(store, nullptr);
   kj::Vector<kj::String> own;
@@ -159,7 +159,8 @@ kj::Promise<void> EtcdSecretsController::reconcile(Store& store) {
 kj::Promise<void> EtcdSecretsController::maintain(Store& store, config::Config::Reader config,
                                                   NodeNames names) {
   Needed needed;
-  capnp::MallocMessageBuilder copy;  // the stored record may change while keys are made
+  capnp::MallocMessageBuilder
+      copy;  // a copy, because the stored record may change while keys are made
   kj::Maybe<rpc::EtcdSecretsSpec::Reader> kept;
   KJ_IF_MAYBE (stored, store.tryGet<rpc::EtcdSecretsSpec>(kEtcdId)) {
     copy.setRoot(static_cast<const rpc::EtcdSecretsSpec::Reader&>(*stored));

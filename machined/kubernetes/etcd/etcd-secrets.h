@@ -1,18 +1,19 @@
 // secrets.EtcdController: secrets/EtcdSecrets, the certificates of etcd on a control-plane node.
 //
 //   etcd    of the member: `etcdPeer` towards other members and as a client, `server` of port 2379,
-//           and `api`, with which etcd-supervisor asks apid of other control-plane nodes, as reader
-//   client  what other programs of the node speak to etcd with
+//           and `api`, with which etcd-supervisor queries apid of other control-plane nodes, as
+//           reader
+//   client  for connections of other programs of the node to etcd
 //
-// Issued here, where the keys of cluster.etcd.ca and machine.ca are. Each is renewed only when its
-// own inputs (CA, names, addresses) changed or half of its lifetime is over; etcd reads its files
-// at each handshake, so nothing is restarted for them. A shared address is in none of them. Key
-// operations run in the thread pool. After a crash of the brain they are as they were.
+// They are issued on this node, which has the keys of cluster.etcd.ca and machine.ca. Each is
+// renewed only when its own inputs (CA, names, addresses) changed or half of its lifetime has
+// passed; etcd reads its files at each handshake, so no restart is needed. No certificate has a
+// shared address. Key operations run in the thread pool. A crash of the brain does not change them.
 //
 // Peers are verified by cluster.etcd.ca and those of cluster.etcd.acceptedCAs. When the two change
 // places, as in a rotation (docs/trust.md), the text of both is the same: certificates are issued
-// anew, and no reader of the CAs is restarted. Behind the certificates of a member is its CA as
-// those of acceptedCAs signed it, for clients that know only the other one.
+// again, and no reader of the CAs is restarted. A member's certificate is followed by its CA as
+// signed by those of acceptedCAs, for clients that know only the other CA.
 #pragma once
 
 #include <kj/timer.h>
@@ -25,16 +26,16 @@
 namespace talos::machined {
 
 constexpr kj::StringPtr kEtcdClientId = "client"_kj;
-// For certificates that only members and this node's programs see. The API's have the lifetime of
-// the config.
+// Lifetime of certificates that only members and this node's programs see. The API's have the
+// lifetime of the config.
 constexpr auto kEtcdLifetime = 365 * kj::DAYS;
 
-// PEM: the CA's own text, or, with others beside it, all of them in an order of their own.
+// Returns PEM: the CA's own text, or, with additional CAs, all of them in a sorted order.
 kj::String etcdAuthorities(config::Etcd::Reader etcd);
 
 class EtcdSecretsController final : public Controller {
  public:
-  // `lifetime`: of those for etcd.
+  // `lifetime`: of the certificates for etcd.
   EtcdSecretsController(UvLoop& uv, kj::Timer& timer, const kj::Clock& clock, ReadConfig readConfig,
                         kj::Duration lifetime = kEtcdLifetime)
       : uv(uv),

@@ -1,5 +1,5 @@
-// For tests: models of etcd-supervisor, as machined asks it. That they answer as it does,
-// tests/contracts/etcd-contract-test.cc looks.
+// For tests: models of etcd-supervisor for machined's requests.
+// tests/contracts/etcd-contract-test.cc checks that they answer as it does.
 #pragma once
 
 #include <kj/function.h>
@@ -14,14 +14,15 @@ namespace talos::machined {
 
 // The answers of ModelSupervisor.
 struct Said {
-  std::string objection, problem, leaves;    // leaves: why it does not, if not for the objection
-  ErrorKind kind = ErrorKind::kUnavailable;  // of that
+  std::string objection, problem,
+      leaves;  // `leaves`: why it does not leave, apart from the objection
+  ErrorKind kind = ErrorKind::kUnavailable;  // of `leaves`
   bool silent = false, hangs = false;
   unsigned members = 3;  // of its cluster
   std::vector<std::string> asked;
 };
 
-// For who asks before a node leaves its cluster.
+// For code that queries before a node leaves its cluster.
 class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
  public:
   explicit ModelSupervisor(Said& said) : said(said) {}
@@ -55,7 +56,7 @@ class ModelSupervisor final : public rpc::EtcdSupervisor::Server {
   Said& said;
 };
 
-// For who restarts etcd and recovers it.
+// For code that restarts etcd and recovers it.
 struct ModelOfReruns final : public rpc::EtcdSupervisor::Server {
   struct Turn final : public rpc::EtcdTurn::Server {
     explicit Turn(ModelOfReruns& model) : model(model) { ++model.turns; }
@@ -63,7 +64,7 @@ struct ModelOfReruns final : public rpc::EtcdSupervisor::Server {
     ModelOfReruns& model;
   };
   bool refuses = false, deaf = false;
-  bool alone = false;  // there is no other member that could restart its own
+  bool alone = false;  // no other member could restart its own etcd
   int turns = 0;
   kj::String failed;
   kj::Function<void()> whenFailed = [] {};

@@ -24,7 +24,7 @@ kj::StringPtr valueOf(rpc::EtcdSpecSpec::Reader spec, kj::StringPtr key) {
   return "";
 }
 
-// Reads to the end, and keeps the beginning.
+// Reads the stream to its end, and keeps the beginning.
 kj::Promise<void> readAll(kj::AsyncIoStream& stream, kj::Vector<char>& output) {
   kj::byte piece[4096];
   for (;;) {

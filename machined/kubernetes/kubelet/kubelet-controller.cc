@@ -23,7 +23,7 @@ kj::Vector<kj::String> addressesOfNode(Store& store) {
   };
   auto current = of("current");
   kj::Vector<kj::String> all;
-  // The default stays when the node has lost it.
+  // The default address stays in the record after the node has lost it.
   for (auto& address : of("default")) {
     for (auto& there : current) {
       if (there == address) addOnce(all, kj::str(address));
@@ -113,7 +113,7 @@ void KubeletController::warnOfRelease(config::Config::Reader config) {
 
 kj::Own<Controller> kubeletController(ControllerDependencies& deps) {
   bool inContainer = deps.platform == "container";
-  // It is there from the start of the container, and stays.
+  // The file exists from the start of the container, and stays.
   bool limited = inContainer && access(kMemoryOfContainer.cStr(), F_OK) == 0;
   return kj::heap<KubeletController>(
       [&config = deps.config](Store& store) {

@@ -1,10 +1,10 @@
 // k8s.KubeletController: Nodenames[nodename], KubeletSpecs[kubelet] and
-// secrets/KubeletSecrets[kubelet], made of the machine config, the host name and the addresses of
-// the node (kubelet-plan.h).
+// secrets/KubeletSecrets[kubelet], computed from the machine config, the host name and the
+// addresses of the node (kubelet-plan.h).
 //
-// There from the moment on that all that is needed is known; elsewhere the log says what it waits
-// for. What is there stays while a link or a name is away for a moment. After a crash of the brain
-// they are made anew from the recovered store and come out the same.
+// They exist as soon as all inputs are known; until then the log says which input is missing. They
+// stay while a link or a name is away for a moment. After a crash of the brain they are computed
+// again from the recovered store, with the same content.
 #pragma once
 
 #include "machined/config/controllers/controller-dependencies.h"
@@ -17,7 +17,7 @@ class KubeletController final : public Controller {
  public:
   using ReadConfig = kj::Function<kj::Maybe<config::Config::Reader>(Store&)>;
 
-  // The others: as in KubeletNodeContext.
+  // The other arguments are as in KubeletNodeContext.
   explicit KubeletController(ReadConfig readConfig, bool sharesDisk = false,
                              kj::StringPtr memoryFile = "")
       : readConfig(kj::mv(readConfig)), sharesDisk(sharesDisk), memoryFile(memoryFile) {}
@@ -37,7 +37,7 @@ class KubeletController final : public Controller {
   void warnOfRelease(config::Config::Reader config);
 };
 
-// Not in the table of machined/config/controllers, which is below.
+// Not in the table of machined/config/controllers, which is a lower layer.
 kj::Own<Controller> kubeletController(ControllerDependencies& deps);
 
 }  // namespace talos::machined

@@ -21,7 +21,7 @@ constexpr kj::StringPtr kOwn =
     "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: Q0EK\n"
     "    server: \"https://10.5.0.2:6443\"\n  name: default-cluster\n"_kj;
 
-// Catches: a kubelet that asks the endpoint of yesterday for ever, or joins anew with each start.
+// Catches: a kubelet that uses an old endpoint for ever, or joins again with each start.
 TEST(KubeletFiles, KubeconfigOfTheKubelet) {
   EXPECT_TRUE(leadsToThisNode(kOwn, kBootstrap));
   EXPECT_FALSE(leadsToThisNode("clusters: []\n", kBootstrap));
@@ -33,7 +33,7 @@ TEST(KubeletFiles, KubeconfigOfTheKubelet) {
                       kBootstrap));
 }
 
-// Catches: a bootstrap token that stays on the node's disk, a kubelet without its CA, a key of
+// Catches: a bootstrap token that stays on the node's disk; a kubelet without its CA; a key of
 // another cluster.
 TEST(KubeletFiles, AreRootsAlone) {
   TestTree tree;
@@ -80,7 +80,7 @@ TEST(KubeletFiles, AreRootsAlone) {
   EXPECT_TRUE(tryReadFile(tree.at("var/lib/kubelet/pki/kubelet-client-current.pem")) == nullptr);
 }
 
-// A control plane, which has the CA's key.
+// A control-plane node, which has the CA's key.
 struct SignedHere : public testing::Test {
   TestTree tree;
   capnp::MallocMessageBuilder a, b;
@@ -109,7 +109,7 @@ struct SignedHere : public testing::Test {
   kj::String pair() { return readFile(kj::str(tree.root, kKubeletClientPair)); }
 };
 
-// Catches: a kubelet that goes on with a certificate of the CA that is dropped next.
+// Catches: a kubelet that continues with a certificate of the CA that is dropped next.
 TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {
   EXPECT_TRUE(write());
   auto mine = pair();
@@ -120,13 +120,13 @@ TEST_F(SignedHere, ACertificateOfAnotherCaIsReplaced) {
                                   .notBefore = now - 1 * kj::HOURS});
   issuer = {kj::mv(next.certificate), kj::mv(next.key)};
   secrets.setCa(issuer.authority.asBytes());
-  // The kubeconfig is that of before.
+  // The kubeconfig is the earlier one.
   EXPECT_TRUE(write());
   EXPECT_TRUE(pki::isSignedBy(pair(), issuer.authority));
   EXPECT_FALSE(write() && pair() == mine);
 }
 
-// Catches: a certificate that is not the node's own, that the API server does not take, or whose
+// Catches: a certificate that is not the node's own, that the API server does not accept, or whose
 // key others can read; a kubelet that finds a file where it renews a link, and renews nothing.
 TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {
   EXPECT_TRUE(write());
@@ -150,9 +150,9 @@ TEST_F(SignedHere, FirstCertificateIsTheNodesOwn) {
                             "current.pem\n"));
 }
 
-// Catches: a certificate that is signed anew with each start, over what the kubelet has renewed;
-// one of another name, cluster or time that stays; one that begins before its CA, because the clock
-// is not set yet.
+// Catches: a certificate that is signed again with each start, and replaces the one that the
+// kubelet has renewed; a certificate of another name, cluster or time that stays; one that begins
+// before its CA, because the clock is not set yet.
 TEST_F(SignedHere, IsSignedAnewOnlyWhenTheOldOneIsOfNoUse) {
   write();
   auto first = pair();
@@ -199,9 +199,8 @@ struct SignedElsewhere : public SignedHere {
   }
 };
 
-// Catches: a request that no controller manager approves, for its name, group or usages; a
-// certificate that is kept and is of another node, CA or key, so that the kubelet is nobody for
-// ever.
+// Catches: a request that no controller manager approves, because of its name, group or usages; a
+// kept certificate of another node, CA or key, with which the kubelet is never authenticated.
 TEST_F(SignedElsewhere, KeepsTheNodesOwnAlone) {
   auto request = ask();
   auto info = pki::inspectRequest(request.text);

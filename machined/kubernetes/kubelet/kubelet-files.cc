@@ -25,13 +25,13 @@ using kube::kNodeGroup, kube::kNodeUser;
 constexpr kj::StringPtr kKubeletPki = "/var/lib/kubelet/pki"_kj,
                         kFirstPair = "kubelet-client-first.pem"_kj;
 
-// Of the client certificate; empty when it cannot be read.
+// Returns the name in the client certificate; empty if it cannot be read.
 kj::String registeredAs(kj::StringPtr path) {
   kj::String name;
   KJ_IF_MAYBE (pair, tryReadFile(path)) {
     KJ_DEFER(zeroize(pair->asArray()));
     auto problem = kj::runCatchingExceptions([&]() { name = pki::inspect(*pair).commonName; });
-    (void)problem;  // it is renewed
+    (void)problem;  // the certificate is renewed
   }
   return name;
 }
@@ -87,7 +87,7 @@ kj::String userOf(rpc::KubeletSpecSpec::Reader spec) {
   return kj::str(kNodeUser, spec.getNodename());
 }
 
-// As the controller manager would sign it.
+// Signs a certificate as the controller manager would.
 pki::CertificateAndKey issueHere(rpc::KubeletSpecSpec::Reader spec, const KubeletIssuer& issuer,
                                  kj::Date now) {
   auto user = userOf(spec);
@@ -101,7 +101,7 @@ pki::CertificateAndKey issueHere(rpc::KubeletSpecSpec::Reader spec, const Kubele
                      .notBefore = begin});
 }
 
-// As the kubelet does.
+// Stores the pair as the kubelet does.
 void keepPair(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets,
               kj::StringPtr certificate, kj::StringPtr key) {
   SecretBuffer pair;
@@ -150,7 +150,7 @@ KubeletIssuer KubeletIssuer::clone() const {
 }
 
 void writeClientCas(kj::StringPtr root, rpc::KubeletSecretsSpec::Reader secrets) {
-  // Readable for root only; the CAs are no secret.
+  // Only root can read the file; the CAs are no secret.
   writeIfOther(kj::str(root, kKubeletCa), secrets.getClientCAs().asChars(), 0500);
 }
 

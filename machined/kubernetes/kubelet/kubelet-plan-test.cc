@@ -66,7 +66,7 @@ struct Node {
   }
 };
 
-// Catches: a name that no node may have, a domain that nobody asked for.
+// Catches: a name that no node may have; a domain that the config does not want.
 TEST(KubeletPlan, Nodename) {
   EXPECT_EQ("worker-1", nodename("Worker-1", "example.org", false));
   EXPECT_EQ("worker-1.example.org", nodename("Worker-1", "Example.org", true));
@@ -78,8 +78,8 @@ TEST(KubeletPlan, Nodename) {
   EXPECT_THAT(node.arguments(), testing::Contains("--hostname-override=worker-1.example.org"));
 }
 
-// Catches: a node that is known by an address of pods, of another node or of a tunnel; one that
-// changes its address for nothing.
+// Catches: a node that registers an address of pods, of another node or of a tunnel; a node that
+// changes its address without need.
 TEST(KubeletPlan, Addresses) {
   Node node;
   EXPECT_EQ("10.5.0.3", node.chosen());
@@ -106,7 +106,7 @@ TEST(KubeletPlan, Addresses) {
   EXPECT_EQ("an IPv4 address of this node", node.waits());
 }
 
-// Catches: an address of a family that the cluster does not have, the second one left out.
+// Catches: an address of a family that the cluster does not have; a missing second address.
 TEST(KubeletPlan, FamiliesAreThoseOfTheServices) {
   Node node;
   node.addresses({"10.5.0.3", "2001:db8::3"});
@@ -122,8 +122,8 @@ TEST(KubeletPlan, FamiliesAreThoseOfTheServices) {
   EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\naddress: '::'\n"));
 }
 
-// Catches: a kubelet that starts with the family that came first, and an API server beside it that
-// ends because Services have the other one.
+// Catches: a kubelet that starts with the family that came first, and an API server that exits
+// because Services have the other one.
 TEST(KubeletPlan, WaitsForTheFirstFamilyOfTheServices) {
   Node node;
   node.services({"fd00:20::/112", "10.96.0.0/12"});
@@ -161,8 +161,8 @@ TEST(KubeletPlan, ArgumentsOfReleases) {
                           "--kubeconfig=/etc/kubernetes/kubeconfig-kubelet", "--node-ip=10.5.0.3"));
 }
 
-// Catches: labels and taints of a worker that nobody asks for; one that no kubelet may give itself,
-// for which it would not start; those of a control-plane node asked for twice.
+// Catches: labels and taints of a worker that are not requested; a label that no kubelet may set on
+// itself, with which it would not start; those of a control-plane node requested twice.
 TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
   Node node;
   auto machine = node.config.getMachine();
@@ -196,8 +196,8 @@ TEST(KubeletPlan, LabelsAndTaintsOfAWorker) {
   EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("node-labels"))));
 }
 
-// Catches: workloads on a control-plane node that was just registered; one that may have them and
-// does not get them; a node that the cloud's controller does not know of.
+// Catches: workloads on a control-plane node that was just registered; a node that may have
+// workloads and does not get them; a node that the cloud's controller does not know.
 TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
   Node node;
   EXPECT_THAT(node.arguments(), testing::Each(Not(HasSubstr("taint"))));
@@ -216,7 +216,7 @@ TEST(KubeletPlan, WhatKeepsPodsAwayAtFirst) {
   EXPECT_THAT(node.arguments(), testing::Contains("--cloud-provider=external"));
 }
 
-// Catches: a release that is assumed in silence.
+// Catches: a release that is assumed without a warning.
 TEST(KubeletPlan, ReportsAnImageOfAnUnknownRelease) {
   Node node;
   EXPECT_TRUE(assumedRelease(node.config) == nullptr);
@@ -225,7 +225,7 @@ TEST(KubeletPlan, ReportsAnImageOfAnUnknownRelease) {
   EXPECT_TRUE(assumedRelease(node.config) != nullptr);
 }
 
-// Catches: an argument of the user's that does not replace ours, or another order with each start.
+// Catches: a user's argument that does not replace the built-in one; another order with each start.
 TEST(KubeletPlan, ExtraArgumentsReplaceByName) {
   Node node;
   auto extra = node.kubelet().initExtraArgs(2);
@@ -262,7 +262,8 @@ constexpr const char* kCommon =
     "serializeImagePulls: false\n"
     "failSwapOn: false\n";
 
-// Catches: a key that a release refuses, one that it needs; a kubelet that takes anonymous calls.
+// Catches: a key that a release refuses; a missing key that a release needs; a kubelet that accepts
+// anonymous calls.
 TEST(KubeletPlan, ConfigurationOfReleases) {
   const std::string endpoint = "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n";
   const std::string grace = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
@@ -279,7 +280,7 @@ struct ExtraNode : Node {
   config::KubeletConfiguration::Builder extra = kubelet().initExtraConfig();
   explicit ExtraNode(kj::StringPtr image = "kubelet:v1.30.0") : Node(image) {}
 
-  // Keys that no field of the schema has ("*"), with the text of their values.
+  // Sets keys that no field of the schema has ("*"), with the text of their values.
   void others(std::initializer_list<std::pair<kj::StringPtr, kj::StringPtr>> list) {
     auto out = extra.initOthers(list.size());
     unsigned i = 0;
@@ -300,7 +301,7 @@ struct ExtraNode : Node {
     EXPECT_EQ("", waits());
     return spec.getConfig().cStr();
   }
-  // All values of the field.
+  // Returns all values of the field.
   std::string syncFrequency() {
     std::string text = written(), values;
     const std::string key = "\nsyncFrequency: ";
@@ -310,7 +311,7 @@ struct ExtraNode : Node {
     }
     return values;
   }
-  // From the fields of the shutdown on.
+  // Returns the text from the fields of the shutdown on.
   std::string shutdown() {
     auto text = written();
     auto at = text.find("shutdown");
@@ -318,8 +319,8 @@ struct ExtraNode : Node {
   }
 };
 
-// Catches: a field of the user's beside ours, which is a duplicate key; one that is lost, or whose
-// value is another one; ours that are lost by one of the user's.
+// Catches: a user's field beside the built-in one, which is a duplicate key; a user's field that is
+// lost or changed; built-in fields that are lost because of a user's field.
 TEST(KubeletPlan, ExtraConfigReplacesByName) {
   ExtraNode node;
   node.others({{"maxPods", "200\n"},
@@ -343,7 +344,7 @@ TEST(KubeletPlan, ExtraConfigReplacesByName) {
 }
 
 // Catches: static pods that Kubernetes does not show until a minute after the first API server is
-// ready; workers that sync their pods more often for nothing; a period of the config that is lost.
+// ready; workers that sync their pods more often without need; a period of the config that is lost.
 TEST(KubeletPlan, AControlPlaneSyncsItsPodsMoreOften) {
   for (auto [type, period] : {std::pair(config::MachineType::INIT, "10s"),
                               std::pair(config::MachineType::CONTROLPLANE, "10s"),
@@ -356,7 +357,7 @@ TEST(KubeletPlan, AControlPlaneSyncsItsPodsMoreOften) {
   }
 }
 
-// Catches: a kept config that takes from the node what it needs of its kubelet.
+// Catches: a kept config that removes fields which the node needs.
 TEST(KubeletPlan, FieldsOfTheNodeStay) {
   ExtraNode node;
   auto without = node.written();
@@ -365,7 +366,7 @@ TEST(KubeletPlan, FieldsOfTheNodeStay) {
 }
 
 // Catches: a config with which the kubelet does not start; a node that waits for another time than
-// the kubelet asks for.
+// the kubelet requests.
 TEST(KubeletPlan, PeriodsOfTheShutdownAreTheConfigs) {
   ExtraNode node;
   node.written();
@@ -391,8 +392,8 @@ TEST(KubeletPlan, PeriodsOfTheShutdownAreTheConfigs) {
   }
 }
 
-// Catches: our periods beside priorities, which the kubelet refuses; priorities for a release that
-// refuses them; a sum that is not the one that the kubelet asks for.
+// Catches: built-in periods beside priorities, which the kubelet refuses; priorities for a release
+// that refuses them; a sum that differs from the kubelet's request.
 TEST(KubeletPlan, PrioritiesOfTheShutdownTakeThePlaceOfPeriods) {
   ExtraNode node;
   node.priorities({{-1, 20}, {2000000000, 15}});
@@ -414,8 +415,8 @@ TEST(KubeletPlan, PrioritiesOfTheShutdownTakeThePlaceOfPeriods) {
   EXPECT_EQ(node.spec.getShutdownSeconds(), 0u);
 }
 
-// Catches: thresholds of the user's that are lost on a node in a container, or all others with
-// them.
+// Catches: a user's thresholds that are lost on a node in a container; all others that are lost
+// with them.
 TEST(KubeletPlan, ThresholdsAreMergedByTheirSignal) {
   ExtraNode node;
   auto signals = node.extra.initEvictionHard(2);
@@ -432,7 +433,7 @@ TEST(KubeletPlan, ThresholdsAreMergedByTheirSignal) {
 }
 
 // Catches: a node in a container that is under DiskPressure because a large disk of the host is 88
-// % full, so that no pod is scheduled; one that loses the default for memory by that.
+// % full, so that no pod is scheduled; a node that loses the default for memory by this.
 TEST(KubeletPlan, ADiskThatIsSharedIsFullByBytes) {
   Node node;
   EXPECT_EQ("", node.waits());
@@ -459,7 +460,7 @@ TEST(KubeletPlan, ALimitOfMemoryIsTheKubelets) {
   EXPECT_STREQ("/run/.meminfo", mounts[1].getSource().cStr());
 }
 
-// Catches: a word of the config that becomes YAML of its own.
+// Catches: a text of the config that becomes separate YAML.
 TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
   Node node;
   node.config.getCluster().initNetwork().setDnsDomain("a'\n- b");
@@ -469,7 +470,7 @@ TEST(KubeletPlan, WhatTheConfigSaysIsQuoted) {
   EXPECT_THAT(node.spec.getConfig().cStr(), HasSubstr("\nclusterDNS:\n- '10.1.1.1'\nresolvConf"));
 }
 
-// Catches: a node that joins without having what it joins with.
+// Catches: a node that joins without the required secrets.
 TEST(KubeletPlan, Secrets) {
   Node node;
   EXPECT_TRUE(planKubeletSecrets(node.config, node.secret) == nullptr);
@@ -512,7 +513,8 @@ TEST(KubeletPlan, EveryDifferenceCounts) {
   EXPECT_FALSE(seen.insert(digest()).second) << "it reads them again by itself";
 }
 
-// Catches: a kubelet that sees another node than its own, or whose mounts nobody else sees.
+// Catches: a kubelet that sees another node than its own, or whose mounts are not visible to other
+// programs.
 TEST(KubeletPlan, ContainerIsPartOfTheNode) {
   Node node;
   auto mounts = node.kubelet().initExtraMounts(2);

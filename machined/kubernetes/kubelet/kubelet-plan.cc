@@ -109,7 +109,7 @@ struct Argument {
   kj::String name, value;
 };
 
-// An argument of the config replaces ours, unless the node requires its own.
+// An argument of the config replaces the built-in one, unless the node requires its own.
 void setArgument(kj::Vector<Argument>& arguments, kj::StringPtr name, kj::StringPtr value) {
   for (auto& argument : arguments) {
     if (argument.name == name) {
@@ -124,9 +124,9 @@ bool isWorker(config::Machine::Reader machine) {
   return machine.getType() == config::MachineType::WORKER;
 }
 
-// machine.nodeLabels and nodeTaints, which a node requests when it registers itself. On
-// control-plane nodes kubed keeps both as they are in the config, and sets the labels; a taint that
-// came only then would come after the first pods.
+// Adds machine.nodeLabels and nodeTaints, which a node requests when it registers itself. On
+// control-plane nodes kubed keeps both as in the config, and sets the labels; a taint from kubed
+// alone would come after the first pods.
 void addNodeSettings(config::Config::Reader config, KubernetesVersion version,
                      kj::Vector<Argument>& arguments) {
   auto machine = config.getMachine();
@@ -181,9 +181,8 @@ kj::Vector<Argument> argumentsOf(config::Config::Reader config, kj::StringPtr na
 // --- mounts
 // ---------------------------------------------------------------------------------------
 
-// The folders that the kubelet and the node share, including later mounts of either. None of them
-// is below another one, and none is a link in images: a mount on a shared folder is a mount in the
-// node.
+// Folders that the kubelet and the node share, including later mounts of either. No folder is below
+// another one or a link in images: a mount on a shared folder is a mount in the node.
 constexpr kj::StringPtr kShared[] = {"/dev"_kj,
                                      "/sys/fs/cgroup"_kj,
                                      "/etc/kubernetes"_kj,
@@ -254,8 +253,8 @@ kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const Kubele
 
 namespace {
 
-// The first family of Services is the one of pods of the host's network, the API server among them:
-// without an address of it none of them can be reached by its Service.
+// Returns the missing first family of Services. Pods of the host's network use it, including the
+// API server: without an address of this family their Services cannot reach them.
 kj::Maybe<kj::String> lacking(config::Config::Reader config,
                               kj::ArrayPtr<const kj::String> addresses) {
   auto families = familiesOf(config.getCluster());

@@ -23,38 +23,40 @@ constexpr kj::StringPtr kKubeletConfig = "/etc/kubernetes/kubelet.yaml"_kj,
                         kKubeletBootstrap = "/etc/kubernetes/bootstrap-kubeconfig"_kj,
                         kKubeletKubeconfig = "/etc/kubernetes/kubeconfig-kubelet"_kj;
 
-// The id of the machine for Kubernetes (status.nodeInfo.machineID), which stays when it gets
-// another name: 32 digits, on EPHEMERAL beside all else that the kubelet keeps.
+// Path of the machine's id for Kubernetes (status.nodeInfo.machineID), which stays when the machine
+// gets another name: 32 digits, on EPHEMERAL beside all other data of the kubelet.
 constexpr kj::StringPtr kMachineId = "/var/lib/kubelet/machine-id"_kj;
 
 // The facts of the node.
 struct KubeletNodeContext {
   kj::String hostname, domainname;
-  // Of the node, the default one first; shared addresses are left out.
+  // Addresses of the node, the default one first, without shared ones.
   kj::Vector<kj::String> addresses;
-  // Those of pods and tunnels count only if machine.kubelet.nodeIP.validSubnets asks for them.
+  // Addresses of pods and tunnels count only if machine.kubelet.nodeIP.validSubnets includes them.
   AssignedAddresses assigned;
-  bool sharesDisk = false;  // with the host, and whatever else fills that: a node in a container
-  // It may use a part of the machine's memory, which this file names instead of /proc/meminfo;
-  // empty: all. So the scheduler does not give it pods for more.
+  bool sharesDisk = false;  // with the host and its other users: a node in a container
+  // File with the part of the machine's memory that the node may use, in place of /proc/meminfo;
+  // empty: all of it. So the scheduler does not give the node pods for more.
   kj::StringPtr memoryFile;
 };
 
-// The missing input, as it follows "waiting for".
+// The missing input, for a message after "waiting for".
 struct KubeletWaits {
   kj::String what;
 };
 
-// The name that the node registers itself under: lower case, the fully qualified one if the config
-// wants that and there is a domain. Empty while the machine has no name.
+// Returns the name that the node registers: lower case; the fully qualified one if the config wants
+// it and there is a domain. Empty while the machine has no name.
 kj::String nodename(kj::StringPtr hostname, kj::StringPtr domainname, bool qualified);
 
-// One address, or one of each family where the subnets of the cluster have two, that of the first
-// subnet first. The present ones stay as long as its links have them, with or without a carrier.
+// Returns one address, or, if the cluster's subnets have two families, one of each, that of the
+// first subnet first. Present addresses stay as long as the links have them, with or without a
+// carrier.
 kj::Vector<kj::String> nodeAddresses(config::Config::Reader config, const KubeletNodeContext& at,
                                      kj::ArrayPtr<const kj::String> before);
 
-// The labels of machine.nodeLabels that a worker's kubelet may not set itself: they are left out.
+// Returns the labels of machine.nodeLabels that a worker's kubelet may not set itself; they are
+// left out.
 kj::Vector<kj::String> refusedLabels(config::Machine::Reader machine);
 
 // Fills the spec, or returns the missing input. `before`: the addresses of the present spec.
@@ -62,24 +64,24 @@ kj::Maybe<KubeletWaits> planKubelet(config::Config::Reader config, const Kubelet
                                     kj::ArrayPtr<const kj::String> before,
                                     rpc::KubeletSpecSpec::Builder out);
 
-// The same of the files with which it joins the cluster.
+// The same for the secrets with which the kubelet joins the cluster.
 kj::Maybe<KubeletWaits> planKubeletSecrets(config::Config::Reader config,
                                            rpc::KubeletSecretsSpec::Builder out);
 
-// A warning when the release of the kubelet is not certain, with the assumption.
+// Returns a warning with the assumption if the release of the kubelet is not certain.
 kj::Maybe<kj::String> assumedRelease(config::Config::Reader config);
 
-// The container of the kubelet: arguments, mounts and rights. Without image, id and environment of
-// the service.
+// Returns the container of the kubelet: arguments, mounts and rights, without image, id and
+// environment of the service.
 ContainerSpec kubeletContainer(rpc::KubeletSpecSpec::Reader spec);
 
-// The value of the first line of YAML with this key, at any depth: of a kubeconfig.
+// Returns the value of the first YAML line of a kubeconfig with this key, at any depth.
 kj::String kubeconfigValue(kj::StringPtr kubeconfig, kj::StringPtr key);
-// "https://…", of the first cluster in it.
+// Returns "https://…" of the kubeconfig's first cluster.
 kj::String serverOf(kj::StringPtr kubeconfig);
 
-// A text that differs whenever the kubelet must be restarted: not for another bootstrap token,
-// which it does not get.
+// Returns a text that changes whenever the kubelet must be restarted: not with the bootstrap token,
+// which the kubelet does not get.
 kj::String kubeletDigest(rpc::KubeletSpecSpec::Reader spec,
                          rpc::KubeletSecretsSpec::Reader secrets);
 

@@ -25,13 +25,13 @@ struct KubeletService : public SupervisorTest {
   kj::String digest = tree.at("digest");
   kj::Maybe<KubeletRun> kubelet;
   static constexpr auto kLifetime = 6 * kj::HOURS;
-  static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // is pulled for ever
+  static constexpr kj::StringPtr kNowhere = "nowhere"_kj;  // its pull never ends
   unsigned prepared = 0;
   pki::CertificateAndKey authority = pki::makeAuthority({.keyType = pki::KeyType::kEcdsaP256});
   pki::CertificateAndKey machineCa =
       pki::makeAuthority({.organization = "talos", .notBefore = clock.now()});
-  kube::Json object;   // of the request that was checked last, as kubed makes it
-  kj::String request;  // in it
+  kube::Json object;   // of the last checked request, as kubed makes it
+  kj::String request;  // in `object`
 
   KubeletService() { begin(); }
   void begin() {
@@ -99,13 +99,13 @@ struct KubeletService : public SupervisorTest {
         "test");
     advance(10 * kj::SECONDS);
   }
-  // The certificate for the request that was checked last.
+  // Returns the certificate for the last checked request.
   kj::String signature() {
     return pki::signRequest(
         authority.certificate, authority.key, request,
         {.commonName = "system:node:w-1", .server = false, .notBefore = clock.now()});
   }
-  // trustd has signed a certificate for this name.
+  // Sets the node's certificate of trustd, for this name.
   void apiIs(kj::StringPtr name) {
     auto pair = pki::issue(machineCa.certificate, machineCa.key,
                            {.dnsNames = kj::arr(kj::str(name)), .notBefore = clock.now()});
@@ -131,8 +131,8 @@ struct KubeletService : public SupervisorTest {
   }
 };
 
-// Catches: a kubelet that runs before there is something to run it with; one that is started anew
-// for nothing, by a brain that was restarted too, or runs on as it was.
+// Catches: a kubelet that runs before its settings exist; a kubelet that is restarted without a
+// change, also by a restarted brain, or that is not restarted after a change.
 TEST_F(KubeletService, RunsAsTheSpecWants) {
   join();
   supervisor->start("kubelet");
@@ -157,8 +157,8 @@ TEST_F(KubeletService, RunsAsTheSpecWants) {
   EXPECT_EQ("two", KJ_ASSERT_NONNULL(kubelet).container().image);
 }
 
-// Catches: a kubelet that waits for an image that was a mistake, after it was corrected; one that
-// is restarted again and again.
+// Catches: a kubelet that waits for a wrong image after it was corrected; a kubelet that is
+// restarted again and again.
 TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
   join();
   supervisor->start("kubelet");
@@ -172,9 +172,9 @@ TEST_F(KubeletService, WaitsForTheImageThatIsWantedNow) {
   EXPECT_EQ(2u, prepared);
 }
 
-// Catches: a kubelet that is nobody to the API server and tries everything again after pauses that
-// double and double; one that does not say what it waits for, or takes the answer to another
-// request; a request that stays when nobody waits.
+// Catches: a kubelet that the API server does not authenticate and that retries with ever longer
+// pauses; a kubelet that does not say what it waits for, or accepts the answer to another request;
+// a request that stays when no start waits for it.
 TEST_F(KubeletService, IsStartedWithItsCertificate) {
   apiIs("w-1");
   supervisor->start("kubelet");
@@ -197,8 +197,8 @@ TEST_F(KubeletService, IsStartedWithItsCertificate) {
   EXPECT_TRUE(tryReadFile(tree.at("etc/kubernetes/kubeconfig-kubelet")) != nullptr);
 }
 
-// Catches: a request that does not show whose it is, so that nobody approves it; one that shows the
-// certificate of before, under another name; a kubelet that starts without a certificate.
+// Catches: a request that is not approved because it does not prove its node; a request that shows
+// the earlier certificate, under another name; a kubelet that starts without a certificate.
 TEST_F(KubeletService, ShowsItsNode) {
   supervisor->start("kubelet");
   wants("one");
@@ -229,8 +229,9 @@ TEST_F(KubeletService, ShowsItsNode) {
   EXPECT_TRUE(machine.runs("kubelet"));
 }
 
-// Catches: a control plane that starts before it has who signs its certificate, and waits for an
-// API server that waits for it; a certificate without the lifetime by which renewals are watched.
+// Catches: a control plane that starts before it has the signer of its certificate, and waits for
+// an API server that waits for it; a certificate without the lifetime by which renewals are
+// watched.
 TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   putRecord<rpc::MachineTypeSpec>(
       store, "machine-type", [](auto spec) { spec.setType(rpc::MachineType::CONTROLPLANE); },
@@ -253,7 +254,7 @@ TEST_F(KubeletService, ControlPlaneSignsItsOwn) {
   EXPECT_TRUE(pair.notAfter - pair.notBefore == kLifetime + kBackdated);
 }
 
-// Catches: a certificate of the CA of before, signed because the key of the new one was published a
+// Catches: a certificate of the previous CA, signed because the key of the new one was published a
 // moment after its certificate.
 TEST_F(KubeletService, SignsWithTheCaThatItsConfigHas) {
   putRecord<rpc::MachineTypeSpec>(

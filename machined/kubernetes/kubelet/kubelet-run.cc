@@ -30,7 +30,8 @@ kj::Maybe<KubeletRun::Wanted> KubeletRun::wanted() {
   return nullptr;
 }
 
-// On a control-plane node another controller publishes them from the same config.
+// Returns the issuer, which another controller publishes on a control-plane node from the same
+// config.
 kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer(rpc::KubeletSecretsSpec::Reader secrets) {
   bool worker = true;
   for (auto type : deps.store.list<rpc::MachineTypeSpec>()) {
@@ -40,7 +41,7 @@ kj::Maybe<kj::Maybe<KubeletIssuer>> KubeletRun::issuer(rpc::KubeletSecretsSpec::
   KJ_IF_MAYBE (root, deps.store.tryGet<rpc::RootSecretSpec>(kKubernetesRootId)) {
     auto ca = root->getK8s().getCa();
     auto text = [](capnp::Data::Reader pem) { return kj::str(pem.asChars()); };
-    // While one of the two is that of the next config, it does not sign.
+    // While one of the two belongs to the next config, the node does not sign.
     if (ca.getCrt() != secrets.getCa()) return nullptr;
     return kj::Maybe<KubeletIssuer>(
         KubeletIssuer{text(ca.getCrt()), pki::Pem(text(ca.getKey())), deps.lifetime});
@@ -136,7 +137,7 @@ kj::Promise<void> KubeletRun::awaitCertificate(kj::Function<void(kj::StringPtr)>
   if (request == nullptr) co_return;
   KJ_DEFER(dropRecord<rpc::KubeletJoinSpec>(deps.store, kKubeletId));
   uint64_t number = 0;
-  kj::String shown, lastNote;  // the certificate in the request
+  kj::String shown, lastNote;  // `shown`: the certificate in the request
   for (;;) {
     auto next = changed.next();
     auto line = kj::str("Waiting for kubed");
@@ -208,12 +209,12 @@ kj::Maybe<kj::Duration> KubeletRun::compare() {
   if (service.getState() == rpc::ServiceState::FAILED) return failedStart.again();
   auto digest = KJ_ASSERT_NONNULL(what).digest();
   if (service.getPid() == 0) {
-    // It may wait for an image that is no longer wanted.
+    // The start may wait for an image that is no longer wanted.
     bool waits = service.getState() == rpc::ServiceState::PREPARING;
     KJ_IF_MAYBE (before, prepared) {
       if (waits && before->digest() != digest) restart(0, digest);
     }
-    return kLookAgain;  // there is no event of a failed start
+    return kLookAgain;  // a failed start causes no event
   }
   KJ_IF_MAYBE (startedWith, tryReadFile(deps.startedWith)) {
     if (*startedWith == digest) {
@@ -248,7 +249,7 @@ kj::Maybe<kj::Duration> KubeletRun::keepClientCas(const Wanted& what) {
   return kLookAgain;
 }
 
-// Once for each process and each digest, until the process has exited.
+// Restarts once for each process and each digest, until the process has exited.
 void KubeletRun::restart(int pid, kj::StringPtr digest) {
   auto what = pid == 0 ? kj::str(digest) : kj::str(pid);
   if (restarted == what) return;

@@ -3,15 +3,16 @@
 //
 // A start needs both, and the kubelet's files (kubelet-files.h). A kubelet without a certificate
 // waits, with its image, until kubed has got it (KubeletJoins[kubelet],
-// KubeletJoinStatuses[kubelet]), and the service says for what. The kubelet does not ask itself:
-// its request would be nobody's, because only the certificate of this node's API shows whose it is
-// (common/kube/node-proof.h). So that one is waited for first, and when it is replaced the
-// kubelet's is requested anew.
+// KubeletJoinStatuses[kubelet]), and the service shows the reason. The kubelet does not send the
+// request itself: only the certificate of this node's API proves the requesting node
+// (common/kube/node-proof.h). So the start first waits for the API's certificate, and when this is
+// replaced the kubelet's is requested again.
 //
-// /run has the digest of the settings of the last start, written before it: so a restarted brain
-// knows whether the running kubelet has the wanted settings. If not, it is restarted; its pods keep
-// running. So is one that waits for an image. A failed start is retried after 1 s and then after up
-// to a minute. Other CAs of its clients restart nothing: the kubelet reads their file again.
+// /run has the digest of the settings of the last start, written before it, so that a restarted
+// brain knows if the running kubelet has the wanted settings. If not, it is restarted; its pods
+// keep running. A kubelet that waits for an image is restarted, too. A failed start is retried
+// after 1 s and then after up to a minute. Other CAs of its clients cause no restart: the kubelet
+// reads their file again.
 #pragma once
 
 #include <kj/timer.h>
@@ -35,7 +36,7 @@ class KubeletRun {
     kj::Function<kj::Promise<void>(kj::Function<void()> work)> blocking;
     Store& store;
     Supervisor& supervisor;
-    kj::Duration lifetime = kKubeletLifetime;  // of a certificate that is signed here
+    kj::Duration lifetime = kKubeletLifetime;  // of a certificate that this node signs
     kj::StringPtr root = "", startedWith = "/run/talos/kubelet.digest"_kj;
   };
   explicit KubeletRun(Dependencies deps)
@@ -46,9 +47,9 @@ class KubeletRun {
 
   // Resolves when the kubelet may be started; failures are noted and retried.
   kj::Promise<void> prepare(kj::Function<void(kj::StringPtr)> note);
-  // The same after its image was pulled: resolves when it has a certificate.
+  // Runs after the image was pulled: resolves when the kubelet has a certificate.
   kj::Promise<void> awaitCertificate(kj::Function<void(kj::StringPtr)> note);
-  // As it was prepared last. Unavailable when it was not.
+  // Returns the last prepared container. Unavailable if there is none.
   ContainerSpec container();
   // Checks the store now and at each change.
   void follow();
@@ -89,8 +90,9 @@ class KubeletRun {
     kj::Maybe<KubeletIssuer> signer;
   };
   kj::Maybe<Wanted> prepared;
-  kj::Maybe<KubeletRequest> request;  // of what is prepared; none: it has a certificate
-  kj::String restarted;  // what was asked to end: a process, or a start with another digest
+  kj::Maybe<KubeletRequest>
+      request;           // for the prepared start; nullptr: the kubelet has a certificate
+  kj::String restarted;  // requested restart: of a process, or of a start with another digest
   kj::Array<kj::byte> writtenCas;
   kj::Promise<void> writingCas = nullptr;
   bool writesCas = false;
@@ -99,10 +101,11 @@ class KubeletRun {
 
   kj::Maybe<Wanted> wanted();
   kj::Promise<Wanted> awaitWanted(kj::Function<void(kj::StringPtr)>& note);
-  // None: it is to come.
+  // Returns nullptr if the issuer is not published yet.
   kj::Maybe<kj::Maybe<KubeletIssuer>> issuer(rpc::KubeletSecretsSpec::Reader secrets);
   kj::Promise<void> makeReady(Wanted what);
-  // The certificate of this node's API, which names the node; or the text of waiting for it.
+  // The certificate of this node's API, which names the node. identity() returns it, or the reason
+  // for waiting.
   struct Identity {
     kj::String certificate;
     pki::Pem key;
@@ -111,7 +114,7 @@ class KubeletRun {
   uint64_t requestAs(const Identity& node);
   kj::Promise<void> keep(kj::String certificate);
   kj::Promise<void> watch();
-  kj::Maybe<kj::Duration> compare();  // when to look again, if nothing changes before
+  kj::Maybe<kj::Duration> compare();  // returns when to look again if nothing changes before
   kj::Maybe<kj::Duration> keepClientCas(const Wanted& what);  // the same
   void restart(int pid, kj::StringPtr digest);
 };

@@ -10,14 +10,14 @@ namespace {
 
 using config::KubeletShutdown;
 
-// The kubelet registers as soon as the first API server of a cluster answers, a moment before that
+// The kubelet registers as soon as the first API server of a cluster answers, a moment before this
 // server has made the priority classes, and the mirrors of the static pods are refused ("no
-// PriorityClass with name system-cluster-critical was found"). It tries again when it syncs the
-// pods next: after one to one and a half times this period, whose default is a minute.
+// PriorityClass with name system-cluster-critical was found"). The kubelet retries when it next
+// syncs the pods: after one to one and a half times this period, whose default is a minute.
 constexpr kj::StringPtr kSyncStaticPods = "10s"_kj;
 
-// The kubelet's defaults are percentages: on a large disk of the host tens of GiB that are free
-// would count as pressure. As all signals are replaced, that of memory has its default.
+// The kubelet's defaults are percentages: on a large disk of the host tens of free GiB would count
+// as pressure. All signals are replaced, so the signal for memory has its default.
 constexpr kj::StringPtr kSharedDiskSignals[][2] = {{"memory.available"_kj, "100Mi"_kj},
                                                    {"nodefs.available"_kj, "1Gi"_kj},
                                                    {"imagefs.available"_kj, "1Gi"_kj}};
@@ -35,7 +35,7 @@ kj::String quotedYaml(kj::StringPtr text) {
   return kj::String(out.releaseAsArray());
 }
 
-// A value as it was written, of any shape.
+// Returns an entry with the value as it was written, of any shape.
 kj::String rawEntry(kj::StringPtr key, kj::StringPtr text) {
   codec::YamlNode node;
   node.kind = codec::YamlNode::Kind::kRaw;
@@ -51,7 +51,7 @@ class KubeletYamlWriter {
     }
   }
 
-  // A field of the node: `text` with its line ends, behind "key:".
+  // Adds a field of the node: `text` with its line ends, after "key:".
   template <typename... Parts>
   void own(kj::StringPtr key, Parts&&... text) {
     for (auto other : replaced) {
@@ -60,7 +60,7 @@ class KubeletYamlWriter {
     parts.add(kj::str(key, ":", kj::fwd<Parts>(text)...));
   }
 
-  // Behind all others, in the order of the config.
+  // Adds the config's fields after all others, in the order of the config.
   void addReplaced() {
     for (auto other : replaced) parts.add(rawEntry(other.getKey(), other.getValue()));
   }
@@ -71,7 +71,7 @@ class KubeletYamlWriter {
       case KubeletShutdown::By::kNothing:
         return;
       case KubeletShutdown::By::kPeriods:
-        // It asks login1 for this time. Critical pods get the last part of it.
+        // The kubelet requests this time from login1. Critical pods get the last part of it.
         own("shutdownGracePeriod", " ", inSeconds(shutdown.total), "\n");
         own("shutdownGracePeriodCriticalPods", " ", inSeconds(shutdown.critical), "\n");
         return;
@@ -112,7 +112,7 @@ class KubeletYamlWriter {
   kj::Vector<config::RawPair::Reader> replaced;
   kj::Vector<kj::String> parts;
 
-  // As the kubelet reads it: "90s", "1.5s".
+  // Returns the duration in the kubelet's format: "90s", "1500ms".
   static kj::String inSeconds(kj::Duration duration) {
     auto milliseconds = duration / kj::MILLISECONDS;
     return milliseconds % 1000 == 0 ? kj::str(milliseconds / 1000, "s")
@@ -142,7 +142,7 @@ kj::String kubeletYaml(config::Config::Reader config, const KubeletYaml& node) {
   out.own(
       "clusterDNS", "\n",
       kj::strArray(KJ_MAP(address, dns) { return kj::str("- ", quotedYaml(address), "\n"); }, ""));
-  // The kubelet's own /etc/resolv.conf is the file of its start; pods get the present one.
+  // The kubelet's own /etc/resolv.conf is the file of its start; pods get the current one.
   out.own("resolvConf", " ", kNetworkdState, "/resolv.conf\n");
   out.own("serializeImagePulls", " false\n");
   out.own("failSwapOn", " false\n");

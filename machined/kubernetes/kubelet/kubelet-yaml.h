@@ -1,9 +1,9 @@
-// kubelet.yaml: the configuration of the kubelet, made of what the node sets itself and of
+// kubelet.yaml: the configuration of the kubelet, made from the node's own settings and
 // machine.kubelet.extraConfig.
 //
-// A field of the config takes the place of the node's own one; of evictionHard, the only mapping
-// that both may have, each key does. The node's own fields that others depend on
-// (common/config/kubelet-configuration.h) stay, and so do its periods where those of the config are
+// A field of the config replaces the node's own; of evictionHard, the only mapping that both may
+// have, each key does. The node's own fields that other parts depend on
+// (common/config/kubelet-configuration.h) stay, and so do its periods if those of the config are
 // wrong: a config that was kept from an earlier release may have either. Pure, with the same bytes
 // for the same input: a difference restarts the kubelet.
 #pragma once

@@ -1,4 +1,4 @@
-// The machine's side of a drain: its request, its timeouts, and when it removes the request.
+// The machine's side of a drain: its request, its timeouts, and the removal of the request.
 #include "machined/kubernetes/kubelet/node-drain.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ struct NodeDrainTest : public StoreTest {
     settle();
   }
   void settle() { advance(timer, scope, 1 * kj::SECONDS); }
-  // "drain 1 w-1"; empty: there is none.
+  // Returns "drain 1 w-1"; empty if there is no request.
   std::string request() {
     KJ_IF_MAYBE (found, store.tryGet<rpc::NodeDrainSpec>(kNodeDrainId)) {
       return kj::str(found->getAction(), " ", found->getNumber(), " ", found->getNodename()).cStr();
@@ -82,7 +82,7 @@ struct NodeDrainTest : public StoreTest {
   }
 };
 
-// Catches: a key in the place of the certificate, and a kubeconfig of half of a pair.
+// Catches: a key in place of the certificate; a kubeconfig of half of a pair.
 TEST(KubeletClient, IsThePairOfTheKubelet) {
   auto text = KJ_ASSERT_NONNULL(kubeconfigOfKubelet("https://h:6443", "CA\n", kPair));
   kj::StringPtr written = text;
@@ -95,8 +95,8 @@ TEST(KubeletClient, IsThePairOfTheKubelet) {
   EXPECT_TRUE(kubeconfigOfKubelet("https://h:6443", "CA\n", half) == nullptr);
 }
 
-// Catches: a node that goes before its pods have left, or says nothing of them; a certificate that
-// is left in the store.
+// Catches: a node that shuts down before its pods have left, or does not report them; a certificate
+// that is left in the store.
 TEST_F(NodeDrainTest, AnUpgradeWaitsForItsPods) {
   join();
   drain.follow();
@@ -123,8 +123,8 @@ TEST_F(NodeDrainTest, AnUpgradeWaitsForItsPods) {
   EXPECT_FALSE(offersClient());
 }
 
-// Catches: a node that never goes because kubed does not answer, or the drain does not end; an
-// answer to an earlier request that is taken for one to this.
+// Catches: a node that never shuts down because kubed does not answer, or the drain does not end;
+// an answer to an earlier request that is taken for an answer to this one.
 TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
   join();
   answer(6, "done", "uncordoned");
@@ -148,8 +148,8 @@ TEST_F(NodeDrainTest, NobodyIsWaitedForForEver) {
               Contains("warning: the node is not drained after 6 minutes; shutting down anyway"));
 }
 
-// Catches: half a minute that each upgrade of a node waits for a Kubernetes that was never there;
-// pods that are left on the node because its kubelet is being restarted.
+// Catches: half a minute of waiting in each upgrade for a Kubernetes that has never run; pods that
+// are left on the node because its kubelet is being restarted.
 TEST_F(NodeDrainTest, WithoutAKubeletThereIsNothingToDrain) {
   know();
   drain.follow();
@@ -166,8 +166,8 @@ TEST_F(NodeDrainTest, WithoutAKubeletThereIsNothingToDrain) {
   EXPECT_EQ(request(), "drain 1 w-1");
 }
 
-// Catches: a node without Kubernetes that waits for it; one that a predecessor has cordoned and
-// that stays so; what a certificate that is renewed meanwhile is good for.
+// Catches: a node without Kubernetes that waits for it; a node that stays cordoned by a
+// predecessor; a certificate that is renewed meanwhile and not used.
 TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
   drain.drain().wait(scope);
   join();
@@ -194,8 +194,8 @@ TEST_F(NodeDrainTest, WhatWasLeftIsPutBack) {
   EXPECT_GT(KJ_ASSERT_NONNULL(store.tryGet<rpc::KubeletClientSpec>(kKubeletId)).version(), version);
 }
 
-// Catches: a worker whose kubed has nothing to keep the node's object with; a certificate that it
-// had before it was renewed; one that a control-plane node hands out without need.
+// Catches: a worker whose kubed has no certificate to maintain the node's object; an old
+// certificate after the renewal; a certificate that a control-plane node hands out without need.
 TEST_F(NodeDrainTest, AWorkersKubedHasTheCertificateAllTheTime) {
   auto node = [&](bool controlPlane) {
     putRecord<rpc::NodeSpecSpec>(

@@ -17,10 +17,11 @@ constexpr kj::StringPtr kDone = "done"_kj, kFailed = "failed"_kj;
 // kubed's own limits are 30 s and 5 minutes (kubed/nodes/node-drainer.h).
 constexpr auto kDrainEnd = 6 * kj::MINUTES, kAnswerTimeout = 30 * kj::SECONDS,
                kPairLook = 10 * kj::SECONDS,
-               kPairRenewal = 10 * kj::MINUTES;  // the old one is valid for long when it is renewed
-constexpr size_t kMostNamed = 5;                 // pods in a line
+               kPairRenewal =
+                   10 * kj::MINUTES;  // the old pair stays valid for long after a renewal
+constexpr size_t kMostNamed = 5;      // pods in a line
 
-// The PEM blocks with `label` in their first line, or all others.
+// Returns the PEM blocks with `label` in their first line, or all others.
 kj::String blocksOf(kj::StringPtr text, kj::StringPtr label, bool with) {
   constexpr kj::StringPtr kBegin = "-----BEGIN "_kj;
   SecretBuffer out;
@@ -78,7 +79,7 @@ kj::Maybe<kj::String> NodeDrain::nodename() const {
   });
 }
 
-// True when kubed has a certificate for the API server.
+// Returns true if kubed has a certificate for the API server.
 kj::Promise<bool> NodeDrain::offerClient() {
   kj::Maybe<pki::Pem> pair;
   co_await deps.readPair().then([&](kj::Maybe<pki::Pem> found) { pair = kj::mv(found); },
@@ -103,7 +104,8 @@ kj::Promise<bool> NodeDrain::offerClient() {
   co_return false;
 }
 
-// True on a worker, where kubed needs the kubelet's certificate all the time: it has no other.
+// Returns true on a worker, where kubed always needs the kubelet's certificate, because it has no
+// other.
 bool NodeDrain::keepsNode() {
   KJ_IF_MAYBE (node, deps.store.tryGet<rpc::NodeSpecSpec>(kNodeSpecId)) {
     return !node->getControlPlane() && kubeletIsUp(deps.store);
@@ -165,7 +167,7 @@ void NodeDrain::uncordon() {
   changed.raise();
 }
 
-// A service that is between two starts has no record.
+// Remembers a kubelet that ran, because a service between two starts has no record.
 void NodeDrain::noteKubelet() {
   kubeletRan = kubeletRan || deps.store.tryGet<rpc::ServiceSpec>(kKubeletService) != nullptr;
 }
@@ -192,7 +194,7 @@ kj::Promise<void> NodeDrain::drain() {
   }
 }
 
-// True when it has ended.
+// Returns true if the drain has ended.
 bool NodeDrain::tellProgress(uint64_t number, bool& answered) {
   KJ_IF_MAYBE (status, deps.store.tryGet<rpc::NodeDrainStatusSpec>(kNodeDrainId)) {
     if (status->getNumber() != number) return false;

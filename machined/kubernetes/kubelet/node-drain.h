@@ -4,14 +4,14 @@
 //
 // While there is a request, KubeletClients[kubelet] has a kubeconfig of the kubelet's own
 // certificate, updated when the kubelet renews it, so kubed has the kubelet's rights. On a worker
-// kubed has no other certificate: there it stays for as long as the kubelet is healthy, for the
+// kubed has no other certificate: the kubeconfig stays as long as the kubelet is healthy, for the
 // node's object (kubed/nodes/node-reconciler.h).
 //
 // A drain never blocks the shutdown: failures are warnings, and each wait has a timeout. A node
-// that has not joined a cluster has nothing to drain, and neither has one whose kubelet has not run
-// since the boot: it has no pods. The node's object remembers that it was
-// cordoned, so after a crash or a power cut at any line the next brain, of this boot or the next,
-// requests to uncordon it; a node that somebody else has cordoned stays as it is.
+// that has not joined a cluster has nothing to drain, nor has a node whose kubelet has not run
+// since the boot, because it has no pods. The node's object records that it was cordoned by this
+// node, so after a crash or a power cut at any line the next brain, of this boot or the next,
+// requests to uncordon it; a node that was cordoned otherwise stays as it is.
 #pragma once
 
 #include <kj/timer.h>
@@ -25,8 +25,8 @@ namespace talos::machined {
 constexpr kj::StringPtr kNodeDrainId = "node"_kj;
 constexpr kj::StringPtr kKubeletClientPair = "/var/lib/kubelet/pki/kubelet-client-current.pem"_kj;
 
-// The kubeconfig for it; none without a certificate, or a key, in the pair, or without a server.
-// Pure.
+// Returns the kubelet's kubeconfig; nullptr if the pair lacks a certificate or a key, or without a
+// server. Pure.
 kj::Maybe<pki::Pem> kubeconfigOfKubelet(kj::StringPtr server, kj::StringPtr authority,
                                         kj::StringPtr pair);
 
@@ -35,20 +35,20 @@ class NodeDrain {
   struct Dependencies {
     kj::Timer& timer;
     Store& store;
-    // Of kKubeletClientPair; none: there is no such file. Off the loop.
+    // Reads kKubeletClientPair off the loop; nullptr if the file does not exist.
     kj::Function<kj::Promise<kj::Maybe<pki::Pem>>()> readPair;
-    kj::Function<void(kj::StringPtr line)> report;  // the console, and the event log
+    kj::Function<void(kj::StringPtr line)> report;  // to the console, and the event log
   };
   explicit NodeDrain(Dependencies deps) : deps(kj::mv(deps)) {}
   KJ_DISALLOW_COPY_AND_MOVE(NodeDrain);
 
-  // Once, by a brain of a node that does not go down: the node is put back, for whatever a
+  // Called once, by a brain of a node that does not shut down: uncordons the node, in case a
   // predecessor, or the boot before, has drained it.
   void follow();
 
   // Resolves when the node is drained, or has not been within kDrainEnd. Does not reject.
   kj::Promise<void> drain();
-  // When the kubelet is healthy, whenever that is.
+  // Uncordons the node as soon as the kubelet is healthy.
   void uncordon();
 
  private:
@@ -62,7 +62,7 @@ class NodeDrain {
 
   kj::Promise<void> putRequest();
   kj::Promise<bool> offerClient();
-  uint64_t request(kj::StringPtr action);  // its number
+  uint64_t request(kj::StringPtr action);  // returns its number
   void settle();
   bool keepsNode();
   void noteKubelet();

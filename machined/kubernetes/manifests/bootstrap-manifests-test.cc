@@ -35,7 +35,7 @@ struct Release {
     for (auto cidr : cidrs) out.set(i++, cidr);
   }
   kj::Vector<BootstrapManifest> render() { return renderManifests(config.asReader(), "abcdef"); }
-  // All of them, as one text.
+  // Returns all of them, as one text.
   kj::String all() {
     kj::Vector<kj::String> parts;
     for (auto& manifest : render()) parts.add(kj::str("# ", manifest.id, "\n", manifest.objects));
@@ -55,8 +55,8 @@ void expectGolden(kj::StringPtr name, kj::StringPtr text) {
   EXPECT_EQ(text, readFile(path)) << path.cStr();
 }
 
-// The ten manifests of the users' document, in its order, for its release. Catches: one that is
-// missing or more than the evidence says (docs/evidence/documents-line-by-line.md).
+// The ten manifests of the users' document, in its order, for its release. Catches: a missing or
+// additional manifest that the evidence does not list (docs/evidence/documents-line-by-line.md).
 TEST(BootstrapManifests, AreThoseOfTheDocument) {
   auto ids = [](Release& release) {
     kj::Vector<kj::String> names;
@@ -88,7 +88,7 @@ TEST(BootstrapManifests, AreThoseOfTheDocument) {
             "11-kube-config-in-cluster"_kj);
 }
 
-// Catches: any change of what a cluster begins with that nobody meant.
+// Catches: any unintended change of the manifests with which a cluster begins.
 TEST(BootstrapManifests, OfEachTestedRelease) {
   Release old("1.20.6");
   old.config.setPodSecurityPolicyEnabled(true);
@@ -135,7 +135,7 @@ TEST(BootstrapManifests, AreListsOfObjectsInTheOrderOfTheirIds) {
   }
 }
 
-// Catches: the secret half of the token where everybody reads it.
+// Catches: the secret half of the token where any reader gets it.
 TEST(BootstrapManifests, TheSecretOfTheTokenIsNotThere) {
   auto secret = Release("1.34.4").only("00-kubelet-bootstrapping-token")[0];
   EXPECT_EQ(kube::nameOf(secret), "kube-system/bootstrap-token-abcdef"_kj);

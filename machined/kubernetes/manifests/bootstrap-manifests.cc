@@ -34,7 +34,7 @@ kj::Vector<kj::String> podCidrs(SystemManifests config, int family) {
   return found;
 }
 
-// net-conf.json of flannel.
+// Returns flannel's net-conf.json.
 kj::String flannelNetwork(SystemManifests config) {
   auto v4 = podCidrs(config, AF_INET), v6 = podCidrs(config, AF_INET6);
   kj::Vector<kj::String> parts;
@@ -51,7 +51,7 @@ kj::String flannelNetwork(SystemManifests config) {
   return kj::str("{", kj::strArray(parts, ", "), "}");
 }
 
-// At the endpoint of the cluster, like the kubelet: the address of its Service works only with
+// Uses the endpoint of the cluster, like the kubelet: the address of its Service works only with
 // kube-proxy, and a flannel that starts first would exit.
 kj::String flannel(SystemManifests config) {
   auto api = config::parseEndpoint(config.getServer()).value;
@@ -69,7 +69,7 @@ struct ProxyFlag {
   kj::String key, value;
 };
 
-// Arguments of the config replace ours, or follow them in the order of their names.
+// Arguments of the config replace the built-in ones, or follow them in the order of their names.
 kj::Vector<kj::String> proxyCommand(SystemManifests config) {
   kj::Vector<ProxyFlag> flags;
   auto add = [&](kj::StringPtr key, kj::String value) {

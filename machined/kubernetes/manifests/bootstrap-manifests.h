@@ -1,10 +1,9 @@
-// The manifests with which a cluster starts: tokens and rights of kubelets,
-// the network of pods, kube-proxy, CoreDNS, access of pods to the machine API. Pure: equal input
-// gives equal bytes.
+// The manifests with which a cluster starts: tokens and rights of kubelets, the network of pods,
+// kube-proxy, CoreDNS, access of pods to the machine API. Pure: equal input gives equal bytes.
 //
-// Each is a YAML list of objects, with an id by which they are ordered. The secret half of the
-// bootstrap token is not in them, since they are stored and shown (to os:admin): kubed, which
-// creates the objects, puts it in.
+// Each is a YAML list of objects, with an id by which they are ordered. They lack the secret half
+// of the bootstrap token, since they are stored and shown (to os:admin): kubed, which creates the
+// objects, adds it.
 #pragma once
 
 #include <kj/string.h>
@@ -21,8 +20,8 @@ struct BootstrapManifest {
 
 using SystemManifests = rpc::ControlPlaneConfigSpec::SystemManifests::Reader;
 
-// In the order of their ids. `podAccess`: with the Service of the machine API and the kind of the
-// accounts that pods have there.
+// Returns the manifests in the order of their ids. `podAccess`: with the Service of the machine API
+// and the kind of the accounts that pods have there.
 kj::Vector<BootstrapManifest> renderManifests(SystemManifests config, kj::StringPtr tokenId,
                                               bool podAccess = false);
 

@@ -7,7 +7,7 @@
 namespace talos::machined {
 namespace {
 
-// The config's checks require the form "abcdef.0123456789abcdef".
+// Returns the id; the config's checks require the form "abcdef.0123456789abcdef".
 kj::String tokenId(kj::StringPtr token) {
   auto dot = token.findFirst('.').orDefault(0);
   return kj::heapString(token.slice(0, dot));

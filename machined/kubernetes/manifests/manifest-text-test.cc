@@ -31,7 +31,7 @@ TEST(ManifestText, ConditionsCanBeInEachOther) {
   EXPECT_EQ(filled(false, true), "1\n4\n"_kj);
 }
 
-// Catches: a template with a name that is written wrong; a value that ends the block it is in.
+// Catches: a template with a misspelled name; a value that ends the block that it is in.
 TEST(ManifestText, WhatIsMissingIsAnException) {
   EXPECT_NE(kj::runCatchingExceptions([] { ManifestText("${x}\n").fill(); }), nullptr);
   EXPECT_NE(kj::runCatchingExceptions([] { ManifestText("- ${x*}\n").fill(); }), nullptr);

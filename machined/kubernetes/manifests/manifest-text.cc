@@ -81,7 +81,7 @@ bool ManifestText::addList(kj::Vector<char>& out, kj::ArrayPtr<const char> line)
 
 kj::String ManifestText::fill() const {
   kj::Vector<char> out;
-  kj::Vector<bool> shown;  // of each condition that is open
+  kj::Vector<bool> shown;  // for each open condition
   size_t begin = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '\n') continue;

@@ -1,12 +1,12 @@
-// Fills values into the text of a manifest (templates/*.inc), so that it stays YAML whatever they
-// are. Pure.
+// Fills values into the text of a manifest (templates/*.inc), so that it stays YAML for any values.
+// Pure.
 //
-//   ${name}   a value as a YAML scalar, quoted where it has to be
+//   ${name}   a value as a YAML scalar, quoted where necessary
 //   @{name}   a value as it is, for text inside a block; it must not have a line break
 //   - ${name*} alone on a line: a line for each value of a list
-//   #if name, #end  alone on a line: what is between is there if the value is not empty
+//   #if name, #end  alone on a line: the text between them is kept if the value is not empty
 //
-// A name that nobody gave a value is a mistake of ours, and an exception.
+// A name without a value is a mistake in this program, and an exception.
 #pragma once
 
 #include <kj/map.h>

@@ -46,8 +46,7 @@ Filled filled(config::MachineType type, bool workloads, config::KubernetesVersio
   return result;
 }
 
-// Catches: a role that is not there, or its taint where workloads are wanted; the names of another
-// release.
+// Catches: a missing role, or its taint where workloads are wanted; the names of another release.
 TEST(NodeSpec, AControlPlaneHasItsRole) {
   const Texts settings = {
       {"disk", "fast"}, {"topology.kubernetes.io/zone", "a"}, {"node-role.kubernetes.io/db", ""}};

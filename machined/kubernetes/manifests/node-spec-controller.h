@@ -1,7 +1,7 @@
-// k8s.NodeSpecController: controlplane/NodeSpecs[node], what the config wants of the object that
-// this node has in Kubernetes, and kubed makes so: machine.nodeLabels, machine.nodeTaints, and of a
-// control-plane node its role and whether workloads are kept away. Of a worker without the labels
-// that no kubelet may give itself.
+// k8s.NodeSpecController: controlplane/NodeSpecs[node], the configured state of this node's object
+// in Kubernetes, which kubed applies: machine.nodeLabels, machine.nodeTaints, and for a
+// control-plane node its role and whether workloads are kept away. For a worker without the labels
+// that no kubelet may set on itself.
 #pragma once
 
 #include "common/config/kubernetes-images.h"
@@ -10,7 +10,7 @@
 
 namespace talos::machined {
 
-// Pure. `version`: of Kubernetes.
+// Fills the record. Pure. `version`: of Kubernetes.
 void fillNodeSpec(rpc::NodeSpecSpec::Builder out, config::Config::Reader config,
                   kj::StringPtr nodename, config::KubernetesVersion version);
 

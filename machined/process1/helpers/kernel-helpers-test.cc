@@ -42,8 +42,8 @@ class KernelHelpersTest : public testing::Test {
   }
 };
 
-// Catches: a helper with more rights than its part, one that the brain starts itself, and one that
-// is missing after it has ended.
+// Catches: a helper with more rights than it needs; a helper that the brain starts itself; a helper
+// that is not restarted after it has ended.
 TEST_F(KernelHelpersTest, AreStartedByProcess1) {
   EXPECT_EQ(ECONNRESET, helpers.setParameter("vm/mmap_min_addr", "1\n").orDefault(0));
   EXPECT_TRUE(helpers.setParameter("vm/swappiness", "1\n") == nullptr);
@@ -77,7 +77,7 @@ TEST_F(KernelHelpersTest, AreStartedByProcess1) {
   EXPECT_TRUE(machine.runs("kernel-helper/modules/0-0"));
 }
 
-// Starts children as process 1 does, and is asked for nothing else.
+// Starts children as process 1 does, and does nothing else.
 class SpawningProcess1 final : public Process1 {
  public:
   kj::Vector<pid_t> pids;
@@ -117,7 +117,7 @@ class SpawningProcess1 final : public Process1 {
   kj::Promise<void> reboot(unsigned) override { return kj::NEVER_DONE; }
 };
 
-// Catches: a helper that cannot do its work with the rights that it is left, or that has more.
+// Catches: a helper that cannot do its work with the rights that it keeps, or that has more.
 TEST(KernelHelpers, DoTheirWorkUnderTheWrapper) {
   ASSERT_EQ(getuid(), 0u) << "needs root";
   auto io = kj::setupAsyncIo();

@@ -18,7 +18,7 @@ bool isThere(kj::StringPtr path) {
   return access(path.cStr(), F_OK) == 0;
 }
 
-// A module that is loaded says so here; many devices ask for the same one.
+// Returns true if sysfs shows the module as loaded; many devices need the same one.
 bool isLoaded(kj::StringPtr file) {
   auto path = kj::str("/sys/module/", plainModuleName(file), "/initstate");
   int raw = open(path.cStr(), O_RDONLY | O_CLOEXEC);
@@ -46,7 +46,8 @@ kj::Array<kj::String> helperCommand(kj::StringPtr right, const HelperPrograms& p
   argv.add(kj::str("--uid=0"));
   argv.add(kj::str("--capabilities=", modules ? "sys_module,setpcap" : "sys_rawio"));
   argv.add(kj::str("--seccomp=", right));
-  argv.add(kj::str("--landlock-read=", programs.helper));  // a rule set, whatever is below
+  argv.add(
+      kj::str("--landlock-read=", programs.helper));  // enters a ruleset, whatever paths are below
   if (modules && isThere(kModuleFiles)) argv.add(kj::str("--landlock-read=", kModuleFiles));
   for (auto& each : helper::kParameters) {
     auto path = kj::str(kProcSys, "/", each.path);
@@ -73,7 +74,8 @@ kj::Promise<void> KernelHelpers::run() {
   return kj::joinPromises(both.finish());
 }
 
-// A slot for each start: one of an earlier brain may still be finishing its call.
+// Each start has its own slot, because a helper of an earlier brain may still be finishing its
+// call.
 kj::Promise<kj::AutoCloseFd> KernelHelpers::start(kj::StringPtr right, unsigned starts,
                                                   int socket) {
   Process1::SpawnRequest request;
@@ -92,7 +94,7 @@ kj::Promise<void> KernelHelpers::keep(kj::StringPtr right, helper::KernelClient&
     co_await start(right, starts, end)
         .then([&](kj::AutoCloseFd&& pidfd) { running = kj::mv(pidfd); },
               [&](kj::Exception&& e) { problem = messageOf(e); });
-    end = nullptr;  // only the helper has it, so calls fail when that is gone
+    end = nullptr;  // only the helper has it, so calls fail when the helper is gone
     KJ_IF_MAYBE (pidfd, running) {
       kj::UnixEventPort::FdObserver gone(port, *pidfd, kj::UnixEventPort::FdObserver::OBSERVE_READ);
       co_await gone.whenBecomesReadable();

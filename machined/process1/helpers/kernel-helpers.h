@@ -1,10 +1,10 @@
-// The kernel helpers of this brain: the processes that load modules and ask disks by raw commands,
+// The kernel helpers of this brain: the processes that load modules and send raw commands to disks,
 // for which the brain has no right (machined/confined/sandbox/brain-rights.h).
 //
 // Process 1 starts them, because the brain and its own children gain no rights: one with SYS_MODULE
-// (and SETPCAP, which two kernel parameters ask for as well), one with SYS_RAWIO. A filter and
-// Landlock leave them little else (machined/confined/kernel-helper). One that ends is started again
-// after a second; calls fail in between. They end with the brain, and the next one has its own.
+// (and SETPCAP, which two kernel parameters also need), one with SYS_RAWIO. A filter and Landlock
+// leave them little else (machined/confined/kernel-helper). A helper that ends is restarted after a
+// second; calls fail in between. The helpers end with the brain, and the next brain has its own.
 #pragma once
 
 #include <kj/async-unix.h>
@@ -22,8 +22,8 @@ struct HelperPrograms {
   kj::StringPtr helper = kKernelHelper;
 };
 
-// The command line of a helper: the exec wrapper with all that it takes away. Paths that the kernel
-// does not have are left out.
+// Returns the command line of a helper: the exec wrapper with the options for all restrictions.
+// Paths that the kernel does not have are left out.
 kj::Array<kj::String> helperCommand(kj::StringPtr right, const HelperPrograms& programs);
 
 class KernelHelpers {
@@ -32,15 +32,15 @@ class KernelHelpers {
                 kj::Function<void(kj::StringPtr)> say, HelperPrograms programs = {});
   KJ_DISALLOW_COPY_AND_MOVE(KernelHelpers);
 
-  // Until dropped. Calls may be made from then on, and wait for the helper; before it they fail.
+  // Runs the helpers until dropped. Calls made after this wait for the helper; earlier calls fail.
   kj::Promise<void> run();
 
-  // All from any thread, and blocking. The object outlives what is returned.
+  // These calls may be made from any thread, and block. The object outlives their results.
   //
-  // Modules of the running kernel, by the helper.
+  // Returns the modules of the running kernel, loaded by the helper.
   Modules openModules() const;
-  // A kernel parameter that asks for one of these rights, by its path below /proc/sys: 0 or an
-  // errno. None: it is not one of these.
+  // Sets a kernel parameter that needs one of these rights, by its path below /proc/sys. Returns 0
+  // or an errno; nullptr for other parameters.
   kj::Maybe<int> setParameter(kj::StringPtr path, kj::StringPtr line) const;
   helper::Answer ataStatus(int disk) const { return rawIo.ataStatus(disk); }
 

@@ -1,4 +1,4 @@
-// The half of the loop that talks with the brain: requests in, reports out.
+// The half of the loop that communicates with the brain: requests in, reports out.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,12 +42,12 @@ bool Loop::receive(Packet& received) {
       if (received.fdCount <= kMaxPassed) {
         received.fds[received.fdCount++] = fd;
       } else {
-        close(fd);  // padding of the buffer lets one more through than was asked for
+        close(fd);  // the buffer's padding has room for one more descriptor
         received.size = 0;
       }
     }
   }
-  // Cut short: no request fits that description, so check() will refuse a packet of this size.
+  // The packet was truncated. No request has this size, so check() refuses the packet.
   if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) received.size = 0;
   return true;
 }
@@ -55,7 +55,7 @@ bool Loop::receive(Packet& received) {
 void Loop::readRequests(bool toTheEnd) {
   Packet received;
   for (;;) {
-    // A reply must have its place before the request is read: that is what bounds them.
+    // A request is read only if there is room for its reply; this limits the replies.
     readBlocked = !toTheEnd && owedReplies() >= kMaxReplies;
     if (readBlocked || !receive(received)) return;
     if (const char* wrong = check(packet, received.size, received.fdCount)) {
@@ -184,7 +184,8 @@ void Loop::acknowledge(uint64_t sequence) {
 }
 
 void Loop::reply(uint32_t id, int code, const char* text, int child) {
-  // Full only while the last requests of a dead brain are carried out, and nobody reads those.
+  // The table is full only while the last requests of a dead brain are carried out; their replies
+  // are not read.
   if (replyCount >= kMaxReplies) return;
   Reply& r = replies[(replyFirst + replyCount++) % kMaxReplies];
   r = Reply();
@@ -213,7 +214,7 @@ void Loop::pump() {
   }
 }
 
-// True when something was sent and there may be more.
+// Returns true if something was sent and there may be more.
 bool Loop::sendNext() {
   if (stage != Stage::kRunning) return sendInventory();
   if (replyCount > 0) {
@@ -226,7 +227,7 @@ bool Loop::sendNext() {
     int fd = -1;
     if (r.child >= 0) {
       Child& c = children[r.child];
-      // A child that has ended since is still answered; its exit follows.
+      // A child that has ended meanwhile is still reported; its exit follows.
       report.pid = c.pid;
       fd = c.pidfd;
       c.announced = true;
@@ -297,7 +298,7 @@ bool Loop::sendInventory() {
   return false;
 }
 
-// The oldest exit that was not reported to this brain.
+// Sends the oldest exit that was not reported to this brain.
 bool Loop::sendExit() {
   Child* oldest = nullptr;
   for (auto& c : children) {
@@ -338,8 +339,8 @@ bool Loop::send(Report& report, int fd) {
       static_cast<ssize_t>(sizeof(report))) {
     return true;
   }
-  // Full: EPOLLOUT says when to go on. Anything else: the brain is going, and EPOLLHUP or its exit
-  // follow.
+  // If the socket is full, EPOLLOUT says when to continue. Otherwise the brain is exiting, and
+  // EPOLLHUP or its exit follow.
   writeBlocked = true;
   return false;
 }

@@ -20,7 +20,7 @@ namespace {
 Harness::Options quick() {
   Harness::Options options;
   options.tickMs = 20;
-  options.missedBeats = 50;  // a second: this process may have to wait for others
+  options.missedBeats = 50;  // a second: this process may have to wait for the processor
   options.missedAtStart = 100;
   options.termGraceMs = 100;
   return options;
@@ -35,7 +35,7 @@ int64_t milliseconds() {
 void beat(int socket) {
   send(socket, RequestKind::kBeat, 1, "");
 }
-// As a brain that is alive, for so long.
+// Sends beats, as a live brain does, for `ms`.
 void beatFor(int socket, int64_t ms) {
   for (int64_t end = milliseconds() + ms; milliseconds() < end;) {
     beat(socket);
@@ -50,7 +50,8 @@ bool endsWith(Harness& harness, int sign) {
 }
 constexpr int kRebooted = SIGHUP, kPoweredOff = SIGINT;  // as a pid namespace shows it
 
-// Catches: a brain that was stopped, or waits for a dead disk, and a machine that nobody can reach.
+// Catches: a brain that was stopped, or waits for a dead disk, and a machine that cannot be
+// reached.
 TEST(BrainWatch, KillsAndRestartsABrainThatHangs) {
   Harness harness(quick());
   auto brain = harness.next();
@@ -64,7 +65,7 @@ TEST(BrainWatch, KillsAndRestartsABrainThatHangs) {
   harness.waitForConsole("signal 9");
 }
 
-// Catches: a brain that hangs, and is ended without a chance to write where.
+// Catches: a brain that hangs, and is killed without a chance to report where.
 TEST(BrainWatch, ABrainThatHangsIsAbortedFirst) {
   Harness harness(quick());
   auto brain = harness.next();
@@ -75,7 +76,7 @@ TEST(BrainWatch, ABrainThatHangsIsAbortedFirst) {
   harness.waitForConsole("signal 6");
 }
 
-// Catches: a brain that hangs before it has ever answered, and one that is killed at its work.
+// Catches: a brain that hangs before its first beat; a brain that is killed during its recovery.
 TEST(BrainWatch, ABrainHasMoreTimeToStart) {
   auto options = quick();
   Harness harness(options);
@@ -98,8 +99,8 @@ TEST(BrainWatch, ABrainThatBeatsLives) {
   EXPECT_EQ(7u, receive(brain.socket).report.id);
 }
 
-// Catches: a false alarm after the whole machine stood still (here: process 1 does, and with it its
-// tests' clock goes on).
+// Catches: a false alarm after the whole machine was suspended (here only process 1 is stopped,
+// while the clock continues).
 TEST(BrainWatch, AMachineThatStoodStillIsNoBrainThatHangs) {
   auto options = quick();
   Harness harness(options);
@@ -108,7 +109,7 @@ TEST(BrainWatch, AMachineThatStoodStillIsNoBrainThatHangs) {
   for (int i = 0; i < 2; ++i) {
     beat(brain.socket);
     ASSERT_EQ(0, kill(harness.pid(), SIGSTOP));
-    struct timespec pause = {1, 500'000'000};  // more than a brain may take
+    struct timespec pause = {1, 500'000'000};  // longer than a brain may take
     nanosleep(&pause, nullptr);
     ASSERT_EQ(0, kill(harness.pid(), SIGCONT));
     beatFor(brain.socket, 60);
@@ -141,8 +142,8 @@ TEST(BrainWatch, APowerActionIsRepeatedUntilItIsBegun) {
   EXPECT_EQ(3u, receive(third.socket).report.id) << "told again though it was begun";
 }
 
-// Catches: a machine that only its plug can switch off, because its brain does not answer: stopped,
-// alive but deaf, or not there at all.
+// Catches: a machine that cannot be switched off because its brain does not answer: stopped, alive
+// but not reading, or missing.
 TEST(BrainWatch, APowerActionIsCarriedOutWithoutTheBrain) {
   for (bool reboot : {true, false}) {
     for (auto how : {"stopped", "deaf", "none"}) {
@@ -173,8 +174,8 @@ TEST(BrainWatch, APowerActionIsCarriedOutWithoutTheBrain) {
   }
 }
 
-// Catches: one try that failed is remembered for ever, and the first press of the power button goes
-// down over a brain that works.
+// Catches: one failed start that is remembered for ever, so that the first press of the power
+// button shuts down without asking a brain that works.
 TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
   auto options = quick();
   options.brainExists = false;
@@ -194,8 +195,8 @@ TEST(BrainWatch, ABrainThatStartsAtASecondTryIsAsked) {
   EXPECT_EQ(0, kill(harness.pid(), 0));
 }
 
-// Catches: a system on trial whose brain never says that it is healthy, and stays; one that is
-// confirmed, by this brain or its predecessor, and is rebooted all the same.
+// Catches: a system on trial that stays although its brain never reports that it is healthy; a
+// system that is confirmed, by this brain or its predecessor, and still rebooted.
 TEST(BrainWatch, ATrialEnds) {
   for (bool settled : {false, true}) {
     auto options = quick();
@@ -221,7 +222,7 @@ TEST(BrainWatch, ATrialEnds) {
   }
 }
 
-// Catches: a trial that is none, or none that is one.
+// Catches: a trial that is not detected, or detected where there is no trial.
 TEST(BrainWatch, TheCommandLineSaysWhetherThisIsATrial) {
   EXPECT_EQ(600u, trialSeconds("BOOT_IMAGE=/B/vmlinuz talos.slot=B talos.trial=600 panic=10\n"));
   EXPECT_EQ(90u, trialSeconds("talos.trial=90"));

@@ -1,8 +1,8 @@
-// The half of the loop that does not trust the brain: one that hangs is killed, and power actions
-// asked for at the machine are carried out without it.
+// The half of the loop that does not trust the brain: it kills a brain that hangs, and carries out
+// power actions requested at the machine without the brain.
 //
-// Everything is counted in ticks, and a tick counts once, however long it took: process 1 was
-// scheduled, had read all that the brain had sent, and there was nothing. So a machine that stood
+// All times are counted in ticks, and a tick counts once, however long it took: process 1 was
+// scheduled, had read everything from the brain, and there was nothing. So a machine that stood
 // still as a whole (suspended, or a guest whose host is busy) has missed one beat, not all of them.
 #include <errno.h>
 #include <linux/netlink.h>
@@ -21,10 +21,10 @@
 
 namespace talos::process1 {
 
-// goDown() takes a minute at most, the kernel some for its devices.
+// goDown() takes at most a minute, the kernel some time for its devices.
 static constexpr int kRestartSeconds = 120;
-// For a brain that hangs to write where (common/crash/crash-handler.h), which takes it
-// milliseconds; one that is stopped, or waits in the kernel, does not.
+// The time for a hanging brain to report where (common/crash/crash-handler.h), which takes
+// milliseconds; a stopped brain, or one that waits in the kernel, does not report.
 static constexpr unsigned kReportTicks = 2;
 
 void Loop::watch() {
@@ -44,7 +44,8 @@ void Loop::watchBrain() {
   if (missed < allowed || (brainKilled && missed % allowed != 0)) return;
   int64_t seconds = static_cast<int64_t>(missed) * settings.tickMs / 1000;
   if (brainKilled) {
-    // Its memory or a file is on a device that does not answer; no user code of it runs any more.
+    // The brain's memory or a file is on a device that does not answer; none of its user code runs
+    // any more.
     console.error(settings.brain, " does not end, ", seconds, " s after its last sign of life");
     return;
   }
@@ -77,8 +78,8 @@ void Loop::feed() {
   feedError = error;
 }
 
-// The watchdog covers a restart, which it would only hasten; a machine that is switched off, or
-// continues with another kernel, must not be reset.
+// The watchdog keeps watching a restart, which it would only hasten. It must not reset a machine
+// that is switched off, or continues with another kernel.
 void Loop::end(unsigned command) {
   if (Held* watchdog = findHeld(kWatchdog)) {
     if (command == LINUX_REBOOT_CMD_RESTART) {
@@ -90,7 +91,7 @@ void Loop::end(unsigned command) {
   goDown(command, settings.termGraceMs, console);
 }
 
-// The brain does this itself, a minute earlier and with a reason: this is for one that cannot.
+// The brain does this itself, a minute earlier and with a reason; this is for a brain that cannot.
 void Loop::watchTrial() {
   if (settings.trial == 0) return;
   if (findHeld(kSettled) != nullptr) {
@@ -105,7 +106,7 @@ void Loop::watchTrial() {
 
 void Loop::requestPowerAction(PowerAction action) {
   uint32_t number = static_cast<uint32_t>(action);
-  if (pendingActions == 0 && begun == 0) actionTicks = 0;  // asking again does not put it off
+  if (pendingActions == 0 && begun == 0) actionTicks = 0;  // a repeated request does not delay it
   if (begun != number) pendingActions |= 1u << number;
   newestAction = number;
 }
@@ -116,11 +117,12 @@ void Loop::powerActionBegun(uint32_t action) {
   begun = action;
 }
 
-// Wakes up again for what is left: between two turns, everything else has its own.
+// Reads one datagram. The loop wakes up again for the rest; between two turns it handles everything
+// else.
 void Loop::onPowerButton() {
   Held* button = findHeld(kPowerButton);
   if (button == nullptr) return;
-  char datagram[256];  // longer ones are others: cut, they are still too long
+  char datagram[256];  // a longer datagram is another event, and still too long when cut
   struct sockaddr_nl sender = {};
   socklen_t size = sizeof(sender);
   ssize_t got = recvfrom(button->fd, datagram, sizeof(datagram), MSG_DONTWAIT,
@@ -139,7 +141,7 @@ void Loop::watchPowerActions() {
   bool reboot = newestAction == static_cast<uint32_t>(PowerAction::kReboot);
   const char* what = reboot ? "reboot" : "shut down";
   if (cannotStart && brainPid < 0) {
-    // The next try would fail as the last one did.
+    // The next start would fail as the last one did.
     console.error(settings.brain, " cannot be started to ", what, "; going on without it");
   } else {
     unsigned allowed = begun == 0 ? settings.actionBeginsWithin : settings.actionEndsWithin;

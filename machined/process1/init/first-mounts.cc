@@ -11,7 +11,7 @@ namespace talos::process1 {
 constexpr unsigned long kStrict = MS_NOSUID | MS_NOEXEC | MS_NODEV;
 
 const PseudoMount kFirstMounts[] = {
-    // The first: it says whether this system is on trial, and has to give way when anything fails.
+    // Comes first: it tells if this system is on trial, and so must give way when anything fails.
     {"proc", "/proc", "proc", kStrict, "", true},
     {"devtmpfs", "/dev", "devtmpfs", MS_NOSUID, "mode=0755", true},
     {"sysfs", "/sys", "sysfs", 0, "", true},
@@ -34,7 +34,7 @@ const PseudoMount kMoreMounts[] = {
 
 namespace {
 
-// On another device than the directory that it is in.
+// Returns true if the directory is on another device than its parent.
 bool isMountPoint(const char* target) {
   char parent[64];
   struct stat self, above;
@@ -47,7 +47,7 @@ bool isMountPoint(const char* target) {
 const PseudoMount* mountAll(const PseudoMount* table, const Console& console) {
   for (auto* m = table; m->target != nullptr; ++m) {
     if (isMountPoint(m->target)) continue;
-    mkdir(m->target, 0755);  // there already, or mount says why not
+    mkdir(m->target, 0755);  // exists already, or mount reports the error
     if (mount(m->source, m->target, m->type, m->flags, m->data) == 0 || errno == EBUSY) continue;
     int error = errno;
     if (m->required) {

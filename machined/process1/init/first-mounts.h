@@ -1,5 +1,5 @@
 // The file systems that the kernel provides (/proc, /sys, /dev, one cgroup v2 tree and others) and
-// where they are mounted.
+// their mount points.
 #pragma once
 
 #include "machined/process1/init/init-console.h"
@@ -15,15 +15,16 @@ struct PseudoMount {
   bool required;
 };
 
-// Mounted by the initramfs and moved to the real root. Ends with an entry without target.
+// File systems that the initramfs mounts and moves to the real root. Ends with an entry without
+// target.
 extern const PseudoMount kFirstMounts[];
-// Mounted below those, and moved with them. Mounted in the initramfs too: the kernel asks user
-// space for a module when bpf is mounted, and with no modprobe there it goes on at once.
+// File systems below those, moved with them. The initramfs mounts them too: the kernel requests a
+// module from user space when bpf is mounted, and without modprobe the kernel continues
+// immediately.
 extern const PseudoMount kMoreMounts[];
 
-// Mounts all of a table; the directory is made where it can be. What is mounted already (a
-// container) stays. Returns the first required one that failed, with errno set, or nullptr; the
-// others are logged.
+// Mounts all of a table, and makes the directories where possible. Existing mounts (in a container)
+// stay. Returns the first required one that failed, with errno set, or nullptr; logs the others.
 const PseudoMount* mountAll(const PseudoMount* table, const Console& console);
 
 }  // namespace talos::process1

@@ -1,4 +1,4 @@
-// The machine's watchdog in the hands of process 1. A pipe is the device: it shows each letter.
+// The machine's watchdog, held by process 1. A pipe is the device: it shows each letter.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ class HeldWatchdog : public testing::Test {
     options.termGraceMs = 100;
     return options;
   }
-  // Process 1 holds the device, and this process not.
+  // Hands the device over to process 1, and closes it in this process.
   Harness::Reporter holds(Harness& harness) {
     auto brain = harness.next();
     inventory(brain.socket);
@@ -34,7 +34,7 @@ class HeldWatchdog : public testing::Test {
     EXPECT_EQ(1u, receive(brain.socket).report.id);
     return brain;
   }
-  // The next letter; '.' after it was closed, '?' when none came within 20 s.
+  // Returns the next letter; '.' after the device was closed, '?' if none came within 20 s.
   char letter() {
     struct pollfd waits = {device, POLLIN, 0};
     char c = '.';
@@ -51,7 +51,7 @@ class HeldWatchdog : public testing::Test {
   int device = -1;
 };
 
-// Catches: a device that is held and runs out.
+// Catches: a held device that is not fed and runs out.
 TEST_F(HeldWatchdog, IsFedOverACrashOfTheBrain) {
   Harness harness(fast());
   auto brain = holds(harness);
@@ -68,8 +68,8 @@ TEST_F(HeldWatchdog, IsFedOverACrashOfTheBrain) {
   for (int i = 0; i < 5; ++i) ASSERT_EQ('\0', letter());
 }
 
-// Catches: a machine without a working brain that is kept alive for ever; one that is reset though
-// its brains are merely restarted and work again.
+// Catches: a machine without a working brain that is kept alive for ever; a machine that is reset
+// although its brains are only restarted and work again.
 TEST_F(HeldWatchdog, IsFedOnlyWhileBrainsWork) {
   auto options = fast();
   options.unfedAfter = 100;
@@ -80,7 +80,7 @@ TEST_F(HeldWatchdog, IsFedOnlyWhileBrainsWork) {
     ASSERT_EQ('\0', letter());
     send(brain.socket, RequestKind::kBeat, 1, "");
   }
-  // A request is no sign of work, nor is a new brain that has not said that it works.
+  // A request is no sign of work, nor is a new brain without a beat.
   harness.killNow(brain.pid);
   auto next = harness.next();
   inventory(next.socket);
@@ -101,7 +101,7 @@ TEST_F(HeldWatchdog, IsFedOnlyWhileBrainsWork) {
   ASSERT_EQ('\0', letter());
 }
 
-// Catches: a device that goes on after the config has removed it, and resets the machine.
+// Catches: a device that continues after the config has removed it, and resets the machine.
 TEST_F(HeldWatchdog, IsStoppedWhenItIsDropped) {
   Harness harness(fast());
   auto brain = holds(harness);
@@ -127,7 +127,7 @@ TEST_F(HeldWatchdog, IsTheOneOfItsName) {
   EXPECT_EQ("", rest());
 }
 
-// Catches: a restart that nothing watches; a machine that is reset after it was switched off.
+// Catches: a restart that is not watched; a machine that is reset after it was switched off.
 TEST_F(HeldWatchdog, CoversARestartAndNothingElse) {
   for (int sign : {SIGINT, SIGTERM}) {  // ctrl-alt-del; switch off
     auto options = fast();

@@ -1,4 +1,4 @@
-// The clock of process 1: milliseconds since the machine started, which nobody steps.
+// The clock of process 1: milliseconds since the machine started; it is never stepped.
 #pragma once
 
 #include <stdint.h>

@@ -39,7 +39,7 @@ void Console::start(Line& line, int level) const {
 
 void Console::finish(Line& line) const {
   line.add("\n");
-  // A console that cannot be written to: there is no other place to report it.
+  // A console that cannot be written to cannot be reported anywhere else.
   ssize_t written = ::write(fd, line.text(), line.size());
   (void)written;
 }

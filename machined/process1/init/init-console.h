@@ -1,5 +1,5 @@
-// Lines on the kernel log, and so on the console. No allocation; a line is one write, cut at 960
-// bytes.
+// Writes lines to the kernel log, and so to the console. No allocation; a line is one write, cut at
+// 960 bytes.
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ class Line {
 
 class Console {
  public:
-  // `prefix` comes before each line; `fd` is /dev/kmsg, or anything else that takes lines.
+  // `prefix` comes before each line; `fd` is /dev/kmsg, or any other descriptor that takes lines.
   Console(int fd, const char* prefix, bool kernelLog = true)
       : fd(fd), prefix(prefix), kernelLog(kernelLog) {}
 
@@ -54,12 +54,12 @@ class Console {
   void finish(Line& line) const;
 };
 
-// The text of an errno, as strerror(3) has it.
+// Returns the text of an errno, as strerror(3) does.
 const char* errorText(int error);
 // Adds "exit code 3" or "signal 11 (SEGV)" for a status of wait(2).
 void addStatus(Line& line, int status);
 
-// The kernel log; falls back to descriptor 2.
+// Opens the kernel log; falls back to descriptor 2.
 Console openConsole(const char* prefix);
 
 }  // namespace talos::process1

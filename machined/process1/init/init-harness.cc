@@ -62,10 +62,10 @@ void copyFile(int in, const char* to) {
   close(out);
 }
 
-// An empty root: process 1 unmounts all it can see when it goes down, and must not see this
-// machine's.
+// Enters an empty root: at its end process 1 unmounts all it can see, and must not see this
+// machine's mounts.
 void enterEmptyRoot(const std::string& child, bool cgroups) {
-  // Before the mount below: it hides programs that were built in a folder of /tmp.
+  // Opened before the mount below, which hides programs that were built in a folder of /tmp.
   int program = open(child.c_str(), O_RDONLY | O_CLOEXEC);
   must(program >= 0, "open init-test-child");
   must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
@@ -111,7 +111,7 @@ Harness::Harness(Options options) : options(options) {
   KJ_SYSCALL(listen(listening, 64));
   int ends[2];
   KJ_SYSCALL(pipe2(ends, O_CLOEXEC));
-  // Like the kernel log: it never makes the writer wait.
+  // Like the kernel log, the pipe never makes the writer wait.
   KJ_SYSCALL(fcntl(ends[1], F_SETFL, O_NONBLOCK));
   KJ_SYSCALL(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
   console = ends[1];
@@ -186,7 +186,7 @@ Harness::~Harness() noexcept(false) {
 }
 
 Harness::Reporter Harness::next() {
-  // Fails at once, too, when process 1 is gone.
+  // Fails immediately, too, when process 1 is gone.
   struct pollfd either[2] = {{listening, POLLIN, 0}, {console, 0, 0}};
   KJ_REQUIRE(poll(either, 2, kDeadlineMs) > 0, "no process reported within 20 s");
   KJ_REQUIRE(either[0].revents != 0, "process 1 ended");
@@ -216,7 +216,7 @@ Harness::Reporter Harness::next() {
 }
 
 void Harness::waitForConsole(const char* errorText) {
-  // Of all of it: process 1 may go on to say other things.
+  // One deadline for all lines, because process 1 may keep printing other lines.
   time_t deadline = time(nullptr) + kDeadlineMs / 1000;
   while (consoleText.find(errorText) == std::string::npos) {
     KJ_REQUIRE(time(nullptr) <= deadline, "not said within 20 s", errorText, consoleText);

@@ -1,6 +1,6 @@
 // Runs the real process 1 as process 1 of a new pid namespace on an empty root, with a brain that
-// hands its end of the socket to the test. So the test is the brain: it says what it likes, kills
-// the brain by its pid and gets the next one's socket. Needs root. Nothing outlives the object.
+// hands its end of the socket to the test. So the test is the brain: it sends any bytes, kills the
+// brain by its pid and gets the next brain's socket. Needs root. Nothing outlives the object.
 #pragma once
 
 #include <kj/common.h>
@@ -33,9 +33,8 @@ class Harness {
     int64_t tickMs = 1000;
     unsigned missedBeats = 15, missedAtStart = 60, actionBeginsWithin = 30, actionEndsWithin = 240,
              trial = 0, unfedAfter = 180;
-    bool disk = false;  // something is mounted on /disk that looks like a disk's file system
-    std::string
-        cgroup;  // not empty: a cgroup v2 tree is mounted and this cgroup is the root of it all
+    bool disk = false;    // something that looks like a disk's file system is mounted on /disk
+    std::string cgroup;   // not empty: a cgroup v2 tree is mounted and this cgroup is the root
     std::string program;  // init-test-child.cc; empty: in this program's folder, or in init/ of it
   };
   Harness() : Harness(Options{}) {}
@@ -44,21 +43,23 @@ class Harness {
   KJ_DISALLOW_COPY_AND_MOVE(Harness);
 
   struct Reporter {
-    int pid = -1;     // as seen from here
+    int pid = -1;     // in this process's namespace
     int socket = -1;  // of a brain: its descriptor 3
   };
-  // The next process that reports: a brain or a child that waits. Fails the test after 20 s.
+  // Returns the next process that reports: a brain or a child that waits. Fails the test after 20
+  // s.
   Reporter next();
-  // Until a line with this text is on the console.
+  // Waits until a line with this text is on the console.
   void waitForConsole(const char* errorText);
-  // Until process 1 has ended; its wait status.
+  // Waits until process 1 has ended; returns its wait status.
   int waitForEnd();
 
   int pid() const { return init; }
-  // A child that runs init-test-child.cc with these arguments and can report to this harness.
+  // Returns a child that runs init-test-child.cc with these arguments and can report to this
+  // harness.
   SpawnText child(std::vector<std::string> arguments) const;
   size_t openDescriptors() const;
-  size_t watchedDescriptors() const;  // that process 1 waits for
+  size_t watchedDescriptors() const;  // number of descriptors that process 1 waits for
   void killNow(int pid);
   static constexpr const char* kChild = "/child";
 
@@ -73,9 +74,8 @@ class Harness {
   void become();
 };
 
-// The wait status of a process 1 of a new pid namespace that calls this on an empty root, in a
-// mount namespace of its own that has no mount but the root and /proc: what it unmounts is
-// nobody's.
+// Runs `function` as process 1 of a new pid namespace, on an empty root and in a mount namespace
+// with no mounts but the root and /proc, so that it may unmount them. Returns its wait status.
 int onEmptyRoot(int (*function)());
 
 // --- the brain's side, byte by byte
@@ -84,13 +84,13 @@ void sendBytes(int socket, const void* bytes, size_t size, const std::vector<int
 void send(int socket, RequestKind kind, uint32_t id, const char* name, uint32_t argument = 0,
           uint64_t sequence = 0, const std::vector<int>& fds = {});
 void sendSpawn(int socket, uint32_t id, const char* slot, const SpawnText& what);
-// The next report; fails the test after 20 s or at the end of the stream.
+// Returns the next report; fails the test after 20 s or at the end of the stream.
 Received receive(int socket);
-// Reads up to kReady.
+// Reads reports up to kReady.
 std::vector<Received> inventory(int socket);
-// Everything up to the end of the stream.
+// Reads everything up to the end of the stream.
 std::string readAll(int fd);
-// True once no process has this pid (in this namespace): it ended and was reaped.
+// Waits until no process has this pid (in this namespace): it ended and was reaped.
 bool waitUntilGone(int pid);
 
 }  // namespace talos::process1

@@ -45,8 +45,8 @@ ino_t inode(int fd) {
   return fstat(fd, &info) == 0 ? info.st_ino : 0;
 }
 
-// Catches: a child with the parent's blocked signals, with descriptors that are not its own,
-// without its environment, or an exit that is not reported.
+// Catches: a child with the parent's blocked signals, with descriptors that are not its own, or
+// without its environment; an exit that is not reported.
 TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   Harness harness;
   int brain = harness.next().socket;
@@ -81,7 +81,8 @@ TEST(Process1, StartsAChildCleanlyAndReportsItsExit) {
   EXPECT_EQ(0, exit.report.code);
 }
 
-// Catches: a program of this system that a look at its stack ends, because it has no handler yet.
+// Catches: a program of this system that a request for its stack ends, because it has no handler
+// yet.
 TEST(Process1, AStackIsNotAskedOfAProgramThatStarts) {
   Harness harness;
   int brain = harness.next().socket;
@@ -99,8 +100,7 @@ TEST(Process1, AStackIsNotAskedOfAProgramThatStarts) {
   EXPECT_TRUE(has(text, "ignored " + std::to_string(SIGUSR2))) << text;
 }
 
-// Catches: a failed exec that looks like a start, or that keeps its slot, or that is also an
-// exit.
+// Catches: a failed exec that looks like a start, that keeps its slot, or that is also an exit.
 TEST(Process1, SaysWhyExecFailed) {
   Harness harness;
   int brain = harness.next().socket;
@@ -139,7 +139,7 @@ TEST(Process1, RefusesASecondChildInASlot) {
 }
 
 // Catches: a successor that does not learn of children, descriptors or exits; children that die
-// with the brain; requests of the dead brain that are lost although it had sent them.
+// with the brain; requests that the dead brain had sent and that are lost.
 TEST(Process1, NothingIsLostWhenTheBrainDies) {
   Harness harness;
   auto brain = harness.next();
@@ -174,8 +174,8 @@ TEST(Process1, NothingIsLostWhenTheBrainDies) {
   EXPECT_EQ(0, kill(stays.pid, 0)) << "the child was disturbed";
 }
 
-// Catches: an exit that a crashing brain saw but did not acknowledge, and one reported again after
-// it was.
+// Catches: an exit that is lost because a crashing brain saw it but did not acknowledge it; an exit
+// that is reported again after it was acknowledged.
 TEST(Process1, ExitsAreRepeatedUntilAcknowledged) {
   Harness harness;
   auto brain = harness.next();
@@ -195,12 +195,12 @@ TEST(Process1, ExitsAreRepeatedUntilAcknowledged) {
   EXPECT_STREQ("b", again.report.name);
   EXPECT_EQ(b.report.sequence, again.report.sequence);
   send(next.socket, RequestKind::kAcknowledge, 9, "", 0, again.report.sequence);
-  // Nothing is left to report: the next report is the answer to this.
+  // No reports are left: the next report is the answer to this.
   send(next.socket, RequestKind::kDrop, 77, "none");
   EXPECT_EQ(77u, receive(next.socket).report.id);
 }
 
-// Catches: zombies that pile up because only known children are waited for.
+// Catches: zombies that accumulate because only known children are reaped.
 TEST(Process1, ReapsOrphans) {
   Harness harness;
   int brain = harness.next().socket;
@@ -229,7 +229,7 @@ TEST(Process1, SurvivesGarbage) {
     bytes.resize(1 + random() % (round % 50 == 0 ? 40000 : 400));
     for (auto& b : bytes) b = static_cast<uint8_t>(random());
     if (round % 2 == 0 && bytes.size() >= sizeof(Request)) {
-      // Nearly right ones: version and kind fit, and no id, so that nothing is owed.
+      // Nearly valid requests: version and kind fit, and there is no id, so that no reply is due.
       Request r = {};
       r.version = kVersion;
       r.kind = static_cast<RequestKind>(1 + random() % 5);
@@ -238,7 +238,7 @@ TEST(Process1, SurvivesGarbage) {
     std::vector<int> fds(random() % 20, pipe.in);
     sendBytes(brain, bytes.data(), bytes.size(), fds);
     if (round % 100 == 0) {
-      // Random ids may be owed an answer; read up to our own.
+      // Random ids may have got answers; skip them up to the answer to this.
       send(brain, RequestKind::kDrop, 0x7a7a7a7a, "none");
       while (receive(brain).report.id != 0x7a7a7a7a) {
       }
@@ -252,8 +252,7 @@ TEST(Process1, SurvivesGarbage) {
   EXPECT_EQ(0, receive(brain).report.code);
 }
 
-// Catches: a process 1 that waits for a brain that does not read, and one that loses answers
-// then.
+// Catches: a process 1 that waits for a brain that does not read, or that loses answers then.
 TEST(Process1, NeverWaitsForTheBrain) {
   Harness harness;
   auto brain = harness.next();
@@ -264,13 +263,13 @@ TEST(Process1, NeverWaitsForTheBrain) {
   r.kind = RequestKind::kDrop;
   r.name[0] = 'x';
   unsigned sent = 0;
-  // Until process 1 has stopped reading and the socket is full both ways.
+  // Sends until process 1 has stopped reading and the socket is full both ways.
   for (r.id = 1; write(brain.socket, &r, sizeof(r)) == static_cast<ssize_t>(sizeof(r)); ++r.id)
     ++sent;
   EXPECT_GT(sent, kMaxReplies);
   fcntl(brain.socket, F_SETFL, 0);
   for (unsigned i = 1; i <= sent; ++i) ASSERT_EQ(i, receive(brain.socket).report.id);
-  // And alive beside a brain that still does not read.
+  // Process 1 still works beside a brain that still does not read.
   fcntl(brain.socket, F_SETFL, O_NONBLOCK);
   while (write(brain.socket, &r, sizeof(r)) == static_cast<ssize_t>(sizeof(r))) {
   }
@@ -279,7 +278,7 @@ TEST(Process1, NeverWaitsForTheBrain) {
   EXPECT_EQ(1u, receive(next.socket).report.sequence);
 }
 
-// Catches: one that gives up, or that spins, when the brain dies again and again.
+// Catches: a process 1 that gives up, or that spins, when the brain dies again and again.
 TEST(Process1, KeepsStartingABrainThatKeepsDying) {
   Harness harness;
   for (int i = 0; i < 6; ++i) harness.killNow(harness.next().pid);
@@ -325,7 +324,7 @@ TEST(Process1, SignalsAChildBySlot) {
   EXPECT_EQ(SIGUSR1, exit.report.code);
 }
 
-// A pid namespace shows what reboot(2) was called with: SIGHUP for a restart, SIGINT for power off.
+// A pid namespace shows the command of reboot(2): SIGHUP for a restart, SIGINT for power off.
 TEST(Process1, GoesDownWhenEverythingIsStopped) {
   for (auto [command, sign] : {std::pair<uint32_t, int>{LINUX_REBOOT_CMD_RESTART, SIGHUP},
                                std::pair<uint32_t, int>{LINUX_REBOOT_CMD_POWER_OFF, SIGINT}}) {
@@ -343,7 +342,7 @@ TEST(Process1, GoesDownWhenEverythingIsStopped) {
   }
 }
 
-// Catches: a process that is deaf to SIGTERM and holds the machine up for ever.
+// Catches: a process that ignores SIGTERM and delays the shutdown for ever.
 TEST(Process1, KillsWhatDoesNotStop) {
   Harness::Options options;
   options.termGraceMs = 100;

@@ -56,9 +56,10 @@ void Loop::run() {
 void Loop::setUp() {
   sigfillset(&caught);
   sigprocmask(SIG_SETMASK, &caught, nullptr);
-  // Children get what is passed to them and nothing else.
+  // Children get only the descriptors that are passed to them.
   close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-  // Ctrl-alt-del becomes SIGINT. Not allowed outside the first pid namespace, and not needed there.
+  // Ctrl-alt-del becomes SIGINT. Outside the first pid namespace this is neither allowed nor
+  // needed.
   if (reboot(RB_DISABLE_CAD) != 0) errno = 0;
   epoll = epoll_create1(EPOLL_CLOEXEC);
   signals = signalfd(-1, &caught, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -68,7 +69,7 @@ void Loop::setUp() {
   }
   outputRead = ends[0];
   outputWrite = ends[1];
-  fcntl(outputWrite, F_SETFL, 0);  // only our end is non-blocking
+  fcntl(outputWrite, F_SETFL, 0);  // only this end is non-blocking
   if (settings.userData >= 0) {
     held[0].fd = settings.userData;
     memcpy(held[0].name, kUserData, sizeof(kUserData));
@@ -88,7 +89,7 @@ void Loop::listenTo(int fd, Kind kind, unsigned index, uint32_t events) {
 
 void Loop::unwatchAndClose(int& fd) {
   if (fd < 0) return;
-  // Said explicitly: a child that has not reached its exec yet may share the open file.
+  // Removed explicitly: a child before its exec may still share the open file.
   epoll_ctl(epoll, EPOLL_CTL_DEL, fd, nullptr);
   close(fd);
   fd = -1;
@@ -104,7 +105,7 @@ void Loop::handle(Kind kind, unsigned index, uint32_t events) {
       if (events & EPOLLIN) readRequests(false);
       if (brainSocket >= 0 && (events & EPOLLOUT)) writeBlocked = false;
       if (brainSocket >= 0 && (events & (EPOLLHUP | EPOLLERR))) {
-        // The brain let go of its end: alive or not, it is of no use any more.
+        // The brain closed its end: alive or not, it is of no use any more.
         readRequests(true);
         forgetBrain();
         if (brainPidfd >= 0) sendSignal(brainPidfd, SIGKILL);
@@ -284,7 +285,7 @@ void Loop::reap() {
         break;
       }
     }
-    // Anything else was an orphan: reaping it was all there is to do.
+    // Any other process was an orphan, which only had to be reaped.
   }
 }
 
@@ -308,13 +309,14 @@ void Loop::onOutcome(unsigned index) {
     reply(c.replyTo, failure.error, line.text());
     release(c);
   } else {
-    // The brain that asked is gone; one that learnt of the child as a survivor gets an exit.
+    // The brain that sent the request is gone; a brain that got the child as a survivor gets an
+    // exit.
     c.state = State::kRunning;
   }
 }
 
 void Loop::childEnded(Child& child, int status) {
-  // The pidfd stays until the exit is acknowledged: the reply to its spawn may still have to carry
+  // The pidfd stays until the exit is acknowledged: the reply to the spawn may still have to carry
   // it.
   unwatchAndClose(child.outcome);
   child.state = State::kEnded;

@@ -1,20 +1,21 @@
-// Process 1 proper: starts children on request, reaps, holds descriptors, restarts the brain.
+// The loop of process 1: starts children on request, reaps, holds descriptors, restarts the brain.
 //
 // The state is three fixed tables (children, held descriptors, replies that wait for the socket);
-// nothing is allocated after start. It never waits for the brain: sends do not block, what does not
-// fit stays in the tables, and while too many replies wait no more requests are read. All waiting
-// is in one epoll_wait, of at most a tick.
+// nothing is allocated after start. Process 1 never waits for the brain: sends do not block, unsent
+// replies stay in the tables, and while too many replies wait no more requests are read. All
+// waiting is in one epoll_wait, of at most a tick.
 //
 // A brain that hangs is killed and restarted as after a crash. Ctrl-alt-del, the power button and
-// SIGTERM are passed to the brain; when it does not carry them out in time, or cannot be started,
+// SIGTERM are passed to the brain; if it does not carry them out in time, or cannot be started,
 // process 1 carries them out itself. The power button is reported on a socket that the brain has
-// opened and handed over. So is the machine's watchdog (held-watchdog.h), which resets a machine
-// whose kernel or process 1 stands still, or that has had no working brain for three minutes.
+// opened and handed over. The brain also hands over the machine's watchdog (held-watchdog.h), which
+// resets a machine whose kernel or process 1 stands still, or that has had no working brain for
+// three minutes.
 //
 // A crash of the brain at any line: the requests that it had sent are still carried out, its
-// replies are thrown away, and the successor, started at once, gets the inventory: children that
-// run, descriptors held, exits that nobody has acknowledged. Process 1 itself parses no foreign
-// bytes but those of the brain, and refuses what request-check.h refuses.
+// replies are thrown away, and the successor, started immediately, gets the inventory: running
+// children, held descriptors, unacknowledged exits. Process 1 itself parses no foreign bytes but
+// those of the brain, and refuses those that fail request-check.h.
 #pragma once
 
 #include <signal.h>
@@ -29,24 +30,24 @@ struct Settings {
   const char* brain = "/usr/bin/machined";
   char* const* brainEnvironment = nullptr;    // ends with nullptr
   const char* cgroupRoot = "/sys/fs/cgroup";  // "": no cgroups
-  // Of version 1, for memory only, on a host that has that; "": none.
+  // Root of the cgroups of version 1, for memory only, on a host that has them; "": not used.
   const char* memoryRoot = "";
-  // Where a brain's output goes; -1: to process 1, which copies it line by line to the kernel log.
+  // Target of a brain's output; -1: process 1 copies it line by line to the kernel log.
   int brainOutput = -1;
-  int userData = -1;             // held from the start as kUserData; -1: nothing
-  int64_t termGraceMs = 10'000;  // at the end: between SIGTERM and SIGKILL
+  int userData = -1;             // held from the start as kUserData; -1: not held
+  int64_t termGraceMs = 10'000;  // at the end of the machine: between SIGTERM and SIGKILL
   bool backsOff = true;  // after the sixth death of a brain within 10 s, the next start waits
-  // All counted in ticks: brain-watchdog.cc. A brain restores what its predecessor left before its
-  // first beat, which takes the longer, the more there is and the slower the machine.
+  // Limits in ticks: brain-watchdog.cc. A brain restores its predecessor's state before its first
+  // beat, which takes longer with more state and on a slower machine.
   int64_t tickMs = kBeatMs;
   unsigned missedBeats = 15, missedAtStart = 60;
-  // A power action: until the brain has begun to carry it out, and from there until the machine is
-  // down. Stopping services takes 50 s at most, unmounting 30 s; the rest is for a slow disk.
+  // Limits of a power action: until the brain has begun it, and from then until the machine is
+  // down. Stopping services takes at most 50 s, unmounting 35 s; the rest is for a slow disk.
   unsigned actionBeginsWithin = 30, actionEndsWithin = 240;
-  // Without a beat, over all brains: then the machine's watchdog is no longer fed. Longer than one
-  // that hangs while it starts, and its successor, may take.
+  // Ticks without a beat, over all brains, after which the machine's watchdog is no longer fed.
+  // Longer than a brain that hangs while it starts, and its successor, may take.
   unsigned unfedAfter = 180;
-  unsigned trial = 0;  // until kSettled has to be held; 0: this system is not on trial
+  unsigned trial = 0;  // until kSettled must be held; 0: this system is not on trial
 };
 
 class Loop {
@@ -62,9 +63,9 @@ class Loop {
   enum class State : uint8_t { kFree, kStarting, kRunning, kEnded };
   struct Child {
     State state = State::kFree;
-    bool announced = false;     // the current brain knows of it: as a survivor or by a reply
+    bool announced = false;     // the current brain knows of it, as a survivor or by a reply
     bool exitReported = false;  // ended: the exit was sent to the current brain
-    uint32_t replyTo = 0;       // starting: the request that waits for the outcome
+    uint32_t replyTo = 0;       // starting: id of the request that waits for the outcome
     int pid = -1;
     int pidfd = -1;
     int outcome = -1;  // starting: pipe with the outcome of exec
@@ -79,7 +80,7 @@ class Loop {
   struct Reply {
     uint32_t id;
     int code;
-    int child;  // index of the child that was started, or -1
+    int child;  // index of the started child, or -1
     char text[kReasonSize];
   };
   enum class Stage : uint8_t { kWelcome, kSurvivors, kHeld, kReady, kRunning };
@@ -93,17 +94,17 @@ class Loop {
   Settings settings;
   Console console;
   int epoll = -1, signals = -1;
-  int outputRead = -1, outputWrite = -1;  // what the brain writes to 1 and 2, copied to the console
+  int outputRead = -1, outputWrite = -1;  // the brain's output on 1 and 2, copied to the console
   sigset_t caught;
 
-  // The brain.
+  // State of the brain.
   int brainSocket = -1;
   int brainPid = -1, brainPidfd = -1, brainOutcome = -1;
   uint64_t brains = 0;
   int64_t brainStarted = 0;  // ms
-  int64_t brainDue = 0;      // ms; while none runs
-  bool cannotStart = false;  // the newest try to start one failed; none has said anything since
-  int64_t deaths[6] = {};    // times of the newest, oldest first
+  int64_t brainDue = 0;      // ms; while no brain runs
+  bool cannotStart = false;  // the latest start failed, and no brain has sent anything since
+  int64_t deaths[6] = {};    // times of the latest deaths, oldest first
   int64_t backOff = 0;       // ms
   Stage stage = Stage::kWelcome;
   unsigned cursor = 0;  // within the inventory
@@ -114,16 +115,16 @@ class Loop {
   Reply replies[kMaxReplies];  // a ring
   unsigned replyFirst = 0, replyCount = 0;
   uint64_t exits = 0;
-  uint32_t pendingActions = 0;    // bits of PowerAction: those that no brain has begun yet
+  uint32_t pendingActions = 0;    // bits of PowerAction that no brain has begun yet
   uint32_t announcedActions = 0;  // to the current brain
-  // The watch, in ticks.
+  // State of the watch, in ticks.
   int64_t lastTick = 0;                            // ms
   unsigned missed = 0;                             // since the brain's last beat
-  bool beaten = false;                             // the current brain, once
+  bool beaten = false;                             // the current brain has sent a beat
   bool brainAborted = false, brainKilled = false;  // by the watch
-  unsigned beatless = 0;                           // since the newest beat of any brain
-  int feedError = 0;         // of the machine's watchdog, the newest that was reported
-  unsigned actionTicks = 0;  // since the action was asked for, or since it was begun
+  unsigned beatless = 0;                           // since the latest beat of any brain
+  int feedError = 0;         // latest reported error of the machine's watchdog
+  unsigned actionTicks = 0;  // since the action was requested, or since it was begun
   uint32_t begun = 0;        // the PowerAction that is being carried out, or 0
   uint32_t newestAction = 0;
   unsigned trialTicks = 0;

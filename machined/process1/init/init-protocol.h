@@ -3,10 +3,11 @@
 //
 // Messages are plain structs: one request is one packet, one report is one packet; descriptors
 // travel as SCM_RIGHTS. A request that does not pass check() (request-check.h) is refused with a
-// reason and has no effect. Everything that process 1 keeps is bounded by the constants here.
+// reason and has no effect. Everything that process 1 keeps is bounded by the constants in this
+// file.
 //
-// The brain sends a beat each kBeatMs from the loop that does its work. One whose beats stay away
-// is killed and restarted (brain-watchdog.cc).
+// The brain sends a beat each kBeatMs from the loop that does its work. A brain without beats is
+// killed and restarted (brain-watchdog.cc).
 #pragma once
 
 #include <stddef.h>
@@ -17,13 +18,13 @@ namespace talos::process1 {
 constexpr uint32_t kVersion = 2;
 constexpr int kBrainFd = 3;
 
-// A held descriptor that process 1 itself puts there, in a container: a memory file with the base64
-// of the machine config that the launcher gave (inside-container.h).
+// Name of a held descriptor that process 1 itself adds, in a container: a memory file with the
+// base64 of the machine config from the launcher (inside-container.h).
 constexpr char kUserData[] = "userdata";
 
-// A held descriptor of this name says that the system that runs is not on trial, or no longer. On
-// trial (talos.trial=SECONDS on the kernel's command line) it is rebooted when that stays away
-// (brain-watchdog.cc): the boot loader then starts the one before it.
+// Name of a held descriptor that says that the running system is not on trial, or no longer. A
+// system on trial (talos.trial=SECONDS on the kernel's command line) is rebooted if it does not
+// hold this in time (brain-watchdog.cc): the boot loader then starts the system before it.
 constexpr char kSettled[] = "upgrade/settled";
 
 constexpr size_t kNameSize = 64;     // of a slot or a held descriptor, terminating zero included
@@ -35,7 +36,8 @@ constexpr unsigned kMaxPassed = 16;
 constexpr int kMaxPassedAs = 63;
 constexpr unsigned kMaxChildren = 256;  // running, or ended and not yet acknowledged
 constexpr unsigned kMaxHeld = 256;
-constexpr unsigned kMaxReplies = 64;  // requests that wait for their answer; more are not read
+constexpr unsigned kMaxReplies =
+    64;  // requests that wait for their answer; further ones are not read
 
 constexpr int64_t kBeatMs = 1000;
 
@@ -45,7 +47,7 @@ enum class RequestKind : uint32_t {
   kAcknowledge,  // sequence of a kExit; no reply
   kHold,         // one descriptor
   kDrop,
-  kReboot,  // argument = LINUX_REBOOT_CMD_*; replied to only when it is refused
+  kReboot,  // argument = LINUX_REBOOT_CMD_*; replied to only if it is refused
   kBeat,    // no reply
   kBegun,   // argument = a PowerAction that is being carried out; no reply
 };
@@ -73,8 +75,8 @@ struct Spawn {
 };
 
 enum class ReportKind : uint32_t {
-  kWelcome = 1,  // sequence = how many brains there were before this one
-  kSurvivor,     // name, pid, descriptor: a child that runs
+  kWelcome = 1,  // sequence = number of brains before this one
+  kSurvivor,     // name, pid, descriptor: a running child
   kHeld,         // name, descriptor
   kReady,        // the inventory is complete
   kReply,        // id; code = 0 or an errno, text is its message; a spawn: pid, descriptor (pidfd)

@@ -25,7 +25,7 @@ struct SpawnTest : testing::Test {
     unlink((folder + "/memory.max").c_str());
     rmdir(folder.c_str());
   }
-  // As the kernel takes it: each write is the whole value.
+  // Makes the file that the kernel provides, in which each write replaces the value.
   void makeFile() {
     close(open((folder + "/memory.max").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   }
@@ -38,7 +38,7 @@ struct SpawnTest : testing::Test {
   }
 };
 
-// Catches: a child without its limit, one with the limit that another had, and a node without the
+// Catches: a child without its limit, or with the limit of an earlier child; a node without the
 // controller on which nothing starts.
 TEST_F(SpawnTest, LimitsMemory) {
   EXPECT_EQ(0, limitMemory(fd, 64 << 20));

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kAboveAll = kMaxPassedAs + 1;
 
-// Of the programs of this system, which have a handler that shows their stack (common/crash).
+// Marks the programs of this system, which have a handler that shows their stack (common/crash).
 constexpr char kPage[] = "TALOS_SERVICE_PAGE_FD=";
 constexpr int kShowStack = SIGUSR2;
 
@@ -40,7 +40,7 @@ bool showsItsStack(char* const* environment) {
   _exit(127);
 }
 
-// The child's life before exec. Nothing here may rely on memory of the parent changing.
+// Runs the child before exec. No code here may rely on changing the parent's memory.
 [[noreturn]] void becomeChild(const Launch& launch, int entrance, int status) {
   // Sources and the status pipe move above all targets first: no dup2 can hit one that is still
   // needed.
@@ -61,7 +61,7 @@ bool showsItsStack(char* const* environment) {
   if (null < 0) fail(status, "open /dev/null");
   if (output < 0) output = null;
   if (dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) fail(status, "set 0, 1, 2");
-  // Asked to be left alone by exec, dup2 of a descriptor onto itself would keep close-on-exec.
+  // exec must leave them open: dup2 of a descriptor onto itself would keep close-on-exec.
   for (int fd = 0; fd < 3; ++fd) fcntl(fd, F_SETFD, 0);
   for (unsigned i = 0; i < launch.passed; ++i) {
     if (dup2(moved[i], launch.as[i]) < 0) fail(status, "pass a descriptor");
@@ -79,7 +79,7 @@ bool showsItsStack(char* const* environment) {
   for (int number = 1; number <= 64; ++number) {
     if (number != SIGKILL && number != SIGSTOP) signal(number, SIG_DFL);
   }
-  // A look that comes before it has its handler must not end it.
+  // A request for its stack must not end a program before it has its handler.
   if (showsItsStack(launch.environment)) signal(kShowStack, SIG_IGN);
   sigset_t none;
   sigemptyset(&none);
@@ -91,7 +91,7 @@ bool showsItsStack(char* const* environment) {
 void passControllersOn(int parent) {
   int fd = openat(parent, "cgroup.subtree_control", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
-  // One at a time: a kernel without one of them would refuse the whole line.
+  // Written one at a time, because a kernel that lacks one of them would refuse the whole line.
   for (const char* controller : {"+cpu", "+memory", "+io", "+pids", "+cpuset"}) {
     if (write(fd, controller, strlen(controller)) < 0) continue;
   }
@@ -171,8 +171,8 @@ int limitMemory(int cgroup, uint64_t bytes) {
 
 namespace {
 
-// The child's cgroup below `root`, made if it is absent, its memory limited; -1 with `error` set
-// and described in `reason`.
+// Opens the child's cgroup below `root`, makes it if it is missing, and limits its memory. Returns
+// -1 with `error` set and described in `reason` on failure.
 int openCgroup(const char* root, const Launch& launch, int& error, char* reason) {
   const char* name = launch.cgroup[0] == 0 ? "init" : launch.cgroup;
   error = makeCgroup(root, name);
@@ -184,7 +184,7 @@ int openCgroup(const char* root, const Launch& launch, int& error, char* reason)
     cgroup = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (cgroup < 0) error = errno;
   }
-  // That of process 1 and the brain is nobody's to limit.
+  // The cgroup of process 1 and the brain is never limited.
   if (error == 0 && strcmp(name, "init") != 0) {
     error = limitMemory(cgroup, launch.memoryMax);
     step = "limit the memory of";
@@ -197,7 +197,7 @@ int openCgroup(const char* root, const Launch& launch, int& error, char* reason)
   return cgroup;
 }
 
-// Where a process enters that cgroup of version 1 by writing; -1 as above.
+// Opens the file through which a process enters its cgroup of version 1; -1 as above.
 int openEntrance(const Launch& launch, int& error, char* reason) {
   int folder = openCgroup(launch.memoryRoot, launch, error, reason);
   if (folder < 0) return -1;

@@ -1,4 +1,4 @@
-// Starts one child: clone3 with a pidfd, straight into its cgroup; the outcome of exec comes over a
+// Starts one child: clone3 with a pidfd, directly in its cgroup; the outcome of exec comes over a
 // pipe.
 #pragma once
 
@@ -16,8 +16,8 @@ struct Launch {
   unsigned passed = 0;
   const int* fds = nullptr;
   const uint8_t* as = nullptr;
-  int oomScore = 0;  // 0: leave it
-  // Of the cgroup, in force before the child is in it. 0: none.
+  int oomScore = 0;  // 0: unchanged
+  // Memory limit of the cgroup, in force before the child enters it. 0: no limit.
   uint64_t memoryMax = 0;
 };
 
@@ -27,27 +27,27 @@ struct Launched {
   int status = -1;  // nothing and end of file: exec succeeded (or the child died); else a Failure
 };
 
-// The child writes this to the pipe when it could not exec.
+// The message that the child writes to the pipe if it could not exec.
 struct Failure {
   int error;
   char step[60];
 };
 
-// 0, or an errno with what failed in `reason` (kReasonSize). Does not wait for exec.
+// Returns 0, or an errno with a description in `reason` (kReasonSize). Does not wait for exec.
 int launch(const Launch& launch, Launched& launched, char* reason);
 
-// Makes the cgroup with all its parents; in each parent the controllers are passed on as far as the
-// kernel has them. 0 or an errno.
+// Makes the cgroup with all its parents; each parent passes on the controllers that the kernel has.
+// Returns 0 or an errno.
 int makeCgroup(const char* root, const char* path);
 
-// Makes this cgroup and moves the calling process from the root into it; only then controllers are
-// passed on. A node in a container has a root that is not the kernel's: with a process in it the
-// kernel makes it a root of threads as soon as it passes any on, and no process can enter the
-// cgroups below. 0 or an errno.
+// Makes this cgroup and moves the calling process from the root into it; only then passes
+// controllers on. A node in a container has a root that is not the kernel's: while a process is in
+// it, the kernel makes it a threaded root as soon as it passes any controllers on, and no process
+// can enter the cgroups below. Returns 0 or an errno.
 int enterCgroup(const char* root, const char* name);
 
-// Writes the limit (0: none) into a cgroup's folder, of either version. A kernel or container
-// without the controller has none to set: that is 0 too. Otherwise an errno.
+// Writes the limit (0: no limit) into a cgroup's folder, of either version. Returns 0 or an errno;
+// also 0 on a kernel or in a container without the controller, where no limit can be set.
 int limitMemory(int cgroup, uint64_t bytes);
 
 }  // namespace talos::process1

@@ -3,7 +3,7 @@
 //   (no argument)      the brain: hands its descriptor 3 to the test, then waits to be killed
 //   exit N             ends with that code
 //   wait               reports to the test, then waits to be killed
-//   stubborn           the same, deaf to SIGTERM
+//   stubborn           the same, ignores SIGTERM
 //   orphan             leaves a grandchild that does `wait`, and ends
 //   show               prints its arguments, environment and open descriptors
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Connects to the test's abstract socket, handing over a descriptor or nothing; keeps the
+// Connects to the test's abstract socket, hands over a descriptor or nothing, and keeps the
 // connection.
 void report(char what, int fd) {
   const char* name = getenv("TALOS_TEST_SOCKET");

@@ -18,7 +18,7 @@
 namespace talos::process1 {
 namespace {
 
-// One file name a line, in the order in which they must be loaded; the image builder writes it.
+// File with one file name a line, in loading order; the image builder writes it.
 constexpr const char* kModules = "/lib/modules/load";
 
 [[noreturn]] void stop(const Console& console, const char* what, const char* object = "") {
@@ -73,7 +73,7 @@ void mountImage(const Console& console) {
   close(image);
 }
 
-// Deletes everything below the directory that is on its device. Takes the descriptor.
+// Deletes everything below the directory that is on its device. Closes the descriptor.
 void deleteTree(int directory, dev_t device) {
   alignas(struct dirent64) char buffer[4096];
   for (;;) {
@@ -122,7 +122,7 @@ void switchRoot(const Console& console) {
 void runInitramfs() {
   Console early(2, "[talos] [initramfs] ", false);
   auto* failedFirst = mountAll(kFirstMounts, early);
-  trialSecondsOfCommandLine();  // while /proc is there
+  trialSecondsOfCommandLine();  // while /proc can be read
   if (failedFirst != nullptr) stop(early, "mount", failedFirst->target);
   Console console = openConsole("[talos] [initramfs] ");
   if (auto* failed = mountAll(kMoreMounts, console)) stop(console, "mount", failed->target);

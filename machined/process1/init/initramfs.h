@@ -8,7 +8,7 @@ namespace talos::process1 {
 
 constexpr const char* kRootImage = "/rootfs.sqsh";
 
-// Ends in exec of /sbin/init with an empty environment, or says why it cannot and stays.
+// Ends in exec of /sbin/init with an empty environment, or reports why it cannot and stays.
 [[noreturn]] void runInitramfs();
 
 }  // namespace talos::process1

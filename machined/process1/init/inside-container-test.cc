@@ -28,8 +28,8 @@ struct Pipe {
   }
 };
 
-// Catches: secrets that stay in /proc/1/environ, a config that is lost or can be changed by whoever
-// holds it, and a platform that makes a node in a container take the host for its own.
+// Catches: secrets that stay in /proc/1/environ; a config that is lost, or that a holder can
+// change; a platform that makes a node in a container take the host for its own.
 TEST(Container, TakesOverWhatItsLauncherGave) {
   char path[] = "PATH=/bin", platform[] = "PLATFORM=metal",
        data[] = "USERDATA=bWFjaGluZTo=", other[] = "USERDATAS=x";
@@ -69,7 +69,7 @@ TEST(Container, HasArgumentsOfItsOwn) {
   rmdir(folder);
 }
 
-// Catches: a config of no bytes where there is none, and messages where nothing is wrong.
+// Catches: an empty config although none was given; messages although nothing is wrong.
 TEST(Container, IsGivenNothing) {
   char platform[] = "PLATFORM=container", data[] = "USERDATA=";
   for (bool empty : {true, false}) {
@@ -82,7 +82,7 @@ TEST(Container, IsGivenNothing) {
   }
 }
 
-// Catches: a console whose reader has stopped, and with it process 1 and the whole node.
+// Catches: a console whose reader has stopped, and that stops process 1 and the whole node.
 TEST(Container, AConsoleThatNobodyReadsStopsNobody) {
   Pipe said;
   fcntl(said.ends[1], F_SETFL, 0);
@@ -98,8 +98,7 @@ TEST(Container, AConsoleThatNobodyReadsStopsNobody) {
   EXPECT_TRUE(said.text().starts_with("node: a line"));
 }
 
-// Catches: a log that is written over from its beginning by each start, as a file that is opened
-// anew is.
+// Catches: a log that each start overwrites from its beginning, as opening the file again would do.
 TEST(Container, AddsToTheLogThatItsLauncherHas) {
   int file = memfd_create("log", MFD_CLOEXEC);
   ASSERT_EQ(9, write(file, "an older\n", 9));
@@ -118,8 +117,8 @@ TEST(Container, AddsToTheLogThatItsLauncherHas) {
   close(file);
 }
 
-// Returns the result of findCgroupRoot() or findMemoryRoot() for a folder in which such file
-// systems are mounted; the folder is shown as "@".
+// Returns the result of findCgroupRoot() or findMemoryRoot() for a folder with these file systems
+// mounted; the folder is shown as "@".
 std::string found(const char* (*find)(const char*), const char* folder, const char* type,
                   const char* options) {
   Pipe said;
@@ -140,7 +139,7 @@ std::string found(const char* (*find)(const char*), const char* folder, const ch
   return said.text();
 }
 
-// Catches: a node on a host that has version 1 beside it, on which no service starts.
+// Catches: a node on a host that also has version 1, on which no service starts.
 TEST(Container, FindsItsCgroups) {
   EXPECT_EQ("@", found(findCgroupRoot, "", "cgroup2", ""));
   EXPECT_EQ("@/unified", found(findCgroupRoot, "/unified", "cgroup2", ""));
@@ -151,8 +150,8 @@ TEST(Container, FindsItsCgroups) {
   if (memory != "not mounted") EXPECT_EQ("@/memory", memory);  // a host without version 1
 }
 
-// Catches: the host's file system made read-only by a node that goes down. What is mounted there
-// looks like one, and is in use, as a folder of a host's disk always is.
+// Catches: a node that makes the host's file system read-only when it shuts down. The mounted file
+// system looks like the host's, and is in use, as a folder of a host's disk always is.
 TEST(Container, LeavesTheHostsFileSystemsAlone) {
   Harness::Options options;
   options.disk = true;

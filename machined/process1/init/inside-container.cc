@@ -14,7 +14,7 @@
 namespace talos::process1 {
 namespace {
 
-// Of the kernel's own namespace, a constant of its interface (PROC_PID_INIT_INO).
+// Inode of the kernel's first pid namespace, a constant of its interface (PROC_PID_INIT_INO).
 constexpr ino_t kFirstPidNamespace = 0xEFFFFFFC;
 
 bool isA(__fsword_t type, const char* path) {
@@ -22,13 +22,13 @@ bool isA(__fsword_t type, const char* path) {
   return statfs(path, &found) == 0 && found.f_type == type;
 }
 
-// The folder below `at` in `buffer` if that type is mounted there, else "".
+// Returns the folder `name` below `at`, in `buffer`, if this type is mounted there, else "".
 const char* folderOf(__fsword_t type, const char* at, const char* name, char (&buffer)[256]) {
   snprintf(buffer, sizeof(buffer), "%s/%s", at, name);
   return isA(type, buffer) ? buffer : "";
 }
 
-// -1 with errno.
+// Returns -1 with errno on failure.
 int sealedFile(const char* name, const char* text, size_t size) {
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;

@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kKillGraceMs = 5'000;
 constexpr int64_t kSayAgainMs = 60'000, kTrialEndsMs = 10'000;
 
-// The next blocked signal within `ms`, or -1.
+// Returns the next blocked signal within `ms`, or -1.
 int nextSignal(int64_t ms) {
   sigset_t set;
   sigemptyset(&set);
@@ -50,19 +50,19 @@ void goDown(unsigned command, int64_t termGraceMs, const Console& console) {
         kill(-1, SIGKILL);
       } while (!reapUntilAlone(200) && now() < deadline);
     }
-    // In a container the kernel unmounts what is left when the namespace goes. What lies below are
-    // the host's file systems: there is nothing that this node could do to them on its way out.
+    // In a container the kernel unmounts the rest when the namespace ends. The file systems below
+    // are the host's, and the node must not change them.
     if (!inContainer()) unmountAll(console);
   } else {
     console.error("not process 1: not stopping or unmounting anything");
   }
   console.info("shutting down after ", now() - started, " ms");
   syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2, command, nullptr);
-  // RESTART and POWER_OFF do not return; if there is nothing that could switch it off, halting is
-  // next.
+  // RESTART and POWER_OFF do not return; if the machine cannot be switched off, it is halted.
   int error = errno;
-  // A container that may not call it ends all the same, and its launcher still sees which it was:
-  // what a shell makes of the signals that reboot(2) ends a pid namespace with.
+  // A container that may not call reboot(2) ends all the same, and its launcher still sees the
+  // command: the status is what a shell makes of the signals by which reboot(2) ends a pid
+  // namespace.
   if (getpid() == 1 && inContainer()) {
     _exit(128 + (command == LINUX_REBOOT_CMD_RESTART ? SIGHUP : SIGINT));
   }
@@ -87,7 +87,7 @@ unsigned trialSeconds(const char* commandLine) {
 }
 
 unsigned trialSecondsOfCommandLine() {
-  static int known = -1;  // asked for early: /proc is away while the root is changed
+  static int known = -1;  // read early: /proc is away while the root is changed
   if (known >= 0) return static_cast<unsigned>(known);
   int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;

@@ -1,5 +1,5 @@
-// The kernel's first process: in the initramfs the stage that finds the root, on the root
-// process 1.
+// The kernel's first process: in the initramfs the stage that finds the root, on the root process
+// 1.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -25,7 +25,7 @@ void writeText(const char* path, const char* text, size_t size) {
   close(fd);
 }
 
-// Of the kernel that is this node's own.
+// Sets up the kernel, which must be this node's own.
 void prepareKernel(const Console& console) {
   if (auto* failed = mountAll(kMoreMounts, console)) {
     int error = errno;
@@ -42,13 +42,13 @@ void leaveRootCgroup(const char* root, const Console& console) {
   }
 }
 
-// Children inherit it, and from containerd every container, which would otherwise have as few as
-// the kernel's default.
+// Children inherit the limit, and from containerd every container, which would otherwise have the
+// kernel's low default.
 void allowManyFiles() {
   constexpr rlim_t kFiles = 1048576;
   struct rlimit files = {kFiles, kFiles};
   if (setrlimit(RLIMIT_NOFILE, &files) == 0) return;
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;  // a launcher that allows no more
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;  // the launcher allows no more
   files.rlim_cur = files.rlim_max < kFiles ? files.rlim_max : kFiles;
   setrlimit(RLIMIT_NOFILE, &files);
 }

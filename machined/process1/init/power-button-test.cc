@@ -24,8 +24,8 @@ std::string with(size_t place, char byte) {
   return event;
 }
 
-// Catches: a node that goes down because somebody closed the lid, plugged in the power, or has
-// CAP_NET_ADMIN; bytes that are read behind the end of a datagram.
+// Catches: a node that shuts down because the lid was closed, the power plugged in, or by a process
+// with CAP_NET_ADMIN; bytes that are read after the end of a datagram.
 TEST(PowerButton, NothingElseIsOne) {
   auto event = powerButtonEvent();
   EXPECT_TRUE(isIt(event));
@@ -67,8 +67,8 @@ struct Button {
   }
 };
 
-// Catches: a button without effect, one that was pressed before, something else that is taken for
-// it; an event that the next brain reads instead of process 1.
+// Catches: a button without effect; an earlier press, or another event, that is taken for it; an
+// event that the next brain reads instead of process 1.
 TEST(PowerButton, PowersOff) {
   Harness harness;
   auto brain = harness.next();
@@ -107,7 +107,7 @@ TEST(PowerButton, WorksWithoutTheBrain) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << "powered off";
 }
 
-// Catches: a process with CAP_NET_ADMIN, as networkd has it, that can switch the node off.
+// Catches: a process with CAP_NET_ADMIN, such as networkd, that can switch the node off.
 TEST(PowerButton, OnlyTheKernelPressesIt) {
   Harness harness;
   auto brain = harness.next();
@@ -126,7 +126,7 @@ TEST(PowerButton, OnlyTheKernelPressesIt) {
   ASSERT_EQ(ssize_t(event.size()), sendto(other, event.data(), event.size(), 0,
                                           reinterpret_cast<struct sockaddr*>(&to), sizeof(to)));
   char left;
-  for (int i = 0; i < 2; ++i) {  // what was there before the second question was read by then
+  for (int i = 0; i < 2; ++i) {  // earlier datagrams are read before the second reply
     send(brain.socket, RequestKind::kDrop, 2, "none");
     EXPECT_EQ(2u, receive(brain.socket).report.id) << "it was pressed";
   }
@@ -135,8 +135,8 @@ TEST(PowerButton, OnlyTheKernelPressesIt) {
   close(other);
 }
 
-// Catches: process 1 that spins on a descriptor that cannot be read, or that goes on reading one
-// which the brain has let go.
+// Catches: process 1 that spins on a descriptor that cannot be read, or that still reads a
+// descriptor which the brain has dropped.
 TEST(PowerButton, ADescriptorThatIsNoneIsLetGo) {
   Harness harness;
   auto brain = harness.next();

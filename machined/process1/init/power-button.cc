@@ -7,8 +7,7 @@
 namespace talos::process1 {
 namespace {
 
-// drivers/acpi/event.c: one message with one attribute, for as long as there is this family
-// (2.6.27).
+// drivers/acpi/event.c: one message with one attribute, since this family exists (2.6.27).
 struct Event {
   struct nlmsghdr message;
   struct genlmsghdr generic;

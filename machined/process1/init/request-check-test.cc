@@ -19,7 +19,7 @@ Request request(RequestKind kind, const char* name, uint32_t argument = 0) {
   return r;
 }
 
-// Each row is one thing that is wrong; a check that forgets it lets it into the tables.
+// Each row has one mistake; a check that misses it lets it into the tables.
 TEST(Request, Table) {
   struct Row {
     Request request;
@@ -120,7 +120,7 @@ TEST(Request, PlainPath) {
   }
 }
 
-// Whatever passes must be safe to take apart; the sanitizers see it if it is not.
+// A request that passes must be safe to read; the sanitizers report it if it is not.
 TEST(Request, RandomBytes) {
   std::mt19937 random(7);
   char* argv[kMaxStrings + 1];

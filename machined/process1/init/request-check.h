@@ -1,16 +1,16 @@
-// Checks packets from the brain: a valid request, or the reason why not. Pure.
+// Checks packets from the brain: a valid request, or the mistake. Pure.
 #pragma once
 
 #include "machined/process1/init/init-protocol.h"
 
 namespace talos::process1 {
 
-// nullptr when `size` bytes at `packet` with this many descriptors are a well-formed request, else
-// what is wrong. After nullptr every string in it is terminated within its field and every count is
-// in bounds.
+// Returns nullptr if `size` bytes at `packet` with this many descriptors are a well-formed request,
+// else the mistake. After nullptr every string in it is terminated within its field and every count
+// is in bounds.
 const char* check(const void* packet, size_t size, unsigned descriptors);
 
-// A relative path of plain components: no "", ".", "..".
+// Returns true for a relative path of plain components: no "", ".", "..".
 bool plainPath(const char* path);
 
 // Fills argv and environment (each ended by nullptr) from a checked request.

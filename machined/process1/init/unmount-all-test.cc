@@ -25,7 +25,7 @@ bool isReadOnly(const char* at) {
   return statvfs(at, &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
 }
 
-// 0, or the number of the step that failed.
+// Returns 0, or the number of the step that failed.
 int unmountsDisks() {
   if (!mountsDisk("/outer") || !mountsDisk("/outer/inner") || !mountsDisk("/busy")) return 1;
   int file = open("/busy/file", O_CREAT | O_RDONLY | O_CLOEXEC, 0644);
@@ -39,8 +39,8 @@ int unmountsDisks() {
 
 }  // namespace
 
-// Catches: a file system that is left as a power cut would leave it: one that is not unmounted, as
-// another one is mounted in it, or one that is in use and stays writable.
+// Catches: a file system that is left as after a power cut: it is not unmounted because another one
+// is mounted in it, or it is in use and stays writable.
 TEST(UnmountAll, TheNewestFirstAndTheBusyReadOnly) {
   int status = onEmptyRoot(unmountsDisks);
   ASSERT_TRUE(WIFEXITED(status)) << status;

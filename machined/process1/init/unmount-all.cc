@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kServersMs = 5'000, kOneMs = 5'000, kAllMs = 35'000, kSyncMs = 2'000;
 
-// A line of mountinfo, taken apart in place.
+// A line of mountinfo, split in place.
 struct Mount {
   const char* device;  // "8:1"
   char* target;
@@ -71,7 +71,7 @@ bool isOnDevice(const Mount& mount) {
   return strncmp(mount.source, "/dev/", 5) == 0;
 }
 
-// The mounts that go, oldest first.
+// The mounts to unmount, oldest first.
 struct MountTable {
   char text[256 * 1024];
   Mount mounts[4096];
@@ -96,7 +96,7 @@ void MountTable::read() {
   }
 }
 
-// 0: there is no child.
+// Runs `f` in a child; returns 0 if there is no child.
 template <typename F>
 pid_t inChild(const Console& console, F&& f) {
   pid_t pid = fork();
@@ -108,8 +108,8 @@ pid_t inChild(const Console& console, F&& f) {
   return pid < 0 ? 0 : pid;
 }
 
-// Namespaces that a stuck process keeps may show the file system, too: its content is written
-// first. What is busy is made read-only, so that it is whole on the disk.
+// Namespaces that a stuck process keeps may show the file system, too, so its content is written
+// first. A busy file system is made read-only, so that it is complete on the disk.
 void unmountOne(const Mount& mount, const Console& console) {
   if (isOnDevice(mount)) {
     int fd = open(mount.target, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -126,8 +126,8 @@ void unmountOne(const Mount& mount, const Console& console) {
   }
 }
 
-// They leave the tree at once, so that the mounts below them can go, and side by side get their
-// time to write what is in memory.
+// Detaches network mounts from the tree immediately, so that the mounts below them can be
+// unmounted, and lets all of them write their content at the same time.
 void leaveServers(const MountTable& table, const Console& console) {
   static pid_t children[4096];
   for (unsigned i = table.count; i > 0; --i) {
@@ -146,7 +146,7 @@ void leaveServers(const MountTable& table, const Console& console) {
   }
 }
 
-// KiB of file systems in memory that are not on their disks yet; 0: not known.
+// Returns the KiB of file systems that are in memory and not on their disks yet; 0: not known.
 int64_t unwrittenKilobytes() {
   char text[8192];
   int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -161,7 +161,7 @@ int64_t unwrittenKilobytes() {
   return sum;
 }
 
-// A slow disk takes what is in memory little by little, and has its time as long as that gets less.
+// A slow disk writes the content little by little, and is waited for as long as the rest decreases.
 bool reapWhileItWrites(pid_t child, int64_t deadline) {
   for (int64_t unwritten = unwrittenKilobytes();;) {
     int64_t left = deadline - now();
@@ -203,13 +203,13 @@ void unmountAll(const Console& console) {
     pid_t child = inChild(console, [&] { unmountOne(mount, console); });
     bool again = false;
     for (unsigned k = 0; k < hangs; ++k) again = again || strcmp(hanging[k], mount.device) == 0;
-    if (again) continue;  // it has had its time, and the others need theirs
+    if (again) continue;  // its device has had its time, and the others need theirs
     if (child == 0 || reapWhileItWrites(child, deadline)) continue;
     hanging[hangs++] = mount.device;
     console.error("unmounting ", static_cast<const char*>(mount.target),
                   " timed out; shutting down without it");
   }
-  // Content that no mount shows. The call waits for each file system that hangs.
+  // Writes content that no mount shows. The call waits for each file system that hangs.
   pid_t last = inChild(console, [] { sync(); });
   int64_t left = deadline - now();
   int64_t time = hangs > 0 || left < kSyncMs ? kSyncMs : left;

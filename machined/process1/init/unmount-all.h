@@ -1,8 +1,8 @@
-// The last unmounting of a node: what is in memory gets to the disks, and then nothing is mounted.
+// The last unmounting of a node: writes all content to the disks, and then unmounts everything.
 //
-// Any of it can hang for ever, on a disk that died or a server that is away (of an NFS or iSCSI
-// volume), in calls that no signal ends. So each mount is left to a child of its own with a limit;
-// one that hangs stays behind, as all do of its device, and the others are unmounted all the same.
+// Each step can hang for ever, on a dead disk or an unreachable server (of an NFS or iSCSI volume),
+// in calls that no signal ends. So each mount has its own child with a limit; a child that hangs is
+// left behind, as are all of the same device, and the other mounts are still unmounted.
 #pragma once
 
 #include <stdint.h>
@@ -12,16 +12,16 @@
 
 namespace talos::process1 {
 
-// Reaps until that child has ended or, with 0, until no process but this one is left: every orphan
-// is a child of process 1. False at the end of `ms`.
+// Reaps until this child has ended or, with 0, until only this process is left: every orphan is a
+// child of process 1. Returns false after `ms`.
 bool reapUntil(pid_t child, int64_t ms);
 inline bool reapUntilAlone(int64_t ms) {
   return reapUntil(0, ms);
 }
 
-// 5 s for all mounts of servers together; 5 s for each other one, and more as long as what is not
-// written yet gets less (/proc/meminfo); 35 s in all, or 2 s more for what no mount shows. Blocks
-// SIGCHLD before.
+// Unmounts within 5 s for all network mounts together; 5 s for each other mount, and more as long
+// as the unwritten content decreases (/proc/meminfo); 35 s in all, or 2 s more for content that no
+// mount shows. The caller blocks SIGCHLD before.
 void unmountAll(const Console& console);
 
 }  // namespace talos::process1

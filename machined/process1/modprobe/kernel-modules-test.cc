@@ -39,7 +39,7 @@ kj::String filesOf(kj::StringPtr name) {
   return kj::str("none");
 }
 
-// Catches: a module loaded before what it needs, and names that differ only in '-' and '_'.
+// Catches: a module loaded before its dependencies; names that differ only in '-' and '_'.
 TEST(ModuleIndex, Table) {
   struct Row {
     kj::StringPtr name, files;
@@ -76,8 +76,8 @@ TEST(Modules, Parameters) {
   EXPECT_EQ(""_kj, moduleParameters("xfs"));
 }
 
-// Catches: parameters that the kernel does not get, a default behind the given value, which would
-// count instead of it, and a module that was there taken for loaded.
+// Catches: parameters that the kernel does not get; a default after the given value, which would
+// replace it; a module that was already loaded and is reported as loaded now.
 TEST(Modules, InsertsWithParameters) {
   char name[] = "/tmp/talos-modules-test-XXXXXX";
   ASSERT_NE(nullptr, mkdtemp(name));
@@ -109,8 +109,8 @@ TEST(Modules, InsertsWithParameters) {
   }
 }
 
-// Catches: parameters of the command line that nothing gives to a module, one of another module,
-// and one that counts instead of the config's.
+// Catches: parameters of the command line that a module does not get; a parameter of another
+// module; one that replaces the config's.
 TEST(Modules, ParametersOfTheCommandLine) {
   constexpr auto kLine =
       "ro nvme_core.io_timeout=7 nvme-core.x nvme_core_2.y=1 a=nvme_core.z=1 nvme_core "
@@ -137,8 +137,8 @@ TEST(Modules, ParametersOfTheCommandLine) {
   EXPECT_EQ("io_timeout=7 x io_timeout=9", given);
 }
 
-// Catches: a processor whose sensors and errors of memory nobody reads, one for which a dozen
-// ciphers are loaded, and a warning about a part that this machine does not have.
+// Catches: a processor without its modules for sensors and memory errors; a processor for which a
+// dozen ciphers are loaded; a warning about a part that this machine does not have.
 TEST(Modules, ThoseOfProcessors) {
   char name[] = "/tmp/talos-modules-test-XXXXXX";
   ASSERT_NE(nullptr, mkdtemp(name));
@@ -188,7 +188,7 @@ TEST(Modules, ThoseOfProcessors) {
   EXPECT_EQ("", coldplug(network)) << "not before the network's";
 }
 
-// Catches: of several modules for one device, those that are wanted passed over for the last one.
+// Catches: several modules for one device, of which the wanted are skipped for the last one.
 TEST(ModuleIndex, TheModulesOfOneFolder) {
   ModuleIndex index("kernel/drivers/scsi/a.ko:\nkernel/drivers/net/b.ko:\nkernel/fs/c.ko:\n",
                     "alias pci:* a\nalias pci:* b\nalias pci:* c\n", "");
@@ -199,8 +199,8 @@ TEST(ModuleIndex, TheModulesOfOneFolder) {
   EXPECT_TRUE(index.find("pci:v1", md) == nullptr);
 }
 
-// Catches: one device whose module is broken keeping the others from theirs, and a link in sysfs
-// that leads the walk in a circle.
+// Catches: a device with a broken module because of which others get none; a link in sysfs that
+// leads the walk in a circle.
 TEST(Modules, ColdplugGoesOnAfterAFailure) {
   char name[] = "/tmp/talos-modules-test-XXXXXX";
   ASSERT_NE(nullptr, mkdtemp(name));

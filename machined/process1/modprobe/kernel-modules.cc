@@ -75,7 +75,7 @@ kj::String parametersIn(kj::StringPtr commandLine, kj::StringPtr plainName) {
   kj::Vector<kj::String> parameters;
   for (auto& argument : fieldsOf(commandLine)) {
     auto dot = argument.findFirst('.').orDefault(argument.size());
-    // In a value it says nothing.
+    // A dot after '=' is part of a value.
     if (dot == argument.size() || argument.findFirst('=').orDefault(dot) < dot) continue;
     if (plainModuleName(kj::heapString(argument.slice(0, dot))) == plainName) {
       parameters.add(kj::str(argument.slice(dot + 1)));
@@ -126,7 +126,7 @@ bool ModuleIndex::add(kj::StringPtr name, Found& found,
       }
       found.files.add(file);
     };
-    // depmod writes all that is needed, directly or not, what has to be loaded first last.
+    // depmod lists all direct and indirect dependencies, and the one to load first last.
     for (size_t i = module->needs.size(); i > 0; --i) addFile(module->needs[i - 1]);
     addFile(module->file);
     return true;
@@ -140,7 +140,7 @@ kj::Maybe<ModuleIndex::Found> ModuleIndex::find(kj::StringPtr nameOrAlias,
   if (add(plainModuleName(nameOrAlias), found, below)) return kj::mv(found);
   bool any = false;
   for (auto& a : aliases) {
-    // Most fail here, and fnmatch() costs a hundred times as much.
+    // Most patterns fail here, and fnmatch() takes a hundred times as long.
     if (memcmp(a.pattern.begin(), nameOrAlias.begin(), kj::min(a.literal, nameOrAlias.size())) !=
         0) {
       continue;
@@ -173,7 +173,7 @@ int Modules::insertIntoKernel(kj::StringPtr directory, kj::StringPtr file,
   return syscall(SYS_finit_module, fd, parameters.cStr(), 0) == 0 ? 0 : errno;
 }
 
-// 0 or an errno.
+// Returns 0 or an errno.
 int Modules::tryInsert(kj::StringPtr file, kj::StringPtr parameters) const {
   auto path = kj::str(directory, "/", file);
   if (access(path.cStr(), R_OK) != 0) {
@@ -242,8 +242,8 @@ void eachModalias(kj::AutoCloseFd directory, unsigned depth, kj::Function<void(k
 
 }  // namespace
 
-// A module of a processor's family looks for its part of the machine when it is loaded: there may
-// be none (ENODEV), or one of another module (EBUSY).
+// Loads a module of a processor's family, which looks for its part of the machine: the part may be
+// missing (ENODEV), or used by another module (EBUSY).
 void Modules::loadForProcessor(const ModuleIndex::Found& found,
                                kj::Function<void(kj::StringPtr)>& failed) const {
   for (auto& file : found.files) {

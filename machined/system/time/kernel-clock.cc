@@ -24,7 +24,7 @@ void adjust(struct timex& change) {
   KJ_SYSCALL(adjtimex(&change), "setting the clock");
 }
 
-// In one call: nothing is lost between reading the clock and setting it.
+// Changes the clock in one call, so that no time is lost between reading and setting it.
 void shift(kj::Duration by) {
   auto nanoseconds = by / kj::NANOSECONDS;
   struct timex change = {};
@@ -38,7 +38,7 @@ void shift(kj::Duration by) {
   adjust(change);
 }
 
-// Why it could not be written; empty when it was, or when there is none.
+// Returns the error; empty if the chip was written, or does not exist.
 kj::String writeClockChip() {
   int raw = open(kClockChip, O_RDONLY | O_CLOEXEC);
   if (raw < 0) {
@@ -103,7 +103,8 @@ void KernelClock::slew(kj::Duration by, kj::Duration error, unsigned timeConstan
   struct timex change = {};
   change.modes = ADJ_OFFSET | ADJ_NANO | ADJ_STATUS | ADJ_TIMECONST | ADJ_MAXERROR | ADJ_ESTERROR;
   change.offset = by / kj::NANOSECONDS;
-  change.status = STA_PLL;  // without STA_UNSYNC: so the kernel keeps the clock chip right, too
+  change.status =
+      STA_PLL;  // without STA_UNSYNC, so that the kernel also keeps the clock chip right
   change.constant = timeConstant;
   change.maxerror = change.esterror = error / kj::MICROSECONDS;
   adjust(change);

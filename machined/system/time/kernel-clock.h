@@ -10,8 +10,8 @@
 
 namespace talos::machined {
 
-// adjtimex(2) and the clock chip /dev/rtc0, which is written on the thread pool; a machine without
-// one has nothing to remember the time with, and `log` gets any other failure.
+// adjtimex(2) and the clock chip /dev/rtc0, which is written on the thread pool. A machine without
+// a chip does not keep the time; `log` gets any other failure.
 class KernelClock final : public SystemClock {
  public:
   KernelClock(UvLoop& uv, kj::Function<void(kj::StringPtr)> log);
@@ -19,15 +19,15 @@ class KernelClock final : public SystemClock {
   kj::Date now() const override;
   void step(kj::Duration by) override;
   void slew(kj::Duration by, kj::Duration error, unsigned timeConstant) override;
-  // Sets a clock that is behind `floor` to it: no server was asked yet, but it cannot be earlier
-  // than that. The clock counts as not synchronised as before, and the chip is left alone. Returns
-  // what it was, if it was set.
+  // Sets an earlier clock to `floor`: no server has answered yet, but the time cannot be earlier.
+  // The clock stays unsynchronised, and the chip is not changed. Returns the previous time if the
+  // clock was set.
   kj::Maybe<kj::Date> raiseTo(kj::Date floor);
 
  private:
   UvLoop& uv;
   kj::Function<void(kj::StringPtr)> log;
-  kj::Promise<void> writing = nullptr;  // the clock chip
+  kj::Promise<void> writing = nullptr;  // writes the clock chip
 };
 
 class UdpTimeNetwork final : public TimeNetwork {
@@ -42,7 +42,7 @@ class UdpTimeNetwork final : public TimeNetwork {
   ForeignBytes& foreign;
 };
 
-// From the kernel's random numbers.
+// Returns a random number of the kernel.
 uint64_t randomNonce();
 
 }  // namespace talos::machined

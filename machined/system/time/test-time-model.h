@@ -1,4 +1,4 @@
-// A clock that is wrong and servers that may be, in virtual time, for tests.
+// A clock that is wrong and servers that may be wrong, in virtual time, for tests.
 #pragma once
 
 #include <kj/debug.h>
@@ -15,7 +15,7 @@
 
 namespace talos::machined {
 
-// The true time is 2026 and the virtual timer.
+// The true time is 2026 plus the virtual timer.
 struct ModelTime {
   kj::TimerImpl timer{kj::origin<kj::TimePoint>()};
 
@@ -27,7 +27,7 @@ class ModelClock final : public SystemClock {
  public:
   explicit ModelClock(ModelTime& time) : time(time) {}
 
-  kj::Duration error = 0 * kj::SECONDS;  // + when it is fast
+  kj::Duration error = 0 * kj::SECONDS;  // positive if the clock is fast
   int64_t drift = 0;                     // ns in a second
   std::vector<kj::Duration> steps, slews;
   std::vector<unsigned> constants;
@@ -51,7 +51,7 @@ class ModelClock final : public SystemClock {
 };
 
 struct ModelServer {
-  kj::Duration offset = 0 * kj::SECONDS;  // of its clock from the truth
+  kj::Duration offset = 0 * kj::SECONDS;  // of the server's clock
   kj::Duration there = 5 * kj::MILLISECONDS, back = 5 * kj::MILLISECONDS;
   bool silent = false, noRoute = false;
   const char* kiss = nullptr;
@@ -65,7 +65,7 @@ class ModelNetwork final : public TimeNetwork {
   ModelNetwork(ModelTime& time, ModelClock& clock) : time(time), clock(clock) {}
 
   std::map<std::string, ModelServer> servers;           // by address
-  std::map<std::string, std::vector<std::string>> dns;  // besides addresses themselves
+  std::map<std::string, std::vector<std::string>> dns;  // for names; addresses stand for themselves
   std::map<std::string, kj::Duration> dnsDelay;
   unsigned lookups = 0;
 

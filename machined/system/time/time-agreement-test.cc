@@ -13,7 +13,7 @@ struct Ms {
   int64_t offset, error;
 };
 
-// "0,2 best 2", or "none".
+// Returns "0,2 best 2", or "none".
 std::string verdict(std::initializer_list<Ms> rows, size_t needed = 1) {
   std::vector<Claim> claims;
   for (auto& r : rows) {
@@ -27,7 +27,7 @@ std::string verdict(std::initializer_list<Ms> rows, size_t needed = 1) {
   return "none";
 }
 
-// Catches: a single liar that is followed because it claims to be the most exact.
+// Catches: a single wrong server that is followed because it claims to be the most exact.
 TEST(Agreement, Table) {
   EXPECT_EQ(verdict({}), "none");
   EXPECT_EQ(verdict({{5, 1}}), "0 best 0");
@@ -39,11 +39,11 @@ TEST(Agreement, Table) {
   EXPECT_EQ(verdict({{0, 1}, {100, 1}, {200, 1}}), "none");
   EXPECT_EQ(verdict({{0, 1}, {0, 2}, {100, 1}, {100, 2}}), "none");  // two against two
   EXPECT_EQ(verdict({{0, 1}, {0, 2}, {100, 1}, {100, 2}, {1, 3}}), "0,1,4 best 0");
-  EXPECT_EQ(verdict({{0, 9}, {20, 10}, {40, 9}}), "none");  // none with another
+  EXPECT_EQ(verdict({{0, 9}, {20, 10}, {40, 9}}), "none");  // no two overlap
   EXPECT_EQ(verdict({{0, 9}, {20, 10}, {40, 10}}), "1,2 best 1");
 }
 
-// Catches: two servers of three that are silent for a moment, and the third one lies.
+// Catches: two of three servers that are silent for a moment while the third one is wrong.
 TEST(Agreement, AQuorumMayBeAskedFor) {
   EXPECT_EQ(verdict({{5, 1}}, 2), "none");
   EXPECT_EQ(verdict({{5, 1}, {5, 2}}, 2), "0,1 best 0");

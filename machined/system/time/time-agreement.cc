@@ -9,8 +9,8 @@ bool covers(const Claim& claim, kj::Duration point) {
 
 }  // namespace
 
-// A region that most claims cover begins where one of them begins. There are a dozen claims at
-// most.
+// A region that most claims cover begins where one of them begins. There are at most a dozen
+// claims.
 kj::Maybe<Agreement> agree(kj::ArrayPtr<const Claim> claims, size_t needed) {
   kj::Duration point = 0 * kj::SECONDS;
   size_t most = 0;

@@ -1,5 +1,5 @@
 // Selects the time servers that agree: the largest group whose claims have a point in common, as in
-// Marzullo's algorithm (RFC 5905 §11.2.1). A server that lies is outvoted by two that do not. Pure.
+// Marzullo's algorithm (RFC 5905 §11.2.1). Two correct servers outvote a wrong one. Pure.
 #pragma once
 
 #include <kj/array.h>
@@ -18,7 +18,8 @@ struct Agreement {
   size_t best;                 // the member with the least error
 };
 
-// None unless the group is more than half of the claims and has at least `needed` members.
+// Returns nullptr unless the group is more than half of the claims and has at least `needed`
+// members.
 kj::Maybe<Agreement> agree(kj::ArrayPtr<const Claim> claims, size_t needed = 1);
 
 }  // namespace talos::machined

@@ -53,7 +53,7 @@ struct FollowerTest : public testing::Test {
   }
 };
 
-// Catches: a start that waits for a whole volley, or for the minute of the ordinary interval.
+// Catches: a start that waits for a whole volley, or for the minute of the usual interval.
 TEST_F(FollowerTest, AGoodServerIsEnoughWithinAMoment) {
   network.servers["10.5.0.1"].offset = 40 * kj::MILLISECONDS;
   follow({"10.5.0.1"});
@@ -62,7 +62,7 @@ TEST_F(FollowerTest, AGoodServerIsEnoughWithinAMoment) {
   EXPECT_TRUE(synced());
   EXPECT_TRUE(whenSynced.poll(scope));
   EXPECT_EQ(server(), "10.5.0.1");
-  EXPECT_THAT(clock.slews, IsEmpty());  // more is measured first
+  EXPECT_THAT(clock.slews, IsEmpty());  // more rounds come first
   advance(10 * kj::SECONDS);
   EXPECT_EQ(network.servers["10.5.0.1"].asked.size(), 4);
   EXPECT_THAT(clock.slews, ElementsAre(40 * kj::MILLISECONDS));
@@ -83,7 +83,7 @@ TEST_F(FollowerTest, AClockThatIsYearsOffIsSetAtOnce) {
   EXPECT_EQ(clock.steps.size(), 1);
   EXPECT_EQ(follower.state().steps, 1);
   EXPECT_THAT(log, ElementsAre(HasSubstr("clock stepped by +1790000000")));
-  // Answers that were counted stay so, whoever is asked from now on.
+  // Counted answers stay counted, even if other servers are queried from now on.
   network.servers["10.5.0.2"];
   follower.setServers(kj::arr(kj::str("10.5.0.2")));
   advance(1 * kj::SECONDS);
@@ -91,7 +91,7 @@ TEST_F(FollowerTest, AClockThatIsYearsOffIsSetAtOnce) {
   EXPECT_EQ(follower.state().steps, 1);
 }
 
-// Catches: one liar of three that sets the clock.
+// Catches: a wrong server of three that sets the clock.
 TEST_F(FollowerTest, AFalsetickerIsOutvoted) {
   network.servers["a"].offset = -3600 * kj::SECONDS;
   network.servers["a"].there = network.servers["a"].back = 10 * kj::MICROSECONDS;
@@ -120,7 +120,7 @@ TEST_F(FollowerTest, TwoThatDisagreeSetNothing) {
   EXPECT_EQ(log.size(), 1) << "the same words each minute";
 }
 
-// Catches: a liar that is believed because it is the quickest, and a machine that never has the
+// Catches: a wrong server that is followed because it is the fastest; a machine that never gets the
 // time because two of its three servers are gone.
 TEST_F(FollowerTest, MostServersAreWaitedForButNotForEver) {
   network.servers["a"].silent = network.servers["b"].silent = true;
@@ -136,7 +136,7 @@ TEST_F(FollowerTest, MostServersAreWaitedForButNotForEver) {
   EXPECT_EQ(server(), "c");
 }
 
-// Catches: a retry that floods, one that takes a minute from the start, and a wait without an end.
+// Catches: a retry that floods; a retry that takes a minute from the start; an unlimited wait.
 TEST_F(FollowerTest, ASilentServerIsAskedLaterAndLater) {
   auto& s = network.servers["10.5.0.1"];
   s.silent = true;
@@ -153,7 +153,7 @@ TEST_F(FollowerTest, ASilentServerIsAskedLaterAndLater) {
   EXPECT_EQ(problem(), "");
 }
 
-// Catches: an offset that is nothing but a queue on one half of the way.
+// Catches: an offset that is only the delay of a queue in one direction.
 TEST_F(FollowerTest, TheAnswerWithTheLeastDelayCounts) {
   auto& s = network.servers["10.5.0.1"];
   s.offset = 50 * kj::MILLISECONDS;
@@ -165,7 +165,7 @@ TEST_F(FollowerTest, TheAnswerWithTheLeastDelayCounts) {
   s.back = 150 * kj::MILLISECONDS;
   advance(10 * kj::SECONDS);
   EXPECT_THAT(clock.slews, ElementsAre(50 * kj::MILLISECONDS));
-  // Later there is one answer only, and what the queue may have made is not believed.
+  // Later there is one answer only, and an offset that a queue may have caused is ignored.
   s.back = 205 * kj::MILLISECONDS;
   advance(200 * kj::SECONDS);
   ASSERT_GE(clock.slews.size(), 2);
@@ -173,7 +173,7 @@ TEST_F(FollowerTest, TheAnswerWithTheLeastDelayCounts) {
   EXPECT_THAT(clock.steps, IsEmpty());
 }
 
-// Catches: a public server asked more often than its operators put up with, or hardly ever.
+// Catches: a public server that is queried more often than its operators accept, or hardly ever.
 TEST_F(FollowerTest, PollsAreMinutesApart) {
   auto& s = network.servers["10.5.0.1"];
   clock.drift = 1000;  // 1 ppm
@@ -194,7 +194,8 @@ TEST_F(FollowerTest, PollsAreMinutesApart) {
   EXPECT_EQ(clock.constants.back(), 10);  // of 2^10 s between corrections
 }
 
-// Catches: one spike that sets the clock; a clock that stays wrong after somebody set it.
+// Catches: a single spike that sets the clock; a clock that stays wrong after another program set
+// it.
 TEST_F(FollowerTest, ALaterJumpIsLookedAtTwice) {
   auto& s = network.servers["10.5.0.1"];
   chance = 0;
@@ -214,7 +215,7 @@ TEST_F(FollowerTest, ALaterJumpIsLookedAtTwice) {
   EXPECT_TRUE(synced());
 }
 
-// Catches: a server that asks for mercy and gets none.
+// Catches: a server that requests fewer queries and does not get them.
 TEST_F(FollowerTest, KissesOfDeathAreObeyed) {
   auto& s = network.servers["10.5.0.1"];
   chance = 0;
@@ -237,8 +238,8 @@ TEST_F(FollowerTest, KissesOfDeathAreObeyed) {
   EXPECT_EQ(problem(), "10.5.0.1: it refuses service (DENY)");
 }
 
-// Catches: a server that asked for mercy and is taken for a new one, since another address of its
-// name is dead and the name is looked up again.
+// Catches: a paused server that is taken for a new one, because another address of its name is dead
+// and the name is looked up again.
 TEST_F(FollowerTest, LookingUpAgainForgivesNothing) {
   network.dns["pool"] = {"1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4"};
   for (auto& a : network.dns["pool"]) network.servers[a];
@@ -255,7 +256,7 @@ TEST_F(FollowerTest, LookingUpAgainForgivesNothing) {
   EXPECT_LE(tired.asked.size(), 7);
 }
 
-// Catches: a name server that never answers and is waited for as long.
+// Catches: a name server that never answers and is waited for without a limit.
 TEST_F(FollowerTest, LookingUpHasAnEnd) {
   network.dns["never"] = {"1.1.1.1"};
   network.dnsDelay["never"] = 24 * kj::HOURS;
@@ -269,7 +270,7 @@ TEST_F(FollowerTest, LookingUpHasAnEnd) {
   EXPECT_EQ(messageOf(KJ_ASSERT_NONNULL(failed)), "cannot resolve \"never\" within 5 s");
 }
 
-// Catches: a reply that anybody could have sent, and a loop that a flood of them keeps busy.
+// Catches: a reply that anyone could have sent; a loop that a flood of replies keeps busy.
 TEST_F(FollowerTest, ForgedRepliesAreNothing) {
   auto& s = network.servers["10.5.0.1"];
   s.forgeriesFirst = 5;
@@ -282,7 +283,7 @@ TEST_F(FollowerTest, ForgedRepliesAreNothing) {
   EXPECT_EQ(problem(), "10.5.0.1: too many unsolicited packets");
 }
 
-// Catches: a clock that somebody sets between query and answer, which then counts as a delay.
+// Catches: a clock that is set between query and answer, which then counts as a delay.
 TEST_F(FollowerTest, AClockSetMeanwhileSpoilsTheAnswer) {
   auto& s = network.servers["10.5.0.1"];
   s.there = s.back = 200 * kj::MILLISECONDS;
@@ -301,7 +302,8 @@ TEST_F(FollowerTest, AClockSetMeanwhileSpoilsTheAnswer) {
   }
 }
 
-// Catches: a pool that is asked once for ever, a dead address that is kept, a liar in the pool.
+// Catches: a pool that is looked up once for ever; a dead address that is kept; a wrong server in
+// the pool.
 TEST_F(FollowerTest, APoolIsSeveralServers) {
   network.dns["pool"] = {"1.1.1.1", "2.2.2.2", "3.3.3.3", "4.4.4.4", "5.5.5.5"};
   for (auto& a : network.dns["pool"]) network.servers[a];
@@ -312,12 +314,12 @@ TEST_F(FollowerTest, APoolIsSeveralServers) {
   EXPECT_THAT(server(), testing::StartsWith("pool ("));
   EXPECT_EQ(network.servers["4.4.4.4"].asked.size(), 4);
   EXPECT_EQ(network.servers["5.5.5.5"].asked.size(), 0);
-  // The first one has a spare address: it is taken within the same poll or the next.
+  // The first one has a spare address, which is used within the same poll or the next.
   network.servers["1.1.1.1"].silent = true;
   advance(3000 * kj::SECONDS);
   EXPECT_GE(network.servers["5.5.5.5"].asked.size(), 1);
   EXPECT_EQ(network.lookups, 1);
-  // Three and more die: what the name stands for now is asked.
+  // Three and more die: the name's present addresses are queried.
   network.dns["pool"] = {"6.6.6.6"};
   network.servers["6.6.6.6"];
   for (auto a : {"2.2.2.2", "3.3.3.3", "4.4.4.4", "5.5.5.5"}) network.servers[a].silent = true;
@@ -326,8 +328,8 @@ TEST_F(FollowerTest, APoolIsSeveralServers) {
   EXPECT_EQ(problem(), "");
 }
 
-// Catches: a name with two addresses that counts twice; a family without a route that takes its
-// vote with it.
+// Catches: a name with two addresses that counts twice; a family without a route because of which
+// the name loses its vote.
 TEST_F(FollowerTest, EachOfSeveralNamesHasOneVote) {
   network.dns["liar"] = {"1.1.1.1", "1.1.1.2"};
   network.servers["1.1.1.1"].offset = network.servers["1.1.1.2"].offset = 60 * kj::SECONDS;
@@ -342,7 +344,7 @@ TEST_F(FollowerTest, EachOfSeveralNamesHasOneVote) {
   EXPECT_EQ(network.servers["1.1.1.2"].asked.size(), 0);
 }
 
-// Catches: names that cannot be resolved, or take long, and hold up those that can be.
+// Catches: names that cannot be resolved, or resolve slowly, and delay the others.
 TEST_F(FollowerTest, NamesThatFailAreTriedAgain) {
   network.dns["slow"] = {"1.1.1.1"};
   network.servers["1.1.1.1"];
@@ -376,7 +378,7 @@ TEST_F(FollowerTest, NewServersAreAskedAtOnce) {
   EXPECT_TRUE(synced());
   EXPECT_EQ(server(), "b");
   auto asked = network.servers["b"].asked.size();
-  follower.setServers(kj::arr(kj::str("b")));  // no change: nothing starts anew
+  follower.setServers(kj::arr(kj::str("b")));  // no change, so nothing is restarted
   advance(20 * kj::MILLISECONDS);
   EXPECT_EQ(network.servers["b"].asked.size(), asked);
   follower.setServers(kj::arr(kj::str("c")));
@@ -384,7 +386,7 @@ TEST_F(FollowerTest, NewServersAreAskedAtOnce) {
   EXPECT_FALSE(synced());
 }
 
-// Catches: a stopped service that still calls itself synchronised, or still asks.
+// Catches: a stopped service that still reports itself synchronised, or still sends queries.
 TEST_F(FollowerTest, StoppedIsStopped) {
   network.servers["a"];
   follow({"a"});
@@ -398,7 +400,7 @@ TEST_F(FollowerTest, StoppedIsStopped) {
   EXPECT_EQ(network.servers["a"].asked.size(), asked);
 }
 
-// Catches: a question of a user that ends in nothing, or that changes the clock.
+// Catches: a user's query without a result, or one that changes the clock.
 TEST_F(FollowerTest, CheckAsksOnce) {
   network.servers["a"];
   network.servers["b"].offset = 7 * kj::SECONDS;

@@ -20,11 +20,11 @@ constexpr Backoff::Pace kPollPace = {1 * kj::SECONDS, 64 * kj::SECONDS};
 constexpr auto kLeastInterval = 64 * kj::SECONDS, kMostExtra = 1023 * kj::SECONDS;
 constexpr auto kSteady = 10 * kj::MILLISECONDS;
 constexpr unsigned kFailuresOfQuorum = 3;
-// The loop's is fitting to the interval of its corrections (RFC 5905 §12).
+// Time constants of the kernel's loop, fitting to the interval of its corrections (RFC 5905 §12).
 // The first correction teaches the loop no frequency and may be quick: half of it in 11 s.
 constexpr unsigned kFirstConstant = 2, kLeastConstant = 4, kMostConstant = 10;
-// The distance allowed between two good servers' claims: stamps are taken by programs, and a volley
-// lasts.
+// The distance allowed between two correct servers' claims: programs take the stamps, and a volley
+// takes time.
 constexpr auto kSlack = 5 * kj::MILLISECONDS;
 constexpr auto kCheckTimeout = 5 * kj::SECONDS;
 
@@ -32,7 +32,7 @@ kj::Duration size(kj::Duration d) {
   return d < 0 * kj::SECONDS ? d * -1 : d;
 }
 
-// The part of the offset that cannot come from a delay on one half of the way.
+// Returns the part of the offset that cannot come from a delay in one direction.
 kj::Duration believed(kj::Duration offset, kj::Duration excess) {
   auto rest = kj::max(0 * kj::SECONDS, size(offset) - excess / 2);
   return offset < 0 * kj::SECONDS ? rest * -1 : rest;
@@ -46,7 +46,7 @@ unsigned log2Seconds(kj::Duration d) {
 
 }  // namespace
 
-// Of one list of servers.
+// The state of following one list of servers.
 class TimeFollower::Session {
  public:
   explicit Session(TimeFollower& follower)
@@ -68,9 +68,9 @@ class TimeFollower::Session {
   Dependencies& deps;
   TimeState& status;
   TimeSources sources;
-  Backoff backoff{kPollPace};  // of polls that found nothing
+  Backoff backoff{kPollPace};  // of polls without a result
   unsigned steadyPolls = 0;
-  bool sure = false;  // there was a whole volley
+  bool sure = false;  // a whole volley was evaluated
   kj::Maybe<kj::TimePoint> corrected;
 
   struct Choice {
@@ -78,14 +78,14 @@ class TimeFollower::Session {
     ntp::Sample sample;
   };
 
-  // --- asking ---
+  // --- queries ---
 
-  // Goes on over several polls if it must; what it found is taken over between two of them.
+  // A lookup that may continue over several polls; its result is applied between two of them.
   struct Resolution {
     kj::String name;
     bool done = false;
     kj::Array<kj::String> addresses;
-    kj::String why;  // there are none
+    kj::String why;  // why no addresses were found
     kj::Promise<void> work = nullptr;
   };
   kj::Vector<kj::Own<Resolution>> resolutions;
@@ -130,7 +130,7 @@ class TimeFollower::Session {
     resolutions = kj::mv(open);
   }
 
-  // A name that takes its time does not keep the others waiting.
+  // A slow name does not delay the others.
   kj::Promise<void> resolveAll() {
     startResolving();
     auto timeout = deps.timer.now() + kResolveTimeout;
@@ -204,7 +204,7 @@ class TimeFollower::Session {
 
   // --- the poll ---
 
-  // True when the time is known.
+  // Returns true if the time is known.
   kj::Promise<bool> poll() {
     sources.forgetSamples();
     auto before = kj::str(status.problem);
@@ -219,7 +219,7 @@ class TimeFollower::Session {
     co_return first != nullptr;
   }
 
-  // After one round. True when that was enough.
+  // Acts on one round. Returns true if no further round is needed.
   bool act(Choice& choice) {
     note(choice);
     bool far = size(choice.sample.offset) > kStep;
@@ -288,7 +288,7 @@ class TimeFollower::Session {
       auto extra = kj::min(kMostExtra, kLeastInterval * (1 << kj::min(steadyPolls, 4u)));
       wait = wait + int64_t(deps.random() * (extra / kj::MILLISECONDS)) * kj::MILLISECONDS;
     }
-    // All of them may have asked for silence.
+    // All servers may have requested a pause.
     return kj::max(wait, sources.firstAskable() - deps.timer.now());
   }
 };

@@ -1,20 +1,20 @@
-// Keeps the wall clock right by asking NTP servers (RFC 5905 §11, RFC 4330 §10, RFC 8633 §3).
+// Keeps the wall clock right by querying NTP servers (RFC 5905 §11, RFC 4330 §10, RFC 8633 §3).
 //
-// A poll asks every server once; a majority decides (time-agreement.h), and of that majority the
-// server with the least error is followed.
-// * If most servers are silent, they are asked again after 1 s to 64 s; after the third time those
-//   that answered decide.
+// A poll queries every server once; a majority decides (time-agreement.h), and the server of the
+// majority with the least error is followed.
+// * If most servers are silent, they are queried again after 1 s to 64 s; after the third time
+//   those that answered decide.
 // * At the start, and when the clock seems to be off by more than 128 ms, three more rounds follow
 //   2 s apart; of each server the answer with the least delay counts.
 // * The next poll comes after 64 s plus a random time of up to 1023 s, less while the clock is not
 //   steady.
 //
-// An offset of more than 128 ms is stepped at once (the first time after one round: nothing can
-// rely on a clock that was never set); a smaller one is slewed. Of an offset only the part is
-// believed that network delay above the recent minimum does not explain.
+// An offset of more than 128 ms is stepped immediately (the first time after one round: no program
+// can rely on a clock that was never set); a smaller one is slewed. The part of an offset that
+// network delay above the recent minimum can explain is ignored.
 //
-// Nothing is kept on disk: a restarted one asks again within a second, and the kernel keeps the
-// frequency that it has learned.
+// Nothing is kept on disk: a restarted follower queries again within a second, and the kernel keeps
+// the frequency that it has learned.
 #pragma once
 
 #include "common/base/signal.h"
@@ -24,11 +24,11 @@
 namespace talos::machined {
 
 struct TimeState {
-  bool synced = false;             // once true, until it is stopped or gets other servers
-  unsigned steps = 0;              // since it was made
-  kj::String server;               // that is followed
-  kj::Maybe<kj::Duration> offset;  // as the newest poll found it
-  kj::String problem;              // of the newest poll
+  bool synced = false;             // stays true until it is stopped or gets other servers
+  unsigned steps = 0;              // since the object was made
+  kj::String server;               // the followed one
+  kj::Maybe<kj::Duration> offset;  // of the latest poll
+  kj::String problem;              // of the latest poll
 };
 
 class TimeFollower {
@@ -38,27 +38,27 @@ class TimeFollower {
     SystemClock& clock;
     TimeNetwork& network;
     kj::Function<double()> random;   // [0, 1)
-    kj::Function<uint64_t()> nonce;  // that nobody can guess
+    kj::Function<uint64_t()> nonce;  // unguessable
     kj::Function<void(kj::StringPtr)> log;
-    kj::Function<void()> changed;  // the state
-    kj::Function<void()> stepped;  // the wall clock is another one now
-    ForeignBytes& foreign;         // who reads the answers
+    kj::Function<void()> changed;  // the state has changed
+    kj::Function<void()> stepped;  // the wall clock was stepped
+    ForeignBytes& foreign;         // parses the answers
   };
   explicit TimeFollower(Dependencies deps);
   ~TimeFollower() noexcept(false);
   KJ_DISALLOW_COPY_AND_MOVE(TimeFollower);
 
-  // Takes effect at once. Never empty.
+  // Takes effect immediately. `names` is not empty.
   void setServers(kj::Array<kj::String> names);
-  // Until dropped; one at a time.
+  // Runs until dropped; one call at a time.
   kj::Promise<void> run();
 
   const TimeState& state() const { return status; }
-  // Resolves at once when it is.
+  // Resolves when the clock is synchronised, immediately if it already is.
   kj::Promise<void> whenSynced();
 
-  // One question, for whoever wants to know: "" is the server that is followed, else the first one
-  // of the config. Unavailable, saying why.
+  // Makes one query for a user: "" is the followed server, else the first one of the config.
+  // Unavailable with the error.
   struct Answer {
     kj::String server;
     kj::Date local, remote;

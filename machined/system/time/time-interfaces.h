@@ -1,5 +1,5 @@
-// The parts of the machine that keeping the time needs: its clock and UDP. Interfaces, so that
-// tests bring their own.
+// The parts of the machine that timekeeping needs: its clock and UDP. Interfaces, so that tests can
+// replace them.
 #pragma once
 
 #include <kj/async.h>
@@ -8,19 +8,20 @@
 
 namespace talos::machined {
 
-// The wall clock, and how it is set right.
+// The wall clock and its corrections.
 class SystemClock {
  public:
   virtual ~SystemClock() noexcept(false) = default;
   virtual kj::Date now() const = 0;
-  // At once, and the clock chip that lasts while the machine is off.
+  // Changes the clock immediately, and the clock chip that runs while the machine is off.
   virtual void step(kj::Duration by) = 0;
-  // Little by little, by the kernel's phase-locked loop, which learns the clock's frequency from
-  // it: about 2^(timeConstant + 2) seconds. `error` is what the offset may be wrong by.
+  // Changes the clock gradually, by the kernel's phase-locked loop, which learns the clock's
+  // frequency from it: about 2^(timeConstant + 2) seconds. `error` is the uncertainty of the
+  // offset.
   virtual void slew(kj::Duration by, kj::Duration error, unsigned timeConstant) = 0;
 };
 
-// One socket of its own for each query, so that what comes late has nowhere to go.
+// A separate socket for each query, so that late replies are dropped.
 class TimeConversation {
  public:
   virtual ~TimeConversation() noexcept(false) = default;
@@ -28,16 +29,16 @@ class TimeConversation {
     kj::Array<kj::byte> bytes;
     kj::Date received;
   };
-  virtual void send(kj::ArrayPtr<const kj::byte> query) = 0;  // Unavailable, saying why
-  virtual kj::Promise<Reply> receive() = 0;                   // from that address only
+  virtual void send(kj::ArrayPtr<const kj::byte> query) = 0;  // Unavailable with the error
+  virtual kj::Promise<Reply> receive() = 0;                   // from this address only
 };
 
 class TimeNetwork {
  public:
   virtual ~TimeNetwork() noexcept(false) = default;
-  // Addresses as text, best first, at least one; ends by itself.
+  // Returns addresses as text, best first, at least one; has its own time limit.
   virtual kj::Promise<kj::Array<kj::String>> resolve(kj::StringPtr name) = 0;
-  // To UDP port 123 of a numeric address; Unavailable when there is no way there.
+  // Opens UDP to port 123 of a numeric address; Unavailable if there is no route.
   virtual kj::Own<TimeConversation> open(kj::StringPtr address) = 0;
 };
 

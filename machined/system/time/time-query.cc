@@ -6,8 +6,8 @@ namespace talos::machined {
 namespace {
 
 constexpr unsigned kMostForeign = 16;
-// The wall clock cannot be so much ahead of the timer unless somebody has set it. (The timer may be
-// ahead: it has the time at which the loop looked last.)
+// The wall clock cannot get so far ahead of the timer unless it was set. (The timer may be ahead:
+// it has the time of the loop's last turn.)
 constexpr auto kClockWasSet = 500 * kj::MILLISECONDS;
 
 kj::Promise<ntp::Verdict> converse(QueryDependencies& deps, kj::String address) {

@@ -1,4 +1,4 @@
-// One question to one NTP server.
+// Makes one query to one NTP server.
 #pragma once
 
 #include <kj/function.h>
@@ -14,12 +14,13 @@ struct QueryDependencies {
   kj::Timer& timer;
   SystemClock& clock;
   TimeNetwork& network;
-  kj::Function<uint64_t()> nonce;  // that nobody can guess
-  ForeignBytes& foreign;           // who reads what comes
+  kj::Function<uint64_t()> nonce;  // unguessable
+  ForeignBytes& foreign;           // parses the replies
 };
 
-// Never rejects: silence, no way there and nonsense are Rejected, saying why. Datagrams that are
-// no answer to this query are passed over, a few of them: more is a flood, and ends it.
+// Queries a server. Never rejects: silence, a missing route and invalid replies yield Rejected with
+// the reason. Skips a few datagrams that do not answer this query; more of them are a flood, and
+// end the query.
 kj::Promise<ntp::Verdict> ask(QueryDependencies& deps, kj::String address, kj::Duration timeout);
 
 }  // namespace talos::machined

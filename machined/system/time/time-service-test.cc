@@ -70,7 +70,7 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
   }
   void advance(kj::Duration d) { talos::advance(time.timer, scope, d); }
   void keep(kj::StringPtr server) { brain->service->keepTime(kj::arr(kj::str(server))); }
-  // "Running OK", "Running: why", "none"
+  // Returns "Running OK", "Running: why", "none".
   std::string shown() {
     auto& supervisor = *brain->supervisor;
     bool there = false;
@@ -86,8 +86,8 @@ class TimeServiceTest : public testing::Test, public kj::Clock {
   }
 };
 
-// Catches: queries before there is a network, a health that hides why there is no time, a service
-// that goes on at its old servers.
+// Catches: queries before the network is up; a health without the reason why there is no time; a
+// service that continues with its old servers.
 TEST_F(TimeServiceTest, ItsHealthIsTheFirstAnswer) {
   network.servers["10.5.0.1"];
   network.servers["10.5.0.9"].silent = true;
@@ -105,7 +105,7 @@ TEST_F(TimeServiceTest, ItsHealthIsTheFirstAnswer) {
   EXPECT_EQ(machine.spawns, 1) << "only networkd is a process";
 }
 
-// Catches: a service that is there though nobody wants it, or that does not come back.
+// Catches: a service that exists although the config disables it, or that does not come back.
 TEST_F(TimeServiceTest, ComesAndGoesWithTheConfig) {
   network.servers["10.5.0.1"];
   brain->supervisor->start("networkd");
@@ -126,8 +126,8 @@ TEST_F(TimeServiceTest, ComesAndGoesWithTheConfig) {
   EXPECT_EQ(shown(), "Running OK");
 }
 
-// Catches: a time that nobody keeps after the brain died while the config wanted it so, since what
-// the config had ended is taken for a user's stop.
+// Catches: a brain that does not keep the time although the config enables it again, because the
+// old brain died while it was disabled, and this counts as a user's stop.
 TEST_F(TimeServiceTest, ANewBrainBeginsWhatTheConfigHadEnded) {
   network.servers["10.5.0.1"];
   brain->supervisor->start("networkd");
@@ -142,7 +142,7 @@ TEST_F(TimeServiceTest, ANewBrainBeginsWhatTheConfigHadEnded) {
   EXPECT_EQ(shown(), "Running OK");
 }
 
-// Catches: a user's stop that is undone by a crash, and a running one that stays away after it.
+// Catches: a user's stop that a crash undoes; a running service that stays stopped after a crash.
 TEST_F(TimeServiceTest, ANewBrainDoesAsTheOldOne) {
   network.servers["10.5.0.1"];
   brain->supervisor->start("networkd");

@@ -47,7 +47,7 @@ void TimeService::keepTime(kj::Array<kj::String> servers) {
   capnp::MallocMessageBuilder scratch;
   auto service = scratch.initRoot<rpc::Service>();
   supervisor.fill(kTimed, service);
-  // One that a user stopped before machined was started again stays stopped.
+  // A service that a user stopped before machined was restarted stays stopped.
   if (wasUnloaded || service.getState() == rpc::ServiceState::INITIALIZED) {
     supervisor.start(kTimed);
   }

@@ -1,5 +1,5 @@
-// The service `timed`: a part of machined that exists as long as the config wants the time kept. It
-// is healthy from the first answer that could be trusted.
+// The service `timed`: a part of machined that exists as long as the config enables timekeeping. It
+// is healthy from the first trusted answer.
 #pragma once
 
 #include "machined/services/supervisor.h"
@@ -11,16 +11,17 @@ constexpr kj::StringPtr kTimed = "timed"_kj;
 
 class TimeService {
  public:
-  // The supervisor may not exist yet, and ends before this: it holds what runs here.
+  // The supervisor may not exist yet, and ends before this object, because it holds the running
+  // service.
   TimeService(Supervisor& supervisor, TimeFollower::Dependencies deps);
   KJ_DISALLOW_COPY_AND_MOVE(TimeService);
 
-  // At once, whatever was before. Never empty.
+  // Follows these servers immediately, in any state. `servers` is not empty.
   void keepTime(kj::Array<kj::String> servers);
   void leaveAlone(kj::StringPtr problem);
 
   const TimeState& state() const { return follower.state(); }
-  // TimeFollower::check.
+  // Calls TimeFollower::check().
   kj::Promise<TimeFollower::Answer> check(kj::String server);
 
  private:

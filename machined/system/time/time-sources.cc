@@ -65,7 +65,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
       others.add(kj::mv(source));
     } else if (source->misses < kMissesToResolve && !source->addresses.empty() &&
                isOneOf(addresses, source->addresses[0])) {
-      // Facts about it stay true: how fast it is, and for how long it asked for a pause.
+      // Facts about the server stay valid: how fast it is, and how long a pause it requested.
       while (source->addresses.size() > 1) source->addresses.removeLast();
       own.add(kj::mv(source));
     }
@@ -86,7 +86,7 @@ void TimeSources::resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> ad
       own.add(kj::heap<TimeSource>());
       own.back()->name = kj::str(name);
     }
-    // Spare addresses go round.
+    // Spare addresses are distributed evenly.
     size_t least = 0;
     for (auto i : kj::indices(own)) {
       if (own[i]->addresses.size() < own[least]->addresses.size()) least = i;
@@ -144,7 +144,7 @@ bool TimeSources::handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::Tim
     KJ_CASE_ONEOF(kiss, ntp::KissOfDeath) {
       if (kiss.action == ntp::KissOfDeath::Action::kSlowDown) {
         auto doublings = kj::min(source.rebukes++, kMostDoublings);
-        source.misses = 0;  // it is there
+        source.misses = 0;  // the server is reachable
         source.quietUntil = now + kFirstQuiet * (1 << doublings);
         source.problem = kj::str(source.shown(), ": it asks for fewer queries (RATE)");
         return false;

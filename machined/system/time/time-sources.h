@@ -1,10 +1,10 @@
-// The servers that are asked, made of the names in the config, and what is known of each. No I/O.
+// The servers to query, made from the names in the config, and the facts about each. No I/O.
 //
 // With one name, up to four of its addresses are separate servers, so that one wrong server of a
 // pool is outvoted. With several names each has one vote, however many addresses it has: the others
-// are spares for when one does not answer. A server that refuses service (DENY, RSTR) is not asked
-// again; one that asks for fewer queries (RATE) is paused, twice as long each time, from 2 to 17
-// minutes.
+// are spares in case one does not answer. A server that refuses service (DENY, RSTR) is not queried
+// again; a server that requests fewer queries (RATE) is paused, twice as long each time, from 2 to
+// 17 minutes.
 #pragma once
 
 #include <kj/map.h>
@@ -16,11 +16,11 @@
 namespace talos::machined {
 
 struct TimeSource {
-  kj::String name;                   // as the config has it
-  kj::Vector<kj::String> addresses;  // the first one is asked
-  kj::Maybe<ntp::Sample> best;       // of this volley: that with the least delay
-  kj::Vector<kj::Duration> delays;   // the newest eight
-  kj::String problem;                // why there is no sample, and from which address
+  kj::String name;                   // as in the config
+  kj::Vector<kj::String> addresses;  // the first one is queried
+  kj::Maybe<ntp::Sample> best;       // of this volley: the one with the least delay
+  kj::Vector<kj::Duration> delays;   // the latest eight
+  kj::String problem;                // why there is no sample, with the address
   unsigned misses = 0;               // in a row
   unsigned rebukes = 0;
   kj::TimePoint quietUntil = kj::origin<kj::TimePoint>();
@@ -33,32 +33,34 @@ class TimeSources {
  public:
   explicit TimeSources(kj::Array<kj::String> names);
 
-  // Names whose addresses are not known, or do not answer any more.
+  // Returns names whose addresses are not known, or do not answer any more.
   kj::Vector<kj::String> toResolve() const;
-  // A server whose address is among them still, and that answers, stays as it is.
+  // Updates a name's addresses. A server that answers, and whose address is still among them, stays
+  // unchanged.
   void resolved(kj::StringPtr name, kj::ArrayPtr<const kj::String> addresses);
   void unresolved(kj::StringPtr name, kj::String why);
 
-  // Those that may be asked now. Valid until resolved() is called.
+  // Returns the servers that may be queried now. Valid until resolved() is called.
   kj::Vector<TimeSource*> askable(kj::TimePoint now);
-  // When the first may be asked again, if none may now.
+  // Returns the time when the first server may be queried again, if no server may be queried now.
   kj::TimePoint firstAskable() const;
-  // The answer to a query. True when its next address is worth trying at once.
+  // Handles the answer to a query. Returns true if the server's next address should be tried
+  // immediately.
   bool handleAnswer(TimeSource& source, ntp::Verdict verdict, kj::TimePoint now);
 
   void forgetSamples();
   kj::ArrayPtr<kj::Own<TimeSource>> all() { return sources; }
   size_t size() const { return sources.size(); }
-  // How many would have a say if all were well: names that stand for no address count too.
+  // Returns the number of votes if all servers answered; names without an address count too.
   size_t votes() const;
-  // The problems of the servers, one after the other.
+  // Returns the problems of the servers, one after the other.
   kj::String problems() const;
 
  private:
   kj::Array<kj::String> names;
   kj::Vector<kj::Own<TimeSource>> sources;
   kj::TreeMap<kj::String, kj::String> unknown;  // name → why
-  kj::TreeMap<kj::String, kj::String> refused;  // address → its code of refusal
+  kj::TreeMap<kj::String, kj::String> refused;  // address → its refusal code
 };
 
 }  // namespace talos::machined

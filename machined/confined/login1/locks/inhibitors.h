@@ -1,9 +1,9 @@
-// Inhibitor locks of programs that want to know before the node shuts down, as
-// org.freedesktop.login1 has them (systemd: "Inhibitor Locks"): their checks, their holders, and
-// the holders that a shutdown waits for. Pure.
+// Inhibitor locks of programs that want to be notified before the node shuts down, as in
+// org.freedesktop.login1 (systemd: "Inhibitor Locks"): checks the locks, and lists their holders,
+// for which a shutdown waits. Pure.
 //
-// Only locks that delay a shutdown are given: the node goes down when its operator says so, it does
-// not sleep, and its keys are its operator's. Others are refused with a message.
+// Only locks that delay a shutdown are granted: the operator decides when the node shuts down, the
+// node does not sleep, and its keys are the operator's. Other locks are refused with a message.
 #pragma once
 
 #include <kj/map.h>
@@ -26,11 +26,12 @@ class Inhibitors {
  public:
   using Id = uint64_t;
 
-  // InvalidArgument for what is not given; ResourceExhausted when there are too many.
+  // Throws InvalidArgument for a lock that is not granted; ResourceExhausted when there are too
+  // many.
   Id add(Inhibitor lock);
-  void remove(Id id);  // one that is not there is fine
+  void remove(Id id);  // an unknown id is ignored
   bool empty() const { return locks.size() == 0; }
-  // "kubelet (pid 812)" or, where that is not known, "kubelet"; by their age.
+  // Returns the holders, oldest first: "kubelet (pid 812)", or "kubelet" if its pid is not known.
   kj::Vector<kj::String> holders() const;
 
   auto begin() const { return locks.begin(); }

@@ -76,8 +76,8 @@ struct KeptLocksTest : public testing::Test {
   }
 };
 
-// Catches: a lock that the next start does not know, or knows wrongly; a pipe that ends although
-// its holder lives; one that does not end.
+// Catches: a lock that the next start misses or changes; a pipe that ends although its holder
+// lives; a pipe that does not end after its holder.
 TEST_F(KeptLocksTest, AreThereForEachStart) {
   EXPECT_THAT(holders(), IsEmpty());
   Pipe pipe;
@@ -103,8 +103,8 @@ TEST_F(KeptLocksTest, AreThereForEachStart) {
   EXPECT_THAT(holders(), IsEmpty());
 }
 
-// Catches: a crash between the new message and the removal of the one before it, which brings an
-// old state back or leaves pipes open for ever.
+// Catches: a crash between sending the new message and removing the previous one, after which the
+// old state returns, or pipes stay open for ever.
 TEST_F(KeptLocksTest, TheNewestMessageCounts) {
   Pipe first, second;
   auto lock = lockOf("first");
@@ -131,8 +131,8 @@ TEST_F(KeptLocksTest, AsManyAsThereCanBe) {
   EXPECT_EQ(holders().size(), kMostInhibitors);
 }
 
-// Catches: a login1 that ends at each start because of what the one before has left, or reads a
-// descriptor that never ends.
+// Catches: a login1 that exits at each start because of a message that an earlier login1 left, or
+// that reads a descriptor which never ends.
 TEST_F(KeptLocksTest, WhatIsDamagedIsRemoved) {
   Pipe pipe;
   auto lock = lockOf("kubelet");

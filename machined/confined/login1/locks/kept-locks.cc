@@ -24,7 +24,7 @@ constexpr unsigned kMostMessages = 4096;  // more than a pair of sockets can hav
   fail(ErrorKind::kFailedPrecondition, kj::str("the kept locks are damaged: ", what));
 }
 
-// Another descriptor would be read for ever, or could not be waited for.
+// Reading any other descriptor might never end, or could not be awaited.
 bool isReadingEnd(int fd) {
   struct stat status;
   int flags = fcntl(fd, F_GETFL);
@@ -94,7 +94,8 @@ kj::Vector<Inhibitor> decodeLocks(kj::ArrayPtr<const kj::byte> message, size_t c
   return locks;
 }
 
-// Zero: there is none. Its size is compared with that of all messages together.
+// Removes all messages but the newest, and returns its size; 0 if there is no message. The newest
+// is the message that is as large as all queued bytes together.
 size_t KeptLocks::leaveNewest() {
   for (unsigned i = 0; i < kMostMessages; ++i) {
     char first;
@@ -108,7 +109,7 @@ size_t KeptLocks::leaveNewest() {
   return 0;
 }
 
-// With its descriptors, which nobody takes out of it.
+// Removes the message and its descriptors, which the kernel closes because they are not received.
 void KeptLocks::removeOldest() {
   char first;
   recv(receiving, &first, sizeof first, MSG_DONTWAIT);

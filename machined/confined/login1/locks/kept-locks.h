@@ -1,12 +1,12 @@
-// The locks of login1 beyond its own life. Their holders have the writing ends of pipes; the
-// reading ends, with what the holders said, are in a message that login1 has sent to itself, over a
-// pair of sockets of which process 1 holds both ends and each start of login1 gets them. So nobody
-// else reads what programs of the bus write, and a lock that is released while no login1 runs is
-// one whose pipe has ended.
+// Keeps the locks of login1 across restarts of login1. A lock's holder has the writing end of a
+// pipe. The reading ends, and the texts of the holders, are in a message that login1 has sent to
+// itself over a pair of sockets. Process 1 holds both ends of the pair and passes them to each
+// start of login1. So no other program reads what programs of the bus write, and the pipe of a lock
+// that is released while login1 does not run has ended.
 //
-// Each change is one message with all locks; the ones before it are removed when it is there. After
-// a crash at any line there is a whole message, the newest one or the one before: they differ in a
-// lock that its holder has released, or has not got yet, and either has a pipe that has ended.
+// Each change sends one message with all locks, and then removes the earlier messages. After a
+// crash at any line there is a whole message, the newest or the one before it. The two differ in a
+// lock that its holder has released, or has not received yet; in both cases the pipe has ended.
 #pragma once
 
 #include <kj/io.h>
@@ -19,8 +19,8 @@ namespace talos::login1 {
 // The message: one byte for its format, then the locks as InhibitorSpec, in the order of the pipes.
 constexpr size_t kMostKeptBytes = 64 << 10;
 kj::Array<kj::byte> encodeLocks(kj::ArrayPtr<const Inhibitor* const> locks);
-// FailedPrecondition for anything but `count` locks. Their texts are as they were sent: what of
-// them is a valid lock is the part of Inhibitors::add().
+// Throws FailedPrecondition unless the message has `count` locks. The texts are as they were sent:
+// Inhibitors::add() checks if a lock is valid.
 kj::Vector<Inhibitor> decodeLocks(kj::ArrayPtr<const kj::byte> message, size_t count);
 
 class KeptLocks {
@@ -34,15 +34,15 @@ class KeptLocks {
     Inhibitor lock;
     kj::AutoCloseFd pipe;  // the reading end; reading does not wait
   };
-  // Those of the newest message, which stays. A message that is damaged is removed and reported in
-  // the log, and there are none.
+  // Returns the locks of the newest message, which stays queued. Removes a damaged message, reports
+  // it in the log, and returns no locks.
   kj::Vector<Lock> restore();
 
   struct Reference {
     const Inhibitor* lock;
     int pipe;
   };
-  // Replaces what is kept. At most kMostInhibitors.
+  // Replaces the kept locks. `all` has at most kMostInhibitors.
   void replace(kj::ArrayPtr<const Reference> all);
 
  private:

@@ -34,7 +34,8 @@ struct ShutdownDelayTest : public testing::Test {
   }
 };
 
-// Catches: a node that goes down before all have let go; one that waits for who has let go.
+// Catches: a node that shuts down before all locks are released; a node that waits for a holder
+// that has released its lock.
 TEST_F(ShutdownDelayTest, AllWhoHoldALockAreWaitedFor) {
   auto one = delay.take(lock("kubelet"));
   auto two = delay.take(lock("other\n"));
@@ -55,14 +56,14 @@ TEST_F(ShutdownDelayTest, AllWhoHoldALockAreWaitedFor) {
       << "the end of the delay was not meant any more";
 }
 
-// Catches: a node that never goes down because of one who does not let go.
+// Catches: a node that never shuts down because one holder does not release its lock.
 TEST_F(ShutdownDelayTest, TheDelayHasAnEnd) {
   auto inContainer = lock();
   inContainer.pid = 0;
   delay.take(kj::mv(inContainer));
   delay.request(1);
   advance(timer, scope, kUsualShutdownLimit - 1 * kj::SECONDS);
-  delay.request(1);  // the store says it once more
+  delay.request(1);  // the store repeats the request
   EXPECT_EQ(delay.stateName(), "waiting"_kj);
   advance(timer, scope, 1 * kj::SECONDS);
   EXPECT_EQ(delay.stateName(), "over"_kj);
@@ -70,8 +71,8 @@ TEST_F(ShutdownDelayTest, TheDelayHasAnEnd) {
   EXPECT_THAT(announced, ElementsAre(true));
 }
 
-// Catches: a kubelet that asks for more by its config and is cut off, or for less and is waited for
-// as if it were the usual time; a request without an end.
+// Catches: a kubelet whose config has a longer period and that is cut off, or a shorter one and for
+// which the node waits the usual time; a request without a limit.
 TEST_F(ShutdownDelayTest, TheRequestHasTheLimit) {
   delay.take(lock());
   struct Row {
@@ -91,7 +92,8 @@ TEST_F(ShutdownDelayTest, TheRequestHasTheLimit) {
   }
 }
 
-// Catches: a node without a kubelet that waits for it; one that stays and does not say so.
+// Catches: a node without a kubelet that waits for a kubelet; a node that stays up without
+// announcing that the request was withdrawn.
 TEST_F(ShutdownDelayTest, NobodyToWaitForAndARequestThatIsTakenBack) {
   delay.request(1);
   EXPECT_EQ(delay.stateName(), "over"_kj);
@@ -105,7 +107,8 @@ TEST_F(ShutdownDelayTest, NobodyToWaitForAndARequestThatIsTakenBack) {
   EXPECT_EQ(delay.stateName(), "idle"_kj);
 }
 
-// Catches: a lock that is given and does not do what it says; as many as a client wants.
+// Catches: a lock that is granted although login1 does not support it; any number of locks for a
+// client.
 TEST_F(ShutdownDelayTest, OnlyWhatIsDoneIsGiven) {
   EXPECT_EQ(refusal(lock("x", "shutdown", "block")),
             "locks of mode \"block\" are not given; use \"delay\"");

@@ -1,10 +1,10 @@
-// Delays a shutdown for the holders of locks: they get a signal that it comes, and the delay ends
-// when all have released their locks, or after the limit that the request has: the time that the
-// kubelet asks for by its config, and kShutdownMargin. No I/O but the timer, which is passed in.
+// Delays a shutdown for the holders of locks. They get a signal that the shutdown comes; the delay
+// ends when all have released their locks, or after the limit of the request: the period in the
+// kubelet's config plus kShutdownMargin. No I/O but the timer, which is passed in.
 //
-// A request is followed once. A request that is withdrawn is announced as well, so that a holder
-// that has begun to end goes on. After a crash of this program, or of the bus, the next start has
-// the locks (kept-locks.h), finds the request, announces it again, and waits anew.
+// A request is followed once. A withdrawn request is announced as well, so that a holder that has
+// begun to exit continues to work. After a crash of this program, or of the bus, the next start has
+// the locks (kept-locks.h), finds the request, announces it again, and waits again.
 #pragma once
 
 #include <kj/async.h>
@@ -16,8 +16,9 @@
 
 namespace talos::login1 {
 
-// InhibitDelayMaxUSec of the interface, and the limit of every request. A kubelet whose config asks
-// for more than this property says exits, so it is the most that a config can ask for.
+// InhibitDelayMaxUSec of the interface, and the limit of every request. A kubelet exits if its
+// config has a longer period than this property, so this is the longest period that a config can
+// have.
 constexpr auto kInhibitDelayMax = kMostShutdownPeriod + kShutdownMargin;
 
 class ShutdownDelay {
@@ -32,7 +33,7 @@ class ShutdownDelay {
   void release(Inhibitors::Id id);
   const Inhibitors& inhibitors() const { return locks; }
 
-  // The newest request; 0: there is none (any more).
+  // Follows the newest request; 0 if there is no request, or no longer one.
   void request(uint64_t number, kj::Duration limit = kUsualShutdownLimit);
 
   kj::StringPtr stateName() const;  // idle, waiting or over
